@@ -1,0 +1,136 @@
+//! Dropout: numbers are set to 0 at random and the others scaled up, so that the expectation stays.
+//!
+//! Source: Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting" (2014). Which
+//! numbers are kept follows from a [`Philox`] stream and the index, so the backward pass draws the same again.
+
+use crate::isa::{self, Op, Simd};
+use crate::philox::{LANES, Philox};
+use crate::threads::{SharedMut, for_each};
+use crate::{Error, Real, Result};
+
+/// Numbers decided by sixteen Philox blocks: sixteen bits each.
+pub(crate) const GROUP: usize = 8 * LANES;
+
+pub(crate) fn check_rate(what: &'static str, rate: f32) -> Result<()> {
+    if (0.0..1.0).contains(&rate) {
+        Ok(())
+    } else {
+        Err(Error::value(what, format!("expected at least 0 and below 1, got {rate}")))
+    }
+}
+
+/// The decision maker: threshold and factor for a rate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keep {
+    random: Philox,
+    threshold: u32,
+    factor: f32,
+}
+
+impl Keep {
+    /// The rate is rounded to 1/65536, and the factor is that of the rounded rate, so the expectation is exact.
+    pub(crate) fn new(rate: f32, random: Philox) -> Self {
+        let threshold = ((f64::from(rate) * 65536.0).round() as u32).min(65535);
+        Keep { random, threshold, factor: (65536.0 / (65536.0 - f64::from(threshold))) as f32 }
+    }
+
+    /// The factors (0 or 1/(1 − rate)) of group `index`, as eight rows of sixteen.
+    #[inline(always)]
+    pub(crate) fn group(&self, index: u64) -> [[f32; LANES]; 8] {
+        let words = self.random.fill_lanes(index.wrapping_mul(LANES as u64));
+        std::array::from_fn(|row| {
+            std::array::from_fn(|l| {
+                let half = (words[row / 2][l] >> (16 * (row % 2))) & 0xFFFF;
+                if half >= self.threshold { self.factor } else { 0.0 }
+            })
+        })
+    }
+}
+
+/// Pieces of this many groups are shared among threads.
+const PIECE: usize = 64;
+
+struct Piece<'a, T> {
+    keep: Keep,
+    first: usize,
+    x: &'a mut [T],
+}
+
+impl<T: Real> Op for Piece<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, _: S) {
+        for (g, x) in self.x.chunks_mut(GROUP).enumerate() {
+            let factors = self.keep.group((self.first + g) as u64);
+            for (x, &factor) in x.iter_mut().zip(factors.as_flattened()) {
+                // Selected rather than multiplied: what is dropped is 0 even if it was not finite.
+                *x = if factor == 0.0 { T::ZERO } else { *x * T::of(f64::from(factor)) };
+            }
+        }
+    }
+}
+
+/// Sets a share `rate` of `x` to 0 and multiplies the rest by 1/(1 − rate), in place.
+///
+/// The backward pass is the same call on the gradient: which elements are dropped depends on `random` and the index
+/// alone.
+///
+/// # Errors
+/// If `rate` is not in 0..1.
+pub fn dropout<T: Real>(x: &mut [T], rate: f32, random: Philox) -> Result<()> {
+    check_rate("dropout: rate", rate)?;
+    if rate == 0.0 {
+        return Ok(());
+    }
+    let keep = Keep::new(rate, random);
+    let (len, size) = (x.len(), PIECE * GROUP);
+    let shared = SharedMut::new(x);
+    for_each(len.div_ceil(size), len * 4, |piece| {
+        let start = piece * size;
+        // SAFETY: each piece is its own range.
+        let x = unsafe { shared.slice(start, size.min(len - start)) };
+        isa::dispatch(Piece { keep, first: piece * PIECE, x });
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_and_the_expectation_are_right() {
+        let mut x = vec![1.0f32; 1_000_003];
+        dropout(&mut x, 0.3, Philox::new(1, 1)).unwrap();
+        let dropped = x.iter().filter(|&&x| x == 0.0).count() as f64 / x.len() as f64;
+        let mean = x.iter().map(|&x| f64::from(x)).sum::<f64>() / x.len() as f64;
+        assert!((dropped - 0.3).abs() < 0.003, "{dropped}");
+        assert!((mean - 1.0).abs() < 0.005, "{mean}");
+    }
+
+    #[test]
+    fn the_same_elements_drop_in_both_precisions_and_for_any_length() {
+        let mut a = vec![1.0f32; 1000];
+        let mut b = vec![1.0f64; 777];
+        dropout(&mut a, 0.5, Philox::new(5, 9)).unwrap();
+        dropout(&mut b, 0.5, Philox::new(5, 9)).unwrap();
+        assert!(a.iter().zip(&b).all(|(a, b)| f64::from(*a) == *b));
+        let mut c = vec![1.0f32; 1000];
+        dropout(&mut c, 0.5, Philox::new(5, 10)).unwrap();
+        assert_ne!(a, c);
+    }
+
+    #[test]
+    fn what_is_dropped_is_zero_even_if_it_was_nan() {
+        let mut x = vec![f32::NAN; 1000];
+        dropout(&mut x, 0.5, Philox::new(5, 9)).unwrap();
+        assert!(x.contains(&0.0) && x.iter().any(|x| x.is_nan()));
+    }
+
+    #[test]
+    fn rates_outside_the_range_are_refused() {
+        for rate in [-0.1, 1.0, f32::NAN] {
+            assert!(dropout(&mut [1.0f32], rate, Philox::new(0, 0)).is_err());
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Looking up rows of a table, scaled: `y_t = scale · table[id_t]`, with scale √d_model in the paper (section 3.4).
+
+use crate::threads::{SharedMut, for_each};
+use crate::{Error, Real, Result};
+
+fn check<T>(ids: &[u32], table: &[T], width: usize, y: &[T]) -> Result<()> {
+    if width == 0 || !table.len().is_multiple_of(width) {
+        let problem = format!("expected rows of {width} values, got {} values", table.len());
+        return Err(Error::value("embedding: table", problem));
+    }
+    let rows = table.len() / width;
+    if let Some((at, id)) = ids.iter().enumerate().find(|&(_, &id)| id as usize >= rows) {
+        return Err(Error::value("embedding: ids", format!("expected below {rows}, got {id} at position {at}")));
+    }
+    Error::check_length("embedding: y", ids.len() * width, y.len())
+}
+
+/// Writes the rows named by `ids`, times `scale`.
+///
+/// # Shapes
+/// `table` (vocabulary, width), `ids` (tokens,), `y` (tokens, width).
+///
+/// # Errors
+/// If an id is not a row of the table, or the lengths do not fit.
+pub fn embedding_forward<T: Real>(ids: &[u32], table: &[T], width: usize, scale: T, y: &mut [T]) -> Result<()> {
+    check(ids, table, width, y)?;
+    for (&id, y) in ids.iter().zip(y.chunks_exact_mut(width)) {
+        let row = &table[id as usize * width..][..width];
+        y.iter_mut().zip(row).for_each(|(y, &x)| *y = x * scale);
+    }
+    Ok(())
+}
+
+/// Adds to `d_table`: `d_table[id_t] += scale · dy_t`, in the order of the tokens.
+///
+/// # Shapes
+/// As in [`embedding_forward`].
+///
+/// # Errors
+/// If an id is not a row of the table, or the lengths do not fit.
+pub fn embedding_backward<T: Real>(ids: &[u32], dy: &[T], width: usize, scale: T, d_table: &mut [T]) -> Result<()> {
+    check(ids, d_table, width, dy)?;
+    T::embedding_backward(ids, dy, width, scale, d_table);
+    Ok(())
+}
+
+/// Columns in a piece of work: a cache line's worth, so that threads do not write to the same line.
+const COLS: usize = 64;
+
+pub(crate) fn backward_f32(ids: &[u32], dy: &[f32], width: usize, scale: f32, d_table: &mut [f32]) {
+    let shared = SharedMut::new(d_table);
+    // Cut by columns: rows repeat, columns do not, and every sum keeps the order of the tokens.
+    for_each(width.div_ceil(COLS), dy.len() * 2, |piece| {
+        let first = piece * COLS;
+        let count = COLS.min(width - first);
+        for (&id, dy) in ids.iter().zip(dy.chunks_exact(width)) {
+            // SAFETY: these columns belong to this piece alone.
+            let row = unsafe { shared.slice(id as usize * width + first, count) };
+            row.iter_mut().zip(&dy[first..first + count]).for_each(|(d, &x)| *d += scale * x);
+        }
+    });
+}

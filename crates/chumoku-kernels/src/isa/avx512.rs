@@ -1,0 +1,128 @@
+//! AVX-512: 16 lanes of f32, 32 registers.
+
+use super::{Op, Simd};
+use crate::gemm::{ACROSS, Tile, tile};
+use std::arch::x86_64::*;
+
+/// The token of AVX-512 F, BW, DQ and VL.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx512(());
+
+impl Avx512 {
+    /// The token, if the processor and the operating system have it.
+    pub(crate) fn new() -> Option<Self> {
+        // The same list as on `entry` below.
+        (is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma"))
+        .then_some(Avx512(()))
+    }
+}
+
+/// # Safety
+/// The processor must have the features named.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+unsafe fn entry<O: Op>(simd: Avx512, op: O) -> O::Output {
+    op.eval(simd)
+}
+
+// SAFETY: `new` is the only constructor and detects what `entry` enables; loads and stores move exactly 16 values.
+unsafe impl Simd for Avx512 {
+    type V = __m512;
+    const LANES: usize = 16;
+    const TILE_ROWS: usize = 12;
+    const TILE_COLS: usize = 32;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m512 {
+        // SAFETY: the token proves AVX-512F; so for every block below.
+        unsafe { _mm512_set1_ps(x) }
+    }
+    #[inline(always)]
+    unsafe fn load_ptr(self, p: *const f32) -> __m512 {
+        // SAFETY: the token proves AVX-512F; the caller promises 16 readable values.
+        unsafe { _mm512_loadu_ps(p) }
+    }
+    #[inline(always)]
+    unsafe fn store_ptr(self, p: *mut f32, v: __m512) {
+        // SAFETY: the token proves AVX-512F; the caller promises 16 writable values.
+        unsafe { _mm512_storeu_ps(p, v) }
+    }
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see `splat`.
+        unsafe { _mm512_add_ps(a, b) }
+    }
+    #[inline(always)]
+    fn sub(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see `splat`.
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+    #[inline(always)]
+    fn mul(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see `splat`.
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    fn div(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see `splat`.
+        unsafe { _mm512_div_ps(a, b) }
+    }
+    #[inline(always)]
+    fn mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        // SAFETY: see `splat`.
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    fn max(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see `splat`.
+        unsafe { _mm512_max_ps(a, b) }
+    }
+    #[inline(always)]
+    fn min(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see `splat`.
+        unsafe { _mm512_min_ps(a, b) }
+    }
+    #[inline(always)]
+    fn select_lt(self, a: __m512, b: __m512, yes: __m512, no: __m512) -> __m512 {
+        // SAFETY: see `splat`.
+        unsafe { _mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b), no, yes) }
+    }
+    #[inline(always)]
+    fn pow2(self, n: __m512) -> __m512 {
+        // SAFETY: see `splat`.
+        unsafe {
+            let exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent))
+        }
+    }
+    #[inline(always)]
+    fn round(self, a: __m512) -> __m512 {
+        // SAFETY: see `splat`.
+        unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
+    }
+    #[inline(always)]
+    fn to_array(self, a: __m512) -> [f32; 16] {
+        let mut out = [0.0; 16];
+        self.store(&mut out, a);
+        out
+    }
+    #[inline(always)]
+    fn run<O: Op>(self, op: O) -> O::Output {
+        // SAFETY: the token proves the features that `entry` enables.
+        unsafe { entry(self, op) }
+    }
+    #[inline(always)]
+    unsafe fn tile(self, t: Tile) {
+        // SAFETY: passed on from the caller.
+        unsafe { tile::<Self, 12, 2, 1>(self, t) }
+    }
+    #[inline(always)]
+    unsafe fn tile_across(self, t: Tile) {
+        // SAFETY: passed on from the caller.
+        unsafe { tile::<Self, 12, 2, ACROSS>(self, t) }
+    }
+}

@@ -1,0 +1,262 @@
+//! Instruction sets: which this machine has, and the vectors they offer.
+//!
+//! This folder is the seam. A kernel is written once against [`Simd`], a token that stands for an instruction set and
+//! that only detection can make, so holding one is the proof that its instructions exist. [`dispatch`] picks the best
+//! token once per operation and compiles the kernel's body for it. Nothing outside this folder names an intrinsic.
+//!
+//! `CHUMOKU_ISA=scalar|avx2|avx512|amx` caps the choice.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod portable;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use portable::Portable;
+
+/// An instruction set that the kernels are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Isa {
+    /// Plain Rust that the compiler vectorises for the target's base set (SSE2 on x86-64, NEON on aarch64).
+    Scalar = 1,
+    /// AVX2 with fused multiply–add: 8 lanes of f32.
+    Avx2 = 2,
+    /// AVX-512 (F, BW, DQ, VL): 16 lanes of f32.
+    Avx512 = 3,
+}
+
+impl Isa {
+    /// Every instruction set the crate knows, weakest first.
+    pub const ALL: [Isa; 3] = [Isa::Scalar, Isa::Avx2, Isa::Avx512];
+
+    /// The name that `CHUMOKU_ISA` takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isa::Scalar => "scalar",
+            Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
+        }
+    }
+
+    /// Whether this machine (processor and operating system) runs it.
+    pub fn is_available(self) -> bool {
+        match self {
+            Isa::Scalar => true,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => avx2::Avx2::new().is_some(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => avx512::Avx512::new().is_some(),
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => false,
+        }
+    }
+
+    /// The best instruction set of this machine, whatever `CHUMOKU_ISA` says.
+    pub fn best() -> Isa {
+        *Isa::ALL.iter().rev().find(|isa| isa.is_available()).unwrap_or(&Isa::Scalar)
+    }
+}
+
+impl fmt::Display for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// 0 until the first use, then the discriminant of the instruction set in force.
+static ACTIVE: AtomicU8 = AtomicU8::new(0);
+
+/// The instruction set that operations use: the machine's best, capped by `CHUMOKU_ISA` or by [`cap`].
+pub fn active() -> Isa {
+    match ACTIVE.load(Ordering::Relaxed) {
+        1 => Isa::Scalar,
+        2 => Isa::Avx2,
+        3 => Isa::Avx512,
+        _ => {
+            let wish = std::env::var("CHUMOKU_ISA").unwrap_or_default();
+            let highest = match wish.as_str() {
+                "scalar" => Isa::Scalar,
+                "avx2" => Isa::Avx2,
+                _ => Isa::Avx512,
+            };
+            cap(highest)
+        }
+    }
+}
+
+/// Uses no instruction set above `highest` from now on, in the whole process; returns the one in force.
+///
+/// For tests and for comparing instruction sets in one run. Results agree between sets to rounding only.
+pub fn cap(highest: Isa) -> Isa {
+    let isa = Isa::best().min(highest);
+    ACTIVE.store(isa as u8, Ordering::Relaxed);
+    isa
+}
+
+/// A vector instruction set, as a token: a value of it proves that the instructions are there.
+///
+/// Methods are `inline(always)` so that they are compiled inside the `target_feature` function that [`dispatch`]
+/// enters; without inlining each would be a call.
+///
+/// # Safety
+///
+/// An implementor may only be constructible after detecting the features its methods use, and `LANES` must be the
+/// number of f32 that `load_ptr` reads and `store_ptr` writes.
+pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
+    /// A vector of `LANES` f32.
+    type V: Copy;
+    /// f32 values in a vector.
+    const LANES: usize;
+    /// Rows of the matrix product's register tile.
+    const TILE_ROWS: usize;
+    /// Columns of the matrix product's register tile.
+    const TILE_COLS: usize;
+
+    /// All lanes `x`.
+    fn splat(self, x: f32) -> Self::V;
+    /// Reads `LANES` values.
+    ///
+    /// # Safety
+    /// `p` must be valid for reading `LANES` f32.
+    unsafe fn load_ptr(self, p: *const f32) -> Self::V;
+    /// Writes `LANES` values.
+    ///
+    /// # Safety
+    /// `p` must be valid for writing `LANES` f32.
+    unsafe fn store_ptr(self, p: *mut f32, v: Self::V);
+    /// `a + b`
+    fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a − b`
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a · b`
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a / b`
+    fn div(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a · b + c` (rounded once where the machine fuses it)
+    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// The larger; where either is NaN, `b`.
+    fn max(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The smaller; where either is NaN, `b`.
+    fn min(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `yes` where `a < b`, else (also for NaN) `no`.
+    fn select_lt(self, a: Self::V, b: Self::V, yes: Self::V, no: Self::V) -> Self::V;
+    /// `2^n` for integral n in −126..=127.
+    fn pow2(self, n: Self::V) -> Self::V;
+    /// The nearest integers, ties to even.
+    fn round(self, a: Self::V) -> Self::V;
+    /// Lanes written out.
+    fn to_array(self, a: Self::V) -> [f32; 16];
+
+    /// Runs `op` compiled for this instruction set.
+    fn run<O: Op>(self, op: O) -> O::Output;
+
+    /// The register tile of the matrix product: see [`crate::gemm::Tile`].
+    ///
+    /// # Safety
+    /// As for [`crate::gemm::tile`].
+    unsafe fn tile(self, tile: crate::gemm::Tile);
+    /// As [`Simd::tile`], with the rows of `a` [`crate::gemm::ACROSS`] apart.
+    ///
+    /// # Safety
+    /// As for [`crate::gemm::tile`].
+    unsafe fn tile_across(self, tile: crate::gemm::Tile);
+
+    /// Reads the first `LANES` values of `s`.
+    #[inline(always)]
+    fn load(self, s: &[f32]) -> Self::V {
+        assert!(s.len() >= Self::LANES);
+        // SAFETY: the slice holds at least LANES values.
+        unsafe { self.load_ptr(s.as_ptr()) }
+    }
+
+    /// Writes to the first `LANES` values of `s`.
+    #[inline(always)]
+    fn store(self, s: &mut [f32], v: Self::V) {
+        assert!(s.len() >= Self::LANES);
+        // SAFETY: the slice holds at least LANES values.
+        unsafe { self.store_ptr(s.as_mut_ptr(), v) }
+    }
+
+    /// Reads a slice shorter than a vector, filling up with `fill`.
+    #[inline(always)]
+    fn load_partial(self, s: &[f32], fill: f32) -> Self::V {
+        let mut buffer = [fill; 16];
+        let n = s.len().min(Self::LANES);
+        buffer[..n].copy_from_slice(&s[..n]);
+        self.load(&buffer)
+    }
+
+    /// Writes the first `s.len()` lanes.
+    #[inline(always)]
+    fn store_partial(self, s: &mut [f32], v: Self::V) {
+        let lanes = self.to_array(v);
+        let n = s.len().min(Self::LANES);
+        s[..n].copy_from_slice(&lanes[..n]);
+    }
+
+    /// The sum of the lanes, added pairwise in a fixed order.
+    #[inline(always)]
+    fn sum(self, a: Self::V) -> f32 {
+        let mut lanes = self.to_array(a);
+        let mut width = Self::LANES / 2;
+        while width > 0 {
+            for i in 0..width {
+                lanes[i] += lanes[i + width];
+            }
+            width /= 2;
+        }
+        lanes[0]
+    }
+
+    /// The largest lane; NaN lanes may be passed over.
+    #[inline(always)]
+    fn largest(self, a: Self::V) -> f32 {
+        let lanes = self.to_array(a);
+        lanes[..Self::LANES].iter().copied().fold(f32::NEG_INFINITY, f32::max)
+    }
+}
+
+/// A kernel's body, written once for every instruction set.
+pub(crate) trait Op {
+    /// What it returns.
+    type Output;
+    /// The body. Implementations are `#[inline(always)]`, so that they are compiled with the set's instructions.
+    fn eval<S: Simd>(self, simd: S) -> Self::Output;
+}
+
+/// Runs `op` on the active instruction set.
+pub(crate) fn dispatch<O: Op>(op: O) -> O::Output {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let isa = active();
+        if isa >= Isa::Avx512
+            && let Some(simd) = avx512::Avx512::new()
+        {
+            return simd.run(op);
+        }
+        if isa >= Isa::Avx2
+            && let Some(simd) = avx2::Avx2::new()
+        {
+            return simd.run(op);
+        }
+    }
+    Portable.run(op)
+}
+
+/// `y[i] = f(x[i])` over whole slices, with the tail in a padded vector.
+#[inline(always)]
+pub(crate) fn map<S: Simd>(simd: S, x: &[f32], y: &mut [f32], f: impl Fn(S::V) -> S::V) {
+    let mut xs = x.chunks_exact(S::LANES);
+    let mut ys = y.chunks_exact_mut(S::LANES);
+    for (x, y) in xs.by_ref().zip(ys.by_ref()) {
+        simd.store(y, f(simd.load(x)));
+    }
+    let (x, y) = (xs.remainder(), ys.into_remainder());
+    if !x.is_empty() {
+        simd.store_partial(y, f(simd.load_partial(x, 0.0)));
+    }
+}

@@ -1,0 +1,101 @@
+//! Vectors as plain arrays: runs everywhere, and the compiler turns the loops into what the target's base set has.
+
+use super::{Op, Simd};
+use crate::gemm::{ACROSS, Tile, tile};
+
+const LANES: usize = 8;
+
+/// The token of plain Rust; always available.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Portable;
+
+#[inline(always)]
+fn each(f: impl Fn(usize) -> f32) -> [f32; LANES] {
+    std::array::from_fn(f)
+}
+
+// SAFETY: needs no feature beyond the target's base set; loads and stores move exactly LANES values.
+unsafe impl Simd for Portable {
+    type V = [f32; LANES];
+    const LANES: usize = LANES;
+    const TILE_ROWS: usize = 4;
+    const TILE_COLS: usize = LANES;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::V {
+        [x; LANES]
+    }
+    #[inline(always)]
+    unsafe fn load_ptr(self, p: *const f32) -> Self::V {
+        // SAFETY: the caller promises LANES readable values.
+        unsafe { p.cast::<Self::V>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn store_ptr(self, p: *mut f32, v: Self::V) {
+        // SAFETY: the caller promises LANES writable values.
+        unsafe { p.cast::<Self::V>().write_unaligned(v) }
+    }
+    #[inline(always)]
+    fn add(self, a: Self::V, b: Self::V) -> Self::V {
+        each(|i| a[i] + b[i])
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
+        each(|i| a[i] - b[i])
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
+        each(|i| a[i] * b[i])
+    }
+    #[inline(always)]
+    fn div(self, a: Self::V, b: Self::V) -> Self::V {
+        each(|i| a[i] / b[i])
+    }
+    #[inline(always)]
+    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        // Not f32::mul_add: without the instruction that is a call into the C library for every lane.
+        each(|i| a[i] * b[i] + c[i])
+    }
+    #[inline(always)]
+    fn max(self, a: Self::V, b: Self::V) -> Self::V {
+        each(|i| if a[i] > b[i] { a[i] } else { b[i] })
+    }
+    #[inline(always)]
+    fn min(self, a: Self::V, b: Self::V) -> Self::V {
+        each(|i| if a[i] < b[i] { a[i] } else { b[i] })
+    }
+    #[inline(always)]
+    fn select_lt(self, a: Self::V, b: Self::V, yes: Self::V, no: Self::V) -> Self::V {
+        each(|i| if a[i] < b[i] { yes[i] } else { no[i] })
+    }
+    #[inline(always)]
+    fn pow2(self, n: Self::V) -> Self::V {
+        each(|i| f32::from_bits(((n[i] as i32 + 127) as u32) << 23))
+    }
+    #[inline(always)]
+    fn round(self, a: Self::V) -> Self::V {
+        // Adding 1.5·2^23 pushes the fraction out of the significand, rounding to even on the way.
+        const MAGIC: f32 = 12_582_912.0;
+        each(|i| (a[i] + MAGIC) - MAGIC)
+    }
+    #[inline(always)]
+    fn to_array(self, a: Self::V) -> [f32; 16] {
+        let mut out = [0.0; 16];
+        out[..LANES].copy_from_slice(&a);
+        out
+    }
+    #[inline(always)]
+    fn run<O: Op>(self, op: O) -> O::Output {
+        op.eval(self)
+    }
+    #[inline(always)]
+    unsafe fn tile(self, t: Tile) {
+        // SAFETY: passed on from the caller.
+        unsafe { tile::<Self, 4, 1, 1>(self, t) }
+    }
+    #[inline(always)]
+    unsafe fn tile_across(self, t: Tile) {
+        // SAFETY: passed on from the caller.
+        unsafe { tile::<Self, 4, 1, ACROSS>(self, t) }
+    }
+}

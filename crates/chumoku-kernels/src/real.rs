@@ -1,0 +1,197 @@
+//! The number types: `f32` runs the fast kernels, `f64` the plain reference.
+
+use crate::activation::Activation;
+use crate::adamw::AdamW;
+use crate::attention::{PackedAttention, RowsMut};
+use crate::gemm::{MatMut, MatRef, Start};
+use crate::{activation, adamw, attention, embedding, gemm, norm, reference, softmax, sum};
+use std::fmt::{Debug, Display};
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}
+
+/// A floating-point type that the operations are defined for.
+///
+/// The provided methods are the plain reference; `f64` uses them as they are, `f32` replaces each with its fast
+/// version. They are called through the checked functions at the top of the crate.
+pub trait Real:
+    sealed::Sealed
+    + Copy
+    + Debug
+    + Display
+    + Default
+    + PartialEq
+    + PartialOrd
+    + Send
+    + Sync
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + AddAssign
+    + SubAssign
+    + MulAssign
+    + DivAssign
+    + Sum
+    + 'static
+{
+    /// 0
+    const ZERO: Self;
+    /// 1
+    const ONE: Self;
+    /// −∞
+    const NEG_INFINITY: Self;
+
+    /// The nearest value to `x`.
+    fn of(x: f64) -> Self;
+    /// The value in double precision.
+    fn to_f64(self) -> f64;
+    /// eˣ
+    fn exp(self) -> Self;
+    /// The natural logarithm.
+    fn ln(self) -> Self;
+    /// √x
+    fn sqrt(self) -> Self;
+    /// Neither NaN nor infinite.
+    fn is_finite(self) -> bool;
+    /// The larger of two numbers; NaN if either is.
+    fn max(self, other: Self) -> Self {
+        let is_nan = self.partial_cmp(&self).is_none();
+        if self > other || is_nan { self } else { other }
+    }
+
+    #[doc(hidden)]
+    fn gemm(a: MatRef<Self>, b: MatRef<Self>, start: Start<Self>, c: MatMut<Self>) {
+        reference::gemm(a, b, start, c);
+    }
+    #[doc(hidden)]
+    fn softmax_forward(x: &[Self], cols: usize, y: &mut [Self]) {
+        reference::softmax_forward(x, cols, y);
+    }
+    #[doc(hidden)]
+    fn layer_norm_forward(args: norm::Forward<Self>) {
+        reference::layer_norm_forward(args);
+    }
+    #[doc(hidden)]
+    fn layer_norm_backward(args: norm::Backward<Self>) {
+        reference::layer_norm_backward(args);
+    }
+    #[doc(hidden)]
+    fn activation_forward(kind: Activation, x: &[Self], y: &mut [Self]) {
+        reference::activation_forward(kind, x, y);
+    }
+    #[doc(hidden)]
+    fn activation_backward(kind: Activation, x: &[Self], dy: &[Self], dx: &mut [Self]) {
+        reference::activation_backward(kind, x, dy, dx);
+    }
+    #[doc(hidden)]
+    fn embedding_backward(ids: &[u32], dy: &[Self], width: usize, scale: Self, d_table: &mut [Self]) {
+        reference::embedding_backward(ids, dy, width, scale, d_table);
+    }
+    #[doc(hidden)]
+    fn attention_forward(args: &PackedAttention<Self>, output: RowsMut<Self>, log_sum_exp: &mut [Self]) {
+        reference::attention_forward(args, output, log_sum_exp);
+    }
+    #[doc(hidden)]
+    fn attention_backward(args: &PackedAttention<Self>, saved: attention::Saved<Self>, grads: attention::Grads<Self>) {
+        reference::attention_backward(args, saved, grads);
+    }
+    #[doc(hidden)]
+    fn add_column_sums(x: &[Self], cols: usize, sums: &mut [Self]) {
+        reference::add_column_sums(x, cols, sums);
+    }
+    #[doc(hidden)]
+    fn adamw_step(options: &AdamW, param: &mut [Self], grad: &[Self], m: &mut [Self], v: &mut [Self]) {
+        reference::adamw_step(options, param, grad, m, v);
+    }
+}
+
+impl Real for f64 {
+    const ZERO: f64 = 0.0;
+    const ONE: f64 = 1.0;
+    const NEG_INFINITY: f64 = f64::NEG_INFINITY;
+
+    fn of(x: f64) -> f64 {
+        x
+    }
+    fn to_f64(self) -> f64 {
+        self
+    }
+    fn exp(self) -> f64 {
+        f64::exp(self)
+    }
+    fn ln(self) -> f64 {
+        f64::ln(self)
+    }
+    fn sqrt(self) -> f64 {
+        f64::sqrt(self)
+    }
+    fn is_finite(self) -> bool {
+        f64::is_finite(self)
+    }
+}
+
+impl Real for f32 {
+    const ZERO: f32 = 0.0;
+    const ONE: f32 = 1.0;
+    const NEG_INFINITY: f32 = f32::NEG_INFINITY;
+
+    fn of(x: f64) -> f32 {
+        x as f32
+    }
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+    fn exp(self) -> f32 {
+        f32::exp(self)
+    }
+    fn ln(self) -> f32 {
+        f32::ln(self)
+    }
+    fn sqrt(self) -> f32 {
+        f32::sqrt(self)
+    }
+    fn is_finite(self) -> bool {
+        f32::is_finite(self)
+    }
+
+    fn gemm(a: MatRef<f32>, b: MatRef<f32>, start: Start<f32>, c: MatMut<f32>) {
+        gemm::gemm_f32(a, b, start, c);
+    }
+    fn softmax_forward(x: &[f32], cols: usize, y: &mut [f32]) {
+        softmax::forward_f32(x, cols, y);
+    }
+    fn layer_norm_forward(args: norm::Forward<f32>) {
+        norm::forward_f32(args);
+    }
+    fn layer_norm_backward(args: norm::Backward<f32>) {
+        norm::backward_f32(args);
+    }
+    fn activation_forward(kind: Activation, x: &[f32], y: &mut [f32]) {
+        activation::forward_f32(kind, x, y);
+    }
+    fn activation_backward(kind: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
+        activation::backward_f32(kind, x, dy, dx);
+    }
+    fn embedding_backward(ids: &[u32], dy: &[f32], width: usize, scale: f32, d_table: &mut [f32]) {
+        embedding::backward_f32(ids, dy, width, scale, d_table);
+    }
+    fn attention_forward(args: &PackedAttention<f32>, output: RowsMut<f32>, log_sum_exp: &mut [f32]) {
+        attention::forward_f32(args, output, log_sum_exp);
+    }
+    fn attention_backward(args: &PackedAttention<f32>, saved: attention::Saved<f32>, grads: attention::Grads<f32>) {
+        attention::backward_f32(args, saved, grads);
+    }
+    fn add_column_sums(x: &[f32], cols: usize, sums: &mut [f32]) {
+        sum::add_column_sums_f32(x, cols, sums);
+    }
+    fn adamw_step(options: &AdamW, param: &mut [f32], grad: &[f32], m: &mut [f32], v: &mut [f32]) {
+        adamw::step_f32(options, param, grad, m, v);
+    }
+}

@@ -1,0 +1,130 @@
+//! Everything but attention.
+
+use crate::activation::Activation;
+use crate::adamw::AdamW;
+use crate::gemm::{MatMut, MatRef, Start};
+use crate::math::erf_f64;
+use crate::norm::{Backward, Forward};
+use crate::real::Real;
+
+/// `c[i][j] = start + Σ_p a[i][p] · b[p][j]`
+pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: Start<T>, mut c: MatMut<T>) {
+    for i in 0..a.rows() {
+        let row = c.row_mut(i);
+        for (j, c) in row.iter_mut().enumerate() {
+            let first = match start {
+                Start::Zero => T::ZERO,
+                Start::Keep => *c,
+                Start::Bias(bias) => bias[j],
+            };
+            *c = first + (0..a.cols()).map(|p| a.at(i, p) * b.at(p, j)).sum();
+        }
+    }
+}
+
+/// `y_j = exp(x_j − max) / Σ exp(x_k − max)` over rows of `cols`; 0 for a row of −∞.
+pub fn softmax_forward<T: Real>(x: &[T], cols: usize, y: &mut [T]) {
+    for (x, y) in x.chunks_exact(cols).zip(y.chunks_exact_mut(cols)) {
+        let largest = x.iter().copied().fold(T::NEG_INFINITY, T::max);
+        let shift = if largest == T::NEG_INFINITY { T::ZERO } else { largest };
+        for (&x, y) in x.iter().zip(&mut *y) {
+            *y = (x - shift).exp();
+        }
+        let total: T = y.iter().copied().sum();
+        for y in y {
+            *y = if total == T::ZERO { T::ZERO } else { *y / total };
+        }
+    }
+}
+
+/// `y = γ (x − mean)/√(variance + ε) + β` over rows of the length of γ.
+#[doc(hidden)]
+pub fn layer_norm_forward<T: Real>(f: Forward<T>) {
+    let n = f.gamma.len();
+    for (row, (x, y)) in f.x.chunks_exact(n).zip(f.y.chunks_exact_mut(n)).enumerate() {
+        let mean = x.iter().copied().sum::<T>() / T::of(n as f64);
+        let variance = x.iter().map(|&x| (x - mean) * (x - mean)).sum::<T>() / T::of(n as f64);
+        let inverse = T::ONE / (variance + f.epsilon).sqrt();
+        for i in 0..n {
+            y[i] = f.gamma[i] * (x[i] - mean) * inverse + f.beta[i];
+        }
+        f.mean[row] = mean;
+        f.inverse_deviation[row] = inverse;
+    }
+}
+
+/// `dx = inverse (g − mean(g) − x̂ mean(g x̂))` with g = dy γ; adds `dy x̂` to dγ and dy to dβ.
+#[doc(hidden)]
+pub fn layer_norm_backward<T: Real>(b: Backward<T>) {
+    let n = b.gamma.len();
+    for (row, (x, dy)) in b.x.chunks_exact(n).zip(b.dy.chunks_exact(n)).enumerate() {
+        let inverse = b.inverse_deviation[row];
+        let normal = |i: usize| (x[i] - b.mean[row]) * inverse;
+        let mean_g = (0..n).map(|i| dy[i] * b.gamma[i]).sum::<T>() / T::of(n as f64);
+        let mean_gx = (0..n).map(|i| dy[i] * b.gamma[i] * normal(i)).sum::<T>() / T::of(n as f64);
+        for i in 0..n {
+            b.dx[row * n + i] = inverse * (dy[i] * b.gamma[i] - mean_g - normal(i) * mean_gx);
+            b.d_gamma[i] += dy[i] * normal(i);
+            b.d_beta[i] += dy[i];
+        }
+    }
+}
+
+/// Φ(x), the normal distribution function.
+fn normal_distribution(x: f64) -> f64 {
+    0.5 * (1.0 + erf_f64(x / std::f64::consts::SQRT_2))
+}
+
+/// `y = max(0, x)` or `y = x Φ(x)`
+pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) {
+    for (&x, y) in x.iter().zip(y) {
+        *y = match kind {
+            Activation::Relu if x < T::ZERO => T::ZERO,
+            Activation::Relu => x,
+            Activation::Gelu => T::of(x.to_f64() * normal_distribution(x.to_f64())),
+        };
+    }
+}
+
+/// `dx = dy [x > 0]` or `dx = dy (Φ(x) + x φ(x))`
+pub fn activation_backward<T: Real>(kind: Activation, x: &[T], dy: &[T], dx: &mut [T]) {
+    for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
+        let x = x.to_f64();
+        let slope = match kind {
+            Activation::Relu => f64::from(x > 0.0) + if x.is_nan() { x } else { 0.0 },
+            Activation::Gelu => {
+                let bell = (-0.5 * x * x).exp() / std::f64::consts::TAU.sqrt();
+                normal_distribution(x) + x * bell
+            }
+        };
+        *dx = dy * T::of(slope);
+    }
+}
+
+/// `d_table[id_t] += scale · dy_t`
+pub fn embedding_backward<T: Real>(ids: &[u32], dy: &[T], width: usize, scale: T, d_table: &mut [T]) {
+    for (t, &id) in ids.iter().enumerate() {
+        for i in 0..width {
+            d_table[id as usize * width + i] += scale * dy[t * width + i];
+        }
+    }
+}
+
+/// `sums[j] += Σ_i x[i][j]`
+pub fn add_column_sums<T: Real>(x: &[T], cols: usize, sums: &mut [T]) {
+    for row in x.chunks_exact(cols) {
+        sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += x);
+    }
+}
+
+/// One step of AdamW; the formula stands at [`crate::adamw_step`].
+pub fn adamw_step<T: Real>(o: &AdamW, param: &mut [T], grad: &[T], m: &mut [T], v: &mut [T]) {
+    let (rate, root) = o.corrections();
+    for i in 0..param.len() {
+        let g = grad[i] * T::of(o.grad_scale);
+        m[i] = T::of(o.beta1) * m[i] + T::of(1.0 - o.beta1) * g;
+        v[i] = T::of(o.beta2) * v[i] + T::of(1.0 - o.beta2) * g * g;
+        let step = T::of(rate) * m[i] / (v[i].sqrt() / T::of(root) + T::of(o.epsilon));
+        param[i] = param[i] * T::of(1.0 - o.learning_rate * o.weight_decay) - step;
+    }
+}

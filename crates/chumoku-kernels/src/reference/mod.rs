@@ -1,0 +1,10 @@
+//! The plain version of every operation: short loops, shapes in comments, generic over the number type.
+//!
+//! These decide what is right: the fast versions are tested against them in double precision, and `f64` runs them.
+//! They are not tuned. Shapes are checked by the functions of the same name at the top of the crate.
+
+mod attention;
+mod layers;
+
+pub use attention::{Row, attention_backward, attention_forward, attention_head_backward, attention_row};
+pub use layers::*;

@@ -1,0 +1,76 @@
+//! Softmax over rows: `y_j = exp(x_j − max x) / Σ exp(x_k − max x)`.
+
+use crate::isa::{self, Op, Simd};
+use crate::math::exp;
+use crate::{Error, Real, Result};
+
+fn check<T>(x: &[T], cols: usize, y: &[T]) -> Result<()> {
+    if cols == 0 || !x.len().is_multiple_of(cols) {
+        let problem = format!("expected rows of {cols} values, got {} values", x.len());
+        return Err(Error::value("softmax: x", problem));
+    }
+    Error::check_length("softmax: y", x.len(), y.len())
+}
+
+/// Softmax of each row. A row of −∞ only gives 0, as a query with nothing to attend to.
+///
+/// # Shapes
+/// `x`, `y` (rows, cols).
+///
+/// # Errors
+/// If the lengths do not fit.
+pub fn softmax_forward<T: Real>(x: &[T], cols: usize, y: &mut [T]) -> Result<()> {
+    check(x, cols, y)?;
+    T::softmax_forward(x, cols, y);
+    Ok(())
+}
+
+/// `dx = y ∘ (dy − Σ_j dy_j y_j)`, where y is what the forward pass returned.
+///
+/// # Shapes
+/// All (rows, cols).
+///
+/// # Errors
+/// If the lengths do not fit.
+pub fn softmax_backward<T: Real>(y: &[T], cols: usize, dy: &[T], dx: &mut [T]) -> Result<()> {
+    check(y, cols, dx)?;
+    Error::check_length("softmax: dy", y.len(), dy.len())?;
+    for ((y, dy), dx) in y.chunks_exact(cols).zip(dy.chunks_exact(cols)).zip(dx.chunks_exact_mut(cols)) {
+        let dot: T = y.iter().zip(dy).map(|(&y, &dy)| y * dy).sum();
+        for ((&y, &dy), dx) in y.iter().zip(dy).zip(dx) {
+            *dx = y * (dy - dot);
+        }
+    }
+    Ok(())
+}
+
+struct Rows<'a>(&'a [f32], usize, &'a mut [f32]);
+
+impl Op for Rows<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let Rows(x, cols, y) = self;
+        for (x, y) in x.chunks_exact(cols).zip(y.chunks_exact_mut(cols)) {
+            let mut largest = simd.splat(f32::NEG_INFINITY);
+            for x in x.chunks(S::LANES) {
+                largest = simd.max(simd.load_partial(x, f32::NEG_INFINITY), largest);
+            }
+            let largest = simd.largest(largest);
+            let shift = simd.splat(if largest == f32::NEG_INFINITY { 0.0 } else { largest });
+            let mut total = simd.splat(0.0);
+            for (x, y) in x.chunks(S::LANES).zip(y.chunks_mut(S::LANES)) {
+                let value = exp(simd, simd.sub(simd.load_partial(x, f32::NEG_INFINITY), shift));
+                total = simd.add(total, value);
+                simd.store_partial(y, value);
+            }
+            let total = simd.sum(total);
+            let factor = if total == 0.0 { 0.0 } else { 1.0 / total };
+            y.iter_mut().for_each(|y| *y *= factor);
+        }
+    }
+}
+
+pub(crate) fn forward_f32(x: &[f32], cols: usize, y: &mut [f32]) {
+    isa::dispatch(Rows(x, cols, y));
+}

@@ -1,0 +1,382 @@
+//! Every operation on every instruction set this machine has, against the plain version in double precision.
+//!
+//! Sizes straddle every vector, tile and block edge; outputs start as NaN between guard bands. An instruction set
+//! that the machine lacks is named loudly, and `CHUMOKU_REQUIRE_ISA` makes it a failure.
+
+use chumoku_kernels::*;
+use std::sync::Mutex;
+use testkit::{Guarded, Random, Tolerance, compare, wide};
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Runs `test` once for each instruction set; failures name it.
+fn each_isa(test: impl Fn(Isa)) {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let required = std::env::var("CHUMOKU_REQUIRE_ISA").unwrap_or_default();
+    for isa in Isa::ALL {
+        if isa.is_available() {
+            assert_eq!(cap_isa(isa), isa);
+            println!("running on {isa}");
+            test(isa);
+        } else {
+            assert!(!required.split(',').any(|name| name == isa.name()), "{isa} is required but not available");
+            println!("SKIPPED: this machine has no {isa}");
+        }
+    }
+    cap_isa(Isa::best());
+}
+
+fn check<T: Copy + Into<f64>>(what: &str, found: &[T], expected: &[f64], tolerance: f64) {
+    compare(what, found, expected, Tolerance { relative: tolerance, absolute: 1e-9 }).unwrap();
+}
+
+#[test]
+fn gemm_of_every_shape_and_layout() {
+    let sizes =
+        [(0, 3, 2), (3, 0, 2), (3, 2, 0), (1, 1, 1), (2, 3, 5), (12, 32, 7), (13, 33, 256), (7, 31, 257), (97, 65, 40), (25, 1100, 300), (200, 17, 530)];
+    each_isa(|isa| {
+        for (m, n, k) in sizes {
+            let mut random = Random::new((m * 7919 + n * 31 + k) as u64);
+            let (a, b, bias) = (random.numbers(m * k), random.numbers(k * n), random.numbers(n));
+            let old = random.numbers(m * n);
+            for layout in 0..4 {
+                let (at, bt) = (layout & 1 == 1, layout & 2 == 2);
+                let lay = |t: bool, x: &[f32], rows: usize, cols: usize| -> Vec<f32> {
+                    if !t {
+                        return x.to_vec();
+                    }
+                    (0..cols * rows).map(|i| x[i % rows * cols + i / rows]).collect()
+                };
+                let (stored_a, stored_b) = (lay(at, &a, m, k), lay(bt, &b, k, n));
+                let a_ref = if at { MatRef::new(&stored_a, k, m).unwrap().t() } else { MatRef::new(&stored_a, m, k).unwrap() };
+                let b_ref = if bt { MatRef::new(&stored_b, n, k).unwrap().t() } else { MatRef::new(&stored_b, k, n).unwrap() };
+                for start in 0..3 {
+                    let (a64, b64, bias64) = (wide(&a), wide(&b), wide(&bias));
+                    let mut expected = wide(&old);
+                    let start64 = [Start::Zero, Start::Keep, Start::Bias(&bias64[..])][start];
+                    let (am, bm) = (MatRef::new(&a64, m, k).unwrap(), MatRef::new(&b64, k, n).unwrap());
+                    gemm(am, bm, start64, MatMut::new(&mut expected, m, n).unwrap()).unwrap();
+                    let mut out = Guarded::new(m * n);
+                    if start == 1 {
+                        out.inner().copy_from_slice(&old);
+                    }
+                    let start32 = [Start::Zero, Start::Keep, Start::Bias(&bias[..])][start];
+                    gemm(a_ref, b_ref, start32, MatMut::new(out.inner(), m, n).unwrap()).unwrap();
+                    check(&format!("{isa} {m}x{n}x{k} layout {layout} start {start}"), &out.take(), &expected, 2e-6);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn gemm_rows_do_not_depend_on_their_neighbours() {
+    each_isa(|isa| {
+        let (m, n, k) = (61, 70, 300);
+        let mut random = Random::new(1);
+        let (a, b) = (random.numbers(m * k), random.numbers(k * n));
+        let mut all = vec![f32::NAN; m * n];
+        let bm = MatRef::new(&b, k, n).unwrap();
+        gemm(MatRef::new(&a, m, k).unwrap(), bm, Start::Zero, MatMut::new(&mut all, m, n).unwrap()).unwrap();
+        for i in [0, 5, 60] {
+            let mut one = vec![f32::NAN; n];
+            let row = MatRef::new(&a[i * k..(i + 1) * k], 1, k).unwrap();
+            gemm(row, bm, Start::Zero, MatMut::new(&mut one, 1, n).unwrap()).unwrap();
+            assert_eq!(one, all[i * n..(i + 1) * n], "{isa}, row {i}");
+        }
+    });
+}
+
+/// A case of attention with all that it needs.
+struct Case {
+    lengths: Vec<(usize, usize)>,
+    heads: usize,
+    dim: usize,
+    value_dim: usize,
+    causal: bool,
+    mask: Option<(usize, Vec<bool>, Vec<f32>)>,
+    additive: bool,
+    dropout: f32,
+}
+
+impl Case {
+    fn offsets(&self, keys: bool) -> Vec<usize> {
+        let lengths = self.lengths.iter().map(|&(q, k)| if keys { k } else { q });
+        std::iter::once(0).chain(lengths.scan(0, |sum, n| { *sum += n; Some(*sum) })).collect()
+    }
+}
+
+/// Output, log-sum-exp, dQ, dK, dV.
+fn attend<T: Real>(case: &Case, inputs: &[Vec<T>; 4], mut fresh: impl FnMut(usize) -> Vec<T>) -> [Vec<T>; 5] {
+    let (qo, ko) = (case.offsets(false), case.offsets(true));
+    let (tokens, keys) = (*qo.last().unwrap(), *ko.last().unwrap());
+    let (width, value_width) = (case.heads * case.dim, case.heads * case.value_dim);
+    let [q, k, v, d] = inputs;
+    let additive: Vec<T> =
+        case.mask.iter().flat_map(|(_, _, bias)| bias.iter().map(|&x| T::of(f64::from(x)))).collect();
+    let args = PackedAttention {
+        query: Rows::new(q, width),
+        key: Rows::new(k, width),
+        value: Rows::new(v, value_width),
+        query_offsets: &qo,
+        key_offsets: &ko,
+        heads: case.heads,
+        head_dim: case.dim,
+        value_dim: case.value_dim,
+        scale: T::of(1.0 / (case.dim as f64).sqrt()),
+        causal: case.causal,
+        mask: case.mask.as_ref().map(|(cols, allowed, _)| {
+            if case.additive {
+                Mask::Additive { data: &additive, cols: *cols }
+            } else {
+                Mask::Boolean { data: allowed, cols: *cols }
+            }
+        }),
+        dropout: (case.dropout > 0.0).then(|| AttentionDropout { rate: case.dropout, random: Philox::new(3, 4) }),
+    };
+    let (mut y, mut lse) = (fresh(tokens * value_width), fresh(case.heads * tokens));
+    attention_forward(&args, RowsMut::new(&mut y, value_width), &mut lse).unwrap();
+    let (mut dq, mut dk, mut dv) = (fresh(tokens * width), fresh(keys * width), fresh(keys * value_width));
+    let grads = [RowsMut::new(&mut dq, width), RowsMut::new(&mut dk, width), RowsMut::new(&mut dv, value_width)];
+    attention_backward(&args, Rows::new(&y, value_width), &lse, Rows::new(d, value_width), grads).unwrap();
+    [y, lse, dq, dk, dv]
+}
+
+fn inputs(case: &Case, seed: u64) -> [Vec<f32>; 4] {
+    let mut random = Random::new(seed);
+    let tokens: usize = case.lengths.iter().map(|l| l.0).sum();
+    let keys: usize = case.lengths.iter().map(|l| l.1).sum();
+    let (width, value_width) = (case.heads * case.dim, case.heads * case.value_dim);
+    [tokens * width, keys * width, keys * value_width, tokens * value_width].map(|n| {
+        random.numbers(n).iter().map(|x| 2.0 * x).collect()
+    })
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let shapes: [(Vec<(usize, usize)>, usize, usize, usize); 5] = [
+        (vec![(1, 1), (0, 0), (5, 5), (17, 17)], 2, 8, 8),
+        (vec![(3, 0), (2, 7), (0, 4), (33, 12)], 3, 5, 9),
+        (vec![(95, 96), (97, 100), (13, 13)], 1, 32, 32),
+        (vec![(200, 211)], 2, 16, 40),
+        (vec![(31, 300)], 1, 64, 1),
+    ];
+    for (i, (lengths, heads, dim, value_dim)) in shapes.into_iter().enumerate() {
+        for (causal, masked, additive, dropout) in [
+            (false, false, false, 0.0),
+            (true, false, false, 0.0),
+            (false, true, false, 0.0),
+            (true, true, true, 0.0),
+            (false, false, false, 0.3),
+            (true, true, false, 0.2),
+        ] {
+            let mut random = Random::new(i as u64);
+            let queries = lengths.iter().map(|l| l.0).max().unwrap();
+            let keys = lengths.iter().map(|l| l.1).max().unwrap();
+            // Some rows see nothing at all.
+            let allowed: Vec<bool> =
+                (0..queries * keys).map(|at| (at / keys) % 7 != 3 && random.below(4) > 0).collect();
+            let bias = allowed.iter().map(|&a| if a { random.number() as f32 } else { f32::NEG_INFINITY }).collect();
+            cases.push(Case {
+                lengths: lengths.clone(),
+                heads,
+                dim,
+                value_dim,
+                causal,
+                mask: masked.then_some((keys, allowed, bias)),
+                additive,
+                dropout,
+            });
+        }
+    }
+    cases
+}
+
+#[test]
+fn attention_forward_and_backward() {
+    each_isa(|isa| {
+        for (n, case) in cases().iter().enumerate() {
+            let x = inputs(case, n as u64);
+            let mut guards: Vec<usize> = Vec::new();
+            let found = attend(case, &x, |len| {
+                guards.push(len);
+                vec![f32::NAN; len]
+            });
+            let expected = attend(case, &x.clone().map(|x| wide(&x)), |len| vec![f64::NAN; len]);
+            for (name, (found, expected)) in ["y", "lse", "dq", "dk", "dv"].iter().zip(found.iter().zip(&expected)) {
+                check(&format!("{isa} case {n} {name}"), found, expected, 3e-6);
+            }
+        }
+    });
+}
+
+#[test]
+fn masked_data_cannot_matter_even_if_nan() {
+    each_isa(|isa| {
+        // Causal, and keys 40..50 closed to everyone: poison them, and every query that sees nothing.
+        let length = 101;
+        let allowed: Vec<bool> =
+            (0..length * length).map(|at| !(40..50).contains(&(at % length)) && at / length != 7).collect();
+        let case = Case {
+            lengths: vec![(length, length)],
+            heads: 2,
+            dim: 12,
+            value_dim: 12,
+            causal: true,
+            mask: Some((length, allowed, vec![])),
+            additive: false,
+            dropout: 0.0,
+        };
+        let clean = inputs(&case, 5);
+        let mut poisoned = clean.clone();
+        let width = case.heads * case.dim;
+        for key in 40..50 {
+            poisoned[1][key * width..(key + 1) * width].fill(f32::NAN);
+            poisoned[2][key * width..(key + 1) * width].fill(f32::INFINITY);
+        }
+        poisoned[0][7 * width..8 * width].fill(f32::NAN);
+        poisoned[3][7 * width..8 * width].fill(f32::NAN);
+        // The last key is seen by the last query alone.
+        poisoned[1][(length - 1) * width..].fill(f32::NAN);
+        let want = attend(&case, &clean.map(|x| wide(&x)), |len| vec![f64::NAN; len]);
+        let found = attend(&case, &poisoned, |len| vec![f32::NAN; len]);
+        let last = (length - 1) * width;
+        check(&format!("{isa} y"), &found[0][..last], &want[0][..last], 3e-6);
+        assert!(found[0][last..].iter().all(|x| x.is_nan()), "{isa}: a NaN that is attended to must show");
+        assert!(found[0][7 * width..8 * width].iter().all(|&x| x == 0.0));
+        assert_eq!(found[1][7], f32::NEG_INFINITY);
+        check(&format!("{isa} dq"), &found[2][..last], &want[2][..last], 3e-6);
+        assert!(found[3][40 * width..50 * width].iter().all(|&x| x == 0.0));
+    });
+}
+
+#[test]
+fn normalisation_activation_softmax_sums_and_optimiser() {
+    each_isa(|isa| {
+        for (rows, width) in [(1, 1), (3, 5), (2, 16), (65, 33), (200, 130), (130, 256)] {
+            let mut random = Random::new((rows * width) as u64);
+            let n = rows * width;
+            let (x, dy) = (random.numbers(n), random.numbers(n));
+            let (gamma, beta) = (random.numbers(width), random.numbers(width));
+            let (x64, dy64) = (wide(&x), wide(&dy));
+            let (gamma64, beta64) = (wide(&gamma), wide(&beta));
+            let at = format!("{isa} {rows}x{width}");
+
+            // Layer norm. Width 1 has no variance: its gradient is all rounding, so epsilon is kept large.
+            let (mut y, mut mean, mut inverse) = (Guarded::new(n), Guarded::new(rows), Guarded::new(rows));
+            layer_norm_forward(&x, [&gamma, &beta], 1e-3, y.inner(), [mean.inner(), inverse.inner()]).unwrap();
+            let (mean, inverse) = (mean.take(), inverse.take());
+            let mut y64 = vec![f64::NAN; n];
+            let (mut mean64, mut inverse64) = (vec![f64::NAN; rows], vec![f64::NAN; rows]);
+            layer_norm_forward(&x64, [&gamma64, &beta64], 1e-3, &mut y64, [&mut mean64, &mut inverse64]).unwrap();
+            check(&format!("{at} norm"), &y.take(), &y64, 5e-6);
+            let mut dx = Guarded::new(n);
+            let (mut dg, mut db) = (vec![0.5f32; width], vec![0.5f32; width]);
+            layer_norm_backward(&x, &gamma, [&mean, &inverse], &dy, dx.inner(), [&mut dg, &mut db]).unwrap();
+            let mut dx64 = vec![f64::NAN; n];
+            let (mut dg64, mut db64) = (vec![0.5f64; width], vec![0.5f64; width]);
+            layer_norm_backward(&x64, &gamma64, [&mean64, &inverse64], &dy64, &mut dx64, [&mut dg64, &mut db64]).unwrap();
+            compare(&format!("{at} norm dx"), &dx.take(), &dx64, Tolerance { relative: 1e-5, absolute: 1e-5 }).unwrap();
+            check(&format!("{at} norm dgamma"), &dg, &dg64, 5e-6);
+            check(&format!("{at} norm dbeta"), &db, &db64, 5e-6);
+
+            for kind in [Activation::Relu, Activation::Gelu] {
+                let x: Vec<f32> = x.iter().map(|x| x * 7.0).collect();
+                let x64 = wide(&x);
+                let (mut y, mut dx) = (Guarded::new(n), Guarded::new(n));
+                activation_forward(kind, &x, y.inner()).unwrap();
+                activation_backward(kind, &x, &dy, dx.inner()).unwrap();
+                let (mut y64, mut dx64) = (vec![f64::NAN; n], vec![f64::NAN; n]);
+                activation_forward(kind, &x64, &mut y64).unwrap();
+                activation_backward(kind, &x64, &dy64, &mut dx64).unwrap();
+                compare(&format!("{at} {kind:?}"), &y.take(), &y64, Tolerance { relative: 1e-6, absolute: 1e-6 }).unwrap();
+                compare(&format!("{at} d{kind:?}"), &dx.take(), &dx64, Tolerance { relative: 1e-6, absolute: 1e-6 }).unwrap();
+            }
+
+            let mut x = x;
+            if n > 3 {
+                x[0] = f32::NEG_INFINITY;
+            }
+            let mut y = Guarded::new(n);
+            softmax_forward(&x, width, y.inner()).unwrap();
+            let y = y.take();
+            let mut y64 = vec![f64::NAN; n];
+            softmax_forward(&wide(&x), width, &mut y64).unwrap();
+            check(&format!("{at} softmax"), &y, &y64, 1e-6);
+
+            let mut sums = vec![1.0f32; width];
+            add_column_sums(&dy, &mut sums).unwrap();
+            let mut sums64 = vec![1.0f64; width];
+            add_column_sums(&dy64, &mut sums64).unwrap();
+            check(&format!("{at} column sums"), &sums, &sums64, 2e-6);
+            let squares: f64 = dy64.iter().map(|x| x * x).sum();
+            assert!((sum_of_squares(&dy) - squares).abs() <= 1e-12 * squares);
+
+            let options = AdamW {
+                learning_rate: 0.01,
+                beta1: 0.9,
+                beta2: 0.98,
+                epsilon: 1e-8,
+                weight_decay: 0.1,
+                step: 3,
+                grad_scale: 0.7,
+            };
+            let (mut p, mut m) = (random.numbers(n), random.numbers(n));
+            let mut v: Vec<f32> = random.numbers(n).iter().map(|x| x.abs() + 0.01).collect();
+            let (mut p64, mut m64, mut v64) = (wide(&p), wide(&m), wide(&v));
+            adamw_step(&options, &mut p, &dy, [&mut m, &mut v]).unwrap();
+            adamw_step(&options, &mut p64, &dy64, [&mut m64, &mut v64]).unwrap();
+            check(&format!("{at} adamw"), &p, &p64, 1e-6);
+            check(&format!("{at} adamw m"), &m, &m64, 1e-6);
+            check(&format!("{at} adamw v"), &v, &v64, 1e-6);
+
+            let vocabulary = 11;
+            let ids: Vec<u32> = (0..rows).map(|_| random.below(vocabulary) as u32).collect();
+            let table = random.numbers(vocabulary * width);
+            let mut y = Guarded::new(n);
+            embedding_forward(&ids, &table, width, 1.5, y.inner()).unwrap();
+            let y = y.take();
+            assert!((0..n).all(|i| y[i] == table[ids[i / width] as usize * width + i % width] * 1.5));
+            let mut d = vec![0.25f32; vocabulary * width];
+            let mut d64 = vec![0.25f64; vocabulary * width];
+            embedding_backward(&ids, &dy, width, 1.5, &mut d).unwrap();
+            embedding_backward(&ids, &dy64, width, 1.5, &mut d64).unwrap();
+            check(&format!("{at} embedding"), &d, &d64, 3e-6);
+        }
+    });
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    each_isa(|isa| {
+        let run = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let mut random = Random::new(8);
+                let (m, n, k) = (300, 200, 700);
+                let (a, b) = (random.numbers(m * k), random.numbers(k * n));
+                let mut c = vec![0.0f32; m * n];
+                gemm(MatRef::new(&a, m, k).unwrap(), MatRef::new(&b, k, n).unwrap(), Start::Zero, MatMut::new(&mut c, m, n).unwrap()).unwrap();
+                let case = Case {
+                    lengths: vec![(120, 120), (7, 7), (90, 90)],
+                    heads: 4,
+                    dim: 24,
+                    value_dim: 24,
+                    causal: false,
+                    mask: None,
+                    additive: false,
+                    dropout: 0.1,
+                };
+                let mut all = vec![c];
+                all.extend(attend(&case, &inputs(&case, 1), |len| vec![0.0; len]));
+                let mut sums = vec![0.0f32; 200];
+                add_column_sums(&all[0], &mut sums).unwrap();
+                all.push(sums);
+                all.into_iter().flatten().map(f32::to_bits).collect::<Vec<_>>()
+            })
+        };
+        let one = run(1);
+        assert_eq!(one, run(2), "{isa}");
+        assert_eq!(one, run(3), "{isa}");
+    });
+}

@@ -1,0 +1,52 @@
+//! What Chumoku's tests share: comparators that cannot be fooled, seeded data, poisoned buffers, central differences,
+//! and golden files.
+
+mod compare;
+mod golden;
+mod gradient;
+mod poison;
+
+pub use compare::{Tolerance, compare};
+pub use golden::Golden;
+pub use gradient::central_difference;
+pub use poison::Guarded;
+
+/// A small seeded generator for test data (SplitMix64; Steele, Lea and Flood 2014).
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The generator of `seed`.
+    pub fn new(seed: u64) -> Self {
+        Random(seed)
+    }
+
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number in −1..1.
+    pub fn number(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+
+    /// A whole number below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.bits() % n as u64) as usize
+    }
+
+    /// `n` numbers in −1..1, each exactly an f32.
+    pub fn numbers(&mut self, n: usize) -> Vec<f32> {
+        (0..n).map(|_| self.number() as f32).collect()
+    }
+}
+
+/// `f32` numbers in double precision.
+pub fn wide(x: &[f32]) -> Vec<f64> {
+    x.iter().map(|&x| f64::from(x)).collect()
+}
