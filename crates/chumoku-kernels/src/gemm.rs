@@ -219,7 +219,10 @@ pub(crate) unsafe fn tile<S: Simd, const R: usize, const V: usize, const ROW: us
     for _ in 0..t.depth {
         // SAFETY: the caller promises `depth` steps of both operands.
         unsafe {
-            let columns: [S::V; V] = std::array::from_fn(|v| simd.load_ptr(b.add(v * S::LANES)));
+            let mut columns = [simd.splat(0.0); V];
+            for (v, column) in columns.iter_mut().enumerate() {
+                *column = simd.load_ptr(b.add(v * S::LANES));
+            }
             for (i, row) in sums.iter_mut().enumerate() {
                 let factor = simd.splat(*a.add(i * ROW));
                 for (sum, &column) in row.iter_mut().zip(&columns) {
@@ -313,7 +316,6 @@ struct Block<'a> {
     start: Start<'a, f32>,
     c: SharedMut<f32>,
     c_stride: usize,
-    n: usize,
     rows: std::ops::Range<usize>,
     cols: std::ops::Range<usize>,
 }
@@ -322,13 +324,8 @@ impl Op for Block<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        PACKED_A.with_borrow_mut(|packed_a| self.eval_with(simd, packed_a));
-    }
-}
-
-impl Block<'_> {
-    #[inline(always)]
-    fn eval_with<S: Simd>(self, simd: S, packed_a: &mut Vec<f32>) {
+        // Taken out rather than borrowed in a closure: a closure is compiled without the instruction set's features.
+        let mut packed_a = PACKED_A.take();
         let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
         let k = self.a.cols;
         let tiles_down = self.rows.len().div_ceil(height);
@@ -396,7 +393,7 @@ impl Block<'_> {
             }
             from += depth;
         }
-        debug_assert!(self.n >= self.cols.end);
+        PACKED_A.set(packed_a);
     }
 }
 
@@ -451,7 +448,7 @@ pub(crate) fn gemm_f32(a: MatRef<f32>, b: MatRef<f32>, start: Start<f32>, mut c:
         let rows = down * block_rows..m.min((down + 1) * block_rows);
         let cols = across * block_cols..n.min((across + 1) * block_cols);
         let packed_b = &packed;
-        isa::dispatch(Block { a, packed_b, start, c: shared, c_stride, n, rows, cols });
+        isa::dispatch(Block { a, packed_b, start, c: shared, c_stride, rows, cols });
     });
     PACKED_B.set(packed);
 }

@@ -1,1 +1,15 @@
-//! Chumoku.
+//! Attention for the machine you have: layers, models, text, data, training and explanation, on CPUs.
+//!
+//! From a file of labelled text to a trained transformer classifier that can be evaluated, used and questioned.
+//! [`nn`] holds the layers, each forward and backward; [`models`] what is built of them; [`attention`] hard and soft
+//! attention as plain functions. All run on `f32` with fast kernels and on `f64` with the plain reference.
+
+pub mod attention;
+pub mod data;
+mod error;
+pub mod models;
+pub mod nn;
+pub mod params;
+pub mod view;
+
+pub use error::{Error, Result};

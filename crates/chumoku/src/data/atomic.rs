@@ -1,0 +1,92 @@
+//! Files that appear whole or not at all.
+
+#[cfg(unix)]
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use super::error::DataError;
+
+/// A file in the making: written beside its destination under a temporary name, flushed to disk and renamed by
+/// [`AtomicOutput::commit`]. Dropped without that, or killed, it leaves what was there before.
+pub struct AtomicOutput {
+    path: PathBuf,
+    file: BufWriter<NamedTempFile>,
+}
+
+impl AtomicOutput {
+    /// Begins a file that is to replace `path`.
+    ///
+    /// # Errors
+    ///
+    /// If the folder of `path` cannot be written to, or `path` is a folder.
+    pub fn create(path: &Path) -> Result<Self, DataError> {
+        if path.is_dir() {
+            return Err(DataError::Folder {
+                path: path.to_owned(),
+                hint: String::new(),
+            });
+        }
+        let folder = folder_of(path);
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".chumoku-").suffix(".tmp");
+        #[cfg(unix)]
+        {
+            // Temporary files are private by default; this one is to become an ordinary file, as the umask has it.
+            use std::os::unix::fs::PermissionsExt;
+            builder.permissions(fs::Permissions::from_mode(0o666));
+        }
+        let file = builder
+            .tempfile_in(folder)
+            .map_err(|source| write_error(path, source))?;
+        Ok(AtomicOutput {
+            path: path.to_owned(),
+            file: BufWriter::new(file),
+        })
+    }
+
+    /// Puts the file in its place.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written out or renamed; what was there before is then still there.
+    pub fn commit(self) -> Result<(), DataError> {
+        let AtomicOutput { path, file } = self;
+        let finish = || -> io::Result<()> {
+            let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+            file.as_file().sync_all()?;
+            file.persist(&path).map_err(|error| error.error)?;
+            // The new name is on disk only when the folder is.
+            #[cfg(unix)]
+            fs::File::open(folder_of(&path))?.sync_all()?;
+            Ok(())
+        };
+        finish().map_err(|source| write_error(&path, source))
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+fn write_error(path: &Path, source: io::Error) -> DataError {
+    DataError::Io {
+        path: path.to_owned(),
+        doing: "writing the file",
+        source,
+    }
+}
+
+impl Write for AtomicOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}

@@ -1,0 +1,353 @@
+//! Which column holds the text and which the label: as asked, else by name, else by what the first rows hold.
+
+use super::error::{DataError, Role};
+use super::format::{Format, ReadOptions};
+use super::profile::Profile;
+use super::record::{Layout, Record};
+use super::wording::{did_you_mean, listed};
+
+/// Names of text columns, the surest first; within a group all are alike.
+const TEXT_NAMES: [&[&str]; 3] = [
+    &[
+        "text",
+        "texts",
+        "sentence",
+        "sentences",
+        "本文",
+        "テキスト",
+        "文",
+        "文章",
+    ],
+    &[
+        "review",
+        "reviews",
+        "content",
+        "contents",
+        "body",
+        "comment",
+        "comments",
+        "message",
+        "question",
+        "utterance",
+        "document",
+        "review text",
+        "review body",
+        "tweet",
+        "sms",
+        "post",
+        "query",
+        "input",
+        "description",
+        "reviewtext",
+        "レビュー",
+        "レビュー本文",
+        "口コミ",
+        "クチコミ",
+        "コメント",
+        "内容",
+        "質問",
+        "発話",
+        "メッセージ",
+        "ツイート",
+    ],
+    &[
+        "title",
+        "headline",
+        "subject",
+        "summary",
+        "タイトル",
+        "題名",
+        "件名",
+        "見出し",
+    ],
+];
+/// Names of label columns, in the same way.
+const LABEL_NAMES: [&[&str]; 3] = [
+    &[
+        "label",
+        "labels",
+        "class",
+        "classes",
+        "ラベル",
+        "分類",
+        "クラス",
+    ],
+    &[
+        "category",
+        "categories",
+        "sentiment",
+        "target",
+        "tag",
+        "intent",
+        "emotion",
+        "topic",
+        "polarity",
+        "output",
+        "gold",
+        "感情",
+        "評価",
+        "カテゴリ",
+        "カテゴリー",
+        "意図",
+        "極性",
+        "正解",
+        "話題",
+        "種別",
+    ],
+    &[
+        "stars", "star", "rating", "ratings", "score", "y", "星", "点数", "評点",
+    ],
+];
+
+/// The columns in use, counted from 0, and why these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Columns {
+    /// The column of the text.
+    pub text: usize,
+    /// The column of the label, if there is one.
+    pub label: Option<usize>,
+    /// Why the text is this one: `its name`, `the longest and most varied` …
+    pub text_why: &'static str,
+    /// Why the label is this one; empty if there is none.
+    pub label_why: &'static str,
+}
+
+/// The role that a name promises, if any.
+pub(crate) fn named_role(name: &str) -> Option<Role> {
+    let name = folded(name);
+    let among = |groups: &[&[&str]]| groups.iter().any(|group| group.contains(&name.as_str()));
+    match (among(&TEXT_NAMES), among(&LABEL_NAMES)) {
+        (true, _) => Some(Role::Text),
+        (_, true) => Some(Role::Label),
+        _ => None,
+    }
+}
+
+fn folded(name: &str) -> String {
+    name.trim().to_lowercase().replace(['_', '-'], " ")
+}
+
+/// Chooses the columns of a file from its names and its first rows.
+pub(crate) fn choose(
+    layout: &Layout,
+    rows: &[&Record],
+    options: &ReadOptions,
+) -> Result<Columns, DataError> {
+    let profiles: Vec<Profile> = (0..layout.columns.len())
+        .map(|c| Profile::of(layout, rows, c))
+        .collect();
+    let chooser = Chooser { layout, profiles };
+    let asked_text = options
+        .text
+        .as_deref()
+        .map(|wanted| chooser.asked(Role::Text, wanted))
+        .transpose()?;
+    let asked_label = options
+        .label
+        .as_deref()
+        .map(|wanted| chooser.asked(Role::Label, wanted))
+        .transpose()?;
+    if let (Some(text), true) = (asked_text, asked_text == asked_label) {
+        let column = layout.columns[text].clone();
+        return Err(DataError::SameColumn {
+            path: layout.path.clone(),
+            column,
+        });
+    }
+    let mut label = asked_label.map(|column| (column, "as asked"));
+    if label.is_none() {
+        label = chooser
+            .by_name(Role::Label, &LABEL_NAMES, asked_text)
+            .or_else(|error| {
+                if options.require_label {
+                    Err(error)
+                } else {
+                    Ok(None)
+                }
+            })?;
+    }
+    let taken = label.map(|(column, _)| column);
+    let (text, text_why) = match asked_text {
+        Some(column) => (column, "as asked"),
+        None => match chooser.by_name(Role::Text, &TEXT_NAMES, taken)? {
+            Some(found) => found,
+            None => chooser.text_by_content(taken)?,
+        },
+    };
+    if label.is_none() && options.require_label {
+        label = Some(chooser.label_by_content(text)?);
+    }
+    let (label, label_why) = label.map_or((None, ""), |(column, why)| (Some(column), why));
+    Ok(Columns {
+        text,
+        label,
+        text_why,
+        label_why,
+    })
+}
+
+struct Chooser<'a> {
+    layout: &'a Layout,
+    profiles: Vec<Profile>,
+}
+
+impl Chooser<'_> {
+    /// The column that an option names: as it stands, letter case aside, or by its number from 1.
+    fn asked(&self, role: Role, wanted: &str) -> Result<usize, DataError> {
+        let columns = &self.layout.columns;
+        let named = self.layout.has_names() || self.layout.format == Format::FastText;
+        let same: [fn(&str) -> String; 2] = [
+            |name| name.trim().to_owned(),
+            |name| name.trim().to_lowercase(),
+        ];
+        for key in same.iter().filter(|_| named) {
+            let found: Vec<usize> = (0..columns.len())
+                .filter(|&c| key(&columns[c]) == key(wanted))
+                .collect();
+            match found.as_slice() {
+                [] => {}
+                [column] => return Ok(*column),
+                several => return Err(self.ambiguous(role, several)),
+            }
+        }
+        match wanted.trim().parse::<usize>() {
+            Ok(number) if (1..=columns.len()).contains(&number) => Ok(number - 1),
+            _ => Err(DataError::NoSuchColumn {
+                path: self.layout.path.clone(),
+                role,
+                wanted: wanted.to_owned(),
+                columns: self.all(),
+                hint: if named {
+                    did_you_mean(wanted, columns.iter().map(String::as_str))
+                } else {
+                    String::new()
+                },
+            }),
+        }
+    }
+
+    /// The column whose name says its role; several that say it equally well are told apart by content.
+    fn by_name(
+        &self,
+        role: Role,
+        groups: &[&[&str]],
+        taken: Option<usize>,
+    ) -> Result<Option<(usize, &'static str)>, DataError> {
+        if !self.layout.has_names() && self.layout.format != Format::FastText {
+            return Ok(None);
+        }
+        for group in groups {
+            let found: Vec<usize> = (0..self.layout.columns.len())
+                .filter(|&c| {
+                    Some(c) != taken && group.contains(&folded(&self.layout.columns[c]).as_str())
+                })
+                .collect();
+            match (found.as_slice(), role) {
+                ([], _) => {}
+                ([column], _) => return Ok(Some((*column, "its name"))),
+                (several, Role::Text) => return self.longest(several).map(Some),
+                (several, Role::Label) => return self.most_repeated(several).map(Some),
+            }
+        }
+        Ok(None)
+    }
+
+    fn text_by_content(&self, label: Option<usize>) -> Result<(usize, &'static str), DataError> {
+        let left: Vec<usize> = (0..self.profiles.len())
+            .filter(|&c| Some(c) != label && !self.profiles[c].nested)
+            .collect();
+        match left.as_slice() {
+            [only] => Ok((*only, "the only one")),
+            several => self.longest(several),
+        }
+    }
+
+    /// The column that looks most like text, if it does so at least twice as much as the next.
+    fn longest(&self, columns: &[usize]) -> Result<(usize, &'static str), DataError> {
+        let mut scored: Vec<(f64, usize)> = columns
+            .iter()
+            .map(|&c| (self.profiles[c].text_score(), c))
+            .collect();
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+        match scored.as_slice() {
+            [] | [(0.0, _), ..] => Err(self.no_column(Role::Text, "a column of words")),
+            [(first, _), (second, _), ..] if *second * 2.0 > *first => {
+                let alike: Vec<usize> = scored
+                    .iter()
+                    .filter(|(score, _)| score * 2.0 > *first)
+                    .map(|&(_, c)| c)
+                    .collect();
+                Err(self.ambiguous(Role::Text, &alike))
+            }
+            [(_, column), ..] => Ok((*column, "the longest and most varied")),
+        }
+    }
+
+    fn label_by_content(&self, text: usize) -> Result<(usize, &'static str), DataError> {
+        let left: Vec<usize> = (0..self.profiles.len())
+            .filter(|&c| c != text && self.profiles[c].filled > 0)
+            .collect();
+        // Too few rows for repeats to show: the one other column it must be.
+        match left.as_slice() {
+            [only] if self.profiles[*only].filled < 20 && !self.profiles[*only].nested => {
+                Ok((*only, "the only other"))
+            }
+            several => self.most_repeated(several),
+        }
+    }
+
+    /// The one column that looks like labels; a column with a single value counts only if no other does.
+    fn most_repeated(&self, columns: &[usize]) -> Result<(usize, &'static str), DataError> {
+        let alike: Vec<usize> = columns
+            .iter()
+            .copied()
+            .filter(|&c| self.profiles[c].is_label_like())
+            .collect();
+        let varied: Vec<usize> = alike
+            .iter()
+            .copied()
+            .filter(|&c| self.profiles[c].distinct > 1)
+            .collect();
+        match (varied.as_slice(), alike.as_slice()) {
+            ([column], _) | ([], [column]) => Ok((*column, "few distinct values")),
+            ([], []) => Err(self.no_column(Role::Label, "a column of few, repeated values")),
+            ([], several) | (several, _) => Err(self.ambiguous(Role::Label, several)),
+        }
+    }
+
+    fn ambiguous(&self, role: Role, columns: &[usize]) -> DataError {
+        let mut columns = columns.to_vec();
+        columns.sort_unstable();
+        let titles: Vec<String> = columns
+            .iter()
+            .take(12)
+            .map(|&c| self.layout.column_title(c))
+            .collect();
+        let candidates = format!("{} alike: {}", columns.len(), titles.join(", "));
+        DataError::Ambiguous {
+            path: self.layout.path.clone(),
+            role,
+            candidates,
+        }
+    }
+
+    fn no_column(&self, role: Role, wanted: &'static str) -> DataError {
+        DataError::NoColumn {
+            path: self.layout.path.clone(),
+            role,
+            wanted,
+            columns: self.all(),
+        }
+    }
+
+    /// All columns, for a message.
+    fn all(&self) -> String {
+        match self.layout.columns.len() {
+            _ if self.layout.has_names() || self.layout.format == Format::FastText => {
+                listed(&self.layout.columns)
+            }
+            1 => "column 1 (no names)".to_owned(),
+            n => format!("columns 1 to {n} (no names)"),
+        }
+    }
+}

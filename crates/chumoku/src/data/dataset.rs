@@ -1,0 +1,232 @@
+//! A labelled file in memory, and the checks that training and evaluation make of it.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+
+use super::columns::Columns;
+use super::error::{DataError, Place, Role};
+use super::format::{Format, ReadOptions};
+use super::record::{Layout, Record, Skipped};
+use super::source::{Records, Source};
+use super::wording::{did_you_mean, listed};
+
+/// Most classes of a label column (5,000); more are identifiers, not classes.
+pub const MAX_CLASSES: usize = 5_000;
+/// Fewest rows to train on (4): two classes with two rows each.
+pub const MIN_TRAINING_ROWS: u64 = 4;
+
+/// A text and its class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Example {
+    /// The text, as the file has it.
+    pub text: String,
+    /// The label, without white space around it.
+    pub label: String,
+    /// The line on which it begins, or its row in Parquet.
+    pub line: u64,
+}
+
+/// The labelled texts of one file.
+#[derive(Debug, Clone)]
+pub struct Dataset {
+    /// The file, as the user named it.
+    pub path: PathBuf,
+    /// Its texts with their labels, in the order of the file.
+    pub examples: Vec<Example>,
+    /// The rows that were left out.
+    pub skipped: Skipped,
+    /// What the file was taken for and why, in one line.
+    pub description: String,
+    /// The format and the names of the columns.
+    pub layout: Layout,
+    /// The columns in use.
+    pub columns: Columns,
+    /// Whether places are rows, as in Parquet.
+    rows: bool,
+}
+
+/// Reads a labelled file whole.
+///
+/// # Errors
+///
+/// Whatever is wrong with the file. A file of one class, or of one row, is no error here, because a test file may well
+/// be such; [`Dataset::check_trainable`] asks for more.
+pub fn load_labelled(path: &Path, options: &ReadOptions) -> Result<Dataset, DataError> {
+    let options = ReadOptions {
+        require_label: true,
+        ..options.clone()
+    };
+    Source::open(path, &options)?.into_dataset()
+}
+
+impl Source {
+    /// Reads the labelled texts of an opened file.
+    ///
+    /// # Errors
+    ///
+    /// As for [`load_labelled`]; also if the source was opened without requiring a label and has none.
+    pub fn into_dataset(self) -> Result<Dataset, DataError> {
+        let (layout, columns, description) = (
+            self.layout().clone(),
+            self.columns().clone(),
+            self.describe(),
+        );
+        let rows = self.place(0).is_row;
+        let Some(label_column) = columns.label else {
+            return Err(DataError::NoColumn {
+                path: layout.path.clone(),
+                role: Role::Label,
+                wanted: "a column of few, repeated values",
+                columns: layout.column_title(columns.text),
+            });
+        };
+        let mut records = self.records();
+        let (mut examples, mut classes) = (Vec::new(), HashSet::new());
+        while let Some(record) = records.next() {
+            let example = match example(record?, &records, columns.text, label_column) {
+                Ok(example) => example,
+                Err(error) => {
+                    records.leave_out(error)?;
+                    continue;
+                }
+            };
+            if !classes.contains(&example.label) {
+                if classes.len() == MAX_CLASSES {
+                    let place = records.source().place(example.line);
+                    let column = layout.column_title(label_column);
+                    return Err(DataError::TooManyClasses {
+                        place,
+                        limit: MAX_CLASSES,
+                        column,
+                    });
+                }
+                classes.insert(example.label.clone());
+            }
+            examples.push(example);
+        }
+        let skipped = records.skipped().clone();
+        let path = layout.path.clone();
+        if examples.is_empty() {
+            return Err(DataError::NoUsableRows {
+                path,
+                skipped: skipped.to_string(),
+            });
+        }
+        Ok(Dataset {
+            path,
+            examples,
+            skipped,
+            description,
+            layout,
+            columns,
+            rows,
+        })
+    }
+}
+
+/// Takes the text and the label out of a row.
+fn example(
+    mut record: Record,
+    records: &Records,
+    text: usize,
+    label: usize,
+) -> Result<Example, DataError> {
+    let line = record.line;
+    let place = || records.source().place(line);
+    if record.field(text).trim().is_empty() {
+        return Err(DataError::EmptyText { place: place() });
+    }
+    records.source().check_plain(&record, Role::Label, label)?;
+    if record.field(label).trim().is_empty() {
+        let key = &records.source().layout().columns[label];
+        let found = match &record.object {
+            Some(object) if !object.contains_key(key) => "none",
+            Some(object) if object[key].is_null() => "null",
+            _ if records.source().layout().format == Format::FastText => "no __label__ on the line",
+            _ => "an empty field",
+        };
+        return Err(DataError::EmptyLabel {
+            place: place(),
+            found,
+        });
+    }
+    let label = record.field(label).trim().to_owned();
+    Ok(Example {
+        text: std::mem::take(&mut record.fields[text]),
+        label,
+        line,
+    })
+}
+
+impl Dataset {
+    /// Where an example is.
+    pub fn place(&self, example: &Example) -> Place {
+        if self.rows {
+            Place::row(&self.path, example.line)
+        } else {
+            Place::line(&self.path, example.line)
+        }
+    }
+
+    /// The distinct labels, sorted.
+    pub fn labels(&self) -> Vec<String> {
+        let labels: BTreeSet<&str> = self
+            .examples
+            .iter()
+            .map(|example| example.label.as_str())
+            .collect();
+        labels.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Checks that a classifier can be trained on these examples.
+    ///
+    /// # Errors
+    ///
+    /// Too few rows, or one class only.
+    pub fn check_trainable(&self) -> Result<(), DataError> {
+        let (path, rows) = (self.path.clone(), self.examples.len() as u64);
+        if rows < MIN_TRAINING_ROWS {
+            return Err(DataError::TooFewRows {
+                path,
+                rows,
+                least: MIN_TRAINING_ROWS,
+            });
+        }
+        let label = &self.examples[0].label;
+        if self.examples.iter().all(|example| example.label == *label) {
+            let column = match self.columns.label {
+                Some(column) => self.layout.column_title(column),
+                None => "this".to_owned(),
+            };
+            return Err(DataError::OneClass {
+                path,
+                label: label.clone(),
+                rows,
+                column,
+            });
+        }
+        Ok(())
+    }
+
+    /// Checks that every label is among `known`, those of the training data.
+    ///
+    /// # Errors
+    ///
+    /// The first label that is not, with its line.
+    pub fn check_known_labels<S: AsRef<str>>(&self, known: &[S]) -> Result<(), DataError> {
+        let names: HashSet<&str> = known.iter().map(AsRef::as_ref).collect();
+        match self
+            .examples
+            .iter()
+            .find(|example| !names.contains(example.label.as_str()))
+        {
+            None => Ok(()),
+            Some(example) => Err(DataError::UnknownLabel {
+                place: self.place(example),
+                label: example.label.clone(),
+                known: listed(known).into(),
+                hint: did_you_mean(&example.label, known.iter().map(AsRef::as_ref)).into(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! CSV, as RFC 4180 has it, with the place of every mistake.
+//!
+//! A reader of our own, because the `csv` crate takes an unclosed quote for the end of the file, holds a field of any
+//! length in memory and does not count columns of characters. The `csv` crate writes (see `writer.rs`), and the tests
+//! hold this reader against it.
+//!
+//! - A field that begins with a quote ends at the next quote that is not doubled, and may run over several lines.
+//!   Anything but a delimiter or the end of the line behind that quote is an error.
+//! - In any other field a quote is a plain character.
+//! - Empty lines are no rows.
+
+use super::error::DataError;
+use super::lines::{Line, LineReader};
+use super::reader::{MAX_COLUMNS, MAX_ROW_BYTES, MAX_TEXT_BYTES, Width};
+use super::record::Record;
+use super::wording::{QUOTED_CHARS, size};
+
+/// Reads the rows of a CSV file.
+pub(crate) struct CsvReader {
+    lines: LineReader,
+    delimiter: char,
+    width: Width,
+}
+
+/// The fields of a row, and how many there were, should there be too many to keep.
+struct Fields {
+    kept: Vec<String>,
+    count: usize,
+    /// Line and column where the first field too many begins, or else where the row ends.
+    odd: (u64, u64),
+}
+
+impl CsvReader {
+    pub(crate) fn new(lines: LineReader, delimiter: char) -> Self {
+        CsvReader {
+            lines,
+            delimiter,
+            width: Width::default(),
+        }
+    }
+
+    pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
+        let first = loop {
+            match self.lines.next_line()? {
+                None => return Ok(None),
+                Some(line) if line.text.is_empty() => {}
+                Some(line) => break line,
+            }
+        };
+        let number = first.number;
+        let mut row = vec![first];
+        let fields = match self.fields(&mut row) {
+            Ok(fields) => fields,
+            Err(error) => {
+                // The quote that was left open may have swallowed good rows: only its own line is lost.
+                self.lines.push_back(row.drain(1..));
+                return Err(error);
+            }
+        };
+        let (line, column) = fields.odd;
+        let place = || self.lines.place(line).at_column(column);
+        self.width.check("CSV", place, number, fields.count)?;
+        Ok(Some(Record::of_fields(number, fields.kept)))
+    }
+
+    /// Cuts a row into fields, adding to `row` the lines it runs over.
+    fn fields(&mut self, row: &mut Vec<Line>) -> Result<Fields, DataError> {
+        let most = self.width.fixed.map_or(MAX_COLUMNS, |(columns, _)| columns);
+        let mut fields = Fields {
+            kept: Vec::new(),
+            count: 0,
+            odd: (0, 0),
+        };
+        let (mut at, mut total) = (0, 0);
+        loop {
+            let line = last(row);
+            let begins = (line.number, line.column(at));
+            let (value, last_one) = if line.text[at..].starts_with('"') {
+                self.quoted_field(row, &mut at)?
+            } else {
+                let rest = &line.text[at..];
+                let end = rest.find(self.delimiter);
+                let value = rest[..end.unwrap_or(rest.len())].to_owned();
+                at += value.len() + end.map_or(0, |_| self.delimiter.len_utf8());
+                (value, end.is_none())
+            };
+            total += value.len() as u64;
+            if total > MAX_ROW_BYTES {
+                let place = self.lines.place(row[0].number);
+                return Err(DataError::TooLong {
+                    place,
+                    what: "a row",
+                    limit: MAX_ROW_BYTES,
+                    bytes: total,
+                });
+            }
+            if fields.count == most {
+                fields.odd = begins;
+            }
+            if fields.count < most {
+                fields.kept.push(value);
+            }
+            fields.count += 1;
+            if last_one {
+                if fields.count <= most {
+                    let line = last(row);
+                    fields.odd = (line.number, line.column(line.text.len()));
+                }
+                return Ok(fields);
+            }
+        }
+    }
+
+    /// Reads the field whose opening quote is at `at`, moves `at` behind the delimiter that follows, and says whether
+    /// the row ends instead.
+    fn quoted_field(
+        &mut self,
+        row: &mut Vec<Line>,
+        at: &mut usize,
+    ) -> Result<(String, bool), DataError> {
+        let opened = (last(row).number, last(row).column(*at));
+        let mut value = String::new();
+        *at += 1;
+        loop {
+            let line = last(row);
+            let rest = &line.text[*at..];
+            let Some(quote) = rest.find('"') else {
+                value.push_str(rest);
+                value.push_str(line.ending);
+                let place = self.lines.place(opened.0).at_column(opened.1);
+                let unclosed = |found| DataError::UnclosedQuote { place, found };
+                // The lines are kept, to be given back; short ones cost more than their text.
+                let held = value.len() + size_of_val(row.as_slice());
+                if held as u64 > MAX_TEXT_BYTES {
+                    return Err(unclosed(format!("none within {}", size(MAX_TEXT_BYTES))));
+                }
+                let end = line.number;
+                match self.lines.next_line()? {
+                    Some(line) => row.push(line),
+                    None => {
+                        return Err(unclosed(format!("the end of the file after line {end}")));
+                    }
+                }
+                *at = 0;
+                continue;
+            };
+            value.push_str(&rest[..quote]);
+            *at += quote + 1;
+            match rest[quote + 1..].chars().next() {
+                Some('"') => {
+                    value.push('"');
+                    *at += 1;
+                }
+                None => return Ok((value, true)),
+                Some(c) if c == self.delimiter => {
+                    *at += c.len_utf8();
+                    return Ok((value, false));
+                }
+                Some(_) => {
+                    // Its opening quote is as likely the mistake, so that is the place.
+                    return Err(DataError::StrayQuote {
+                        place: self.lines.place(opened.0).at_column(opened.1),
+                        found_at: format!("{}:{}", line.number, line.column(*at)),
+                        expected: match self.delimiter {
+                            ',' => "a comma or the end of the line",
+                            ';' => "a semicolon or the end of the line",
+                            _ => "the delimiter or the end of the line",
+                        },
+                        found: rest[quote + 1..].chars().take(QUOTED_CHARS + 1).collect(),
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// The line a row has reached; a row has at least one.
+fn last(row: &[Line]) -> &Line {
+    &row[row.len() - 1]
+}

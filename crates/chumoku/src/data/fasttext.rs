@@ -1,0 +1,87 @@
+//! The two formats of one text a line: fastText, with the label in front, and plain text, without.
+
+use super::detect::LABEL_PREFIX;
+use super::error::DataError;
+use super::lines::LineReader;
+use super::reader::MAX_TEXT_BYTES;
+use super::record::Record;
+use super::wording::listed;
+
+/// The columns of a fastText file.
+pub(crate) const FAST_TEXT_COLUMNS: [&str; 2] = ["label", "text"];
+
+/// Reads `__label__x text`. A line without a label has an empty one; labels may also stand at the end of the line.
+///
+/// Several labels on a line are an error: a classifier learns one class for a text, and taking the first in silence
+/// would train it on half the truth.
+pub(crate) struct FastTextReader {
+    lines: LineReader,
+}
+
+impl FastTextReader {
+    pub(crate) fn new(lines: LineReader) -> Self {
+        FastTextReader {
+            lines: lines.with_limit(MAX_TEXT_BYTES, "a text"),
+        }
+    }
+
+    pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
+        let line = loop {
+            match self.lines.next_line()? {
+                None => return Ok(None),
+                Some(line) if line.text.trim().is_empty() => {}
+                Some(line) => break line,
+            }
+        };
+        let mut labels = Vec::new();
+        let mut text = line.text.trim();
+        while let Some(behind) = text.strip_prefix(LABEL_PREFIX) {
+            let (label, rest) = behind
+                .split_once(char::is_whitespace)
+                .unwrap_or((behind, ""));
+            labels.push(label);
+            text = rest.trim_start();
+        }
+        loop {
+            let (before, word) = text.rsplit_once(char::is_whitespace).unwrap_or(("", text));
+            let Some(label) = word.strip_prefix(LABEL_PREFIX) else {
+                break;
+            };
+            labels.push(label);
+            text = before.trim_end();
+        }
+        if labels.len() > 1 {
+            let place = self.lines.place(line.number);
+            return Err(DataError::SeveralLabels {
+                place,
+                found: labels.len(),
+                labels: listed(&labels),
+            });
+        }
+        let label = labels.first().copied().unwrap_or("");
+        Ok(Some(Record::of_fields(
+            line.number,
+            vec![label.to_owned(), text.to_owned()],
+        )))
+    }
+}
+
+/// Reads one text a line; an empty line is an empty text, so that output lines up with input.
+pub(crate) struct PlainReader {
+    lines: LineReader,
+}
+
+impl PlainReader {
+    pub(crate) fn new(lines: LineReader) -> Self {
+        PlainReader {
+            lines: lines.with_limit(MAX_TEXT_BYTES, "a text"),
+        }
+    }
+
+    pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
+        Ok(self
+            .lines
+            .next_line()?
+            .map(|line| Record::of_fields(line.number, vec![line.text])))
+    }
+}

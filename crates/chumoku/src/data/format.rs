@@ -1,0 +1,68 @@
+//! The formats of data files, and what a caller may ask of reading one.
+
+use std::fmt;
+
+/// How rows are laid out in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Fields between delimiters, quoted as RFC 4180 says; a quoted field may hold line breaks.
+    Csv {
+        /// The character between fields: `,`, `;`, `|`, or a tab in a file named `.csv`.
+        delimiter: char,
+    },
+    /// Fields between tabs; a quote is a plain character unless reading it as a quote is what makes the row fit.
+    Tsv,
+    /// One JSON object a line.
+    JsonLines,
+    /// `__label__x text`, one a line.
+    FastText,
+    /// Apache Parquet.
+    Parquet,
+    /// One text a line, no label.
+    PlainText,
+}
+
+impl Format {
+    /// The name, in one word, for messages about a row.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Format::Csv { .. } => "CSV",
+            Format::Tsv => "TSV",
+            Format::JsonLines => "JSONL",
+            Format::FastText => "fastText",
+            Format::Parquet => "Parquet",
+            Format::PlainText => "plain text",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())?;
+        match self {
+            Format::Csv { delimiter: ',' } => Ok(()),
+            Format::Csv { delimiter: '\t' } => write!(f, " (tabs)"),
+            Format::Csv { delimiter } => write!(f, " ({delimiter} between fields)"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What to read and how; the default lets the file speak for itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// The text column: its name, or its number counted from 1.
+    pub text: Option<String>,
+    /// The label column: its name, or its number counted from 1.
+    pub label: Option<String>,
+    /// The encoding, if not UTF-8 (or UTF-16 with a byte order mark): any label of the WHATWG Encoding Standard.
+    pub encoding: Option<String>,
+    /// Leave out rows that cannot be used, and count them, in place of stopping at the first.
+    pub skip_bad_rows: bool,
+    /// Whether a label column must be found; if not, one is used only when its name says so.
+    pub require_label: bool,
+    /// Whether the first row of a CSV or TSV file is a header; looked for in the file if `None`.
+    pub header: Option<bool>,
+    /// The format; recognised from name and content if `None`.
+    pub format: Option<Format>,
+}

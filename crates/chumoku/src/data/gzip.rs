@@ -1,0 +1,39 @@
+//! Decompressing gzip, with errors that say whether the file was cut short or damaged.
+
+use std::io::{self, Read};
+
+use flate2::read::MultiGzDecoder;
+
+/// What went wrong below the level of lines; travels inside an [`io::Error`] up to where the place is known.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    #[error("{0}")]
+    Gzip(String),
+    #[error("bytes that {encoding} does not have at byte {offset}")]
+    Encoding { encoding: &'static str, offset: u64 },
+}
+
+/// The decompressed bytes of a gzip stream of one or more members.
+pub(crate) struct Gunzip<R>(MultiGzDecoder<R>);
+
+impl<R: Read> Gunzip<R> {
+    pub(crate) fn new(input: R) -> Self {
+        Gunzip(MultiGzDecoder::new(input))
+    }
+}
+
+impl<R: Read> Read for Gunzip<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.0.read(out).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => io::Error::new(
+                io::ErrorKind::InvalidData,
+                Fault::Gzip("that the file is cut short".into()),
+            ),
+            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => io::Error::new(
+                io::ErrorKind::InvalidData,
+                Fault::Gzip(format!("damage ({error})")),
+            ),
+            _ => error,
+        })
+    }
+}

@@ -1,0 +1,217 @@
+//! Lines of bounded length from any reader, checked to be text.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::decode::likely_encoding;
+use super::error::{DataError, Place};
+use super::gzip::Fault;
+
+/// A line longer than this has no end worth waiting for.
+const ENDLESS: u64 = 1 << 30;
+
+/// One line of a text file, without its end.
+#[derive(Debug)]
+pub(crate) struct Line {
+    /// Counted from 1.
+    pub(crate) number: u64,
+    pub(crate) text: String,
+    /// What ended it: `"\n"`, `"\r\n"`, `"\r"`, or nothing at the end of the file.
+    pub(crate) ending: &'static str,
+}
+
+impl Line {
+    /// The column, in characters counted from 1, of the byte at `at`.
+    pub(crate) fn column(&self, at: usize) -> u64 {
+        column_of(&self.text, at)
+    }
+}
+
+/// The column, in characters counted from 1, of the byte at `at` in `line`; bytes inside a character count as it.
+pub(crate) fn column_of(line: &str, at: usize) -> u64 {
+    line.char_indices()
+        .take_while(|&(start, c)| start + c.len_utf8() <= at)
+        .count() as u64
+        + 1
+}
+
+/// Reads lines: `\n` or `\r\n` ends one, or `\r` in files that have no `\n` at all (old Macintosh).
+///
+/// Memory stays bounded whatever comes: of a line over the limit only its length is kept.
+pub(crate) struct LineReader {
+    input: BufReader<Box<dyn Read>>,
+    path: PathBuf,
+    /// Most bytes a line may have.
+    limit: u64,
+    /// What the limit is on, for the message.
+    limited: &'static str,
+    terminator: u8,
+    /// Lines begun so far.
+    number: u64,
+    /// Bytes of text behind us, counting a byte order mark.
+    offset: u64,
+    /// After an error that cannot be read past.
+    broken: bool,
+    /// Lines that were read ahead and given back.
+    pending: VecDeque<Line>,
+}
+
+impl LineReader {
+    pub(crate) fn new(
+        path: &Path,
+        input: Box<dyn Read>,
+        offset: u64,
+        carriage_returns: bool,
+    ) -> Self {
+        LineReader {
+            input: BufReader::with_capacity(1 << 16, input),
+            path: path.to_owned(),
+            limit: super::MAX_ROW_BYTES,
+            limited: "a line",
+            terminator: if carriage_returns { b'\r' } else { b'\n' },
+            number: 0,
+            offset,
+            broken: false,
+            pending: VecDeque::new(),
+        }
+    }
+
+    /// Tightens the limit where a line is a text and not more.
+    pub(crate) fn with_limit(self, limit: u64, limited: &'static str) -> Self {
+        LineReader {
+            limit,
+            limited,
+            ..self
+        }
+    }
+
+    pub(crate) fn place(&self, line: u64) -> Place {
+        Place::line(&self.path, line)
+    }
+
+    /// The next line, or `None` at the end. After an error that is no row error there are no more lines.
+    pub(crate) fn next_line(&mut self) -> Result<Option<Line>, DataError> {
+        if let Some(line) = self.pending.pop_front() {
+            return Ok(Some(line));
+        }
+        if self.broken {
+            return Ok(None);
+        }
+        let result = self.read_line();
+        self.broken =
+            matches!(&result, Err(error) if !error.is_row_error()) || matches!(result, Ok(None));
+        result
+    }
+
+    /// Gives back lines that were read ahead; they come again, in order, before any other.
+    pub(crate) fn push_back(&mut self, lines: impl DoubleEndedIterator<Item = Line>) {
+        for line in lines.rev() {
+            self.pending.push_front(line);
+        }
+    }
+
+    fn read_line(&mut self) -> Result<Option<Line>, DataError> {
+        let mut bytes = Vec::new();
+        let (mut length, mut ended) = (0_u64, false);
+        self.number += 1;
+        while !ended {
+            let chunk = match self.input.fill_buf() {
+                Ok([]) => break,
+                Ok(chunk) => chunk,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.fault(error)),
+            };
+            let end = chunk.iter().position(|&byte| byte == self.terminator);
+            let piece = &chunk[..end.unwrap_or(chunk.len())];
+            // One byte over the limit is room for the `\r` before a `\n`.
+            let room = (self.limit + 1)
+                .saturating_sub(bytes.len() as u64)
+                .min(piece.len() as u64) as usize;
+            bytes.extend_from_slice(&piece[..room]);
+            length += piece.len() as u64;
+            ended = end.is_some();
+            let taken = piece.len() + usize::from(ended);
+            self.input.consume(taken);
+            if length > ENDLESS {
+                return Err(DataError::EndlessLine {
+                    place: self.place(self.number),
+                    bytes: ENDLESS,
+                });
+            }
+        }
+        if length == 0 && !ended {
+            return Ok(None);
+        }
+        let start = self.offset;
+        self.offset += length + u64::from(ended);
+        let mut ending = match (ended, self.terminator) {
+            (false, _) => "",
+            (true, b'\r') => "\r",
+            (true, _) => "\n",
+        };
+        if ending == "\n" && length == bytes.len() as u64 && bytes.last() == Some(&b'\r') {
+            bytes.pop();
+            length -= 1;
+            ending = "\r\n";
+        }
+        let place = self.place(self.number);
+        if length > self.limit {
+            return Err(DataError::TooLong {
+                place,
+                what: self.limited,
+                limit: self.limit,
+                bytes: length,
+            });
+        }
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            let line = error.as_bytes();
+            let column = String::from_utf8_lossy(&line[..at]).chars().count() as u64 + 1;
+            DataError::NotUtf8 {
+                place: place.clone().at_column(column),
+                offset: start + at as u64,
+                guess: likely_encoding(line),
+            }
+        })?;
+        match text.find('\0') {
+            Some(at) => Err(DataError::Nul {
+                place: place.at_column(column_of(&text, at)),
+            }),
+            None => Ok(Some(Line {
+                number: self.number,
+                text,
+                ending,
+            })),
+        }
+    }
+
+    /// Turns a failed read into an error with a place.
+    fn fault(&self, error: io::Error) -> DataError {
+        let place = self.place(self.number);
+        match error
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<Fault>())
+        {
+            Some(Fault::Gzip(found)) => DataError::Gzip {
+                path: self.path.clone(),
+                found: found.clone(),
+                after: if self.number > 1 {
+                    format!(" after line {}", self.number - 1)
+                } else {
+                    String::new()
+                },
+            },
+            Some(Fault::Encoding { encoding, offset }) => DataError::NotInEncoding {
+                place,
+                offset: *offset,
+                encoding,
+            },
+            None => DataError::Io {
+                path: self.path.clone(),
+                doing: "reading the data",
+                source: error,
+            },
+        }
+    }
+}

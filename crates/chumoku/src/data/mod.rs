@@ -1,0 +1,56 @@
+//! Labelled text from files: recognising the format, choosing the columns, reading, splitting, writing.
+//!
+//! The way of a file through this module, one source file each:
+//!
+//! 1. [`Source::open`] undoes gzip (`gzip.rs`) and any encoding but UTF-8 (`decode.rs`), then cuts the stream into
+//!    lines of bounded length (`lines.rs`).
+//! 2. The format follows from the extension and the first lines (`detect.rs`), and one reader turns lines into
+//!    [`Record`]s (`delimited.rs`, `tsv.rs`, `json_lines.rs`, `fasttext.rs`, `parquet.rs`).
+//! 3. A sample of the first rows says whether there is a header (`header.rs`) and which columns hold the text and the
+//!    label (`columns.rs`, by what `profile.rs` finds).
+//! 4. [`Source::records`] streams the rows in constant memory; [`load_labelled`] collects them (`dataset.rs`).
+//! 5. [`split()`] divides examples without letting a text into two parts; [`shared_texts`] finds leaks; [`Stats`]
+//!    describes; [`RecordWriter`] writes rows back with added columns; [`AtomicOutput`] replaces a file all at once.
+//!
+//! Nothing here panics on what a file holds: whatever is wrong is a [`DataError`] that says where and what to do.
+
+mod atomic;
+mod columns;
+mod dataset;
+mod decode;
+mod delimited;
+mod detect;
+mod error;
+mod fasttext;
+mod format;
+mod gzip;
+mod header;
+mod json_lines;
+mod lines;
+mod open;
+mod parquet;
+mod profile;
+mod quiet;
+mod reader;
+mod record;
+mod source;
+mod split;
+mod stats;
+mod tsv;
+mod wording;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use atomic::AtomicOutput;
+pub use columns::Columns;
+pub use dataset::{Dataset, Example, MAX_CLASSES, MIN_TRAINING_ROWS, load_labelled};
+pub use error::{DataError, Place, Role};
+pub use format::{Format, ReadOptions};
+pub use reader::{MAX_ROW_BYTES, MAX_TEXT_BYTES};
+pub use record::{Layout, Record, Skipped, SkippedRow};
+pub use source::{Records, Source};
+pub use split::{Conflicts, Shared, SharedText, Split, normalise, shared_texts, split};
+pub use stats::{Lengths, Stats};
+pub use writer::{OutputForm, RecordWriter};

@@ -1,0 +1,298 @@
+//! From a path to characters: the checks on the file itself, gzip, byte order marks, encodings.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek};
+use std::path::Path;
+
+use super::decode::{Decoding, encoding_named};
+use super::detect;
+use super::error::DataError;
+use super::format::{Format, ReadOptions};
+use super::gzip::{Fault, Gunzip};
+use super::lines::LineReader;
+use super::wording::{did_you_mean, listed};
+
+/// Bytes looked at to recognise what a file is.
+const HEAD: usize = 64 * 1024;
+
+/// A file whose outer layers are off.
+pub(crate) struct Opened {
+    pub(crate) content: Content,
+    pub(crate) gzip: bool,
+    /// The encoding it was decoded from, if that was not UTF-8.
+    pub(crate) encoding: Option<&'static str>,
+}
+
+/// What is inside.
+pub(crate) enum Content {
+    Text {
+        lines: LineReader,
+        /// The beginning, for recognising the format.
+        head: String,
+        /// Whether `head` is all there is.
+        whole: bool,
+    },
+    Parquet(File),
+}
+
+/// Opens a file by its path.
+pub(crate) fn open_path(path: &Path, options: &ReadOptions) -> Result<Opened, DataError> {
+    let io = |source| DataError::Io {
+        path: path.to_owned(),
+        doing: "opening the data",
+        source,
+    };
+    let metadata = match fs::metadata(path) {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Err(DataError::Missing {
+                path: path.to_owned(),
+                hint: sibling_hint(path),
+            });
+        }
+        other => other.map_err(io)?,
+    };
+    if metadata.is_dir() {
+        return Err(DataError::Folder {
+            path: path.to_owned(),
+            hint: folder_hint(path),
+        });
+    }
+    let file = File::open(path).map_err(io)?;
+    let reopen = if metadata.is_file() {
+        Some(File::open(path).map_err(io)?)
+    } else {
+        None
+    };
+    open_reader(path, Box::new(file), reopen, options)
+}
+
+/// Opens a stream; `path` names it in messages and its extension counts as a file's would.
+///
+/// `seekable` is the same content as a file, which spares Parquet a copy.
+pub(crate) fn open_reader(
+    path: &Path,
+    input: Box<dyn Read>,
+    seekable: Option<File>,
+    options: &ReadOptions,
+) -> Result<Opened, DataError> {
+    // An unknown encoding is a slip on the command line, whatever the file holds.
+    let named = options
+        .encoding
+        .as_deref()
+        .map(encoding_named)
+        .transpose()?;
+    let mut raw = Peeked::new(input);
+    let gzip = raw.head.starts_with(&[0x1f, 0x8b]);
+    if gzip {
+        raw = Peeked::new(Box::new(Gunzip::new(raw)));
+    }
+    if raw.head.is_empty() && raw.error.is_none() {
+        return Err(DataError::Empty {
+            path: path.to_owned(),
+        });
+    }
+    let is_parquet = raw.head.starts_with(b"PAR1");
+    if is_parquet {
+        let file = match seekable {
+            Some(file) if !gzip => file,
+            _ => spool(path, raw)?,
+        };
+        return Ok(Opened {
+            content: Content::Parquet(file),
+            gzip,
+            encoding: None,
+        });
+    }
+    if options.format == Some(Format::Parquet)
+        || (raw.error.is_none() && detect::extension(path) == "parquet")
+    {
+        let detail = "no “PAR1” where the file begins".to_owned();
+        return Err(DataError::Parquet {
+            path: path.to_owned(),
+            detail,
+        });
+    }
+    if let Some((found, advice)) = detect::other_format(&raw.head) {
+        return Err(DataError::OtherFormat {
+            path: path.to_owned(),
+            found,
+            advice,
+        });
+    }
+    let marked = match raw.head.as_slice() {
+        [0xff, 0xfe, ..] => Some(encoding_rs::UTF_16LE),
+        [0xfe, 0xff, ..] => Some(encoding_rs::UTF_16BE),
+        [0xef, 0xbb, 0xbf, ..] => Some(encoding_rs::UTF_8),
+        _ => None,
+    };
+    let encoding = marked
+        .or(named)
+        .filter(|&encoding| encoding != encoding_rs::UTF_8);
+    let mut offset = 0;
+    let text = match encoding {
+        Some(encoding) => Peeked::new(Box::new(Decoding::new(raw, encoding))),
+        None => {
+            if marked.is_some() {
+                offset = raw.skip(3);
+            }
+            raw
+        }
+    };
+    let head = &text.head[text.start..];
+    if text.whole && text.error.is_none() && head.iter().all(u8::is_ascii_whitespace) {
+        return Err(DataError::Empty {
+            path: path.to_owned(),
+        });
+    }
+    let (whole, head) = (text.whole, String::from_utf8_lossy(head).into_owned());
+    let carriage_returns = head.contains('\r') && !head.contains('\n');
+    let lines = LineReader::new(path, Box::new(text), offset, carriage_returns);
+    let content = Content::Text { lines, head, whole };
+    Ok(Opened {
+        content,
+        gzip,
+        encoding: encoding.map(|encoding| encoding.name()),
+    })
+}
+
+/// A stream whose beginning has been looked at. An error met while looking is kept for the reader that comes to it.
+struct Peeked {
+    head: Vec<u8>,
+    start: usize,
+    /// Whether the stream ended within `head`.
+    whole: bool,
+    error: Option<io::Error>,
+    rest: Box<dyn Read>,
+}
+
+impl Peeked {
+    fn new(mut rest: Box<dyn Read>) -> Self {
+        let mut head = vec![0; HEAD];
+        let (mut filled, mut whole, mut error) = (0, false, None);
+        while filled < HEAD {
+            match rest.read(&mut head[filled..]) {
+                Ok(0) => {
+                    whole = true;
+                    break;
+                }
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    error = Some(e);
+                    break;
+                }
+            }
+        }
+        head.truncate(filled);
+        Peeked {
+            head,
+            start: 0,
+            whole,
+            error,
+            rest,
+        }
+    }
+
+    /// Passes over the first `n` bytes of the head.
+    fn skip(&mut self, n: usize) -> u64 {
+        self.start = n.min(self.head.len());
+        self.start as u64
+    }
+}
+
+impl Read for Peeked {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let ready = &self.head[self.start..];
+        if !ready.is_empty() {
+            let n = ready.len().min(out.len());
+            out[..n].copy_from_slice(&ready[..n]);
+            self.start += n;
+            return Ok(n);
+        }
+        match self.error.take() {
+            Some(error) => Err(error),
+            None if self.whole => Ok(0),
+            None => self.rest.read(out),
+        }
+    }
+}
+
+/// Copies a stream to a temporary file, because Parquet is read from its end.
+fn spool(path: &Path, mut input: Peeked) -> Result<File, DataError> {
+    let copy = || -> io::Result<File> {
+        let mut file = tempfile::tempfile()?;
+        io::copy(&mut input, &mut file)?;
+        file.rewind()?;
+        Ok(file)
+    };
+    copy_error(path, copy)
+}
+
+fn copy_error(path: &Path, copy: impl FnOnce() -> io::Result<File>) -> Result<File, DataError> {
+    copy().map_err(|source| {
+        match source
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<Fault>())
+        {
+            Some(Fault::Gzip(found)) => DataError::Gzip {
+                path: path.to_owned(),
+                found: found.clone(),
+                after: String::new(),
+            },
+            _ => DataError::Io {
+                path: path.to_owned(),
+                doing: "copying Parquet to a temporary file",
+                source,
+            },
+        }
+    })
+}
+
+/// Names a neighbour that is spelt almost like the missing file.
+fn sibling_hint(path: &Path) -> String {
+    let folder = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let Some(wanted) = path.file_name().and_then(|name| name.to_str()) else {
+        return String::new();
+    };
+    let hint = did_you_mean(wanted, names_in(folder).iter().map(String::as_str));
+    if hint.is_empty() {
+        "; check the path".to_owned()
+    } else {
+        hint
+    }
+}
+
+/// Names the data files inside a folder.
+fn folder_hint(path: &Path) -> String {
+    let files: Vec<String> = names_in(path)
+        .into_iter()
+        .filter(|name| detect::is_data_name(Path::new(name)))
+        .collect();
+    if files.is_empty() {
+        String::new()
+    } else {
+        format!(", such as {}", listed(&files[..files.len().min(3)]))
+    }
+}
+
+/// Some names in a folder, in order; none if it cannot be read.
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .take(1_000)
+        .flatten();
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort_unstable();
+    names
+}

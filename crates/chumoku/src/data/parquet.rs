@@ -1,0 +1,155 @@
+//! Parquet, row by row through the record API of the `parquet` crate.
+//!
+//! That crate panics on some damaged files, so every call to it is caught (`quiet.rs`).
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::reader::RowIter;
+use parquet::record::{Field, Row};
+use parquet::schema::types::Type;
+use serde_json::{Map, Number, Value};
+
+use super::error::{DataError, Place};
+use super::quiet;
+use super::record::Record;
+use super::wording::listed;
+
+/// Reads the rows of a Parquet file.
+pub(crate) struct ParquetReader {
+    path: PathBuf,
+    rows: Option<RowIter<'static>>,
+    /// The names of the columns, in order.
+    pub(crate) columns: Vec<String>,
+    row: u64,
+}
+
+impl ParquetReader {
+    /// Opens a file that begins as Parquet does, and checks that it has a column of strings.
+    pub(crate) fn open(path: &Path, file: File) -> Result<Self, DataError> {
+        let reader = caught(path, || SerializedFileReader::new(file))?;
+        let schema = reader.metadata().file_metadata().schema_descr_ptr();
+        let fields = schema.root_schema().get_fields();
+        let columns: Vec<String> = fields.iter().map(|field| field.name().to_owned()).collect();
+        if !fields.iter().any(|field| is_string(field)) {
+            let columns = if columns.is_empty() {
+                "none".to_owned()
+            } else {
+                format!("only {}", listed(&columns))
+            };
+            return Err(DataError::NoStringColumns {
+                path: path.to_owned(),
+                columns,
+            });
+        }
+        let rows = caught(path, || Ok(reader.into_iter()))?;
+        Ok(ParquetReader {
+            path: path.to_owned(),
+            rows: Some(rows),
+            columns,
+            row: 0,
+        })
+    }
+
+    pub(crate) fn place(&self, row: u64) -> Place {
+        Place::row(&self.path, row)
+    }
+
+    pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
+        // Taken out while it works, so that after an error it is gone: it would repeat the error for ever.
+        let Some(mut rows) = self.rows.take() else {
+            return Ok(None);
+        };
+        let row = caught(&self.path, || rows.next().transpose())?;
+        let Some(row) = row else { return Ok(None) };
+        self.rows = Some(rows);
+        self.row += 1;
+        let object = caught(&self.path, || Ok(object_of(&row)))?;
+        Ok(Some(Record::of_object(self.row, object)))
+    }
+}
+
+/// Runs a step of the `parquet` crate; both its errors and its panics become ours.
+fn caught<T>(
+    path: &Path,
+    work: impl FnOnce() -> parquet::errors::Result<T>,
+) -> Result<T, DataError> {
+    let detail = match quiet::catch(work) {
+        Ok(Ok(value)) => return Ok(value),
+        Ok(Err(error)) => error.to_string(),
+        Err(said) => said,
+    };
+    // One line, whatever it says.
+    let detail = detail.split_whitespace().collect::<Vec<_>>().join(" ");
+    Err(DataError::Parquet {
+        path: path.to_owned(),
+        detail,
+    })
+}
+
+/// Whether a column holds strings; older writers leave their bytes unmarked.
+fn is_string(field: &Type) -> bool {
+    if !field.is_primitive() || field.get_physical_type() != PhysicalType::BYTE_ARRAY {
+        return false;
+    }
+    let info = field.get_basic_info();
+    match info.logical_type_ref() {
+        Some(LogicalType::String | LogicalType::Enum | LogicalType::Json) => true,
+        Some(_) => false,
+        None => matches!(
+            info.converted_type(),
+            ConvertedType::NONE | ConvertedType::UTF8 | ConvertedType::ENUM | ConvertedType::JSON
+        ),
+    }
+}
+
+fn object_of(row: &Row) -> Map<String, Value> {
+    row.get_column_iter()
+        .map(|(name, field)| (name.clone(), value_of(field)))
+        .collect()
+}
+
+/// A field as JSON; numbers that JSON lacks become null, times their usual text, bytes that are no text their count.
+fn value_of(field: &Field) -> Value {
+    let float = |value: f64| Number::from_f64(value).map_or(Value::Null, Value::Number);
+    match field {
+        Field::Null => Value::Null,
+        Field::Bool(value) => Value::Bool(*value),
+        Field::Byte(value) => (*value).into(),
+        Field::Short(value) => (*value).into(),
+        Field::Int(value) => (*value).into(),
+        Field::Long(value) => (*value).into(),
+        Field::UByte(value) => (*value).into(),
+        Field::UShort(value) => (*value).into(),
+        Field::UInt(value) => (*value).into(),
+        Field::ULong(value) => (*value).into(),
+        Field::Float16(value) => float(f64::from(value.to_f32())),
+        // By way of its own decimal digits, so that 0.1 stays 0.1.
+        Field::Float(value) => float(value.to_string().parse().unwrap_or(f64::from(*value))),
+        Field::Double(value) => float(*value),
+        Field::Str(value) => Value::String(value.clone()),
+        Field::Bytes(value) => match std::str::from_utf8(value.data()) {
+            Ok(text) => Value::String(text.to_owned()),
+            Err(_) => Value::String(format!("<{} bytes>", value.len())),
+        },
+        Field::Group(row) => Value::Object(object_of(row)),
+        Field::ListInternal(list) => list.elements().iter().map(value_of).collect(),
+        Field::MapInternal(map) => {
+            let key = |field: &Field| super::record::as_text(&value_of(field));
+            Value::Object(
+                map.entries()
+                    .iter()
+                    .map(|(k, v)| (key(k), value_of(v)))
+                    .collect(),
+            )
+        }
+        Field::Decimal(_)
+        | Field::Date(_)
+        | Field::TimeMillis(_)
+        | Field::TimeMicros(_)
+        | Field::TimestampMillis(_)
+        | Field::TimestampMicros(_) => Value::String(field.to_string()),
+    }
+}

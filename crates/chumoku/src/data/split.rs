@@ -1,0 +1,235 @@
+//! Dividing examples into training, validation and test, and finding texts that two sets share.
+//!
+//! The part of a text follows from the text itself, by a hash: equal texts stay together, the order of the file does
+//! not matter, and adding rows moves few of the others.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use sha2::{Digest, Sha256};
+
+use super::dataset::Example;
+
+/// Indices of examples, in file order, and what was odd among them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Split {
+    /// To learn from.
+    pub train: Vec<usize>,
+    /// To choose by: when to stop, which settings.
+    pub valid: Vec<usize>,
+    /// To report.
+    pub test: Vec<usize>,
+    /// Texts that come with more than one label.
+    pub conflicts: Conflicts,
+}
+
+/// Texts that come with more than one label; no classifier can get them all right.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Conflicts {
+    /// Distinct texts concerned.
+    pub texts: usize,
+    /// Rows concerned.
+    pub rows: usize,
+    /// Up to three of them: the text and its labels.
+    pub examples: Vec<(String, Vec<String>)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Train,
+    Valid,
+    Test,
+}
+
+/// All rows of one normalised text.
+struct Group<'a> {
+    hash: [u8; 32],
+    rows: Vec<usize>,
+    /// Its labels, the most frequent first, then by name.
+    labels: Vec<&'a str>,
+    part: Part,
+}
+
+/// Divides examples by label and by text.
+///
+/// Rows whose texts are equal after [`normalise`] form a group and go to the same part. Within each label the groups
+/// are sorted by SHA-256 of the seed and the text; the first `test_fraction` of them are for testing, the next
+/// `valid_fraction` for validation. A label with three groups or more has at least one in each part that is asked for;
+/// a label with fewer is all for training, and every label has some row to train on. A text with several labels counts
+/// for its most frequent one. A fraction that is not a positive number asks for nothing.
+pub fn split(examples: &[Example], seed: u64, valid_fraction: f64, test_fraction: f64) -> Split {
+    let mut groups = groups(examples, seed);
+    let mut strata: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (g, group) in groups.iter().enumerate() {
+        strata.entry(group.labels[0]).or_default().push(g);
+    }
+    for members in strata.values() {
+        let (valid, test) = shares(members.len(), valid_fraction, test_fraction);
+        for (rank, &g) in members.iter().enumerate() {
+            groups[g].part = match rank {
+                _ if rank < test => Part::Test,
+                _ if rank < test + valid => Part::Valid,
+                _ => Part::Train,
+            };
+        }
+    }
+    train_on_every_label(&mut groups);
+
+    let mut split = Split {
+        conflicts: conflicts(examples, &groups),
+        ..Split::default()
+    };
+    for group in &groups {
+        match group.part {
+            Part::Train => split.train.extend(&group.rows),
+            Part::Valid => split.valid.extend(&group.rows),
+            Part::Test => split.test.extend(&group.rows),
+        }
+    }
+    for part in [&mut split.train, &mut split.valid, &mut split.test] {
+        part.sort_unstable();
+    }
+    split
+}
+
+/// The groups of equal texts, sorted by hash.
+fn groups(examples: &[Example], seed: u64) -> Vec<Group<'_>> {
+    let mut rows: HashMap<[u8; 32], Vec<usize>> = HashMap::new();
+    for (row, example) in examples.iter().enumerate() {
+        rows.entry(hash(seed, &example.text)).or_default().push(row);
+    }
+    let mut groups: Vec<Group> = rows
+        .into_iter()
+        .map(|(hash, rows)| {
+            let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+            for &row in &rows {
+                *counts.entry(&examples[row].label).or_default() += 1;
+            }
+            let mut labels: Vec<(&str, usize)> = counts.into_iter().collect();
+            labels.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+            Group {
+                hash,
+                rows,
+                labels: labels.into_iter().map(|(label, _)| label).collect(),
+                part: Part::Train,
+            }
+        })
+        .collect();
+    groups.sort_unstable_by_key(|group| group.hash);
+    groups
+}
+
+/// How many of `n` groups are for validation and for testing.
+fn shares(n: usize, valid_fraction: f64, test_fraction: f64) -> (usize, usize) {
+    let share = |fraction: f64| match fraction > 0.0 {
+        true => ((n as f64 * fraction.min(1.0)).round() as usize).max(1),
+        false => 0,
+    };
+    let (mut valid, mut test) = (share(valid_fraction), share(test_fraction));
+    if n < 3 {
+        return (0, 0);
+    }
+    while valid + test > n - 1 {
+        if valid > test { valid -= 1 } else { test -= 1 }
+    }
+    (valid, test)
+}
+
+/// Moves a group to training for each label that only comes with texts counted for another one.
+fn train_on_every_label(groups: &mut [Group]) {
+    let mut trained: HashSet<&str> = HashSet::new();
+    for group in groups.iter().filter(|group| group.part == Part::Train) {
+        trained.extend(&group.labels);
+    }
+    let mut missing: Vec<&str> = groups
+        .iter()
+        .flat_map(|group| group.labels.iter().copied())
+        .collect();
+    missing.retain(|label| !trained.contains(label));
+    missing.sort_unstable();
+    for label in missing {
+        if let Some(group) = groups
+            .iter_mut()
+            .find(|group| group.labels.contains(&label))
+        {
+            group.part = Part::Train;
+        }
+    }
+}
+
+fn conflicts(examples: &[Example], groups: &[Group]) -> Conflicts {
+    let mut conflicts = Conflicts::default();
+    for group in groups.iter().filter(|group| group.labels.len() > 1) {
+        conflicts.texts += 1;
+        conflicts.rows += group.rows.len();
+        if conflicts.examples.len() < 3 {
+            let labels = group.labels.iter().map(|&label| label.to_owned()).collect();
+            conflicts
+                .examples
+                .push((normalise(&examples[group.rows[0]].text), labels));
+        }
+    }
+    conflicts
+}
+
+/// The text that decides whether two rows say the same: trimmed, in lower case, runs of white space as one space.
+pub fn normalise(text: &str) -> String {
+    let lower = text.to_lowercase();
+    let mut out = String::with_capacity(lower.len());
+    for word in lower.split_whitespace() {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(word);
+    }
+    out
+}
+
+fn hash(seed: u64, text: &str) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    hasher.update(seed.to_le_bytes());
+    hasher.update(normalise(text).as_bytes());
+    hasher.finalize().into()
+}
+
+/// What two sets have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Shared {
+    /// Rows of the second set whose text is also in the first.
+    pub count: usize,
+    /// Up to three of them.
+    pub examples: Vec<SharedText>,
+}
+
+/// A text that is in two sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedText {
+    /// The text, as the second set has it.
+    pub text: String,
+    /// The first line of the first set that has it.
+    pub line_a: u64,
+    /// The line of the second set.
+    pub line_b: u64,
+}
+
+/// Finds the rows of `b` whose texts, after [`normalise`], are also in `a`: what a test set must not share with
+/// training.
+pub fn shared_texts(a: &[Example], b: &[Example]) -> Shared {
+    let mut lines: HashMap<[u8; 32], u64> = HashMap::new();
+    for example in a {
+        lines.entry(hash(0, &example.text)).or_insert(example.line);
+    }
+    let mut shared = Shared::default();
+    for example in b {
+        if let Some(&line_a) = lines.get(&hash(0, &example.text)) {
+            shared.count += 1;
+            if shared.examples.len() < 3 {
+                shared.examples.push(SharedText {
+                    text: example.text.clone(),
+                    line_a,
+                    line_b: example.line,
+                });
+            }
+        }
+    }
+    shared
+}

@@ -1,0 +1,419 @@
+//! Every format, plain and gzipped, and what is recognised in it.
+
+use super::*;
+
+const EXPECTED: [(&str, &str); 4] = [
+    ("great food, really", "pos"),
+    ("bad \"service\"", "neg"),
+    ("とても良い", "pos"),
+    ("so so", "neg"),
+];
+
+fn expected() -> Vec<(String, String)> {
+    EXPECTED
+        .iter()
+        .map(|&(text, label)| (text.to_owned(), label.to_owned()))
+        .collect()
+}
+
+/// The same four rows in each format.
+fn files() -> Vec<(&'static str, String)> {
+    let rows = |write: &dyn Fn(&str, &str) -> String| {
+        EXPECTED
+            .iter()
+            .map(|(text, label)| write(text, label) + "\n")
+            .collect::<String>()
+    };
+    let csv = rows(&|text, label| format!("\"{}\",{label}", text.replace('"', "\"\"")));
+    let tsv = rows(&|text, label| format!("{text}\t{label}"));
+    let semicolons = rows(&|text, label| format!("{label};\"{}\"", text.replace('"', "\"\"")));
+    let json =
+        rows(&|text, label| serde_json::json!({"id": 7, "text": text, "label": label}).to_string());
+    let fast = rows(&|text, label| format!("__label__{label} {text}"));
+    vec![
+        ("a.csv", format!("review,stars\n{csv}")),
+        ("b.csv", csv.clone()),
+        ("c.tsv", format!("text\tlabel\n{tsv}")),
+        ("d.tsv", tsv.clone()),
+        ("e.jsonl", json.clone()),
+        ("f.txt", fast.clone()),
+        ("g.fasttext", fast),
+        ("h.dat", tsv),
+        ("i.txt", json),
+        ("j.csv", format!("感情;本文\n{semicolons}")),
+        ("k", semicolons),
+        ("l.txt", csv),
+    ]
+}
+
+#[test]
+fn each_format_is_read_plain_and_gzipped() {
+    let folder = Folder::new();
+    for (name, content) in files() {
+        assert_eq!(
+            pairs(&folder.file(name, &content), &labelled()),
+            expected(),
+            "{name}"
+        );
+        let zipped = folder.file(&format!("{name}.gz"), gz(&content));
+        assert_eq!(pairs(&zipped, &labelled()), expected(), "{name}.gz");
+        // Gzip is known by its first bytes, whatever the name says.
+        let disguised = folder.file(name, gz(&content));
+        assert_eq!(
+            pairs(&disguised, &labelled()),
+            expected(),
+            "{name}, gzipped"
+        );
+    }
+}
+
+#[test]
+fn each_format_is_described() {
+    let folder = Folder::new();
+    let said = files().into_iter().map(|(name, content)| {
+        let source = Source::open(&folder.file(name, content), &labelled()).unwrap();
+        source
+            .describe()
+            .replace(&format!("{}/", folder.0.path().display()), "")
+    });
+    let expected = [
+        "a.csv: CSV with a header, 2 columns (the file's name); text = column “review” (its name), label = column “stars” (its name)",
+        "b.csv: CSV without a header, 2 columns (the file's name); text = column 1 (the longest and most varied), label = column 2 (the only other)",
+        "c.tsv: TSV with a header, 2 columns (the file's name); text = column “text” (its name), label = column “label” (its name)",
+        "d.tsv: TSV without a header, 2 columns (the file's name); text = column 1 (the longest and most varied), label = column 2 (the only other)",
+        "e.jsonl: JSONL, 3 keys (the file's name); text = column “text” (its name), label = column “label” (its name)",
+        "f.txt: fastText (its lines begin with __label__); the label is in front of each text",
+        "g.fasttext: fastText (the file's name); the label is in front of each text",
+        "h.dat: TSV without a header, 2 columns (each line has the same number of tabs); text = column 1 (the longest and most varied), label = column 2 (the only other)",
+        "i.txt: JSONL, 3 keys (its lines are JSON objects); text = column “text” (its name), label = column “label” (its name)",
+        "j.csv: CSV (; between fields) with a header, 2 columns (the file's name); text = column “本文” (its name), label = column “感情” (its name)",
+        "k: CSV (; between fields) without a header, 2 columns (each line has the same number of fields); text = column 2 (the longest and most varied), label = column 1 (the only other)",
+        "l.txt: CSV without a header, 2 columns (each line has the same number of fields); text = column 1 (the longest and most varied), label = column 2 (the only other)",
+    ];
+    assert_eq!(said.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn marks_and_line_ends_do_not_matter() {
+    let folder = Folder::new();
+    for (name, content) in files() {
+        let crlf = content.replace('\n', "\r\n");
+        assert_eq!(
+            pairs(&folder.file(name, &crlf), &labelled()),
+            expected(),
+            "{name}, CRLF"
+        );
+        let mac = content.replace('\n', "\r");
+        assert_eq!(
+            pairs(&folder.file(name, &mac), &labelled()),
+            expected(),
+            "{name}, CR"
+        );
+        let marked = format!("\u{feff}{content}");
+        assert_eq!(
+            pairs(&folder.file(name, &marked), &labelled()),
+            expected(),
+            "{name}, UTF-8 mark"
+        );
+        let open_end = content.trim_end();
+        assert_eq!(
+            pairs(&folder.file(name, open_end), &labelled()),
+            expected(),
+            "{name}, open end"
+        );
+        for (order, mark) in [("le", [0xff, 0xfe]), ("be", [0xfe, 0xff])] {
+            let units = content.encode_utf16();
+            let bytes = units.flat_map(|unit| {
+                if order == "le" {
+                    unit.to_le_bytes()
+                } else {
+                    unit.to_be_bytes()
+                }
+            });
+            let utf16: Vec<u8> = mark.into_iter().chain(bytes).collect();
+            assert_eq!(
+                pairs(&folder.file(name, &utf16), &labelled()),
+                expected(),
+                "{name}, UTF-16{order}"
+            );
+            assert_eq!(
+                pairs(&folder.file(name, gz(&utf16)), &labelled()),
+                expected(),
+                "{name}, UTF-16{order}, gzip"
+            );
+        }
+    }
+}
+
+#[test]
+fn encodings_are_decoded_as_named() {
+    let folder = Folder::new();
+    for (name, content) in files() {
+        for (label, encoding) in [
+            ("shift_jis", encoding_rs::SHIFT_JIS),
+            ("EUC-JP", encoding_rs::EUC_JP),
+        ] {
+            // Long enough that characters straddle the ends of all buffers, at every offset.
+            let japanese = content
+                .lines()
+                .find(|line| line.contains("とても"))
+                .unwrap();
+            let long = format!("{content}{}", format!("{japanese}\n").repeat(10_000));
+            let (bytes, _, lost) = encoding.encode(&long);
+            assert!(!lost);
+            let options = ReadOptions {
+                encoding: Some(label.into()),
+                ..labelled()
+            };
+            let source = Source::open(&folder.file(name, &bytes), &options).unwrap();
+            let decoded = format!(", decoded from {} (", encoding.name());
+            assert!(
+                source.describe().contains(&decoded),
+                "{}",
+                source.describe()
+            );
+            let examples = source.into_dataset().unwrap().examples;
+            assert_eq!(examples.len(), 10_004, "{name}");
+            for example in &examples[4..] {
+                assert_eq!(
+                    (example.text.as_str(), example.label.as_str()),
+                    EXPECTED[2],
+                    "{name}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn plain_text_is_one_text_a_line() {
+    let folder = Folder::new();
+    let prose = "Well, this is prose.\nNo table, that is.\n\nEnd, at last.\n";
+    let path = folder.file("a.txt", prose);
+    let source = Source::open(&path, &ReadOptions::default()).unwrap();
+    assert_eq!(source.layout().format, Format::PlainText);
+    assert_eq!(
+        rows(&path, &ReadOptions::default()),
+        [
+            ["Well, this is prose."],
+            ["No table, that is."],
+            [""],
+            ["End, at last."]
+        ]
+    );
+    assert!(
+        source.describe().ends_with(
+            "a.txt: plain text (no field delimiter fits all lines); each line is a text"
+        )
+    );
+}
+
+#[test]
+fn csv_fields_run_over_lines() {
+    let folder = Folder::new();
+    let path = folder.file(
+        "a.csv",
+        "text,label\r\n\"one\r\ntwo\n\nthree, \"\"four\"\"\",x\r\n\r\nfive\"5,y\r\n",
+    );
+    let dataset = load_labelled(&path, &labelled()).unwrap();
+    let lines: Vec<u64> = dataset
+        .examples
+        .iter()
+        .map(|example| example.line)
+        .collect();
+    assert_eq!(lines, [2, 7]);
+    assert_eq!(dataset.examples[0].text, "one\r\ntwo\n\nthree, \"four\"");
+    assert_eq!(dataset.examples[1].text, "five\"5");
+}
+
+#[test]
+fn tsv_quotes_are_what_makes_the_row_fit() {
+    let folder = Folder::new();
+    let content = "text\tlabel\n\"unbalanced\t0\nsay \"hi\"\t1\n\"in quotes\"\t0\n\"a \"\"b\"\" c\"\t1\n\"tab\tinside\"\t0\n\
+                   \"two\nlines\"\t1\n\"lone\"word\t0\n\"x\t\"1\"\n";
+    let texts: Vec<String> = pairs(&folder.file("a.tsv", content), &labelled())
+        .into_iter()
+        .map(|pair| pair.0)
+        .collect();
+    let expected = [
+        "\"unbalanced",
+        "say \"hi\"",
+        "in quotes",
+        "a \"b\" c",
+        "tab\tinside",
+        "two\nlines",
+        "\"lone\"word",
+        "\"x",
+    ];
+    assert_eq!(texts, expected);
+    // Quotes that would join two fields are plain characters where the row then fits.
+    let path = folder.file("b.tsv", "text\tlabel\n\"a\tb\"\nc\td\n");
+    assert_eq!(rows(&path, &labelled()), [["\"a", "b\""], ["c", "d"]]);
+}
+
+#[test]
+fn fasttext_labels_may_stand_at_the_end() {
+    let folder = Folder::new();
+    let path = folder.file("a.ft", "__label__a  one two \n\nthree four __label__b\n");
+    assert_eq!(
+        pairs(&path, &labelled()),
+        [
+            ("one two".into(), "a".into()),
+            ("three four".into(), "b".into())
+        ]
+    );
+    // To predict, a label is not needed.
+    let path = folder.file("b.ft", "__label__a one\ntwo\n");
+    assert_eq!(
+        rows(&path, &ReadOptions::default()),
+        [["a", "one"], ["", "two"]]
+    );
+}
+
+#[test]
+fn json_labels_may_be_strings_numbers_or_booleans() {
+    let folder = Folder::new();
+    let content = "{\"text\":\"a\",\"label\":\"x\"}\n{\"label\":1,\"text\":\"b\"}\n\n{\"text\":3,\"label\":true,\"more\":[1]}\n\
+                   {\"text\":\"d\",\"label\":-1.5}\n";
+    let path = folder.file("a.jsonl", content);
+    let expected = [("a", "x"), ("b", "1"), ("3", "true"), ("d", "-1.5")];
+    assert_eq!(
+        pairs(&path, &labelled()),
+        expected.map(|(text, label)| (text.to_owned(), label.to_owned()))
+    );
+    let record = Source::open(&path, &labelled())
+        .unwrap()
+        .records()
+        .nth(2)
+        .unwrap()
+        .unwrap();
+    assert_eq!(record.line, 4);
+    assert_eq!(
+        serde_json::to_string(&record.object).unwrap(),
+        "{\"text\":3,\"label\":true,\"more\":[1]}"
+    );
+}
+
+#[test]
+fn headers_are_told_from_data() {
+    let folder = Folder::new();
+    let header = |content: &str| {
+        Source::open(&folder.file("a.csv", content), &ReadOptions::default())
+            .unwrap()
+            .layout()
+            .header
+    };
+    assert!(header("Text,Label\na b,x\n"));
+    assert!(header(",text,label\n0,good one,x\n1,bad one,y\n"));
+    assert!(header("0,1\ngood one,x\nbad one,y\n"));
+    assert!(header("レビュー,id\nよかった。,1\nいまいち。,2\n"));
+    assert!(header(
+        "phrase,year\nsome words here,1990\nother words,1991\n"
+    ));
+    assert!(header(
+        "phrase,kind\na b c,x\nd e f,x\ng h i,y\nj k l,y\nm n,x\no p,x\nq r,y\ns t,y\n"
+    ));
+    assert!(
+        header("text,label\na comment,x\ntext,label\nmore,y\n"),
+        "a header that comes again"
+    );
+    assert!(!header("great film,1\nbad film,0\nfine film,1\n"));
+    assert!(!header("はい。,1\nとても良い宿でした。,0\n"));
+    assert!(!header("good food,pos\nbad food,neg\nfine food,pos\n"));
+    assert!(!header(
+        "comment,so it goes\nquestion,what is it\ncomment,fine then\n"
+    ));
+    assert!(!header("one text only\nanother text\n"));
+    assert!(header("review\none text only\nanother text\n"));
+}
+
+#[test]
+fn columns_are_chosen_by_content_where_names_say_nothing() {
+    let folder = Folder::new();
+    let mut content = "uuid,when,words,kind\n".to_owned();
+    for i in 0..40 {
+        let kind = if i % 3 == 0 { "red" } else { "blue" };
+        content += &format!(
+            "{i:08x}-0000-4000-8000-00{i:08x}ff,2024-01-01 12:00:{i:02},short words {i},{kind}\n"
+        );
+    }
+    let source = Source::open(&folder.file("a.csv", &content), &labelled()).unwrap();
+    assert_eq!(
+        (source.columns().text, source.columns().label),
+        (2, Some(3))
+    );
+    assert!(source.describe().ends_with("text = column “words” (the longest and most varied), label = column “kind” (few distinct values)"));
+
+    // Options win, by name, by name in other case, by number.
+    for (text, label) in [("when", "uuid"), ("WHEN", "UUID"), ("2", "1")] {
+        let options = ReadOptions {
+            text: Some(text.into()),
+            label: Some(label.into()),
+            ..labelled()
+        };
+        let source = Source::open(&folder.path("a.csv"), &options).unwrap();
+        assert_eq!(
+            (source.columns().text, source.columns().label),
+            (1, Some(0))
+        );
+        assert!(
+            source
+                .describe()
+                .ends_with("text = column “when” (as asked), label = column “uuid” (as asked)")
+        );
+    }
+    // The surest name wins; the others are left alone.
+    let path = folder.file(
+        "b.csv",
+        "title,body,text,category,label\nA,b c,d e,x,1\nF,g h,i j,y,0\n",
+    );
+    let source = Source::open(&path, &labelled()).unwrap();
+    assert_eq!(
+        (source.columns().text, source.columns().label),
+        (2, Some(4))
+    );
+}
+
+#[test]
+fn all_columns_of_a_labelled_file_are_kept_to_predict() {
+    let folder = Folder::new();
+    let path = folder.file("a.csv", "id,text,label,note\n1,good,x,n1\n2,bad,y,n2\n");
+    let source = Source::open(&path, &ReadOptions::default()).unwrap();
+    assert_eq!(source.layout().columns, ["id", "text", "label", "note"]);
+    assert_eq!(
+        (source.columns().text, source.columns().label),
+        (1, Some(2))
+    );
+    assert_eq!(
+        rows(&path, &ReadOptions::default())[1],
+        ["2", "bad", "y", "n2"]
+    );
+}
+
+#[test]
+fn streams_are_read_like_files() {
+    let input = std::io::Cursor::new("text\tlabel\nA\tx\n\nB\ty\n");
+    let source = Source::from_reader(Path::new("standard input"), input, &labelled()).unwrap();
+    assert_eq!(source.layout().format, Format::Tsv);
+    let dataset = source.into_dataset().unwrap();
+    assert_eq!(
+        dataset.place(&dataset.examples[1]).to_string(),
+        "standard input:4"
+    );
+}
+
+#[test]
+fn an_output_appears_whole_or_not_at_all() {
+    let folder = Folder::new();
+    let path = folder.file("out.csv", "before");
+    let mut output = AtomicOutput::create(&path).unwrap();
+    output.write_all(b"after").unwrap();
+    drop(output);
+    assert_eq!(fs::read(&path).unwrap(), b"before");
+    let mut output = AtomicOutput::create(&path).unwrap();
+    output.write_all(b"after").unwrap();
+    output.commit().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"after");
+    assert_eq!(fs::read_dir(folder.0.path()).unwrap().count(), 1);
+    assert!(AtomicOutput::create(&folder.path("no/such/folder.csv")).is_err());
+}

@@ -1,0 +1,138 @@
+//! Any bytes, under any name and options: rows or an error, never a panic, and a message of one line.
+
+use std::io::Cursor;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const NAMES: [&str; 8] = [
+    "x.csv",
+    "x.tsv",
+    "x.jsonl",
+    "x.txt",
+    "x.ft",
+    "x.parquet",
+    "x",
+    "x.csv.gz",
+];
+
+/// Bytes that look enough like data to come far.
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        Just(b"text,label\n".to_vec()),
+        Just(b"__label__a ".to_vec()),
+        Just(b"{\"text\":\"a\",\"label\":".to_vec()),
+        Just(b"}\n".to_vec()),
+        Just(b"\"".to_vec()),
+        Just(b"\r\n".to_vec()),
+        Just(b"\n".to_vec()),
+        Just(b"\t".to_vec()),
+        Just(b",".to_vec()),
+        Just(vec![0xef, 0xbb, 0xbf]),
+        Just(vec![0xff, 0xfe]),
+        Just("とても".as_bytes().to_vec()),
+        Just(b"PAR1".to_vec()),
+        "[a-c ]{0,6}".prop_map(String::into_bytes),
+        proptest::collection::vec(any::<u8>(), 0..6),
+    ];
+    proptest::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+}
+
+fn options() -> impl Strategy<Value = ReadOptions> {
+    let encoding = prop_oneof![
+        Just(None),
+        Just(Some("shift_jis")),
+        Just(Some("utf-16le")),
+        Just(Some("iso-2022-jp"))
+    ];
+    let column = prop_oneof![
+        Just(None),
+        Just(Some("1".to_owned())),
+        Just(Some("text".to_owned()))
+    ];
+    let format = prop_oneof![
+        4 => Just(None),
+        1 => Just(Some(Format::Csv { delimiter: ';' })),
+        1 => Just(Some(Format::Csv { delimiter: '、' })),
+        1 => Just(Some(Format::Tsv)),
+        1 => Just(Some(Format::JsonLines)),
+        1 => Just(Some(Format::FastText)),
+        1 => Just(Some(Format::PlainText)),
+        1 => Just(Some(Format::Parquet)),
+    ];
+    (
+        encoding,
+        column,
+        any::<bool>(),
+        any::<bool>(),
+        any::<Option<bool>>(),
+        format,
+    )
+        .prop_map(
+            |(encoding, text, skip_bad_rows, require_label, header, format)| ReadOptions {
+                encoding: encoding.map(str::to_owned),
+                text,
+                label: None,
+                skip_bad_rows,
+                require_label,
+                header,
+                format,
+            },
+        )
+}
+
+fn check(name: &str, bytes: Vec<u8>, options: &ReadOptions) {
+    let one_line =
+        |error: &DataError| assert!(!error.to_string().contains(['\n', '\r']), "{error}");
+    match Source::from_reader(Path::new(name), Cursor::new(bytes.clone()), options) {
+        Err(error) => one_line(&error),
+        Ok(source) => {
+            assert!(!source.describe().contains('\n'));
+            let layout = source.layout().clone();
+            let mut writer =
+                RecordWriter::new(Vec::new(), &layout, &["label"], OutputForm::LikeInput).unwrap();
+            let mut json =
+                RecordWriter::new(Vec::new(), &layout, &["label"], OutputForm::JsonLines).unwrap();
+            for record in source.records() {
+                match record {
+                    Ok(record) => {
+                        assert_eq!(record.fields.len(), layout.columns.len());
+                        if let Err(error) = writer.write(&record, &["x".into()]) {
+                            assert!(matches!(error, DataError::Unwritable { .. }), "{error}");
+                        }
+                        json.write(&record, &["x".into()]).unwrap();
+                    }
+                    Err(error) => one_line(&error),
+                }
+            }
+            writer.finish().unwrap();
+            json.finish().unwrap();
+        }
+    }
+    if let Ok(source) = Source::from_reader(Path::new(name), Cursor::new(bytes), options) {
+        match source.into_dataset() {
+            Err(error) => one_line(&error),
+            Ok(dataset) => {
+                let _ = dataset.check_trainable();
+                let _ = Stats::of(&dataset.examples).to_string();
+                let _ = split(&dataset.examples, 0, 0.2, 0.2);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn any_bytes(bytes in bytes(), name in 0..NAMES.len(), options in options(), zip: bool) {
+        let bytes = if zip { gz(&bytes) } else { bytes };
+        check(NAMES[name], bytes, &options);
+    }
+
+    #[test]
+    fn any_noise(bytes in proptest::collection::vec(any::<u8>(), 0..200), name in 0..NAMES.len(), options in options()) {
+        check(NAMES[name], bytes, &options);
+    }
+}

@@ -1,0 +1,164 @@
+//! Real files, where they are at hand: the folder that `CHUMOKU_SHARED_DATA` names, or `shared/data` beside the
+//! workspace. None of it belongs to the project, so a machine without it skips these tests, and says so.
+
+use super::*;
+
+fn shared_data() -> Option<PathBuf> {
+    let found = match std::env::var_os("CHUMOKU_SHARED_DATA") {
+        Some(path) => Some(PathBuf::from(path)),
+        None => Path::new(env!("CARGO_MANIFEST_DIR"))
+            .ancestors()
+            .map(|folder| folder.join("shared").join("data"))
+            .find(|folder| folder.join("INDEX.md").is_file()),
+    };
+    let found = found.filter(|folder| folder.is_dir());
+    if found.is_none() {
+        println!(
+            "SKIPPED: shared data not found; set CHUMOKU_SHARED_DATA to its folder to run this test"
+        );
+    }
+    found
+}
+
+fn check(file: &str, rows: usize, classes: usize, described: &str) {
+    let Some(folder) = shared_data() else { return };
+    let path = folder.join(file);
+    let dataset = load_labelled(&path, &ReadOptions::default()).unwrap();
+    let name = path.display().to_string();
+    assert_eq!(
+        dataset.description.replace(&name, "FILE"),
+        described,
+        "{file}"
+    );
+    assert_eq!(dataset.examples.len(), rows, "{file}");
+    assert_eq!(
+        dataset.labels().len(),
+        classes,
+        "{file}: {:?}",
+        dataset.labels()
+    );
+    assert_eq!(dataset.skipped.count, 0);
+    dataset.check_trainable().unwrap();
+    println!("{file}: {}", Stats::of(&dataset.examples));
+}
+
+#[test]
+fn sst2() {
+    let described = "FILE: TSV without a header, 2 columns (the file's name); \
+                     text = column 1 (the longest and most varied), label = column 2 (few distinct values)";
+    for (file, rows) in [("train", 6920), ("dev", 872), ("test", 1821)] {
+        check(&format!("sst2/{file}.tsv"), rows, 2, described);
+    }
+}
+
+#[test]
+fn trec() {
+    let described =
+        "FILE: fastText (its lines begin with __label__); the label is in front of each text";
+    check("trec/train.txt", 5452, 6, described);
+    check("trec/test.txt", 500, 6, described);
+}
+
+#[test]
+fn banking77() {
+    let described = "FILE: CSV with a header, 2 columns (the file's name); \
+                     text = column “text” (its name), label = column “category” (its name)";
+    check("banking77/train.csv", 10003, 77, described);
+    check("banking77/test.csv", 3080, 77, described);
+}
+
+#[test]
+fn ja_jrte_sentiment() {
+    let described = "FILE: TSV with a header, 2 columns (the file's name); \
+                     text = column “text” (its name), label = column “label” (its name)";
+    for (file, rows) in [("train", 3888), ("dev", 1112), ("test", 553)] {
+        check(&format!("ja_jrte_sentiment/{file}.tsv"), rows, 3, described);
+    }
+}
+
+#[test]
+fn imdb() {
+    let described = "FILE: JSONL, 2 keys, gzip (the file's name); \
+                     text = column “text” (its name), label = column “label” (its name)";
+    check("imdb/train.jsonl.gz", 25000, 2, described);
+    check("imdb/test.jsonl.gz", 25000, 2, described);
+}
+
+#[test]
+fn plain_texts() {
+    let Some(folder) = shared_data() else { return };
+    let files = [
+        ("enja/dev.en", 500),
+        ("enja/train.ja", 50_000),
+        ("tinyshakespeare/input.txt", 40_000),
+    ];
+    for (file, rows) in files {
+        let source = Source::open(&folder.join(file), &ReadOptions::default()).unwrap();
+        assert_eq!(source.layout().format, Format::PlainText, "{file}");
+        assert_eq!(source.records().map(Result::unwrap).count(), rows, "{file}");
+    }
+}
+
+/// Every row of the real files comes back the same through the writer.
+#[test]
+fn real_rows_round_trip() {
+    let Some(folder) = shared_data() else { return };
+    for file in [
+        "sst2/dev.tsv",
+        "banking77/test.csv",
+        "ja_jrte_sentiment/test.tsv",
+        "trec/test.txt",
+    ] {
+        let source = Source::open(&folder.join(file), &ReadOptions::default()).unwrap();
+        let layout = source.layout().clone();
+        let mut writer =
+            RecordWriter::new(Vec::new(), &layout, &["probability"], OutputForm::LikeInput)
+                .unwrap();
+        let mut expected = Vec::new();
+        for record in source.records() {
+            let record = record.unwrap();
+            writer.write(&record, &[serde_json::json!(0.25)]).unwrap();
+            expected.push(record.fields);
+            expected.last_mut().unwrap().push("0.25".to_owned());
+        }
+        let copies = Folder::new();
+        let name = if file.ends_with("csv") {
+            "out.csv"
+        } else {
+            "out.tsv"
+        };
+        let path = copies.file(name, writer.finish().unwrap());
+        assert_eq!(rows(&path, &ReadOptions::default()), expected, "{file}");
+    }
+}
+
+/// Leaks and contradictions of the real sets are found; the split keeps its promises on them.
+#[test]
+fn real_sets_split() {
+    let Some(folder) = shared_data() else { return };
+    let load = |file: &str| {
+        load_labelled(&folder.join(file), &ReadOptions::default())
+            .unwrap()
+            .examples
+    };
+    let train = load("banking77/train.csv");
+    let parts = split(&train, 7, 0.1, 0.1);
+    let take = |rows: &[usize]| {
+        rows.iter()
+            .map(|&row| train[row].clone())
+            .collect::<Vec<_>>()
+    };
+    let (a, b, c) = (take(&parts.train), take(&parts.valid), take(&parts.test));
+    assert_eq!(a.len() + b.len() + c.len(), train.len());
+    for part in [&a, &b, &c] {
+        assert_eq!(Stats::of(part).classes.len(), 77);
+    }
+    for (one, other) in [(&a, &b), (&a, &c), (&b, &c)] {
+        assert_eq!(shared_texts(one, other).count, 0);
+    }
+    let shared = shared_texts(&train, &load("banking77/test.csv"));
+    println!(
+        "banking77: {} test texts are in train, {:?}",
+        shared.count, parts.conflicts
+    );
+}

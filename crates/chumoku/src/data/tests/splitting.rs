@@ -1,0 +1,227 @@
+//! The split, the search for shared texts, and the statistics.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn example(text: &str, label: &str, line: u64) -> Example {
+    Example {
+        text: text.to_owned(),
+        label: label.to_owned(),
+        line,
+    }
+}
+
+fn numbered(labels: &[(&str, usize)]) -> Vec<Example> {
+    let rows = labels
+        .iter()
+        .flat_map(|&(label, n)| (0..n).map(move |i| (format!("{label} text {i}"), label)));
+    rows.enumerate()
+        .map(|(line, (text, label))| example(&text, label, line as u64 + 1))
+        .collect()
+}
+
+fn texts(examples: &[Example], rows: &[usize]) -> BTreeSet<String> {
+    rows.iter()
+        .map(|&row| normalise(&examples[row].text))
+        .collect()
+}
+
+fn labels<'a>(examples: &'a [Example], rows: &[usize]) -> BTreeSet<&'a str> {
+    rows.iter()
+        .map(|&row| examples[row].label.as_str())
+        .collect()
+}
+
+#[test]
+fn fractions_hold_within_each_label() {
+    let examples = numbered(&[("a", 100), ("b", 40), ("c", 3), ("d", 2), ("e", 1)]);
+    let split = split(&examples, 1, 0.1, 0.2);
+    let count = |rows: &[usize], label: &str| {
+        rows.iter()
+            .filter(|&&row| examples[row].label == label)
+            .count()
+    };
+    let counts = |label| {
+        (
+            count(&split.train, label),
+            count(&split.valid, label),
+            count(&split.test, label),
+        )
+    };
+    assert_eq!(counts("a"), (70, 10, 20));
+    assert_eq!(counts("b"), (28, 4, 8));
+    assert_eq!(counts("c"), (1, 1, 1));
+    assert_eq!(counts("d"), (2, 0, 0));
+    assert_eq!(counts("e"), (1, 0, 0));
+    assert!(split.train.is_sorted() && split.valid.is_sorted() && split.test.is_sorted());
+}
+
+#[test]
+fn nothing_is_set_aside_unasked() {
+    let examples = numbered(&[("a", 50), ("b", 50)]);
+    for fraction in [0.0, -1.0, f64::NAN] {
+        let split = split(&examples, 1, fraction, fraction);
+        assert_eq!(
+            (split.train.len(), split.valid.len(), split.test.len()),
+            (100, 0, 0)
+        );
+    }
+    let valid_only = split(&examples, 1, 0.1, 0.0);
+    assert_eq!(
+        (
+            valid_only.train.len(),
+            valid_only.valid.len(),
+            valid_only.test.len()
+        ),
+        (90, 10, 0)
+    );
+    let greedy = split(&examples, 1, f64::INFINITY, 1.0);
+    assert_eq!(labels(&examples, &greedy.train).len(), 2);
+    assert_eq!(split(&[], 1, 0.1, 0.1), Split::default());
+}
+
+#[test]
+fn the_seed_decides() {
+    let examples = numbered(&[("a", 100), ("b", 100)]);
+    let test = |seed| texts(&examples, &split(&examples, seed, 0.1, 0.1).test);
+    assert_eq!(test(1), test(1));
+    assert_ne!(test(1), test(2));
+}
+
+#[test]
+fn contradictions_are_counted_and_stay_together() {
+    let mut examples = numbered(&[("a", 20), ("b", 20)]);
+    examples.push(example("OK", "a", 41));
+    examples.push(example("  ok\n", "b", 42));
+    examples.push(example("ok", "b", 43));
+    let split = split(&examples, 3, 0.2, 0.2);
+    assert_eq!((split.conflicts.texts, split.conflicts.rows), (1, 3));
+    assert_eq!(
+        split.conflicts.examples,
+        [("ok".to_owned(), vec!["b".to_owned(), "a".to_owned()])]
+    );
+    let parts = [&split.train, &split.valid, &split.test];
+    let holding = parts
+        .iter()
+        .filter(|rows| rows.iter().any(|&row| row >= 40))
+        .count();
+    assert_eq!(holding, 1);
+}
+
+#[test]
+fn a_label_of_contradicted_texts_only_is_trained_on() {
+    // Every text of “rare” counts for “a”, so no stratum of its own keeps it in training.
+    for seed in 0..50 {
+        let mut examples = numbered(&[("a", 4)]);
+        for (i, text) in ["a text 0", "a text 1"].iter().enumerate() {
+            examples.extend([example(text, "a", 5), example(text, "rare", 6 + i as u64)]);
+        }
+        let split = split(&examples, seed, 0.25, 0.25);
+        assert!(
+            labels(&examples, &split.train).contains("rare"),
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn shared_texts_are_found_whatever_their_case_and_space() {
+    let a = [
+        example("Good  food", "p", 1),
+        example("bad", "n", 2),
+        example("good food", "p", 3),
+    ];
+    let b = [
+        example(" good FOOD ", "p", 1),
+        example("fine", "p", 2),
+        example("Bad", "n", 3),
+        example("BAD", "n", 4),
+    ];
+    let shared = shared_texts(&a, &b);
+    assert_eq!(shared.count, 3);
+    let first = SharedText {
+        text: " good FOOD ".to_owned(),
+        line_a: 1,
+        line_b: 1,
+    };
+    assert_eq!(shared.examples[0], first);
+    assert_eq!(shared.examples.len(), 3);
+    assert_eq!(shared_texts(&b[1..2], &a), Shared::default());
+}
+
+#[test]
+fn normalising_folds_case_and_space_of_any_script() {
+    assert_eq!(
+        normalise("\u{3000}とても  Good\tÉTÉ\r\n"),
+        "とても good été"
+    );
+    assert_eq!(normalise(" \n"), "");
+}
+
+#[test]
+fn statistics_count_characters_as_read() {
+    let texts = ["", "ab", "日本語", "e\u{301}", "\r\n"];
+    let examples: Vec<Example> = texts
+        .iter()
+        .enumerate()
+        .map(|(i, text)| example(text, if i < 3 { "x" } else { "y" }, 1))
+        .collect();
+    let stats = Stats::of(&examples);
+    assert_eq!(stats.rows, 5);
+    assert_eq!(stats.classes, [("x".to_owned(), 3), ("y".to_owned(), 2)]);
+    let Lengths {
+        min,
+        p50,
+        p90,
+        p99,
+        max,
+        mean,
+    } = stats.lengths;
+    assert_eq!((min, p50, p90, p99, max), (0, 1, 3, 3, 3));
+    assert!((mean - 1.4).abs() < 1e-12);
+    assert_eq!(Stats::of(&[]).lengths, Lengths::default());
+    let said =
+        "5 rows, 2 classes (“x” 3, “y” 2); characters per text: 0 to 3, half up to 1, 90 % up to 3";
+    assert_eq!(stats.to_string(), said);
+}
+
+fn any_examples() -> impl Strategy<Value = Vec<Example>> {
+    let row = ("[a-cA-C ]{0,3}", "[xyz]");
+    proptest::collection::vec(row, 0..60).prop_map(|rows| {
+        rows.iter()
+            .enumerate()
+            .map(|(line, (text, label))| example(text, label, line as u64))
+            .collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn every_row_is_in_one_part_and_no_text_in_two(
+        examples in any_examples(), seed: u64, valid in 0.0..0.6, test in 0.0..0.6,
+    ) {
+        let split = split(&examples, seed, valid, test);
+        let mut rows: Vec<usize> = [&split.train, &split.valid, &split.test].into_iter().flatten().copied().collect();
+        rows.sort_unstable();
+        prop_assert_eq!(rows, (0..examples.len()).collect::<Vec<_>>());
+        let [a, b, c] = [&split.train, &split.valid, &split.test].map(|rows| texts(&examples, rows));
+        prop_assert!(a.is_disjoint(&b) && a.is_disjoint(&c) && b.is_disjoint(&c));
+        let all: Vec<usize> = (0..examples.len()).collect();
+        prop_assert_eq!(labels(&examples, &split.train), labels(&examples, &all));
+    }
+
+    #[test]
+    fn the_order_of_the_file_does_not_matter(
+        (examples, shuffled) in any_examples().prop_flat_map(|rows| (Just(rows.clone()), Just(rows).prop_shuffle())),
+        seed: u64,
+    ) {
+        let (one, other) = (split(&examples, seed, 0.2, 0.2), split(&shuffled, seed, 0.2, 0.2));
+        prop_assert_eq!(texts(&examples, &one.train), texts(&shuffled, &other.train));
+        prop_assert_eq!(texts(&examples, &one.valid), texts(&shuffled, &other.valid));
+        prop_assert_eq!(texts(&examples, &one.test), texts(&shuffled, &other.test));
+        prop_assert_eq!(one.conflicts, other.conflicts);
+    }
+}

@@ -1,0 +1,329 @@
+//! What is said of rows, columns and whole data sets that cannot be used: the message, word for word.
+
+use super::*;
+
+const SKIP: &str = "or leave such rows out with --skip-bad-rows";
+
+#[test]
+fn ragged_rows() {
+    assert_eq!(
+        message("a.csv", "text,label\nfine,1\né, no quotes,0\n", &labelled()),
+        format!(
+            "a.csv:3:14: reading a CSV row: expected 2 columns, as in line 1, found 3; put a text that holds the \
+                 delimiter in quotes, {SKIP}"
+        )
+    );
+    assert_eq!(
+        message("a.csv", "text,label\nfine,1\nalone\n", &labelled()),
+        format!(
+            "a.csv:3:6: reading a CSV row: expected 2 columns, as in line 1, found 1; add what is missing, {SKIP}"
+        )
+    );
+    assert_eq!(
+        message("a.tsv", "\ntext\tlabel\nfine\t1\na\tb\t0\n", &labelled()),
+        format!(
+            "a.tsv:4:5: reading a TSV row: expected 2 columns, as in line 2, found 3; take the tabs out of the text, {SKIP}"
+        )
+    );
+    assert_eq!(
+        message("a.tsv", "text\tlabel\n\"alone\nnever closed\n", &labelled()),
+        format!(
+            "a.tsv:2:7: reading a TSV row: expected 2 columns, as in line 1, found 1; add what is missing, {SKIP}"
+        )
+    );
+    let wide = format!("{}\n", "x,".repeat(5000));
+    assert_eq!(
+        message("a.csv", wide, &labelled()),
+        "a.csv:1:8193: reading a header: expected at most 4096 columns, found 5001; is it a table with one text per row?"
+    );
+}
+
+#[test]
+fn quotes_in_csv() {
+    let close = format!("close it, write a quote inside quotes twice (\"\"), {SKIP}");
+    assert_eq!(
+        message(
+            "a.csv",
+            "text,label\nfine,1\nx,\"open\nmore,1\nlast,0\n",
+            &labelled()
+        ),
+        format!(
+            "a.csv:3:3: reading a CSV field: expected a closing quote (\") for the one that opens here, found the end \
+                 of the file after line 5; {close}"
+        )
+    );
+    assert_eq!(
+        message(
+            "a.csv",
+            "text,label\n\"He said \"hi\" to me\",1\n",
+            &labelled()
+        ),
+        format!(
+            "a.csv:2:1: reading a CSV field: expected a comma or the end of the line after its closing quote, found “hi\" to me\",1” at 2:11; write a quote inside quotes twice (\"\"), {SKIP}"
+        )
+    );
+}
+
+#[test]
+fn bad_rows_are_left_out_when_asked() {
+    let folder = Folder::new();
+    let content =
+        "text,label\ngood,1\n\"open,1\nfine,0\na,b,c\n,1\nlost,\n\"he \"x\" y\",1\nlast,0\n";
+    let dataset = load_labelled(&folder.file("a.csv", content), &skipping()).unwrap();
+    let kept: Vec<(&str, u64)> = dataset
+        .examples
+        .iter()
+        .map(|e| (e.text.as_str(), e.line))
+        .collect();
+    assert_eq!(kept, [("good", 2), ("fine", 4), ("last", 9)]);
+    assert_eq!(dataset.skipped.count, 5);
+    let mut lines: Vec<u64> = dataset.skipped.rows.iter().map(|row| row.line).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, [3, 5, 6, 7, 8]);
+    let said = dataset.skipped.to_string();
+    assert!(
+        said.starts_with("5 rows left out, the first because: "),
+        "{said}"
+    );
+
+    let content = "{\"text\":\"a\",\"label\":1}\nno\n[]\n{\"text\":\"b\",\"label\":{}}\n{\"text\":\"c\"}\n{\"label\":2}\n";
+    let dataset = load_labelled(&folder.file("a.jsonl", content), &skipping()).unwrap();
+    assert_eq!((dataset.examples.len(), dataset.skipped.count), (1, 5));
+
+    let dataset = load_labelled(
+        &folder.file("a.tsv", "text\tlabel\na\t1\n\"b\nc\t2\nd\n"),
+        &skipping(),
+    )
+    .unwrap();
+    let kept: Vec<&str> = dataset.examples.iter().map(|e| e.text.as_str()).collect();
+    assert_eq!((kept, dataset.skipped.count), (vec!["a", "c"], 2));
+
+    let said = message("a.csv", "text,label\n,1\n,2\n", &skipping());
+    assert_eq!(
+        said,
+        format!(
+            "a.csv: reading labelled texts: expected rows, found none that can be used (2 rows left out, the first \
+                 because: a.csv:2: reading the text: expected some characters, found an empty text; fill it in, {SKIP}); \
+                 mend the file or choose other columns with --text and --label"
+        )
+    );
+}
+
+#[test]
+fn missing_columns() {
+    let content = "id,review,stars\n1,good food,5\n2,bad food,1\n";
+    let asking = |text: Option<&str>, label: Option<&str>| ReadOptions {
+        text: text.map(str::to_owned),
+        label: label.map(str::to_owned),
+        ..labelled()
+    };
+    let among = "found no such column among “id”, “review”, “stars”";
+    assert_eq!(
+        message("a.csv", content, &asking(Some("reviw"), None)),
+        format!(
+            "a.csv: choosing the text column: expected “reviw”, {among}; did you mean “review”?"
+        )
+    );
+    assert_eq!(
+        message("a.csv", content, &asking(None, Some("4"))),
+        format!("a.csv: choosing the label column: expected “4”, {among}")
+    );
+    assert_eq!(
+        message(
+            "a.csv",
+            "good food,5\nbad food,1\n",
+            &asking(Some("0"), None)
+        ),
+        "a.csv: choosing the text column: expected “0”, found no such column among columns 1 to 2 (no names)"
+    );
+    assert_eq!(
+        message("a.csv", content, &asking(Some("review"), Some("2"))),
+        "a.csv: choosing the columns: expected the text and the label in two columns, found “review” named for both; \
+         change --text or --label"
+    );
+    assert_eq!(
+        message("a.txt", "Plain text.\nMore of it.\n", &labelled()),
+        "a.txt: choosing the label column: expected a column of few, repeated values, found only column 1 (no names); \
+         name one with --label NAME or number"
+    );
+    let unique: String = (0..30)
+        .map(|i| format!("text number {i},id{i}\n"))
+        .collect();
+    assert_eq!(
+        message("a.csv", unique, &labelled()),
+        "a.csv: choosing the label column: expected a column of few, repeated values, found only columns 1 to 2 (no \
+         names); name one with --label NAME or number"
+    );
+    let numbers: String = (0..30).map(|i| format!("{i},{}\n", i * 2)).collect();
+    assert_eq!(
+        message("a.csv", numbers, &labelled()),
+        "a.csv: choosing the text column: expected a column of words, found only columns 1 to 2 (no names); name one \
+         with --text NAME or number"
+    );
+}
+
+#[test]
+fn ambiguous_columns() {
+    let mut content = "sentence1,sentence2,gold,split\n".to_owned();
+    for i in 0..20 {
+        content += &format!("first words {i},other words {i},{},{}\n", i % 2, i % 4);
+    }
+    assert_eq!(
+        message("a.csv", &content, &labelled()),
+        "a.csv: choosing the text column: expected one that stands out, found 2 alike: column “sentence1”, column \
+         “sentence2”; name one with --text NAME"
+    );
+    let renamed = content.replace("gold", "kind").replace("sentence1", "text");
+    assert_eq!(
+        message("a.csv", &renamed, &labelled()),
+        "a.csv: choosing the label column: expected one that stands out, found 2 alike: column “kind”, column “split”; \
+         name one with --label NAME"
+    );
+    let twice = content.replace("sentence2", "sentence1");
+    let options = ReadOptions {
+        text: Some("sentence1".into()),
+        ..labelled()
+    };
+    assert_eq!(
+        message("a.csv", &twice, &options),
+        "a.csv: choosing the text column: expected one that stands out, found 2 alike: column “sentence1”, column \
+         “sentence1”; name one with --text NAME"
+    );
+}
+
+#[test]
+fn empty_texts_and_labels() {
+    assert_eq!(
+        message("a.csv", "text,label\nfine,1\n \u{3000},0\n", &labelled()),
+        format!(
+            "a.csv:3: reading the text: expected some characters, found an empty text; fill it in, {SKIP}"
+        )
+    );
+    let empty_label = |place: &str, found: &str| {
+        format!(
+            "{place}: reading the label: expected a class name, found {found}; fill it in, {SKIP}"
+        )
+    };
+    let said = message("a.tsv", "text\tlabel\nfine\t1\nbad\t\n", &labelled());
+    assert_eq!(said, empty_label("a.tsv:3", "an empty field"));
+    let good = "{\"text\":\"a\",\"label\":1}\n";
+    let said = message(
+        "a.jsonl",
+        format!("{good}{{\"text\":\"b\"}}\n"),
+        &labelled(),
+    );
+    assert_eq!(said, empty_label("a.jsonl:2", "none"));
+    let said = message(
+        "a.jsonl",
+        format!("{good}{{\"text\":\"b\",\"label\":null}}\n"),
+        &labelled(),
+    );
+    assert_eq!(said, empty_label("a.jsonl:2", "null"));
+    let said = message("a.ft", "__label__a one\ntwo\n", &labelled());
+    assert_eq!(said, empty_label("a.ft:2", "no __label__ on the line"));
+    assert_eq!(
+        message(
+            "a.ft",
+            "__label__a one\n__label__a __label__b two\n",
+            &labelled()
+        ),
+        format!(
+            "a.ft:2: reading the label: expected one label, found 2 (“a”, “b”); keep one for each text, {SKIP}"
+        )
+    );
+}
+
+#[test]
+fn long_texts() {
+    let text = "あ".repeat((16 << 20) / 3 + 1);
+    let expected = |place: &str| {
+        format!(
+            "{place}: reading a text: expected at most 16 MiB, found 16.1 MiB; cut it into shorter texts, {SKIP}"
+        )
+    };
+    assert_eq!(
+        message(
+            "a.csv",
+            format!("text,label\nfine,1\n{text},0\n"),
+            &labelled()
+        ),
+        expected("a.csv:3")
+    );
+    assert_eq!(
+        message("a.tsv", format!("text\tlabel\n{text}\t0\n"), &labelled()),
+        expected("a.tsv:2")
+    );
+    assert_eq!(
+        message(
+            "a.jsonl",
+            format!("{{\"text\":\"{text}\",\"label\":0}}\n"),
+            &labelled()
+        ),
+        expected("a.jsonl:1")
+    );
+    assert_eq!(
+        message("a.ft", format!("__label__a {text}\n"), &labelled()),
+        expected("a.ft:1")
+    );
+}
+
+#[test]
+fn data_sets_that_cannot_be_trained_on() {
+    let folder = Folder::new();
+    let check = |content: &str| {
+        let dataset = load_labelled(&folder.file("a.csv", content), &labelled()).unwrap();
+        folder.message(&dataset.check_trainable().unwrap_err())
+    };
+    assert_eq!(
+        check("text,label\ngood,1\n"),
+        "a.csv: preparing to train: expected at least 4 rows, found 1 row; add more examples"
+    );
+    assert_eq!(
+        check("text,label\na,1\nb,1\nc,1\nd,1\n"),
+        "a.csv: preparing to train: expected two or more classes, found only “1” in all 4 rows; is column “label” the \
+         label? Name another with --label"
+    );
+    assert_eq!(
+        check("a b c,1\nd e f,1\ng h i,1\nj k l,1\n"),
+        "a.csv: preparing to train: expected two or more classes, found only “1” in all 4 rows; is column 2 the label? \
+         Name another with --label"
+    );
+    let many: String = (0..=MAX_CLASSES)
+        .map(|i| format!("text {i},id{i}\n"))
+        .collect();
+    assert_eq!(
+        message("a.csv", format!("text,label\n{many}"), &labelled()),
+        "a.csv:5002: reading the label: expected at most 5000 classes, found more in column “label”; is it an \
+         identifier? Name another column with --label"
+    );
+}
+
+#[test]
+fn labels_that_only_a_test_file_has() {
+    let folder = Folder::new();
+    let train = load_labelled(
+        &folder.file("train.csv", "text,label\na,pos\nb,neg\n"),
+        &labelled(),
+    )
+    .unwrap();
+    let test = load_labelled(
+        &folder.file("test.csv", "text,label\nc,pos\nd,Pos\n"),
+        &labelled(),
+    )
+    .unwrap();
+    test.check_known_labels(&["pos", "Pos"]).unwrap();
+    assert_eq!(
+        folder.message(&test.check_known_labels(&train.labels()).unwrap_err()),
+        "test.csv:3: checking the labels: expected a class of the training data (“neg”, “pos”), found “Pos”; did you \
+         mean “pos”?; correct it, or add such rows to the training data"
+    );
+}
+
+#[test]
+fn row_errors_are_told_from_others() {
+    let folder = Folder::new();
+    let error = load_labelled(&folder.file("a.csv", "text,label\n,1\n"), &labelled()).unwrap_err();
+    assert!(error.is_row_error());
+    let error = load_labelled(&folder.file("a.csv", ""), &labelled()).unwrap_err();
+    assert!(!error.is_row_error() && !error.is_broken_pipe());
+}

@@ -1,0 +1,139 @@
+//! Words for messages: quoting what a file holds, listing names, guessing what was meant.
+
+/// Longest piece of a file that a message quotes, in characters.
+pub(crate) const QUOTED_CHARS: usize = 40;
+/// Most names that a message lists.
+const LISTED_NAMES: usize = 12;
+
+/// A piece of a file between quotation marks, on one line, cut to a readable length, control characters escaped.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::from("“");
+    let mut chars = text.chars();
+    for c in chars.by_ref().take(QUOTED_CHARS) {
+        if c.is_control() {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    if chars.next().is_some() {
+        out.push('…');
+    }
+    out.push('”');
+    out
+}
+
+/// Quoted names with commas between them; a long list is cut and says how many more there are.
+pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
+    let mut out = names
+        .iter()
+        .take(LISTED_NAMES)
+        .map(|name| quoted(name.as_ref()))
+        .collect::<Vec<_>>()
+        .join(", ");
+    if names.len() > LISTED_NAMES {
+        out.push_str(&format!(" and {} more", names.len() - LISTED_NAMES));
+    }
+    out
+}
+
+/// `“; did you mean “x”?”` when one of `names` is close to `wanted`, else nothing.
+pub(crate) fn did_you_mean<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    match nearest(wanted, names) {
+        Some(name) => format!("; did you mean {}?", quoted(name)),
+        None => String::new(),
+    }
+}
+
+/// The name closest to `wanted` by edit distance, letter case aside, if at most a third of its letters differ.
+pub(crate) fn nearest<'a>(
+    wanted: &str,
+    names: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    // Longer names are no slips of the finger, and the distance costs the product of the lengths.
+    const COMPARED: usize = 64;
+    let folded = |name: &str| {
+        name.trim()
+            .chars()
+            .take(COMPARED)
+            .flat_map(char::to_lowercase)
+            .collect::<Vec<_>>()
+    };
+    let wanted = folded(wanted);
+    let allowed = (wanted.len() / 3).max(1);
+    names
+        .into_iter()
+        .filter(|name| !name.trim().is_empty())
+        .map(|name| (edit_distance(&wanted, &folded(name)), name))
+        .filter(|&(distance, _)| distance <= allowed && distance < wanted.len())
+        .min_by_key(|&(distance, _)| distance)
+        .map(|(_, name)| name)
+}
+
+/// Levenshtein distance, one row of the table at a time.
+fn edit_distance(a: &[char], b: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(ca != cb);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// `1 row`, `2 rows`.
+pub(crate) fn count(n: u64, singular: &str) -> String {
+    if n == 1 {
+        format!("1 {singular}")
+    } else {
+        format!("{n} {singular}s")
+    }
+}
+
+/// A size as people read it, never rounded down to the limit it exceeds.
+pub(crate) fn size(bytes: u64) -> String {
+    const MEBI: u64 = 1 << 20;
+    if bytes < MEBI {
+        return count(bytes, "byte");
+    }
+    if bytes.is_multiple_of(MEBI) {
+        return format!("{} MiB", bytes / MEBI);
+    }
+    // Tenths, rounded up, so that one byte over 16 MiB does not read “16 MiB”.
+    let tenths = (bytes as f64 / MEBI as f64 * 10.0).ceil() as u64;
+    format!("{}.{} MiB", tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_stay_on_one_line_and_short() {
+        assert_eq!(quoted("a\nb\u{1b}[31m"), "“a\\nb\\u{1b}[31m”");
+        assert_eq!(quoted(&"x".repeat(41)), format!("“{}…”", "x".repeat(40)));
+    }
+
+    #[test]
+    fn the_nearest_name_is_a_slip_away() {
+        assert_eq!(
+            nearest("reviw", ["stars", "review", "title"]),
+            Some("review")
+        );
+        assert_eq!(nearest("LABEL", ["label"]), Some("label"));
+        assert_eq!(nearest("colour", ["x", "sentiment"]), None);
+        assert_eq!(nearest("", ["a"]), None);
+    }
+
+    #[test]
+    fn sizes_round_up() {
+        assert_eq!(size(1), "1 byte");
+        assert_eq!(size(16 << 20), "16 MiB");
+        assert_eq!(size((16 << 20) + 1), "16.1 MiB");
+        assert_eq!(size(100 << 20), "100 MiB");
+    }
+}

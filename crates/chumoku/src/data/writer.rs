@@ -1,0 +1,264 @@
+//! Writing rows back as they came, with columns added: the output of `predict`.
+
+use std::io::{self, Write};
+
+use serde_json::{Map, Value};
+
+use super::error::DataError;
+use super::format::Format;
+use super::record::{Layout, Record, as_text};
+use super::tsv::reads_back;
+
+/// The form of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OutputForm {
+    /// CSV, TSV and JSONL as they came; plain text and fastText as TSV with a header; Parquet as JSONL.
+    #[default]
+    LikeInput,
+    /// JSONL, whatever came.
+    JsonLines,
+}
+
+/// Writes the rows of a file with added columns, so that reading them back gives the same fields.
+///
+/// A header is written if the input had one. The output is UTF-8 with `\n` behind each row.
+pub struct RecordWriter<W: Write> {
+    rows: Rows<W>,
+    /// The names of the columns of the input, made unique for JSON.
+    keys: Vec<String>,
+    added: Vec<String>,
+    /// Rows written, the header not counted.
+    written: u64,
+}
+
+enum Rows<W: Write> {
+    Csv(Box<csv::Writer<MarkGuard<W>>>),
+    Tsv { out: MarkGuard<W>, begun: bool },
+    Json(W),
+}
+
+impl<W: Write> RecordWriter<W> {
+    /// A writer of rows laid out as `layout` says, with the columns `added` behind them; writes the header.
+    ///
+    /// An added column whose name the input already has is renamed (`label` → `predicted_label`).
+    ///
+    /// # Errors
+    ///
+    /// If the output cannot be written.
+    pub fn new(
+        out: W,
+        layout: &Layout,
+        added: &[&str],
+        form: OutputForm,
+    ) -> Result<Self, DataError> {
+        let mut names: Vec<String> = Vec::new();
+        for name in added {
+            let name = free_name(name, |name| {
+                let same = |other: &String| other.trim().to_lowercase() == name.to_lowercase();
+                layout.columns.iter().any(same) || names.iter().any(same)
+            });
+            names.push(name);
+        }
+        let (rows, header) = match (form, layout.format) {
+            (OutputForm::JsonLines, _) | (_, Format::JsonLines | Format::Parquet) => {
+                (Rows::Json(out), false)
+            }
+            (_, Format::Csv { delimiter }) => {
+                let writer = csv::WriterBuilder::new()
+                    .delimiter(u8::try_from(delimiter).unwrap_or(b','))
+                    .has_headers(false)
+                    .flexible(true)
+                    .from_writer(MarkGuard::new(out));
+                (Rows::Csv(Box::new(writer)), layout.header)
+            }
+            (_, Format::Tsv) => (
+                Rows::Tsv {
+                    out: MarkGuard::new(out),
+                    begun: false,
+                },
+                layout.header,
+            ),
+            (_, Format::FastText | Format::PlainText) => (
+                Rows::Tsv {
+                    out: MarkGuard::new(out),
+                    begun: false,
+                },
+                true,
+            ),
+        };
+        let mut writer = RecordWriter {
+            rows,
+            keys: unique_keys(layout),
+            added: names,
+            written: 0,
+        };
+        if header {
+            let names: Vec<String> = layout
+                .columns
+                .iter()
+                .chain(&writer.added)
+                .cloned()
+                .collect();
+            writer.write_fields(&names)?;
+        }
+        Ok(writer)
+    }
+
+    /// The names of the added columns, as they are written.
+    pub fn added(&self) -> &[String] {
+        &self.added
+    }
+
+    /// Writes one row; `values` belong to the added columns, in order.
+    ///
+    /// # Errors
+    ///
+    /// If the output cannot be written, or TSV cannot hold a field with a line break so that it reads back the same.
+    pub fn write(&mut self, record: &Record, values: &[Value]) -> Result<(), DataError> {
+        self.written += 1;
+        if let Rows::Json(out) = &mut self.rows {
+            let mut object = match &record.object {
+                Some(object) => object.clone(),
+                None => self
+                    .keys
+                    .iter()
+                    .cloned()
+                    .zip(record.fields.iter().cloned().map(Value::String))
+                    .collect(),
+            };
+            for (name, value) in self.added.iter().zip(values) {
+                // A key that came only after the sample may still be in the way.
+                let name = free_name(name, |name| object.contains_key(name));
+                object.insert(name, value.clone());
+            }
+            return write_object(out, &object).map_err(|source| DataError::Write { source });
+        }
+        let fields: Vec<String> = record
+            .fields
+            .iter()
+            .cloned()
+            .chain(values.iter().map(as_text))
+            .collect();
+        self.write_fields(&fields)
+    }
+
+    fn write_fields(&mut self, fields: &[String]) -> Result<(), DataError> {
+        match &mut self.rows {
+            Rows::Json(_) => Ok(()),
+            Rows::Csv(writer) => writer
+                .write_record(fields)
+                .map_err(|error| DataError::Write {
+                    source: error.into(),
+                }),
+            Rows::Tsv { out, begun } => {
+                let row = tsv_row(fields);
+                if row.contains('\n') && !(*begun && reads_back(&row, fields)) {
+                    return Err(DataError::Unwritable { row: self.written });
+                }
+                *begun = true;
+                out.write_all(format!("{row}\n").as_bytes())
+                    .map_err(|source| DataError::Write { source })
+            }
+        }
+    }
+
+    /// Flushes and gives the output back.
+    ///
+    /// # Errors
+    ///
+    /// If the last of it cannot be written.
+    pub fn finish(self) -> Result<W, DataError> {
+        let flushed = |mut out: W| out.flush().map(|()| out);
+        let result = match self.rows {
+            Rows::Json(out) => flushed(out),
+            Rows::Tsv { out, .. } => flushed(out.out),
+            Rows::Csv(writer) => writer
+                .into_inner()
+                .map_err(|error| error.into_error())
+                .and_then(|guard| flushed(guard.out)),
+        };
+        result.map_err(|source| DataError::Write { source })
+    }
+}
+
+fn write_object(out: &mut impl Write, object: &Map<String, Value>) -> io::Result<()> {
+    let mut line = serde_json::to_vec(object)?;
+    line.push(b'\n');
+    out.write_all(&line)
+}
+
+/// The fields between tabs; one that holds a tab or a line break or begins with a quote is put in quotes.
+fn tsv_row(fields: &[String]) -> String {
+    if let [field] = fields
+        && field.is_empty()
+    {
+        return "\"\"".to_owned();
+    }
+    let quoted = |field: &String| match field.starts_with('"') || field.contains(['\t', '\n', '\r'])
+    {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field.clone(),
+    };
+    fields.iter().map(quoted).collect::<Vec<_>>().join("\t")
+}
+
+/// `name`, or `predicted_name`, or `predicted_name_2` …: the first that is not taken.
+fn free_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
+    let predicted = if name.starts_with("predicted_") {
+        name.to_owned()
+    } else {
+        format!("predicted_{name}")
+    };
+    let numbered = (2_u64..).map(|n| format!("{predicted}_{n}"));
+    let mut names = [name.to_owned(), predicted.clone()]
+        .into_iter()
+        .chain(numbered);
+    names.find(|name| !taken(name)).unwrap_or(predicted)
+}
+
+/// The column names as keys of an object: none empty, none twice.
+fn unique_keys(layout: &Layout) -> Vec<String> {
+    let mut seen = std::collections::HashSet::new();
+    let columns = layout.columns.iter().enumerate();
+    columns
+        .map(|(c, name)| {
+            let name = if name.trim().is_empty() {
+                format!("column_{}", c + 1)
+            } else {
+                name.clone()
+            };
+            let numbered = (2_u64..).map(|n| format!("{name}_{n}"));
+            let mut names = std::iter::once(name.clone()).chain(numbered);
+            let key = names.find(|name| !seen.contains(name)).unwrap_or(name);
+            seen.insert(key.clone());
+            key
+        })
+        .collect()
+}
+
+/// Puts a byte order mark in front of output that begins with one, because a reader takes the first away.
+struct MarkGuard<W> {
+    out: W,
+    begun: bool,
+}
+
+impl<W: Write> MarkGuard<W> {
+    fn new(out: W) -> Self {
+        MarkGuard { out, begun: false }
+    }
+}
+
+impl<W: Write> Write for MarkGuard<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        const MARK: &[u8] = "\u{feff}".as_bytes();
+        if !self.begun && bytes.starts_with(MARK) {
+            self.out.write_all(MARK)?;
+        }
+        self.begun |= !bytes.is_empty();
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

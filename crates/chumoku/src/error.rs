@@ -1,0 +1,81 @@
+//! What can go wrong, each with what was being done, what was expected and what came.
+
+use std::path::PathBuf;
+
+/// The library's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of the library.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An argument of a kernel does not fit.
+    #[error(transparent)]
+    Kernel(#[from] chumoku_kernels::Error),
+    /// A data file cannot be used.
+    #[error(transparent)]
+    Data(#[from] crate::data::DataError),
+    /// A sequence is longer than the model's positions.
+    #[error("a sequence of {found} tokens is longer than the {limit} positions of the model")]
+    TooLong {
+        /// Positions of the model.
+        limit: usize,
+        /// Tokens of the sequence.
+        found: usize,
+    },
+    /// Heads that do not divide the width.
+    #[error("d_model must be a multiple of num_heads, and both at least 1: got {d_model} and {num_heads}")]
+    Heads {
+        /// The width.
+        d_model: usize,
+        /// The heads.
+        num_heads: usize,
+    },
+    /// A file could not be read or written.
+    #[error("{doing} {}: {source}", path.display())]
+    Io {
+        /// What was being done, e.g. "reading".
+        doing: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A model folder that cannot be used.
+    #[error("{}: {problem}", path.display())]
+    Model {
+        /// The file at fault.
+        path: PathBuf,
+        /// What was expected, what came, and what to do.
+        problem: String,
+    },
+    /// A tokenizer that cannot be trained or used.
+    #[error("tokenizer: {0}")]
+    Tokenizer(String),
+    /// The output folder cannot be used.
+    #[error("{}: {problem}", path.display())]
+    Output {
+        /// The folder.
+        path: PathBuf,
+        /// Why not, and what to do.
+        problem: String,
+    },
+    /// A setting out of its range.
+    #[error("{0}")]
+    Setting(String),
+    /// Training met a loss or gradient that is not a number.
+    #[error("{0}")]
+    NotFinite(String),
+}
+
+impl Error {
+    /// Wraps what the system said of a file.
+    pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::Io { doing, path, source }
+    }
+
+    /// Whether the input or the use is at fault (exit code 2) rather than the work (exit code 1).
+    pub fn is_usage(&self) -> bool {
+        !matches!(self, Error::Kernel(_) | Error::NotFinite(_) | Error::Tokenizer(_))
+    }
+}

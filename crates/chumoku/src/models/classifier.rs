@@ -1,0 +1,146 @@
+//! A text classifier: embedding, positions, encoder, pooling, and a linear layer.
+
+use crate::Result;
+use crate::nn::{
+    Embedding, Encoder, EncoderCache, EncoderConfig, Linear, Mode, Offsets, Pooling, PoolingCache, Position,
+    PositionKind,
+};
+use crate::params::{Builder, Init, Layout, Params};
+use chumoku_kernels::Real;
+use ndarray::{Array2, ArrayView2};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The sizes and options of a [`Classifier`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassifierConfig {
+    /// Number of token ids.
+    pub vocab_size: usize,
+    /// Number of classes.
+    pub num_classes: usize,
+    /// The encoder.
+    #[serde(flatten)]
+    pub encoder: EncoderConfig,
+    /// Positional encoding.
+    pub position: PositionKind,
+    /// The longest sequence, in tokens.
+    pub max_length: usize,
+    /// From tokens to a sequence.
+    pub pooling: Pooling,
+    /// Dropout of the embeddings.
+    pub embedding_dropout: f32,
+    /// Dropout of the pooled vector.
+    pub head_dropout: f32,
+}
+
+/// The model: its parts, and where their parameters lie.
+#[derive(Clone, Debug)]
+pub struct Classifier {
+    config: ClassifierConfig,
+    layout: Arc<Layout>,
+    embedding: Embedding,
+    position: Position,
+    encoder: Encoder,
+    head: Linear,
+}
+
+/// What a [`Classifier`] remembers.
+#[derive(Clone, Debug)]
+pub struct ClassifierCache<T> {
+    encoder: EncoderCache<T>,
+    pooling: PoolingCache,
+    pooled: Array2<T>,
+}
+
+const EMBEDDING_SITE: u32 = 0;
+const HEAD_SITE: u32 = 1;
+
+impl Classifier {
+    /// The model of a configuration; its parameters are made by [`Params::init`] from its [`Classifier::layout`].
+    ///
+    /// # Errors
+    /// If the heads do not divide d_model.
+    pub fn new(config: ClassifierConfig) -> Result<Self> {
+        let mut builder = Builder::new();
+        let d_model = config.encoder.d_model;
+        let embedding = builder.scope("embedding", |b| Embedding::new(b, config.vocab_size, d_model));
+        let position = builder.scope("position", |b| Position::new(b, config.position, config.max_length, d_model));
+        let encoder = builder.scope("encoder", |b| Encoder::new(b, &config.encoder))?;
+        let init = Init::Normal(0.02);
+        let head = builder.scope("head", |b| Linear::with_init(b, d_model, config.num_classes, true, init));
+        Ok(Classifier { config, layout: builder.finish(), embedding, position, encoder, head })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &ClassifierConfig {
+        &self.config
+    }
+
+    /// Names and places of the parameters.
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// # Shapes
+    /// `ids` (tokens,) in the sequences of `offsets` → logits (sequences, classes).
+    ///
+    /// # Errors
+    /// If an id or a length is beyond the model's.
+    pub fn forward<T: Real>(
+        &self,
+        p: &Params<T>,
+        ids: &[u32],
+        offsets: &Offsets,
+        mode: Mode,
+    ) -> Result<(Array2<T>, ClassifierCache<T>)> {
+        let mut x = self.embedding.forward(p, ids)?;
+        self.position.forward(p, &mut x, offsets)?;
+        mode.drop(&mut x, self.config.embedding_dropout, EMBEDDING_SITE)?;
+        let (x, encoder) = self.encoder.forward(p, x, offsets, mode)?;
+        let (mut pooled, pooling) = self.config.pooling.forward(x.view(), offsets);
+        mode.drop(&mut pooled, self.config.head_dropout, HEAD_SITE)?;
+        let logits = self.head.forward(p, pooled.view())?;
+        Ok((logits, ClassifierCache { encoder, pooling, pooled }))
+    }
+
+    /// Adds to `grads`; `d_logits` is the gradient of what `forward` returned.
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        ids: &[u32],
+        offsets: &Offsets,
+        cache: &ClassifierCache<T>,
+        d_logits: ArrayView2<'_, T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<()> {
+        let mut d_pooled = self.head.backward(p, cache.pooled.view(), d_logits, grads)?;
+        mode.drop(&mut d_pooled, self.config.head_dropout, HEAD_SITE)?;
+        let dx = self.config.pooling.backward(&cache.pooling, offsets, d_pooled.view());
+        let mut dx = self.encoder.backward(p, &cache.encoder, offsets, dx, mode, grads)?;
+        mode.drop(&mut dx, self.config.embedding_dropout, EMBEDDING_SITE)?;
+        self.position.backward(dx.view(), offsets, grads);
+        self.embedding.backward(ids, dx.view(), grads)
+    }
+
+    /// The attention weights of one layer, sequence and head: (tokens, tokens).
+    ///
+    /// # Errors
+    /// If there is no such sequence or head.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub fn weights<T: Real>(
+        &self,
+        cache: &ClassifierCache<T>,
+        offsets: &Offsets,
+        layer: usize,
+        sequence: usize,
+        head: usize,
+    ) -> Result<Array2<T>> {
+        self.encoder.weights(&cache.encoder, offsets, layer, sequence, head)
+    }
+}

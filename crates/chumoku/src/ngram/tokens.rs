@@ -1,0 +1,301 @@
+//! From a text to the 64-bit hashes of its n-grams.
+//!
+//! The text is lower-cased and cut into *units*. In a spaced script a unit is a word (a run of letters and digits, an
+//! apostrophe between letters included: `don't`) or one punctuation mark. In an unspaced script (Japanese, Chinese,
+//! Thai, Lao, Khmer, Burmese) a unit is one character as a reader counts them (an extended grapheme cluster, UAX #29).
+//! The choice is made for each text, so a file may mix both: a text of which more than 30 % of the letters are of an
+//! unspaced script is read character by character throughout; in any other text only the unspaced runs are.
+//!
+//! # Hash
+//!
+//! A unit of bytes c₁ … cₘ has the FNV-1a hash (Fowler, Noll, Vo): h ← (h xor cᵢ) · 0x100000001b3, starting from
+//! 0xcbf29ce484222325. An n-gram of units u₁ … uₙ of one family (words, characters, characters inside a word) has
+//! h ← (rotl(h, 5) xor uᵢ) · 0x9e3779b97f4a7c15, starting from the family's number, followed by the 64-bit finaliser of
+//! MurmurHash3 (Appleby). The lowest bit is then set for characters inside a word and cleared otherwise: it is the
+//! *block* within which a row is normalised. The hash is part of the model file's format and must never change.
+
+use serde::{Deserialize, Serialize};
+use unicode_segmentation::UnicodeSegmentation;
+
+/// Which n-grams are read from a text. Part of the model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NgramScheme {
+    /// Longest run of words that is a feature, at least 1.
+    pub words: usize,
+    /// Longest run of characters that is a feature in unspaced scripts, at least 1.
+    pub characters: usize,
+    /// Shortest and longest run of characters inside one word, its two boundaries counted as characters; none if absent.
+    pub inside_words: Option<(usize, usize)>,
+    /// Whether the beginning and the end of a text count as units (in runs of two or more).
+    pub edges: bool,
+}
+
+/// The longest run that a scheme may ask for.
+pub(crate) const LONGEST_RUN: usize = 8;
+
+const WORDS: u64 = 1;
+const CHARACTERS: u64 = 2;
+const INSIDE: u64 = 3;
+/// Above this share of letters of an unspaced script, the whole text is read as characters.
+const UNSPACED_SHARE: f64 = 0.3;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Word,
+    Mark,
+    Unspaced,
+    Space,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Unit {
+    start: usize,
+    end: usize,
+    kind: Kind,
+    hash: u64,
+}
+
+/// Reads texts; keeps its buffers from one text to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    /// The lower-cased text.
+    folded: String,
+    /// The graphemes of the text, then (after joining) its units.
+    units: Vec<Unit>,
+    run: Vec<u64>,
+    hashes: Vec<u64>,
+}
+
+impl Reader {
+    /// The hashes of all n-grams of `text`, ascending, a repeated n-gram as often as it occurs.
+    pub(crate) fn read(&mut self, text: &str, scheme: &NgramScheme) -> &[u64] {
+        self.folded.clear();
+        self.units.clear();
+        self.hashes.clear();
+        self.split(text);
+        if self.units.iter().all(|unit| unit.kind == Kind::Space) {
+            return &self.hashes;
+        }
+        if self.is_unspaced() {
+            self.character_runs(scheme);
+        } else {
+            self.word_runs(scheme);
+        }
+        self.hashes.sort_unstable();
+        &self.hashes
+    }
+
+    /// Fills `units` with the graphemes of the text, folded and classified.
+    fn split(&mut self, text: &str) {
+        let bytes = text.as_bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            if bytes[at].is_ascii() && bytes.get(at + 1).is_none_or(u8::is_ascii) {
+                self.push(text[at..].chars().next().into_iter());
+                at += 1;
+                continue;
+            }
+            // A stretch that is not ASCII, with the character before it, to which it may add a mark.
+            let length = bytes[at + 1..].iter().position(u8::is_ascii);
+            let end = length.map_or(bytes.len(), |n| at + 1 + n);
+            for grapheme in text[at..end].graphemes(true) {
+                self.push(grapheme.chars());
+            }
+            at = end;
+        }
+    }
+
+    fn push(&mut self, mut grapheme: impl Iterator<Item = char>) {
+        let Some(first) = grapheme.next().map(fold_width) else { return };
+        let start = self.folded.len();
+        let kind = kind_of(first);
+        if kind != Kind::Space {
+            if first.is_ascii() {
+                self.folded.push(first.to_ascii_lowercase());
+            } else {
+                self.folded.extend(first.to_lowercase());
+            }
+            self.folded.extend(grapheme);
+        }
+        self.units.push(Unit { start, end: self.folded.len(), kind, hash: 0 });
+    }
+
+    fn is_unspaced(&self) -> bool {
+        let count = |kind| self.units.iter().filter(|unit| unit.kind == kind).count();
+        let unspaced = count(Kind::Unspaced);
+        unspaced > 0 && unspaced as f64 > UNSPACED_SHARE * (unspaced + count(Kind::Word)) as f64
+    }
+
+    /// Every run of 1 to `scheme.characters` graphemes. White space beside an unspaced character is dropped (so text
+    /// cut into words by a tool reads as plain text does), elsewhere it counts as one character.
+    fn character_runs(&mut self, scheme: &NgramScheme) {
+        self.run.clear();
+        if scheme.edges {
+            self.run.push(EDGE);
+        }
+        let mut previous = Kind::Unspaced;
+        let mut space = false;
+        for unit in &self.units {
+            if unit.kind == Kind::Space {
+                space = true;
+                continue;
+            }
+            if space && previous != Kind::Unspaced && unit.kind != Kind::Unspaced {
+                self.run.push(fnv1a(b" "));
+            }
+            self.run.push(fnv1a(&self.folded.as_bytes()[unit.start..unit.end]));
+            space = false;
+            previous = unit.kind;
+        }
+        if scheme.edges {
+            self.run.push(EDGE);
+        }
+        runs(&self.run, CHARACTERS, 1, scheme.characters, &mut self.hashes);
+    }
+
+    /// Every run of 1 to `scheme.words` words and marks; characters of unspaced runs and, if asked for, inside words.
+    fn word_runs(&mut self, scheme: &NgramScheme) {
+        self.join_words();
+        self.run.clear();
+        if scheme.edges {
+            self.run.push(EDGE);
+        }
+        let mut index = 0;
+        while index < self.units.len() {
+            if self.units[index].kind == Kind::Unspaced {
+                runs(&self.run, WORDS, 1, scheme.words, &mut self.hashes);
+                self.run.clear();
+                while self.units.get(index).is_some_and(|unit| unit.kind == Kind::Unspaced) {
+                    self.run.push(self.units[index].hash);
+                    index += 1;
+                }
+                runs(&self.run, CHARACTERS, 1, scheme.characters, &mut self.hashes);
+                self.run.clear();
+            } else {
+                self.run.push(self.units[index].hash);
+                index += 1;
+            }
+        }
+        if scheme.edges {
+            self.run.push(EDGE);
+        }
+        runs(&self.run, WORDS, 1, scheme.words, &mut self.hashes);
+        if let Some((shortest, longest)) = scheme.inside_words {
+            for unit in &self.units {
+                if unit.kind != Kind::Word {
+                    continue;
+                }
+                self.run.clear();
+                self.run.push(EDGE);
+                let mut buffer = [0; 4];
+                let word = self.folded[unit.start..unit.end].chars();
+                self.run.extend(word.map(|c| fnv1a(c.encode_utf8(&mut buffer).as_bytes())));
+                self.run.push(EDGE);
+                runs(&self.run, INSIDE, shortest, longest, &mut self.hashes);
+            }
+        }
+    }
+
+    /// Turns graphemes into words, marks and unspaced characters, white space left out.
+    fn join_words(&mut self) {
+        let (mut kept, mut index) = (0, 0);
+        while index < self.units.len() {
+            let mut unit = self.units[index];
+            index += 1;
+            if unit.kind == Kind::Space {
+                continue;
+            }
+            if unit.kind == Kind::Word {
+                loop {
+                    let is_word = |i: usize| self.units.get(i).is_some_and(|u| u.kind == Kind::Word);
+                    if is_word(index) {
+                        unit.end = self.units[index].end;
+                        index += 1;
+                    } else if is_word(index + 1) && self.is_apostrophe(index) {
+                        unit.end = self.units[index + 1].end;
+                        index += 2;
+                    } else {
+                        break;
+                    }
+                }
+            }
+            unit.hash = fnv1a(&self.folded.as_bytes()[unit.start..unit.end]);
+            self.units[kept] = unit;
+            kept += 1;
+        }
+        self.units.truncate(kept);
+    }
+
+    fn is_apostrophe(&self, index: usize) -> bool {
+        let unit = self.units[index];
+        &self.folded[unit.start..unit.end] == "'"
+    }
+}
+
+/// Stands for the beginning or the end of a text or word. A unit of its own hashes to this with a chance of 2⁻⁶⁴.
+const EDGE: u64 = 0x5bd1_e995_9d2c_5681;
+
+/// Adds the hash of every run of `shortest` to `longest` units; a lone edge is no feature.
+fn runs(units: &[u64], family: u64, shortest: usize, longest: usize, hashes: &mut Vec<u64>) {
+    for start in 0..units.len() {
+        let mut hash = family;
+        for (taken, &unit) in units[start..].iter().take(longest).enumerate() {
+            hash = (hash.rotate_left(5) ^ unit).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            if taken + 1 >= shortest && (taken > 0 || unit != EDGE) {
+                hashes.push((finalise(hash) & !1) | u64::from(family == INSIDE));
+            }
+        }
+    }
+}
+
+fn fnv1a(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+fn finalise(mut hash: u64) -> u64 {
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
+}
+
+/// Full-width forms of ASCII become ASCII, typographic apostrophes become `'`.
+fn fold_width(c: char) -> char {
+    match c {
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
+        '\u{2018}' | '\u{2019}' | '\u{02bc}' => '\'',
+        _ => c,
+    }
+}
+
+fn kind_of(c: char) -> Kind {
+    if c.is_ascii_alphanumeric() {
+        Kind::Word
+    } else if c.is_whitespace() || c.is_control() {
+        Kind::Space
+    } else if c.is_ascii() {
+        Kind::Mark
+    } else if is_unspaced_script(c) {
+        Kind::Unspaced
+    } else if c.is_alphanumeric() {
+        Kind::Word
+    } else {
+        Kind::Mark
+    }
+}
+
+/// Whether `c` is of a script written without spaces between words (Unicode blocks).
+fn is_unspaced_script(c: char) -> bool {
+    matches!(c,
+        '\u{0e01}'..='\u{0e3a}' | '\u{0e40}'..='\u{0e4e}' // Thai
+        | '\u{0e81}'..='\u{0edf}' // Lao
+        | '\u{1000}'..='\u{109f}' | '\u{a9e0}'..='\u{a9fe}' | '\u{aa60}'..='\u{aa7f}' // Burmese
+        | '\u{1780}'..='\u{17d3}' // Khmer
+        | '\u{3005}'..='\u{3007}' | '\u{3031}'..='\u{3035}' // iteration marks, zero
+        | '\u{3041}'..='\u{309f}' | '\u{30a1}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' // kana
+        | '\u{ff66}'..='\u{ff9f}' | '\u{1b000}'..='\u{1b16f}' // half-width and old kana
+        | '\u{3105}'..='\u{312f}' // Bopomofo
+        | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' // Han
+        | '\u{20000}'..='\u{3ffff}')
+}

@@ -1,0 +1,162 @@
+//! Which n-grams are features, and the TF-IDF row of a text.
+
+use super::sparse::Sparse;
+use super::tokens::{NgramScheme, Reader};
+use rayon::prelude::*;
+
+/// Texts that one task reads.
+const TEXTS_PER_TASK: usize = 64;
+/// Parts of the hash space that are counted apart, a power of two.
+const SHARDS: usize = 16;
+
+/// The n-grams of some texts with their counts, in pieces of [`TEXTS_PER_TASK`] texts.
+pub(crate) struct CountedTexts {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Default)]
+struct Piece {
+    /// Where each text begins in the arrays below, and their length.
+    starts: Vec<usize>,
+    /// Distinct, ascending within each text.
+    hashes: Vec<u64>,
+    counts: Vec<u32>,
+}
+
+impl Piece {
+    fn texts(&self) -> impl Iterator<Item = (&[u64], &[u32])> {
+        self.starts.windows(2).map(|w| (&self.hashes[w[0]..w[1]], &self.counts[w[0]..w[1]]))
+    }
+}
+
+impl CountedTexts {
+    /// Reads all texts, on all threads. Texts not begun when `is_cancelled` turns true are left out.
+    pub(crate) fn read(texts: &[&str], scheme: &NgramScheme, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Self {
+        let read = |texts: &[&str]| {
+            let mut piece = Piece { starts: vec![0], ..Piece::default() };
+            if is_cancelled() {
+                return piece;
+            }
+            let mut reader = Reader::default();
+            for text in texts {
+                for run in reader.read(text, scheme).chunk_by(|a, b| a == b) {
+                    piece.hashes.push(run[0]);
+                    piece.counts.push(run.len() as u32);
+                }
+                piece.starts.push(piece.hashes.len());
+            }
+            piece
+        };
+        CountedTexts { pieces: texts.par_chunks(TEXTS_PER_TASK).map(read).collect() }
+    }
+
+    /// Every n-gram with the number of texts that have it, hashes ascending.
+    pub(crate) fn document_frequencies(&self, at_least: u32) -> Vec<(u64, u32)> {
+        let shift = 64 - SHARDS.trailing_zeros();
+        let count = |shard: usize| {
+            let mut hashes = Vec::new();
+            for (text, _) in self.pieces.iter().flat_map(Piece::texts) {
+                let start = text.partition_point(|hash| ((hash >> shift) as usize) < shard);
+                let length = text[start..].partition_point(|hash| (hash >> shift) as usize == shard);
+                hashes.extend_from_slice(&text[start..start + length]);
+            }
+            hashes.sort_unstable();
+            let runs = hashes.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u32));
+            runs.filter(|&(_, texts)| texts >= at_least).collect::<Vec<_>>()
+        };
+        (0..SHARDS).into_par_iter().flat_map_iter(count).collect()
+    }
+
+    /// The TF-IDF rows of the texts.
+    pub(crate) fn rows(&self, vocabulary: &Vocabulary) -> Sparse {
+        let weigh = |piece: &Piece| {
+            let mut part = Sparse { starts: vec![0], ..Sparse::default() };
+            for (hashes, counts) in piece.texts() {
+                vocabulary.push_row(hashes.iter().copied().zip(counts.iter().copied()), &mut part);
+            }
+            part
+        };
+        let parts: Vec<Sparse> = self.pieces.par_iter().map(weigh).collect();
+        let stored = parts.iter().map(|part| part.values.len()).sum();
+        let mut rows = Sparse {
+            starts: vec![0],
+            indices: Vec::with_capacity(stored),
+            values: Vec::with_capacity(stored),
+            columns: vocabulary.len(),
+        };
+        for part in parts {
+            let before = rows.values.len();
+            rows.indices.extend_from_slice(&part.indices);
+            rows.values.extend_from_slice(&part.values);
+            rows.starts.extend(part.starts[1..].iter().map(|start| before + start));
+        }
+        rows
+    }
+}
+
+/// The features: hashes ascending, a weight for each, and a table that finds a hash in about one step.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Vocabulary {
+    hashes: Vec<u64>,
+    idf: Vec<f32>,
+    /// `table[p]`..`table[p + 1]` are the hashes whose leading bits are p.
+    table: Vec<u32>,
+    shift: u32,
+}
+
+impl Vocabulary {
+    /// From hashes, strictly ascending, and as many weights.
+    pub(crate) fn new(hashes: Vec<u64>, idf: Vec<f32>) -> Self {
+        let bits = hashes.len().next_power_of_two().trailing_zeros().max(1);
+        let shift = 64 - bits;
+        let mut table = vec![0; (1 << bits) + 1];
+        for hash in &hashes {
+            table[(hash >> shift) as usize + 1] += 1;
+        }
+        for prefix in 1..table.len() {
+            table[prefix] += table[prefix - 1];
+        }
+        Vocabulary { hashes, idf, table, shift }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    pub(crate) fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    pub(crate) fn idf(&self) -> &[f32] {
+        &self.idf
+    }
+
+    fn find(&self, hash: u64) -> Option<usize> {
+        let prefix = (hash >> self.shift) as usize;
+        let start = self.table[prefix] as usize;
+        let bucket = &self.hashes[start..self.table[prefix + 1] as usize];
+        bucket.binary_search(&hash).ok().map(|at| start + at)
+    }
+
+    /// Adds a row: (1 + ln count) · idf, then each block (the lowest bit of the hash) scaled to one length, the whole
+    /// to length 1.
+    pub(crate) fn push_row(&self, counted: impl Iterator<Item = (u64, u32)>, rows: &mut Sparse) {
+        let start = rows.values.len();
+        let mut squares = [0.0_f64; 2];
+        for (hash, count) in counted {
+            if let Some(at) = self.find(hash) {
+                let tf = if count == 1 { 1.0 } else { 1.0 + (count as f32).ln() };
+                let value = tf * self.idf[at];
+                squares[(hash & 1) as usize] += f64::from(value * value);
+                rows.indices.push(at as u32);
+                rows.values.push(value);
+            }
+        }
+        let blocks = squares.iter().filter(|&&square| square > 0.0).count();
+        let scale = squares.map(|square| (1.0 / (square * blocks as f64).sqrt()) as f32);
+        for (&at, value) in rows.indices[start..].iter().zip(&mut rows.values[start..]) {
+            *value *= scale[(self.hashes[at as usize] & 1) as usize];
+        }
+        rows.starts.push(rows.values.len());
+    }
+}

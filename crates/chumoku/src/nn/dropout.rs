@@ -1,0 +1,50 @@
+//! Whether a pass trains, and with which noise.
+
+use crate::Result;
+use chumoku_kernels::{AttentionDropout, Philox, Real};
+use ndarray::Array2;
+
+/// Where the random numbers of a training step come from: every place that drops has a stream of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Noise {
+    /// The run's seed.
+    pub seed: u64,
+    /// Number of the step.
+    pub step: u64,
+}
+
+/// What a forward or backward pass is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Mode {
+    /// Using the model: nothing is dropped.
+    Eval,
+    /// Training: dropout draws from this noise. The backward pass must be given the same.
+    Train(Noise),
+}
+
+impl Mode {
+    /// The random stream of place `site` of the model.
+    fn stream(&self, site: u32) -> Option<Philox> {
+        match self {
+            Mode::Eval => None,
+            // Parameters' initial values use streams that are hashes of names; these have the top bit pattern of
+            // a small number, so the two do not meet but by a chance of 2⁻⁴⁰ or so.
+            Mode::Train(noise) => Some(Philox::new(noise.seed, noise.step << 20 | u64::from(site))),
+        }
+    }
+
+    /// Dropout in place; the backward pass is the same call on the gradient.
+    pub(crate) fn drop<T: Real>(&self, x: &mut Array2<T>, rate: f32, site: u32) -> Result<()> {
+        if let Some(random) = self.stream(site)
+            && rate > 0.0
+        {
+            chumoku_kernels::dropout(super::numbers_mut(x), rate, random)?;
+        }
+        Ok(())
+    }
+
+    /// Dropout of attention weights.
+    pub(crate) fn attention(&self, rate: f32, site: u32) -> Option<AttentionDropout> {
+        self.stream(site).filter(|_| rate > 0.0).map(|random| AttentionDropout { rate, random })
+    }
+}

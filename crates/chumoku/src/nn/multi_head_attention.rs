@@ -1,0 +1,297 @@
+//! Multi-head attention, for self- and cross-attention alike.
+
+use super::{Linear, Mode, Offsets, matrix, matrix_mut, numbers, numbers_mut, packed, zeros};
+use crate::params::{Builder, Init, ParamId, Params};
+use crate::{Error, Result};
+use chumoku_kernels::{
+    Mask, PackedAttention, Real, Rows, RowsMut, Start, add_column_sums, attention_backward, attention_forward,
+    attention_weights, gemm,
+};
+use ndarray::{Array2, ArrayView2};
+use std::ops::Range;
+
+/// The sizes of a [`MultiHeadAttention`] layer.
+#[derive(Clone, Copy, Debug)]
+pub struct MultiHeadAttentionConfig {
+    /// Width of what queries are made from, and of the output.
+    pub d_model: usize,
+    /// Width of what keys are made from.
+    pub key_width: usize,
+    /// Width of what values are made from.
+    pub value_width: usize,
+    /// Number of heads.
+    pub num_heads: usize,
+    /// Width of a head's queries and keys, d_k.
+    pub head_dim: usize,
+    /// Width of a head's values, d_v.
+    pub value_dim: usize,
+    /// Whether the projections have biases.
+    pub bias: bool,
+    /// Dropout of the attention weights.
+    pub dropout: f32,
+    /// Query i sees only the keys 0..=i.
+    pub causal: bool,
+    /// Number of its dropout among those of the model.
+    pub site: u32,
+}
+
+impl MultiHeadAttentionConfig {
+    /// Self-attention of the paper: all widths d_model, head width d_model / num_heads.
+    ///
+    /// # Errors
+    /// If d_model is not a multiple of num_heads.
+    pub fn new(d_model: usize, num_heads: usize) -> Result<Self> {
+        if num_heads == 0 || d_model == 0 || !d_model.is_multiple_of(num_heads) {
+            return Err(Error::Heads { d_model, num_heads });
+        }
+        let head_dim = d_model / num_heads;
+        Ok(MultiHeadAttentionConfig {
+            d_model,
+            key_width: d_model,
+            value_width: d_model,
+            num_heads,
+            head_dim,
+            value_dim: head_dim,
+            bias: true,
+            dropout: 0.0,
+            causal: false,
+            site: 0,
+        })
+    }
+}
+
+/// `concat(head_1, …, head_h) W_O` with `head_i = Attention(Q W_Qᵢ, K W_Kᵢ, V W_Vᵢ)` (Vaswani et al. 2017,
+/// section 3.2.2).
+///
+/// Where queries, keys and values come from inputs of one width, their weights are one parameter
+/// (`in_proj_weight`: queries, then keys, then values), and self-attention makes all three with one product.
+#[derive(Clone, Debug)]
+pub struct MultiHeadAttention {
+    config: MultiHeadAttentionConfig,
+    /// One fused weight, or three.
+    weights: Result<ParamId, [ParamId; 3]>,
+    bias: Option<ParamId>,
+    output: Linear,
+}
+
+/// What attention reads.
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionInput<'a, T> {
+    /// Queries are made from this: (query tokens, d_model).
+    pub query: ArrayView2<'a, T>,
+    /// The sequences of `query`.
+    pub query_offsets: &'a Offsets,
+    /// Keys and values are made from these: (key tokens, key_width) and (key tokens, value_width);
+    /// `None` is self-attention.
+    pub memory: Option<[ArrayView2<'a, T>; 2]>,
+    /// The sequences of `memory`; those of the queries for self-attention.
+    pub key_offsets: &'a Offsets,
+    /// A mask by position, beside causality.
+    pub mask: Option<Mask<'a, T>>,
+}
+
+impl<'a, T> AttentionInput<'a, T> {
+    /// Self-attention over `x`.
+    pub fn of_self(x: ArrayView2<'a, T>, offsets: &'a Offsets) -> Self {
+        AttentionInput { query: x, query_offsets: offsets, memory: None, key_offsets: offsets, mask: None }
+    }
+}
+
+/// Projected queries, keys and values side by side or apart, the heads' output and their log-sum-exp.
+#[derive(Clone, Debug)]
+pub struct MultiHeadAttentionCache<T> {
+    /// One array (tokens, queries | keys | values) for self-attention, else three.
+    projected: Vec<Array2<T>>,
+    heads: Array2<T>,
+    log_sum_exp: Vec<T>,
+}
+
+impl MultiHeadAttention {
+    /// Adds the projections to the model, named as in PyTorch.
+    pub fn new(builder: &mut Builder, config: MultiHeadAttentionConfig) -> Self {
+        let MultiHeadAttentionConfig { d_model, key_width, value_width, num_heads, .. } = config;
+        let (keys, values) = (num_heads * config.head_dim, num_heads * config.value_dim);
+        let weights = if key_width == d_model && value_width == d_model {
+            // Each of the three parts starts as a square projection of its own would.
+            let init = Init::glorot(d_model, keys);
+            Ok(builder.add("in_proj_weight", &[2 * keys + values, d_model], init))
+        } else {
+            Err([
+                builder.add("q_proj_weight", &[keys, d_model], Init::glorot(d_model, keys)),
+                builder.add("k_proj_weight", &[keys, key_width], Init::glorot(key_width, keys)),
+                builder.add("v_proj_weight", &[values, value_width], Init::glorot(value_width, values)),
+            ])
+        };
+        let bias = config.bias.then(|| builder.add("in_proj_bias", &[2 * keys + values], Init::Zeros));
+        let output = builder.scope("out_proj", |b| Linear::new(b, values, d_model, config.bias));
+        MultiHeadAttention { config, weights, bias, output }
+    }
+
+    /// The sizes it was made with.
+    pub fn config(&self) -> &MultiHeadAttentionConfig {
+        &self.config
+    }
+
+    /// Rows of the fused weight that make queries, keys and values.
+    fn parts(&self) -> [Range<usize>; 3] {
+        let keys = self.config.num_heads * self.config.head_dim;
+        let values = self.config.num_heads * self.config.value_dim;
+        [0..keys, keys..2 * keys, 2 * keys..2 * keys + values]
+    }
+
+    /// The arguments of the kernel, over what was projected.
+    fn kernel<'a, T: Real>(
+        &self,
+        input: &'a AttentionInput<'_, T>,
+        projected: &'a [Array2<T>],
+        mode: Mode,
+    ) -> PackedAttention<'a, T> {
+        let c = &self.config;
+        let rows = |which: usize| match projected {
+            // An empty batch has no column to start from.
+            [fused] => {
+                let data = fused.as_slice().unwrap_or_default();
+                Rows { data: data.get(self.parts()[which].start..).unwrap_or_default(), stride: fused.ncols() }
+            }
+            apart => Rows { data: apart[which].as_slice().unwrap_or_default(), stride: apart[which].ncols() },
+        };
+        PackedAttention {
+            query: rows(0),
+            key: rows(1),
+            value: rows(2),
+            query_offsets: input.query_offsets.as_slice(),
+            key_offsets: input.key_offsets.as_slice(),
+            heads: c.num_heads,
+            head_dim: c.head_dim,
+            value_dim: c.value_dim,
+            scale: T::of(1.0 / (c.head_dim as f64).sqrt()),
+            causal: c.causal,
+            mask: input.mask,
+            dropout: mode.attention(c.dropout, c.site),
+        }
+    }
+
+    /// # Shapes
+    /// The output is (query tokens, d_model). To be remembered: the input and the cache.
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn forward<T: Real>(
+        &self,
+        p: &Params<T>,
+        input: &AttentionInput<'_, T>,
+        mode: Mode,
+    ) -> Result<(Array2<T>, MultiHeadAttentionCache<T>)> {
+        let projected = self.project(p, input)?;
+        let tokens = input.query.nrows();
+        let width = self.config.num_heads * self.config.value_dim;
+        let mut heads = zeros((tokens, width));
+        let mut log_sum_exp = vec![T::ZERO; self.config.num_heads * tokens];
+        let args = self.kernel(input, &projected, mode);
+        attention_forward(&args, RowsMut::new(numbers_mut(&mut heads), width), &mut log_sum_exp)?;
+        let y = self.output.forward(p, heads.view())?;
+        Ok((y, MultiHeadAttentionCache { projected, heads, log_sum_exp }))
+    }
+
+    fn project<T: Real>(&self, p: &Params<T>, input: &AttentionInput<'_, T>) -> Result<Vec<Array2<T>>> {
+        let product = |x: ArrayView2<'_, T>, weight, bias: Option<&[T]>, outputs| -> Result<Array2<T>> {
+            let x = packed(x);
+            let mut y = zeros((x.nrows(), outputs));
+            let start = bias.map_or(Start::Zero, Start::Bias);
+            gemm(matrix(&x.view())?, weight, start, matrix_mut(&mut y)?)?;
+            Ok(y)
+        };
+        let bias = self.bias.map(|bias| p.slice(bias));
+        if let (Ok(weight), None) = (&self.weights, input.memory) {
+            return Ok(vec![product(input.query, p.matrix(*weight).t(), bias, self.parts()[2].end)?]);
+        }
+        let [keys, values] = input.memory.unwrap_or([input.query; 2]);
+        let sources = [input.query, keys, values];
+        let parts = self.parts();
+        (0..3)
+            .map(|i| {
+                let weight = match &self.weights {
+                    Ok(weight) => p.matrix_rows(*weight, parts[i].clone()),
+                    Err(weights) => p.matrix(weights[i]),
+                };
+                product(sources[i], weight.t(), bias.map(|bias| &bias[parts[i].clone()]), parts[i].len())
+            })
+            .collect()
+    }
+
+    /// The gradients of the input: of the queries' and, unless it is self-attention, of the keys' and values' source.
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        input: &AttentionInput<'_, T>,
+        cache: &MultiHeadAttentionCache<T>,
+        dy: ArrayView2<'_, T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<(Array2<T>, Option<[Array2<T>; 2]>)> {
+        // y = heads W_Oᵀ
+        let d_heads = self.output.backward(p, cache.heads.view(), dy, grads)?;
+        // heads = attention(Q, K, V)
+        let parts = self.parts();
+        let rows = [input.query_offsets.tokens(), input.key_offsets.tokens(), input.key_offsets.tokens()];
+        let mut d: [Array2<T>; 3] = std::array::from_fn(|i| zeros((rows[i], parts[i].len())));
+        let args = self.kernel(input, &cache.projected, mode);
+        let width = parts[2].len();
+        let d_rows = d.each_mut().map(|d| {
+            let stride = d.ncols();
+            RowsMut::new(numbers_mut(d), stride)
+        });
+        let (heads, d_heads) = (cache.heads.view(), d_heads.view());
+        let (heads, d_heads) = (Rows::new(numbers(&heads), width), Rows::new(numbers(&d_heads), width));
+        attention_backward(&args, heads, &cache.log_sum_exp, d_heads, d_rows)?;
+        // Q = query W_Qᵀ + b_Q, and so for K and V
+        let [keys, values] = input.memory.unwrap_or([input.query; 2]);
+        let sources = [input.query, keys, values];
+        let is_self = input.memory.is_none();
+        let mut d_sources: Vec<Array2<T>> = Vec::with_capacity(3);
+        for i in 0..3 {
+            let (source, d) = (packed(sources[i]), d[i].view());
+            let (d_matrix, part) = (matrix(&d)?, parts[i].clone());
+            let (weight, d_weight) = match &self.weights {
+                Ok(id) => (p.matrix_rows(*id, part.clone()), grads.matrix_rows_mut(*id, part.clone())),
+                Err(ids) => (p.matrix(ids[i]), grads.matrix_mut(ids[i])),
+            };
+            gemm(d_matrix.t(), matrix(&source.view())?, Start::Keep, d_weight)?;
+            if is_self && i > 0 {
+                // One input made all three: its gradients add up.
+                gemm(d_matrix, weight, Start::Keep, matrix_mut(&mut d_sources[0])?)?;
+            } else {
+                let mut d_source = zeros(source.dim());
+                gemm(d_matrix, weight, Start::Zero, matrix_mut(&mut d_source)?)?;
+                d_sources.push(d_source);
+            }
+            if let Some(bias) = self.bias {
+                add_column_sums(numbers(&d), &mut grads.slice_mut(bias)[part])?;
+            }
+        }
+        let mut d_sources = d_sources.into_iter();
+        let first = d_sources.next().expect("there is a gradient for the queries");
+        let memory = d_sources.next().zip(d_sources.next()).map(|(keys, values)| [keys, values]);
+        Ok((first, memory))
+    }
+
+    /// The attention weights of one sequence and head: (queries, keys), rows summing to 1.
+    ///
+    /// # Errors
+    /// If there is no such sequence or head.
+    pub fn weights<T: Real>(
+        &self,
+        input: &AttentionInput<'_, T>,
+        cache: &MultiHeadAttentionCache<T>,
+        sequence: usize,
+        head: usize,
+    ) -> Result<Array2<T>> {
+        let args = self.kernel(input, &cache.projected, Mode::Eval);
+        let weights = attention_weights(&args, sequence, head)?;
+        let shape = (input.query_offsets.range(sequence).len(), input.key_offsets.range(sequence).len());
+        Ok(Array2::from_shape_vec(shape, weights).expect("the kernel returns queries × keys weights"))
+    }
+}

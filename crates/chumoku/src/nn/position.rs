@@ -1,0 +1,89 @@
+//! Positional encoding, sinusoidal or learned: added to the embeddings, counted from 0 in each sequence.
+
+use super::Offsets;
+use crate::params::{Builder, Init, ParamId, Params};
+use crate::{Error, Result};
+use chumoku_kernels::Real;
+use ndarray::{Array2, ArrayView2};
+use serde::{Deserialize, Serialize};
+
+/// Which positional encoding a model uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PositionKind {
+    /// The model does not see the order of its tokens.
+    None,
+    /// Fixed sines and cosines.
+    Sinusoidal,
+    /// A trained vector for each position.
+    Learned,
+}
+
+/// The sinusoidal encoding of positions `0..length`:
+/// `PE[pos][2i] = sin(pos / 10000^(2i/d))`, `PE[pos][2i + 1] = cos(pos / 10000^(2i/d))`.
+///
+/// Source: Vaswani et al. 2017, section 3.5.
+///
+/// ```
+/// let encoding = chumoku::nn::sinusoidal::<f64>(2, 4);
+/// assert_eq!(encoding.row(0).to_vec(), [0.0, 1.0, 0.0, 1.0]);
+/// assert!((encoding[[1, 2]] - 0.01f64.sin()).abs() < 1e-12);
+/// ```
+pub fn sinusoidal<T: Real>(length: usize, d_model: usize) -> Array2<T> {
+    Array2::from_shape_fn((length, d_model), |(position, column)| {
+        let exponent = (column / 2 * 2) as f64 / d_model as f64;
+        let angle = position as f64 / 10000f64.powf(exponent);
+        T::of(if column % 2 == 0 { angle.sin() } else { angle.cos() })
+    })
+}
+
+/// The positional encoding of a model.
+#[derive(Clone, Debug)]
+pub struct Position {
+    kind: PositionKind,
+    weight: Option<ParamId>,
+    length: usize,
+    width: usize,
+}
+
+impl Position {
+    /// For sequences of at most `length`; adds `weight` (length, d_model) to the model if it is learned.
+    pub fn new(builder: &mut Builder, kind: PositionKind, length: usize, d_model: usize) -> Self {
+        let learned = kind == PositionKind::Learned;
+        let weight = learned.then(|| builder.add("weight", &[length, d_model], Init::Normal(0.02)));
+        Position { kind, weight, length, width: d_model }
+    }
+
+    /// Adds the encoding to `x` (tokens, d_model), in place. Nothing needs to be remembered.
+    ///
+    /// # Errors
+    /// If a sequence is longer than the encoding.
+    pub fn forward<T: Real>(&self, p: &Params<T>, x: &mut Array2<T>, offsets: &Offsets) -> Result<()> {
+        let longest = offsets.ranges().map(|range| range.len()).max().unwrap_or(0);
+        let table = match (self.kind, self.weight) {
+            (PositionKind::None, _) => return Ok(()),
+            (PositionKind::Sinusoidal, _) => sinusoidal(longest, self.width).into(),
+            (PositionKind::Learned, Some(weight)) if longest <= self.length => ndarray::CowArray::from(p.view(weight)),
+            _ => return Err(Error::TooLong { limit: self.length, found: longest }),
+        };
+        for range in offsets.ranges() {
+            for (position, token) in range.enumerate() {
+                let encoding = table.row(position);
+                x.row_mut(token).zip_mut_with(&encoding, |x, &e| *x += e);
+            }
+        }
+        Ok(())
+    }
+
+    /// The gradient of x is dy itself; a learned encoding gets `dtable[position] += dy`.
+    pub fn backward<T: Real>(&self, dy: ArrayView2<'_, T>, offsets: &Offsets, grads: &mut Params<T>) {
+        let Some(weight) = self.weight else { return };
+        let table = grads.slice_mut(weight);
+        for range in offsets.ranges() {
+            for (position, token) in range.enumerate() {
+                let row = &mut table[position * self.width..][..self.width];
+                row.iter_mut().zip(dy.row(token)).for_each(|(d, &g)| *d += g);
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Parameters: one flat buffer with named views, in sorted name order.
+//!
+//! Gradients and the optimiser's moments have the same layout, so the optimiser is one loop, clipping one norm and a
+//! checkpoint a few arrays.
+
+use chumoku_kernels::{MatMut, MatRef, Philox, Real};
+use ndarray::ArrayView2;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How a parameter starts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Init {
+    /// All 0.
+    Zeros,
+    /// All 1.
+    Ones,
+    /// Uniform in ±bound.
+    Uniform(f64),
+    /// Normal with mean 0 and this standard deviation.
+    Normal(f64),
+}
+
+impl Init {
+    /// Glorot and Bengio's (2010) uniform initialisation: bound √(6 / (inputs + outputs)).
+    pub fn glorot(inputs: usize, outputs: usize) -> Init {
+        Init::Uniform((6.0 / (inputs + outputs) as f64).sqrt())
+    }
+}
+
+/// A parameter of a [`Layout`], as the layer that uses it knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParamId(usize);
+
+#[derive(Clone, Debug)]
+struct Entry {
+    name: String,
+    shape: Vec<usize>,
+    init: Init,
+    range: Range<usize>,
+}
+
+/// Names, shapes and places of a model's parameters.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    /// In sorted name order.
+    entries: Vec<Entry>,
+    /// Index into `entries` for each id.
+    places: Vec<usize>,
+    len: usize,
+}
+
+/// Collects the parameters of a model under construction; names are joined with dots, as in PyTorch.
+#[derive(Debug, Default)]
+pub struct Builder {
+    entries: Vec<Entry>,
+    prefix: String,
+}
+
+impl Builder {
+    /// An empty model.
+    pub fn new() -> Self {
+        Builder::default()
+    }
+
+    /// Builds a part whose parameter names start with `name.`.
+    pub fn scope<R>(&mut self, name: &str, build: impl FnOnce(&mut Self) -> R) -> R {
+        let before = self.prefix.len();
+        self.prefix.push_str(name);
+        self.prefix.push('.');
+        let part = build(self);
+        self.prefix.truncate(before);
+        part
+    }
+
+    /// Adds a parameter.
+    pub fn add(&mut self, name: &str, shape: &[usize], init: Init) -> ParamId {
+        let name = format!("{}{name}", self.prefix);
+        self.entries.push(Entry { name, shape: shape.to_vec(), init, range: 0..0 });
+        ParamId(self.entries.len() - 1)
+    }
+
+    /// The layout of everything added.
+    pub fn finish(self) -> Arc<Layout> {
+        let mut order: Vec<usize> = (0..self.entries.len()).collect();
+        order.sort_by(|&a, &b| self.entries[a].name.cmp(&self.entries[b].name));
+        let mut places = vec![0; order.len()];
+        let mut entries: Vec<Entry> = Vec::with_capacity(order.len());
+        let mut len = 0;
+        for (place, &id) in order.iter().enumerate() {
+            let mut entry = self.entries[id].clone();
+            let size: usize = entry.shape.iter().product();
+            entry.range = len..len + size;
+            len += size;
+            places[id] = place;
+            entries.push(entry);
+        }
+        Arc::new(Layout { entries, places, len })
+    }
+}
+
+impl Layout {
+    /// Numbers in all parameters.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no parameter.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Name, shape and range in the buffer of each parameter, in sorted name order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[usize], Range<usize>)> {
+        self.entries.iter().map(|entry| (entry.name.as_str(), entry.shape.as_slice(), entry.range.clone()))
+    }
+
+    fn entry(&self, id: ParamId) -> &Entry {
+        &self.entries[self.places[id.0]]
+    }
+}
+
+/// A number for every place of a [`Layout`]: parameters, gradients, or moments.
+#[derive(Clone, Debug)]
+pub struct Params<T> {
+    layout: Arc<Layout>,
+    /// The numbers, in the order of the layout.
+    pub values: Vec<T>,
+}
+
+impl<T: Real> Params<T> {
+    /// All 0.
+    pub fn zeros(layout: &Arc<Layout>) -> Self {
+        Params { layout: Arc::clone(layout), values: vec![T::ZERO; layout.len] }
+    }
+
+    /// Initial parameters, from `seed` and each parameter's name alone.
+    pub fn init(layout: &Arc<Layout>, seed: u64) -> Self {
+        let mut params = Params::zeros(layout);
+        for entry in &layout.entries {
+            let random = Philox::new(seed, name_stream(&entry.name));
+            for (i, value) in params.values[entry.range.clone()].iter_mut().enumerate() {
+                *value = match entry.init {
+                    Init::Zeros => T::ZERO,
+                    Init::Ones => T::ONE,
+                    Init::Uniform(bound) => T::of(bound * (2.0 * f64::from(random.uniform(i as u64)) - 1.0)),
+                    Init::Normal(deviation) => T::of(deviation * f64::from(random.normal(i as u64))),
+                };
+            }
+        }
+        params
+    }
+
+    /// Where everything lies.
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// The numbers of one parameter.
+    pub fn slice(&self, id: ParamId) -> &[T] {
+        &self.values[self.layout.entry(id).range.clone()]
+    }
+
+    /// The numbers of one parameter, to be changed.
+    pub fn slice_mut(&mut self, id: ParamId) -> &mut [T] {
+        &mut self.values[self.layout.entry(id).range.clone()]
+    }
+
+    /// The numbers of two different parameters, to be changed.
+    ///
+    /// # Panics
+    /// If they are the same parameter.
+    pub(crate) fn two_slices_mut(&mut self, a: ParamId, b: ParamId) -> [&mut [T]; 2] {
+        let (a, b) = (self.layout.entry(a).range.clone(), self.layout.entry(b).range.clone());
+        self.values.get_disjoint_mut([a, b]).expect("two parameters of a layout do not overlap")
+    }
+
+    fn shape2(&self, id: ParamId) -> (usize, usize) {
+        match self.layout.entry(id).shape[..] {
+            [rows, cols] => (rows, cols),
+            ref shape => unreachable!("a layer asked for a matrix where it made {shape:?}"),
+        }
+    }
+
+    /// A parameter of two axes.
+    pub fn view(&self, id: ParamId) -> ArrayView2<'_, T> {
+        ArrayView2::from_shape(self.shape2(id), self.slice(id)).expect("a parameter has its shape's length")
+    }
+
+    pub(crate) fn matrix(&self, id: ParamId) -> MatRef<'_, T> {
+        let (rows, cols) = self.shape2(id);
+        MatRef::new(self.slice(id), rows, cols).expect("a parameter has its shape's length")
+    }
+
+    /// Rows `rows` of a parameter of two axes.
+    pub(crate) fn matrix_rows(&self, id: ParamId, rows: Range<usize>) -> MatRef<'_, T> {
+        let cols = self.shape2(id).1;
+        let part = &self.slice(id)[rows.start * cols..rows.end * cols];
+        MatRef::new(part, rows.len(), cols).expect("a parameter has its shape's length")
+    }
+
+    pub(crate) fn matrix_rows_mut(&mut self, id: ParamId, rows: Range<usize>) -> MatMut<'_, T> {
+        let cols = self.shape2(id).1;
+        let part = &mut self.slice_mut(id)[rows.start * cols..rows.end * cols];
+        MatMut::new(part, rows.len(), cols).expect("a parameter has its shape's length")
+    }
+
+    pub(crate) fn matrix_mut(&mut self, id: ParamId) -> MatMut<'_, T> {
+        let rows = self.shape2(id).0;
+        self.matrix_rows_mut(id, 0..rows)
+    }
+}
+
+/// A random stream for a parameter: FNV-1a of its name (Fowler, Noll and Vo).
+fn name_stream(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_follow_names_and_starts_follow_the_seed() {
+        let mut builder = Builder::new();
+        let z = builder.scope("z", |b| b.add("weight", &[2, 3], Init::Ones));
+        let a = builder.scope("a", |b| b.scope("b", |b| b.add("bias", &[4], Init::Normal(0.1))));
+        let layout = builder.finish();
+        let names: Vec<_> = layout.iter().map(|(name, _, range)| (name.to_owned(), range)).collect();
+        assert_eq!(names, [("a.b.bias".to_owned(), 0..4), ("z.weight".to_owned(), 4..10)]);
+        let params = Params::<f32>::init(&layout, 1);
+        assert_eq!(params.slice(z), [1.0; 6]);
+        assert_eq!(params.values, Params::<f32>::init(&layout, 1).values);
+        assert_ne!(params.slice(a), Params::<f32>::init(&layout, 2).slice(a));
+    }
+}

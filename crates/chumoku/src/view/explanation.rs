@@ -1,0 +1,262 @@
+//! What there is to show: one text, what the model said of it, and every attention weight on the way.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// One text, the prediction for it, and what the model looked at.
+///
+/// `attention` is one flat array; [`Explanation::row`] reads it. [`Explanation::validate`] says whether the
+/// parts fit together, and every view expects that they do.
+///
+/// # Shapes
+///
+/// - `attention`: `(layers, heads, words, words)`, row-major, axes layer, head, query, key
+/// - `attribution.scores`: `(words)`
+/// - `pieces`: any number, each naming the word it belongs to
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// Name of the model's folder, without its path.
+    pub model: String,
+    /// The text as it was given.
+    pub text: String,
+    /// The predicted class.
+    pub label: String,
+    /// Every class with its probability, most probable first.
+    pub probabilities: Vec<LabelProbability>,
+    /// What the two halves of the predictor say by themselves, where there are two.
+    pub parts: Option<Parts>,
+    /// The sub-word tokens in order; the first is the special token `[CLS]`.
+    pub pieces: Vec<Piece>,
+    /// The words in order. A special token stands among them as a word of its own.
+    pub words: Vec<Word>,
+    /// Number of layers.
+    pub layers: usize,
+    /// Number of heads in each layer.
+    pub heads: usize,
+    /// Weights between words; each row (one query's weights over all keys) sums to 1.
+    pub attention: Vec<f32>,
+    /// How weights between sub-word tokens became weights between words,
+    /// for example "sum over keys, mean over queries".
+    pub joining: String,
+    /// What each word does to the prediction.
+    pub attribution: Attribution,
+}
+
+/// A class and its probability.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LabelProbability {
+    /// The class.
+    pub label: String,
+    /// Its probability, 0 to 1.
+    pub probability: f32,
+}
+
+/// What the two halves of the predictor say by themselves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Parts {
+    /// Probabilities of the half that uses attention.
+    pub attention: Vec<LabelProbability>,
+    /// Probabilities of the half that counts n-grams.
+    pub ngrams: Vec<LabelProbability>,
+    /// Share of the attention half in the prediction, 0 to 1; the n-gram half has the rest.
+    pub attention_weight: f32,
+}
+
+/// A sub-word token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The token as the tokenizer writes it.
+    pub text: String,
+    /// Index into [`Explanation::words`] of the word it is a piece of.
+    pub word: usize,
+}
+
+/// A word, or a special token standing as one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Word {
+    /// The word as it stands in the text, or the special token's name, for example `[CLS]`.
+    pub text: String,
+    /// Whether it is a special token, which is in no text.
+    pub special: bool,
+}
+
+/// What each word does to the prediction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attribution {
+    /// How the scores were measured, for example "leave-one-out".
+    pub method: String,
+    /// The class whose prediction the scores are about.
+    pub class: String,
+    /// What a score is, for example "change in log-odds when the word is removed".
+    pub unit: String,
+    /// One score a word, 0 for special tokens.
+    ///
+    /// Above 0 the word speaks for the class: with it the class is that much more likely than without it
+    /// (log-odds with the word, less log-odds without it). Below 0 it speaks against.
+    pub scores: Vec<f32>,
+}
+
+/// Why an [`Explanation`] cannot be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplanationError {
+    message: String,
+}
+
+impl ExplanationError {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for ExplanationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ExplanationError {}
+
+/// How far a row's sum may be from 1. Rows come from f32 sums over up to some thousands of pieces.
+const ROW_SUM_TOLERANCE: f32 = 1e-3;
+
+impl Explanation {
+    /// The weights of one query over all keys, which sum to 1. All indices count from 0.
+    ///
+    /// # Panics
+    ///
+    /// If an index is out of range.
+    #[must_use]
+    pub fn row(&self, layer: usize, head: usize, query: usize) -> &[f32] {
+        assert!(
+            layer < self.layers && head < self.heads && query < self.words.len(),
+            "row (layer {layer}, head {head}, query {query}) of attention ({}, {}, {n}, {n})",
+            self.layers,
+            self.heads,
+            n = self.words.len()
+        );
+        let n = self.words.len();
+        let start = ((layer * self.heads + head) * n + query) * n;
+        &self.attention[start..start + n]
+    }
+
+    /// How much attention each word gets from all words together: the sum of its column.
+    ///
+    /// # Panics
+    ///
+    /// If an index is out of range.
+    #[must_use]
+    pub fn received(&self, layer: usize, head: usize) -> Vec<f32> {
+        let mut sums = vec![0.0; self.words.len()];
+        for query in 0..self.words.len() {
+            for (sum, weight) in sums.iter_mut().zip(self.row(layer, head, query)) {
+                *sum += weight;
+            }
+        }
+        sums
+    }
+
+    /// Whether the parts fit together: sizes agree, numbers are finite, weights lie in 0 to 1 and rows sum to 1.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that does not fit, with what was expected and what came.
+    pub fn validate(&self) -> Result<(), ExplanationError> {
+        let n = self.words.len();
+        if n == 0 || self.layers == 0 || self.heads == 0 {
+            return Err(ExplanationError::new(format!(
+                "an explanation needs at least one layer, head and word; it has {} layers, {} heads, {n} words",
+                self.layers, self.heads
+            )));
+        }
+        let expected = self
+            .layers
+            .checked_mul(self.heads)
+            .and_then(|m| m.checked_mul(n))
+            .and_then(|m| m.checked_mul(n));
+        if expected != Some(self.attention.len()) {
+            return Err(ExplanationError::new(format!(
+                "attention of {} layers, {} heads and {n} words needs {} numbers; there are {}",
+                self.layers,
+                self.heads,
+                expected.map_or_else(|| "too many".to_owned(), |m| m.to_string()),
+                self.attention.len()
+            )));
+        }
+        if self.attribution.scores.len() != n {
+            return Err(ExplanationError::new(format!(
+                "attribution needs one score a word, {n}; there are {}",
+                self.attribution.scores.len()
+            )));
+        }
+        if let Some(i) = self.attribution.scores.iter().position(|s| !s.is_finite()) {
+            return Err(ExplanationError::new(format!(
+                "the attribution score of word {} is {}, not a finite number",
+                i + 1,
+                self.attribution.scores[i]
+            )));
+        }
+        if let Some(piece) = self.pieces.iter().find(|piece| piece.word >= n) {
+            return Err(ExplanationError::new(format!(
+                "piece {:?} names word index {}; the last is {}",
+                piece.text,
+                piece.word,
+                n - 1
+            )));
+        }
+        self.validate_probabilities()?;
+        self.validate_rows()
+    }
+
+    fn validate_probabilities(&self) -> Result<(), ExplanationError> {
+        let parts = self.parts.iter();
+        let all = self
+            .probabilities
+            .iter()
+            .chain(parts.flat_map(|parts| parts.attention.iter().chain(&parts.ngrams)));
+        for LabelProbability { label, probability } in all {
+            // Written so that NaN, which is in no range, is refused too.
+            if !(0.0..=1.001).contains(probability) {
+                return Err(ExplanationError::new(format!(
+                    "the probability of {label:?} is {probability}, not within 0 to 1"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_rows(&self) -> Result<(), ExplanationError> {
+        let n = self.words.len();
+        for (i, row) in self.attention.chunks_exact(n).enumerate() {
+            let place = || {
+                format!(
+                    "layer {}, head {}, query {}",
+                    i / n / self.heads + 1,
+                    i / n % self.heads + 1,
+                    i % n + 1
+                )
+            };
+            if let Some(key) = row
+                .iter()
+                .position(|w| !(-ROW_SUM_TOLERANCE..=1.0 + ROW_SUM_TOLERANCE).contains(w))
+            {
+                return Err(ExplanationError::new(format!(
+                    "the weight at {}, key {} is {}, not within 0 to 1",
+                    place(),
+                    key + 1,
+                    row[key]
+                )));
+            }
+            let sum: f32 = row.iter().sum();
+            if (sum - 1.0).abs() > ROW_SUM_TOLERANCE {
+                return Err(ExplanationError::new(format!(
+                    "the weights at {} sum to {sum}, not to 1",
+                    place()
+                )));
+            }
+        }
+        Ok(())
+    }
+}

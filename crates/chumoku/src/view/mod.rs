@@ -1,0 +1,28 @@
+//! What a model looked at, for people: one [`Explanation`], shown in a terminal, as a page, or as JSON.
+//!
+//! The three views take the same value and show the same numbers:
+//!
+//! - [`render`]: text for a terminal, with or without colour, in a given width;
+//! - [`to_html`]: one file that opens from disk and asks nothing of the network;
+//! - [`to_json`] and [`from_json`]: every number, for programs.
+//!
+//! Rows are always queries (the word that looks), columns keys (the word that is looked at), and every row
+//! sums to one. Nothing here computes attention; the numbers come in ready.
+
+mod base64;
+mod colour;
+mod explanation;
+mod html;
+mod json;
+mod phrases;
+mod terminal;
+mod width;
+
+pub use colour::ColourDepth;
+pub use explanation::{
+    Attribution, Explanation, ExplanationError, LabelProbability, Parts, Piece, Word,
+};
+pub use html::to_html;
+pub use json::{from_json, to_json};
+pub use phrases::Lang;
+pub use terminal::{TerminalOptions, render};

@@ -1,0 +1,269 @@
+//! What the terminal view says, in English and in Japanese.
+
+use std::str::FromStr;
+
+use super::explanation::{Attribution, Explanation};
+
+/// The language people are spoken to in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Lang {
+    /// English.
+    #[default]
+    En,
+    /// Japanese.
+    Ja,
+}
+
+impl Lang {
+    /// The language's code, as `--lang` and HTML write it.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        self.pick("en", "ja")
+    }
+
+    fn pick<'a>(self, en: &'a str, ja: &'a str) -> &'a str {
+        match self {
+            Self::En => en,
+            Self::Ja => ja,
+        }
+    }
+}
+
+impl FromStr for Lang {
+    type Err = String;
+
+    fn from_str(code: &str) -> Result<Self, Self::Err> {
+        match code {
+            "en" => Ok(Self::En),
+            "ja" => Ok(Self::Ja),
+            other => Err(format!("the languages are en and ja; got {other:?}")),
+        }
+    }
+}
+
+/// Phrases that stand in an explanation's own fields, with their Japanese.
+pub(super) const KNOWN: [(&str, &str); 3] = [
+    (
+        "sum over keys, mean over queries",
+        "キー側は和、クエリ側は平均",
+    ),
+    ("leave-one-out", "一語抜き法（leave-one-out）"),
+    (
+        "change in log-odds when the word is removed",
+        "その語を取り除いたときの対数オッズの変化",
+    ),
+];
+
+/// A phrase from an explanation's field in a language, unchanged where it is not a known one.
+pub(super) fn known(lang: Lang, phrase: &str) -> &str {
+    let found = KNOWN.iter().find(|(en, _)| *en == phrase);
+    found.map_or(phrase, |(en, ja)| lang.pick(en, ja))
+}
+
+pub(super) fn prediction(lang: Lang) -> &'static str {
+    lang.pick("Prediction", "予測")
+}
+
+/// A word or label in quotation marks.
+pub(super) fn quoted(lang: Lang, text: &str) -> String {
+    match lang {
+        Lang::En => format!("\"{text}\""),
+        Lang::Ja => format!("「{text}」"),
+    }
+}
+
+/// Headings over the probabilities of the whole and of its two halves.
+pub(super) fn halves(lang: Lang) -> [&'static str; 3] {
+    match lang {
+        Lang::En => ["together", "attention", "n-grams"],
+        Lang::Ja => ["全体", "アテンション", "n-gram"],
+    }
+}
+
+pub(super) fn more_classes(lang: Lang, count: usize) -> String {
+    match lang {
+        Lang::En => format!("and {count} more classes"),
+        Lang::Ja => format!("ほか {count} クラス"),
+    }
+}
+
+pub(super) fn effect_heading(lang: Lang, class: &str) -> String {
+    match lang {
+        Lang::En => format!("What each word does to {}", quoted(lang, class)),
+        Lang::Ja => format!("各語が{}の予測に与える影響", quoted(lang, class)),
+    }
+}
+
+pub(super) fn effect_note(lang: Lang, attribution: &Attribution, class: &str) -> String {
+    let (method, unit) = (
+        known(lang, &attribution.method),
+        known(lang, &attribution.unit),
+    );
+    let class = quoted(lang, class);
+    match lang {
+        Lang::En => format!(
+            "{method}: {unit}. + (right, blue): the word speaks for {class}; - (left, orange): against it."
+        ),
+        Lang::Ja => format!(
+            "{method}：{unit}。＋（右・青）は{class}を支持する語、－（左・橙）は{class}に反対する語。"
+        ),
+    }
+}
+
+pub(super) fn strongest_words(lang: Lang, shown: usize, all: usize) -> String {
+    match lang {
+        Lang::En => format!("The {shown} words with the largest effect, of {all}, in text order."),
+        Lang::Ja => format!("全 {all} 語のうち、影響の大きい {shown} 語を文中の順に示します。"),
+    }
+}
+
+pub(super) fn attention_heading(lang: Lang, e: &Explanation, layer: usize, head: usize) -> String {
+    let (l, h) = (layer + 1, head + 1);
+    match lang {
+        Lang::En => format!(
+            "Attention: layer {l} of {}, head {h} of {}",
+            e.layers, e.heads
+        ),
+        Lang::Ja => format!(
+            "アテンション: 第 {l} 層（全 {} 層）、ヘッド {h}（全 {} 個）",
+            e.layers, e.heads
+        ),
+    }
+}
+
+/// What stands at the corner of the heatmap, between the two axes.
+pub(super) fn corner(lang: Lang) -> &'static str {
+    lang.pick("query ↓  key →", "クエリ↓ キー→")
+}
+
+/// The heading of the column for all keys that are not shown; at most three columns wide.
+pub(super) fn rest(lang: Lang) -> &'static str {
+    lang.pick("etc", "他")
+}
+
+pub(super) fn cell_note(lang: Lang) -> &'static str {
+    lang.pick(
+        "Each row is a word that looks (query), each column a word that is looked at (key). A cell is the \
+         percentage of the row's attention that goes to the column; a row sums to 100 (99 or 101 after \
+         rounding).",
+        "行は「見る語」（クエリ）、列は「見られる語」（キー）です。数字は、行の語のアテンションのうち列の語に\
+         向かう割合（%）で、各行の合計は 100 です（四捨五入のため 99 や 101 になることがあります）。",
+    )
+}
+
+pub(super) fn top_note(lang: Lang, shown: usize, all: usize) -> String {
+    match lang {
+        Lang::En => format!(
+            "The text has {all} words. Shown are the {shown} that get most attention in this head, in text \
+             order; \"{}\" is what goes to all the others.",
+            rest(lang)
+        ),
+        Lang::Ja => format!(
+            "全 {all} 語のうち、このヘッドで最も多くアテンションを集めた {shown} 語を文中の順に示します。\
+             「{}」はそれ以外の語への合計です。",
+            rest(lang)
+        ),
+    }
+}
+
+pub(super) fn panel_note(
+    lang: Lang,
+    panel: usize,
+    panels: usize,
+    first: usize,
+    last: usize,
+) -> String {
+    match lang {
+        Lang::En => format!("Part {panel} of {panels}: keys {first} to {last}"),
+        Lang::Ja => format!("{panels} 枚中の {panel} 枚目: キー {first}〜{last}"),
+    }
+}
+
+pub(super) fn colour_word(lang: Lang, shades: bool) -> &'static str {
+    match (lang, shades) {
+        (Lang::En, false) => "Colour",
+        (Lang::En, true) => "Shade",
+        (Lang::Ja, false) => "色",
+        (Lang::Ja, true) => "濃淡",
+    }
+}
+
+/// What stands after the end of the scale.
+pub(super) fn largest(lang: Lang, percent: f32) -> String {
+    match lang {
+        Lang::En => format!("(the largest here is {percent:.1})"),
+        Lang::Ja => format!("（ここでの最大は {percent:.1}）"),
+    }
+}
+
+pub(super) fn joining(lang: Lang, rule: &str) -> String {
+    let rule = known(lang, rule);
+    match lang {
+        Lang::En => format!("Where a word has several sub-word tokens they are joined: {rule}."),
+        Lang::Ja => {
+            format!("一語が複数のサブワードに分かれるときは、まとめて一語とします（{rule}）。")
+        }
+    }
+}
+
+pub(super) fn caveat(lang: Lang) -> &'static str {
+    lang.pick(
+        "Attention alone is weak evidence of why a model decides as it does. The score of each word above \
+         measures its effect on the prediction.",
+        "アテンションだけでは、モデルがそう判断した理由の弱い手がかりにしかなりません。予測への影響を測って\
+         いるのは、上の語ごとの値です。",
+    )
+}
+
+pub(super) fn looks_heading(lang: Lang) -> &'static str {
+    lang.pick("Where words look most", "どの語を最もよく見ているか")
+}
+
+/// A word that is looked at: its text, whether it is the one that looks, and the percentage it gets.
+pub(super) type Seen<'a> = (&'a str, bool, f32);
+
+/// One sentence on where a word looks: the two words that it gives most.
+pub(super) fn looks(lang: Lang, word: &str, first: Seen<'_>, second: Seen<'_>) -> String {
+    let name = |(text, itself, _): Seen<'_>| {
+        if itself {
+            // Said, not quoted: it is no word of the text.
+            lang.pick("itself", "自分自身").to_owned()
+        } else {
+            quoted(lang, text)
+        }
+    };
+    let (word, most, least) = (quoted(lang, word), first.2, second.2);
+    let (first, second) = (name(first), name(second));
+    match lang {
+        Lang::En => {
+            format!("{word} looks most at {first} ({most:.0} %), then at {second} ({least:.0} %).")
+        }
+        Lang::Ja => {
+            format!(
+                "{word}が最もよく見ているのは{first}（{most:.0} %）、次は{second}（{least:.0} %）。"
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn languages_by_code() {
+        assert_eq!("ja".parse(), Ok(Lang::Ja));
+        assert_eq!(Lang::En.code().parse(), Ok(Lang::En));
+        assert!("fr".parse::<Lang>().is_err());
+    }
+
+    #[test]
+    fn unknown_phrases_stay() {
+        assert_eq!(
+            known(Lang::Ja, "leave-one-out"),
+            "一語抜き法（leave-one-out）"
+        );
+        assert_eq!(known(Lang::En, "leave-one-out"), "leave-one-out");
+        assert_eq!(known(Lang::Ja, "something else"), "something else");
+    }
+}

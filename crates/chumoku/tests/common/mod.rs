@@ -1,0 +1,230 @@
+//! Explanations to show: made by rule, the same every time, and not symmetric in anything.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use chumoku::view::{Attribution, Explanation, LabelProbability, Parts, Piece, Word};
+
+/// Numbers within 0 to 1 that look random and are the same every time.
+pub(crate) struct Numbers(u64);
+
+impl Numbers {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> f32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 40) as f32 / (1u64 << 24) as f32
+    }
+}
+
+/// An explanation of a text given as words; attention as heads have it: some look at the word before, some
+/// at one special word, some spread out.
+pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanation {
+    let mut numbers = Numbers::new(words.len() as u64 + 7);
+    let mut all = vec!["[CLS]"];
+    all.extend(words);
+    let n = all.len();
+    let mut attention = Vec::with_capacity(layers * heads * n * n);
+    for layer in 0..layers {
+        for head in 0..heads {
+            for query in 0..n {
+                let scores: Vec<f32> = (0..n)
+                    .map(|key| {
+                        let shape = match (layer + head) % 4 {
+                            0 => -(key as f32 - query as f32).abs() * 0.8,
+                            1 if key + 1 == query => 2.5,
+                            2 if key == 0 => 2.0,
+                            _ => 0.0,
+                        };
+                        shape + 2.2 * numbers.next()
+                    })
+                    .collect();
+                let total: f32 = scores.iter().map(|s| s.exp()).sum();
+                attention.extend(scores.iter().map(|s| s.exp() / total));
+            }
+        }
+    }
+    let scores = (0..n).map(|i| match i {
+        0 => 0.0,
+        _ => {
+            let x = numbers.next() * 2.0 - 0.9;
+            (x * x * x * 2.4 * 100.0).round() / 100.0
+        }
+    });
+    let scores: Vec<f32> = scores.collect();
+    let pieces = all.iter().enumerate().flat_map(|(i, word)| {
+        let chars: Vec<char> = word.chars().collect();
+        let parts: Vec<String> = if i > 0 && chars.len() > 6 {
+            vec![
+                chars[..4].iter().collect(),
+                format!("##{}", chars[4..].iter().collect::<String>()),
+            ]
+        } else {
+            vec![(*word).to_owned()]
+        };
+        parts.into_iter().map(move |text| Piece { text, word: i })
+    });
+    let probability = |label: &str, probability| LabelProbability {
+        label: label.to_owned(),
+        probability,
+    };
+    Explanation {
+        model: "reviews-model".to_owned(),
+        text: words.join(" "),
+        label: "positive".to_owned(),
+        probabilities: vec![
+            probability("positive", 0.871_23),
+            probability("neutral", 0.098_4),
+            probability("negative", 0.030_37),
+        ],
+        parts: Some(Parts {
+            attention: vec![
+                probability("positive", 0.913),
+                probability("neutral", 0.07),
+                probability("negative", 0.017),
+            ],
+            ngrams: vec![
+                probability("positive", 0.782),
+                probability("neutral", 0.16),
+                probability("negative", 0.058),
+            ],
+            attention_weight: 0.68,
+        }),
+        pieces: pieces.collect(),
+        words: all
+            .iter()
+            .enumerate()
+            .map(|(i, word)| Word {
+                text: (*word).to_owned(),
+                special: i == 0,
+            })
+            .collect(),
+        layers,
+        heads,
+        attention,
+        joining: "sum over keys, mean over queries".to_owned(),
+        attribution: Attribution {
+            method: "leave-one-out".to_owned(),
+            class: "positive".to_owned(),
+            unit: "change in log-odds when the word is removed".to_owned(),
+            scores,
+        },
+    }
+}
+
+pub(crate) fn english() -> Explanation {
+    let words = "The film was not good , but I really loved the unforgettable music .";
+    example(&words.split(' ').collect::<Vec<_>>(), 2, 4)
+}
+
+pub(crate) fn japanese() -> Explanation {
+    let words = [
+        "この",
+        "映画",
+        "は",
+        "良く",
+        "なかっ",
+        "た",
+        "けれど",
+        "、",
+        "サウンドトラック",
+        "が",
+        "とても",
+        "好き",
+        "だっ",
+        "た",
+        "。",
+    ];
+    let mut e = example(&words, 2, 4);
+    e.text = words.concat();
+    e.label = "肯定".to_owned();
+    e.attribution.class = "肯定".to_owned();
+    let labels = ["肯定", "中立", "否定"];
+    let parts = e.parts.as_mut().expect("the example has parts");
+    for list in [
+        &mut e.probabilities,
+        &mut parts.attention,
+        &mut parts.ngrams,
+    ] {
+        for (p, label) in list.iter_mut().zip(labels) {
+            p.label = label.to_owned();
+        }
+    }
+    e
+}
+
+/// Emoji that are several code points, combining marks, full-width Latin, right-to-left, control characters.
+pub(crate) fn scripts() -> Explanation {
+    let words = [
+        "👩‍👩‍👧",
+        "🇯🇵",
+        "❤️",
+        "e\u{301}tude",
+        "か\u{3099}く",
+        "ＡＢＣ",
+        "שלום",
+        "مرحبا",
+        "\u{301}",
+        "a\nb",
+        "\u{1b}[31m",
+        "\u{202e}abc",
+        "ไทย",
+        "नमस्ते",
+        "",
+        "ﷺ",
+    ];
+    example(&words, 1, 1)
+}
+
+/// Hebrew, written from right to left.
+pub(crate) fn right_to_left() -> Explanation {
+    let words = [
+        "הסרט",
+        "לא",
+        "היה",
+        "טוב",
+        ",",
+        "אבל",
+        "אהבתי",
+        "את",
+        "המוזיקה",
+        ".",
+    ];
+    example(&words, 1, 2)
+}
+
+pub(crate) fn many(count: usize) -> Explanation {
+    let words: Vec<String> = (0..count)
+        .map(|i| ["attention", "is", "what", "you", "weigh"][i % 5].to_owned() + &i.to_string())
+        .collect();
+    example(&words.iter().map(String::as_str).collect::<Vec<_>>(), 1, 2)
+}
+
+/// Every field tries to leave its place.
+pub(crate) fn hostile() -> Explanation {
+    let words = [
+        "</script><script>document.title='owned'</script>",
+        "<!--",
+        "<img src=x onerror=document.title='owned'>",
+        "@@DATA@@",
+        "\u{2028}line\u{2029}",
+        "\"}];",
+        "&lt;b&gt;",
+        "__proto__",
+        "\\u003c",
+        "]]>",
+        "\u{1b}]0;owned\u{7}",
+    ];
+    let mut e = example(&words, 2, 2);
+    let attack = "</SCRIPT ><svg onload=document.title='owned'><!--";
+    e.model = format!("model{attack}");
+    e.label = format!("label{attack}");
+    e.probabilities[0].label = e.label.clone();
+    e.probabilities[1].label = "constructor".to_owned();
+    e.joining = "__proto__".to_owned();
+    e.attribution.method = attack.to_owned();
+    e.attribution.class = attack.to_owned();
+    e
+}

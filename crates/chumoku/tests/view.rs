@@ -1,0 +1,382 @@
+//! The three views of an explanation show its numbers, all of them, and nothing that a text smuggles in.
+
+mod common;
+
+use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
+use chumoku::view::{
+    ColourDepth, Explanation, Lang, TerminalOptions, from_json, render, to_html, to_json,
+};
+
+const DEPTHS: [ColourDepth; 4] = [
+    ColourDepth::None,
+    ColourDepth::Ansi16,
+    ColourDepth::Ansi256,
+    ColourDepth::TrueColour,
+];
+
+fn examples() -> Vec<Explanation> {
+    vec![
+        common::english(),
+        common::japanese(),
+        common::scripts(),
+        common::right_to_left(),
+        common::many(0),
+        common::many(1),
+        common::many(45),
+        common::many(59),
+        common::many(60),
+        common::many(130),
+        common::hostile(),
+    ]
+}
+
+/// Removes colour sequences, and fails on any other escape.
+fn strip(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('\u{1b}') {
+        out.push_str(&rest[..at]);
+        let code = &rest[at..];
+        let end = code.find('m').expect("a colour sequence ends in m");
+        assert!(code[1..end].starts_with('['), "{:?}", &code[..=end]);
+        assert!(
+            code[2..end].chars().all(|c| c.is_ascii_digit() || c == ';'),
+            "{:?}",
+            &code[..=end]
+        );
+        rest = &code[end + 1..];
+    }
+    out + rest
+}
+
+/// What a heatmap says: query, key (none for the rest) and the number, from 1 as printed.
+fn cells(text: &str) -> Vec<(usize, Option<usize>, u32)> {
+    let start = text
+        .find("query ↓")
+        .or_else(|| text.find("クエリ↓"))
+        .expect("a heatmap");
+    let start = text[..start].rfind('\n').map_or(0, |i| i + 1);
+    let mut keys: Vec<Option<usize>> = Vec::new();
+    let mut found = Vec::new();
+    for line in text[start..].lines() {
+        let Some((label, cells)) = line.rsplit_once('│') else {
+            continue;
+        };
+        if label.contains('→') {
+            keys = cells.split_whitespace().map(|k| k.parse().ok()).collect();
+            continue;
+        }
+        let query = label.split_whitespace().next().and_then(|i| i.parse().ok());
+        let query = query.unwrap_or_else(|| panic!("a row without a number: {line:?}"));
+        let mut signs: Vec<char> = cells.chars().collect();
+        if keys.last() == Some(&None) {
+            // The column for all others stands apart by one.
+            let wide = (signs.len() - 1) / keys.len();
+            assert_eq!(signs.remove(wide * (keys.len() - 1)), ' ', "{line:?}");
+        }
+        assert_eq!(signs.len() % keys.len(), 0, "{line:?}");
+        for (cell, key) in signs.chunks(signs.len() / keys.len()).zip(&keys) {
+            let cell: String = cell.iter().collect();
+            let digits = cell.trim_start_matches([' ', '░', '▒', '▓', '█']);
+            let number = digits
+                .parse()
+                .unwrap_or_else(|_| panic!("{cell:?} in {line:?}"));
+            found.push((query, *key, number));
+        }
+    }
+    found
+}
+
+#[test]
+fn terminal_fits_and_every_cell_is_the_weight() {
+    for e in examples() {
+        let n = e.words.len();
+        for (layer, head) in [(0, 0), (e.layers - 1, e.heads - 1)] {
+            for width in [80, 120] {
+                for lang in [Lang::En, Lang::Ja] {
+                    let mut plain = Vec::new();
+                    for colour in DEPTHS {
+                        let text = render(
+                            &e,
+                            layer,
+                            head,
+                            &TerminalOptions {
+                                width,
+                                colour,
+                                lang,
+                            },
+                        );
+                        if colour == ColourDepth::None {
+                            assert!(!text.contains('\u{1b}'), "an escape without colour");
+                        } else {
+                            assert!(text.contains('\u{1b}'));
+                        }
+                        let text = strip(&text);
+                        for line in text.lines() {
+                            assert!(line.width() <= width, "{} columns: {line:?}", line.width());
+                            assert!(!line.chars().any(char::is_control), "{line:?}");
+                        }
+                        plain.push(cells(&text));
+                    }
+                    assert!(
+                        plain.windows(2).all(|two| two[0] == two[1]),
+                        "colour changed a number"
+                    );
+                    let found = &plain[0];
+                    for &(query, key, number) in found {
+                        let row = e.row(layer, head, query - 1);
+                        let weight = match key {
+                            Some(key) => row[key - 1],
+                            None => {
+                                let of = |&&(q, _, _): &&(usize, Option<usize>, u32)| q == query;
+                                let keys = found.iter().filter(of).filter_map(|cell| cell.1);
+                                1.0 - keys.map(|key| row[key - 1]).sum::<f32>()
+                            }
+                        };
+                        assert_eq!(
+                            f64::from(number),
+                            f64::from((100.0 * weight).round().abs()),
+                            "{query} {key:?}"
+                        );
+                    }
+                    if n <= 60 {
+                        assert_eq!(found.len(), n * n, "every cell is shown");
+                    } else {
+                        assert!(found.len() > 100 && found.iter().any(|cell| cell.1.is_none()));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn terminal_is_never_too_wide_for_narrow_screens() {
+    for e in examples() {
+        for width in [40, 41, 53, 200] {
+            let options = TerminalOptions {
+                width,
+                ..TerminalOptions::default()
+            };
+            for line in render(&e, 0, 0, &options).lines() {
+                assert!(line.width() <= width, "{width}: {line:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn terminal_shows_scores_probabilities_and_words() {
+    let e = common::english();
+    let text = render(&e, 1, 2, &TerminalOptions::default());
+    for p in &e.probabilities {
+        assert!(
+            text.contains(&format!("{:.1} %", p.probability * 100.0)),
+            "{p:?}\n{text}"
+        );
+    }
+    for (word, score) in e.words.iter().zip(&e.attribution.scores).skip(1) {
+        let line = text.lines().find(|l| {
+            let mut parts = l.split_whitespace().skip(1);
+            parts.next() == Some(&word.text) && parts.next().is_some_and(|s| s.contains('.'))
+        });
+        let line = line.unwrap_or_else(|| panic!("no line for {word:?}\n{text}"));
+        let same: Vec<f32> = line
+            .split_whitespace()
+            .filter_map(|s| s.parse().ok())
+            .collect();
+        let close = |x: &f32| {
+            e.words
+                .iter()
+                .zip(&e.attribution.scores)
+                .any(|(w, s)| w == word && (s - x).abs() <= 0.005)
+        };
+        assert!(same[1..].iter().any(close), "{score} {line}");
+    }
+    // Sentences may be broken into lines.
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = words(&text);
+    assert!(text.contains("layer 2 of 2, head 3 of 4"));
+    assert!(text.contains("sum over keys, mean over queries"));
+    assert!(text.contains("weak evidence"));
+    let ja = render(
+        &e,
+        1,
+        2,
+        &TerminalOptions {
+            lang: Lang::Ja,
+            ..TerminalOptions::default()
+        },
+    );
+    let ja = words(&ja).replace(' ', "");
+    assert!(ja.contains("第2層（全2層）") && ja.contains("キー側は和、クエリ側は平均"));
+}
+
+#[test]
+fn terminal_says_what_it_leaves_out() {
+    let text = render(&common::many(130), 0, 0, &TerminalOptions::default());
+    assert!(text.contains("The text has 131 words."));
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("The 30 words with the largest effect, of 130"));
+}
+
+#[test]
+#[should_panic(expected = "layer 2 and head 0 (counted from 0) of 2 layers and 4 heads")]
+fn terminal_refuses_a_layer_that_is_not_there() {
+    let _ = render(&common::english(), 2, 0, &TerminalOptions::default());
+}
+
+#[test]
+fn json_round_trip_is_exact() {
+    for e in examples() {
+        let value = to_json(&e);
+        assert_eq!(from_json(&value).expect("what to_json wrote"), e);
+        // By way of text, as it is on disk.
+        let text = value.to_string();
+        let again: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(from_json(&again).expect("what to_json wrote"), e);
+    }
+    let e = common::english();
+    let value = to_json(&e);
+    let cell = &value["attention"][1][2][3][4];
+    assert_eq!(
+        cell.to_string(),
+        e.row(1, 2, 3)[4].to_string(),
+        "the digits of an f32, no more"
+    );
+    assert_eq!(
+        value["axes"].to_string(),
+        r#"["layer","head","query","key"]"#
+    );
+}
+
+#[test]
+fn json_that_does_not_fit_is_refused() {
+    let good = to_json(&common::english());
+    let refused = |change: &dyn Fn(&mut Value), message: &str| {
+        let mut bad = good.clone();
+        change(&mut bad);
+        let error = from_json(&bad).expect_err(message).to_string();
+        assert!(error.contains(message), "{error}");
+    };
+    refused(&|v| *v = Value::Null, "is a JSON object");
+    refused(&|v| v["attention"][0][1][2] = Value::from(1), "not nested");
+    refused(
+        &|v| v["attention"][0][1][2][3] = Value::Null,
+        "null where a number",
+    );
+    refused(
+        &|v| v["attention"][0][1][2][3] = Value::from(0.9),
+        "head 2, query 3 sum to",
+    );
+    refused(
+        &|v| v["attention"][0][1][2][3] = Value::from(1e30),
+        "not within 0 to 1",
+    );
+    refused(
+        &|v| v["layers"] = Value::from(3),
+        "2 entries where there should be 3",
+    );
+    refused(
+        &|v| v["attribution"]["scores"] = Value::from(vec![1.0]),
+        "one score a word",
+    );
+    refused(
+        &|v| v["pieces"][0]["word"] = Value::from(99),
+        "word index 99",
+    );
+    refused(&|v| v["label"] = Value::Null, "not an explanation");
+    refused(
+        &|v| v["probabilities"][0]["probability"] = Value::from(7),
+        "not within 0 to 1",
+    );
+}
+
+/// Reads the explanation back out of a page.
+fn from_page(page: &str) -> Explanation {
+    let open = "<script type=\"application/json\" id=\"data\">";
+    let start = page.find(open).expect("the data") + open.len();
+    let end = page[start..].find("</script>").expect("its end") + start;
+    let mut value: Value = serde_json::from_str(&page[start..end]).expect("JSON");
+    let object = value.as_object_mut().expect("an object");
+    object.remove("phrases");
+    let coded = object.remove("attention_f32le_base64").expect("the array");
+    let mut e: Explanation = serde_json::from_value(value).expect("an explanation");
+    let bytes = decode(coded.as_str().expect("base64"));
+    e.attention = bytes
+        .chunks_exact(4)
+        .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        .collect();
+    e
+}
+
+fn decode(text: &str) -> Vec<u8> {
+    let digit = |c: u8| match c {
+        b'A'..=b'Z' => c - b'A',
+        b'a'..=b'z' => c - b'a' + 26,
+        b'0'..=b'9' => c - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        other => panic!("{other} is not base64"),
+    };
+    let mut out = Vec::new();
+    let (mut bits, mut count) = (0u32, 0);
+    for c in text.bytes().filter(|&c| c != b'=') {
+        bits = bits << 6 | u32::from(digit(c));
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count & 255) as u8);
+        }
+    }
+    out
+}
+
+#[test]
+fn page_holds_the_explanation_whole() {
+    for e in examples() {
+        for lang in [Lang::En, Lang::Ja] {
+            let page = to_html(&e, lang);
+            assert_eq!(from_page(&page), e);
+            assert_eq!(page, to_html(&e, lang), "the same bytes every time");
+            assert!(page.contains(&format!("<html lang=\"{}\">", lang.code())));
+        }
+    }
+}
+
+#[test]
+fn page_asks_nothing_and_nothing_breaks_out() {
+    for mut e in examples() {
+        let calm = to_html(&common::english(), Lang::En);
+        // A text may hold an address; the page itself may not.
+        for part in [&mut e.text, &mut e.model] {
+            *part = part.replace("http", "");
+        }
+        let page = to_html(&e, Lang::En);
+        for count in [
+            "<script", "</script", "<style", "<img", "<link", "<iframe", "<!--", "http:", "https:",
+        ] {
+            let in_page = page.to_lowercase().matches(count).count();
+            assert_eq!(
+                in_page,
+                calm.to_lowercase().matches(count).count(),
+                "{count}"
+            );
+        }
+        assert_eq!(page.matches("</script>").count(), 2);
+        for absent in ["<img", "<link", "<iframe", "http:", "https:", "\u{2028}"] {
+            assert!(!page.contains(absent), "{absent}");
+        }
+        assert!(page.contains("default-src 'none'; script-src 'sha256-"));
+        assert!(!page.contains("unsafe-inline") && !page.contains("unsafe-eval"));
+    }
+}
+
+#[test]
+#[should_panic(expected = "needs 1800 numbers; there are 1799")]
+fn page_refuses_an_array_of_another_size() {
+    let mut e = common::english();
+    e.attention.pop();
+    let _ = to_html(&e, Lang::En);
+}
