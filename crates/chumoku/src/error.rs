@@ -14,6 +14,9 @@ pub enum Error {
     /// A data file cannot be used.
     #[error(transparent)]
     Data(#[from] crate::data::DataError),
+    /// The n-gram model cannot be trained.
+    #[error(transparent)]
+    Ngram(#[from] crate::ngram::NgramError),
     /// A sequence is longer than the model's positions.
     #[error("a sequence of {found} tokens is longer than the {limit} positions of the model")]
     TooLong {
@@ -76,6 +79,6 @@ impl Error {
 
     /// Whether the input or the use is at fault (exit code 2) rather than the work (exit code 1).
     pub fn is_usage(&self) -> bool {
-        !matches!(self, Error::Kernel(_) | Error::NotFinite(_) | Error::Tokenizer(_))
+        !matches!(self, Error::Kernel(_) | Error::NotFinite(_) | Error::Tokenizer(_) | Error::Ngram(_))
     }
 }

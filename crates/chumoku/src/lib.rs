@@ -7,9 +7,16 @@
 pub mod attention;
 pub mod data;
 mod error;
+mod explain;
+mod inference;
 pub mod models;
+pub mod ngram;
 pub mod nn;
 pub mod params;
+pub mod text;
+mod text_classifier;
+pub mod train;
 pub mod view;
 
 pub use error::{Error, Result};
+pub use text_classifier::{ModelConfig, Prediction, TextClassifier, has_checkpoints, is_model_folder};

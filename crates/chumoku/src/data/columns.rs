@@ -99,6 +99,9 @@ const LABEL_NAMES: [&[&str]; 3] = [
     ],
 ];
 
+/// What a label column is, for messages.
+pub(crate) const LABEL_WANTED: &str = "a column of few, repeated values";
+
 /// The columns in use, counted from 0, and why these.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Columns {
@@ -310,7 +313,7 @@ impl Chooser<'_> {
             .collect();
         match (varied.as_slice(), alike.as_slice()) {
             ([column], _) | ([], [column]) => Ok((*column, "few distinct values")),
-            ([], []) => Err(self.no_column(Role::Label, "a column of few, repeated values")),
+            ([], []) => Err(self.no_column(Role::Label, LABEL_WANTED)),
             ([], several) | (several, _) => Err(self.ambiguous(Role::Label, several)),
         }
     }
@@ -332,12 +335,7 @@ impl Chooser<'_> {
     }
 
     fn no_column(&self, role: Role, wanted: &'static str) -> DataError {
-        DataError::NoColumn {
-            path: self.layout.path.clone(),
-            role,
-            wanted,
-            columns: self.all(),
-        }
+        no_column(self.layout, role, wanted, self.all())
     }
 
     /// All columns, for a message.
@@ -349,5 +347,29 @@ impl Chooser<'_> {
             1 => "column 1 (no names)".to_owned(),
             n => format!("columns 1 to {n} (no names)"),
         }
+    }
+}
+
+/// The error of finding no column for a role.
+pub(crate) fn no_column(
+    layout: &Layout,
+    role: Role,
+    wanted: &'static str,
+    columns: String,
+) -> DataError {
+    let (columns, advice) = match (layout.format, role) {
+        (Format::PlainText, Role::Label) => (
+            "plain text".to_owned(),
+            "write a CSV file with a text and a label in each row, or learn to continue the text with --task lm",
+        ),
+        (_, Role::Label) => (columns, "name one with --label NAME or number"),
+        (_, Role::Text) => (columns, "name one with --text NAME or number"),
+    };
+    DataError::NoColumn {
+        path: layout.path.clone(),
+        role,
+        wanted,
+        columns,
+        advice,
     }
 }

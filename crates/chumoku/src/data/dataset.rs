@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::columns::Columns;
+use super::columns::{Columns, LABEL_WANTED, no_column};
 use super::error::{DataError, Place, Role};
 use super::format::{Format, ReadOptions};
 use super::record::{Layout, Record, Skipped};
@@ -73,12 +73,8 @@ impl Source {
         );
         let rows = self.place(0).is_row;
         let Some(label_column) = columns.label else {
-            return Err(DataError::NoColumn {
-                path: layout.path.clone(),
-                role: Role::Label,
-                wanted: "a column of few, repeated values",
-                columns: layout.column_title(columns.text),
-            });
+            let columns = layout.column_title(columns.text);
+            return Err(no_column(&layout, Role::Label, LABEL_WANTED, columns));
         };
         let mut records = self.records();
         let (mut examples, mut classes) = (Vec::new(), HashSet::new());

@@ -7,7 +7,7 @@
 //! - A field that begins with a quote ends at the next quote that is not doubled, and may run over several lines.
 //!   Anything but a delimiter or the end of the line behind that quote is an error.
 //! - In any other field a quote is a plain character.
-//! - Empty lines are no rows.
+//! - Empty lines are no rows, nor is white space alone where there are several columns.
 
 use super::error::DataError;
 use super::lines::{Line, LineReader};
@@ -43,7 +43,7 @@ impl CsvReader {
         let first = loop {
             match self.lines.next_line()? {
                 None => return Ok(None),
-                Some(line) if line.text.is_empty() => {}
+                Some(line) if self.width.is_blank(&line.text, self.delimiter) => {}
                 Some(line) => break line,
             }
         };

@@ -250,12 +250,13 @@ pub enum DataError {
         role: Role,
         candidates: String,
     },
-    #[error("{}: choosing the {role} column: expected {wanted}, found only {columns}; name one with {} NAME or number", path.display(), role.flag())]
+    #[error("{}: choosing the {role} column: expected {wanted}, found only {columns}; {advice}", path.display())]
     NoColumn {
         path: PathBuf,
         role: Role,
         wanted: &'static str,
         columns: String,
+        advice: &'static str,
     },
     #[error("{}: choosing the columns: expected the text and the label in two columns, found {} named for both; change --text or --label", path.display(), quoted(column))]
     SameColumn { path: PathBuf, column: String },

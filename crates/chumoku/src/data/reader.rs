@@ -61,6 +61,12 @@ pub(crate) struct Width {
 }
 
 impl Width {
+    /// Whether a line is no row: empty, or white space where there are several columns.
+    pub(crate) fn is_blank(&self, line: &str, delimiter: char) -> bool {
+        let several = self.fixed.is_some_and(|(columns, _)| columns > 1);
+        line.is_empty() || (several && !line.contains(delimiter) && line.trim().is_empty())
+    }
+
     /// Checks a row of `found` columns, or takes it as the model if it is the first.
     pub(crate) fn check(
         &mut self,

@@ -41,7 +41,7 @@ impl TsvReader {
         let line = loop {
             match self.lines.next_line()? {
                 None => return Ok(None),
-                Some(line) if line.text.is_empty() => {}
+                Some(line) if self.width.is_blank(&line.text, '\t') => {}
                 Some(line) => break line,
             }
         };

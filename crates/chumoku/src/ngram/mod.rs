@@ -1,10 +1,74 @@
-//! TF-IDF n-grams with multinomial logistic regression. (draft)
+//! A linear text classifier on TF-IDF n-grams: the baseline that every transformer must beat.
+//!
+//! For a text with count nⱼ of the n-gram j,
+//!
+//! xⱼ = (1 + ln nⱼ) · idfⱼ · √sⱼ,   idfⱼ = 1 + ln((1 + N) / (1 + dfⱼ)),   x ← x / ‖x‖,   p = softmax(x W + b)
+//!
+//! - N texts, dfⱼ of which contain j: inverse document frequency (Spärck Jones, "A statistical interpretation of term
+//!   specificity and its application in retrieval", 1972), smoothed as in scikit-learn's `TfidfVectorizer`.
+//! - sⱼ = maxₖ |ln(P(j | class k) / P(j | other classes))|, with one added to every count: how much the n-gram tells the
+//!   classes apart (Wang & Manning, "Baselines and bigrams: simple, good sentiment and topic classification", 2012).
+//! - Words and characters are two blocks; each is scaled to the same length before the whole is.
+//! - W and b are fitted by multinomial logistic regression with an L2 penalty; C, the weight of the data against the
+//!   penalty, is the one of a short grid with the least log-loss on the validation texts.
+//!
+//! The same texts give the same bits for any number of threads: work is cut by the data alone, sums have a fixed order.
 
+mod error;
+mod loss;
 mod model;
-mod solver;
+mod newton;
+mod problem;
+mod select;
 mod sparse;
+mod tensors;
 mod tokens;
+mod vector;
 mod vocabulary;
 
-pub use model::*;
+#[cfg(test)]
+mod tests;
+
+pub use error::NgramError;
+pub use model::NgramModel;
+pub use select::{NgramData, NgramReport};
+pub use tensors::NgramTensors;
 pub use tokens::NgramScheme;
+
+use serde::{Deserialize, Serialize};
+
+/// How a model is trained. The defaults were chosen on held-out training texts of five data sets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NgramConfig {
+    /// Which n-grams are read.
+    pub scheme: NgramScheme,
+    /// Runs of characters inside words are left out where a training text has more words than this on average: they
+    /// help short texts (by about one point at 20 words) and harm long ones (by half a point at 230).
+    pub inside_words_up_to: f64,
+    /// Texts that must contain an n-gram for it to be a feature; if absent, 2 from 1,000 texts on and 1 below.
+    pub min_document_frequency: Option<u32>,
+    /// Most features · outputs; where there are more, the n-grams of the most texts are kept. Training holds about ten
+    /// such arrays of f32.
+    pub max_weights: usize,
+    /// Values of C to try, ascending.
+    pub c_grid: Vec<f32>,
+    /// C where there are no validation texts.
+    pub c_without_validation: f32,
+    /// Norm of the gradient at the solution, relative to its norm where all weights are 0.
+    pub tolerance: f64,
+}
+
+impl Default for NgramConfig {
+    fn default() -> Self {
+        NgramConfig {
+            scheme: NgramScheme::default(),
+            inside_words_up_to: 100.0,
+            min_document_frequency: None,
+            max_weights: 1 << 25,
+            c_grid: vec![1.0, 4.0, 16.0, 64.0, 256.0],
+            c_without_validation: 16.0,
+            tolerance: 3e-3,
+        }
+    }
+}

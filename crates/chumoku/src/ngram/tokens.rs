@@ -11,9 +11,10 @@
 //! A unit of bytes c₁ … cₘ has the FNV-1a hash (Fowler, Noll, Vo): h ← (h xor cᵢ) · 0x100000001b3, starting from
 //! 0xcbf29ce484222325. An n-gram of units u₁ … uₙ of one family (words, characters, characters inside a word) has
 //! h ← (rotl(h, 5) xor uᵢ) · 0x9e3779b97f4a7c15, starting from the family's number, followed by the 64-bit finaliser of
-//! MurmurHash3 (Appleby). The lowest bit is then set for characters inside a word and cleared otherwise: it is the
-//! *block* within which a row is normalised. The hash is part of the model file's format and must never change.
+//! MurmurHash3 (Appleby). The lowest bit is then cleared for words and set for characters: it names the *block* within
+//! which a row is normalised. The hash is part of the model file's format and must never change.
 
+use super::error::NgramError;
 use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -31,8 +32,38 @@ pub struct NgramScheme {
     pub edges: bool,
 }
 
+impl Default for NgramScheme {
+    fn default() -> Self {
+        NgramScheme {
+            words: 3,
+            characters: 4,
+            inside_words: Some((3, 5)),
+            edges: true,
+        }
+    }
+}
+
+impl NgramScheme {
+    pub(crate) fn check(&self) -> Result<(), NgramError> {
+        let (shortest, longest) = self.inside_words.unwrap_or((1, 1));
+        let is_length = |length: usize| (1..=LONGEST_RUN).contains(&length);
+        if [self.words, self.characters, shortest, longest]
+            .into_iter()
+            .all(is_length)
+            && shortest <= longest
+        {
+            return Ok(());
+        }
+        Err(NgramError::Setting {
+            setting: "scheme",
+            expected: "lengths from 1 to 8",
+            got: format!("{self:?}"),
+        })
+    }
+}
+
 /// The longest run that a scheme may ask for.
-pub(crate) const LONGEST_RUN: usize = 8;
+const LONGEST_RUN: usize = 8;
 
 const WORDS: u64 = 1;
 const CHARACTERS: u64 = 2;
@@ -107,7 +138,9 @@ impl Reader {
     }
 
     fn push(&mut self, mut grapheme: impl Iterator<Item = char>) {
-        let Some(first) = grapheme.next().map(fold_width) else { return };
+        let Some(first) = grapheme.next().map(fold_width) else {
+            return;
+        };
         let start = self.folded.len();
         let kind = kind_of(first);
         if kind != Kind::Space {
@@ -118,7 +151,12 @@ impl Reader {
             }
             self.folded.extend(grapheme);
         }
-        self.units.push(Unit { start, end: self.folded.len(), kind, hash: 0 });
+        self.units.push(Unit {
+            start,
+            end: self.folded.len(),
+            kind,
+            hash: 0,
+        });
     }
 
     fn is_unspaced(&self) -> bool {
@@ -144,14 +182,21 @@ impl Reader {
             if space && previous != Kind::Unspaced && unit.kind != Kind::Unspaced {
                 self.run.push(fnv1a(b" "));
             }
-            self.run.push(fnv1a(&self.folded.as_bytes()[unit.start..unit.end]));
+            self.run
+                .push(fnv1a(&self.folded.as_bytes()[unit.start..unit.end]));
             space = false;
             previous = unit.kind;
         }
         if scheme.edges {
             self.run.push(EDGE);
         }
-        runs(&self.run, CHARACTERS, 1, scheme.characters, &mut self.hashes);
+        runs(
+            &self.run,
+            CHARACTERS,
+            1,
+            scheme.characters,
+            &mut self.hashes,
+        );
     }
 
     /// Every run of 1 to `scheme.words` words and marks; characters of unspaced runs and, if asked for, inside words.
@@ -166,11 +211,21 @@ impl Reader {
             if self.units[index].kind == Kind::Unspaced {
                 runs(&self.run, WORDS, 1, scheme.words, &mut self.hashes);
                 self.run.clear();
-                while self.units.get(index).is_some_and(|unit| unit.kind == Kind::Unspaced) {
+                while self
+                    .units
+                    .get(index)
+                    .is_some_and(|unit| unit.kind == Kind::Unspaced)
+                {
                     self.run.push(self.units[index].hash);
                     index += 1;
                 }
-                runs(&self.run, CHARACTERS, 1, scheme.characters, &mut self.hashes);
+                runs(
+                    &self.run,
+                    CHARACTERS,
+                    1,
+                    scheme.characters,
+                    &mut self.hashes,
+                );
                 self.run.clear();
             } else {
                 self.run.push(self.units[index].hash);
@@ -190,7 +245,8 @@ impl Reader {
                 self.run.push(EDGE);
                 let mut buffer = [0; 4];
                 let word = self.folded[unit.start..unit.end].chars();
-                self.run.extend(word.map(|c| fnv1a(c.encode_utf8(&mut buffer).as_bytes())));
+                self.run
+                    .extend(word.map(|c| fnv1a(c.encode_utf8(&mut buffer).as_bytes())));
                 self.run.push(EDGE);
                 runs(&self.run, INSIDE, shortest, longest, &mut self.hashes);
             }
@@ -208,7 +264,8 @@ impl Reader {
             }
             if unit.kind == Kind::Word {
                 loop {
-                    let is_word = |i: usize| self.units.get(i).is_some_and(|u| u.kind == Kind::Word);
+                    let is_word =
+                        |i: usize| self.units.get(i).is_some_and(|u| u.kind == Kind::Word);
                     if is_word(index) {
                         unit.end = self.units[index].end;
                         index += 1;
@@ -243,7 +300,7 @@ fn runs(units: &[u64], family: u64, shortest: usize, longest: usize, hashes: &mu
         for (taken, &unit) in units[start..].iter().take(longest).enumerate() {
             hash = (hash.rotate_left(5) ^ unit).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             if taken + 1 >= shortest && (taken > 0 || unit != EDGE) {
-                hashes.push((finalise(hash) & !1) | u64::from(family == INSIDE));
+                hashes.push((finalise(hash) & !1) | u64::from(family != WORDS));
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Tests of the whole module: what it reads, what it says when it cannot, and that it never panics.
 
+mod choosing;
 mod errors;
 mod formats;
 mod memory;

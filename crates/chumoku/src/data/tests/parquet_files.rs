@@ -214,3 +214,32 @@ fn damage_does_not_panic() {
         assert!(errors > 0, "{name}");
     }
 }
+
+/// A time that the `parquet` crate cannot print, and panics on, costs that value and not the file.
+#[test]
+fn times_beyond_the_calendar_are_null() {
+    let schema = "message m { required binary text (UTF8); required int64 at (TIMESTAMP_MILLIS); }";
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let mut writer =
+        SerializedFileWriter::new(Vec::new(), schema, Arc::new(plain().build())).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let texts = [ByteArray::from("a"), ByteArray::from("b")];
+    column
+        .typed::<ByteArrayType>()
+        .write_batch(&texts, None, None)
+        .unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column
+        .typed::<Int64Type>()
+        .write_batch(&[0, i64::MAX], None, None)
+        .unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    let folder = Folder::new();
+    let path = folder.file("a.parquet", writer.into_inner().unwrap());
+    let rows = rows(&path, &ReadOptions::default());
+    assert!(rows[0][1].starts_with("1970-01-01 00:00:00"), "{rows:?}");
+    assert_eq!(rows[1], ["b", ""]);
+}

@@ -143,8 +143,9 @@ fn missing_columns() {
     );
     assert_eq!(
         message("a.txt", "Plain text.\nMore of it.\n", &labelled()),
-        "a.txt: choosing the label column: expected a column of few, repeated values, found only column 1 (no names); \
-         name one with --label NAME or number"
+        "a.txt: choosing the label column: expected a column of few, repeated values, found only \
+         plain text; write a CSV file with a text and a label in each row, or learn to continue the \
+         text with --task lm"
     );
     let unique: String = (0..30)
         .map(|i| format!("text number {i},id{i}\n"))

@@ -1,0 +1,106 @@
+//! Why a text got its class: attention by word, and what each word does to the prediction.
+
+use crate::nn::Mode;
+use crate::text::{CLS, words_of};
+use crate::text_classifier::{Prediction, TextClassifier};
+use crate::view::{Attribution, Explanation, LabelProbability, Parts, Piece, Word};
+use crate::{Error, Result, inference};
+
+/// Words whose effect is measured by leaving them out; a longer text's other words get no score.
+const MOST_WORDS: usize = 512;
+
+impl TextClassifier {
+    /// Explains the prediction for `text`; `name` is what the model is called in pictures.
+    ///
+    /// Attention weights of sub-word tokens are joined to words: added over the tokens of a key word, averaged over
+    /// those of a query word, so that each row still sums to 1. Beside them stands a score for each word: the log-odds
+    /// of the predicted class with the word minus those without it (leave-one-out; Li, Monroe and Jurafsky 2016), by
+    /// the whole predictor.
+    ///
+    /// Of a text longer than the model's window, attention is shown for the first window.
+    ///
+    /// # Errors
+    /// If the text is empty, or cannot be read as tokens.
+    pub fn explain(&self, text: &str, name: &str) -> Result<Explanation> {
+        if text.trim().is_empty() {
+            return Err(Error::Setting("the text to explain is empty".into()));
+        }
+        let encoded = self.tokenizer.encode(text)?;
+        let limit = self.config.model.max_length - 1;
+        let mut words = words_of(text, &encoded);
+        words.retain(|word| word.tokens.start < limit);
+        words.truncate(MOST_WORDS);
+        let shown = words.last().map_or(0, |word| word.tokens.end.min(limit));
+
+        let mut variants = vec![text.to_owned()];
+        variants.extend(words.iter().map(|word| format!("{}{}", &text[..word.bytes.start], &text[word.bytes.end..])));
+        let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
+        let predictions = self.predict(&variants)?;
+        let whole = &predictions[0];
+        let class = whole.class();
+        let log_odds = |prediction: &Prediction| {
+            let p = f64::from(prediction.probabilities[class]).clamp(1e-12, 1.0 - 1e-12);
+            (p / (1.0 - p)).ln()
+        };
+        let scores = predictions[1..].iter().map(|without| (log_odds(whole) - log_odds(without)) as f32);
+
+        let ids = &encoded.ids[..shown];
+        let (packed, offsets) = inference::pack(self.tokenizer.cls(), std::iter::once(ids));
+        let (_, cache) = self.model.forward(&self.params, &packed, &offsets, Mode::Eval)?;
+        // [CLS] is token 0 and word 0.
+        let mut tokens: Vec<std::ops::Range<usize>> = vec![0..1];
+        tokens.extend(words.iter().map(|word| word.tokens.start + 1..word.tokens.end.min(shown) + 1));
+        let encoder = &self.config.model.encoder;
+        let n = tokens.len();
+        let mut attention = Vec::with_capacity(encoder.num_layers * encoder.num_heads * n * n);
+        for layer in 0..encoder.num_layers {
+            for head in 0..encoder.num_heads {
+                let weights = self.model.weights(&cache, &offsets, layer, 0, head)?;
+                for query in &tokens {
+                    for key in &tokens {
+                        let sum: f32 = query.clone().flat_map(|q| key.clone().map(move |k| (q, k))).map(|at| weights[at]).sum();
+                        attention.push(sum / query.len() as f32);
+                    }
+                }
+            }
+        }
+        let labels = &self.config.labels;
+        let ranked = |p: &[f32]| {
+            let mut all: Vec<LabelProbability> = labels
+                .iter()
+                .zip(p)
+                .map(|(label, &probability)| LabelProbability { label: label.clone(), probability })
+                .collect();
+            all.sort_by(|a, b| b.probability.total_cmp(&a.probability));
+            all
+        };
+        let exp = |log_p: &[f32]| log_p.iter().map(|x| x.exp()).collect::<Vec<f32>>();
+        let blend = self.config.blend;
+        let special = Word { text: CLS.into(), special: true };
+        let plain = words.iter().map(|word| Word { text: text[word.bytes.clone()].into(), special: false });
+        let pieces = tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
+        Ok(Explanation {
+            model: name.into(),
+            text: text.into(),
+            label: labels[class].clone(),
+            probabilities: ranked(&whole.probabilities),
+            parts: whole.ngrams.as_ref().map(|ngrams| Parts {
+                attention: ranked(&exp(&whole.attention)),
+                ngrams: ranked(&exp(ngrams)),
+                attention_weight: blend.attention / (blend.attention + blend.ngrams).max(f32::MIN_POSITIVE),
+            }),
+            pieces: pieces.map(|(word, t)| Piece { text: self.tokenizer.token(packed[t]), word }).collect(),
+            words: std::iter::once(special).chain(plain).collect(),
+            layers: encoder.num_layers,
+            heads: encoder.num_heads,
+            attention,
+            joining: "sum over keys, mean over queries".into(),
+            attribution: Attribution {
+                method: "leave-one-out".into(),
+                class: labels[class].clone(),
+                unit: "change in log-odds when the word is removed".into(),
+                scores: std::iter::once(0.0).chain(scores).collect(),
+            },
+        })
+    }
+}

@@ -1,0 +1,53 @@
+//! Running a classifier over many texts: windows, batches, and one row of logits for each text.
+
+use crate::Result;
+use crate::models::Classifier;
+use crate::nn::{Mode, Offsets};
+use crate::params::Params;
+use crate::text::windows;
+use crate::train::by_length;
+use ndarray::Array2;
+
+/// Tokens in a batch: enough to keep all threads busy, little enough to stay small.
+const BATCH_TOKENS: usize = 4096;
+
+/// `[CLS]` and the tokens of each sequence, packed.
+pub(crate) fn pack<'a>(cls: u32, sequences: impl Iterator<Item = &'a [u32]>) -> (Vec<u32>, Offsets) {
+    let (mut ids, mut lengths) = (Vec::new(), Vec::new());
+    for sequence in sequences {
+        ids.push(cls);
+        ids.extend_from_slice(sequence);
+        lengths.push(sequence.len() + 1);
+    }
+    (ids, Offsets::of_lengths(lengths))
+}
+
+/// The logits of each text (rows of token ids, without `[CLS]`): (texts, classes).
+///
+/// A text longer than the model's sequences is read whole, in windows of nearly equal size; its logits are the mean
+/// of the windows', each counting by its tokens. A text's logits do not depend on the others.
+pub(crate) fn logits(model: &Classifier, params: &Params<f32>, cls: u32, rows: &[Vec<u32>]) -> Result<Array2<f32>> {
+    let limit = model.config().max_length - 1;
+    let pieces: Vec<(usize, &[u32])> = rows
+        .iter()
+        .enumerate()
+        .flat_map(|(row, ids)| windows(ids.len(), limit).into_iter().map(move |window| (row, &ids[window])))
+        .collect();
+    let lengths: Vec<usize> = pieces.iter().map(|(_, ids)| ids.len() + 1).collect();
+    let classes = model.config().num_classes;
+    let mut of_pieces = Array2::zeros((pieces.len(), classes));
+    for batch in by_length(&lengths, BATCH_TOKENS) {
+        let (ids, offsets) = pack(cls, batch.iter().map(|&piece| pieces[piece].1));
+        let (found, _) = model.forward(params, &ids, &offsets, Mode::Eval)?;
+        for (row, &piece) in found.rows().into_iter().zip(&batch) {
+            of_pieces.row_mut(piece).assign(&row);
+        }
+    }
+    let mut logits = Array2::zeros((rows.len(), classes));
+    // Pieces are in the order of the texts, so each sum has a fixed order.
+    for ((row, ids), found) in pieces.iter().zip(of_pieces.rows()) {
+        let share = if rows[*row].is_empty() { 1.0 } else { ids.len() as f32 / rows[*row].len() as f32 };
+        logits.row_mut(*row).scaled_add(share, &found);
+    }
+    Ok(logits)
+}

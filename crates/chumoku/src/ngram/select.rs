@@ -1,0 +1,352 @@
+//! Training: features, their weights, and the choice of C.
+
+use super::NgramConfig;
+use super::error::NgramError;
+use super::loss::negative_log_likelihood;
+use super::model::NgramModel;
+use super::newton::{Stop, fit};
+use super::problem::Problem;
+use super::sparse::Sparse;
+use super::tensors::outputs_of;
+use super::tokens::NgramScheme;
+use super::vocabulary::{CountedTexts, Vocabulary};
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a model learns from.
+#[derive(Debug, Clone, Copy)]
+pub struct NgramData<'a> {
+    /// Training texts.
+    pub texts: &'a [&'a str],
+    /// The class of each training text.
+    pub labels: &'a [u32],
+    /// Number of classes; labels are below it.
+    pub num_classes: usize,
+    /// Texts and labels on which C is chosen.
+    pub valid: Option<(&'a [&'a str], &'a [u32])>,
+    /// How much a row of each class counts; 1 if absent.
+    pub class_weights: Option<&'a [f32]>,
+}
+
+/// How training went.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct NgramReport {
+    /// The weight of the data against the penalty that was taken.
+    pub c: f32,
+    /// Mean log-loss in nats on the validation texts, weighted as the classes are.
+    pub valid_loss: Option<f64>,
+    /// Share of the validation texts classified rightly.
+    pub valid_accuracy: Option<f64>,
+    /// Norm of the gradient at the solution, relative to its norm where all weights are 0.
+    pub relative_gradient: f64,
+    /// Products with the Hessian that training took.
+    pub products: usize,
+}
+
+/// Least weight of an n-gram that all classes use alike.
+const LEAST_RELEVANCE: f64 = 1e-3;
+/// Texts from which on an n-gram of one text only is no feature.
+const MANY_TEXTS: usize = 1000;
+
+impl NgramModel {
+    /// Learns from labelled texts. `progress` is told in a line what has been done; when `cancel` is set, training stops
+    /// at the next step.
+    ///
+    /// # Errors
+    ///
+    /// Texts, labels, class weights or settings that do not fit each other; [`NgramError::Cancelled`].
+    pub fn train(
+        data: &NgramData<'_>,
+        config: &NgramConfig,
+        cancel: &AtomicBool,
+        progress: &dyn Fn(&str),
+    ) -> Result<NgramModel, NgramError> {
+        check(data, config)?;
+        let is_cancelled = || cancel.load(Ordering::Relaxed);
+        let go_on = || {
+            if is_cancelled() {
+                Err(NgramError::Cancelled)
+            } else {
+                Ok(())
+            }
+        };
+        let outputs = outputs_of(data.num_classes);
+
+        let scheme = scheme_for(data.texts, config);
+        let counted = CountedTexts::read(data.texts, &scheme, &is_cancelled);
+        go_on()?;
+        let at_least = if data.texts.len() < MANY_TEXTS { 1 } else { 2 };
+        let frequencies =
+            counted.document_frequencies(config.min_document_frequency.unwrap_or(at_least));
+        let frequencies = most_frequent(frequencies, config.max_weights / outputs);
+        let vocabulary = Vocabulary::with_idf(&frequencies, data.texts.len());
+        drop(frequencies);
+        let rows = counted.rows(&vocabulary);
+        let relevance = relevance(&rows, data.labels, data.num_classes);
+        let vocabulary = vocabulary.scaled(&relevance);
+        let x = counted.rows(&vocabulary);
+        drop((counted, rows, relevance));
+        go_on()?;
+        let xt = x.transposed();
+        progress(&format!(
+            "n-grams: {} features from {} texts",
+            vocabulary.len(),
+            data.texts.len()
+        ));
+
+        let row_weights: Vec<f32> = data
+            .labels
+            .iter()
+            .map(|&label| class_weight(data, label))
+            .collect();
+        let prior = log_shares(data.labels, &row_weights, data.num_classes);
+        let bias = if let [first, second] = prior[..] {
+            vec![second - first]
+        } else {
+            prior.clone()
+        };
+        let problem = Problem {
+            x: &x,
+            xt: &xt,
+            labels: data.labels,
+            row_weights: &row_weights,
+            outputs,
+            prior: &bias,
+        };
+        let valid = data
+            .valid
+            .filter(|(texts, _)| !texts.is_empty())
+            .map(|(texts, labels)| {
+                let rows = CountedTexts::read(texts, &scheme, &is_cancelled).rows(&vocabulary);
+                (rows, labels)
+            });
+        go_on()?;
+
+        // Up the grid, each C from the solution of the one below: small ones are quick, and good starts for large ones.
+        let mut grid = config.c_grid.clone();
+        if valid.is_none() {
+            grid.retain(|&c| c < config.c_without_validation);
+            grid.push(config.c_without_validation);
+        }
+        let stop = Stop {
+            tolerance: config.tolerance,
+            is_cancelled: &is_cancelled,
+        };
+        let mut weights = problem.start();
+        let mut products = 0;
+        let mut best: Option<(Vec<f32>, NgramReport)> = None;
+        for &c in &grid {
+            let outcome = fit(&problem, &mut weights, c, &stop);
+            go_on()?;
+            products += outcome.products;
+            let score = valid.as_ref().map(|(rows, labels)| {
+                let score = evaluate(&problem.scores_of(rows, &weights), labels, data);
+                let percent = 100.0 * score.accuracy;
+                progress(&format!(
+                    "n-grams: C {c}: validation loss {:.4}, accuracy {percent:.2} %",
+                    score.loss
+                ));
+                score
+            });
+            let report = NgramReport {
+                c,
+                valid_loss: score.map(|score| score.loss),
+                valid_accuracy: score.map(|score| score.accuracy),
+                relative_gradient: outcome.relative_gradient,
+                products,
+            };
+            match (&best, score) {
+                // The loss has one valley in C, and larger values take longest.
+                (Some((_, best)), Some(score))
+                    if best.valid_loss.is_some_and(|best| score.loss >= best) =>
+                {
+                    break;
+                }
+                // The last one moves.
+                _ if c == grid[grid.len() - 1] => {
+                    best = Some((std::mem::take(&mut weights), report))
+                }
+                (_, Some(_)) => best = Some((weights.clone(), report)),
+                (_, None) => {}
+            }
+        }
+        let (weights, report) = best.unwrap_or_else(|| (problem.start(), NgramReport::default()));
+        Ok(NgramModel {
+            scheme,
+            vocabulary,
+            weights,
+            prior,
+            report: Some(NgramReport { products, ..report }),
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Score {
+    loss: f64,
+    accuracy: f64,
+}
+
+fn check(data: &NgramData<'_>, config: &NgramConfig) -> Result<(), NgramError> {
+    if data.texts.is_empty() {
+        return Err(NgramError::NoTexts);
+    }
+    if data.num_classes < 2 {
+        return Err(NgramError::Classes {
+            got: data.num_classes,
+        });
+    }
+    for (texts, labels) in [Some((data.texts, data.labels)), data.valid]
+        .into_iter()
+        .flatten()
+    {
+        if texts.len() != labels.len() || texts.len() > u32::MAX as usize {
+            return Err(NgramError::Lengths {
+                texts: texts.len(),
+                labels: labels.len(),
+            });
+        }
+        if let Some(row) = labels
+            .iter()
+            .position(|&label| label as usize >= data.num_classes)
+        {
+            return Err(NgramError::Label {
+                row,
+                label: labels[row],
+                classes: data.num_classes,
+            });
+        }
+    }
+    if let Some(weights) = data.class_weights {
+        let sums = data.labels.iter().any(|&label| {
+            weights
+                .get(label as usize)
+                .is_some_and(|&weight| weight > 0.0)
+        });
+        if weights.len() != data.num_classes
+            || !weights.iter().all(|w| w.is_finite() && *w >= 0.0)
+            || !sums
+        {
+            return Err(NgramError::ClassWeights {
+                classes: data.num_classes,
+                got: weights.to_vec(),
+            });
+        }
+    }
+    config.scheme.check()?;
+    let is_c = |c: &f32| *c > 0.0 && *c <= 1e6;
+    if !config
+        .c_grid
+        .iter()
+        .chain([&config.c_without_validation])
+        .all(is_c)
+        || config.c_grid.is_empty()
+        || !config.c_grid.is_sorted()
+    {
+        let got = format!("{:?}", config.c_grid);
+        return Err(NgramError::Setting {
+            setting: "c_grid",
+            expected: "one or more ascending numbers above 0, at most 1e6,",
+            got,
+        });
+    }
+    if config.tolerance.is_nan() || config.tolerance <= 0.0 {
+        let got = config.tolerance.to_string();
+        return Err(NgramError::Setting {
+            setting: "tolerance",
+            expected: "a number above 0",
+            got,
+        });
+    }
+    Ok(())
+}
+
+/// The configured scheme, without runs inside words where texts are long.
+fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
+    let mut scheme = config.scheme.clone();
+    let words: usize = texts
+        .par_iter()
+        .map(|text| text.split_whitespace().count())
+        .sum();
+    if words as f64 > config.inside_words_up_to * texts.len() as f64 {
+        scheme.inside_words = None;
+    }
+    scheme
+}
+
+/// The `limit` n-grams of the most texts (of equals, those of the lowest hash), by hash.
+fn most_frequent(mut frequencies: Vec<(u64, u32)>, limit: usize) -> Vec<(u64, u32)> {
+    if frequencies.len() > limit {
+        frequencies.sort_unstable_by_key(|&(hash, texts)| (std::cmp::Reverse(texts), hash));
+        frequencies.truncate(limit);
+        frequencies.sort_unstable();
+    }
+    frequencies
+}
+
+/// √s of the module's formula for every feature, from the number of texts of each class that have it.
+fn relevance(rows: &Sparse, labels: &[u32], classes: usize) -> Vec<f32> {
+    // One added to each count, in every sum too.
+    let mut of_class = vec![rows.columns as f64; classes];
+    for (row, &label) in labels.iter().enumerate() {
+        of_class[label as usize] += rows.row(row).0.len() as f64;
+    }
+    let all: f64 = of_class.iter().sum();
+    let columns = rows.transposed();
+    let relevance = |counts: &mut Vec<f64>, column: usize| {
+        counts.clear();
+        counts.resize(classes, 1.0);
+        let (rows, _) = columns.row(column);
+        rows.iter()
+            .for_each(|&row| counts[labels[row as usize] as usize] += 1.0);
+        let sum = (rows.len() + classes) as f64;
+        let ratios = counts.iter().zip(&of_class).map(|(count, total)| {
+            let (inside, outside) = (count / total, (sum - count) / (all - total));
+            (inside / outside).ln().abs()
+        });
+        ratios.fold(0.0, f64::max).sqrt().max(LEAST_RELEVANCE) as f32
+    };
+    (0..rows.columns)
+        .into_par_iter()
+        .map_init(Vec::new, relevance)
+        .collect()
+}
+
+fn class_weight(data: &NgramData<'_>, label: u32) -> f32 {
+    data.class_weights
+        .map_or(1.0, |weights| weights[label as usize])
+}
+
+/// Logarithm of each class's share of the weighted rows, half a row added to each class.
+fn log_shares(labels: &[u32], row_weights: &[f32], classes: usize) -> Vec<f32> {
+    let mut sums = vec![0.5_f64; classes];
+    for (&label, &weight) in labels.iter().zip(row_weights) {
+        sums[label as usize] += f64::from(weight);
+    }
+    let all: f64 = sums.iter().sum();
+    sums.iter().map(|sum| (sum / all).ln() as f32).collect()
+}
+
+fn evaluate(scores: &[f32], labels: &[u32], data: &NgramData<'_>) -> Score {
+    let (mut loss, mut weights, mut right) = (0.0, 0.0, 0);
+    for (scores, &label) in scores.chunks_exact(scores.len() / labels.len()).zip(labels) {
+        let weight = f64::from(class_weight(data, label));
+        loss += weight * negative_log_likelihood(scores, label);
+        weights += weight;
+        let predicted = match scores {
+            [score] => usize::from(*score > 0.0),
+            many => (0..many.len()).fold(0, |best, class| {
+                if many[class] > many[best] {
+                    class
+                } else {
+                    best
+                }
+            }),
+        };
+        right += usize::from(predicted == label as usize);
+    }
+    Score {
+        loss: if weights > 0.0 { loss / weights } else { loss },
+        accuracy: right as f64 / labels.len() as f64,
+    }
+}

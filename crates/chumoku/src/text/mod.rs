@@ -1,0 +1,11 @@
+//! From text to tokens, and from tokens back to the words of the text.
+
+mod script;
+mod tokenizer;
+mod windows;
+mod words;
+
+pub use script::unspaced_share;
+pub use tokenizer::{CLS, Encoded, TextTokenizer, TokenizerConfig};
+pub use windows::windows;
+pub use words::{WordSpan, words_of};

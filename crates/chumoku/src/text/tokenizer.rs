@@ -1,0 +1,273 @@
+//! Sub-word tokenizers, trained on the user's texts: byte-pair encoding (Sennrich, Haddow and Birch 2016) with byte
+//! fallback, so that no text holds anything unknown. Kept as a `tokenizer.json` that Hugging Face's library reads.
+//!
+//! Texts are normalised (NFKC, lower case, white space as one `▁` before each word) and cut before merging: words of
+//! spaced scripts with their `▁`, numbers, punctuation, and runs of unspaced scripts (Japanese, Chinese, Thai …).
+
+use super::script::unspaced_share;
+use crate::{Error, Result};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::str::FromStr;
+use tokenizers::models::TrainerWrapper;
+use tokenizers::models::bpe::BpeTrainerBuilder;
+use tokenizers::{EncodeInput, Tokenizer};
+
+/// The token that every sequence starts with.
+pub const CLS: &str = "[CLS]";
+
+/// How to train a tokenizer.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenizerConfig {
+    /// The largest number of tokens wanted, the 257 fixed ones (`[CLS]` and all bytes) included.
+    pub vocab_size: usize,
+    /// Pairs rarer than this are not merged.
+    pub min_frequency: u64,
+}
+
+/// A text as tokens, without the leading `[CLS]`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Encoded {
+    /// The token ids.
+    pub ids: Vec<u32>,
+    /// Each token's bytes in the text.
+    pub spans: Vec<(usize, usize)>,
+    /// For each token the number of the unit that the text was cut into before merging.
+    pub units: Vec<u32>,
+}
+
+/// A trained tokenizer.
+#[derive(Clone, Debug)]
+pub struct TextTokenizer {
+    inner: Tokenizer,
+    cls: u32,
+}
+
+/// How texts are normalised and cut, in the format of `tokenizer.json`.
+fn pipeline() -> Value {
+    // Runs are bounded, so that merging stays fast on a text that is one endless word.
+    const UNSPACED: &str = r"\p{Han}\p{Hiragana}\p{Katakana}ー々〆\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}";
+    let cut = [
+        format!(r"[\p{{Han}}々〆]{{1,16}}|[\p{{Hiragana}}ー]{{1,32}}|[\p{{Katakana}}ー]{{1,32}}"),
+        r"[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]{1,32}".to_owned(),
+        format!(r"▁?['’]?(?:(?![{UNSPACED}])[\p{{L}}\p{{M}}]){{1,64}}(?:['’](?:(?![{UNSPACED}])[\p{{L}}\p{{M}}]){{1,16}})*"),
+        r"▁?\p{N}{1,4}".to_owned(),
+        r"▁?[^▁\p{L}\p{M}\p{N}]{1,16}".to_owned(),
+        r"▁".to_owned(),
+    ]
+    .join("|");
+    json!({
+        "version": "1.0",
+        "truncation": null,
+        "padding": null,
+        "added_tokens": [],
+        "normalizer": { "type": "Sequence", "normalizers": [
+            { "type": "NFKC" },
+            { "type": "Lowercase" },
+            { "type": "Replace", "pattern": { "Regex": r"\s+" }, "content": " " },
+            { "type": "Strip", "strip_left": true, "strip_right": true },
+            { "type": "Prepend", "prepend": "▁" },
+            { "type": "Replace", "pattern": { "String": " " }, "content": "▁" },
+        ] },
+        "pre_tokenizer": {
+            "type": "Split", "pattern": { "Regex": cut }, "behavior": "Isolated", "invert": false
+        },
+        "post_processor": null,
+        "decoder": { "type": "Sequence", "decoders": [
+            { "type": "Replace", "pattern": { "String": "▁" }, "content": " " },
+            { "type": "ByteFallback" },
+            { "type": "Fuse" },
+            { "type": "Strip", "content": " ", "start": 1, "stop": 0 },
+        ] },
+        "model": { "type": "BPE", "vocab": {}, "merges": [] },
+    })
+}
+
+fn problem(doing: &str) -> impl Fn(tokenizers::Error) -> Error + '_ {
+    move |error| Error::Tokenizer(format!("{doing}: {error}"))
+}
+
+impl TextTokenizer {
+    /// Trains on `texts`; the result depends on nothing else.
+    ///
+    /// # Errors
+    /// If there is nothing to learn from.
+    pub fn train(texts: &[&str], config: &TokenizerConfig) -> Result<Self> {
+        const FIXED: usize = 257;
+        let mut learner = Tokenizer::from_str(&pipeline().to_string()).map_err(problem("preparing"))?;
+        let wanted = config.vocab_size.saturating_sub(FIXED).max(1);
+        // Japanese has thousands of characters: the rarest are left to the bytes.
+        let alphabet = (wanted / 2).max(64);
+        let mut trainer: TrainerWrapper = BpeTrainerBuilder::new()
+            .vocab_size(wanted)
+            .min_frequency(config.min_frequency)
+            .limit_alphabet(alphabet)
+            .show_progress(false)
+            .build()
+            .into();
+        learner.train(&mut trainer, texts.iter()).map_err(problem("training"))?;
+        let learned = learner.to_string(false).map_err(problem("training"))?;
+        let mut learned: Value = serde_json::from_str(&learned).map_err(|error| Error::Tokenizer(error.to_string()))?;
+
+        // Ids: [CLS], the 256 bytes, then what was learned, in its order.
+        let mut tokens: Vec<(String, u64)> = learned["model"]["vocab"]
+            .as_object()
+            .map(|vocab| vocab.iter().map(|(token, id)| (token.clone(), id.as_u64().unwrap_or(0))).collect())
+            .unwrap_or_default();
+        tokens.sort_by_key(|(_, id)| *id);
+        let bytes = (0..256).map(|byte| format!("<0x{byte:02X}>"));
+        let all = std::iter::once(CLS.to_owned()).chain(bytes).chain(tokens.into_iter().map(|(token, _)| token));
+        let vocab: serde_json::Map<String, Value> = all.enumerate().map(|(id, token)| (token, id.into())).collect();
+        learned["model"]["vocab"] = vocab.into();
+        learned["model"]["byte_fallback"] = true.into();
+        learned["added_tokens"] = json!([{
+            "id": 0, "content": CLS, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+            "special": true
+        }]);
+        learned["post_processor"] = json!({
+            "type": "TemplateProcessing",
+            "single": [{ "SpecialToken": { "id": CLS, "type_id": 0 } }, { "Sequence": { "id": "A", "type_id": 0 } }],
+            "pair": [{ "SpecialToken": { "id": CLS, "type_id": 0 } }, { "Sequence": { "id": "A", "type_id": 0 } },
+                     { "Sequence": { "id": "B", "type_id": 1 } }],
+            "special_tokens": { CLS: { "id": CLS, "ids": [0], "tokens": [CLS] } }
+        });
+        TextTokenizer::from_json(&learned.to_string())
+    }
+
+    /// A vocabulary size that suits texts of so many characters: about one token for each fifty, 1,000 to 16,000.
+    pub fn suitable_vocab_size(texts: &[&str]) -> usize {
+        let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
+        let per_token = if unspaced_share(texts.iter().copied()) > 0.3 { 30 } else { 40 };
+        (characters / per_token).clamp(1_000, 16_000)
+    }
+
+    /// Reads the text of a `tokenizer.json`.
+    ///
+    /// # Errors
+    /// If it is not one, or has no `[CLS]`.
+    pub fn from_json(json: &str) -> Result<Self> {
+        let mut inner = Tokenizer::from_str(json).map_err(problem("reading tokenizer.json"))?;
+        let Some(cls) = inner.token_to_id(CLS) else {
+            return Err(Error::Tokenizer(format!("expected a token {CLS} in the vocabulary, found none")));
+        };
+        // A text that spells "[CLS]" is text.
+        inner.set_encode_special_tokens(true);
+        Ok(TextTokenizer { inner, cls })
+    }
+
+    /// Reads a `tokenizer.json`.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is not a tokenizer.
+    pub fn read(path: &Path) -> Result<Self> {
+        let json = std::fs::read_to_string(path).map_err(Error::io("reading", path))?;
+        TextTokenizer::from_json(&json)
+            .map_err(|error| Error::Model { path: path.to_owned(), problem: error.to_string() })
+    }
+
+    /// The text of its `tokenizer.json`.
+    ///
+    /// # Errors
+    /// If it cannot be written as JSON.
+    pub fn to_json(&self) -> Result<String> {
+        self.inner.to_string(true).map_err(problem("writing"))
+    }
+
+    /// Number of token ids.
+    pub fn vocab_size(&self) -> usize {
+        self.inner.get_vocab_size(true)
+    }
+
+    /// The id of `[CLS]`.
+    pub fn cls(&self) -> u32 {
+        self.cls
+    }
+
+    /// The tokens of a text.
+    ///
+    /// # Errors
+    /// If the tokenizer cannot cut the text (never for one that was trained here).
+    pub fn encode(&self, text: &str) -> Result<Encoded> {
+        let encoding = self.inner.encode(EncodeInput::from(text), false).map_err(problem("encoding"))?;
+        Ok(Encoded {
+            ids: encoding.get_ids().to_vec(),
+            spans: encoding.get_offsets().to_vec(),
+            units: encoding.get_word_ids().iter().map(|unit| unit.unwrap_or(0)).collect(),
+        })
+    }
+
+    /// The token ids of many texts, on all threads.
+    ///
+    /// # Errors
+    /// As for [`TextTokenizer::encode`].
+    pub fn encode_all(&self, texts: &[&str]) -> Result<Vec<Vec<u32>>> {
+        texts.par_iter().map(|text| Ok(self.encode(text)?.ids)).collect()
+    }
+
+    /// The token of an id, as it stands in the vocabulary.
+    pub fn token(&self, id: u32) -> String {
+        self.inner.id_to_token(id).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trained() -> TextTokenizer {
+        let texts = [
+            "The film was great, really great! I didn't expect it.",
+            "the food was not good and the film was slow.",
+            "この映画はとても良かったです。また見たい！",
+            "この店の料理はあまり美味しくなかったです。",
+        ];
+        TextTokenizer::train(&texts, &TokenizerConfig { vocab_size: 400, min_frequency: 2 }).unwrap()
+    }
+
+    #[test]
+    fn nothing_is_unknown_and_spans_lie_in_the_text() {
+        let tokenizer = trained();
+        let hard = [
+            "", " ", "\u{0}", "zzz 🎉👨‍👩‍👧 e\u{301} ｶﾞｷﾞｸﾞ", "[CLS] <0x41>", "鬱陶しい", "\t a \n b ", "المطار",
+            "a\u{200d}b", "９９９",
+        ];
+        for text in hard {
+            let encoded = tokenizer.encode(text).unwrap();
+            assert_eq!(encoded.ids.len(), encoded.spans.len());
+            assert_eq!(encoded.ids.len(), encoded.units.len());
+            assert!(encoded.ids.iter().all(|&id| id != tokenizer.cls() && (id as usize) < tokenizer.vocab_size()));
+            assert!(encoded.spans.iter().all(|&(a, b)| a <= b && text.get(a..b).is_some()), "{text:?} {encoded:?}");
+            if text.chars().any(char::is_alphanumeric) {
+                assert!(!encoded.ids.is_empty(), "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn case_width_and_white_space_do_not_matter() {
+        let tokenizer = trained();
+        let ids = |text| tokenizer.encode(text).unwrap().ids;
+        assert_eq!(ids("The  FILM"), ids(" the film\n"));
+        assert_eq!(ids("ｶﾞ"), ids("ガ"));
+        assert_ne!(ids("thefilm"), ids("the film"));
+    }
+
+    #[test]
+    fn training_is_repeatable_and_json_reads_back() {
+        let (a, b) = (trained(), trained());
+        let json = a.to_json().unwrap();
+        assert_eq!(json, b.to_json().unwrap());
+        let again = TextTokenizer::from_json(&json).unwrap();
+        let text = "この映画 was great 🎉";
+        assert_eq!(again.encode(text).unwrap(), a.encode(text).unwrap());
+        assert!(TextTokenizer::from_json("{}").is_err());
+    }
+
+    #[test]
+    fn a_text_that_is_one_endless_word_is_cut() {
+        let tokenizer = trained();
+        let long = "あ".repeat(200_000);
+        assert!(tokenizer.encode(&long).unwrap().ids.len() > 1_000);
+    }
+}

@@ -1,0 +1,317 @@
+//! A trained text classifier as a whole: its folder, and what it is asked.
+
+use crate::data::AtomicOutput;
+use crate::models::{Classifier, ClassifierConfig};
+use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
+use crate::params::Params;
+use crate::text::TextTokenizer;
+use crate::train::{Blend, log_softmax};
+use crate::{Error, Result, inference};
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::io::Write;
+use std::path::Path;
+
+/// `config.json`: what kind of model the folder holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ModelConfig {
+    /// Always [`MODEL_TYPE`].
+    pub model_type: String,
+    /// The version that wrote it.
+    pub chumoku_version: String,
+    /// The classes, in the order of their numbers.
+    pub labels: Vec<String>,
+    /// How the two halves of the predictor are joined.
+    pub blend: Blend,
+    /// Which n-grams the n-gram half reads, if there is one.
+    pub ngrams: Option<NgramScheme>,
+    /// The transformer.
+    #[serde(flatten)]
+    pub model: ClassifierConfig,
+}
+
+/// The `model_type` of a text classifier.
+pub(crate) const MODEL_TYPE: &str = "chumoku_text_classifier";
+
+const CONFIG: &str = "config.json";
+const WEIGHTS: &str = "model.safetensors";
+const TOKENIZER: &str = "tokenizer.json";
+const NGRAMS: &str = "ngrams.";
+
+/// A predicted distribution over the classes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// Calibrated probabilities of the whole predictor, by class number.
+    pub probabilities: Vec<f32>,
+    /// The transformer's own log-probabilities.
+    pub attention: Vec<f32>,
+    /// The n-gram model's log-probabilities.
+    pub ngrams: Option<Vec<f32>>,
+    /// Windows that the text was read in.
+    pub windows: usize,
+}
+
+impl Prediction {
+    /// The most probable class (the first of equals).
+    pub fn class(&self) -> usize {
+        let p = &self.probabilities;
+        (0..p.len()).fold(0, |best, class| if p[class] > p[best] { class } else { best })
+    }
+
+    /// Classes by falling probability.
+    pub fn ranked(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.probabilities.len()).collect();
+        order.sort_by(|&a, &b| self.probabilities[b].total_cmp(&self.probabilities[a]));
+        order
+    }
+}
+
+/// A transformer, its tokenizer and classes, and the n-gram model beside it.
+#[derive(Debug)]
+pub struct TextClassifier {
+    pub(crate) config: ModelConfig,
+    pub(crate) model: Classifier,
+    pub(crate) params: Params<f32>,
+    pub(crate) tokenizer: TextTokenizer,
+    pub(crate) ngrams: Option<NgramModel>,
+}
+
+/// Whether a folder holds a finished model.
+pub fn is_model_folder(folder: &Path) -> bool {
+    folder.join(WEIGHTS).exists()
+}
+
+impl TextClassifier {
+    /// The classes, in the order of their numbers.
+    pub fn labels(&self) -> &[String] {
+        &self.config.labels
+    }
+
+    /// What the model is.
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    /// Numbers that training changed in the transformer.
+    pub fn num_parameters(&self) -> usize {
+        self.params.values.len()
+    }
+
+    /// Predicts each text. A text's prediction does not depend on the others.
+    ///
+    /// # Errors
+    /// If a text cannot be read as tokens.
+    pub fn predict(&self, texts: &[&str]) -> Result<Vec<Prediction>> {
+        let rows = self.tokenizer.encode_all(texts)?;
+        let logits = inference::logits(&self.model, &self.params, self.tokenizer.cls(), &rows)?;
+        let classes = self.config.labels.len();
+        let ngrams = self.ngrams.as_ref().map(|ngrams| ngrams.logits_of(texts));
+        let limit = self.config.model.max_length - 1;
+        let each = logits.rows().into_iter().zip(&rows).enumerate().map(|(i, (logits, ids))| {
+            let attention = log_softmax(&logits.to_vec());
+            let ngrams = ngrams.as_ref().map(|all| log_softmax(&all[i * classes..(i + 1) * classes]));
+            Prediction {
+                probabilities: self.config.blend.probabilities(&attention, ngrams.as_deref()),
+                attention,
+                ngrams,
+                windows: ids.len().div_ceil(limit).max(1),
+            }
+        });
+        Ok(each.collect())
+    }
+
+    /// Writes `config.json`, `tokenizer.json` and, last, `model.safetensors`: each appears whole or not at all, and
+    /// a folder without the last is no model.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn save(&self, folder: &Path) -> Result<()> {
+        std::fs::create_dir_all(folder).map_err(Error::io("creating", folder))?;
+        let config = serde_json::to_string_pretty(&self.config).expect("a configuration is plain data");
+        write(&folder.join(CONFIG), config.as_bytes())?;
+        write(&folder.join(TOKENIZER), self.tokenizer.to_json()?.as_bytes())?;
+        write(&folder.join(WEIGHTS), &self.tensors())
+    }
+
+    fn tensors(&self) -> Vec<u8> {
+        let f32_bytes = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+        let mut arrays: Vec<(String, Dtype, Vec<usize>, Vec<u8>)> = Vec::new();
+        for (name, shape, range) in self.params.layout().iter() {
+            arrays.push((name.into(), Dtype::F32, shape.to_vec(), f32_bytes(&self.params.values[range])));
+        }
+        if let Some(ngrams) = &self.ngrams {
+            let tensors = ngrams.tensors();
+            let data = [
+                (Dtype::I64, tensors.hashes.iter().flat_map(|x| x.to_le_bytes()).collect()),
+                (Dtype::F32, f32_bytes(&tensors.idf)),
+                (Dtype::F32, f32_bytes(&tensors.weights)),
+                (Dtype::F32, f32_bytes(&tensors.bias)),
+                (Dtype::F32, f32_bytes(&tensors.prior)),
+            ];
+            for ((name, shape), (dtype, bytes)) in tensors.shapes().into_iter().zip(data) {
+                arrays.push((format!("{NGRAMS}{name}"), dtype, shape, bytes));
+            }
+        }
+        let views = arrays.iter().map(|(name, dtype, shape, bytes)| {
+            (name.as_str(), TensorView::new(*dtype, shape.clone(), bytes).expect("bytes of its shape"))
+        });
+        // No metadata: its order in the file would not be fixed.
+        safetensors::serialize(views, None).expect("plain arrays can be written")
+    }
+
+    /// Reads a model folder, trusting nothing in it.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged, or does not fit the others.
+    pub fn load(folder: &Path) -> Result<TextClassifier> {
+        let at = |name: &str| folder.join(name);
+        let fault = |name: &str, problem: String| Error::Model { path: at(name), problem };
+        if !folder.is_dir() {
+            let problem = if folder.exists() {
+                "expected a model folder, found a file; a model folder is what `chumoku train` writes"
+            } else {
+                "there is no such folder; `chumoku train` writes one"
+            };
+            return Err(Error::Model { path: folder.to_owned(), problem: problem.into() });
+        }
+        for name in [CONFIG, TOKENIZER, WEIGHTS] {
+            if !at(name).is_file() {
+                let problem = match name {
+                    WEIGHTS if has_checkpoints(folder) => {
+                        "the file is missing: training has not finished; continue it with `chumoku train … --resume`"
+                    }
+                    _ => "the file is missing: expected a model folder as `chumoku train` writes it",
+                };
+                return Err(fault(name, problem.into()));
+            }
+        }
+        let config = std::fs::read_to_string(at(CONFIG)).map_err(Error::io("reading", at(CONFIG)))?;
+        let config: ModelConfig = serde_json::from_str(&config).map_err(|e| fault(CONFIG, e.to_string()))?;
+        config.check().map_err(|problem| fault(CONFIG, problem))?;
+        let tokenizer = TextTokenizer::read(&at(TOKENIZER))?;
+        if tokenizer.vocab_size() != config.model.vocab_size {
+            let problem = format!(
+                "expected {} tokens, as {CONFIG} says, found {}",
+                config.model.vocab_size,
+                tokenizer.vocab_size()
+            );
+            return Err(fault(TOKENIZER, problem));
+        }
+        let bytes = std::fs::read(at(WEIGHTS)).map_err(Error::io("reading", at(WEIGHTS)))?;
+        let tensors = SafeTensors::deserialize(&bytes)
+            .map_err(|error| fault(WEIGHTS, format!("not a sound safetensors file: {error}")))?;
+        // Sizes come from a file: no model is built that the weights could not fill.
+        let claimed = config.numbers_at_least();
+        if claimed > bytes.len() as u128 {
+            let problem = format!("{CONFIG} describes a model of {claimed} numbers, but the file holds fewer");
+            return Err(fault(WEIGHTS, problem));
+        }
+        let model = Classifier::new(config.model.clone())?;
+        let mut params = Params::zeros(model.layout());
+        for (name, shape, range) in model.layout().iter() {
+            let view = tensors.tensor(name).map_err(|_| fault(WEIGHTS, format!("there is no tensor {name}")))?;
+            if view.dtype() != Dtype::F32 || view.shape() != shape {
+                let problem = format!(
+                    "tensor {name}: expected F32 {shape:?}, found {:?} {:?}",
+                    view.dtype(),
+                    view.shape()
+                );
+                return Err(fault(WEIGHTS, problem));
+            }
+            let values = floats(view.data());
+            if let Some(value) = values.iter().find(|x| !x.is_finite()) {
+                return Err(fault(WEIGHTS, format!("tensor {name} holds {value}, expected finite numbers")));
+            }
+            params.values[range].copy_from_slice(&values);
+        }
+        let ngrams = match &config.ngrams {
+            None => None,
+            Some(scheme) => Some(read_ngrams(&tensors, scheme, config.labels.len()).map_err(|e| fault(WEIGHTS, e))?),
+        };
+        Ok(TextClassifier { config, model, params, tokenizer, ngrams })
+    }
+}
+
+impl ModelConfig {
+    /// What is wrong with it, if anything.
+    fn check(&self) -> Result<(), String> {
+        let m = &self.model;
+        if self.model_type != MODEL_TYPE {
+            return Err(format!("model_type: expected \"{MODEL_TYPE}\", found \"{}\"", self.model_type));
+        }
+        if self.labels.len() != m.num_classes || self.labels.len() < 2 {
+            return Err(format!("labels: expected {} (at least 2), found {}", m.num_classes, self.labels.len()));
+        }
+        let e = &m.encoder;
+        let sizes = [
+            ("vocab_size", m.vocab_size, 1 << 24),
+            ("max_length", m.max_length, 1 << 20),
+            ("num_layers", e.num_layers, 1 << 10),
+            ("d_model", e.d_model, 1 << 16),
+            ("num_heads", e.num_heads, 1 << 12),
+            ("d_ff", e.d_ff, 1 << 20),
+        ];
+        for (name, size, most) in sizes {
+            if size == 0 || size > most || (name == "max_length" && size < 2) {
+                return Err(format!("{name}: expected 1 to {most}, found {size}"));
+            }
+        }
+        if !["gelu", "relu"].contains(&e.activation.as_str()) {
+            return Err(format!("activation: expected \"gelu\" or \"relu\", found \"{}\"", e.activation));
+        }
+        let blend = [self.blend.attention, self.blend.ngrams];
+        if blend.iter().any(|w| !w.is_finite() || *w < 0.0) {
+            return Err(format!("blend: expected two weights of at least 0, found {blend:?}"));
+        }
+        Ok(())
+    }
+
+    /// A lower bound on the model's parameters.
+    fn numbers_at_least(&self) -> u128 {
+        let m = &self.model;
+        let (d, ff) = (m.encoder.d_model as u128, m.encoder.d_ff as u128);
+        m.vocab_size as u128 * d + m.encoder.num_layers as u128 * (4 * d * d + 2 * d * ff)
+    }
+}
+
+/// Whether the folder is of a run that has not finished.
+pub fn has_checkpoints(folder: &Path) -> bool {
+    crate::train::has_checkpoint(&folder.join("checkpoints"))
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect()
+}
+
+fn read_ngrams(tensors: &SafeTensors<'_>, scheme: &NgramScheme, classes: usize) -> Result<NgramModel, String> {
+    let get = |name: &str, dtype: Dtype| {
+        let name = format!("{NGRAMS}{name}");
+        let view = tensors.tensor(&name).map_err(|_| format!("there is no tensor {name}"))?;
+        if view.dtype() != dtype {
+            return Err(format!("tensor {name}: expected {dtype:?}, found {:?}", view.dtype()));
+        }
+        Ok(view.data().to_vec())
+    };
+    let array = |name: &str| get(name, Dtype::F32).map(|bytes| Cow::Owned(floats(&bytes)));
+    let hashes = get("hashes", Dtype::I64)?;
+    let hashes = hashes.chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().expect("eight bytes"))).collect();
+    let tensors = NgramTensors {
+        hashes: Cow::Owned(hashes),
+        idf: array("idf")?,
+        weights: array("weights")?,
+        bias: array("bias")?,
+        prior: array("prior")?,
+    };
+    let model = NgramModel::from_tensors(scheme.clone(), tensors).map_err(|error| error.to_string())?;
+    if model.num_classes() != classes {
+        return Err(format!("the n-gram model has {} classes, expected {classes}", model.num_classes()));
+    }
+    Ok(model)
+}
+
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = AtomicOutput::create(path)?;
+    file.write_all(bytes).map_err(Error::io("writing", path))?;
+    Ok(file.commit()?)
+}

@@ -1,0 +1,71 @@
+//! Batches of sequences of similar length, counted in tokens, in an order that the seed decides.
+
+use chumoku_kernels::Philox;
+
+/// The random streams of a run that are not dropout's; those are numbered by step and place.
+const SHUFFLE: u64 = 1 << 62;
+const ORDER: u64 = SHUFFLE + (1 << 56);
+
+/// Cuts sequences into batches of at most `budget` tokens (one sequence at least).
+///
+/// All are shuffled, then sorted by length within stretches of sixteen batches, so that a batch holds similar lengths but
+/// not the same sequences in every epoch; the batches themselves are then shuffled. Nothing is padded, so similar
+/// lengths only serve to keep the number of sequences in a batch steady.
+pub fn batches(lengths: &[usize], budget: usize, seed: u64, epoch: u64) -> Vec<Vec<usize>> {
+    let mut order = Philox::new(seed, SHUFFLE + epoch).permutation(lengths.len());
+    let mean = lengths.iter().sum::<usize>().div_ceil(lengths.len().max(1)).max(1);
+    let stretch = (16 * budget).div_ceil(mean).max(1);
+    for part in order.chunks_mut(stretch) {
+        part.sort_by_key(|&i| lengths[i]);
+    }
+    let found = in_order(&order, lengths, budget);
+    let shuffled = Philox::new(seed, ORDER + epoch).permutation(found.len());
+    shuffled.into_iter().map(|i| found[i].clone()).collect()
+}
+
+/// Cuts sequences, shortest first, into batches for evaluation.
+pub fn by_length(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..lengths.len()).collect();
+    order.sort_by_key(|&i| lengths[i]);
+    in_order(&order, lengths, budget)
+}
+
+fn in_order(order: &[usize], lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
+    let mut batches: Vec<Vec<usize>> = Vec::new();
+    let mut tokens = usize::MAX;
+    for &i in order {
+        match batches.last_mut() {
+            Some(batch) if tokens + lengths[i] <= budget => {
+                batch.push(i);
+                tokens += lengths[i];
+            }
+            _ => {
+                batches.push(vec![i]);
+                tokens = lengths[i];
+            }
+        }
+    }
+    batches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sequence_once_within_the_budget() {
+        let lengths: Vec<usize> = (0..1000).map(|i| 1 + (i * 37) % 90).collect();
+        for epoch in 0..3 {
+            let found = batches(&lengths, 512, 7, epoch);
+            let mut all: Vec<usize> = found.concat();
+            all.sort_unstable();
+            assert_eq!(all, (0..1000).collect::<Vec<_>>());
+            assert!(found.iter().all(|batch| batch.iter().map(|&i| lengths[i]).sum::<usize>() <= 512));
+            assert_eq!(found, batches(&lengths, 512, 7, epoch));
+        }
+        assert_ne!(batches(&lengths, 512, 7, 0), batches(&lengths, 512, 7, 1));
+        assert_ne!(batches(&lengths, 512, 7, 0), batches(&lengths, 512, 8, 0));
+        assert_eq!(batches(&[900, 3], 100, 1, 0).len(), 2);
+        assert!(batches(&[], 100, 1, 0).is_empty());
+    }
+}

@@ -1,0 +1,168 @@
+//! From the scores of the two halves of a predictor, attention and n-grams, to calibrated probabilities.
+
+use serde::{Deserialize, Serialize};
+
+/// `p = softmax(attention · log p_attention + ngrams · log p_ngrams)`.
+///
+/// The two weights are fitted on validation rows by maximum likelihood, which both blends (a product of experts,
+/// Hinton 2002) and calibrates (temperature scaling is the case of one weight; Guo et al. 2017). The problem is convex.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Blend {
+    /// Weight of the transformer's log-probabilities.
+    pub attention: f32,
+    /// Weight of the n-gram model's log-probabilities.
+    pub ngrams: f32,
+}
+
+/// `x − ln Σ exp x`
+pub fn log_softmax(x: &[f32]) -> Vec<f32> {
+    let largest = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let log_total = x.iter().map(|&x| (x - largest).exp()).sum::<f32>().ln() + largest;
+    x.iter().map(|&x| x - log_total).collect()
+}
+
+impl Blend {
+    /// The transformer alone, as it is.
+    pub const ATTENTION: Blend = Blend { attention: 1.0, ngrams: 0.0 };
+
+    /// Probabilities from two rows of log-probabilities.
+    pub fn probabilities(&self, attention: &[f32], ngrams: Option<&[f32]>) -> Vec<f32> {
+        let scores: Vec<f32> = match ngrams {
+            Some(ngrams) => attention.iter().zip(ngrams).map(|(a, n)| self.attention * a + self.ngrams * n).collect(),
+            None => attention.iter().map(|a| self.attention * a).collect(),
+        };
+        log_softmax(&scores).iter().map(|x| x.exp()).collect()
+    }
+
+    /// Fits the weights on rows of log-probabilities with their labels; `ngrams` empty: one weight, the temperature.
+    ///
+    /// A pull towards (1, 0) or (½, ½) of the strength of a few rows keeps small validation splits from extremes.
+    pub fn fit(attention: &[Vec<f32>], ngrams: &[Vec<f32>], labels: &[u32]) -> Blend {
+        let both = !ngrams.is_empty();
+        let prior = if both { [0.5, 0.5] } else { [1.0, 0.0] };
+        if labels.is_empty() {
+            return Blend { attention: prior[0] as f32, ngrams: prior[1] as f32 };
+        }
+        const PRIOR_ROWS: f64 = 4.0;
+        let mut w = prior;
+        // Newton's method on a convex function of two numbers, with steps halved until it falls.
+        let objective = |w: [f64; 2]| -> (f64, [f64; 2], [[f64; 2]; 2]) {
+            let (mut value, mut gradient, mut hessian) = (0.0, [0.0; 2], [[0.0; 2]; 2]);
+            for i in 0..2 {
+                let pull = w[i] - prior[i];
+                value += 0.5 * PRIOR_ROWS * pull * pull;
+                gradient[i] += PRIOR_ROWS * pull;
+                hessian[i][i] += PRIOR_ROWS;
+            }
+            for (row, &label) in labels.iter().enumerate() {
+                let a = &attention[row];
+                let n = both.then(|| &ngrams[row]);
+                let feature = |class: usize| [f64::from(a[class]), n.map_or(0.0, |n| f64::from(n[class]))];
+                let scores: Vec<f64> = (0..a.len()).map(|c| w[0] * feature(c)[0] + w[1] * feature(c)[1]).collect();
+                let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let total: f64 = scores.iter().map(|s| (s - largest).exp()).sum();
+                value -= scores[label as usize] - largest - total.ln();
+                let (mut mean, mut square) = ([0.0; 2], [[0.0; 2]; 2]);
+                for (class, score) in scores.iter().enumerate() {
+                    let p = (score - largest).exp() / total;
+                    let x = feature(class);
+                    for i in 0..2 {
+                        mean[i] += p * x[i];
+                        for j in 0..2 {
+                            square[i][j] += p * x[i] * x[j];
+                        }
+                    }
+                }
+                let right = feature(label as usize);
+                for i in 0..2 {
+                    gradient[i] += mean[i] - right[i];
+                    for j in 0..2 {
+                        hessian[i][j] += square[i][j] - mean[i] * mean[j];
+                    }
+                }
+            }
+            (value, gradient, hessian)
+        };
+        for _ in 0..50 {
+            let (value, g, h) = objective(w);
+            let determinant = h[0][0] * h[1][1] - h[0][1] * h[1][0];
+            let step = [
+                (h[1][1] * g[0] - h[0][1] * g[1]) / determinant,
+                (h[0][0] * g[1] - h[1][0] * g[0]) / determinant,
+            ];
+            let mut size = 1.0;
+            let next = loop {
+                let next = [w[0] - size * step[0], w[1] - size * step[1]];
+                if objective(next).0 <= value || size < 1e-6 {
+                    break next;
+                }
+                size *= 0.5;
+            };
+            let moved = (next[0] - w[0]).abs() + (next[1] - w[1]).abs();
+            w = next;
+            if moved < 1e-9 {
+                break;
+            }
+        }
+        if !both {
+            return Blend { attention: w[0].max(0.01) as f32, ngrams: 0.0 };
+        }
+        // Neither half may speak against itself: fit the other alone then.
+        if w[1] < 0.0 {
+            return Blend::fit(attention, &[], labels);
+        }
+        if w[0] < 0.0 {
+            let alone = Blend::fit(ngrams, &[], labels);
+            return Blend { attention: 0.0, ngrams: alone.attention };
+        }
+        Blend { attention: w[0] as f32, ngrams: w[1] as f32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chumoku_kernels::Philox;
+
+    /// Rows whose labels are drawn from softmax(scale · scores).
+    fn rows(n: usize, scale: f32, stream: u64) -> (Vec<Vec<f32>>, Vec<u32>) {
+        let random = Philox::new(1, stream);
+        (0..n)
+            .map(|i| {
+                let scores: Vec<f32> = (0..3).map(|c| 2.0 * random.normal((i * 8 + c) as u64)).collect();
+                let p = log_softmax(&scores.iter().map(|s| s * scale).collect::<Vec<_>>());
+                let mut draw = random.uniform((1 << 40) + i as u64);
+                let label = p.iter().position(|p| {
+                    draw -= p.exp();
+                    draw < 0.0
+                });
+                (log_softmax(&scores), label.unwrap_or(2) as u32)
+            })
+            .unzip()
+    }
+
+    #[test]
+    fn an_overconfident_model_is_cooled() {
+        let (scores, labels) = rows(20_000, 0.5, 1);
+        let blend = Blend::fit(&scores, &[], &labels);
+        assert!((blend.attention - 0.5).abs() < 0.03, "{blend:?}");
+    }
+
+    #[test]
+    fn noise_gets_no_weight_and_truth_all() {
+        let (scores, labels) = rows(5_000, 1.0, 2);
+        let (noise, _) = rows(5_000, 1.0, 3);
+        let blend = Blend::fit(&scores, &noise, &labels);
+        assert!((blend.attention - 1.0).abs() < 0.07 && blend.ngrams.abs() < 0.05, "{blend:?}");
+        let blend = Blend::fit(&noise, &scores, &labels);
+        assert!((blend.ngrams - 1.0).abs() < 0.07 && blend.attention.abs() < 0.05, "{blend:?}");
+    }
+
+    #[test]
+    fn probabilities_sum_to_one() {
+        let blend = Blend { attention: 0.7, ngrams: 0.4 };
+        let p = blend.probabilities(&log_softmax(&[1.0, 2.0]), Some(&log_softmax(&[-800.0, 900.0])));
+        assert!((p.iter().sum::<f32>() - 1.0).abs() < 1e-6 && p[1] > 0.99);
+        assert_eq!(Blend::fit(&[], &[], &[]), Blend::ATTENTION);
+    }
+}

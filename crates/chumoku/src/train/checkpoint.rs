@@ -1,0 +1,282 @@
+//! Checkpoints: a folder each, written beside, flushed and renamed, with checksums.
+//!
+//! `checkpoints/step-00001234/` holds `state.safetensors` (weights, both moments, moving average, best weights) and
+//! `manifest.json`, which counts steps and names the file's SHA-256. The two newest are kept; a damaged newest one is
+//! reported and the one before it is used.
+
+use super::state::{Best, State};
+use crate::params::{Layout, Params};
+use crate::{Error, Result};
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const KEPT: usize = 2;
+
+#[derive(Serialize, Deserialize)]
+struct Manifest {
+    format: u32,
+    /// What the run is about: data, plan and seed.
+    fingerprint: String,
+    step: u64,
+    epoch: u64,
+    batch: u64,
+    stale: u64,
+    best: Option<BestNote>,
+    /// Bytes of `log.jsonl` that belong to the steps before this checkpoint.
+    log_bytes: u64,
+    /// SHA-256 of `state.safetensors`.
+    sha256: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct BestNote {
+    epoch: u64,
+    macro_f1: f64,
+    log_loss: f64,
+}
+
+/// A checkpoint that was read.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    /// The run's state.
+    pub state: State,
+    /// Bytes of the log that belong to it.
+    pub log_bytes: u64,
+    /// Checkpoints that were newer but damaged, with what is wrong with each.
+    pub damaged: Vec<String>,
+}
+
+/// A checksum in the usual hexadecimal form.
+pub(crate) fn hex(digest: impl AsRef<[u8]>) -> String {
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes_of(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = fs::File::create(path).map_err(Error::io("writing", path))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(Error::io("writing", path))
+}
+
+fn sync_folder(path: &Path) -> Result<()> {
+    fs::File::open(path).and_then(|folder| folder.sync_all()).map_err(Error::io("flushing", path))
+}
+
+/// The checkpoints in a folder, newest first.
+fn list(folder: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| {
+            path.file_name()
+                .and_then(|name| name.to_str()?.strip_prefix("step-"))
+                .is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        })
+        .collect();
+    // Numbers have a fixed width, so names sort as numbers do.
+    found.sort();
+    found.reverse();
+    found
+}
+
+/// Whether a folder holds any checkpoint, sound or not.
+pub fn exists(folder: &Path) -> bool {
+    !list(folder).is_empty()
+}
+
+/// Writes a checkpoint and removes those that are no longer needed.
+///
+/// # Errors
+/// If it cannot be written; earlier checkpoints are then untouched.
+pub(super) fn save(folder: &Path, state: &State, fingerprint: &str, log_bytes: u64) -> Result<()> {
+    fs::create_dir_all(folder).map_err(Error::io("creating", folder))?;
+    let arrays = [
+        ("params", &state.params),
+        ("m", &state.m),
+        ("v", &state.v),
+        ("average", &state.average),
+        ("best_params", &state.best_params),
+    ]
+    .map(|(name, params)| (name, bytes_of(&params.values)));
+    let shape = vec![state.params.values.len()];
+    let views = arrays.iter().map(|(name, bytes)| {
+        (*name, TensorView::new(Dtype::F32, shape.clone(), bytes).expect("bytes of as many f32"))
+    });
+    let tensors = safetensors::serialize(views, None).expect("plain f32 arrays can be written");
+    let manifest = Manifest {
+        format: 1,
+        fingerprint: fingerprint.to_owned(),
+        step: state.step,
+        epoch: state.epoch,
+        batch: state.batch,
+        stale: state.stale,
+        best: state.best.map(|b| BestNote { epoch: b.epoch, macro_f1: b.macro_f1, log_loss: b.log_loss }),
+        log_bytes,
+        sha256: hex(Sha256::digest(&tensors)),
+    };
+    let name = format!("step-{:010}", state.step);
+    let (temporary, path) = (folder.join(format!("{name}.tmp")), folder.join(&name));
+    // Left by a run that was killed while writing.
+    let _ = fs::remove_dir_all(&temporary);
+    fs::create_dir(&temporary).map_err(Error::io("creating", &temporary))?;
+    write_file(&temporary.join("state.safetensors"), &tensors)?;
+    let manifest = serde_json::to_vec_pretty(&manifest).expect("a manifest is plain data");
+    write_file(&temporary.join("manifest.json"), &manifest)?;
+    sync_folder(&temporary)?;
+    if path.exists() {
+        // The same step again, after resuming from an earlier checkpoint than the newest.
+        fs::remove_dir_all(&path).map_err(Error::io("replacing", &path))?;
+    }
+    fs::rename(&temporary, &path).map_err(Error::io("renaming", &temporary))?;
+    sync_folder(folder)?;
+    for old in list(folder).into_iter().skip(KEPT) {
+        let _ = fs::remove_dir_all(old);
+    }
+    Ok(())
+}
+
+/// Reads the newest sound checkpoint; `None` if there is none at all.
+///
+/// # Errors
+/// If all are damaged, or the newest sound one belongs to other data or settings.
+pub(super) fn load(folder: &Path, layout: &Arc<Layout>, fingerprint: &str) -> Result<Option<Loaded>> {
+    let mut damaged = Vec::new();
+    let found = list(folder);
+    for path in &found {
+        match read(path, layout, fingerprint) {
+            Ok((state, log_bytes)) => return Ok(Some(Loaded { state, log_bytes, damaged })),
+            Err(ReadError::Damaged(problem)) => damaged.push(format!("{}: {problem}", path.display())),
+            Err(ReadError::Foreign) => {
+                let problem = "the checkpoint was made with other data, settings or seed; give the same as then, or \
+                               start over with --force";
+                return Err(Error::Output { path: path.clone(), problem: problem.into() });
+            }
+        }
+    }
+    match damaged.is_empty() {
+        true => Ok(None),
+        false => {
+            let problem = format!("no checkpoint is sound ({}); start over with --force", damaged.join("; "));
+            Err(Error::Output { path: folder.to_owned(), problem })
+        }
+    }
+}
+
+enum ReadError {
+    Damaged(String),
+    Foreign,
+}
+
+fn read(path: &Path, layout: &Arc<Layout>, fingerprint: &str) -> Result<(State, u64), ReadError> {
+    let damaged = |problem: String| ReadError::Damaged(problem);
+    let manifest = fs::read(path.join("manifest.json")).map_err(|error| damaged(format!("manifest.json: {error}")))?;
+    let manifest: Manifest =
+        serde_json::from_slice(&manifest).map_err(|error| damaged(format!("manifest.json: {error}")))?;
+    let tensors =
+        fs::read(path.join("state.safetensors")).map_err(|error| damaged(format!("state.safetensors: {error}")))?;
+    if hex(Sha256::digest(&tensors)) != manifest.sha256 {
+        return Err(damaged("state.safetensors does not match its checksum".into()));
+    }
+    if manifest.format != 1 || manifest.fingerprint != fingerprint {
+        return Err(ReadError::Foreign);
+    }
+    let tensors = SafeTensors::deserialize(&tensors).map_err(|error| damaged(error.to_string()))?;
+    let array = |name: &str| -> Result<Params<f32>, ReadError> {
+        let view = tensors.tensor(name).map_err(|error| damaged(error.to_string()))?;
+        let mut params = Params::zeros(layout);
+        if view.dtype() != Dtype::F32 || view.shape() != [params.values.len()] {
+            return Err(ReadError::Foreign);
+        }
+        for (value, bytes) in params.values.iter_mut().zip(view.data().chunks_exact(4)) {
+            *value = f32::from_le_bytes(bytes.try_into().expect("four bytes"));
+        }
+        Ok(params)
+    };
+    let state = State {
+        step: manifest.step,
+        epoch: manifest.epoch,
+        batch: manifest.batch,
+        params: array("params")?,
+        m: array("m")?,
+        v: array("v")?,
+        average: array("average")?,
+        best_params: array("best_params")?,
+        best: manifest.best.map(|b| Best { epoch: b.epoch, macro_f1: b.macro_f1, log_loss: b.log_loss }),
+        stale: manifest.stale,
+    };
+    Ok((state, manifest.log_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::{Builder, Init};
+
+    fn state() -> State {
+        let mut builder = Builder::new();
+        builder.add("w", &[3, 4], Init::Normal(1.0));
+        State::new(&builder.finish(), 1)
+    }
+
+    #[test]
+    fn the_newest_sound_one_is_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut state = state();
+        let layout = Arc::clone(state.params.layout());
+        assert!(load(folder.path(), &layout, "f").unwrap().is_none());
+        for step in 1..=4 {
+            state.step = step;
+            state.params.values[0] = step as f32;
+            state.best = Some(Best { epoch: step, macro_f1: 1.0 / 3.0, log_loss: 0.1 + 0.2 });
+            save(folder.path(), &state, "f", 10 * step).unwrap();
+        }
+        assert_eq!(list(folder.path()).len(), KEPT);
+        let loaded = load(folder.path(), &layout, "f").unwrap().unwrap();
+        assert_eq!((loaded.state.step, loaded.log_bytes, loaded.damaged.len()), (4, 40, 0));
+        assert_eq!(loaded.state.params.values, state.params.values);
+        assert_eq!(loaded.state.best, state.best);
+
+        // One flipped bit in the newest.
+        let path = list(folder.path())[0].join("state.safetensors");
+        let mut bytes = fs::read(&path).unwrap();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        let loaded = load(folder.path(), &layout, "f").unwrap().unwrap();
+        assert_eq!((loaded.state.step, loaded.damaged.len()), (3, 1));
+        assert!(loaded.damaged[0].contains("checksum"), "{:?}", loaded.damaged);
+
+        // Truncated manifest in the other.
+        fs::write(list(folder.path())[1].join("manifest.json"), b"{").unwrap();
+        assert!(load(folder.path(), &layout, "f").unwrap_err().to_string().contains("no checkpoint is sound"));
+    }
+
+    #[test]
+    fn other_data_or_settings_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = state();
+        save(folder.path(), &state, "a", 0).unwrap();
+        let error = load(folder.path(), state.params.layout(), "b").unwrap_err().to_string();
+        assert!(error.contains("other data, settings or seed"), "{error}");
+    }
+
+    #[test]
+    fn a_half_written_one_is_no_checkpoint() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("step-0000000009.tmp")).unwrap();
+        assert!(!exists(folder.path()));
+        let mut state = state();
+        state.step = 9;
+        save(folder.path(), &state, "a", 0).unwrap();
+        assert!(load(folder.path(), state.params.layout(), "a").unwrap().is_some());
+    }
+}

@@ -1,0 +1,121 @@
+//! The settings of a run, chosen from the data so that defaults do well.
+
+use crate::models::ClassifierConfig;
+use crate::nn::{EncoderConfig, NormOrder, Pooling, PositionKind};
+use serde::{Deserialize, Serialize};
+
+/// Everything that decides a run beside the data and the seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The model.
+    pub model: ClassifierConfig,
+    /// Epochs at most.
+    pub epochs: u64,
+    /// Epochs without a better score on the validation rows before training stops.
+    pub patience: u64,
+    /// Tokens in a batch, at most.
+    pub batch_tokens: usize,
+    /// The highest learning rate.
+    pub learning_rate: f64,
+    /// Share of the steps in which the learning rate rises.
+    pub warmup_share: f64,
+    /// Weight decay of matrices.
+    pub weight_decay: f64,
+    /// β₂ of AdamW; β₁ is 0.9.
+    pub beta2: f64,
+    /// Gradients are scaled down to this norm.
+    pub clip_norm: f64,
+    /// Share of the target spread over all classes.
+    pub label_smoothing: f32,
+    /// Share of tokens left out of each training sequence.
+    pub token_dropout: f32,
+    /// Decay of the moving average of the weights that is evaluated and kept.
+    pub average_decay: f64,
+    /// A weight for each class, if classes are unbalanced.
+    pub class_weights: Option<Vec<f32>>,
+}
+
+/// What the data look like once they are tokens.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape<'a> {
+    /// Tokens of each training row.
+    pub lengths: &'a [usize],
+    /// Training rows of each class.
+    pub class_rows: &'a [usize],
+    /// Token ids.
+    pub vocab_size: usize,
+}
+
+/// Where the largest class has this many times the rows of the smallest, classes get weights.
+const UNBALANCED: usize = 3;
+
+/// Rows longer than this many tokens are read in windows.
+const LONGEST: usize = 512;
+
+impl Plan {
+    /// The plan for data of this shape.
+    pub fn new(shape: &Shape<'_>) -> Plan {
+        let rows = shape.lengths.len();
+        let longest = shape.lengths.iter().copied().max().unwrap_or(0);
+        // One more for [CLS]; positions are sinusoidal, so a longer text at prediction costs nothing extra.
+        let max_length = (longest + 1).clamp(64, LONGEST);
+        let tokens: usize = shape.lengths.iter().map(|&length| length.min(max_length)).sum();
+        let model = ClassifierConfig {
+            vocab_size: shape.vocab_size,
+            num_classes: shape.class_rows.len(),
+            encoder: EncoderConfig {
+                num_layers: 2,
+                d_model: 128,
+                num_heads: 4,
+                d_ff: 256,
+                activation: "gelu".into(),
+                norm_order: NormOrder::Pre,
+                dropout: 0.3,
+                attention_dropout: 0.1,
+                causal: false,
+            },
+            position: PositionKind::Sinusoidal,
+            max_length,
+            pooling: Pooling::Mean,
+            embedding_dropout: 0.3,
+            head_dropout: 0.3,
+        };
+        // About 150 steps an epoch, between small noisy batches and large slow ones.
+        let batch_tokens = (tokens / 150).clamp(512, 4096).max(max_length);
+        // Small data need many passes, large ones few.
+        let epochs = (3_000_000 / tokens.max(1)).clamp(6, 30) as u64;
+        let largest = shape.class_rows.iter().copied().max().unwrap_or(1);
+        let smallest = shape.class_rows.iter().copied().min().unwrap_or(1).max(1);
+        let class_weights = (largest >= UNBALANCED * smallest).then(|| {
+            // The root of the balancing weight: a rare class counts more, but not as if it were as frequent.
+            let mean = rows as f64 / shape.class_rows.len() as f64;
+            shape.class_rows.iter().map(|&n| (mean / n.max(1) as f64).sqrt() as f32).collect()
+        });
+        let plan = Plan {
+            model,
+            epochs,
+            patience: 6,
+            batch_tokens,
+            learning_rate: 1e-3,
+            warmup_share: 0.05,
+            weight_decay: 0.1,
+            beta2: 0.98,
+            clip_norm: 1.0,
+            label_smoothing: 0.1,
+            token_dropout: 0.1,
+            average_decay: 0.995,
+            class_weights,
+        };
+        if let Ok(trial) = std::env::var("TRIAL") {
+            let mut value = serde_json::to_value(&plan).unwrap();
+            for pair in trial.split(',').filter(|p| !p.is_empty()) {
+                let (k, v) = pair.split_once('=').unwrap();
+                let v: serde_json::Value = serde_json::from_str(v).unwrap_or(serde_json::Value::String(v.into()));
+                let target = if value["model"].get(k).is_some() { &mut value["model"] } else { &mut value };
+                target[k] = v;
+            }
+            return serde_json::from_value(value).unwrap();
+        }
+        plan
+    }
+}

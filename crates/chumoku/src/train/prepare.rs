@@ -1,0 +1,145 @@
+//! Rows with their labels as class numbers, in three parts.
+
+use crate::data::{self, Dataset, Example};
+use sha2::{Digest, Sha256};
+
+/// Texts and their classes.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// The texts.
+    pub texts: Vec<String>,
+    /// Each text's class, as an index into the labels.
+    pub labels: Vec<u32>,
+}
+
+impl Rows {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    /// The texts, borrowed.
+    pub fn texts(&self) -> Vec<&str> {
+        self.texts.iter().map(String::as_str).collect()
+    }
+
+    /// Rows of examples whose labels are all in `labels` (sorted); others are left out.
+    pub fn of<'a>(examples: impl IntoIterator<Item = &'a Example>, labels: &[String]) -> Rows {
+        let known = examples.into_iter().filter_map(|example| {
+            let label = labels.binary_search(&example.label).ok()?;
+            Some((example.text.clone(), label as u32))
+        });
+        let (texts, labels) = known.unzip();
+        Rows { texts, labels }
+    }
+}
+
+/// What a model is trained, chosen and tested on.
+#[derive(Clone, Debug, Default)]
+pub struct TrainingData {
+    /// The classes, sorted; class numbers are indices into this.
+    pub labels: Vec<String>,
+    /// To learn from.
+    pub train: Rows,
+    /// To choose by.
+    pub valid: Rows,
+    /// To report.
+    pub test: Rows,
+    /// What the reader of the report should know: where the parts come from, what was odd.
+    pub notes: Vec<String>,
+}
+
+/// The share of rows held out for validation, and for testing.
+const HELD_OUT: f64 = 0.1;
+
+impl TrainingData {
+    /// Parts of the files given: validation and test rows are split off the training file where they have no file of
+    /// their own. The split depends on the texts alone, not on the seed, so runs with different seeds compare.
+    ///
+    /// # Errors
+    /// If there are too few rows or classes, or a label occurs only in a validation or test file.
+    pub fn new(train: &Dataset, valid: Option<&Dataset>, test: Option<&Dataset>) -> crate::Result<TrainingData> {
+        train.check_trainable()?;
+        let mut labels = train.labels();
+        labels.sort();
+        for other in [valid, test].into_iter().flatten() {
+            other.check_known_labels(&labels)?;
+        }
+        let share = |given: Option<&Dataset>| if given.is_some() { 0.0 } else { HELD_OUT };
+        let split = data::split(&train.examples, 0, share(valid), share(test));
+        let part = |rows: &[usize]| Rows::of(rows.iter().map(|&row| &train.examples[row]), &labels);
+        let own = |given: Option<&Dataset>, rows: &[usize]| match given {
+            Some(dataset) => Rows::of(&dataset.examples, &labels),
+            None => part(rows),
+        };
+        let mut notes = Vec::new();
+        if split.conflicts.texts > 0 {
+            let conflicts = &split.conflicts;
+            let example = conflicts.examples.first().map(|(text, labels)| {
+                let text: String = text.chars().take(40).collect();
+                format!(", e.g. “{text}” as {}", labels.join(" and "))
+            });
+            notes.push(format!(
+                "{} texts ({} rows) come with more than one label{}",
+                conflicts.texts,
+                conflicts.rows,
+                example.unwrap_or_default()
+            ));
+        }
+        for (name, other) in [("validation", valid), ("test", test)] {
+            let Some(other) = other else { continue };
+            let shared = data::shared_texts(&train.examples, &other.examples);
+            if shared.count > 0 {
+                let example = shared.examples.first().map(|shared| {
+                    let text: String = shared.text.chars().take(40).collect();
+                    format!(", e.g. “{text}” (lines {} and {})", shared.line_a, shared.line_b)
+                });
+                notes.push(format!(
+                    "warning: {} of {} {name} rows have a text that is also in the training file{}: their score says \
+                     nothing about new texts",
+                    shared.count,
+                    other.examples.len(),
+                    example.unwrap_or_default()
+                ));
+            }
+        }
+        let data = TrainingData {
+            train: part(&split.train),
+            valid: own(valid, &split.valid),
+            test: own(test, &split.test),
+            labels,
+            notes,
+        };
+        Ok(data)
+    }
+
+    /// Training rows of each class.
+    pub fn class_rows(&self) -> Vec<usize> {
+        let mut counts = vec![0; self.labels.len()];
+        self.train.labels.iter().for_each(|&label| counts[label as usize] += 1);
+        counts
+    }
+
+    /// SHA-256 of all texts and labels, in order.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        for label in &self.labels {
+            hash.update((label.len() as u64).to_le_bytes());
+            hash.update(label);
+        }
+        for rows in [&self.train, &self.valid, &self.test] {
+            hash.update((rows.len() as u64).to_le_bytes());
+            for (text, label) in rows.texts.iter().zip(&rows.labels) {
+                hash.update((text.len() as u64).to_le_bytes());
+                hash.update(text);
+                hash.update(label.to_le_bytes());
+            }
+        }
+        super::hex(hash.finalize())
+    }
+}

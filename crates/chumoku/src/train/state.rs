@@ -1,0 +1,121 @@
+//! Everything that changes while training: what a checkpoint holds.
+
+use super::Plan;
+use super::schedule::learning_rate;
+use crate::params::{Layout, Params};
+use crate::{Error, Result};
+use chumoku_kernels::{AdamW, adamw_step, sum_of_squares};
+use std::sync::Arc;
+
+/// The best evaluation so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Best {
+    /// After this many epochs.
+    pub epoch: u64,
+    /// Macro-F1 on the validation rows.
+    pub macro_f1: f64,
+    /// Log-loss on them, which decides between equal scores.
+    pub log_loss: f64,
+}
+
+/// The state of a run.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// Steps taken.
+    pub step: u64,
+    /// Epochs finished.
+    pub epoch: u64,
+    /// Batches taken of the current epoch.
+    pub batch: u64,
+    /// The weights.
+    pub params: Params<f32>,
+    /// First moment of AdamW.
+    pub m: Params<f32>,
+    /// Second moment of AdamW.
+    pub v: Params<f32>,
+    /// Moving average of the weights.
+    pub average: Params<f32>,
+    /// The averaged weights of the best evaluation.
+    pub best_params: Params<f32>,
+    /// The best evaluation, once there is one.
+    pub best: Option<Best>,
+    /// Epochs since then.
+    pub stale: u64,
+}
+
+impl State {
+    /// The start of a run.
+    pub fn new(layout: &Arc<Layout>, seed: u64) -> State {
+        let params = Params::init(layout, seed);
+        State {
+            step: 0,
+            epoch: 0,
+            batch: 0,
+            m: Params::zeros(layout),
+            v: Params::zeros(layout),
+            average: params.clone(),
+            best_params: params.clone(),
+            best: None,
+            stale: 0,
+            params,
+        }
+    }
+
+    /// One step of AdamW with clipped gradients at the scheduled learning rate, and the moving average.
+    /// Returns the norm of the gradients before clipping.
+    ///
+    /// # Errors
+    /// If a gradient is not finite: the state is left as it was.
+    pub fn apply(&mut self, grads: &Params<f32>, plan: &Plan, steps: u64) -> Result<f64> {
+        let norm = sum_of_squares(&grads.values).sqrt();
+        let step = self.step + 1;
+        if !norm.is_finite() {
+            let bad = |values: &[f32]| values.iter().any(|x| !x.is_finite());
+            let found = grads.layout().iter().find(|(_, _, range)| bad(&grads.values[range.clone()]));
+            let name = found.map_or("a gradient", |(name, _, _)| name);
+            return Err(Error::NotFinite(format!("the gradient of {name} is not finite")));
+        }
+        let warmup = ((steps as f64 * plan.warmup_share) as u64).max(1);
+        let rate = learning_rate(plan.learning_rate, step, warmup, steps);
+        let layout = Arc::clone(grads.layout());
+        for (_, shape, range) in layout.iter() {
+            let options = AdamW {
+                learning_rate: rate,
+                beta1: 0.9,
+                beta2: plan.beta2,
+                epsilon: 1e-8,
+                // Biases and norms are not pulled to 0.
+                weight_decay: if shape.len() > 1 { plan.weight_decay } else { 0.0 },
+                step,
+                grad_scale: (plan.clip_norm / (norm + 1e-6)).min(1.0),
+            };
+            let moments = [&mut self.m.values[range.clone()], &mut self.v.values[range.clone()]];
+            adamw_step(&options, &mut self.params.values[range.clone()], &grads.values[range], moments)?;
+        }
+        self.step = step;
+        // The average's memory grows with the run, so that the random start is soon forgotten.
+        let decay = plan.average_decay.min((1.0 + step as f64) / (10.0 + step as f64)) as f32;
+        for (average, &param) in self.average.values.iter_mut().zip(&self.params.values) {
+            *average += (1.0 - decay) * (param - *average);
+        }
+        Ok(norm)
+    }
+
+    /// Takes note of an evaluation of the averaged weights; tells whether it is the best so far.
+    pub fn evaluated(&mut self, macro_f1: f64, log_loss: f64) -> bool {
+        let better = self.best.is_none_or(|best| (macro_f1, -log_loss) > (best.macro_f1, -best.log_loss));
+        if better {
+            self.best = Some(Best { epoch: self.epoch, macro_f1, log_loss });
+            self.best_params.values.copy_from_slice(&self.average.values);
+            self.stale = 0;
+        } else {
+            self.stale += 1;
+        }
+        better
+    }
+
+    /// Whether the run is over.
+    pub fn is_done(&self, plan: &Plan) -> bool {
+        self.epoch >= plan.epochs || self.stale >= plan.patience
+    }
+}
