@@ -1,1 +1,3 @@
+//! The one harness that measures Chumoku.
+
 fn main() {}

@@ -6,7 +6,13 @@ fn main() {
     let threads = std::env::args().nth(1).map_or(1, |x| x.parse().unwrap());
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().unwrap();
     println!("{}", active_isa());
-    for (m, n, k, ta, tb) in [(4096, 1024, 256, false, true), (4096, 256, 1024, false, true), (4096, 256, 1024, false, false), (1024, 256, 4096, true, false), (2048, 2048, 2048, false, false)] {
+    for (m, n, k, ta, tb) in [
+        (4096, 1024, 256, false, true),
+        (4096, 256, 1024, false, true),
+        (4096, 256, 1024, false, false),
+        (1024, 256, 4096, true, false),
+        (2048, 2048, 2048, false, false),
+    ] {
         let (a, b) = (vec![0.5f32; m * k], vec![0.25f32; k * n]);
         let mut c = vec![0.0f32; m * n];
         let mut times = vec![];

@@ -43,12 +43,7 @@ impl AdamW {
 ///
 /// # Errors
 /// If the lengths differ, or `step` is 0.
-pub fn adamw_step<T: Real>(
-    options: &AdamW,
-    param: &mut [T],
-    grad: &[T],
-    [m, v]: [&mut [T]; 2],
-) -> Result<()> {
+pub fn adamw_step<T: Real>(options: &AdamW, param: &mut [T], grad: &[T], [m, v]: [&mut [T]; 2]) -> Result<()> {
     Error::check_length("adamw: grad", param.len(), grad.len())?;
     Error::check_length("adamw: m", param.len(), m.len())?;
     Error::check_length("adamw: v", param.len(), v.len())?;

@@ -76,13 +76,7 @@ impl<'a, T: Copy> MatRef<'a, T> {
 
     /// The transpose, without moving anything.
     pub fn t(self) -> Self {
-        MatRef {
-            rows: self.cols,
-            cols: self.rows,
-            row_stride: self.col_stride,
-            col_stride: self.row_stride,
-            ..self
-        }
+        MatRef { rows: self.cols, cols: self.rows, row_stride: self.col_stride, col_stride: self.row_stride, ..self }
     }
 
     /// Number of rows.

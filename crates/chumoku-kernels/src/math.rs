@@ -32,9 +32,7 @@ pub(crate) fn erf<S: Simd>(simd: S, x: S::V) -> S::V {
     let x = simd.min(c(4.0), simd.max(c(-4.0), x));
     let square = simd.mul(x, x);
     let mut p = c(-2.726_142_3e-10);
-    for coefficient in
-        [2.770_681_4e-8, -2.101_024e-6, -5.692_506_4e-5, -7.349_906_3e-4, -2.954_6e-3, -1.609_603_3e-2]
-    {
+    for coefficient in [2.770_681_4e-8, -2.101_024e-6, -5.692_506_4e-5, -7.349_906_3e-4, -2.954_6e-3, -1.609_603_3e-2] {
         p = simd.mul_add(p, square, c(coefficient));
     }
     let mut q = c(-1.456_607_2e-5);

@@ -157,9 +157,8 @@ pub(crate) fn forward_f32(f: Forward<f32>) {
     for_each(rows.div_ceil(PIECE), len * 8, |piece| {
         let (first, count) = (piece * PIECE, PIECE.min(rows - piece * PIECE));
         // SAFETY: each piece is its own range of rows.
-        let (y, mean, inverse_deviation) = unsafe {
-            (y.slice(first * width, count * width), mean.slice(first, count), inverse.slice(first, count))
-        };
+        let (y, mean, inverse_deviation) =
+            unsafe { (y.slice(first * width, count * width), mean.slice(first, count), inverse.slice(first, count)) };
         let x = &f.x[first * width..][..count * width];
         let (gamma, beta, epsilon) = (f.gamma, f.beta, f.epsilon);
         isa::dispatch(ForwardRows(Forward { x, gamma, beta, epsilon, y, mean, inverse_deviation }));
@@ -235,8 +234,7 @@ pub(crate) fn backward_f32(b: Backward<f32>) {
     for_each(pieces, len * 12, |piece| {
         let (first, count) = (piece * PIECE, PIECE.min(rows - piece * PIECE));
         // SAFETY: each piece is its own range of rows, and of partial sums.
-        let (dx, sums) =
-            unsafe { (dx.slice(first * width, count * width), sums.slice(piece * 2 * width, 2 * width)) };
+        let (dx, sums) = unsafe { (dx.slice(first * width, count * width), sums.slice(piece * 2 * width, 2 * width)) };
         let part = first * width..(first + count) * width;
         isa::dispatch(BackwardRows {
             x: &b.x[part.clone()],

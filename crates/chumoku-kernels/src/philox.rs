@@ -35,8 +35,12 @@ impl Philox {
         for _ in 0..ROUNDS {
             let p0 = u64::from(MULTIPLIERS[0]) * u64::from(counter[0]);
             let p1 = u64::from(MULTIPLIERS[1]) * u64::from(counter[2]);
-            counter =
-                [(p1 >> 32) as u32 ^ counter[1] ^ key[0], p1 as u32, (p0 >> 32) as u32 ^ counter[3] ^ key[1], p0 as u32];
+            counter = [
+                (p1 >> 32) as u32 ^ counter[1] ^ key[0],
+                p1 as u32,
+                (p0 >> 32) as u32 ^ counter[3] ^ key[1],
+                p0 as u32,
+            ];
             key = [key[0].wrapping_add(KEY_STEPS[0]), key[1].wrapping_add(KEY_STEPS[1])];
         }
         counter

@@ -32,8 +32,19 @@ fn check<T: Copy + Into<f64>>(what: &str, found: &[T], expected: &[f64], toleran
 
 #[test]
 fn gemm_of_every_shape_and_layout() {
-    let sizes =
-        [(0, 3, 2), (3, 0, 2), (3, 2, 0), (1, 1, 1), (2, 3, 5), (12, 32, 7), (13, 33, 256), (7, 31, 257), (97, 65, 40), (25, 1100, 300), (200, 17, 530)];
+    let sizes = [
+        (0, 3, 2),
+        (3, 0, 2),
+        (3, 2, 0),
+        (1, 1, 1),
+        (2, 3, 5),
+        (12, 32, 7),
+        (13, 33, 256),
+        (7, 31, 257),
+        (97, 65, 40),
+        (25, 1100, 300),
+        (200, 17, 530),
+    ];
     each_isa(|isa| {
         for (m, n, k) in sizes {
             let mut random = Random::new((m * 7919 + n * 31 + k) as u64);
@@ -48,8 +59,10 @@ fn gemm_of_every_shape_and_layout() {
                     (0..cols * rows).map(|i| x[i % rows * cols + i / rows]).collect()
                 };
                 let (stored_a, stored_b) = (lay(at, &a, m, k), lay(bt, &b, k, n));
-                let a_ref = if at { MatRef::new(&stored_a, k, m).unwrap().t() } else { MatRef::new(&stored_a, m, k).unwrap() };
-                let b_ref = if bt { MatRef::new(&stored_b, n, k).unwrap().t() } else { MatRef::new(&stored_b, k, n).unwrap() };
+                let a_ref =
+                    if at { MatRef::new(&stored_a, k, m).unwrap().t() } else { MatRef::new(&stored_a, m, k).unwrap() };
+                let b_ref =
+                    if bt { MatRef::new(&stored_b, n, k).unwrap().t() } else { MatRef::new(&stored_b, k, n).unwrap() };
                 for start in 0..3 {
                     let (a64, b64, bias64) = (wide(&a), wide(&b), wide(&bias));
                     let mut expected = wide(&old);
@@ -102,7 +115,12 @@ struct Case {
 impl Case {
     fn offsets(&self, keys: bool) -> Vec<usize> {
         let lengths = self.lengths.iter().map(|&(q, k)| if keys { k } else { q });
-        std::iter::once(0).chain(lengths.scan(0, |sum, n| { *sum += n; Some(*sum) })).collect()
+        std::iter::once(0)
+            .chain(lengths.scan(0, |sum, n| {
+                *sum += n;
+                Some(*sum)
+            }))
+            .collect()
     }
 }
 
@@ -147,9 +165,8 @@ fn inputs(case: &Case, seed: u64) -> [Vec<f32>; 4] {
     let tokens: usize = case.lengths.iter().map(|l| l.0).sum();
     let keys: usize = case.lengths.iter().map(|l| l.1).sum();
     let (width, value_width) = (case.heads * case.dim, case.heads * case.value_dim);
-    [tokens * width, keys * width, keys * value_width, tokens * value_width].map(|n| {
-        random.numbers(n).iter().map(|x| 2.0 * x).collect()
-    })
+    [tokens * width, keys * width, keys * value_width, tokens * value_width]
+        .map(|n| random.numbers(n).iter().map(|x| 2.0 * x).collect())
 }
 
 fn cases() -> Vec<Case> {
@@ -275,7 +292,8 @@ fn normalisation_activation_softmax_sums_and_optimiser() {
             layer_norm_backward(&x, &gamma, [&mean, &inverse], &dy, dx.inner(), [&mut dg, &mut db]).unwrap();
             let mut dx64 = vec![f64::NAN; n];
             let (mut dg64, mut db64) = (vec![0.5f64; width], vec![0.5f64; width]);
-            layer_norm_backward(&x64, &gamma64, [&mean64, &inverse64], &dy64, &mut dx64, [&mut dg64, &mut db64]).unwrap();
+            layer_norm_backward(&x64, &gamma64, [&mean64, &inverse64], &dy64, &mut dx64, [&mut dg64, &mut db64])
+                .unwrap();
             compare(&format!("{at} norm dx"), &dx.take(), &dx64, Tolerance { relative: 1e-5, absolute: 1e-5 }).unwrap();
             check(&format!("{at} norm dgamma"), &dg, &dg64, 5e-6);
             check(&format!("{at} norm dbeta"), &db, &db64, 5e-6);
@@ -289,8 +307,10 @@ fn normalisation_activation_softmax_sums_and_optimiser() {
                 let (mut y64, mut dx64) = (vec![f64::NAN; n], vec![f64::NAN; n]);
                 activation_forward(kind, &x64, &mut y64).unwrap();
                 activation_backward(kind, &x64, &dy64, &mut dx64).unwrap();
-                compare(&format!("{at} {kind:?}"), &y.take(), &y64, Tolerance { relative: 1e-6, absolute: 1e-6 }).unwrap();
-                compare(&format!("{at} d{kind:?}"), &dx.take(), &dx64, Tolerance { relative: 1e-6, absolute: 1e-6 }).unwrap();
+                compare(&format!("{at} {kind:?}"), &y.take(), &y64, Tolerance { relative: 1e-6, absolute: 1e-6 })
+                    .unwrap();
+                compare(&format!("{at} d{kind:?}"), &dx.take(), &dx64, Tolerance { relative: 1e-6, absolute: 1e-6 })
+                    .unwrap();
             }
 
             let mut x = x;
@@ -356,7 +376,13 @@ fn threads_do_not_change_a_bit() {
                 let (m, n, k) = (300, 200, 700);
                 let (a, b) = (random.numbers(m * k), random.numbers(k * n));
                 let mut c = vec![0.0f32; m * n];
-                gemm(MatRef::new(&a, m, k).unwrap(), MatRef::new(&b, k, n).unwrap(), Start::Zero, MatMut::new(&mut c, m, n).unwrap()).unwrap();
+                gemm(
+                    MatRef::new(&a, m, k).unwrap(),
+                    MatRef::new(&b, k, n).unwrap(),
+                    Start::Zero,
+                    MatMut::new(&mut c, m, n).unwrap(),
+                )
+                .unwrap();
                 let case = Case {
                     lengths: vec![(120, 120), (7, 7), (90, 90)],
                     heads: 4,

@@ -48,8 +48,8 @@ impl TextClassifier {
         let (packed, offsets) = inference::pack(self.tokenizer.cls(), std::iter::once(ids));
         let (_, cache) = self.model.forward(&self.params, &packed, &offsets, Mode::Eval)?;
         // [CLS] is token 0 and word 0.
-        let mut tokens: Vec<std::ops::Range<usize>> = vec![0..1];
-        tokens.extend(words.iter().map(|word| word.tokens.start + 1..word.tokens.end.min(shown) + 1));
+        let of_words = words.iter().map(|word| word.tokens.start + 1..word.tokens.end.min(shown) + 1);
+        let tokens: Vec<std::ops::Range<usize>> = std::iter::once(0..1).chain(of_words).collect();
         let encoder = &self.config.model.encoder;
         let n = tokens.len();
         let mut attention = Vec::with_capacity(encoder.num_layers * encoder.num_heads * n * n);
@@ -58,7 +58,8 @@ impl TextClassifier {
                 let weights = self.model.weights(&cache, &offsets, layer, 0, head)?;
                 for query in &tokens {
                     for key in &tokens {
-                        let sum: f32 = query.clone().flat_map(|q| key.clone().map(move |k| (q, k))).map(|at| weights[at]).sum();
+                        let sum: f32 =
+                            query.clone().flat_map(|q| key.clone().map(move |k| (q, k))).map(|at| weights[at]).sum();
                         attention.push(sum / query.len() as f32);
                     }
                 }

@@ -5,6 +5,7 @@
 //! attention as plain functions. All run on `f32` with fast kernels and on `f64` with the plain reference.
 
 pub mod attention;
+pub mod builtin;
 pub mod data;
 mod error;
 mod explain;
@@ -18,5 +19,11 @@ mod text_classifier;
 pub mod train;
 pub mod view;
 
+pub use chumoku_kernels::{Isa, active_isa};
 pub use error::{Error, Result};
 pub use text_classifier::{ModelConfig, Prediction, TextClassifier, has_checkpoints, is_model_folder};
+
+/// The best instruction set of this machine, whatever `CHUMOKU_ISA` says.
+pub fn best_isa() -> Isa {
+    Isa::best()
+}

@@ -1,11 +1,11 @@
 //! A trained text classifier as a whole: its folder, and what it is asked.
 
-use crate::data::AtomicOutput;
+use crate::data::{AtomicOutput, Example};
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
 use crate::params::Params;
 use crate::text::TextTokenizer;
-use crate::train::{Blend, log_softmax};
+use crate::train::{Blend, Rows, Scores, log_softmax};
 use crate::{Error, Result, inference};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
@@ -121,6 +121,15 @@ impl TextClassifier {
         Ok(each.collect())
     }
 
+    /// Scores on labelled examples, resampled with `seed`: of the whole predictor, then of the transformer and of the
+    /// n-grams alone. Examples whose label the model does not know are left out.
+    ///
+    /// # Errors
+    /// If a text cannot be read as tokens.
+    pub fn score(&self, examples: &[Example], seed: u64) -> Result<(Scores, [Scores; 2])> {
+        crate::train::score(self, &Rows::of(examples, &self.config.labels), seed)
+    }
+
     /// Writes `config.json`, `tokenizer.json` and, last, `model.safetensors`: each appears whole or not at all, and
     /// a folder without the last is no model.
     ///
@@ -212,11 +221,8 @@ impl TextClassifier {
         for (name, shape, range) in model.layout().iter() {
             let view = tensors.tensor(name).map_err(|_| fault(WEIGHTS, format!("there is no tensor {name}")))?;
             if view.dtype() != Dtype::F32 || view.shape() != shape {
-                let problem = format!(
-                    "tensor {name}: expected F32 {shape:?}, found {:?} {:?}",
-                    view.dtype(),
-                    view.shape()
-                );
+                let problem =
+                    format!("tensor {name}: expected F32 {shape:?}, found {:?} {:?}", view.dtype(), view.shape());
                 return Err(fault(WEIGHTS, problem));
             }
             let values = floats(view.data());

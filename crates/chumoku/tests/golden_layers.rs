@@ -459,7 +459,7 @@ fn classifier_training<T: Number>() {
         let d = d_logits.as_slice_mut().unwrap();
         losses.push(cross_entropy(logits.as_slice().unwrap(), &labels, &options, d).unwrap());
         let mut grads = Params::zeros(layout);
-        classifier.backward(&p, &ids, &offsets, &cache, d_logits.view(), Mode::Eval, &mut grads).unwrap();
+        classifier.backward(&p, (&ids, &offsets), &cache, d_logits.view(), Mode::Eval, &mut grads).unwrap();
         if step == 0 {
             case.same_array("out.logits", logits.view());
             case.same_grads(&grads);

@@ -20,9 +20,8 @@ static TURN: Mutex<()> = Mutex::new(());
 fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let names = ["chromium", "chromium-browser", "google-chrome"];
-    let found = std::env::split_paths(&path)
-        .flat_map(|folder| names.map(|name| folder.join(name)))
-        .find(|file| file.is_file());
+    let found =
+        std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file());
     if found.is_none() {
         eprintln!("\nSKIPPED: no chromium (looked for {names:?} on the path)\n");
     }
@@ -33,32 +32,17 @@ fn browser() -> Option<PathBuf> {
 /// `None` where there is no browser.
 fn open(page: &str, hash: &str, arguments: &[String]) -> Option<String> {
     let browser = browser()?;
-    let _turn = TURN
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("page.html");
     fs::write(&file, page).expect("the page is written");
     let (out, err) = (folder.path().join("out"), folder.path().join("err"));
     let create = |path: &Path| Stdio::from(File::create(path).expect("a file for output"));
     let mut child = Command::new(browser)
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-        ])
-        .args([
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-        ])
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .args(["--hide-scrollbars", "--virtual-time-budget=5000"])
-        .arg(format!(
-            "--user-data-dir={}",
-            folder.path().join("profile").display()
-        ))
+        .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
         .args(arguments)
         .arg(format!("file://{}#{hash}", file.display()))
         .stdin(Stdio::null())
@@ -78,23 +62,12 @@ fn open(page: &str, hash: &str, arguments: &[String]) -> Option<String> {
         }
         sleep(Duration::from_millis(50));
     };
-    assert!(
-        status.success(),
-        "{}",
-        fs::read_to_string(err).unwrap_or_default()
-    );
+    assert!(status.success(), "{}", fs::read_to_string(err).unwrap_or_default());
     Some(fs::read_to_string(out).expect("the output is text"))
 }
 
 fn dom(page: &str, hash: &str) -> Option<String> {
-    open(
-        page,
-        hash,
-        &[
-            "--dump-dom".to_owned(),
-            "--window-size=1240,1850".to_owned(),
-        ],
-    )
+    open(page, hash, &["--dump-dom".to_owned(), "--window-size=1240,1850".to_owned()])
 }
 
 /// The value of an attribute of the page's root.
@@ -107,44 +80,23 @@ fn root<'a>(dom: &'a str, name: &str) -> Option<&'a str> {
 
 /// What stands between two marks.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
-    let (_, rest) = text
-        .split_once(from)
-        .unwrap_or_else(|| panic!("no {from} in the page"));
-    rest.split_once(to)
-        .unwrap_or_else(|| panic!("no {to} after {from}"))
-        .0
+    let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("no {from} in the page"));
+    rest.split_once(to).unwrap_or_else(|| panic!("no {to} after {from}")).0
 }
 
 fn assert_quiet(dom: &str) {
-    assert_eq!(
-        root(dom, "data-ready"),
-        Some("1"),
-        "the page came to its end"
-    );
+    assert_eq!(root(dom, "data-ready"), Some("1"), "the page came to its end");
     assert_eq!(root(dom, "data-requests"), Some("0"), "requests");
     assert_eq!(root(dom, "data-error"), None, "errors");
-    assert_eq!(
-        root(dom, "data-violations"),
-        None,
-        "violations of the security policy"
-    );
+    assert_eq!(root(dom, "data-violations"), None, "violations of the security policy");
 }
 
 /// The table's numbers, row by row, without the sums.
 fn table(dom: &str) -> Vec<f64> {
-    let body = between(
-        between(dom, "<table id=\"numbers\"", "</table>"),
-        "<tbody>",
-        "</tbody>",
-    );
+    let body = between(between(dom, "<table id=\"numbers\"", "</table>"), "<tbody>", "</tbody>");
     body.split("<td>")
         .skip(1)
-        .map(|cell| {
-            cell.split('<')
-                .next()
-                .and_then(|text| text.parse().ok())
-                .expect("a number")
-        })
+        .map(|cell| cell.split('<').next().and_then(|text| text.parse().ok()).expect("a number"))
         .collect()
 }
 
@@ -154,16 +106,9 @@ fn assert_table(dom: &str, e: &Explanation, layer: usize, head: usize) {
     assert_eq!(shown.len(), n * n);
     for (i, x) in shown.iter().enumerate() {
         let weight = f64::from(e.row(layer, head, i / n)[i % n]);
-        assert!(
-            (x - weight).abs() <= 0.000_050_001,
-            "row {}, column {}: {x} for {weight}",
-            i / n,
-            i % n
-        );
+        assert!((x - weight).abs() <= 0.000_050_001, "row {}, column {}: {x} for {weight}", i / n, i % n);
     }
-    let sums = between(dom, "<table id=\"numbers\"", "</table>")
-        .matches("class=\"sum\">1.0000<")
-        .count();
+    let sums = between(dom, "<table id=\"numbers\"", "</table>").matches("class=\"sum\">1.0000<").count();
     assert_eq!(sums, n, "every row sums to one");
 }
 
@@ -172,10 +117,7 @@ fn table_holds_the_array_and_nothing_is_requested() {
     let e = common::english();
     let page = to_html(&e, Lang::En);
     for (layer, head) in [(0, 0), (1, 2)] {
-        let Some(dom) = dom(
-            &page,
-            &format!("layer={}&head={}&query=4&key=7", layer + 1, head + 1),
-        ) else {
+        let Some(dom) = dom(&page, &format!("layer={}&head={}&query=4&key=7", layer + 1, head + 1)) else {
             return;
         };
         assert_quiet(&dom);
@@ -183,23 +125,12 @@ fn table_holds_the_array_and_nothing_is_requested() {
         // The sentence on the chosen cell says the very f32.
         let weight = e.row(layer, head, 3)[6];
         let said = between(&dom, "id=\"readout\">", "</p>");
-        let digits = said
-            .trim_end_matches('.')
-            .rsplit(' ')
-            .next()
-            .expect("a number");
+        let digits = said.trim_end_matches('.').rsplit(' ').next().expect("a number");
         assert_eq!(digits.parse::<f32>().expect("a number"), weight, "{said}");
-        assert!(
-            said.contains(&format!("{:.2} %", f64::from(weight) * 100.0)),
-            "{said}"
-        );
+        assert!(said.contains(&format!("{:.2} %", f64::from(weight) * 100.0)), "{said}");
         // Every word's score.
         for score in &e.attribution.scores[1..] {
-            let text = if score.abs() < 0.005 {
-                "0.00".to_owned()
-            } else {
-                format!("{score:+.2}").replace('-', "−")
-            };
+            let text = if score.abs() < 0.005 { "0.00".to_owned() } else { format!("{score:+.2}").replace('-', "−") };
             assert!(dom.contains(&format!("class=\"score\">{text}<")), "{text}");
         }
         for p in &e.probabilities {
@@ -227,10 +158,8 @@ fn one_word_and_three_hundred() {
 #[test]
 fn hostile_texts_stay_texts() {
     let e = common::hostile();
-    let Some(dom) = dom(
-        &to_html(&e, Lang::Ja),
-        "lang=constructor&layer=99&head=x&word=-1&query=2&theme=__proto__",
-    ) else {
+    let Some(dom) = dom(&to_html(&e, Lang::Ja), "lang=constructor&layer=99&head=x&word=-1&query=2&theme=__proto__")
+    else {
         return;
     };
     assert_quiet(&dom);
@@ -240,26 +169,15 @@ fn hostile_texts_stay_texts() {
         assert!(!dom.contains(tag), "{tag}");
     }
     assert_eq!(dom.matches("<script").count(), 2);
-    assert!(
-        dom.contains("&lt;/script&gt;&lt;script&gt;"),
-        "the word is shown as it is"
-    );
-    for e in [
-        common::scripts(),
-        common::right_to_left(),
-        common::japanese(),
-    ] {
+    assert!(dom.contains("&lt;/script&gt;&lt;script&gt;"), "the word is shown as it is");
+    for e in [common::scripts(), common::right_to_left(), common::japanese()] {
         let Some(page) = self::dom(&to_html(&e, Lang::En), "lang=ja") else {
             return;
         };
         assert_quiet(&page);
         assert_table(&page, &e, 0, 0);
         assert_eq!(root(&page, "lang"), Some("ja"));
-        let flow = if e == common::right_to_left() {
-            "rtl"
-        } else {
-            "ltr"
-        };
+        let flow = if e == common::right_to_left() { "rtl" } else { "ltr" };
         let tiles = between(&page, "id=\"tiles\"", ">");
         assert!(tiles.contains(&format!("dir=\"{flow}\"")), "{tiles}");
     }
@@ -295,49 +213,24 @@ fn keys_and_clicks_do_what_the_help_says() {
         return;
     };
     assert_eq!(root(&dom, "data-error"), None);
-    let log: Vec<String> = between(&dom, "<pre id=\"log\">", "</pre>")
-        .lines()
-        .map(|l| l.replace("&amp;", "&"))
-        .collect();
+    let log: Vec<String> =
+        between(&dom, "<pre id=\"log\">", "</pre>").lines().map(|l| l.replace("&amp;", "&")).collect();
     let cell = |line: &str, layer: usize, head: usize, query: usize, key: usize| {
         let weight = e.row(layer, head, query)[key];
-        let digits = line
-            .split(" @ ")
-            .next()
-            .and_then(|s| s.trim_end_matches('.').rsplit(' ').next());
+        let digits = line.split(" @ ").next().and_then(|s| s.trim_end_matches('.').rsplit(' ').next());
         assert_eq!(digits.and_then(|d| d.parse().ok()), Some(weight), "{line}");
         assert!(line.contains(&format!("(word {})", query + 1)), "{line}");
     };
-    assert!(
-        log[0].starts_with("Point at a cell") && log[0].contains("#layer=2&head=3&lang=en"),
-        "{}",
-        log[0]
-    );
+    assert!(log[0].starts_with("Point at a cell") && log[0].contains("#layer=2&head=3&lang=en"), "{}", log[0]);
     cell(&log[1], 1, 2, 1, 1);
     assert!(log[1].contains("query=2&key=2"), "{}", log[1]);
     cell(&log[2], 1, 2, 1, 14);
     assert!(log[3].starts_with("Point at a cell"), "{}", log[3]);
-    assert!(
-        log[4].starts_with("“good” looks most at") && log[4].contains("word=6"),
-        "{}",
-        log[4]
-    );
-    assert!(
-        log[5].contains("lang=ja&theme=light") && log[5].contains("マス"),
-        "{}",
-        log[5]
-    );
+    assert!(log[4].starts_with("“good” looks most at") && log[4].contains("word=6"), "{}", log[4]);
+    assert!(log[5].contains("lang=ja&theme=light") && log[5].contains("マス"), "{}", log[5]);
     cell(&log[6], 0, 1, 14, 14);
-    assert!(
-        log[7].starts_with("false ") && log[7].contains('→'),
-        "{}",
-        log[7]
-    );
-    assert!(
-        log[8].contains("layer=1&head=4") && log[8].contains("scale=one"),
-        "{}",
-        log[8]
-    );
+    assert!(log[7].starts_with("false ") && log[7].contains('→'), "{}", log[7]);
+    assert!(log[8].contains("layer=1&head=4") && log[8].contains("scale=one"), "{}", log[8]);
     assert_eq!(log[9], "0 %50 %100 %");
     assert_table(&dom, &e, 0, 3);
 }
@@ -347,27 +240,17 @@ fn screenshots() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots");
     fs::create_dir_all(&folder).expect("a folder for screenshots");
     for theme in ["light", "dark"] {
-        for (lang, e) in [
-            (Lang::En, common::english()),
-            (Lang::Ja, common::japanese()),
-        ] {
+        for (lang, e) in [(Lang::En, common::english()), (Lang::Ja, common::japanese())] {
             let file = folder.join(format!("explain-{theme}-{}.png", lang.code()));
             // One from an earlier run must not pass for this one's.
             let _ = fs::remove_file(&file);
-            let arguments = [
-                format!("--screenshot={}", file.display()),
-                "--window-size=1240,1850".to_owned(),
-            ];
+            let arguments = [format!("--screenshot={}", file.display()), "--window-size=1240,1850".to_owned()];
             let hash = format!("layer=2&head=1&theme={theme}&query=4&key=3");
             if open(&to_html(&e, lang), &hash, &arguments).is_none() {
                 return;
             }
             let bytes = fs::read(&file).expect("the picture");
-            assert!(
-                bytes.starts_with(b"\x89PNG") && bytes.len() > 40_000,
-                "{} bytes",
-                bytes.len()
-            );
+            assert!(bytes.starts_with(b"\x89PNG") && bytes.len() > 40_000, "{} bytes", bytes.len());
         }
     }
     eprintln!("screenshots in {}", folder.display());

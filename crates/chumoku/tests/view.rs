@@ -2,18 +2,12 @@
 
 mod common;
 
+use chumoku::view::{ColourDepth, Explanation, Lang, TerminalOptions, from_json, render, to_html, to_json};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
-use chumoku::view::{
-    ColourDepth, Explanation, Lang, TerminalOptions, from_json, render, to_html, to_json,
-};
 
-const DEPTHS: [ColourDepth; 4] = [
-    ColourDepth::None,
-    ColourDepth::Ansi16,
-    ColourDepth::Ansi256,
-    ColourDepth::TrueColour,
-];
+const DEPTHS: [ColourDepth; 4] =
+    [ColourDepth::None, ColourDepth::Ansi16, ColourDepth::Ansi256, ColourDepth::TrueColour];
 
 fn examples() -> Vec<Explanation> {
     vec![
@@ -40,11 +34,7 @@ fn strip(text: &str) -> String {
         let code = &rest[at..];
         let end = code.find('m').expect("a colour sequence ends in m");
         assert!(code[1..end].starts_with('['), "{:?}", &code[..=end]);
-        assert!(
-            code[2..end].chars().all(|c| c.is_ascii_digit() || c == ';'),
-            "{:?}",
-            &code[..=end]
-        );
+        assert!(code[2..end].chars().all(|c| c.is_ascii_digit() || c == ';'), "{:?}", &code[..=end]);
         rest = &code[end + 1..];
     }
     out + rest
@@ -52,10 +42,7 @@ fn strip(text: &str) -> String {
 
 /// What a heatmap says: query, key (none for the rest) and the number, from 1 as printed.
 fn cells(text: &str) -> Vec<(usize, Option<usize>, u32)> {
-    let start = text
-        .find("query ↓")
-        .or_else(|| text.find("クエリ↓"))
-        .expect("a heatmap");
+    let start = text.find("query ↓").or_else(|| text.find("クエリ↓")).expect("a heatmap");
     let start = text[..start].rfind('\n').map_or(0, |i| i + 1);
     let mut keys: Vec<Option<usize>> = Vec::new();
     let mut found = Vec::new();
@@ -79,9 +66,7 @@ fn cells(text: &str) -> Vec<(usize, Option<usize>, u32)> {
         for (cell, key) in signs.chunks(signs.len() / keys.len()).zip(&keys) {
             let cell: String = cell.iter().collect();
             let digits = cell.trim_start_matches([' ', '░', '▒', '▓', '█']);
-            let number = digits
-                .parse()
-                .unwrap_or_else(|_| panic!("{cell:?} in {line:?}"));
+            let number = digits.parse().unwrap_or_else(|_| panic!("{cell:?} in {line:?}"));
             found.push((query, *key, number));
         }
     }
@@ -97,16 +82,7 @@ fn terminal_fits_and_every_cell_is_the_weight() {
                 for lang in [Lang::En, Lang::Ja] {
                     let mut plain = Vec::new();
                     for colour in DEPTHS {
-                        let text = render(
-                            &e,
-                            layer,
-                            head,
-                            &TerminalOptions {
-                                width,
-                                colour,
-                                lang,
-                            },
-                        );
+                        let text = render(&e, layer, head, &TerminalOptions { width, colour, lang });
                         if colour == ColourDepth::None {
                             assert!(!text.contains('\u{1b}'), "an escape without colour");
                         } else {
@@ -119,10 +95,7 @@ fn terminal_fits_and_every_cell_is_the_weight() {
                         }
                         plain.push(cells(&text));
                     }
-                    assert!(
-                        plain.windows(2).all(|two| two[0] == two[1]),
-                        "colour changed a number"
-                    );
+                    assert!(plain.windows(2).all(|two| two[0] == two[1]), "colour changed a number");
                     let found = &plain[0];
                     for &(query, key, number) in found {
                         let row = e.row(layer, head, query - 1);
@@ -134,11 +107,7 @@ fn terminal_fits_and_every_cell_is_the_weight() {
                                 1.0 - keys.map(|key| row[key - 1]).sum::<f32>()
                             }
                         };
-                        assert_eq!(
-                            f64::from(number),
-                            f64::from((100.0 * weight).round().abs()),
-                            "{query} {key:?}"
-                        );
+                        assert_eq!(f64::from(number), f64::from((100.0 * weight).round().abs()), "{query} {key:?}");
                     }
                     if n <= 60 {
                         assert_eq!(found.len(), n * n, "every cell is shown");
@@ -155,10 +124,7 @@ fn terminal_fits_and_every_cell_is_the_weight() {
 fn terminal_is_never_too_wide_for_narrow_screens() {
     for e in examples() {
         for width in [40, 41, 53, 200] {
-            let options = TerminalOptions {
-                width,
-                ..TerminalOptions::default()
-            };
+            let options = TerminalOptions { width, ..TerminalOptions::default() };
             for line in render(&e, 0, 0, &options).lines() {
                 assert!(line.width() <= width, "{width}: {line:?}");
             }
@@ -171,10 +137,7 @@ fn terminal_shows_scores_probabilities_and_words() {
     let e = common::english();
     let text = render(&e, 1, 2, &TerminalOptions::default());
     for p in &e.probabilities {
-        assert!(
-            text.contains(&format!("{:.1} %", p.probability * 100.0)),
-            "{p:?}\n{text}"
-        );
+        assert!(text.contains(&format!("{:.1} %", p.probability * 100.0)), "{p:?}\n{text}");
     }
     for (word, score) in e.words.iter().zip(&e.attribution.scores).skip(1) {
         let line = text.lines().find(|l| {
@@ -182,16 +145,9 @@ fn terminal_shows_scores_probabilities_and_words() {
             parts.next() == Some(&word.text) && parts.next().is_some_and(|s| s.contains('.'))
         });
         let line = line.unwrap_or_else(|| panic!("no line for {word:?}\n{text}"));
-        let same: Vec<f32> = line
-            .split_whitespace()
-            .filter_map(|s| s.parse().ok())
-            .collect();
-        let close = |x: &f32| {
-            e.words
-                .iter()
-                .zip(&e.attribution.scores)
-                .any(|(w, s)| w == word && (s - x).abs() <= 0.005)
-        };
+        let same: Vec<f32> = line.split_whitespace().filter_map(|s| s.parse().ok()).collect();
+        let close =
+            |x: &f32| e.words.iter().zip(&e.attribution.scores).any(|(w, s)| w == word && (s - x).abs() <= 0.005);
         assert!(same[1..].iter().any(close), "{score} {line}");
     }
     // Sentences may be broken into lines.
@@ -200,15 +156,7 @@ fn terminal_shows_scores_probabilities_and_words() {
     assert!(text.contains("layer 2 of 2, head 3 of 4"));
     assert!(text.contains("sum over keys, mean over queries"));
     assert!(text.contains("weak evidence"));
-    let ja = render(
-        &e,
-        1,
-        2,
-        &TerminalOptions {
-            lang: Lang::Ja,
-            ..TerminalOptions::default()
-        },
-    );
+    let ja = render(&e, 1, 2, &TerminalOptions { lang: Lang::Ja, ..TerminalOptions::default() });
     let ja = words(&ja).replace(' ', "");
     assert!(ja.contains("第2層（全2層）") && ja.contains("キー側は和、クエリ側は平均"));
 }
@@ -240,15 +188,8 @@ fn json_round_trip_is_exact() {
     let e = common::english();
     let value = to_json(&e);
     let cell = &value["attention"][1][2][3][4];
-    assert_eq!(
-        cell.to_string(),
-        e.row(1, 2, 3)[4].to_string(),
-        "the digits of an f32, no more"
-    );
-    assert_eq!(
-        value["axes"].to_string(),
-        r#"["layer","head","query","key"]"#
-    );
+    assert_eq!(cell.to_string(), e.row(1, 2, 3)[4].to_string(), "the digits of an f32, no more");
+    assert_eq!(value["axes"].to_string(), r#"["layer","head","query","key"]"#);
 }
 
 #[test]
@@ -262,35 +203,14 @@ fn json_that_does_not_fit_is_refused() {
     };
     refused(&|v| *v = Value::Null, "is a JSON object");
     refused(&|v| v["attention"][0][1][2] = Value::from(1), "not nested");
-    refused(
-        &|v| v["attention"][0][1][2][3] = Value::Null,
-        "null where a number",
-    );
-    refused(
-        &|v| v["attention"][0][1][2][3] = Value::from(0.9),
-        "head 2, query 3 sum to",
-    );
-    refused(
-        &|v| v["attention"][0][1][2][3] = Value::from(1e30),
-        "not within 0 to 1",
-    );
-    refused(
-        &|v| v["layers"] = Value::from(3),
-        "2 entries where there should be 3",
-    );
-    refused(
-        &|v| v["attribution"]["scores"] = Value::from(vec![1.0]),
-        "one score a word",
-    );
-    refused(
-        &|v| v["pieces"][0]["word"] = Value::from(99),
-        "word index 99",
-    );
+    refused(&|v| v["attention"][0][1][2][3] = Value::Null, "null where a number");
+    refused(&|v| v["attention"][0][1][2][3] = Value::from(0.9), "head 2, query 3 sum to");
+    refused(&|v| v["attention"][0][1][2][3] = Value::from(1e30), "not within 0 to 1");
+    refused(&|v| v["layers"] = Value::from(3), "2 entries where there should be 3");
+    refused(&|v| v["attribution"]["scores"] = Value::from(vec![1.0]), "one score a word");
+    refused(&|v| v["pieces"][0]["word"] = Value::from(99), "word index 99");
     refused(&|v| v["label"] = Value::Null, "not an explanation");
-    refused(
-        &|v| v["probabilities"][0]["probability"] = Value::from(7),
-        "not within 0 to 1",
-    );
+    refused(&|v| v["probabilities"][0]["probability"] = Value::from(7), "not within 0 to 1");
 }
 
 /// Reads the explanation back out of a page.
@@ -304,10 +224,7 @@ fn from_page(page: &str) -> Explanation {
     let coded = object.remove("attention_f32le_base64").expect("the array");
     let mut e: Explanation = serde_json::from_value(value).expect("an explanation");
     let bytes = decode(coded.as_str().expect("base64"));
-    e.attention = bytes
-        .chunks_exact(4)
-        .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-        .collect();
+    e.attention = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     e
 }
 
@@ -354,15 +271,9 @@ fn page_asks_nothing_and_nothing_breaks_out() {
             *part = part.replace("http", "");
         }
         let page = to_html(&e, Lang::En);
-        for count in [
-            "<script", "</script", "<style", "<img", "<link", "<iframe", "<!--", "http:", "https:",
-        ] {
+        for count in ["<script", "</script", "<style", "<img", "<link", "<iframe", "<!--", "http:", "https:"] {
             let in_page = page.to_lowercase().matches(count).count();
-            assert_eq!(
-                in_page,
-                calm.to_lowercase().matches(count).count(),
-                "{count}"
-            );
+            assert_eq!(in_page, calm.to_lowercase().matches(count).count(), "{count}");
         }
         assert_eq!(page.matches("</script>").count(), 2);
         for absent in ["<img", "<link", "<iframe", "http:", "https:", "\u{2028}"] {

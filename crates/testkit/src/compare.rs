@@ -23,7 +23,12 @@ impl Tolerance {
 ///
 /// # Errors
 /// A description of what differs.
-pub fn compare<T: Copy + Into<f64>>(name: &str, found: &[T], expected: &[f64], tolerance: Tolerance) -> Result<(), String> {
+pub fn compare<T: Copy + Into<f64>>(
+    name: &str,
+    found: &[T],
+    expected: &[f64],
+    tolerance: Tolerance,
+) -> Result<(), String> {
     if found.len() != expected.len() {
         return Err(format!("{name}: expected {} values, got {}", expected.len(), found.len()));
     }

@@ -130,8 +130,7 @@ impl Op for Head<'_, '_> {
             }
             d_query.fill(0.0);
             for first_key in (0..keys).step_by(BLOCK) {
-                let place =
-                    Place { first_query: first, queries: count, first_key, keys: BLOCK.min(keys - first_key) };
+                let place = Place { first_query: first, queries: count, first_key, keys: BLOCK.min(keys - first_key) };
                 if place.is_beyond(args.causal) {
                     break;
                 }

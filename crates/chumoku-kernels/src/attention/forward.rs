@@ -100,8 +100,7 @@ impl Op for Head<'_, '_> {
             let mut state = Running { largest: [f32::NEG_INFINITY; BLOCK], total: [0.0; BLOCK] };
             sums.fill(0.0);
             for first_key in (0..keys).step_by(BLOCK) {
-                let place =
-                    Place { first_query: first, queries: count, first_key, keys: BLOCK.min(keys - first_key) };
+                let place = Place { first_query: first, queries: count, first_key, keys: BLOCK.min(keys - first_key) };
                 if place.is_beyond(args.causal) {
                     break;
                 }

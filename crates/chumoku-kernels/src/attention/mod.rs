@@ -183,8 +183,7 @@ impl<T: Real> PackedAttention<'_, T> {
 
     fn check(&self) -> Result<()> {
         if self.heads == 0 || self.head_dim == 0 || self.value_dim == 0 {
-            let problem =
-                format!("expected at least 1, got {}, {} and {}", self.heads, self.head_dim, self.value_dim);
+            let problem = format!("expected at least 1, got {}, {} and {}", self.heads, self.head_dim, self.value_dim);
             return Err(Error::value("attention: heads, head_dim and value_dim", problem));
         }
         check_offsets("attention: query_offsets", self.query_offsets)?;
@@ -193,9 +192,21 @@ impl<T: Real> PackedAttention<'_, T> {
         let width = |dim: usize| {
             self.heads.checked_mul(dim).ok_or_else(|| Error::value("attention: heads", "heads · width overflows"))
         };
-        check_rows("attention: query", self.query.data.len(), self.query.stride, self.query_tokens(), width(self.head_dim)?)?;
+        check_rows(
+            "attention: query",
+            self.query.data.len(),
+            self.query.stride,
+            self.query_tokens(),
+            width(self.head_dim)?,
+        )?;
         check_rows("attention: key", self.key.data.len(), self.key.stride, self.key_tokens(), width(self.head_dim)?)?;
-        check_rows("attention: value", self.value.data.len(), self.value.stride, self.key_tokens(), width(self.value_dim)?)?;
+        check_rows(
+            "attention: value",
+            self.value.data.len(),
+            self.value.stride,
+            self.key_tokens(),
+            width(self.value_dim)?,
+        )?;
         if !self.scale.is_finite() {
             return Err(Error::value("attention: scale", format!("expected a finite number, got {}", self.scale)));
         }
@@ -295,11 +306,7 @@ pub fn attention_backward<T: Real>(
 pub fn attention_weights<T: Real>(args: &PackedAttention<T>, sequence: usize, head: usize) -> Result<Vec<T>> {
     args.check()?;
     if sequence >= args.sequences() || head >= args.heads {
-        let problem = format!(
-            "expected below {} and {}, got {sequence} and {head}",
-            args.sequences(),
-            args.heads
-        );
+        let problem = format!("expected below {} and {}, got {sequence} and {head}", args.sequences(), args.heads);
         return Err(Error::value("attention: sequence and head", problem));
     }
     let ((_, queries), _) = args.spans(sequence);

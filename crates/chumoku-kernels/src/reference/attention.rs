@@ -35,8 +35,7 @@ pub fn attention_row<T: Real>(args: &PackedAttention<T>, sequence: usize, head: 
     let weight = |score: &Option<T>| score.map_or(T::ZERO, |score| (score - largest).exp());
     let mut weights: Vec<T> = scores.iter().map(weight).collect();
     let total: T = weights.iter().copied().sum();
-    let (log_sum_exp, nothing) =
-        if total == T::ZERO { (T::NEG_INFINITY, true) } else { (largest + total.ln(), false) };
+    let (log_sum_exp, nothing) = if total == T::ZERO { (T::NEG_INFINITY, true) } else { (largest + total.ln(), false) };
     if !nothing {
         weights.iter_mut().for_each(|weight| *weight /= total);
     }

@@ -62,8 +62,9 @@ pub fn layer_norm_backward<T: Real>(b: Backward<T>) {
         let normal = |i: usize| (x[i] - b.mean[row]) * inverse;
         let mean_g = (0..n).map(|i| dy[i] * b.gamma[i]).sum::<T>() / T::of(n as f64);
         let mean_gx = (0..n).map(|i| dy[i] * b.gamma[i] * normal(i)).sum::<T>() / T::of(n as f64);
-        for i in 0..n {
-            b.dx[row * n + i] = inverse * (dy[i] * b.gamma[i] - mean_g - normal(i) * mean_gx);
+        let dx = &mut b.dx[row * n..(row + 1) * n];
+        for (i, dx) in dx.iter_mut().enumerate() {
+            *dx = inverse * (dy[i] * b.gamma[i] - mean_g - normal(i) * mean_gx);
             b.d_gamma[i] += dy[i] * normal(i);
             b.d_beta[i] += dy[i];
         }

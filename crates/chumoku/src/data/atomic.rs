@@ -24,10 +24,7 @@ impl AtomicOutput {
     /// If the folder of `path` cannot be written to, or `path` is a folder.
     pub fn create(path: &Path) -> Result<Self, DataError> {
         if path.is_dir() {
-            return Err(DataError::Folder {
-                path: path.to_owned(),
-                hint: String::new(),
-            });
+            return Err(DataError::Folder { path: path.to_owned(), hint: String::new() });
         }
         let folder = folder_of(path);
         let mut builder = tempfile::Builder::new();
@@ -38,13 +35,8 @@ impl AtomicOutput {
             use std::os::unix::fs::PermissionsExt;
             builder.permissions(fs::Permissions::from_mode(0o666));
         }
-        let file = builder
-            .tempfile_in(folder)
-            .map_err(|source| write_error(path, source))?;
-        Ok(AtomicOutput {
-            path: path.to_owned(),
-            file: BufWriter::new(file),
-        })
+        let file = builder.tempfile_in(folder).map_err(|source| write_error(path, source))?;
+        Ok(AtomicOutput { path: path.to_owned(), file: BufWriter::new(file) })
     }
 
     /// Puts the file in its place.
@@ -68,17 +60,11 @@ impl AtomicOutput {
 }
 
 fn folder_of(path: &Path) -> &Path {
-    path.parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn write_error(path: &Path, source: io::Error) -> DataError {
-    DataError::Io {
-        path: path.to_owned(),
-        doing: "writing the file",
-        source,
-    }
+    DataError::Io { path: path.to_owned(), doing: "writing the file", source }
 }
 
 impl Write for AtomicOutput {

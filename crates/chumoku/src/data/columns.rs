@@ -8,16 +8,7 @@ use super::wording::{did_you_mean, listed};
 
 /// Names of text columns, the surest first; within a group all are alike.
 const TEXT_NAMES: [&[&str]; 3] = [
-    &[
-        "text",
-        "texts",
-        "sentence",
-        "sentences",
-        "本文",
-        "テキスト",
-        "文",
-        "文章",
-    ],
+    &["text", "texts", "sentence", "sentences", "本文", "テキスト", "文", "文章"],
     &[
         "review",
         "reviews",
@@ -50,28 +41,11 @@ const TEXT_NAMES: [&[&str]; 3] = [
         "メッセージ",
         "ツイート",
     ],
-    &[
-        "title",
-        "headline",
-        "subject",
-        "summary",
-        "タイトル",
-        "題名",
-        "件名",
-        "見出し",
-    ],
+    &["title", "headline", "subject", "summary", "タイトル", "題名", "件名", "見出し"],
 ];
 /// Names of label columns, in the same way.
 const LABEL_NAMES: [&[&str]; 3] = [
-    &[
-        "label",
-        "labels",
-        "class",
-        "classes",
-        "ラベル",
-        "分類",
-        "クラス",
-    ],
+    &["label", "labels", "class", "classes", "ラベル", "分類", "クラス"],
     &[
         "category",
         "categories",
@@ -94,9 +68,7 @@ const LABEL_NAMES: [&[&str]; 3] = [
         "話題",
         "種別",
     ],
-    &[
-        "stars", "star", "rating", "ratings", "score", "y", "星", "点数", "評点",
-    ],
+    &["stars", "star", "rating", "ratings", "score", "y", "星", "点数", "評点"],
 ];
 
 /// What a label column is, for messages.
@@ -131,43 +103,20 @@ fn folded(name: &str) -> String {
 }
 
 /// Chooses the columns of a file from its names and its first rows.
-pub(crate) fn choose(
-    layout: &Layout,
-    rows: &[&Record],
-    options: &ReadOptions,
-) -> Result<Columns, DataError> {
-    let profiles: Vec<Profile> = (0..layout.columns.len())
-        .map(|c| Profile::of(layout, rows, c))
-        .collect();
+pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -> Result<Columns, DataError> {
+    let profiles: Vec<Profile> = (0..layout.columns.len()).map(|c| Profile::of(layout, rows, c)).collect();
     let chooser = Chooser { layout, profiles };
-    let asked_text = options
-        .text
-        .as_deref()
-        .map(|wanted| chooser.asked(Role::Text, wanted))
-        .transpose()?;
-    let asked_label = options
-        .label
-        .as_deref()
-        .map(|wanted| chooser.asked(Role::Label, wanted))
-        .transpose()?;
+    let asked_text = options.text.as_deref().map(|wanted| chooser.asked(Role::Text, wanted)).transpose()?;
+    let asked_label = options.label.as_deref().map(|wanted| chooser.asked(Role::Label, wanted)).transpose()?;
     if let (Some(text), true) = (asked_text, asked_text == asked_label) {
         let column = layout.columns[text].clone();
-        return Err(DataError::SameColumn {
-            path: layout.path.clone(),
-            column,
-        });
+        return Err(DataError::SameColumn { path: layout.path.clone(), column });
     }
     let mut label = asked_label.map(|column| (column, "as asked"));
     if label.is_none() {
         label = chooser
             .by_name(Role::Label, &LABEL_NAMES, asked_text)
-            .or_else(|error| {
-                if options.require_label {
-                    Err(error)
-                } else {
-                    Ok(None)
-                }
-            })?;
+            .or_else(|error| if options.require_label { Err(error) } else { Ok(None) })?;
     }
     let taken = label.map(|(column, _)| column);
     let (text, text_why) = match asked_text {
@@ -181,12 +130,7 @@ pub(crate) fn choose(
         label = Some(chooser.label_by_content(text)?);
     }
     let (label, label_why) = label.map_or((None, ""), |(column, why)| (Some(column), why));
-    Ok(Columns {
-        text,
-        label,
-        text_why,
-        label_why,
-    })
+    Ok(Columns { text, label, text_why, label_why })
 }
 
 struct Chooser<'a> {
@@ -199,14 +143,9 @@ impl Chooser<'_> {
     fn asked(&self, role: Role, wanted: &str) -> Result<usize, DataError> {
         let columns = &self.layout.columns;
         let named = self.layout.has_names() || self.layout.format == Format::FastText;
-        let same: [fn(&str) -> String; 2] = [
-            |name| name.trim().to_owned(),
-            |name| name.trim().to_lowercase(),
-        ];
+        let same: [fn(&str) -> String; 2] = [|name| name.trim().to_owned(), |name| name.trim().to_lowercase()];
         for key in same.iter().filter(|_| named) {
-            let found: Vec<usize> = (0..columns.len())
-                .filter(|&c| key(&columns[c]) == key(wanted))
-                .collect();
+            let found: Vec<usize> = (0..columns.len()).filter(|&c| key(&columns[c]) == key(wanted)).collect();
             match found.as_slice() {
                 [] => {}
                 [column] => return Ok(*column),
@@ -220,11 +159,7 @@ impl Chooser<'_> {
                 role,
                 wanted: wanted.to_owned(),
                 columns: self.all(),
-                hint: if named {
-                    did_you_mean(wanted, columns.iter().map(String::as_str))
-                } else {
-                    String::new()
-                },
+                hint: if named { did_you_mean(wanted, columns.iter().map(String::as_str)) } else { String::new() },
             }),
         }
     }
@@ -241,9 +176,7 @@ impl Chooser<'_> {
         }
         for group in groups {
             let found: Vec<usize> = (0..self.layout.columns.len())
-                .filter(|&c| {
-                    Some(c) != taken && group.contains(&folded(&self.layout.columns[c]).as_str())
-                })
+                .filter(|&c| Some(c) != taken && group.contains(&folded(&self.layout.columns[c]).as_str()))
                 .collect();
             match (found.as_slice(), role) {
                 ([], _) => {}
@@ -256,9 +189,8 @@ impl Chooser<'_> {
     }
 
     fn text_by_content(&self, label: Option<usize>) -> Result<(usize, &'static str), DataError> {
-        let left: Vec<usize> = (0..self.profiles.len())
-            .filter(|&c| Some(c) != label && !self.profiles[c].nested)
-            .collect();
+        let left: Vec<usize> =
+            (0..self.profiles.len()).filter(|&c| Some(c) != label && !self.profiles[c].nested).collect();
         match left.as_slice() {
             [only] => Ok((*only, "the only one")),
             several => self.longest(several),
@@ -267,19 +199,13 @@ impl Chooser<'_> {
 
     /// The column that looks most like text, if it does so at least twice as much as the next.
     fn longest(&self, columns: &[usize]) -> Result<(usize, &'static str), DataError> {
-        let mut scored: Vec<(f64, usize)> = columns
-            .iter()
-            .map(|&c| (self.profiles[c].text_score(), c))
-            .collect();
+        let mut scored: Vec<(f64, usize)> = columns.iter().map(|&c| (self.profiles[c].text_score(), c)).collect();
         scored.sort_by(|a, b| b.0.total_cmp(&a.0));
         match scored.as_slice() {
             [] | [(0.0, _), ..] => Err(self.no_column(Role::Text, "a column of words")),
             [(first, _), (second, _), ..] if *second * 2.0 > *first => {
-                let alike: Vec<usize> = scored
-                    .iter()
-                    .filter(|(score, _)| score * 2.0 > *first)
-                    .map(|&(_, c)| c)
-                    .collect();
+                let alike: Vec<usize> =
+                    scored.iter().filter(|(score, _)| score * 2.0 > *first).map(|&(_, c)| c).collect();
                 Err(self.ambiguous(Role::Text, &alike))
             }
             [(_, column), ..] => Ok((*column, "the longest and most varied")),
@@ -287,30 +213,18 @@ impl Chooser<'_> {
     }
 
     fn label_by_content(&self, text: usize) -> Result<(usize, &'static str), DataError> {
-        let left: Vec<usize> = (0..self.profiles.len())
-            .filter(|&c| c != text && self.profiles[c].filled > 0)
-            .collect();
+        let left: Vec<usize> = (0..self.profiles.len()).filter(|&c| c != text && self.profiles[c].filled > 0).collect();
         // Too few rows for repeats to show: the one other column it must be.
         match left.as_slice() {
-            [only] if self.profiles[*only].filled < 20 && !self.profiles[*only].nested => {
-                Ok((*only, "the only other"))
-            }
+            [only] if self.profiles[*only].filled < 20 && !self.profiles[*only].nested => Ok((*only, "the only other")),
             several => self.most_repeated(several),
         }
     }
 
     /// The one column that looks like labels; a column with a single value counts only if no other does.
     fn most_repeated(&self, columns: &[usize]) -> Result<(usize, &'static str), DataError> {
-        let alike: Vec<usize> = columns
-            .iter()
-            .copied()
-            .filter(|&c| self.profiles[c].is_label_like())
-            .collect();
-        let varied: Vec<usize> = alike
-            .iter()
-            .copied()
-            .filter(|&c| self.profiles[c].distinct > 1)
-            .collect();
+        let alike: Vec<usize> = columns.iter().copied().filter(|&c| self.profiles[c].is_label_like()).collect();
+        let varied: Vec<usize> = alike.iter().copied().filter(|&c| self.profiles[c].distinct > 1).collect();
         match (varied.as_slice(), alike.as_slice()) {
             ([column], _) | ([], [column]) => Ok((*column, "few distinct values")),
             ([], []) => Err(self.no_column(Role::Label, LABEL_WANTED)),
@@ -321,17 +235,9 @@ impl Chooser<'_> {
     fn ambiguous(&self, role: Role, columns: &[usize]) -> DataError {
         let mut columns = columns.to_vec();
         columns.sort_unstable();
-        let titles: Vec<String> = columns
-            .iter()
-            .take(12)
-            .map(|&c| self.layout.column_title(c))
-            .collect();
+        let titles: Vec<String> = columns.iter().take(12).map(|&c| self.layout.column_title(c)).collect();
         let candidates = format!("{} alike: {}", columns.len(), titles.join(", "));
-        DataError::Ambiguous {
-            path: self.layout.path.clone(),
-            role,
-            candidates,
-        }
+        DataError::Ambiguous { path: self.layout.path.clone(), role, candidates }
     }
 
     fn no_column(&self, role: Role, wanted: &'static str) -> DataError {
@@ -341,9 +247,7 @@ impl Chooser<'_> {
     /// All columns, for a message.
     fn all(&self) -> String {
         match self.layout.columns.len() {
-            _ if self.layout.has_names() || self.layout.format == Format::FastText => {
-                listed(&self.layout.columns)
-            }
+            _ if self.layout.has_names() || self.layout.format == Format::FastText => listed(&self.layout.columns),
             1 => "column 1 (no names)".to_owned(),
             n => format!("columns 1 to {n} (no names)"),
         }
@@ -351,12 +255,7 @@ impl Chooser<'_> {
 }
 
 /// The error of finding no column for a role.
-pub(crate) fn no_column(
-    layout: &Layout,
-    role: Role,
-    wanted: &'static str,
-    columns: String,
-) -> DataError {
+pub(crate) fn no_column(layout: &Layout, role: Role, wanted: &'static str, columns: String) -> DataError {
     let (columns, advice) = match (layout.format, role) {
         (Format::PlainText, Role::Label) => (
             "plain text".to_owned(),
@@ -365,11 +264,5 @@ pub(crate) fn no_column(
         (_, Role::Label) => (columns, "name one with --label NAME or number"),
         (_, Role::Text) => (columns, "name one with --text NAME or number"),
     };
-    DataError::NoColumn {
-        path: layout.path.clone(),
-        role,
-        wanted,
-        columns,
-        advice,
-    }
+    DataError::NoColumn { path: layout.path.clone(), role, wanted, columns, advice }
 }

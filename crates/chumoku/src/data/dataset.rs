@@ -52,10 +52,7 @@ pub struct Dataset {
 /// Whatever is wrong with the file. A file of one class, or of one row, is no error here, because a test file may well
 /// be such; [`Dataset::check_trainable`] asks for more.
 pub fn load_labelled(path: &Path, options: &ReadOptions) -> Result<Dataset, DataError> {
-    let options = ReadOptions {
-        require_label: true,
-        ..options.clone()
-    };
+    let options = ReadOptions { require_label: true, ..options.clone() };
     Source::open(path, &options)?.into_dataset()
 }
 
@@ -66,11 +63,7 @@ impl Source {
     ///
     /// As for [`load_labelled`]; also if the source was opened without requiring a label and has none.
     pub fn into_dataset(self) -> Result<Dataset, DataError> {
-        let (layout, columns, description) = (
-            self.layout().clone(),
-            self.columns().clone(),
-            self.describe(),
-        );
+        let (layout, columns, description) = (self.layout().clone(), self.columns().clone(), self.describe());
         let rows = self.place(0).is_row;
         let Some(label_column) = columns.label else {
             let columns = layout.column_title(columns.text);
@@ -90,11 +83,7 @@ impl Source {
                 if classes.len() == MAX_CLASSES {
                     let place = records.source().place(example.line);
                     let column = layout.column_title(label_column);
-                    return Err(DataError::TooManyClasses {
-                        place,
-                        limit: MAX_CLASSES,
-                        column,
-                    });
+                    return Err(DataError::TooManyClasses { place, limit: MAX_CLASSES, column });
                 }
                 classes.insert(example.label.clone());
             }
@@ -103,30 +92,14 @@ impl Source {
         let skipped = records.skipped().clone();
         let path = layout.path.clone();
         if examples.is_empty() {
-            return Err(DataError::NoUsableRows {
-                path,
-                skipped: skipped.to_string(),
-            });
+            return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
         }
-        Ok(Dataset {
-            path,
-            examples,
-            skipped,
-            description,
-            layout,
-            columns,
-            rows,
-        })
+        Ok(Dataset { path, examples, skipped, description, layout, columns, rows })
     }
 }
 
 /// Takes the text and the label out of a row.
-fn example(
-    mut record: Record,
-    records: &Records,
-    text: usize,
-    label: usize,
-) -> Result<Example, DataError> {
+fn example(mut record: Record, records: &Records, text: usize, label: usize) -> Result<Example, DataError> {
     let line = record.line;
     let place = || records.source().place(line);
     if record.field(text).trim().is_empty() {
@@ -141,36 +114,21 @@ fn example(
             _ if records.source().layout().format == Format::FastText => "no __label__ on the line",
             _ => "an empty field",
         };
-        return Err(DataError::EmptyLabel {
-            place: place(),
-            found,
-        });
+        return Err(DataError::EmptyLabel { place: place(), found });
     }
     let label = record.field(label).trim().to_owned();
-    Ok(Example {
-        text: std::mem::take(&mut record.fields[text]),
-        label,
-        line,
-    })
+    Ok(Example { text: std::mem::take(&mut record.fields[text]), label, line })
 }
 
 impl Dataset {
     /// Where an example is.
     pub fn place(&self, example: &Example) -> Place {
-        if self.rows {
-            Place::row(&self.path, example.line)
-        } else {
-            Place::line(&self.path, example.line)
-        }
+        if self.rows { Place::row(&self.path, example.line) } else { Place::line(&self.path, example.line) }
     }
 
     /// The distinct labels, sorted.
     pub fn labels(&self) -> Vec<String> {
-        let labels: BTreeSet<&str> = self
-            .examples
-            .iter()
-            .map(|example| example.label.as_str())
-            .collect();
+        let labels: BTreeSet<&str> = self.examples.iter().map(|example| example.label.as_str()).collect();
         labels.into_iter().map(str::to_owned).collect()
     }
 
@@ -182,11 +140,7 @@ impl Dataset {
     pub fn check_trainable(&self) -> Result<(), DataError> {
         let (path, rows) = (self.path.clone(), self.examples.len() as u64);
         if rows < MIN_TRAINING_ROWS {
-            return Err(DataError::TooFewRows {
-                path,
-                rows,
-                least: MIN_TRAINING_ROWS,
-            });
+            return Err(DataError::TooFewRows { path, rows, least: MIN_TRAINING_ROWS });
         }
         let label = &self.examples[0].label;
         if self.examples.iter().all(|example| example.label == *label) {
@@ -194,12 +148,7 @@ impl Dataset {
                 Some(column) => self.layout.column_title(column),
                 None => "this".to_owned(),
             };
-            return Err(DataError::OneClass {
-                path,
-                label: label.clone(),
-                rows,
-                column,
-            });
+            return Err(DataError::OneClass { path, label: label.clone(), rows, column });
         }
         Ok(())
     }
@@ -211,11 +160,7 @@ impl Dataset {
     /// The first label that is not, with its line.
     pub fn check_known_labels<S: AsRef<str>>(&self, known: &[S]) -> Result<(), DataError> {
         let names: HashSet<&str> = known.iter().map(AsRef::as_ref).collect();
-        match self
-            .examples
-            .iter()
-            .find(|example| !names.contains(example.label.as_str()))
-        {
+        match self.examples.iter().find(|example| !names.contains(example.label.as_str())) {
             None => Ok(()),
             Some(example) => Err(DataError::UnknownLabel {
                 place: self.place(example),

@@ -13,54 +13,40 @@ const CHUNK: usize = 16 * 1024;
 
 /// The encoding that a label such as `shift_jis` or `windows-31j` names.
 pub(crate) fn encoding_named(label: &str) -> Result<&'static Encoding, DataError> {
-    Encoding::for_label_no_replacement(label.trim().as_bytes()).ok_or_else(|| {
-        DataError::UnknownEncoding {
-            label: label.to_owned(),
-            hint: did_you_mean(
-                label,
-                [
-                    "utf-8",
-                    "utf-16le",
-                    "utf-16be",
-                    "shift_jis",
-                    "euc-jp",
-                    "iso-2022-jp",
-                    "windows-1252",
-                    "gb18030",
-                    "big5",
-                    "euc-kr",
-                ],
-            ),
-        }
+    Encoding::for_label_no_replacement(label.trim().as_bytes()).ok_or_else(|| DataError::UnknownEncoding {
+        label: label.to_owned(),
+        hint: did_you_mean(
+            label,
+            [
+                "utf-8",
+                "utf-16le",
+                "utf-16be",
+                "shift_jis",
+                "euc-jp",
+                "iso-2022-jp",
+                "windows-1252",
+                "gb18030",
+                "big5",
+                "euc-kr",
+            ],
+        ),
     })
 }
 
 /// The encoding to name in a hint for a line that is not UTF-8: the first of the common ones that makes sense of it.
 pub(crate) fn likely_encoding(line: &[u8]) -> &'static str {
-    for (encoding, name) in [
-        (encoding_rs::SHIFT_JIS, "shift_jis"),
-        (encoding_rs::EUC_JP, "euc-jp"),
-    ] {
+    for (encoding, name) in [(encoding_rs::SHIFT_JIS, "shift_jis"), (encoding_rs::EUC_JP, "euc-jp")] {
         if let Some(text) = encoding.decode_without_bom_handling_and_without_replacement(line) {
             // Either of the two makes characters of almost anything; Japanese text has kana in it.
             let beyond_ascii = text.chars().filter(|c| !c.is_ascii()).count();
-            let kana = text
-                .chars()
-                .filter(|c| ('\u{3041}'..='\u{30ff}').contains(c))
-                .count();
+            let kana = text.chars().filter(|c| ('\u{3041}'..='\u{30ff}').contains(c)).count();
             if kana > 0 && kana * 8 >= beyond_ascii {
                 return name;
             }
         }
     }
-    let multibyte = line
-        .windows(2)
-        .any(|pair| pair[0] >= 0x80 && pair[1] >= 0x80);
-    if multibyte {
-        "shift_jis"
-    } else {
-        "windows-1252"
-    }
+    let multibyte = line.windows(2).any(|pair| pair[0] >= 0x80 && pair[1] >= 0x80);
+    if multibyte { "shift_jis" } else { "windows-1252" }
 }
 
 /// A reader of UTF-8 over bytes in another encoding; a byte order mark wins over the encoding named.
@@ -103,8 +89,7 @@ impl<R: Read> Decoding<R> {
         self.out.resize(2 * CHUNK, 0);
         let bytes = &self.chunk[self.chunk_start..self.chunk_end];
         let (result, taken, written) =
-            self.decoder
-                .decode_to_utf8_without_replacement(bytes, &mut self.out, self.at_end);
+            self.decoder.decode_to_utf8_without_replacement(bytes, &mut self.out, self.at_end);
         self.offset += taken as u64;
         self.chunk_start += taken;
         self.out.truncate(written);
@@ -113,13 +98,8 @@ impl<R: Read> Decoding<R> {
             DecoderResult::InputEmpty => self.finished = self.at_end,
             DecoderResult::OutputFull => {}
             DecoderResult::Malformed(bad, beyond) => {
-                let offset = self
-                    .offset
-                    .saturating_sub(u64::from(bad) + u64::from(beyond));
-                self.fault = Some(Fault::Encoding {
-                    encoding: self.encoding.name(),
-                    offset,
-                });
+                let offset = self.offset.saturating_sub(u64::from(bad) + u64::from(beyond));
+                self.fault = Some(Fault::Encoding { encoding: self.encoding.name(), offset });
                 self.finished = true;
             }
         }

@@ -32,11 +32,7 @@ struct Fields {
 
 impl CsvReader {
     pub(crate) fn new(lines: LineReader, delimiter: char) -> Self {
-        CsvReader {
-            lines,
-            delimiter,
-            width: Width::default(),
-        }
+        CsvReader { lines, delimiter, width: Width::default() }
     }
 
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
@@ -66,11 +62,7 @@ impl CsvReader {
     /// Cuts a row into fields, adding to `row` the lines it runs over.
     fn fields(&mut self, row: &mut Vec<Line>) -> Result<Fields, DataError> {
         let most = self.width.fixed.map_or(MAX_COLUMNS, |(columns, _)| columns);
-        let mut fields = Fields {
-            kept: Vec::new(),
-            count: 0,
-            odd: (0, 0),
-        };
+        let mut fields = Fields { kept: Vec::new(), count: 0, odd: (0, 0) };
         let (mut at, mut total) = (0, 0);
         loop {
             let line = last(row);
@@ -87,12 +79,7 @@ impl CsvReader {
             total += value.len() as u64;
             if total > MAX_ROW_BYTES {
                 let place = self.lines.place(row[0].number);
-                return Err(DataError::TooLong {
-                    place,
-                    what: "a row",
-                    limit: MAX_ROW_BYTES,
-                    bytes: total,
-                });
+                return Err(DataError::TooLong { place, what: "a row", limit: MAX_ROW_BYTES, bytes: total });
             }
             if fields.count == most {
                 fields.odd = begins;
@@ -113,11 +100,7 @@ impl CsvReader {
 
     /// Reads the field whose opening quote is at `at`, moves `at` behind the delimiter that follows, and says whether
     /// the row ends instead.
-    fn quoted_field(
-        &mut self,
-        row: &mut Vec<Line>,
-        at: &mut usize,
-    ) -> Result<(String, bool), DataError> {
+    fn quoted_field(&mut self, row: &mut Vec<Line>, at: &mut usize) -> Result<(String, bool), DataError> {
         let opened = (last(row).number, last(row).column(*at));
         let mut value = String::new();
         *at += 1;

@@ -24,28 +24,17 @@ pub struct Place {
 impl Place {
     /// A line of a text file.
     pub fn line(path: &Path, line: u64) -> Self {
-        Place {
-            path: path.to_owned(),
-            line,
-            column: None,
-            is_row: false,
-        }
+        Place { path: path.to_owned(), line, column: None, is_row: false }
     }
 
     /// A row of a file without lines.
     pub fn row(path: &Path, row: u64) -> Self {
-        Place {
-            is_row: true,
-            ..Place::line(path, row)
-        }
+        Place { is_row: true, ..Place::line(path, row) }
     }
 
     /// The same place, narrowed to one character of its line.
     pub fn at_column(self, column: u64) -> Self {
-        Place {
-            column: Some(column),
-            ..self
-        }
+        Place { column: Some(column), ..self }
     }
 }
 
@@ -94,10 +83,7 @@ impl fmt::Display for Role {
 /// All of them are wrong usage or unreadable input, so a command that meets one ends with status 2.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[allow(
-    missing_docs,
-    reason = "the messages say what each variant and field is"
-)]
+#[allow(missing_docs, reason = "the messages say what each variant and field is")]
 pub enum DataError {
     // The file as a whole.
     #[error("{}: opening the data: expected a file, found nothing of that name{hint}", path.display())]
@@ -105,27 +91,15 @@ pub enum DataError {
     #[error("{}: opening the data: expected a file, found a folder; name a file inside it{hint}", path.display())]
     Folder { path: PathBuf, hint: String },
     #[error("{}: {doing}: {source}; check the path, its permissions and the disk", path.display())]
-    Io {
-        path: PathBuf,
-        doing: &'static str,
-        source: io::Error,
-    },
+    Io { path: PathBuf, doing: &'static str, source: io::Error },
     #[error("{}: reading the data: expected rows, found an empty file; check that it was written or downloaded whole", path.display())]
     Empty { path: PathBuf },
     #[error("{}: reading the data: expected rows below the header ({columns}), found none; check that the file was written whole", path.display())]
     OnlyHeader { path: PathBuf, columns: String },
     #[error("{}: recognising the format: expected CSV, TSV, JSONL, Parquet, fastText or plain text, found {found}; {advice}", path.display())]
-    OtherFormat {
-        path: PathBuf,
-        found: &'static str,
-        advice: &'static str,
-    },
+    OtherFormat { path: PathBuf, found: &'static str, advice: &'static str },
     #[error("{}: decompressing gzip: expected the end of the stream, found {found}{after}; download or compress the file again", path.display())]
-    Gzip {
-        path: PathBuf,
-        found: String,
-        after: String,
-    },
+    Gzip { path: PathBuf, found: String, after: String },
     #[error("{}: reading Parquet: expected a whole, undamaged file, found: {detail}; write or download the file again", path.display())]
     Parquet { path: PathBuf, detail: String },
     #[error("{}: reading Parquet: expected a column of strings, found {columns}; write the texts as a string column", path.display())]
@@ -140,19 +114,11 @@ pub enum DataError {
     #[error(
         "{place}: reading text: expected UTF-8, found other bytes at byte {offset} of the file; name its encoding, such as --encoding {guess}"
     )]
-    NotUtf8 {
-        place: Place,
-        offset: u64,
-        guess: &'static str,
-    },
+    NotUtf8 { place: Place, offset: u64, guess: &'static str },
     #[error(
         "{place}: reading text: expected {encoding}, found bytes that it does not have at byte {offset} of the file; try another --encoding"
     )]
-    NotInEncoding {
-        place: Place,
-        offset: u64,
-        encoding: &'static str,
-    },
+    NotInEncoding { place: Place, offset: u64, encoding: &'static str },
     #[error(
         "{place}: reading text: expected characters, found a NUL byte; is it a binary file, or UTF-16 (--encoding utf-16le)?"
     )]
@@ -160,14 +126,7 @@ pub enum DataError {
 
     // Rows.
     #[error("{place}: reading a {format} row: expected {}, as in line {model}, found {found}; {advice}, or leave such rows out with --skip-bad-rows", count(*.expected, "column"))]
-    Ragged {
-        place: Place,
-        format: &'static str,
-        expected: u64,
-        found: u64,
-        model: u64,
-        advice: &'static str,
-    },
+    Ragged { place: Place, format: &'static str, expected: u64, found: u64, model: u64, advice: &'static str },
     #[error(
         "{place}: reading a CSV field: expected a closing quote (\") for the one that opens here, found {found}; close it, write a quote inside quotes twice (\"\"), or leave such rows out with --skip-bad-rows"
     )]
@@ -176,39 +135,19 @@ pub enum DataError {
         "{place}: reading a CSV field: expected {expected} after its closing quote, found {} at {found_at}; write a quote inside quotes twice (\"\"), or leave such rows out with --skip-bad-rows",
         quoted(found)
     )]
-    StrayQuote {
-        place: Place,
-        found_at: String,
-        expected: &'static str,
-        found: String,
-    },
+    StrayQuote { place: Place, found_at: String, expected: &'static str, found: String },
     #[error(
         "{place}: reading a header: expected at most {limit} columns, found {found}; is it a table with one text per row?"
     )]
-    TooManyColumns {
-        place: Place,
-        limit: usize,
-        found: usize,
-    },
+    TooManyColumns { place: Place, limit: usize, found: usize },
     #[error(
         "{place}: reading JSON: expected one object on the line, found: {detail}; mend the line, or leave such rows out with --skip-bad-rows"
     )]
     BadJson { place: Place, detail: String },
-    #[error(
-        "{place}: reading JSON: expected an object ({{…}}) on each line, found {found}; {advice}"
-    )]
-    NotAnObject {
-        place: Place,
-        found: &'static str,
-        advice: &'static str,
-    },
+    #[error("{place}: reading JSON: expected an object ({{…}}) on each line, found {found}; {advice}")]
+    NotAnObject { place: Place, found: &'static str, advice: &'static str },
     #[error("{place}: reading the {role}: expected a string, number or true/false in {}, found {found}; flatten it, or choose another column with {}", quoted(column), role.flag())]
-    Nested {
-        place: Place,
-        role: Role,
-        column: String,
-        found: &'static str,
-    },
+    Nested { place: Place, role: Role, column: String, found: &'static str },
     #[error(
         "{place}: reading the text: expected some characters, found an empty text; fill it in, or leave such rows out with --skip-bad-rows"
     )]
@@ -220,44 +159,19 @@ pub enum DataError {
     #[error(
         "{place}: reading the label: expected one label, found {found} ({labels}); keep one for each text, or leave such rows out with --skip-bad-rows"
     )]
-    SeveralLabels {
-        place: Place,
-        found: usize,
-        labels: String,
-    },
+    SeveralLabels { place: Place, found: usize, labels: String },
     #[error("{place}: reading {what}: expected at most {}, found {}; cut it into shorter texts, or leave such rows out with --skip-bad-rows", size(*.limit), size(*.bytes))]
-    TooLong {
-        place: Place,
-        what: &'static str,
-        limit: u64,
-        bytes: u64,
-    },
+    TooLong { place: Place, what: &'static str, limit: u64, bytes: u64 },
     #[error("{place}: reading a line: expected its end, found none within {}; is it a text file?", size(*.bytes))]
     EndlessLine { place: Place, bytes: u64 },
 
     // Columns.
     #[error("{}: choosing the {role} column: expected {}, found no such column among {columns}{hint}", path.display(), quoted(wanted))]
-    NoSuchColumn {
-        path: PathBuf,
-        role: Role,
-        wanted: String,
-        columns: String,
-        hint: String,
-    },
+    NoSuchColumn { path: PathBuf, role: Role, wanted: String, columns: String, hint: String },
     #[error("{}: choosing the {role} column: expected one that stands out, found {candidates}; name one with {} NAME", path.display(), role.flag())]
-    Ambiguous {
-        path: PathBuf,
-        role: Role,
-        candidates: String,
-    },
+    Ambiguous { path: PathBuf, role: Role, candidates: String },
     #[error("{}: choosing the {role} column: expected {wanted}, found only {columns}; {advice}", path.display())]
-    NoColumn {
-        path: PathBuf,
-        role: Role,
-        wanted: &'static str,
-        columns: String,
-        advice: &'static str,
-    },
+    NoColumn { path: PathBuf, role: Role, wanted: &'static str, columns: String, advice: &'static str },
     #[error("{}: choosing the columns: expected the text and the label in two columns, found {} named for both; change --text or --label", path.display(), quoted(column))]
     SameColumn { path: PathBuf, column: String },
 
@@ -265,36 +179,18 @@ pub enum DataError {
     #[error("{}: reading labelled texts: expected rows, found none that can be used ({skipped}); mend the file or choose other columns with --text and --label", path.display())]
     NoUsableRows { path: PathBuf, skipped: String },
     #[error("{}: preparing to train: expected at least {}, found {}; add more examples", path.display(), count(*.least, "row"), count(*.rows, "row"))]
-    TooFewRows {
-        path: PathBuf,
-        rows: u64,
-        least: u64,
-    },
+    TooFewRows { path: PathBuf, rows: u64, least: u64 },
     #[error("{}: preparing to train: expected two or more classes, found only {} in all {}; is {column} the label? Name another with --label", path.display(), quoted(label), count(*.rows, "row"))]
-    OneClass {
-        path: PathBuf,
-        label: String,
-        rows: u64,
-        column: String,
-    },
+    OneClass { path: PathBuf, label: String, rows: u64, column: String },
     #[error(
         "{place}: reading the label: expected at most {limit} classes, found more in {column}; is it an identifier? Name another column with --label"
     )]
-    TooManyClasses {
-        place: Place,
-        limit: usize,
-        column: String,
-    },
+    TooManyClasses { place: Place, limit: usize, column: String },
     #[error(
         "{place}: checking the labels: expected a class of the training data ({known}), found {}{hint}; correct it, or add such rows to the training data",
         quoted(label)
     )]
-    UnknownLabel {
-        place: Place,
-        label: String,
-        known: Box<str>,
-        hint: Box<str>,
-    },
+    UnknownLabel { place: Place, label: String, known: Box<str>, hint: Box<str> },
 
     // Output.
     #[error("writing the output: {source}; check the disk and who reads it")]

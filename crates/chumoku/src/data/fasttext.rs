@@ -20,9 +20,7 @@ pub(crate) struct FastTextReader {
 
 impl FastTextReader {
     pub(crate) fn new(lines: LineReader) -> Self {
-        FastTextReader {
-            lines: lines.with_limit(MAX_TEXT_BYTES, "a text"),
-        }
+        FastTextReader { lines: lines.with_limit(MAX_TEXT_BYTES, "a text") }
     }
 
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
@@ -36,9 +34,7 @@ impl FastTextReader {
         let mut labels = Vec::new();
         let mut text = line.text.trim();
         while let Some(behind) = text.strip_prefix(LABEL_PREFIX) {
-            let (label, rest) = behind
-                .split_once(char::is_whitespace)
-                .unwrap_or((behind, ""));
+            let (label, rest) = behind.split_once(char::is_whitespace).unwrap_or((behind, ""));
             labels.push(label);
             text = rest.trim_start();
         }
@@ -52,17 +48,10 @@ impl FastTextReader {
         }
         if labels.len() > 1 {
             let place = self.lines.place(line.number);
-            return Err(DataError::SeveralLabels {
-                place,
-                found: labels.len(),
-                labels: listed(&labels),
-            });
+            return Err(DataError::SeveralLabels { place, found: labels.len(), labels: listed(&labels) });
         }
         let label = labels.first().copied().unwrap_or("");
-        Ok(Some(Record::of_fields(
-            line.number,
-            vec![label.to_owned(), text.to_owned()],
-        )))
+        Ok(Some(Record::of_fields(line.number, vec![label.to_owned(), text.to_owned()])))
     }
 }
 
@@ -73,15 +62,10 @@ pub(crate) struct PlainReader {
 
 impl PlainReader {
     pub(crate) fn new(lines: LineReader) -> Self {
-        PlainReader {
-            lines: lines.with_limit(MAX_TEXT_BYTES, "a text"),
-        }
+        PlainReader { lines: lines.with_limit(MAX_TEXT_BYTES, "a text") }
     }
 
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
-        Ok(self
-            .lines
-            .next_line()?
-            .map(|line| Record::of_fields(line.number, vec![line.text])))
+        Ok(self.lines.next_line()?.map(|line| Record::of_fields(line.number, vec![line.text])))
     }
 }

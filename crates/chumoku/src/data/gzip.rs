@@ -25,14 +25,12 @@ impl<R: Read> Gunzip<R> {
 impl<R: Read> Read for Gunzip<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         self.0.read(out).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => io::Error::new(
-                io::ErrorKind::InvalidData,
-                Fault::Gzip("that the file is cut short".into()),
-            ),
-            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => io::Error::new(
-                io::ErrorKind::InvalidData,
-                Fault::Gzip(format!("damage ({error})")),
-            ),
+            io::ErrorKind::UnexpectedEof => {
+                io::Error::new(io::ErrorKind::InvalidData, Fault::Gzip("that the file is cut short".into()))
+            }
+            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
+                io::Error::new(io::ErrorKind::InvalidData, Fault::Gzip(format!("damage ({error})")))
+            }
             _ => error,
         })
     }

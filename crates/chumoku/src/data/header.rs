@@ -16,10 +16,7 @@ pub(crate) fn has_header(first: &[String], below: &[&[String]], options: &ReadOp
     }
     let named = |wanted: &Option<String>| {
         wanted.as_deref().is_some_and(|wanted| {
-            !is_number(wanted)
-                && first
-                    .iter()
-                    .any(|name| name.trim().to_lowercase() == wanted.trim().to_lowercase())
+            !is_number(wanted) && first.iter().any(|name| name.trim().to_lowercase() == wanted.trim().to_lowercase())
         })
     };
     if named(&options.text) || named(&options.label) {
@@ -32,30 +29,24 @@ pub(crate) fn has_header(first: &[String], below: &[&[String]], options: &ReadOp
     // A file made with `cat` may hold its header again further down.
     let below: Vec<&[String]> = below.iter().copied().filter(|row| *row != first).collect();
     if is_default_index(first) && !below.is_empty() {
-        return (0..first.len())
-            .any(|c| values(&below, c).any(|value| !value.is_empty() && !is_number(value)));
+        return (0..first.len()).any(|c| values(&below, c).any(|value| !value.is_empty() && !is_number(value)));
     }
-    let comes_again = |(c, name): (usize, &String)| {
-        !name.trim().is_empty() && values(&below, c).any(|value| value == name)
-    };
+    let comes_again =
+        |(c, name): (usize, &String)| !name.trim().is_empty() && values(&below, c).any(|value| value == name);
     if first.iter().enumerate().any(comes_again) || first.iter().any(|name| is_number(name)) {
         return false;
     }
     if !roles.is_empty() {
         return true;
     }
-    let named_like_columns = first
-        .iter()
-        .enumerate()
-        .all(|(c, name)| is_name(name) || (c == 0 && name.is_empty()));
+    let named_like_columns = first.iter().enumerate().all(|(c, name)| is_name(name) || (c == 0 && name.is_empty()));
     first.len() > 1
         && named_like_columns
         && (0..first.len()).any(|c| is_all_numbers(&below, c) || has_few_values(&below, c))
 }
 
 fn values<'a>(rows: &'a [&'a [String]], column: usize) -> impl Iterator<Item = &'a str> {
-    rows.iter()
-        .filter_map(move |row| row.get(column).map(String::as_str))
+    rows.iter().filter_map(move |row| row.get(column).map(String::as_str))
 }
 
 /// `0,1,2`, or the same behind an empty name: what pandas writes over columns that have no names.
@@ -64,12 +55,7 @@ fn is_default_index(first: &[String]) -> bool {
         [empty, rest @ ..] if empty.is_empty() => rest,
         all => all,
     };
-    !numbered.is_empty()
-        && numbered
-            .iter()
-            .enumerate()
-            .all(|(i, name)| *name == i.to_string())
-        && first.len() > 1
+    !numbered.is_empty() && numbered.iter().enumerate().all(|(i, name)| *name == i.to_string()) && first.len() > 1
 }
 
 /// Whether a field could be the name of a column: short, and no sentence.
@@ -84,13 +70,10 @@ fn is_name(field: &str) -> bool {
 /// Whether the column holds numbers and nothing else.
 fn is_all_numbers(below: &[&[String]], column: usize) -> bool {
     let mut some = false;
-    values(below, column)
-        .filter(|value| !value.trim().is_empty())
-        .all(|value| {
-            some = true;
-            is_number(value)
-        })
-        && some
+    values(below, column).filter(|value| !value.trim().is_empty()).all(|value| {
+        some = true;
+        is_number(value)
+    }) && some
 }
 
 /// Whether each value of the column comes four times on average, so that one that never comes again stands out.

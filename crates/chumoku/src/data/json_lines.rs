@@ -29,20 +29,12 @@ impl JsonReader {
             Ok(Value::Object(object)) => Ok(Some(Record::of_object(line.number, object))),
             Ok(other) => Err(not_an_object(place, &other)),
             // A list over many lines begins with a line that holds its bracket alone.
-            Err(_) if line.text.trim_start().starts_with('[') => {
-                Err(not_an_object(place, &Value::Array(Vec::new())))
-            }
+            Err(_) if line.text.trim_start().starts_with('[') => Err(not_an_object(place, &Value::Array(Vec::new()))),
             Err(error) => {
                 let at = error.column().saturating_sub(1);
                 let said = error.to_string();
-                let detail = said
-                    .rsplit_once(" at line ")
-                    .map_or(said.as_str(), |(detail, _)| detail)
-                    .to_owned();
-                Err(DataError::BadJson {
-                    place: place.at_column(column_of(&line.text, at)),
-                    detail,
-                })
+                let detail = said.rsplit_once(" at line ").map_or(said.as_str(), |(detail, _)| detail).to_owned();
+                Err(DataError::BadJson { place: place.at_column(column_of(&line.text, at)), detail })
             }
         }
     }
@@ -55,11 +47,7 @@ fn not_an_object(place: super::Place, value: &Value) -> DataError {
         }
         _ => "write it as {\"text\": …}, or leave such rows out with --skip-bad-rows",
     };
-    DataError::NotAnObject {
-        place,
-        found: kind(value),
-        advice,
-    }
+    DataError::NotAnObject { place, found: kind(value), advice }
 }
 
 /// What a JSON value is, in words.

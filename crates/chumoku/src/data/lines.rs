@@ -30,10 +30,7 @@ impl Line {
 
 /// The column, in characters counted from 1, of the byte at `at` in `line`; bytes inside a character count as it.
 pub(crate) fn column_of(line: &str, at: usize) -> u64 {
-    line.char_indices()
-        .take_while(|&(start, c)| start + c.len_utf8() <= at)
-        .count() as u64
-        + 1
+    line.char_indices().take_while(|&(start, c)| start + c.len_utf8() <= at).count() as u64 + 1
 }
 
 /// Reads lines: `\n` or `\r\n` ends one, or `\r` in files that have no `\n` at all (old Macintosh).
@@ -58,12 +55,7 @@ pub(crate) struct LineReader {
 }
 
 impl LineReader {
-    pub(crate) fn new(
-        path: &Path,
-        input: Box<dyn Read>,
-        offset: u64,
-        carriage_returns: bool,
-    ) -> Self {
+    pub(crate) fn new(path: &Path, input: Box<dyn Read>, offset: u64, carriage_returns: bool) -> Self {
         LineReader {
             input: BufReader::with_capacity(1 << 16, input),
             path: path.to_owned(),
@@ -79,11 +71,7 @@ impl LineReader {
 
     /// Tightens the limit where a line is a text and not more.
     pub(crate) fn with_limit(self, limit: u64, limited: &'static str) -> Self {
-        LineReader {
-            limit,
-            limited,
-            ..self
-        }
+        LineReader { limit, limited, ..self }
     }
 
     pub(crate) fn place(&self, line: u64) -> Place {
@@ -99,8 +87,7 @@ impl LineReader {
             return Ok(None);
         }
         let result = self.read_line();
-        self.broken =
-            matches!(&result, Err(error) if !error.is_row_error()) || matches!(result, Ok(None));
+        self.broken = matches!(&result, Err(error) if !error.is_row_error()) || matches!(result, Ok(None));
         result
     }
 
@@ -125,19 +112,14 @@ impl LineReader {
             let end = chunk.iter().position(|&byte| byte == self.terminator);
             let piece = &chunk[..end.unwrap_or(chunk.len())];
             // One byte over the limit is room for the `\r` before a `\n`.
-            let room = (self.limit + 1)
-                .saturating_sub(bytes.len() as u64)
-                .min(piece.len() as u64) as usize;
+            let room = (self.limit + 1).saturating_sub(bytes.len() as u64).min(piece.len() as u64) as usize;
             bytes.extend_from_slice(&piece[..room]);
             length += piece.len() as u64;
             ended = end.is_some();
             let taken = piece.len() + usize::from(ended);
             self.input.consume(taken);
             if length > ENDLESS {
-                return Err(DataError::EndlessLine {
-                    place: self.place(self.number),
-                    bytes: ENDLESS,
-                });
+                return Err(DataError::EndlessLine { place: self.place(self.number), bytes: ENDLESS });
             }
         }
         if length == 0 && !ended {
@@ -157,12 +139,7 @@ impl LineReader {
         }
         let place = self.place(self.number);
         if length > self.limit {
-            return Err(DataError::TooLong {
-                place,
-                what: self.limited,
-                limit: self.limit,
-                bytes: length,
-            });
+            return Err(DataError::TooLong { place, what: self.limited, limit: self.limit, bytes: length });
         }
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
@@ -175,43 +152,22 @@ impl LineReader {
             }
         })?;
         match text.find('\0') {
-            Some(at) => Err(DataError::Nul {
-                place: place.at_column(column_of(&text, at)),
-            }),
-            None => Ok(Some(Line {
-                number: self.number,
-                text,
-                ending,
-            })),
+            Some(at) => Err(DataError::Nul { place: place.at_column(column_of(&text, at)) }),
+            None => Ok(Some(Line { number: self.number, text, ending })),
         }
     }
 
     /// Turns a failed read into an error with a place.
     fn fault(&self, error: io::Error) -> DataError {
         let place = self.place(self.number);
-        match error
-            .get_ref()
-            .and_then(|inner| inner.downcast_ref::<Fault>())
-        {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<Fault>()) {
             Some(Fault::Gzip(found)) => DataError::Gzip {
                 path: self.path.clone(),
                 found: found.clone(),
-                after: if self.number > 1 {
-                    format!(" after line {}", self.number - 1)
-                } else {
-                    String::new()
-                },
+                after: if self.number > 1 { format!(" after line {}", self.number - 1) } else { String::new() },
             },
-            Some(Fault::Encoding { encoding, offset }) => DataError::NotInEncoding {
-                place,
-                offset: *offset,
-                encoding,
-            },
-            None => DataError::Io {
-                path: self.path.clone(),
-                doing: "reading the data",
-                source: error,
-            },
+            Some(Fault::Encoding { encoding, offset }) => DataError::NotInEncoding { place, offset: *offset, encoding },
+            None => DataError::Io { path: self.path.clone(), doing: "reading the data", source: error },
         }
     }
 }

@@ -37,37 +37,18 @@ pub(crate) enum Content {
 
 /// Opens a file by its path.
 pub(crate) fn open_path(path: &Path, options: &ReadOptions) -> Result<Opened, DataError> {
-    let io = |source| DataError::Io {
-        path: path.to_owned(),
-        doing: "opening the data",
-        source,
-    };
+    let io = |source| DataError::Io { path: path.to_owned(), doing: "opening the data", source };
     let metadata = match fs::metadata(path) {
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ) =>
-        {
-            return Err(DataError::Missing {
-                path: path.to_owned(),
-                hint: sibling_hint(path),
-            });
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Err(DataError::Missing { path: path.to_owned(), hint: sibling_hint(path) });
         }
         other => other.map_err(io)?,
     };
     if metadata.is_dir() {
-        return Err(DataError::Folder {
-            path: path.to_owned(),
-            hint: folder_hint(path),
-        });
+        return Err(DataError::Folder { path: path.to_owned(), hint: folder_hint(path) });
     }
     let file = File::open(path).map_err(io)?;
-    let reopen = if metadata.is_file() {
-        Some(File::open(path).map_err(io)?)
-    } else {
-        None
-    };
+    let reopen = if metadata.is_file() { Some(File::open(path).map_err(io)?) } else { None };
     open_reader(path, Box::new(file), reopen, options)
 }
 
@@ -81,20 +62,14 @@ pub(crate) fn open_reader(
     options: &ReadOptions,
 ) -> Result<Opened, DataError> {
     // An unknown encoding is a slip on the command line, whatever the file holds.
-    let named = options
-        .encoding
-        .as_deref()
-        .map(encoding_named)
-        .transpose()?;
+    let named = options.encoding.as_deref().map(encoding_named).transpose()?;
     let mut raw = Peeked::new(input);
     let gzip = raw.head.starts_with(&[0x1f, 0x8b]);
     if gzip {
         raw = Peeked::new(Box::new(Gunzip::new(raw)));
     }
     if raw.head.is_empty() && raw.error.is_none() {
-        return Err(DataError::Empty {
-            path: path.to_owned(),
-        });
+        return Err(DataError::Empty { path: path.to_owned() });
     }
     let is_parquet = raw.head.starts_with(b"PAR1");
     if is_parquet {
@@ -102,27 +77,14 @@ pub(crate) fn open_reader(
             Some(file) if !gzip => file,
             _ => spool(path, raw)?,
         };
-        return Ok(Opened {
-            content: Content::Parquet(file),
-            gzip,
-            encoding: None,
-        });
+        return Ok(Opened { content: Content::Parquet(file), gzip, encoding: None });
     }
-    if options.format == Some(Format::Parquet)
-        || (raw.error.is_none() && detect::extension(path) == "parquet")
-    {
+    if options.format == Some(Format::Parquet) || (raw.error.is_none() && detect::extension(path) == "parquet") {
         let detail = "no “PAR1” where the file begins".to_owned();
-        return Err(DataError::Parquet {
-            path: path.to_owned(),
-            detail,
-        });
+        return Err(DataError::Parquet { path: path.to_owned(), detail });
     }
     if let Some((found, advice)) = detect::other_format(&raw.head) {
-        return Err(DataError::OtherFormat {
-            path: path.to_owned(),
-            found,
-            advice,
-        });
+        return Err(DataError::OtherFormat { path: path.to_owned(), found, advice });
     }
     let marked = match raw.head.as_slice() {
         [0xff, 0xfe, ..] => Some(encoding_rs::UTF_16LE),
@@ -130,9 +92,7 @@ pub(crate) fn open_reader(
         [0xef, 0xbb, 0xbf, ..] => Some(encoding_rs::UTF_8),
         _ => None,
     };
-    let encoding = marked
-        .or(named)
-        .filter(|&encoding| encoding != encoding_rs::UTF_8);
+    let encoding = marked.or(named).filter(|&encoding| encoding != encoding_rs::UTF_8);
     let mut offset = 0;
     let text = match encoding {
         Some(encoding) => Peeked::new(Box::new(Decoding::new(raw, encoding))),
@@ -145,19 +105,13 @@ pub(crate) fn open_reader(
     };
     let head = &text.head[text.start..];
     if text.whole && text.error.is_none() && head.iter().all(u8::is_ascii_whitespace) {
-        return Err(DataError::Empty {
-            path: path.to_owned(),
-        });
+        return Err(DataError::Empty { path: path.to_owned() });
     }
     let (whole, head) = (text.whole, String::from_utf8_lossy(head).into_owned());
     let carriage_returns = head.contains('\r') && !head.contains('\n');
     let lines = LineReader::new(path, Box::new(text), offset, carriage_returns);
     let content = Content::Text { lines, head, whole };
-    Ok(Opened {
-        content,
-        gzip,
-        encoding: encoding.map(|encoding| encoding.name()),
-    })
+    Ok(Opened { content, gzip, encoding: encoding.map(|encoding| encoding.name()) })
 }
 
 /// A stream whose beginning has been looked at. An error met while looking is kept for the reader that comes to it.
@@ -189,13 +143,7 @@ impl Peeked {
             }
         }
         head.truncate(filled);
-        Peeked {
-            head,
-            start: 0,
-            whole,
-            error,
-            rest,
-        }
+        Peeked { head, start: 0, whole, error, rest }
     }
 
     /// Passes over the first `n` bytes of the head.
@@ -234,65 +182,34 @@ fn spool(path: &Path, mut input: Peeked) -> Result<File, DataError> {
 }
 
 fn copy_error(path: &Path, copy: impl FnOnce() -> io::Result<File>) -> Result<File, DataError> {
-    copy().map_err(|source| {
-        match source
-            .get_ref()
-            .and_then(|inner| inner.downcast_ref::<Fault>())
-        {
-            Some(Fault::Gzip(found)) => DataError::Gzip {
-                path: path.to_owned(),
-                found: found.clone(),
-                after: String::new(),
-            },
-            _ => DataError::Io {
-                path: path.to_owned(),
-                doing: "copying Parquet to a temporary file",
-                source,
-            },
+    copy().map_err(|source| match source.get_ref().and_then(|inner| inner.downcast_ref::<Fault>()) {
+        Some(Fault::Gzip(found)) => {
+            DataError::Gzip { path: path.to_owned(), found: found.clone(), after: String::new() }
         }
+        _ => DataError::Io { path: path.to_owned(), doing: "copying Parquet to a temporary file", source },
     })
 }
 
 /// Names a neighbour that is spelt almost like the missing file.
 fn sibling_hint(path: &Path) -> String {
-    let folder = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Some(wanted) = path.file_name().and_then(|name| name.to_str()) else {
         return String::new();
     };
     let hint = did_you_mean(wanted, names_in(folder).iter().map(String::as_str));
-    if hint.is_empty() {
-        "; check the path".to_owned()
-    } else {
-        hint
-    }
+    if hint.is_empty() { "; check the path".to_owned() } else { hint }
 }
 
 /// Names the data files inside a folder.
 fn folder_hint(path: &Path) -> String {
-    let files: Vec<String> = names_in(path)
-        .into_iter()
-        .filter(|name| detect::is_data_name(Path::new(name)))
-        .collect();
-    if files.is_empty() {
-        String::new()
-    } else {
-        format!(", such as {}", listed(&files[..files.len().min(3)]))
-    }
+    let files: Vec<String> = names_in(path).into_iter().filter(|name| detect::is_data_name(Path::new(name))).collect();
+    if files.is_empty() { String::new() } else { format!(", such as {}", listed(&files[..files.len().min(3)])) }
 }
 
 /// Some names in a folder, in order; none if it cannot be read.
 fn names_in(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .take(1_000)
-        .flatten();
-    let mut names: Vec<String> = entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
+    let entries = fs::read_dir(folder).into_iter().flatten().take(1_000).flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort_unstable();
     names
 }

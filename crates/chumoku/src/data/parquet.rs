@@ -34,23 +34,11 @@ impl ParquetReader {
         let fields = schema.root_schema().get_fields();
         let columns: Vec<String> = fields.iter().map(|field| field.name().to_owned()).collect();
         if !fields.iter().any(|field| is_string(field)) {
-            let columns = if columns.is_empty() {
-                "none".to_owned()
-            } else {
-                format!("only {}", listed(&columns))
-            };
-            return Err(DataError::NoStringColumns {
-                path: path.to_owned(),
-                columns,
-            });
+            let columns = if columns.is_empty() { "none".to_owned() } else { format!("only {}", listed(&columns)) };
+            return Err(DataError::NoStringColumns { path: path.to_owned(), columns });
         }
         let rows = caught(path, || Ok(reader.into_iter()))?;
-        Ok(ParquetReader {
-            path: path.to_owned(),
-            rows: Some(rows),
-            columns,
-            row: 0,
-        })
+        Ok(ParquetReader { path: path.to_owned(), rows: Some(rows), columns, row: 0 })
     }
 
     pub(crate) fn place(&self, row: u64) -> Place {
@@ -72,10 +60,7 @@ impl ParquetReader {
 }
 
 /// Runs a step of the `parquet` crate; both its errors and its panics become ours.
-fn caught<T>(
-    path: &Path,
-    work: impl FnOnce() -> parquet::errors::Result<T>,
-) -> Result<T, DataError> {
+fn caught<T>(path: &Path, work: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T, DataError> {
     let detail = match quiet::catch(work) {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) => error.to_string(),
@@ -83,10 +68,7 @@ fn caught<T>(
     };
     // One line, whatever it says.
     let detail = detail.split_whitespace().collect::<Vec<_>>().join(" ");
-    Err(DataError::Parquet {
-        path: path.to_owned(),
-        detail,
-    })
+    Err(DataError::Parquet { path: path.to_owned(), detail })
 }
 
 /// Whether a column holds strings; older writers leave their bytes unmarked.
@@ -106,9 +88,7 @@ fn is_string(field: &Type) -> bool {
 }
 
 fn object_of(row: &Row) -> Map<String, Value> {
-    row.get_column_iter()
-        .map(|(name, field)| (name.clone(), value_of(field)))
-        .collect()
+    row.get_column_iter().map(|(name, field)| (name.clone(), value_of(field))).collect()
 }
 
 /// A field as JSON; numbers that JSON lacks become null, times their usual text, bytes that are no text their count.
@@ -138,12 +118,7 @@ fn value_of(field: &Field) -> Value {
         Field::ListInternal(list) => list.elements().iter().map(value_of).collect(),
         Field::MapInternal(map) => {
             let key = |field: &Field| super::record::as_text(&value_of(field));
-            Value::Object(
-                map.entries()
-                    .iter()
-                    .map(|(k, v)| (key(k), value_of(v)))
-                    .collect(),
-            )
+            Value::Object(map.entries().iter().map(|(k, v)| (key(k), value_of(v))).collect())
         }
         Field::Decimal(_)
         | Field::Date(_)

@@ -21,28 +21,18 @@ pub(crate) struct Profile {
 
 impl Profile {
     pub(crate) fn of(layout: &Layout, rows: &[&Record], column: usize) -> Self {
-        let values: Vec<&str> = rows
-            .iter()
-            .map(|row| row.field(column))
-            .filter(|value| !value.trim().is_empty())
-            .collect();
+        let values: Vec<&str> =
+            rows.iter().map(|row| row.field(column)).filter(|value| !value.trim().is_empty()).collect();
         let filled = values.len();
-        let share = |has: &dyn Fn(&str) -> bool| {
-            values.iter().filter(|value| has(value)).count() as f64 / filled.max(1) as f64
-        };
+        let share =
+            |has: &dyn Fn(&str) -> bool| values.iter().filter(|value| has(value)).count() as f64 / filled.max(1) as f64;
         Profile {
-            mean_chars: values
-                .iter()
-                .map(|value| value.chars().count())
-                .sum::<usize>() as f64
-                / filled.max(1) as f64,
+            mean_chars: values.iter().map(|value| value.chars().count()).sum::<usize>() as f64 / filled.max(1) as f64,
             distinct: values.iter().collect::<HashSet<_>>().len(),
             filled,
             worded: share(&|value| value.chars().any(char::is_alphabetic)),
             spaced: share(&|value| value.chars().any(|c| c.is_whitespace() || !c.is_ascii())),
-            nested: rows
-                .iter()
-                .any(|row| nested_value(layout, row, column).is_some()),
+            nested: rows.iter().any(|row| nested_value(layout, row, column).is_some()),
         }
     }
 
@@ -57,19 +47,12 @@ impl Profile {
 
     /// Whether a column looks like labels: short values, each twice or more on average.
     pub(crate) fn is_label_like(&self) -> bool {
-        !self.nested
-            && self.filled > 0
-            && self.mean_chars <= 40.0
-            && self.distinct * 2 <= self.filled
+        !self.nested && self.filled > 0 && self.mean_chars <= 40.0 && self.distinct * 2 <= self.filled
     }
 }
 
 /// The value of a column if it is a list or an object, which no text or label can be.
-pub(crate) fn nested_value<'a>(
-    layout: &Layout,
-    row: &'a Record,
-    column: usize,
-) -> Option<&'a Value> {
+pub(crate) fn nested_value<'a>(layout: &Layout, row: &'a Record, column: usize) -> Option<&'a Value> {
     let value = row.object.as_ref()?.get(layout.columns.get(column)?)?;
     (value.is_array() || value.is_object()).then_some(value)
 }

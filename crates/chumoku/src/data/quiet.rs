@@ -27,9 +27,7 @@ pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     QUIET.set(outer);
     result.map_err(|payload| {
         let said = payload.downcast_ref::<String>().map(String::as_str);
-        said.or(payload.downcast_ref::<&str>().copied())
-            .unwrap_or("no more is known")
-            .to_owned()
+        said.or(payload.downcast_ref::<&str>().copied()).unwrap_or("no more is known").to_owned()
     })
 }
 
@@ -41,19 +39,10 @@ mod tests {
     fn a_panic_becomes_what_it_said() {
         let numbers: Vec<u8> = Vec::new();
         assert_eq!(catch(|| 3), Ok(3));
-        assert_eq!(
-            catch(|| panic!("said {}", "so")),
-            Err::<(), _>("said so".to_owned())
-        );
-        assert_eq!(
-            catch(|| panic!("plainly")),
-            Err::<(), _>("plainly".to_owned())
-        );
+        assert_eq!(catch(|| panic!("said {}", "so")), Err::<(), _>("said so".to_owned()));
+        assert_eq!(catch(|| panic!("plainly")), Err::<(), _>("plainly".to_owned()));
         assert!(catch(|| numbers[std::hint::black_box(1)]).is_err());
-        assert_eq!(
-            catch(|| catch(|| panic!("inside"))),
-            Ok(Err::<(), _>("inside".to_owned()))
-        );
+        assert_eq!(catch(|| catch(|| panic!("inside"))), Ok(Err::<(), _>("inside".to_owned())));
         assert!(!QUIET.get());
     }
 }

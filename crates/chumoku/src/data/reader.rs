@@ -89,11 +89,7 @@ impl Width {
                     (_, false) => "add what is missing",
                 },
             }),
-            None if found > MAX_COLUMNS => Err(DataError::TooManyColumns {
-                place: place(),
-                limit: MAX_COLUMNS,
-                found,
-            }),
+            None if found > MAX_COLUMNS => Err(DataError::TooManyColumns { place: place(), limit: MAX_COLUMNS, found }),
             None => {
                 self.fixed = Some((found, line));
                 Ok(())

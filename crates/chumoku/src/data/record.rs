@@ -21,19 +21,11 @@ pub struct Record {
 
 impl Record {
     pub(crate) fn of_fields(line: u64, fields: Vec<String>) -> Self {
-        Record {
-            line,
-            fields,
-            object: None,
-        }
+        Record { line, fields, object: None }
     }
 
     pub(crate) fn of_object(line: u64, object: Map<String, Value>) -> Self {
-        Record {
-            line,
-            fields: Vec::new(),
-            object: Some(object),
-        }
+        Record { line, fields: Vec::new(), object: Some(object) }
     }
 
     /// The field of a column; empty if there is none.
@@ -44,24 +36,14 @@ impl Record {
     /// Sets the fields of an object to the values of these keys.
     pub(crate) fn fill(&mut self, columns: &[String]) {
         if let Some(object) = &self.object {
-            self.fields = columns
-                .iter()
-                .map(|key| object.get(key).map_or_else(String::new, as_text))
-                .collect();
+            self.fields = columns.iter().map(|key| object.get(key).map_or_else(String::new, as_text)).collect();
         }
     }
 
     /// Roughly the memory it takes.
     pub(crate) fn bytes(&self) -> usize {
-        let strings = self
-            .fields
-            .iter()
-            .map(|field| field.len() + size_of::<String>())
-            .sum::<usize>();
-        let object = self
-            .object
-            .as_ref()
-            .map_or(0, |object| object.values().map(value_bytes).sum());
+        let strings = self.fields.iter().map(|field| field.len() + size_of::<String>()).sum::<usize>();
+        let object = self.object.as_ref().map_or(0, |object| object.values().map(value_bytes).sum());
         size_of::<Self>() + strings + object
     }
 }
@@ -154,12 +136,7 @@ impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.rows.first() {
             None => write!(f, "no rows left out"),
-            Some(first) => write!(
-                f,
-                "{} left out, the first because: {}",
-                count(self.count, "row"),
-                first.reason
-            ),
+            Some(first) => write!(f, "{} left out, the first because: {}", count(self.count, "row"), first.reason),
         }
     }
 }

@@ -58,25 +58,15 @@ impl Source {
     /// # Errors
     ///
     /// As for [`Source::open`].
-    pub fn from_reader(
-        name: &Path,
-        input: impl Read + 'static,
-        options: &ReadOptions,
-    ) -> Result<Self, DataError> {
-        Self::from_opened(
-            name,
-            open_reader(name, Box::new(input), None::<File>, options)?,
-            options,
-        )
+    pub fn from_reader(name: &Path, input: impl Read + 'static, options: &ReadOptions) -> Result<Self, DataError> {
+        Self::from_opened(name, open_reader(name, Box::new(input), None::<File>, options)?, options)
     }
 
     fn from_opened(path: &Path, opened: Opened, options: &ReadOptions) -> Result<Self, DataError> {
         let (format, format_why, mut reader) = match opened.content {
-            Content::Parquet(file) => (
-                Format::Parquet,
-                "its first bytes",
-                Reader::Parquet(Box::new(ParquetReader::open(path, file)?)),
-            ),
+            Content::Parquet(file) => {
+                (Format::Parquet, "its first bytes", Reader::Parquet(Box::new(ParquetReader::open(path, file)?)))
+            }
             Content::Text { lines, head, whole } => {
                 let (format, why) = match options.format {
                     Some(format) => (format, "as asked"),
@@ -87,32 +77,16 @@ impl Source {
         };
         let mut skipped = Skipped::default();
         let mut sample = sample(&mut reader, options, &mut skipped)?;
-        let mut layout = Layout {
-            path: path.to_owned(),
-            format,
-            header: false,
-            columns: Vec::new(),
-        };
+        let mut layout = Layout { path: path.to_owned(), format, header: false, columns: Vec::new() };
         layout.columns = match &reader {
             Reader::Csv(_) | Reader::Tsv(_) => {
                 layout.header = sample.front().is_some_and(|first| {
-                    let below: Vec<&[String]> = sample
-                        .iter()
-                        .skip(1)
-                        .map(|row| row.fields.as_slice())
-                        .collect();
+                    let below: Vec<&[String]> = sample.iter().skip(1).map(|row| row.fields.as_slice()).collect();
                     has_header(&first.fields, &below, options)
                 });
-                let names = if layout.header {
-                    sample.pop_front()
-                } else {
-                    None
-                };
+                let names = if layout.header { sample.pop_front() } else { None };
                 let width = sample.front().map_or(0, |row| row.fields.len());
-                names.map_or_else(
-                    || (1..=width).map(|n| format!("column_{n}")).collect(),
-                    |row| row.fields,
-                )
+                names.map_or_else(|| (1..=width).map(|n| format!("column_{n}")).collect(), |row| row.fields)
             }
             Reader::Json(_) => keys(&sample),
             Reader::FastText(_) => FAST_TEXT_COLUMNS.map(str::to_owned).to_vec(),
@@ -121,19 +95,11 @@ impl Source {
         };
         if sample.is_empty() {
             return Err(if skipped.count > 0 {
-                DataError::NoUsableRows {
-                    path: path.to_owned(),
-                    skipped: skipped.to_string(),
-                }
+                DataError::NoUsableRows { path: path.to_owned(), skipped: skipped.to_string() }
             } else if layout.columns.is_empty() {
-                DataError::Empty {
-                    path: path.to_owned(),
-                }
+                DataError::Empty { path: path.to_owned() }
             } else {
-                DataError::OnlyHeader {
-                    path: path.to_owned(),
-                    columns: listed(&layout.columns),
-                }
+                DataError::OnlyHeader { path: path.to_owned(), columns: listed(&layout.columns) }
             });
         }
         for row in &mut sample {
@@ -146,20 +112,8 @@ impl Source {
                 layout.columns[label] = "label".to_owned();
             }
         }
-        let origin = Origin {
-            format_why,
-            gzip: opened.gzip,
-            encoding: opened.encoding,
-        };
-        Ok(Source {
-            layout,
-            columns,
-            origin,
-            options: options.clone(),
-            reader,
-            sample,
-            skipped,
-        })
+        let origin = Origin { format_why, gzip: opened.gzip, encoding: opened.encoding };
+        Ok(Source { layout, columns, origin, options: options.clone(), reader, sample, skipped })
     }
 
     /// The format and the names of the columns.
@@ -175,12 +129,7 @@ impl Source {
     /// What was recognised and why, in one line:
     /// `train.csv: CSV with a header, 2 columns (the file's name); text = column “review” (its name), …`
     pub fn describe(&self) -> String {
-        let Layout {
-            path,
-            format,
-            header,
-            columns,
-        } = &self.layout;
+        let Layout { path, format, header, columns } = &self.layout;
         let shape = match format {
             Format::Csv { .. } | Format::Tsv => format!(
                 " {} a header, {}",
@@ -192,35 +141,17 @@ impl Source {
             Format::FastText | Format::PlainText => String::new(),
         };
         let gzip = if self.origin.gzip { ", gzip" } else { "" };
-        let encoding = self
-            .origin
-            .encoding
-            .map_or(String::new(), |name| format!(", decoded from {name}"));
-        let mut out = format!(
-            "{}: {format}{shape}{gzip}{encoding} ({})",
-            path.display(),
-            self.origin.format_why
-        );
+        let encoding = self.origin.encoding.map_or(String::new(), |name| format!(", decoded from {name}"));
+        let mut out = format!("{}: {format}{shape}{gzip}{encoding} ({})", path.display(), self.origin.format_why);
         match format {
             Format::PlainText => out.push_str("; each line is a text"),
             Format::FastText => out.push_str("; the label is in front of each text"),
             _ => {
-                let Columns {
-                    text,
-                    label,
-                    text_why,
-                    label_why,
-                } = &self.columns;
-                out.push_str(&format!(
-                    "; text = {} ({text_why})",
-                    self.layout.column_title(*text)
-                ));
+                let Columns { text, label, text_why, label_why } = &self.columns;
+                out.push_str(&format!("; text = {} ({text_why})", self.layout.column_title(*text)));
                 match label {
                     Some(label) => {
-                        out.push_str(&format!(
-                            ", label = {} ({label_why})",
-                            self.layout.column_title(*label)
-                        ));
+                        out.push_str(&format!(", label = {} ({label_why})", self.layout.column_title(*label)));
                     }
                     None => out.push_str(", no label"),
                 }
@@ -231,10 +162,7 @@ impl Source {
 
     /// Streams the rows, those of the sample first, in constant memory.
     pub fn records(self) -> Records {
-        Records {
-            source: self,
-            done: false,
-        }
+        Records { source: self, done: false }
     }
 
     /// Where a row is, for messages.
@@ -251,23 +179,13 @@ impl Source {
         let bytes = record.field(self.columns.text).len() as u64;
         if bytes > MAX_TEXT_BYTES {
             let place = self.place(record.line);
-            return Err(DataError::TooLong {
-                place,
-                what: "a text",
-                limit: MAX_TEXT_BYTES,
-                bytes,
-            });
+            return Err(DataError::TooLong { place, what: "a text", limit: MAX_TEXT_BYTES, bytes });
         }
         Ok(())
     }
 
     /// Checks that the value of a column is no list or object.
-    pub(crate) fn check_plain(
-        &self,
-        record: &Record,
-        role: Role,
-        column: usize,
-    ) -> Result<(), DataError> {
+    pub(crate) fn check_plain(&self, record: &Record, role: Role, column: usize) -> Result<(), DataError> {
         match nested_value(&self.layout, record, column) {
             None => Ok(()),
             Some(value) => Err(DataError::Nested {
@@ -281,11 +199,7 @@ impl Source {
 }
 
 /// Reads the first rows. An error ends it at once, so that it is seen before any work is done.
-fn sample(
-    reader: &mut Reader,
-    options: &ReadOptions,
-    skipped: &mut Skipped,
-) -> Result<VecDeque<Record>, DataError> {
+fn sample(reader: &mut Reader, options: &ReadOptions, skipped: &mut Skipped) -> Result<VecDeque<Record>, DataError> {
     let (mut rows, mut bytes) = (VecDeque::new(), 0);
     while rows.len() <= SAMPLE_ROWS && bytes < SAMPLE_BYTES {
         match reader.next_row() {
@@ -314,14 +228,8 @@ fn skip(error: DataError, options: &ReadOptions, skipped: &mut Skipped) -> Resul
 /// The keys of all objects, in the order in which they first come.
 fn keys(rows: &VecDeque<Record>) -> Vec<String> {
     let mut seen = std::collections::HashSet::new();
-    let keys = rows
-        .iter()
-        .filter_map(|row| row.object.as_ref())
-        .flat_map(|object| object.keys());
-    keys.filter(|key| seen.insert(key.as_str()))
-        .take(MAX_COLUMNS)
-        .cloned()
-        .collect()
+    let keys = rows.iter().filter_map(|row| row.object.as_ref()).flat_map(|object| object.keys());
+    keys.filter(|key| seen.insert(key.as_str())).take(MAX_COLUMNS).cloned().collect()
 }
 
 /// The rows of a file, one after the other. Ends after the first error.

@@ -74,10 +74,7 @@ pub fn split(examples: &[Example], seed: u64, valid_fraction: f64, test_fraction
     }
     train_on_every_label(&mut groups);
 
-    let mut split = Split {
-        conflicts: conflicts(examples, &groups),
-        ..Split::default()
-    };
+    let mut split = Split { conflicts: conflicts(examples, &groups), ..Split::default() };
     for group in &groups {
         match group.part {
             Part::Train => split.train.extend(&group.rows),
@@ -106,12 +103,7 @@ fn groups(examples: &[Example], seed: u64) -> Vec<Group<'_>> {
             }
             let mut labels: Vec<(&str, usize)> = counts.into_iter().collect();
             labels.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-            Group {
-                hash,
-                rows,
-                labels: labels.into_iter().map(|(label, _)| label).collect(),
-                part: Part::Train,
-            }
+            Group { hash, rows, labels: labels.into_iter().map(|(label, _)| label).collect(), part: Part::Train }
         })
         .collect();
     groups.sort_unstable_by_key(|group| group.hash);
@@ -140,17 +132,11 @@ fn train_on_every_label(groups: &mut [Group]) {
     for group in groups.iter().filter(|group| group.part == Part::Train) {
         trained.extend(&group.labels);
     }
-    let mut missing: Vec<&str> = groups
-        .iter()
-        .flat_map(|group| group.labels.iter().copied())
-        .collect();
+    let mut missing: Vec<&str> = groups.iter().flat_map(|group| group.labels.iter().copied()).collect();
     missing.retain(|label| !trained.contains(label));
     missing.sort_unstable();
     for label in missing {
-        if let Some(group) = groups
-            .iter_mut()
-            .find(|group| group.labels.contains(&label))
-        {
+        if let Some(group) = groups.iter_mut().find(|group| group.labels.contains(&label)) {
             group.part = Part::Train;
         }
     }
@@ -163,9 +149,7 @@ fn conflicts(examples: &[Example], groups: &[Group]) -> Conflicts {
         conflicts.rows += group.rows.len();
         if conflicts.examples.len() < 3 {
             let labels = group.labels.iter().map(|&label| label.to_owned()).collect();
-            conflicts
-                .examples
-                .push((normalise(&examples[group.rows[0]].text), labels));
+            conflicts.examples.push((normalise(&examples[group.rows[0]].text), labels));
         }
     }
     conflicts
@@ -223,11 +207,7 @@ pub fn shared_texts(a: &[Example], b: &[Example]) -> Shared {
         if let Some(&line_a) = lines.get(&hash(0, &example.text)) {
             shared.count += 1;
             if shared.examples.len() < 3 {
-                shared.examples.push(SharedText {
-                    text: example.text.clone(),
-                    line_a,
-                    line_b: example.line,
-                });
+                shared.examples.push(SharedText { text: example.text.clone(), line_a, line_b: example.line });
             }
         }
     }

@@ -45,16 +45,9 @@ impl Stats {
         for example in examples {
             *counts.entry(&example.label).or_default() += 1;
         }
-        let mut classes: Vec<(String, usize)> = counts
-            .into_iter()
-            .map(|(label, n)| (label.to_owned(), n))
-            .collect();
+        let mut classes: Vec<(String, usize)> = counts.into_iter().map(|(label, n)| (label.to_owned(), n)).collect();
         classes.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        Stats {
-            rows: examples.len(),
-            classes,
-            lengths: Lengths::of(examples.iter().map(|e| e.text.as_str())),
-        }
+        Stats { rows: examples.len(), classes, lengths: Lengths::of(examples.iter().map(|e| e.text.as_str())) }
     }
 }
 
@@ -66,8 +59,7 @@ impl Lengths {
         let Some((&min, &max)) = lengths.first().zip(lengths.last()) else {
             return Lengths::default();
         };
-        let percentile =
-            |percent: usize| lengths[(lengths.len() * percent).div_ceil(100).max(1) - 1];
+        let percentile = |percent: usize| lengths[(lengths.len() * percent).div_ceil(100).max(1) - 1];
         Lengths {
             min,
             p50: percentile(50),
@@ -82,31 +74,17 @@ impl Lengths {
 /// Characters as a reader counts them.
 fn characters(text: &str) -> usize {
     // In ASCII only `\r\n` is one character of two bytes.
-    if text.is_ascii() {
-        text.len() - text.matches("\r\n").count()
-    } else {
-        text.graphemes(true).count()
-    }
+    if text.is_ascii() { text.len() - text.matches("\r\n").count() } else { text.graphemes(true).count() }
 }
 
 impl fmt::Display for Stats {
     /// `6920 rows, 2 classes (“1” 3610, “0” 3310); characters per text: 4 to 267, half up to 99, 90 % up to 188`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const NAMED: usize = 8;
-        let Lengths {
-            min, p50, p90, max, ..
-        } = self.lengths;
-        let named: Vec<String> = self
-            .classes
-            .iter()
-            .take(NAMED)
-            .map(|(label, n)| format!("{} {n}", quoted(label)))
-            .collect();
-        let more = if self.classes.len() > NAMED {
-            ", …"
-        } else {
-            ""
-        };
+        let Lengths { min, p50, p90, max, .. } = self.lengths;
+        let named: Vec<String> =
+            self.classes.iter().take(NAMED).map(|(label, n)| format!("{} {n}", quoted(label))).collect();
+        let more = if self.classes.len() > NAMED { ", …" } else { "" };
         write!(
             f,
             "{} rows, {} classes ({}{more}); characters per text: {min} to {max}, half up to {p50}, 90 % up to {p90}",

@@ -31,10 +31,7 @@ pub(crate) struct TsvReader {
 
 impl TsvReader {
     pub(crate) fn new(lines: LineReader) -> Self {
-        TsvReader {
-            lines,
-            width: Width::default(),
-        }
+        TsvReader { lines, width: Width::default() }
     }
 
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
@@ -46,11 +43,7 @@ impl TsvReader {
             }
         };
         let expected = self.width.fixed.map(|(columns, _)| columns);
-        let Cut {
-            mut fields,
-            mut count,
-            open,
-        } = quoted_fields(&line.text, expected);
+        let Cut { mut fields, mut count, open } = quoted_fields(&line.text, expected);
         if let Some(expected) = expected.filter(|&expected| count != expected) {
             let plain = line.text.split('\t').count();
             let fitting = if plain == expected {
@@ -66,8 +59,7 @@ impl TsvReader {
         }
         let place = || {
             // The tab in front of the first field too many, or the end of the line.
-            let extra =
-                expected.and_then(|expected| line.text.match_indices('\t').nth(expected - 1));
+            let extra = expected.and_then(|expected| line.text.match_indices('\t').nth(expected - 1));
             let at = extra.map_or(line.text.len(), |(at, _)| at + 1);
             self.lines.place(line.number).at_column(line.column(at))
         };
@@ -112,11 +104,7 @@ pub(crate) struct Cut {
 /// Cuts a row by rule 1.
 pub(crate) fn quoted_fields(row: &str, expected: Option<usize>) -> Cut {
     let kept = expected.unwrap_or(MAX_COLUMNS);
-    let mut cut = Cut {
-        fields: Vec::new(),
-        count: 0,
-        open: false,
-    };
+    let mut cut = Cut { fields: Vec::new(), count: 0, open: false };
     let mut rest = row;
     loop {
         let closed = rest.strip_prefix('"').and_then(unquote);
@@ -162,6 +150,5 @@ pub(crate) fn reads_back(row: &str, fields: &[String]) -> bool {
     let input = Box::new(Cursor::new(row.as_bytes().to_vec()));
     let mut reader = TsvReader::new(LineReader::new(Path::new(""), input, 0, false));
     reader.width.fixed = Some((fields.len(), 1));
-    matches!(reader.next_row(), Ok(Some(record)) if record.fields == fields)
-        && matches!(reader.next_row(), Ok(None))
+    matches!(reader.next_row(), Ok(Some(record)) if record.fields == fields) && matches!(reader.next_row(), Ok(None))
 }

@@ -25,12 +25,7 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// Quoted names with commas between them; a long list is cut and says how many more there are.
 pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
-    let mut out = names
-        .iter()
-        .take(LISTED_NAMES)
-        .map(|name| quoted(name.as_ref()))
-        .collect::<Vec<_>>()
-        .join(", ");
+    let mut out = names.iter().take(LISTED_NAMES).map(|name| quoted(name.as_ref())).collect::<Vec<_>>().join(", ");
     if names.len() > LISTED_NAMES {
         out.push_str(&format!(" and {} more", names.len() - LISTED_NAMES));
     }
@@ -46,19 +41,10 @@ pub(crate) fn did_you_mean<'a>(wanted: &str, names: impl IntoIterator<Item = &'a
 }
 
 /// The name closest to `wanted` by edit distance, letter case aside, if at most a third of its letters differ.
-pub(crate) fn nearest<'a>(
-    wanted: &str,
-    names: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Longer names are no slips of the finger, and the distance costs the product of the lengths.
     const COMPARED: usize = 64;
-    let folded = |name: &str| {
-        name.trim()
-            .chars()
-            .take(COMPARED)
-            .flat_map(char::to_lowercase)
-            .collect::<Vec<_>>()
-    };
+    let folded = |name: &str| name.trim().chars().take(COMPARED).flat_map(char::to_lowercase).collect::<Vec<_>>();
     let wanted = folded(wanted);
     let allowed = (wanted.len() / 3).max(1);
     names
@@ -87,11 +73,7 @@ fn edit_distance(a: &[char], b: &[char]) -> usize {
 
 /// `1 row`, `2 rows`.
 pub(crate) fn count(n: u64, singular: &str) -> String {
-    if n == 1 {
-        format!("1 {singular}")
-    } else {
-        format!("{n} {singular}s")
-    }
+    if n == 1 { format!("1 {singular}") } else { format!("{n} {singular}s") }
 }
 
 /// A size as people read it, never rounded down to the limit it exceeds.
@@ -120,10 +102,7 @@ mod tests {
 
     #[test]
     fn the_nearest_name_is_a_slip_away() {
-        assert_eq!(
-            nearest("reviw", ["stars", "review", "title"]),
-            Some("review")
-        );
+        assert_eq!(nearest("reviw", ["stars", "review", "title"]), Some("review"));
         assert_eq!(nearest("LABEL", ["label"]), Some("label"));
         assert_eq!(nearest("colour", ["x", "sentiment"]), None);
         assert_eq!(nearest("", ["a"]), None);

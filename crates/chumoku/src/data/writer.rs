@@ -45,12 +45,7 @@ impl<W: Write> RecordWriter<W> {
     /// # Errors
     ///
     /// If the output cannot be written.
-    pub fn new(
-        out: W,
-        layout: &Layout,
-        added: &[&str],
-        form: OutputForm,
-    ) -> Result<Self, DataError> {
+    pub fn new(out: W, layout: &Layout, added: &[&str], form: OutputForm) -> Result<Self, DataError> {
         let mut names: Vec<String> = Vec::new();
         for name in added {
             let name = free_name(name, |name| {
@@ -60,9 +55,7 @@ impl<W: Write> RecordWriter<W> {
             names.push(name);
         }
         let (rows, header) = match (form, layout.format) {
-            (OutputForm::JsonLines, _) | (_, Format::JsonLines | Format::Parquet) => {
-                (Rows::Json(out), false)
-            }
+            (OutputForm::JsonLines, _) | (_, Format::JsonLines | Format::Parquet) => (Rows::Json(out), false),
             (_, Format::Csv { delimiter }) => {
                 let writer = csv::WriterBuilder::new()
                     .delimiter(u8::try_from(delimiter).unwrap_or(b','))
@@ -71,34 +64,12 @@ impl<W: Write> RecordWriter<W> {
                     .from_writer(MarkGuard::new(out));
                 (Rows::Csv(Box::new(writer)), layout.header)
             }
-            (_, Format::Tsv) => (
-                Rows::Tsv {
-                    out: MarkGuard::new(out),
-                    begun: false,
-                },
-                layout.header,
-            ),
-            (_, Format::FastText | Format::PlainText) => (
-                Rows::Tsv {
-                    out: MarkGuard::new(out),
-                    begun: false,
-                },
-                true,
-            ),
+            (_, Format::Tsv) => (Rows::Tsv { out: MarkGuard::new(out), begun: false }, layout.header),
+            (_, Format::FastText | Format::PlainText) => (Rows::Tsv { out: MarkGuard::new(out), begun: false }, true),
         };
-        let mut writer = RecordWriter {
-            rows,
-            keys: unique_keys(layout),
-            added: names,
-            written: 0,
-        };
+        let mut writer = RecordWriter { rows, keys: unique_keys(layout), added: names, written: 0 };
         if header {
-            let names: Vec<String> = layout
-                .columns
-                .iter()
-                .chain(&writer.added)
-                .cloned()
-                .collect();
+            let names: Vec<String> = layout.columns.iter().chain(&writer.added).cloned().collect();
             writer.write_fields(&names)?;
         }
         Ok(writer)
@@ -119,12 +90,7 @@ impl<W: Write> RecordWriter<W> {
         if let Rows::Json(out) = &mut self.rows {
             let mut object = match &record.object {
                 Some(object) => object.clone(),
-                None => self
-                    .keys
-                    .iter()
-                    .cloned()
-                    .zip(record.fields.iter().cloned().map(Value::String))
-                    .collect(),
+                None => self.keys.iter().cloned().zip(record.fields.iter().cloned().map(Value::String)).collect(),
             };
             for (name, value) in self.added.iter().zip(values) {
                 // A key that came only after the sample may still be in the way.
@@ -133,31 +99,21 @@ impl<W: Write> RecordWriter<W> {
             }
             return write_object(out, &object).map_err(|source| DataError::Write { source });
         }
-        let fields: Vec<String> = record
-            .fields
-            .iter()
-            .cloned()
-            .chain(values.iter().map(as_text))
-            .collect();
+        let fields: Vec<String> = record.fields.iter().cloned().chain(values.iter().map(as_text)).collect();
         self.write_fields(&fields)
     }
 
     fn write_fields(&mut self, fields: &[String]) -> Result<(), DataError> {
         match &mut self.rows {
             Rows::Json(_) => Ok(()),
-            Rows::Csv(writer) => writer
-                .write_record(fields)
-                .map_err(|error| DataError::Write {
-                    source: error.into(),
-                }),
+            Rows::Csv(writer) => writer.write_record(fields).map_err(|error| DataError::Write { source: error.into() }),
             Rows::Tsv { out, begun } => {
                 let row = tsv_row(fields);
                 if row.contains('\n') && !(*begun && reads_back(&row, fields)) {
                     return Err(DataError::Unwritable { row: self.written });
                 }
                 *begun = true;
-                out.write_all(format!("{row}\n").as_bytes())
-                    .map_err(|source| DataError::Write { source })
+                out.write_all(format!("{row}\n").as_bytes()).map_err(|source| DataError::Write { source })
             }
         }
     }
@@ -172,10 +128,9 @@ impl<W: Write> RecordWriter<W> {
         let result = match self.rows {
             Rows::Json(out) => flushed(out),
             Rows::Tsv { out, .. } => flushed(out.out),
-            Rows::Csv(writer) => writer
-                .into_inner()
-                .map_err(|error| error.into_error())
-                .and_then(|guard| flushed(guard.out)),
+            Rows::Csv(writer) => {
+                writer.into_inner().map_err(|error| error.into_error()).and_then(|guard| flushed(guard.out))
+            }
         };
         result.map_err(|source| DataError::Write { source })
     }
@@ -194,8 +149,7 @@ fn tsv_row(fields: &[String]) -> String {
     {
         return "\"\"".to_owned();
     }
-    let quoted = |field: &String| match field.starts_with('"') || field.contains(['\t', '\n', '\r'])
-    {
+    let quoted = |field: &String| match field.starts_with('"') || field.contains(['\t', '\n', '\r']) {
         true => format!("\"{}\"", field.replace('"', "\"\"")),
         false => field.clone(),
     };
@@ -204,15 +158,9 @@ fn tsv_row(fields: &[String]) -> String {
 
 /// `name`, or `predicted_name`, or `predicted_name_2` …: the first that is not taken.
 fn free_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
-    let predicted = if name.starts_with("predicted_") {
-        name.to_owned()
-    } else {
-        format!("predicted_{name}")
-    };
+    let predicted = if name.starts_with("predicted_") { name.to_owned() } else { format!("predicted_{name}") };
     let numbered = (2_u64..).map(|n| format!("{predicted}_{n}"));
-    let mut names = [name.to_owned(), predicted.clone()]
-        .into_iter()
-        .chain(numbered);
+    let mut names = [name.to_owned(), predicted.clone()].into_iter().chain(numbered);
     names.find(|name| !taken(name)).unwrap_or(predicted)
 }
 
@@ -222,11 +170,7 @@ fn unique_keys(layout: &Layout) -> Vec<String> {
     let columns = layout.columns.iter().enumerate();
     columns
         .map(|(c, name)| {
-            let name = if name.trim().is_empty() {
-                format!("column_{}", c + 1)
-            } else {
-                name.clone()
-            };
+            let name = if name.trim().is_empty() { format!("column_{}", c + 1) } else { name.clone() };
             let numbered = (2_u64..).map(|n| format!("{name}_{n}"));
             let mut names = std::iter::once(name.clone()).chain(numbered);
             let key = names.find(|name| !seen.contains(name)).unwrap_or(name);

@@ -110,8 +110,7 @@ impl Classifier {
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
-        ids: &[u32],
-        offsets: &Offsets,
+        (ids, offsets): (&[u32], &Offsets),
         cache: &ClassifierCache<T>,
         d_logits: ArrayView2<'_, T>,
         mode: Mode,

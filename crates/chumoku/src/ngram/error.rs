@@ -22,9 +22,7 @@ pub enum NgramError {
         got: usize,
     },
     /// A label names no class.
-    #[error(
-        "n-gram model: expected labels below the number of classes ({classes}), got {label} in row {row}"
-    )]
+    #[error("n-gram model: expected labels below the number of classes ({classes}), got {label} in row {row}")]
     Label {
         /// Row, counted from 0.
         row: usize,
@@ -34,9 +32,7 @@ pub enum NgramError {
         classes: usize,
     },
     /// Class weights are not one finite number of at least 0 per class, some of them above 0.
-    #[error(
-        "n-gram model: expected {classes} class weights that are finite and not negative, got {got:?}"
-    )]
+    #[error("n-gram model: expected {classes} class weights that are finite and not negative, got {got:?}")]
     ClassWeights {
         /// Number of classes.
         classes: usize,
@@ -54,9 +50,7 @@ pub enum NgramError {
         got: String,
     },
     /// A stored array cannot be part of a model.
-    #[error(
-        "n-gram model: tensor `{tensor}`: expected {expected}, got {got}; the file is damaged or not of this kind"
-    )]
+    #[error("n-gram model: tensor `{tensor}`: expected {expected}, got {got}; the file is damaged or not of this kind")]
     Tensor {
         /// Name of the tensor.
         tensor: &'static str,

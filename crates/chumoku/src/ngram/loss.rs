@@ -7,10 +7,7 @@ pub(crate) fn negative_log_likelihood(scores: &[f32], label: u32) -> f64 {
         return (-margin.abs()).exp().ln_1p() + (-margin).max(0.0);
     }
     let largest = scores.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b));
-    let sum: f64 = scores
-        .iter()
-        .map(|&score| f64::from(score - largest).exp())
-        .sum();
+    let sum: f64 = scores.iter().map(|&score| f64::from(score - largest).exp()).sum();
     sum.ln() + f64::from(largest - scores[label as usize])
 }
 

@@ -43,8 +43,8 @@ use serde::{Deserialize, Serialize};
 pub struct NgramConfig {
     /// Which n-grams are read.
     pub scheme: NgramScheme,
-    /// Runs of characters inside words are left out where a training text has more words than this on average: they
-    /// help short texts (by about one point at 20 words) and harm long ones (by half a point at 230).
+    /// Runs of characters inside words are left out where a training text has more words than this on average. On film
+    /// reviews cut to 40 words they gave 0.4 points of validation accuracy, on reviews cut to 80 words they took 0.4.
     pub inside_words_up_to: f64,
     /// Texts that must contain an n-gram for it to be a feature; if absent, 2 from 1,000 texts on and 1 below.
     pub min_document_frequency: Option<u32>,
@@ -63,7 +63,7 @@ impl Default for NgramConfig {
     fn default() -> Self {
         NgramConfig {
             scheme: NgramScheme::default(),
-            inside_words_up_to: 100.0,
+            inside_words_up_to: 60.0,
             min_document_frequency: None,
             max_weights: 1 << 25,
             c_grid: vec![1.0, 4.0, 16.0, 64.0, 256.0],

@@ -61,9 +61,7 @@ impl NgramModel {
         let classes = self.num_classes();
         let mut logits = vec![0.0; texts.len() * classes];
         let rows = logits.par_chunks_mut(classes).zip(texts);
-        rows.for_each_init(Scratch::default, |scratch, (row, text)| {
-            self.write_logits(text, scratch, row)
-        });
+        rows.for_each_init(Scratch::default, |scratch, (row, text)| self.write_logits(text, scratch, row));
         logits
     }
 
@@ -72,19 +70,13 @@ impl NgramModel {
         row.starts.clear();
         row.indices.clear();
         row.values.clear();
-        let hashes = scratch
-            .reader
-            .read(text, &self.scheme)
-            .chunk_by(|a, b| a == b);
-        self.vocabulary
-            .push_row(hashes.map(|run| (run[0], run.len() as u32)), row);
+        let hashes = scratch.reader.read(text, &self.scheme).chunk_by(|a, b| a == b);
+        self.vocabulary.push_row(hashes.map(|run| (run[0], run.len() as u32)), row);
         if row.indices.is_empty() {
             logits.copy_from_slice(&self.prior);
             return;
         }
-        let (weights, bias) = self
-            .weights
-            .split_at(self.vocabulary.len() * self.outputs());
+        let (weights, bias) = self.weights.split_at(self.vocabulary.len() * self.outputs());
         let scores = &mut logits[..bias.len()];
         scores.copy_from_slice(bias);
         multiply_row(&row.indices, &row.values, weights, scores);

@@ -7,7 +7,7 @@
 //! classification", IEEE TNNLS 2021.
 
 use super::problem::Problem;
-use super::vector::{BLOCK, add_scaled, dot, dot_scaled, norm};
+use super::vector::{BLOCK, add_scaled, dot, norm, subtract_scaled};
 use rayon::prelude::*;
 
 /// When to stop.
@@ -44,11 +44,7 @@ pub(crate) fn fit(problem: &Problem, weights: &mut [f32], c: f32, stop: &Stop) -
     for steps in 0..=MOST_STEPS {
         outcome.relative_gradient = norm(&at.gradient) / first_norm;
         // One step at least, for the start may be the solution of another C.
-        let tolerance = if steps == 0 {
-            NOISE
-        } else {
-            stop.tolerance.max(NOISE)
-        };
+        let tolerance = if steps == 0 { NOISE } else { stop.tolerance.max(NOISE) };
         if outcome.relative_gradient <= tolerance || steps == MOST_STEPS || (stop.is_cancelled)() {
             break;
         }
@@ -77,70 +73,45 @@ impl<'a> Point<'a> {
     fn new(problem: &'a Problem<'a>, c: f32) -> Self {
         let cells = problem.x.rows() * problem.outputs;
         let gradient = vec![0.0; problem.parameters()];
-        Point {
-            problem,
-            c,
-            scores: vec![0.0; cells],
-            probabilities: vec![0.0; cells],
-            gradient,
-            objective: 0.0,
-        }
+        Point { problem, c, scores: vec![0.0; cells], probabilities: vec![0.0; cells], gradient, objective: 0.0 }
     }
 
     fn move_to(&mut self, weights: &[f32]) {
         self.problem.scores(weights, &mut self.scores);
-        self.objective =
-            self.problem.penalty(weights) + f64::from(self.c) * self.problem.loss(&self.scores);
+        self.objective = self.problem.penalty(weights) + f64::from(self.c) * self.problem.loss(&self.scores);
         self.probabilities.copy_from_slice(&self.scores);
         self.problem.probabilities(&mut self.probabilities);
-        self.problem
-            .gradient_at(weights, self.c, &self.probabilities, &mut self.gradient);
+        self.problem.gradient_at(weights, self.c, &self.probabilities, &mut self.gradient);
     }
 
     /// Conjugate gradients on H `step` = −g until the preconditioned norm of the residual is `accuracy` times that of g.
     /// Returns the number of products with H.
     fn newton_step(&self, accuracy: f64, stop: &Stop, step: &mut [f32]) -> usize {
         let mut preconditioner = vec![0.0; step.len()];
-        self.problem
-            .preconditioner(&self.probabilities, self.c, &mut preconditioner);
+        self.problem.preconditioner(&self.probabilities, self.c, &mut preconditioner);
         let mut buffer = vec![0.0; self.scores.len()];
         let mut product = vec![0.0; step.len()];
         step.fill(0.0);
         let mut residual: Vec<f32> = self.gradient.iter().map(|g| -g).collect();
-        let mut direction: Vec<f32> = residual
-            .iter()
-            .zip(&preconditioner)
-            .map(|(r, m)| m * r)
-            .collect();
+        let mut direction: Vec<f32> = residual.iter().zip(&preconditioner).map(|(r, m)| m * r).collect();
         let mut along = dot(&residual, &direction);
         let enough = along.sqrt() * accuracy;
         for products in 1..=MOST_CONJUGATE_STEPS {
-            self.problem.hessian_times(
-                &self.probabilities,
-                self.c,
-                &direction,
-                &mut buffer,
-                &mut product,
-            );
+            self.problem.hessian_times(&self.probabilities, self.c, &direction, &mut buffer, &mut product);
             let rate = (along / dot(&direction, &product)) as f32;
             add_scaled(step, rate, &direction);
-            add_scaled(&mut residual, -rate, &product);
             let before = along;
-            along = dot_scaled(&residual, &preconditioner);
+            along = subtract_scaled(&mut residual, rate, &product, &preconditioner);
             if along.sqrt() <= enough || (stop.is_cancelled)() {
                 return products;
             }
             let keep = (along / before) as f32;
-            let parts = direction
-                .par_chunks_mut(BLOCK)
-                .zip(residual.par_chunks(BLOCK));
-            parts.zip(preconditioner.par_chunks(BLOCK)).for_each(
-                |((direction, residual), preconditioner)| {
-                    for ((d, r), m) in direction.iter_mut().zip(residual).zip(preconditioner) {
-                        *d = keep * *d + m * r;
-                    }
-                },
-            );
+            let parts = direction.par_chunks_mut(BLOCK).zip(residual.par_chunks(BLOCK));
+            parts.zip(preconditioner.par_chunks(BLOCK)).for_each(|((direction, residual), preconditioner)| {
+                for ((d, r), m) in direction.iter_mut().zip(residual).zip(preconditioner) {
+                    *d = keep * *d + m * r;
+                }
+            });
         }
         MOST_CONJUGATE_STEPS
     }
@@ -155,8 +126,7 @@ impl<'a> Point<'a> {
             let (mut tried, mut scores) = (weights.to_vec(), self.scores.clone());
             add_scaled(&mut tried, length, step);
             add_scaled(&mut scores, length, &scores_step);
-            let objective =
-                self.problem.penalty(&tried) + f64::from(self.c) * self.problem.loss(&scores);
+            let objective = self.problem.penalty(&tried) + f64::from(self.c) * self.problem.loss(&scores);
             if objective - self.objective <= ARMIJO * f64::from(length) * slope {
                 return Some(length);
             }

@@ -64,121 +64,92 @@ impl NgramModel {
         check(data, config)?;
         let is_cancelled = || cancel.load(Ordering::Relaxed);
         let go_on = || {
-            if is_cancelled() {
-                Err(NgramError::Cancelled)
-            } else {
-                Ok(())
-            }
+            if is_cancelled() { Err(NgramError::Cancelled) } else { Ok(()) }
         };
         let outputs = outputs_of(data.num_classes);
 
         let scheme = scheme_for(data.texts, config);
         let counted = CountedTexts::read(data.texts, &scheme, &is_cancelled);
         go_on()?;
-        let at_least = if data.texts.len() < MANY_TEXTS { 1 } else { 2 };
-        let frequencies =
-            counted.document_frequencies(config.min_document_frequency.unwrap_or(at_least));
-        let frequencies = most_frequent(frequencies, config.max_weights / outputs);
-        let vocabulary = Vocabulary::with_idf(&frequencies, data.texts.len());
-        drop(frequencies);
-        let rows = counted.rows(&vocabulary);
-        let relevance = relevance(&rows, data.labels, data.num_classes);
-        let vocabulary = vocabulary.scaled(&relevance);
+        let vocabulary = choose_features(&counted, data, config);
         let x = counted.rows(&vocabulary);
-        drop((counted, rows, relevance));
+        drop(counted);
         go_on()?;
         let xt = x.transposed();
-        progress(&format!(
-            "n-grams: {} features from {} texts",
-            vocabulary.len(),
-            data.texts.len()
-        ));
+        progress(&format!("n-grams: {} features from {} texts", vocabulary.len(), data.texts.len()));
 
-        let row_weights: Vec<f32> = data
-            .labels
-            .iter()
-            .map(|&label| class_weight(data, label))
-            .collect();
+        let row_weights: Vec<f32> = data.labels.iter().map(|&label| class_weight(data, label)).collect();
         let prior = log_shares(data.labels, &row_weights, data.num_classes);
-        let bias = if let [first, second] = prior[..] {
-            vec![second - first]
-        } else {
-            prior.clone()
-        };
-        let problem = Problem {
-            x: &x,
-            xt: &xt,
-            labels: data.labels,
-            row_weights: &row_weights,
-            outputs,
-            prior: &bias,
-        };
-        let valid = data
-            .valid
-            .filter(|(texts, _)| !texts.is_empty())
-            .map(|(texts, labels)| {
-                let rows = CountedTexts::read(texts, &scheme, &is_cancelled).rows(&vocabulary);
-                (rows, labels)
-            });
+        let bias = if let [first, second] = prior[..] { vec![second - first] } else { prior.clone() };
+        let problem = Problem { x: &x, xt: &xt, labels: data.labels, row_weights: &row_weights, outputs, prior: &bias };
+        let valid = data.valid.filter(|(texts, _)| !texts.is_empty()).map(|(texts, labels)| {
+            let rows = CountedTexts::read(texts, &scheme, &is_cancelled).rows(&vocabulary);
+            (rows, labels)
+        });
         go_on()?;
 
-        // Up the grid, each C from the solution of the one below: small ones are quick, and good starts for large ones.
-        let mut grid = config.c_grid.clone();
-        if valid.is_none() {
-            grid.retain(|&c| c < config.c_without_validation);
-            grid.push(config.c_without_validation);
-        }
-        let stop = Stop {
-            tolerance: config.tolerance,
-            is_cancelled: &is_cancelled,
-        };
-        let mut weights = problem.start();
-        let mut products = 0;
-        let mut best: Option<(Vec<f32>, NgramReport)> = None;
-        for &c in &grid {
-            let outcome = fit(&problem, &mut weights, c, &stop);
-            go_on()?;
-            products += outcome.products;
-            let score = valid.as_ref().map(|(rows, labels)| {
-                let score = evaluate(&problem.scores_of(rows, &weights), labels, data);
-                let percent = 100.0 * score.accuracy;
-                progress(&format!(
-                    "n-grams: C {c}: validation loss {:.4}, accuracy {percent:.2} %",
-                    score.loss
-                ));
-                score
-            });
-            let report = NgramReport {
-                c,
-                valid_loss: score.map(|score| score.loss),
-                valid_accuracy: score.map(|score| score.accuracy),
-                relative_gradient: outcome.relative_gradient,
-                products,
-            };
-            match (&best, score) {
-                // The loss has one valley in C, and larger values take longest.
-                (Some((_, best)), Some(score))
-                    if best.valid_loss.is_some_and(|best| score.loss >= best) =>
-                {
-                    break;
-                }
-                // The last one moves.
-                _ if c == grid[grid.len() - 1] => {
-                    best = Some((std::mem::take(&mut weights), report))
-                }
-                (_, Some(_)) => best = Some((weights.clone(), report)),
-                (_, None) => {}
-            }
-        }
-        let (weights, report) = best.unwrap_or_else(|| (problem.start(), NgramReport::default()));
-        Ok(NgramModel {
-            scheme,
-            vocabulary,
-            weights,
-            prior,
-            report: Some(NgramReport { products, ..report }),
-        })
+        let valid = valid.as_ref().map(|(rows, labels)| (rows, *labels));
+        let (weights, report) =
+            choose_c(&problem, valid, data, config, &Listener { is_cancelled: &is_cancelled, progress })?;
+        Ok(NgramModel { scheme, vocabulary, weights, prior, report: Some(report) })
     }
+}
+
+struct Listener<'a> {
+    is_cancelled: &'a (dyn Fn() -> bool + Sync),
+    progress: &'a dyn Fn(&str),
+}
+
+/// The weights at the C of least validation loss, or at the one set where there are no validation rows.
+fn choose_c(
+    problem: &Problem,
+    valid: Option<(&Sparse, &[u32])>,
+    data: &NgramData<'_>,
+    config: &NgramConfig,
+    listener: &Listener,
+) -> Result<(Vec<f32>, NgramReport), NgramError> {
+    // Up the grid, each C from the solution of the one below: small ones are quick, and good starts for large ones.
+    let mut grid = config.c_grid.clone();
+    if valid.is_none() {
+        grid.retain(|&c| c < config.c_without_validation);
+        grid.push(config.c_without_validation);
+    }
+    let stop = Stop { tolerance: config.tolerance, is_cancelled: listener.is_cancelled };
+    let mut weights = problem.start();
+    let mut products = 0;
+    let mut best: Option<(Vec<f32>, NgramReport)> = None;
+    for &c in &grid {
+        let outcome = fit(problem, &mut weights, c, &stop);
+        if (listener.is_cancelled)() {
+            return Err(NgramError::Cancelled);
+        }
+        products += outcome.products;
+        let score = valid.map(|(rows, labels)| {
+            let score = evaluate(&problem.scores_of(rows, &weights), labels, data);
+            let percent = 100.0 * score.accuracy;
+            (listener.progress)(&format!("n-grams: C {c}: validation loss {:.4}, accuracy {percent:.2} %", score.loss));
+            score
+        });
+        let report = NgramReport {
+            c,
+            valid_loss: score.map(|score| score.loss),
+            valid_accuracy: score.map(|score| score.accuracy),
+            relative_gradient: outcome.relative_gradient,
+            products,
+        };
+        match (&best, score) {
+            // The loss has one valley in C, and larger values take longest.
+            (Some((_, best)), Some(score)) if best.valid_loss.is_some_and(|best| score.loss >= best) => {
+                break;
+            }
+            // The last one moves.
+            _ if c == grid[grid.len() - 1] => best = Some((std::mem::take(&mut weights), report)),
+            (_, Some(_)) => best = Some((weights.clone(), report)),
+            (_, None) => {}
+        }
+    }
+    let (weights, report) = best.unwrap_or_else(|| (problem.start(), NgramReport::default()));
+    Ok((weights, NgramReport { products, ..report }))
 }
 
 #[derive(Clone, Copy)]
@@ -192,54 +163,25 @@ fn check(data: &NgramData<'_>, config: &NgramConfig) -> Result<(), NgramError> {
         return Err(NgramError::NoTexts);
     }
     if data.num_classes < 2 {
-        return Err(NgramError::Classes {
-            got: data.num_classes,
-        });
+        return Err(NgramError::Classes { got: data.num_classes });
     }
-    for (texts, labels) in [Some((data.texts, data.labels)), data.valid]
-        .into_iter()
-        .flatten()
-    {
+    for (texts, labels) in [Some((data.texts, data.labels)), data.valid].into_iter().flatten() {
         if texts.len() != labels.len() || texts.len() > u32::MAX as usize {
-            return Err(NgramError::Lengths {
-                texts: texts.len(),
-                labels: labels.len(),
-            });
+            return Err(NgramError::Lengths { texts: texts.len(), labels: labels.len() });
         }
-        if let Some(row) = labels
-            .iter()
-            .position(|&label| label as usize >= data.num_classes)
-        {
-            return Err(NgramError::Label {
-                row,
-                label: labels[row],
-                classes: data.num_classes,
-            });
+        if let Some(row) = labels.iter().position(|&label| label as usize >= data.num_classes) {
+            return Err(NgramError::Label { row, label: labels[row], classes: data.num_classes });
         }
     }
     if let Some(weights) = data.class_weights {
-        let sums = data.labels.iter().any(|&label| {
-            weights
-                .get(label as usize)
-                .is_some_and(|&weight| weight > 0.0)
-        });
-        if weights.len() != data.num_classes
-            || !weights.iter().all(|w| w.is_finite() && *w >= 0.0)
-            || !sums
-        {
-            return Err(NgramError::ClassWeights {
-                classes: data.num_classes,
-                got: weights.to_vec(),
-            });
+        let sums = data.labels.iter().any(|&label| weights.get(label as usize).is_some_and(|&weight| weight > 0.0));
+        if weights.len() != data.num_classes || !weights.iter().all(|w| w.is_finite() && *w >= 0.0) || !sums {
+            return Err(NgramError::ClassWeights { classes: data.num_classes, got: weights.to_vec() });
         }
     }
     config.scheme.check()?;
     let is_c = |c: &f32| *c > 0.0 && *c <= 1e6;
-    if !config
-        .c_grid
-        .iter()
-        .chain([&config.c_without_validation])
-        .all(is_c)
+    if !config.c_grid.iter().chain([&config.c_without_validation]).all(is_c)
         || config.c_grid.is_empty()
         || !config.c_grid.is_sorted()
     {
@@ -252,11 +194,7 @@ fn check(data: &NgramData<'_>, config: &NgramConfig) -> Result<(), NgramError> {
     }
     if config.tolerance.is_nan() || config.tolerance <= 0.0 {
         let got = config.tolerance.to_string();
-        return Err(NgramError::Setting {
-            setting: "tolerance",
-            expected: "a number above 0",
-            got,
-        });
+        return Err(NgramError::Setting { setting: "tolerance", expected: "a number above 0", got });
     }
     Ok(())
 }
@@ -264,14 +202,21 @@ fn check(data: &NgramData<'_>, config: &NgramConfig) -> Result<(), NgramError> {
 /// The configured scheme, without runs inside words where texts are long.
 fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
     let mut scheme = config.scheme.clone();
-    let words: usize = texts
-        .par_iter()
-        .map(|text| text.split_whitespace().count())
-        .sum();
+    let words: usize = texts.par_iter().map(|text| text.split_whitespace().count()).sum();
     if words as f64 > config.inside_words_up_to * texts.len() as f64 {
         scheme.inside_words = None;
     }
     scheme
+}
+
+/// The n-grams of enough texts, weighted by idf · √s.
+fn choose_features(counted: &CountedTexts, data: &NgramData<'_>, config: &NgramConfig) -> Vocabulary {
+    let at_least = if data.texts.len() < MANY_TEXTS { 1 } else { 2 };
+    let frequencies = counted.document_frequencies(config.min_document_frequency.unwrap_or(at_least));
+    let frequencies = most_frequent(frequencies, config.max_weights / outputs_of(data.num_classes));
+    let vocabulary = Vocabulary::with_idf(&frequencies, data.texts.len());
+    let relevance = relevance(&counted.rows(&vocabulary), data.labels, data.num_classes);
+    vocabulary.scaled(&relevance)
 }
 
 /// The `limit` n-grams of the most texts (of equals, those of the lowest hash), by hash.
@@ -297,8 +242,7 @@ fn relevance(rows: &Sparse, labels: &[u32], classes: usize) -> Vec<f32> {
         counts.clear();
         counts.resize(classes, 1.0);
         let (rows, _) = columns.row(column);
-        rows.iter()
-            .for_each(|&row| counts[labels[row as usize] as usize] += 1.0);
+        rows.iter().for_each(|&row| counts[labels[row as usize] as usize] += 1.0);
         let sum = (rows.len() + classes) as f64;
         let ratios = counts.iter().zip(&of_class).map(|(count, total)| {
             let (inside, outside) = (count / total, (sum - count) / (all - total));
@@ -306,15 +250,11 @@ fn relevance(rows: &Sparse, labels: &[u32], classes: usize) -> Vec<f32> {
         });
         ratios.fold(0.0, f64::max).sqrt().max(LEAST_RELEVANCE) as f32
     };
-    (0..rows.columns)
-        .into_par_iter()
-        .map_init(Vec::new, relevance)
-        .collect()
+    (0..rows.columns).into_par_iter().map_init(Vec::new, relevance).collect()
 }
 
 fn class_weight(data: &NgramData<'_>, label: u32) -> f32 {
-    data.class_weights
-        .map_or(1.0, |weights| weights[label as usize])
+    data.class_weights.map_or(1.0, |weights| weights[label as usize])
 }
 
 /// Logarithm of each class's share of the weighted rows, half a row added to each class.
@@ -335,18 +275,9 @@ fn evaluate(scores: &[f32], labels: &[u32], data: &NgramData<'_>) -> Score {
         weights += weight;
         let predicted = match scores {
             [score] => usize::from(*score > 0.0),
-            many => (0..many.len()).fold(0, |best, class| {
-                if many[class] > many[best] {
-                    class
-                } else {
-                    best
-                }
-            }),
+            many => (0..many.len()).fold(0, |best, class| if many[class] > many[best] { class } else { best }),
         };
         right += usize::from(predicted == label as usize);
     }
-    Score {
-        loss: if weights > 0.0 { loss / weights } else { loss },
-        accuracy: right as f64 / labels.len() as f64,
-    }
+    Score { loss: if weights > 0.0 { loss / weights } else { loss }, accuracy: right as f64 / labels.len() as f64 }
 }

@@ -48,12 +48,7 @@ impl Sparse {
                 *at += 1;
             }
         }
-        Sparse {
-            starts,
-            indices,
-            values,
-            columns: self.rows(),
-        }
+        Sparse { starts, indices, values, columns: self.rows() }
     }
 
     /// `outputs` += f(self) · `dense`, where f (`map`) is applied to each stored value.
@@ -93,14 +88,10 @@ impl Sparse {
         let mut panel = vec![[0.0; PANEL]; self.columns];
         for start in (0..width).step_by(PANEL) {
             let taken = PANEL.min(width - start);
-            panel
-                .par_iter_mut()
-                .zip(dense.par_chunks_exact(width))
-                .with_min_len(PACK)
-                .for_each(|(to, from)| {
-                    to[..taken].copy_from_slice(&from[start..start + taken]);
-                    to[taken..].fill(0.0);
-                });
+            panel.par_iter_mut().zip(dense.par_chunks_exact(width)).with_min_len(PACK).for_each(|(to, from)| {
+                to[..taken].copy_from_slice(&from[start..start + taken]);
+                to[taken..].fill(0.0);
+            });
             self.each_row(width, outputs, |row, out| {
                 let (columns, values) = self.row(row);
                 let mut sums = [0.0; PANEL];
@@ -120,21 +111,18 @@ impl Sparse {
     fn each_row(&self, width: usize, outputs: &mut [f32], work: impl Fn(usize, &mut [f32]) + Sync) {
         let per_row = self.values.len() / self.rows().max(1) + 1;
         let per_task = (VALUES_PER_TASK / per_row).max(1);
-        outputs
-            .par_chunks_mut(per_task * width)
-            .enumerate()
-            .for_each(|(task, outputs)| {
-                for (row, out) in outputs.chunks_exact_mut(width).enumerate() {
-                    work(task * per_task + row, out);
-                }
-            });
+        outputs.par_chunks_mut(per_task * width).enumerate().for_each(|(task, outputs)| {
+            for (row, out) in outputs.chunks_exact_mut(width).enumerate() {
+                work(task * per_task + row, out);
+            }
+        });
     }
 }
 
 /// Rows of a panel that one task packs.
 const PACK: usize = 1 << 12;
 
-/// Σⱼ f(`values`ⱼ) · `dense`[`columns`ⱼ], four sums at a time.
+/// A row, f applied to its values, times the single column `dense`; four sums at a time.
 fn sum_products(columns: &[u32], values: &[f32], dense: &[f32], map: impl Fn(f32) -> f32) -> f32 {
     let mut sums = [0.0; 4];
     let (four_columns, last_columns) = columns.as_chunks::<4>();
@@ -150,13 +138,11 @@ fn sum_products(columns: &[u32], values: &[f32], dense: &[f32], map: impl Fn(f32
     (sums[0] + sums[1]) + (sums[2] + sums[3])
 }
 
-/// `out` += Σⱼ `values`ⱼ · `dense`[`columns`ⱼ], the row of a text times W.
+/// `out` += the row of a text (`columns` and their `values`) times W (`dense`).
 pub(crate) fn multiply_row(columns: &[u32], values: &[f32], dense: &[f32], out: &mut [f32]) {
     let width = out.len();
     for (&column, &value) in columns.iter().zip(values) {
         let weights = &dense[column as usize * width..][..width];
-        out.iter_mut()
-            .zip(weights)
-            .for_each(|(out, weight)| *out += value * weight);
+        out.iter_mut().zip(weights).for_each(|(out, weight)| *out += value * weight);
     }
 }

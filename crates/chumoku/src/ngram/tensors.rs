@@ -42,16 +42,9 @@ impl NgramTensors<'_> {
 impl NgramModel {
     /// The model's arrays. With [`NgramModel::scheme`] they are all of it.
     pub fn tensors(&self) -> NgramTensors<'_> {
-        let (weights, bias) = self
-            .weights
-            .split_at(self.vocabulary.len() * self.outputs());
+        let (weights, bias) = self.weights.split_at(self.vocabulary.len() * self.outputs());
         NgramTensors {
-            hashes: self
-                .vocabulary
-                .hashes()
-                .iter()
-                .map(|&hash| hash as i64)
-                .collect(),
+            hashes: self.vocabulary.hashes().iter().map(|&hash| hash as i64).collect(),
             idf: self.vocabulary.idf().into(),
             weights: weights.into(),
             bias: bias.into(),
@@ -65,61 +58,34 @@ impl NgramModel {
     ///
     /// [`NgramError::Setting`] or [`NgramError::Tensor`] where lengths do not agree, hashes are not strictly ascending,
     /// or a number is not finite.
-    pub fn from_tensors(
-        scheme: NgramScheme,
-        tensors: NgramTensors<'_>,
-    ) -> Result<Self, NgramError> {
+    pub fn from_tensors(scheme: NgramScheme, tensors: NgramTensors<'_>) -> Result<Self, NgramError> {
         scheme.check()?;
         let classes = tensors.prior.len();
         let features = tensors.hashes.len();
         if classes < 2 {
-            return Err(wrong(
-                "prior",
-                "at least two classes".into(),
-                classes.to_string(),
-            ));
+            return Err(wrong("prior", "at least two classes".into(), classes.to_string()));
         }
         if features > u32::MAX as usize {
-            return Err(wrong(
-                "hashes",
-                format!("at most {} features", u32::MAX),
-                features.to_string(),
-            ));
+            return Err(wrong("hashes", format!("at most {} features", u32::MAX), features.to_string()));
         }
         let outputs = outputs_of(classes);
         let weights = features.checked_mul(outputs);
         length("idf", &tensors.idf, Some(features))?;
         length("weights", &tensors.weights, weights)?;
         length("bias", &tensors.bias, Some(outputs))?;
-        for (name, array) in [
-            ("weights", &tensors.weights),
-            ("bias", &tensors.bias),
-            ("prior", &tensors.prior),
-        ] {
+        for (name, array) in [("weights", &tensors.weights), ("bias", &tensors.bias), ("prior", &tensors.prior)] {
             if let Some(at) = array.iter().position(|x| !x.is_finite()) {
-                return Err(wrong(
-                    name,
-                    "finite numbers".into(),
-                    format!("{} at index {at}", array[at]),
-                ));
+                return Err(wrong(name, "finite numbers".into(), format!("{} at index {at}", array[at])));
             }
         }
         let is_weight = |x: &f32| (IDF_RANGE.0..=IDF_RANGE.1).contains(x);
         if let Some(at) = tensors.idf.iter().position(|x| !is_weight(x)) {
             let expected = format!("numbers from {:e} to {:e}", IDF_RANGE.0, IDF_RANGE.1);
-            return Err(wrong(
-                "idf",
-                expected,
-                format!("{} at index {at}", tensors.idf[at]),
-            ));
+            return Err(wrong("idf", expected, format!("{} at index {at}", tensors.idf[at])));
         }
         let hashes: Vec<u64> = tensors.hashes.iter().map(|&hash| hash as u64).collect();
         if let Some(at) = hashes.windows(2).position(|pair| pair[0] >= pair[1]) {
-            return Err(wrong(
-                "hashes",
-                "strictly ascending numbers".into(),
-                format!("a fall after index {at}"),
-            ));
+            return Err(wrong("hashes", "strictly ascending numbers".into(), format!("a fall after index {at}")));
         }
         let mut weights = tensors.weights.into_owned();
         weights.extend_from_slice(&tensors.bias);
@@ -146,17 +112,10 @@ fn length(tensor: &'static str, array: &[f32], expected: Option<usize>) -> Resul
     if Some(array.len()) == expected {
         return Ok(());
     }
-    let expected = expected.map_or_else(
-        || "a length that memory can hold".into(),
-        |n| format!("{n} numbers"),
-    );
+    let expected = expected.map_or_else(|| "a length that memory can hold".into(), |n| format!("{n} numbers"));
     Err(wrong(tensor, expected, array.len().to_string()))
 }
 
 fn wrong(tensor: &'static str, expected: String, got: String) -> NgramError {
-    NgramError::Tensor {
-        tensor,
-        expected,
-        got,
-    }
+    NgramError::Tensor { tensor, expected, got }
 }

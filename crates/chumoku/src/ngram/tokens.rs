@@ -34,12 +34,7 @@ pub struct NgramScheme {
 
 impl Default for NgramScheme {
     fn default() -> Self {
-        NgramScheme {
-            words: 3,
-            characters: 4,
-            inside_words: Some((3, 5)),
-            edges: true,
-        }
+        NgramScheme { words: 3, characters: 4, inside_words: Some((3, 5)), edges: true }
     }
 }
 
@@ -47,18 +42,10 @@ impl NgramScheme {
     pub(crate) fn check(&self) -> Result<(), NgramError> {
         let (shortest, longest) = self.inside_words.unwrap_or((1, 1));
         let is_length = |length: usize| (1..=LONGEST_RUN).contains(&length);
-        if [self.words, self.characters, shortest, longest]
-            .into_iter()
-            .all(is_length)
-            && shortest <= longest
-        {
+        if [self.words, self.characters, shortest, longest].into_iter().all(is_length) && shortest <= longest {
             return Ok(());
         }
-        Err(NgramError::Setting {
-            setting: "scheme",
-            expected: "lengths from 1 to 8",
-            got: format!("{self:?}"),
-        })
+        Err(NgramError::Setting { setting: "scheme", expected: "lengths from 1 to 8", got: format!("{self:?}") })
     }
 }
 
@@ -151,12 +138,7 @@ impl Reader {
             }
             self.folded.extend(grapheme);
         }
-        self.units.push(Unit {
-            start,
-            end: self.folded.len(),
-            kind,
-            hash: 0,
-        });
+        self.units.push(Unit { start, end: self.folded.len(), kind, hash: 0 });
     }
 
     fn is_unspaced(&self) -> bool {
@@ -182,21 +164,14 @@ impl Reader {
             if space && previous != Kind::Unspaced && unit.kind != Kind::Unspaced {
                 self.run.push(fnv1a(b" "));
             }
-            self.run
-                .push(fnv1a(&self.folded.as_bytes()[unit.start..unit.end]));
+            self.run.push(fnv1a(&self.folded.as_bytes()[unit.start..unit.end]));
             space = false;
             previous = unit.kind;
         }
         if scheme.edges {
             self.run.push(EDGE);
         }
-        runs(
-            &self.run,
-            CHARACTERS,
-            1,
-            scheme.characters,
-            &mut self.hashes,
-        );
+        runs(&self.run, CHARACTERS, 1, scheme.characters, &mut self.hashes);
     }
 
     /// Every run of 1 to `scheme.words` words and marks; characters of unspaced runs and, if asked for, inside words.
@@ -211,21 +186,11 @@ impl Reader {
             if self.units[index].kind == Kind::Unspaced {
                 runs(&self.run, WORDS, 1, scheme.words, &mut self.hashes);
                 self.run.clear();
-                while self
-                    .units
-                    .get(index)
-                    .is_some_and(|unit| unit.kind == Kind::Unspaced)
-                {
+                while self.units.get(index).is_some_and(|unit| unit.kind == Kind::Unspaced) {
                     self.run.push(self.units[index].hash);
                     index += 1;
                 }
-                runs(
-                    &self.run,
-                    CHARACTERS,
-                    1,
-                    scheme.characters,
-                    &mut self.hashes,
-                );
+                runs(&self.run, CHARACTERS, 1, scheme.characters, &mut self.hashes);
                 self.run.clear();
             } else {
                 self.run.push(self.units[index].hash);
@@ -245,8 +210,7 @@ impl Reader {
                 self.run.push(EDGE);
                 let mut buffer = [0; 4];
                 let word = self.folded[unit.start..unit.end].chars();
-                self.run
-                    .extend(word.map(|c| fnv1a(c.encode_utf8(&mut buffer).as_bytes())));
+                self.run.extend(word.map(|c| fnv1a(c.encode_utf8(&mut buffer).as_bytes())));
                 self.run.push(EDGE);
                 runs(&self.run, INSIDE, shortest, longest, &mut self.hashes);
             }
@@ -264,8 +228,7 @@ impl Reader {
             }
             if unit.kind == Kind::Word {
                 loop {
-                    let is_word =
-                        |i: usize| self.units.get(i).is_some_and(|u| u.kind == Kind::Word);
+                    let is_word = |i: usize| self.units.get(i).is_some_and(|u| u.kind == Kind::Word);
                     if is_word(index) {
                         unit.end = self.units[index].end;
                         index += 1;

@@ -25,24 +25,15 @@ struct Piece {
 
 impl Piece {
     fn texts(&self) -> impl Iterator<Item = (&[u64], &[u32])> {
-        self.starts
-            .windows(2)
-            .map(|w| (&self.hashes[w[0]..w[1]], &self.counts[w[0]..w[1]]))
+        self.starts.windows(2).map(|w| (&self.hashes[w[0]..w[1]], &self.counts[w[0]..w[1]]))
     }
 }
 
 impl CountedTexts {
     /// Reads all texts, on all threads. Texts not begun when `is_cancelled` turns true are left out.
-    pub(crate) fn read(
-        texts: &[&str],
-        scheme: &NgramScheme,
-        is_cancelled: &(dyn Fn() -> bool + Sync),
-    ) -> Self {
+    pub(crate) fn read(texts: &[&str], scheme: &NgramScheme, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Self {
         let read = |texts: &[&str]| {
-            let mut piece = Piece {
-                starts: vec![0],
-                ..Piece::default()
-            };
+            let mut piece = Piece { starts: vec![0], ..Piece::default() };
             if is_cancelled() {
                 return piece;
             }
@@ -56,9 +47,7 @@ impl CountedTexts {
             }
             piece
         };
-        CountedTexts {
-            pieces: texts.par_chunks(TEXTS_PER_TASK).map(read).collect(),
-        }
+        CountedTexts { pieces: texts.par_chunks(TEXTS_PER_TASK).map(read).collect() }
     }
 
     /// Every n-gram with the number of texts that have it, hashes ascending.
@@ -68,16 +57,12 @@ impl CountedTexts {
             let mut hashes = Vec::new();
             for (text, _) in self.pieces.iter().flat_map(Piece::texts) {
                 let start = text.partition_point(|hash| ((hash >> shift) as usize) < shard);
-                let length =
-                    text[start..].partition_point(|hash| (hash >> shift) as usize == shard);
+                let length = text[start..].partition_point(|hash| (hash >> shift) as usize == shard);
                 hashes.extend_from_slice(&text[start..start + length]);
             }
             hashes.sort_unstable();
-            let runs = hashes
-                .chunk_by(|a, b| a == b)
-                .map(|run| (run[0], run.len() as u32));
-            runs.filter(|&(_, texts)| texts >= at_least)
-                .collect::<Vec<_>>()
+            let runs = hashes.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u32));
+            runs.filter(|&(_, texts)| texts >= at_least).collect::<Vec<_>>()
         };
         (0..SHARDS).into_par_iter().flat_map_iter(count).collect()
     }
@@ -85,15 +70,9 @@ impl CountedTexts {
     /// The TF-IDF rows of the texts.
     pub(crate) fn rows(&self, vocabulary: &Vocabulary) -> Sparse {
         let weigh = |piece: &Piece| {
-            let mut part = Sparse {
-                starts: vec![0],
-                ..Sparse::default()
-            };
+            let mut part = Sparse { starts: vec![0], ..Sparse::default() };
             for (hashes, counts) in piece.texts() {
-                vocabulary.push_row(
-                    hashes.iter().copied().zip(counts.iter().copied()),
-                    &mut part,
-                );
+                vocabulary.push_row(hashes.iter().copied().zip(counts.iter().copied()), &mut part);
             }
             part
         };
@@ -109,8 +88,7 @@ impl CountedTexts {
             let before = rows.values.len();
             rows.indices.extend_from_slice(&part.indices);
             rows.values.extend_from_slice(&part.values);
-            rows.starts
-                .extend(part.starts[1..].iter().map(|start| before + start));
+            rows.starts.extend(part.starts[1..].iter().map(|start| before + start));
         }
         rows
     }
@@ -138,31 +116,18 @@ impl Vocabulary {
         for prefix in 1..table.len() {
             table[prefix] += table[prefix - 1];
         }
-        Vocabulary {
-            hashes,
-            idf,
-            table,
-            shift,
-        }
+        Vocabulary { hashes, idf, table, shift }
     }
 
     /// From hashes, strictly ascending, each with the number of the `texts` that have it: 1 + ln((1 + N) / (1 + df)).
     pub(crate) fn with_idf(frequencies: &[(u64, u32)], texts: usize) -> Self {
-        let idf = |&(_, df): &(u64, u32)| {
-            (1.0 + ((1.0 + texts as f64) / (1.0 + f64::from(df))).ln()) as f32
-        };
-        Vocabulary::new(
-            frequencies.iter().map(|pair| pair.0).collect(),
-            frequencies.iter().map(idf).collect(),
-        )
+        let idf = |&(_, df): &(u64, u32)| (1.0 + ((1.0 + texts as f64) / (1.0 + f64::from(df))).ln()) as f32;
+        Vocabulary::new(frequencies.iter().map(|pair| pair.0).collect(), frequencies.iter().map(idf).collect())
     }
 
     /// The same features, each weight multiplied by its scale.
     pub(crate) fn scaled(mut self, scales: &[f32]) -> Self {
-        self.idf
-            .iter_mut()
-            .zip(scales)
-            .for_each(|(idf, scale)| *idf *= scale);
+        self.idf.iter_mut().zip(scales).for_each(|(idf, scale)| *idf *= scale);
         self
     }
 
@@ -192,11 +157,7 @@ impl Vocabulary {
         let mut squares = [0.0_f64; 2];
         for (hash, count) in counted {
             if let Some(at) = self.find(hash) {
-                let tf = if count == 1 {
-                    1.0
-                } else {
-                    1.0 + (count as f32).ln()
-                };
+                let tf = if count == 1 { 1.0 } else { 1.0 + (count as f32).ln() };
                 let value = tf * self.idf[at];
                 squares[(hash & 1) as usize] += f64::from(value * value);
                 rows.indices.push(at as u32);

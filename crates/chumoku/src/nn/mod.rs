@@ -22,7 +22,9 @@ pub use encoder::{Encoder, EncoderCache, EncoderConfig};
 pub use encoder_layer::{EncoderLayer, EncoderLayerCache, NormOrder};
 pub use feed_forward::{FeedForward, FeedForwardCache};
 pub use linear::Linear;
-pub use multi_head_attention::{AttentionInput, MultiHeadAttention, MultiHeadAttentionCache, MultiHeadAttentionConfig};
+pub use multi_head_attention::{
+    AttentionInput, InputGradients, MultiHeadAttention, MultiHeadAttentionCache, MultiHeadAttentionConfig,
+};
 pub use norm::{LayerNorm, LayerNormCache};
 pub use pooling::{Pooling, PoolingCache};
 pub use position::{Position, PositionKind, sinusoidal};

@@ -97,6 +97,9 @@ impl<'a, T> AttentionInput<'a, T> {
     }
 }
 
+/// The gradients of an [`AttentionInput`]: of `query`, and of `memory` where it was given.
+pub type InputGradients<T> = (Array2<T>, Option<[Array2<T>; 2]>);
+
 /// Projected queries, keys and values side by side or apart, the heads' output and their log-sum-exp.
 #[derive(Clone, Debug)]
 pub struct MultiHeadAttentionCache<T> {
@@ -231,7 +234,7 @@ impl MultiHeadAttention {
         dy: ArrayView2<'_, T>,
         mode: Mode,
         grads: &mut Params<T>,
-    ) -> Result<(Array2<T>, Option<[Array2<T>; 2]>)> {
+    ) -> Result<InputGradients<T>> {
         // y = heads W_Oᵀ
         let d_heads = self.output.backward(p, cache.heads.view(), dy, grads)?;
         // heads = attention(Q, K, V)

@@ -49,9 +49,11 @@ fn pipeline() -> Value {
     // Runs are bounded, so that merging stays fast on a text that is one endless word.
     const UNSPACED: &str = r"\p{Han}\p{Hiragana}\p{Katakana}ー々〆\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}";
     let cut = [
-        format!(r"[\p{{Han}}々〆]{{1,16}}|[\p{{Hiragana}}ー]{{1,32}}|[\p{{Katakana}}ー]{{1,32}}"),
+        r"[\p{Han}々〆]{1,16}|[\p{Hiragana}ー]{1,32}|[\p{Katakana}ー]{1,32}".to_owned(),
         r"[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]{1,32}".to_owned(),
-        format!(r"▁?['’]?(?:(?![{UNSPACED}])[\p{{L}}\p{{M}}]){{1,64}}(?:['’](?:(?![{UNSPACED}])[\p{{L}}\p{{M}}]){{1,16}})*"),
+        format!(
+            r"▁?['’]?(?:(?![{UNSPACED}])[\p{{L}}\p{{M}}]){{1,64}}(?:['’](?:(?![{UNSPACED}])[\p{{L}}\p{{M}}]){{1,16}})*"
+        ),
         r"▁?\p{N}{1,4}".to_owned(),
         r"▁?[^▁\p{L}\p{M}\p{N}]{1,16}".to_owned(),
         r"▁".to_owned(),
@@ -229,8 +231,16 @@ mod tests {
     fn nothing_is_unknown_and_spans_lie_in_the_text() {
         let tokenizer = trained();
         let hard = [
-            "", " ", "\u{0}", "zzz 🎉👨‍👩‍👧 e\u{301} ｶﾞｷﾞｸﾞ", "[CLS] <0x41>", "鬱陶しい", "\t a \n b ", "المطار",
-            "a\u{200d}b", "９９９",
+            "",
+            " ",
+            "\u{0}",
+            "zzz 🎉👨‍👩‍👧 e\u{301} ｶﾞｷﾞｸﾞ",
+            "[CLS] <0x41>",
+            "鬱陶しい",
+            "\t a \n b ",
+            "المطار",
+            "a\u{200d}b",
+            "９９９",
         ];
         for text in hard {
             let encoded = tokenizer.encode(text).unwrap();

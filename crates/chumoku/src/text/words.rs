@@ -72,9 +72,9 @@ mod tests {
     #[test]
     fn every_token_belongs_to_one_word() {
         let texts = ["the unbelievable film 良い映画です", "an unbelievable 映画 of 99 days"];
-        let tokenizer =
-            TextTokenizer::train(&texts, &TokenizerConfig { vocab_size: 300, min_frequency: 2 }).unwrap();
-        for text in ["Unbelievable!  良い 映画 🎉x", "don't  stop", "映画", "  ", "", "…", "é́ あ゙ ｶﾞ"] {
+        let tokenizer = TextTokenizer::train(&texts, &TokenizerConfig { vocab_size: 300, min_frequency: 2 }).unwrap();
+        for text in ["Unbelievable!  良い 映画 🎉x", "don't  stop", "映画", "  ", "", "…", "é́ あ゙ ｶﾞ"]
+        {
             let encoded = tokenizer.encode(text).unwrap();
             let words = words_of(text, &encoded);
             let mut next = 0;

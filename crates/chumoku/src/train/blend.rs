@@ -86,10 +86,8 @@ impl Blend {
         for _ in 0..50 {
             let (value, g, h) = objective(w);
             let determinant = h[0][0] * h[1][1] - h[0][1] * h[1][0];
-            let step = [
-                (h[1][1] * g[0] - h[0][1] * g[1]) / determinant,
-                (h[0][0] * g[1] - h[1][0] * g[0]) / determinant,
-            ];
+            let step =
+                [(h[1][1] * g[0] - h[0][1] * g[1]) / determinant, (h[0][0] * g[1] - h[1][0] * g[0]) / determinant];
             let mut size = 1.0;
             let next = loop {
                 let next = [w[0] - size * step[0], w[1] - size * step[1]];

@@ -1,7 +1,7 @@
 //! The report of a run: scores beside the baselines, `metrics.json`, and the model card.
 
 use super::trainer::mean_loss;
-use super::{Plan, Scores, State, TrainOptions, TrainingData, log_softmax};
+use super::{Plan, Scores, State, TrainOptions, TrainingData};
 use crate::Result;
 use crate::text_classifier::TextClassifier;
 use serde_json::{Value, json};
@@ -26,19 +26,26 @@ pub(crate) fn report_rows(data: &TrainingData) -> (&super::Rows, &'static str) {
 
 pub(crate) fn evaluate(model: &TextClassifier, data: &TrainingData, seed: u64) -> Result<Report> {
     let (rows, _) = report_rows(data);
-    let predictions = model.predict(&rows.texts())?;
-    let score = |log_p: Vec<Vec<f32>>| {
-        let predicted: Vec<u32> = log_p.iter().map(|row| largest(row)).collect();
-        Scores::of(&rows.labels, &predicted, &data.labels, Some(mean_loss(&log_p, &rows.labels)), seed)
-    };
-    let logs = |p: &[f32]| log_softmax(&p.iter().map(|p| p.max(1e-30).ln()).collect::<Vec<_>>());
-    let whole = score(predictions.iter().map(|p| logs(&p.probabilities)).collect());
-    let attention = score(predictions.iter().map(|p| p.attention.clone()).collect());
-    let ngrams = score(predictions.iter().map(|p| p.ngrams.clone().unwrap_or_default()).collect());
+    let (whole, [attention, ngrams]) = score(model, rows, seed)?;
     let counts = data.class_rows();
     let most = (0..counts.len()).fold(0, |best, class| if counts[class] > counts[best] { class } else { best });
     let majority = Scores::of(&rows.labels, &vec![most as u32; rows.len()], &data.labels, None, seed);
     Ok(Report { whole, parts: [attention, ngrams, majority] })
+}
+
+/// Scores of the whole predictor, and of the transformer and the n-grams alone.
+pub(crate) fn score(model: &TextClassifier, rows: &super::Rows, seed: u64) -> Result<(Scores, [Scores; 2])> {
+    let predictions = model.predict(&rows.texts())?;
+    let score = |log_p: Vec<Vec<f32>>| {
+        let predicted: Vec<u32> = log_p.iter().map(|row| largest(row)).collect();
+        let loss = mean_loss(&log_p, &rows.labels);
+        Scores::of(&rows.labels, &predicted, model.labels(), Some(loss), seed)
+    };
+    let logs = |p: &[f32]| p.iter().map(|p| p.max(1e-30).ln()).collect::<Vec<_>>();
+    let whole = score(predictions.iter().map(|p| logs(&p.probabilities)).collect());
+    let attention = score(predictions.iter().map(|p| p.attention.clone()).collect());
+    let ngrams = score(predictions.iter().map(|p| p.ngrams.clone().unwrap_or_else(|| p.attention.clone())).collect());
+    Ok((whole, [attention, ngrams]))
 }
 
 fn largest(row: &[f32]) -> u32 {

@@ -108,9 +108,9 @@ pub(super) fn save(folder: &Path, state: &State, fingerprint: &str, log_bytes: u
     ]
     .map(|(name, params)| (name, bytes_of(&params.values)));
     let shape = vec![state.params.values.len()];
-    let views = arrays.iter().map(|(name, bytes)| {
-        (*name, TensorView::new(Dtype::F32, shape.clone(), bytes).expect("bytes of as many f32"))
-    });
+    let views = arrays
+        .iter()
+        .map(|(name, bytes)| (*name, TensorView::new(Dtype::F32, shape.clone(), bytes).expect("bytes of as many f32")));
     let tensors = safetensors::serialize(views, None).expect("plain f32 arrays can be written");
     let manifest = Manifest {
         format: 1,

@@ -102,7 +102,7 @@ impl Scores {
             let random = Philox::new(seed, (1 << 61) + resample);
             let drawn = (0..rows.div_ceil(4)).flat_map(|block| random.block(block as u64)).take(rows);
             let rows = drawn.map(|word| {
-                let row = (u64::from(word) * rows as u64 >> 32) as usize;
+                let row = ((u64::from(word) * rows as u64) >> 32) as usize;
                 (truth[row], predicted[row])
             });
             let (accuracy, f1) = tally(rows, classes);

@@ -17,6 +17,8 @@ pub struct Plan {
     pub batch_tokens: usize,
     /// The highest learning rate.
     pub learning_rate: f64,
+    /// Factor on the learning rate of the token embeddings, whose scale √d_model makes each step count that much more.
+    pub embedding_rate: f64,
     /// Share of the steps in which the learning rate rises.
     pub warmup_share: f64,
     /// Weight decay of matrices.
@@ -97,6 +99,7 @@ impl Plan {
             patience: 6,
             batch_tokens,
             learning_rate: 1e-3,
+            embedding_rate: 0.1,
             warmup_share: 0.05,
             weight_decay: 0.1,
             beta2: 0.98,

@@ -7,6 +7,9 @@ use crate::{Error, Result};
 use chumoku_kernels::{AdamW, adamw_step, sum_of_squares};
 use std::sync::Arc;
 
+/// The parameter that `embedding_rate` is for.
+const EMBEDDING: &str = "embedding.weight";
+
 /// The best evaluation so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Best {
@@ -78,9 +81,9 @@ impl State {
         let warmup = ((steps as f64 * plan.warmup_share) as u64).max(1);
         let rate = learning_rate(plan.learning_rate, step, warmup, steps);
         let layout = Arc::clone(grads.layout());
-        for (_, shape, range) in layout.iter() {
+        for (name, shape, range) in layout.iter() {
             let options = AdamW {
-                learning_rate: rate,
+                learning_rate: if name == EMBEDDING { rate * plan.embedding_rate } else { rate },
                 beta1: 0.9,
                 beta2: plan.beta2,
                 epsilon: 1e-8,

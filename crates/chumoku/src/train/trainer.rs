@@ -4,8 +4,7 @@ use super::state::Best;
 use super::{Blend, Plan, Scores, Shape, State, TrainingData, batches, checkpoint, log_softmax, quick_scores};
 use crate::models::Classifier;
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
-use crate::nn::Mode;
-use crate::nn::Noise;
+use crate::nn::{Mode, Noise};
 use crate::params::Params;
 use crate::text::{TextTokenizer, TokenizerConfig};
 use crate::text_classifier::{MODEL_TYPE, ModelConfig, TextClassifier};
@@ -130,15 +129,17 @@ pub fn train(
     std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
     let ngrams = train_ngrams(data, observe)?;
     let train_texts = data.train.texts();
-    let config =
-        TokenizerConfig { vocab_size: TextTokenizer::suitable_vocab_size(&train_texts), min_frequency: 2 };
+    let config = TokenizerConfig {
+        vocab_size: std::env::var("VOCAB")
+            .map_or(TextTokenizer::suitable_vocab_size(&train_texts), |v| v.parse().unwrap()),
+        min_frequency: 2,
+    };
     let tokenizer = TextTokenizer::train(&train_texts, &config)?;
     let rows = tokenizer.encode_all(&train_texts)?;
     let valid_rows = tokenizer.encode_all(&data.valid.texts())?;
     let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
     let class_rows = data.class_rows();
-    let mut plan =
-        Plan::new(&Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: tokenizer.vocab_size() });
+    let mut plan = Plan::new(&Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: tokenizer.vocab_size() });
     if let Some(epochs) = options.epochs {
         plan.epochs = epochs;
     }
@@ -198,6 +199,18 @@ fn train_ngrams(data: &TrainingData, observe: &mut dyn FnMut(Event<'_>)) -> Resu
     let (seconds, features) = (start.elapsed().as_secs_f64(), ngrams.num_features());
     observe(Event::Baseline { seconds, features, valid: scores });
     Ok(ngrams)
+}
+
+/// The n-gram model once more, with the penalty that was chosen, on training and validation rows.
+fn refit_ngrams(data: &TrainingData, chosen: &NgramModel) -> Result<NgramModel> {
+    let defaults = NgramConfig::default();
+    let c = chosen.report().map_or(defaults.c_without_validation, |report| report.c);
+    let texts = [data.train.texts(), data.valid.texts()].concat();
+    let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
+    let num_classes = data.labels.len();
+    let data = NgramData { texts: &texts, labels: &labels, num_classes, valid: None, class_weights: None };
+    let config = NgramConfig { c_grid: vec![c], c_without_validation: c, ..defaults };
+    Ok(NgramModel::train(&data, &config, &AtomicBool::new(false), &|_| {})?)
 }
 
 /// The class of the largest number, the first of equals.
@@ -301,7 +314,7 @@ impl Run<'_> {
         let loss = f64::from(cross_entropy(x, &labels, &options, d)?);
         self.grads.values.fill(0.0);
         if loss.is_finite() {
-            self.model.backward(params, &ids, &offsets, &cache, d_logits.view(), mode, &mut self.grads)?;
+            self.model.backward(params, (&ids, &offsets), &cache, d_logits.view(), mode, &mut self.grads)?;
         }
         Ok((loss, ids.len()))
     }
@@ -377,7 +390,7 @@ impl Run<'_> {
                 self.loss = Some(smooth);
                 let seconds = began.elapsed().as_secs_f64();
                 observe(Event::Step { step, loss: smooth, tokens_per_second: tokens as f64 / seconds });
-                if step % 50 == 0 {
+                if step.is_multiple_of(50) {
                     self.log.write(json!({ "step": step, "epoch": state.epoch, "loss": smooth }))?;
                 }
                 if saved.elapsed() >= options.checkpoint_every {
@@ -422,7 +435,8 @@ impl Run<'_> {
     /// Finds what stopped being a number first, and says what is left.
     fn not_finite(&self, state: &State, batch: &[usize], problem: &str) -> Error {
         let bad = |params: &Params<f32>| {
-            let found = params.layout().iter().find(|(_, _, r)| params.values[r.clone()].iter().any(|x| !x.is_finite()));
+            let found =
+                params.layout().iter().find(|(_, _, r)| params.values[r.clone()].iter().any(|x| !x.is_finite()));
             found.map(|(name, _, _)| name.to_owned())
         };
         let cause = match bad(&state.params) {
@@ -481,6 +495,8 @@ fn finish(
     let attention: Vec<Vec<f32>> = valid.iter().map(|p| p.attention.clone()).collect();
     let ngrams: Vec<Vec<f32>> = valid.iter().filter_map(|p| p.ngrams.clone()).collect();
     classifier.config.blend = Blend::fit(&attention, &ngrams, &data.valid.labels);
+    // Everything is chosen: the n-grams now learn from the validation rows too.
+    classifier.ngrams = classifier.ngrams.map(|chosen| refit_ngrams(data, &chosen)).transpose()?;
 
     let report = super::card::evaluate(&classifier, data, options.seed)?;
     let metrics = super::card::metrics(&classifier, data, options, plan, state, &report, interrupted);

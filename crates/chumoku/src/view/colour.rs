@@ -141,11 +141,7 @@ impl Paint {
     ///
     /// Without colour the spaces before the digits become shade signs.
     pub(super) fn cell(self, level: f32, text: &str) -> String {
-        let level = if level.is_finite() {
-            level.clamp(0.0, 1.0)
-        } else {
-            0.0
-        };
+        let level = if level.is_finite() { level.clamp(0.0, 1.0) } else { 0.0 };
         match self.depth {
             ColourDepth::None => {
                 let shade = SHADES[nearest(level, SHADES.len())];
@@ -164,11 +160,7 @@ impl Paint {
             }
             ColourDepth::TrueColour => {
                 let [r, g, b] = scale(level);
-                let front = if light(r, g, b) {
-                    "16;20;26"
-                } else {
-                    "244;246;248"
-                };
+                let front = if light(r, g, b) { "16;20;26" } else { "244;246;248" };
                 self.with(&format!("48;2;{r};{g};{b};38;2;{front}"), text)
             }
         }
@@ -207,11 +199,7 @@ fn scale(level: f32) -> [u8; 3] {
 fn light(r: u8, g: u8, b: u8) -> bool {
     let linear = |channel: u8| {
         let c = f32::from(channel) / 255.0;
-        if c <= 0.040_45 {
-            c / 12.92
-        } else {
-            ((c + 0.055) / 1.055).powf(2.4)
-        }
+        if c <= 0.040_45 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
     };
     // At this luminance the contrast against black equals the contrast against white.
     0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b) > 0.179
@@ -222,11 +210,7 @@ mod tests {
     use super::*;
 
     fn detect(is_terminal: bool, vars: &[(&str, &str)]) -> ColourDepth {
-        ColourDepth::detect(is_terminal, |name| {
-            vars.iter()
-                .find(|(n, _)| *n == name)
-                .map(|(_, v)| (*v).to_owned())
-        })
+        ColourDepth::detect(is_terminal, |name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
     }
 
     #[test]
@@ -235,37 +219,19 @@ mod tests {
         let term = |t| ("TERM", t);
         assert_eq!(detect(true, &[term("xterm")]), Ansi16);
         assert_eq!(detect(true, &[term("xterm-256color")]), Ansi256);
-        assert_eq!(
-            detect(true, &[term("xterm-256color"), ("COLORTERM", "truecolor")]),
-            TrueColour
-        );
-        assert_eq!(
-            detect(true, &[term("xterm"), ("COLORTERM", "24bit")]),
-            TrueColour
-        );
-        assert_eq!(
-            detect(true, &[term("dumb"), ("COLORTERM", "truecolor")]),
-            None
-        );
+        assert_eq!(detect(true, &[term("xterm-256color"), ("COLORTERM", "truecolor")]), TrueColour);
+        assert_eq!(detect(true, &[term("xterm"), ("COLORTERM", "24bit")]), TrueColour);
+        assert_eq!(detect(true, &[term("dumb"), ("COLORTERM", "truecolor")]), None);
         assert_eq!(detect(true, &[term("xterm"), ("NO_COLOR", "1")]), None);
         assert_eq!(detect(true, &[term("xterm"), ("NO_COLOR", "")]), Ansi16);
         assert_eq!(detect(true, &[term("xterm"), ("CLICOLOR", "0")]), None);
         assert_eq!(detect(false, &[term("xterm-256color")]), None);
-        assert_eq!(
-            detect(false, &[term("xterm-256color"), ("FORCE_COLOR", "1")]),
-            Ansi256
-        );
+        assert_eq!(detect(false, &[term("xterm-256color"), ("FORCE_COLOR", "1")]), Ansi256);
         assert_eq!(detect(false, &[("FORCE_COLOR", "3")]), TrueColour);
         assert_eq!(detect(true, &[term("xterm"), ("FORCE_COLOR", "0")]), None);
         assert_eq!(detect(false, &[("CLICOLOR_FORCE", "1")]), Ansi16);
-        assert_eq!(
-            detect(false, &[("CLICOLOR_FORCE", "0"), term("xterm")]),
-            None
-        );
-        assert_eq!(
-            detect(false, &[("FORCE_COLOR", "1"), ("NO_COLOR", "1")]),
-            None
-        );
+        assert_eq!(detect(false, &[("CLICOLOR_FORCE", "0"), term("xterm")]), None);
+        assert_eq!(detect(false, &[("FORCE_COLOR", "1"), ("NO_COLOR", "1")]), None);
     }
 
     #[test]

@@ -105,9 +105,7 @@ pub struct ExplanationError {
 
 impl ExplanationError {
     pub(super) fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-        }
+        Self { message: message.into() }
     }
 }
 
@@ -171,11 +169,8 @@ impl Explanation {
                 self.layers, self.heads
             )));
         }
-        let expected = self
-            .layers
-            .checked_mul(self.heads)
-            .and_then(|m| m.checked_mul(n))
-            .and_then(|m| m.checked_mul(n));
+        let expected =
+            self.layers.checked_mul(self.heads).and_then(|m| m.checked_mul(n)).and_then(|m| m.checked_mul(n));
         if expected != Some(self.attention.len()) {
             return Err(ExplanationError::new(format!(
                 "attention of {} layers, {} heads and {n} words needs {} numbers; there are {}",
@@ -212,10 +207,7 @@ impl Explanation {
 
     fn validate_probabilities(&self) -> Result<(), ExplanationError> {
         let parts = self.parts.iter();
-        let all = self
-            .probabilities
-            .iter()
-            .chain(parts.flat_map(|parts| parts.attention.iter().chain(&parts.ngrams)));
+        let all = self.probabilities.iter().chain(parts.flat_map(|parts| parts.attention.iter().chain(&parts.ngrams)));
         for LabelProbability { label, probability } in all {
             // Written so that NaN, which is in no range, is refused too.
             if !(0.0..=1.001).contains(probability) {
@@ -230,18 +222,9 @@ impl Explanation {
     fn validate_rows(&self) -> Result<(), ExplanationError> {
         let n = self.words.len();
         for (i, row) in self.attention.chunks_exact(n).enumerate() {
-            let place = || {
-                format!(
-                    "layer {}, head {}, query {}",
-                    i / n / self.heads + 1,
-                    i / n % self.heads + 1,
-                    i % n + 1
-                )
-            };
-            if let Some(key) = row
-                .iter()
-                .position(|w| !(-ROW_SUM_TOLERANCE..=1.0 + ROW_SUM_TOLERANCE).contains(w))
-            {
+            let place =
+                || format!("layer {}, head {}, query {}", i / n / self.heads + 1, i / n % self.heads + 1, i % n + 1);
+            if let Some(key) = row.iter().position(|w| !(-ROW_SUM_TOLERANCE..=1.0 + ROW_SUM_TOLERANCE).contains(w)) {
                 return Err(ExplanationError::new(format!(
                     "the weight at {}, key {} is {}, not within 0 to 1",
                     place(),
@@ -251,10 +234,7 @@ impl Explanation {
             }
             let sum: f32 = row.iter().sum();
             if (sum - 1.0).abs() > ROW_SUM_TOLERANCE {
-                return Err(ExplanationError::new(format!(
-                    "the weights at {} sum to {sum}, not to 1",
-                    place()
-                )));
+                return Err(ExplanationError::new(format!("the weights at {} sum to {sum}, not to 1", place())));
             }
         }
         Ok(())

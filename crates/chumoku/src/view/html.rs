@@ -9,10 +9,7 @@ use super::phrases::{KNOWN, Lang};
 
 const TEMPLATE: &str = include_str!("explain.html");
 const STYLE: &str = include_str!("explain.css");
-const SCRIPT: &str = concat!(
-    include_str!("explain.strings.js"),
-    include_str!("explain.js")
-);
+const SCRIPT: &str = concat!(include_str!("explain.strings.js"), include_str!("explain.js"));
 
 /// Writes an explanation as one HTML page in the given language; the page can switch to the other.
 ///
@@ -34,8 +31,7 @@ pub fn to_html(explanation: &Explanation, lang: Lang) -> String {
         panic!("to_html needs an explanation that fits together: {error}");
     }
     // Browsers turn CR LF into LF before they hash; a checkout may have done the reverse.
-    let [template, style, script] =
-        [TEMPLATE, STYLE, SCRIPT].map(|text| text.replace("\r\n", "\n"));
+    let [template, style, script] = [TEMPLATE, STYLE, SCRIPT].map(|text| text.replace("\r\n", "\n"));
     let data = data(explanation);
     let mut page = String::with_capacity(template.len() + style.len() + script.len() + data.len());
     // The template is cut once, so that a text with a placeholder in it stays a text.
@@ -61,19 +57,9 @@ fn hash(text: &str) -> String {
 
 /// The explanation as JSON that may stand inside a script element.
 fn data(explanation: &Explanation) -> String {
-    let rest = Explanation {
-        attention: Vec::new(),
-        ..explanation.clone()
-    };
-    let bytes: Vec<u8> = explanation
-        .attention
-        .iter()
-        .flat_map(|x| x.to_le_bytes())
-        .collect();
-    let phrases: Map<String, Value> = KNOWN
-        .iter()
-        .map(|(en, ja)| ((*en).to_owned(), Value::from(*ja)))
-        .collect();
+    let rest = Explanation { attention: Vec::new(), ..explanation.clone() };
+    let bytes: Vec<u8> = explanation.attention.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let phrases: Map<String, Value> = KNOWN.iter().map(|(en, ja)| ((*en).to_owned(), Value::from(*ja))).collect();
 
     // By way of text and not of a `Value`, which would widen every f32 to f64 and print digits it never had.
     let mut json = serde_json::to_string(&rest).expect("an explanation has only string keys");
@@ -113,17 +99,7 @@ mod tests {
     #[test]
     fn every_placeholder_is_filled_once() {
         let names: Vec<&str> = TEMPLATE.split("@@").skip(1).step_by(2).collect();
-        assert_eq!(
-            names,
-            [
-                "LANG",
-                "SCRIPT_HASH",
-                "STYLE_HASH",
-                "STYLE",
-                "DATA",
-                "SCRIPT"
-            ]
-        );
+        assert_eq!(names, ["LANG", "SCRIPT_HASH", "STYLE_HASH", "STYLE", "DATA", "SCRIPT"]);
     }
 
     #[test]

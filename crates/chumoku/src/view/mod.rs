@@ -19,9 +19,7 @@ mod terminal;
 mod width;
 
 pub use colour::ColourDepth;
-pub use explanation::{
-    Attribution, Explanation, ExplanationError, LabelProbability, Parts, Piece, Word,
-};
+pub use explanation::{Attribution, Explanation, ExplanationError, LabelProbability, Parts, Piece, Word};
 pub use html::to_html;
 pub use json::{from_json, to_json};
 pub use phrases::Lang;

@@ -43,15 +43,9 @@ impl FromStr for Lang {
 
 /// Phrases that stand in an explanation's own fields, with their Japanese.
 pub(super) const KNOWN: [(&str, &str); 3] = [
-    (
-        "sum over keys, mean over queries",
-        "キー側は和、クエリ側は平均",
-    ),
+    ("sum over keys, mean over queries", "キー側は和、クエリ側は平均"),
     ("leave-one-out", "一語抜き法（leave-one-out）"),
-    (
-        "change in log-odds when the word is removed",
-        "その語を取り除いたときの対数オッズの変化",
-    ),
+    ("change in log-odds when the word is removed", "その語を取り除いたときの対数オッズの変化"),
 ];
 
 /// A phrase from an explanation's field in a language, unchanged where it is not a known one.
@@ -95,18 +89,13 @@ pub(super) fn effect_heading(lang: Lang, class: &str) -> String {
 }
 
 pub(super) fn effect_note(lang: Lang, attribution: &Attribution, class: &str) -> String {
-    let (method, unit) = (
-        known(lang, &attribution.method),
-        known(lang, &attribution.unit),
-    );
+    let (method, unit) = (known(lang, &attribution.method), known(lang, &attribution.unit));
     let class = quoted(lang, class);
     match lang {
-        Lang::En => format!(
-            "{method}: {unit}. + (right, blue): the word speaks for {class}; - (left, orange): against it."
-        ),
-        Lang::Ja => format!(
-            "{method}：{unit}。＋（右・青）は{class}を支持する語、－（左・橙）は{class}に反対する語。"
-        ),
+        Lang::En => {
+            format!("{method}: {unit}. + (right, blue): the word speaks for {class}; - (left, orange): against it.")
+        }
+        Lang::Ja => format!("{method}：{unit}。＋（右・青）は{class}を支持する語、－（左・橙）は{class}に反対する語。"),
     }
 }
 
@@ -120,14 +109,8 @@ pub(super) fn strongest_words(lang: Lang, shown: usize, all: usize) -> String {
 pub(super) fn attention_heading(lang: Lang, e: &Explanation, layer: usize, head: usize) -> String {
     let (l, h) = (layer + 1, head + 1);
     match lang {
-        Lang::En => format!(
-            "Attention: layer {l} of {}, head {h} of {}",
-            e.layers, e.heads
-        ),
-        Lang::Ja => format!(
-            "アテンション: 第 {l} 層（全 {} 層）、ヘッド {h}（全 {} 個）",
-            e.layers, e.heads
-        ),
+        Lang::En => format!("Attention: layer {l} of {}, head {h} of {}", e.layers, e.heads),
+        Lang::Ja => format!("アテンション: 第 {l} 層（全 {} 層）、ヘッド {h}（全 {} 個）", e.layers, e.heads),
     }
 }
 
@@ -166,13 +149,7 @@ pub(super) fn top_note(lang: Lang, shown: usize, all: usize) -> String {
     }
 }
 
-pub(super) fn panel_note(
-    lang: Lang,
-    panel: usize,
-    panels: usize,
-    first: usize,
-    last: usize,
-) -> String {
+pub(super) fn panel_note(lang: Lang, panel: usize, panels: usize, first: usize, last: usize) -> String {
     match lang {
         Lang::En => format!("Part {panel} of {panels}: keys {first} to {last}"),
         Lang::Ja => format!("{panels} 枚中の {panel} 枚目: キー {first}〜{last}"),
@@ -239,9 +216,7 @@ pub(super) fn looks(lang: Lang, word: &str, first: Seen<'_>, second: Seen<'_>) -
             format!("{word} looks most at {first} ({most:.0} %), then at {second} ({least:.0} %).")
         }
         Lang::Ja => {
-            format!(
-                "{word}が最もよく見ているのは{first}（{most:.0} %）、次は{second}（{least:.0} %）。"
-            )
+            format!("{word}が最もよく見ているのは{first}（{most:.0} %）、次は{second}（{least:.0} %）。")
         }
     }
 }
@@ -259,10 +234,7 @@ mod tests {
 
     #[test]
     fn unknown_phrases_stay() {
-        assert_eq!(
-            known(Lang::Ja, "leave-one-out"),
-            "一語抜き法（leave-one-out）"
-        );
+        assert_eq!(known(Lang::Ja, "leave-one-out"), "一語抜き法（leave-one-out）");
         assert_eq!(known(Lang::En, "leave-one-out"), "leave-one-out");
         assert_eq!(known(Lang::Ja, "something else"), "something else");
     }

@@ -20,11 +20,7 @@ pub struct TerminalOptions {
 
 impl Default for TerminalOptions {
     fn default() -> Self {
-        Self {
-            width: 80,
-            colour: ColourDepth::None,
-            lang: Lang::En,
-        }
+        Self { width: 80, colour: ColourDepth::None, lang: Lang::En }
     }
 }
 
@@ -55,12 +51,7 @@ const MAX_SENTENCES: usize = 4;
 ///
 /// If the explanation has no such layer or head, or does not fit together ([`Explanation::validate`]).
 #[must_use]
-pub fn render(
-    explanation: &Explanation,
-    layer: usize,
-    head: usize,
-    options: &TerminalOptions,
-) -> String {
+pub fn render(explanation: &Explanation, layer: usize, head: usize, options: &TerminalOptions) -> String {
     assert!(
         layer < explanation.layers && head < explanation.heads,
         "layer {layer} and head {head} (counted from 0) of {} layers and {} heads",
@@ -69,11 +60,7 @@ pub fn render(
     );
     let mut page = Page {
         e: explanation,
-        words: explanation
-            .words
-            .iter()
-            .map(|word| clean(&word.text))
-            .collect(),
+        words: explanation.words.iter().map(|word| clean(&word.text)).collect(),
         width: options.width.max(MIN_WIDTH),
         lang: options.lang,
         colour: options.colour,
@@ -125,14 +112,11 @@ impl Page<'_> {
         let (e, lang) = (self.e, self.lang);
         // The label may be long; the number after it must show.
         let percent = e.probabilities.iter().find(|p| p.label == e.label);
-        let percent = percent.map_or(String::new(), |p| {
-            format!("  {:.1} %", p.probability * 100.0)
-        });
+        let percent = percent.map_or(String::new(), |p| format!("  {:.1} %", p.probability * 100.0));
         let title = format!("{}: ", phrases::prediction(lang));
         let room = self.width - display_width(&title) - percent.len();
         let label = cut(&clean_text(&e.label), room);
-        self.out
-            .push_str(&self.paint.strong(&format!("{title}{label}{percent}")));
+        self.out.push_str(&self.paint.strong(&format!("{title}{label}{percent}")));
         self.out.push('\n');
 
         let text = phrases::quoted(lang, &clean_text(&e.text));
@@ -158,32 +142,22 @@ impl Page<'_> {
         let column = headings.map(|h| display_width(h).max(7) + 2);
         let room = self.width - 2 - label_width - 1;
         // On a narrow screen the bar needs the halves' place.
-        let parts = e
-            .parts
-            .as_ref()
-            .filter(|_| room >= column.iter().sum::<usize>() + 6);
+        let parts = e.parts.as_ref().filter(|_| room >= column.iter().sum::<usize>() + 6);
         let columns = if parts.is_some() { 3 } else { 1 };
         let bar = room - column[..columns].iter().sum::<usize>();
 
         if let Some(parts) = parts {
             let indent = " ".repeat(2 + label_width + 1 + bar);
-            let row = |texts: [&str; 3]| -> String {
-                (0..3).map(|i| right(texts[i], column[i])).collect()
-            };
-            let share = [1.0, parts.attention_weight, 1.0 - parts.attention_weight]
-                .map(|w| format!("{:.0} %", w * 100.0));
+            let row = |texts: [&str; 3]| -> String { (0..3).map(|i| right(texts[i], column[i])).collect() };
+            let share =
+                [1.0, parts.attention_weight, 1.0 - parts.attention_weight].map(|w| format!("{:.0} %", w * 100.0));
             self.line(&format!("{indent}{}", paint.quiet(&row(headings))));
-            self.line(&format!(
-                "{indent}{}",
-                paint.quiet(&row([&share[0], &share[1], &share[2]]))
-            ));
+            self.line(&format!("{indent}{}", paint.quiet(&row([&share[0], &share[1], &share[2]]))));
         }
         for (p, label) in shown.iter().zip(&labels) {
             let of = |list: &[LabelProbability]| {
                 let found = list.iter().find(|other| other.label == p.label);
-                found.map_or("-".to_owned(), |p| {
-                    format!("{:.1} %", p.probability * 100.0)
-                })
+                found.map_or("-".to_owned(), |p| format!("{:.1} %", p.probability * 100.0))
             };
             let mut cells = right(&format!("{:.1} %", p.probability * 100.0), column[0]);
             if let Some(parts) = parts {
@@ -191,11 +165,7 @@ impl Page<'_> {
                 cells += &paint.quiet(&right(&of(&parts.ngrams), column[2]));
             }
             let filled = blocks(p.probability, bar);
-            let filled = format!(
-                "{}{}",
-                paint.favour(&filled),
-                " ".repeat(bar - display_width(&filled))
-            );
+            let filled = format!("{}{}", paint.favour(&filled), " ".repeat(bar - display_width(&filled)));
             self.line(&format!("  {} {filled}{cells}", left(label, label_width)));
         }
         if shown.len() < e.probabilities.len() {
@@ -224,11 +194,7 @@ impl Page<'_> {
         let most = (self.width / 36).max(1);
         let columns = if shown.len() <= 14 { 1 } else { most };
         let rows = shown.len().div_ceil(columns);
-        let wide = if columns == 1 {
-            self.width.min(72)
-        } else {
-            self.width / columns
-        };
+        let wide = if columns == 1 { self.width.min(72) } else { self.width / columns };
         let top = shown.iter().map(|&i| scores[i].abs()).fold(0.0, f32::max);
         for row in 0..rows {
             let cells = (0..columns).filter_map(|column| shown.get(column * rows + row));
@@ -257,10 +223,7 @@ impl Page<'_> {
         } else {
             let bar = blocks(length, half);
             let space = " ".repeat(half - display_width(&bar));
-            (
-                " ".repeat(half),
-                format!("{}{space}", self.paint.favour(&bar)),
-            )
+            (" ".repeat(half), format!("{}{space}", self.paint.favour(&bar)))
         };
         let line = format!(
             "  {} {}{number} {before}{}{after}",
@@ -284,9 +247,7 @@ impl Page<'_> {
 
         // Three columns hold "100"; numbers over the columns need one more to stay apart past 99.
         let cell = if n > 99 { 4 } else { 3 };
-        let label = widest(&self.words)
-            .min(MAX_LABEL)
-            .max(display_width(phrases::corner(lang)) - 3);
+        let label = widest(&self.words).min(MAX_LABEL).max(display_width(phrases::corner(lang)) - 3);
         let gutter = 2 + self.index_width() + 1 + label + 2;
         let fit = (self.width - gutter) / cell;
         let received = e.received(layer, head);
@@ -302,9 +263,7 @@ impl Page<'_> {
             self.note(&phrases::top_note(lang, shown.len(), n));
         }
 
-        let weights = shown
-            .iter()
-            .flat_map(|&q| shown.iter().map(move |&k| e.row(layer, head, q)[k]));
+        let weights = shown.iter().flat_map(|&q| shown.iter().map(move |&k| e.row(layer, head, q)[k]));
         let most = weights.fold(0.0, f32::max);
         let top = nice_top(most);
         let panels = if rest { 1 } else { n.div_ceil(fit) };
@@ -314,16 +273,7 @@ impl Page<'_> {
                 let (first, last) = (keys[0] + 1, keys[keys.len() - 1] + 1);
                 self.note(&phrases::panel_note(lang, i + 1, panels, first, last));
             }
-            let panel = Panel {
-                layer,
-                head,
-                rows: &shown,
-                keys,
-                rest,
-                cell,
-                label,
-                top,
-            };
+            let panel = Panel { layer, head, rows: &shown, keys, rest, cell, label, top };
             self.panel(&panel);
         }
 
@@ -341,11 +291,7 @@ impl Page<'_> {
         let gutter = " ".repeat(2 + index + 1 + panel.label + 1);
         let rest = panel.rest.then(|| phrases::rest(self.lang));
 
-        let standing: Vec<Vec<String>> = panel
-            .keys
-            .iter()
-            .map(|&k| stand(&self.words[k], panel.cell))
-            .collect();
+        let standing: Vec<Vec<String>> = panel.keys.iter().map(|&k| stand(&self.words[k], panel.cell)).collect();
         let height = standing.iter().map(Vec::len).max().unwrap_or(0);
         for line in 0..height {
             // Words end where their numbers begin.
@@ -359,26 +305,16 @@ impl Page<'_> {
             self.line(&format!("{gutter} {signs}"));
         }
         let corner = right(phrases::corner(self.lang), display_width(&gutter) - 1);
-        let mut numbers: String = panel
-            .keys
-            .iter()
-            .map(|k| right(&(k + 1).to_string(), panel.cell))
-            .collect();
+        let mut numbers: String = panel.keys.iter().map(|k| right(&(k + 1).to_string(), panel.cell)).collect();
         if let Some(rest) = rest {
             numbers += &right(rest, panel.cell + 1);
         }
-        self.line(&format!(
-            "{} {}{}",
-            paint.quiet(&corner),
-            paint.quiet("│"),
-            paint.quiet(&numbers)
-        ));
+        self.line(&format!("{} {}{}", paint.quiet(&corner), paint.quiet("│"), paint.quiet(&numbers)));
 
         for &query in panel.rows {
             let row = self.e.row(panel.layer, panel.head, query);
-            let cells = panel.keys.iter().map(|&key| {
-                paint.cell(row[key] / panel.top, &right(&percent(row[key]), panel.cell))
-            });
+            let cells =
+                panel.keys.iter().map(|&key| paint.cell(row[key] / panel.top, &right(&percent(row[key]), panel.cell)));
             let mut cells: String = cells.collect();
             if panel.rest {
                 let shown: f32 = panel.keys.iter().map(|&key| row[key]).sum();
@@ -401,9 +337,7 @@ impl Page<'_> {
             "[ ░▒▓█]".to_owned()
         } else {
             let steps = 20;
-            (0..steps)
-                .map(|i| self.paint.cell(i as f32 / (steps - 1) as f32, " "))
-                .collect()
+            (0..steps).map(|i| self.paint.cell(i as f32 / (steps - 1) as f32, " ")).collect()
         };
         let scale = format!("  {word}  0 {bar} {:.0} %", top * 100.0);
         let largest = phrases::largest(self.lang, most * 100.0);
@@ -426,9 +360,7 @@ impl Page<'_> {
         self.line("");
         let heading = self.paint.strong(phrases::looks_heading(self.lang));
         self.line(&heading);
-        let words: Vec<usize> = (0..e.words.len())
-            .filter(|&i| !e.words[i].special)
-            .collect();
+        let words: Vec<usize> = (0..e.words.len()).filter(|&i| !e.words[i].special).collect();
         let mut speakers = largest(&words, MAX_SENTENCES, |i| e.attribution.scores[i].abs());
         if e.words[0].special {
             speakers.insert(0, 0);
@@ -477,11 +409,7 @@ fn largest(items: &[usize], count: usize, value: impl Fn(usize) -> f32) -> Vec<u
 }
 
 fn widest(texts: &[String]) -> usize {
-    texts
-        .iter()
-        .map(|text| display_width(text))
-        .max()
-        .unwrap_or(0)
+    texts.iter().map(|text| display_width(text)).max().unwrap_or(0)
 }
 
 /// A weight in percent, without the sign.
@@ -496,14 +424,9 @@ fn percent(weight: f32) -> String {
 
 /// The first round number at or above the largest weight, as a weight.
 fn nice_top(most: f32) -> f32 {
-    let steps = [
-        1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0,
-    ];
+    let steps = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0];
     // Half a percent of grace, for what rounds to the number shown.
-    let top = steps
-        .into_iter()
-        .find(|step| most * 100.0 < step + 0.5)
-        .unwrap_or(100.0);
+    let top = steps.into_iter().find(|step| most * 100.0 < step + 0.5).unwrap_or(100.0);
     top / 100.0
 }
 
@@ -516,11 +439,7 @@ fn nice_top(most: f32) -> f32 {
 )]
 fn blocks(share: f32, width: usize) -> String {
     const PARTS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
-    let share = if share.is_finite() {
-        share.clamp(0.0, 1.0)
-    } else {
-        0.0
-    };
+    let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let mut eighths = (share * (width * 8) as f32).round() as usize;
     if share > 0.0 {
         eighths = eighths.max(1);

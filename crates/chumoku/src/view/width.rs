@@ -23,11 +23,7 @@ pub(super) fn clean(text: &str) -> String {
             '\u{7f}' => out.push('\u{2421}'),
             '\u{80}'..='\u{9f}' => out.push('\u{fffd}'),
             '\u{2028}' | '\u{2029}' => out.push('\u{2424}'),
-            '\u{61c}'
-            | '\u{200e}'
-            | '\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}' => {
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
                 out.push('\u{fffd}');
             }
             _ => out.push(c),
@@ -129,10 +125,7 @@ fn units(text: &str) -> Vec<(&'static str, String)> {
             continue;
         }
         match units.last_mut() {
-            Some((_, last))
-                if space.is_empty()
-                    && (joined && !free || closes(grapheme) || opens_at_end(last)) =>
-            {
+            Some((_, last)) if space.is_empty() && (joined && !free || closes(grapheme) || opens_at_end(last)) => {
                 last.push_str(grapheme);
             }
             _ => units.push((space, grapheme.to_owned())),

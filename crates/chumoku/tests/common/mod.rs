@@ -57,19 +57,13 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
     let pieces = all.iter().enumerate().flat_map(|(i, word)| {
         let chars: Vec<char> = word.chars().collect();
         let parts: Vec<String> = if i > 0 && chars.len() > 6 {
-            vec![
-                chars[..4].iter().collect(),
-                format!("##{}", chars[4..].iter().collect::<String>()),
-            ]
+            vec![chars[..4].iter().collect(), format!("##{}", chars[4..].iter().collect::<String>())]
         } else {
             vec![(*word).to_owned()]
         };
         parts.into_iter().map(move |text| Piece { text, word: i })
     });
-    let probability = |label: &str, probability| LabelProbability {
-        label: label.to_owned(),
-        probability,
-    };
+    let probability = |label: &str, probability| LabelProbability { label: label.to_owned(), probability };
     Explanation {
         model: "reviews-model".to_owned(),
         text: words.join(" "),
@@ -85,22 +79,11 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
                 probability("neutral", 0.07),
                 probability("negative", 0.017),
             ],
-            ngrams: vec![
-                probability("positive", 0.782),
-                probability("neutral", 0.16),
-                probability("negative", 0.058),
-            ],
+            ngrams: vec![probability("positive", 0.782), probability("neutral", 0.16), probability("negative", 0.058)],
             attention_weight: 0.68,
         }),
         pieces: pieces.collect(),
-        words: all
-            .iter()
-            .enumerate()
-            .map(|(i, word)| Word {
-                text: (*word).to_owned(),
-                special: i == 0,
-            })
-            .collect(),
+        words: all.iter().enumerate().map(|(i, word)| Word { text: (*word).to_owned(), special: i == 0 }).collect(),
         layers,
         heads,
         attention,
@@ -143,11 +126,7 @@ pub(crate) fn japanese() -> Explanation {
     e.attribution.class = "肯定".to_owned();
     let labels = ["肯定", "中立", "否定"];
     let parts = e.parts.as_mut().expect("the example has parts");
-    for list in [
-        &mut e.probabilities,
-        &mut parts.attention,
-        &mut parts.ngrams,
-    ] {
+    for list in [&mut e.probabilities, &mut parts.attention, &mut parts.ngrams] {
         for (p, label) in list.iter_mut().zip(labels) {
             p.label = label.to_owned();
         }
@@ -180,25 +159,13 @@ pub(crate) fn scripts() -> Explanation {
 
 /// Hebrew, written from right to left.
 pub(crate) fn right_to_left() -> Explanation {
-    let words = [
-        "הסרט",
-        "לא",
-        "היה",
-        "טוב",
-        ",",
-        "אבל",
-        "אהבתי",
-        "את",
-        "המוזיקה",
-        ".",
-    ];
+    let words = ["הסרט", "לא", "היה", "טוב", ",", "אבל", "אהבתי", "את", "המוזיקה", "."];
     example(&words, 1, 2)
 }
 
 pub(crate) fn many(count: usize) -> Explanation {
-    let words: Vec<String> = (0..count)
-        .map(|i| ["attention", "is", "what", "you", "weigh"][i % 5].to_owned() + &i.to_string())
-        .collect();
+    let words: Vec<String> =
+        (0..count).map(|i| ["attention", "is", "what", "you", "weigh"][i % 5].to_owned() + &i.to_string()).collect();
     example(&words.iter().map(String::as_str).collect::<Vec<_>>(), 1, 2)
 }
 

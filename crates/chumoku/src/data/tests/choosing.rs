@@ -5,32 +5,19 @@ use super::*;
 #[test]
 fn headers_are_told_from_data() {
     let folder = Folder::new();
-    let header = |content: &str| {
-        Source::open(&folder.file("a.csv", content), &ReadOptions::default())
-            .unwrap()
-            .layout()
-            .header
-    };
+    let header =
+        |content: &str| Source::open(&folder.file("a.csv", content), &ReadOptions::default()).unwrap().layout().header;
     assert!(header("Text,Label\na b,x\n"));
     assert!(header(",text,label\n0,good one,x\n1,bad one,y\n"));
     assert!(header("0,1\ngood one,x\nbad one,y\n"));
     assert!(header("レビュー,id\nよかった。,1\nいまいち。,2\n"));
-    assert!(header(
-        "phrase,year\nsome words here,1990\nother words,1991\n"
-    ));
-    assert!(header(
-        "phrase,kind\na b c,x\nd e f,x\ng h i,y\nj k l,y\nm n,x\no p,x\nq r,y\ns t,y\n"
-    ));
-    assert!(
-        header("text,label\na comment,x\ntext,label\nmore,y\n"),
-        "a header that comes again"
-    );
+    assert!(header("phrase,year\nsome words here,1990\nother words,1991\n"));
+    assert!(header("phrase,kind\na b c,x\nd e f,x\ng h i,y\nj k l,y\nm n,x\no p,x\nq r,y\ns t,y\n"));
+    assert!(header("text,label\na comment,x\ntext,label\nmore,y\n"), "a header that comes again");
     assert!(!header("great film,1\nbad film,0\nfine film,1\n"));
     assert!(!header("はい。,1\nとても良い宿でした。,0\n"));
     assert!(!header("good food,pos\nbad food,neg\nfine food,pos\n"));
-    assert!(!header(
-        "comment,so it goes\nquestion,what is it\ncomment,fine then\n"
-    ));
+    assert!(!header("comment,so it goes\nquestion,what is it\ncomment,fine then\n"));
     assert!(!header("one text only\nanother text\n"));
     assert!(header("review\none text only\nanother text\n"));
 }
@@ -41,45 +28,27 @@ fn columns_are_chosen_by_content_where_names_say_nothing() {
     let mut content = "uuid,when,words,kind\n".to_owned();
     for i in 0..40 {
         let kind = if i % 3 == 0 { "red" } else { "blue" };
-        content += &format!(
-            "{i:08x}-0000-4000-8000-00{i:08x}ff,2024-01-01 12:00:{i:02},short words {i},{kind}\n"
-        );
+        content += &format!("{i:08x}-0000-4000-8000-00{i:08x}ff,2024-01-01 12:00:{i:02},short words {i},{kind}\n");
     }
     let source = Source::open(&folder.file("a.csv", &content), &labelled()).unwrap();
-    assert_eq!(
-        (source.columns().text, source.columns().label),
-        (2, Some(3))
+    assert_eq!((source.columns().text, source.columns().label), (2, Some(3)));
+    assert!(
+        source.describe().ends_with(
+            "text = column “words” (the longest and most varied), label = column “kind” (few distinct values)"
+        )
     );
-    assert!(source.describe().ends_with("text = column “words” (the longest and most varied), label = column “kind” (few distinct values)"));
 
     // Options win, by name, by name in other case, by number.
     for (text, label) in [("when", "uuid"), ("WHEN", "UUID"), ("2", "1")] {
-        let options = ReadOptions {
-            text: Some(text.into()),
-            label: Some(label.into()),
-            ..labelled()
-        };
+        let options = ReadOptions { text: Some(text.into()), label: Some(label.into()), ..labelled() };
         let source = Source::open(&folder.path("a.csv"), &options).unwrap();
-        assert_eq!(
-            (source.columns().text, source.columns().label),
-            (1, Some(0))
-        );
-        assert!(
-            source
-                .describe()
-                .ends_with("text = column “when” (as asked), label = column “uuid” (as asked)")
-        );
+        assert_eq!((source.columns().text, source.columns().label), (1, Some(0)));
+        assert!(source.describe().ends_with("text = column “when” (as asked), label = column “uuid” (as asked)"));
     }
     // The surest name wins; the others are left alone.
-    let path = folder.file(
-        "b.csv",
-        "title,body,text,category,label\nA,b c,d e,x,1\nF,g h,i j,y,0\n",
-    );
+    let path = folder.file("b.csv", "title,body,text,category,label\nA,b c,d e,x,1\nF,g h,i j,y,0\n");
     let source = Source::open(&path, &labelled()).unwrap();
-    assert_eq!(
-        (source.columns().text, source.columns().label),
-        (2, Some(4))
-    );
+    assert_eq!((source.columns().text, source.columns().label), (2, Some(4)));
 }
 
 #[test]
@@ -88,12 +57,6 @@ fn all_columns_of_a_labelled_file_are_kept_to_predict() {
     let path = folder.file("a.csv", "id,text,label,note\n1,good,x,n1\n2,bad,y,n2\n");
     let source = Source::open(&path, &ReadOptions::default()).unwrap();
     assert_eq!(source.layout().columns, ["id", "text", "label", "note"]);
-    assert_eq!(
-        (source.columns().text, source.columns().label),
-        (1, Some(2))
-    );
-    assert_eq!(
-        rows(&path, &ReadOptions::default())[1],
-        ["2", "bad", "y", "n2"]
-    );
+    assert_eq!((source.columns().text, source.columns().label), (1, Some(2)));
+    assert_eq!(rows(&path, &ReadOptions::default())[1], ["2", "bad", "y", "n2"]);
 }

@@ -7,23 +7,17 @@ fn missing_files_and_folders() {
     let folder = Folder::new();
     folder.file("train.csv", "x");
     folder.file("notes.md", "x");
-    let said =
-        |name: &str| folder.message(&load_labelled(&folder.path(name), &labelled()).unwrap_err());
+    let said = |name: &str| folder.message(&load_labelled(&folder.path(name), &labelled()).unwrap_err());
     assert_eq!(
         said("trian.csv"),
         "trian.csv: opening the data: expected a file, found nothing of that name; did you mean “train.csv”?"
     );
-    assert_eq!(
-        said("other"),
-        "other: opening the data: expected a file, found nothing of that name; check the path"
-    );
+    assert_eq!(said("other"), "other: opening the data: expected a file, found nothing of that name; check the path");
     assert_eq!(
         said("train.csv/x"),
         "train.csv/x: opening the data: expected a file, found nothing of that name; check the path"
     );
-    let error = load_labelled(folder.0.path(), &labelled())
-        .unwrap_err()
-        .to_string();
+    let error = load_labelled(folder.0.path(), &labelled()).unwrap_err().to_string();
     assert!(
         error.ends_with(
             ": opening the data: expected a file, found a folder; name a file inside it, such as “train.csv”"
@@ -34,36 +28,18 @@ fn missing_files_and_folders() {
 
 #[test]
 fn empty_files() {
-    let advice =
-        "expected rows, found an empty file; check that it was written or downloaded whole";
-    for name in [
-        "a.csv",
-        "a.tsv",
-        "a.jsonl",
-        "a.txt",
-        "a.ft",
-        "a.parquet",
-        "a",
-    ] {
+    let advice = "expected rows, found an empty file; check that it was written or downloaded whole";
+    for name in ["a.csv", "a.tsv", "a.jsonl", "a.txt", "a.ft", "a.parquet", "a"] {
         for content in ["", "\n \r\n\t\n", "\u{feff}", "\u{feff}\n"] {
             if name != "a.parquet" || content.is_empty() {
-                assert_eq!(
-                    message(name, content, &labelled()),
-                    format!("{name}: reading the data: {advice}")
-                );
+                assert_eq!(message(name, content, &labelled()), format!("{name}: reading the data: {advice}"));
             }
         }
         let zipped = format!("{name}.gz");
-        assert_eq!(
-            message(&zipped, gz(""), &labelled()),
-            format!("{zipped}: reading the data: {advice}")
-        );
+        assert_eq!(message(&zipped, gz(""), &labelled()), format!("{zipped}: reading the data: {advice}"));
     }
     let advice = "expected rows below the header (“text”, “label”), found none; check that the file was written whole";
-    assert_eq!(
-        message("a.csv", "text,label\n", &labelled()),
-        format!("a.csv: reading the data: {advice}")
-    );
+    assert_eq!(message("a.csv", "text,label\n", &labelled()), format!("a.csv: reading the data: {advice}"));
     assert_eq!(
         message("a.tsv.gz", gz("text\tlabel\r\n\r\n"), &labelled()),
         format!("a.tsv.gz: reading the data: {advice}")
@@ -72,8 +48,7 @@ fn empty_files() {
 
 #[test]
 fn text_in_other_encodings() {
-    let (sjis, ..) =
-        encoding_rs::SHIFT_JIS.encode("text,label\n良い,1\n、とても良い宿でした。,0\n");
+    let (sjis, ..) = encoding_rs::SHIFT_JIS.encode("text,label\n良い,1\n、とても良い宿でした。,0\n");
     assert_eq!(
         message("a.csv", &sjis, &labelled()),
         "a.csv:2:1: reading text: expected UTF-8, found other bytes at byte 11 of the file; name its encoding, such as \
@@ -91,10 +66,7 @@ fn text_in_other_encodings() {
     assert!(message("a.csv", latin, &skipping()).starts_with("a.csv:3:4: "));
     assert_eq!(latin[24], 0xe9);
 
-    let options = ReadOptions {
-        encoding: Some("shift_jis".into()),
-        ..labelled()
-    };
+    let options = ReadOptions { encoding: Some("shift_jis".into()), ..labelled() };
     let (mut wrong, at) = (sjis.to_vec(), sjis.len() - 5);
     wrong[at] = 0xff;
     assert_eq!(
@@ -104,10 +76,7 @@ fn text_in_other_encodings() {
              another --encoding"
         )
     );
-    let options = ReadOptions {
-        encoding: Some("shiftjs".into()),
-        ..labelled()
-    };
+    let options = ReadOptions { encoding: Some("shiftjs".into()), ..labelled() };
     assert_eq!(
         message("a.csv", "x", &options),
         "--encoding shiftjs: expected the name of an encoding (such as shift_jis, euc-jp, windows-1252, utf-16le), \
@@ -118,37 +87,20 @@ fn text_in_other_encodings() {
 #[test]
 fn nul_bytes() {
     let advice = "expected characters, found a NUL byte; is it a binary file, or UTF-16 (--encoding utf-16le)?";
-    assert_eq!(
-        message("a.csv", "text,label\né\0,1\n", &labelled()),
-        format!("a.csv:2:2: reading text: {advice}")
-    );
-    let utf16: Vec<u8> = "text,label\n"
-        .encode_utf16()
-        .flat_map(u16::to_le_bytes)
-        .collect();
-    assert_eq!(
-        message("a.csv", &utf16, &labelled()),
-        format!("a.csv:1:2: reading text: {advice}")
-    );
+    assert_eq!(message("a.csv", "text,label\né\0,1\n", &labelled()), format!("a.csv:2:2: reading text: {advice}"));
+    let utf16: Vec<u8> = "text,label\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert_eq!(message("a.csv", &utf16, &labelled()), format!("a.csv:1:2: reading text: {advice}"));
 }
 
 #[test]
 fn damaged_gzip() {
-    let content: String = (0..5000)
-        .map(|i| format!("text number {},{}\n", i * 7919 % 5000, i % 2))
-        .collect();
+    let content: String = (0..5000).map(|i| format!("text number {},{}\n", i * 7919 % 5000, i % 2)).collect();
     let whole = gz(&content);
     let said = message("a.csv.gz", &whole[..whole.len() / 2], &labelled());
     let (start, rest) = said.split_once(" after line ").unwrap();
-    assert_eq!(
-        start,
-        "a.csv.gz: decompressing gzip: expected the end of the stream, found that the file is cut short"
-    );
+    assert_eq!(start, "a.csv.gz: decompressing gzip: expected the end of the stream, found that the file is cut short");
     let (line, advice) = rest.split_once("; ").unwrap();
-    assert!(
-        (1000..4999).contains(&line.parse::<u32>().unwrap()),
-        "{said}"
-    );
+    assert!((1000..4999).contains(&line.parse::<u32>().unwrap()), "{said}");
     assert_eq!(advice, "download or compress the file again");
 
     let advice = "download or compress the file again";
@@ -161,18 +113,14 @@ fn damaged_gzip() {
     let end = damaged.len() - 8;
     damaged[end] ^= 1;
     let said = message("a.csv.gz", &damaged, &labelled());
-    assert!(
-        said.starts_with(&format!("a.csv.gz: {expected} damage (")),
-        "{said}"
-    );
+    assert!(said.starts_with(&format!("a.csv.gz: {expected} damage (")), "{said}");
     // Skipping rows does not skip the rest of a file.
     assert_eq!(message("a.csv.gz", &damaged, &skipping()), said);
 }
 
 #[test]
 fn formats_that_are_declined() {
-    let expected =
-        "recognising the format: expected CSV, TSV, JSONL, Parquet, fastText or plain text, found";
+    let expected = "recognising the format: expected CSV, TSV, JSONL, Parquet, fastText or plain text, found";
     assert_eq!(
         message("a.xlsx", b"PK\x03\x04\x14\0", &labelled()),
         format!(
@@ -186,10 +134,7 @@ fn formats_that_are_declined() {
     let mut tar = vec![b'x'; 600];
     tar[257..262].copy_from_slice(b"ustar");
     let said = message("a.tar.gz", gz(&tar), &labelled());
-    assert_eq!(
-        said,
-        format!("a.tar.gz: {expected} a tar archive; unpack it first")
-    );
+    assert_eq!(said, format!("a.tar.gz: {expected} a tar archive; unpack it first"));
 }
 
 #[test]
@@ -197,14 +142,8 @@ fn bad_json() {
     let good = "{\"text\":\"a\",\"label\":1}\n";
     let advice = "mend the line, or leave such rows out with --skip-bad-rows";
     assert_eq!(
-        message(
-            "a.jsonl",
-            format!("{good}\n{{\"text\":\"日本\" \"label\":1}}\n"),
-            &labelled()
-        ),
-        format!(
-            "a.jsonl:3:14: reading JSON: expected one object on the line, found: expected `,` or `}}`; {advice}"
-        )
+        message("a.jsonl", format!("{good}\n{{\"text\":\"日本\" \"label\":1}}\n"), &labelled()),
+        format!("a.jsonl:3:14: reading JSON: expected one object on the line, found: expected `,` or `}}`; {advice}")
     );
     assert_eq!(
         message("a.jsonl", format!("{good}{{\"text\":\"a\n"), &labelled()),
@@ -216,9 +155,7 @@ fn bad_json() {
     for list_file in ["[{\"text\":\"a\"}]", "[\n{\"text\":\"a\"}\n]"] {
         assert_eq!(
             message("a.json", list_file, &labelled()),
-            format!(
-                "a.json:1: reading JSON: expected an object ({{…}}) on each line, found a list; {list}"
-            )
+            format!("a.json:1: reading JSON: expected an object ({{…}}) on each line, found a list; {list}")
         );
     }
     assert_eq!(
@@ -227,20 +164,12 @@ fn bad_json() {
          leave such rows out with --skip-bad-rows"
     );
     assert_eq!(
-        message(
-            "a.jsonl",
-            format!("{good}{{\"text\":\"b\",\"label\":[1,2]}}\n"),
-            &labelled()
-        ),
+        message("a.jsonl", format!("{good}{{\"text\":\"b\",\"label\":[1,2]}}\n"), &labelled()),
         "a.jsonl:2: reading the label: expected a string, number or true/false in “label”, found a list; flatten it, or \
          choose another column with --label"
     );
     assert_eq!(
-        message(
-            "a.jsonl",
-            format!("{good}{{\"text\":{{\"en\":\"b\"}},\"label\":1}}\n"),
-            &labelled()
-        ),
+        message("a.jsonl", format!("{good}{{\"text\":{{\"en\":\"b\"}},\"label\":1}}\n"), &labelled()),
         "a.jsonl:2: reading the text: expected a string, number or true/false in “text”, found an object; flatten it, or \
          choose another column with --text"
     );
@@ -251,10 +180,7 @@ fn messages_show_control_characters_harmlessly() {
     let said = message(
         "a.jsonl",
         "{\"te\\u001b[31mxt\\n\":\"a b\",\"x\":1}\n",
-        &ReadOptions {
-            text: Some("y".into()),
-            ..labelled()
-        },
+        &ReadOptions { text: Some("y".into()), ..labelled() },
     );
     assert!(said.contains("“te\\u{1b}[31mxt\\n”"), "{said}");
 }

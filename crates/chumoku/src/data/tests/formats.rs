@@ -2,33 +2,22 @@
 
 use super::*;
 
-const EXPECTED: [(&str, &str); 4] = [
-    ("great food, really", "pos"),
-    ("bad \"service\"", "neg"),
-    ("とても良い", "pos"),
-    ("so so", "neg"),
-];
+const EXPECTED: [(&str, &str); 4] =
+    [("great food, really", "pos"), ("bad \"service\"", "neg"), ("とても良い", "pos"), ("so so", "neg")];
 
 fn expected() -> Vec<(String, String)> {
-    EXPECTED
-        .iter()
-        .map(|&(text, label)| (text.to_owned(), label.to_owned()))
-        .collect()
+    EXPECTED.iter().map(|&(text, label)| (text.to_owned(), label.to_owned())).collect()
 }
 
 /// The same four rows in each format.
 fn files() -> Vec<(&'static str, String)> {
     let rows = |write: &dyn Fn(&str, &str) -> String| {
-        EXPECTED
-            .iter()
-            .map(|(text, label)| write(text, label) + "\n")
-            .collect::<String>()
+        EXPECTED.iter().map(|(text, label)| write(text, label) + "\n").collect::<String>()
     };
     let csv = rows(&|text, label| format!("\"{}\",{label}", text.replace('"', "\"\"")));
     let tsv = rows(&|text, label| format!("{text}\t{label}"));
     let semicolons = rows(&|text, label| format!("{label};\"{}\"", text.replace('"', "\"\"")));
-    let json =
-        rows(&|text, label| serde_json::json!({"id": 7, "text": text, "label": label}).to_string());
+    let json = rows(&|text, label| serde_json::json!({"id": 7, "text": text, "label": label}).to_string());
     let fast = rows(&|text, label| format!("__label__{label} {text}"));
     vec![
         ("a.csv", format!("review,stars\n{csv}")),
@@ -50,20 +39,12 @@ fn files() -> Vec<(&'static str, String)> {
 fn each_format_is_read_plain_and_gzipped() {
     let folder = Folder::new();
     for (name, content) in files() {
-        assert_eq!(
-            pairs(&folder.file(name, &content), &labelled()),
-            expected(),
-            "{name}"
-        );
+        assert_eq!(pairs(&folder.file(name, &content), &labelled()), expected(), "{name}");
         let zipped = folder.file(&format!("{name}.gz"), gz(&content));
         assert_eq!(pairs(&zipped, &labelled()), expected(), "{name}.gz");
         // Gzip is known by its first bytes, whatever the name says.
         let disguised = folder.file(name, gz(&content));
-        assert_eq!(
-            pairs(&disguised, &labelled()),
-            expected(),
-            "{name}, gzipped"
-        );
+        assert_eq!(pairs(&disguised, &labelled()), expected(), "{name}, gzipped");
     }
 }
 
@@ -72,9 +53,7 @@ fn each_format_is_described() {
     let folder = Folder::new();
     let said = files().into_iter().map(|(name, content)| {
         let source = Source::open(&folder.file(name, content), &labelled()).unwrap();
-        source
-            .describe()
-            .replace(&format!("{}/", folder.0.path().display()), "")
+        source.describe().replace(&format!("{}/", folder.0.path().display()), "")
     });
     let expected = [
         "a.csv: CSV with a header, 2 columns (the file's name); text = column “review” (its name), label = column “stars” (its name)",
@@ -98,49 +77,19 @@ fn marks_and_line_ends_do_not_matter() {
     let folder = Folder::new();
     for (name, content) in files() {
         let crlf = content.replace('\n', "\r\n");
-        assert_eq!(
-            pairs(&folder.file(name, &crlf), &labelled()),
-            expected(),
-            "{name}, CRLF"
-        );
+        assert_eq!(pairs(&folder.file(name, &crlf), &labelled()), expected(), "{name}, CRLF");
         let mac = content.replace('\n', "\r");
-        assert_eq!(
-            pairs(&folder.file(name, &mac), &labelled()),
-            expected(),
-            "{name}, CR"
-        );
+        assert_eq!(pairs(&folder.file(name, &mac), &labelled()), expected(), "{name}, CR");
         let marked = format!("\u{feff}{content}");
-        assert_eq!(
-            pairs(&folder.file(name, &marked), &labelled()),
-            expected(),
-            "{name}, UTF-8 mark"
-        );
+        assert_eq!(pairs(&folder.file(name, &marked), &labelled()), expected(), "{name}, UTF-8 mark");
         let open_end = content.trim_end();
-        assert_eq!(
-            pairs(&folder.file(name, open_end), &labelled()),
-            expected(),
-            "{name}, open end"
-        );
+        assert_eq!(pairs(&folder.file(name, open_end), &labelled()), expected(), "{name}, open end");
         for (order, mark) in [("le", [0xff, 0xfe]), ("be", [0xfe, 0xff])] {
             let units = content.encode_utf16();
-            let bytes = units.flat_map(|unit| {
-                if order == "le" {
-                    unit.to_le_bytes()
-                } else {
-                    unit.to_be_bytes()
-                }
-            });
+            let bytes = units.flat_map(|unit| if order == "le" { unit.to_le_bytes() } else { unit.to_be_bytes() });
             let utf16: Vec<u8> = mark.into_iter().chain(bytes).collect();
-            assert_eq!(
-                pairs(&folder.file(name, &utf16), &labelled()),
-                expected(),
-                "{name}, UTF-16{order}"
-            );
-            assert_eq!(
-                pairs(&folder.file(name, gz(&utf16)), &labelled()),
-                expected(),
-                "{name}, UTF-16{order}, gzip"
-            );
+            assert_eq!(pairs(&folder.file(name, &utf16), &labelled()), expected(), "{name}, UTF-16{order}");
+            assert_eq!(pairs(&folder.file(name, gz(&utf16)), &labelled()), expected(), "{name}, UTF-16{order}, gzip");
         }
     }
 }
@@ -149,37 +98,20 @@ fn marks_and_line_ends_do_not_matter() {
 fn encodings_are_decoded_as_named() {
     let folder = Folder::new();
     for (name, content) in files() {
-        for (label, encoding) in [
-            ("shift_jis", encoding_rs::SHIFT_JIS),
-            ("EUC-JP", encoding_rs::EUC_JP),
-        ] {
+        for (label, encoding) in [("shift_jis", encoding_rs::SHIFT_JIS), ("EUC-JP", encoding_rs::EUC_JP)] {
             // Long enough that characters straddle the ends of all buffers, at every offset.
-            let japanese = content
-                .lines()
-                .find(|line| line.contains("とても"))
-                .unwrap();
+            let japanese = content.lines().find(|line| line.contains("とても")).unwrap();
             let long = format!("{content}{}", format!("{japanese}\n").repeat(10_000));
             let (bytes, _, lost) = encoding.encode(&long);
             assert!(!lost);
-            let options = ReadOptions {
-                encoding: Some(label.into()),
-                ..labelled()
-            };
+            let options = ReadOptions { encoding: Some(label.into()), ..labelled() };
             let source = Source::open(&folder.file(name, &bytes), &options).unwrap();
             let decoded = format!(", decoded from {} (", encoding.name());
-            assert!(
-                source.describe().contains(&decoded),
-                "{}",
-                source.describe()
-            );
+            assert!(source.describe().contains(&decoded), "{}", source.describe());
             let examples = source.into_dataset().unwrap().examples;
             assert_eq!(examples.len(), 10_004, "{name}");
             for example in &examples[4..] {
-                assert_eq!(
-                    (example.text.as_str(), example.label.as_str()),
-                    EXPECTED[2],
-                    "{name}"
-                );
+                assert_eq!((example.text.as_str(), example.label.as_str()), EXPECTED[2], "{name}");
             }
         }
     }
@@ -194,27 +126,17 @@ fn plain_text_is_one_text_a_line() {
     assert_eq!(source.layout().format, Format::PlainText);
     assert_eq!(
         rows(&path, &ReadOptions::default()),
-        [
-            ["Well, this is prose."],
-            ["No table, that is."],
-            [""],
-            ["End, at last."]
-        ]
+        [["Well, this is prose."], ["No table, that is."], [""], ["End, at last."]]
     );
-    assert!(
-        source.describe().ends_with(
-            "a.txt: plain text (no field delimiter fits all lines); each line is a text"
-        )
-    );
+    assert!(source.describe().ends_with("a.txt: plain text (no field delimiter fits all lines); each line is a text"));
 }
 
 #[test]
 fn blank_lines_are_no_rows() {
     let folder = Folder::new();
-    for (name, content) in [
-        ("a.csv", "\ntext,label\n\n \na,x\n\t\nb,y\n \n"),
-        ("a.tsv", "\ntext\tlabel\n \na\tx\n\nb\ty\n  \n"),
-    ] {
+    for (name, content) in
+        [("a.csv", "\ntext,label\n\n \na,x\n\t\nb,y\n \n"), ("a.tsv", "\ntext\tlabel\n \na\tx\n\nb\ty\n  \n")]
+    {
         let path = folder.file(name, content);
         assert_eq!(rows(&path, &labelled()), [["a", "x"], ["b", "y"]], "{name}");
     }
@@ -223,16 +145,9 @@ fn blank_lines_are_no_rows() {
 #[test]
 fn csv_fields_run_over_lines() {
     let folder = Folder::new();
-    let path = folder.file(
-        "a.csv",
-        "text,label\r\n\"one\r\ntwo\n\nthree, \"\"four\"\"\",x\r\n\r\nfive\"5,y\r\n",
-    );
+    let path = folder.file("a.csv", "text,label\r\n\"one\r\ntwo\n\nthree, \"\"four\"\"\",x\r\n\r\nfive\"5,y\r\n");
     let dataset = load_labelled(&path, &labelled()).unwrap();
-    let lines: Vec<u64> = dataset
-        .examples
-        .iter()
-        .map(|example| example.line)
-        .collect();
+    let lines: Vec<u64> = dataset.examples.iter().map(|example| example.line).collect();
     assert_eq!(lines, [2, 7]);
     assert_eq!(dataset.examples[0].text, "one\r\ntwo\n\nthree, \"four\"");
     assert_eq!(dataset.examples[1].text, "five\"5");
@@ -243,20 +158,10 @@ fn tsv_quotes_are_what_makes_the_row_fit() {
     let folder = Folder::new();
     let content = "text\tlabel\n\"unbalanced\t0\nsay \"hi\"\t1\n\"in quotes\"\t0\n\"a \"\"b\"\" c\"\t1\n\"tab\tinside\"\t0\n\
                    \"two\nlines\"\t1\n\"lone\"word\t0\n\"x\t\"1\"\n";
-    let texts: Vec<String> = pairs(&folder.file("a.tsv", content), &labelled())
-        .into_iter()
-        .map(|pair| pair.0)
-        .collect();
-    let expected = [
-        "\"unbalanced",
-        "say \"hi\"",
-        "in quotes",
-        "a \"b\" c",
-        "tab\tinside",
-        "two\nlines",
-        "\"lone\"word",
-        "\"x",
-    ];
+    let texts: Vec<String> =
+        pairs(&folder.file("a.tsv", content), &labelled()).into_iter().map(|pair| pair.0).collect();
+    let expected =
+        ["\"unbalanced", "say \"hi\"", "in quotes", "a \"b\" c", "tab\tinside", "two\nlines", "\"lone\"word", "\"x"];
     assert_eq!(texts, expected);
     // Quotes that would join two fields are plain characters where the row then fits.
     let path = folder.file("b.tsv", "text\tlabel\n\"a\tb\"\nc\td\n");
@@ -267,19 +172,10 @@ fn tsv_quotes_are_what_makes_the_row_fit() {
 fn fasttext_labels_may_stand_at_the_end() {
     let folder = Folder::new();
     let path = folder.file("a.ft", "__label__a  one two \n\nthree four __label__b\n");
-    assert_eq!(
-        pairs(&path, &labelled()),
-        [
-            ("one two".into(), "a".into()),
-            ("three four".into(), "b".into())
-        ]
-    );
+    assert_eq!(pairs(&path, &labelled()), [("one two".into(), "a".into()), ("three four".into(), "b".into())]);
     // To predict, a label is not needed.
     let path = folder.file("b.ft", "__label__a one\ntwo\n");
-    assert_eq!(
-        rows(&path, &ReadOptions::default()),
-        [["a", "one"], ["", "two"]]
-    );
+    assert_eq!(rows(&path, &ReadOptions::default()), [["a", "one"], ["", "two"]]);
 }
 
 #[test]
@@ -289,21 +185,10 @@ fn json_labels_may_be_strings_numbers_or_booleans() {
                    {\"text\":\"d\",\"label\":-1.5}\n";
     let path = folder.file("a.jsonl", content);
     let expected = [("a", "x"), ("b", "1"), ("3", "true"), ("d", "-1.5")];
-    assert_eq!(
-        pairs(&path, &labelled()),
-        expected.map(|(text, label)| (text.to_owned(), label.to_owned()))
-    );
-    let record = Source::open(&path, &labelled())
-        .unwrap()
-        .records()
-        .nth(2)
-        .unwrap()
-        .unwrap();
+    assert_eq!(pairs(&path, &labelled()), expected.map(|(text, label)| (text.to_owned(), label.to_owned())));
+    let record = Source::open(&path, &labelled()).unwrap().records().nth(2).unwrap().unwrap();
     assert_eq!(record.line, 4);
-    assert_eq!(
-        serde_json::to_string(&record.object).unwrap(),
-        "{\"text\":3,\"label\":true,\"more\":[1]}"
-    );
+    assert_eq!(serde_json::to_string(&record.object).unwrap(), "{\"text\":3,\"label\":true,\"more\":[1]}");
 }
 
 #[test]
@@ -312,10 +197,7 @@ fn streams_are_read_like_files() {
     let source = Source::from_reader(Path::new("standard input"), input, &labelled()).unwrap();
     assert_eq!(source.layout().format, Format::Tsv);
     let dataset = source.into_dataset().unwrap();
-    assert_eq!(
-        dataset.place(&dataset.examples[1]).to_string(),
-        "standard input:4"
-    );
+    assert_eq!(dataset.place(&dataset.examples[1]).to_string(), "standard input:4");
 }
 
 #[test]

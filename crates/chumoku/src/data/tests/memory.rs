@@ -12,26 +12,17 @@ const LONG: u64 = 300 << 20;
 fn peak() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM"))?;
-    line.split_whitespace()
-        .nth(1)?
-        .parse::<u64>()
-        .ok()
-        .map(|kib| kib << 10)
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
 fn long_line(before: &str, after: &str) -> impl Read + 'static {
-    Cursor::new(before.to_owned())
-        .chain(repeat(b'a').take(LONG))
-        .chain(Cursor::new(after.to_owned()))
+    Cursor::new(before.to_owned()).chain(repeat(b'a').take(LONG)).chain(Cursor::new(after.to_owned()))
 }
 
 fn error_of(name: &str, input: impl Read + 'static) -> String {
     let options = ReadOptions::default();
     let source = Source::from_reader(Path::new(name), input, &options);
-    let mut results = source.map_or_else(
-        |error| vec![Err(error)],
-        |source| source.records().collect::<Vec<_>>(),
-    );
+    let mut results = source.map_or_else(|error| vec![Err(error)], |source| source.records().collect::<Vec<_>>());
     results.pop().unwrap().unwrap_err().to_string()
 }
 
@@ -42,52 +33,26 @@ fn a_line_of_300_mib_is_refused_within_bounds() {
         let (_, module) = module_path!().split_once("::").unwrap();
         let name = format!("{module}::a_line_of_300_mib_is_refused_within_bounds");
         let mut alone = std::process::Command::new(program);
-        let output = alone
-            .args([name.as_str(), "--exact", "--nocapture"])
-            .env(ALONE, "1")
-            .output()
-            .unwrap();
+        let output = alone.args([name.as_str(), "--exact", "--nocapture"]).env(ALONE, "1").output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
-        assert!(
-            output.status.success() && said.contains("1 passed"),
-            "{said}"
-        );
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
         // A system that cannot measure says so.
-        said.lines()
-            .filter(|line| line.contains("SKIPPED"))
-            .for_each(|line| println!("{line}"));
+        said.lines().filter(|line| line.contains("SKIPPED")).for_each(|line| println!("{line}"));
         return;
     }
     let cut = "cut it into shorter texts, or leave such rows out with --skip-bad-rows";
     let text = format!("reading a text: expected at most 16 MiB, found 300 MiB; {cut}");
-    assert_eq!(
-        error_of("x.txt", long_line("short\n", "\nmore")),
-        format!("x.txt:2: {text}")
-    );
+    assert_eq!(error_of("x.txt", long_line("short\n", "\nmore")), format!("x.txt:2: {text}"));
     let gap = format!("reading a line: expected at most 32 MiB, found 300.1 MiB; {cut}");
-    assert_eq!(
-        error_of("x.csv", long_line("text,label\nfine,1\n", ",1\n")),
-        format!("x.csv:3: {gap}")
-    );
-    assert_eq!(
-        error_of("x.tsv", long_line("text\tlabel\n", "\t1\n")),
-        format!("x.tsv:2: {gap}")
-    );
-    assert_eq!(
-        error_of("x.jsonl", long_line("{\"text\":\"", "\"}\n")),
-        format!("x.jsonl:1: {gap}")
-    );
+    assert_eq!(error_of("x.csv", long_line("text,label\nfine,1\n", ",1\n")), format!("x.csv:3: {gap}"));
+    assert_eq!(error_of("x.tsv", long_line("text\tlabel\n", "\t1\n")), format!("x.tsv:2: {gap}"));
+    assert_eq!(error_of("x.jsonl", long_line("{\"text\":\"", "\"}\n")), format!("x.jsonl:1: {gap}"));
     let fast = format!("x.txt:1: {text}").replace("300 MiB", "300.1 MiB");
     assert_eq!(error_of("x.txt", long_line("__label__a ", "\n")), fast);
 
     // A quote that is never closed: many short lines, one endless field.
     let lines = repeat(b'\n').take(LONG);
-    let open = error_of(
-        "x.csv",
-        Cursor::new("text,label\na,1\n \"b\",c\n")
-            .chain(Cursor::new("\"d"))
-            .chain(lines),
-    );
+    let open = error_of("x.csv", Cursor::new("text,label\na,1\n \"b\",c\n").chain(Cursor::new("\"d")).chain(lines));
     assert_eq!(
         open,
         "x.csv:4:1: reading a CSV field: expected a closing quote (\") for the one that opens here, found none within \
@@ -101,20 +66,10 @@ fn a_line_of_300_mib_is_refused_within_bounds() {
 
 #[test]
 fn reading_goes_on_behind_a_long_line() {
-    let options = ReadOptions {
-        skip_bad_rows: true,
-        ..ReadOptions::default()
-    };
-    let input = Cursor::new("one\n")
-        .chain(repeat(b'a').take(20 << 20))
-        .chain(Cursor::new("\nthree\n"));
-    let mut records = Source::from_reader(Path::new("x.txt"), input, &options)
-        .unwrap()
-        .records();
-    let texts: Vec<String> = records
-        .by_ref()
-        .map(|record| record.unwrap().fields[0].clone())
-        .collect();
+    let options = ReadOptions { skip_bad_rows: true, ..ReadOptions::default() };
+    let input = Cursor::new("one\n").chain(repeat(b'a').take(20 << 20)).chain(Cursor::new("\nthree\n"));
+    let mut records = Source::from_reader(Path::new("x.txt"), input, &options).unwrap().records();
+    let texts: Vec<String> = records.by_ref().map(|record| record.unwrap().fields[0].clone()).collect();
     assert_eq!(texts, ["one", "three"]);
     assert_eq!(records.skipped().count, 1);
     assert_eq!(records.skipped().rows[0].line, 2);

@@ -55,27 +55,17 @@ fn gz(bytes: impl AsRef<[u8]>) -> Vec<u8> {
 
 /// Options as `train` uses them.
 fn labelled() -> ReadOptions {
-    ReadOptions {
-        require_label: true,
-        ..ReadOptions::default()
-    }
+    ReadOptions { require_label: true, ..ReadOptions::default() }
 }
 
 fn skipping() -> ReadOptions {
-    ReadOptions {
-        skip_bad_rows: true,
-        ..labelled()
-    }
+    ReadOptions { skip_bad_rows: true, ..labelled() }
 }
 
 /// The texts and labels of a file.
 fn pairs(path: &Path, options: &ReadOptions) -> Vec<(String, String)> {
     let dataset = load_labelled(path, options).unwrap();
-    dataset
-        .examples
-        .into_iter()
-        .map(|example| (example.text, example.label))
-        .collect()
+    dataset.examples.into_iter().map(|example| (example.text, example.label)).collect()
 }
 
 /// All rows of a file, in the columns of its layout.

@@ -6,16 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const NAMES: [&str; 8] = [
-    "x.csv",
-    "x.tsv",
-    "x.jsonl",
-    "x.txt",
-    "x.ft",
-    "x.parquet",
-    "x",
-    "x.csv.gz",
-];
+const NAMES: [&str; 8] = ["x.csv", "x.tsv", "x.jsonl", "x.txt", "x.ft", "x.parquet", "x", "x.csv.gz"];
 
 /// Bytes that look enough like data to come far.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -40,17 +31,8 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn options() -> impl Strategy<Value = ReadOptions> {
-    let encoding = prop_oneof![
-        Just(None),
-        Just(Some("shift_jis")),
-        Just(Some("utf-16le")),
-        Just(Some("iso-2022-jp"))
-    ];
-    let column = prop_oneof![
-        Just(None),
-        Just(Some("1".to_owned())),
-        Just(Some("text".to_owned()))
-    ];
+    let encoding = prop_oneof![Just(None), Just(Some("shift_jis")), Just(Some("utf-16le")), Just(Some("iso-2022-jp"))];
+    let column = prop_oneof![Just(None), Just(Some("1".to_owned())), Just(Some("text".to_owned()))];
     let format = prop_oneof![
         4 => Just(None),
         1 => Just(Some(Format::Csv { delimiter: ';' })),
@@ -61,39 +43,28 @@ fn options() -> impl Strategy<Value = ReadOptions> {
         1 => Just(Some(Format::PlainText)),
         1 => Just(Some(Format::Parquet)),
     ];
-    (
-        encoding,
-        column,
-        any::<bool>(),
-        any::<bool>(),
-        any::<Option<bool>>(),
-        format,
+    (encoding, column, any::<bool>(), any::<bool>(), any::<Option<bool>>(), format).prop_map(
+        |(encoding, text, skip_bad_rows, require_label, header, format)| ReadOptions {
+            encoding: encoding.map(str::to_owned),
+            text,
+            label: None,
+            skip_bad_rows,
+            require_label,
+            header,
+            format,
+        },
     )
-        .prop_map(
-            |(encoding, text, skip_bad_rows, require_label, header, format)| ReadOptions {
-                encoding: encoding.map(str::to_owned),
-                text,
-                label: None,
-                skip_bad_rows,
-                require_label,
-                header,
-                format,
-            },
-        )
 }
 
 fn check(name: &str, bytes: Vec<u8>, options: &ReadOptions) {
-    let one_line =
-        |error: &DataError| assert!(!error.to_string().contains(['\n', '\r']), "{error}");
+    let one_line = |error: &DataError| assert!(!error.to_string().contains(['\n', '\r']), "{error}");
     match Source::from_reader(Path::new(name), Cursor::new(bytes.clone()), options) {
         Err(error) => one_line(&error),
         Ok(source) => {
             assert!(!source.describe().contains('\n'));
             let layout = source.layout().clone();
-            let mut writer =
-                RecordWriter::new(Vec::new(), &layout, &["label"], OutputForm::LikeInput).unwrap();
-            let mut json =
-                RecordWriter::new(Vec::new(), &layout, &["label"], OutputForm::JsonLines).unwrap();
+            let mut writer = RecordWriter::new(Vec::new(), &layout, &["label"], OutputForm::LikeInput).unwrap();
+            let mut json = RecordWriter::new(Vec::new(), &layout, &["label"], OutputForm::JsonLines).unwrap();
             for record in source.records() {
                 match record {
                     Ok(record) => {

@@ -16,53 +16,31 @@ const SCHEMA: &str = "message m { required int64 id; required binary review (UTF
 /// A file of so many rows in two row groups.
 fn file(properties: WriterPropertiesBuilder, rows: i64) -> Vec<u8> {
     let schema = Arc::new(parse_message_type(SCHEMA).unwrap());
-    let mut writer =
-        SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties.build())).unwrap();
+    let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties.build())).unwrap();
     for range in [0..rows / 2, rows / 2..rows] {
         let bytes = |text: String| ByteArray::from(text.into_bytes());
-        let texts: Vec<ByteArray> = range
-            .clone()
-            .map(|i| bytes(format!("good review 良い {i}")))
-            .collect();
-        let stars: Vec<ByteArray> = range
-            .clone()
-            .filter(|i| i % 10 != 9)
-            .map(|i| bytes(format!("s{}", i % 3)))
-            .collect();
+        let texts: Vec<ByteArray> = range.clone().map(|i| bytes(format!("good review 良い {i}"))).collect();
+        let stars: Vec<ByteArray> =
+            range.clone().filter(|i| i % 10 != 9).map(|i| bytes(format!("s{}", i % 3))).collect();
         let levels: Vec<i16> = range.clone().map(|i| i16::from(i % 10 != 9)).collect();
         let ids: Vec<i64> = range.clone().collect();
         let seen: Vec<bool> = range.clone().map(|i| i % 2 == 0).collect();
         let weights: Vec<f64> = range.map(|i| i as f64 / 4.0).collect();
         let mut group = writer.next_row_group().unwrap();
         let mut column = group.next_column().unwrap().unwrap();
-        column
-            .typed::<Int64Type>()
-            .write_batch(&ids, None, None)
-            .unwrap();
+        column.typed::<Int64Type>().write_batch(&ids, None, None).unwrap();
         column.close().unwrap();
         let mut column = group.next_column().unwrap().unwrap();
-        column
-            .typed::<ByteArrayType>()
-            .write_batch(&texts, None, None)
-            .unwrap();
+        column.typed::<ByteArrayType>().write_batch(&texts, None, None).unwrap();
         column.close().unwrap();
         let mut column = group.next_column().unwrap().unwrap();
-        column
-            .typed::<ByteArrayType>()
-            .write_batch(&stars, Some(&levels), None)
-            .unwrap();
+        column.typed::<ByteArrayType>().write_batch(&stars, Some(&levels), None).unwrap();
         column.close().unwrap();
         let mut column = group.next_column().unwrap().unwrap();
-        column
-            .typed::<BoolType>()
-            .write_batch(&seen, None, None)
-            .unwrap();
+        column.typed::<BoolType>().write_batch(&seen, None, None).unwrap();
         column.close().unwrap();
         let mut column = group.next_column().unwrap().unwrap();
-        column
-            .typed::<DoubleType>()
-            .write_batch(&weights, None, None)
-            .unwrap();
+        column.typed::<DoubleType>().write_batch(&weights, None, None).unwrap();
         column.close().unwrap();
         group.close().unwrap();
     }
@@ -70,9 +48,7 @@ fn file(properties: WriterPropertiesBuilder, rows: i64) -> Vec<u8> {
 }
 
 fn plain() -> WriterPropertiesBuilder {
-    WriterProperties::builder()
-        .set_dictionary_enabled(false)
-        .set_encoding(Encoding::PLAIN)
+    WriterProperties::builder().set_dictionary_enabled(false).set_encoding(Encoding::PLAIN)
 }
 
 fn dictionary() -> WriterPropertiesBuilder {
@@ -84,18 +60,9 @@ fn variants() -> Vec<(&'static str, WriterPropertiesBuilder)> {
         ("plain", plain()),
         ("dictionary", dictionary()),
         ("snappy", plain().set_compression(Compression::SNAPPY)),
-        (
-            "snappy dictionary",
-            dictionary().set_compression(Compression::SNAPPY),
-        ),
-        (
-            "zstd",
-            dictionary().set_compression(Compression::ZSTD(ZstdLevel::default())),
-        ),
-        (
-            "gzip",
-            dictionary().set_compression(Compression::GZIP(Default::default())),
-        ),
+        ("snappy dictionary", dictionary().set_compression(Compression::SNAPPY)),
+        ("zstd", dictionary().set_compression(Compression::ZSTD(ZstdLevel::default()))),
+        ("gzip", dictionary().set_compression(Compression::GZIP(Default::default()))),
         ("lz4", plain().set_compression(Compression::LZ4_RAW)),
     ]
 }
@@ -105,27 +72,15 @@ fn every_encoding_and_compression_is_read() {
     let folder = Folder::new();
     for (name, properties) in variants() {
         let bytes = file(properties, 3000);
-        for (file_name, bytes) in [
-            ("a.parquet", bytes.clone()),
-            ("a.parquet.gz", gz(&bytes)),
-            ("a.bin", bytes),
-        ] {
+        for (file_name, bytes) in [("a.parquet", bytes.clone()), ("a.parquet.gz", gz(&bytes)), ("a.bin", bytes)] {
             let path = folder.file(file_name, bytes);
             let dataset = load_labelled(&path, &skipping()).unwrap();
-            let gzip = if file_name.ends_with("gz") {
-                ", gzip"
-            } else {
-                ""
-            };
+            let gzip = if file_name.ends_with("gz") { ", gzip" } else { "" };
             assert!(dataset.description.ends_with(&format!(
                 ": Parquet, 5 columns{gzip} (its first bytes); text = column “review” (its name), label = column \
                  “stars” (its name)"
             )));
-            assert_eq!(
-                (dataset.examples.len(), dataset.skipped.count),
-                (2700, 300),
-                "{name}"
-            );
+            assert_eq!((dataset.examples.len(), dataset.skipped.count), (2700, 300), "{name}");
             assert_eq!(dataset.examples[2699].text, "good review 良い 2998");
             assert_eq!(dataset.examples[2699].label, "s1");
             assert_eq!(dataset.examples[2699].line, 2999);
@@ -145,18 +100,8 @@ fn rows_are_named_in_messages() {
 #[test]
 fn rows_are_written_as_json() {
     let folder = Folder::new();
-    let source = Source::open(
-        &folder.file("a.parquet", file(plain(), 20)),
-        &ReadOptions::default(),
-    )
-    .unwrap();
-    let mut writer = RecordWriter::new(
-        Vec::new(),
-        source.layout(),
-        &["label"],
-        OutputForm::LikeInput,
-    )
-    .unwrap();
+    let source = Source::open(&folder.file("a.parquet", file(plain(), 20)), &ReadOptions::default()).unwrap();
+    let mut writer = RecordWriter::new(Vec::new(), source.layout(), &["label"], OutputForm::LikeInput).unwrap();
     for record in source.records().skip(9).take(2) {
         writer.write(&record.unwrap(), &["x".into()]).unwrap();
     }
@@ -175,14 +120,9 @@ fn files_that_are_not_parquet_or_have_no_strings() {
     );
     let whole = file(plain(), 100);
     let cut = message("a.parquet", &whole[..whole.len() / 2], &labelled());
-    assert!(
-        cut.starts_with("a.parquet: reading Parquet: expected a whole, undamaged file, found: "),
-        "{cut}"
-    );
+    assert!(cut.starts_with("a.parquet: reading Parquet: expected a whole, undamaged file, found: "), "{cut}");
 
-    let schema = Arc::new(
-        parse_message_type("message m { required int64 id; required double x; }").unwrap(),
-    );
+    let schema = Arc::new(parse_message_type("message m { required int64 id; required double x; }").unwrap());
     let writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(plain().build())).unwrap();
     assert_eq!(
         message("a.parquet", writer.into_inner().unwrap(), &labelled()),
@@ -220,21 +160,14 @@ fn damage_does_not_panic() {
 fn times_beyond_the_calendar_are_null() {
     let schema = "message m { required binary text (UTF8); required int64 at (TIMESTAMP_MILLIS); }";
     let schema = Arc::new(parse_message_type(schema).unwrap());
-    let mut writer =
-        SerializedFileWriter::new(Vec::new(), schema, Arc::new(plain().build())).unwrap();
+    let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(plain().build())).unwrap();
     let mut group = writer.next_row_group().unwrap();
     let mut column = group.next_column().unwrap().unwrap();
     let texts = [ByteArray::from("a"), ByteArray::from("b")];
-    column
-        .typed::<ByteArrayType>()
-        .write_batch(&texts, None, None)
-        .unwrap();
+    column.typed::<ByteArrayType>().write_batch(&texts, None, None).unwrap();
     column.close().unwrap();
     let mut column = group.next_column().unwrap().unwrap();
-    column
-        .typed::<Int64Type>()
-        .write_batch(&[0, i64::MAX], None, None)
-        .unwrap();
+    column.typed::<Int64Type>().write_batch(&[0, i64::MAX], None, None).unwrap();
     column.close().unwrap();
     group.close().unwrap();
     let folder = Folder::new();

@@ -16,63 +16,31 @@ fn field() -> impl Strategy<Value = String> {
 }
 
 fn table() -> impl Strategy<Value = Vec<Vec<String>>> {
-    (1..5_usize).prop_flat_map(|width| {
-        proptest::collection::vec(proptest::collection::vec(field(), width), 1..8)
-    })
+    (1..5_usize).prop_flat_map(|width| proptest::collection::vec(proptest::collection::vec(field(), width), 1..8))
 }
 
-fn written(
-    layout: &Layout,
-    rows: &[Vec<String>],
-    added: &[&str],
-    values: &[Value],
-) -> Result<Vec<u8>, DataError> {
+fn written(layout: &Layout, rows: &[Vec<String>], added: &[&str], values: &[Value]) -> Result<Vec<u8>, DataError> {
     let mut writer = RecordWriter::new(Vec::new(), layout, added, OutputForm::LikeInput)?;
     for fields in rows {
-        writer.write(
-            &Record {
-                line: 0,
-                fields: fields.clone(),
-                object: None,
-            },
-            values,
-        )?;
+        writer.write(&Record { line: 0, fields: fields.clone(), object: None }, values)?;
     }
     writer.finish()
 }
 
 fn layout(format: Format, header: Option<&[String]>, width: usize) -> Layout {
-    let columns = header.map_or_else(
-        || (0..width).map(|c| format!("c{c}")).collect(),
-        <[String]>::to_vec,
-    );
-    Layout {
-        path: PathBuf::new(),
-        format,
-        header: header.is_some(),
-        columns,
-    }
+    let columns = header.map_or_else(|| (0..width).map(|c| format!("c{c}")).collect(), <[String]>::to_vec);
+    Layout { path: PathBuf::new(), format, header: header.is_some(), columns }
 }
 
 /// Reads bytes back with everything about them known, and the text in the first column.
 fn read(bytes: Vec<u8>, format: Format, header: bool) -> (Vec<String>, Vec<Vec<String>>) {
-    let options = ReadOptions {
-        format: Some(format),
-        header: Some(header),
-        text: Some("1".into()),
-        ..ReadOptions::default()
-    };
+    let options =
+        ReadOptions { format: Some(format), header: Some(header), text: Some("1".into()), ..ReadOptions::default() };
     // A column may be called “1”; the number then is not asked for.
     let bytes = std::io::Cursor::new(bytes);
     let source = Source::from_reader(Path::new("x"), bytes, &options).unwrap();
     let columns = source.layout().columns.clone();
-    (
-        columns,
-        source
-            .records()
-            .map(|record| record.unwrap().fields)
-            .collect(),
-    )
+    (columns, source.records().map(|record| record.unwrap().fields).collect())
 }
 
 proptest! {
@@ -188,12 +156,9 @@ fn object() -> impl Strategy<Value = Map<String, Value>> {
 fn through(name: &str, content: &str, form: OutputForm) -> String {
     let input = std::io::Cursor::new(content.to_owned());
     let source = Source::from_reader(Path::new(name), input, &ReadOptions::default()).unwrap();
-    let mut writer =
-        RecordWriter::new(Vec::new(), source.layout(), &["label", "probability"], form).unwrap();
+    let mut writer = RecordWriter::new(Vec::new(), source.layout(), &["label", "probability"], form).unwrap();
     for record in source.records() {
-        writer
-            .write(&record.unwrap(), &["A".into(), json!(0.25)])
-            .unwrap();
+        writer.write(&record.unwrap(), &["A".into(), json!(0.25)]).unwrap();
     }
     String::from_utf8(writer.finish().unwrap()).unwrap()
 }
@@ -205,14 +170,8 @@ fn each_format_is_written_like_the_input() {
         through("a.csv", "id,text\r\n7,\"a, b\"\r\n8,c d\r\n"),
         "id,text,label,probability\n7,\"a, b\",A,0.25\n8,c d,A,0.25\n"
     );
-    assert_eq!(
-        through("a.csv", "Label;text\nx;a b\n"),
-        "Label;text;predicted_label;probability\nx;a b;A;0.25\n"
-    );
-    assert_eq!(
-        through("a.tsv", "a b\t1\nc d\t1\n"),
-        "a b\t1\tA\t0.25\nc d\t1\tA\t0.25\n"
-    );
+    assert_eq!(through("a.csv", "Label;text\nx;a b\n"), "Label;text;predicted_label;probability\nx;a b;A;0.25\n");
+    assert_eq!(through("a.tsv", "a b\t1\nc d\t1\n"), "a b\t1\tA\t0.25\nc d\t1\tA\t0.25\n");
     assert_eq!(
         through("a.txt", "say \"hi\"\n\"hi\n\n"),
         "text\tlabel\tprobability\nsay \"hi\"\tA\t0.25\n\"\"\"hi\"\tA\t0.25\n\tA\t0.25\n"
@@ -222,10 +181,7 @@ fn each_format_is_written_like_the_input() {
         "label\ttext\tpredicted_label\tprobability\nx\tone two\tA\t0.25\n"
     );
     assert_eq!(
-        through(
-            "a.jsonl",
-            "{\"z\":[1, 2],\"text\":\"t\",\"a\":null}\n{\"text\":\"u\",\"label\":3}\n"
-        ),
+        through("a.jsonl", "{\"z\":[1, 2],\"text\":\"t\",\"a\":null}\n{\"text\":\"u\",\"label\":3}\n"),
         "{\"z\":[1,2],\"text\":\"t\",\"a\":null,\"predicted_label\":\"A\",\"probability\":0.25}\n\
          {\"text\":\"u\",\"label\":3,\"predicted_label\":\"A\",\"probability\":0.25}\n"
     );
@@ -243,10 +199,7 @@ fn any_format_is_written_as_json_when_asked() {
         "{\"text\":\"a b\",\"column_2\":\"1\",\"label\":\"A\",\"probability\":0.25}\n\
          {\"text\":\"c d\",\"column_2\":\"1\",\"label\":\"A\",\"probability\":0.25}\n"
     );
-    assert_eq!(
-        through("a.txt", "One text.\n"),
-        "{\"text\":\"One text.\",\"label\":\"A\",\"probability\":0.25}\n"
-    );
+    assert_eq!(through("a.txt", "One text.\n"), "{\"text\":\"One text.\",\"label\":\"A\",\"probability\":0.25}\n");
 }
 
 #[test]
@@ -276,27 +229,12 @@ impl Write for Failing {
 
 #[test]
 fn failing_outputs_are_errors() {
-    for format in [
-        Format::Csv { delimiter: ',' },
-        Format::Tsv,
-        Format::JsonLines,
-    ] {
-        for (kind, broken) in [
-            (std::io::ErrorKind::BrokenPipe, true),
-            (std::io::ErrorKind::StorageFull, false),
-        ] {
+    for format in [Format::Csv { delimiter: ',' }, Format::Tsv, Format::JsonLines] {
+        for (kind, broken) in [(std::io::ErrorKind::BrokenPipe, true), (std::io::ErrorKind::StorageFull, false)] {
             let run = || -> Result<Failing, DataError> {
                 let layout = layout(format, None, 1);
-                let mut writer =
-                    RecordWriter::new(Failing(kind), &layout, &["label"], OutputForm::LikeInput)?;
-                writer.write(
-                    &Record {
-                        line: 1,
-                        fields: vec!["a".into()],
-                        object: None,
-                    },
-                    &["x".into()],
-                )?;
+                let mut writer = RecordWriter::new(Failing(kind), &layout, &["label"], OutputForm::LikeInput)?;
+                writer.write(&Record { line: 1, fields: vec!["a".into()], object: None }, &["x".into()])?;
                 writer.finish()
             };
             let error = run().err().unwrap();

@@ -13,9 +13,7 @@ fn shared_data() -> Option<PathBuf> {
     };
     let found = found.filter(|folder| folder.is_dir());
     if found.is_none() {
-        println!(
-            "SKIPPED: shared data not found; set CHUMOKU_SHARED_DATA to its folder to run this test"
-        );
+        println!("SKIPPED: shared data not found; set CHUMOKU_SHARED_DATA to its folder to run this test");
     }
     found
 }
@@ -25,18 +23,9 @@ fn check(file: &str, rows: usize, classes: usize, described: &str) {
     let path = folder.join(file);
     let dataset = load_labelled(&path, &ReadOptions::default()).unwrap();
     let name = path.display().to_string();
-    assert_eq!(
-        dataset.description.replace(&name, "FILE"),
-        described,
-        "{file}"
-    );
+    assert_eq!(dataset.description.replace(&name, "FILE"), described, "{file}");
     assert_eq!(dataset.examples.len(), rows, "{file}");
-    assert_eq!(
-        dataset.labels().len(),
-        classes,
-        "{file}: {:?}",
-        dataset.labels()
-    );
+    assert_eq!(dataset.labels().len(), classes, "{file}: {:?}", dataset.labels());
     assert_eq!(dataset.skipped.count, 0);
     dataset.check_trainable().unwrap();
     println!("{file}: {}", Stats::of(&dataset.examples));
@@ -53,8 +42,7 @@ fn sst2() {
 
 #[test]
 fn trec() {
-    let described =
-        "FILE: fastText (its lines begin with __label__); the label is in front of each text";
+    let described = "FILE: fastText (its lines begin with __label__); the label is in front of each text";
     check("trec/train.txt", 5452, 6, described);
     check("trec/test.txt", 500, 6, described);
 }
@@ -87,11 +75,7 @@ fn imdb() {
 #[test]
 fn plain_texts() {
     let Some(folder) = shared_data() else { return };
-    let files = [
-        ("enja/dev.en", 500),
-        ("enja/train.ja", 50_000),
-        ("tinyshakespeare/input.txt", 40_000),
-    ];
+    let files = [("enja/dev.en", 500), ("enja/train.ja", 50_000), ("tinyshakespeare/input.txt", 40_000)];
     for (file, rows) in files {
         let source = Source::open(&folder.join(file), &ReadOptions::default()).unwrap();
         assert_eq!(source.layout().format, Format::PlainText, "{file}");
@@ -103,17 +87,10 @@ fn plain_texts() {
 #[test]
 fn real_rows_round_trip() {
     let Some(folder) = shared_data() else { return };
-    for file in [
-        "sst2/dev.tsv",
-        "banking77/test.csv",
-        "ja_jrte_sentiment/test.tsv",
-        "trec/test.txt",
-    ] {
+    for file in ["sst2/dev.tsv", "banking77/test.csv", "ja_jrte_sentiment/test.tsv", "trec/test.txt"] {
         let source = Source::open(&folder.join(file), &ReadOptions::default()).unwrap();
         let layout = source.layout().clone();
-        let mut writer =
-            RecordWriter::new(Vec::new(), &layout, &["probability"], OutputForm::LikeInput)
-                .unwrap();
+        let mut writer = RecordWriter::new(Vec::new(), &layout, &["probability"], OutputForm::LikeInput).unwrap();
         let mut expected = Vec::new();
         for record in source.records() {
             let record = record.unwrap();
@@ -122,11 +99,7 @@ fn real_rows_round_trip() {
             expected.last_mut().unwrap().push("0.25".to_owned());
         }
         let copies = Folder::new();
-        let name = if file.ends_with("csv") {
-            "out.csv"
-        } else {
-            "out.tsv"
-        };
+        let name = if file.ends_with("csv") { "out.csv" } else { "out.tsv" };
         let path = copies.file(name, writer.finish().unwrap());
         assert_eq!(rows(&path, &ReadOptions::default()), expected, "{file}");
     }
@@ -136,18 +109,10 @@ fn real_rows_round_trip() {
 #[test]
 fn real_sets_split() {
     let Some(folder) = shared_data() else { return };
-    let load = |file: &str| {
-        load_labelled(&folder.join(file), &ReadOptions::default())
-            .unwrap()
-            .examples
-    };
+    let load = |file: &str| load_labelled(&folder.join(file), &ReadOptions::default()).unwrap().examples;
     let train = load("banking77/train.csv");
     let parts = split(&train, 7, 0.1, 0.1);
-    let take = |rows: &[usize]| {
-        rows.iter()
-            .map(|&row| train[row].clone())
-            .collect::<Vec<_>>()
-    };
+    let take = |rows: &[usize]| rows.iter().map(|&row| train[row].clone()).collect::<Vec<_>>();
     let (a, b, c) = (take(&parts.train), take(&parts.valid), take(&parts.test));
     assert_eq!(a.len() + b.len() + c.len(), train.len());
     for part in [&a, &b, &c] {
@@ -157,8 +122,5 @@ fn real_sets_split() {
         assert_eq!(shared_texts(one, other).count, 0);
     }
     let shared = shared_texts(&train, &load("banking77/test.csv"));
-    println!(
-        "banking77: {} test texts are in train, {:?}",
-        shared.count, parts.conflicts
-    );
+    println!("banking77: {} test texts are in train, {:?}", shared.count, parts.conflicts);
 }

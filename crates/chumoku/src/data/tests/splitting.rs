@@ -7,50 +7,28 @@ use proptest::prelude::*;
 use super::*;
 
 fn example(text: &str, label: &str, line: u64) -> Example {
-    Example {
-        text: text.to_owned(),
-        label: label.to_owned(),
-        line,
-    }
+    Example { text: text.to_owned(), label: label.to_owned(), line }
 }
 
 fn numbered(labels: &[(&str, usize)]) -> Vec<Example> {
-    let rows = labels
-        .iter()
-        .flat_map(|&(label, n)| (0..n).map(move |i| (format!("{label} text {i}"), label)));
-    rows.enumerate()
-        .map(|(line, (text, label))| example(&text, label, line as u64 + 1))
-        .collect()
+    let rows = labels.iter().flat_map(|&(label, n)| (0..n).map(move |i| (format!("{label} text {i}"), label)));
+    rows.enumerate().map(|(line, (text, label))| example(&text, label, line as u64 + 1)).collect()
 }
 
 fn texts(examples: &[Example], rows: &[usize]) -> BTreeSet<String> {
-    rows.iter()
-        .map(|&row| normalise(&examples[row].text))
-        .collect()
+    rows.iter().map(|&row| normalise(&examples[row].text)).collect()
 }
 
 fn labels<'a>(examples: &'a [Example], rows: &[usize]) -> BTreeSet<&'a str> {
-    rows.iter()
-        .map(|&row| examples[row].label.as_str())
-        .collect()
+    rows.iter().map(|&row| examples[row].label.as_str()).collect()
 }
 
 #[test]
 fn fractions_hold_within_each_label() {
     let examples = numbered(&[("a", 100), ("b", 40), ("c", 3), ("d", 2), ("e", 1)]);
     let split = split(&examples, 1, 0.1, 0.2);
-    let count = |rows: &[usize], label: &str| {
-        rows.iter()
-            .filter(|&&row| examples[row].label == label)
-            .count()
-    };
-    let counts = |label| {
-        (
-            count(&split.train, label),
-            count(&split.valid, label),
-            count(&split.test, label),
-        )
-    };
+    let count = |rows: &[usize], label: &str| rows.iter().filter(|&&row| examples[row].label == label).count();
+    let counts = |label| (count(&split.train, label), count(&split.valid, label), count(&split.test, label));
     assert_eq!(counts("a"), (70, 10, 20));
     assert_eq!(counts("b"), (28, 4, 8));
     assert_eq!(counts("c"), (1, 1, 1));
@@ -64,20 +42,10 @@ fn nothing_is_set_aside_unasked() {
     let examples = numbered(&[("a", 50), ("b", 50)]);
     for fraction in [0.0, -1.0, f64::NAN] {
         let split = split(&examples, 1, fraction, fraction);
-        assert_eq!(
-            (split.train.len(), split.valid.len(), split.test.len()),
-            (100, 0, 0)
-        );
+        assert_eq!((split.train.len(), split.valid.len(), split.test.len()), (100, 0, 0));
     }
     let valid_only = split(&examples, 1, 0.1, 0.0);
-    assert_eq!(
-        (
-            valid_only.train.len(),
-            valid_only.valid.len(),
-            valid_only.test.len()
-        ),
-        (90, 10, 0)
-    );
+    assert_eq!((valid_only.train.len(), valid_only.valid.len(), valid_only.test.len()), (90, 10, 0));
     let greedy = split(&examples, 1, f64::INFINITY, 1.0);
     assert_eq!(labels(&examples, &greedy.train).len(), 2);
     assert_eq!(split(&[], 1, 0.1, 0.1), Split::default());
@@ -99,15 +67,9 @@ fn contradictions_are_counted_and_stay_together() {
     examples.push(example("ok", "b", 43));
     let split = split(&examples, 3, 0.2, 0.2);
     assert_eq!((split.conflicts.texts, split.conflicts.rows), (1, 3));
-    assert_eq!(
-        split.conflicts.examples,
-        [("ok".to_owned(), vec!["b".to_owned(), "a".to_owned()])]
-    );
+    assert_eq!(split.conflicts.examples, [("ok".to_owned(), vec!["b".to_owned(), "a".to_owned()])]);
     let parts = [&split.train, &split.valid, &split.test];
-    let holding = parts
-        .iter()
-        .filter(|rows| rows.iter().any(|&row| row >= 40))
-        .count();
+    let holding = parts.iter().filter(|rows| rows.iter().any(|&row| row >= 40)).count();
     assert_eq!(holding, 1);
 }
 
@@ -120,33 +82,17 @@ fn a_label_of_contradicted_texts_only_is_trained_on() {
             examples.extend([example(text, "a", 5), example(text, "rare", 6 + i as u64)]);
         }
         let split = split(&examples, seed, 0.25, 0.25);
-        assert!(
-            labels(&examples, &split.train).contains("rare"),
-            "seed {seed}"
-        );
+        assert!(labels(&examples, &split.train).contains("rare"), "seed {seed}");
     }
 }
 
 #[test]
 fn shared_texts_are_found_whatever_their_case_and_space() {
-    let a = [
-        example("Good  food", "p", 1),
-        example("bad", "n", 2),
-        example("good food", "p", 3),
-    ];
-    let b = [
-        example(" good FOOD ", "p", 1),
-        example("fine", "p", 2),
-        example("Bad", "n", 3),
-        example("BAD", "n", 4),
-    ];
+    let a = [example("Good  food", "p", 1), example("bad", "n", 2), example("good food", "p", 3)];
+    let b = [example(" good FOOD ", "p", 1), example("fine", "p", 2), example("Bad", "n", 3), example("BAD", "n", 4)];
     let shared = shared_texts(&a, &b);
     assert_eq!(shared.count, 3);
-    let first = SharedText {
-        text: " good FOOD ".to_owned(),
-        line_a: 1,
-        line_b: 1,
-    };
+    let first = SharedText { text: " good FOOD ".to_owned(), line_a: 1, line_b: 1 };
     assert_eq!(shared.examples[0], first);
     assert_eq!(shared.examples.len(), 3);
     assert_eq!(shared_texts(&b[1..2], &a), Shared::default());
@@ -154,47 +100,30 @@ fn shared_texts_are_found_whatever_their_case_and_space() {
 
 #[test]
 fn normalising_folds_case_and_space_of_any_script() {
-    assert_eq!(
-        normalise("\u{3000}とても  Good\tÉTÉ\r\n"),
-        "とても good été"
-    );
+    assert_eq!(normalise("\u{3000}とても  Good\tÉTÉ\r\n"), "とても good été");
     assert_eq!(normalise(" \n"), "");
 }
 
 #[test]
 fn statistics_count_characters_as_read() {
     let texts = ["", "ab", "日本語", "e\u{301}", "\r\n"];
-    let examples: Vec<Example> = texts
-        .iter()
-        .enumerate()
-        .map(|(i, text)| example(text, if i < 3 { "x" } else { "y" }, 1))
-        .collect();
+    let examples: Vec<Example> =
+        texts.iter().enumerate().map(|(i, text)| example(text, if i < 3 { "x" } else { "y" }, 1)).collect();
     let stats = Stats::of(&examples);
     assert_eq!(stats.rows, 5);
     assert_eq!(stats.classes, [("x".to_owned(), 3), ("y".to_owned(), 2)]);
-    let Lengths {
-        min,
-        p50,
-        p90,
-        p99,
-        max,
-        mean,
-    } = stats.lengths;
+    let Lengths { min, p50, p90, p99, max, mean } = stats.lengths;
     assert_eq!((min, p50, p90, p99, max), (0, 1, 3, 3, 3));
     assert!((mean - 1.4).abs() < 1e-12);
     assert_eq!(Stats::of(&[]).lengths, Lengths::default());
-    let said =
-        "5 rows, 2 classes (“x” 3, “y” 2); characters per text: 0 to 3, half up to 1, 90 % up to 3";
+    let said = "5 rows, 2 classes (“x” 3, “y” 2); characters per text: 0 to 3, half up to 1, 90 % up to 3";
     assert_eq!(stats.to_string(), said);
 }
 
 fn any_examples() -> impl Strategy<Value = Vec<Example>> {
     let row = ("[a-cA-C ]{0,3}", "[xyz]");
     proptest::collection::vec(row, 0..60).prop_map(|rows| {
-        rows.iter()
-            .enumerate()
-            .map(|(line, (text, label))| example(text, label, line as u64))
-            .collect()
+        rows.iter().enumerate().map(|(line, (text, label))| example(text, label, line as u64)).collect()
     })
 }
 

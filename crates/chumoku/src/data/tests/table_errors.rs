@@ -15,9 +15,7 @@ fn ragged_rows() {
     );
     assert_eq!(
         message("a.csv", "text,label\nfine,1\nalone\n", &labelled()),
-        format!(
-            "a.csv:3:6: reading a CSV row: expected 2 columns, as in line 1, found 1; add what is missing, {SKIP}"
-        )
+        format!("a.csv:3:6: reading a CSV row: expected 2 columns, as in line 1, found 1; add what is missing, {SKIP}")
     );
     assert_eq!(
         message("a.tsv", "\ntext\tlabel\nfine\t1\na\tb\t0\n", &labelled()),
@@ -27,9 +25,7 @@ fn ragged_rows() {
     );
     assert_eq!(
         message("a.tsv", "text\tlabel\n\"alone\nnever closed\n", &labelled()),
-        format!(
-            "a.tsv:2:7: reading a TSV row: expected 2 columns, as in line 1, found 1; add what is missing, {SKIP}"
-        )
+        format!("a.tsv:2:7: reading a TSV row: expected 2 columns, as in line 1, found 1; add what is missing, {SKIP}")
     );
     let wide = format!("{}\n", "x,".repeat(5000));
     assert_eq!(
@@ -42,22 +38,14 @@ fn ragged_rows() {
 fn quotes_in_csv() {
     let close = format!("close it, write a quote inside quotes twice (\"\"), {SKIP}");
     assert_eq!(
-        message(
-            "a.csv",
-            "text,label\nfine,1\nx,\"open\nmore,1\nlast,0\n",
-            &labelled()
-        ),
+        message("a.csv", "text,label\nfine,1\nx,\"open\nmore,1\nlast,0\n", &labelled()),
         format!(
             "a.csv:3:3: reading a CSV field: expected a closing quote (\") for the one that opens here, found the end \
                  of the file after line 5; {close}"
         )
     );
     assert_eq!(
-        message(
-            "a.csv",
-            "text,label\n\"He said \"hi\" to me\",1\n",
-            &labelled()
-        ),
+        message("a.csv", "text,label\n\"He said \"hi\" to me\",1\n", &labelled()),
         format!(
             "a.csv:2:1: reading a CSV field: expected a comma or the end of the line after its closing quote, found “hi\" to me\",1” at 2:11; write a quote inside quotes twice (\"\"), {SKIP}"
         )
@@ -67,34 +55,23 @@ fn quotes_in_csv() {
 #[test]
 fn bad_rows_are_left_out_when_asked() {
     let folder = Folder::new();
-    let content =
-        "text,label\ngood,1\n\"open,1\nfine,0\na,b,c\n,1\nlost,\n\"he \"x\" y\",1\nlast,0\n";
+    let content = "text,label\ngood,1\n\"open,1\nfine,0\na,b,c\n,1\nlost,\n\"he \"x\" y\",1\nlast,0\n";
     let dataset = load_labelled(&folder.file("a.csv", content), &skipping()).unwrap();
-    let kept: Vec<(&str, u64)> = dataset
-        .examples
-        .iter()
-        .map(|e| (e.text.as_str(), e.line))
-        .collect();
+    let kept: Vec<(&str, u64)> = dataset.examples.iter().map(|e| (e.text.as_str(), e.line)).collect();
     assert_eq!(kept, [("good", 2), ("fine", 4), ("last", 9)]);
     assert_eq!(dataset.skipped.count, 5);
     let mut lines: Vec<u64> = dataset.skipped.rows.iter().map(|row| row.line).collect();
     lines.sort_unstable();
     assert_eq!(lines, [3, 5, 6, 7, 8]);
     let said = dataset.skipped.to_string();
-    assert!(
-        said.starts_with("5 rows left out, the first because: "),
-        "{said}"
-    );
+    assert!(said.starts_with("5 rows left out, the first because: "), "{said}");
 
-    let content = "{\"text\":\"a\",\"label\":1}\nno\n[]\n{\"text\":\"b\",\"label\":{}}\n{\"text\":\"c\"}\n{\"label\":2}\n";
+    let content =
+        "{\"text\":\"a\",\"label\":1}\nno\n[]\n{\"text\":\"b\",\"label\":{}}\n{\"text\":\"c\"}\n{\"label\":2}\n";
     let dataset = load_labelled(&folder.file("a.jsonl", content), &skipping()).unwrap();
     assert_eq!((dataset.examples.len(), dataset.skipped.count), (1, 5));
 
-    let dataset = load_labelled(
-        &folder.file("a.tsv", "text\tlabel\na\t1\n\"b\nc\t2\nd\n"),
-        &skipping(),
-    )
-    .unwrap();
+    let dataset = load_labelled(&folder.file("a.tsv", "text\tlabel\na\t1\n\"b\nc\t2\nd\n"), &skipping()).unwrap();
     let kept: Vec<&str> = dataset.examples.iter().map(|e| e.text.as_str()).collect();
     assert_eq!((kept, dataset.skipped.count), (vec!["a", "c"], 2));
 
@@ -120,20 +97,14 @@ fn missing_columns() {
     let among = "found no such column among “id”, “review”, “stars”";
     assert_eq!(
         message("a.csv", content, &asking(Some("reviw"), None)),
-        format!(
-            "a.csv: choosing the text column: expected “reviw”, {among}; did you mean “review”?"
-        )
+        format!("a.csv: choosing the text column: expected “reviw”, {among}; did you mean “review”?")
     );
     assert_eq!(
         message("a.csv", content, &asking(None, Some("4"))),
         format!("a.csv: choosing the label column: expected “4”, {among}")
     );
     assert_eq!(
-        message(
-            "a.csv",
-            "good food,5\nbad food,1\n",
-            &asking(Some("0"), None)
-        ),
+        message("a.csv", "good food,5\nbad food,1\n", &asking(Some("0"), None)),
         "a.csv: choosing the text column: expected “0”, found no such column among columns 1 to 2 (no names)"
     );
     assert_eq!(
@@ -147,9 +118,7 @@ fn missing_columns() {
          plain text; write a CSV file with a text and a label in each row, or learn to continue the \
          text with --task lm"
     );
-    let unique: String = (0..30)
-        .map(|i| format!("text number {i},id{i}\n"))
-        .collect();
+    let unique: String = (0..30).map(|i| format!("text number {i},id{i}\n")).collect();
     assert_eq!(
         message("a.csv", unique, &labelled()),
         "a.csv: choosing the label column: expected a column of few, repeated values, found only columns 1 to 2 (no \
@@ -181,10 +150,7 @@ fn ambiguous_columns() {
          name one with --label NAME"
     );
     let twice = content.replace("sentence2", "sentence1");
-    let options = ReadOptions {
-        text: Some("sentence1".into()),
-        ..labelled()
-    };
+    let options = ReadOptions { text: Some("sentence1".into()), ..labelled() };
     assert_eq!(
         message("a.csv", &twice, &options),
         "a.csv: choosing the text column: expected one that stands out, found 2 alike: column “sentence1”, column \
@@ -196,41 +162,23 @@ fn ambiguous_columns() {
 fn empty_texts_and_labels() {
     assert_eq!(
         message("a.csv", "text,label\nfine,1\n \u{3000},0\n", &labelled()),
-        format!(
-            "a.csv:3: reading the text: expected some characters, found an empty text; fill it in, {SKIP}"
-        )
+        format!("a.csv:3: reading the text: expected some characters, found an empty text; fill it in, {SKIP}")
     );
     let empty_label = |place: &str, found: &str| {
-        format!(
-            "{place}: reading the label: expected a class name, found {found}; fill it in, {SKIP}"
-        )
+        format!("{place}: reading the label: expected a class name, found {found}; fill it in, {SKIP}")
     };
     let said = message("a.tsv", "text\tlabel\nfine\t1\nbad\t\n", &labelled());
     assert_eq!(said, empty_label("a.tsv:3", "an empty field"));
     let good = "{\"text\":\"a\",\"label\":1}\n";
-    let said = message(
-        "a.jsonl",
-        format!("{good}{{\"text\":\"b\"}}\n"),
-        &labelled(),
-    );
+    let said = message("a.jsonl", format!("{good}{{\"text\":\"b\"}}\n"), &labelled());
     assert_eq!(said, empty_label("a.jsonl:2", "none"));
-    let said = message(
-        "a.jsonl",
-        format!("{good}{{\"text\":\"b\",\"label\":null}}\n"),
-        &labelled(),
-    );
+    let said = message("a.jsonl", format!("{good}{{\"text\":\"b\",\"label\":null}}\n"), &labelled());
     assert_eq!(said, empty_label("a.jsonl:2", "null"));
     let said = message("a.ft", "__label__a one\ntwo\n", &labelled());
     assert_eq!(said, empty_label("a.ft:2", "no __label__ on the line"));
     assert_eq!(
-        message(
-            "a.ft",
-            "__label__a one\n__label__a __label__b two\n",
-            &labelled()
-        ),
-        format!(
-            "a.ft:2: reading the label: expected one label, found 2 (“a”, “b”); keep one for each text, {SKIP}"
-        )
+        message("a.ft", "__label__a one\n__label__a __label__b two\n", &labelled()),
+        format!("a.ft:2: reading the label: expected one label, found 2 (“a”, “b”); keep one for each text, {SKIP}")
     );
 }
 
@@ -238,34 +186,15 @@ fn empty_texts_and_labels() {
 fn long_texts() {
     let text = "あ".repeat((16 << 20) / 3 + 1);
     let expected = |place: &str| {
-        format!(
-            "{place}: reading a text: expected at most 16 MiB, found 16.1 MiB; cut it into shorter texts, {SKIP}"
-        )
+        format!("{place}: reading a text: expected at most 16 MiB, found 16.1 MiB; cut it into shorter texts, {SKIP}")
     };
+    assert_eq!(message("a.csv", format!("text,label\nfine,1\n{text},0\n"), &labelled()), expected("a.csv:3"));
+    assert_eq!(message("a.tsv", format!("text\tlabel\n{text}\t0\n"), &labelled()), expected("a.tsv:2"));
     assert_eq!(
-        message(
-            "a.csv",
-            format!("text,label\nfine,1\n{text},0\n"),
-            &labelled()
-        ),
-        expected("a.csv:3")
-    );
-    assert_eq!(
-        message("a.tsv", format!("text\tlabel\n{text}\t0\n"), &labelled()),
-        expected("a.tsv:2")
-    );
-    assert_eq!(
-        message(
-            "a.jsonl",
-            format!("{{\"text\":\"{text}\",\"label\":0}}\n"),
-            &labelled()
-        ),
+        message("a.jsonl", format!("{{\"text\":\"{text}\",\"label\":0}}\n"), &labelled()),
         expected("a.jsonl:1")
     );
-    assert_eq!(
-        message("a.ft", format!("__label__a {text}\n"), &labelled()),
-        expected("a.ft:1")
-    );
+    assert_eq!(message("a.ft", format!("__label__a {text}\n"), &labelled()), expected("a.ft:1"));
 }
 
 #[test]
@@ -289,9 +218,7 @@ fn data_sets_that_cannot_be_trained_on() {
         "a.csv: preparing to train: expected two or more classes, found only “1” in all 4 rows; is column 2 the label? \
          Name another with --label"
     );
-    let many: String = (0..=MAX_CLASSES)
-        .map(|i| format!("text {i},id{i}\n"))
-        .collect();
+    let many: String = (0..=MAX_CLASSES).map(|i| format!("text {i},id{i}\n")).collect();
     assert_eq!(
         message("a.csv", format!("text,label\n{many}"), &labelled()),
         "a.csv:5002: reading the label: expected at most 5000 classes, found more in column “label”; is it an \
@@ -302,16 +229,8 @@ fn data_sets_that_cannot_be_trained_on() {
 #[test]
 fn labels_that_only_a_test_file_has() {
     let folder = Folder::new();
-    let train = load_labelled(
-        &folder.file("train.csv", "text,label\na,pos\nb,neg\n"),
-        &labelled(),
-    )
-    .unwrap();
-    let test = load_labelled(
-        &folder.file("test.csv", "text,label\nc,pos\nd,Pos\n"),
-        &labelled(),
-    )
-    .unwrap();
+    let train = load_labelled(&folder.file("train.csv", "text,label\na,pos\nb,neg\n"), &labelled()).unwrap();
+    let test = load_labelled(&folder.file("test.csv", "text,label\nc,pos\nd,Pos\n"), &labelled()).unwrap();
     test.check_known_labels(&["pos", "Pos"]).unwrap();
     assert_eq!(
         folder.message(&test.check_known_labels(&train.labels()).unwrap_err()),

@@ -1,0 +1,194 @@
+//! The command line.
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Train, use and question transformer classifiers on your own text, on any CPU.
+#[derive(Debug, Parser)]
+#[command(name = "chumoku", version, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Train a classifier on a file of labelled text (without one: on the built-in reviews)
+    Train(Train),
+    /// Score a model on a labelled file
+    Eval(Eval),
+    /// Predict the class of texts, or of every row of a file
+    Predict(Predict),
+    /// Show why a text got its class: attention, and the effect of each word
+    Explain(Explain),
+    /// Show processor, instruction set, threads and versions
+    Info(Info),
+}
+
+/// What a model is trained to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Task {
+    /// Sort texts into classes
+    Classify,
+}
+
+/// How exactly f32 numbers are multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Precision {
+    /// As f32
+    Highest,
+    /// At least two bf16 terms for each f32 (computed as f32 in this version)
+    High,
+    /// At least bf16 (computed as f32 in this version)
+    Medium,
+}
+
+/// How to read a file of text.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub(crate) struct Reading {
+    /// The column that holds the text: a name, or a number from 1
+    #[arg(long, value_name = "COL")]
+    pub(crate) text: Option<String>,
+    /// The column that holds the label: a name, or a number from 1
+    #[arg(long, value_name = "COL")]
+    pub(crate) label: Option<String>,
+    /// The file's encoding if it is not UTF-8, e.g. shift_jis, euc-jp, windows-1252
+    #[arg(long, value_name = "NAME")]
+    pub(crate) encoding: Option<String>,
+    /// Leave out rows that cannot be read or are empty, and count them, instead of stopping
+    #[arg(long)]
+    pub(crate) skip_bad_rows: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Train {
+    /// CSV, TSV, JSONL, Parquet or fastText lines, each also as .gz
+    #[arg(value_name = "DATA")]
+    pub(crate) data: Option<PathBuf>,
+    #[arg(long, value_enum)]
+    pub(crate) task: Option<Task>,
+    /// Folder for the model (default: chumoku-model, chumoku-model-2, …)
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Rows to choose by (default: a tenth of DATA)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) valid: Option<PathBuf>,
+    /// Rows to report on (default: a tenth of DATA)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) test: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    /// Passes over the data at most (default: by the size of the data)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) epochs: Option<u64>,
+    /// Decides initial weights, order and dropout: the same seed gives the same model
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    pub(crate) seed: u64,
+    /// Threads (default: the physical cores this process may use)
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) threads: Option<usize>,
+    #[arg(long, value_enum, default_value = "highest")]
+    pub(crate) precision: Precision,
+    /// Continue a run that was stopped or killed
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Replace what the output folder holds
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Print the metrics as one JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Eval {
+    /// A folder that `chumoku train` wrote
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// A labelled file
+    #[arg(value_name = "DATA")]
+    pub(crate) data: PathBuf,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    /// Threads (default: the physical cores this process may use)
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) threads: Option<usize>,
+    /// Print the scores as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Predict {
+    /// A folder that `chumoku train` wrote
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// Texts; without any, and without --input, lines of standard input
+    #[arg(value_name = "TEXT")]
+    pub(crate) texts: Vec<String>,
+    /// A file whose rows get a label and a probability; all its columns are kept
+    #[arg(long, value_name = "FILE", conflicts_with = "texts")]
+    pub(crate) input: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    /// Give the N most probable classes
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
+    pub(crate) top: usize,
+    /// Threads (default: the physical cores this process may use)
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) threads: Option<usize>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Explain {
+    /// A folder that `chumoku train` wrote
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// The text
+    #[arg(value_name = "TEXT")]
+    pub(crate) text: String,
+    /// The layer to show, from 1 (default: the last)
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) layer: Option<usize>,
+    /// The head to show, from 1
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
+    pub(crate) head: usize,
+    /// Write a page with every layer and head, which opens without a network
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write all numbers as JSON (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Language of the picture and the page
+    #[arg(long, value_enum, default_value = "en")]
+    pub(crate) lang: Language,
+    /// Threads (default: the physical cores this process may use)
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) threads: Option<usize>,
+}
+
+/// A language of pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Language {
+    /// English
+    En,
+    /// Japanese
+    Ja,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Info {
+    /// Print as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if n >= 1 => Ok(n),
+        _ => Err("expected a whole number of at least 1".into()),
+    }
+}

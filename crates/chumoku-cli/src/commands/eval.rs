@@ -1,0 +1,42 @@
+//! `chumoku eval`: a model's scores on a labelled file.
+
+use super::read_options;
+use crate::args::Eval;
+use crate::{report, threads};
+use chumoku::TextClassifier;
+use chumoku::data::load_labelled;
+use serde_json::json;
+use std::process::ExitCode;
+
+/// Decides the bootstrap's resamples, so that the interval repeats.
+const SEED: u64 = 42;
+
+pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
+    threads::start(args.threads)?;
+    let model = TextClassifier::load(&args.model)?;
+    let dataset = load_labelled(&args.data, &read_options(&args.reading, true))?;
+    dataset.check_known_labels(model.labels())?;
+    eprintln!("data      {}", dataset.description);
+    if dataset.skipped.count > 0 {
+        eprintln!("skipped   {}", dataset.skipped);
+    }
+    let (whole, parts) = model.score(&dataset.examples, SEED)?;
+    if args.json {
+        println!(
+            "{}",
+            json!({
+                "rows": whole.rows,
+                "accuracy": whole.accuracy,
+                "macro_f1": whole.macro_f1,
+                "scores": whole,
+                "parts": { "attention": parts[0], "ngrams": parts[1] },
+            })
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("{} rows\n", whole.rows);
+    let rows = [("this model", &whole), ("  transformer alone", &parts[0]), ("  n-grams alone", &parts[1])];
+    println!("{}", report::comparison(&rows));
+    print!("{}", report::classes(&whole));
+    Ok(ExitCode::SUCCESS)
+}

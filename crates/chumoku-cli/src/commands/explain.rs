@@ -1,0 +1,63 @@
+//! `chumoku explain`: why a text got its class.
+
+use super::model_name;
+use crate::args::{Explain, Language};
+use crate::{Usage, threads};
+use anyhow::Context;
+use chumoku::TextClassifier;
+use chumoku::data::AtomicOutput;
+use chumoku::view::{ColourDepth, Lang, TerminalOptions, render, to_html, to_json};
+use std::io::{IsTerminal, Write, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Columns of the terminal, 80 if it does not say.
+pub(crate) fn terminal_options(lang: Lang) -> TerminalOptions {
+    let is_terminal = stdout().is_terminal();
+    let width = match terminal_size::terminal_size() {
+        Some((width, _)) if is_terminal => usize::from(width.0),
+        _ => 80,
+    };
+    TerminalOptions { width, colour: ColourDepth::detect(is_terminal, |name| std::env::var(name).ok()), lang }
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut file = AtomicOutput::create(path)?;
+    file.write_all(text.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+    Ok(file.commit()?)
+}
+
+pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
+    threads::start(args.threads)?;
+    let model = TextClassifier::load(&args.model)?;
+    let encoder = &model.config().model.encoder;
+    let (layers, heads) = (encoder.num_layers, encoder.num_heads);
+    let layer = args.layer.unwrap_or(layers);
+    if layer > layers || args.head > heads {
+        let problem =
+            format!("--layer {layer} --head {}: this model has layers 1 to {layers} and heads 1 to {heads}", args.head);
+        return Err(Usage(problem).into());
+    }
+    let explanation = model.explain(&args.text, &model_name(&args.model))?;
+    let lang = match args.lang {
+        Language::En => Lang::En,
+        Language::Ja => Lang::Ja,
+    };
+    if let Some(path) = &args.html {
+        write(path, &to_html(&explanation, lang))?;
+        eprintln!("wrote {}", path.display());
+    }
+    match &args.json {
+        Some(path) if path.as_os_str() == "-" => {
+            writeln!(stdout(), "{}", to_json(&explanation))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(path) => {
+            write(path, &format!("{}\n", to_json(&explanation)))?;
+            eprintln!("wrote {}", path.display());
+        }
+        None => {}
+    }
+    write!(stdout(), "{}", render(&explanation, layer - 1, args.head - 1, &terminal_options(lang)))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,38 @@
+//! `chumoku info`: what this machine and this build are.
+
+use crate::args::Info;
+use crate::threads::physical_cores;
+use serde_json::json;
+use std::process::ExitCode;
+
+/// The processor's name, as the system tells it.
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+}
+
+pub(crate) fn run(args: &Info) -> anyhow::Result<ExitCode> {
+    let (best, active) = (chumoku::best_isa(), chumoku::active_isa());
+    let version = env!("CARGO_PKG_VERSION");
+    let allowed = std::thread::available_parallelism().map_or(1, |n| n.get());
+    if args.json {
+        let info = json!({
+            "version": version,
+            "processor": processor(),
+            "architecture": std::env::consts::ARCH,
+            "system": std::env::consts::OS,
+            "isa": { "best": best.name(), "active": active.name() },
+            "threads": physical_cores(),
+            "logical_processors": allowed,
+        });
+        println!("{info}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("chumoku       {version}");
+    println!("processor     {} ({}, {})", processor(), std::env::consts::ARCH, std::env::consts::OS);
+    println!("instructions  {active} in use, {best} is the best here (CHUMOKU_ISA=scalar|avx2|avx512|amx caps it)");
+    println!("threads       {} by default ({allowed} logical processors allowed)", physical_cores());
+    println!("precision     f32 throughout: highest, high and medium all compute in f32 in this version");
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,40 @@
+//! One file a command.
+
+mod eval;
+mod explain;
+mod info;
+mod predict;
+mod train;
+
+use crate::args::{Args, Command, Reading};
+use chumoku::data::ReadOptions;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Runs the command given.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Command::Train(args) => train::run(&args),
+        Command::Eval(args) => eval::run(&args),
+        Command::Predict(args) => predict::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Info(args) => info::run(&args),
+    }
+}
+
+fn read_options(reading: &Reading, require_label: bool) -> ReadOptions {
+    ReadOptions {
+        text: reading.text.clone(),
+        label: reading.label.clone(),
+        encoding: reading.encoding.clone(),
+        skip_bad_rows: reading.skip_bad_rows,
+        require_label,
+        ..ReadOptions::default()
+    }
+}
+
+/// What a model is called in talk: its folder's name.
+fn model_name(folder: &Path) -> String {
+    let full = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    full.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy().into_owned())
+}

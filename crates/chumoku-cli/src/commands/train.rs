@@ -1,0 +1,177 @@
+//! `chumoku train`: from a file to a model folder.
+
+use super::explain::terminal_options;
+use super::read_options;
+use crate::args::{Precision, Task, Train};
+use crate::progress::{Progress, duration, thousands};
+use crate::{report, threads};
+use chumoku::builtin;
+use chumoku::data::{Dataset, ReadOptions, load_labelled};
+use chumoku::train::{Outcome, OutputFolder, TrainOptions, TrainingData, train};
+use chumoku::view::{Lang, render};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Exit code after Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<Dataset> {
+    let dataset = load_labelled(path, options)?;
+    eprintln!("data      {}", dataset.description);
+    if dataset.skipped.count > 0 {
+        eprintln!("skipped   {}", dataset.skipped);
+    }
+    Ok(dataset)
+}
+
+fn data(args: &Train) -> anyhow::Result<TrainingData> {
+    let options = read_options(&args.reading, true);
+    let Some(path) = &args.data else {
+        eprintln!(
+            "data      the built-in reviews: 1,000 short texts, half English and half Japanese (give a file to train on \
+             your own)"
+        );
+        return Ok(builtin::reviews());
+    };
+    let dataset = load(path, &options)?;
+    eprintln!("task      classify: one text and one label a row");
+    // Other files may name their columns differently: what was asked for is asked of each.
+    let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
+    let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
+    Ok(TrainingData::new(&dataset, valid.as_ref(), test.as_ref())?)
+}
+
+/// Rows, classes and lengths.
+fn describe(data: &TrainingData) {
+    let (train, valid, test) = (data.train.len(), data.valid.len(), data.test.len());
+    eprintln!(
+        "rows      {} to train on, {} to validate, {} to test",
+        thousands(train),
+        thousands(valid),
+        thousands(test)
+    );
+    let mut counts: Vec<(usize, &str)> =
+        data.class_rows().into_iter().zip(data.labels.iter().map(String::as_str)).collect();
+    counts.sort_by_key(|(n, _)| std::cmp::Reverse(*n));
+    let shown: Vec<String> = counts.iter().take(6).map(|(n, label)| format!("{label} {}", thousands(*n))).collect();
+    let more = if counts.len() > 6 {
+        format!(", … {} {}", counts[counts.len() - 1].1, counts[counts.len() - 1].0)
+    } else {
+        String::new()
+    };
+    eprintln!("classes   {}: {}{more}", counts.len(), shown.join(", "));
+    let mut lengths: Vec<usize> = data.train.texts.iter().map(|text| text.chars().count()).collect();
+    lengths.sort_unstable();
+    let at = |share: usize| lengths.get(lengths.len() * share / 100).copied().unwrap_or(0);
+    let longest = lengths.last().copied().unwrap_or(0);
+    eprintln!(
+        "lengths   median {} characters, 90 % up to {}, longest {}",
+        thousands(at(50)),
+        thousands(at(90)),
+        thousands(longest)
+    );
+    for note in &data.notes {
+        eprintln!("note      {note}");
+    }
+}
+
+pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
+    let start = Instant::now();
+    let threads = threads::start(args.threads)?;
+    // One task so far; the match is here so that another cannot be forgotten.
+    match args.task {
+        None | Some(Task::Classify) => {}
+    }
+    let data = data(args)?;
+    describe(&data);
+    let folder = OutputFolder::prepare(args.out.as_deref(), args.resume, args.force)?;
+    eprintln!(
+        "folder    {}  (seed {}, {threads} threads, {})",
+        folder.path.display(),
+        args.seed,
+        chumoku::active_isa()
+    );
+    if args.precision != Precision::Highest {
+        eprintln!("note      this version computes every precision in f32: results are those of `highest`");
+    }
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let handler = Arc::clone(&stop);
+    ctrlc::set_handler(move || {
+        if handler.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+        eprintln!("\nstopping after this step: the run is saved and evaluated (again to leave at once)");
+    })?;
+    let options = TrainOptions { seed: args.seed, epochs: args.epochs, resume: args.resume, ..TrainOptions::default() };
+    let mut progress = Progress::new();
+    let outcome = train(&data, &options, &folder.work, &stop, &mut |event| progress.show(event));
+    progress.finish();
+    let outcome = outcome?;
+    if !outcome.interrupted {
+        folder.finish()?;
+    }
+    let place = if outcome.interrupted { &folder.work } else { &folder.path };
+    let again = args.data.as_deref().map_or(String::new(), |path| format!(" {}", path.display()));
+    eprintln!("\ndone in {}; the model is in {}\n", duration(start.elapsed()), place.display());
+    if args.json {
+        println!("{}", outcome.metrics);
+    } else {
+        show(&data, &outcome, place, args.data.is_none())?;
+    }
+    if outcome.interrupted {
+        eprintln!("interrupted: continue with  chumoku train{again} --out {} --resume", folder.path.display());
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The scores beside the baselines and, for the built-in data, one held-out text explained.
+fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let part = match outcome.metrics["scored_on"].as_str() {
+        Some("test") => "rows that training never saw",
+        Some("valid") => "validation rows (there are no test rows: the figure is optimistic)",
+        _ => "training rows (there are no others: the figure says nothing about new texts)",
+    };
+    writeln!(out, "On {} {part}:\n", thousands(outcome.test.rows))?;
+    let [attention, ngrams, majority] = &outcome.parts;
+    let rows = [
+        ("this model", &outcome.test),
+        ("  its transformer alone", attention),
+        ("baseline: n-grams, linear", ngrams),
+        ("baseline: most frequent class", majority),
+    ];
+    writeln!(out, "{}", report::comparison(&rows))?;
+    writeln!(out, "{}", report::classes(&outcome.test))?;
+    let place = place.display();
+    if is_builtin {
+        let text = held_out(data, outcome)?;
+        writeln!(out, "One of them, explained:\n")?;
+        let explanation = outcome.model.explain(text, &place.to_string())?;
+        let layer = explanation.layers - 1;
+        writeln!(out, "{}", render(&explanation, layer, 0, &terminal_options(Lang::En)))?;
+        writeln!(out, "Next:")?;
+        writeln!(out, "  chumoku train your-file.csv           your own texts: CSV, TSV, JSONL, Parquet, .gz")?;
+    } else {
+        writeln!(out, "Next:")?;
+    }
+    writeln!(out, "  chumoku predict {place} \"some text\"")?;
+    writeln!(out, "  chumoku explain {place} \"some text\" --html why.html")?;
+    Ok(())
+}
+
+/// A short held-out text that the model gets right, with a negation in it if there is one.
+fn held_out<'a>(data: &'a TrainingData, outcome: &Outcome) -> anyhow::Result<&'a str> {
+    let texts = data.test.texts();
+    let predictions = outcome.model.predict(&texts)?;
+    let right = |i: &usize| predictions[*i].class() as u32 == data.test.labels[*i];
+    let suits = |i: &usize| (5..=12).contains(&texts[*i].split_whitespace().count()) && right(i);
+    let negated = |i: &usize| texts[*i].contains(" not ") || texts[*i].contains("n't ");
+    let found = (0..texts.len()).find(|i| suits(i) && negated(i)).or_else(|| (0..texts.len()).find(suits));
+    Ok(texts[found.unwrap_or(0)])
+}

@@ -1,0 +1,46 @@
+//! The built-in data: 1,000 short reviews, half English and half Japanese, written for this project.
+//!
+//! Half are positive and half negative, on many subjects, with a fixed split. They are small enough to learn within a
+//! minute, and hard enough to be honest: negation, mixed feelings, contrast.
+
+use crate::train::{Rows, TrainingData};
+
+const REVIEWS: &str = include_str!("../builtin/reviews.tsv");
+
+/// The reviews, in their three parts.
+pub fn reviews() -> TrainingData {
+    let labels = ["negative".to_owned(), "positive".to_owned()];
+    let mut data = TrainingData { labels: labels.to_vec(), ..TrainingData::default() };
+    for line in REVIEWS.lines().skip(1) {
+        let mut fields = line.splitn(3, '\t');
+        let (part, label, text) = (fields.next(), fields.next(), fields.next().unwrap_or_default());
+        let rows: &mut Rows = match part {
+            Some("train") => &mut data.train,
+            Some("valid") => &mut data.valid,
+            _ => &mut data.test,
+        };
+        rows.texts.push(text.to_owned());
+        rows.labels.push(u32::from(label == Some("positive")));
+    }
+    data
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn a_thousand_different_reviews_in_balance() {
+        let data = reviews();
+        assert_eq!([data.train.len(), data.valid.len(), data.test.len()], [700, 100, 200]);
+        let mut seen = HashSet::new();
+        for rows in [&data.train, &data.valid, &data.test] {
+            let positive = rows.labels.iter().filter(|&&label| label == 1).count();
+            assert_eq!(2 * positive, rows.len());
+            let japanese = rows.texts.iter().filter(|t| crate::text::unspaced_share([t.as_str()]) > 0.3).count();
+            assert_eq!(2 * japanese, rows.len());
+            assert!(rows.texts.iter().all(|text| !text.is_empty() && seen.insert(text.to_lowercase())));
+        }
+    }
+}

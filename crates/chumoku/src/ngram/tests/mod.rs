@@ -1,0 +1,231 @@
+//! Tests of the whole module; the solver's are in `fitting`, the reader's in `reading`.
+
+mod fitting;
+mod reading;
+
+use super::*;
+use proptest::prelude::*;
+use std::borrow::Cow;
+use std::sync::atomic::AtomicBool;
+
+/// A row of small numbers that looks random and is the same everywhere.
+fn noise(seed: u64) -> impl Iterator<Item = u64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    std::iter::repeat_with(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state >> 33
+    })
+}
+
+/// Sentences of made-up words, some of which tell the class; some sentences are Japanese.
+fn sentences(rows: usize, classes: u32) -> (Vec<String>, Vec<u32>) {
+    let mut random = noise(7);
+    let mut next = |below: u64| random.next().unwrap() % below;
+    let mut texts = Vec::new();
+    let mut labels = Vec::new();
+    for _ in 0..rows {
+        let label = next(u64::from(classes)) as u32;
+        let words = (0..3 + next(9)).map(|_| match next(4) {
+            0 => format!("telling{label}"),
+            1 => "良い宿だった".chars().skip(next(4) as usize).collect(),
+            _ => format!("w{}", next(60)),
+        });
+        texts.push(words.collect::<Vec<_>>().join(" "));
+        labels.push(label);
+    }
+    (texts, labels)
+}
+
+fn train(data: &NgramData<'_>, config: &NgramConfig) -> Result<NgramModel, NgramError> {
+    NgramModel::train(data, config, &AtomicBool::new(false), &|_| ())
+}
+
+fn data<'a>(texts: &'a [&'a str], labels: &'a [u32], num_classes: usize) -> NgramData<'a> {
+    NgramData { texts, labels, num_classes, valid: None, class_weights: None }
+}
+
+fn bits(model: &NgramModel) -> (Vec<i64>, Vec<Vec<u32>>) {
+    let t = model.tensors();
+    let bits = |array: &[f32]| array.iter().map(|x| x.to_bits()).collect();
+    (t.hashes.to_vec(), [&t.idf, &t.weights, &t.bias, &t.prior].map(|array| bits(array)).to_vec())
+}
+
+fn argmax(logits: &[f32]) -> u32 {
+    (0..logits.len()).fold(0, |best, i| if logits[i] > logits[best] { i } else { best }) as u32
+}
+
+#[test]
+fn the_same_bits_for_any_number_of_threads() {
+    for classes in [2, 3, 21] {
+        let (texts, labels) = sentences(1500, classes);
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let (valid, rest) = texts.split_at(300);
+        let (valid_labels, rest_labels) = labels.split_at(300);
+        let valid = Some((valid, valid_labels));
+        let data = NgramData { valid, ..data(rest, rest_labels, classes as usize) };
+        let with = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let model = train(&data, &NgramConfig::default()).unwrap();
+                let logits: Vec<u32> = model.logits_of(&texts).iter().map(|x| x.to_bits()).collect();
+                (bits(&model), logits, *model.report().unwrap())
+            })
+        };
+        let one = with(1);
+        assert!(one.2.valid_accuracy.unwrap() > 0.6, "{classes} classes: {:?}", one.2);
+        assert!(one == with(2), "{classes} classes: 2 threads give other bits than 1");
+        assert!(one == with(3), "{classes} classes: 3 threads give other bits than 1");
+    }
+}
+
+#[test]
+fn one_text_and_many_give_the_same_logits() {
+    let (texts, labels) = sentences(200, 3);
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let model = train(&data(&texts, &labels, 3), &NgramConfig::default()).unwrap();
+    let single: Vec<f32> = texts.iter().flat_map(|text| model.logits(text)).collect();
+    assert_eq!(single, model.logits_of(&texts));
+}
+
+#[test]
+fn tensors_and_scheme_are_all_of_a_model() {
+    for classes in [2, 4] {
+        let (texts, labels) = sentences(120, classes);
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let model = train(&data(&texts, &labels, classes as usize), &NgramConfig::default()).unwrap();
+        let scheme = serde_json::from_str(&serde_json::to_string(model.scheme()).unwrap()).unwrap();
+        let again = NgramModel::from_tensors(scheme, model.tensors()).unwrap();
+        assert_eq!(bits(&model), bits(&again));
+        assert_eq!(model.logits_of(&texts), again.logits_of(&texts));
+        let tensors = model.tensors();
+        let lengths = [&tensors.idf, &tensors.weights, &tensors.bias, &tensors.prior].map(|array| array.len());
+        let shapes = tensors.shapes();
+        assert_eq!(lengths.to_vec(), shapes[1..].iter().map(|s| s.1.iter().product()).collect::<Vec<usize>>());
+        assert_eq!(shapes[2].1, [model.num_features(), if classes == 2 { 1 } else { 4 }]);
+    }
+}
+
+#[test]
+fn damaged_tensors_are_refused() {
+    let good = || NgramTensors {
+        hashes: vec![3, 9, -5].into(),
+        idf: vec![1.0, 2.0, 3.0].into(),
+        weights: vec![0.5; 9].into(),
+        bias: vec![0.0; 3].into(),
+        prior: vec![-1.1; 3].into(),
+    };
+    let refused = |change: fn(&mut NgramTensors<'static>)| {
+        let mut tensors = good();
+        change(&mut tensors);
+        match NgramModel::from_tensors(NgramScheme::default(), tensors) {
+            Err(NgramError::Tensor { tensor, .. }) => tensor,
+            other => panic!("accepted or another error: {other:?}"),
+        }
+    };
+    // −5 as an unsigned number is the largest of the three.
+    assert!(NgramModel::from_tensors(NgramScheme::default(), good()).is_ok());
+    assert_eq!(refused(|t| t.hashes = vec![3, 3, 9].into()), "hashes");
+    assert_eq!(refused(|t| t.hashes = vec![-5, 3, 9].into()), "hashes");
+    assert_eq!(refused(|t| t.idf = vec![1.0; 2].into()), "idf");
+    assert_eq!(refused(|t| t.idf = vec![1.0, 0.0, 1.0].into()), "idf");
+    assert_eq!(refused(|t| t.idf = vec![1.0, f32::NAN, 1.0].into()), "idf");
+    assert_eq!(refused(|t| t.idf = vec![1.0, f32::MAX, 1.0].into()), "idf");
+    assert_eq!(refused(|t| t.weights = vec![0.5; 8].into()), "weights");
+    assert_eq!(refused(|t| t.weights.to_mut()[4] = f32::INFINITY), "weights");
+    assert_eq!(refused(|t| t.bias = Cow::Owned(vec![])), "bias");
+    assert_eq!(refused(|t| t.bias.to_mut()[0] = f32::NAN), "bias");
+    assert_eq!(refused(|t| t.prior = vec![-0.7; 2].into()), "weights");
+    assert_eq!(refused(|t| t.prior = vec![0.0].into()), "prior");
+    assert_eq!(refused(|t| t.prior.to_mut()[2] = f32::NEG_INFINITY), "prior");
+    let scheme = NgramScheme { words: usize::MAX, ..NgramScheme::default() };
+    assert!(matches!(NgramModel::from_tensors(scheme, good()), Err(NgramError::Setting { .. })));
+}
+
+#[test]
+fn a_text_without_features_gets_the_shares_of_the_classes() {
+    let texts = ["good film", "fine film", "great film", "bad film"];
+    for classes in [2, 3] {
+        let model = train(&data(&texts, &[1, 1, 1, 0], classes), &NgramConfig::default()).unwrap();
+        for text in ["", " \t\n", "日"] {
+            let logits = model.logits(text);
+            let sum: f32 = logits.iter().map(|x| x.exp()).sum();
+            let counts: [f32; 3] = [1.5, 3.5, 0.5];
+            for (class, logit) in logits.iter().enumerate() {
+                let share = counts[class] / counts[..classes].iter().sum::<f32>();
+                assert!((logit.exp() / sum - share).abs() < 1e-6, "{text:?}: {logits:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn two_rows_are_enough() {
+    let model = train(&data(&["yes", "no"], &[0, 1], 2), &NgramConfig::default()).unwrap();
+    assert_eq!([argmax(&model.logits("Yes")), argmax(&model.logits("NO!"))], [0, 1]);
+    // One class of three only, and texts without any feature.
+    let model = train(&data(&["", ""], &[2, 2], 3), &NgramConfig::default()).unwrap();
+    assert_eq!((model.num_features(), argmax(&model.logits("x"))), (0, 2));
+    let model = train(&data(&["same", "same"], &[2, 2], 3), &NgramConfig::default()).unwrap();
+    assert!(model.logits("same").iter().all(|x| x.is_finite()));
+}
+
+#[test]
+fn a_heavier_class_is_likelier() {
+    let texts = ["a b", "a c", "a d", "b d"];
+    let labels = [0, 1, 0, 1];
+    let plain = train(&data(&texts, &labels, 2), &NgramConfig::default()).unwrap().logits("a");
+    let class_weights = Some(&[1.0, 5.0][..]);
+    let heavy = NgramData { class_weights, ..data(&texts, &labels, 2) };
+    let heavy = train(&heavy, &NgramConfig::default()).unwrap().logits("a");
+    assert!(heavy[1] - heavy[0] > plain[1] - plain[0] + 0.1, "{plain:?} {heavy:?}");
+}
+
+#[test]
+fn the_cap_keeps_the_n_grams_of_the_most_texts() {
+    let texts = ["a b", "a c", "a d", "b e"];
+    let scheme = NgramScheme { words: 1, inside_words: None, edges: false, ..NgramScheme::default() };
+    let config = NgramConfig { scheme, max_weights: 2, ..NgramConfig::default() };
+    let model = train(&data(&texts, &[0, 1, 0, 1], 2), &config).unwrap();
+    assert_eq!(model.num_features(), 2);
+    let known = |text: &str| model.logits(text) != model.logits("");
+    assert_eq!(["a", "b", "c", "d", "e"].map(known), [true, true, false, false, false]);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let config = NgramConfig::default();
+    let texts = ["a", "b"];
+    assert_eq!(train(&data(&[], &[], 2), &config).unwrap_err(), NgramError::NoTexts);
+    let lengths = NgramError::Lengths { texts: 2, labels: 1 };
+    assert_eq!(train(&data(&texts, &[0], 2), &config).unwrap_err(), lengths);
+    let label = NgramError::Label { row: 1, label: 2, classes: 2 };
+    assert_eq!(train(&data(&texts, &[0, 2], 2), &config).unwrap_err(), label);
+    assert_eq!(train(&data(&texts, &[0, 0], 1), &config).unwrap_err(), NgramError::Classes { got: 1 });
+    for weights in [&[1.0][..], &[1.0, -1.0], &[f32::NAN, 1.0], &[0.0, 0.0]] {
+        let data = NgramData { class_weights: Some(weights), ..data(&texts, &[0, 1], 2) };
+        assert!(matches!(train(&data, &config), Err(NgramError::ClassWeights { .. })), "{weights:?}");
+    }
+    for c_grid in [vec![], vec![4.0, 1.0], vec![0.0], vec![f32::NAN]] {
+        let config = NgramConfig { c_grid, ..NgramConfig::default() };
+        assert!(matches!(train(&data(&texts, &[0, 1], 2), &config), Err(NgramError::Setting { .. })));
+    }
+    let cancelled = NgramModel::train(&data(&texts, &[0, 1], 2), &config, &AtomicBool::new(true), &|_| ());
+    assert_eq!(cancelled.unwrap_err(), NgramError::Cancelled);
+}
+
+proptest! {
+    #[test]
+    fn any_texts_train_and_any_text_has_finite_logits(
+        texts in prop::collection::vec("\\PC{0,12}|[a-c' ]{0,9}|[\u{0}-\u{10ffff}]{0,6}", 2..12),
+        text in "(\\PC|[あいう日本 a'’\r\n\u{301}\u{200d}]){0,30}",
+    ) {
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let labels: Vec<u32> = (0..texts.len() as u32).map(|row| row % 3).collect();
+        let model = train(&data(&texts, &labels, 3), &NgramConfig::default()).unwrap();
+        for text in texts.into_iter().chain([text.as_str()]) {
+            prop_assert!(model.logits(text).iter().all(|x| x.is_finite()));
+        }
+    }
+}
