@@ -85,7 +85,7 @@ pub(crate) struct Train {
     #[arg(long, value_name = "N", default_value_t = 42)]
     pub(crate) seed: u64,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,
     #[arg(long, value_enum, default_value = "highest")]
     pub(crate) precision: Precision,
@@ -111,7 +111,7 @@ pub(crate) struct Eval {
     #[command(flatten)]
     pub(crate) reading: Reading,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,
     /// Print the scores as one JSON object
     #[arg(long)]
@@ -135,7 +135,7 @@ pub(crate) struct Predict {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     pub(crate) top: usize,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,
     /// Print one JSON object a line
     #[arg(long)]
@@ -166,7 +166,7 @@ pub(crate) struct Explain {
     #[arg(long, value_enum, default_value = "en")]
     pub(crate) lang: Language,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,
 }
 
@@ -190,5 +190,13 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if n >= 1 => Ok(n),
         _ => Err("expected a whole number of at least 1".into()),
+    }
+}
+
+/// More threads than any machine has are a slip, and would only take memory.
+fn number_of_threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1..=1024) => Ok(n),
+        _ => Err("expected a whole number from 1 to 1024".into()),
     }
 }

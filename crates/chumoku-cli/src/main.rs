@@ -1,6 +1,14 @@
 //! The `chumoku` command: parse, call the library, print. Exit codes: 0 well, 1 the work failed, 2 wrong usage or
 //! unreadable input, 130 interrupted.
 
+/// Talk for people, on standard error. Nobody listening is no reason to stop working.
+macro_rules! say {
+    ($($talk:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($talk)*);
+    }};
+}
+
 mod args;
 mod commands;
 mod progress;
@@ -8,10 +16,14 @@ mod report;
 mod threads;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return usage(&error),
+    };
     match commands::run(args) {
         Ok(code) => code,
         Err(error) => {
@@ -19,7 +31,7 @@ fn main() -> ExitCode {
                 // The reader has gone (`… | head`): nothing is wrong.
                 return ExitCode::SUCCESS;
             }
-            eprintln!("error: {error:#}");
+            say!("error: {}", one_line(&error));
             let is_usage = match error.downcast_ref::<chumoku::Error>() {
                 Some(error) => error.is_usage(),
                 None => {
@@ -30,6 +42,39 @@ fn main() -> ExitCode {
             ExitCode::from(if is_usage { 2 } else { 1 })
         }
     }
+}
+
+/// Prints help and the version as they are asked for, and what is wrong with the command line as one line.
+fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+    }
+    // What is wrong, what may be meant, and how to call it stand in paragraphs.
+    let said = error.to_string();
+    let parts = said.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    let parts: Vec<String> = parts
+        .filter(|part| !part.is_empty() && !part.starts_with("Usage:") && !part.starts_with("tip: to pass"))
+        .map(|part| match part.strip_prefix("For more information, try '--help'") {
+            Some(_) => "all options: --help".into(),
+            None => part.trim_start_matches("tip: ").trim_end_matches('.').to_owned(),
+        })
+        .collect();
+    say!("{}", parts.join("; "));
+    ExitCode::from(2)
+}
+
+/// An error and its causes, each said once, in one line that cannot steer a terminal.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if line.is_empty() {
+            line = cause;
+        } else if !line.contains(&cause) {
+            line = format!("{line}: {cause}");
+        }
+    }
+    line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// A use of the command that cannot work; exit code 2.

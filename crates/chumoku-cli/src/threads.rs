@@ -16,8 +16,9 @@ pub(crate) fn physical_cores() -> usize {
     if cores.is_empty() { allowed } else { allowed.min(cores.len()) }
 }
 
-/// Sets up the pool that all work of this process runs in.
+/// Sets up the pool that all work of this process runs in, and its memory.
 pub(crate) fn start(wanted: Option<usize>) -> anyhow::Result<usize> {
+    chumoku::keep_freed_memory();
     let threads = wanted.unwrap_or_else(physical_cores);
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
     Ok(threads)

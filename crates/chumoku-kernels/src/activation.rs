@@ -49,8 +49,8 @@ impl Op for Forward<'_> {
         let zero = simd.splat(0.0);
         match kind {
             // NaN stays: it is not below 0.
-            Activation::Relu => map(simd, x, y, |x| simd.select_lt(x, zero, zero, x)),
-            Activation::Gelu => map(simd, x, y, |x| simd.mul(x, normal_distribution(simd, x))),
+            Activation::Relu => map!(simd, x, y, |v| simd.select_lt(v, zero, zero, v)),
+            Activation::Gelu => map!(simd, x, y, |v| simd.mul(v, normal_distribution(simd, v))),
         }
     }
 }
@@ -60,6 +60,13 @@ impl Op for Forward<'_> {
 fn normal_distribution<S: Simd>(simd: S, x: S::V) -> S::V {
     let half = simd.splat(0.5);
     simd.mul_add(half, erf(simd, simd.mul(x, simd.splat(std::f32::consts::FRAC_1_SQRT_2))), half)
+}
+
+/// (x Φ(x))′ = Φ(x) + x φ(x), φ(x) = exp(−x²/2)/√(2π)
+#[inline(always)]
+fn gelu_slope<S: Simd>(simd: S, x: S::V) -> S::V {
+    let bell = exp(simd, simd.mul(simd.mul(x, x), simd.splat(-0.5)));
+    simd.mul_add(x, simd.mul(bell, simd.splat(0.398_942_3)), normal_distribution(simd, x))
 }
 
 struct Backward<'a>(Activation, &'a [f32], &'a [f32], &'a mut [f32]);
@@ -73,14 +80,9 @@ impl Op for Backward<'_> {
         match kind {
             Activation::Relu => {
                 let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
-                map(simd, x, dx, |x| simd.select_lt(zero, x, one, simd.mul(x, zero)));
+                map!(simd, x, dx, |v| simd.select_lt(zero, v, one, simd.mul(v, zero)));
             }
-            Activation::Gelu => map(simd, x, dx, |x| {
-                // (x Φ(x))′ = Φ(x) + x φ(x), φ(x) = exp(−x²/2)/√(2π)
-                let square = simd.mul(x, x);
-                let bell = simd.mul(exp(simd, simd.mul(square, simd.splat(-0.5))), simd.splat(0.398_942_3));
-                simd.mul_add(x, bell, normal_distribution(simd, x))
-            }),
+            Activation::Gelu => map!(simd, x, dx, |v| gelu_slope(simd, v)),
         }
         dx.iter_mut().zip(dy).for_each(|(dx, &dy)| *dx *= dy);
     }

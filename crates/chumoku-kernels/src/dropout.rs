@@ -38,12 +38,14 @@ impl Keep {
     #[inline(always)]
     pub(crate) fn group(&self, index: u64) -> [[f32; LANES]; 8] {
         let words = self.random.fill_lanes(index.wrapping_mul(LANES as u64));
-        std::array::from_fn(|row| {
-            std::array::from_fn(|l| {
-                let half = (words[row / 2][l] >> (16 * (row % 2))) & 0xFFFF;
-                if half >= self.threshold { self.factor } else { 0.0 }
-            })
-        })
+        let mut factors = [[0.0; LANES]; 8];
+        for (row, factors) in factors.iter_mut().enumerate() {
+            for (factor, word) in factors.iter_mut().zip(words[row / 2]) {
+                let half = (word >> (16 * (row % 2))) & 0xFFFF;
+                *factor = if half >= self.threshold { self.factor } else { 0.0 };
+            }
+        }
+        factors
     }
 }
 

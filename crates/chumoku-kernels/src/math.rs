@@ -9,18 +9,17 @@ use crate::isa::Simd;
 /// Source: Cody and Waite, "Software Manual for the Elementary Functions" (1980); coefficients of Cephes' `expf`.
 #[inline(always)]
 pub(crate) fn exp<S: Simd>(simd: S, x: S::V) -> S::V {
-    let c = |x: f32| simd.splat(x);
     // `max(bound, x)` hands NaN on: where either is NaN the second operand is the result.
-    let clamped = simd.min(c(88.3), simd.max(c(-87.336_54), x));
-    let n = simd.round(simd.mul(clamped, c(std::f32::consts::LOG2_E)));
-    let r = simd.mul_add(n, c(-0.693_359_4), clamped);
-    let r = simd.mul_add(n, c(2.121_944_4e-4), r);
-    let mut p = c(1.987_569_1e-4);
+    let clamped = simd.min(simd.splat(88.3), simd.max(simd.splat(-87.336_54), x));
+    let n = simd.round(simd.mul(clamped, simd.splat(std::f32::consts::LOG2_E)));
+    let r = simd.mul_add(n, simd.splat(-0.693_359_4), clamped);
+    let r = simd.mul_add(n, simd.splat(2.121_944_4e-4), r);
+    let mut p = simd.splat(1.987_569_1e-4);
     for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
-        p = simd.mul_add(p, r, c(coefficient));
+        p = simd.mul_add(p, r, simd.splat(coefficient));
     }
-    let p = simd.add(simd.mul_add(simd.mul(p, r), r, r), c(1.0));
-    simd.select_lt(x, c(-87.336_54), c(0.0), simd.mul(p, simd.pow2(n)))
+    let p = simd.add(simd.mul_add(simd.mul(p, r), r, r), simd.splat(1.0));
+    simd.select_lt(x, simd.splat(-87.336_54), simd.splat(0.0), simd.mul(p, simd.pow2(n)))
 }
 
 /// The error function, by a ratio of polynomials in x² on |x| ≤ 4.
@@ -28,16 +27,15 @@ pub(crate) fn exp<S: Simd>(simd: S, x: S::V) -> S::V {
 /// Largest absolute error 5e-7. NaN gives NaN. Source: the rational approximation used in Eigen (`perf_f32`).
 #[inline(always)]
 pub(crate) fn erf<S: Simd>(simd: S, x: S::V) -> S::V {
-    let c = |x: f32| simd.splat(x);
-    let x = simd.min(c(4.0), simd.max(c(-4.0), x));
+    let x = simd.min(simd.splat(4.0), simd.max(simd.splat(-4.0), x));
     let square = simd.mul(x, x);
-    let mut p = c(-2.726_142_3e-10);
+    let mut p = simd.splat(-2.726_142_3e-10);
     for coefficient in [2.770_681_4e-8, -2.101_024e-6, -5.692_506_4e-5, -7.349_906_3e-4, -2.954_6e-3, -1.609_603_3e-2] {
-        p = simd.mul_add(p, square, c(coefficient));
+        p = simd.mul_add(p, square, simd.splat(coefficient));
     }
-    let mut q = c(-1.456_607_2e-5);
+    let mut q = simd.splat(-1.456_607_2e-5);
     for coefficient in [-2.133_740_6e-4, -1.682_827e-3, -7.373_329e-3, -1.426_473_9e-2] {
-        q = simd.mul_add(q, square, c(coefficient));
+        q = simd.mul_add(q, square, simd.splat(coefficient));
     }
     simd.div(simd.mul(x, p), q)
 }

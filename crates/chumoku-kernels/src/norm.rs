@@ -107,14 +107,9 @@ impl Op for ForwardRows<'_> {
         let rows = f.x.chunks_exact(width).zip(f.y.chunks_exact_mut(width));
         let stats = f.mean.iter_mut().zip(f.inverse_deviation);
         for ((x, y), (mean, inverse)) in rows.zip(stats) {
-            *mean = fold(simd, x, |_, x| x) * scale;
+            *mean = sum_row(simd, x) * scale;
             let m = simd.splat(*mean);
-            // The tail is filled up with the mean, whose deviation is 0.
-            let square = |_, x| {
-                let d = simd.sub(x, m);
-                simd.mul(d, d)
-            };
-            let variance = fold_filled(simd, x, *mean, square) * scale;
+            let variance = sum_squares(simd, x, *mean) * scale;
             *inverse = 1.0 / (variance + f.epsilon).sqrt();
             let r = simd.splat(*inverse);
             let mut at = 0;
@@ -131,22 +126,35 @@ impl Op for ForwardRows<'_> {
     }
 }
 
-/// The sum over a row of `f(index, vector)`, with missing lanes of the tail 0.
+/// Σ x
 #[inline(always)]
-fn fold<S: Simd>(simd: S, x: &[f32], f: impl Fn(usize, S::V) -> S::V) -> f32 {
-    fold_filled(simd, x, 0.0, f)
-}
-
-#[inline(always)]
-fn fold_filled<S: Simd>(simd: S, x: &[f32], fill: f32, f: impl Fn(usize, S::V) -> S::V) -> f32 {
+fn sum_row<S: Simd>(simd: S, x: &[f32]) -> f32 {
     let mut sum = simd.splat(0.0);
     let mut vectors = x.chunks_exact(S::LANES);
-    for (i, x) in vectors.by_ref().enumerate() {
-        sum = simd.add(sum, f(i * S::LANES, simd.load(x)));
+    for x in vectors.by_ref() {
+        sum = simd.add(sum, simd.load(x));
     }
     let tail = vectors.remainder();
     if !tail.is_empty() {
-        sum = simd.add(sum, f(x.len() - tail.len(), simd.load_partial(tail, fill)));
+        sum = simd.add(sum, simd.load_partial(tail, 0.0));
+    }
+    simd.sum(sum)
+}
+
+/// Σ (x − mean)²
+#[inline(always)]
+fn sum_squares<S: Simd>(simd: S, x: &[f32], mean: f32) -> f32 {
+    let (mut sum, m) = (simd.splat(0.0), simd.splat(mean));
+    let mut vectors = x.chunks_exact(S::LANES);
+    for x in vectors.by_ref() {
+        let d = simd.sub(simd.load(x), m);
+        sum = simd.mul_add(d, d, sum);
+    }
+    let tail = vectors.remainder();
+    if !tail.is_empty() {
+        // Filled up with the mean, whose deviation is 0.
+        let d = simd.sub(simd.load_partial(tail, mean), m);
+        sum = simd.mul_add(d, d, sum);
     }
     simd.sum(sum)
 }

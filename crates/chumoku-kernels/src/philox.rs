@@ -49,12 +49,11 @@ impl Philox {
     /// The blocks `index..index + 16`, transposed: word w of block l is `[w][l]`. Vectorises where it is inlined.
     #[inline(always)]
     pub(crate) fn fill_lanes(&self, index: u64) -> [[u32; LANES]; 4] {
-        let mut c: [[u32; LANES]; 4] = [
-            std::array::from_fn(|l| (index + l as u64) as u32),
-            std::array::from_fn(|l| ((index + l as u64) >> 32) as u32),
-            [self.stream as u32; LANES],
-            [(self.stream >> 32) as u32; LANES],
-        ];
+        let mut c = [[0; LANES], [0; LANES], [self.stream as u32; LANES], [(self.stream >> 32) as u32; LANES]];
+        for l in 0..LANES {
+            let at = index.wrapping_add(l as u64);
+            (c[0][l], c[1][l]) = (at as u32, (at >> 32) as u32);
+        }
         let mut key = [self.seed as u32, (self.seed >> 32) as u32];
         for _ in 0..ROUNDS {
             let mut next = [[0; LANES]; 4];

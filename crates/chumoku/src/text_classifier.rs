@@ -10,6 +10,7 @@ use crate::{Error, Result, inference};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -29,6 +30,16 @@ pub struct ModelConfig {
     /// The transformer.
     #[serde(flatten)]
     pub model: ClassifierConfig,
+}
+
+/// [`ModelConfig`] as it is written: with what ties it to the `tokenizer.json` beside it.
+#[derive(Serialize, Deserialize)]
+struct ConfigFile<'a> {
+    #[serde(flatten)]
+    config: Cow<'a, ModelConfig>,
+    /// Of the vocabulary; not checked where it is left out.
+    #[serde(default)]
+    vocabulary_sha256: Option<String>,
 }
 
 /// The `model_type` of a text classifier.
@@ -137,7 +148,11 @@ impl TextClassifier {
     /// If a file cannot be written.
     pub fn save(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(Error::io("creating", folder))?;
-        let config = serde_json::to_string_pretty(&self.config).expect("a configuration is plain data");
+        let config = ConfigFile {
+            config: Cow::Borrowed(&self.config),
+            vocabulary_sha256: Some(self.tokenizer.vocabulary_sha256()),
+        };
+        let config = serde_json::to_string_pretty(&config).expect("a configuration is plain data");
         write(&folder.join(CONFIG), config.as_bytes())?;
         write(&folder.join(TOKENIZER), self.tokenizer.to_json()?.as_bytes())?;
         write(&folder.join(WEIGHTS), &self.tensors())
@@ -196,27 +211,37 @@ impl TextClassifier {
             }
         }
         let config = std::fs::read_to_string(at(CONFIG)).map_err(Error::io("reading", at(CONFIG)))?;
-        let config: ModelConfig = serde_json::from_str(&config).map_err(|e| fault(CONFIG, e.to_string()))?;
+        let config: ConfigFile<'_> = serde_json::from_str(&config)
+            .map_err(|error| fault(CONFIG, format!("not a configuration that `chumoku train` wrote: {error}")))?;
+        let (vocabulary_sha256, config) = (config.vocabulary_sha256, config.config.into_owned());
         config.check().map_err(|problem| fault(CONFIG, problem))?;
         let tokenizer = TextTokenizer::read(&at(TOKENIZER))?;
-        if tokenizer.vocab_size() != config.model.vocab_size {
+        let (tokens, ids) = (tokenizer.vocab_size(), tokenizer.end_of_ids());
+        if tokens != config.model.vocab_size || ids != tokens {
             let problem = format!(
-                "expected {} tokens, as {CONFIG} says, found {}",
-                config.model.vocab_size,
-                tokenizer.vocab_size()
+                "expected tokens numbered 0 to {}, as {CONFIG} says, found {tokens} up to number {}; it belongs to \
+                 another model",
+                config.model.vocab_size - 1,
+                ids.saturating_sub(1)
+            );
+            return Err(fault(TOKENIZER, problem));
+        }
+        if vocabulary_sha256.is_some_and(|sha256| sha256 != tokenizer.vocabulary_sha256()) {
+            let problem = format!(
+                "expected the vocabulary that {CONFIG} names by its SHA-256, found another; it belongs to another model"
             );
             return Err(fault(TOKENIZER, problem));
         }
         let bytes = std::fs::read(at(WEIGHTS)).map_err(Error::io("reading", at(WEIGHTS)))?;
         let tensors = SafeTensors::deserialize(&bytes)
             .map_err(|error| fault(WEIGHTS, format!("not a sound safetensors file: {error}")))?;
-        // Sizes come from a file: no model is built that the weights could not fill.
-        let claimed = config.numbers_at_least();
-        if claimed > bytes.len() as u128 {
-            let problem = format!("{CONFIG} describes a model of {claimed} numbers, but the file holds fewer");
+        let model = Classifier::new(config.model.clone()).map_err(|error| fault(CONFIG, error.to_string()))?;
+        // Sizes come from a file: no memory is taken that the weights could not fill.
+        let numbers = model.layout().len();
+        if numbers > bytes.len() / 4 {
+            let problem = format!("{CONFIG} describes a model of {numbers} numbers, but the file holds fewer");
             return Err(fault(WEIGHTS, problem));
         }
-        let model = Classifier::new(config.model.clone())?;
         let mut params = Params::zeros(model.layout());
         for (name, shape, range) in model.layout().iter() {
             let view = tensors.tensor(name).map_err(|_| fault(WEIGHTS, format!("there is no tensor {name}")))?;
@@ -249,6 +274,13 @@ impl ModelConfig {
         if self.labels.len() != m.num_classes || self.labels.len() < 2 {
             return Err(format!("labels: expected {} (at least 2), found {}", m.num_classes, self.labels.len()));
         }
+        if let Some(label) = self.labels.iter().find(|label| label.trim().is_empty()) {
+            return Err(format!("labels: expected a name for each class, found \"{label}\""));
+        }
+        let mut seen = HashSet::new();
+        if let Some(label) = self.labels.iter().find(|label| !seen.insert(label.as_str())) {
+            return Err(format!("labels: expected each once, found \"{label}\" twice"));
+        }
         let e = &m.encoder;
         let sizes = [
             ("vocab_size", m.vocab_size, 1 << 24),
@@ -271,13 +303,6 @@ impl ModelConfig {
             return Err(format!("blend: expected two weights of at least 0, found {blend:?}"));
         }
         Ok(())
-    }
-
-    /// A lower bound on the model's parameters.
-    fn numbers_at_least(&self) -> u128 {
-        let m = &self.model;
-        let (d, ff) = (m.encoder.d_model as u128, m.encoder.d_ff as u128);
-        m.vocab_size as u128 * d + m.encoder.num_layers as u128 * (4 * d * d + 2 * d * ff)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::{report, threads};
 use chumoku::TextClassifier;
 use chumoku::data::load_labelled;
 use serde_json::json;
+use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 /// Decides the bootstrap's resamples, so that the interval repeats.
@@ -16,13 +17,15 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
     let model = TextClassifier::load(&args.model)?;
     let dataset = load_labelled(&args.data, &read_options(&args.reading, true))?;
     dataset.check_known_labels(model.labels())?;
-    eprintln!("data      {}", dataset.description);
+    say!("data      {}", dataset.description);
     if dataset.skipped.count > 0 {
-        eprintln!("skipped   {}", dataset.skipped);
+        say!("skipped   {}", dataset.skipped);
     }
     let (whole, parts) = model.score(&dataset.examples, SEED)?;
+    let mut out = stdout().lock();
     if args.json {
-        println!(
+        writeln!(
+            out,
             "{}",
             json!({
                 "rows": whole.rows,
@@ -31,12 +34,12 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
                 "scores": whole,
                 "parts": { "attention": parts[0], "ngrams": parts[1] },
             })
-        );
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
-    println!("{} rows\n", whole.rows);
+    writeln!(out, "{} rows\n", whole.rows)?;
     let rows = [("this model", &whole), ("  transformer alone", &parts[0]), ("  n-grams alone", &parts[1])];
-    println!("{}", report::comparison(&rows));
-    print!("{}", report::classes(&whole));
+    writeln!(out, "{}", report::comparison(&rows))?;
+    write!(out, "{}", report::classes(&whole))?;
     Ok(ExitCode::SUCCESS)
 }

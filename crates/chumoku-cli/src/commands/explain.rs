@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     };
     if let Some(path) = &args.html {
         write(path, &to_html(&explanation, lang))?;
-        eprintln!("wrote {}", path.display());
+        say!("wrote {}", path.display());
     }
     match &args.json {
         Some(path) if path.as_os_str() == "-" => {
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
         }
         Some(path) => {
             write(path, &format!("{}\n", to_json(&explanation)))?;
-            eprintln!("wrote {}", path.display());
+            say!("wrote {}", path.display());
         }
         None => {}
     }

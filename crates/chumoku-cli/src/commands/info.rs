@@ -3,6 +3,7 @@
 use crate::args::Info;
 use crate::threads::physical_cores;
 use serde_json::json;
+use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 /// The processor's name, as the system tells it.
@@ -26,13 +27,14 @@ pub(crate) fn run(args: &Info) -> anyhow::Result<ExitCode> {
             "threads": physical_cores(),
             "logical_processors": allowed,
         });
-        println!("{info}");
+        writeln!(stdout(), "{info}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    println!("chumoku       {version}");
-    println!("processor     {} ({}, {})", processor(), std::env::consts::ARCH, std::env::consts::OS);
-    println!("instructions  {active} in use, {best} is the best here (CHUMOKU_ISA=scalar|avx2|avx512|amx caps it)");
-    println!("threads       {} by default ({allowed} logical processors allowed)", physical_cores());
-    println!("precision     f32 throughout: highest, high and medium all compute in f32 in this version");
+    let mut out = stdout().lock();
+    writeln!(out, "chumoku       {version}")?;
+    writeln!(out, "processor     {} ({}, {})", processor(), std::env::consts::ARCH, std::env::consts::OS)?;
+    writeln!(out, "instructions  {active} in use, {best} is the best here (CHUMOKU_ISA=scalar|avx2|avx512|amx caps it)")?;
+    writeln!(out, "threads       {} by default ({allowed} logical processors allowed)", physical_cores())?;
+    writeln!(out, "precision     f32 throughout: highest, high and medium all compute in f32 in this version")?;
     Ok(ExitCode::SUCCESS)
 }

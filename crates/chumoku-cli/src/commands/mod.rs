@@ -29,6 +29,7 @@ fn read_options(reading: &Reading, require_label: bool) -> ReadOptions {
         encoding: reading.encoding.clone(),
         skip_bad_rows: reading.skip_bad_rows,
         require_label,
+        require_text: true,
         ..ReadOptions::default()
     }
 }
@@ -37,4 +38,13 @@ fn read_options(reading: &Reading, require_label: bool) -> ReadOptions {
 fn model_name(folder: &Path) -> String {
     let full = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     full.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy().into_owned())
+}
+
+/// A word of a command line, in quotes where a shell needs them.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_=./:,+@%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
 }

@@ -1,7 +1,7 @@
 //! `chumoku predict`: the class of texts given, or of every row of a file or of standard input, as a stream.
 
 use super::read_options;
-use crate::args::{Predict, Reading};
+use crate::args::Predict;
 use crate::{Usage, threads};
 use anyhow::Context;
 use chumoku::data::{Format, OutputForm, ReadOptions, Record, RecordWriter, Source};
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
         } else {
             Source::open(path, &options)?
         };
-        eprintln!("data      {}", source.describe());
+        say!("data      {}", source.describe());
         return rows(args, &model, source);
     }
     if args.texts.is_empty() {
@@ -32,9 +32,8 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
             let problem = "no text: give one, e.g. chumoku predict MODEL \"some text\", or a file with --input";
             return Err(Usage(problem.into()).into());
         }
-        let Reading { encoding, skip_bad_rows, .. } = args.reading.clone();
-        let format = Some(Format::PlainText);
-        let options = ReadOptions { encoding, skip_bad_rows, format, ..ReadOptions::default() };
+        let asked = read_options(&args.reading, false);
+        let options = ReadOptions { text: None, label: None, format: Some(Format::PlainText), ..asked };
         let source = Source::from_reader(Path::new("standard input"), stdin(), &options)?;
         return rows(args, &model, source);
     }
@@ -125,7 +124,7 @@ fn rows(args: &Predict, model: &TextClassifier, source: Source) -> anyhow::Resul
     writer.finish()?.flush().context("writing the predictions")?;
     let skipped = records.skipped();
     if skipped.count > 0 {
-        eprintln!("skipped   {skipped}");
+        say!("skipped   {skipped}");
     }
     Ok(ExitCode::SUCCESS)
 }

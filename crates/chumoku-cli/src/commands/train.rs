@@ -1,7 +1,7 @@
 //! `chumoku train`: from a file to a model folder.
 
 use super::explain::terminal_options;
-use super::read_options;
+use super::{quoted, read_options};
 use crate::args::{Precision, Task, Train};
 use crate::progress::{Progress, duration, thousands};
 use crate::{report, threads};
@@ -21,9 +21,9 @@ const INTERRUPTED: u8 = 130;
 
 fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<Dataset> {
     let dataset = load_labelled(path, options)?;
-    eprintln!("data      {}", dataset.description);
+    say!("data      {}", dataset.description);
     if dataset.skipped.count > 0 {
-        eprintln!("skipped   {}", dataset.skipped);
+        say!("skipped   {}", dataset.skipped);
     }
     Ok(dataset)
 }
@@ -31,14 +31,14 @@ fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<Dataset> {
 fn data(args: &Train) -> anyhow::Result<TrainingData> {
     let options = read_options(&args.reading, true);
     let Some(path) = &args.data else {
-        eprintln!(
+        say!(
             "data      the built-in reviews: 1,000 short texts, half English and half Japanese (give a file to train on \
              your own)"
         );
         return Ok(builtin::reviews());
     };
     let dataset = load(path, &options)?;
-    eprintln!("task      classify: one text and one label a row");
+    say!("task      classify: one text and one label a row");
     // Other files may name their columns differently: what was asked for is asked of each.
     let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
     let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
@@ -48,7 +48,7 @@ fn data(args: &Train) -> anyhow::Result<TrainingData> {
 /// Rows, classes and lengths.
 fn describe(data: &TrainingData) {
     let (train, valid, test) = (data.train.len(), data.valid.len(), data.test.len());
-    eprintln!(
+    say!(
         "rows      {} to train on, {} to validate, {} to test",
         thousands(train),
         thousands(valid),
@@ -63,19 +63,19 @@ fn describe(data: &TrainingData) {
     } else {
         String::new()
     };
-    eprintln!("classes   {}: {}{more}", counts.len(), shown.join(", "));
+    say!("classes   {}: {}{more}", counts.len(), shown.join(", "));
     let mut lengths: Vec<usize> = data.train.texts.iter().map(|text| text.chars().count()).collect();
     lengths.sort_unstable();
     let at = |share: usize| lengths.get(lengths.len() * share / 100).copied().unwrap_or(0);
     let longest = lengths.last().copied().unwrap_or(0);
-    eprintln!(
+    say!(
         "lengths   median {} characters, 90 % up to {}, longest {}",
         thousands(at(50)),
         thousands(at(90)),
         thousands(longest)
     );
     for note in &data.notes {
-        eprintln!("note      {note}");
+        say!("note      {note}");
     }
 }
 
@@ -89,14 +89,14 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     let data = data(args)?;
     describe(&data);
     let folder = OutputFolder::prepare(args.out.as_deref(), args.resume, args.force)?;
-    eprintln!(
+    say!(
         "folder    {}  (seed {}, {threads} threads, {})",
         folder.path.display(),
         args.seed,
         chumoku::active_isa()
     );
     if args.precision != Precision::Highest {
-        eprintln!("note      this version computes every precision in f32: results are those of `highest`");
+        say!("note      this version computes every precision in f32: results are those of `highest`");
     }
 
     let stop = Arc::new(AtomicBool::new(false));
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         if handler.swap(true, Ordering::Relaxed) {
             std::process::exit(i32::from(INTERRUPTED));
         }
-        eprintln!("\nstopping after this step: the run is saved and evaluated (again to leave at once)");
+        say!("\nstopping after this step: the run is saved and evaluated (again to leave at once)");
     })?;
     let options = TrainOptions { seed: args.seed, epochs: args.epochs, resume: args.resume, ..TrainOptions::default() };
     let mut progress = Progress::new();
@@ -116,18 +116,26 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         folder.finish()?;
     }
     let place = if outcome.interrupted { &folder.work } else { &folder.path };
-    let again = args.data.as_deref().map_or(String::new(), |path| format!(" {}", path.display()));
-    eprintln!("\ndone in {}; the model is in {}\n", duration(start.elapsed()), place.display());
-    if args.json {
-        println!("{}", outcome.metrics);
-    } else {
-        show(&data, &outcome, place, args.data.is_none())?;
-    }
+    say!("\ndone in {}; the model is in {}\n", duration(start.elapsed()), place.display());
+    let shown = match args.json {
+        true => writeln!(std::io::stdout(), "{}", outcome.metrics).map_err(Into::into),
+        false => show(&data, &outcome, place, args.data.is_none()),
+    };
     if outcome.interrupted {
-        eprintln!("interrupted: continue with  chumoku train{again} --out {} --resume", folder.path.display());
+        say!("interrupted: continue with  {}", to_continue(std::env::args().skip(1), args, &folder.path));
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    Ok(ExitCode::SUCCESS)
+    shown.map(|()| ExitCode::SUCCESS)
+}
+
+/// The command that continues this run: as it was called, since another seed or number of epochs is another run.
+fn to_continue(called: impl Iterator<Item = String>, args: &Train, folder: &Path) -> String {
+    let mut words: Vec<String> = called.filter(|word| word != "--resume" && word != "--force").collect();
+    if args.out.is_none() {
+        words.extend(["--out".into(), folder.display().to_string()]);
+    }
+    words.push("--resume".into());
+    words.iter().fold("chumoku".to_owned(), |line, word| format!("{line} {}", quoted(word)))
 }
 
 /// The scores beside the baselines and, for the built-in data, one held-out text explained.
@@ -148,11 +156,11 @@ fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) 
     ];
     writeln!(out, "{}", report::comparison(&rows))?;
     writeln!(out, "{}", report::classes(&outcome.test))?;
-    let place = place.display();
+    let name = place.display();
     if is_builtin {
         let text = held_out(data, outcome)?;
         writeln!(out, "One of them, explained:\n")?;
-        let explanation = outcome.model.explain(text, &place.to_string())?;
+        let explanation = outcome.model.explain(text, &name.to_string())?;
         let layer = explanation.layers - 1;
         writeln!(out, "{}", render(&explanation, layer, 0, &terminal_options(Lang::En)))?;
         writeln!(out, "Next:")?;
@@ -160,6 +168,7 @@ fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) 
     } else {
         writeln!(out, "Next:")?;
     }
+    let place = quoted(&name.to_string());
     writeln!(out, "  chumoku predict {place} \"some text\"")?;
     writeln!(out, "  chumoku explain {place} \"some text\" --html why.html")?;
     Ok(())
@@ -174,4 +183,26 @@ fn held_out<'a>(data: &'a TrainingData, outcome: &Outcome) -> anyhow::Result<&'a
     let negated = |i: &usize| texts[*i].contains(" not ") || texts[*i].contains("n't ");
     let found = (0..texts.len()).find(|i| suits(i) && negated(i)).or_else(|| (0..texts.len()).find(suits));
     Ok(texts[found.unwrap_or(0)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Args, Command};
+    use clap::Parser;
+
+    fn continued(words: &[&str]) -> String {
+        let words = std::iter::once("chumoku").chain(words.iter().copied());
+        let Command::Train(args) = Args::parse_from(words.clone()).command else { panic!("not train") };
+        to_continue(words.skip(1).map(String::from), &args, Path::new("chumoku-model-2"))
+    }
+
+    #[test]
+    fn the_command_that_continues_a_run_is_the_same_run() {
+        assert_eq!(continued(&["train"]), "chumoku train --out chumoku-model-2 --resume");
+        assert_eq!(
+            continued(&["train", "my data.csv", "--seed=7", "--force", "--out=it's"]),
+            r"chumoku train 'my data.csv' --seed=7 '--out=it'\''s' --resume"
+        );
+    }
 }

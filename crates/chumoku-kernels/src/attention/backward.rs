@@ -124,7 +124,7 @@ impl Op for Head<'_, '_> {
                 let token = first_query + first + i;
                 let d = d_output.rows.part(token, d_output.col, value_dim);
                 let y = output.rows.part(token, output.col, value_dim);
-                delta[i] = d.iter().zip(y).map(|(d, y)| d * y).sum();
+                delta[i] = dot(simd, d, y);
                 let lse = saved.log_sum_exp[self.head * args.query_tokens() + token];
                 log_sum_exp[i] = if lse == f32::NEG_INFINITY { f32::INFINITY } else { lse };
             }
@@ -186,6 +186,21 @@ impl Op for Head<'_, '_> {
         self.write(2, first_key, keys, value_dim, d_value, value_columns);
         *self.scratch = own;
     }
+}
+
+/// Σ a·b
+#[inline(always)]
+fn dot<S: Simd>(simd: S, a: &[f32], b: &[f32]) -> f32 {
+    let mut sum = simd.splat(0.0);
+    let whole = a.len().min(b.len()) / S::LANES * S::LANES;
+    for at in (0..whole).step_by(S::LANES) {
+        sum = simd.mul_add(simd.load(&a[at..]), simd.load(&b[at..]), sum);
+    }
+    let mut total = simd.sum(sum);
+    for i in whole..a.len() {
+        total += a[i] * b[i];
+    }
+    total
 }
 
 /// The softmax of a block, differentiated.

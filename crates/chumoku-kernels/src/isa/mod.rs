@@ -216,7 +216,11 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     #[inline(always)]
     fn largest(self, a: Self::V) -> f32 {
         let lanes = self.to_array(a);
-        lanes[..Self::LANES].iter().copied().fold(f32::NEG_INFINITY, f32::max)
+        let mut largest = f32::NEG_INFINITY;
+        for &lane in &lanes[..Self::LANES] {
+            largest = largest.max(lane);
+        }
+        largest
     }
 }
 
@@ -247,16 +251,25 @@ pub(crate) fn dispatch<O: Op>(op: O) -> O::Output {
     Portable.run(op)
 }
 
-/// `y[i] = f(x[i])` over whole slices, with the tail in a padded vector.
-#[inline(always)]
-pub(crate) fn map<S: Simd>(simd: S, x: &[f32], y: &mut [f32], f: impl Fn(S::V) -> S::V) {
-    let mut xs = x.chunks_exact(S::LANES);
-    let mut ys = y.chunks_exact_mut(S::LANES);
-    for (x, y) in xs.by_ref().zip(ys.by_ref()) {
-        simd.store(y, f(simd.load(x)));
-    }
-    let (x, y) = (xs.remainder(), ys.into_remainder());
-    if !x.is_empty() {
-        simd.store_partial(y, f(simd.load_partial(x, 0.0)));
-    }
+/// `y[i] = f(x[i])` over whole slices, with the tail in a padded vector: `map!(simd, x, y, |v| f(v))`.
+///
+/// A macro and not a function of a closure: closures are compiled without the instruction set's features unless the
+/// compiler chooses to inline them, and each vector operation in them would be a call.
+macro_rules! map {
+    ($simd:expr, $x:expr, $y:expr, |$v:ident| $f:expr) => {{
+        let (simd, x, y) = ($simd, $x, &mut *$y);
+        let lanes = S::LANES;
+        let whole = x.len().min(y.len()) / lanes * lanes;
+        let mut at = 0;
+        while at < whole {
+            let $v = simd.load(&x[at..at + lanes]);
+            simd.store(&mut y[at..at + lanes], $f);
+            at += lanes;
+        }
+        if at < x.len() {
+            let $v = simd.load_partial(&x[at..], 0.0);
+            simd.store_partial(&mut y[at..], $f);
+        }
+    }};
 }
+pub(crate) use map;

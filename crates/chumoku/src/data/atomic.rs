@@ -64,6 +64,12 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 fn write_error(path: &Path, source: io::Error) -> DataError {
+    // `tempfile` names the temporary file, which says nothing to a user: the system's own words are enough.
+    let inner = source.get_ref().and_then(|inner| inner.source()).and_then(|inner| inner.downcast_ref::<io::Error>());
+    let source = match inner.and_then(io::Error::raw_os_error) {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => source,
+    };
     DataError::Io { path: path.to_owned(), doing: "writing the file", source }
 }
 

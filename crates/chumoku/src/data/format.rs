@@ -61,6 +61,8 @@ pub struct ReadOptions {
     pub skip_bad_rows: bool,
     /// Whether a label column must be found; if not, one is used only when its name says so.
     pub require_label: bool,
+    /// Whether a row with an empty text is an error, as it always is where labelled rows are read.
+    pub require_text: bool,
     /// Whether the first row of a CSV or TSV file is a header; looked for in the file if `None`.
     pub header: Option<bool>,
     /// The format; recognised from name and content if `None`.

@@ -176,7 +176,11 @@ impl Source {
     /// Checks what every use of a row relies on: the text is a plain value and not too long.
     fn check(&self, record: &Record) -> Result<(), DataError> {
         self.check_plain(record, Role::Text, self.columns.text)?;
-        let bytes = record.field(self.columns.text).len() as u64;
+        let text = record.field(self.columns.text);
+        if self.options.require_text && text.trim().is_empty() {
+            return Err(DataError::EmptyText { place: self.place(record.line) });
+        }
+        let bytes = text.len() as u64;
         if bytes > MAX_TEXT_BYTES {
             let place = self.place(record.line);
             return Err(DataError::TooLong { place, what: "a text", limit: MAX_TEXT_BYTES, bytes });

@@ -32,6 +32,7 @@ pub use position::{Position, PositionKind, sinusoidal};
 use crate::Result;
 use chumoku_kernels::{MatMut, MatRef, Real};
 use ndarray::{Array2, ArrayView2, CowArray, Ix2};
+use rayon::prelude::*;
 
 /// Where each sequence of a packed batch starts, and at the end the number of tokens: `[0, l1, l1 + l2, …]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +102,12 @@ pub(crate) fn matrix_mut<T: Real>(x: &mut Array2<T>) -> Result<MatMut<'_, T>> {
 
 /// `a += b`
 pub(crate) fn add_assign<T: Real>(a: &mut Array2<T>, b: ArrayView2<'_, T>) {
-    a.zip_mut_with(&b, |a, &b| *a += b);
+    const PIECE: usize = 1 << 14;
+    let b = packed(b);
+    let (a, b) = (numbers_mut(a), b.as_slice().unwrap_or_default());
+    a.par_chunks_mut(PIECE).zip(b.par_chunks(PIECE)).for_each(|(a, b)| {
+        a.iter_mut().zip(b).for_each(|(a, &b)| *a += b);
+    });
 }
 
 /// An array of 0.

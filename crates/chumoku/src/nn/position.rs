@@ -30,9 +30,10 @@ pub enum PositionKind {
 /// assert!((encoding[[1, 2]] - 0.01f64.sin()).abs() < 1e-12);
 /// ```
 pub fn sinusoidal<T: Real>(length: usize, d_model: usize) -> Array2<T> {
+    let wavelengths: Vec<f64> =
+        (0..d_model).map(|column| 10000f64.powf((column / 2 * 2) as f64 / d_model as f64)).collect();
     Array2::from_shape_fn((length, d_model), |(position, column)| {
-        let exponent = (column / 2 * 2) as f64 / d_model as f64;
-        let angle = position as f64 / 10000f64.powf(exponent);
+        let angle = position as f64 / wavelengths[column];
         T::of(if column % 2 == 0 { angle.sin() } else { angle.cos() })
     })
 }

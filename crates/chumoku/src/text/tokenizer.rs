@@ -8,6 +8,7 @@ use super::script::unspaced_share;
 use crate::{Error, Result};
 use rayon::prelude::*;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::str::FromStr;
 use tokenizers::models::TrainerWrapper;
@@ -137,10 +138,11 @@ impl TextTokenizer {
         TextTokenizer::from_json(&learned.to_string())
     }
 
-    /// A vocabulary size that suits texts of so many characters: about one token for each fifty, 1,000 to 16,000.
+    /// A vocabulary size that suits texts of so many characters: one for each 100 of a spaced script or each 60
+    /// of an unspaced one, 1,000 to 16,000. Few tokens that are seen often generalise better than many rare ones.
     pub fn suitable_vocab_size(texts: &[&str]) -> usize {
         let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
-        let per_token = if unspaced_share(texts.iter().copied()) > 0.3 { 30 } else { 40 };
+        let per_token = if unspaced_share(texts.iter().copied()) > 0.3 { 60 } else { 100 };
         (characters / per_token).clamp(1_000, 16_000)
     }
 
@@ -179,6 +181,24 @@ impl TextTokenizer {
     /// Number of token ids.
     pub fn vocab_size(&self) -> usize {
         self.inner.get_vocab_size(true)
+    }
+
+    /// One more than the largest token id.
+    pub fn end_of_ids(&self) -> usize {
+        self.inner.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1)
+    }
+
+    /// SHA-256 of the tokens in the order of their ids, in hexadecimal digits.
+    pub fn vocabulary_sha256(&self) -> String {
+        let mut tokens: Vec<(u32, String)> = self.inner.get_vocab(true).into_iter().map(|(t, id)| (id, t)).collect();
+        tokens.sort_unstable();
+        let mut hash = Sha256::new();
+        for (id, token) in tokens {
+            hash.update(id.to_le_bytes());
+            hash.update((token.len() as u64).to_le_bytes());
+            hash.update(token);
+        }
+        crate::train::hex(hash.finalize())
     }
 
     /// The id of `[CLS]`.

@@ -128,10 +128,15 @@ pub(super) fn save(folder: &Path, state: &State, fingerprint: &str, log_bytes: u
     // Left by a run that was killed while writing.
     let _ = fs::remove_dir_all(&temporary);
     fs::create_dir(&temporary).map_err(Error::io("creating", &temporary))?;
-    write_file(&temporary.join("state.safetensors"), &tensors)?;
     let manifest = serde_json::to_vec_pretty(&manifest).expect("a manifest is plain data");
-    write_file(&temporary.join("manifest.json"), &manifest)?;
-    sync_folder(&temporary)?;
+    let written = write_file(&temporary.join("state.safetensors"), &tensors)
+        .and_then(|()| write_file(&temporary.join("manifest.json"), &manifest))
+        .and_then(|()| sync_folder(&temporary));
+    if written.is_err() {
+        // A full disk: what is half written is of no use, and in the way.
+        let _ = fs::remove_dir_all(&temporary);
+    }
+    written?;
     if path.exists() {
         // The same step again, after resuming from an earlier checkpoint than the newest.
         fs::remove_dir_all(&path).map_err(Error::io("replacing", &path))?;

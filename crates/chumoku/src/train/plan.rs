@@ -54,13 +54,20 @@ const UNBALANCED: usize = 3;
 /// Rows longer than this many tokens are read in windows.
 const LONGEST: usize = 512;
 
+/// Windows of data that are large: shorter, because attention's cost grows with a window's square.
+const LONGEST_OF_MANY: usize = 256;
+
+/// Training tokens from which data are large.
+const MANY: usize = 2_000_000;
+
 impl Plan {
     /// The plan for data of this shape.
     pub fn new(shape: &Shape<'_>) -> Plan {
         let rows = shape.lengths.len();
         let longest = shape.lengths.iter().copied().max().unwrap_or(0);
         // One more for [CLS]; positions are sinusoidal, so a longer text at prediction costs nothing extra.
-        let max_length = (longest + 1).clamp(64, LONGEST);
+        let limit = if shape.lengths.iter().sum::<usize>() > MANY { LONGEST_OF_MANY } else { LONGEST };
+        let max_length = (longest + 1).clamp(64, limit);
         let tokens: usize = shape.lengths.iter().map(|&length| length.min(max_length)).sum();
         let model = ClassifierConfig {
             vocab_size: shape.vocab_size,
@@ -85,7 +92,7 @@ impl Plan {
         // About 150 steps an epoch, between small noisy batches and large slow ones.
         let batch_tokens = (tokens / 150).clamp(512, 4096).max(max_length);
         // Small data need many passes, large ones few.
-        let epochs = (3_000_000 / tokens.max(1)).clamp(6, 30) as u64;
+        let epochs = (3_000_000 / tokens.max(1)).clamp(4, 30) as u64;
         let largest = shape.class_rows.iter().copied().max().unwrap_or(1);
         let smallest = shape.class_rows.iter().copied().min().unwrap_or(1).max(1);
         let class_weights = (largest >= UNBALANCED * smallest).then(|| {
@@ -93,13 +100,13 @@ impl Plan {
             let mean = rows as f64 / shape.class_rows.len() as f64;
             shape.class_rows.iter().map(|&n| (mean / n.max(1) as f64).sqrt() as f32).collect()
         });
-        let plan = Plan {
+        Plan {
             model,
             epochs,
             patience: 6,
             batch_tokens,
             learning_rate: 1e-3,
-            embedding_rate: 0.1,
+            embedding_rate: 0.3,
             warmup_share: 0.05,
             weight_decay: 0.1,
             beta2: 0.98,
@@ -108,17 +115,6 @@ impl Plan {
             token_dropout: 0.1,
             average_decay: 0.995,
             class_weights,
-        };
-        if let Ok(trial) = std::env::var("TRIAL") {
-            let mut value = serde_json::to_value(&plan).unwrap();
-            for pair in trial.split(',').filter(|p| !p.is_empty()) {
-                let (k, v) = pair.split_once('=').unwrap();
-                let v: serde_json::Value = serde_json::from_str(v).unwrap_or(serde_json::Value::String(v.into()));
-                let target = if value["model"].get(k).is_some() { &mut value["model"] } else { &mut value };
-                target[k] = v;
-            }
-            return serde_json::from_value(value).unwrap();
         }
-        plan
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::data::{self, Dataset, Example};
 use sha2::{Digest, Sha256};
+use std::collections::HashMap;
 
 /// Texts and their classes.
 #[derive(Clone, Debug, Default)]
@@ -28,11 +29,12 @@ impl Rows {
         self.texts.iter().map(String::as_str).collect()
     }
 
-    /// Rows of examples whose labels are all in `labels` (sorted); others are left out.
+    /// Rows of examples whose labels are in `labels`; others are left out.
     pub fn of<'a>(examples: impl IntoIterator<Item = &'a Example>, labels: &[String]) -> Rows {
+        let numbers: HashMap<&str, u32> = labels.iter().map(String::as_str).zip(0..).collect();
         let known = examples.into_iter().filter_map(|example| {
-            let label = labels.binary_search(&example.label).ok()?;
-            Some((example.text.clone(), label as u32))
+            let label = *numbers.get(example.label.as_str())?;
+            Some((example.text.clone(), label))
         });
         let (texts, labels) = known.unzip();
         Rows { texts, labels }

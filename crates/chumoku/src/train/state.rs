@@ -5,6 +5,7 @@ use super::schedule::learning_rate;
 use crate::params::{Layout, Params};
 use crate::{Error, Result};
 use chumoku_kernels::{AdamW, adamw_step, sum_of_squares};
+use rayon::prelude::*;
 use std::sync::Arc;
 
 /// The parameter that `embedding_rate` is for.
@@ -98,9 +99,13 @@ impl State {
         self.step = step;
         // The average's memory grows with the run, so that the random start is soon forgotten.
         let decay = plan.average_decay.min((1.0 + step as f64) / (10.0 + step as f64)) as f32;
-        for (average, &param) in self.average.values.iter_mut().zip(&self.params.values) {
-            *average += (1.0 - decay) * (param - *average);
-        }
+        const PIECE: usize = 1 << 14;
+        let averages = self.average.values.par_chunks_mut(PIECE);
+        averages.zip(self.params.values.par_chunks(PIECE)).for_each(|(averages, params)| {
+            for (average, &param) in averages.iter_mut().zip(params) {
+                *average += (1.0 - decay) * (param - *average);
+            }
+        });
         Ok(norm)
     }
 

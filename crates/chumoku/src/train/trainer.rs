@@ -129,11 +129,7 @@ pub fn train(
     std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
     let ngrams = train_ngrams(data, observe)?;
     let train_texts = data.train.texts();
-    let config = TokenizerConfig {
-        vocab_size: std::env::var("VOCAB")
-            .map_or(TextTokenizer::suitable_vocab_size(&train_texts), |v| v.parse().unwrap()),
-        min_frequency: 2,
-    };
+    let config = TokenizerConfig { vocab_size: TextTokenizer::suitable_vocab_size(&train_texts), min_frequency: 2 };
     let tokenizer = TextTokenizer::train(&train_texts, &config)?;
     let rows = tokenizer.encode_all(&train_texts)?;
     let valid_rows = tokenizer.encode_all(&data.valid.texts())?;

@@ -1,0 +1,88 @@
+//! Test accuracy of the defaults on real data: what `chumoku train` does, for several seeds.
+//!
+//! ```text
+//! cargo run --release -p bench -- accuracy FOLDER [--sets sst2,trec] [--seeds 1,2,3] [--threads 2]
+//! ```
+//!
+//! FOLDER holds a folder for each set, with files `train.*`, perhaps `dev.*`, and `test.*` in any format that Chumoku
+//! reads. One JSON object a run, then one with the means of each set.
+
+use chumoku::data::{Dataset, ReadOptions, load_labelled};
+use chumoku::train::{TrainOptions, TrainingData, train};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// The file of a set whose name starts with `stem.`.
+fn file(folder: &Path, stem: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    found.sort();
+    found.into_iter().find(|path| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.split('.').next() == Some(stem))
+    })
+}
+
+fn load(folder: &Path, stem: &str) -> Result<Option<Dataset>, String> {
+    let options = ReadOptions { require_label: true, ..ReadOptions::default() };
+    file(folder, stem).map(|path| load_labelled(&path, &options).map_err(|error| error.to_string())).transpose()
+}
+
+/// Runs every set with every seed.
+pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> {
+    let folder = PathBuf::from(args.next().ok_or("expected a folder of data sets")?);
+    let mut sets: Vec<String> = ["sst2", "trec", "banking77", "ja_jrte_sentiment", "imdb"].map(String::from).to_vec();
+    let (mut seeds, mut threads) = (vec![1u64, 2, 3], 2usize);
+    while let Some(flag) = args.next() {
+        let value = args.next().ok_or(format!("{flag}: expected a value"))?;
+        let wrong = |_| format!("{flag}: expected numbers, got {value}");
+        match flag.as_str() {
+            "--sets" => sets = value.split(',').map(String::from).collect(),
+            "--seeds" => seeds = value.split(',').map(str::parse).collect::<Result<_, _>>().map_err(wrong)?,
+            "--threads" => threads = value.parse().map_err(wrong)?,
+            _ => return Err(format!("unknown flag {flag}")),
+        }
+    }
+    chumoku::keep_freed_memory();
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(|error| error.to_string())?;
+    for set in &sets {
+        let at = folder.join(set);
+        let training = load(&at, "train")?.ok_or(format!("{}: there is no train file", at.display()))?;
+        let (valid, test) = (load(&at, "dev")?, load(&at, "test")?);
+        let data = TrainingData::new(&training, valid.as_ref(), test.as_ref()).map_err(|error| error.to_string())?;
+        let mut all: Vec<[f64; 6]> = Vec::new();
+        for &seed in &seeds {
+            let out = tempfile::tempdir().map_err(|error| error.to_string())?;
+            let start = Instant::now();
+            let options = TrainOptions { seed, ..TrainOptions::default() };
+            let outcome = train(&data, &options, out.path(), &AtomicBool::new(false), &mut |_| {})
+                .map_err(|error| error.to_string())?;
+            let [attention, ngrams, _] = &outcome.parts;
+            let seconds = start.elapsed().as_secs_f64();
+            let figures = [
+                outcome.test.accuracy,
+                outcome.test.macro_f1,
+                attention.accuracy,
+                attention.macro_f1,
+                ngrams.accuracy,
+                seconds,
+            ];
+            println!("{}", line(set, &seed.to_string(), figures));
+            all.push(figures);
+        }
+        let mean = std::array::from_fn(|i| all.iter().map(|figures| figures[i]).sum::<f64>() / all.len() as f64);
+        println!("{}", line(set, "mean", mean));
+    }
+    Ok(())
+}
+
+fn line(set: &str, seed: &str, [accuracy, macro_f1, attention, attention_f1, ngrams, seconds]: [f64; 6]) -> String {
+    let percent = |x: f64| (1e4 * x).round() / 1e2;
+    json!({
+        "set": set, "seed": seed, "accuracy": percent(accuracy), "macro_f1": percent(macro_f1),
+        "attention_accuracy": percent(attention), "attention_macro_f1": percent(attention_f1),
+        "ngrams_accuracy": percent(ngrams), "seconds": seconds.round(),
+    })
+    .to_string()
+}
