@@ -1,0 +1,155 @@
+//! What must hold for any numbers: symmetries, limits, sums.
+
+use chumoku::attention::{hard_attention, soft_attention};
+use chumoku::models::{Classifier, ClassifierConfig};
+use chumoku::nn::*;
+use chumoku::params::{Builder, Params};
+use ndarray::Array2;
+use proptest::prelude::*;
+use testkit::Random;
+
+fn array(rows: usize, cols: usize, seed: u64) -> Array2<f32> {
+    let mut random = Random::new(seed);
+    Array2::from_shape_simple_fn((rows, cols), || random.number() as f32)
+}
+
+fn classifier(position: PositionKind, pooling: Pooling) -> (Classifier, Params<f32>) {
+    let classifier = Classifier::new(ClassifierConfig {
+        vocab_size: 40,
+        num_classes: 3,
+        encoder: EncoderConfig {
+            num_layers: 2,
+            d_model: 24,
+            num_heads: 3,
+            d_ff: 40,
+            activation: "gelu".into(),
+            norm_order: NormOrder::Pre,
+            dropout: 0.1,
+            attention_dropout: 0.1,
+            causal: false,
+        },
+        position,
+        max_length: 64,
+        pooling,
+        embedding_dropout: 0.1,
+        head_dropout: 0.1,
+    })
+    .unwrap();
+    let params = Params::init(classifier.layout(), 3);
+    (classifier, params)
+}
+
+/// The logits of sequences, packed in the order given.
+fn logits((model, params): &(Classifier, Params<f32>), sequences: &[Vec<u32>]) -> Vec<Vec<f32>> {
+    let offsets = Offsets::of_lengths(sequences.iter().map(Vec::len));
+    let (logits, _) = model.forward(params, &sequences.concat(), &offsets, Mode::Eval).unwrap();
+    logits.rows().into_iter().map(|row| row.to_vec()).collect()
+}
+
+fn sequences() -> impl Strategy<Value = Vec<Vec<u32>>> {
+    prop::collection::vec(prop::collection::vec(0u32..40, 1..60), 1..8)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn permuting_the_sequences_of_a_batch_permutes_the_results_exactly(batch in sequences(), turn in 0usize..8) {
+        let model = classifier(PositionKind::Sinusoidal, Pooling::Mean);
+        let mut turned = batch.clone();
+        turned.rotate_left(turn % batch.len());
+        let mut expected = logits(&model, &batch);
+        expected.rotate_left(turn % batch.len());
+        prop_assert_eq!(logits(&model, &turned), expected);
+    }
+
+    #[test]
+    fn a_sequence_does_not_feel_its_neighbours(batch in sequences()) {
+        let model = classifier(PositionKind::Sinusoidal, Pooling::Mean);
+        let together = logits(&model, &batch);
+        for (sequence, expected) in batch.iter().zip(&together) {
+            prop_assert_eq!(&logits(&model, std::slice::from_ref(sequence))[0], expected);
+        }
+    }
+
+    #[test]
+    fn weights_sum_to_one(batch in sequences()) {
+        let (model, params) = classifier(PositionKind::Sinusoidal, Pooling::Mean);
+        let offsets = Offsets::of_lengths(batch.iter().map(Vec::len));
+        let (_, cache) = model.forward(&params, &batch.concat(), &offsets, Mode::Eval).unwrap();
+        for layer in 0..2 {
+            for sequence in 0..batch.len() {
+                for head in 0..3 {
+                    let weights = model.weights(&cache, &offsets, layer, sequence, head).unwrap();
+                    prop_assert_eq!(weights.dim(), (batch[sequence].len(), batch[sequence].len()));
+                    for row in weights.rows() {
+                        prop_assert!((row.sum() - 1.0).abs() < 1e-5 && row.iter().all(|&w| w >= 0.0));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The encoder's output for one sequence of embeddings, with or without positions.
+fn encode(x: &Array2<f32>, kind: PositionKind) -> Array2<f32> {
+    let mut builder = Builder::new();
+    let position = Position::new(&mut builder, kind, 64, 24);
+    let config = classifier(kind, Pooling::Mean).0.config().encoder.clone();
+    let encoder = Encoder::new(&mut builder, &config).unwrap();
+    let params = Params::init(&builder.finish(), 1);
+    let offsets = Offsets::of_lengths([x.nrows()]);
+    let mut x = x.clone();
+    position.forward(&params, &mut x, &offsets).unwrap();
+    encoder.forward(&params, x, &offsets, Mode::Eval).unwrap().0
+}
+
+fn reversed(x: &Array2<f32>) -> Array2<f32> {
+    Array2::from_shape_fn(x.dim(), |(i, j)| x[[x.nrows() - 1 - i, j]])
+}
+
+fn largest_difference(a: &Array2<f32>, b: &Array2<f32>) -> f32 {
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+#[test]
+fn without_positions_order_does_not_matter_and_with_them_it_does() {
+    let x = array(17, 24, 1);
+    let plain =
+        largest_difference(&reversed(&encode(&x, PositionKind::None)), &encode(&reversed(&x), PositionKind::None));
+    assert!(plain < 1e-5, "{plain}");
+    for kind in [PositionKind::Sinusoidal, PositionKind::Learned] {
+        let ordered = largest_difference(&reversed(&encode(&x, kind)), &encode(&reversed(&x), kind));
+        assert!(ordered > 1e-3, "{kind:?}: {ordered}");
+    }
+}
+
+#[test]
+fn soft_attention_tends_to_hard_as_beta_grows() {
+    let (q, k, v) = (array(6, 8, 1), array(9, 8, 2), array(9, 5, 3));
+    let hard = hard_attention(q.view(), k.view(), v.view()).unwrap();
+    assert!(hard.weights.rows().into_iter().all(|row| row.iter().filter(|&&w| w == 1.0).count() == 1));
+    let distance = |beta: f32| {
+        let soft = soft_attention(q.view(), k.view(), v.view(), beta).unwrap();
+        largest_difference(&soft.weights, &hard.weights)
+    };
+    let distances = [0.1f32, 1.0, 10.0, 100.0, 1000.0].map(distance);
+    assert!(distances.windows(2).all(|pair| pair[1] <= pair[0]), "{distances:?}");
+    assert!(distances[4] < 1e-3, "{distances:?}");
+    // At β = 0 every key counts the same.
+    let flat = soft_attention(q.view(), k.view(), v.view(), 0.0).unwrap();
+    assert!(flat.weights.iter().all(|&w| (w - 1.0 / 9.0).abs() < 1e-6));
+}
+
+#[test]
+fn dropout_keeps_the_expectation_and_depends_on_the_step() {
+    let model = classifier(PositionKind::Sinusoidal, Pooling::Mean);
+    let ids: Vec<u32> = (0..30).collect();
+    let offsets = Offsets::of_lengths([30]);
+    let run = |step| {
+        let mode = Mode::Train(Noise { seed: 1, step });
+        model.0.forward(&model.1, &ids, &offsets, mode).unwrap().0
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
