@@ -74,7 +74,12 @@ fn one_line(error: &anyhow::Error) -> String {
             line = format!("{line}: {cause}");
         }
     }
-    line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    harmless(&line)
+}
+
+/// A text without what would break its line or steer a terminal.
+fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// A use of the command that cannot work; exit code 2.

@@ -1,6 +1,6 @@
 //! Exact attention and transformer kernels for CPUs: slices and views in, results out.
 //!
-//! Every operation stands here once, forward and backward together, in two versions: the plain one in [`reference`],
+//! Every operation stands here once, forward and backward together, in two versions: the plain one in [`mod@reference`],
 //! short loops that decide arguments, and the fast one, vectorised for the instruction set at hand and shared among
 //! threads. Operations are generic over [`Real`]: `f32` runs the fast version, `f64` the plain one, so whatever is
 //! built on these functions can be checked in double precision by running the same code on `f64`.

@@ -76,9 +76,9 @@ mod tests {
         #[inline(always)]
         fn eval<S: Simd>(self, simd: S) {
             if self.2 {
-                map(simd, self.0, self.1, |x| exp(simd, x));
+                map!(simd, self.0, self.1, |x| exp(simd, x));
             } else {
-                map(simd, self.0, self.1, |x| erf(simd, x));
+                map!(simd, self.0, self.1, |x| erf(simd, x));
             }
         }
     }

@@ -1,5 +1,7 @@
 //! What can go wrong, each with what was being done, what was expected and what came.
 
+use crate::data::DataError;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// The library's result.
@@ -13,7 +15,7 @@ pub enum Error {
     Kernel(#[from] chumoku_kernels::Error),
     /// A data file cannot be used.
     #[error(transparent)]
-    Data(#[from] crate::data::DataError),
+    Data(#[from] DataError),
     /// The n-gram model cannot be trained.
     #[error(transparent)]
     Ngram(#[from] crate::ngram::NgramError),
@@ -75,6 +77,12 @@ impl Error {
     pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.into();
         move |source| Error::Io { doing, path, source }
+    }
+
+    /// Whether there was no room on the disk for what was to be written.
+    pub fn is_full_disk(&self) -> bool {
+        let (Error::Io { source, .. } | Error::Data(DataError::Io { source, .. })) = self else { return false };
+        matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
     }
 
     /// Whether the input or the use is at fault (exit code 2) rather than the work (exit code 1).

@@ -17,7 +17,7 @@ use std::path::Path;
 /// `config.json`: what kind of model the folder holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ModelConfig {
-    /// Always [`MODEL_TYPE`].
+    /// Always "chumoku_text_classifier".
     pub model_type: String,
     /// The version that wrote it.
     pub chumoku_version: String,
@@ -201,11 +201,11 @@ impl TextClassifier {
         }
         for name in [CONFIG, TOKENIZER, WEIGHTS] {
             if !at(name).is_file() {
-                let problem = match name {
-                    WEIGHTS if has_checkpoints(folder) => {
+                let problem = match has_checkpoints(folder) {
+                    true => {
                         "the file is missing: training has not finished; continue it with `chumoku train … --resume`"
                     }
-                    _ => "the file is missing: expected a model folder as `chumoku train` writes it",
+                    false => "the file is missing: expected a model folder as `chumoku train` writes it",
                 };
                 return Err(fault(name, problem.into()));
             }

@@ -78,10 +78,10 @@ proptest! {
         let offsets = Offsets::of_lengths(batch.iter().map(Vec::len));
         let (_, cache) = model.forward(&params, &batch.concat(), &offsets, Mode::Eval).unwrap();
         for layer in 0..2 {
-            for sequence in 0..batch.len() {
+            for (sequence, ids) in batch.iter().enumerate() {
                 for head in 0..3 {
                     let weights = model.weights(&cache, &offsets, layer, sequence, head).unwrap();
-                    prop_assert_eq!(weights.dim(), (batch[sequence].len(), batch[sequence].len()));
+                    prop_assert_eq!(weights.dim(), (ids.len(), ids.len()));
                     for row in weights.rows() {
                         prop_assert!((row.sum() - 1.0).abs() < 1e-5 && row.iter().all(|&w| w >= 0.0));
                     }

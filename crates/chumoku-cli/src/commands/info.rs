@@ -33,7 +33,10 @@ pub(crate) fn run(args: &Info) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
     writeln!(out, "chumoku       {version}")?;
     writeln!(out, "processor     {} ({}, {})", processor(), std::env::consts::ARCH, std::env::consts::OS)?;
-    writeln!(out, "instructions  {active} in use, {best} is the best here (CHUMOKU_ISA=scalar|avx2|avx512|amx caps it)")?;
+    writeln!(
+        out,
+        "instructions  {active} in use, {best} is the best here (CHUMOKU_ISA=scalar|avx2|avx512|amx caps it)"
+    )?;
     writeln!(out, "threads       {} by default ({allowed} logical processors allowed)", physical_cores())?;
     writeln!(out, "precision     f32 throughout: highest, high and medium all compute in f32 in this version")?;
     Ok(ExitCode::SUCCESS)

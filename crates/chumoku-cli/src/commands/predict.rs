@@ -2,6 +2,7 @@
 
 use super::read_options;
 use crate::args::Predict;
+use crate::harmless;
 use crate::{Usage, threads};
 use anyhow::Context;
 use chumoku::data::{Format, OutputForm, ReadOptions, Record, RecordWriter, Source};
@@ -49,9 +50,9 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
         if args.json {
             writeln!(out, "{}", to_json(text, &model, &prediction, args.top))?;
         } else {
-            let line: Vec<String> = top.iter().map(|(label, p)| format!("{label}\t{:.1} %", 100.0 * p)).collect();
-            let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-            writeln!(out, "{}\t{text}", line.join("\t"))?;
+            let line: Vec<String> =
+                top.iter().map(|(label, p)| format!("{}\t{:.1} %", harmless(label), 100.0 * p)).collect();
+            writeln!(out, "{}\t{}", line.join("\t"), harmless(text))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -4,7 +4,7 @@ use super::explain::terminal_options;
 use super::{quoted, read_options};
 use crate::args::{Precision, Task, Train};
 use crate::progress::{Progress, duration, thousands};
-use crate::{report, threads};
+use crate::{harmless, report, threads};
 use chumoku::builtin;
 use chumoku::data::{Dataset, ReadOptions, load_labelled};
 use chumoku::train::{Outcome, OutputFolder, TrainOptions, TrainingData, train};
@@ -48,18 +48,14 @@ fn data(args: &Train) -> anyhow::Result<TrainingData> {
 /// Rows, classes and lengths.
 fn describe(data: &TrainingData) {
     let (train, valid, test) = (data.train.len(), data.valid.len(), data.test.len());
-    say!(
-        "rows      {} to train on, {} to validate, {} to test",
-        thousands(train),
-        thousands(valid),
-        thousands(test)
-    );
+    say!("rows      {} to train on, {} to validate, {} to test", thousands(train), thousands(valid), thousands(test));
     let mut counts: Vec<(usize, &str)> =
         data.class_rows().into_iter().zip(data.labels.iter().map(String::as_str)).collect();
     counts.sort_by_key(|(n, _)| std::cmp::Reverse(*n));
-    let shown: Vec<String> = counts.iter().take(6).map(|(n, label)| format!("{label} {}", thousands(*n))).collect();
+    let shown: Vec<String> =
+        counts.iter().take(6).map(|(n, label)| format!("{} {}", harmless(label), thousands(*n))).collect();
     let more = if counts.len() > 6 {
-        format!(", … {} {}", counts[counts.len() - 1].1, counts[counts.len() - 1].0)
+        format!(", … {} {}", harmless(counts[counts.len() - 1].1), counts[counts.len() - 1].0)
     } else {
         String::new()
     };
@@ -89,12 +85,7 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     let data = data(args)?;
     describe(&data);
     let folder = OutputFolder::prepare(args.out.as_deref(), args.resume, args.force)?;
-    say!(
-        "folder    {}  (seed {}, {threads} threads, {})",
-        folder.path.display(),
-        args.seed,
-        chumoku::active_isa()
-    );
+    say!("folder    {}  (seed {}, {threads} threads, {})", folder.path.display(), args.seed, chumoku::active_isa());
     if args.precision != Precision::Highest {
         say!("note      this version computes every precision in f32: results are those of `highest`");
     }
@@ -111,7 +102,10 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     let mut progress = Progress::new();
     let outcome = train(&data, &options, &folder.work, &stop, &mut |event| progress.show(event));
     progress.finish();
-    let outcome = outcome?;
+    let outcome = outcome.map_err(|error| match error.is_full_disk() {
+        true => anyhow::Error::from(error).context("the disk is full: make room, then run the same with --resume"),
+        false => error.into(),
+    })?;
     if !outcome.interrupted {
         folder.finish()?;
     }

@@ -1,6 +1,6 @@
 //! Checkpoints: a folder each, written beside, flushed and renamed, with checksums.
 //!
-//! `checkpoints/step-00001234/` holds `state.safetensors` (weights, both moments, moving average, best weights) and
+//! `checkpoints/step-0000001234/` holds `state.safetensors` (weights, both moments, moving average, best weights) and
 //! `manifest.json`, which counts steps and names the file's SHA-256. The two newest are kept; a damaged newest one is
 //! reported and the one before it is used.
 

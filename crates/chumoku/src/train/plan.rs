@@ -65,7 +65,7 @@ impl Plan {
     pub fn new(shape: &Shape<'_>) -> Plan {
         let rows = shape.lengths.len();
         let longest = shape.lengths.iter().copied().max().unwrap_or(0);
-        // One more for [CLS]; positions are sinusoidal, so a longer text at prediction costs nothing extra.
+        // One more for [CLS].
         let limit = if shape.lengths.iter().sum::<usize>() > MANY { LONGEST_OF_MANY } else { LONGEST };
         let max_length = (longest + 1).clamp(64, limit);
         let tokens: usize = shape.lengths.iter().map(|&length| length.min(max_length)).sum();

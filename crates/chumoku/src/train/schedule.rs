@@ -1,4 +1,4 @@
-//! The learning rate over a run: linear warm-up, then a cosine down to a tenth.
+//! The learning rate over a run: linear warm-up, then a cosine down to a twentieth.
 
 /// The learning rate of step `step` (from 1) of `steps`: `peak · step / warmup` while warming up, then
 /// `peak · (0.05 + 0.95 · (1 + cos(π · progress)) / 2)`.

@@ -140,7 +140,7 @@ pub fn train(
         plan.epochs = epochs;
     }
     let model = Classifier::new(plan.model.clone())?;
-    let fingerprint = fingerprint(data, &plan, options.seed);
+    let fingerprint = fingerprint(data, &plan, options.seed, &tokenizer.to_json()?);
     let checkpoints = out.join("checkpoints");
     let mut log_bytes = 0;
     let mut state = State::new(model.layout(), options.seed);
@@ -214,10 +214,10 @@ fn largest(row: &[f32]) -> u32 {
     (0..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best }) as u32
 }
 
-/// Of all that decides the weights: data, plan, seed.
-fn fingerprint(data: &TrainingData, plan: &Plan, seed: u64) -> String {
+/// Of all that decides the weights: data, plan, seed, and the tokens that ids stand for.
+fn fingerprint(data: &TrainingData, plan: &Plan, seed: u64, tokenizer: &str) -> String {
     let plan = serde_json::to_string(plan).expect("a plan is plain data");
-    super::hex(Sha256::digest(format!("{} {plan} {seed}", data.fingerprint())))
+    super::hex(Sha256::digest(format!("{} {plan} {seed} {tokenizer}", data.fingerprint())))
 }
 
 /// `log.jsonl`: a line for each evaluation and for some steps.

@@ -50,6 +50,7 @@ fn options() -> impl Strategy<Value = ReadOptions> {
             label: None,
             skip_bad_rows,
             require_label,
+            require_text: require_label,
             header,
             format,
         },

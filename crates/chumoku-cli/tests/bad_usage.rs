@@ -1,0 +1,105 @@
+//! Flags and arguments that cannot be: one line, exit code 2, nothing written.
+
+mod common;
+
+use common::{Place, csv, reviews};
+
+fn place() -> Place {
+    let place = Place::new();
+    place.write("x.csv", csv(&reviews(40)));
+    place
+}
+
+#[test]
+fn flags_out_of_range() {
+    let place = place();
+    for command in [&["train", "x.csv"][..], &["eval", "m", "x.csv"], &["predict", "m", "t"], &["explain", "m", "t"]] {
+        for threads in ["0", "-1", "two", "1000000"] {
+            // `--flag=value`, because −1 alone looks like a flag.
+            let flag = format!("--threads={threads}");
+            place.refuses(&[command, &[&flag]].concat(), &["--threads", threads, "1 to 1024"]);
+        }
+    }
+    place.refuses(&["train", "x.csv", "--epochs", "0"], &["--epochs", "0"]);
+    place.refuses(&["train", "x.csv", "--seed", "x"], &["--seed", "x"]);
+    place.refuses(&["train", "x.csv", "--precision", "low"], &["--precision", "low", "highest, high, medium"]);
+    place.refuses(&["train", "x.csv", "--task", "sing"], &["--task", "sing", "classify"]);
+    place.refuses(&["predict", "m", "t", "--top", "0"], &["--top", "0"]);
+    place.refuses(&["explain", "m", "t", "--lang", "fr"], &["--lang", "fr", "en, ja"]);
+}
+
+#[test]
+fn flags_and_commands_that_are_not_there() {
+    let place = place();
+    place.refuses(&["train", "x.csv", "--epoch", "3"], &["--epoch", "--epochs", "--help"]);
+    place.refuses(&["train", "x.csv", "--colour"], &["unexpected argument", "--colour", "--help"]);
+    place.refuses(&["train", "x.csv", "y.csv"], &["unexpected argument", "y.csv"]);
+    place.refuses(&["trian", "x.csv"], &["trian", "train", "--help"]);
+    place.refuses(&["eval", "m"], &["<DATA>"]);
+    place.refuses(&["predict", "m", "text", "--input", "x.csv"], &["--input", "cannot be used with"]);
+}
+
+#[test]
+fn layers_and_heads_that_the_model_does_not_have() {
+    let place = place();
+    place.train_small("model", &["--epochs", "1"]);
+    place.refuses(&["explain", "model", "text", "--layer", "99"], &["--layer 99", "layers 1 to"]);
+    place.refuses(&["explain", "model", "text", "--head", "99"], &["--head 99", "heads 1 to"]);
+    place.refuses(&["explain", "model", "text", "--layer", "0"], &["--layer", "0"]);
+    place.refuses(&["explain", "model", "text", "--html", "no/such/page.html"], &["no/such/page.html"]);
+    place.refuses(&["explain", "model", "text", "--json", "."], &["folder"]);
+}
+
+#[test]
+fn help_is_no_error() {
+    let place = place();
+    for args in [&["--help"][..], &["train", "--help"], &["help", "predict"], &["--version"]] {
+        let run = place.run(args).ok();
+        assert!(run.stderr.is_empty() && !run.stdout.is_empty(), "{run:#?}");
+    }
+    let bare = place.run(&[]);
+    assert!(bare.code == 2 && bare.stderr.contains("Usage: chumoku <COMMAND>"), "{bare:#?}");
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_error() {
+    let place = place();
+    place.train_small("model", &["--epochs", "1"]);
+    let lines = [
+        "chumoku info | true",
+        "chumoku predict model --input x.csv | head -1",
+        "chumoku predict model one two three | true",
+        "chumoku eval model x.csv | head -1",
+        "chumoku eval model x.csv --json | true",
+        "chumoku explain model 'a fine day' | head -1",
+        "chumoku explain model 'a fine day' --json - | true",
+        "chumoku train x.csv --epochs 1 --out piped | true",
+        "chumoku train x.csv --epochs 1 --out talk 2>&1 | head -1",
+    ];
+    for line in lines {
+        // The program's own exit code, past the pipe.
+        let (command, reader) = line.split_once(" |").unwrap();
+        let run = place.shell(&format!("{{ {command}; echo \"code $?\" >&3; }} 3>&2 |{reader}"));
+        assert!(run.stderr.ends_with("code 0\n"), "{line}: {run:#?}");
+        assert!(!run.stderr.contains("panicked") && !run.stderr.contains("error"), "{line}: {run:#?}");
+    }
+    // Nobody listening to the talk is no reason not to train.
+    assert!(place.path("talk/model.safetensors").exists());
+}
+
+#[test]
+fn an_output_that_is_full_is_an_error() {
+    if !std::path::Path::new("/dev/full").exists() {
+        eprintln!("SKIPPED: there is no /dev/full here");
+        return;
+    }
+    let place = place();
+    place.train_small("model", &["--epochs", "1"]);
+    for command in
+        ["info", "predict model hello", "predict model --input x.csv", "eval model x.csv", "explain model hi"]
+    {
+        let run = place.shell(&format!("chumoku {command} > /dev/full"));
+        assert!(run.code == 1 || run.code == 2, "{command}: {run:#?}");
+        run.has_one_error(&["No space left"]);
+    }
+}

@@ -1,0 +1,265 @@
+//! Running the command in a folder of its own, and looking at what it says and leaves behind.
+
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses its part")]
+
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// A folder of files for one test; commands run in it, so that paths in messages are as a user would type them.
+pub struct Place {
+    root: PathBuf,
+    /// Removes the folder at the end; a folder shared by tests stays until the next run.
+    _own: Option<tempfile::TempDir>,
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub struct Run {
+    /// −1 if a signal ended it.
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+    /// The most memory it held, where the system tells.
+    pub peak_bytes: Option<u64>,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        let own = tempfile::tempdir().unwrap();
+        Place { root: own.path().to_owned(), _own: Some(own) }
+    }
+
+    /// A folder for all tests of a file; made afresh.
+    pub fn shared(name: &str) -> Place {
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(&root).unwrap();
+        Place { root, _own: None }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        fs::write(self.path(name), bytes).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    pub fn json(&self, name: &str) -> serde_json::Value {
+        serde_json::from_str(&self.read(name)).unwrap()
+    }
+
+    /// The command, ready to run, with nothing of the caller's environment that would change what it says.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_chumoku"));
+        command.args(args).current_dir(&self.root).stdin(Stdio::null());
+        for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "COLORTERM", "RUST_BACKTRACE"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Run {
+        Run::of(self.command(args).output().unwrap())
+    }
+
+    /// With this on standard input.
+    pub fn run_on(&self, input: &[u8], args: &[&str]) -> Run {
+        let mut command = self.command(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (mut pipe, input) = (child.stdin.take().unwrap(), input.to_vec());
+        // A command that stops reading is no fault of the test's.
+        let writer = std::thread::spawn(move || drop(pipe.write_all(&input)));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        Run::of(output)
+    }
+
+    /// Watching its memory.
+    pub fn run_watched(&self, args: &[&str]) -> Run {
+        let mut command = self.command(args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let status = format!("/proc/{}/status", child.id());
+        let mut peak = None;
+        while child.try_wait().unwrap().is_none() {
+            let text = fs::read_to_string(&status).unwrap_or_default();
+            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+            peak = peak.max(kilobytes.map(|n| n << 10));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let run = Run::of(child.wait_with_output().unwrap());
+        Run { peak_bytes: peak, ..run }
+    }
+
+    /// A shell command in which `chumoku` is the program under test.
+    pub fn shell(&self, line: &str) -> Run {
+        let line = format!("chumoku() {{ \"$CHUMOKU\" \"$@\"; }}\n{line}");
+        let mut command = Command::new("sh");
+        command.args(["-c", &line]).env("CHUMOKU", env!("CARGO_BIN_EXE_chumoku"));
+        command.current_dir(&self.root).stdin(Stdio::null()).env_remove("RUST_BACKTRACE");
+        Run::of(command.output().unwrap())
+    }
+
+    /// Trains a small model: `rows` reviews, two epochs unless `more` says otherwise.
+    pub fn train_small(&self, out: &str, more: &[&str]) -> Run {
+        if !self.path("reviews.csv").exists() {
+            self.write("reviews.csv", csv(&reviews(100)));
+        }
+        let mut args = vec!["train", "reviews.csv", "--out", out];
+        args.extend(more);
+        if !more.contains(&"--epochs") {
+            args.extend(["--epochs", "2"]);
+        }
+        self.run(&args).ok()
+    }
+
+    /// Every file below the folder with what it holds (of large files, their size and time).
+    pub fn contents(&self) -> BTreeMap<String, String> {
+        let mut found = BTreeMap::new();
+        let mut folders = vec![self.root.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+                let (path, data) = (entry.path(), entry.metadata().unwrap());
+                let what = match (data.is_dir(), data.len() > 20 << 20) {
+                    (true, _) => "folder".into(),
+                    (_, true) => format!("{} bytes of {:?}", data.len(), data.modified().unwrap()),
+                    _ => sha256(&path),
+                };
+                if data.is_dir() {
+                    folders.push(path.clone());
+                }
+                found.insert(path.strip_prefix(&self.root).unwrap().display().to_string(), what);
+            }
+        }
+        found
+    }
+
+    /// The names in a folder, sorted.
+    pub fn names(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(folder)).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    pub fn copy(&self, from: &Path, to: &str) {
+        let to = self.path(to);
+        fs::create_dir_all(&to).unwrap();
+        for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+            let name = entry.file_name();
+            if entry.path().is_dir() {
+                self.copy(&entry.path(), to.join(name).to_str().unwrap());
+            } else {
+                fs::copy(entry.path(), to.join(name)).unwrap();
+            }
+        }
+    }
+
+    /// Runs a command that must be refused: exit code 2, one line of error that holds all of `words`, nothing on
+    /// standard output, and every file as it was.
+    #[track_caller]
+    pub fn refuses(&self, args: &[&str], words: &[&str]) -> Run {
+        let before = self.contents();
+        let run = self.run(args);
+        assert_eq!(run.code, 2, "{args:?}: {run:#?}");
+        run.has_one_error(words);
+        assert_eq!(run.stdout, "", "{args:?}");
+        assert_eq!(self.contents(), before, "{args:?} changed files");
+        run
+    }
+}
+
+impl Run {
+    pub fn of(output: Output) -> Run {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is UTF-8");
+        let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+        Run { code: output.status.code().unwrap_or(-1), stdout, stderr, peak_bytes: None }
+    }
+
+    #[track_caller]
+    pub fn ok(self) -> Run {
+        assert!(self.code == 0 && !self.stderr.contains("error:"), "{self:#?}");
+        self
+    }
+
+    /// Asserts that standard error ends with one line of error, readable by someone tired: it holds all of `words`,
+    /// says nothing twice, and shows no insides of the program. Gives the line back.
+    #[track_caller]
+    pub fn has_one_error(&self, words: &[&str]) -> &str {
+        let lines: Vec<&str> = self.stderr.lines().filter(|line| !line.is_empty()).collect();
+        let errors = lines.iter().filter(|line| line.starts_with("error:")).count();
+        assert_eq!(errors, 1, "{self:#?}");
+        let line = lines.last().unwrap();
+        assert!(line.starts_with("error: ") && line.chars().count() < 500, "{self:#?}");
+        for inside in ["panicked", "backtrace", "RUST_", ".rs:", "Error {", "Some(", ".tmp\""] {
+            assert!(!self.stderr.contains(inside), "{inside}: {self:#?}");
+        }
+        for part in line.split(": ").filter(|part| part.contains("os error")) {
+            assert_eq!(line.matches(part).count(), 1, "said twice: {line}");
+        }
+        for word in words {
+            assert!(line.contains(word), "“{word}” is missing: {line}");
+        }
+        line
+    }
+
+    /// The one JSON object that standard output is.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        let value: serde_json::Value =
+            serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"));
+        assert!(value.is_object(), "{self:#?}");
+        value
+    }
+
+    /// Standard output as a JSON object a line.
+    #[track_caller]
+    pub fn json_lines(&self) -> Vec<serde_json::Value> {
+        self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// The first `n` built-in training reviews: (text, label).
+pub fn reviews(n: usize) -> Vec<(String, String)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../chumoku/builtin/reviews.tsv");
+    let text = fs::read_to_string(path).unwrap();
+    let rows = text.lines().skip(1).map(|line| {
+        let mut fields = line.splitn(3, '\t').skip(1);
+        let label = fields.next().unwrap().to_owned();
+        (fields.next().unwrap().to_owned(), label)
+    });
+    rows.take(n).collect()
+}
+
+/// Rows as CSV with the header `text,label`.
+pub fn csv(rows: &[(String, String)]) -> String {
+    let field = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+    let rows = rows.iter().map(|(text, label)| format!("{},{label}\n", field(text)));
+    "text,label\n".to_owned() + &rows.collect::<String>()
+}
+
+pub fn sha256(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A repeatable random number from 0 to 1 (SplitMix64).
+pub fn random(state: &mut u64) -> f64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) as f64 / u64::MAX as f64
+}
