@@ -35,10 +35,12 @@ fn checkpoints(place: &Place, out: &str) -> Vec<PathBuf> {
 
 #[test]
 fn threads_do_not_change_the_model_and_the_seed_does() {
-    let place = place();
+    let place = Place::new();
+    // Enough that the vocabulary has no room for all of their characters.
+    place.write("reviews.csv", csv(&reviews(700)));
     let mut made = Vec::new();
     for (out, threads, seed) in [("a", "1", "7"), ("b", "2", "7"), ("c", "2", "7"), ("d", "3", "7"), ("e", "2", "8")] {
-        train(&place, out, &["--epochs", "3", "--threads", threads, "--seed", seed]).ok();
+        train(&place, out, &["--epochs", "1", "--threads", threads, "--seed", seed]).ok();
         made.push(weights(&place, out));
     }
     assert!(made[..4].iter().all(|hash| *hash == made[0]), "{made:?}");

@@ -122,14 +122,14 @@ impl TextClassifier {
         let each = logits.rows().into_iter().zip(&rows).enumerate().map(|(i, (logits, ids))| {
             let attention = log_softmax(&logits.to_vec());
             let ngrams = ngrams.as_ref().map(|all| log_softmax(&all[i * classes..(i + 1) * classes]));
-            Prediction {
-                probabilities: self.config.blend.probabilities(&attention, ngrams.as_deref()),
-                attention,
-                ngrams,
-                windows: ids.len().div_ceil(limit).max(1),
+            let probabilities = self.config.blend.probabilities(&attention, ngrams.as_deref());
+            if probabilities.iter().any(|p| !p.is_finite()) {
+                let problem = "the model gives a probability that is not a number: its weights are too large to use";
+                return Err(Error::NotFinite(problem.into()));
             }
+            Ok(Prediction { probabilities, attention, ngrams, windows: ids.len().div_ceil(limit).max(1) })
         });
-        Ok(each.collect())
+        each.collect()
     }
 
     /// Scores on labelled examples, resampled with `seed`: of the whole predictor, then of the transformer and of the
@@ -236,21 +236,23 @@ impl TextClassifier {
         let tensors = SafeTensors::deserialize(&bytes)
             .map_err(|error| fault(WEIGHTS, format!("not a sound safetensors file: {error}")))?;
         let model = Classifier::new(config.model.clone()).map_err(|error| fault(CONFIG, error.to_string()))?;
-        // Sizes come from a file: no memory is taken that the weights could not fill.
-        let numbers = model.layout().len();
-        if numbers > bytes.len() / 4 {
-            let problem = format!("{CONFIG} describes a model of {numbers} numbers, but the file holds fewer");
-            return Err(fault(WEIGHTS, problem));
-        }
-        let mut params = Params::zeros(model.layout());
-        for (name, shape, range) in model.layout().iter() {
+        let find = |name: &str, shape: &[usize]| {
             let view = tensors.tensor(name).map_err(|_| fault(WEIGHTS, format!("there is no tensor {name}")))?;
             if view.dtype() != Dtype::F32 || view.shape() != shape {
-                let problem =
-                    format!("tensor {name}: expected F32 {shape:?}, found {:?} {:?}", view.dtype(), view.shape());
+                let problem = format!(
+                    "tensor {name}: expected F32 {shape:?}, as {CONFIG} says, found {:?} {:?}",
+                    view.dtype(),
+                    view.shape()
+                );
                 return Err(fault(WEIGHTS, problem));
             }
-            let values = floats(view.data());
+            Ok(view)
+        };
+        // Sizes come from a file: no memory is taken before all of it is there to be read.
+        model.layout().iter().try_for_each(|(name, shape, _)| find(name, shape).map(drop))?;
+        let mut params = Params::zeros(model.layout());
+        for (name, shape, range) in model.layout().iter() {
+            let values = floats(find(name, shape)?.data());
             if let Some(value) = values.iter().find(|x| !x.is_finite()) {
                 return Err(fault(WEIGHTS, format!("tensor {name} holds {value}, expected finite numbers")));
             }

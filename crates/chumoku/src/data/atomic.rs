@@ -64,10 +64,10 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 fn write_error(path: &Path, source: io::Error) -> DataError {
-    // `tempfile` names the temporary file, which says nothing to a user: the system's own words are enough.
-    let inner = source.get_ref().and_then(|inner| inner.source()).and_then(|inner| inner.downcast_ref::<io::Error>());
-    let source = match inner.and_then(io::Error::raw_os_error) {
-        Some(code) => io::Error::from_raw_os_error(code),
+    // `tempfile` adds the name of its file, which says nothing to a user: the system's own words are enough.
+    let said = source.to_string();
+    let source = match said.split_once(" at path ") {
+        Some((cause, _)) => io::Error::new(source.kind(), cause),
         None => source,
     };
     DataError::Io { path: path.to_owned(), doing: "writing the file", source }

@@ -105,7 +105,8 @@ fn folded(name: &str) -> String {
 /// Chooses the columns of a file from its names and its first rows.
 pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -> Result<Columns, DataError> {
     let profiles: Vec<Profile> = (0..layout.columns.len()).map(|c| Profile::of(layout, rows, c)).collect();
-    let chooser = Chooser { layout, profiles };
+    let first = rows.first().map_or(&[][..], |row| &row.fields);
+    let chooser = Chooser { layout, profiles, first };
     let asked_text = options.text.as_deref().map(|wanted| chooser.asked(Role::Text, wanted)).transpose()?;
     let asked_label = options.label.as_deref().map(|wanted| chooser.asked(Role::Label, wanted)).transpose()?;
     if let (Some(text), true) = (asked_text, asked_text == asked_label) {
@@ -136,6 +137,8 @@ pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -
 struct Chooser<'a> {
     layout: &'a Layout,
     profiles: Vec<Profile>,
+    /// The fields of the first row, by which a user knows columns that have no names.
+    first: &'a [String],
 }
 
 impl Chooser<'_> {
@@ -248,8 +251,10 @@ impl Chooser<'_> {
     fn all(&self) -> String {
         match self.layout.columns.len() {
             _ if self.layout.has_names() || self.layout.format == Format::FastText => listed(&self.layout.columns),
-            1 => "column 1 (no names)".to_owned(),
-            n => format!("columns 1 to {n} (no names)"),
+            n => {
+                let columns = if n == 1 { "column 1".to_owned() } else { format!("columns 1 to {n}") };
+                format!("{columns} (no names; the first row holds {})", listed(self.first))
+            }
         }
     }
 }
@@ -257,10 +262,9 @@ impl Chooser<'_> {
 /// The error of finding no column for a role.
 pub(crate) fn no_column(layout: &Layout, role: Role, wanted: &'static str, columns: String) -> DataError {
     let (columns, advice) = match (layout.format, role) {
-        (Format::PlainText, Role::Label) => (
-            "plain text".to_owned(),
-            "write a CSV file with a text and a label in each row, or learn to continue the text with --task lm",
-        ),
+        (Format::PlainText, Role::Label) => {
+            ("plain text".to_owned(), "write a CSV file with a text and a label in each row")
+        }
         (_, Role::Label) => (columns, "name one with --label NAME or number"),
         (_, Role::Text) => (columns, "name one with --text NAME or number"),
     };

@@ -113,7 +113,12 @@ impl Source {
             }
         }
         let origin = Origin { format_why, gzip: opened.gzip, encoding: opened.encoding };
-        Ok(Source { layout, columns, origin, options: options.clone(), reader, sample, skipped })
+        let source = Source { layout, columns, origin, options: options.clone(), reader, sample, skipped };
+        if options.require_text && !options.skip_bad_rows {
+            // Better now than after half of the work.
+            source.sample.iter().try_for_each(|row| source.check(row))?;
+        }
+        Ok(source)
     }
 
     /// The format and the names of the columns.

@@ -65,9 +65,9 @@ impl Plan {
     pub fn new(shape: &Shape<'_>) -> Plan {
         let rows = shape.lengths.len();
         let longest = shape.lengths.iter().copied().max().unwrap_or(0);
-        // One more for [CLS].
         let limit = if shape.lengths.iter().sum::<usize>() > MANY { LONGEST_OF_MANY } else { LONGEST };
-        let max_length = (longest + 1).clamp(64, limit);
+        // Twice the longest row, so that a somewhat longer text is still read in one piece.
+        let max_length = (2 * (longest + 1)).clamp(128, limit);
         let tokens: usize = shape.lengths.iter().map(|&length| length.min(max_length)).sum();
         let model = ClassifierConfig {
             vocab_size: shape.vocab_size,

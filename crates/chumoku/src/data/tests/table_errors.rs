@@ -105,7 +105,8 @@ fn missing_columns() {
     );
     assert_eq!(
         message("a.csv", "good food,5\nbad food,1\n", &asking(Some("0"), None)),
-        "a.csv: choosing the text column: expected “0”, found no such column among columns 1 to 2 (no names)"
+        "a.csv: choosing the text column: expected “0”, found no such column among columns 1 to 2 (no names; the first \
+         row holds “good food”, “5”)"
     );
     assert_eq!(
         message("a.csv", content, &asking(Some("review"), Some("2"))),
@@ -115,20 +116,19 @@ fn missing_columns() {
     assert_eq!(
         message("a.txt", "Plain text.\nMore of it.\n", &labelled()),
         "a.txt: choosing the label column: expected a column of few, repeated values, found only \
-         plain text; write a CSV file with a text and a label in each row, or learn to continue the \
-         text with --task lm"
+         plain text; write a CSV file with a text and a label in each row"
     );
     let unique: String = (0..30).map(|i| format!("text number {i},id{i}\n")).collect();
     assert_eq!(
         message("a.csv", unique, &labelled()),
         "a.csv: choosing the label column: expected a column of few, repeated values, found only columns 1 to 2 (no \
-         names); name one with --label NAME or number"
+         names; the first row holds “text number 0”, “id0”); name one with --label NAME or number"
     );
     let numbers: String = (0..30).map(|i| format!("{i},{}\n", i * 2)).collect();
     assert_eq!(
         message("a.csv", numbers, &labelled()),
-        "a.csv: choosing the text column: expected a column of words, found only columns 1 to 2 (no names); name one \
-         with --text NAME or number"
+        "a.csv: choosing the text column: expected a column of words, found only columns 1 to 2 (no names; the \
+         first row holds “0”, “0”); name one with --text NAME or number"
     );
 }
 

@@ -1,0 +1,143 @@
+//! `explain`: the picture, the page and the numbers, in both languages.
+
+mod common;
+
+use common::Place;
+use std::sync::OnceLock;
+
+const TEXT: &str = "The room was not clean, 部屋は汚かったです。";
+
+fn model() -> &'static str {
+    static MODEL: OnceLock<String> = OnceLock::new();
+    MODEL.get_or_init(|| {
+        let place = Place::shared("explain");
+        place.train_small("model", &["--epochs", "3"]);
+        place.path("model").display().to_string()
+    })
+}
+
+#[test]
+fn the_picture_shows_the_prediction_the_words_and_its_scale() {
+    let place = Place::new();
+    let run = place.run(&["explain", model(), TEXT]).ok();
+    for word in ["Prediction", "negative", "positive", "room", "clean", "Layer", "leave-one-out"] {
+        assert!(run.stdout.to_lowercase().contains(&word.to_lowercase()), "“{word}” is missing: {}", run.stdout);
+    }
+    assert!(!run.stdout.contains('\u{1b}'), "no terminal, no colour");
+    let predicted = place.run(&["predict", model(), "--json", TEXT]).ok().json();
+    assert!(run.stdout.contains(&format!("Prediction: {}", predicted["label"].as_str().unwrap())), "{}", run.stdout);
+    let japanese = place.run(&["explain", model(), TEXT, "--lang", "ja"]).ok();
+    assert!(japanese.stdout.contains("予測") && !japanese.stdout.contains("Prediction"), "{}", japanese.stdout);
+    let heads =
+        ["1", "2"].map(|head| place.run(&["explain", model(), TEXT, "--layer", "1", "--head", head]).ok().stdout);
+    assert_ne!(heads[0], heads[1]);
+}
+
+#[test]
+fn colour_is_used_when_forced_and_not_when_refused() {
+    let place = Place::new();
+    let run = |name: &str| {
+        let mut command = place.command(&["explain", model(), TEXT]);
+        command.env(name, "1").env("TERM", "xterm-256color");
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert!(!run("NO_COLOR").contains('\u{1b}'));
+    let plain = place.run(&["explain", model(), TEXT]).ok().stdout;
+    assert_eq!(run("NO_COLOR"), plain);
+}
+
+#[test]
+fn the_numbers_are_json_and_fit_together() {
+    let place = Place::new();
+    let value = place.run(&["explain", model(), TEXT, "--json", "-"]).ok().json();
+    let words = value["words"].as_array().unwrap().len();
+    let attention = value["attention"].as_array().unwrap();
+    assert_eq!(
+        attention.len(),
+        value["layers"].as_array().map_or_else(|| value["layers"].as_u64().unwrap() as usize, Vec::len)
+    );
+    let mut rows = 0;
+    for heads in attention {
+        for head in heads.as_array().unwrap() {
+            let queries = head.as_array().unwrap();
+            assert_eq!(queries.len(), words);
+            for query in queries {
+                let keys: Vec<f64> = query.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
+                assert_eq!(keys.len(), words);
+                assert!((keys.iter().sum::<f64>() - 1.0).abs() < 1e-4 && keys.iter().all(|x| *x >= 0.0), "{keys:?}");
+                rows += 1;
+            }
+        }
+    }
+    assert!(rows >= 2 * words);
+    let probabilities: f64 =
+        value["probabilities"].as_array().unwrap().iter().map(|class| class["probability"].as_f64().unwrap()).sum();
+    assert!((probabilities - 1.0).abs() < 1e-5);
+    assert_eq!(value["text"], TEXT);
+    assert_eq!(value["attribution"]["scores"].as_array().unwrap().len(), words);
+
+    let predicted = place.run(&["predict", model(), "--json", TEXT]).ok().json();
+    assert_eq!(value["label"], predicted["label"]);
+    let file = place.run(&["explain", model(), TEXT, "--json", "why.json"]).ok();
+    assert_eq!(place.json("why.json"), value);
+    assert!(file.stderr.contains("wrote why.json") && file.stdout.contains("Prediction"), "{file:#?}");
+}
+
+#[test]
+fn the_scores_are_what_leaving_a_word_out_does() {
+    let place = Place::new();
+    let text = "The room was clean";
+    let value = place.run(&["explain", model(), text, "--json", "-"]).ok().json();
+    let class = value["attribution"]["class"].as_str().unwrap();
+    let log_odds = |text: &str| {
+        let row = place.run(&["predict", model(), "--json", "--top", "2", text]).ok().json();
+        let top = row["top"].as_array().unwrap();
+        let p = top.iter().find(|one| one["label"] == class).unwrap()["probability"].as_f64().unwrap();
+        (p / (1.0 - p)).ln()
+    };
+    let scores = value["attribution"]["scores"].as_array().unwrap();
+    let words = value["words"].as_array().unwrap();
+    assert_eq!(words.len(), 5);
+    for (i, left) in
+        ["", " room was clean", "The  was clean", "The room  clean", "The room was "].iter().enumerate().skip(1)
+    {
+        let expected = log_odds(text) - log_odds(left);
+        let found = scores[i].as_f64().unwrap();
+        assert!((found - expected).abs() < 1e-4, "{}: {found} and {expected}", words[i]);
+    }
+}
+
+#[test]
+fn the_page_is_one_file_that_asks_nothing_of_the_network() {
+    let place = Place::new();
+    for lang in ["en", "ja"] {
+        let run = place.run(&["explain", model(), TEXT, "--html", "why.html", "--lang", lang]).ok();
+        assert!(run.stderr.contains("wrote why.html"), "{run:#?}");
+        let page = place.read("why.html");
+        assert!(page.starts_with("<!doctype html>") || page.starts_with("<!DOCTYPE html>"));
+        assert!(page.contains(&format!("<html lang=\"{lang}\"")) && page.contains("Content-Security-Policy"));
+        assert!(page.contains("default-src 'none'"), "the policy must refuse what it does not name");
+        assert!(!page.contains("unsafe-inline") && !page.contains("unsafe-eval"));
+        // A name of an XML vocabulary is no address that anything asks for.
+        let addresses = page.replace("http://www.w3.org/2000/svg", "").replace("http://www.w3.org/1999/xhtml", "");
+        for word in ["http://", "https://", "src=\"//", "@import", "url("] {
+            assert!(!addresses.contains(word), "the page holds {word}");
+        }
+        assert!(page.contains("部屋") || page.contains("\\u90e8\\u5c4b"));
+    }
+    assert_eq!(place.names("."), ["why.html"]);
+    // A text is data, whatever it holds.
+    let hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>";
+    place.run(&["explain", model(), hostile, "--html", "why.html"]).ok();
+    let page = place.read("why.html");
+    assert!(!page.contains("</script><script>alert") && !page.contains("<img src=x"));
+}
+
+#[test]
+fn long_and_odd_texts_are_explained() {
+    let place = Place::new();
+    let long = "good but not cheap ".repeat(600);
+    for text in [long.as_str(), "。", "🎉", "a", "\u{301}", "\u{1f3fb}\u{200d}", "a\r\n\tb", "[CLS] <0x41>"] {
+        place.run(&["explain", model(), text, "--html", "why.html", "--json", "why.json"]).ok();
+    }
+}
