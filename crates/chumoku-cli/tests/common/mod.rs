@@ -5,7 +5,7 @@
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -89,6 +89,16 @@ impl Place {
     pub fn run_watched(&self, args: &[&str]) -> Run {
         let mut command = self.command(args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Read as it comes: a full pipe would stop the command.
+        let pipes: [Box<dyn Read + Send>; 2] =
+            [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
+        let readers = pipes.map(|mut pipe| {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                pipe.read_to_end(&mut bytes).unwrap();
+                bytes
+            })
+        });
         let status = format!("/proc/{}/status", child.id());
         let mut peak = None;
         while child.try_wait().unwrap().is_none() {
@@ -98,8 +108,9 @@ impl Place {
             peak = peak.max(kilobytes.map(|n| n << 10));
             std::thread::sleep(Duration::from_millis(1));
         }
-        let run = Run::of(child.wait_with_output().unwrap());
-        Run { peak_bytes: peak, ..run }
+        let status = child.wait().unwrap();
+        let [stdout, stderr] = readers.map(|reader| reader.join().unwrap());
+        Run { peak_bytes: peak, ..Run::of(Output { status, stdout, stderr }) }
     }
 
     /// A shell command in which `chumoku` is the program under test.

@@ -45,7 +45,8 @@ impl NgramScheme {
         if [self.words, self.characters, shortest, longest].into_iter().all(is_length) && shortest <= longest {
             return Ok(());
         }
-        Err(NgramError::Setting { setting: "scheme", expected: "lengths from 1 to 8", got: format!("{self:?}") })
+        let got = format!("{} words, {} characters, {shortest} to {longest} inside words", self.words, self.characters);
+        Err(NgramError::Setting { setting: "scheme", expected: "lengths from 1 to 8", got })
     }
 }
 

@@ -1,0 +1,282 @@
+//! Model folders that are incomplete, damaged or hostile: one clear line that names the file, exit code 2, no memory
+//! taken for sizes that a file merely claims.
+
+mod common;
+
+use common::{Place, csv, reviews};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::OnceLock;
+
+const CONFIG: &str = "config.json";
+const WEIGHTS: &str = "model.safetensors";
+const TOKENIZER: &str = "tokenizer.json";
+
+/// Two small models, trained on different reviews.
+fn trained() -> &'static Place {
+    static PLACE: OnceLock<Place> = OnceLock::new();
+    PLACE.get_or_init(|| {
+        let place = Place::shared("bad_model");
+        place.train_small("model", &["--epochs", "1"]);
+        place.write("others.csv", csv(&reviews(300)[100..]));
+        place.run(&["train", "others.csv", "--out", "other", "--epochs", "1"]).ok();
+        place
+    })
+}
+
+/// A copy of the model with something changed.
+fn changed(change: impl FnOnce(&Place)) -> Place {
+    let place = Place::new();
+    for name in [CONFIG, WEIGHTS, TOKENIZER] {
+        fs::create_dir_all(place.path("model")).unwrap();
+        fs::copy(trained().path("model").join(name), place.path("model").join(name)).unwrap();
+    }
+    place.write("x.csv", csv(&reviews(8)));
+    change(&place);
+    place
+}
+
+/// Every command that reads a model refuses it, naming the file, and without taking much memory.
+#[track_caller]
+fn refused(place: &Place, file: &str, words: &[&str]) {
+    let words = [&[file], words].concat();
+    place.refuses(&["eval", "model", "x.csv"], &words);
+    place.refuses(&["predict", "model", "--input", "x.csv"], &words);
+    place.refuses(&["explain", "model", "a fine day", "--html", "page.html"], &words);
+    let run = place.run_watched(&["predict", "model", "a fine day"]);
+    assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{run:#?}");
+    run.has_one_error(&words);
+    match run.peak_bytes {
+        Some(peak) => assert!(peak < 150 << 20, "held {} MiB", peak >> 20),
+        None => eprintln!("SKIPPED: this system does not tell the peak memory"),
+    }
+}
+
+fn edit_json(place: &Place, name: &str, edit: impl FnOnce(&mut Value)) {
+    let name = format!("model/{name}");
+    let mut value = place.json(&name);
+    edit(&mut value);
+    place.write(&name, value.to_string());
+}
+
+#[test]
+fn an_unchanged_copy_works() {
+    let place = changed(|_| {});
+    for args in [&["predict", "model", "a fine day"][..], &["eval", "model", "x.csv"], &["explain", "model", "fine"]] {
+        place.run(args).ok();
+    }
+}
+
+#[test]
+fn folders_that_hold_no_model() {
+    let place = Place::new();
+    place.write("x.csv", csv(&reviews(40)));
+    fs::create_dir(place.path("empty")).unwrap();
+    let refused = |model: &str, words: &[&str]| {
+        for args in [["predict", model, "text"], ["eval", model, "x.csv"], ["explain", model, "text"]] {
+            place.refuses(&args, words);
+        }
+    };
+    refused("nowhere", &["nowhere", "no such folder", "chumoku train"]);
+    refused("x.csv", &["x.csv", "expected a model folder"]);
+    refused("empty", &["empty/config.json", "missing", "chumoku train"]);
+    // A run that has not got to its model yet.
+    place.train_small("half", &["--epochs", "1"]);
+    fs::remove_file(place.path("half").join(WEIGHTS)).unwrap();
+    refused("half", &["half/model.safetensors", "not finished", "--resume"]);
+    fs::remove_file(place.path("half").join(CONFIG)).unwrap();
+    refused("half", &["half/config.json", "missing", "--resume"]);
+}
+
+#[test]
+fn files_that_are_missing_cut_short_or_something_else() {
+    for name in [CONFIG, WEIGHTS, TOKENIZER] {
+        let file = format!("model/{name}");
+        refused(&changed(|place| fs::remove_file(place.path(&file)).unwrap()), &file, &["missing"]);
+        let bytes = fs::read(trained().path(&file)).unwrap();
+        for part in [0, 7, bytes.len() / 2, bytes.len() - 3] {
+            refused(&changed(|place| place.write(&file, &bytes[..part])), &file, &[]);
+        }
+        refused(&changed(|place| place.write(&file, [0xff; 4000])), &file, &[]);
+        refused(&changed(|place| place.write(&file, "[".repeat(200_000))), &file, &[]);
+        refused(&changed(|place| place.write(&file, "{}")), &file, &[]);
+        refused(
+            &changed(|place| {
+                fs::remove_file(place.path(&file)).unwrap();
+                fs::create_dir(place.path(&file)).unwrap();
+            }),
+            &file,
+            &[],
+        );
+    }
+}
+
+#[test]
+fn hostile_headers_of_weights() {
+    let file = "model/model.safetensors";
+    let bytes = fs::read(trained().path(file)).unwrap();
+    for length in [u64::MAX, 1 << 62, 1 << 40, 99_999_999, 0, 1] {
+        let hostile = [&length.to_le_bytes()[..], &bytes[8..]].concat();
+        refused(&changed(|place| place.write(file, hostile)), file, &["not a sound safetensors file"]);
+    }
+    let headers = [
+        "not JSON at all".to_owned(),
+        r#"{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,99999999999]}}"#.into(),
+        r#"{"a":{"dtype":"F32","shape":[18446744073709551615,2],"data_offsets":[0,8]}}"#.into(),
+        r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}"#.into(),
+        r#"{"a":{"dtype":"X99","shape":[2],"data_offsets":[0,8]}}"#.into(),
+        r#"{"../../a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#.into(),
+        format!("{}\u{1b}[31m", "{".repeat(10_000)),
+    ];
+    for header in headers {
+        let hostile = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat();
+        refused(&changed(|place| place.write(file, hostile)), file, &[]);
+    }
+}
+
+/// Tensors by name: dtype, shape, bytes.
+type Tensors = BTreeMap<String, (safetensors::Dtype, Vec<usize>, Vec<u8>)>;
+
+fn with_tensors(edit: impl FnOnce(&mut Tensors)) -> Place {
+    changed(|place| {
+        let file = place.path("model").join(WEIGHTS);
+        let bytes = fs::read(&file).unwrap();
+        let read = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+        let mut tensors: Tensors = read
+            .tensors()
+            .into_iter()
+            .map(|(name, view)| (name, (view.dtype(), view.shape().to_vec(), view.data().to_vec())))
+            .collect();
+        edit(&mut tensors);
+        let views = tensors.iter().map(|(name, (dtype, shape, data))| {
+            (name.as_str(), safetensors::tensor::TensorView::new(*dtype, shape.clone(), data).unwrap())
+        });
+        fs::write(&file, safetensors::serialize(views, None).unwrap()).unwrap();
+    })
+}
+
+#[test]
+fn weights_of_wrong_shape_kind_or_value() {
+    let names: Vec<String> = {
+        let bytes = fs::read(trained().path("model").join(WEIGHTS)).unwrap();
+        let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+        tensors.names().into_iter().map(str::to_owned).collect()
+    };
+    assert!(names.len() > 20, "{names:?}");
+    for name in &names {
+        let short = name.trim_start_matches("ngrams.");
+        let gone = with_tensors(|tensors| drop(tensors.remove(name)));
+        gone.refuses(&["predict", "model", "text"], &["model/model.safetensors", short]);
+        let is_i64 = name == "ngrams.hashes";
+        if !is_i64 {
+            let other = with_tensors(|tensors| tensors.get_mut(name).unwrap().0 = safetensors::Dtype::I32);
+            other.refuses(&["predict", "model", "text"], &["model/model.safetensors", short, "I32"]);
+            for value in [f32::NAN, f32::INFINITY] {
+                let bad = with_tensors(|tensors| {
+                    let data = &mut tensors.get_mut(name).unwrap().2;
+                    let last = data.len() - 4;
+                    data[last..].copy_from_slice(&value.to_le_bytes());
+                });
+                bad.refuses(&["predict", "model", "text"], &["model/model.safetensors", short]);
+            }
+        }
+        let short_by_one = with_tensors(|tensors| {
+            let (dtype, shape, data) = tensors.get_mut(name).unwrap();
+            let row = data.len() / shape[0];
+            shape[0] -= 1;
+            data.truncate(data.len() - row);
+            let _ = dtype;
+        });
+        short_by_one.refuses(&["predict", "model", "text"], &["model/model.safetensors"]);
+    }
+}
+
+#[test]
+fn configurations_that_do_not_fit_or_claim_too_much() {
+    let config = |edit: fn(&mut Value), file: &str, words: &[&str]| {
+        refused(&changed(|place| edit_json(place, CONFIG, edit)), file, words);
+    };
+    let file = "model/config.json";
+    config(|c| c["model_type"] = "../../etc/passwd".into(), file, &["model_type"]);
+    config(|c| c["num_layers"] = 1_000_000_000_000u64.into(), file, &["num_layers"]);
+    config(|c| c["num_layers"] = 0.into(), file, &["num_layers"]);
+    config(|c| c["num_layers"] = (-1).into(), file, &["-1"]);
+    config(|c| c["max_length"] = u64::MAX.into(), file, &["max_length"]);
+    config(|c| c["num_heads"] = 3.into(), file, &["num_heads"]);
+    config(|c| c["activation"] = "../../../bin/sh".into(), file, &["activation"]);
+    config(|c| c["position"] = "\u{1b}[2Jspiral".into(), file, &["spiral"]);
+    config(|c| c["blend"]["attention"] = Value::Null, file, &["null", "line 1"]);
+    config(|c| c["blend"]["ngrams"] = (-1).into(), file, &["blend"]);
+    config(|c| c["labels"] = json!(["a", "b", "c"]), file, &["labels", "3"]);
+    config(|c| c["labels"] = json!(["a", "a"]), file, &["labels", "twice"]);
+    config(|c| c["labels"] = json!(["", "a"]), file, &["labels"]);
+    config(|c| drop(c.as_object_mut().unwrap().remove("labels")), file, &["labels"]);
+    // More classes than the weights have, said by both.
+    let weights = "model/model.safetensors";
+    config(
+        |c| {
+            c["labels"] = json!(["a", "b", "c"]);
+            c["num_classes"] = 3.into();
+        },
+        weights,
+        &["head."],
+    );
+    // Sizes within bounds that the file does not fill.
+    config(|c| c["num_layers"] = 1024.into(), weights, &["no tensor encoder.layers."]);
+    config(|c| c["d_model"] = 65_536.into(), weights, &["tensor", "as config.json says"]);
+    config(|c| c["d_ff"] = (1 << 20).into(), weights, &["tensor", "as config.json says"]);
+    config(
+        |c| {
+            c["position"] = "learned".into();
+            c["max_length"] = (1 << 20).into();
+        },
+        weights,
+        &["no tensor position.weight"],
+    );
+    config(|c| c["vocab_size"] = (1 << 24).into(), "model/tokenizer.json", &["another model"]);
+    config(|c| c["ngrams"]["words"] = 99.into(), weights, &["99"]);
+}
+
+#[test]
+fn tokenizers_of_another_model() {
+    let file = "model/tokenizer.json";
+    let swapped = |place: &Place| {
+        fs::copy(trained().path("other").join(TOKENIZER), place.path(file)).unwrap();
+    };
+    refused(&changed(swapped), file, &["another model"]);
+    let edited = |edit: fn(&mut Value)| changed(|place| edit_json(place, TOKENIZER, edit));
+    // As many tokens, but two of them have changed places: every prediction would be a little wrong.
+    let exchanged = edited(|t| {
+        let vocab = t["model"]["vocab"].as_object_mut().unwrap();
+        let ids: Vec<Value> = ["<0x41>", "<0x42>"].map(|token| vocab[token].clone()).to_vec();
+        vocab["<0x41>"] = ids[1].clone();
+        vocab["<0x42>"] = ids[0].clone();
+    });
+    refused(&exchanged, file, &["another model"]);
+    // A token whose number lies outside the embedding.
+    let outside = edited(|t| {
+        let vocab = t["model"]["vocab"].as_object_mut().unwrap();
+        let last = vocab.iter().max_by_key(|(_, id)| id.as_u64()).unwrap().0.clone();
+        vocab[&last] = 4_000_000_000u64.into();
+    });
+    refused(&outside, file, &["another model"]);
+    refused(&edited(|t| t["model"]["type"] = "../../x".into()), file, &[]);
+    refused(&edited(|t| t["pre_tokenizer"]["pattern"]["Regex"] = "(((".into()), file, &[]);
+    refused(&edited(|t| drop(t["model"]["vocab"].as_object_mut().unwrap().remove("[CLS]"))), file, &[]);
+}
+
+#[test]
+fn labels_are_names_and_nothing_more() {
+    let labels = ["../../../../tmp/chumoku-was-here", "\u{1b}[31mred\u{7}"];
+    let place = changed(|place| edit_json(place, CONFIG, |c| c["labels"] = json!(labels)));
+    let before = place.contents();
+    let run = place.run(&["predict", "model", "a fine day", "--top", "2"]).ok();
+    assert!(run.stdout.contains(labels[0]), "{run:#?}");
+    let shown = place.run(&["explain", "model", "a fine \u{1b}]0;title\u{7} day"]).ok();
+    for run in [&run, &shown] {
+        assert!(!(run.stdout.clone() + &run.stderr).contains(['\u{1b}', '\u{7}']), "control characters: {run:#?}");
+    }
+    assert_eq!(place.contents(), before);
+    assert!(!std::path::Path::new("/tmp/chumoku-was-here").exists());
+}

@@ -1,0 +1,155 @@
+//! `predict`: order and columns kept, the form of the input kept, and every text answered by itself.
+
+mod common;
+
+use common::{Place, Run, csv, reviews};
+use serde_json::{Value, json};
+use std::sync::OnceLock;
+
+fn model() -> &'static str {
+    static MODEL: OnceLock<String> = OnceLock::new();
+    MODEL.get_or_init(|| {
+        let place = Place::shared("predict");
+        place.train_small("model", &["--epochs", "3"]);
+        place.path("model").display().to_string()
+    })
+}
+
+fn predict(place: &Place, more: &[&str]) -> Run {
+    place.run(&[&["predict", model()], more].concat()).ok()
+}
+
+/// A row for each of 700 texts, more than are predicted at a time, with columns of no use to the model.
+fn table() -> Vec<[String; 4]> {
+    let rows = reviews(700).into_iter().enumerate();
+    rows.map(|(i, (text, label))| [format!("no {i}"), text, label, format!("a, \"b\" {i}")]).collect()
+}
+
+#[test]
+fn csv_in_csv_out_in_order_with_all_columns() {
+    let place = Place::new();
+    let field = |text: &String| format!("\"{}\"", text.replace('"', "\"\""));
+    let rows: String = table().iter().map(|row| row.iter().map(field).collect::<Vec<_>>().join(",") + "\n").collect();
+    place.write("x.csv", format!("id,text,label,rest\n{rows}"));
+    let run = predict(&place, &["--input", "x.csv"]);
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!(lines[0], "id,text,label,rest,predicted_label,probability");
+    assert_eq!(lines.len(), 701);
+    for (row, line) in table().iter().zip(&lines[1..]) {
+        assert!(line.starts_with(&format!("{},", row[0])), "{line}");
+        let rest = format!("{},{},", row[2], field(&row[3]));
+        let (_, answer) = line.split_once(&rest).unwrap_or_else(|| panic!("{line}"));
+        let (label, p) = answer.split_once(',').unwrap();
+        let p: f64 = p.parse().unwrap();
+        assert!(["negative", "positive"].contains(&label) && (0.5..=1.0).contains(&p), "{line}");
+    }
+    assert!(run.stderr.contains("CSV with a header, 4 columns"), "{}", run.stderr);
+}
+
+#[test]
+fn tsv_and_jsonl_come_back_as_they_are() {
+    let place = Place::new();
+    let tabs: String = table().iter().map(|row| format!("{}\t{}\t{}\n", row[0], row[1], row[2])).collect();
+    place.write("x.tsv", &tabs);
+    let run = predict(&place, &["--input", "x.tsv"]);
+    // No header came, none goes.
+    assert_eq!(run.stdout.lines().count(), 700);
+    for (given, got) in tabs.lines().zip(run.stdout.lines()) {
+        assert!(got.starts_with(&format!("{given}\t")), "{got}");
+        assert_eq!(got.split('\t').count(), 5, "{got}");
+    }
+
+    let objects: Vec<Value> =
+        table().iter().map(|row| json!({ "z": [1, { "a": null }], "text": row[1], "b": 1.50 })).collect();
+    place.write("x.jsonl", objects.iter().map(|object| format!("{object}\n")).collect::<String>());
+    let answers = predict(&place, &["--input", "x.jsonl"]).json_lines();
+    assert_eq!(answers.len(), 700);
+    for (given, got) in objects.iter().zip(&answers) {
+        let keys: Vec<&String> = got.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["z", "text", "b", "label", "probability"]);
+        assert!(["z", "text", "b"].iter().all(|key| got[*key] == given[*key]), "{got}");
+    }
+}
+
+/// Labels and probabilities, whatever the form they came in.
+fn answers(rows: &[Value]) -> Vec<(Value, Value)> {
+    rows.iter().map(|row| (row["label"].clone(), row["probability"].clone())).collect()
+}
+
+#[test]
+fn an_answer_does_not_depend_on_the_other_texts_or_the_way_they_come() {
+    let place = Place::new();
+    let texts: Vec<String> = reviews(300).into_iter().map(|(text, _)| text).collect();
+    let lines = |texts: &[String]| texts.iter().map(|text| format!("{text}\n")).collect::<String>();
+    let ask = |input: &[String], more: &[&str]| {
+        let args = [&["predict", model(), "--json"], more].concat();
+        answers(&place.run_on(lines(input).as_bytes(), &args).ok().json_lines())
+    };
+    let all = ask(&texts, &[]);
+    assert_eq!(all.len(), 300);
+    let mut backwards = ask(&texts.iter().rev().cloned().collect::<Vec<_>>(), &["--threads", "1"]);
+    backwards.reverse();
+    assert_eq!(backwards, all);
+    for i in [0, 7, 150, 299] {
+        assert_eq!(ask(&texts[i..=i], &[]), all[i..=i], "alone");
+        assert_eq!(answers(&[predict(&place, &["--json", &texts[i]]).json()]), all[i..=i], "as an argument");
+    }
+    let rows: Vec<(String, String)> = texts.iter().map(|text| (text.clone(), "x".into())).collect();
+    place.write("x.csv", csv(&rows).replacen("label", "note", 1));
+    assert_eq!(answers(&predict(&place, &["--json", "--input", "x.csv"]).json_lines()), all, "from a file");
+}
+
+#[test]
+fn standard_input_is_lines_of_text_or_a_file() {
+    let place = Place::new();
+    let run = place.run_on("good, cheap\r\n悪い店\n".as_bytes(), &["predict", model()]).ok();
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!(lines[0], "text\tlabel\tprobability");
+    assert!(lines[1].starts_with("good, cheap\t") && lines[2].starts_with("悪い店\t"), "{run:#?}");
+    let input = "{\"text\":\"good\"}\n{\"text\":\"bad\",\"n\":1}\n";
+    let rows = place.run_on(input.as_bytes(), &["predict", model(), "--input", "-"]).ok().json_lines();
+    assert_eq!((rows.len(), &rows[1]["n"]), (2, &json!(1)));
+    let run = place.run_on(csv(&reviews(9)).as_bytes(), &["predict", model(), "--input", "-"]).ok();
+    assert!(run.stdout.starts_with("text,label,predicted_label,probability\n"), "{run:#?}");
+    assert_eq!(run.stdout.lines().count(), 10);
+}
+
+#[test]
+fn texts_as_arguments_and_the_best_classes() {
+    let place = Place::new();
+    let run = predict(&place, &["good", "bad\tor\nnot"]);
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert!(lines.len() == 2 && lines[0].ends_with("\tgood") && lines[1].ends_with("\tbad or not"), "{run:#?}");
+    // More than there are is all there are.
+    let rows = predict(&place, &["--json", "--top", "9", "good", "bad"]).json_lines();
+    assert_eq!(rows.len(), 2);
+    for row in &rows {
+        let top = row["top"].as_array().unwrap();
+        let p: Vec<f64> = top.iter().map(|class| class["probability"].as_f64().unwrap()).collect();
+        assert!(p.len() == 2 && p[0] >= p[1] && (p.iter().sum::<f64>() - 1.0).abs() < 2e-6, "{row}");
+        assert_eq!((&row["label"], &row["probability"]), (&top[0]["label"], &top[0]["probability"]));
+    }
+    place.write("x.csv", csv(&reviews(5)));
+    let run = predict(&place, &["--input", "x.csv", "--top", "2"]);
+    assert!(run.stdout.starts_with("text,label,predicted_label,probability,label_2,probability_2\n"), "{run:#?}");
+    for line in run.stdout.lines().skip(1) {
+        let fields: Vec<&str> = line.rsplitn(5, ',').collect();
+        let p = [fields[0], fields[2]].map(|p| p.parse::<f64>().unwrap());
+        assert!((p[0] + p[1] - 1.0).abs() < 2e-6 && fields[1] != fields[3], "{line}");
+    }
+}
+
+#[test]
+fn memory_does_not_grow_with_the_file() {
+    let place = Place::new();
+    let peak = |copies: usize| {
+        place.write("x.csv", csv(&vec![reviews(700); copies].concat()));
+        let run = place.run_watched(&["predict", model(), "--input", "x.csv"]).ok();
+        assert_eq!(run.stdout.lines().count(), 700 * copies + 1);
+        run.peak_bytes
+    };
+    match (peak(4), peak(24)) {
+        (Some(small), Some(large)) => assert!(large < small + (16 << 20), "{small} and {large} bytes"),
+        _ => eprintln!("SKIPPED: this system does not tell the peak memory"),
+    }
+}
