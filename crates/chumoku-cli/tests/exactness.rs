@@ -96,8 +96,9 @@ fn a_run_killed_again_and_again_ends_with_the_same_bytes() {
     let start = Instant::now();
     train(&place, "whole", &settings).ok();
     let whole = start.elapsed();
+    // Runs are tormented until enough kills have hit: how many one meets depends on how busy the machine is.
     let mut kills = 0;
-    for seed in 1..=3 {
+    for seed in 1.. {
         let out = format!("killed-{seed}");
         let args = [&["train", "reviews.csv", "--out", &out], &settings[..]].concat();
         kills += torment(&place, &args, whole, seed);
@@ -106,8 +107,11 @@ fn a_run_killed_again_and_again_ends_with_the_same_bytes() {
         assert_eq!(place.read(&format!("{out}/tokenizer.json")), place.read("whole/tokenizer.json"));
         let lines = |out: &str| place.read(&format!("{out}/log.jsonl")).lines().count();
         assert_eq!(lines(&out), lines("whole"), "the log lost or repeated lines");
+        if kills >= 8 {
+            break;
+        }
+        assert!(seed < 20, "{kills} kills in {seed} runs show little: the run is too quick");
     }
-    assert!(kills >= 6, "{kills} kills show little: the run is too quick");
 }
 
 #[test]
