@@ -72,21 +72,21 @@ impl Progress {
                 ));
                 if long_rows > 0 {
                     self.say(&format!(
-                        "long      {} rows have more than {window} tokens: nothing is cut; training reads a window of \
+                        "long      {} of more than {window} tokens: nothing is cut; training reads a window of \
                          them at a random place each epoch, evaluation reads all windows and averages",
-                        thousands(long_rows)
+                        count(long_rows, "row")
                     ));
                 }
                 if plan.class_weights.is_some() {
                     self.say("weights   classes are unbalanced: rare ones count more (by the root of their rarity)");
                 }
                 self.say(&format!(
-                    "plan      at most {} epochs, {} steps of up to {} tokens; stops {} epochs after the best; \
-                     expected time {} at most, memory {}",
-                    plan.epochs,
-                    thousands(steps as usize),
+                    "plan      at most {}, {} of up to {} tokens; stops {} after the best; expected time {} at most, \
+                     memory {}",
+                    count(plan.epochs as usize, "epoch"),
+                    count(steps as usize, "step"),
                     thousands(plan.batch_tokens),
-                    plan.patience,
+                    count(plan.patience as usize, "epoch"),
                     duration(expected),
                     megabytes(bytes)
                 ));
@@ -111,11 +111,12 @@ impl Progress {
                     self.say(&format!("step {step} of {}  {message}", self.steps));
                 }
             }
-            Event::Evaluated { epoch, loss, accuracy, macro_f1, is_best } => {
+            Event::Evaluated { epoch, loss, accuracy, macro_f1, is_best, is_held_out } => {
                 self.last_line = Instant::now();
                 self.score = format!("  F1 {:.1} %", 100.0 * macro_f1);
                 self.say(&format!(
-                    "epoch {epoch:>3}  loss {loss:.3}  validation accuracy {:>5.1} %  macro-F1 {:>5.1} %{}",
+                    "epoch {epoch:>3}  loss {loss:.3}  {} accuracy {:>5.1} %  macro-F1 {:>5.1} %{}",
+                    if is_held_out { "validation" } else { "training" },
                     100.0 * accuracy,
                     100.0 * macro_f1,
                     if is_best { "  best" } else { "" }
@@ -136,6 +137,11 @@ pub(crate) fn thousands(n: usize) -> String {
         out.push(digit);
     }
     out
+}
+
+/// So many of something.
+pub(crate) fn count(n: usize, singular: &str) -> String {
+    if n == 1 { format!("1 {singular}") } else { format!("{} {singular}s", thousands(n)) }
 }
 
 /// A time as people say it.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, csv, reviews};
+use common::{Place, Run, csv, reviews};
 
 fn place() -> Place {
     let place = Place::new();
@@ -26,6 +26,17 @@ fn flags_out_of_range() {
     place.refuses(&["train", "x.csv", "--task", "sing"], &["--task", "sing", "classify"]);
     place.refuses(&["predict", "m", "t", "--top", "0"], &["--top", "0"]);
     place.refuses(&["explain", "m", "t", "--lang", "fr"], &["--lang", "fr", "en, ja"]);
+}
+
+#[test]
+fn an_instruction_set_that_is_not_there() {
+    let place = place();
+    let run = |isa: &str| Run::of(place.command(&["info"]).env("CHUMOKU_ISA", isa).output().unwrap());
+    let refused = run("avx3");
+    assert!(refused.code == 2 && refused.stdout.is_empty(), "{refused:#?}");
+    assert!(refused.stderr.contains("CHUMOKU_ISA") && refused.stderr.contains("avx3"), "{refused:#?}");
+    assert!(run("scalar").ok().stdout.contains("scalar in use"));
+    run("").ok();
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn unbalanced_and_conflicting_labels_are_told() {
     place.write("x.csv", csv(&rows));
     let run = place.run(&["train", "x.csv", "--out", "model", "--epochs", "1"]).ok();
     assert!(run.stderr.contains("classes are unbalanced"), "{run:#?}");
-    assert!(run.stderr.contains("1 texts (2 rows) come with more than one label"), "{run:#?}");
+    assert!(run.stderr.contains("1 text (2 rows) with more than one label"), "{run:#?}");
 }
 
 #[test]

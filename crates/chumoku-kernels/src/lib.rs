@@ -63,7 +63,7 @@ pub use dropout::dropout;
 pub use embedding::{embedding_backward, embedding_forward};
 pub use error::{Error, Result};
 pub use gemm::{MatMut, MatRef, Start, gemm};
-pub use isa::{Isa, active as active_isa, cap as cap_isa};
+pub use isa::{Isa, active as active_isa, cap as cap_isa, named as isa_named};
 pub use loss::{CrossEntropy, cross_entropy};
 pub use memory::keep_freed_memory;
 pub use norm::{layer_norm_backward, layer_norm_forward};

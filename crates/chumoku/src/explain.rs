@@ -6,9 +6,6 @@ use crate::text_classifier::{Prediction, TextClassifier};
 use crate::view::{Attribution, Explanation, LabelProbability, Parts, Piece, Word};
 use crate::{Error, Result, inference};
 
-/// Words whose effect is measured by leaving them out; a longer text's other words get no score.
-const MOST_WORDS: usize = 512;
-
 impl TextClassifier {
     /// Explains the prediction for `text`; `name` is what the model is called in pictures.
     ///
@@ -29,7 +26,6 @@ impl TextClassifier {
         let limit = self.config.model.max_length - 1;
         let mut words = words_of(text, &encoded);
         words.retain(|word| word.tokens.start < limit);
-        words.truncate(MOST_WORDS);
         let shown = words.last().map_or(0, |word| word.tokens.end.min(limit));
 
         let mut variants = vec![text.to_owned()];

@@ -152,7 +152,7 @@ impl TextClassifier {
             config: Cow::Borrowed(&self.config),
             vocabulary_sha256: Some(self.tokenizer.vocabulary_sha256()),
         };
-        let config = serde_json::to_string_pretty(&config).expect("a configuration is plain data");
+        let config = serde_json::to_string_pretty(&config).expect("a configuration is plain data") + "\n";
         write(&folder.join(CONFIG), config.as_bytes())?;
         write(&folder.join(TOKENIZER), self.tokenizer.to_json()?.as_bytes())?;
         write(&folder.join(WEIGHTS), &self.tensors())

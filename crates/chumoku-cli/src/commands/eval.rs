@@ -2,6 +2,7 @@
 
 use super::read_options;
 use crate::args::Eval;
+use crate::progress::count;
 use crate::{report, threads};
 use chumoku::TextClassifier;
 use chumoku::data::load_labelled;
@@ -16,11 +17,11 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
     let model = TextClassifier::load(&args.model)?;
     let dataset = load_labelled(&args.data, &read_options(&args.reading, true))?;
-    dataset.check_known_labels(model.labels())?;
     say!("data      {}", dataset.description);
     if dataset.skipped.count > 0 {
         say!("skipped   {}", dataset.skipped);
     }
+    dataset.check_known_labels(model.labels())?;
     let (whole, parts) = model.score(&dataset.examples, SEED)?;
     let mut out = stdout().lock();
     if args.json {
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
         )?;
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(out, "{} rows\n", whole.rows)?;
+    writeln!(out, "{}\n", count(whole.rows, "row"))?;
     let rows = [("this model", &whole), ("  transformer alone", &parts[0]), ("  n-grams alone", &parts[1])];
     writeln!(out, "{}", report::comparison(&rows))?;
     write!(out, "{}", report::classes(&whole))?;

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     let explanation = model.explain(&args.text, &model_name(&args.model))?;
     let windows = model.predict(&[&args.text])?.first().map_or(1, |prediction| prediction.windows);
     if windows > 1 {
-        eprintln!(
+        say!(
             "note: the text is longer than the {} tokens that the model reads at a time. The prediction is the mean of \
              {windows} windows; attention and the effect of words are shown for the words of the first.",
             model.config().model.max_length - 1

@@ -6,6 +6,7 @@ mod info;
 mod predict;
 mod train;
 
+use crate::Usage;
 use crate::args::{Args, Command, Reading};
 use chumoku::data::ReadOptions;
 use std::path::Path;
@@ -13,6 +14,11 @@ use std::process::ExitCode;
 
 /// Runs the command given.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let isa = std::env::var_os("CHUMOKU_ISA").unwrap_or_default();
+    if isa.to_str().and_then(chumoku::isa_named).is_none() {
+        let got = isa.display();
+        return Err(Usage(format!("CHUMOKU_ISA: expected scalar, avx2, avx512 or amx, got {got}; unset it")).into());
+    }
     match args.command {
         Command::Train(args) => train::run(&args),
         Command::Eval(args) => eval::run(&args),

@@ -149,6 +149,10 @@ fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) 
         ("baseline: most frequent class", majority),
     ];
     writeln!(out, "{}", report::comparison(&rows))?;
+    if let Some(best) = outcome.best {
+        let epochs = outcome.metrics["epochs"].as_u64().unwrap_or(best.epoch);
+        writeln!(out, "The transformer's weights are those after epoch {} of {epochs}, the best.\n", best.epoch)?;
+    }
     writeln!(out, "{}", report::classes(&outcome.test))?;
     let name = place.display();
     if is_builtin {

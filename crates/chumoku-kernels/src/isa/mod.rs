@@ -4,7 +4,7 @@
 //! that only detection can make, so holding one is the proof that its instructions exist. [`dispatch`] picks the best
 //! token once per operation and compiles the kernel's body for it. Nothing outside this folder names an intrinsic.
 //!
-//! `CHUMOKU_ISA=scalar|avx2|avx512|amx` caps the choice.
+//! `CHUMOKU_ISA=scalar|avx2|avx512|amx` caps the choice (there is no kernel for AMX yet: it means AVX-512).
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -78,13 +78,16 @@ pub fn active() -> Isa {
         3 => Isa::Avx512,
         _ => {
             let wish = std::env::var("CHUMOKU_ISA").unwrap_or_default();
-            let highest = match wish.as_str() {
-                "scalar" => Isa::Scalar,
-                "avx2" => Isa::Avx2,
-                _ => Isa::Avx512,
-            };
-            cap(highest)
+            cap(named(&wish).unwrap_or(Isa::Avx512))
         }
+    }
+}
+
+/// The instruction set of a name that `CHUMOKU_ISA` takes; nothing and `amx` stand for the highest.
+pub fn named(name: &str) -> Option<Isa> {
+    match name {
+        "" | "amx" => Some(Isa::Avx512),
+        _ => Isa::ALL.into_iter().find(|isa| isa.name() == name),
     }
 }
 

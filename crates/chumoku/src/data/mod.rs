@@ -37,7 +37,7 @@ mod source;
 mod split;
 mod stats;
 mod tsv;
-mod wording;
+pub(crate) mod wording;
 mod writer;
 
 #[cfg(test)]

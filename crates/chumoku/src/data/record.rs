@@ -136,7 +136,11 @@ impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.rows.first() {
             None => write!(f, "no rows left out"),
-            Some(first) => write!(f, "{} left out, the first because: {}", count(self.count, "row"), first.reason),
+            Some(first) => {
+                // The advice behind the last semicolon has been taken.
+                let reason = first.reason.rsplit_once("; ").map_or(&*first.reason, |(reason, _)| reason);
+                write!(f, "{} left out, the first because: {reason}", count(self.count, "row"))
+            }
         }
     }
 }

@@ -67,6 +67,8 @@ pub(crate) fn metrics(
     for (name, scores) in PARTS.iter().zip(&report.parts) {
         baselines.insert((*name).into(), value(scores));
     }
+    // By way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
+    let plan: Value = serde_json::to_string(plan).and_then(|plan| serde_json::from_str(&plan)).expect("plain data");
     json!({
         "chumoku_version": env!("CARGO_PKG_VERSION"),
         "seed": options.seed,

@@ -1,5 +1,6 @@
 //! Rows with their labels as class numbers, in three parts.
 
+use crate::data::wording::count;
 use crate::data::{self, Dataset, Example};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -87,8 +88,8 @@ impl TrainingData {
                 format!(", e.g. “{text}” as {}", labels.join(" and "))
             });
             notes.push(format!(
-                "{} texts ({} rows) come with more than one label{}",
-                conflicts.texts,
+                "{} ({} rows) with more than one label{}",
+                count(conflicts.texts as u64, "text"),
                 conflicts.rows,
                 example.unwrap_or_default()
             ));

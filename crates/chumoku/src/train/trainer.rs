@@ -92,6 +92,8 @@ pub enum Event<'a> {
         macro_f1: f64,
         /// Whether it is the best so far.
         is_best: bool,
+        /// Whether the rows were kept from training; without validation rows the training rows have to do.
+        is_held_out: bool,
     },
 }
 
@@ -424,7 +426,8 @@ impl Run<'_> {
             "step": state.step, "epoch": epoch, "loss": loss, "valid_loss": log_loss, "valid_accuracy": accuracy,
             "valid_macro_f1": macro_f1, "best": is_best
         }))?;
-        observe(Event::Evaluated { epoch, loss, accuracy, macro_f1, is_best });
+        let is_held_out = !self.valid_rows.is_empty();
+        observe(Event::Evaluated { epoch, loss, accuracy, macro_f1, is_best, is_held_out });
         Ok(())
     }
 
@@ -497,7 +500,7 @@ fn finish(
     let report = super::card::evaluate(&classifier, data, options.seed)?;
     let metrics = super::card::metrics(&classifier, data, options, plan, state, &report, interrupted);
     classifier.save(out)?;
-    let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data");
+    let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
     crate::text_classifier::write(&out.join("metrics.json"), pretty.as_bytes())?;
     let card = super::card::model_card(&classifier, data, state, &report, options, interrupted);
     crate::text_classifier::write(&out.join("README.md"), card.as_bytes())?;

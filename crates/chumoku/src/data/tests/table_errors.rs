@@ -80,7 +80,7 @@ fn bad_rows_are_left_out_when_asked() {
         said,
         format!(
             "a.csv: reading labelled texts: expected rows, found none that can be used (2 rows left out, the first \
-                 because: a.csv:2: reading the text: expected some characters, found an empty text; fill it in, {SKIP}); \
+                 because: a.csv:2: reading the text: expected some characters, found an empty text); \
                  mend the file or choose other columns with --text and --label"
         )
     );
