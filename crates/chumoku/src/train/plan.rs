@@ -92,7 +92,7 @@ impl Plan {
         // About 150 steps an epoch, between small noisy batches and large slow ones.
         let batch_tokens = (tokens / 150).clamp(512, 4096).max(max_length);
         // Small data need many passes, large ones few.
-        let epochs = (3_000_000 / tokens.max(1)).clamp(4, 30) as u64;
+        let epochs = (3_000_000 / tokens.max(1)).clamp(4, 60) as u64;
         let largest = shape.class_rows.iter().copied().max().unwrap_or(1);
         let smallest = shape.class_rows.iter().copied().min().unwrap_or(1).max(1);
         let class_weights = (largest >= UNBALANCED * smallest).then(|| {
@@ -103,7 +103,7 @@ impl Plan {
         Plan {
             model,
             epochs,
-            patience: 6,
+            patience: (epochs / 3).max(6),
             batch_tokens,
             learning_rate: 1e-3,
             embedding_rate: 0.3,
