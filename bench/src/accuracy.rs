@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! cargo run --release -p bench -- accuracy FOLDER [--sets sst2,trec] [--seeds 1,2,3] [--threads 2]
+//!     [--precision highest]
 //! ```
 //!
 //! FOLDER holds a folder for each set, with files `train.*`, perhaps `dev.*`, and `test.*` in any format that Chumoku
 //! reads. One JSON object a run, then one with the means of each set.
 
+use chumoku::Precision;
 use chumoku::data::{Dataset, ReadOptions, load_labelled};
 use chumoku::train::{TrainOptions, TrainingData, train};
 use serde_json::json;
@@ -33,13 +35,16 @@ fn load(folder: &Path, stem: &str) -> Result<Option<Dataset>, String> {
 pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> {
     let folder = PathBuf::from(args.next().ok_or("expected a folder of data sets")?);
     let mut sets: Vec<String> = ["sst2", "trec", "banking77", "ja_jrte_sentiment", "imdb"].map(String::from).to_vec();
-    let (mut seeds, mut threads) = (vec![1u64, 2, 3], 2usize);
+    let (mut seeds, mut threads, mut precision) = (vec![1u64, 2, 3], 2usize, Precision::default());
     while let Some(flag) = args.next() {
         let value = args.next().ok_or(format!("{flag}: expected a value"))?;
         let wrong = |_| format!("{flag}: expected numbers, got {value}");
         match flag.as_str() {
             "--sets" => sets = value.split(',').map(String::from).collect(),
             "--seeds" => seeds = value.split(',').map(str::parse).collect::<Result<_, _>>().map_err(wrong)?,
+            "--precision" => {
+                precision = Precision::named(&value).ok_or(format!("{flag}: no level is called {value}"))?
+            }
             "--threads" => threads = value.parse().map_err(wrong)?,
             _ => return Err(format!("unknown flag {flag}")),
         }
@@ -55,7 +60,7 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> 
         for &seed in &seeds {
             let out = tempfile::tempdir().map_err(|error| error.to_string())?;
             let start = Instant::now();
-            let options = TrainOptions { seed, ..TrainOptions::default() };
+            let options = TrainOptions { seed, precision, ..TrainOptions::default() };
             let outcome = train(&data, &options, out.path(), &AtomicBool::new(false), &mut |_| {})
                 .map_err(|error| error.to_string())?;
             let [attention, ngrams, _] = &outcome.parts;

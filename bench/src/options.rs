@@ -1,5 +1,7 @@
 //! The flags of the harness, as the peer's script has them.
 
+use chumoku::Precision;
+
 /// What to measure.
 #[derive(Debug)]
 pub(crate) struct Options {
@@ -15,6 +17,7 @@ pub(crate) struct Options {
     pub(crate) warmup: usize,
     pub(crate) threads: usize,
     pub(crate) dropout: f32,
+    pub(crate) precision: Precision,
     /// Lengths of sequences, in batches of `batch`.
     pub(crate) lengths: Option<Vec<usize>>,
 }
@@ -35,6 +38,7 @@ impl Options {
             warmup: 3,
             threads: 2,
             dropout: 0.1,
+            precision: Precision::Highest,
             lengths: None,
         };
         while let Some(flag) = args.next() {
@@ -57,6 +61,10 @@ impl Options {
                         "--warmup" => o.warmup = number()?,
                         "--threads" => o.threads = number()?,
                         "--dropout" => o.dropout = value.parse().map_err(|_| format!("{flag}: {value}"))?,
+                        "--precision" => {
+                            o.precision =
+                                Precision::named(&value).ok_or(format!("{flag}: no level is called {value}"))?
+                        }
                         "--lengths" => o.lengths = Some(read_lengths(&value)?),
                         _ => return Err(format!("unknown flag {flag}")),
                     }

@@ -37,10 +37,20 @@ pub(crate) enum Task {
 pub(crate) enum Precision {
     /// As f32
     Highest,
-    /// At least two bf16 terms for each f32 (computed as f32 in this version)
+    /// At least two bf16 terms for each f32
     High,
-    /// At least bf16 (computed as f32 in this version)
+    /// At least bf16
     Medium,
+}
+
+impl From<Precision> for chumoku::Precision {
+    fn from(precision: Precision) -> Self {
+        match precision {
+            Precision::Highest => chumoku::Precision::Highest,
+            Precision::High => chumoku::Precision::High,
+            Precision::Medium => chumoku::Precision::Medium,
+        }
+    }
 }
 
 /// How to read a file of text.
@@ -87,6 +97,7 @@ pub(crate) struct Train {
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,
+    /// How exact matrix products are; lower levels are faster where the processor has AMX, and the same elsewhere
     #[arg(long, value_enum, default_value = "highest")]
     pub(crate) precision: Precision,
     /// Continue a run that was stopped or killed

@@ -18,9 +18,10 @@
 //! | scalar (any machine) | 8 × f32, as arrays | 4 × 8 |
 //! | AVX2 + FMA | 8 × f32 | 6 × 16 |
 //! | AVX-512 | 16 × f32 | 12 × 32 |
+//! | AMX | as AVX-512 | 32 × 32, of bf16 terms |
 //!
 //! ```
-//! use chumoku_kernels::{MatMut, MatRef, Start, gemm};
+//! use chumoku_kernels::{MatMut, MatRef, Precision, Start, gemm};
 //!
 //! let a = [1.0f32, 2.0, 3.0, 4.0];
 //! let x = [1.0f32, 0.5];
@@ -30,6 +31,7 @@
 //!     MatRef::new(&x, 2, 1)?,
 //!     Start::Zero,
 //!     MatMut::new(&mut y, 2, 1)?,
+//!     Precision::Highest,
 //! )?;
 //! assert_eq!(y, [2.0, 5.0]);
 //! # Ok::<(), chumoku_kernels::Error>(())
@@ -62,7 +64,7 @@ pub use attention::{
 pub use dropout::dropout;
 pub use embedding::{embedding_backward, embedding_forward};
 pub use error::{Error, Result};
-pub use gemm::{MatMut, MatRef, Start, gemm};
+pub use gemm::{MatMut, MatRef, Precision, Start, gemm};
 pub use isa::{Isa, active as active_isa, cap as cap_isa, named as isa_named};
 pub use loss::{CrossEntropy, cross_entropy};
 pub use memory::keep_freed_memory;

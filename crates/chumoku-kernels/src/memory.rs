@@ -22,3 +22,35 @@ pub fn keep_freed_memory() {
         }
     }
 }
+
+/// Bytes aligned to 64, that grow and are kept.
+#[derive(Debug, Default)]
+pub(crate) struct Aligned(Vec<Line>);
+
+/// A cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+impl Aligned {
+    /// None yet.
+    pub(crate) const fn new() -> Self {
+        Aligned(Vec::new())
+    }
+
+    /// `len` bytes, holding whatever was there.
+    pub(crate) fn bytes(&mut self, len: usize) -> &mut [u8] {
+        let lines = len.div_ceil(64);
+        if self.0.len() < lines {
+            self.0.resize(lines, Line([0; 64]));
+        }
+        // SAFETY: a line is 64 plain bytes, and there are enough of them.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }
+    }
+
+    /// All the bytes.
+    pub(crate) fn filled(&self) -> &[u8] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), 64 * self.0.len()) }
+    }
+}

@@ -3,7 +3,7 @@
 use crate::activation::Activation;
 use crate::adamw::AdamW;
 use crate::attention::{PackedAttention, RowsMut};
-use crate::gemm::{MatMut, MatRef, Start};
+use crate::gemm::{MatMut, MatRef, Precision, Start};
 use crate::{activation, adamw, attention, embedding, gemm, norm, reference, softmax, sum};
 use std::fmt::{Debug, Display};
 use std::iter::Sum;
@@ -67,7 +67,7 @@ pub trait Real:
     }
 
     #[doc(hidden)]
-    fn gemm(a: MatRef<Self>, b: MatRef<Self>, start: Start<Self>, c: MatMut<Self>) {
+    fn gemm(a: MatRef<Self>, b: MatRef<Self>, start: Start<Self>, c: MatMut<Self>, _: Precision) {
         reference::gemm(a, b, start, c);
     }
     #[doc(hidden)]
@@ -161,8 +161,8 @@ impl Real for f32 {
         f32::is_finite(self)
     }
 
-    fn gemm(a: MatRef<f32>, b: MatRef<f32>, start: Start<f32>, c: MatMut<f32>) {
-        gemm::gemm_f32(a, b, start, c);
+    fn gemm(a: MatRef<f32>, b: MatRef<f32>, start: Start<f32>, c: MatMut<f32>, precision: Precision) {
+        gemm::gemm_f32(a, b, start, c, precision);
     }
     fn softmax_forward(x: &[f32], cols: usize, y: &mut [f32]) {
         softmax::forward_f32(x, cols, y);

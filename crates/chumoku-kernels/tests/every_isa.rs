@@ -30,6 +30,10 @@ fn check<T: Copy + Into<f64>>(what: &str, found: &[T], expected: &[f64], toleran
     compare(what, found, expected, Tolerance { relative: tolerance, absolute: 1e-9 }).unwrap();
 }
 
+/// The levels with the largest relative error of a product that each may have.
+const PRECISIONS: [(Precision, f64); 3] =
+    [(Precision::Highest, 2e-6), (Precision::High, 3e-5), (Precision::Medium, 1.2e-2)];
+
 #[test]
 fn gemm_of_every_shape_and_layout() {
     let sizes = [
@@ -68,14 +72,72 @@ fn gemm_of_every_shape_and_layout() {
                     let mut expected = wide(&old);
                     let start64 = [Start::Zero, Start::Keep, Start::Bias(&bias64[..])][start];
                     let (am, bm) = (MatRef::new(&a64, m, k).unwrap(), MatRef::new(&b64, k, n).unwrap());
-                    gemm(am, bm, start64, MatMut::new(&mut expected, m, n).unwrap()).unwrap();
-                    let mut out = Guarded::new(m * n);
-                    if start == 1 {
-                        out.inner().copy_from_slice(&old);
+                    let c64 = MatMut::new(&mut expected, m, n).unwrap();
+                    gemm(am, bm, start64, c64, Precision::Highest).unwrap();
+                    for (precision, tolerance) in PRECISIONS {
+                        let mut out = Guarded::new(m * n);
+                        if start == 1 {
+                            out.inner().copy_from_slice(&old);
+                        }
+                        let start32 = [Start::Zero, Start::Keep, Start::Bias(&bias[..])][start];
+                        let c = MatMut::new(out.inner(), m, n).unwrap();
+                        gemm(a_ref, b_ref, start32, c, precision).unwrap();
+                        let what = format!("{isa} {precision:?} {m}x{n}x{k} layout {layout} start {start}");
+                        check(&what, &out.take(), &expected, tolerance);
                     }
-                    let start32 = [Start::Zero, Start::Keep, Start::Bias(&bias[..])][start];
-                    gemm(a_ref, b_ref, start32, MatMut::new(out.inner(), m, n).unwrap()).unwrap();
-                    check(&format!("{isa} {m}x{n}x{k} layout {layout} start {start}"), &out.take(), &expected, 2e-6);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn gemm_of_matrices_with_gaps() {
+    each_isa(|isa| {
+        let (m, n, k) = (35, 37, 70);
+        let mut random = Random::new(9);
+        let (a, b) = (random.numbers(4 * m * k), random.numbers(6 * k * n));
+        let (a64, b64) = (wide(&a), wide(&b));
+        let mut expected = vec![0.0; m * n];
+        let strided = |rows, cols, step| (rows, cols, step * cols, step);
+        let ((ar, ac, arow, acol), (br, bc, brow, bcol)) = (strided(m, k, 3), strided(k, n, 5));
+        let c64 = MatMut::new(&mut expected, m, n).unwrap();
+        let a64 = MatRef::strided(&a64, ar, ac, arow, acol).unwrap();
+        gemm(a64, MatRef::strided(&b64, br, bc, brow, bcol).unwrap(), Start::Zero, c64, Precision::Highest).unwrap();
+        for (precision, tolerance) in PRECISIONS {
+            // The result has gaps too, and they are left alone.
+            let mut out = vec![7.0f32; m * (n + 3)];
+            let c = MatMut::strided(&mut out, m, n, n + 3).unwrap();
+            let a = MatRef::strided(&a, ar, ac, arow, acol).unwrap();
+            gemm(a, MatRef::strided(&b, br, bc, brow, bcol).unwrap(), Start::Zero, c, precision).unwrap();
+            for (row, expected) in out.chunks_exact(n + 3).zip(expected.chunks_exact(n)) {
+                check(&format!("{isa} {precision:?}"), &row[..n], expected, 3.0 * tolerance);
+                assert_eq!(row[n..], [7.0; 3]);
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_not_finite_shows_where_it_belongs() {
+    each_isa(|isa| {
+        let (m, n, k) = (40, 48, 64);
+        let mut random = Random::new(3);
+        let (clean_a, clean_b) = (random.numbers(m * k), random.numbers(k * n));
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::from_bits(0x7fff_ffff), -f32::MAX] {
+            let (mut a, mut b) = (clean_a.clone(), clean_b.clone());
+            a[3 * k + 5] = bad;
+            b[7 * n + 11] = bad;
+            for (precision, _) in PRECISIONS {
+                let mut c = vec![0.0f32; m * n];
+                let (a, b) = (MatRef::new(&a, m, k).unwrap(), MatRef::new(&b, k, n).unwrap());
+                gemm(a, b, Start::Zero, MatMut::new(&mut c, m, n).unwrap(), precision).unwrap();
+                for (at, c) in c.iter().enumerate() {
+                    let touched = at / n == 3 || at % n == 11;
+                    let what = format!("{isa} {precision:?} {bad} at {at}: {c}");
+                    assert!(c.abs() < 1e6 || touched, "{what}");
+                    // −MAX · 0.5 is finite where f32 is computed, not where it rounds to infinity as bf16.
+                    assert!(!touched || !c.is_finite() || c.abs() > 1e30, "{what}");
                 }
             }
         }
@@ -90,12 +152,15 @@ fn gemm_rows_do_not_depend_on_their_neighbours() {
         let (a, b) = (random.numbers(m * k), random.numbers(k * n));
         let mut all = vec![f32::NAN; m * n];
         let bm = MatRef::new(&b, k, n).unwrap();
-        gemm(MatRef::new(&a, m, k).unwrap(), bm, Start::Zero, MatMut::new(&mut all, m, n).unwrap()).unwrap();
-        for i in [0, 5, 60] {
-            let mut one = vec![f32::NAN; n];
-            let row = MatRef::new(&a[i * k..(i + 1) * k], 1, k).unwrap();
-            gemm(row, bm, Start::Zero, MatMut::new(&mut one, 1, n).unwrap()).unwrap();
-            assert_eq!(one, all[i * n..(i + 1) * n], "{isa}, row {i}");
+        for (precision, _) in PRECISIONS {
+            let a_all = MatRef::new(&a, m, k).unwrap();
+            gemm(a_all, bm, Start::Zero, MatMut::new(&mut all, m, n).unwrap(), precision).unwrap();
+            for i in [0, 5, 60] {
+                let mut one = vec![f32::NAN; n];
+                let row = MatRef::new(&a[i * k..(i + 1) * k], 1, k).unwrap();
+                gemm(row, bm, Start::Zero, MatMut::new(&mut one, 1, n).unwrap(), precision).unwrap();
+                assert_eq!(one, all[i * n..(i + 1) * n], "{isa} {precision:?}, row {i}");
+            }
         }
     });
 }
@@ -379,6 +444,7 @@ fn threads_do_not_change_a_bit() {
                     MatRef::new(&b, k, n).unwrap(),
                     Start::Zero,
                     MatMut::new(&mut c, m, n).unwrap(),
+                    Precision::Highest,
                 )
                 .unwrap();
                 let case = Case {

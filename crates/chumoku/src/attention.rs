@@ -23,7 +23,7 @@
 
 use crate::Result;
 use crate::nn::{matrix, matrix_mut, numbers, numbers_mut, packed, zeros};
-use chumoku_kernels::{MatRef, Real, Start, gemm, softmax_backward, softmax_forward};
+use chumoku_kernels::{MatRef, Precision, Real, Start, gemm, softmax_backward, softmax_forward};
 use ndarray::{Array2, ArrayView2};
 
 /// What a look-up gives.
@@ -37,7 +37,7 @@ pub struct Attended<T> {
 
 fn product<T: Real>(a: MatRef<'_, T>, b: MatRef<'_, T>) -> Result<Array2<T>> {
     let mut c = zeros((a.rows(), b.cols()));
-    gemm(a, b, Start::Zero, matrix_mut(&mut c)?)?;
+    gemm(a, b, Start::Zero, matrix_mut(&mut c)?, Precision::Highest)?;
     Ok(c)
 }
 

@@ -14,12 +14,13 @@ pub mod models;
 pub mod ngram;
 pub mod nn;
 pub mod params;
+mod precision;
 pub mod text;
 mod text_classifier;
 pub mod train;
 pub mod view;
 
-pub use chumoku_kernels::{Isa, active_isa, isa_named, keep_freed_memory};
+pub use chumoku_kernels::{Isa, Precision, active_isa, isa_named, keep_freed_memory};
 pub use error::{Error, Result};
 pub use text_classifier::{ModelConfig, Prediction, TextClassifier, has_checkpoints, is_model_folder};
 

@@ -3,7 +3,7 @@
 //! Gradients and the optimiser's moments have the same layout, so the optimiser is one loop, clipping one norm and a
 //! checkpoint a few arrays.
 
-use chumoku_kernels::{MatMut, MatRef, Philox, Real};
+use chumoku_kernels::{MatMut, MatRef, Philox, Precision, Real};
 use ndarray::ArrayView2;
 use std::ops::Range;
 use std::sync::Arc;
@@ -126,12 +126,14 @@ pub struct Params<T> {
     layout: Arc<Layout>,
     /// The numbers, in the order of the layout.
     pub values: Vec<T>,
+    /// How exact the matrix products with these parameters are.
+    pub precision: Precision,
 }
 
 impl<T: Real> Params<T> {
     /// All 0.
     pub fn zeros(layout: &Arc<Layout>) -> Self {
-        Params { layout: Arc::clone(layout), values: vec![T::ZERO; layout.len] }
+        Params { layout: Arc::clone(layout), values: vec![T::ZERO; layout.len], precision: Precision::Highest }
     }
 
     /// Initial parameters, from `seed` and each parameter's name alone.

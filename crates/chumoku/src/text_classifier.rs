@@ -7,6 +7,7 @@ use crate::params::Params;
 use crate::text::TextTokenizer;
 use crate::train::{Blend, Rows, Scores, log_softmax};
 use crate::{Error, Result, inference};
+use chumoku_kernels::Precision;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -27,6 +28,9 @@ pub struct ModelConfig {
     pub blend: Blend,
     /// Which n-grams the n-gram half reads, if there is one.
     pub ngrams: Option<NgramScheme>,
+    /// How exact matrix products are: what the model was trained and scored with.
+    #[serde(with = "crate::precision", default)]
+    pub precision: Precision,
     /// The transformer.
     #[serde(flatten)]
     pub model: ClassifierConfig,
@@ -251,6 +255,7 @@ impl TextClassifier {
         // Sizes come from a file: no memory is taken before all of it is there to be read.
         model.layout().iter().try_for_each(|(name, shape, _)| find(name, shape).map(drop))?;
         let mut params = Params::zeros(model.layout());
+        params.precision = config.precision;
         for (name, shape, range) in model.layout().iter() {
             let values = floats(find(name, shape)?.data());
             if let Some(value) = values.iter().find(|x| !x.is_finite()) {

@@ -38,6 +38,10 @@ pub(crate) fn run(args: &Info) -> anyhow::Result<ExitCode> {
         "instructions  {active} in use, {best} is the best here (CHUMOKU_ISA=scalar|avx2|avx512|amx caps it)"
     )?;
     writeln!(out, "threads       {} by default ({allowed} logical processors allowed)", physical_cores())?;
-    writeln!(out, "precision     f32 throughout: highest, high and medium all compute in f32 in this version")?;
+    let precision = match active >= chumoku::Isa::Amx {
+        true => "highest, high and medium multiply six, three and one pairs of bf16 terms in AMX tiles",
+        false => "highest, high and medium are all plain f32 on these instructions",
+    };
+    writeln!(out, "precision     {precision}")?;
     Ok(ExitCode::SUCCESS)
 }

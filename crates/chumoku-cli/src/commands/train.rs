@@ -2,7 +2,7 @@
 
 use super::explain::terminal_options;
 use super::{quoted, read_options};
-use crate::args::{Precision, Task, Train};
+use crate::args::{Task, Train};
 use crate::progress::{Progress, duration, thousands};
 use crate::{harmless, report, threads};
 use chumoku::builtin;
@@ -86,9 +86,6 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     describe(&data);
     let folder = OutputFolder::prepare(args.out.as_deref(), args.resume, args.force)?;
     say!("folder    {}  (seed {}, {threads} threads, {})", folder.path.display(), args.seed, chumoku::active_isa());
-    if args.precision != Precision::Highest {
-        say!("note      this version computes every precision in f32: results are those of `highest`");
-    }
 
     let stop = Arc::new(AtomicBool::new(false));
     let handler = Arc::clone(&stop);
@@ -98,7 +95,13 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         }
         say!("\nstopping after this step: the run is saved and evaluated (again to leave at once)");
     })?;
-    let options = TrainOptions { seed: args.seed, epochs: args.epochs, resume: args.resume, ..TrainOptions::default() };
+    let options = TrainOptions {
+        seed: args.seed,
+        epochs: args.epochs,
+        precision: args.precision.into(),
+        resume: args.resume,
+        ..TrainOptions::default()
+    };
     let mut progress = Progress::new();
     let outcome = train(&data, &options, &folder.work, &stop, &mut |event| progress.show(event));
     progress.finish();

@@ -4,8 +4,10 @@
 //! that only detection can make, so holding one is the proof that its instructions exist. [`dispatch`] picks the best
 //! token once per operation and compiles the kernel's body for it. Nothing outside this folder names an intrinsic.
 //!
-//! `CHUMOKU_ISA=scalar|avx2|avx512|amx` caps the choice (there is no kernel for AMX yet: it means AVX-512).
+//! `CHUMOKU_ISA=scalar|avx2|avx512|amx` caps the choice.
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -27,11 +29,13 @@ pub enum Isa {
     Avx2 = 2,
     /// AVX-512 (F, BW, DQ, VL): 16 lanes of f32.
     Avx512 = 3,
+    /// AVX-512 with BF16, and AMX tiles of bf16 for matrix products.
+    Amx = 4,
 }
 
 impl Isa {
     /// Every instruction set the crate knows, weakest first.
-    pub const ALL: [Isa; 3] = [Isa::Scalar, Isa::Avx2, Isa::Avx512];
+    pub const ALL: [Isa; 4] = [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Amx];
 
     /// The name that `CHUMOKU_ISA` takes.
     pub fn name(self) -> &'static str {
@@ -39,6 +43,7 @@ impl Isa {
             Isa::Scalar => "scalar",
             Isa::Avx2 => "avx2",
             Isa::Avx512 => "avx512",
+            Isa::Amx => "amx",
         }
     }
 
@@ -50,6 +55,8 @@ impl Isa {
             Isa::Avx2 => avx2::Avx2::new().is_some(),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => avx512::Avx512::new().is_some(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Amx => amx::Amx::new().is_some(),
             #[cfg(not(target_arch = "x86_64"))]
             _ => false,
         }
@@ -76,17 +83,18 @@ pub fn active() -> Isa {
         1 => Isa::Scalar,
         2 => Isa::Avx2,
         3 => Isa::Avx512,
+        4 => Isa::Amx,
         _ => {
             let wish = std::env::var("CHUMOKU_ISA").unwrap_or_default();
-            cap(named(&wish).unwrap_or(Isa::Avx512))
+            cap(named(&wish).unwrap_or(Isa::Amx))
         }
     }
 }
 
-/// The instruction set of a name that `CHUMOKU_ISA` takes; nothing and `amx` stand for the highest.
+/// The instruction set of a name that `CHUMOKU_ISA` takes; nothing stands for the highest.
 pub fn named(name: &str) -> Option<Isa> {
     match name {
-        "" | "amx" => Some(Isa::Avx512),
+        "" => Some(Isa::Amx),
         _ => Isa::ALL.into_iter().find(|isa| isa.name() == name),
     }
 }

@@ -36,7 +36,7 @@ impl Linear {
         let x = packed(x);
         let mut y = zeros((x.nrows(), self.outputs));
         let start = self.bias.map_or(Start::Zero, |bias| Start::Bias(p.slice(bias)));
-        gemm(matrix(&x.view())?, p.matrix(self.weight).t(), start, matrix_mut(&mut y)?)?;
+        gemm(matrix(&x.view())?, p.matrix(self.weight).t(), start, matrix_mut(&mut y)?, p.precision)?;
         Ok(y)
     }
 
@@ -55,8 +55,8 @@ impl Linear {
         let (x, dy) = (packed(x), packed(dy));
         let mut dx = zeros(x.dim());
         // y = x Wᵀ  →  dx = dy W, dW = dyᵀ x
-        gemm(matrix(&dy.view())?, p.matrix(self.weight), Start::Zero, matrix_mut(&mut dx)?)?;
-        gemm(matrix(&dy.view())?.t(), matrix(&x.view())?, Start::Keep, grads.matrix_mut(self.weight))?;
+        gemm(matrix(&dy.view())?, p.matrix(self.weight), Start::Zero, matrix_mut(&mut dx)?, p.precision)?;
+        gemm(matrix(&dy.view())?.t(), matrix(&x.view())?, Start::Keep, grads.matrix_mut(self.weight), p.precision)?;
         // y = … + b  →  db = Σ_tokens dy
         if let Some(bias) = self.bias {
             add_column_sums(numbers(&dy.view()), grads.slice_mut(bias))?;

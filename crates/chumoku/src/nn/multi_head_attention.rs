@@ -201,7 +201,7 @@ impl MultiHeadAttention {
             let x = packed(x);
             let mut y = zeros((x.nrows(), outputs));
             let start = bias.map_or(Start::Zero, Start::Bias);
-            gemm(matrix(&x.view())?, weight, start, matrix_mut(&mut y)?)?;
+            gemm(matrix(&x.view())?, weight, start, matrix_mut(&mut y)?, p.precision)?;
             Ok(y)
         };
         let bias = self.bias.map(|bias| p.slice(bias));
@@ -262,13 +262,13 @@ impl MultiHeadAttention {
                 Ok(id) => (p.matrix_rows(*id, part.clone()), grads.matrix_rows_mut(*id, part.clone())),
                 Err(ids) => (p.matrix(ids[i]), grads.matrix_mut(ids[i])),
             };
-            gemm(d_matrix.t(), matrix(&source.view())?, Start::Keep, d_weight)?;
+            gemm(d_matrix.t(), matrix(&source.view())?, Start::Keep, d_weight, p.precision)?;
             if is_self && i > 0 {
                 // One input made all three: its gradients add up.
-                gemm(d_matrix, weight, Start::Keep, matrix_mut(&mut d_sources[0])?)?;
+                gemm(d_matrix, weight, Start::Keep, matrix_mut(&mut d_sources[0])?, p.precision)?;
             } else {
                 let mut d_source = zeros(source.dim());
-                gemm(d_matrix, weight, Start::Zero, matrix_mut(&mut d_source)?)?;
+                gemm(d_matrix, weight, Start::Zero, matrix_mut(&mut d_source)?, p.precision)?;
                 d_sources.push(d_source);
             }
             if let Some(bias) = self.bias {

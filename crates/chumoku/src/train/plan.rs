@@ -2,6 +2,7 @@
 
 use crate::models::ClassifierConfig;
 use crate::nn::{EncoderConfig, NormOrder, Pooling, PositionKind};
+use chumoku_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
 /// Everything that decides a run beside the data and the seed.
@@ -35,6 +36,9 @@ pub struct Plan {
     pub average_decay: f64,
     /// A weight for each class, if classes are unbalanced.
     pub class_weights: Option<Vec<f32>>,
+    /// How exact matrix products are.
+    #[serde(with = "crate::precision")]
+    pub precision: Precision,
 }
 
 /// What the data look like once they are tokens.
@@ -115,6 +119,7 @@ impl Plan {
             token_dropout: 0.1,
             average_decay: 0.995,
             class_weights,
+            precision: Precision::default(),
         }
     }
 }

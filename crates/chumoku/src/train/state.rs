@@ -4,7 +4,7 @@ use super::Plan;
 use super::schedule::learning_rate;
 use crate::params::{Layout, Params};
 use crate::{Error, Result};
-use chumoku_kernels::{AdamW, adamw_step, sum_of_squares};
+use chumoku_kernels::{AdamW, Precision, adamw_step, sum_of_squares};
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -62,6 +62,13 @@ impl State {
             best: None,
             stale: 0,
             params,
+        }
+    }
+
+    /// Sets how exact products with the weights are.
+    pub fn set_precision(&mut self, precision: Precision) {
+        for params in [&mut self.params, &mut self.average, &mut self.best_params] {
+            params.precision = precision;
         }
     }
 

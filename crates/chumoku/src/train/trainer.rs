@@ -9,7 +9,7 @@ use crate::params::Params;
 use crate::text::{TextTokenizer, TokenizerConfig};
 use crate::text_classifier::{MODEL_TYPE, ModelConfig, TextClassifier};
 use crate::{Error, Result, inference};
-use chumoku_kernels::{CrossEntropy, Philox, cross_entropy};
+use chumoku_kernels::{CrossEntropy, Philox, Precision, cross_entropy};
 use ndarray::Array2;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -26,6 +26,8 @@ pub struct TrainOptions {
     pub seed: u64,
     /// Epochs at most; chosen from the data if absent.
     pub epochs: Option<u64>,
+    /// How exact matrix products are.
+    pub precision: Precision,
     /// Continue from the newest checkpoint in the folder.
     pub resume: bool,
     /// Time between checkpoints, beside those after each epoch. Does not change results.
@@ -34,7 +36,13 @@ pub struct TrainOptions {
 
 impl Default for TrainOptions {
     fn default() -> Self {
-        TrainOptions { seed: 42, epochs: None, resume: false, checkpoint_every: Duration::from_secs(30) }
+        TrainOptions {
+            seed: 42,
+            epochs: None,
+            precision: Precision::default(),
+            resume: false,
+            checkpoint_every: Duration::from_secs(30),
+        }
     }
 }
 
@@ -141,6 +149,7 @@ pub fn train(
     if let Some(epochs) = options.epochs {
         plan.epochs = epochs;
     }
+    plan.precision = options.precision;
     let model = Classifier::new(plan.model.clone())?;
     let fingerprint = fingerprint(data, &plan, options.seed, &tokenizer.to_json()?);
     let checkpoints = out.join("checkpoints");
@@ -158,6 +167,7 @@ pub fn train(
             None => observe(Event::Note("no checkpoint yet: starting from the first step".into())),
         }
     }
+    state.set_precision(plan.precision);
     let mut run = Run {
         data,
         plan: &plan,
@@ -487,6 +497,7 @@ fn finish(
         labels: data.labels.clone(),
         blend: Blend::ATTENTION,
         ngrams: Some(ngrams.scheme().clone()),
+        precision: plan.precision,
         model: plan.model.clone(),
     };
     let mut classifier = TextClassifier { config, model, params, tokenizer, ngrams: Some(ngrams) };

@@ -11,7 +11,10 @@
 //!
 //! Source of the blocking: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
 
-use crate::isa::{self, Op, Simd};
+#[cfg(target_arch = "x86_64")]
+mod tiles;
+
+use crate::isa::{self, Isa, Op, Simd};
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Real, Result};
 use std::cell::RefCell;
@@ -153,14 +156,51 @@ pub enum Start<'a, T> {
     Bias(&'a [T]),
 }
 
+/// How exact products of f32 numbers are; sums are f32 at every level. Named as in PyTorch and JAX.
+///
+/// With AMX, numbers are split into bf16 terms and the terms multiplied, many times faster than f32 is; without it every
+/// level computes in plain f32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Precision {
+    /// At least bf16: one term of 8 bits.
+    Medium,
+    /// At least two bf16 terms, 16 bits: three products. Error about 6e-6 relative.
+    High,
+    /// As f32: three bf16 terms hold all 24 bits, six products.
+    #[default]
+    Highest,
+}
+
+impl Precision {
+    /// Every level, the least exact first.
+    pub const ALL: [Precision; 3] = [Precision::Medium, Precision::High, Precision::Highest];
+
+    /// Its name on command lines and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::Medium => "medium",
+            Precision::High => "high",
+            Precision::Highest => "highest",
+        }
+    }
+
+    /// The level of a name.
+    pub fn named(name: &str) -> Option<Precision> {
+        Precision::ALL.into_iter().find(|precision| precision.name() == name)
+    }
+}
+
 /// `C = start + A·B`.
+///
+/// A number that is not finite shows in its row (of A) or column (of B) and nowhere else; with AMX an infinite one may
+/// show as NaN.
 ///
 /// # Shapes
 /// `a` (m, k), `b` (k, n), `c` (m, n). Any of them may be 0.
 ///
 /// # Errors
 /// If the shapes do not fit.
-pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: Start<T>, c: MatMut<T>) -> Result<()> {
+pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: Start<T>, c: MatMut<T>, precision: Precision) -> Result<()> {
     if a.cols != b.rows {
         return Err(Error::shape("gemm: b", (a.cols, b.cols), (b.rows, b.cols)));
     }
@@ -172,7 +212,7 @@ pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: Start<T>, c: MatMut<T>) 
     {
         return Err(Error::length("gemm: bias", c.cols, bias.len()));
     }
-    T::gemm(a, b, start, c);
+    T::gemm(a, b, start, c, precision);
     Ok(())
 }
 
@@ -402,11 +442,28 @@ impl Op for Widths {
 }
 
 /// The fast product for f32; shapes have been checked.
-pub(crate) fn gemm_f32(a: MatRef<f32>, b: MatRef<f32>, start: Start<f32>, mut c: MatMut<f32>) {
-    let (m, n, k) = (a.rows, b.cols, a.cols);
-    if m == 0 || n == 0 {
+pub(crate) fn gemm_f32(a: MatRef<f32>, b: MatRef<f32>, start: Start<f32>, c: MatMut<f32>, precision: Precision) {
+    if a.rows == 0 || b.cols == 0 {
         return;
     }
+    #[cfg(target_arch = "x86_64")]
+    if isa::active() >= Isa::Amx
+        && tiles::suits(b.cols, a.cols)
+        && let Some(amx) = isa::amx::Amx::new()
+    {
+        return match precision {
+            Precision::Medium => tiles::gemm_tiles::<1>(amx, a, b, start, c),
+            Precision::High => tiles::gemm_tiles::<2>(amx, a, b, start, c),
+            Precision::Highest => tiles::gemm_tiles::<3>(amx, a, b, start, c),
+        };
+    }
+    let _ = precision;
+    gemm_vectors(a, b, start, c);
+}
+
+/// The product in vectors; there are rows and columns.
+fn gemm_vectors(a: MatRef<f32>, b: MatRef<f32>, start: Start<f32>, mut c: MatMut<f32>) {
+    let (m, n, k) = (a.rows, b.cols, a.cols);
     if k == 0 {
         for i in 0..m {
             match start {

@@ -1,0 +1,241 @@
+//! AMX: tiles of bf16 numbers whose products are added up in f32.
+//!
+//! A tile register holds 16 rows of 64 bytes. One instruction multiplies a tile of 16 × 32 numbers with one of
+//! 32 × 16 and adds the result to 16 × 16 sums. Stable Rust has no intrinsics for it, so the instructions stand here as
+//! inline assembly; each block loads, multiplies and stores, and leaves nothing in tile registers for the next.
+//!
+//! f32 numbers take part as sums of bf16 terms ([`split`]): a product of two terms each drops only the product of the
+//! two small ones, one of three terms each is as good as f32.
+
+pub(crate) mod split;
+
+use std::arch::asm;
+use std::sync::OnceLock;
+
+/// Bytes of a tile: 16 rows of 64.
+pub(crate) const TILE: usize = 1024;
+/// Rows, and columns, of a block of C: two tiles each way.
+pub(crate) const SIDE: usize = 32;
+/// Depth of a tile: 32 numbers.
+pub(crate) const STEP: usize = 32;
+
+/// The token of AMX with bf16: the processor has it, and the system lets this process use it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Amx(());
+
+impl Amx {
+    /// The token, if processor and system have it. Asks Linux for the permission that tile data need.
+    pub(crate) fn new() -> Option<Self> {
+        static ALLOWED: OnceLock<bool> = OnceLock::new();
+        ALLOWED.get_or_init(|| is_supported() && is_permitted()).then_some(Amx(()))
+    }
+
+    /// Sets up this thread's tile registers until the guard is dropped.
+    pub(crate) fn tiles(self) -> Tiles {
+        #[repr(align(64))]
+        struct Config([u8; 64]);
+        let mut config = Config([0; 64]);
+        // Palette 1; eight tiles, each of 64 bytes (a little-endian u16 each from byte 16) and 16 rows (from byte 48).
+        config.0[0] = 1;
+        for tile in 0..8 {
+            config.0[16 + 2 * tile] = 64;
+            config.0[48 + tile] = 16;
+        }
+        // SAFETY: the token proves that AMX may be used; the 64 bytes are a valid configuration.
+        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const config, options(nostack, readonly, preserves_flags)) };
+        Tiles(std::marker::PhantomData)
+    }
+}
+
+/// CPUID: AVX-512 with BF16 (for splitting), AMX tiles with BF16; XCR0: the system saves all of their state.
+fn is_supported() -> bool {
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    if super::avx512::Avx512::new().is_none() || !is_x86_feature_detected!("avx512bf16") {
+        return false;
+    }
+    if __cpuid(0).eax < 7 || __cpuid(1).ecx & (1 << 27) == 0 {
+        return false;
+    }
+    let (bf16, tile) = (1 << 22, 1 << 24);
+    let features = __cpuid_count(7, 0).edx;
+    let (low, _high): (u32, u32);
+    // SAFETY: CPUID has just shown OSXSAVE, with which XGETBV exists.
+    unsafe { asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") _high, options(nomem, nostack, preserves_flags)) };
+    let tile_state = 0b11 << 17;
+    features & (bf16 | tile) == (bf16 | tile) && low & tile_state == tile_state
+}
+
+/// Asks the system for the right to use tile data. A hypervisor may show AMX while the system refuses.
+fn is_permitted() -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        const ARCH_PRCTL: usize = 158;
+        const ARCH_REQ_XCOMP_PERM: usize = 0x1023;
+        const XFEATURE_XTILEDATA: usize = 18;
+        let answer: isize;
+        // SAFETY: this system call reads two numbers and touches no memory of ours.
+        unsafe {
+            asm!(
+                "syscall",
+                inlateout("rax") ARCH_PRCTL => answer,
+                in("rdi") ARCH_REQ_XCOMP_PERM,
+                in("rsi") XFEATURE_XTILEDATA,
+                out("rcx") _,
+                out("r11") _,
+                options(nostack),
+            );
+        }
+        answer == 0
+    }
+    #[cfg(not(target_os = "linux"))]
+    false
+}
+
+/// Tile registers that are set up in this thread (so it is not `Send`).
+#[derive(Debug)]
+pub(crate) struct Tiles(std::marker::PhantomData<*const ()>);
+
+impl Drop for Tiles {
+    fn drop(&mut self) {
+        // SAFETY: a `Tiles` exists only where AMX may be used; nothing is kept in tile registers between blocks.
+        unsafe { asm!("tilerelease", options(nomem, nostack, preserves_flags)) };
+    }
+}
+
+/// One block of a product: `C (+)= Σ_steps A·B`, C of 32 × 32 f32.
+///
+/// Panels hold for each step the tiles of both halves, term by term: `[step][term][half]`, `TILE` bytes each. A tile of
+/// A holds 16 rows of 32 numbers; one of B holds, as 16 rows of 16 pairs, the numbers `(2r, c)` and `(2r + 1, c)`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    /// Steps of 32 numbers.
+    pub(crate) steps: usize,
+    /// The panel of A.
+    pub(crate) a: *const u8,
+    /// The panel of B.
+    pub(crate) b: *const u8,
+    /// The result: 32 rows of 32.
+    pub(crate) c: *mut f32,
+    /// Distance of the rows of `c`, in elements.
+    pub(crate) c_stride: usize,
+    /// Whether `c` is added to rather than overwritten.
+    pub(crate) accumulate: bool,
+}
+
+/// The assembly of a block: `$products` is the body of a step.
+macro_rules! block {
+    ($block:expr, $bytes:expr, $($products:expr),+ $(,)?) => {{
+        let block: Block = $block;
+        let c_low = block.c;
+        let c_high = block.c.wrapping_add(16 * block.c_stride);
+        asm!(
+            "test {accumulate}, {accumulate}",
+            "jz 2f",
+            "tileloadd tmm0, [{c_low} + {stride}]",
+            "tileloadd tmm1, [{c_low} + {stride} + 64]",
+            "tileloadd tmm2, [{c_high} + {stride}]",
+            "tileloadd tmm3, [{c_high} + {stride} + 64]",
+            "jmp 3f",
+            "2:",
+            "tilezero tmm0",
+            "tilezero tmm1",
+            "tilezero tmm2",
+            "tilezero tmm3",
+            "3:",
+            "test {steps}, {steps}",
+            "jz 5f",
+            "4:",
+            $($products,)+
+            concat!("add {a}, ", $bytes),
+            concat!("add {b}, ", $bytes),
+            "dec {steps}",
+            "jnz 4b",
+            "5:",
+            "tilestored [{c_low} + {stride}], tmm0",
+            "tilestored [{c_low} + {stride} + 64], tmm1",
+            "tilestored [{c_high} + {stride}], tmm2",
+            "tilestored [{c_high} + {stride} + 64], tmm3",
+            accumulate = in(reg) usize::from(block.accumulate),
+            steps = inout(reg) block.steps => _,
+            a = inout(reg) block.a => _,
+            b = inout(reg) block.b => _,
+            c_low = in(reg) c_low,
+            c_high = in(reg) c_high,
+            stride = in(reg) 4 * block.c_stride,
+            row = in(reg) 64usize,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
+        );
+    }};
+}
+
+/// Loads both halves of a term of A into tmm4 and tmm5.
+macro_rules! load_a {
+    ($at:literal) => {
+        concat!("tileloadd tmm4, [{a} + {row} + ", $at, "]\ntileloadd tmm5, [{a} + {row} + ", $at, " + 1024]")
+    };
+}
+
+/// Loads both halves of a term of B into tmm6 and tmm7.
+macro_rules! load_b {
+    ($at:literal) => {
+        concat!("tileloadd tmm6, [{b} + {row} + ", $at, "]\ntileloadd tmm7, [{b} + {row} + ", $at, " + 1024]")
+    };
+}
+
+/// Multiplies what is loaded.
+macro_rules! multiply {
+    () => {
+        "tdpbf16ps tmm0, tmm4, tmm6\ntdpbf16ps tmm1, tmm4, tmm7\ntdpbf16ps tmm2, tmm5, tmm6\ntdpbf16ps tmm3, tmm5, tmm7"
+    };
+}
+
+impl Tiles {
+    /// Computes a [`Block`] of panels of `TERMS` terms: of the products of terms i and j those with i + j ≤ `TERMS`,
+    /// counted from 1 and 1 (so 1, 3 or 6 of them).
+    ///
+    /// # Safety
+    /// The panels must hold `steps` steps; `c` must be writable (and initialised when accumulating) for 32 rows of 32,
+    /// and not overlap the panels.
+    #[inline(always)]
+    pub(crate) unsafe fn block<const TERMS: usize>(&self, block: Block) {
+        // SAFETY: the registers are set up, as `self` proves; the caller promises the memory.
+        unsafe {
+            match TERMS {
+                1 => block!(block, "2048", load_a!("0"), load_b!("0"), multiply!()),
+                2 => block!(
+                    block,
+                    "4096",
+                    // a₁b₂, a₁b₁, a₂b₁
+                    load_a!("0"),
+                    load_b!("2048"),
+                    multiply!(),
+                    load_b!("0"),
+                    multiply!(),
+                    load_a!("2048"),
+                    multiply!(),
+                ),
+                _ => block!(
+                    block,
+                    "6144",
+                    // a₁b₃, a₁b₂, a₁b₁, a₂b₁, a₃b₁, a₂b₂
+                    load_a!("0"),
+                    load_b!("4096"),
+                    multiply!(),
+                    load_b!("2048"),
+                    multiply!(),
+                    load_b!("0"),
+                    multiply!(),
+                    load_a!("2048"),
+                    multiply!(),
+                    load_a!("4096"),
+                    multiply!(),
+                    load_a!("2048"),
+                    load_b!("2048"),
+                    multiply!(),
+                ),
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! f32 numbers as sums of bf16 terms, laid out as tiles.
+//!
+//! Each term is what the ones before left over, rounded to bf16: two terms keep 16 bits of the 24, three keep all.
+
+use super::{Amx, STEP, TILE};
+use std::arch::x86_64::*;
+
+/// A part of a matrix whose element `(i, p)` is `data[i · outer + p · inner]`: 16 i and 32 p at most, from `data` on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    /// Element (0, 0).
+    pub(crate) data: *const f32,
+    /// Distance of consecutive i.
+    pub(crate) outer: usize,
+    /// Distance of consecutive p.
+    pub(crate) inner: usize,
+    /// How many i there are; the tile is filled up with zeros.
+    pub(crate) count: usize,
+    /// How many p there are; the tile is filled up with zeros.
+    pub(crate) depth: usize,
+}
+
+/// How a tile is to lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lay {
+    /// As the first operand: a row for each i, with its 32 p.
+    Rows,
+    /// As the second operand: a row for each two p, with a pair of them for each i.
+    Pairs,
+}
+
+impl Amx {
+    /// Writes the `TERMS` tiles of a part, `apart` bytes from one another.
+    ///
+    /// NaN gives NaN in the first term. An infinite number, or one that rounds to infinity as bf16 (from 3.39e38), gives
+    /// infinity in the first term and NaN or infinity in the others, so it shows in whatever it is multiplied with.
+    ///
+    /// # Safety
+    /// All elements of `from` must be readable, and each tile at `to` writable and aligned to 64 bytes.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    pub(crate) unsafe fn split<const TERMS: usize>(self, from: Source, lay: Lay, to: *mut u8, apart: usize) {
+        debug_assert!(from.count <= 16 && from.depth <= STEP);
+        let mut rows = [[_mm512_setzero_si512(); 16]; TERMS];
+        let by_i = from.inner == 1 || from.outer != 1;
+        // SAFETY: the caller promises the elements; masks leave out those that are not there.
+        unsafe {
+            if by_i {
+                let low = mask(from.depth.min(16));
+                let high = mask(from.depth.saturating_sub(16));
+                for i in 0..from.count {
+                    let row = from.data.add(i * from.outer);
+                    let (mut a, mut b) = if from.inner == 1 {
+                        (_mm512_maskz_loadu_ps(low, row), _mm512_maskz_loadu_ps(high, row.wrapping_add(16)))
+                    } else {
+                        (gather(row, from.inner, 0, from.depth), gather(row, from.inner, 16, from.depth))
+                    };
+                    for rows in &mut rows {
+                        let packed = _mm512_cvtne2ps_pbh(b, a);
+                        rows[i] = std::mem::transmute::<__m512bh, __m512i>(packed);
+                        if TERMS > 1 {
+                            let (a1, b1) = (low_half(rows[i]), high_half(rows[i]));
+                            (a, b) = (_mm512_sub_ps(a, a1), _mm512_sub_ps(b, b1));
+                        }
+                    }
+                }
+            } else {
+                let there = mask(from.count);
+                for pair in 0..from.depth.div_ceil(2) {
+                    let row = from.data.add(2 * pair * from.inner);
+                    let odd = if 2 * pair + 1 < from.depth { there } else { 0 };
+                    let mut a = _mm512_maskz_loadu_ps(there, row);
+                    let mut b = _mm512_maskz_loadu_ps(odd, row.wrapping_add(from.inner));
+                    for rows in &mut rows {
+                        // Even p in the lower halves, odd p in the upper ones.
+                        let packed = std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(b, a));
+                        let (even, odd) = (low_half(packed), high_half(packed));
+                        rows[pair] = _mm512_or_si512(
+                            _mm512_srli_epi32::<16>(_mm512_castps_si512(even)),
+                            _mm512_castps_si512(odd),
+                        );
+                        if TERMS > 1 {
+                            (a, b) = (_mm512_sub_ps(a, even), _mm512_sub_ps(b, odd));
+                        }
+                    }
+                }
+            }
+            for (term, rows) in rows.iter_mut().enumerate() {
+                if by_i != (lay == Lay::Rows) {
+                    transpose(rows);
+                }
+                let tile = to.add(term * apart);
+                for (i, row) in rows.iter().enumerate() {
+                    _mm512_store_si512(tile.add(64 * i).cast(), *row);
+                }
+            }
+        }
+    }
+}
+
+/// The first `n` of sixteen lanes.
+fn mask(n: usize) -> __mmask16 {
+    ((1u32 << n.min(16)) - 1) as __mmask16
+}
+
+/// The lower sixteen bf16 numbers as f32.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn low_half(x: __m512i) -> __m512 {
+    _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(x))))
+}
+
+/// The upper sixteen bf16 numbers as f32.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn high_half(x: __m512i) -> __m512 {
+    _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64::<1>(x))))
+}
+
+/// Elements `first..first + 16` of a strided row, as far as it goes.
+///
+/// # Safety
+/// The first `depth` elements must be readable.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn gather(row: *const f32, inner: usize, first: usize, depth: usize) -> __m512 {
+    let mut lanes = [0.0f32; 16];
+    for (p, lane) in lanes.iter_mut().enumerate().take(depth.saturating_sub(first)) {
+        // SAFETY: first + p < depth.
+        *lane = unsafe { *row.add((first + p) * inner) };
+    }
+    // SAFETY: sixteen values.
+    unsafe { _mm512_loadu_ps(lanes.as_ptr()) }
+}
+
+/// Transposes 16 × 16 numbers of 32 bits.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transpose(rows: &mut [__m512i; 16]) {
+    let r = *rows;
+    let mut t = r;
+    for i in 0..8 {
+        t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+    }
+    let mut u = t;
+    for i in 0..4 {
+        u[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+        u[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+        u[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+        u[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+    }
+    // u[4g + c]: lane block k holds, of rows 4g..4g+4, column 4k + c. Gather the four groups g.
+    for c in 0..4 {
+        let [a, b, d, e] = [u[c], u[4 + c], u[8 + c], u[12 + c]];
+        let ab_even = _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b);
+        let ab_odd = _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b);
+        let de_even = _mm512_shuffle_i32x4::<0b10_00_10_00>(d, e);
+        let de_odd = _mm512_shuffle_i32x4::<0b11_01_11_01>(d, e);
+        rows[c] = _mm512_shuffle_i32x4::<0b10_00_10_00>(ab_even, de_even);
+        rows[4 + c] = _mm512_shuffle_i32x4::<0b10_00_10_00>(ab_odd, de_odd);
+        rows[8 + c] = _mm512_shuffle_i32x4::<0b11_01_11_01>(ab_even, de_even);
+        rows[12 + c] = _mm512_shuffle_i32x4::<0b11_01_11_01>(ab_odd, de_odd);
+    }
+}
+
+/// Bytes of the tiles of one step of a panel: two halves of each term.
+pub(crate) const fn step_bytes(terms: usize) -> usize {
+    2 * terms * TILE
+}

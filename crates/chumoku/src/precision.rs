@@ -1,0 +1,15 @@
+//! How a [`Precision`] is written in files: by its name.
+
+use chumoku_kernels::Precision;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serializer};
+
+pub(crate) fn serialize<S: Serializer>(precision: &Precision, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(precision.name())
+}
+
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Precision, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    Precision::named(&name)
+        .ok_or_else(|| D::Error::custom(format!("precision: expected highest, high or medium, got {name:?}")))
+}
