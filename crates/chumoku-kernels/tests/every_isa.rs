@@ -119,6 +119,28 @@ fn gemm_of_matrices_with_gaps() {
 }
 
 #[test]
+fn each_level_keeps_the_digits_it_promises() {
+    each_isa(|isa| {
+        // One product in each sum, so that no term can hide behind others.
+        let (m, n, k) = (64, 64, 48);
+        let mut random = Random::new(17);
+        let (left, right) = (random.numbers(m), random.numbers(n));
+        let a: Vec<f32> = (0..m * k).map(|at| if at % k == 20 { left[at / k] } else { 0.0 }).collect();
+        let b: Vec<f32> = (0..k * n).map(|at| if at / n == 20 { right[at % n] } else { 0.0 }).collect();
+        for (precision, bits) in [(Precision::Highest, 22), (Precision::High, 15), (Precision::Medium, 7)] {
+            let mut c = vec![f32::NAN; m * n];
+            let (a, b) = (MatRef::new(&a, m, k).unwrap(), MatRef::new(&b, k, n).unwrap());
+            gemm(a, b, Start::Zero, MatMut::new(&mut c, m, n).unwrap(), precision).unwrap();
+            for (at, &c) in c.iter().enumerate() {
+                let truth = f64::from(left[at / n]) * f64::from(right[at % n]);
+                let error = ((f64::from(c) - truth) / truth).abs();
+                assert!(error <= 0.5f64.powi(bits), "{isa} {precision:?}: {c} for {truth}, off by {error:e}");
+            }
+        }
+    });
+}
+
+#[test]
 fn what_is_not_finite_shows_where_it_belongs() {
     each_isa(|isa| {
         let (m, n, k) = (40, 48, 64);

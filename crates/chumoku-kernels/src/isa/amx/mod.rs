@@ -42,7 +42,7 @@ impl Amx {
             config.0[48 + tile] = 16;
         }
         // SAFETY: the token proves that AMX may be used; the 64 bytes are a valid configuration.
-        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const config, options(nostack, readonly, preserves_flags)) };
+        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const config, options(nostack, preserves_flags)) };
         Tiles(std::marker::PhantomData)
     }
 }
@@ -98,7 +98,7 @@ pub(crate) struct Tiles(std::marker::PhantomData<*const ()>);
 impl Drop for Tiles {
     fn drop(&mut self) {
         // SAFETY: a `Tiles` exists only where AMX may be used; nothing is kept in tile registers between blocks.
-        unsafe { asm!("tilerelease", options(nomem, nostack, preserves_flags)) };
+        unsafe { asm!("tilerelease", options(nostack, preserves_flags)) };
     }
 }
 
