@@ -41,6 +41,7 @@ mod activation;
 mod adamw;
 mod attention;
 mod dropout;
+mod element;
 mod embedding;
 mod error;
 mod gemm;
@@ -58,13 +59,13 @@ mod threads;
 
 pub use activation::{Activation, activation_backward, activation_forward};
 pub use adamw::{AdamW, adamw_step};
-pub use attention::{
-    AttentionDropout, Mask, PackedAttention, Rows, RowsMut, attention_backward, attention_forward, attention_weights,
-};
+pub use attention::{Attention, AttentionDropout, Causal, Gradients, Heads, HeadsMut, Mask, MaskView, Saved};
 pub use dropout::dropout;
+pub use element::Element;
 pub use embedding::{embedding_backward, embedding_forward};
 pub use error::{Error, Result};
 pub use gemm::{MatMut, MatRef, Precision, Start, gemm};
+pub use half::{bf16, f16};
 pub use isa::{Isa, active as active_isa, cap as cap_isa, named as isa_named};
 pub use loss::{CrossEntropy, cross_entropy};
 pub use memory::keep_freed_memory;

@@ -1,34 +1,22 @@
 //! The number types: `f32` runs the fast kernels, `f64` the plain reference.
 
+use crate::Element;
 use crate::activation::Activation;
 use crate::adamw::AdamW;
-use crate::attention::{PackedAttention, RowsMut};
 use crate::gemm::{MatMut, MatRef, Precision, Start};
-use crate::{activation, adamw, attention, embedding, gemm, norm, reference, softmax, sum};
-use std::fmt::{Debug, Display};
+use crate::{activation, adamw, embedding, gemm, norm, reference, softmax, sum};
+use std::fmt::Display;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
-
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for f64 {}
-}
 
 /// A floating-point type that the operations are defined for.
 ///
 /// The provided methods are the plain reference; `f64` uses them as they are, `f32` replaces each with its fast
 /// version. They are called through the checked functions at the top of the crate.
 pub trait Real:
-    sealed::Sealed
-    + Copy
-    + Debug
+    Element<Sum = Self>
     + Display
-    + Default
-    + PartialEq
     + PartialOrd
-    + Send
-    + Sync
     + Add<Output = Self>
     + Sub<Output = Self>
     + Mul<Output = Self>
@@ -39,7 +27,6 @@ pub trait Real:
     + MulAssign
     + DivAssign
     + Sum
-    + 'static
 {
     /// 0
     const ZERO: Self;
@@ -48,10 +35,6 @@ pub trait Real:
     /// −∞
     const NEG_INFINITY: Self;
 
-    /// The nearest value to `x`.
-    fn of(x: f64) -> Self;
-    /// The value in double precision.
-    fn to_f64(self) -> f64;
     /// eˣ
     fn exp(self) -> Self;
     /// The natural logarithm.
@@ -95,14 +78,6 @@ pub trait Real:
         reference::embedding_backward(ids, dy, width, scale, d_table);
     }
     #[doc(hidden)]
-    fn attention_forward(args: &PackedAttention<Self>, output: RowsMut<Self>, log_sum_exp: &mut [Self]) {
-        reference::attention_forward(args, output, log_sum_exp);
-    }
-    #[doc(hidden)]
-    fn attention_backward(args: &PackedAttention<Self>, saved: attention::Saved<Self>, grads: attention::Grads<Self>) {
-        reference::attention_backward(args, saved, grads);
-    }
-    #[doc(hidden)]
     fn add_column_sums(x: &[Self], cols: usize, sums: &mut [Self]) {
         reference::add_column_sums(x, cols, sums);
     }
@@ -117,12 +92,6 @@ impl Real for f64 {
     const ONE: f64 = 1.0;
     const NEG_INFINITY: f64 = f64::NEG_INFINITY;
 
-    fn of(x: f64) -> f64 {
-        x
-    }
-    fn to_f64(self) -> f64 {
-        self
-    }
     fn exp(self) -> f64 {
         f64::exp(self)
     }
@@ -142,12 +111,6 @@ impl Real for f32 {
     const ONE: f32 = 1.0;
     const NEG_INFINITY: f32 = f32::NEG_INFINITY;
 
-    fn of(x: f64) -> f32 {
-        x as f32
-    }
-    fn to_f64(self) -> f64 {
-        f64::from(self)
-    }
     fn exp(self) -> f32 {
         f32::exp(self)
     }
@@ -181,12 +144,6 @@ impl Real for f32 {
     }
     fn embedding_backward(ids: &[u32], dy: &[f32], width: usize, scale: f32, d_table: &mut [f32]) {
         embedding::backward_f32(ids, dy, width, scale, d_table);
-    }
-    fn attention_forward(args: &PackedAttention<f32>, output: RowsMut<f32>, log_sum_exp: &mut [f32]) {
-        attention::forward_f32(args, output, log_sum_exp);
-    }
-    fn attention_backward(args: &PackedAttention<f32>, saved: attention::Saved<f32>, grads: attention::Grads<f32>) {
-        attention::backward_f32(args, saved, grads);
     }
     fn add_column_sums(x: &[f32], cols: usize, sums: &mut [f32]) {
         sum::add_column_sums_f32(x, cols, sums);

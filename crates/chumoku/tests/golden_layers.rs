@@ -191,44 +191,40 @@ fn packed_attention<T: Number>(name: &str) {
     let (qo, ko) = if apart { ("in.query_offsets", "in.key_offsets") } else { ("in.offsets", "in.offsets") };
     let (qo, ko) = (case.offsets(qo), case.offsets(ko));
     let heads = 2;
-    let (dim, value_dim) = (q.ncols() / heads, v.ncols() / heads);
+    let value_dim = v.ncols() / heads;
     let additive = if name.ends_with("additive") { case.values("in.mask") } else { vec![] };
     let boolean: Vec<bool> =
         if name.ends_with("bool") { case.golden.tensor("in.mask").iter().map(|&x| x != 0.0).collect() } else { vec![] };
-    let mask = match name {
-        "attention_mask_bool" => Some(Mask::Boolean { data: &boolean, cols: 5 }),
-        "attention_mask_additive" => Some(Mask::Additive { data: &additive, cols: 5 }),
-        _ => None,
-    };
-    let args = PackedAttention {
-        query: Rows::new(q.as_slice().unwrap(), q.ncols()),
-        key: Rows::new(k.as_slice().unwrap(), k.ncols()),
-        value: Rows::new(v.as_slice().unwrap(), v.ncols()),
-        query_offsets: qo.as_slice(),
-        key_offsets: ko.as_slice(),
-        heads,
-        head_dim: dim,
-        value_dim,
-        scale: T::of(1.0 / (dim as f64).sqrt()),
-        causal: name == "attention_causal",
-        mask,
-        dropout: None,
-    };
+    fn view<'a, T: Number>(x: &'a Array2<T>, offsets: &'a Offsets) -> Heads<'a, T> {
+        Heads::packed(x.as_slice().unwrap(), offsets.as_slice(), 2, x.ncols() / 2, x.ncols()).unwrap()
+    }
+    let mut args = Attention::new(view(&q, &qo), view(&k, &ko), view(&v, &ko));
+    match name {
+        "attention_mask_bool" => args = args.mask(Mask::Boolean(MaskView::new(&boolean, &[5, 5]).unwrap())),
+        "attention_mask_additive" => args = args.mask(Mask::Additive(MaskView::new(&additive, &[5, 5]).unwrap())),
+        "attention_causal" => args = args.causal(Causal::TopLeft),
+        _ => {}
+    }
     let nan = T::of(f64::NAN);
-    let mut y = vec![nan; qo.tokens() * v.ncols()];
+    let mut y = Array2::from_elem((qo.tokens(), v.ncols()), nan);
     let mut lse = vec![nan; heads * qo.tokens()];
-    attention_forward(&args, RowsMut::new(&mut y, v.ncols()), &mut lse).unwrap();
-    case.same("out.output", &y);
+    let output = HeadsMut::packed(y.as_slice_mut().unwrap(), qo.as_slice(), heads, value_dim, heads * value_dim);
+    args.forward_with_log_sum_exp(output.unwrap(), &mut lse).unwrap();
+    case.same("out.output", y.as_slice().unwrap());
     case.same("out.log_sum_exp", &lse);
-    let weights: Vec<T> = (0..qo.sequences())
-        .flat_map(|s| (0..heads).flat_map(move |h| attention_weights(&args, s, h).unwrap()))
-        .collect();
+    let weights: Vec<T> =
+        (0..qo.sequences()).flat_map(|s| (0..heads).flat_map(move |h| args.weights(s, h).unwrap())).collect();
     case.same("out.weights", &weights);
-    let d = case.values("in.dout");
+    let d = case.array("in.dout");
     let mut grads = [&q, &k, &v].map(|x| vec![nan; x.len()]);
     let mut each = grads.iter_mut();
-    let rows = [&q, &k, &v].map(|x| RowsMut::new(each.next().unwrap(), x.ncols()));
-    attention_backward(&args, Rows::new(&y, v.ncols()), &lse, Rows::new(&d, v.ncols()), rows).unwrap();
+    let [query, key, value] = [(&q, &qo), (&k, &ko), (&v, &ko)].map(|(x, offsets)| {
+        let (width, data) = (x.ncols(), each.next().unwrap());
+        HeadsMut::packed(data, offsets.as_slice(), heads, width / heads, width).unwrap()
+    });
+    let gradients = Gradients { query, key, value, mask: None, sinks: None };
+    let saved = Saved { output: view(&y, &qo), log_sum_exp: &lse, d_output: view(&d, &qo), d_log_sum_exp: None };
+    args.backward(saved, gradients).unwrap();
     for (name, grad) in ["query", "key", "value"].iter().zip(&grads) {
         case.same(&format!("grad.in.{name}"), grad);
     }

@@ -4,7 +4,7 @@ use chumoku::attention::{hard_attention, hard_attention_backward, soft_attention
 use chumoku::models::{Classifier, ClassifierConfig};
 use chumoku::nn::*;
 use chumoku::params::{Builder, Layout, Params};
-use chumoku_kernels::{Activation, CrossEntropy, Mask, cross_entropy};
+use chumoku_kernels::{Activation, CrossEntropy, Mask, MaskView, cross_entropy};
 use ndarray::{Array2, ArrayView2};
 use std::sync::Arc;
 use testkit::{Random, Tolerance, central_difference, compare};
@@ -136,8 +136,11 @@ fn multi_head_attention_on_itself() {
         vec![0.5; 16],
     );
     additive[6] = f64::NEG_INFINITY;
-    let masks =
-        [None, Some(Mask::Boolean { data: &boolean, cols: 4 }), Some(Mask::Additive { data: &additive, cols: 4 })];
+    let masks = [
+        None,
+        Some(Mask::Boolean(MaskView::new(&boolean, &[4, 4]).unwrap())),
+        Some(Mask::Additive(MaskView::new(&additive, &[4, 4]).unwrap())),
+    ];
     for mask in masks {
         for (causal, bias, mode) in [(false, true, Mode::Eval), (true, false, Mode::Eval), (false, true, TRAINING)] {
             let config = MultiHeadAttentionConfig {

@@ -1,78 +1,23 @@
-//! Scaled dot-product attention over packed sequences:
-//! `output = softmax(scale · Q Kᵀ + mask) V`, for each sequence and head by itself.
+//! Scaled dot-product attention, forward and backward, over strided views and packed sequences:
+//! `output = dropout(softmax(score(Q, K))) V` with `score = softcap(scale · Q Kᵀ) + ALiBi + additive mask`, and −∞
+//! where a boolean mask, the band of causality and windows, or a key length forbids.
 //!
-//! Source: Vaswani et al., "Attention Is All You Need" (2017), equation 1; computed in blocks with a running maximum
-//! and sum (Milakov and Gimelshein 2018; Dao et al., "FlashAttention", 2022), so that no query × key array exists.
+//! Source: Vaswani et al., "Attention Is All You Need" (2017), equation 1; computed in blocks so that no query × key
+//! array exists (Milakov and Gimelshein 2018; Dao et al., "FlashAttention", 2022).
 //!
 //! What is masked out reaches neither outputs nor gradients, even if it is NaN; a NaN that is attended to always
 //! shows. A query with nothing to attend to gets output 0, gradients 0 and log-sum-exp −∞.
 
-mod backward;
-mod forward;
-mod packed;
+mod heads;
+mod mask;
 
-pub(crate) use backward::backward_f32;
-pub(crate) use forward::forward_f32;
+pub use heads::{Heads, HeadsMut};
+pub use mask::{Causal, Mask, MaskView};
 
 use crate::philox::Philox;
-use crate::{Error, Real, Result, reference};
-
-/// Rows of numbers, a fixed distance apart: `(tokens, width)` with the width given by its use.
-#[derive(Clone, Copy, Debug)]
-pub struct Rows<'a, T> {
-    /// The numbers.
-    pub data: &'a [T],
-    /// Distance between the starts of rows, in elements.
-    pub stride: usize,
-}
-
-/// [`Rows`] that are written.
-#[derive(Debug)]
-pub struct RowsMut<'a, T> {
-    /// The numbers.
-    pub data: &'a mut [T],
-    /// Distance between the starts of rows, in elements.
-    pub stride: usize,
-}
-
-impl<'a, T> RowsMut<'a, T> {
-    /// Rows of `stride` numbers, one after another.
-    pub fn new(data: &'a mut [T], stride: usize) -> Self {
-        RowsMut { data, stride }
-    }
-}
-
-impl<'a, T> Rows<'a, T> {
-    /// Rows of `stride` numbers, one after another.
-    pub fn new(data: &'a [T], stride: usize) -> Self {
-        Rows { data, stride }
-    }
-
-    /// `width` numbers of row `row` from column `col`.
-    #[inline(always)]
-    pub(crate) fn part(&self, row: usize, col: usize, width: usize) -> &'a [T] {
-        &self.data[row * self.stride + col..][..width]
-    }
-}
-
-/// Which query may attend to which key, by position within the sequence; the same for all sequences and heads.
-#[derive(Clone, Copy, Debug)]
-pub enum Mask<'a, T> {
-    /// `true` = attend. Row-major, a row for each query position, `cols` key positions.
-    Boolean {
-        /// The entries.
-        data: &'a [bool],
-        /// Key positions in a row.
-        cols: usize,
-    },
-    /// Added to the scaled scores; −∞ = do not attend.
-    Additive {
-        /// The entries.
-        data: &'a [T],
-        /// Key positions in a row.
-        cols: usize,
-    },
-}
+use crate::{Element, Error, Precision, Result, reference};
+use mask::Band;
+use std::ops::Range;
 
 /// Dropout of attention weights, drawn again in the backward pass instead of stored.
 #[derive(Clone, Copy, Debug)]
@@ -83,143 +28,299 @@ pub struct AttentionDropout {
     pub random: Philox,
 }
 
-/// The arguments of attention over packed sequences.
+/// Attention of queries over keys and values, with everything that it can be told; see the methods for each.
+///
+/// Query head h reads key and value head `h / (query heads / key heads)`: grouped queries where there are fewer key
+/// heads, multi-query attention where there is one.
+///
+/// ```
+/// use chumoku_kernels::{Attention, Causal, Heads, HeadsMut};
+///
+/// // One sequence, one head: two queries, two keys of width 1, values of width 2.
+/// let query = Heads::bhld(&[1.0f32, 1.0], [1, 1, 2, 1])?;
+/// let key = Heads::bhld(&[0.0, 0.0], [1, 1, 2, 1])?;
+/// let value = Heads::bhld(&[2.0, 4.0, 6.0, 8.0], [1, 1, 2, 2])?;
+/// let mut output = [0.0; 4];
+/// Attention::new(query, key, value)
+///     .causal(Causal::TopLeft)
+///     .forward(HeadsMut::bhld(&mut output, [1, 1, 2, 2])?)?;
+/// // The first query sees the first key alone, the second both alike.
+/// assert_eq!(output, [2.0, 4.0, 4.0, 6.0]);
+/// # Ok::<(), chumoku_kernels::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
-pub struct PackedAttention<'a, T> {
-    /// Queries: (query tokens, heads · head_dim).
-    pub query: Rows<'a, T>,
-    /// Keys: (key tokens, heads · head_dim).
-    pub key: Rows<'a, T>,
-    /// Values: (key tokens, heads · value_dim).
-    pub value: Rows<'a, T>,
-    /// Sequence s holds the query tokens `query_offsets[s]..query_offsets[s + 1]`.
-    pub query_offsets: &'a [usize],
-    /// Sequence s holds the key and value tokens `key_offsets[s]..key_offsets[s + 1]`.
-    pub key_offsets: &'a [usize],
-    /// Number of heads.
-    pub heads: usize,
-    /// Width of a head's queries and keys.
-    pub head_dim: usize,
-    /// Width of a head's values.
-    pub value_dim: usize,
-    /// Factor on the scores, 1/√head_dim in the paper.
-    pub scale: T,
-    /// Query i sees the keys 0..=i only.
-    pub causal: bool,
-    /// A mask by position.
-    pub mask: Option<Mask<'a, T>>,
+pub struct Attention<'a, T: Element> {
+    pub(crate) query: Heads<'a, T>,
+    pub(crate) key: Heads<'a, T>,
+    pub(crate) value: Heads<'a, T>,
+    pub(crate) scale: f64,
+    pub(crate) softcap: Option<f64>,
+    pub(crate) band: Band,
+    pub(crate) key_lengths: Option<&'a [usize]>,
+    pub(crate) mask: Option<Mask<'a, T::Sum>>,
+    pub(crate) alibi: Option<&'a [f32]>,
+    pub(crate) sinks: Option<&'a [f32]>,
+    pub(crate) dropout: Option<AttentionDropout>,
+    pub(crate) precision: Precision,
+}
+
+impl<'a, T: Element> Attention<'a, T> {
+    /// Attention without masks, scaled by 1/√dim.
+    ///
+    /// # Shapes
+    /// `query` (batch, heads, L, dim), `key` (batch, key heads, S, dim), `value` (batch, key heads, S, value dim).
+    pub fn new(query: Heads<'a, T>, key: Heads<'a, T>, value: Heads<'a, T>) -> Self {
+        Attention {
+            query,
+            key,
+            value,
+            scale: 1.0 / (query.dim() as f64).sqrt(),
+            softcap: None,
+            band: Band::default(),
+            key_lengths: None,
+            mask: None,
+            alibi: None,
+            sinks: None,
+            dropout: None,
+            precision: Precision::Highest,
+        }
+    }
+
+    /// The factor on the products of queries and keys; 1/√dim unless it is set.
+    pub fn scale(self, scale: f64) -> Self {
+        Attention { scale, ..self }
+    }
+
+    /// Scaled scores s become `cap · tanh(s / cap)`, before masks are added.
+    pub fn softcap(self, cap: f64) -> Self {
+        Attention { softcap: Some(cap), ..self }
+    }
+
+    /// Query i sees no key after its own place on the diagonal.
+    pub fn causal(self, diagonal: Causal) -> Self {
+        Attention { band: Band { right: Some(0), diagonal, ..self.band }, ..self }
+    }
+
+    /// Query i sees `left` keys before its place on the diagonal and `right` after it; `None` sets no bound. With
+    /// [`Attention::causal`] the bound on the right stays 0. The diagonal of the last call counts.
+    pub fn window(self, left: Option<usize>, right: Option<usize>, diagonal: Causal) -> Self {
+        let right = match (self.band.right, right) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Attention { band: Band { left, right, diagonal }, ..self }
+    }
+
+    /// Sequence s has `lengths[s]` keys; what lies beyond is never read.
+    pub fn key_lengths(self, lengths: &'a [usize]) -> Self {
+        Attention { key_lengths: Some(lengths), ..self }
+    }
+
+    /// A mask by entries, which broadcasts to (batch, heads, L, S). It is read in place, never expanded. For packed
+    /// sequences the last two axes count positions within a sequence and reach at least the longest.
+    pub fn mask(self, mask: Mask<'a, T::Sum>) -> Self {
+        Attention { mask: Some(mask), ..self }
+    }
+
+    /// Attention with linear biases: `slopes[h] · −|i + offset − j|` is added to the scores of head h, where
+    /// `i + offset` is the place of query i on the diagonal (of [`Attention::causal`] or [`Attention::window`], else
+    /// bottom right). Source: Press, Smith and Lewis, "Train Short, Test Long" (2022).
+    pub fn alibi(self, slopes: &'a [f32]) -> Self {
+        Attention { alibi: Some(slopes), ..self }
+    }
+
+    /// Attention sinks: each query of head h attends with score `logits[h]` to a key whose value is 0. A query with no
+    /// other key gets output 0 and log-sum-exp `logits[h]`.
+    pub fn sinks(self, logits: &'a [f32]) -> Self {
+        Attention { sinks: Some(logits), ..self }
+    }
+
     /// Dropout of the weights.
-    pub dropout: Option<AttentionDropout>,
-}
-
-/// What the forward pass left: output (query tokens, heads · value_dim) and log-sum-exp (heads, query tokens).
-#[derive(Clone, Copy, Debug)]
-pub struct Saved<'a, T> {
-    pub(crate) output: Rows<'a, T>,
-    pub(crate) log_sum_exp: &'a [T],
-    pub(crate) d_output: Rows<'a, T>,
-}
-
-/// Where the gradients go.
-#[derive(Debug)]
-pub struct Grads<'a, T> {
-    pub(crate) query: RowsMut<'a, T>,
-    pub(crate) key: RowsMut<'a, T>,
-    pub(crate) value: RowsMut<'a, T>,
-}
-
-impl<T: Real> PackedAttention<'_, T> {
-    /// Number of sequences.
-    pub fn sequences(&self) -> usize {
-        self.query_offsets.len().saturating_sub(1)
+    pub fn dropout(self, dropout: AttentionDropout) -> Self {
+        Attention { dropout: Some(dropout), ..self }
     }
 
-    /// Number of query tokens in all sequences.
-    pub fn query_tokens(&self) -> usize {
-        self.query_offsets.last().copied().unwrap_or(0)
+    /// How exact products of f32 numbers are; [`Precision::Highest`] unless it is set.
+    pub fn precision(self, precision: Precision) -> Self {
+        Attention { precision, ..self }
     }
 
-    /// Number of key tokens in all sequences.
-    pub fn key_tokens(&self) -> usize {
-        self.key_offsets.last().copied().unwrap_or(0)
+    /// Writes the output.
+    ///
+    /// # Shapes
+    /// `output` (batch, heads, L, value dim).
+    ///
+    /// # Errors
+    /// If shapes, lengths, masks or numbers do not fit; the error names the argument.
+    pub fn forward(&self, output: HeadsMut<'_, T>) -> Result<()> {
+        self.run(output, None)
     }
 
-    /// First token and length of sequence `s`: of the queries and of the keys.
-    pub(crate) fn spans(&self, s: usize) -> ((usize, usize), (usize, usize)) {
-        let (q, k) = (self.query_offsets, self.key_offsets);
-        ((q[s], q[s + 1] - q[s]), (k[s], k[s + 1] - k[s]))
+    /// Writes the output and the natural log-sum-exp of each query's scores, which [`Attention::backward`] needs.
+    ///
+    /// # Shapes
+    /// `output` (batch, heads, L, value dim); `log_sum_exp` (batch, heads, L), or (heads, tokens) where sequences are
+    /// packed.
+    ///
+    /// # Errors
+    /// As [`Attention::forward`].
+    pub fn forward_with_log_sum_exp(&self, output: HeadsMut<'_, T>, log_sum_exp: &mut [T::Sum]) -> Result<()> {
+        self.run(output, Some(log_sum_exp))
     }
 
-    /// What to add to the score of query `i` and key `j`; `None` if the query must not see the key.
+    fn run(&self, output: HeadsMut<'_, T>, log_sum_exp: Option<&mut [T::Sum]>) -> Result<()> {
+        self.check()?;
+        self.check_like_output("attention: output", output.as_heads())?;
+        if let Some(log_sum_exp) = &log_sum_exp {
+            self.check_rows("attention: log_sum_exp", log_sum_exp.len())?;
+        }
+        T::attention_forward(self, Forward { output, log_sum_exp });
+        Ok(())
+    }
+
+    /// The gradients of query, key and value, and where wanted of the additive mask and of sinks; overwrites what was
+    /// there.
+    ///
+    /// With P the weights, O the output and ∘ the product element by element (dropout and softcap aside):
+    /// `dV = Pᵀ dO`, `dS = P ∘ (dO Vᵀ − rowsum(dO ∘ O) + d log-sum-exp)`, `dQ = scale · dS K`, `dK = scale · dSᵀ Q`.
+    /// The weights are computed again from log-sum-exp (Dao et al. 2022, algorithm 4).
+    ///
+    /// # Errors
+    /// If shapes, lengths, masks or numbers do not fit; the error names the argument.
+    pub fn backward(&self, saved: Saved<'_, T>, gradients: Gradients<'_, T>) -> Result<()> {
+        self.check()?;
+        self.check_like_output("attention: output", saved.output)?;
+        self.check_like_output("attention: d_output", saved.d_output)?;
+        self.check_rows("attention: log_sum_exp", saved.log_sum_exp.len())?;
+        if let Some(d) = saved.d_log_sum_exp {
+            self.check_rows("attention: d_log_sum_exp", d.len())?;
+        }
+        let like = |what, gradient: &HeadsMut<'_, T>, of: Heads<'_, T>| {
+            check_same(what, gradient.as_heads(), of, of.heads(), of.dim())
+        };
+        like("attention: d_query", &gradients.query, self.query)?;
+        like("attention: d_key", &gradients.key, self.key)?;
+        like("attention: d_value", &gradients.value, self.value)?;
+        if let Some(d) = &gradients.mask {
+            let Some(Mask::Additive(view)) = self.mask else {
+                return Err(Error::value("attention: d_mask", "expected an additive mask, which alone has a gradient"));
+            };
+            let size = view.shape.iter().try_fold(1usize, |size, &axis| size.checked_mul(axis));
+            Error::check_length("attention: d_mask", size.unwrap_or(usize::MAX), d.len())?;
+        }
+        if let Some(d) = &gradients.sinks {
+            let Some(sinks) = self.sinks else {
+                return Err(Error::value("attention: d_sinks", "expected sinks, whose gradient it is"));
+            };
+            Error::check_length("attention: d_sinks", sinks.len(), d.len())?;
+        }
+        T::attention_backward(self, saved, gradients);
+        Ok(())
+    }
+
+    /// The weights of one sequence and head, before dropout: (L, keys), each row summing to 1 (less with a sink; 0 for a
+    /// query with nothing to attend to).
+    ///
+    /// # Errors
+    /// As [`Attention::forward`], or if there is no such sequence or head.
+    pub fn weights(&self, sequence: usize, head: usize) -> Result<Vec<T::Sum>> {
+        self.check()?;
+        let (sequences, heads) = (self.query.sequences(), self.query.heads());
+        if sequence >= sequences || head >= heads {
+            let problem = format!("expected below {sequences} and {heads}, got {sequence} and {head}");
+            return Err(Error::value("attention: sequence and head", problem));
+        }
+        let row = |i| reference::attention_row(self, sequence, head, i).weights;
+        Ok((0..self.query.length(sequence)).flat_map(row).map(T::Sum::of).collect())
+    }
+
+    /// Number of values of log-sum-exp: one for each sequence, head and query.
+    pub fn rows(&self) -> usize {
+        self.query.layout.rows().unwrap_or(usize::MAX)
+    }
+
+    /// The head of keys and values that query head `h` reads.
     #[inline(always)]
-    pub(crate) fn bias(&self, i: usize, j: usize) -> Option<T> {
-        if self.causal && j > i {
-            return None;
-        }
-        match self.mask {
-            None => Some(T::ZERO),
-            Some(Mask::Boolean { data, cols }) => data[i * cols + j].then_some(T::ZERO),
-            Some(Mask::Additive { data, cols }) => {
-                let bias = data[i * cols + j];
-                (bias != T::NEG_INFINITY).then_some(bias)
-            }
-        }
+    pub(crate) fn key_head(&self, h: usize) -> usize {
+        h / self.group()
     }
 
-    /// Whether some query may be kept from some key.
-    pub(crate) fn is_masked(&self) -> bool {
-        self.causal || self.mask.is_some()
+    /// Query heads for each head of keys.
+    pub(crate) fn group(&self) -> usize {
+        self.query.heads() / self.key.heads()
     }
 
-    /// Multiply–adds of the forward pass, to judge whether threads are worth waking.
+    /// Number of keys of sequence `s`.
+    #[inline(always)]
+    pub(crate) fn keys(&self, s: usize) -> usize {
+        self.key_lengths.map_or_else(|| self.key.length(s), |lengths| lengths[s])
+    }
+
+    /// The key at which query 0 of sequence `s` stands.
+    #[inline(always)]
+    pub(crate) fn offset(&self, s: usize) -> i64 {
+        self.band.offset(self.query.length(s), self.keys(s))
+    }
+
+    /// The keys that query `i` of sequence `s` sees by position; a mask may forbid some of them.
+    #[inline(always)]
+    pub(crate) fn range(&self, s: usize, i: usize) -> Range<usize> {
+        self.band.range(i, self.offset(s), self.keys(s))
+    }
+
+    /// Multiply–adds of the forward pass if every query saw every key, to judge whether threads are worth waking.
     pub(crate) fn work(&self) -> usize {
-        (0..self.sequences())
-            .map(|s| {
-                let ((_, l), (_, s)) = self.spans(s);
-                l * s * (self.head_dim + self.value_dim) * self.heads
-            })
-            .sum()
+        let width = (self.query.dim() + self.value.dim()) * self.query.heads();
+        (0..self.query.sequences())
+            .map(|s| self.query.length(s).saturating_mul(self.keys(s)).saturating_mul(width))
+            .fold(0, usize::saturating_add)
     }
 
     fn check(&self) -> Result<()> {
-        if self.heads == 0 || self.head_dim == 0 || self.value_dim == 0 {
-            let problem = format!("expected at least 1, got {}, {} and {}", self.heads, self.head_dim, self.value_dim);
-            return Err(Error::value("attention: heads, head_dim and value_dim", problem));
+        let (query, key, value) = (self.query, self.key, self.value);
+        check_same("attention: value", value, key, key.heads(), value.dim())?;
+        if query.dim() != key.dim() {
+            let problem = format!("expected width {} as of the queries, got {}", query.dim(), key.dim());
+            return Err(Error::value("attention: key", problem));
         }
-        check_offsets("attention: query_offsets", self.query_offsets)?;
-        check_offsets("attention: key_offsets", self.key_offsets)?;
-        Error::check_length("attention: key_offsets", self.query_offsets.len(), self.key_offsets.len())?;
-        let width = |dim: usize| {
-            self.heads.checked_mul(dim).ok_or_else(|| Error::value("attention: heads", "heads · width overflows"))
-        };
-        check_rows(
-            "attention: query",
-            self.query.data.len(),
-            self.query.stride,
-            self.query_tokens(),
-            width(self.head_dim)?,
-        )?;
-        check_rows("attention: key", self.key.data.len(), self.key.stride, self.key_tokens(), width(self.head_dim)?)?;
-        check_rows(
-            "attention: value",
-            self.value.data.len(),
-            self.value.stride,
-            self.key_tokens(),
-            width(self.value_dim)?,
-        )?;
+        if !query.heads().is_multiple_of(key.heads()) {
+            let problem = format!("expected a divisor of the {} query heads, got {} heads", query.heads(), key.heads());
+            return Err(Error::value("attention: key", problem));
+        }
+        if key.sequences() != query.sequences() {
+            let problem =
+                format!("expected {} sequences as of the queries, got {}", query.sequences(), key.sequences());
+            return Err(Error::value("attention: key", problem));
+        }
+        if self.query.layout.rows().is_none() {
+            return Err(Error::value("attention: query", "batch · heads · length overflows"));
+        }
         if !self.scale.is_finite() {
             return Err(Error::value("attention: scale", format!("expected a finite number, got {}", self.scale)));
         }
-        if let Some(mask) = self.mask {
-            let (len, cols) = match mask {
-                Mask::Boolean { data, cols } => (data.len(), cols),
-                Mask::Additive { data, cols } => (data.len(), cols),
-            };
-            let longest = |offsets: &[usize]| offsets.windows(2).map(|w| w[1] - w[0]).max().unwrap_or(0);
-            let (queries, keys) = (longest(self.query_offsets), longest(self.key_offsets));
-            if cols < keys || queries.checked_mul(cols).is_none_or(|need| need > len) {
-                let rows = len.checked_div(cols).unwrap_or(0);
-                return Err(Error::shape("attention: mask", (queries, keys), (rows, cols)));
+        if let Some(cap) = self.softcap
+            && !(cap.is_finite() && cap > 0.0)
+        {
+            return Err(Error::value("attention: softcap", format!("expected a finite number above 0, got {cap}")));
+        }
+        if let Some(lengths) = self.key_lengths {
+            Error::check_length("attention: key_lengths", key.sequences(), lengths.len())?;
+            for (s, &length) in lengths.iter().enumerate() {
+                if length > key.length(s) {
+                    let problem = format!("expected at most {} keys in sequence {s}, got {length}", key.length(s));
+                    return Err(Error::value("attention: key_lengths", problem));
+                }
+            }
+        }
+        if let Some(mask) = &self.mask {
+            let sizes = [query.sequences(), query.heads(), query.layout.longest(), key.layout.longest()];
+            mask.check(sizes, query.layout.is_packed() || key.layout.is_packed())?;
+        }
+        for (what, numbers) in [("attention: alibi", self.alibi), ("attention: sinks", self.sinks)] {
+            let Some(numbers) = numbers else { continue };
+            Error::check_length(what, query.heads(), numbers.len())?;
+            if let Some(bad) = numbers.iter().find(|x| !x.is_finite()) {
+                return Err(Error::value(what, format!("expected finite numbers, got {bad}")));
             }
         }
         if let Some(dropout) = self.dropout {
@@ -227,88 +328,66 @@ impl<T: Real> PackedAttention<'_, T> {
         }
         Ok(())
     }
+
+    fn check_like_output(&self, what: &'static str, view: Heads<'_, T>) -> Result<()> {
+        check_same(what, view, self.query, self.query.heads(), self.value.dim())
+    }
+
+    fn check_rows(&self, what: &'static str, found: usize) -> Result<()> {
+        Error::check_length(what, self.rows(), found)
+    }
 }
 
-fn check_offsets(what: &'static str, offsets: &[usize]) -> Result<()> {
-    if offsets.first() != Some(&0) || offsets.windows(2).any(|w| w[0] > w[1]) {
-        return Err(Error::value(what, "expected 0 first and no offset below the one before it"));
+/// Checks that `view` has the sequences of `like`, and so many heads and columns.
+fn check_same<T>(what: &'static str, view: Heads<'_, T>, like: Heads<'_, T>, heads: usize, dim: usize) -> Result<()> {
+    if view.sequences() != like.sequences() {
+        let problem = format!("expected {} sequences, got {}", like.sequences(), view.sequences());
+        return Err(Error::value(what, problem));
+    }
+    for s in 0..view.sequences() {
+        if view.length(s) != like.length(s) {
+            let problem = format!("expected {} rows in sequence {s}, got {}", like.length(s), view.length(s));
+            return Err(Error::value(what, problem));
+        }
+    }
+    if (view.heads(), view.dim()) != (heads, dim) {
+        let problem = format!("expected {heads} heads of width {dim}, got {} of {}", view.heads(), view.dim());
+        return Err(Error::value(what, problem));
     }
     Ok(())
 }
 
-fn check_rows(what: &'static str, len: usize, stride: usize, rows: usize, width: usize) -> Result<()> {
-    let need = match rows {
-        0 => Some(0),
-        _ => (rows - 1).checked_mul(stride).and_then(|start| start.checked_add(width)),
-    };
-    if stride < width {
-        return Err(Error::value(what, format!("expected rows at least {width} apart, got {stride}")));
-    }
-    match need {
-        Some(need) if need <= len => Ok(()),
-        need => Err(Error::length(what, need.unwrap_or(usize::MAX), len)),
-    }
+/// Where the results of the forward pass go.
+#[derive(Debug)]
+pub struct Forward<'a, T: Element> {
+    pub(crate) output: HeadsMut<'a, T>,
+    pub(crate) log_sum_exp: Option<&'a mut [T::Sum]>,
 }
 
-/// Attention, forward. Writes `output` and `log_sum_exp` (natural, of the scaled and masked scores).
-///
-/// # Shapes
-/// `output` (query tokens, heads · value_dim), `log_sum_exp` (heads, query tokens).
-///
-/// # Errors
-/// If shapes, offsets, mask or dropout rate do not fit; the error names the argument.
-pub fn attention_forward<T: Real>(args: &PackedAttention<T>, output: RowsMut<T>, log_sum_exp: &mut [T]) -> Result<()> {
-    args.check()?;
-    let width = args.heads * args.value_dim;
-    check_rows("attention: output", output.data.len(), output.stride, args.query_tokens(), width)?;
-    Error::check_length("attention: log_sum_exp", args.heads * args.query_tokens(), log_sum_exp.len())?;
-    T::attention_forward(args, output, log_sum_exp);
-    Ok(())
+/// What the forward pass left, and the gradients of its results.
+#[derive(Clone, Copy, Debug)]
+pub struct Saved<'a, T: Element> {
+    /// The output: (batch, heads, L, value dim).
+    pub output: Heads<'a, T>,
+    /// The log-sum-exp: (batch, heads, L), or (heads, tokens) where sequences are packed.
+    pub log_sum_exp: &'a [T::Sum],
+    /// The gradient of the output.
+    pub d_output: Heads<'a, T>,
+    /// The gradient of log-sum-exp, if anything was computed from it.
+    pub d_log_sum_exp: Option<&'a [T::Sum]>,
 }
 
-/// Attention, backward: the gradients of query, key and value from `d_output`, overwriting what was there.
-///
-/// With P the weights, O the output and ∘ the product element by element (dropout aside):
-/// `dV = Pᵀ dO`, `dS = P ∘ (dO Vᵀ − rowsum(dO ∘ O))`, `dQ = scale · dS K`, `dK = scale · dSᵀ Q`.
-/// The weights are computed again from log-sum-exp (Dao et al. 2022, algorithm 4).
-///
-/// # Shapes
-/// `output` and `d_output` (query tokens, heads · value_dim), `log_sum_exp` (heads, query tokens); the gradients as
-/// what they are the gradients of.
-///
-/// # Errors
-/// If shapes, offsets, mask or dropout rate do not fit; the error names the argument.
-pub fn attention_backward<T: Real>(
-    args: &PackedAttention<T>,
-    output: Rows<T>,
-    log_sum_exp: &[T],
-    d_output: Rows<T>,
-    [query, key, value]: [RowsMut<T>; 3],
-) -> Result<()> {
-    args.check()?;
-    let (tokens, keys) = (args.query_tokens(), args.key_tokens());
-    let (width, value_width) = (args.heads * args.head_dim, args.heads * args.value_dim);
-    check_rows("attention: output", output.data.len(), output.stride, tokens, value_width)?;
-    check_rows("attention: d_output", d_output.data.len(), d_output.stride, tokens, value_width)?;
-    check_rows("attention: d_query", query.data.len(), query.stride, tokens, width)?;
-    check_rows("attention: d_key", key.data.len(), key.stride, keys, width)?;
-    check_rows("attention: d_value", value.data.len(), value.stride, keys, value_width)?;
-    Error::check_length("attention: log_sum_exp", args.heads * tokens, log_sum_exp.len())?;
-    T::attention_backward(args, Saved { output, log_sum_exp, d_output }, Grads { query, key, value });
-    Ok(())
-}
-
-/// The attention weights of one sequence and head, before dropout: (queries, keys), each row summing to 1 (or 0 for
-/// a query with nothing to attend to).
-///
-/// # Errors
-/// If shapes, offsets or mask do not fit, or there is no such sequence or head.
-pub fn attention_weights<T: Real>(args: &PackedAttention<T>, sequence: usize, head: usize) -> Result<Vec<T>> {
-    args.check()?;
-    if sequence >= args.sequences() || head >= args.heads {
-        let problem = format!("expected below {} and {}, got {sequence} and {head}", args.sequences(), args.heads);
-        return Err(Error::value("attention: sequence and head", problem));
-    }
-    let ((_, queries), _) = args.spans(sequence);
-    Ok((0..queries).flat_map(|i| reference::attention_row(args, sequence, head, i).weights).collect())
+/// Where the gradients go.
+#[derive(Debug)]
+pub struct Gradients<'a, T: Element> {
+    /// Of the queries.
+    pub query: HeadsMut<'a, T>,
+    /// Of the keys. Keys beyond a key length get 0.
+    pub key: HeadsMut<'a, T>,
+    /// Of the values.
+    pub value: HeadsMut<'a, T>,
+    /// Of the additive mask, summed over the axes along which it broadcasts: contiguous, of the mask's own shape.
+    pub mask: Option<&'a mut [T::Sum]>,
+    /// Of the sinks: (heads,).
+    pub sinks: Option<&'a mut [T::Sum]>,
 }

@@ -1,139 +1,227 @@
-//! Attention, one query at a time. Pairs that the mask forbids are never touched, so nothing in them can matter.
+//! Attention, one query at a time, in double precision. Pairs that the mask forbids are never touched, so nothing in
+//! them can matter.
 
-use crate::attention::{Grads, PackedAttention, RowsMut, Saved};
+use crate::attention::{Attention, Forward, Gradients, Mask, Saved};
 use crate::dropout::Keep;
-use crate::real::Real;
+use crate::{Element, Real};
 
 /// What one query of one head gives.
 #[derive(Clone, Debug)]
-pub struct Row<T> {
-    /// The weight of each key of the sequence, before dropout: (keys,).
-    pub weights: Vec<T>,
+pub struct Row {
+    /// The score of each key, after scale, softcap and masks: (keys,). `None` where the query must not see the key.
+    pub scores: Vec<Option<f64>>,
+    /// The weight of each key, before dropout: (keys,).
+    pub weights: Vec<f64>,
     /// What dropout multiplies each weight with, 1 without dropout: (keys,).
-    pub keep: Vec<T>,
-    /// The weighted mean of the values: (value_dim,).
-    pub output: Vec<T>,
+    pub keep: Vec<f64>,
+    /// The weighted sum of the values: (value dim,).
+    pub output: Vec<f64>,
     /// ln Σ exp(score), −∞ where there is nothing to attend to.
-    pub log_sum_exp: T,
+    pub log_sum_exp: f64,
 }
 
-/// Query `i` of `head` in `sequence`: scores, softmax, dropout, weighted mean.
-pub fn attention_row<T: Real>(args: &PackedAttention<T>, sequence: usize, head: usize, i: usize) -> Row<T> {
-    let ((first_query, _), (first_key, keys)) = args.spans(sequence);
-    let (dim, value_dim) = (args.head_dim, args.value_dim);
-    let query = args.query.part(first_query + i, head * dim, dim);
-    // score_j = scale · q·k_j + mask
-    let scores: Vec<Option<T>> = (0..keys)
+/// Scores, softmax, dropout and weighted sum of query `i` of head `h` in sequence `s`.
+pub fn attention_row<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usize) -> Row {
+    let keys = args.keys(s);
+    let query = args.query.row(s, h, i);
+    let range = args.range(s, i);
+    // score_j = softcap(scale · q·k_j) + bias_j
+    let scores: Vec<Option<f64>> = (0..keys)
         .map(|j| {
-            let bias = args.bias(i, j)?;
-            let key = args.key.part(first_key + j, head * dim, dim);
-            let dot: T = query.iter().zip(key).map(|(&q, &k)| q * k).sum();
-            Some(dot * args.scale + bias)
+            let bias = bias(args, s, h, i, j).filter(|_| range.contains(&j))?;
+            Some(cap(args, args.scale * dot(query, args.key.row(s, args.key_head(h), j))) + bias)
         })
         .collect();
-    let largest = scores.iter().flatten().copied().fold(T::NEG_INFINITY, T::max);
-    let weight = |score: &Option<T>| score.map_or(T::ZERO, |score| (score - largest).exp());
-    let mut weights: Vec<T> = scores.iter().map(weight).collect();
-    let total: T = weights.iter().copied().sum();
-    let (log_sum_exp, nothing) = if total == T::ZERO { (T::NEG_INFINITY, true) } else { (largest + total.ln(), false) };
-    if !nothing {
+    let sink = args.sinks.map(|sinks| f64::from(sinks[h]));
+    let largest = scores.iter().flatten().copied().chain(sink).fold(f64::NEG_INFINITY, Real::max);
+    let weight = |score: f64| if largest == f64::NEG_INFINITY { 0.0 } else { (score - largest).exp() };
+    let mut weights: Vec<f64> = scores.iter().map(|score| score.map_or(0.0, weight)).collect();
+    let total = weights.iter().sum::<f64>() + sink.map_or(0.0, weight);
+    let log_sum_exp = if total == 0.0 { f64::NEG_INFINITY } else { largest + total.ln() };
+    if total != 0.0 {
         weights.iter_mut().for_each(|weight| *weight /= total);
     }
-    let keep = keep_row(args, sequence, head, i, keys);
-    let mut output = vec![T::ZERO; value_dim];
+    let keep = keep_row(args, s, h, i, keys);
+    let mut output = vec![0.0; args.value.dim()];
     for j in (0..keys).filter(|&j| scores[j].is_some()) {
-        let value = args.value.part(first_key + j, head * value_dim, value_dim);
-        output.iter_mut().zip(value).for_each(|(y, &v)| *y += weights[j] * keep[j] * v);
+        let value = args.value.row(s, args.key_head(h), j);
+        output.iter_mut().zip(value).for_each(|(y, &v)| *y += weights[j] * keep[j] * v.to_f64());
     }
-    Row { weights, keep, output, log_sum_exp }
+    Row { scores, weights, keep, output, log_sum_exp }
+}
+
+/// Σ q·k
+fn dot<T: Element>(a: &[T], b: &[T]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64()).sum()
+}
+
+/// cap · tanh(score / cap)
+fn cap<T: Element>(args: &Attention<T>, score: f64) -> f64 {
+    args.softcap.map_or(score, |cap| cap * (score / cap).tanh())
+}
+
+/// What ALiBi and an additive mask add to a score; `None` where a mask by entries forbids the pair.
+pub(crate) fn bias<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usize, j: usize) -> Option<f64> {
+    let distance = (args.offset(s) + i as i64 - j as i64).unsigned_abs();
+    let linear = args.alibi.map_or(0.0, |slopes| -f64::from(slopes[h]) * distance as f64);
+    match args.mask {
+        None => Some(linear),
+        Some(Mask::Boolean(view)) => view.data[view.at(s, h, i, j)].then_some(linear),
+        Some(Mask::Additive(view)) => {
+            let bias = view.data[view.at(s, h, i, j)];
+            (bias != T::Sum::NEG_INFINITY).then(|| linear + bias.to_f64())
+        }
+    }
 }
 
 /// The factors of dropout for query `i`: drawn in groups of eight keys by sixteen queries.
-fn keep_row<T: Real>(args: &PackedAttention<T>, sequence: usize, head: usize, i: usize, keys: usize) -> Vec<T> {
-    let Some(dropout) = args.dropout else { return vec![T::ONE; keys] };
+fn keep_row<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usize, keys: usize) -> Vec<f64> {
+    let Some(dropout) = args.dropout else { return vec![1.0; keys] };
     let keep = Keep::new(dropout.rate, dropout.random);
-    let pair = (sequence * args.heads + head) as u64;
+    let pair = (s * args.query.heads() + h) as u64;
     let rows = (0..keys.div_ceil(8)).flat_map(|group| {
         let factors = keep.group(pair << 36 | (group as u64) << 18 | (i / 16) as u64);
-        factors.map(|row| T::of(f64::from(row[i % 16])))
+        factors.map(|row| f64::from(row[i % 16]))
     });
     rows.take(keys).collect()
 }
 
-/// All sequences, heads and queries.
-pub fn attention_forward<T: Real>(args: &PackedAttention<T>, output: RowsMut<T>, log_sum_exp: &mut [T]) {
-    let tokens = args.query_tokens();
-    for sequence in 0..args.sequences() {
-        let ((first, queries), _) = args.spans(sequence);
-        for head in 0..args.heads {
-            for i in 0..queries {
-                let row = attention_row(args, sequence, head, i);
-                let start = (first + i) * output.stride + head * args.value_dim;
-                output.data[start..start + args.value_dim].copy_from_slice(&row.output);
-                log_sum_exp[head * tokens + first + i] = row.log_sum_exp;
-            }
-        }
-    }
-}
-
-/// The gradients of one head of one sequence: dQ (queries, head_dim), dK (keys, head_dim), dV (keys, value_dim).
-#[doc(hidden)]
-pub fn attention_head_backward<T: Real>(
-    args: &PackedAttention<T>,
-    saved: Saved<T>,
-    sequence: usize,
-    head: usize,
-) -> [Vec<T>; 3] {
-    let ((first_query, queries), (first_key, keys)) = args.spans(sequence);
-    let (dim, value_dim) = (args.head_dim, args.value_dim);
-    let mut dq = vec![T::ZERO; queries * dim];
-    let mut dk = vec![T::ZERO; keys * dim];
-    let mut dv = vec![T::ZERO; keys * value_dim];
-    for i in 0..queries {
-        let row = attention_row(args, sequence, head, i);
-        let query = args.query.part(first_query + i, head * dim, dim);
-        let d_output = saved.d_output.part(first_query + i, head * value_dim, value_dim);
-        let seen = || (0..keys).filter(|&j| args.bias(i, j).is_some());
-        // output = Σ_j weight_j keep_j v_j  →  d_weight_j = keep_j (d_output · v_j)
-        let mut d_weight = vec![T::ZERO; keys];
-        for j in seen() {
-            let value = args.value.part(first_key + j, head * value_dim, value_dim);
-            let dot: T = d_output.iter().zip(value).map(|(&d, &v)| d * v).sum();
-            d_weight[j] = dot * row.keep[j];
-        }
-        // weight = softmax(score)  →  d_score_j = weight_j (d_weight_j − Σ_k weight_k d_weight_k)
-        let dot: T = seen().map(|j| row.weights[j] * d_weight[j]).sum();
-        for j in seen() {
-            let d_score = row.weights[j] * (d_weight[j] - dot) * args.scale;
-            let key = args.key.part(first_key + j, head * dim, dim);
-            for c in 0..dim {
-                // score = scale · q·k
-                dq[i * dim + c] += d_score * key[c];
-                dk[j * dim + c] += d_score * query[c];
-            }
-            for c in 0..value_dim {
-                dv[j * value_dim + c] += row.weights[j] * row.keep[j] * d_output[c];
-            }
-        }
-    }
-    [dq, dk, dv]
-}
-
-/// All sequences and heads.
-#[doc(hidden)]
-pub fn attention_backward<T: Real>(args: &PackedAttention<T>, saved: Saved<T>, grads: Grads<T>) {
-    let mut outs = [grads.query, grads.key, grads.value];
-    for sequence in 0..args.sequences() {
-        let ((first_query, _), (first_key, _)) = args.spans(sequence);
-        for head in 0..args.heads {
-            let parts = attention_head_backward(args, saved, sequence, head);
-            let firsts = [first_query, first_key, first_key];
-            let widths = [args.head_dim, args.head_dim, args.value_dim];
-            for (((out, part), first), width) in outs.iter_mut().zip(&parts).zip(firsts).zip(widths) {
-                for (i, row) in part.chunks_exact(width).enumerate() {
-                    let start = (first + i) * out.stride + head * width;
-                    out.data[start..start + width].copy_from_slice(row);
+/// Output and log-sum-exp of every query.
+pub fn attention_forward<T: Element>(args: &Attention<T>, mut results: Forward<T>) {
+    for s in 0..args.query.sequences() {
+        for h in 0..args.query.heads() {
+            for i in 0..args.query.length(s) {
+                let row = attention_row(args, s, h, i);
+                let output = results.output.row_mut(s, h, i);
+                output.iter_mut().zip(&row.output).for_each(|(y, &x)| *y = T::of(x));
+                if let Some(log_sum_exp) = &mut results.log_sum_exp {
+                    log_sum_exp[args.query.layout.row(s, h, i)] = T::Sum::of(row.log_sum_exp);
                 }
+            }
+        }
+    }
+}
+
+/// What one query of one head gives back.
+#[derive(Clone, Debug)]
+pub struct RowGradients {
+    /// d score of each key: (keys,). `None` where the query must not see the key.
+    pub d_scores: Vec<Option<f64>>,
+    /// d (scale · q·k) of each key, 0 where the query must not see it: (keys,).
+    pub d_products: Vec<f64>,
+    /// The weights after dropout: (keys,).
+    pub dropped: Vec<f64>,
+    /// Of the query: (dim,).
+    pub d_query: Vec<f64>,
+    /// Of the sink.
+    pub d_sink: f64,
+}
+
+/// The gradients that query `i` of head `h` in sequence `s` gives to itself, its scores and its sink.
+pub fn attention_row_backward<T: Element>(
+    args: &Attention<T>,
+    saved: Saved<T>,
+    s: usize,
+    h: usize,
+    i: usize,
+) -> RowGradients {
+    let Row { scores, weights, keep, output, log_sum_exp } = attention_row(args, s, h, i);
+    let (query, d_output) = (args.query.row(s, h, i), saved.d_output.row(s, h, i));
+    let kv_head = args.key_head(h);
+    // o = Σ_j p_j keep_j v_j, lse = ln Σ exp(score)  →  d score_j = p_j (keep_j dO·v_j − dO·o + d lse)
+    let delta: f64 = output.iter().zip(d_output).map(|(y, d)| y * d.to_f64()).sum();
+    let d_lse = saved.d_log_sum_exp.map_or(0.0, |d| d[args.query.layout.row(s, h, i)].to_f64());
+    let d_scores: Vec<Option<f64>> = (0..weights.len())
+        .map(|j| {
+            scores[j]?;
+            Some(weights[j] * (keep[j] * dot(d_output, args.value.row(s, kv_head, j)) - delta + d_lse))
+        })
+        .collect();
+    let mut d_query = vec![0.0; query.len()];
+    let mut d_products = vec![0.0; weights.len()];
+    for (j, d_score) in d_scores.iter().enumerate() {
+        let Some(d_score) = d_score else { continue };
+        let key = args.key.row(s, kv_head, j);
+        // score = cap · tanh(product / cap)
+        let slope = args.softcap.map_or(1.0, |cap| 1.0 - (args.scale * dot(query, key) / cap).tanh().powi(2));
+        d_products[j] = d_score * slope;
+        d_query.iter_mut().zip(key).for_each(|(d, k)| *d += args.scale * d_products[j] * k.to_f64());
+    }
+    // The sink is a key whose value is 0.
+    let sink = args.sinks.map_or(0.0, |sinks| (f64::from(sinks[h]) - log_sum_exp).exp());
+    let d_sink = if args.sinks.is_some() { sink * (d_lse - delta) } else { 0.0 };
+    let dropped = weights.iter().zip(&keep).map(|(p, keep)| p * keep).collect();
+    RowGradients { d_scores, d_products, dropped, d_query, d_sink }
+}
+
+/// The gradients of attention.
+pub fn attention_backward<T: Element>(args: &Attention<T>, saved: Saved<T>, mut gradients: Gradients<T>) {
+    let (dim, value_dim) = (args.key.dim(), args.value.dim());
+    let mut d_mask = gradients.mask.as_ref().map(|d| vec![0.0; d.len()]);
+    let mut d_sinks = vec![0.0; args.query.heads()];
+    for s in 0..args.query.sequences() {
+        for kv_head in 0..args.key.heads() {
+            let keys = args.key.length(s);
+            let (mut d_key, mut d_value) = (vec![0.0; keys * dim], vec![0.0; keys * value_dim]);
+            for h in kv_head * args.group()..(kv_head + 1) * args.group() {
+                for i in 0..args.query.length(s) {
+                    let row = attention_row_backward(args, saved, s, h, i);
+                    let d_query = gradients.query.row_mut(s, h, i);
+                    d_query.iter_mut().zip(&row.d_query).for_each(|(d, &x)| *d = T::of(x));
+                    row.add_to_keys(args, saved, (s, h, i), &mut d_key, &mut d_value);
+                    if let Some(d_mask) = &mut d_mask {
+                        row.add_to_mask(args, (s, h, i), d_mask);
+                    }
+                    d_sinks[h] += row.d_sink;
+                }
+            }
+            for j in 0..keys {
+                let write = |to: &mut [T], from: &[f64]| to.iter_mut().zip(from).for_each(|(d, &x)| *d = T::of(x));
+                write(gradients.key.row_mut(s, kv_head, j), &d_key[j * dim..]);
+                write(gradients.value.row_mut(s, kv_head, j), &d_value[j * value_dim..]);
+            }
+        }
+    }
+    let write = |to: &mut [T::Sum], from: &[f64]| to.iter_mut().zip(from).for_each(|(d, &x)| *d = T::Sum::of(x));
+    if let (Some(to), Some(from)) = (gradients.mask, &d_mask) {
+        write(to, from);
+    }
+    if let Some(to) = gradients.sinks {
+        write(to, &d_sinks);
+    }
+}
+
+impl RowGradients {
+    /// Adds what the query gives to keys, (keys, dim), and values, (keys, value dim).
+    pub(crate) fn add_to_keys<T: Element, D: Real>(
+        &self,
+        args: &Attention<T>,
+        saved: Saved<T>,
+        (s, h, i): (usize, usize, usize),
+        d_key: &mut [D],
+        d_value: &mut [D],
+    ) {
+        let (query, d_output) = (args.query.row(s, h, i), saved.d_output.row(s, h, i));
+        for (j, _) in self.d_scores.iter().enumerate().filter(|(_, d)| d.is_some()) {
+            let d_key = &mut d_key[j * query.len()..][..query.len()];
+            d_key.iter_mut().zip(query).for_each(|(d, q)| *d += D::of(args.scale * self.d_products[j] * q.to_f64()));
+            let d_value = &mut d_value[j * d_output.len()..][..d_output.len()];
+            d_value.iter_mut().zip(d_output).for_each(|(d, y)| *d += D::of(self.dropped[j] * y.to_f64()));
+        }
+    }
+
+    /// Adds what the query gives to an additive mask.
+    pub(crate) fn add_to_mask<T: Element, D: Real>(
+        &self,
+        args: &Attention<T>,
+        (s, h, i): (usize, usize, usize),
+        d_mask: &mut [D],
+    ) {
+        let Some(Mask::Additive(view)) = args.mask else { return };
+        let place = view.contiguous();
+        for (j, d_score) in self.d_scores.iter().enumerate() {
+            if let Some(d_score) = d_score {
+                d_mask[place.at(s, h, i, j)] += D::of(*d_score);
             }
         }
     }

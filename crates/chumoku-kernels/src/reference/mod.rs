@@ -6,5 +6,5 @@
 mod attention;
 mod layers;
 
-pub use attention::{Row, attention_backward, attention_forward, attention_head_backward, attention_row};
+pub use attention::{Row, RowGradients, attention_backward, attention_forward, attention_row, attention_row_backward};
 pub use layers::*;

@@ -4,8 +4,7 @@ use super::{Linear, Mode, Offsets, matrix, matrix_mut, numbers, numbers_mut, pac
 use crate::params::{Builder, Init, ParamId, Params};
 use crate::{Error, Result};
 use chumoku_kernels::{
-    Mask, PackedAttention, Real, Rows, RowsMut, Start, add_column_sums, attention_backward, attention_forward,
-    attention_weights, gemm,
+    Attention, Causal, Gradients, Heads, HeadsMut, Mask, Precision, Real, Saved, Start, add_column_sums, gemm,
 };
 use ndarray::{Array2, ArrayView2};
 use std::ops::Range;
@@ -148,30 +147,31 @@ impl MultiHeadAttention {
         input: &'a AttentionInput<'_, T>,
         projected: &'a [Array2<T>],
         mode: Mode,
-    ) -> PackedAttention<'a, T> {
+        precision: Precision,
+    ) -> Result<Attention<'a, T>> {
         let c = &self.config;
-        let rows = |which: usize| match projected {
+        let (queries, keys) = (input.query_offsets.as_slice(), input.key_offsets.as_slice());
+        let view = |which: usize, offsets: &'a [usize], dim: usize| {
+            let (projected, first) = match projected {
+                [fused] => (fused, self.parts()[which].start),
+                apart => (&apart[which], 0),
+            };
             // An empty batch has no column to start from.
-            [fused] => {
-                let data = fused.as_slice().unwrap_or_default();
-                Rows { data: data.get(self.parts()[which].start..).unwrap_or_default(), stride: fused.ncols() }
-            }
-            apart => Rows { data: apart[which].as_slice().unwrap_or_default(), stride: apart[which].ncols() },
+            let data = projected.as_slice().unwrap_or_default().get(first..).unwrap_or_default();
+            Heads::packed(data, offsets, c.num_heads, dim, projected.ncols())
         };
-        PackedAttention {
-            query: rows(0),
-            key: rows(1),
-            value: rows(2),
-            query_offsets: input.query_offsets.as_slice(),
-            key_offsets: input.key_offsets.as_slice(),
-            heads: c.num_heads,
-            head_dim: c.head_dim,
-            value_dim: c.value_dim,
-            scale: T::of(1.0 / (c.head_dim as f64).sqrt()),
-            causal: c.causal,
-            mask: input.mask,
-            dropout: mode.attention(c.dropout, c.site),
-        }
+        let attention =
+            Attention::new(view(0, queries, c.head_dim)?, view(1, keys, c.head_dim)?, view(2, keys, c.value_dim)?);
+        let attention = attention.precision(precision);
+        let attention = if c.causal { attention.causal(Causal::TopLeft) } else { attention };
+        let attention = match input.mask {
+            Some(mask) => attention.mask(mask),
+            None => attention,
+        };
+        Ok(match mode.attention(c.dropout, c.site) {
+            Some(dropout) => attention.dropout(dropout),
+            None => attention,
+        })
     }
 
     /// # Shapes
@@ -190,10 +190,21 @@ impl MultiHeadAttention {
         let width = self.config.num_heads * self.config.value_dim;
         let mut heads = zeros((tokens, width));
         let mut log_sum_exp = vec![T::ZERO; self.config.num_heads * tokens];
-        let args = self.kernel(input, &projected, mode);
-        attention_forward(&args, RowsMut::new(numbers_mut(&mut heads), width), &mut log_sum_exp)?;
+        let output = self.heads_mut(&mut heads, input.query_offsets, self.config.value_dim)?;
+        self.kernel(input, &projected, mode, p.precision)?.forward_with_log_sum_exp(output, &mut log_sum_exp)?;
         let y = self.output.forward(p, heads.view())?;
         Ok((y, MultiHeadAttentionCache { projected, heads, log_sum_exp }))
+    }
+
+    /// Rows of all heads side by side, to be written.
+    fn heads_mut<'a, T: Real>(
+        &self,
+        x: &'a mut Array2<T>,
+        offsets: &'a Offsets,
+        dim: usize,
+    ) -> Result<HeadsMut<'a, T>> {
+        let stride = x.ncols();
+        Ok(HeadsMut::packed(numbers_mut(x), offsets.as_slice(), self.config.num_heads, dim, stride)?)
     }
 
     fn project<T: Real>(&self, p: &Params<T>, input: &AttentionInput<'_, T>) -> Result<Vec<Array2<T>>> {
@@ -241,15 +252,25 @@ impl MultiHeadAttention {
         let parts = self.parts();
         let rows = [input.query_offsets.tokens(), input.key_offsets.tokens(), input.key_offsets.tokens()];
         let mut d: [Array2<T>; 3] = std::array::from_fn(|i| zeros((rows[i], parts[i].len())));
-        let args = self.kernel(input, &cache.projected, mode);
-        let width = parts[2].len();
-        let d_rows = d.each_mut().map(|d| {
-            let stride = d.ncols();
-            RowsMut::new(numbers_mut(d), stride)
-        });
+        let c = &self.config;
+        let [query, key, value] = d.each_mut();
+        let gradients = Gradients {
+            query: self.heads_mut(query, input.query_offsets, c.head_dim)?,
+            key: self.heads_mut(key, input.key_offsets, c.head_dim)?,
+            value: self.heads_mut(value, input.key_offsets, c.value_dim)?,
+            mask: None,
+            sinks: None,
+        };
+        let (queries, width) = (input.query_offsets.as_slice(), parts[2].len());
         let (heads, d_heads) = (cache.heads.view(), d_heads.view());
-        let (heads, d_heads) = (Rows::new(numbers(&heads), width), Rows::new(numbers(&d_heads), width));
-        attention_backward(&args, heads, &cache.log_sum_exp, d_heads, d_rows)?;
+        let read = |x| Heads::packed(x, queries, c.num_heads, c.value_dim, width);
+        let saved = Saved {
+            output: read(numbers(&heads))?,
+            log_sum_exp: &cache.log_sum_exp,
+            d_output: read(numbers(&d_heads))?,
+            d_log_sum_exp: None,
+        };
+        self.kernel(input, &cache.projected, mode, p.precision)?.backward(saved, gradients)?;
         // Q = query W_Qᵀ + b_Q, and so for K and V
         let [keys, values] = input.memory.unwrap_or([input.query; 2]);
         let sources = [input.query, keys, values];
@@ -292,8 +313,8 @@ impl MultiHeadAttention {
         sequence: usize,
         head: usize,
     ) -> Result<Array2<T>> {
-        let args = self.kernel(input, &cache.projected, Mode::Eval);
-        let weights = attention_weights(&args, sequence, head)?;
+        let args = self.kernel(input, &cache.projected, Mode::Eval, Precision::Highest)?;
+        let weights = args.weights(sequence, head)?;
         let shape = (input.query_offsets.range(sequence).len(), input.key_offsets.range(sequence).len());
         Ok(Array2::from_shape_vec(shape, weights).expect("the kernel returns queries × keys weights"))
     }

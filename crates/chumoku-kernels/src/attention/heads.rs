@@ -1,0 +1,263 @@
+//! Where the rows of queries, keys, values and outputs lie: strided views, dense or packed.
+
+use crate::{Error, Result};
+
+/// How the sequences of a view follow one another.
+#[derive(Clone, Copy, Debug)]
+enum Sequences<'a> {
+    /// `batch` sequences of one length, `stride` elements apart.
+    Dense { batch: usize, length: usize, stride: usize },
+    /// Sequence s holds the rows `offsets[s]..offsets[s + 1]`.
+    Packed { offsets: &'a [usize] },
+}
+
+/// Places of rows: for each sequence, head and position `dim` elements, one after another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout<'a> {
+    sequences: Sequences<'a>,
+    pub(crate) heads: usize,
+    pub(crate) dim: usize,
+    head_stride: usize,
+    pub(crate) row_stride: usize,
+}
+
+impl<'a> Layout<'a> {
+    fn dense([batch, heads, length, dim]: [usize; 4], [batch_stride, head_stride, row_stride]: [usize; 3]) -> Self {
+        let sequences = Sequences::Dense { batch, length, stride: batch_stride };
+        Layout { sequences, heads, dim, head_stride, row_stride }
+    }
+
+    fn packed(offsets: &'a [usize], heads: usize, dim: usize, row_stride: usize) -> Self {
+        Layout { sequences: Sequences::Packed { offsets }, heads, dim, head_stride: dim, row_stride }
+    }
+
+    /// Number of sequences.
+    pub(crate) fn count(&self) -> usize {
+        match self.sequences {
+            Sequences::Dense { batch, .. } => batch,
+            Sequences::Packed { offsets } => offsets.len().saturating_sub(1),
+        }
+    }
+
+    /// Length of sequence `s`.
+    pub(crate) fn length(&self, s: usize) -> usize {
+        match self.sequences {
+            Sequences::Dense { length, .. } => length,
+            Sequences::Packed { offsets } => offsets[s + 1] - offsets[s],
+        }
+    }
+
+    /// Length of the longest sequence.
+    pub(crate) fn longest(&self) -> usize {
+        (0..self.count()).map(|s| self.length(s)).max().unwrap_or(0)
+    }
+
+    /// The first element of row `i` of sequence `s` and head `h`.
+    #[inline(always)]
+    pub(crate) fn at(&self, s: usize, h: usize, i: usize) -> usize {
+        let (start, row) = match self.sequences {
+            Sequences::Dense { stride, .. } => (s * stride, i),
+            Sequences::Packed { offsets } => (0, offsets[s] + i),
+        };
+        start + h * self.head_stride + row * self.row_stride
+    }
+
+    /// Whether the sequences are packed, so that they have lengths of their own.
+    pub(crate) fn is_packed(&self) -> bool {
+        matches!(self.sequences, Sequences::Packed { .. })
+    }
+
+    /// Number of values with one for each sequence, head and row: of log-sum-exp. `None` if it overflows.
+    pub(crate) fn rows(&self) -> Option<usize> {
+        match self.sequences {
+            Sequences::Dense { batch, length, .. } => batch.checked_mul(self.heads)?.checked_mul(length),
+            Sequences::Packed { offsets } => self.heads.checked_mul(offsets.last().copied().unwrap_or(0)),
+        }
+    }
+
+    /// The index of a row among [`Layout::rows`]: (batch, heads, length), packed (heads, tokens).
+    #[inline(always)]
+    pub(crate) fn row(&self, s: usize, h: usize, i: usize) -> usize {
+        match self.sequences {
+            Sequences::Dense { length, .. } => (s * self.heads + h) * length + i,
+            Sequences::Packed { offsets } => h * offsets[offsets.len() - 1] + offsets[s] + i,
+        }
+    }
+
+    /// One beyond the last element; 0 where there is none. `None` if it overflows.
+    fn end(&self) -> Option<usize> {
+        let (starts, rows) = match self.sequences {
+            Sequences::Dense { batch: 0, .. } => (0, 0),
+            Sequences::Dense { batch, length, stride } => ((batch - 1).checked_mul(stride)?, length),
+            Sequences::Packed { offsets } => (0, offsets.last().copied().unwrap_or(0)),
+        };
+        if rows == 0 || self.heads == 0 {
+            return Some(0);
+        }
+        let heads = (self.heads - 1).checked_mul(self.head_stride)?;
+        let rows = (rows - 1).checked_mul(self.row_stride)?;
+        starts.checked_add(heads)?.checked_add(rows)?.checked_add(self.dim)
+    }
+
+    fn check(&self, what: &'static str, len: usize) -> Result<()> {
+        if self.heads == 0 || self.dim == 0 {
+            let problem = format!("expected at least one head of width 1, got {} of {}", self.heads, self.dim);
+            return Err(Error::value(what, problem));
+        }
+        if let Sequences::Packed { offsets } = self.sequences
+            && (offsets.first() != Some(&0) || offsets.windows(2).any(|w| w[0] > w[1]))
+        {
+            return Err(Error::value(what, "offsets: expected 0 first and none below the one before it"));
+        }
+        match self.end() {
+            Some(end) if end <= len => Ok(()),
+            end => Err(Error::length(what, end.unwrap_or(usize::MAX), len)),
+        }
+    }
+
+    /// Checks that no two rows share an element.
+    fn check_apart(&self, what: &'static str) -> Result<()> {
+        let (batch, length, stride) = match self.sequences {
+            Sequences::Dense { batch, length, stride } => (batch, length, stride),
+            Sequences::Packed { offsets } => (1, offsets.last().copied().unwrap_or(0), 0),
+        };
+        if batch == 0 || length == 0 {
+            return Ok(());
+        }
+        let mut axes = [(stride, batch), (self.head_stride, self.heads), (self.row_stride, length)];
+        axes.sort_unstable();
+        let mut extent = self.dim;
+        for (stride, size) in axes {
+            if size > 1 {
+                if stride < extent {
+                    return Err(Error::value(what, format!("expected rows that do not overlap, got strides {axes:?}")));
+                }
+                extent += (size - 1) * stride;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Queries, keys, values or outputs that are read: for each sequence, head and position a row of `dim` numbers that lie
+/// one after another; the other distances are free.
+#[derive(Clone, Copy, Debug)]
+pub struct Heads<'a, T> {
+    pub(crate) data: &'a [T],
+    pub(crate) layout: Layout<'a>,
+}
+
+/// As [`Heads`], to be written. No two rows may overlap.
+#[derive(Debug)]
+pub struct HeadsMut<'a, T> {
+    pub(crate) data: &'a mut [T],
+    pub(crate) layout: Layout<'a>,
+}
+
+/// The constructors that both kinds of view have.
+macro_rules! constructors {
+    ($data:ty, $what:literal, |$view:ident| $check:expr) => {
+        /// A contiguous array of shape (batch, heads, length, dim).
+        ///
+        /// # Errors
+        /// If heads or dim is 0, or `data` is too short.
+        pub fn bhld(data: $data, [batch, heads, length, dim]: [usize; 4]) -> Result<Self> {
+            let row = dim;
+            let head = length.saturating_mul(row);
+            Self::strided(data, [batch, heads, length, dim], [heads.saturating_mul(head), head, row])
+        }
+
+        /// A contiguous array of shape (batch, length, heads, dim).
+        ///
+        /// # Errors
+        /// If heads or dim is 0, or `data` is too short.
+        pub fn blhd(data: $data, [batch, length, heads, dim]: [usize; 4]) -> Result<Self> {
+            let row = heads.saturating_mul(dim);
+            Self::strided(data, [batch, heads, length, dim], [length.saturating_mul(row), dim, row])
+        }
+
+        /// A view of shape (batch, heads, length, dim) whose first three axes have the given strides, in elements; the
+        /// last axis is contiguous.
+        ///
+        /// # Errors
+        /// If heads or dim is 0, or the last element lies beyond `data`, or (where it is written) rows overlap.
+        pub fn strided(data: $data, shape: [usize; 4], strides: [usize; 3]) -> Result<Self> {
+            let $view = Self { layout: Layout::dense(shape, strides), data };
+            $view.layout.check($what, $view.data.len())?;
+            $check?;
+            Ok($view)
+        }
+
+        /// Sequences one after another in an array of shape (tokens, heads · dim) whose rows lie `row_stride` elements
+        /// apart: sequence s holds the rows `offsets[s]..offsets[s + 1]`, maybe none.
+        ///
+        /// # Errors
+        /// If heads or dim is 0, offsets do not start with 0 or decrease, or `data` is too short.
+        pub fn packed(data: $data, offsets: &'a [usize], heads: usize, dim: usize, row_stride: usize) -> Result<Self> {
+            let $view = Self { layout: Layout::packed(offsets, heads, dim, row_stride), data };
+            $view.layout.check($what, $view.data.len())?;
+            $check?;
+            Ok($view)
+        }
+
+        /// Number of sequences.
+        pub fn sequences(&self) -> usize {
+            self.layout.count()
+        }
+
+        /// Number of heads.
+        pub fn heads(&self) -> usize {
+            self.layout.heads
+        }
+
+        /// Number of rows in sequence `s`.
+        ///
+        /// # Panics
+        /// If packed sequences end before `s`.
+        pub fn length(&self, s: usize) -> usize {
+            self.layout.length(s)
+        }
+
+        /// Width of a row.
+        pub fn dim(&self) -> usize {
+            self.layout.dim
+        }
+    };
+}
+
+impl<'a, T> Heads<'a, T> {
+    constructors!(&'a [T], "attention: view", |view| Ok::<(), Error>(()));
+
+    /// Row `i` of sequence `s` and head `h`.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline(always)]
+    pub fn row(&self, s: usize, h: usize, i: usize) -> &'a [T] {
+        &self.data[self.layout.at(s, h, i)..][..self.layout.dim]
+    }
+}
+
+impl<'a, T> HeadsMut<'a, T> {
+    constructors!(&'a mut [T], "attention: view to write", |view| view.layout.check_apart("attention: view to write"));
+
+    /// The same view, to read.
+    pub fn as_heads(&self) -> Heads<'_, T> {
+        Heads { data: self.data, layout: self.layout }
+    }
+
+    /// The same view, borrowed for less long.
+    pub fn reborrow(&mut self) -> HeadsMut<'_, T> {
+        HeadsMut { data: self.data, layout: self.layout }
+    }
+
+    /// Row `i` of sequence `s` and head `h`.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline(always)]
+    pub fn row_mut(&mut self, s: usize, h: usize, i: usize) -> &mut [T] {
+        let at = self.layout.at(s, h, i);
+        &mut self.data[at..][..self.layout.dim]
+    }
+}
