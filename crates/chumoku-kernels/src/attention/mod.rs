@@ -8,14 +8,27 @@
 //! What is masked out reaches neither outputs nor gradients, even if it is NaN; a NaN that is attended to always
 //! shows. A query with nothing to attend to gets output 0, gradients 0 and log-sum-exp −∞.
 
+mod blocks;
+mod engine;
+mod forward;
 mod heads;
 mod mask;
+mod rows;
+mod softmax;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
+mod transform;
+
+pub(crate) use forward::forward;
 
 pub use heads::{Heads, HeadsMut};
 pub use mask::{Causal, Mask, MaskView};
 
+use crate::element::Narrow;
+use crate::isa::{self, Isa};
 use crate::philox::Philox;
 use crate::{Element, Error, Precision, Result, reference};
+use engine::{OnRegisters, Task};
 use mask::Band;
 use std::ops::Range;
 
@@ -390,4 +403,19 @@ pub struct Gradients<'a, T: Element> {
     pub mask: Option<&'a mut [T::Sum]>,
     /// Of the sinks: (heads,).
     pub sinks: Option<&'a mut [T::Sum]>,
+}
+
+/// Runs `task` on the best engine that the instruction set in force has for numbers of type `T`.
+fn on_engine<T: Narrow>(args: &Attention<'_, T>, task: impl Task) {
+    #[cfg(target_arch = "x86_64")]
+    if isa::active() == Isa::Amx
+        && let Some(amx) = isa::amx::Amx::new()
+    {
+        return match args.precision.terms().min(T::TERMS) {
+            1 => tiles::run::<1>(amx, task),
+            2 => tiles::run::<2>(amx, task),
+            _ => tiles::run::<3>(amx, task),
+        };
+    }
+    isa::dispatch(OnRegisters(task));
 }

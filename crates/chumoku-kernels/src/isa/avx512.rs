@@ -100,6 +100,36 @@ unsafe impl Simd for Avx512 {
         }
     }
     #[inline(always)]
+    fn ldexp(self, a: __m512, shifted: __m512) -> __m512 {
+        // SAFETY: see `splat`.
+        unsafe {
+            let exponent = _mm512_slli_epi32::<23>(_mm512_castps_si512(shifted));
+            _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), exponent))
+        }
+    }
+    #[inline(always)]
+    fn select_bits(self, bits: u16, a: __m512) -> __m512 {
+        // SAFETY: see `splat`.
+        unsafe { _mm512_maskz_mov_ps(bits, a) }
+    }
+    #[inline(always)]
+    fn sum(self, a: __m512) -> f32 {
+        // SAFETY: see `splat`.
+        unsafe {
+            // Halves are added, as in the other sets.
+            let a = _mm512_add_ps(a, _mm512_shuffle_f32x4::<0b01_00_11_10>(a, a));
+            let a = _mm512_castps512_ps256(a);
+            let a = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+            let a = _mm_add_ps(a, _mm_movehl_ps(a, a));
+            _mm_cvtss_f32(_mm_add_ss(a, _mm_shuffle_ps::<1>(a, a)))
+        }
+    }
+    #[inline(always)]
+    fn largest(self, a: __m512) -> f32 {
+        // SAFETY: see `splat`.
+        unsafe { _mm512_reduce_max_ps(a) }
+    }
+    #[inline(always)]
     fn round(self, a: __m512) -> __m512 {
         // SAFETY: see `splat`.
         unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }

@@ -11,7 +11,7 @@ pub(crate) mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
-mod avx512;
+pub(crate) mod avx512;
 mod portable;
 
 use std::fmt;
@@ -157,6 +157,11 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     fn select_lt(self, a: Self::V, b: Self::V, yes: Self::V, no: Self::V) -> Self::V;
     /// `2^n` for integral n in −126..=127.
     fn pow2(self, n: Self::V) -> Self::V;
+    /// `a · 2^n` where `n + 1.5 · 2^23` is given as `shifted`: the exponent is added as an integer, so that neither `a`
+    /// nor the result may be below the normal numbers, except that a = 1/2 … √2 and n = −126 give something tiny.
+    fn ldexp(self, a: Self::V, shifted: Self::V) -> Self::V;
+    /// The lanes whose bits are set, 0 in the others.
+    fn select_bits(self, bits: u16, a: Self::V) -> Self::V;
     /// The nearest integers, ties to even.
     fn round(self, a: Self::V) -> Self::V;
     /// Lanes written out.

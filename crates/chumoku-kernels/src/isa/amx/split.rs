@@ -98,6 +98,26 @@ impl Amx {
     }
 }
 
+impl Amx {
+    /// Writes 32 numbers as `TERMS` rows of bf16 terms, `apart` bytes from one another.
+    ///
+    /// # Safety
+    /// Each row at `to` must be writable for 64 bytes and aligned to them.
+    #[inline(always)]
+    pub(crate) unsafe fn put<const TERMS: usize>(self, [mut a, mut b]: [__m512; 2], to: *mut u8, apart: usize) {
+        // SAFETY: the token proves AVX-512 with BF16; the caller promises the rows.
+        unsafe {
+            for term in 0..TERMS {
+                let packed = std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(b, a));
+                _mm512_store_si512(to.add(term * apart).cast(), packed);
+                if term + 1 < TERMS {
+                    (a, b) = (_mm512_sub_ps(a, low_half(packed)), _mm512_sub_ps(b, high_half(packed)));
+                }
+            }
+        }
+    }
+}
+
 /// The first `n` of sixteen lanes.
 fn mask(n: usize) -> __mmask16 {
     ((1u32 << n.min(16)) - 1) as __mmask16
