@@ -45,7 +45,8 @@ fn run<T: Element>(shape: [usize; 4], causal: bool, precision: Precision) {
         for _ in 0..times.len().min(20) {
             let start = Instant::now();
             args.forward_with_log_sum_exp(HeadsMut::bhld(&mut y, shape).unwrap(), &mut lse).unwrap();
-            let saved = Saved { output: view(&y, shape), log_sum_exp: &lse, d_output: view(&dy, shape), d_log_sum_exp: None };
+            let saved =
+                Saved { output: view(&y, shape), log_sum_exp: &lse, d_output: view(&dy, shape), d_log_sum_exp: None };
             let [query, key, value] = [&mut *dq, dk, dv].map(|x| HeadsMut::bhld(x, shape).unwrap());
             args.backward(saved, Gradients { query, key, value, mask: None, sinks: None }).unwrap();
             both.push(start.elapsed().as_secs_f64() * 1e3);

@@ -1,6 +1,7 @@
 //! The number types of attention's inputs and outputs.
 
 use crate::attention::{Forward, Gradients, Saved};
+use crate::threads::SharedMut;
 use crate::{Attention, Real, attention, reference};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -55,6 +56,9 @@ impl Element for f32 {
     fn attention_forward(args: &Attention<f32>, results: Forward<f32>) {
         attention::forward(args, results);
     }
+    fn attention_backward(args: &Attention<f32>, saved: Saved<f32>, gradients: Gradients<f32>) {
+        attention::backward(args, saved, gradients);
+    }
     fn of(x: f64) -> f32 {
         x as f32
     }
@@ -69,6 +73,9 @@ impl Element for bf16 {
     fn attention_forward(args: &Attention<bf16>, results: Forward<bf16>) {
         attention::forward(args, results);
     }
+    fn attention_backward(args: &Attention<bf16>, saved: Saved<bf16>, gradients: Gradients<bf16>) {
+        attention::backward(args, saved, gradients);
+    }
     fn of(x: f64) -> bf16 {
         bf16::from_f64(x)
     }
@@ -82,6 +89,9 @@ impl Element for f16 {
     const NAME: &'static str = "f16";
     fn attention_forward(args: &Attention<f16>, results: Forward<f16>) {
         attention::forward(args, results);
+    }
+    fn attention_backward(args: &Attention<f16>, saved: Saved<f16>, gradients: Gradients<f16>) {
+        attention::backward(args, saved, gradients);
     }
     fn of(x: f64) -> f16 {
         f16::from_f64(x)
@@ -99,12 +109,21 @@ pub(crate) trait Narrow: Element<Sum = f32> {
     fn widen(from: &[Self], to: &mut [f32]);
     /// The nearest numbers.
     fn narrow(from: &[f32], to: &mut [Self]);
+    /// Whether the numbers are f32.
+    const IS_F32: bool = false;
     /// The numbers themselves, if they are f32.
-    fn as_f32(numbers: &[Self]) -> Option<&[f32]>;
+    fn as_f32(_: &[Self]) -> Option<&[f32]> {
+        None
+    }
+    /// The same, to be written.
+    fn shared_f32(_: SharedMut<Self>) -> Option<SharedMut<f32>> {
+        None
+    }
 }
 
 impl Narrow for f32 {
     const TERMS: usize = 3;
+    const IS_F32: bool = true;
     #[inline(always)]
     fn widen(from: &[f32], to: &mut [f32]) {
         to.copy_from_slice(from);
@@ -115,6 +134,9 @@ impl Narrow for f32 {
     }
     #[inline(always)]
     fn as_f32(numbers: &[f32]) -> Option<&[f32]> {
+        Some(numbers)
+    }
+    fn shared_f32(numbers: SharedMut<f32>) -> Option<SharedMut<f32>> {
         Some(numbers)
     }
 }
@@ -135,10 +157,6 @@ impl Narrow for bf16 {
             *to = bf16::from_bits(if from.is_nan() { nan as u16 } else { rounded as u16 });
         }
     }
-    #[inline(always)]
-    fn as_f32(_: &[bf16]) -> Option<&[f32]> {
-        None
-    }
 }
 
 impl Narrow for f16 {
@@ -150,9 +168,5 @@ impl Narrow for f16 {
     #[inline(always)]
     fn narrow(from: &[f32], to: &mut [f16]) {
         to.convert_from_f32_slice(from);
-    }
-    #[inline(always)]
-    fn as_f32(_: &[f16]) -> Option<&[f32]> {
-        None
     }
 }

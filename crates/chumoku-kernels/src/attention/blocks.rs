@@ -26,6 +26,16 @@ pub(super) struct Unit {
     rows: Range<usize>,
 }
 
+/// Consecutive blocks of one head.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) head: usize,
+    pub(super) first: usize,
+    pub(super) count: usize,
+    seen: Range<usize>,
+    pub(super) blocks: Vec<Block>,
+}
+
 /// All units, and how many of them to make a task of.
 pub(super) fn units<T: Element>(args: &Attention<T>) -> (Vec<Unit>, usize) {
     let (group, dim) = (args.group(), args.query.dim().max(args.value.dim()));
@@ -54,15 +64,62 @@ pub(super) fn units<T: Element>(args: &Attention<T>) -> (Vec<Unit>, usize) {
 }
 
 impl Unit {
+    /// Rows of one head.
+    pub(super) fn new(sequence: usize, head: usize, key_head: usize, rows: Range<usize>) -> Self {
+        Unit { sequence, key_head, heads: head..head + 1, rows }
+    }
+
+    /// The queries of one head of keys in units of about `rows` rows, which depend on the length alone.
+    pub(super) fn spans<T: Element>(
+        args: &Attention<T>,
+        sequence: usize,
+        key_head: usize,
+        rows: usize,
+    ) -> impl Iterator<Item = Unit> {
+        let (length, group) = (args.query.length(sequence), args.group());
+        let heads = (rows / length.next_multiple_of(ROWS).max(1)).clamp(1, group);
+        let end = (key_head + 1) * group;
+        (key_head * group..end).step_by(heads).flat_map(move |first| {
+            (0..length).step_by(rows).map(move |row| {
+                let (heads, rows) = (first..end.min(first + heads), row..length.min(row + rows));
+                Unit { sequence, key_head, heads, rows }
+            })
+        })
+    }
+
+    /// The unit in groups of `group` rows, each in blocks of `height`.
+    pub(super) fn groups<T: Element>(&self, args: &Attention<T>, height: usize, group: usize) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for block in self.blocks(args, height) {
+            match groups.last_mut() {
+                Some(last) if last.head == block.head && last.count + block.count <= group => {
+                    last.count += block.count;
+                    last.seen = union([last.seen.clone(), block.seen.clone()].into_iter());
+                    last.blocks.push(block);
+                }
+                _ => groups.push(Group {
+                    head: block.head,
+                    first: block.first,
+                    count: block.count,
+                    seen: block.seen.clone(),
+                    blocks: vec![block],
+                }),
+            }
+        }
+        groups
+    }
+
     /// The unit in blocks of `height` queries.
     pub(super) fn blocks<T: Element>(&self, args: &Attention<T>, height: usize) -> Vec<Block> {
-        let mut blocks = Vec::with_capacity(self.heads.len() * self.rows.len().div_ceil(height));
+        let mut blocks = Vec::new();
+        let mut row = 0;
         for head in self.heads.clone() {
-            for first in self.rows.clone().step_by(height) {
+            for first in self.rows.clone().step_by(height.min(self.rows.len()).max(1)) {
                 let count = height.min(self.rows.end - first);
                 let ranges: Vec<_> = (first..first + count).map(|i| args.range(self.sequence, i)).collect();
                 let seen = union(ranges.iter().cloned());
-                blocks.push(Block { head, first, count, ranges, seen });
+                blocks.push(Block { head, first, count, row, ranges, seen });
+                row += count;
             }
         }
         blocks
@@ -80,12 +137,27 @@ fn union(ranges: impl Iterator<Item = Range<usize>>) -> Range<usize> {
     ranges.filter(|range| !range.is_empty()).reduce(join).unwrap_or(0..0)
 }
 
+/// The part of `seen` that lies in the key block at `first_key`, in whole grains from there.
+fn columns(seen: &Range<usize>, first_key: usize, count: usize) -> Option<(usize, usize)> {
+    let (from, to) = (seen.start.max(first_key), seen.end.min(first_key + count));
+    (from < to).then(|| ((from - first_key) / GRAIN * GRAIN, (to - first_key).next_multiple_of(GRAIN)))
+}
+
+impl Group {
+    /// As [`Block::columns`], of all blocks.
+    pub(super) fn columns(&self, first_key: usize, count: usize) -> Option<(usize, usize)> {
+        columns(&self.seen, first_key, count)
+    }
+}
+
 /// Consecutive queries of one head.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     pub(super) head: usize,
     pub(super) first: usize,
     pub(super) count: usize,
+    /// Its first row among those of the unit.
+    pub(super) row: usize,
     /// The keys that each query sees by position.
     ranges: Vec<Range<usize>>,
     /// The keys that any query sees by position.
@@ -95,9 +167,7 @@ pub(super) struct Block {
 impl Block {
     /// The columns to compute of the key block at `first_key`, whole grains; `None` if no query sees any.
     pub(super) fn columns(&self, first_key: usize, count: usize) -> Option<(usize, usize)> {
-        let from = self.seen.start.max(first_key);
-        let to = self.seen.end.min(first_key + count);
-        (from < to).then(|| ((from - first_key) / GRAIN * GRAIN, (to - first_key).next_multiple_of(GRAIN)))
+        columns(&self.seen, first_key, count)
     }
 
     /// Whether the key block at `first_key` is the first that is seen.
@@ -105,10 +175,10 @@ impl Block {
         self.seen.start >= first_key
     }
 
-    /// The part of the columns `from..to` that query `i` of the block sees.
+    /// The part of the columns `from..to` that query `i` of the block sees; none beyond the last query.
     #[inline(always)]
     pub(super) fn span(&self, i: usize, first_key: usize, from: usize, to: usize) -> Span {
-        let range = &self.ranges[i];
+        let range = self.ranges.get(i).cloned().unwrap_or(0..0);
         let clamp = |key: usize| key.saturating_sub(first_key).clamp(from, to);
         Span { from, to, first_seen: clamp(range.start), end_seen: clamp(range.end) }
     }

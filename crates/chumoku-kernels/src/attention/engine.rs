@@ -9,6 +9,8 @@ use crate::isa::{Op, Simd};
 
 /// Keys of a block.
 pub(crate) const KEYS: usize = 256;
+/// Keys of a block of the backward pass, which holds two blocks of scores at a time.
+pub(crate) const BACK_KEYS: usize = 128;
 /// Key ranges within a block start and end at multiples of this.
 pub(crate) const GRAIN: usize = 32;
 /// Distance of the rows of a block of scores: not a multiple of 4096 bytes, so that rows fall into different cache sets.
@@ -28,6 +30,11 @@ pub(crate) struct Matrix {
 }
 
 impl Matrix {
+    /// `rows` rows from `first`.
+    pub(crate) fn rows(self, first: usize, rows: usize) -> Matrix {
+        Matrix { data: self.data.wrapping_add(first * self.stride), rows, ..self }
+    }
+
     /// Row `i`.
     ///
     /// # Safety
@@ -52,6 +59,10 @@ pub(crate) unsafe trait Engine: Copy {
     const DEGREE: usize;
     /// Whether weights are packed apart from the scores, by [`Engine::put`]; else they are written over the scores.
     const PACKS_WEIGHTS: bool;
+
+    /// Queries whose weights are gathered at a time in the backward pass: a multiple of [`Engine::QUERIES`] and of
+    /// [`GRAIN`].
+    const GROUP: usize;
 
     /// The vectors.
     fn simd(self) -> Self::S;
@@ -109,6 +120,42 @@ pub(crate) unsafe trait Engine: Copy {
         cols: usize,
         accumulate: bool,
     );
+
+    /// Size of up to [`Engine::GROUP`] rows of so many columns, packed by [`Engine::pack_gathered`].
+    fn gathered_size(cols: usize) -> usize;
+    /// Size of the weights of a group, for [`Engine::put_pair`].
+    fn group_size() -> usize;
+
+    /// Packs up to [`Engine::GROUP`] rows as the left operand, transposed, of a product over the rows; missing rows up
+    /// to a multiple of [`Engine::QUERIES`] are 0.
+    ///
+    /// # Safety
+    /// `from` must be readable, `to` writable for [`Engine::gathered_size`] of its columns.
+    unsafe fn pack_gathered(self, from: Matrix, to: *mut u8);
+
+    /// Writes the weights of rows `row` (even) and `row + 1` of a group from column `col`: two vectors of each.
+    ///
+    /// # Safety
+    /// `weights` must be writable for [`Engine::group_size`].
+    unsafe fn put_pair(self, weights: *mut u8, row: usize, col: usize, pairs: [[<Self::S as Simd>::V; 2]; 2]);
+
+    /// `out[c][k] (+)= Σ_rows gathered[row][c] · weights[row][k]` over `rows` rows (a multiple of [`Engine::QUERIES`]), for the
+    /// keys `from..to` of the block (multiples of [`GRAIN`]).
+    ///
+    /// # Safety
+    /// The operands must be packed; `out` readable and writable for `cols + GRAIN` rows of [`BACK_KEYS`].
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn gather(
+        self,
+        gathered: *const u8,
+        cols: usize,
+        rows: usize,
+        weights: *const u8,
+        from: usize,
+        to: usize,
+        out: *mut f32,
+        accumulate: bool,
+    );
 }
 
 /// What runs on an engine.
@@ -141,6 +188,7 @@ unsafe impl<S: Simd> Engine for Registers<S> {
     const QUERIES: usize = 48;
     const DEGREE: usize = 6;
     const PACKS_WEIGHTS: bool = false;
+    const GROUP: usize = 96;
 
     #[inline(always)]
     fn simd(self) -> S {
@@ -260,6 +308,78 @@ unsafe impl<S: Simd> Engine for Registers<S> {
             }
         }
     }
+
+    fn gathered_size(cols: usize) -> usize {
+        Self::GROUP * gathered_cols::<S>(cols) * F32
+    }
+    fn group_size() -> usize {
+        Self::GROUP * STRIDE * F32
+    }
+
+    /// `[row][column]`, which a tile reads down its columns.
+    #[inline(always)]
+    unsafe fn pack_gathered(self, from: Matrix, to: *mut u8) {
+        let cols = gathered_cols::<S>(from.cols);
+        let rows = from.rows.next_multiple_of(Self::QUERIES);
+        // SAFETY: the caller promises gathered_size.
+        let out = unsafe { std::slice::from_raw_parts_mut(to.cast::<f32>(), rows * cols) };
+        for (i, out) in out.chunks_exact_mut(cols).enumerate() {
+            let mut count = 0;
+            if i < from.rows {
+                // SAFETY: the caller promises the rows.
+                out[..from.cols].copy_from_slice(unsafe { from.row(i) });
+                count = from.cols;
+            }
+            out[count..].fill(0.0);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put_pair(self, weights: *mut u8, row: usize, col: usize, pairs: [[S::V; 2]; 2]) {
+        for (i, pair) in pairs.into_iter().enumerate() {
+            // SAFETY: the group has GROUP rows.
+            unsafe { self.put(weights, row + i, col, pair) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather(
+        self,
+        gathered: *const u8,
+        cols: usize,
+        rows: usize,
+        weights: *const u8,
+        from: usize,
+        to: usize,
+        out: *mut f32,
+        accumulate: bool,
+    ) {
+        let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
+        let (gathered, weights) = (gathered.cast::<f32>(), weights.cast::<f32>());
+        let a_step = gathered_cols::<S>(cols);
+        for down in 0..a_step / height {
+            for across in from / width..to / width {
+                // SAFETY: the rows were packed; TILE_ROWS is at most GRAIN, so the tile's rows are inside `out`.
+                unsafe {
+                    self.0.tile(Tile {
+                        depth: rows,
+                        a: gathered.add(down * height),
+                        a_step,
+                        b: weights.add(across * width),
+                        b_step: STRIDE,
+                        c: out.add(down * height * BACK_KEYS + across * width),
+                        c_stride: BACK_KEYS,
+                        accumulate,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Columns of the rows that [`Registers`] gathers: whole tiles.
+fn gathered_cols<S: Simd>(cols: usize) -> usize {
+    cols.next_multiple_of(S::TILE_ROWS)
 }
 
 /// Packs rows into panels of `height` of them, as `[column][row]`, `total` rows in all; missing rows are 0.
@@ -270,9 +390,7 @@ unsafe impl<S: Simd> Engine for Registers<S> {
 unsafe fn pack_across(from: Matrix, height: usize, total: usize, to: *mut f32) {
     for panel in 0..total / height {
         // SAFETY: the caller promises `total` rows.
-        let out = unsafe {
-            std::slice::from_raw_parts_mut(to.add(panel * height * from.cols), height * from.cols)
-        };
+        let out = unsafe { std::slice::from_raw_parts_mut(to.add(panel * height * from.cols), height * from.cols) };
         let first = panel * height;
         let count = from.rows.saturating_sub(first).min(height);
         if count < height {

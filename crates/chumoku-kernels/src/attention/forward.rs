@@ -81,8 +81,13 @@ impl<T: Narrow> Piece<'_, T> {
         let factor = (args.scale * std::f64::consts::LOG2_E) as f32;
         for (b, block) in blocks.iter().enumerate() {
             let at = b * E::QUERIES;
-            let source =
-                Rows { from: args.query, sequence: unit.sequence, head: block.head, first: block.first, count: block.count };
+            let source = Rows {
+                from: args.query,
+                sequence: unit.sequence,
+                head: block.head,
+                first: block.first,
+                count: block.count,
+            };
             let matrix = source.stage(simd, staged, &mut squares[..block.count], |i| is_bad[at + i] = true);
             // SAFETY: the matrix lives in `staged` or in the query; `queries` has room for every block.
             unsafe { engine.pack_left(matrix, queries.add(b * E::left_size(dim))) };

@@ -8,17 +8,21 @@
 //! What is masked out reaches neither outputs nor gradients, even if it is NaN; a NaN that is attended to always
 //! shows. A query with nothing to attend to gets output 0, gradients 0 and log-sum-exp −∞.
 
+mod backward;
 mod blocks;
+mod differentiate;
 mod engine;
 mod forward;
 mod heads;
 mod mask;
+mod mask_gradient;
 mod rows;
 mod softmax;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 mod transform;
 
+pub(crate) use backward::backward;
 pub(crate) use forward::forward;
 
 pub use heads::{Heads, HeadsMut};

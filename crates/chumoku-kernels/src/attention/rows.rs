@@ -1,7 +1,9 @@
 //! Rows of queries, keys and values made ready for an engine, and which of them are not finite.
 
-use super::engine::Matrix;
+use super::engine::{Engine, KEYS, Matrix, Task};
 use super::heads::Heads;
+use super::{Attention, on_engine};
+use crate::Element;
 use crate::element::Narrow;
 use crate::isa::Simd;
 
@@ -32,7 +34,8 @@ impl<T: Narrow> Rows<'_, T> {
     ) -> Matrix {
         let width = self.from.dim();
         let mut any_bad = false;
-        for (i, (square, staged)) in squares.iter_mut().zip(buffer.chunks_exact_mut(width)).take(self.count).enumerate() {
+        for (i, (square, staged)) in squares.iter_mut().zip(buffer.chunks_exact_mut(width)).take(self.count).enumerate()
+        {
             let row = self.from.row(self.sequence, self.head, self.first + i);
             let row = match T::as_f32(row) {
                 Some(row) => row,
@@ -85,4 +88,32 @@ fn sum_of_squares<S: Simd>(simd: S, x: &[f32]) -> f32 {
         total += x * x;
     }
     total
+}
+
+/// Keys of one sequence and head whose key or value row is not finite.
+pub(super) fn bad_keys<T: Narrow>(args: &Attention<T>, sequence: usize, head: usize) -> Vec<usize> {
+    struct Scan<'a, 'b, T: Element> {
+        args: &'a Attention<'a, T>,
+        sequence: usize,
+        head: usize,
+        bad: &'b mut Vec<usize>,
+    }
+    impl<T: Narrow> Task for Scan<'_, '_, T> {
+        #[inline(always)]
+        fn eval<E: Engine>(self, engine: E) {
+            let (args, keys) = (self.args, self.args.keys(self.sequence));
+            let mut buffer = vec![0.0; KEYS * args.key.dim().max(args.value.dim())];
+            let mut squares = [0.0; KEYS];
+            for first in (0..keys).step_by(KEYS) {
+                let count = KEYS.min(keys - first);
+                for from in [args.key, args.value] {
+                    let rows = Rows { from, sequence: self.sequence, head: self.head, first, count };
+                    rows.stage(engine.simd(), &mut buffer, &mut squares, |j| self.bad.push(first + j));
+                }
+            }
+        }
+    }
+    let mut bad = Vec::new();
+    on_engine(args, Scan { args, sequence, head, bad: &mut bad });
+    bad
 }

@@ -14,7 +14,7 @@ pub(super) const BOUND: f32 = 43.0;
 /// What stands for −∞ in transformed scores: finite, so that no arithmetic makes it NaN.
 pub(super) const FORBIDDEN: f32 = -1e30;
 /// Transformed scores below this are forbidden.
-const FORBIDDEN_BELOW: f32 = -1e29;
+pub(super) const FORBIDDEN_BELOW: f32 = -1e29;
 
 /// 1.5 · 2^23: added to a number, it leaves the nearest whole number in the low bits of the sum.
 const MAGIC: f32 = 12_582_912.0;
@@ -48,12 +48,12 @@ pub(super) fn exp2_bounded<E: Engine>(simd: E::S, score: V<E>, factor: V<E>) -> 
 #[inline(always)]
 pub(super) fn exp2_clamped<E: Engine>(simd: E::S, score: V<E>, factor: V<E>, shift: V<E>) -> V<E> {
     let magic = simd.splat(MAGIC);
-    let x = simd.max(simd.sub(simd.mul(score, factor), shift), simd.splat(-126.0));
+    let x = simd.max(simd.mul_add(score, factor, simd.sub(simd.splat(0.0), shift)), simd.splat(-126.0));
     let whole = simd.add(x, magic);
     simd.ldexp(fraction_power::<E>(simd, simd.sub(x, simd.sub(whole, magic))), whole)
 }
 
-type V<E> = <<E as Engine>::S as Simd>::V;
+pub(super) type V<E> = <<E as Engine>::S as Simd>::V;
 
 #[inline(always)]
 fn fraction_power<E: Engine>(simd: E::S, f: V<E>) -> V<E> {
@@ -138,11 +138,7 @@ impl<E: Engine, const MASKED: bool> Weigh<E> for Following<E, MASKED> {
     #[inline(always)]
     fn weight(&self, simd: E::S, score: V<E>) -> V<E> {
         let weight = exp2_clamped::<E>(simd, score, self.factor, self.shift);
-        if MASKED {
-            simd.select_lt(score, simd.splat(FORBIDDEN_BELOW), simd.splat(0.0), weight)
-        } else {
-            weight
-        }
+        if MASKED { simd.select_lt(score, simd.splat(FORBIDDEN_BELOW), simd.splat(0.0), weight) } else { weight }
     }
 }
 
@@ -258,4 +254,5 @@ impl<E: Engine> Row<'_, E> {
 }
 
 /// 0, 1, 2, …
-const LANES: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
+pub(super) const LANES: [f32; 16] =
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];

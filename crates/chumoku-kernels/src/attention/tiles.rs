@@ -1,6 +1,6 @@
 //! The engine of AMX tiles: products of bf16 terms.
 
-use super::engine::{Engine, GRAIN, KEYS, Matrix, STRIDE, Task};
+use super::engine::{BACK_KEYS, Engine, GRAIN, KEYS, Matrix, STRIDE, Task};
 use crate::isa::Simd;
 use crate::isa::amx::split::{Lay, Source, step_bytes};
 use crate::isa::amx::{Amx, Block, STEP, TILE, Tiles, TilesOp};
@@ -32,6 +32,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     const QUERIES: usize = 32;
     const DEGREE: usize = [3, 4, 6][TERMS - 1];
     const PACKS_WEIGHTS: bool = true;
+    const GROUP: usize = 128;
 
     #[inline(always)]
     fn simd(self) -> Avx512 {
@@ -143,6 +144,79 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
                     c_stride: cols,
                     accumulate,
                 });
+            }
+        }
+    }
+
+    fn gathered_size(cols: usize) -> usize {
+        cols.div_ceil(GRAIN) * (Self::GROUP / STEP) * step_bytes(TERMS)
+    }
+    fn group_size() -> usize {
+        BACK_KEYS / GRAIN * (Self::GROUP / STEP) * step_bytes(TERMS)
+    }
+
+    #[inline(always)]
+    unsafe fn pack_gathered(self, from: Matrix, to: *mut u8) {
+        for panel in 0..from.cols.div_ceil(GRAIN) {
+            for step in 0..from.rows.div_ceil(STEP) {
+                for half in 0..2 {
+                    let (row, col) = (step * STEP, panel * GRAIN + half * 16);
+                    let source = Source {
+                        data: from.data.wrapping_add(row * from.stride + col),
+                        outer: 1,
+                        inner: from.stride,
+                        count: from.cols.saturating_sub(col).min(16),
+                        depth: (from.rows - row).min(STEP),
+                    };
+                    // SAFETY: the caller promises the rows and gathered_size.
+                    unsafe {
+                        let to = to.add((panel * (Self::GROUP / STEP) + step) * step_bytes(TERMS) + half * TILE);
+                        self.amx.split::<TERMS>(source, Lay::Rows, to, 2 * TILE);
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put_pair(self, weights: *mut u8, row: usize, col: usize, pairs: [[<Avx512 as Simd>::V; 2]; 2]) {
+        let [first, second] = pairs;
+        for half in 0..2 {
+            // SAFETY: the group has GROUP rows and BACK_KEYS columns.
+            unsafe {
+                let step = col / GRAIN * (Self::GROUP / STEP) + row / STEP;
+                let to = weights.add(step * step_bytes(TERMS) + half * TILE + row % STEP / 2 * 64);
+                self.amx.put_pair::<TERMS>([first[half], second[half]], to, 2 * TILE);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather(
+        self,
+        gathered: *const u8,
+        cols: usize,
+        rows: usize,
+        weights: *const u8,
+        from: usize,
+        to: usize,
+        out: *mut f32,
+        accumulate: bool,
+    ) {
+        let panel_bytes = (Self::GROUP / STEP) * step_bytes(TERMS);
+        for down in 0..cols.div_ceil(GRAIN) {
+            for across in from / GRAIN..to / GRAIN {
+                // SAFETY: the rows were packed; `out` has whole grains of rows.
+                unsafe {
+                    self.tiles.block::<TERMS>(Block {
+                        steps: rows / STEP,
+                        a: gathered.add(down * panel_bytes),
+                        b: weights.add(across * panel_bytes),
+                        c: out.add(down * GRAIN * BACK_KEYS + across * GRAIN),
+                        c_stride: BACK_KEYS,
+                        accumulate,
+                    });
+                }
             }
         }
     }

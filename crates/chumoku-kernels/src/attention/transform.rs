@@ -20,6 +20,17 @@ impl Transform {
         needed.then(|| Transform { scale: args.scale as f32, softcap: args.softcap.map(|cap| cap as f32) })
     }
 
+    /// With a softcap, its derivative `1 − tanh²(score / cap)` at each score of a row, before [`Transform::apply`].
+    #[inline(always)]
+    pub(super) fn slopes<S: Simd>(&self, simd: S, span: Span, scores: &[f32], slopes: &mut [f32]) {
+        let Some(cap) = self.softcap else { return };
+        let (inner, one) = (simd.splat(self.scale / cap), simd.splat(1.0));
+        for col in (span.from..span.to).step_by(S::LANES) {
+            let t = tanh(simd, simd.mul(simd.load(&scores[col..]), inner));
+            simd.store(&mut slopes[col..], simd.sub(one, simd.mul(t, t)));
+        }
+    }
+
     /// Scores of query (sequence, head, query), for the keys from `first_key`, become scaled, capped and masked scores
     /// in units of log 2, [`FORBIDDEN`] where the query must not see the key.
     #[inline(always)]

@@ -130,6 +130,22 @@ unsafe impl Simd for Avx512 {
         unsafe { _mm512_reduce_max_ps(a) }
     }
     #[inline(always)]
+    unsafe fn add_transposed(self, from: *const f32, stride: usize, factor: f32, to: *mut f32, to_stride: usize) {
+        // SAFETY: the token proves AVX-512F; the caller promises the numbers.
+        unsafe {
+            let factor = _mm512_set1_ps(factor);
+            let mut rows = [_mm512_setzero_si512(); 16];
+            for (i, row) in rows.iter_mut().enumerate() {
+                *row = _mm512_castps_si512(_mm512_loadu_ps(from.add(i * stride)));
+            }
+            transpose(&mut rows);
+            for (i, row) in rows.iter().enumerate() {
+                let to = to.add(i * to_stride);
+                _mm512_storeu_ps(to, _mm512_fmadd_ps(_mm512_castsi512_ps(*row), factor, _mm512_loadu_ps(to)));
+            }
+        }
+    }
+    #[inline(always)]
     fn round(self, a: __m512) -> __m512 {
         // SAFETY: see `splat`.
         unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
@@ -154,5 +170,36 @@ unsafe impl Simd for Avx512 {
     unsafe fn tile_across(self, t: Tile) {
         // SAFETY: passed on from the caller.
         unsafe { tile::<Self, 12, 2, ACROSS>(self, t) }
+    }
+}
+
+/// Transposes 16 × 16 numbers of 32 bits.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(crate) fn transpose(rows: &mut [__m512i; 16]) {
+    let r = *rows;
+    let mut t = r;
+    for i in 0..8 {
+        t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+    }
+    let mut u = t;
+    for i in 0..4 {
+        u[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+        u[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+        u[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+        u[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+    }
+    // u[4g + c]: lane block k holds, of rows 4g..4g+4, column 4k + c. Gather the four groups g.
+    for c in 0..4 {
+        let [a, b, d, e] = [u[c], u[4 + c], u[8 + c], u[12 + c]];
+        let ab_even = _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b);
+        let ab_odd = _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b);
+        let de_even = _mm512_shuffle_i32x4::<0b10_00_10_00>(d, e);
+        let de_odd = _mm512_shuffle_i32x4::<0b11_01_11_01>(d, e);
+        rows[c] = _mm512_shuffle_i32x4::<0b10_00_10_00>(ab_even, de_even);
+        rows[4 + c] = _mm512_shuffle_i32x4::<0b10_00_10_00>(ab_odd, de_odd);
+        rows[8 + c] = _mm512_shuffle_i32x4::<0b11_01_11_01>(ab_even, de_even);
+        rows[12 + c] = _mm512_shuffle_i32x4::<0b11_01_11_01>(ab_odd, de_odd);
     }
 }

@@ -181,6 +181,20 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     /// As for [`crate::gemm::tile`].
     unsafe fn tile_across(self, tile: crate::gemm::Tile);
 
+    /// Adds `factor` times the transpose of 16 × 16 numbers to `to`, whose rows lie `to_stride` apart.
+    ///
+    /// # Safety
+    /// 16 rows of 16 must be readable at `from` and readable and writable at `to`.
+    #[inline(always)]
+    unsafe fn add_transposed(self, from: *const f32, stride: usize, factor: f32, to: *mut f32, to_stride: usize) {
+        for i in 0..16 {
+            for j in 0..16 {
+                // SAFETY: passed on to the caller.
+                unsafe { *to.add(i * to_stride + j) += factor * *from.add(j * stride + i) };
+            }
+        }
+    }
+
     /// Reads the first `LANES` values of `s`.
     #[inline(always)]
     fn load(self, s: &[f32]) -> Self::V {
