@@ -1,6 +1,7 @@
 //! The number types of attention's inputs and outputs.
 
 use crate::attention::{Forward, Gradients, Saved};
+use crate::isa::Simd;
 use crate::threads::SharedMut;
 use crate::{Attention, Real, attention, reference};
 use half::slice::HalfFloatSliceExt;
@@ -109,13 +110,16 @@ pub(crate) trait Narrow: Element<Sum = f32> {
     fn widen(from: &[Self], to: &mut [f32]);
     /// The nearest numbers.
     fn narrow(from: &[f32], to: &mut [Self]);
+    /// A vector of them.
+    ///
+    /// # Safety
+    /// `from` must be valid for reading `LANES` of them.
+    unsafe fn load<S: Simd>(simd: S, from: *const Self) -> S::V;
+    /// Whether the numbers are bf16.
+    const IS_BF16: bool = false;
     /// Whether the numbers are f32.
     const IS_F32: bool = false;
-    /// The numbers themselves, if they are f32.
-    fn as_f32(_: &[Self]) -> Option<&[f32]> {
-        None
-    }
-    /// The same, to be written.
+    /// The numbers themselves, to be written, if they are f32.
     fn shared_f32(_: SharedMut<Self>) -> Option<SharedMut<f32>> {
         None
     }
@@ -133,8 +137,9 @@ impl Narrow for f32 {
         to.copy_from_slice(from);
     }
     #[inline(always)]
-    fn as_f32(numbers: &[f32]) -> Option<&[f32]> {
-        Some(numbers)
+    unsafe fn load<S: Simd>(simd: S, from: *const f32) -> S::V {
+        // SAFETY: passed on to the caller.
+        unsafe { simd.load_ptr(from) }
     }
     fn shared_f32(numbers: SharedMut<f32>) -> Option<SharedMut<f32>> {
         Some(numbers)
@@ -143,6 +148,12 @@ impl Narrow for f32 {
 
 impl Narrow for bf16 {
     const TERMS: usize = 1;
+    const IS_BF16: bool = true;
+    #[inline(always)]
+    unsafe fn load<S: Simd>(simd: S, from: *const bf16) -> S::V {
+        // SAFETY: passed on to the caller; bf16 is its bits.
+        unsafe { simd.load_bf16(from.cast()) }
+    }
     #[inline(always)]
     fn widen(from: &[bf16], to: &mut [f32]) {
         to.iter_mut().zip(from).for_each(|(to, from)| *to = f32::from_bits(u32::from(from.to_bits()) << 16));
@@ -161,6 +172,13 @@ impl Narrow for bf16 {
 
 impl Narrow for f16 {
     const TERMS: usize = 2;
+    #[inline(always)]
+    unsafe fn load<S: Simd>(simd: S, from: *const f16) -> S::V {
+        let mut numbers = [0.0; 16];
+        // SAFETY: passed on to the caller.
+        f16::widen(unsafe { std::slice::from_raw_parts(from, S::LANES) }, &mut numbers[..S::LANES]);
+        simd.load(&numbers)
+    }
     #[inline(always)]
     fn widen(from: &[f16], to: &mut [f32]) {
         from.convert_to_f32_slice(to);

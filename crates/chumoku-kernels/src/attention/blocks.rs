@@ -4,6 +4,7 @@
 
 use super::Attention;
 use super::engine::{GRAIN, KEYS};
+use super::mask::Band;
 use super::softmax::Span;
 use crate::Element;
 use crate::dropout::Keep;
@@ -112,17 +113,25 @@ impl Unit {
     /// The unit in blocks of `height` queries.
     pub(super) fn blocks<T: Element>(&self, args: &Attention<T>, height: usize) -> Vec<Block> {
         let mut blocks = Vec::new();
+        self.blocks_into(args, height, &mut blocks);
+        blocks
+    }
+
+    /// As [`Unit::blocks`], in place of what `blocks` held.
+    pub(super) fn blocks_into<T: Element>(&self, args: &Attention<T>, height: usize, blocks: &mut Vec<Block>) {
+        blocks.clear();
         let mut row = 0;
+        let (offset, keys) = (args.offset(self.sequence), args.keys(self.sequence));
         for head in self.heads.clone() {
             for first in self.rows.clone().step_by(height.min(self.rows.len()).max(1)) {
                 let count = height.min(self.rows.end - first);
-                let ranges: Vec<_> = (first..first + count).map(|i| args.range(self.sequence, i)).collect();
-                let seen = union(ranges.iter().cloned());
-                blocks.push(Block { head, first, count, row, ranges, seen });
+                let mut block = Block { head, first, count, row, band: args.band, offset, keys, seen: 0..0 };
+                // Neither end of the band goes back from one query to the next.
+                block.seen = block.range(0).start..block.range(count - 1).end;
+                blocks.push(block);
                 row += count;
             }
         }
-        blocks
     }
 
     /// The keys that any of the blocks sees.
@@ -158,13 +167,25 @@ pub(super) struct Block {
     pub(super) count: usize,
     /// Its first row among those of the unit.
     pub(super) row: usize,
-    /// The keys that each query sees by position.
-    ranges: Vec<Range<usize>>,
+    band: Band,
+    offset: i64,
+    keys: usize,
     /// The keys that any query sees by position.
     seen: Range<usize>,
 }
 
 impl Block {
+    /// The keys that query `i` of the block sees by position.
+    #[inline(always)]
+    pub(super) fn range(&self, i: usize) -> Range<usize> {
+        self.band.range(self.first + i, self.offset, self.keys)
+    }
+
+    /// The part of the columns `from..to` that every query sees, if all see the same.
+    pub(super) fn common_span(&self, first_key: usize, from: usize, to: usize) -> Option<Span> {
+        (self.range(0) == self.range(self.count - 1)).then(|| self.span(0, first_key, from, to))
+    }
+
     /// The columns to compute of the key block at `first_key`, whole grains; `None` if no query sees any.
     pub(super) fn columns(&self, first_key: usize, count: usize) -> Option<(usize, usize)> {
         columns(&self.seen, first_key, count)
@@ -178,7 +199,7 @@ impl Block {
     /// The part of the columns `from..to` that query `i` of the block sees; none beyond the last query.
     #[inline(always)]
     pub(super) fn span(&self, i: usize, first_key: usize, from: usize, to: usize) -> Span {
-        let range = self.ranges.get(i).cloned().unwrap_or(0..0);
+        let range = if i < self.count { self.range(i) } else { 0..0 };
         let clamp = |key: usize| key.saturating_sub(first_key).clamp(from, to);
         Span { from, to, first_seen: clamp(range.start), end_seen: clamp(range.end) }
     }
@@ -193,7 +214,7 @@ impl Block {
     ) {
         for (i, is_bad) in is_bad.iter_mut().enumerate().take(self.count) {
             let sees = |j: &usize| {
-                self.ranges[i].contains(j) && reference::bias(args, sequence, self.head, self.first + i, *j).is_some()
+                self.range(i).contains(j) && reference::bias(args, sequence, self.head, self.first + i, *j).is_some()
             };
             *is_bad |= bad_keys.iter().any(sees);
         }

@@ -16,11 +16,13 @@ pub(crate) const GRAIN: usize = 32;
 /// Distance of the rows of a block of scores: not a multiple of 4096 bytes, so that rows fall into different cache sets.
 pub(crate) const STRIDE: usize = ACROSS;
 
-/// Rows of f32 to be packed.
+/// Rows to be packed, of f32 or (for an engine that reads it) bf16.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matrix {
     /// The first element.
-    pub(crate) data: *const f32,
+    pub(crate) data: *const u8,
+    /// Whether the elements are bf16.
+    pub(crate) is_bf16: bool,
     /// Distance of the rows.
     pub(crate) stride: usize,
     /// Number of rows.
@@ -32,17 +34,22 @@ pub(crate) struct Matrix {
 impl Matrix {
     /// `rows` rows from `first`.
     pub(crate) fn rows(self, first: usize, rows: usize) -> Matrix {
-        Matrix { data: self.data.wrapping_add(first * self.stride), rows, ..self }
+        Matrix { data: self.at(first, 0), rows, ..self }
+    }
+
+    /// Where the element of row `row` and column `col` lies.
+    pub(crate) fn at(&self, row: usize, col: usize) -> *const u8 {
+        self.data.wrapping_add((row * self.stride + col) * if self.is_bf16 { 2 } else { 4 })
     }
 
     /// Row `i`.
     ///
     /// # Safety
-    /// The row must be readable, and `i` below `rows`.
+    /// The row must be readable and f32, and `i` below `rows`.
     unsafe fn row<'a>(&self, i: usize) -> &'a [f32] {
-        debug_assert!(i < self.rows);
+        debug_assert!(i < self.rows && !self.is_bf16);
         // SAFETY: the caller promises the row.
-        unsafe { std::slice::from_raw_parts(self.data.add(i * self.stride), self.cols) }
+        unsafe { std::slice::from_raw_parts(self.at(i, 0).cast(), self.cols) }
     }
 }
 
@@ -60,6 +67,8 @@ pub(crate) unsafe trait Engine: Copy {
     /// Whether weights are packed apart from the scores, by [`Engine::put`]; else they are written over the scores.
     const PACKS_WEIGHTS: bool;
 
+    /// Whether it packs rows of bf16 as they are.
+    const READS_BF16: bool;
     /// Queries whose weights are gathered at a time in the backward pass: a multiple of [`Engine::QUERIES`] and of
     /// [`GRAIN`].
     const GROUP: usize;
@@ -189,6 +198,7 @@ unsafe impl<S: Simd> Engine for Registers<S> {
     const DEGREE: usize = 6;
     const PACKS_WEIGHTS: bool = false;
     const GROUP: usize = 96;
+    const READS_BF16: bool = false;
 
     #[inline(always)]
     fn simd(self) -> S {

@@ -5,10 +5,10 @@
 //! ([`super::softmax`]), and adds weights · V to its sums. Nothing that a row of the result depends on depends on which
 //! unit or block it falls into.
 
-use super::blocks::{Unit, units};
+use super::blocks::{Block, Unit, units};
 use super::engine::{Engine, GRAIN, KEYS, STRIDE, Task};
 use super::rows::Rows;
-use super::softmax::{BOUND, Row, Running};
+use super::softmax::{BOUND, Row, Running, bounded_block};
 use super::transform::Transform;
 use super::{Attention, Forward, on_engine};
 use crate::dropout::Keep;
@@ -42,19 +42,32 @@ struct Piece<'a, T: Element> {
 impl<T: Narrow> Task for Piece<'_, T> {
     #[inline(always)]
     fn eval<E: Engine>(self, engine: E) {
+        let mut work = Workspace::default();
         for unit in self.units {
-            self.unit(engine, unit);
+            self.unit(engine, unit, &mut work);
         }
     }
 }
 
+/// What one unit after another uses.
+#[derive(Default)]
+struct Workspace {
+    blocks: Vec<Block>,
+    states: Vec<Running>,
+    /// Queries whose result the plain version computes: what they see is not finite.
+    is_bad: Vec<bool>,
+    bad_keys: Vec<usize>,
+    kept: Vec<u16>,
+}
+
 impl<T: Narrow> Piece<'_, T> {
     #[inline(always)]
-    fn unit<E: Engine>(&self, engine: E, unit: &Unit) {
+    fn unit<E: Engine>(&self, engine: E, unit: &Unit, work: &mut Workspace) {
+        let Workspace { blocks, states, is_bad, bad_keys, kept } = work;
         let (args, simd) = (self.args, engine.simd());
         let (dim, value_dim) = (args.query.dim(), args.value.dim());
         let cols = value_dim.next_multiple_of(GRAIN);
-        let blocks = unit.blocks::<T>(args, E::QUERIES);
+        unit.blocks_into(args, E::QUERIES, blocks);
         let rows = blocks.len() * E::QUERIES;
         let weights_size = if E::PACKS_WEIGHTS { E::left_size(KEYS) } else { 0 };
         let mut scratch = Scratch::take();
@@ -74,9 +87,10 @@ impl<T: Narrow> Piece<'_, T> {
         // An engine that does not pack weights has them written over the scores.
         let weights = if E::PACKS_WEIGHTS { weights.pointer() } else { scores };
         let scores = scores.cast::<f32>();
-        let mut states = vec![Running::NEW; rows];
-        // Queries whose result the plain version computes: what they see is not finite.
-        let mut is_bad = vec![false; rows];
+        states.clear();
+        states.resize(rows, Running::NEW);
+        is_bad.clear();
+        is_bad.resize(rows, false);
 
         let factor = (args.scale * std::f64::consts::LOG2_E) as f32;
         for (b, block) in blocks.iter().enumerate() {
@@ -88,7 +102,7 @@ impl<T: Narrow> Piece<'_, T> {
                 first: block.first,
                 count: block.count,
             };
-            let matrix = source.stage(simd, staged, &mut squares[..block.count], |i| is_bad[at + i] = true);
+            let matrix = source.stage(engine, staged, &mut squares[..block.count], |i| is_bad[at + i] = true);
             // SAFETY: the matrix lives in `staged` or in the query; `queries` has room for every block.
             unsafe { engine.pack_left(matrix, queries.add(b * E::left_size(dim))) };
             for (bound, square) in bounds[at..].iter_mut().zip(&squares[..block.count]) {
@@ -97,24 +111,24 @@ impl<T: Narrow> Piece<'_, T> {
         }
         let transform = Transform::new(args);
         let keep = args.dropout.map(|dropout| Keep::new(dropout.rate, dropout.random));
-        let mut kept = vec![0u16; if keep.is_some() { E::QUERIES * KEYS / 16 } else { 0 }];
-        let seen = unit.keys(&blocks);
+        kept.resize(if keep.is_some() { E::QUERIES * KEYS / 16 } else { 0 }, 0);
+        let seen = unit.keys(blocks);
         for first_key in (seen.start / KEYS * KEYS..seen.end).step_by(KEYS) {
             let count = KEYS.min(seen.end - first_key);
             let source =
                 Rows { from: args.value, sequence: unit.sequence, head: unit.key_head, first: first_key, count };
-            let mut bad_keys = Vec::new();
-            let matrix = source.stage(simd, staged, &mut squares[..count], |j| bad_keys.push(first_key + j));
+            bad_keys.clear();
+            let matrix = source.stage(engine, staged, &mut squares[..count], |j| bad_keys.push(first_key + j));
             // SAFETY: as above; there are no more than KEYS rows.
             unsafe { engine.pack_values(matrix, values) };
             let source = Rows { from: args.key, ..source };
-            let matrix = source.stage(simd, staged, &mut squares[..count], |j| bad_keys.push(first_key + j));
+            let matrix = source.stage(engine, staged, &mut squares[..count], |j| bad_keys.push(first_key + j));
             // SAFETY: as above.
             unsafe { engine.pack_keys(matrix, keys) };
             squares[..count].iter_mut().for_each(|square| *square = square.sqrt());
             squares[count..].fill(0.0);
             for (b, block) in blocks.iter().enumerate() {
-                block.find_bad(args, unit.sequence, &bad_keys, &mut is_bad[b * E::QUERIES..]);
+                block.find_bad(args, unit.sequence, bad_keys, &mut is_bad[b * E::QUERIES..]);
             }
             let longest = squares.iter().copied().fold(0.0, f32::max);
             for (b, block) in blocks.iter().enumerate() {
@@ -125,10 +139,23 @@ impl<T: Narrow> Piece<'_, T> {
                     engine.scores(left, keys, dim, from, to, scores);
                 }
                 if let Some(keep) = &keep {
-                    block.kept(args, unit.sequence, keep, first_key, from, to, &mut kept);
+                    block.kept(args, unit.sequence, keep, first_key, from, to, kept);
                 }
                 let sums = &mut sums[b * E::QUERIES * cols..][..E::QUERIES * cols];
                 let starts = block.starts(first_key);
+                let at = b * E::QUERIES;
+                let of_block = at..at + block.count;
+                let is_plain = transform.is_none()
+                    && keep.is_none()
+                    && bounds[of_block.clone()].iter().all(|bound| bound * longest <= BOUND)
+                    && states[of_block.clone()].iter().all(|state| !state.follows);
+                if is_plain && let Some(span) = block.common_span(first_key, from, to) && span.first_seen <= from {
+                    // SAFETY: the scores were computed up to `to`.
+                    unsafe { bounded_block(engine, scores, span, factor, &mut states[of_block], weights) };
+                    // SAFETY: as below.
+                    unsafe { engine.weigh(weights, from, to, values, sums.as_mut_ptr(), cols, !starts) };
+                    continue;
+                }
                 for i in 0..block.count {
                     let at = b * E::QUERIES + i;
                     let span = block.span(i, first_key, from, to);

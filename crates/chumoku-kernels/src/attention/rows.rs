@@ -20,74 +20,74 @@ pub(super) struct Rows<'a, T> {
 const LARGEST_SQUARE: f32 = 1e37;
 
 impl<T: Narrow> Rows<'_, T> {
-    /// The rows as f32, with 0 in place of rows that are not finite (or above 1e18), which `is_bad` is told; and their
-    /// sums of squares. Rows that are f32 and finite are not copied.
+    /// The rows as the engine reads them, with 0 in place of rows that are not finite (or above 1e18), which `is_bad` is
+    /// told; and their sums of squares. What the engine can read in place is not copied.
     ///
-    /// `buffer` holds `count` rows. The result may be read while it and the rows live.
+    /// `buffer` holds `count` rows of f32. The result may be read while it and the rows live.
     #[inline(always)]
-    pub(super) fn stage<S: Simd>(
+    pub(super) fn stage<E: Engine>(
         &self,
-        simd: S,
+        engine: E,
         buffer: &mut [f32],
         squares: &mut [f32],
         mut is_bad: impl FnMut(usize),
     ) -> Matrix {
-        let width = self.from.dim();
-        let mut any_bad = false;
-        for (i, (square, staged)) in squares.iter_mut().zip(buffer.chunks_exact_mut(width)).take(self.count).enumerate()
-        {
-            let row = self.from.row(self.sequence, self.head, self.first + i);
-            let row = match T::as_f32(row) {
-                Some(row) => row,
-                None => {
-                    T::widen(row, staged);
-                    &*staged
-                }
+        let (simd, width) = (engine.simd(), self.from.dim());
+        let squares = &mut squares[..self.count];
+        let mut all_fine = true;
+        for (group, squares) in squares.chunks_mut(16).enumerate() {
+            let mut sums = [simd.splat(0.0); 16];
+            for (i, sum) in sums.iter_mut().enumerate().take(squares.len()) {
+                let row = self.from.row(self.sequence, self.head, self.first + group * 16 + i);
+                *sum = sum_of_squares(simd, row);
+            }
+            squares.copy_from_slice(&simd.sums(&sums)[..squares.len()]);
+            all_fine &= squares.iter().all(|&square| square < LARGEST_SQUARE);
+        }
+        let at = self.from.layout.at(self.sequence, self.head, self.first);
+        let in_place = T::IS_F32 || (T::IS_BF16 && E::READS_BF16);
+        if in_place && all_fine {
+            let data = self.from.data[at.min(self.from.data.len())..].as_ptr().cast();
+            return Matrix {
+                data,
+                stride: self.from.layout.row_stride,
+                rows: self.count,
+                cols: width,
+                is_bf16: T::IS_BF16,
             };
-            *square = sum_of_squares(simd, row);
+        }
+        for (i, (square, staged)) in squares.iter_mut().zip(buffer.chunks_exact_mut(width)).enumerate() {
             // Not `>=`: NaN is bad too.
-            if !(*square < LARGEST_SQUARE) {
-                (*square, any_bad) = (0.0, true);
+            if *square < LARGEST_SQUARE {
+                T::widen(self.from.row(self.sequence, self.head, self.first + i), staged);
+            } else {
+                *square = 0.0;
                 is_bad(i);
                 staged.fill(0.0);
             }
         }
-        let at = self.from.layout.at(self.sequence, self.head, self.first);
-        let (rows, cols) = (self.count, width);
-        match T::as_f32(self.from.data) {
-            Some(data) if !any_bad => {
-                Matrix { data: data[at.min(data.len())..].as_ptr(), stride: self.from.layout.row_stride, rows, cols }
-            }
-            Some(_) => {
-                for (i, staged) in buffer.chunks_exact_mut(width).take(self.count).enumerate() {
-                    let row = self.from.row(self.sequence, self.head, self.first + i);
-                    if let Some(row) = T::as_f32(row)
-                        && sum_of_squares(simd, row) < LARGEST_SQUARE
-                    {
-                        staged.copy_from_slice(row);
-                    }
-                }
-                Matrix { data: buffer.as_ptr(), stride: width, rows, cols }
-            }
-            None => Matrix { data: buffer.as_ptr(), stride: width, rows, cols },
-        }
+        Matrix { data: buffer.as_ptr().cast(), stride: width, rows: self.count, cols: width, is_bf16: false }
     }
 }
 
-/// Σ x²
+/// Σ x², lane by lane.
 #[inline(always)]
-fn sum_of_squares<S: Simd>(simd: S, x: &[f32]) -> f32 {
+fn sum_of_squares<T: Narrow, S: Simd>(simd: S, x: &[T]) -> S::V {
     let mut sum = simd.splat(0.0);
     let mut vectors = x.chunks_exact(S::LANES);
     for x in vectors.by_ref() {
-        let x = simd.load(x);
+        // SAFETY: the chunk has LANES numbers.
+        let x = unsafe { T::load(simd, x.as_ptr()) };
         sum = simd.mul_add(x, x, sum);
     }
-    let mut total = simd.sum(sum);
-    for x in vectors.remainder() {
-        total += x * x;
+    let rest = vectors.remainder();
+    if !rest.is_empty() {
+        let mut numbers = [0.0; 16];
+        T::widen(rest, &mut numbers[..rest.len()]);
+        let x = simd.load(&numbers);
+        sum = simd.mul_add(x, x, sum);
     }
-    total
+    sum
 }
 
 /// Keys of one sequence and head whose key or value row is not finite.
@@ -108,7 +108,7 @@ pub(super) fn bad_keys<T: Narrow>(args: &Attention<T>, sequence: usize, head: us
                 let count = KEYS.min(keys - first);
                 for from in [args.key, args.value] {
                     let rows = Rows { from, sequence: self.sequence, head: self.head, first, count };
-                    rows.stage(engine.simd(), &mut buffer, &mut squares, |j| self.bad.push(first + j));
+                    rows.stage(engine, &mut buffer, &mut squares, |j| self.bad.push(first + j));
                 }
             }
         }

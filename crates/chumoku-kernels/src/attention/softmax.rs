@@ -5,7 +5,7 @@
 //! keep a running maximum (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018), rounded up to a
 //! whole number so that going to a new one multiplies by a power of two, exactly.
 
-use super::engine::Engine;
+use super::engine::{Engine, STRIDE};
 use crate::isa::Simd;
 
 /// Scores in units of log 2 up to this need no maximum: weights stay within 2^±43, far from what f32 cannot hold.
@@ -99,6 +99,47 @@ pub(super) struct Running {
 
 impl Running {
     pub(super) const NEW: Running = Running { shift: 0.0, follows: false, totals: [0.0; 16] };
+}
+
+/// Turns all rows of a block into weights relative to 0, where no score exceeds [`BOUND`] and every query sees the same
+/// keys: as [`Row::bounded`], with the same results, without asking again for each row.
+///
+/// # Safety
+/// `scores` must hold `states.len()` rows of [`STRIDE`], and `weights` be writable for a block.
+#[inline(always)]
+pub(super) unsafe fn bounded_block<E: Engine>(
+    engine: E,
+    scores: *const f32,
+    span: Span,
+    factor: f32,
+    states: &mut [Running],
+    weights: *mut u8,
+) {
+    let simd = engine.simd();
+    let lanes = E::S::LANES;
+    let factor = simd.splat(factor);
+    // Up to here all of a pair of vectors is seen.
+    let whole = span.from + (span.end_seen - span.from) / (2 * lanes) * (2 * lanes);
+    for (i, state) in states.iter_mut().enumerate() {
+        let scores = scores.wrapping_add(i * STRIDE);
+        let mut total = simd.load(&state.totals);
+        let mut col = span.from;
+        while col < whole {
+            // SAFETY: the caller promises the row.
+            let pair = unsafe { [simd.load_ptr(scores.add(col)), simd.load_ptr(scores.add(col + lanes))] };
+            let pair = [exp2_bounded::<E>(simd, pair[0], factor), exp2_bounded::<E>(simd, pair[1], factor)];
+            total = simd.add(simd.add(total, pair[0]), pair[1]);
+            // SAFETY: the row and its columns are inside the block.
+            unsafe { engine.put(weights, i, col, pair) };
+            col += 2 * lanes;
+        }
+        simd.store(&mut state.totals, total);
+        if whole < span.to {
+            let span = Span { from: whole, ..span };
+            let row = Row { engine, scores, span, factor: 0.0, kept: None, weights, row: i };
+            row.each::<true, false>(state, &Bounded::<E> { factor });
+        }
+    }
 }
 
 /// Which weights of a row dropout keeps: a bit for each key of the block.

@@ -2,8 +2,8 @@
 
 use super::engine::{BACK_KEYS, Engine, GRAIN, KEYS, Matrix, STRIDE, Task};
 use crate::isa::Simd;
-use crate::isa::amx::split::{Lay, Source, step_bytes};
-use crate::isa::amx::{Amx, Block, STEP, TILE, Tiles, TilesOp};
+use crate::isa::amx::split::{self, Lay, step_bytes};
+use crate::isa::amx::{Amx, Block, STEP, TILE, Tiles, TilesOp, take};
 use crate::isa::avx512::Avx512;
 
 /// Runs `task` on tiles with `TERMS` terms for each number.
@@ -33,6 +33,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     const DEGREE: usize = [3, 4, 6][TERMS - 1];
     const PACKS_WEIGHTS: bool = true;
     const GROUP: usize = 128;
+    const READS_BF16: bool = TERMS == 1;
 
     #[inline(always)]
     fn simd(self) -> Avx512 {
@@ -77,8 +78,9 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
             for step in 0..from.rows.div_ceil(STEP) {
                 for half in 0..2 {
                     let (row, col) = (step * STEP, panel * GRAIN + half * 16);
-                    let source = Source {
-                        data: from.data.wrapping_add(row * from.stride + col),
+                    let part = Part {
+                        data: from.at(row, col),
+                        is_bf16: from.is_bf16,
                         outer: 1,
                         inner: from.stride,
                         count: from.cols.saturating_sub(col).min(16),
@@ -87,7 +89,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
                     // SAFETY: the caller promises the rows and values_size.
                     unsafe {
                         let to = to.add((panel * (KEYS / STEP) + step) * step_bytes(TERMS) + half * TILE);
-                        self.amx.split::<TERMS>(source, Lay::Pairs, to, 2 * TILE);
+                        self.pack(part, Lay::Pairs, to);
                     }
                 }
             }
@@ -161,8 +163,9 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
             for step in 0..from.rows.div_ceil(STEP) {
                 for half in 0..2 {
                     let (row, col) = (step * STEP, panel * GRAIN + half * 16);
-                    let source = Source {
-                        data: from.data.wrapping_add(row * from.stride + col),
+                    let part = Part {
+                        data: from.at(row, col),
+                        is_bf16: from.is_bf16,
                         outer: 1,
                         inner: from.stride,
                         count: from.cols.saturating_sub(col).min(16),
@@ -171,7 +174,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
                     // SAFETY: the caller promises the rows and gathered_size.
                     unsafe {
                         let to = to.add((panel * (Self::GROUP / STEP) + step) * step_bytes(TERMS) + half * TILE);
-                        self.amx.split::<TERMS>(source, Lay::Rows, to, 2 * TILE);
+                        self.pack(part, Lay::Rows, to);
                     }
                 }
             }
@@ -222,7 +225,36 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     }
 }
 
+/// A part of a [`Matrix`] that makes a tile: see [`split::Source`].
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    data: *const u8,
+    is_bf16: bool,
+    outer: usize,
+    inner: usize,
+    count: usize,
+    depth: usize,
+}
+
 impl<const TERMS: usize> Engine32<'_, TERMS> {
+    /// Writes the tiles of the terms of a part, two tiles from one another.
+    ///
+    /// # Safety
+    /// All elements must be readable, and each tile at `to` writable and aligned to 64 bytes.
+    #[inline(always)]
+    unsafe fn pack(self, part: Part, lay: Lay, to: *mut u8) {
+        let Part { data, is_bf16, outer, inner, count, depth } = part;
+        // SAFETY: passed on to the caller.
+        unsafe {
+            if is_bf16 {
+                self.amx.take(take::Source { data: data.cast(), outer, inner, count, depth }, lay, to);
+            } else {
+                let source = split::Source { data: data.cast(), outer, inner, count, depth };
+                self.amx.split::<TERMS>(source, lay, to, 2 * TILE);
+            }
+        }
+    }
+
     /// Packs the columns of step `step` of up to 32 rows from `first`.
     ///
     /// # Safety
@@ -231,15 +263,16 @@ impl<const TERMS: usize> Engine32<'_, TERMS> {
     unsafe fn pack_rows(self, from: Matrix, first: usize, step: usize, lay: Lay, to: *mut u8) {
         for half in 0..2 {
             let (row, col) = (first + half * 16, step * STEP);
-            let source = Source {
-                data: from.data.wrapping_add(row * from.stride + col),
+            let part = Part {
+                data: from.at(row, col),
+                        is_bf16: from.is_bf16,
                 outer: from.stride,
                 inner: 1,
                 count: from.rows.saturating_sub(row).min(16),
                 depth: (from.cols - col).min(STEP),
             };
             // SAFETY: passed on to the caller.
-            unsafe { self.amx.split::<TERMS>(source, lay, to.add(half * TILE), 2 * TILE) };
+            unsafe { self.pack(part, lay, to.add(half * TILE)) };
         }
     }
 }

@@ -130,6 +130,37 @@ unsafe impl Simd for Avx512 {
         unsafe { _mm512_reduce_max_ps(a) }
     }
     #[inline(always)]
+    unsafe fn load_bf16(self, p: *const u16) -> __m512 {
+        // SAFETY: the token proves AVX-512F; the caller promises 16 numbers.
+        unsafe {
+            let bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
+        }
+    }
+    #[inline(always)]
+    fn sums(self, rows: &[__m512; 16]) -> [f32; 16] {
+        // SAFETY: see `splat`.
+        unsafe {
+            let mut columns = [_mm512_setzero_si512(); 16];
+            for (column, row) in columns.iter_mut().zip(rows) {
+                *column = _mm512_castps_si512(*row);
+            }
+            transpose(&mut columns);
+            let mut width = 8;
+            let mut sums = [_mm512_setzero_ps(); 16];
+            for (sum, column) in sums.iter_mut().zip(columns) {
+                *sum = _mm512_castsi512_ps(column);
+            }
+            while width > 0 {
+                for i in 0..width {
+                    sums[i] = _mm512_add_ps(sums[i], sums[i + width]);
+                }
+                width /= 2;
+            }
+            self.to_array(sums[0])
+        }
+    }
+    #[inline(always)]
     unsafe fn add_transposed(self, from: *const f32, stride: usize, factor: f32, to: *mut f32, to_stride: usize) {
         // SAFETY: the token proves AVX-512F; the caller promises the numbers.
         unsafe {

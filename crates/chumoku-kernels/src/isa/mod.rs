@@ -181,6 +181,26 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     /// As for [`crate::gemm::tile`].
     unsafe fn tile_across(self, tile: crate::gemm::Tile);
 
+    /// Reads `LANES` bf16 numbers, given by their bits.
+    ///
+    /// # Safety
+    /// `p` must be valid for reading `LANES` of them.
+    #[inline(always)]
+    unsafe fn load_bf16(self, p: *const u16) -> Self::V {
+        let mut numbers = [0.0f32; 16];
+        for (i, number) in numbers.iter_mut().enumerate().take(Self::LANES) {
+            // SAFETY: the caller promises LANES of them.
+            *number = f32::from_bits(u32::from(unsafe { *p.add(i) }) << 16);
+        }
+        self.load(&numbers)
+    }
+
+    /// The sums of the lanes of sixteen vectors, each as [`Simd::sum`] or in another fixed order.
+    #[inline(always)]
+    fn sums(self, rows: &[Self::V; 16]) -> [f32; 16] {
+        rows.map(|row| self.sum(row))
+    }
+
     /// Adds `factor` times the transpose of 16 × 16 numbers to `to`, whose rows lie `to_stride` apart.
     ///
     /// # Safety

@@ -8,6 +8,7 @@
 //! two small ones, one of three terms each is as good as f32.
 
 pub(crate) mod split;
+pub(crate) mod take;
 
 use super::avx512::Avx512;
 use std::arch::asm;
