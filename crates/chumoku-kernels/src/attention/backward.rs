@@ -7,7 +7,7 @@
 
 use super::blocks::Unit;
 use super::differentiate::{Pair, RowBack};
-use super::engine::{BACK_KEYS, Engine, GRAIN, KEYS, STRIDE, Task};
+use super::engine::{Engine, GRAIN, KEYS, STRIDE, Task};
 use super::heads::Layout;
 use super::rows::{Rows, bad_keys};
 use super::transform::Transform;
@@ -184,7 +184,7 @@ impl Sums {
         unsafe { self.shared.slice(self.first + j * self.stride, self.width) }
     }
 
-    /// Adds `factor` times the transpose of `from`, (width, [`BACK_KEYS`]), to the rows of `count` keys from `first`.
+    /// Adds `factor` times the transpose of `from`, (width, [`KEYS`]), to the rows of `count` keys from `first`.
     ///
     /// # Safety
     /// As [`Sums::row`]; `from` must hold `width` rows, rounded up to 16.
@@ -192,18 +192,18 @@ impl Sums {
     unsafe fn add_transposed<S: Simd>(&self, simd: S, from: *const f32, factor: f32, first: usize, count: usize) {
         for k in (0..count).step_by(16) {
             for c in (0..self.width).step_by(16) {
-                let from = from.wrapping_add(c * BACK_KEYS + k);
+                let from = from.wrapping_add(c * KEYS + k);
                 let (rows, columns) = ((count - k).min(16), (self.width - c).min(16));
                 // SAFETY: the caller promises `from`, and that the rows are its own.
                 unsafe {
                     if rows == 16 && columns == 16 {
                         let to = self.shared.pointer(self.first + (first + k) * self.stride + c);
-                        simd.add_transposed(from, BACK_KEYS, factor, to, self.stride);
+                        simd.add_transposed(from, KEYS, factor, to, self.stride);
                         continue;
                     }
                     for i in 0..rows {
                         for (j, to) in self.row(first + k + i)[c..c + columns].iter_mut().enumerate() {
-                            *to += factor * *from.add(j * BACK_KEYS + i);
+                            *to += factor * *from.add(j * KEYS + i);
                         }
                     }
                 }
@@ -308,10 +308,10 @@ impl<T: Narrow> Task for Chunk<'_, T> {
             if E::PACKS_WEIGHTS { E::left_size(KEYS) } else { 0 },
             E::QUERIES * STRIDE * 4,
             E::QUERIES * STRIDE * 4,
-            (cols + GRAIN) * BACK_KEYS * 4,
-            (value_cols + GRAIN) * BACK_KEYS * 4,
+            (cols + GRAIN) * KEYS * 4,
+            (value_cols + GRAIN) * KEYS * 4,
             2 * STRIDE * 4,
-            BACK_KEYS.max(E::GROUP) * dim.max(value_dim) * 4,
+            KEYS.max(E::GROUP) * dim.max(value_dim) * 4,
         ]);
         let [
             queries,
@@ -369,8 +369,8 @@ impl<T: Narrow> Task for Chunk<'_, T> {
         let dropped = keep.map_or(1.0, |keep| keep.factor());
         let mut kept = vec![0u16; if keep.is_some() { E::QUERIES * KEYS / 16 } else { 0 }];
         let mut started = vec![false; groups.len() * blocks_per_group];
-        for first_key in self.keys.clone().step_by(BACK_KEYS) {
-            let count = BACK_KEYS.min(self.keys.end - first_key);
+        for first_key in self.keys.clone().step_by(KEYS) {
+            let count = KEYS.min(self.keys.end - first_key);
             if !groups.iter().any(|group| group.columns(first_key, count).is_some()) {
                 continue;
             }
@@ -453,7 +453,7 @@ impl<T: Narrow> Task for Chunk<'_, T> {
                     unsafe {
                         let left = if E::PACKS_WEIGHTS { left } else { d_weights.cast() };
                         let out = d_query.add(at * E::QUERIES * cols);
-                        engine.weigh(left, from, to, keys_by_row, out, cols, started[at]);
+                        engine.weigh(left, from, to, keys_by_row, 0..cols / GRAIN, out, cols, started[at]);
                     }
                     started[at] = true;
                 }
@@ -462,8 +462,8 @@ impl<T: Narrow> Task for Chunk<'_, T> {
                 if !gathers {
                     // SAFETY: the sums have so many rows.
                     unsafe {
-                        d_key.write_bytes(0, (cols + GRAIN) * BACK_KEYS);
-                        d_value.write_bytes(0, (value_cols + GRAIN) * BACK_KEYS);
+                        d_key.write_bytes(0, (cols + GRAIN) * KEYS);
+                        d_value.write_bytes(0, (value_cols + GRAIN) * KEYS);
                     }
                 }
                 gathers = true;

@@ -6,11 +6,10 @@
 
 use crate::gemm::{ACROSS, Tile};
 use crate::isa::{Op, Simd};
+use std::ops::Range;
 
 /// Keys of a block.
-pub(crate) const KEYS: usize = 256;
-/// Keys of a block of the backward pass, which holds two blocks of scores at a time.
-pub(crate) const BACK_KEYS: usize = 128;
+pub(crate) const KEYS: usize = 128;
 /// Key ranges within a block start and end at multiples of this.
 pub(crate) const GRAIN: usize = 32;
 /// Distance of the rows of a block of scores: not a multiple of 4096 bytes, so that rows fall into different cache sets.
@@ -69,6 +68,8 @@ pub(crate) unsafe trait Engine: Copy {
 
     /// Whether it packs rows of bf16 as they are.
     const READS_BF16: bool;
+    /// Whether products between rows of the softmax are faster than before it: where there are many of them.
+    const OVERLAPS: bool;
     /// Queries whose weights are gathered at a time in the backward pass: a multiple of [`Engine::QUERIES`] and of
     /// [`GRAIN`].
     const GROUP: usize;
@@ -113,7 +114,8 @@ pub(crate) unsafe trait Engine: Copy {
     /// `weights` must be writable for a block.
     unsafe fn put(self, weights: *mut u8, row: usize, col: usize, pair: [<Self::S as Simd>::V; 2]);
 
-    /// `out (+)= weights · values` over the keys `from..to` of the block (multiples of [`GRAIN`]).
+    /// `out (+)= weights · values` over the keys `from..to` of the block (multiples of [`GRAIN`]), for the columns of
+    /// `panels`, [`GRAIN`] each.
     ///
     /// # Safety
     /// The operands must be packed; `out` readable and writable for [`Engine::QUERIES`] rows of `cols`, a multiple of
@@ -125,6 +127,7 @@ pub(crate) unsafe trait Engine: Copy {
         from: usize,
         to: usize,
         values: *const u8,
+        panels: Range<usize>,
         out: *mut f32,
         cols: usize,
         accumulate: bool,
@@ -152,7 +155,7 @@ pub(crate) unsafe trait Engine: Copy {
     /// keys `from..to` of the block (multiples of [`GRAIN`]).
     ///
     /// # Safety
-    /// The operands must be packed; `out` readable and writable for `cols + GRAIN` rows of [`BACK_KEYS`].
+    /// The operands must be packed; `out` readable and writable for `cols + GRAIN` rows of [`KEYS`].
     #[allow(clippy::too_many_arguments)]
     unsafe fn gather(
         self,
@@ -199,6 +202,7 @@ unsafe impl<S: Simd> Engine for Registers<S> {
     const PACKS_WEIGHTS: bool = false;
     const GROUP: usize = 96;
     const READS_BF16: bool = false;
+    const OVERLAPS: bool = false;
 
     #[inline(always)]
     fn simd(self) -> S {
@@ -294,13 +298,14 @@ unsafe impl<S: Simd> Engine for Registers<S> {
         from: usize,
         to: usize,
         values: *const u8,
+        panels: Range<usize>,
         out: *mut f32,
         cols: usize,
         accumulate: bool,
     ) {
         let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
         let (weights, values) = (weights.cast::<f32>(), values.cast::<f32>());
-        for panel in 0..cols / width {
+        for panel in panels.start * GRAIN / width..panels.end * GRAIN / width {
             for down in 0..Self::QUERIES / height {
                 // SAFETY: the panel holds KEYS rows; rows and columns are inside the block.
                 unsafe {
@@ -377,8 +382,8 @@ unsafe impl<S: Simd> Engine for Registers<S> {
                         a_step,
                         b: weights.add(across * width),
                         b_step: STRIDE,
-                        c: out.add(down * height * BACK_KEYS + across * width),
-                        c_stride: BACK_KEYS,
+                        c: out.add(down * height * KEYS + across * width),
+                        c_stride: KEYS,
                         accumulate,
                     });
                 }

@@ -8,7 +8,7 @@
 use super::blocks::{Block, Unit, units};
 use super::engine::{Engine, GRAIN, KEYS, STRIDE, Task};
 use super::rows::Rows;
-use super::softmax::{BOUND, Row, Running, bounded_block};
+use super::softmax::{BOUND, Between, Job, Row, Running, bounded_block};
 use super::transform::Transform;
 use super::{Attention, Forward, on_engine};
 use crate::dropout::Keep;
@@ -75,18 +75,21 @@ impl<T: Narrow> Piece<'_, T> {
             blocks.len() * E::left_size(dim),
             E::keys_size(dim),
             E::values_size(value_dim),
-            weights_size,
-            E::QUERIES * STRIDE * 4,
+            2 * weights_size,
+            2 * E::QUERIES * STRIDE * 4,
             rows * cols * 4,
             KEYS * dim.max(value_dim) * 4,
             KEYS * 4,
             rows * 4,
         ]);
-        let [sums, staged, squares, bounds] = [sums, staged, squares, bounds].map(Buffer::into_f32);
+        let [staged, squares, bounds] = [staged, squares, bounds].map(Buffer::into_f32);
+        let sums = sums.pointer().cast::<f32>();
         let [queries, keys, values, scores] = [queries, keys, values, scores].map(|buffer| buffer.pointer());
         // An engine that does not pack weights has them written over the scores.
         let weights = if E::PACKS_WEIGHTS { weights.pointer() } else { scores };
-        let scores = scores.cast::<f32>();
+        // Two of each: while one block is in the softmax, products of its neighbours are computed.
+        let weights = [weights, weights.wrapping_add(if E::PACKS_WEIGHTS { weights_size } else { E::QUERIES * STRIDE * 4 })];
+        let scores = [scores.cast::<f32>(), scores.cast::<f32>().wrapping_add(E::QUERIES * STRIDE)];
         states.clear();
         states.resize(rows, Running::NEW);
         is_bad.clear();
@@ -131,30 +134,57 @@ impl<T: Narrow> Piece<'_, T> {
                 block.find_bad(args, unit.sequence, bad_keys, &mut is_bad[b * E::QUERIES..]);
             }
             let longest = squares.iter().copied().fold(0.0, f32::max);
+            let products = |b: usize, (from, to): (usize, usize), out| Job::Scores {
+                left: queries.wrapping_add(b * E::left_size(dim)),
+                keys,
+                depth: dim,
+                from,
+                to,
+                out,
+            };
+            // The product with V of the block before this one, and whether this block's scores are there already.
+            let mut pending: Option<Job> = None;
+            let mut is_ready = false;
+            let mut turn = 0;
             for (b, block) in blocks.iter().enumerate() {
-                let Some((from, to)) = block.columns(first_key, count) else { continue };
-                // SAFETY: all were packed; the columns are inside the block.
-                unsafe {
-                    let left = queries.add(b * E::left_size(dim));
-                    engine.scores(left, keys, dim, from, to, scores);
+                let Some((from, to)) = block.columns(first_key, count) else {
+                    is_ready = false;
+                    continue;
+                };
+                let ([scores, next_scores], weights) = ([scores[turn], scores[1 - turn]], weights[turn]);
+                turn = 1 - turn;
+                if !is_ready {
+                    // SAFETY: all were packed; the columns are inside the block.
+                    unsafe { engine.scores(queries.add(b * E::left_size(dim)), keys, dim, from, to, scores) };
                 }
                 if let Some(keep) = &keep {
                     block.kept(args, unit.sequence, keep, first_key, from, to, kept);
                 }
-                let sums = &mut sums[b * E::QUERIES * cols..][..E::QUERIES * cols];
-                let starts = block.starts(first_key);
                 let at = b * E::QUERIES;
                 let of_block = at..at + block.count;
+                let starts = block.starts(first_key);
+                let out = sums.wrapping_add(at * cols);
+                let weigh = Job::Weigh { weights, from, to, values, out, cols, accumulate: !starts };
                 let is_plain = transform.is_none()
                     && keep.is_none()
                     && bounds[of_block.clone()].iter().all(|bound| bound * longest <= BOUND)
                     && states[of_block.clone()].iter().all(|state| !state.follows);
                 if is_plain && let Some(span) = block.common_span(first_key, from, to) && span.first_seen <= from {
-                    // SAFETY: the scores were computed up to `to`.
-                    unsafe { bounded_block(engine, scores, span, factor, &mut states[of_block], weights) };
-                    // SAFETY: as below.
-                    unsafe { engine.weigh(weights, from, to, values, sums.as_mut_ptr(), cols, !starts) };
+                    let next = blocks.get(b + 1).and_then(|block| block.columns(first_key, count));
+                    is_ready = next.is_some();
+                    // SAFETY: the scores were computed up to `to`; the jobs read what was packed, and write to the
+                    // scores of the next block and the sums of the one before.
+                    unsafe {
+                        let between = Between::new(engine, [next.map(|next| products(b + 1, next, next_scores)), pending.take()]);
+                        bounded_block(engine, scores, span, factor, &mut states[of_block], weights, between);
+                    }
+                    pending = Some(weigh);
                     continue;
+                }
+                is_ready = false;
+                if let Some(weigh) = pending.take() {
+                    // SAFETY: weights and values were packed up to `to`; the sums have QUERIES rows; so below.
+                    unsafe { weigh.run(engine, 0..cols / GRAIN) };
                 }
                 for i in 0..block.count {
                     let at = b * E::QUERIES + i;
@@ -192,12 +222,19 @@ impl<T: Narrow> Piece<'_, T> {
                     };
                     match rescale {
                         None => is_bad[at] = true,
-                        Some(factor) if factor != 1.0 && !starts => scale(simd, factor, &mut sums[i * cols..][..cols]),
+                        Some(factor) if factor != 1.0 && !starts => {
+                            // SAFETY: the row of the sums is inside them, and no other reference to it.
+                            scale(simd, factor, unsafe { std::slice::from_raw_parts_mut(out.add(i * cols), cols) });
+                        }
                         _ => {}
                     }
                 }
-                // SAFETY: weights and values were packed up to `to`; the sums have QUERIES rows.
-                unsafe { engine.weigh(weights, from, to, values, sums.as_mut_ptr(), cols, !starts) };
+                // SAFETY: as above.
+                unsafe { weigh.run(engine, 0..cols / GRAIN) };
+            }
+            if let Some(weigh) = pending {
+                // SAFETY: as above.
+                unsafe { weigh.run(engine, 0..cols / GRAIN) };
             }
         }
         let dropped = keep.map_or(1.0, |keep| keep.factor());
@@ -205,7 +242,8 @@ impl<T: Narrow> Piece<'_, T> {
             for i in 0..block.count {
                 let at = b * E::QUERIES + i;
                 let place = (unit.sequence, block.head, block.first + i);
-                let sums = &mut sums[at * cols..][..value_dim];
+                // SAFETY: the row of the sums is inside them, and no other reference to it.
+                let sums = unsafe { std::slice::from_raw_parts_mut(sums.add(at * cols), value_dim) };
                 self.finish(simd, place, &states[at], is_bad[at], dropped, sums);
             }
         }

@@ -5,8 +5,9 @@
 //! keep a running maximum (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018), rounded up to a
 //! whole number so that going to a new one multiplies by a power of two, exactly.
 
-use super::engine::{Engine, STRIDE};
+use super::engine::{Engine, GRAIN, STRIDE};
 use crate::isa::Simd;
+use std::ops::Range;
 
 /// Scores in units of log 2 up to this need no maximum: weights stay within 2^±43, far from what f32 cannot hold.
 pub(super) const BOUND: f32 = 43.0;
@@ -101,6 +102,75 @@ impl Running {
     pub(super) const NEW: Running = Running { shift: 0.0, follows: false, totals: [0.0; 16] };
 }
 
+/// Products that are computed between rows of the softmax: the multiplier and the vector unit work side by side.
+pub(super) struct Between<E: Engine> {
+    engine: E,
+    jobs: [Option<Job>; 2],
+    done: usize,
+    all: usize,
+}
+
+/// Products, panel by panel.
+#[derive(Clone, Debug)]
+pub(super) enum Job {
+    /// See [`Engine::scores`].
+    Scores { left: *const u8, keys: *const u8, depth: usize, from: usize, to: usize, out: *mut f32 },
+    /// See [`Engine::weigh`].
+    Weigh { weights: *const u8, from: usize, to: usize, values: *const u8, out: *mut f32, cols: usize, accumulate: bool },
+}
+
+impl Job {
+    fn panels(&self) -> usize {
+        match *self {
+            Job::Scores { from, to, .. } => (to - from) / GRAIN,
+            Job::Weigh { cols, .. } => cols / GRAIN,
+        }
+    }
+
+    /// # Safety
+    /// As the function of the engine.
+    #[inline(always)]
+    pub(super) unsafe fn run<E: Engine>(&self, engine: E, panels: Range<usize>) {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            match *self {
+                Job::Scores { left, keys, depth, from, out, .. } => {
+                    engine.scores(left, keys, depth, from + panels.start * GRAIN, from + panels.end * GRAIN, out);
+                }
+                Job::Weigh { weights, from, to, values, out, cols, accumulate } => {
+                    engine.weigh(weights, from, to, values, panels, out, cols, accumulate);
+                }
+            }
+        }
+    }
+}
+
+impl<E: Engine> Between<E> {
+    /// # Safety
+    /// Each job as the function of the engine, until this is finished.
+    pub(super) unsafe fn new(engine: E, jobs: [Option<Job>; 2]) -> Self {
+        let all = jobs.iter().flatten().map(Job::panels).sum();
+        Between { engine, jobs, done: 0, all }
+    }
+
+    /// Does its share when `row` of `rows` rows are done.
+    #[inline(always)]
+    fn advance(&mut self, row: usize, rows: usize) {
+        while self.done * rows < self.all * row {
+            let mut panel = self.done;
+            for job in self.jobs.iter().flatten() {
+                if panel < job.panels() {
+                    // SAFETY: promised when this was made.
+                    unsafe { job.run(self.engine, panel..panel + 1) };
+                    break;
+                }
+                panel -= job.panels();
+            }
+            self.done += 1;
+        }
+    }
+}
+
 /// Turns all rows of a block into weights relative to 0, where no score exceeds [`BOUND`] and every query sees the same
 /// keys: as [`Row::bounded`], with the same results, without asking again for each row.
 ///
@@ -114,10 +184,15 @@ pub(super) unsafe fn bounded_block<E: Engine>(
     factor: f32,
     states: &mut [Running],
     weights: *mut u8,
+    mut between: Between<E>,
 ) {
+    let rows = states.len();
     let simd = engine.simd();
     let lanes = E::S::LANES;
     let factor = simd.splat(factor);
+    if !E::OVERLAPS {
+        between.advance(rows, rows);
+    }
     // Up to here all of a pair of vectors is seen.
     let whole = span.from + (span.end_seen - span.from) / (2 * lanes) * (2 * lanes);
     for (i, state) in states.iter_mut().enumerate() {
@@ -139,6 +214,7 @@ pub(super) unsafe fn bounded_block<E: Engine>(
             let row = Row { engine, scores, span, factor: 0.0, kept: None, weights, row: i };
             row.each::<true, false>(state, &Bounded::<E> { factor });
         }
+        between.advance(i + 1, rows);
     }
 }
 

@@ -1,10 +1,11 @@
 //! The engine of AMX tiles: products of bf16 terms.
 
-use super::engine::{BACK_KEYS, Engine, GRAIN, KEYS, Matrix, STRIDE, Task};
+use super::engine::{Engine, GRAIN, KEYS, Matrix, STRIDE, Task};
 use crate::isa::Simd;
 use crate::isa::amx::split::{self, Lay, step_bytes};
 use crate::isa::amx::{Amx, Block, STEP, TILE, Tiles, TilesOp, take};
 use crate::isa::avx512::Avx512;
+use std::ops::Range;
 
 /// Runs `task` on tiles with `TERMS` terms for each number.
 pub(crate) fn run<const TERMS: usize>(amx: Amx, task: impl Task) {
@@ -34,6 +35,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     const PACKS_WEIGHTS: bool = true;
     const GROUP: usize = 128;
     const READS_BF16: bool = TERMS == 1;
+    const OVERLAPS: bool = TERMS > 1;
 
     #[inline(always)]
     fn simd(self) -> Avx512 {
@@ -130,12 +132,13 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
         from: usize,
         to: usize,
         values: *const u8,
+        panels: Range<usize>,
         out: *mut f32,
         cols: usize,
         accumulate: bool,
     ) {
         let first = from / STEP * step_bytes(TERMS);
-        for panel in 0..cols / GRAIN {
+        for panel in panels {
             // SAFETY: the panel holds KEYS rows; the columns are inside the block.
             unsafe {
                 self.tiles.block::<TERMS>(Block {
@@ -154,7 +157,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
         cols.div_ceil(GRAIN) * (Self::GROUP / STEP) * step_bytes(TERMS)
     }
     fn group_size() -> usize {
-        BACK_KEYS / GRAIN * (Self::GROUP / STEP) * step_bytes(TERMS)
+        KEYS / GRAIN * (Self::GROUP / STEP) * step_bytes(TERMS)
     }
 
     #[inline(always)]
@@ -185,7 +188,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     unsafe fn put_pair(self, weights: *mut u8, row: usize, col: usize, pairs: [[<Avx512 as Simd>::V; 2]; 2]) {
         let [first, second] = pairs;
         for half in 0..2 {
-            // SAFETY: the group has GROUP rows and BACK_KEYS columns.
+            // SAFETY: the group has GROUP rows and KEYS columns.
             unsafe {
                 let step = col / GRAIN * (Self::GROUP / STEP) + row / STEP;
                 let to = weights.add(step * step_bytes(TERMS) + half * TILE + row % STEP / 2 * 64);
@@ -215,8 +218,8 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
                         steps: rows / STEP,
                         a: gathered.add(down * panel_bytes),
                         b: weights.add(across * panel_bytes),
-                        c: out.add(down * GRAIN * BACK_KEYS + across * GRAIN),
-                        c_stride: BACK_KEYS,
+                        c: out.add(down * GRAIN * KEYS + across * GRAIN),
+                        c_stride: KEYS,
                         accumulate,
                     });
                 }

@@ -248,7 +248,7 @@ pub(crate) struct Tile {
 }
 
 /// Distance of the rows of `a` in [`Simd::tile_across`]: that of the blocks of attention.
-pub(crate) const ACROSS: usize = 272;
+pub(crate) const ACROSS: usize = 144;
 
 /// Computes a [`Tile`] of `R` rows and `V` vectors; rows of `a` lie `ROW` apart.
 ///
