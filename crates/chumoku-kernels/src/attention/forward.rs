@@ -88,7 +88,8 @@ impl<T: Narrow> Piece<'_, T> {
         // An engine that does not pack weights has them written over the scores.
         let weights = if E::PACKS_WEIGHTS { weights.pointer() } else { scores };
         // Two of each: while one block is in the softmax, products of its neighbours are computed.
-        let weights = [weights, weights.wrapping_add(if E::PACKS_WEIGHTS { weights_size } else { E::QUERIES * STRIDE * 4 })];
+        let weights =
+            [weights, weights.wrapping_add(if E::PACKS_WEIGHTS { weights_size } else { E::QUERIES * STRIDE * 4 })];
         let scores = [scores.cast::<f32>(), scores.cast::<f32>().wrapping_add(E::QUERIES * STRIDE)];
         states.clear();
         states.resize(rows, Running::NEW);
@@ -133,7 +134,7 @@ impl<T: Narrow> Piece<'_, T> {
             for (b, block) in blocks.iter().enumerate() {
                 block.find_bad(args, unit.sequence, bad_keys, &mut is_bad[b * E::QUERIES..]);
             }
-            let longest = squares.iter().copied().fold(0.0, f32::max);
+            let longest = largest(simd, squares);
             let products = |b: usize, (from, to): (usize, usize), out| Job::Scores {
                 left: queries.wrapping_add(b * E::left_size(dim)),
                 keys,
@@ -169,13 +170,17 @@ impl<T: Narrow> Piece<'_, T> {
                     && keep.is_none()
                     && bounds[of_block.clone()].iter().all(|bound| bound * longest <= BOUND)
                     && states[of_block.clone()].iter().all(|state| !state.follows);
-                if is_plain && let Some(span) = block.common_span(first_key, from, to) && span.first_seen <= from {
+                if is_plain
+                    && let Some(span) = block.common_span(first_key, from, to)
+                    && span.first_seen <= from
+                {
                     let next = blocks.get(b + 1).and_then(|block| block.columns(first_key, count));
                     is_ready = next.is_some();
                     // SAFETY: the scores were computed up to `to`; the jobs read what was packed, and write to the
                     // scores of the next block and the sums of the one before.
                     unsafe {
-                        let between = Between::new(engine, [next.map(|next| products(b + 1, next, next_scores)), pending.take()]);
+                        let between =
+                            Between::new(engine, [next.map(|next| products(b + 1, next, next_scores)), pending.take()]);
                         bounded_block(engine, scores, span, factor, &mut states[of_block], weights, between);
                     }
                     pending = Some(weigh);
@@ -239,23 +244,29 @@ impl<T: Narrow> Piece<'_, T> {
         }
         let dropped = keep.map_or(1.0, |keep| keep.factor());
         for (b, block) in blocks.iter().enumerate() {
-            for i in 0..block.count {
-                let at = b * E::QUERIES + i;
-                let place = (unit.sequence, block.head, block.first + i);
-                // SAFETY: the row of the sums is inside them, and no other reference to it.
-                let sums = unsafe { std::slice::from_raw_parts_mut(sums.add(at * cols), value_dim) };
-                self.finish(simd, place, &states[at], is_bad[at], dropped, sums);
+            for first in (0..block.count).step_by(16) {
+                let at = b * E::QUERIES + first;
+                let totals: [_; 16] = std::array::from_fn(|i| simd.load(&states[at + i].totals));
+                let totals = simd.sums(&totals);
+                for (i, &total) in totals.iter().enumerate().take(block.count - first) {
+                    let place = (unit.sequence, block.head, block.first + first + i);
+                    // SAFETY: the row of the sums is inside them, and no other reference to it.
+                    let sums = unsafe { std::slice::from_raw_parts_mut(sums.add((at + i) * cols), value_dim) };
+                    self.finish(simd, place, states[at + i].shift, total, is_bad[at + i], dropped, sums);
+                }
             }
         }
     }
 
-    /// Divides the sums of a query by its total and writes the result.
+    /// Divides the sums of a query by the total of its weights, and writes the result.
     #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
     fn finish<S: Simd>(
         &self,
         simd: S,
         (s, h, i): (usize, usize, usize),
-        state: &Running,
+        shift: f32,
+        total: f32,
         is_bad: bool,
         dropped: f32,
         sums: &mut [f32],
@@ -268,7 +279,6 @@ impl<T: Narrow> Piece<'_, T> {
             let one = unsafe { all.slice(args.query.layout.row(s, h, i), 1) };
             &mut one[0]
         });
-        let total = simd.sum(simd.load(&state.totals));
         let sink = args.sinks.map(|sinks| f64::from(sinks[h]));
         if total == 0.0 && !is_bad {
             output.fill(T::of(0.0));
@@ -277,10 +287,10 @@ impl<T: Narrow> Piece<'_, T> {
             }
             return;
         }
-        let shift = f64::from(state.shift);
+        let shift = f64::from(shift);
         let whole = f64::from(total) + sink.map_or(0.0, |sink| (sink / LN_2 - shift).exp2());
-        scale(simd, (f64::from(dropped) / whole) as f32, sums);
-        if is_bad || !total.is_finite() || !is_finite(simd, sums) {
+        let is_finite = scale(simd, (f64::from(dropped) / whole) as f32, sums);
+        if is_bad || !total.is_finite() || !is_finite {
             let row = reference::attention_row(args, s, h, i);
             output.iter_mut().zip(&row.output).for_each(|(y, &x)| *y = T::of(x));
             if let Some(log_sum_exp) = log_sum_exp {
@@ -295,26 +305,32 @@ impl<T: Narrow> Piece<'_, T> {
     }
 }
 
-/// `x · factor`
+/// `x · factor`; returns whether every result is finite.
 #[inline(always)]
-pub(super) fn scale<S: Simd>(simd: S, factor: f32, x: &mut [f32]) {
-    let factor_all = simd.splat(factor);
+fn scale<S: Simd>(simd: S, factor: f32, x: &mut [f32]) -> bool {
+    let (factors, zero) = (simd.splat(factor), simd.splat(0.0));
+    // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
+    let mut zeros = zero;
     let mut vectors = x.chunks_exact_mut(S::LANES);
     for x in vectors.by_ref() {
-        simd.store(x, simd.mul(simd.load(x), factor_all));
+        let y = simd.mul(simd.load(x), factors);
+        zeros = simd.mul_add(y, zero, zeros);
+        simd.store(x, y);
     }
-    vectors.into_remainder().iter_mut().for_each(|x| *x *= factor);
+    let mut is_finite = simd.sum(zeros) == 0.0;
+    for x in vectors.into_remainder() {
+        *x *= factor;
+        is_finite &= x.is_finite();
+    }
+    is_finite
 }
 
-/// Whether every number is finite.
+/// The largest of some whole vectors of numbers, at least 0.
 #[inline(always)]
-pub(super) fn is_finite<S: Simd>(simd: S, x: &[f32]) -> bool {
-    // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
-    let zero = simd.splat(0.0);
-    let mut sum = zero;
-    let mut vectors = x.chunks_exact(S::LANES);
-    for x in vectors.by_ref() {
-        sum = simd.mul_add(simd.load(x), zero, sum);
+fn largest<S: Simd>(simd: S, x: &[f32]) -> f32 {
+    let mut largest = simd.splat(0.0);
+    for x in x.chunks_exact(S::LANES) {
+        largest = simd.max(simd.load(x), largest);
     }
-    simd.sum(sum) == 0.0 && vectors.remainder().iter().all(|x| x.is_finite())
+    simd.largest(largest)
 }

@@ -116,7 +116,15 @@ pub(super) enum Job {
     /// See [`Engine::scores`].
     Scores { left: *const u8, keys: *const u8, depth: usize, from: usize, to: usize, out: *mut f32 },
     /// See [`Engine::weigh`].
-    Weigh { weights: *const u8, from: usize, to: usize, values: *const u8, out: *mut f32, cols: usize, accumulate: bool },
+    Weigh {
+        weights: *const u8,
+        from: usize,
+        to: usize,
+        values: *const u8,
+        out: *mut f32,
+        cols: usize,
+        accumulate: bool,
+    },
 }
 
 impl Job {

@@ -268,7 +268,7 @@ impl<const TERMS: usize> Engine32<'_, TERMS> {
             let (row, col) = (first + half * 16, step * STEP);
             let part = Part {
                 data: from.at(row, col),
-                        is_bf16: from.is_bf16,
+                is_bf16: from.is_bf16,
                 outer: from.stride,
                 inner: 1,
                 count: from.rows.saturating_sub(row).min(16),

@@ -44,9 +44,7 @@ impl Amx {
                 for (pair, row) in rows.iter_mut().enumerate().take(from.depth.div_ceil(2)) {
                     let even = from.data.add(2 * pair * from.inner);
                     let odd_there = if 2 * pair + 1 < from.depth { there } else { 0 };
-                    let wide = |p: *const u16, there| {
-                        _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(there, p.cast()))
-                    };
+                    let wide = |p: *const u16, there| _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(there, p.cast()));
                     let odd = wide(even.wrapping_add(from.inner), odd_there);
                     *row = _mm512_or_si512(wide(even, there), _mm512_slli_epi32::<16>(odd));
                 }
