@@ -221,6 +221,9 @@ fn statistics_as_the_reference() {
     }
 }
 
+/// An option, set.
+type Change<'c> = dyn for<'a> Fn(Attention<'a, f32>) -> Attention<'a, f32> + 'c;
+
 /// What no query may see is NaN or infinite: nothing of it shows, at any stage that masks; what is seen shows.
 #[test]
 fn what_is_masked_cannot_matter() {
@@ -234,7 +237,7 @@ fn what_is_masked_cannot_matter() {
         let boolean: Vec<bool> = (0..keys).map(|j| j < 30).collect();
         let additive: Vec<f32> = boolean.iter().map(|&b| if b { 0.5 } else { f32::NEG_INFINITY }).collect();
         let lengths = [30];
-        let options: [&dyn for<'a> Fn(Attention<'a, f32>) -> Attention<'a, f32>; 4] = [
+        let options: [&Change<'_>; 4] = [
             &|args| args.mask(Mask::Boolean(MaskView::new(leak(&boolean), &[keys]).unwrap())),
             &|args| args.mask(Mask::Additive(MaskView::new(leak(&additive), &[1, keys]).unwrap())),
             &|args| args.key_lengths(leak(&lengths)),

@@ -69,17 +69,39 @@ impl<T: Element> Attention<'_, T> {
     /// # Errors
     /// As [`Attention::forward`], or if there is no such sequence or head, or `scores` has another length.
     pub fn scores(&self, stage: Stage, sequence: usize, head: usize, scores: &mut [T::Sum]) -> Result<()> {
+        self.check_place(sequence, head)?;
+        self.scores_of(stage, sequence, head, 0..self.query.length(sequence), scores)
+    }
+
+    /// As [`Attention::scores`], of some queries alone.
+    ///
+    /// # Errors
+    /// As [`Attention::scores`], or if there are no such queries.
+    pub fn scores_of(
+        &self,
+        stage: Stage,
+        sequence: usize,
+        head: usize,
+        queries: Range<usize>,
+        scores: &mut [T::Sum],
+    ) -> Result<()> {
         self.check()?;
-        let size = self.scores_len(sequence, head)?;
-        Error::check_length("attention: scores", size, scores.len())?;
+        self.check_place(sequence, head)?;
+        let length = self.query.length(sequence);
+        if queries.start > queries.end || queries.end > length {
+            let problem = format!("expected some of 0..{length}, got {queries:?}");
+            return Err(Error::value("attention: queries", problem));
+        }
         let keys = self.keys(sequence);
+        let size = queries.len().saturating_mul(keys);
+        Error::check_length("attention: scores", size, scores.len())?;
         if size == 0 {
             return Ok(());
         }
         let head = Head::new(self, sequence, head);
         let rows = head.rows_at_a_time();
         scores.par_chunks_mut(rows * keys).enumerate().for_each(|(block, scores)| {
-            let first = block * rows;
+            let first = queries.start + block * rows;
             head.rows(stage, first..first + scores.len() / keys, |row| {
                 let out = &mut scores[(row.query - first) * keys..][..keys];
                 let (rest, values) = match stage {
@@ -99,7 +121,10 @@ impl<T: Element> Attention<'_, T> {
     /// As [`Attention::forward`], or if there is no such sequence or head.
     pub fn weights(&self, sequence: usize, head: usize) -> Result<Vec<T::Sum>> {
         self.check()?;
-        let mut weights = vec![T::Sum::ZERO; self.scores_len(sequence, head)?];
+        self.check_place(sequence, head)?;
+        let pairs = self.query.length(sequence).checked_mul(self.keys(sequence));
+        let pairs = pairs.ok_or_else(|| Error::value("attention: weights", "queries · keys overflows"))?;
+        let mut weights = vec![T::Sum::ZERO; pairs];
         self.scores(Stage::Weights, sequence, head, &mut weights)?;
         Ok(weights)
     }
@@ -123,7 +148,7 @@ impl<T: Element> Attention<'_, T> {
         }
         let count = results.top.as_ref().map_or(0, |top| top.count);
         if let Some(top) = &results.top {
-            let size = self.rows().checked_mul(count).unwrap_or(usize::MAX);
+            let size = self.rows().saturating_mul(count);
             Error::check_length("attention: top keys", size, top.keys.len())?;
             Error::check_length("attention: top weights", size, top.weights.len())?;
         }
@@ -155,15 +180,13 @@ impl<T: Element> Attention<'_, T> {
         Ok(())
     }
 
-    /// The number of pairs of queries and keys in a sequence.
-    fn scores_len(&self, sequence: usize, head: usize) -> Result<usize> {
+    fn check_place(&self, sequence: usize, head: usize) -> Result<()> {
         let (sequences, heads) = (self.query.sequences(), self.query.heads());
-        if sequence >= sequences || head >= heads {
-            let problem = format!("expected below {sequences} and {heads}, got {sequence} and {head}");
-            return Err(Error::value("attention: sequence and head", problem));
+        if sequence < sequences && head < heads {
+            return Ok(());
         }
-        let pairs = self.query.length(sequence).checked_mul(self.keys(sequence));
-        pairs.ok_or_else(|| Error::value("attention: scores", "queries · keys overflows"))
+        let problem = format!("expected below {sequences} and {heads}, got {sequence} and {head}");
+        Err(Error::value("attention: sequence and head", problem))
     }
 
     /// Adds what masks add to the scores of query `i` and the keys from `first` on; −∞ where they forbid.
