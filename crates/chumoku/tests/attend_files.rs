@@ -68,8 +68,12 @@ proptest! {
 
     /// Digits of shapes and offsets, types and names of tensors are where a header is sensitive.
     #[test]
-    fn any_header(changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..5), kind in 0..2u8) {
-        const PIECES: [&str; 12] = ["0", "9", "99", "-1", "18446744073709551615", "F64", "BF16", "BOOL", "I8", "[", "]", ","];
+    fn any_header(
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..5),
+        kind in 0..2u8,
+    ) {
+        const PIECES: [&str; 12] =
+            ["0", "9", "99", "-1", "18446744073709551615", "F64", "BF16", "BOOL", "I8", "[", "]", ","];
         let text: Vec<u8> = FILES[usize::from(kind)].clone();
         let digits: Vec<usize> = (0..text.len()).filter(|&at| text[at].is_ascii_digit() || text[at] == b'F').collect();
         let mut bytes = text;
