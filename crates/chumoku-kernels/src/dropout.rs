@@ -34,6 +34,25 @@ impl Keep {
         Keep { random, threshold, factor: (65536.0 / (65536.0 - f64::from(threshold))) as f32 }
     }
 
+    /// 1/(1 − rate)
+    pub(crate) fn factor(&self) -> f32 {
+        self.factor
+    }
+
+    /// Which numbers of group `index` are kept: eight rows of sixteen, a bit each.
+    #[inline(always)]
+    pub(crate) fn bits(&self, index: u64) -> [u16; 8] {
+        let words = self.random.fill_lanes(index.wrapping_mul(LANES as u64));
+        let mut bits = [0; 8];
+        for (row, bits) in bits.iter_mut().enumerate() {
+            for (lane, word) in words[row / 2].iter().enumerate() {
+                let half = (word >> (16 * (row % 2))) & 0xFFFF;
+                *bits |= u16::from(half >= self.threshold) << lane;
+            }
+        }
+        bits
+    }
+
     /// The factors (0 or 1/(1 − rate)) of group `index`, as eight rows of sixteen.
     #[inline(always)]
     pub(crate) fn group(&self, index: u64) -> [[f32; LANES]; 8] {

@@ -1,7 +1,10 @@
 //! The number types of attention's inputs and outputs.
 
 use crate::attention::{Forward, Gradients, Saved};
-use crate::{Attention, Real, reference};
+use crate::isa::Simd;
+use crate::threads::SharedMut;
+use crate::{Attention, Real, attention, reference};
+use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use std::fmt::Debug;
 
@@ -51,6 +54,12 @@ impl Element for f64 {
 impl Element for f32 {
     type Sum = f32;
     const NAME: &'static str = "f32";
+    fn attention_forward(args: &Attention<f32>, results: Forward<f32>) {
+        attention::forward(args, results);
+    }
+    fn attention_backward(args: &Attention<f32>, saved: Saved<f32>, gradients: Gradients<f32>) {
+        attention::backward(args, saved, gradients);
+    }
     fn of(x: f64) -> f32 {
         x as f32
     }
@@ -62,6 +71,12 @@ impl Element for f32 {
 impl Element for bf16 {
     type Sum = f32;
     const NAME: &'static str = "bf16";
+    fn attention_forward(args: &Attention<bf16>, results: Forward<bf16>) {
+        attention::forward(args, results);
+    }
+    fn attention_backward(args: &Attention<bf16>, saved: Saved<bf16>, gradients: Gradients<bf16>) {
+        attention::backward(args, saved, gradients);
+    }
     fn of(x: f64) -> bf16 {
         bf16::from_f64(x)
     }
@@ -73,10 +88,103 @@ impl Element for bf16 {
 impl Element for f16 {
     type Sum = f32;
     const NAME: &'static str = "f16";
+    fn attention_forward(args: &Attention<f16>, results: Forward<f16>) {
+        attention::forward(args, results);
+    }
+    fn attention_backward(args: &Attention<f16>, saved: Saved<f16>, gradients: Gradients<f16>) {
+        attention::backward(args, saved, gradients);
+    }
     fn of(x: f64) -> f16 {
         f16::from_f64(x)
     }
     fn to_f64(self) -> f64 {
         f64::from(self)
+    }
+}
+
+/// An element whose sums are f32: what the fast kernels read and write.
+pub(crate) trait Narrow: Element<Sum = f32> {
+    /// bf16 terms that hold any of its numbers.
+    const TERMS: usize;
+    /// The numbers as f32, exactly.
+    fn widen(from: &[Self], to: &mut [f32]);
+    /// The nearest numbers.
+    fn narrow(from: &[f32], to: &mut [Self]);
+    /// A vector of them.
+    ///
+    /// # Safety
+    /// `from` must be valid for reading `LANES` of them.
+    unsafe fn load<S: Simd>(simd: S, from: *const Self) -> S::V;
+    /// Whether the numbers are bf16.
+    const IS_BF16: bool = false;
+    /// Whether the numbers are f32.
+    const IS_F32: bool = false;
+    /// The numbers themselves, to be written, if they are f32.
+    fn shared_f32(_: SharedMut<Self>) -> Option<SharedMut<f32>> {
+        None
+    }
+}
+
+impl Narrow for f32 {
+    const TERMS: usize = 3;
+    const IS_F32: bool = true;
+    #[inline(always)]
+    fn widen(from: &[f32], to: &mut [f32]) {
+        to.copy_from_slice(from);
+    }
+    #[inline(always)]
+    fn narrow(from: &[f32], to: &mut [f32]) {
+        to.copy_from_slice(from);
+    }
+    #[inline(always)]
+    unsafe fn load<S: Simd>(simd: S, from: *const f32) -> S::V {
+        // SAFETY: passed on to the caller.
+        unsafe { simd.load_ptr(from) }
+    }
+    fn shared_f32(numbers: SharedMut<f32>) -> Option<SharedMut<f32>> {
+        Some(numbers)
+    }
+}
+
+impl Narrow for bf16 {
+    const TERMS: usize = 1;
+    const IS_BF16: bool = true;
+    #[inline(always)]
+    unsafe fn load<S: Simd>(simd: S, from: *const bf16) -> S::V {
+        // SAFETY: passed on to the caller; bf16 is its bits.
+        unsafe { simd.load_bf16(from.cast()) }
+    }
+    #[inline(always)]
+    fn widen(from: &[bf16], to: &mut [f32]) {
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = f32::from_bits(u32::from(from.to_bits()) << 16));
+    }
+    #[inline(always)]
+    fn narrow(from: &[f32], to: &mut [bf16]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            let bits = from.to_bits();
+            // To the nearest, ties to even; a NaN stays one by keeping its quiet bit.
+            let rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+            let nan = (bits >> 16) | 0x40;
+            *to = bf16::from_bits(if from.is_nan() { nan as u16 } else { rounded as u16 });
+        }
+    }
+}
+
+impl Narrow for f16 {
+    const TERMS: usize = 2;
+    #[inline(always)]
+    unsafe fn load<S: Simd>(simd: S, from: *const f16) -> S::V {
+        let mut numbers = [0.0; 16];
+        // SAFETY: passed on to the caller.
+        f16::widen(unsafe { std::slice::from_raw_parts(from, S::LANES) }, &mut numbers[..S::LANES]);
+        simd.load(&numbers)
+    }
+    #[inline(always)]
+    fn widen(from: &[f16], to: &mut [f32]) {
+        from.convert_to_f32_slice(to);
+    }
+    #[inline(always)]
+    fn narrow(from: &[f32], to: &mut [f16]) {
+        to.convert_from_f32_slice(from);
     }
 }

@@ -54,3 +54,52 @@ impl Aligned {
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), 64 * self.0.len()) }
     }
 }
+
+thread_local! {
+    static SCRATCH: std::cell::RefCell<Aligned> = const { std::cell::RefCell::new(Aligned::new()) };
+}
+
+/// This thread's working memory, kept from one use to the next so that nothing is allocated once warm.
+#[derive(Debug)]
+pub(crate) struct Scratch(Aligned);
+
+impl Scratch {
+    /// Takes it; it goes back when this is dropped.
+    pub(crate) fn take() -> Self {
+        Scratch(SCRATCH.take())
+    }
+
+    /// Buffers of these sizes in bytes, each aligned to 64, holding whatever was there.
+    pub(crate) fn split<const N: usize>(&mut self, sizes: [usize; N]) -> [Buffer<'_>; N] {
+        let total = sizes.iter().map(|size| size.next_multiple_of(64)).sum();
+        let mut rest = self.0.bytes(total);
+        sizes.map(|size| {
+            let (buffer, after) = std::mem::take(&mut rest).split_at_mut(size.next_multiple_of(64));
+            rest = after;
+            Buffer(&mut buffer[..size])
+        })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        SCRATCH.set(std::mem::take(&mut self.0));
+    }
+}
+
+/// Bytes aligned to 64.
+#[derive(Debug)]
+pub(crate) struct Buffer<'a>(&'a mut [u8]);
+
+impl<'a> Buffer<'a> {
+    /// The bytes as numbers.
+    pub(crate) fn into_f32(self) -> &'a mut [f32] {
+        // SAFETY: the bytes are aligned, initialised and exclusively borrowed, and any four of them are an f32.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.0.len() / 4) }
+    }
+
+    /// The first byte, from which all of them may be reached while the scratch is borrowed.
+    pub(crate) fn pointer(self) -> *mut u8 {
+        self.0.as_mut_ptr()
+    }
+}

@@ -8,11 +8,25 @@
 //! What is masked out reaches neither outputs nor gradients, even if it is NaN; a NaN that is attended to always
 //! shows. A query with nothing to attend to gets output 0, gradients 0 and log-sum-exp −∞.
 
+mod backward;
+mod blocks;
 mod cache;
+mod differentiate;
+mod engine;
+mod forward;
 mod heads;
 mod mask;
+mod mask_gradient;
 mod merge;
+mod rows;
 mod scores;
+mod softmax;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
+mod transform;
+
+pub(crate) use backward::backward;
+pub(crate) use forward::forward;
 
 pub use cache::KeyValueCache;
 pub use heads::{Heads, HeadsMut};
@@ -20,8 +34,11 @@ pub use mask::{Causal, Mask, MaskView};
 pub use merge::{Partial, merge_attention};
 pub use scores::{Stage, Statistics, Top};
 
+use crate::element::Narrow;
+use crate::isa::{self, Isa};
 use crate::philox::Philox;
 use crate::{Element, Error, Precision, Result};
+use engine::{OnRegisters, Task};
 use mask::Band;
 use std::ops::Range;
 
@@ -380,4 +397,19 @@ pub struct Gradients<'a, T: Element> {
     pub mask: Option<&'a mut [T::Sum]>,
     /// Of the sinks: (heads,).
     pub sinks: Option<&'a mut [T::Sum]>,
+}
+
+/// Runs `task` on the best engine that the instruction set in force has for numbers of type `T`.
+fn on_engine<T: Narrow>(args: &Attention<'_, T>, task: impl Task) {
+    #[cfg(target_arch = "x86_64")]
+    if isa::active() == Isa::Amx
+        && let Some(amx) = isa::amx::Amx::new()
+    {
+        return match args.precision.terms().min(T::TERMS) {
+            1 => tiles::run::<1>(amx, task),
+            2 => tiles::run::<2>(amx, task),
+            _ => tiles::run::<3>(amx, task),
+        };
+    }
+    isa::dispatch(OnRegisters(task));
 }

@@ -184,6 +184,15 @@ impl Precision {
         }
     }
 
+    /// bf16 terms that hold a number.
+    pub(crate) fn terms(self) -> usize {
+        match self {
+            Precision::Medium => 1,
+            Precision::High => 2,
+            Precision::Highest => 3,
+        }
+    }
+
     /// The level of a name.
     pub fn named(name: &str) -> Option<Precision> {
         Precision::ALL.into_iter().find(|precision| precision.name() == name)
@@ -239,7 +248,7 @@ pub(crate) struct Tile {
 }
 
 /// Distance of the rows of `a` in [`Simd::tile_across`]: that of the blocks of attention.
-pub(crate) const ACROSS: usize = 96;
+pub(crate) const ACROSS: usize = 144;
 
 /// Computes a [`Tile`] of `R` rows and `V` vectors; rows of `a` lie `ROW` apart.
 ///

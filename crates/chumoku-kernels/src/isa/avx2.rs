@@ -94,6 +94,23 @@ unsafe impl Simd for Avx2 {
         }
     }
     #[inline(always)]
+    fn ldexp(self, a: __m256, shifted: __m256) -> __m256 {
+        // SAFETY: see `splat`.
+        unsafe {
+            let exponent = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted));
+            _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), exponent))
+        }
+    }
+    #[inline(always)]
+    fn select_bits(self, bits: u16, a: __m256) -> __m256 {
+        // SAFETY: see `splat`.
+        unsafe {
+            let lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+            let set = _mm256_and_si256(_mm256_set1_epi32(i32::from(bits)), lane);
+            _mm256_and_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(set, lane)), a)
+        }
+    }
+    #[inline(always)]
     fn round(self, a: __m256) -> __m256 {
         // SAFETY: see `splat`.
         unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }

@@ -100,6 +100,83 @@ unsafe impl Simd for Avx512 {
         }
     }
     #[inline(always)]
+    fn ldexp(self, a: __m512, shifted: __m512) -> __m512 {
+        // SAFETY: see `splat`.
+        unsafe {
+            let exponent = _mm512_slli_epi32::<23>(_mm512_castps_si512(shifted));
+            _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), exponent))
+        }
+    }
+    #[inline(always)]
+    fn select_bits(self, bits: u16, a: __m512) -> __m512 {
+        // SAFETY: see `splat`.
+        unsafe { _mm512_maskz_mov_ps(bits, a) }
+    }
+    #[inline(always)]
+    fn sum(self, a: __m512) -> f32 {
+        // SAFETY: see `splat`.
+        unsafe {
+            // Halves are added, as in the other sets.
+            let a = _mm512_add_ps(a, _mm512_shuffle_f32x4::<0b01_00_11_10>(a, a));
+            let a = _mm512_castps512_ps256(a);
+            let a = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+            let a = _mm_add_ps(a, _mm_movehl_ps(a, a));
+            _mm_cvtss_f32(_mm_add_ss(a, _mm_shuffle_ps::<1>(a, a)))
+        }
+    }
+    #[inline(always)]
+    fn largest(self, a: __m512) -> f32 {
+        // SAFETY: see `splat`.
+        unsafe { _mm512_reduce_max_ps(a) }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(self, p: *const u16) -> __m512 {
+        // SAFETY: the token proves AVX-512F; the caller promises 16 numbers.
+        unsafe {
+            let bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
+        }
+    }
+    #[inline(always)]
+    fn sums(self, rows: &[__m512; 16]) -> [f32; 16] {
+        // SAFETY: see `splat`.
+        unsafe {
+            let mut columns = [_mm512_setzero_si512(); 16];
+            for (column, row) in columns.iter_mut().zip(rows) {
+                *column = _mm512_castps_si512(*row);
+            }
+            transpose(&mut columns);
+            let mut width = 8;
+            let mut sums = [_mm512_setzero_ps(); 16];
+            for (sum, column) in sums.iter_mut().zip(columns) {
+                *sum = _mm512_castsi512_ps(column);
+            }
+            while width > 0 {
+                for i in 0..width {
+                    sums[i] = _mm512_add_ps(sums[i], sums[i + width]);
+                }
+                width /= 2;
+            }
+            self.to_array(sums[0])
+        }
+    }
+    #[inline(always)]
+    unsafe fn add_transposed(self, from: *const f32, stride: usize, factor: f32, to: *mut f32, to_stride: usize) {
+        // SAFETY: the token proves AVX-512F; the caller promises the numbers.
+        unsafe {
+            let factor = _mm512_set1_ps(factor);
+            let mut rows = [_mm512_setzero_si512(); 16];
+            for (i, row) in rows.iter_mut().enumerate() {
+                *row = _mm512_castps_si512(_mm512_loadu_ps(from.add(i * stride)));
+            }
+            transpose(&mut rows);
+            for (i, row) in rows.iter().enumerate() {
+                let to = to.add(i * to_stride);
+                _mm512_storeu_ps(to, _mm512_fmadd_ps(_mm512_castsi512_ps(*row), factor, _mm512_loadu_ps(to)));
+            }
+        }
+    }
+    #[inline(always)]
     fn round(self, a: __m512) -> __m512 {
         // SAFETY: see `splat`.
         unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
@@ -124,5 +201,36 @@ unsafe impl Simd for Avx512 {
     unsafe fn tile_across(self, t: Tile) {
         // SAFETY: passed on from the caller.
         unsafe { tile::<Self, 12, 2, ACROSS>(self, t) }
+    }
+}
+
+/// Transposes 16 × 16 numbers of 32 bits.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(crate) fn transpose(rows: &mut [__m512i; 16]) {
+    let r = *rows;
+    let mut t = r;
+    for i in 0..8 {
+        t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+    }
+    let mut u = t;
+    for i in 0..4 {
+        u[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+        u[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+        u[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+        u[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+    }
+    // u[4g + c]: lane block k holds, of rows 4g..4g+4, column 4k + c. Gather the four groups g.
+    for c in 0..4 {
+        let [a, b, d, e] = [u[c], u[4 + c], u[8 + c], u[12 + c]];
+        let ab_even = _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b);
+        let ab_odd = _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b);
+        let de_even = _mm512_shuffle_i32x4::<0b10_00_10_00>(d, e);
+        let de_odd = _mm512_shuffle_i32x4::<0b11_01_11_01>(d, e);
+        rows[c] = _mm512_shuffle_i32x4::<0b10_00_10_00>(ab_even, de_even);
+        rows[4 + c] = _mm512_shuffle_i32x4::<0b10_00_10_00>(ab_odd, de_odd);
+        rows[8 + c] = _mm512_shuffle_i32x4::<0b11_01_11_01>(ab_even, de_even);
+        rows[12 + c] = _mm512_shuffle_i32x4::<0b11_01_11_01>(ab_odd, de_odd);
     }
 }

@@ -11,7 +11,7 @@ pub(crate) mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
-mod avx512;
+pub(crate) mod avx512;
 mod portable;
 
 use std::fmt;
@@ -157,6 +157,11 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     fn select_lt(self, a: Self::V, b: Self::V, yes: Self::V, no: Self::V) -> Self::V;
     /// `2^n` for integral n in −126..=127.
     fn pow2(self, n: Self::V) -> Self::V;
+    /// `a · 2^n` where `n + 1.5 · 2^23` is given as `shifted`: the exponent is added as an integer, so that neither `a`
+    /// nor the result may be below the normal numbers, except that a = 1/2 … √2 and n = −126 give something tiny.
+    fn ldexp(self, a: Self::V, shifted: Self::V) -> Self::V;
+    /// The lanes whose bits are set, 0 in the others.
+    fn select_bits(self, bits: u16, a: Self::V) -> Self::V;
     /// The nearest integers, ties to even.
     fn round(self, a: Self::V) -> Self::V;
     /// Lanes written out.
@@ -175,6 +180,40 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     /// # Safety
     /// As for [`crate::gemm::tile`].
     unsafe fn tile_across(self, tile: crate::gemm::Tile);
+
+    /// Reads `LANES` bf16 numbers, given by their bits.
+    ///
+    /// # Safety
+    /// `p` must be valid for reading `LANES` of them.
+    #[inline(always)]
+    unsafe fn load_bf16(self, p: *const u16) -> Self::V {
+        let mut numbers = [0.0f32; 16];
+        for (i, number) in numbers.iter_mut().enumerate().take(Self::LANES) {
+            // SAFETY: the caller promises LANES of them.
+            *number = f32::from_bits(u32::from(unsafe { *p.add(i) }) << 16);
+        }
+        self.load(&numbers)
+    }
+
+    /// The sums of the lanes of sixteen vectors, each as [`Simd::sum`] or in another fixed order.
+    #[inline(always)]
+    fn sums(self, rows: &[Self::V; 16]) -> [f32; 16] {
+        rows.map(|row| self.sum(row))
+    }
+
+    /// Adds `factor` times the transpose of 16 × 16 numbers to `to`, whose rows lie `to_stride` apart.
+    ///
+    /// # Safety
+    /// 16 rows of 16 must be readable at `from` and readable and writable at `to`.
+    #[inline(always)]
+    unsafe fn add_transposed(self, from: *const f32, stride: usize, factor: f32, to: *mut f32, to_stride: usize) {
+        for i in 0..16 {
+            for j in 0..16 {
+                // SAFETY: passed on to the caller.
+                unsafe { *to.add(i * to_stride + j) += factor * *from.add(j * stride + i) };
+            }
+        }
+    }
 
     /// Reads the first `LANES` values of `s`.
     #[inline(always)]

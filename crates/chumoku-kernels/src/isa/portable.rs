@@ -73,6 +73,14 @@ unsafe impl Simd for Portable {
         each(|i| f32::from_bits(((n[i] as i32 + 127) as u32) << 23))
     }
     #[inline(always)]
+    fn ldexp(self, a: Self::V, shifted: Self::V) -> Self::V {
+        each(|i| f32::from_bits(a[i].to_bits().wrapping_add(shifted[i].to_bits() << 23)))
+    }
+    #[inline(always)]
+    fn select_bits(self, bits: u16, a: Self::V) -> Self::V {
+        each(|i| if bits >> i & 1 == 1 { a[i] } else { 0.0 })
+    }
+    #[inline(always)]
     fn round(self, a: Self::V) -> Self::V {
         // Adding 1.5·2^23 pushes the fraction out of the significand, rounding to even on the way.
         const MAGIC: f32 = 12_582_912.0;

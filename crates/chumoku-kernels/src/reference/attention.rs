@@ -168,7 +168,11 @@ pub fn attention_backward<T: Element>(args: &Attention<T>, saved: Saved<T>, mut 
                     let row = attention_row_backward(args, saved, s, h, i);
                     let d_query = gradients.query.row_mut(s, h, i);
                     d_query.iter_mut().zip(&row.d_query).for_each(|(d, &x)| *d = T::of(x));
-                    row.add_to_keys(args, saved, (s, h, i), &mut d_key, &mut d_value);
+                    for j in (0..args.keys(s)).filter(|&j| row.d_scores[j].is_some()) {
+                        let (d_key, d_value) =
+                            (&mut d_key[j * dim..][..dim], &mut d_value[j * value_dim..][..value_dim]);
+                        row.add_to_key(args, saved, (s, h, i), j, d_key, d_value);
+                    }
                     if let Some(d_mask) = &mut d_mask {
                         row.add_to_mask(args, (s, h, i), d_mask);
                     }
@@ -192,22 +196,19 @@ pub fn attention_backward<T: Element>(args: &Attention<T>, saved: Saved<T>, mut 
 }
 
 impl RowGradients {
-    /// Adds what the query gives to keys, (keys, dim), and values, (keys, value dim).
-    pub(crate) fn add_to_keys<T: Element, D: Real>(
+    /// Adds what the query gives to key `j`, which it sees: (dim,), and to its value: (value dim,).
+    pub(crate) fn add_to_key<T: Element, D: Real>(
         &self,
         args: &Attention<T>,
         saved: Saved<T>,
         (s, h, i): (usize, usize, usize),
+        j: usize,
         d_key: &mut [D],
         d_value: &mut [D],
     ) {
         let (query, d_output) = (args.query.row(s, h, i), saved.d_output.row(s, h, i));
-        for (j, _) in self.d_scores.iter().enumerate().filter(|(_, d)| d.is_some()) {
-            let d_key = &mut d_key[j * query.len()..][..query.len()];
-            d_key.iter_mut().zip(query).for_each(|(d, q)| *d += D::of(args.scale * self.d_products[j] * q.to_f64()));
-            let d_value = &mut d_value[j * d_output.len()..][..d_output.len()];
-            d_value.iter_mut().zip(d_output).for_each(|(d, y)| *d += D::of(self.dropped[j] * y.to_f64()));
-        }
+        d_key.iter_mut().zip(query).for_each(|(d, q)| *d += D::of(args.scale * self.d_products[j] * q.to_f64()));
+        d_value.iter_mut().zip(d_output).for_each(|(d, y)| *d += D::of(self.dropped[j] * y.to_f64()));
     }
 
     /// Adds what the query gives to an additive mask.

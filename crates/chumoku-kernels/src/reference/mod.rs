@@ -6,5 +6,6 @@
 mod attention;
 mod layers;
 
+pub(crate) use attention::bias;
 pub use attention::{Row, RowGradients, attention_backward, attention_forward, attention_row, attention_row_backward};
 pub use layers::*;

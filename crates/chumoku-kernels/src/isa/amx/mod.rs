@@ -8,7 +8,9 @@
 //! two small ones, one of three terms each is as good as f32.
 
 pub(crate) mod split;
+pub(crate) mod take;
 
+use super::avx512::Avx512;
 use std::arch::asm;
 use std::sync::OnceLock;
 
@@ -47,10 +49,34 @@ impl Amx {
     }
 }
 
+/// What runs on tiles that are set up.
+pub(crate) trait TilesOp {
+    /// The body; implementations are `#[inline(always)]`.
+    fn eval(self, amx: Amx, simd: Avx512, tiles: &Tiles);
+}
+
+/// # Safety
+/// The processor must have the features named.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
+unsafe fn entry<O: TilesOp>(amx: Amx, simd: Avx512, tiles: &Tiles, op: O) {
+    op.eval(amx, simd, tiles);
+}
+
+impl Amx {
+    /// Runs `op` with tile registers set up.
+    pub(crate) fn run<O: TilesOp>(self, op: O) {
+        let tiles = self.tiles();
+        if let Some(simd) = Avx512::new() {
+            // SAFETY: the token proves AVX-512 with BF16.
+            unsafe { entry(self, simd, &tiles, op) };
+        }
+    }
+}
+
 /// CPUID: AVX-512 with BF16 (for splitting), AMX tiles with BF16; XCR0: the system saves all of their state.
 fn is_supported() -> bool {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
-    if super::avx512::Avx512::new().is_none() || !is_x86_feature_detected!("avx512bf16") {
+    if Avx512::new().is_none() || !is_x86_feature_detected!("avx512bf16") {
         return false;
     }
     if __cpuid(0).eax < 7 || __cpuid(1).ecx & (1 << 27) == 0 {

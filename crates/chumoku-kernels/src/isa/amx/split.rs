@@ -3,6 +3,7 @@
 //! Each term is what the ones before left over, rounded to bf16: two terms keep 16 bits of the 24, three keep all.
 
 use super::{Amx, STEP, TILE};
+use crate::isa::avx512::transpose;
 use std::arch::x86_64::*;
 
 /// A part of a matrix whose element `(i, p)` is `data[i · outer + p · inner]`: 16 i and 32 p at most, from `data` on.
@@ -98,6 +99,58 @@ impl Amx {
     }
 }
 
+impl Amx {
+    /// Writes 32 numbers as `TERMS` rows of bf16 terms, `apart` bytes from one another.
+    ///
+    /// # Safety
+    /// Each row at `to` must be writable for 64 bytes and aligned to them.
+    #[inline(always)]
+    pub(crate) unsafe fn put<const TERMS: usize>(self, [mut a, mut b]: [__m512; 2], to: *mut u8, apart: usize) {
+        // SAFETY: the token proves AVX-512 with BF16; the caller promises the rows.
+        unsafe {
+            for term in 0..TERMS {
+                let packed = std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(b, a));
+                _mm512_store_si512(to.add(term * apart).cast(), packed);
+                if term + 1 < TERMS {
+                    (a, b) = (_mm512_sub_ps(a, low_half(packed)), _mm512_sub_ps(b, high_half(packed)));
+                }
+            }
+        }
+    }
+}
+
+impl Amx {
+    /// Writes 16 pairs of numbers, one of each vector, as `TERMS` rows of bf16 terms, `apart` bytes from one another.
+    ///
+    /// # Safety
+    /// Each row at `to` must be writable for 64 bytes and aligned to them.
+    #[inline(always)]
+    pub(crate) unsafe fn put_pair<const TERMS: usize>(self, [mut a, mut b]: [__m512; 2], to: *mut u8, apart: usize) {
+        // SAFETY: the token proves AVX-512 with BF16; the caller promises the rows.
+        unsafe {
+            let interleave = _mm512_loadu_si512(INTERLEAVE.as_ptr().cast());
+            for term in 0..TERMS {
+                let packed = std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(b, a));
+                _mm512_store_si512(to.add(term * apart).cast(), _mm512_permutexvar_epi16(interleave, packed));
+                if term + 1 < TERMS {
+                    (a, b) = (_mm512_sub_ps(a, low_half(packed)), _mm512_sub_ps(b, high_half(packed)));
+                }
+            }
+        }
+    }
+}
+
+/// 0, 16, 1, 17, …: the halves of a vector of 32, taken in turns.
+const INTERLEAVE: [u16; 32] = {
+    let mut order = [0; 32];
+    let mut i = 0;
+    while i < 32 {
+        order[i] = (i / 2 + i % 2 * 16) as u16;
+        i += 1;
+    }
+    order
+};
+
 /// The first `n` of sixteen lanes.
 fn mask(n: usize) -> __mmask16 {
     ((1u32 << n.min(16)) - 1) as __mmask16
@@ -131,37 +184,6 @@ unsafe fn gather(row: *const f32, inner: usize, first: usize, depth: usize) -> _
     }
     // SAFETY: sixteen values.
     unsafe { _mm512_loadu_ps(lanes.as_ptr()) }
-}
-
-/// Transposes 16 × 16 numbers of 32 bits.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn transpose(rows: &mut [__m512i; 16]) {
-    let r = *rows;
-    let mut t = r;
-    for i in 0..8 {
-        t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-        t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-    }
-    let mut u = t;
-    for i in 0..4 {
-        u[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
-        u[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
-        u[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
-        u[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
-    }
-    // u[4g + c]: lane block k holds, of rows 4g..4g+4, column 4k + c. Gather the four groups g.
-    for c in 0..4 {
-        let [a, b, d, e] = [u[c], u[4 + c], u[8 + c], u[12 + c]];
-        let ab_even = _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b);
-        let ab_odd = _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b);
-        let de_even = _mm512_shuffle_i32x4::<0b10_00_10_00>(d, e);
-        let de_odd = _mm512_shuffle_i32x4::<0b11_01_11_01>(d, e);
-        rows[c] = _mm512_shuffle_i32x4::<0b10_00_10_00>(ab_even, de_even);
-        rows[4 + c] = _mm512_shuffle_i32x4::<0b10_00_10_00>(ab_odd, de_odd);
-        rows[8 + c] = _mm512_shuffle_i32x4::<0b11_01_11_01>(ab_even, de_even);
-        rows[12 + c] = _mm512_shuffle_i32x4::<0b11_01_11_01>(ab_odd, de_odd);
-    }
 }
 
 /// Bytes of the tiles of one step of a panel: two halves of each term.

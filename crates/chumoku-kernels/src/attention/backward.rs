@@ -1,0 +1,503 @@
+//! The backward pass: weights are computed again from log-sum-exp, block by block.
+//!
+//! For each head of keys, its queries are taken in spans of a fixed number of rows; for each span the keys block by
+//! block, and for each block of keys the span's queries in groups. The gradients of keys and values are summed over a
+//! span first and then over spans; those of queries over a chunk of keys first and then over chunks. Both orders follow
+//! from the lengths of the sequence alone: with few heads the chunks are shared among threads, with many the heads.
+
+use super::blocks::Unit;
+use super::differentiate::{Pair, RowBack};
+use super::engine::{Engine, GRAIN, KEYS, STRIDE, Task};
+use super::heads::Layout;
+use super::rows::{Rows, bad_keys};
+use super::transform::Transform;
+use super::{Attention, Gradients, Saved, mask_gradient, on_engine};
+use crate::dropout::Keep;
+use crate::element::Narrow;
+use crate::isa::Simd;
+use crate::memory::{Buffer, Scratch};
+use crate::threads::{SharedMut, for_each};
+use crate::{Element, reference};
+use std::ops::Range;
+
+/// Rows of a span: what is packed of it stays in the second-level cache.
+const SPAN: usize = 1152;
+/// Keys of a chunk, at least.
+const CHUNK: usize = 1024;
+/// Chunks of a sequence, at most.
+const CHUNKS: usize = 8;
+/// Heads from which on they are shared among threads, not the chunks of one.
+const ENOUGH_HEADS: usize = 8;
+
+/// Attention, backward; arguments have been checked.
+pub(crate) fn backward<T: Narrow>(args: &Attention<T>, saved: Saved<T>, gradients: Gradients<T>) {
+    let share = |view: super::HeadsMut<'_, T>| SharedMut::new(view.data);
+    let layouts = [gradients.query.layout, gradients.key.layout, gradients.value.layout];
+    let grads = [share(gradients.query), share(gradients.key), share(gradients.value)];
+    let back = Back { args, saved, layouts, grads };
+    let heads = args.key.sequences() * args.key.heads();
+    let work = args.work() * 3;
+    let few = heads < ENOUGH_HEADS;
+    for_each(heads, if few { 0 } else { work }, |pair| {
+        back.head(pair / args.key.heads(), pair % args.key.heads(), if few { work / heads.max(1) } else { 0 });
+    });
+    if let Some(d_mask) = gradients.mask {
+        mask_gradient::mask_gradient(args, saved, d_mask);
+    }
+    if let Some(d_sinks) = gradients.sinks {
+        sink_gradient(args, saved, d_sinks);
+    }
+}
+
+/// `d sink = −p_sink · rowsum(dO ∘ O)`, summed over sequences and queries: the sink is a key whose value is 0.
+fn sink_gradient<T: Narrow>(args: &Attention<T>, saved: Saved<T>, d_sinks: &mut [f32]) {
+    for (h, d_sink) in d_sinks.iter_mut().enumerate() {
+        let mut sum = 0.0;
+        for s in 0..args.query.sequences() {
+            for i in 0..args.query.length(s) {
+                let row = args.query.layout.row(s, h, i);
+                let products = saved.output.row(s, h, i).iter().zip(saved.d_output.row(s, h, i));
+                let delta: f64 = products.map(|(y, d)| y.to_f64() * d.to_f64()).sum();
+                let d_lse = saved.d_log_sum_exp.map_or(0.0, |d| f64::from(d[row]));
+                let sink = args.sinks.map_or(f64::NEG_INFINITY, |sinks| f64::from(sinks[h]));
+                sum += (sink - f64::from(saved.log_sum_exp[row])).exp() * (d_lse - delta);
+            }
+        }
+        *d_sink = sum as f32;
+    }
+}
+
+/// Arguments and where the gradients of query, key and value go.
+struct Back<'a, T: Element> {
+    args: &'a Attention<'a, T>,
+    saved: Saved<'a, T>,
+    layouts: [Layout<'a>; 3],
+    grads: [SharedMut<T>; 3],
+}
+
+impl<T: Narrow> Back<'_, T> {
+    /// All gradients of one sequence and head of keys; `work` is what there is to share among threads.
+    fn head(&self, sequence: usize, key_head: usize, work: usize) {
+        let args = self.args;
+        let (dim, value_dim) = (args.key.dim(), args.value.dim());
+        let (keys, all_keys) = (args.keys(sequence), args.key.length(sequence));
+        // Sums of dK and dV: the gradients themselves if they are f32, else beside.
+        let rows = if T::IS_F32 { 0 } else { keys };
+        let mut beside = vec![0.0f32; rows * (dim + value_dim)];
+        let (d_key, d_value) = beside.split_at_mut(rows * dim);
+        let sums = [(1, d_key, dim), (2, d_value, value_dim)].map(|(which, beside, width)| {
+            let (layout, shared) = (self.layouts[which], self.grads[which]);
+            match T::shared_f32(shared) {
+                Some(shared) => {
+                    Sums { shared, first: layout.at(sequence, key_head, 0), stride: layout.row_stride, width }
+                }
+                None => Sums { shared: SharedMut::new(beside), first: 0, stride: width, width },
+            }
+        });
+        if T::IS_F32 {
+            for (j, sums) in (0..keys).flat_map(|j| sums.iter().map(move |sums| (j, sums))) {
+                // SAFETY: rows of gradients do not overlap, and these are this head's alone; so below.
+                unsafe { sums.row(j) }.fill(0.0);
+            }
+        }
+        let bad_keys = bad_keys(args, sequence, key_head);
+        let mut bad_rows = Vec::new();
+        let size = keys.div_ceil(CHUNKS).max(CHUNK).next_multiple_of(KEYS);
+        let chunks: Vec<Range<usize>> = (0..keys).step_by(size).map(|first| first..keys.min(first + size)).collect();
+        for unit in Unit::spans(args, sequence, key_head, SPAN) {
+            let rows = unit.rows_of(args, &self.saved, &bad_keys);
+            bad_rows.extend(rows.bad());
+            let mut partial = vec![0.0f32; chunks.len() * rows.len() * dim];
+            let partials = SharedMut::new(&mut partial);
+            for_each(chunks.len(), work, |chunk| {
+                // SAFETY: each chunk has its own part.
+                let d_query = unsafe { partials.slice(chunk * rows.len() * dim, rows.len() * dim) };
+                on_engine(args, Chunk { back: self, rows: &rows, keys: chunks[chunk].clone(), d_query, sums });
+            });
+            self.write_queries(&rows, &partial);
+        }
+        for &(h, i) in &bad_rows {
+            let row = reference::attention_row_backward(args, self.saved, sequence, h, i);
+            for j in (0..keys).filter(|&j| row.d_scores[j].is_some()) {
+                // SAFETY: as above.
+                let [d_key, d_value] = sums.each_ref().map(|sums| unsafe { sums.row(j) });
+                row.add_to_key(args, self.saved, (sequence, h, i), j, d_key, d_value);
+            }
+            // SAFETY: as above.
+            let d_query = unsafe { self.grads[0].slice(self.layouts[0].at(sequence, h, i), dim) };
+            d_query.iter_mut().zip(&row.d_query).for_each(|(d, &x)| *d = T::of(x));
+        }
+        for (which, sums) in (1..3).zip(&sums) {
+            for j in 0..all_keys {
+                // SAFETY: as above.
+                unsafe {
+                    let out = self.grads[which].slice(self.layouts[which].at(sequence, key_head, j), sums.width);
+                    if j >= keys {
+                        out.fill(T::of(0.0));
+                    } else if !T::IS_F32 {
+                        T::narrow(sums.row(j), out);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds up what the chunks give to the queries, in their order, and writes it.
+    fn write_queries(&self, rows: &SpanRows, partial: &[f32]) {
+        let dim = self.args.query.dim();
+        let (first, others) = partial.split_at(partial.len().min(rows.len() * dim));
+        let mut sum = vec![0.0f32; dim];
+        for (at, (h, i)) in rows.places().enumerate() {
+            let range = at * dim..(at + 1) * dim;
+            match first.get(range.clone()) {
+                Some(first) => sum.copy_from_slice(first),
+                None => sum.fill(0.0),
+            }
+            for other in others.chunks_exact((rows.len() * dim).max(1)) {
+                sum.iter_mut().zip(&other[range.clone()]).for_each(|(sum, x)| *sum += x);
+            }
+            sum.iter_mut().for_each(|x| *x *= self.args.scale as f32);
+            // SAFETY: rows of gradients do not overlap, and these are this head's alone.
+            let out = unsafe { self.grads[0].slice(self.layouts[0].at(rows.sequence, h, i), dim) };
+            T::narrow(&sum, out);
+        }
+    }
+}
+
+/// Rows of sums, one for each key.
+#[derive(Clone, Copy)]
+struct Sums {
+    shared: SharedMut<f32>,
+    first: usize,
+    stride: usize,
+    width: usize,
+}
+
+impl Sums {
+    /// The row of key `j`.
+    ///
+    /// # Safety
+    /// As [`SharedMut::slice`].
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn row(&self, j: usize) -> &mut [f32] {
+        // SAFETY: passed on to the caller.
+        unsafe { self.shared.slice(self.first + j * self.stride, self.width) }
+    }
+
+    /// Adds `factor` times the transpose of `from`, (width, [`KEYS`]), to the rows of `count` keys from `first`.
+    ///
+    /// # Safety
+    /// As [`Sums::row`]; `from` must hold `width` rows, rounded up to 16.
+    #[inline(always)]
+    unsafe fn add_transposed<S: Simd>(&self, simd: S, from: *const f32, factor: f32, first: usize, count: usize) {
+        for k in (0..count).step_by(16) {
+            for c in (0..self.width).step_by(16) {
+                let from = from.wrapping_add(c * KEYS + k);
+                let (rows, columns) = ((count - k).min(16), (self.width - c).min(16));
+                // SAFETY: the caller promises `from`, and that the rows are its own.
+                unsafe {
+                    if rows == 16 && columns == 16 {
+                        let to = self.shared.pointer(self.first + (first + k) * self.stride + c);
+                        simd.add_transposed(from, KEYS, factor, to, self.stride);
+                        continue;
+                    }
+                    for i in 0..rows {
+                        for (j, to) in self.row(first + k + i)[c..c + columns].iter_mut().enumerate() {
+                            *to += factor * *from.add(j * KEYS + i);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What the softmax of each query of a span is differentiated with.
+#[derive(Debug)]
+pub(super) struct SpanRows {
+    pub(super) unit: Unit,
+    pub(super) sequence: usize,
+    /// Query heads and positions, in the order of the blocks.
+    places: Vec<(usize, usize)>,
+    /// For each query what takes its scores, in units of log 2, to its weights.
+    pub(super) softmax: Vec<RowBack>,
+}
+
+impl SpanRows {
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    fn places(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.places.iter().copied()
+    }
+
+    /// The queries that the plain version computes.
+    pub(super) fn bad(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.places.iter().zip(&self.softmax).filter(|(_, row)| row.is_bad).map(|(place, _)| *place)
+    }
+}
+
+impl Unit {
+    /// What the backward pass needs to know of the unit's queries.
+    pub(super) fn rows_of<T: Narrow>(&self, args: &Attention<T>, saved: &Saved<T>, bad_keys: &[usize]) -> SpanRows {
+        let mut rows = SpanRows { unit: self.clone(), sequence: self.sequence, places: vec![], softmax: vec![] };
+        for block in self.blocks(args, usize::MAX) {
+            let mut is_bad = vec![false; block.count];
+            block.find_bad(args, self.sequence, bad_keys, &mut is_bad);
+            for (i, is_bad) in (block.first..block.first + block.count).zip(is_bad) {
+                rows.places.push((block.head, i));
+                rows.softmax.push(RowBack::new(args, saved, (self.sequence, block.head, i), is_bad));
+            }
+        }
+        rows
+    }
+}
+
+/// A chunk of keys against a span of queries.
+struct Chunk<'a, T: Element> {
+    back: &'a Back<'a, T>,
+    rows: &'a SpanRows,
+    keys: Range<usize>,
+    /// Where what the chunk gives to the queries goes: (rows, dim).
+    d_query: &'a mut [f32],
+    /// Sums of dK and dV, to be added to.
+    sums: [Sums; 2],
+}
+
+impl<T: Narrow> Task for Chunk<'_, T> {
+    #[inline(always)]
+    fn eval<E: Engine>(self, engine: E) {
+        let (args, saved, simd) = (self.back.args, self.back.saved, engine.simd());
+        let (unit, sequence) = (&self.rows.unit, self.rows.sequence);
+        let (dim, value_dim) = (args.query.dim(), args.value.dim());
+        let (cols, value_cols) = (dim.next_multiple_of(GRAIN), value_dim.next_multiple_of(GRAIN));
+        let groups = unit.groups(args, E::QUERIES, E::GROUP);
+        let blocks_per_group = E::GROUP / E::QUERIES;
+        let size = |left: usize, count: usize| left * count * groups.len();
+        let mut scratch = Scratch::take();
+        let [
+            queries,
+            d_outputs,
+            queries_gathered,
+            d_outputs_gathered,
+            d_query,
+            keys,
+            values,
+            keys_by_row,
+            weights,
+            d_scores,
+            left,
+            scores,
+            d_weights,
+            d_key,
+            d_value,
+            slopes,
+            staged,
+        ] = scratch.split([
+            size(E::left_size(dim), blocks_per_group),
+            size(E::left_size(value_dim), blocks_per_group),
+            size(E::gathered_size(dim), 1),
+            size(E::gathered_size(value_dim), 1),
+            size(E::GROUP * cols * 4, 1),
+            E::keys_size(dim),
+            E::keys_size(value_dim),
+            E::values_size(dim),
+            E::group_size(),
+            E::group_size(),
+            if E::PACKS_WEIGHTS { E::left_size(KEYS) } else { 0 },
+            E::QUERIES * STRIDE * 4,
+            E::QUERIES * STRIDE * 4,
+            (cols + GRAIN) * KEYS * 4,
+            (value_cols + GRAIN) * KEYS * 4,
+            2 * STRIDE * 4,
+            KEYS.max(E::GROUP) * dim.max(value_dim) * 4,
+        ]);
+        let [
+            queries,
+            d_outputs,
+            queries_gathered,
+            d_outputs_gathered,
+            keys,
+            values,
+            keys_by_row,
+            weights,
+            d_scores,
+            left,
+        ] = [
+            queries,
+            d_outputs,
+            queries_gathered,
+            d_outputs_gathered,
+            keys,
+            values,
+            keys_by_row,
+            weights,
+            d_scores,
+            left,
+        ]
+        .map(Buffer::pointer);
+        let [d_query, scores, d_weights, d_key, d_value] =
+            [d_query, scores, d_weights, d_key, d_value].map(|buffer| buffer.pointer().cast::<f32>());
+        let (slopes, staged) = (slopes.into_f32(), staged.into_f32());
+        slopes.fill(1.0);
+        let mut squares = [0.0f32; KEYS];
+
+        // Queries and gradients of outputs, packed both ways, for the whole span.
+        for (g, group) in groups.iter().enumerate() {
+            for (from, width, rows_to, gathered_to) in [
+                (args.query, dim, queries, queries_gathered),
+                (saved.d_output, value_dim, d_outputs, d_outputs_gathered),
+            ] {
+                let source = Rows { from, sequence, head: group.head, first: group.first, count: group.count };
+                let matrix = source.stage(engine, staged, &mut squares[..group.count], |_| {});
+                // SAFETY: the matrix is readable, and each block and group has its own place.
+                unsafe {
+                    for b in 0..blocks_per_group {
+                        let row = (b * E::QUERIES).min(group.count);
+                        let part = matrix.rows(row, (group.count - row).min(E::QUERIES));
+                        engine.pack_left(part, rows_to.add((g * blocks_per_group + b) * E::left_size(width)));
+                    }
+                    engine.pack_gathered(matrix, gathered_to.add(g * E::gathered_size(width)));
+                }
+            }
+        }
+
+        let transform = Transform::new(args);
+        let factor = if transform.is_some() { 1.0 } else { (args.scale * std::f64::consts::LOG2_E) as f32 };
+        let keep = args.dropout.map(|dropout| Keep::new(dropout.rate, dropout.random));
+        let dropped = keep.map_or(1.0, |keep| keep.factor());
+        let mut kept = vec![0u16; if keep.is_some() { E::QUERIES * KEYS / 16 } else { 0 }];
+        let mut started = vec![false; groups.len() * blocks_per_group];
+        for first_key in self.keys.clone().step_by(KEYS) {
+            let count = KEYS.min(self.keys.end - first_key);
+            if !groups.iter().any(|group| group.columns(first_key, count).is_some()) {
+                continue;
+            }
+            let source = Rows { from: args.key, sequence, head: unit.key_head, first: first_key, count };
+            let matrix = source.stage(engine, staged, &mut squares[..count], |_| {});
+            // SAFETY: the matrix is readable and has no more rows than a block.
+            unsafe {
+                engine.pack_keys(matrix, keys);
+                engine.pack_values(matrix, keys_by_row);
+            }
+            let source = Rows { from: args.value, ..source };
+            let matrix = source.stage(engine, staged, &mut squares[..count], |_| {});
+            // SAFETY: as above.
+            unsafe { engine.pack_keys(matrix, values) };
+            let mut gathers = false;
+            for (g, group) in groups.iter().enumerate() {
+                let Some((from, to)) = group.columns(first_key, count) else { continue };
+                for (b, block) in group.blocks.iter().enumerate() {
+                    let at = g * blocks_per_group + b;
+                    // An engine that does not pack weights computes them where the group's are read from.
+                    let (scores, d_weights) = if E::PACKS_WEIGHTS {
+                        (scores, d_weights)
+                    } else {
+                        let row = b * E::QUERIES * STRIDE;
+                        (weights.cast::<f32>().wrapping_add(row), d_scores.cast::<f32>().wrapping_add(row))
+                    };
+                    // SAFETY: all were packed; the columns are inside the block.
+                    unsafe {
+                        engine.scores(queries.add(at * E::left_size(dim)), keys, dim, from, to, scores);
+                        let d_output = d_outputs.add(at * E::left_size(value_dim));
+                        engine.scores(d_output, values, value_dim, from, to, d_weights);
+                    }
+                    if let Some(keep) = &keep {
+                        block.kept(args, sequence, keep, first_key, from, to, &mut kept);
+                    }
+                    for i in (0..E::QUERIES).step_by(2) {
+                        let rows = [i, i + 1].map(|i| {
+                            let none = RowBack::NOTHING;
+                            let row = if i < block.count { self.rows.softmax[block.row + i] } else { none };
+                            let mut span = block.span(i, first_key, from, to);
+                            if row.is_nothing() {
+                                span.end_seen = span.first_seen;
+                            }
+                            (row, span)
+                        });
+                        if let Some(transform) = &transform {
+                            for (half, (_, span)) in rows.iter().enumerate() {
+                                if span.first_seen >= span.end_seen {
+                                    continue;
+                                }
+                                // SAFETY: the row has STRIDE scores, and no other reference to them.
+                                let line =
+                                    unsafe { std::slice::from_raw_parts_mut(scores.add((i + half) * STRIDE), STRIDE) };
+                                let place = (sequence, block.head, block.first + i + half);
+                                transform.slopes(simd, *span, line, &mut slopes[half * STRIDE..][..STRIDE]);
+                                transform.apply(simd, args, place, first_key, *span, line);
+                            }
+                        }
+                        let line = |from: *mut f32, half: usize| from.wrapping_add((i + half) * STRIDE).cast_const();
+                        let pair = Pair {
+                            engine,
+                            scores: [line(scores, 0), line(scores, 1)],
+                            d_weights: [line(d_weights, 0), line(d_weights, 1)],
+                            slopes: transform.is_some().then_some(&*slopes),
+                            rows: rows.map(|(row, _)| row),
+                            spans: rows.map(|(_, span)| span),
+                            factor,
+                            dropped,
+                            kept: keep.map(|_| &kept[i * (KEYS / 16)..][..2 * (KEYS / 16)]),
+                            left: if E::PACKS_WEIGHTS { left } else { d_weights.cast() },
+                            row: i,
+                            weights,
+                            d_scores,
+                            group_row: b * E::QUERIES + i,
+                        };
+                        pair.differentiate();
+                    }
+                    // dQ += dS K
+                    // SAFETY: all were packed up to `to`; the sums have QUERIES rows.
+                    unsafe {
+                        let left = if E::PACKS_WEIGHTS { left } else { d_weights.cast() };
+                        let out = d_query.add(at * E::QUERIES * cols);
+                        engine.weigh(left, from, to, keys_by_row, 0..cols / GRAIN, out, cols, started[at]);
+                    }
+                    started[at] = true;
+                }
+                // dV += Pᵀ dO, dK += dSᵀ Q
+                let rows = group.count.next_multiple_of(E::QUERIES);
+                if !gathers {
+                    // SAFETY: the sums have so many rows.
+                    unsafe {
+                        d_key.write_bytes(0, (cols + GRAIN) * KEYS);
+                        d_value.write_bytes(0, (value_cols + GRAIN) * KEYS);
+                    }
+                }
+                gathers = true;
+                // SAFETY: every block of the group wrote its rows up to `to`.
+                unsafe {
+                    let d_output = d_outputs_gathered.add(g * E::gathered_size(value_dim));
+                    engine.gather(d_output, value_dim, rows, weights, from, to, d_value, true);
+                    let query = queries_gathered.add(g * E::gathered_size(dim));
+                    engine.gather(query, dim, rows, d_scores, from, to, d_key, true);
+                }
+            }
+            if gathers {
+                let scale = args.scale as f32;
+                for (sums, from, factor) in [(self.sums[0], d_key, scale), (self.sums[1], d_value, dropped)] {
+                    // SAFETY: the keys of this chunk are this task's alone; `from` has whole grains of rows.
+                    unsafe { sums.add_transposed(simd, from, factor, first_key, count) };
+                }
+            }
+        }
+        let mut out = self.d_query.chunks_exact_mut(dim);
+        for (g, group) in groups.iter().enumerate() {
+            for (b, block) in group.blocks.iter().enumerate() {
+                let at = g * blocks_per_group + b;
+                for (i, out) in out.by_ref().take(block.count).enumerate() {
+                    if started[at] {
+                        // SAFETY: the sums of this block were written.
+                        out.copy_from_slice(unsafe {
+                            std::slice::from_raw_parts(d_query.add((at * E::QUERIES + i) * cols), dim)
+                        });
+                    } else {
+                        out.fill(0.0);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! How the work is cut: units of queries that share a head of keys, in blocks.
+//!
+//! Borders depend on shapes alone, and no number depends on them.
+
+use super::Attention;
+use super::engine::{GRAIN, KEYS};
+use super::mask::Band;
+use super::softmax::Span;
+use crate::Element;
+use crate::dropout::Keep;
+use crate::reference;
+use std::ops::Range;
+
+/// Units start at multiples of this many rows: whole blocks of every engine.
+const ROWS: usize = 96;
+/// Units there should be, if there are so many rows, so that threads can share them evenly.
+const UNITS: usize = 8;
+/// Multiply–adds of the forward pass that are worth a task of their own.
+const WORTH_A_TASK: usize = 1 << 20;
+
+/// Query heads and rows of one sequence that read one head of keys.
+#[derive(Clone, Debug)]
+pub(super) struct Unit {
+    pub(super) sequence: usize,
+    pub(super) key_head: usize,
+    heads: Range<usize>,
+    rows: Range<usize>,
+}
+
+/// Consecutive blocks of one head.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) head: usize,
+    pub(super) first: usize,
+    pub(super) count: usize,
+    seen: Range<usize>,
+    pub(super) blocks: Vec<Block>,
+}
+
+/// All units, and how many of them to make a task of.
+pub(super) fn units<T: Element>(args: &Attention<T>) -> (Vec<Unit>, usize) {
+    let (group, dim) = (args.group(), args.query.dim().max(args.value.dim()));
+    let all_rows = args.rows();
+    let rows_wanted = (65536 / dim).clamp(2 * ROWS, 11 * ROWS).min((all_rows / UNITS).max(1)).next_multiple_of(ROWS);
+    let mut units = Vec::new();
+    for sequence in 0..args.query.sequences() {
+        let length = args.query.length(sequence);
+        if length == 0 {
+            continue;
+        }
+        let heads_wanted = (rows_wanted / length.next_multiple_of(ROWS / 2)).clamp(1, group);
+        for key_head in 0..args.key.heads() {
+            let end = (key_head + 1) * group;
+            for first in (key_head * group..end).step_by(heads_wanted) {
+                for row in (0..length).step_by(rows_wanted) {
+                    let heads = first..end.min(first + heads_wanted);
+                    units.push(Unit { sequence, key_head, heads, rows: row..length.min(row + rows_wanted) });
+                }
+            }
+        }
+    }
+    let work = args.work() / units.len().max(1);
+    let per_task = (WORTH_A_TASK / work.max(1)).clamp(1, (units.len() / UNITS).max(1));
+    (units, per_task)
+}
+
+impl Unit {
+    /// Rows of one head.
+    pub(super) fn new(sequence: usize, head: usize, key_head: usize, rows: Range<usize>) -> Self {
+        Unit { sequence, key_head, heads: head..head + 1, rows }
+    }
+
+    /// The queries of one head of keys in units of about `rows` rows, which depend on the length alone.
+    pub(super) fn spans<T: Element>(
+        args: &Attention<T>,
+        sequence: usize,
+        key_head: usize,
+        rows: usize,
+    ) -> impl Iterator<Item = Unit> {
+        let (length, group) = (args.query.length(sequence), args.group());
+        let heads = (rows / length.next_multiple_of(ROWS).max(1)).clamp(1, group);
+        let end = (key_head + 1) * group;
+        (key_head * group..end).step_by(heads).flat_map(move |first| {
+            (0..length).step_by(rows).map(move |row| {
+                let (heads, rows) = (first..end.min(first + heads), row..length.min(row + rows));
+                Unit { sequence, key_head, heads, rows }
+            })
+        })
+    }
+
+    /// The unit in groups of `group` rows, each in blocks of `height`.
+    pub(super) fn groups<T: Element>(&self, args: &Attention<T>, height: usize, group: usize) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for block in self.blocks(args, height) {
+            match groups.last_mut() {
+                Some(last) if last.head == block.head && last.count + block.count <= group => {
+                    last.count += block.count;
+                    last.seen = union([last.seen.clone(), block.seen.clone()].into_iter());
+                    last.blocks.push(block);
+                }
+                _ => groups.push(Group {
+                    head: block.head,
+                    first: block.first,
+                    count: block.count,
+                    seen: block.seen.clone(),
+                    blocks: vec![block],
+                }),
+            }
+        }
+        groups
+    }
+
+    /// The unit in blocks of `height` queries.
+    pub(super) fn blocks<T: Element>(&self, args: &Attention<T>, height: usize) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        self.blocks_into(args, height, &mut blocks);
+        blocks
+    }
+
+    /// As [`Unit::blocks`], in place of what `blocks` held.
+    pub(super) fn blocks_into<T: Element>(&self, args: &Attention<T>, height: usize, blocks: &mut Vec<Block>) {
+        blocks.clear();
+        let mut row = 0;
+        let (offset, keys) = (args.offset(self.sequence), args.keys(self.sequence));
+        for head in self.heads.clone() {
+            for first in self.rows.clone().step_by(height.min(self.rows.len()).max(1)) {
+                let count = height.min(self.rows.end - first);
+                let mut block = Block { head, first, count, row, band: args.band, offset, keys, seen: 0..0 };
+                // Neither end of the band goes back from one query to the next.
+                block.seen = block.range(0).start..block.range(count - 1).end;
+                blocks.push(block);
+                row += count;
+            }
+        }
+    }
+
+    /// The keys that any of the blocks sees.
+    pub(super) fn keys(&self, blocks: &[Block]) -> Range<usize> {
+        union(blocks.iter().map(|block| block.seen.clone()))
+    }
+}
+
+/// The smallest range that holds all of these.
+fn union(ranges: impl Iterator<Item = Range<usize>>) -> Range<usize> {
+    let join = |a: Range<usize>, b: Range<usize>| a.start.min(b.start)..a.end.max(b.end);
+    ranges.filter(|range| !range.is_empty()).reduce(join).unwrap_or(0..0)
+}
+
+/// The part of `seen` that lies in the key block at `first_key`, in whole grains from there.
+fn columns(seen: &Range<usize>, first_key: usize, count: usize) -> Option<(usize, usize)> {
+    let (from, to) = (seen.start.max(first_key), seen.end.min(first_key + count));
+    (from < to).then(|| ((from - first_key) / GRAIN * GRAIN, (to - first_key).next_multiple_of(GRAIN)))
+}
+
+impl Group {
+    /// As [`Block::columns`], of all blocks.
+    pub(super) fn columns(&self, first_key: usize, count: usize) -> Option<(usize, usize)> {
+        columns(&self.seen, first_key, count)
+    }
+}
+
+/// Consecutive queries of one head.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    pub(super) head: usize,
+    pub(super) first: usize,
+    pub(super) count: usize,
+    /// Its first row among those of the unit.
+    pub(super) row: usize,
+    band: Band,
+    offset: i64,
+    keys: usize,
+    /// The keys that any query sees by position.
+    seen: Range<usize>,
+}
+
+impl Block {
+    /// The keys that query `i` of the block sees by position.
+    #[inline(always)]
+    pub(super) fn range(&self, i: usize) -> Range<usize> {
+        self.band.range(self.first + i, self.offset, self.keys)
+    }
+
+    /// The part of the columns `from..to` that every query sees, if all see the same.
+    pub(super) fn common_span(&self, first_key: usize, from: usize, to: usize) -> Option<Span> {
+        (self.range(0) == self.range(self.count - 1)).then(|| self.span(0, first_key, from, to))
+    }
+
+    /// The columns to compute of the key block at `first_key`, whole grains; `None` if no query sees any.
+    pub(super) fn columns(&self, first_key: usize, count: usize) -> Option<(usize, usize)> {
+        columns(&self.seen, first_key, count)
+    }
+
+    /// Whether the key block at `first_key` is the first that is seen.
+    pub(super) fn starts(&self, first_key: usize) -> bool {
+        self.seen.start >= first_key
+    }
+
+    /// The part of the columns `from..to` that query `i` of the block sees; none beyond the last query.
+    #[inline(always)]
+    pub(super) fn span(&self, i: usize, first_key: usize, from: usize, to: usize) -> Span {
+        let range = if i < self.count { self.range(i) } else { 0..0 };
+        let clamp = |key: usize| key.saturating_sub(first_key).clamp(from, to);
+        Span { from, to, first_seen: clamp(range.start), end_seen: clamp(range.end) }
+    }
+
+    /// Marks the queries that see one of `bad_keys`.
+    pub(super) fn find_bad<T: Element>(
+        &self,
+        args: &Attention<T>,
+        sequence: usize,
+        bad_keys: &[usize],
+        is_bad: &mut [bool],
+    ) {
+        for (i, is_bad) in is_bad.iter_mut().enumerate().take(self.count) {
+            let sees = |j: &usize| {
+                self.range(i).contains(j) && reference::bias(args, sequence, self.head, self.first + i, *j).is_some()
+            };
+            *is_bad |= bad_keys.iter().any(sees);
+        }
+    }
+
+    /// Which weights dropout keeps in the columns `from..to`: for each query a bit a key, [`KEYS`] in all.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn kept<T: Element>(
+        &self,
+        args: &Attention<T>,
+        sequence: usize,
+        keep: &Keep,
+        first_key: usize,
+        from: usize,
+        to: usize,
+        kept: &mut [u16],
+    ) {
+        let pair = (sequence * args.query.heads() + self.head) as u64;
+        for group in 0..self.count.div_ceil(16) {
+            for col in (from..to).step_by(16) {
+                let index = |key: usize| pair << 36 | (key as u64 / 8) << 18 | (self.first / 16 + group) as u64;
+                let (low, high) = (keep.bits(index(first_key + col)), keep.bits(index(first_key + col + 8)));
+                let mut square = [0; 16];
+                square[..8].copy_from_slice(&low);
+                square[8..].copy_from_slice(&high);
+                transpose(&mut square);
+                for (i, bits) in square.iter().enumerate() {
+                    kept[(group * 16 + i) * (KEYS / 16) + col / 16] = *bits;
+                }
+            }
+        }
+    }
+}
+
+/// Transposes a square of bits: bit c of row r becomes bit r of row c.
+#[inline(always)]
+fn transpose(square: &mut [u16; 16]) {
+    for (width, mask) in [(8, 0x00FF), (4, 0x0F0F), (2, 0x3333), (1, 0x5555)] {
+        for row in 0..16 {
+            if row & width == 0 {
+                // Exchanges the upper right with the lower left part of each block.
+                let swap = (square[row] >> width ^ square[row + width]) & mask;
+                square[row] ^= swap << width;
+                square[row + width] ^= swap;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn bits_are_transposed() {
+        let original: [u16; 16] = std::array::from_fn(|i| (i as u16).wrapping_mul(40503) ^ 0x1234);
+        let mut square = original;
+        super::transpose(&mut square);
+        for (r, row) in original.iter().enumerate() {
+            for (c, col) in square.iter().enumerate() {
+                assert_eq!(row >> c & 1, col >> r & 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Rows of queries, keys and values made ready for an engine, and which of them are not finite.
+
+use super::engine::{Engine, KEYS, Matrix, Task};
+use super::heads::Heads;
+use super::{Attention, on_engine};
+use crate::Element;
+use crate::element::Narrow;
+use crate::isa::Simd;
+
+/// Rows `first..first + count` of a sequence and head.
+pub(super) struct Rows<'a, T> {
+    pub(super) from: Heads<'a, T>,
+    pub(super) sequence: usize,
+    pub(super) head: usize,
+    pub(super) first: usize,
+    pub(super) count: usize,
+}
+
+/// Above this, a row's sum of squares is called not finite: the products of such rows may overflow.
+const LARGEST_SQUARE: f32 = 1e37;
+
+impl<T: Narrow> Rows<'_, T> {
+    /// The rows as the engine reads them, with 0 in place of rows that are not finite (or above 1e18), which `is_bad` is
+    /// told; and their sums of squares. What the engine can read in place is not copied.
+    ///
+    /// `buffer` holds `count` rows of f32. The result may be read while it and the rows live.
+    #[inline(always)]
+    pub(super) fn stage<E: Engine>(
+        &self,
+        engine: E,
+        buffer: &mut [f32],
+        squares: &mut [f32],
+        mut is_bad: impl FnMut(usize),
+    ) -> Matrix {
+        let (simd, width) = (engine.simd(), self.from.dim());
+        let squares = &mut squares[..self.count];
+        let mut all_fine = true;
+        for (group, squares) in squares.chunks_mut(16).enumerate() {
+            let mut sums = [simd.splat(0.0); 16];
+            for (i, sum) in sums.iter_mut().enumerate().take(squares.len()) {
+                let row = self.from.row(self.sequence, self.head, self.first + group * 16 + i);
+                *sum = sum_of_squares(simd, row);
+            }
+            squares.copy_from_slice(&simd.sums(&sums)[..squares.len()]);
+            all_fine &= squares.iter().all(|&square| square < LARGEST_SQUARE);
+        }
+        let at = self.from.layout.at(self.sequence, self.head, self.first);
+        let in_place = T::IS_F32 || (T::IS_BF16 && E::READS_BF16);
+        if in_place && all_fine {
+            let data = self.from.data[at.min(self.from.data.len())..].as_ptr().cast();
+            return Matrix {
+                data,
+                stride: self.from.layout.row_stride,
+                rows: self.count,
+                cols: width,
+                is_bf16: T::IS_BF16,
+            };
+        }
+        for (i, (square, staged)) in squares.iter_mut().zip(buffer.chunks_exact_mut(width)).enumerate() {
+            // Not `>=`: NaN is bad too.
+            if *square < LARGEST_SQUARE {
+                T::widen(self.from.row(self.sequence, self.head, self.first + i), staged);
+            } else {
+                *square = 0.0;
+                is_bad(i);
+                staged.fill(0.0);
+            }
+        }
+        Matrix { data: buffer.as_ptr().cast(), stride: width, rows: self.count, cols: width, is_bf16: false }
+    }
+}
+
+/// Σ x², lane by lane.
+#[inline(always)]
+fn sum_of_squares<T: Narrow, S: Simd>(simd: S, x: &[T]) -> S::V {
+    let mut sum = simd.splat(0.0);
+    let mut vectors = x.chunks_exact(S::LANES);
+    for x in vectors.by_ref() {
+        // SAFETY: the chunk has LANES numbers.
+        let x = unsafe { T::load(simd, x.as_ptr()) };
+        sum = simd.mul_add(x, x, sum);
+    }
+    let rest = vectors.remainder();
+    if !rest.is_empty() {
+        let mut numbers = [0.0; 16];
+        T::widen(rest, &mut numbers[..rest.len()]);
+        let x = simd.load(&numbers);
+        sum = simd.mul_add(x, x, sum);
+    }
+    sum
+}
+
+/// Keys of one sequence and head whose key or value row is not finite.
+pub(super) fn bad_keys<T: Narrow>(args: &Attention<T>, sequence: usize, head: usize) -> Vec<usize> {
+    struct Scan<'a, 'b, T: Element> {
+        args: &'a Attention<'a, T>,
+        sequence: usize,
+        head: usize,
+        bad: &'b mut Vec<usize>,
+    }
+    impl<T: Narrow> Task for Scan<'_, '_, T> {
+        #[inline(always)]
+        fn eval<E: Engine>(self, engine: E) {
+            let (args, keys) = (self.args, self.args.keys(self.sequence));
+            let mut buffer = vec![0.0; KEYS * args.key.dim().max(args.value.dim())];
+            let mut squares = [0.0; KEYS];
+            for first in (0..keys).step_by(KEYS) {
+                let count = KEYS.min(keys - first);
+                for from in [args.key, args.value] {
+                    let rows = Rows { from, sequence: self.sequence, head: self.head, first, count };
+                    rows.stage(engine, &mut buffer, &mut squares, |j| self.bad.push(first + j));
+                }
+            }
+        }
+    }
+    let mut bad = Vec::new();
+    on_engine(args, Scan { args, sequence, head, bad: &mut bad });
+    bad
+}

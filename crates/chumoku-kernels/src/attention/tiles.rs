@@ -1,0 +1,281 @@
+//! The engine of AMX tiles: products of bf16 terms.
+
+use super::engine::{Engine, GRAIN, KEYS, Matrix, STRIDE, Task};
+use crate::isa::Simd;
+use crate::isa::amx::split::{self, Lay, step_bytes};
+use crate::isa::amx::{Amx, Block, STEP, TILE, Tiles, TilesOp, take};
+use crate::isa::avx512::Avx512;
+use std::ops::Range;
+
+/// Runs `task` on tiles with `TERMS` terms for each number.
+pub(crate) fn run<const TERMS: usize>(amx: Amx, task: impl Task) {
+    struct OnTiles<const TERMS: usize, T>(T);
+    impl<const TERMS: usize, T: Task> TilesOp for OnTiles<TERMS, T> {
+        #[inline(always)]
+        fn eval(self, amx: Amx, simd: Avx512, tiles: &Tiles) {
+            self.0.eval(Engine32::<TERMS> { amx, simd, tiles });
+        }
+    }
+    amx.run(OnTiles::<TERMS, _>(task));
+}
+
+/// Products in tiles that are set up.
+#[derive(Clone, Copy, Debug)]
+struct Engine32<'a, const TERMS: usize> {
+    amx: Amx,
+    simd: Avx512,
+    tiles: &'a Tiles,
+}
+
+// SAFETY: sizes count whole steps of whole panels, which is what is written and read.
+unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
+    type S = Avx512;
+    const QUERIES: usize = 32;
+    const DEGREE: usize = [3, 4, 6][TERMS - 1];
+    const PACKS_WEIGHTS: bool = true;
+    const GROUP: usize = 128;
+    const READS_BF16: bool = TERMS == 1;
+    const OVERLAPS: bool = TERMS > 1;
+
+    #[inline(always)]
+    fn simd(self) -> Avx512 {
+        self.simd
+    }
+
+    fn left_size(depth: usize) -> usize {
+        depth.div_ceil(STEP) * step_bytes(TERMS)
+    }
+    fn keys_size(depth: usize) -> usize {
+        KEYS / GRAIN * depth.div_ceil(STEP) * step_bytes(TERMS)
+    }
+    fn values_size(cols: usize) -> usize {
+        cols.div_ceil(GRAIN) * (KEYS / STEP) * step_bytes(TERMS)
+    }
+
+    #[inline(always)]
+    unsafe fn pack_left(self, from: Matrix, to: *mut u8) {
+        for step in 0..from.cols.div_ceil(STEP) {
+            // SAFETY: the caller promises the rows and left_size.
+            unsafe { self.pack_rows(from, 0, step, Lay::Rows, to.add(step * step_bytes(TERMS))) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn pack_keys(self, from: Matrix, to: *mut u8) {
+        let steps = from.cols.div_ceil(STEP);
+        for panel in 0..from.rows.div_ceil(GRAIN) {
+            for step in 0..steps {
+                // SAFETY: the caller promises the rows and keys_size.
+                unsafe {
+                    let to = to.add((panel * steps + step) * step_bytes(TERMS));
+                    self.pack_rows(from, panel * GRAIN, step, Lay::Pairs, to);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn pack_values(self, from: Matrix, to: *mut u8) {
+        for panel in 0..from.cols.div_ceil(GRAIN) {
+            for step in 0..from.rows.div_ceil(STEP) {
+                for half in 0..2 {
+                    let (row, col) = (step * STEP, panel * GRAIN + half * 16);
+                    let part = Part {
+                        data: from.at(row, col),
+                        is_bf16: from.is_bf16,
+                        outer: 1,
+                        inner: from.stride,
+                        count: from.cols.saturating_sub(col).min(16),
+                        depth: (from.rows - row).min(STEP),
+                    };
+                    // SAFETY: the caller promises the rows and values_size.
+                    unsafe {
+                        let to = to.add((panel * (KEYS / STEP) + step) * step_bytes(TERMS) + half * TILE);
+                        self.pack(part, Lay::Pairs, to);
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn scores(self, left: *const u8, keys: *const u8, depth: usize, from: usize, to: usize, out: *mut f32) {
+        let steps = depth.div_ceil(STEP);
+        for panel in from / GRAIN..to / GRAIN {
+            // SAFETY: the operands were packed with `steps` steps; the columns are inside the block.
+            unsafe {
+                self.tiles.block::<TERMS>(Block {
+                    steps,
+                    a: left,
+                    b: keys.add(panel * steps * step_bytes(TERMS)),
+                    c: out.add(panel * GRAIN),
+                    c_stride: STRIDE,
+                    accumulate: false,
+                });
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, weights: *mut u8, row: usize, col: usize, pair: [<Avx512 as Simd>::V; 2]) {
+        // SAFETY: the block has QUERIES rows and KEYS columns.
+        unsafe {
+            let step = weights.add(col / STEP * step_bytes(TERMS) + row / 16 * TILE + row % 16 * 64);
+            self.amx.put::<TERMS>(pair, step, 2 * TILE);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn weigh(
+        self,
+        weights: *const u8,
+        from: usize,
+        to: usize,
+        values: *const u8,
+        panels: Range<usize>,
+        out: *mut f32,
+        cols: usize,
+        accumulate: bool,
+    ) {
+        let first = from / STEP * step_bytes(TERMS);
+        for panel in panels {
+            // SAFETY: the panel holds KEYS rows; the columns are inside the block.
+            unsafe {
+                self.tiles.block::<TERMS>(Block {
+                    steps: (to - from) / STEP,
+                    a: weights.add(first),
+                    b: values.add(panel * (KEYS / STEP) * step_bytes(TERMS) + first),
+                    c: out.add(panel * GRAIN),
+                    c_stride: cols,
+                    accumulate,
+                });
+            }
+        }
+    }
+
+    fn gathered_size(cols: usize) -> usize {
+        cols.div_ceil(GRAIN) * (Self::GROUP / STEP) * step_bytes(TERMS)
+    }
+    fn group_size() -> usize {
+        KEYS / GRAIN * (Self::GROUP / STEP) * step_bytes(TERMS)
+    }
+
+    #[inline(always)]
+    unsafe fn pack_gathered(self, from: Matrix, to: *mut u8) {
+        for panel in 0..from.cols.div_ceil(GRAIN) {
+            for step in 0..from.rows.div_ceil(STEP) {
+                for half in 0..2 {
+                    let (row, col) = (step * STEP, panel * GRAIN + half * 16);
+                    let part = Part {
+                        data: from.at(row, col),
+                        is_bf16: from.is_bf16,
+                        outer: 1,
+                        inner: from.stride,
+                        count: from.cols.saturating_sub(col).min(16),
+                        depth: (from.rows - row).min(STEP),
+                    };
+                    // SAFETY: the caller promises the rows and gathered_size.
+                    unsafe {
+                        let to = to.add((panel * (Self::GROUP / STEP) + step) * step_bytes(TERMS) + half * TILE);
+                        self.pack(part, Lay::Rows, to);
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put_pair(self, weights: *mut u8, row: usize, col: usize, pairs: [[<Avx512 as Simd>::V; 2]; 2]) {
+        let [first, second] = pairs;
+        for half in 0..2 {
+            // SAFETY: the group has GROUP rows and KEYS columns.
+            unsafe {
+                let step = col / GRAIN * (Self::GROUP / STEP) + row / STEP;
+                let to = weights.add(step * step_bytes(TERMS) + half * TILE + row % STEP / 2 * 64);
+                self.amx.put_pair::<TERMS>([first[half], second[half]], to, 2 * TILE);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather(
+        self,
+        gathered: *const u8,
+        cols: usize,
+        rows: usize,
+        weights: *const u8,
+        from: usize,
+        to: usize,
+        out: *mut f32,
+        accumulate: bool,
+    ) {
+        let panel_bytes = (Self::GROUP / STEP) * step_bytes(TERMS);
+        for down in 0..cols.div_ceil(GRAIN) {
+            for across in from / GRAIN..to / GRAIN {
+                // SAFETY: the rows were packed; `out` has whole grains of rows.
+                unsafe {
+                    self.tiles.block::<TERMS>(Block {
+                        steps: rows / STEP,
+                        a: gathered.add(down * panel_bytes),
+                        b: weights.add(across * panel_bytes),
+                        c: out.add(down * GRAIN * KEYS + across * GRAIN),
+                        c_stride: KEYS,
+                        accumulate,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// A part of a [`Matrix`] that makes a tile: see [`split::Source`].
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    data: *const u8,
+    is_bf16: bool,
+    outer: usize,
+    inner: usize,
+    count: usize,
+    depth: usize,
+}
+
+impl<const TERMS: usize> Engine32<'_, TERMS> {
+    /// Writes the tiles of the terms of a part, two tiles from one another.
+    ///
+    /// # Safety
+    /// All elements must be readable, and each tile at `to` writable and aligned to 64 bytes.
+    #[inline(always)]
+    unsafe fn pack(self, part: Part, lay: Lay, to: *mut u8) {
+        let Part { data, is_bf16, outer, inner, count, depth } = part;
+        // SAFETY: passed on to the caller.
+        unsafe {
+            if is_bf16 {
+                self.amx.take(take::Source { data: data.cast(), outer, inner, count, depth }, lay, to);
+            } else {
+                let source = split::Source { data: data.cast(), outer, inner, count, depth };
+                self.amx.split::<TERMS>(source, lay, to, 2 * TILE);
+            }
+        }
+    }
+
+    /// Packs the columns of step `step` of up to 32 rows from `first`.
+    ///
+    /// # Safety
+    /// The rows must be readable, and `to` writable for a step.
+    #[inline(always)]
+    unsafe fn pack_rows(self, from: Matrix, first: usize, step: usize, lay: Lay, to: *mut u8) {
+        for half in 0..2 {
+            let (row, col) = (first + half * 16, step * STEP);
+            let part = Part {
+                data: from.at(row, col),
+                is_bf16: from.is_bf16,
+                outer: from.stride,
+                inner: 1,
+                count: from.rows.saturating_sub(row).min(16),
+                depth: (from.cols - col).min(STEP),
+            };
+            // SAFETY: passed on to the caller.
+            unsafe { self.pack(part, lay, to.add(half * TILE)) };
+        }
+    }
+}

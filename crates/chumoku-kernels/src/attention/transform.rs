@@ -1,0 +1,99 @@
+//! What happens to scores between the product and the softmax: softcap, ALiBi, masks.
+
+use super::softmax::{FORBIDDEN, Span};
+use super::{Attention, Mask};
+use crate::element::Narrow;
+use crate::isa::Simd;
+use crate::math::exp;
+use std::f32::consts::LOG2_E;
+
+/// What has to be done; none of it is `None`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transform {
+    scale: f32,
+    softcap: Option<f32>,
+}
+
+impl Transform {
+    pub(super) fn new<T: Narrow>(args: &Attention<T>) -> Option<Self> {
+        let needed = args.softcap.is_some() || args.alibi.is_some() || args.mask.is_some();
+        needed.then(|| Transform { scale: args.scale as f32, softcap: args.softcap.map(|cap| cap as f32) })
+    }
+
+    /// With a softcap, its derivative `1 − tanh²(score / cap)` at each score of a row, before [`Transform::apply`].
+    #[inline(always)]
+    pub(super) fn slopes<S: Simd>(&self, simd: S, span: Span, scores: &[f32], slopes: &mut [f32]) {
+        let Some(cap) = self.softcap else { return };
+        let (inner, one) = (simd.splat(self.scale / cap), simd.splat(1.0));
+        for col in (span.from..span.to).step_by(S::LANES) {
+            let t = tanh(simd, simd.mul(simd.load(&scores[col..]), inner));
+            simd.store(&mut slopes[col..], simd.sub(one, simd.mul(t, t)));
+        }
+    }
+
+    /// Scores of query (sequence, head, query), for the keys from `first_key`, become scaled, capped and masked scores
+    /// in units of log 2, [`FORBIDDEN`] where the query must not see the key.
+    #[inline(always)]
+    pub(super) fn apply<T: Narrow, S: Simd>(
+        &self,
+        simd: S,
+        args: &Attention<T>,
+        (s, h, i): (usize, usize, usize),
+        first_key: usize,
+        span: Span,
+        scores: &mut [f32],
+    ) {
+        if let Some(cap) = self.softcap {
+            let (inner, outer) = (simd.splat(self.scale / cap), simd.splat(cap * LOG2_E));
+            for x in scores[span.from..span.to].chunks_exact_mut(S::LANES) {
+                simd.store(x, simd.mul(tanh(simd, simd.mul(simd.load(x), inner)), outer));
+            }
+        } else {
+            let factor = simd.splat(self.scale * LOG2_E);
+            for x in scores[span.from..span.to].chunks_exact_mut(S::LANES) {
+                simd.store(x, simd.mul(simd.load(x), factor));
+            }
+        }
+        let seen = &mut scores[span.first_seen..span.end_seen];
+        let first = first_key + span.first_seen;
+        if let Some(slopes) = args.alibi {
+            let slope = -slopes[h] * LOG2_E;
+            let distance = (args.offset(s) + i as i64 - first as i64) as f32;
+            for (j, x) in seen.iter_mut().enumerate() {
+                *x += slope * (distance - j as f32).abs();
+            }
+        }
+        match args.mask {
+            None => {}
+            Some(Mask::Boolean(view)) => {
+                let allowed = &view.data[view.at(s, h, i, first)..];
+                if view.strides[3] == 1 {
+                    seen.iter_mut().zip(allowed).for_each(|(x, &allowed)| *x = if allowed { *x } else { FORBIDDEN });
+                } else {
+                    for (j, x) in seen.iter_mut().enumerate() {
+                        *x = if allowed[j * view.strides[3]] { *x } else { FORBIDDEN };
+                    }
+                }
+            }
+            Some(Mask::Additive(view)) => {
+                let bias = &view.data[view.at(s, h, i, first)..];
+                let add = |x: &mut f32, bias: f32| {
+                    *x = if bias == f32::NEG_INFINITY { FORBIDDEN } else { *x + bias * LOG2_E };
+                };
+                if view.strides[3] == 1 {
+                    seen.iter_mut().zip(bias).for_each(|(x, &bias)| add(x, bias));
+                } else {
+                    seen.iter_mut().enumerate().for_each(|(j, x)| add(x, bias[j * view.strides[3]]));
+                }
+            }
+        }
+    }
+}
+
+/// `tanh x = 1 − 2/(e²ˣ + 1)`. Largest absolute error 2e-7.
+#[inline(always)]
+pub(super) fn tanh<S: Simd>(simd: S, x: S::V) -> S::V {
+    let one = simd.splat(1.0);
+    let e = exp(simd, simd.add(x, x));
+    simd.sub(one, simd.div(simd.splat(2.0), simd.add(e, one)))
+}

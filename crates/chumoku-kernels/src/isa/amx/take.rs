@@ -1,0 +1,60 @@
+//! bf16 numbers, laid out as tiles.
+
+use super::split::Lay;
+use super::{Amx, STEP};
+use crate::isa::avx512::transpose;
+use std::arch::x86_64::*;
+
+/// A part of a matrix of bf16, as [`super::split::Source`]; i or p must lie one after another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    /// Element (0, 0).
+    pub(crate) data: *const u16,
+    /// Distance of consecutive i.
+    pub(crate) outer: usize,
+    /// Distance of consecutive p.
+    pub(crate) inner: usize,
+    /// How many i there are; the tile is filled up with zeros.
+    pub(crate) count: usize,
+    /// How many p there are; the tile is filled up with zeros.
+    pub(crate) depth: usize,
+}
+
+impl Amx {
+    /// Writes the tile of a part.
+    ///
+    /// # Safety
+    /// All elements of `from` must be readable, and the tile at `to` writable and aligned to 64 bytes.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    pub(crate) unsafe fn take(self, from: Source, lay: Lay, to: *mut u8) {
+        debug_assert!(from.count <= 16 && from.depth <= STEP);
+        let mut rows = [_mm512_setzero_si512(); 16];
+        let by_i = from.inner == 1;
+        // SAFETY: the caller promises the elements; masks leave out those that are not there.
+        unsafe {
+            if by_i {
+                let there = ((1u64 << from.depth) - 1) as __mmask32;
+                for (i, row) in rows.iter_mut().enumerate().take(from.count) {
+                    *row = _mm512_maskz_loadu_epi16(there, from.data.add(i * from.outer).cast());
+                }
+            } else {
+                debug_assert!(from.outer == 1);
+                let there = ((1u32 << from.count) - 1) as __mmask16;
+                for (pair, row) in rows.iter_mut().enumerate().take(from.depth.div_ceil(2)) {
+                    let even = from.data.add(2 * pair * from.inner);
+                    let odd_there = if 2 * pair + 1 < from.depth { there } else { 0 };
+                    let wide = |p: *const u16, there| _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(there, p.cast()));
+                    let odd = wide(even.wrapping_add(from.inner), odd_there);
+                    *row = _mm512_or_si512(wide(even, there), _mm512_slli_epi32::<16>(odd));
+                }
+            }
+            if by_i != (lay == Lay::Rows) {
+                transpose(&mut rows);
+            }
+            for (i, row) in rows.iter().enumerate() {
+                _mm512_store_si512(to.add(64 * i).cast(), *row);
+            }
+        }
+    }
+}
