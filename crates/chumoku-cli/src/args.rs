@@ -21,6 +21,8 @@ pub(crate) enum Command {
     Predict(Predict),
     /// Show why a text got its class: attention, and the effect of each word
     Explain(Explain),
+    /// Compute attention on the tensors of a file, as ONNX's operator Attention defines it
+    Attend(Attend),
     /// Show processor, instruction set, threads and versions
     Info(Info),
 }
@@ -176,6 +178,48 @@ pub(crate) struct Explain {
     /// Language of the picture and the page
     #[arg(long, value_enum, default_value = "en")]
     pub(crate) lang: Language,
+    /// Threads (default: the physical cores this process may use)
+    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    pub(crate) threads: Option<usize>,
+}
+
+/// Flags are named after the operator's attributes, and go before those in the file.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Attend {
+    /// A .safetensors or .npz file with Q, K, V, and maybe attn_mask, past_key, past_value, nonpad_kv_seqlen (or in.Q, …)
+    #[arg(value_name = "IN")]
+    pub(crate) input: PathBuf,
+    /// Write Y, and present_key, present_value, qk_matmul_output where there are such, to a .safetensors or .npz file
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: Option<PathBuf>,
+    /// A query sees the keys up to its own place only
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = clap::builder::BoolishValueParser::new())]
+    pub(crate) is_causal: Option<bool>,
+    /// Factor on Q·Kᵀ (default: 1/√dim)
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub(crate) scale: Option<f64>,
+    /// Scores s become X·tanh(s/X) before masks are added; 0 for none
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub(crate) softcap: Option<f64>,
+    /// Query heads, where Q has three axes (batch, length, heads · dim)
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) q_num_heads: Option<i64>,
+    /// Heads of K and V, where they have three axes
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) kv_num_heads: Option<i64>,
+    /// Also write qk_matmul_output: 0 scaled products, 1 after softcap, 2 after masks, 3 weights
+    #[arg(long, value_name = "0..3", allow_negative_numbers = true)]
+    pub(crate) qk_matmul_output_mode: Option<i64>,
+    /// Keys that a query sees before its own place; -1 for all
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) left_window_size: Option<i64>,
+    /// Keys that a query sees after its own place; -1 for all
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) right_window_size: Option<i64>,
+    /// Type in which softmax is computed, at the least: 1 f32, 10 f16, 11 f64, 16 bf16
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) softmax_precision: Option<i64>,
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,

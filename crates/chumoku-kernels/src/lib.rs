@@ -59,7 +59,10 @@ mod threads;
 
 pub use activation::{Activation, activation_backward, activation_forward};
 pub use adamw::{AdamW, adamw_step};
-pub use attention::{Attention, AttentionDropout, Causal, Gradients, Heads, HeadsMut, Mask, MaskView, Saved};
+pub use attention::{
+    Attention, AttentionDropout, Causal, Gradients, Heads, HeadsMut, KeyValueCache, Mask, MaskView, Partial, Saved,
+    Stage, Statistics, Top, merge_attention,
+};
 pub use dropout::dropout;
 pub use element::Element;
 pub use embedding::{embedding_backward, embedding_forward};

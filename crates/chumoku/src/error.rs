@@ -67,6 +67,17 @@ pub enum Error {
     /// A setting out of its range.
     #[error("{0}")]
     Setting(String),
+    /// A file of tensors cannot be read or written.
+    #[error(transparent)]
+    Tensors(#[from] crate::tensors::TensorError),
+    /// An input or attribute of an operator does not fit.
+    #[error("{argument}: {problem}")]
+    Operator {
+        /// Its name.
+        argument: String,
+        /// What was expected, what came, and what to do.
+        problem: String,
+    },
     /// Training met a loss or gradient that is not a number.
     #[error("{0}")]
     NotFinite(String),
@@ -77,6 +88,10 @@ impl Error {
     pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.into();
         move |source| Error::Io { doing, path, source }
+    }
+
+    pub(crate) fn operator(argument: &str, problem: impl Into<String>) -> Error {
+        Error::Operator { argument: argument.to_owned(), problem: problem.into() }
     }
 
     /// Whether there was no room on the disk for what was to be written.

@@ -13,14 +13,16 @@ mod inference;
 pub mod models;
 pub mod ngram;
 pub mod nn;
+pub mod onnx;
 pub mod params;
 mod precision;
+pub mod tensors;
 pub mod text;
 mod text_classifier;
 pub mod train;
 pub mod view;
 
-pub use chumoku_kernels::{Isa, Precision, active_isa, isa_named, keep_freed_memory};
+pub use chumoku_kernels::{Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
 pub use error::{Error, Result};
 pub use text_classifier::{ModelConfig, Prediction, TextClassifier, has_checkpoints, is_model_folder};
 

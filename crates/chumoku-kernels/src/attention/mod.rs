@@ -10,13 +10,16 @@
 
 mod backward;
 mod blocks;
+mod cache;
 mod differentiate;
 mod engine;
 mod forward;
 mod heads;
 mod mask;
 mod mask_gradient;
+mod merge;
 mod rows;
+mod scores;
 mod softmax;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
@@ -25,13 +28,16 @@ mod transform;
 pub(crate) use backward::backward;
 pub(crate) use forward::forward;
 
+pub use cache::KeyValueCache;
 pub use heads::{Heads, HeadsMut};
 pub use mask::{Causal, Mask, MaskView};
+pub use merge::{Partial, merge_attention};
+pub use scores::{Stage, Statistics, Top};
 
 use crate::element::Narrow;
 use crate::isa::{self, Isa};
 use crate::philox::Philox;
-use crate::{Element, Error, Precision, Result, reference};
+use crate::{Element, Error, Precision, Result};
 use engine::{OnRegisters, Task};
 use mask::Band;
 use std::ops::Range;
@@ -233,22 +239,6 @@ impl<'a, T: Element> Attention<'a, T> {
         }
         T::attention_backward(self, saved, gradients);
         Ok(())
-    }
-
-    /// The weights of one sequence and head, before dropout: (L, keys), each row summing to 1 (less with a sink; 0 for a
-    /// query with nothing to attend to).
-    ///
-    /// # Errors
-    /// As [`Attention::forward`], or if there is no such sequence or head.
-    pub fn weights(&self, sequence: usize, head: usize) -> Result<Vec<T::Sum>> {
-        self.check()?;
-        let (sequences, heads) = (self.query.sequences(), self.query.heads());
-        if sequence >= sequences || head >= heads {
-            let problem = format!("expected below {sequences} and {heads}, got {sequence} and {head}");
-            return Err(Error::value("attention: sequence and head", problem));
-        }
-        let row = |i| reference::attention_row(self, sequence, head, i).weights;
-        Ok((0..self.query.length(sequence)).flat_map(row).map(T::Sum::of).collect())
     }
 
     /// Number of values of log-sum-exp: one for each sequence, head and query.

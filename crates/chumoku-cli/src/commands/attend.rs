@@ -1,0 +1,44 @@
+//! `chumoku attend`: ONNX's operator Attention on the tensors of a file.
+
+use crate::args::Attend;
+use crate::threads;
+use anyhow::Context;
+use chumoku::onnx::{Attributes, attend};
+use chumoku::tensors::{TensorFile, TensorFormat};
+use std::process::ExitCode;
+
+pub(crate) fn run(args: &Attend) -> anyhow::Result<ExitCode> {
+    threads::start(args.threads)?;
+    // Before the work: a name that cannot be written to.
+    let format = args.output.as_deref().map(TensorFormat::of).transpose().map_err(chumoku::Error::from)?;
+    let flags = Attributes {
+        is_causal: args.is_causal,
+        scale: args.scale,
+        softcap: args.softcap,
+        q_num_heads: args.q_num_heads,
+        kv_num_heads: args.kv_num_heads,
+        qk_matmul_output_mode: args.qk_matmul_output_mode,
+        left_window_size: args.left_window_size,
+        right_window_size: args.right_window_size,
+        softmax_precision: args.softmax_precision,
+    };
+    let file = TensorFile::read(&args.input).map_err(chumoku::Error::from)?;
+    if let (Some(format), Some(path)) = (format, &args.output) {
+        // Y has the type of Q.
+        for query in ["Q", "in.Q"].iter().filter_map(|name| file.tensors.get(*name)) {
+            format.check(path, "Y", query).map_err(chumoku::Error::from)?;
+        }
+    }
+    let outputs = attend(&file, &flags).with_context(|| format!("{}", args.input.display()))?;
+    for (name, tensor) in &outputs.tensors {
+        say!("{name:<17} {}", tensor.summary());
+    }
+    match &args.output {
+        Some(path) => {
+            outputs.write(path).map_err(chumoku::Error::from)?;
+            say!("wrote {}", path.display());
+        }
+        None => say!("nothing is written: name a file for it with -o, e.g. -o out.safetensors"),
+    }
+    Ok(ExitCode::SUCCESS)
+}

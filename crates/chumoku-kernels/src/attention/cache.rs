@@ -1,0 +1,188 @@
+//! The keys and values of earlier tokens, kept for the queries of later ones.
+
+use super::Heads;
+use crate::{Element, Error, Result};
+
+/// Keys and values of a batch of sequences that grow token by token, as a language model decodes.
+///
+/// New rows are appended in place; sequences may have different lengths. Room for twice as many tokens is taken when it
+/// runs out, so a token costs its own copy plus, on average, at most two more; a cache made with the capacity that is
+/// needed never moves anything, and a [limit](KeyValueCache::limit) makes it refuse instead of outgrowing the memory or
+/// the positions of a model. It holds batch · heads · capacity · (dim + value dim) numbers, and while it grows three
+/// times the old ones.
+///
+/// ```
+/// use chumoku_kernels::{Attention, Causal, Heads, HeadsMut, KeyValueCache};
+///
+/// let mut cache = KeyValueCache::new(1, 1, [2, 1], 64)?.limit(4096);
+/// for token in 0..3 {
+///     let value = [token as f32];
+///     cache.append(Heads::bhld(&[0.0, 1.0], [1, 1, 1, 2])?, Heads::bhld(&value, [1, 1, 1, 1])?)?;
+///     let mut output = [0.0];
+///     Attention::new(Heads::bhld(&[1.0, 1.0], [1, 1, 1, 2])?, cache.key(), cache.value())
+///         .key_lengths(cache.lengths())
+///         .causal(Causal::BottomRight)
+///         .forward(HeadsMut::bhld(&mut output, [1, 1, 1, 1])?)?;
+///     // All keys are alike, so the output is the mean of the values so far.
+///     assert!((output[0] - token as f32 / 2.0).abs() < 1e-6);
+/// }
+/// # Ok::<(), chumoku_kernels::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct KeyValueCache<T> {
+    /// Both (batch, heads, capacity, their dim).
+    key: Vec<T>,
+    value: Vec<T>,
+    heads: usize,
+    dims: [usize; 2],
+    capacity: usize,
+    limit: usize,
+    lengths: Vec<usize>,
+}
+
+impl<T: Element> KeyValueCache<T> {
+    /// An empty cache with room for `capacity` tokens of `batch` sequences; `dims` are the widths of keys and values.
+    ///
+    /// # Errors
+    /// If heads or a width is 0, or the memory cannot be had.
+    pub fn new(batch: usize, heads: usize, dims: [usize; 2], capacity: usize) -> Result<Self> {
+        if heads == 0 || dims.contains(&0) {
+            let problem = format!("expected at least one head of width 1, got {heads} of {} and {}", dims[0], dims[1]);
+            return Err(Error::value("cache: heads", problem));
+        }
+        let mut lengths = Vec::new();
+        lengths.try_reserve_exact(batch).map_err(|_| no_memory(batch, heads, dims, capacity))?;
+        lengths.resize(batch, 0);
+        let limit = usize::MAX;
+        let mut cache = KeyValueCache { key: Vec::new(), value: Vec::new(), heads, dims, capacity: 0, limit, lengths };
+        cache.reserve(capacity)?;
+        Ok(cache)
+    }
+
+    /// Refuses to hold more than `tokens` tokens of a sequence: [`KeyValueCache::append`] then fails.
+    pub fn limit(self, tokens: usize) -> Self {
+        KeyValueCache { limit: tokens, ..self }
+    }
+
+    /// Appends the keys and values of new tokens: one row a token, head and sequence. Packed views may bring each
+    /// sequence another number of tokens, and none.
+    ///
+    /// # Shapes
+    /// `key` (batch, heads, new tokens, dim), `value` (batch, heads, new tokens, value dim).
+    ///
+    /// # Errors
+    /// If shapes do not fit, a sequence would outgrow the limit, or the memory cannot be had. Nothing is appended then.
+    pub fn append(&mut self, key: Heads<'_, T>, value: Heads<'_, T>) -> Result<()> {
+        let (batch, heads) = (self.lengths.len(), self.heads);
+        for (what, view, dim) in [("cache: key", key, self.dims[0]), ("cache: value", value, self.dims[1])] {
+            if (view.sequences(), view.heads(), view.dim()) != (batch, heads, dim) {
+                let problem = format!(
+                    "expected {batch} sequences, {heads} heads of width {dim}, got {}, {} of {}",
+                    view.sequences(),
+                    view.heads(),
+                    view.dim()
+                );
+                return Err(Error::value(what, problem));
+            }
+        }
+        let mut needed = self.capacity;
+        for (s, &held) in self.lengths.iter().enumerate() {
+            if value.length(s) != key.length(s) {
+                let problem =
+                    format!("expected {} rows in sequence {s} as of the keys, got {}", key.length(s), value.length(s));
+                return Err(Error::value("cache: value", problem));
+            }
+            let length = held.saturating_add(key.length(s));
+            if length > self.limit {
+                let problem = format!(
+                    "expected at most {} tokens in sequence {s}, got {} after the {held} held",
+                    self.limit,
+                    key.length(s)
+                );
+                return Err(Error::value("cache: limit", problem));
+            }
+            needed = needed.max(length);
+        }
+        if needed > self.capacity {
+            self.reserve(needed.max(self.capacity.saturating_mul(2).min(self.limit)))?;
+        }
+        for s in 0..batch {
+            for h in 0..heads {
+                for i in 0..key.length(s) {
+                    let row = (s * heads + h) * self.capacity + self.lengths[s] + i;
+                    for (data, view, dim) in
+                        [(&mut self.key, key, self.dims[0]), (&mut self.value, value, self.dims[1])]
+                    {
+                        data[row * dim..][..dim].copy_from_slice(view.row(s, h, i));
+                    }
+                }
+            }
+        }
+        self.lengths.iter_mut().enumerate().for_each(|(s, held)| *held += key.length(s));
+        Ok(())
+    }
+
+    /// Forgets the tokens of sequence `s` from `length` on, as when guesses are taken back; nothing if it holds no more.
+    ///
+    /// # Panics
+    /// If there is no such sequence.
+    pub fn truncate(&mut self, s: usize, length: usize) {
+        self.lengths[s] = self.lengths[s].min(length);
+    }
+
+    /// The tokens that each sequence holds: for [`crate::Attention::key_lengths`].
+    pub fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
+    /// The tokens that there is room for without moving anything.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The keys: (batch, heads, longest length, dim). Rows beyond a sequence's own length hold nothing of meaning.
+    pub fn key(&self) -> Heads<'_, T> {
+        self.view(&self.key, self.dims[0])
+    }
+
+    /// The values: (batch, heads, longest length, value dim). Rows beyond a sequence's own length hold nothing of
+    /// meaning.
+    pub fn value(&self) -> Heads<'_, T> {
+        self.view(&self.value, self.dims[1])
+    }
+
+    fn view<'a>(&self, data: &'a [T], dim: usize) -> Heads<'a, T> {
+        let longest = self.lengths.iter().copied().max().unwrap_or(0);
+        let head = self.capacity * dim;
+        let view = Heads::strided(data, [self.lengths.len(), self.heads, longest, dim], [self.heads * head, head, dim]);
+        view.expect("the cache has the size of its capacity, which no length exceeds")
+    }
+
+    /// Makes room for `capacity` tokens, and moves what is held to its new places.
+    fn reserve(&mut self, capacity: usize) -> Result<()> {
+        let (batch, heads, old) = (self.lengths.len(), self.heads, self.capacity);
+        let grown = |from: &[T], dim: usize| -> Option<Vec<T>> {
+            let size = batch.checked_mul(heads)?.checked_mul(capacity)?.checked_mul(dim)?;
+            let mut to = Vec::new();
+            to.try_reserve_exact(size).ok()?;
+            to.resize(size, T::default());
+            for pair in 0..batch * heads {
+                let held = self.lengths[pair / heads] * dim;
+                to[pair * capacity * dim..][..held].copy_from_slice(&from[pair * old * dim..][..held]);
+            }
+            Some(to)
+        };
+        let both = grown(&self.key, self.dims[0]).zip(grown(&self.value, self.dims[1]));
+        (self.key, self.value) = both.ok_or_else(|| no_memory(batch, heads, self.dims, capacity))?;
+        self.capacity = capacity;
+        Ok(())
+    }
+}
+
+fn no_memory(batch: usize, heads: usize, dims: [usize; 2], capacity: usize) -> Error {
+    let [dim, value_dim] = dims;
+    let problem = format!(
+        "no memory for {batch} sequences · {heads} heads · {capacity} tokens · ({dim} + {value_dim}); lower the limit"
+    );
+    Error::value("cache: capacity", problem)
+}

@@ -1,0 +1,356 @@
+//! Looking into attention: scores and weights of one head, and statistics that never hold all of them.
+//!
+//! Products come from the crate's matrix product, for a block of queries at a time; what follows runs along their rows.
+//! For f64 all of it is double precision.
+
+use super::{Attention, Mask};
+use crate::gemm::{MatMut, MatRef, Start, gemm};
+use crate::{Element, Error, Real, Result};
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// Scores that a task holds at a time, about: the rows of a block are as many as fit.
+const BLOCK: usize = 1 << 20;
+
+/// How far scores have come on their way from products to weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// `scale · Q Kᵀ`, of all pairs.
+    Scaled,
+    /// After softcap, of all pairs.
+    Capped,
+    /// With ALiBi and additive masks, and −∞ where a query must not see the key: what softmax is taken of.
+    Masked,
+    /// After softmax: each row sums to 1 (less with a sink; 0 for a query with nothing to attend to).
+    Weights,
+}
+
+/// What can be said of the weights without holding a query × key array, before dropout. Each is computed where there is
+/// room for it, and overwrites what was there.
+#[derive(Debug)]
+pub struct Statistics<'a, S> {
+    /// The weight that each key receives, summed over queries: (batch, heads, S), packed (heads, key tokens). 0 beyond
+    /// a key length.
+    pub mass: Option<&'a mut [S]>,
+    /// The entropy of each query's weights, `−Σ w ln w`, in nats: (batch, heads, L), packed (heads, tokens). 0 for a
+    /// query with nothing to attend to, ln n where n keys have the same weight.
+    pub entropy: Option<&'a mut [S]>,
+    /// The keys with the largest weights.
+    pub top: Option<Top<'a, S>>,
+}
+
+impl<S> Default for Statistics<'_, S> {
+    fn default() -> Self {
+        Statistics { mass: None, entropy: None, top: None }
+    }
+}
+
+/// The `count` largest weights of each query, the largest first; of equal ones the first key's first.
+#[derive(Debug)]
+pub struct Top<'a, S> {
+    /// How many.
+    pub count: usize,
+    /// Places of the keys in their sequence: (batch, heads, L, count), packed (heads, tokens, count). `None` where the
+    /// query may see fewer keys.
+    pub keys: &'a mut [Option<usize>],
+    /// Their weights, 0 where there is none: of the same shape.
+    pub weights: &'a mut [S],
+}
+
+impl<T: Element> Attention<'_, T> {
+    /// Writes the scores of one sequence and head at a stage.
+    ///
+    /// Pairs that masks forbid can be nothing but −∞ (or weight 0), whatever their query and key hold; before
+    /// [`Stage::Masked`] they are products as any other.
+    ///
+    /// # Shapes
+    /// `scores` (L, keys), with the keys of the sequence's key length.
+    ///
+    /// # Errors
+    /// As [`Attention::forward`], or if there is no such sequence or head, or `scores` has another length.
+    pub fn scores(&self, stage: Stage, sequence: usize, head: usize, scores: &mut [T::Sum]) -> Result<()> {
+        self.check_place(sequence, head)?;
+        self.scores_of(stage, sequence, head, 0..self.query.length(sequence), scores)
+    }
+
+    /// As [`Attention::scores`], of some queries alone.
+    ///
+    /// # Errors
+    /// As [`Attention::scores`], or if there are no such queries.
+    pub fn scores_of(
+        &self,
+        stage: Stage,
+        sequence: usize,
+        head: usize,
+        queries: Range<usize>,
+        scores: &mut [T::Sum],
+    ) -> Result<()> {
+        self.check()?;
+        self.check_place(sequence, head)?;
+        let length = self.query.length(sequence);
+        if queries.start > queries.end || queries.end > length {
+            let problem = format!("expected some of 0..{length}, got {queries:?}");
+            return Err(Error::value("attention: queries", problem));
+        }
+        let keys = self.keys(sequence);
+        let size = queries.len().saturating_mul(keys);
+        Error::check_length("attention: scores", size, scores.len())?;
+        if size == 0 {
+            return Ok(());
+        }
+        let head = Head::new(self, sequence, head);
+        let rows = head.rows_at_a_time();
+        scores.par_chunks_mut(rows * keys).enumerate().for_each(|(block, scores)| {
+            let first = queries.start + block * rows;
+            head.rows(stage, first..first + scores.len() / keys, |row| {
+                let out = &mut scores[(row.query - first) * keys..][..keys];
+                let (rest, values) = match stage {
+                    Stage::Weights => (T::Sum::ZERO, row.weights),
+                    _ => (T::Sum::NEG_INFINITY, row.scores),
+                };
+                out.fill(rest);
+                out[row.keys].copy_from_slice(values);
+            });
+        });
+        Ok(())
+    }
+
+    /// The weights of one sequence and head: [`Attention::scores`] at [`Stage::Weights`], before dropout.
+    ///
+    /// # Errors
+    /// As [`Attention::forward`], or if there is no such sequence or head.
+    pub fn weights(&self, sequence: usize, head: usize) -> Result<Vec<T::Sum>> {
+        self.check()?;
+        self.check_place(sequence, head)?;
+        let pairs = self.query.length(sequence).checked_mul(self.keys(sequence));
+        let pairs = pairs.ok_or_else(|| Error::value("attention: weights", "queries · keys overflows"))?;
+        let mut weights = vec![T::Sum::ZERO; pairs];
+        self.scores(Stage::Weights, sequence, head, &mut weights)?;
+        Ok(weights)
+    }
+
+    /// Statistics of the weights, with scratch for one block of queries per thread instead of all L × S weights.
+    /// Sums run over queries and keys in their order, in double precision: the same bytes for any number of threads.
+    ///
+    /// # Errors
+    /// As [`Attention::forward`], or if a result has another length than its shape.
+    pub fn statistics(&self, mut results: Statistics<'_, T::Sum>) -> Result<()> {
+        self.check()?;
+        let mut received = self.key.layout;
+        received.heads = self.query.heads();
+        let total = received.rows().unwrap_or(usize::MAX);
+        if let Some(mass) = &mut results.mass {
+            Error::check_length("attention: mass", total, mass.len())?;
+            mass.fill(T::Sum::ZERO);
+        }
+        if let Some(entropy) = &results.entropy {
+            self.check_rows("attention: entropy", entropy.len())?;
+        }
+        let count = results.top.as_ref().map_or(0, |top| top.count);
+        if let Some(top) = &results.top {
+            let size = self.rows().saturating_mul(count);
+            Error::check_length("attention: top keys", size, top.keys.len())?;
+            Error::check_length("attention: top weights", size, top.weights.len())?;
+        }
+        let heads = self.query.heads();
+        let summaries: Vec<Summary> = (0..self.query.sequences() * heads)
+            .into_par_iter()
+            .map(|pair| Head::new(self, pair / heads, pair % heads).summary(results.mass.is_some(), count))
+            .collect();
+        for (pair, summary) in summaries.iter().enumerate() {
+            let (s, h) = (pair / heads, pair % heads);
+            if let Some(mass) = &mut results.mass {
+                for (j, &sum) in summary.mass.iter().enumerate() {
+                    mass[received.row(s, h, j)] = T::Sum::of(sum);
+                }
+            }
+            for i in 0..self.query.length(s) {
+                let at = self.query.layout.row(s, h, i);
+                if let Some(entropy) = &mut results.entropy {
+                    entropy[at] = T::Sum::of(summary.entropy[i]);
+                }
+                if let Some(top) = &mut results.top {
+                    for (n, &best) in summary.top[i * count..][..count].iter().enumerate() {
+                        top.keys[at * count + n] = best.map(|(key, _)| key);
+                        top.weights[at * count + n] = best.map_or(T::Sum::ZERO, |(_, weight)| T::Sum::of(weight));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_place(&self, sequence: usize, head: usize) -> Result<()> {
+        let (sequences, heads) = (self.query.sequences(), self.query.heads());
+        if sequence < sequences && head < heads {
+            return Ok(());
+        }
+        let problem = format!("expected below {sequences} and {heads}, got {sequence} and {head}");
+        Err(Error::value("attention: sequence and head", problem))
+    }
+
+    /// Adds what masks add to the scores of query `i` and the keys from `first` on; −∞ where they forbid.
+    fn mask_row(&self, (s, h, i): (usize, usize, usize), first: usize, scores: &mut [T::Sum]) {
+        let seen = self.range(s, i);
+        let within = |j: usize| j.clamp(first, first + scores.len()) - first;
+        let (start, end) = (within(seen.start), within(seen.end));
+        scores[..start].fill(T::Sum::NEG_INFINITY);
+        scores[end.max(start)..].fill(T::Sum::NEG_INFINITY);
+        let keys = || (first + start..).zip(start..end);
+        if let Some(slopes) = self.alibi {
+            let (slope, at) = (f64::from(slopes[h]), self.offset(s) + i as i64);
+            for (j, column) in keys() {
+                scores[column] += T::Sum::of(-slope * at.abs_diff(j as i64) as f64);
+            }
+        }
+        match self.mask {
+            None => {}
+            Some(Mask::Boolean(view)) => {
+                for (j, column) in keys() {
+                    if !view.data[view.at(s, h, i, j)] {
+                        scores[column] = T::Sum::NEG_INFINITY;
+                    }
+                }
+            }
+            Some(Mask::Additive(view)) => {
+                for (j, column) in keys() {
+                    let bias = view.data[view.at(s, h, i, j)];
+                    // Chosen, not added: NaN + −∞ would be NaN.
+                    let score = scores[column] + bias;
+                    scores[column] = if bias == T::Sum::NEG_INFINITY { bias } else { score };
+                }
+            }
+        }
+    }
+}
+
+/// The scores of one query, of those keys that some query of its block may see.
+struct ScoreRow<'a, S> {
+    query: usize,
+    keys: Range<usize>,
+    scores: &'a [S],
+    /// Nothing before [`Stage::Weights`].
+    weights: &'a [S],
+}
+
+/// What [`Statistics`] are made of, for one sequence and head.
+struct Summary {
+    mass: Vec<f64>,
+    entropy: Vec<f64>,
+    top: Vec<Option<(usize, f64)>>,
+}
+
+/// One sequence and head.
+struct Head<'a, T: Element> {
+    args: &'a Attention<'a, T>,
+    s: usize,
+    h: usize,
+    /// (keys, dim)
+    key: Vec<T::Sum>,
+}
+
+impl<'a, T: Element> Head<'a, T> {
+    fn new(args: &'a Attention<'a, T>, s: usize, h: usize) -> Self {
+        let rows = (0..args.keys(s)).flat_map(|j| args.key.row(s, args.key_head(h), j));
+        Head { args, s, h, key: rows.map(|x| T::Sum::of(x.to_f64())).collect() }
+    }
+
+    fn rows_at_a_time(&self) -> usize {
+        (BLOCK / self.args.keys(self.s).max(1)).clamp(8, 64)
+    }
+
+    /// Hands the rows of scores, and from [`Stage::Weights`] on of weights, to `f` one after another.
+    fn rows(&self, stage: Stage, queries: Range<usize>, mut f: impl FnMut(ScoreRow<T::Sum>)) {
+        let &Head { args, s, h, .. } = self;
+        let dim = args.query.dim();
+        let mut keys = 0..args.keys(s);
+        if stage >= Stage::Masked {
+            let seen = || queries.clone().map(|i| args.range(s, i)).filter(|range| !range.is_empty());
+            let start = seen().map(|range| range.start).min().unwrap_or(0);
+            keys = start..seen().map(|range| range.end).max().unwrap_or(start);
+        }
+        // A sink is one more score, in a column of its own.
+        let sink = args.sinks.filter(|_| stage == Stage::Weights).map(|sinks| T::Sum::of(f64::from(sinks[h])));
+        let width = keys.len() + usize::from(sink.is_some());
+        let query: Vec<T::Sum> = queries
+            .clone()
+            .flat_map(|i| args.query.row(s, h, i))
+            .map(|x| T::Sum::of(args.scale * x.to_f64()))
+            .collect();
+        let mut block = vec![T::Sum::ZERO; queries.len() * width];
+        let mut product = || {
+            let query = MatRef::new(&query, queries.len(), dim)?;
+            let key = MatRef::new(&self.key[keys.start * dim..keys.end * dim], keys.len(), dim)?;
+            let scores = MatMut::strided(&mut block, queries.len(), keys.len(), width)?;
+            gemm(query, key.t(), Start::Zero, scores, args.precision)
+        };
+        product().expect("made to these shapes just above");
+        let mut weights = vec![T::Sum::ZERO; if stage == Stage::Weights { width } else { 0 }];
+        for (n, query) in queries.enumerate() {
+            let row = &mut block[n * width..][..width];
+            let scores = &mut row[..keys.len()];
+            if let Some(cap) = args.softcap.filter(|_| stage >= Stage::Capped) {
+                scores.iter_mut().for_each(|x| *x = T::Sum::of(cap * (x.to_f64() / cap).tanh()));
+            }
+            if stage >= Stage::Masked {
+                args.mask_row((s, h, query), keys.start, scores);
+            }
+            if stage == Stage::Weights && width > 0 {
+                row[keys.len()..].iter_mut().zip(sink).for_each(|(x, sink)| *x = sink);
+                T::Sum::softmax_forward(row, width, &mut weights);
+                // A NaN among the scores makes the row NaN, but never the weight of a key that is forbidden.
+                for (weight, &score) in weights.iter_mut().zip(&*row) {
+                    if score == T::Sum::NEG_INFINITY {
+                        *weight = T::Sum::ZERO;
+                    }
+                }
+            }
+            let weights = weights.get(..keys.len()).unwrap_or_default();
+            f(ScoreRow { query, keys: keys.clone(), scores: &row[..keys.len()], weights });
+        }
+    }
+
+    fn summary(&self, wants_mass: bool, count: usize) -> Summary {
+        let (length, keys) = (self.args.query.length(self.s), self.args.keys(self.s));
+        let mass = vec![0.0; if wants_mass { keys } else { 0 }];
+        let mut summary = Summary { mass, entropy: vec![0.0; length], top: vec![None; length * count] };
+        let rows = self.rows_at_a_time();
+        for first in (0..length).step_by(rows) {
+            self.rows(Stage::Weights, first..length.min(first + rows), |row| {
+                if wants_mass {
+                    let mass = &mut summary.mass[row.keys.clone()];
+                    mass.iter_mut().zip(row.weights).for_each(|(sum, weight)| *sum += weight.to_f64());
+                }
+                summary.entropy[row.query] = entropy(&row);
+                keep_largest(&row, &mut summary.top[row.query * count..][..count]);
+            });
+        }
+        summary
+    }
+}
+
+/// `−Σ w ln w`, with one logarithm: `ln w = score − log-sum-exp`, and the key of the largest weight tells log-sum-exp.
+fn entropy<S: Real>(row: &ScoreRow<S>) -> f64 {
+    let pairs = || row.scores.iter().zip(row.weights).filter(|(score, _)| **score != S::NEG_INFINITY);
+    let largest = pairs().max_by(|a, b| a.0.to_f64().total_cmp(&b.0.to_f64()));
+    let Some((score, weight)) = largest else { return 0.0 };
+    if *weight == S::ZERO {
+        // A sink has taken all of it.
+        return 0.0;
+    }
+    let log_sum_exp = score.to_f64() - weight.to_f64().ln();
+    pairs().map(|(score, weight)| weight.to_f64() * (log_sum_exp - score.to_f64())).sum()
+}
+
+/// Keeps the largest weights in `top`, in falling order.
+fn keep_largest<S: Real>(row: &ScoreRow<S>, top: &mut [Option<(usize, f64)>]) {
+    for (key, (score, weight)) in row.keys.clone().zip(row.scores.iter().zip(row.weights)) {
+        let weight = weight.to_f64();
+        let precedes = |other: &Option<(usize, f64)>| other.is_none_or(|(_, other)| weight.total_cmp(&other).is_gt());
+        if *score != S::NEG_INFINITY && top.last().is_some_and(precedes) {
+            let place = top.partition_point(|other| !precedes(other));
+            top[place..].rotate_right(1);
+            top[place] = Some((key, weight));
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The operator `Attention`.
+
+use super::compute::Operands;
+use super::float::{Float, FloatElement, for_float, numbers, room, tensor};
+use super::problem::{Place, Problem};
+use crate::Result;
+use crate::tensors::Tensor;
+use chumoku_kernels::{bf16, f16};
+use serde::{Deserialize, Deserializer};
+
+/// The operator's attributes, named as ONNX names them; what is `None` has ONNX's default.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Attributes {
+    /// Query i sees the keys up to its own place: `i + past keys`, or `i + nonpad_kv_seqlen − queries`, or `i`.
+    #[serde(deserialize_with = "zero_or_one")]
+    pub is_causal: Option<bool>,
+    /// The factor on the products of queries and keys; 1/√dim by default.
+    pub scale: Option<f64>,
+    /// Scores s become `softcap · tanh(s / softcap)` before masks are added; not if 0.
+    pub softcap: Option<f64>,
+    /// Query heads, for inputs of three axes.
+    pub q_num_heads: Option<i64>,
+    /// Heads of keys and values, for inputs of three axes.
+    pub kv_num_heads: Option<i64>,
+    /// What `qk_matmul_output` is: 0 (by default) `scale · Q Kᵀ`, 1 after softcap, 2 after masks, 3 the weights.
+    pub qk_matmul_output_mode: Option<i64>,
+    /// The keys that a query sees before its own place; all if −1.
+    pub left_window_size: Option<i64>,
+    /// The keys that a query sees after its own place; all if −1.
+    pub right_window_size: Option<i64>,
+    /// The type in which softmax is computed: 1 f32, 10 f16, 11 f64, 16 bf16; the type of Q by default. For Q of f32 and f64
+    /// it is computed at least that exactly: 11 makes everything run in f64, by the plain version. For f16 and bf16 both 1
+    /// and 11 mean f32.
+    pub softmax_precision: Option<i64>,
+}
+
+fn zero_or_one<'de, D: Deserializer<'de>>(number: D) -> Result<Option<bool>, D::Error> {
+    match i64::deserialize(number)? {
+        0 => Ok(Some(false)),
+        1 => Ok(Some(true)),
+        other => Err(serde::de::Error::custom(format!("is_causal: expected 0 or 1, got {other}"))),
+    }
+}
+
+impl Attributes {
+    /// These, and where one is `None` the other's.
+    pub fn or(self, other: Attributes) -> Attributes {
+        Attributes {
+            is_causal: self.is_causal.or(other.is_causal),
+            scale: self.scale.or(other.scale),
+            softcap: self.softcap.or(other.softcap),
+            q_num_heads: self.q_num_heads.or(other.q_num_heads),
+            kv_num_heads: self.kv_num_heads.or(other.kv_num_heads),
+            qk_matmul_output_mode: self.qk_matmul_output_mode.or(other.qk_matmul_output_mode),
+            left_window_size: self.left_window_size.or(other.left_window_size),
+            right_window_size: self.right_window_size.or(other.right_window_size),
+            softmax_precision: self.softmax_precision.or(other.softmax_precision),
+        }
+    }
+}
+
+/// The operator's inputs. B sequences, H query heads, H_kv heads of keys and values of which H is a multiple, L queries,
+/// S keys, P past keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    /// Q: (B, H, L, dim) or (B, L, H · dim), of f32, f64, f16 or bf16.
+    pub query: &'a Tensor,
+    /// K: (B, H_kv, S, dim) or (B, S, H_kv · dim), of the type of Q.
+    pub key: &'a Tensor,
+    /// V: (B, H_kv, S, value dim) or (B, S, H_kv · value dim), of a type of its own.
+    pub value: &'a Tensor,
+    /// `attn_mask`: one to four axes that broadcast to (B, H, L, P + S), of bool (`true` = attend) or floating point
+    /// (added to the scores). Where its last axis is shorter, no query sees the keys beyond.
+    pub mask: Option<&'a Tensor>,
+    /// `past_key`: (B, H_kv, P, dim), of the type of K.
+    pub past_key: Option<&'a Tensor>,
+    /// `past_value`: (B, H_kv, P, value dim), of the type of V.
+    pub past_value: Option<&'a Tensor>,
+    /// `nonpad_kv_seqlen`: (B), the keys of each sequence that are no padding. Not with past keys.
+    pub key_lengths: Option<&'a Tensor>,
+}
+
+impl<'a> Inputs<'a> {
+    /// Queries, keys and values, and nothing else.
+    pub fn new(query: &'a Tensor, key: &'a Tensor, value: &'a Tensor) -> Self {
+        Inputs { query, key, value, mask: None, past_key: None, past_value: None, key_lengths: None }
+    }
+}
+
+/// The outputs to compute besides Y.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// `present_key` and `present_value`. They are there whenever past ones are given.
+    pub present: bool,
+    /// `qk_matmul_output`, which alone holds all B · H · L · (P + S) numbers.
+    pub qk_matmul_output: bool,
+}
+
+/// The operator's outputs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outputs {
+    /// Y: (B, H, L, value dim) or (B, L, H · value dim), as Q, and of its type.
+    pub output: Tensor,
+    /// `present_key`: (B, H_kv, P + S, dim), of the type of K.
+    pub present_key: Option<Tensor>,
+    /// `present_value`: (B, H_kv, P + S, value dim), of the type of V.
+    pub present_value: Option<Tensor>,
+    /// `qk_matmul_output`: (B, H, L, P + S), of the type of Q.
+    pub qk_matmul_output: Option<Tensor>,
+}
+
+/// The ONNX operator `Attention` of opset 23 to 25.
+///
+/// `Y = softmax(softcap(scale · Q Kᵀ) + attn_mask) V`, where K and V stand behind the past ones, and causality, windows,
+/// boolean masks and `nonpad_kv_seqlen` forbid pairs. A query with nothing to attend to gets 0, and so does its row of
+/// `qk_matmul_output` of mode 3. What is forbidden reaches neither, even if it is NaN; in modes 0 and 1 products stand as
+/// they are.
+///
+/// f32 and f64 run the kernels of [`chumoku_kernels`]; all in f64 where V, the mask or `softmax_precision` is f64. f16 and
+/// bf16 are rounded after every step, as the operator's definition is: their results are those of ONNX's reference, and
+/// less exact than the kernels', which keep sums in f32 until the end.
+///
+/// # Errors
+/// [`crate::Error::Operator`] if types, shapes or attributes do not fit, or a result does not fit into memory; it names the input.
+///
+/// Source: the text of the operator, <https://onnx.ai/onnx/operators/onnx__Attention.html>, with softcap before masks in
+/// every opset, as its errata have it.
+///
+/// ```
+/// use chumoku::onnx::{Attributes, Inputs, Tensor, Wanted, attention};
+///
+/// // One sequence, one head, two queries and keys of width 1.
+/// let tensor = |numbers: [f32; 2]| Tensor::new(&[1, 1, 2, 1], numbers.to_vec()).unwrap();
+/// let (query, key, value) = (tensor([1.0, 1.0]), tensor([0.0, 0.0]), tensor([2.0, 4.0]));
+/// let attributes = Attributes { is_causal: Some(true), ..Attributes::default() };
+/// let outputs = attention(&Inputs::new(&query, &key, &value), &attributes, Wanted::default())?;
+/// assert_eq!(outputs.output, tensor([2.0, 3.0]));
+/// # Ok::<(), chumoku::Error>(())
+/// ```
+pub fn attention(inputs: &Inputs<'_>, attributes: &Attributes, wanted: Wanted) -> Result<Outputs> {
+    let problem = Problem::new(inputs, attributes)?;
+    let present = match problem.past.is_some() || wanted.present {
+        true => Some((
+            for_float!(problem.float, T => joined::<T>("present_key", inputs.past_key, inputs.key, problem.key))?,
+            for_float!(problem.value_float, T => {
+                joined::<T>("present_value", inputs.past_value, inputs.value, problem.value)
+            })?,
+        )),
+        false => None,
+    };
+    let mut operands = Operands { problem: &problem, inputs: *inputs, key: problem.key, value: problem.value };
+    if let Some((key, value)) = &present {
+        (operands.inputs.key, operands.inputs.value) = (key, value);
+        operands.key = problem.key.dense(problem.total);
+        operands.value = problem.value.dense(problem.total);
+    }
+    let wants_scores = wanted.qk_matmul_output;
+    let (output, qk_matmul_output) = match problem.compute_in {
+        Float::F32 => operands.run::<f32>(wants_scores),
+        Float::F64 => operands.run::<f64>(wants_scores),
+        Float::F16 => operands.run_stepwise::<f16>(wants_scores),
+        Float::Bf16 => operands.run_stepwise::<bf16>(wants_scores),
+    }?;
+    let (present_key, present_value) = present.unzip();
+    Ok(Outputs { output, present_key, present_value, qk_matmul_output })
+}
+
+/// Past rows, and behind them new ones: (B, H_kv, P + S, dim).
+fn joined<T: FloatElement>(name: &'static str, past: Option<&Tensor>, new: &Tensor, place: Place) -> Result<Tensor> {
+    let past_len = past.map_or(0, |past| past.shape()[2]);
+    let shape = place.dense(past_len + place.length).bhld();
+    let (past, new) = (past.map(numbers::<T>).unwrap_or_default(), numbers::<T>(new));
+    let new = place.heads(&new)?;
+    let mut rows: Vec<T> = room(name, &shape)?;
+    rows.clear();
+    for pair in 0..shape[0] * shape[1] {
+        let size = past_len * place.dim;
+        rows.extend_from_slice(&past[pair * size..][..size]);
+        for j in 0..place.length {
+            rows.extend_from_slice(new.row(pair / shape[1], pair % shape[1], j));
+        }
+    }
+    Ok(tensor(rows, &shape, T::FLOAT))
+}

@@ -1,0 +1,79 @@
+//! The operator `Attention` on the tensors of a file.
+
+use super::attention::{Attributes, Inputs, Wanted, attention};
+use crate::tensors::{Tensor, TensorFile};
+use crate::{Error, Result};
+
+/// The operator's inputs, as files name them.
+pub const INPUTS: [&str; 7] = ["Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen"];
+/// The operator's outputs, as files name them.
+pub const OUTPUTS: [&str; 4] = ["Y", "present_key", "present_value", "qk_matmul_output"];
+
+/// Reads the operator's inputs from a file, runs it, and gives its outputs as a file.
+///
+/// Inputs are named as in [`INPUTS`], or with `in.` before it. In files of the second form the metadata may hold
+/// `attributes`, a JSON object, used where `flags` leave one out. `out.*` and tensors named as outputs are not read; any
+/// other tensor is an error, because a mask of a wrong name would else be left out in silence.
+///
+/// Y is always given; present keys and values where there are past ones, and `qk_matmul_output` where its mode is given;
+/// and each also where the metadata's `node_outputs`, or the name of an `out.*` tensor, asks for it.
+///
+/// # Errors
+/// If an input is missing, or as [`attention`].
+pub fn attend(file: &TensorFile, flags: &Attributes) -> Result<TensorFile> {
+    let mut found: [Option<&Tensor>; 7] = [None; 7];
+    for (name, tensor) in &file.tensors {
+        let plain = name.strip_prefix("in.").unwrap_or(name);
+        if let Some(at) = INPUTS.iter().position(|input| *input == plain) {
+            if found[at].replace(tensor).is_some() {
+                return Err(Error::operator(plain, format!("it is there twice, as {plain} and in.{plain}; keep one")));
+            }
+        } else if !name.starts_with("out.") && !OUTPUTS.contains(&name.as_str()) {
+            let problem = format!("expected tensors of the names {}; rename it or take it out", INPUTS.join(", "));
+            return Err(Error::operator(name, problem));
+        }
+    }
+    let [query, key, value, mask, past_key, past_value, key_lengths] = found;
+    let missing = |name: &'static str| {
+        let names: Vec<&str> = file.tensors.keys().map(String::as_str).collect();
+        let holds = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+        Error::operator(name, format!("expected a tensor of this name, got a file with {holds}"))
+    };
+    let inputs = Inputs {
+        query: query.ok_or_else(|| missing("Q"))?,
+        key: key.ok_or_else(|| missing("K"))?,
+        value: value.ok_or_else(|| missing("V"))?,
+        mask,
+        past_key,
+        past_value,
+        key_lengths,
+    };
+
+    let mut attributes = flags.clone();
+    let mut asked: Vec<String> =
+        file.tensors.keys().filter_map(|name| Some(name.strip_prefix("out.")?.to_owned())).collect();
+    if file.tensors.keys().any(|name| name.starts_with("in.")) {
+        // As an object first: a struct would also be read from a list.
+        let given = metadata(file, "attributes", |text| {
+            let object: serde_json::Map<_, _> = serde_json::from_str(text)?;
+            serde_json::from_value(object.into())
+        })?;
+        attributes = attributes.or(given);
+        asked.extend(metadata(file, "node_outputs", |text| serde_json::from_str::<Vec<String>>(text))?);
+    }
+    let asks = |name: &str| asked.iter().any(|asked| asked == name);
+    let wanted = Wanted {
+        present: asks("present_key") || asks("present_value"),
+        qk_matmul_output: attributes.qk_matmul_output_mode.is_some() || asks("qk_matmul_output"),
+    };
+    let outputs = attention(&inputs, &attributes, wanted)?;
+    let tensors = [Some(outputs.output), outputs.present_key, outputs.present_value, outputs.qk_matmul_output];
+    let named = OUTPUTS.iter().zip(tensors).filter_map(|(name, tensor)| Some(((*name).to_owned(), tensor?)));
+    Ok(TensorFile { tensors: named.collect(), ..TensorFile::default() })
+}
+
+/// A text of the metadata, or what stands for none.
+fn metadata<T: Default>(file: &TensorFile, key: &str, read: impl Fn(&str) -> serde_json::Result<T>) -> Result<T> {
+    let Some(text) = file.metadata.get(key) else { return Ok(T::default()) };
+    read(text).map_err(|error| Error::operator(key, format!("the metadata cannot be used: {error}")))
+}

@@ -1,0 +1,341 @@
+//! The checks of the operator `Attention`: inputs and attributes in, what is to be computed out.
+
+use super::attention::{Attributes, Inputs};
+use super::float::Float;
+use crate::tensors::Tensor;
+use crate::{Error, Result};
+use chumoku_kernels::{Heads, Stage};
+
+/// Inputs that fit one another, and attributes in their ranges.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) query: Place,
+    /// Of the new keys, without the past.
+    pub(super) key: Place,
+    pub(super) value: Place,
+    /// The number of past keys, if there are such inputs.
+    pub(super) past: Option<usize>,
+    /// Past keys and new ones.
+    pub(super) total: usize,
+    /// The keys that the mask reaches; no query sees those beyond.
+    pub(super) reach: usize,
+    pub(super) key_lengths: Option<Vec<usize>>,
+    pub(super) scale: f64,
+    pub(super) softcap: Option<f64>,
+    pub(super) is_causal: bool,
+    /// The keys that are seen to the left and to the right.
+    pub(super) window: [Option<usize>; 2],
+    /// What `qk_matmul_output` is.
+    pub(super) stage: Stage,
+    /// The type of Q, and of the results.
+    pub(super) float: Float,
+    /// The type of V.
+    pub(super) value_float: Float,
+    /// The type to compute in.
+    pub(super) compute_in: Float,
+    /// The type that softmax is asked to be computed in.
+    pub(super) softmax_in: Float,
+}
+
+/// Where the rows of heads lie in a contiguous tensor of three or four axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) batch: usize,
+    pub(super) heads: usize,
+    pub(super) length: usize,
+    pub(super) dim: usize,
+    /// The length of the tensor, of which the first `length` rows count.
+    stored: usize,
+    /// Whether a row holds all heads: (B, L, H · dim), else (B, H, L, dim).
+    heads_in_rows: bool,
+}
+
+impl Place {
+    fn of(name: &'static str, tensor: &Tensor, heads: (&'static str, Option<i64>)) -> Result<Place> {
+        let (flag, given) = heads;
+        let shape = tensor.shape();
+        let place = match *shape {
+            [batch, heads, length, dim] => {
+                if given.is_some_and(|given| usize::try_from(given) != Ok(heads)) {
+                    let given = given.unwrap_or_default();
+                    let problem =
+                        format!("{name} has the {heads} heads of its shape {shape:?}, got {given}; leave it out");
+                    return Err(Error::operator(flag, problem));
+                }
+                Place { batch, heads, length, dim, stored: length, heads_in_rows: false }
+            }
+            [batch, length, width] => {
+                let given = given.ok_or_else(|| {
+                    Error::operator(flag, format!("it must be given, because {name} has three axes: {shape:?}"))
+                })?;
+                let heads = usize::try_from(given).ok().filter(|&heads| heads > 0 && width % heads == 0);
+                let heads = heads.ok_or_else(|| {
+                    Error::operator(flag, format!("expected a divisor of the width {width} of {name}, got {given}"))
+                })?;
+                Place { batch, heads, length, dim: width / heads, stored: length, heads_in_rows: true }
+            }
+            _ => {
+                let problem = format!(
+                    "expected three axes (batch, length, width) or four (batch, heads, length, dim), got shape {shape:?}"
+                );
+                return Err(Error::operator(name, problem));
+            }
+        };
+        if place.heads == 0 || place.dim == 0 {
+            return Err(Error::operator(name, format!("expected at least one head of width 1, got shape {shape:?}")));
+        }
+        Ok(place)
+    }
+
+    /// (B, H, `length`, dim), contiguous.
+    pub(super) fn dense(self, length: usize) -> Place {
+        Place { length, stored: length, heads_in_rows: false, ..self }
+    }
+
+    /// The first rows of each head.
+    pub(super) fn first(self, length: usize) -> Place {
+        Place { length, ..self }
+    }
+
+    /// The same rows, of another width.
+    pub(super) fn with_dim(self, dim: usize) -> Place {
+        Place { dim, ..self }
+    }
+
+    pub(super) fn bhld(self) -> [usize; 4] {
+        [self.batch, self.heads, self.length, self.dim]
+    }
+
+    /// Of the tensor.
+    pub(super) fn shape(self) -> Vec<usize> {
+        match self.heads_in_rows {
+            true => vec![self.batch, self.stored, self.heads.saturating_mul(self.dim)],
+            false => vec![self.batch, self.heads, self.stored, self.dim],
+        }
+    }
+
+    pub(super) fn strides(self) -> [usize; 3] {
+        let (all, head) = (self.heads.saturating_mul(self.dim), self.stored.saturating_mul(self.dim));
+        let batch = head.saturating_mul(self.heads);
+        if self.heads_in_rows { [batch, self.dim, all] } else { [batch, head, self.dim] }
+    }
+
+    pub(super) fn heads<T>(self, numbers: &[T]) -> Result<Heads<'_, T>> {
+        Ok(Heads::strided(numbers, self.bhld(), self.strides())?)
+    }
+}
+
+impl Problem {
+    pub(super) fn new(inputs: &Inputs<'_>, attributes: &Attributes) -> Result<Problem> {
+        let float = float("Q", inputs.query)?;
+        same_type("K", inputs.key, "Q", inputs.query)?;
+        let value_float = self::float("V", inputs.value)?;
+        let query = Place::of("Q", inputs.query, ("q_num_heads", attributes.q_num_heads))?;
+        let key = Place::of("K", inputs.key, ("kv_num_heads", attributes.kv_num_heads))?;
+        let value = Place::of("V", inputs.value, ("kv_num_heads", attributes.kv_num_heads))?;
+        for (name, tensor, place) in [("K", inputs.key, key), ("V", inputs.value, value)] {
+            if place.heads_in_rows != query.heads_in_rows {
+                let problem = format!(
+                    "expected as many axes as Q, got shapes {:?} and {:?}",
+                    tensor.shape(),
+                    inputs.query.shape()
+                );
+                return Err(Error::operator(name, problem));
+            }
+            same(name, "sequences", place.batch, query.batch, "Q")?;
+        }
+        same("K", "numbers in a head", key.dim, query.dim, "Q")?;
+        same("V", "heads", value.heads, key.heads, "K")?;
+        same("V", "rows", value.length, key.length, "K")?;
+        if !query.heads.is_multiple_of(key.heads) {
+            let problem = format!("expected a divisor of the {} heads of Q, got {} heads", query.heads, key.heads);
+            return Err(Error::operator("K", problem));
+        }
+        let past = past(inputs, key, value)?;
+        let total = past.unwrap_or(0).checked_add(key.length);
+        let total =
+            total.ok_or_else(|| Error::operator("past_key", "past and new keys are more than can be counted"))?;
+        let key_lengths = key_lengths(inputs, query.batch, total)?;
+        let reach = mask_reach(inputs.mask, [query.batch, query.heads, query.length], total)?;
+        if let Some(longest) = key_lengths.iter().flatten().copied().max().filter(|&longest| longest > reach) {
+            let problem = format!("expected a last axis of at least nonpad_kv_seqlen, {longest}, got {reach}");
+            return Err(Error::operator("attn_mask", problem));
+        }
+        let softmax_in = match attributes.softmax_precision {
+            None => float,
+            Some(1) => Float::F32,
+            Some(10) => Float::F16,
+            Some(11) => Float::F64,
+            Some(16) => Float::Bf16,
+            Some(other) => {
+                let problem = format!("expected 1 (f32), 10 (f16), 11 (f64) or 16 (bf16), got {other}");
+                return Err(Error::operator("softmax_precision", problem));
+            }
+        };
+        let has_f64 = softmax_in == Float::F64
+            || [Some(inputs.value), inputs.mask]
+                .into_iter()
+                .flatten()
+                .any(|tensor| Float::of(tensor) == Some(Float::F64));
+        let compute_in = if float == Float::F32 && has_f64 { Float::F64 } else { float };
+        let number = |name, x: f64| match x.is_finite() {
+            true => Ok(x),
+            false => Err(Error::operator(name, format!("expected a finite number, got {x}"))),
+        };
+        let scale = number("scale", attributes.scale.unwrap_or(1.0 / (query.dim as f64).sqrt()))?;
+        if scale < 0.0 {
+            return Err(Error::operator(
+                "scale",
+                format!("expected 0 or above, as its square root is taken, got {scale}"),
+            ));
+        }
+        let softcap = number("softcap", attributes.softcap.unwrap_or(0.0))?;
+        if softcap < 0.0 {
+            return Err(Error::operator("softcap", format!("expected 0 for none, or a number above, got {softcap}")));
+        }
+        Ok(Problem {
+            query,
+            key,
+            value,
+            past,
+            total,
+            reach,
+            key_lengths,
+            scale,
+            softcap: Some(softcap).filter(|&cap| cap > 0.0),
+            is_causal: attributes.is_causal.unwrap_or(false),
+            window: [
+                window("left_window_size", attributes.left_window_size)?,
+                window("right_window_size", attributes.right_window_size)?,
+            ],
+            stage: match attributes.qk_matmul_output_mode.unwrap_or(0) {
+                0 => Stage::Scaled,
+                1 => Stage::Capped,
+                2 => Stage::Masked,
+                3 => Stage::Weights,
+                other => {
+                    let problem = format!("expected 0, 1, 2 or 3, got {other}");
+                    return Err(Error::operator("qk_matmul_output_mode", problem));
+                }
+            },
+            float,
+            value_float,
+            compute_in,
+            softmax_in,
+        })
+    }
+
+    /// The keys of sequence `s` that masks can let a query see.
+    pub(super) fn keys_of(&self, s: usize) -> usize {
+        self.key_lengths.as_ref().map_or(self.reach, |lengths| lengths[s])
+    }
+
+    /// Of `qk_matmul_output`: (B, H, L, P + S).
+    pub(super) fn scores_shape(&self) -> [usize; 4] {
+        [self.query.batch, self.query.heads, self.query.length, self.total]
+    }
+
+    /// What `qk_matmul_output` is for keys beyond those.
+    pub(super) fn unseen(&self) -> f64 {
+        if self.stage == Stage::Masked { f64::NEG_INFINITY } else { 0.0 }
+    }
+}
+
+fn float(name: &'static str, tensor: &Tensor) -> Result<Float> {
+    let problem = || format!("expected f32, f64, f16 or bf16, got {}", tensor.type_name());
+    Float::of(tensor).ok_or_else(|| Error::operator(name, problem()))
+}
+
+fn same_type(name: &'static str, tensor: &Tensor, other: &str, like: &Tensor) -> Result<()> {
+    if tensor.type_name() == like.type_name() {
+        return Ok(());
+    }
+    let problem = format!("expected {} as {other}, got {}; convert one of them", like.type_name(), tensor.type_name());
+    Err(Error::operator(name, problem))
+}
+
+fn same(name: &'static str, what: &str, found: usize, expected: usize, other: &str) -> Result<()> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(Error::operator(name, format!("expected {expected} {what} as {other}, got {found}"))),
+    }
+}
+
+/// The number of past keys.
+fn past(inputs: &Inputs<'_>, key: Place, value: Place) -> Result<Option<usize>> {
+    let (past_key, past_value) = match (inputs.past_key, inputs.past_value) {
+        (None, None) => return Ok(None),
+        (Some(key), Some(value)) => (key, value),
+        (Some(_), None) => return Err(Error::operator("past_value", "it must be given, because past_key is")),
+        (None, Some(_)) => return Err(Error::operator("past_key", "it must be given, because past_value is")),
+    };
+    if inputs.key_lengths.is_some() {
+        let problem = "it cannot be given together with past_key: K and V are then the whole cache";
+        return Err(Error::operator("nonpad_kv_seqlen", problem));
+    }
+    same_type("past_key", past_key, "K", inputs.key)?;
+    same_type("past_value", past_value, "V", inputs.value)?;
+    let &[_, _, past, _] = past_key.shape() else {
+        let problem = format!("expected four axes (batch, heads, length, dim), got shape {:?}", past_key.shape());
+        return Err(Error::operator("past_key", problem));
+    };
+    for (name, tensor, new) in [("past_key", past_key, key), ("past_value", past_value, value)] {
+        let expected = [new.batch, new.heads, past, new.dim];
+        if tensor.shape() != expected {
+            let problem = format!("expected shape {expected:?}, got {:?}", tensor.shape());
+            return Err(Error::operator(name, problem));
+        }
+    }
+    Ok(Some(past))
+}
+
+fn key_lengths(inputs: &Inputs<'_>, batch: usize, total: usize) -> Result<Option<Vec<usize>>> {
+    let Some(tensor) = inputs.key_lengths else { return Ok(None) };
+    let Tensor::I64(lengths) = tensor else {
+        let problem = format!("expected whole numbers, got {}", tensor.type_name());
+        return Err(Error::operator("nonpad_kv_seqlen", problem));
+    };
+    if lengths.shape() != [batch] {
+        let problem = format!("expected one number for each of {batch} sequences, got shape {:?}", lengths.shape());
+        return Err(Error::operator("nonpad_kv_seqlen", problem));
+    }
+    let checked = lengths.iter().enumerate().map(|(s, &length)| {
+        usize::try_from(length).ok().filter(|&length| length <= total).ok_or_else(|| {
+            let problem = format!("expected 0 to the {total} keys, got {length} for sequence {s}");
+            Error::operator("nonpad_kv_seqlen", problem)
+        })
+    });
+    checked.collect::<Result<_>>().map(Some)
+}
+
+/// The length of the mask's last axis, or all keys without one; checks its type and shape.
+fn mask_reach(mask: Option<&Tensor>, sizes: [usize; 3], total: usize) -> Result<usize> {
+    let Some(mask) = mask else { return Ok(total) };
+    if let Tensor::I64(_) = mask {
+        let problem =
+            "expected bool (true = attend) or floating point (added to the scores), got whole numbers; convert it";
+        return Err(Error::operator("attn_mask", problem));
+    }
+    let shape = mask.shape();
+    let [batch, heads, queries] = sizes;
+    let problem = || {
+        let problem = format!(
+            "expected one to four axes that broadcast to (batch, heads, queries, keys) = ({batch}, {heads}, {queries}, \
+             {total}), the last one maybe shorter, got shape {shape:?}"
+        );
+        Error::operator("attn_mask", problem)
+    };
+    let (&reach, others) = shape.split_last().ok_or_else(problem)?;
+    let fits = others.iter().rev().zip(sizes.iter().rev()).all(|(&axis, &size)| axis == 1 || axis == size);
+    if others.len() > 3 || !fits || reach > total { Err(problem()) } else { Ok(reach) }
+}
+
+fn window(name: &'static str, size: Option<i64>) -> Result<Option<usize>> {
+    match size {
+        None | Some(-1) => Ok(None),
+        Some(size) => match usize::try_from(size) {
+            Ok(size) => Ok(Some(size)),
+            Err(_) => Err(Error::operator(name, format!("expected -1 for no bound, or 0 and above, got {size}"))),
+        },
+    }
+}

@@ -1,0 +1,143 @@
+//! The arithmetic of the operator `Attention` in f16 and bf16, as its definition has it: one operator after another, each
+//! of whose results is an array of that type.
+
+use super::compute::{Operands, Results};
+use super::float::{Float, FloatElement, numbers, room, tensor};
+use super::problem::Problem;
+use crate::Result;
+use chumoku_kernels::{Attention, Heads, HeadsMut, Real, Stage, bf16, f16};
+use rayon::prelude::*;
+
+/// Longest row whose softmax is summed in bf16. Adding n numbers of 8 bits one after another errs by up to n/512 of their
+/// sum, and after some hundreds the sum no longer grows: longer rows are summed in f32.
+const SHORT: usize = 16;
+
+impl Operands<'_> {
+    /// Products are summed in f32 and rounded at their end; everything else is rounded number by number.
+    pub(super) fn run_stepwise<T: FloatElement>(&self, wants_scores: bool) -> Result<Results> {
+        let problem = self.problem;
+        let root = T::of(problem.scale.sqrt()).to_f64() as f32;
+        let rooted = |tensor| numbers::<f32>(tensor).iter().map(|&x| round::<T>(x * root)).collect::<Vec<f32>>();
+        let (query, key) = (rooted(self.inputs.query), rooted(self.inputs.key));
+        let value = numbers::<f32>(self.inputs.value);
+        let value = self.value.heads(&value)?;
+        let products = Attention::new(problem.query.heads(&query)?, self.key.heads(&key)?, value).scale(1.0);
+        // What masks add is what is left of the scores where all queries and keys are 0.
+        let zero = |heads, length| Heads::strided(&[0.0f32], [problem.query.batch, heads, length, 1], [0; 3]);
+        let zero_key = zero(problem.key.heads, problem.reach)?;
+        let entries = self.entries();
+        let zeros = Attention::new(zero(problem.query.heads, problem.query.length)?, zero_key, zero_key);
+        let steps = Steps { problem, products, masks: self.masked(zeros, &entries)?, value };
+
+        let shape = problem.scores_shape();
+        let [batch, heads, queries, total] = shape;
+        let mut scores: Vec<T> = if wants_scores { room("qk_matmul_output", &shape)? } else { Vec::new() };
+        let mut parts: Vec<&mut [T]> = scores.chunks_mut((queries * total).max(1)).collect();
+        parts.resize_with(batch * heads, Default::default);
+        let outputs: Vec<Vec<T>> = parts
+            .into_par_iter()
+            .enumerate()
+            .map(|(pair, scores)| steps.head(pair / heads, pair % heads, scores))
+            .collect::<Result<_>>()?;
+
+        let place = problem.query.with_dim(problem.value.dim);
+        let mut output: Vec<T> = room("Y", &place.shape())?;
+        let mut rows = HeadsMut::strided(&mut output, place.bhld(), place.strides())?;
+        for (pair, head) in outputs.iter().enumerate() {
+            for (i, row) in head.chunks_exact(place.dim).enumerate() {
+                rows.row_mut(pair / heads, pair % heads, i).copy_from_slice(row);
+            }
+        }
+        let scores = wants_scores.then(|| tensor(scores, &shape, T::FLOAT));
+        Ok((tensor(output, &place.shape(), T::FLOAT), scores))
+    }
+}
+
+/// x as it is after rounding to `T`.
+fn round<T: FloatElement>(x: f32) -> f32 {
+    T::of(f64::from(x)).to_f64() as f32
+}
+
+struct Steps<'a> {
+    problem: &'a Problem,
+    /// √scale Q · (√scale K)ᵀ
+    products: Attention<'a, f32>,
+    /// What masks add to scores.
+    masks: Attention<'a, f32>,
+    value: Heads<'a, f32>,
+}
+
+impl Steps<'_> {
+    /// The outputs of one sequence and head, (L, value dim), and where there is room its scores, (L, P + S).
+    fn head<T: FloatElement>(&self, s: usize, h: usize, scores: &mut [T]) -> Result<Vec<T>> {
+        let problem = self.problem;
+        let [_, heads, queries, total] = problem.scores_shape();
+        let (keys, key_head) = (problem.keys_of(s), h / (heads / problem.key.heads));
+        let mut output: Vec<T> = room("Y", &[queries, problem.value.dim])?;
+        // So many rows that their scores stay small.
+        let at_a_time = ((1 << 20) / total.max(1)).clamp(8, 64);
+        for first in (0..queries).step_by(at_a_time) {
+            let block = first..queries.min(first + at_a_time);
+            let (mut rows, mut biases) = (vec![0.0; block.len() * total], vec![0.0; block.len() * keys]);
+            self.products.scores_of(Stage::Scaled, s, h, block.clone(), &mut rows)?;
+            self.masks.scores_of(Stage::Masked, s, h, block.clone(), &mut biases)?;
+            for (n, i) in block.enumerate() {
+                let (row, bias) = (&mut rows[n * total..][..total], &biases[n * keys..][..keys]);
+                let out = if scores.is_empty() { &mut [] } else { &mut scores[i * total..][..total] };
+                self.row(row, bias, out);
+                let output = &mut output[i * problem.value.dim..][..problem.value.dim];
+                let mut sums = vec![0.0; output.len()];
+                // Keys that are not seen are left out, not multiplied by 0.
+                for (j, &weight) in row[..keys].iter().enumerate().filter(|&(j, _)| bias[j] != f32::NEG_INFINITY) {
+                    let value = self.value.row(s, key_head, j);
+                    sums.iter_mut().zip(value).for_each(|(sum, v)| *sum += weight * v);
+                }
+                output.iter_mut().zip(&sums).for_each(|(y, &sum)| *y = T::of(f64::from(sum)));
+            }
+        }
+        Ok(output)
+    }
+
+    /// Takes a row of products to weights, and writes what it is at the stage that is asked for to `out`.
+    fn row<T: FloatElement>(&self, row: &mut [f32], bias: &[f32], out: &mut [T]) {
+        let problem = self.problem;
+        let mut show = |stage, row: &[f32]| {
+            if stage == problem.stage && !out.is_empty() {
+                out.fill(T::of(problem.unseen()));
+                out.iter_mut().zip(row).for_each(|(out, &x)| *out = T::of(f64::from(x)));
+            }
+        };
+        row.iter_mut().for_each(|x| *x = round::<T>(*x));
+        show(Stage::Scaled, row);
+        if let Some(cap) = problem.softcap {
+            let cap = round::<T>(cap as f32);
+            row.iter_mut().for_each(|x| *x = round::<T>(round::<T>(round::<T>(*x / cap).tanh()) * cap));
+        }
+        show(Stage::Capped, row);
+        let row = &mut row[..bias.len()];
+        for (x, &bias) in row.iter_mut().zip(bias) {
+            *x = if bias == f32::NEG_INFINITY { bias } else { round::<T>(*x + round::<T>(bias)) };
+        }
+        show(Stage::Masked, row);
+        match problem.softmax_in {
+            Float::F16 => softmax(row, round::<f16>, false),
+            Float::Bf16 => softmax(row, round::<bf16>, row.len() <= SHORT),
+            Float::F32 | Float::F64 => softmax(row, |x| x, false),
+        }
+        row.iter_mut().for_each(|weight| *weight = round::<T>(*weight));
+        show(Stage::Weights, row);
+    }
+}
+
+/// Softmax in place, every number rounded; the sum once at its end, or after each addition. 0 where the score is −∞.
+fn softmax(row: &mut [f32], round: impl Fn(f32) -> f32, rounds_additions: bool) {
+    row.iter_mut().for_each(|x| *x = round(*x));
+    let largest = row.iter().copied().fold(f32::NEG_INFINITY, Real::max);
+    let mut sum = 0.0;
+    for x in row.iter_mut() {
+        *x = if *x == f32::NEG_INFINITY { 0.0 } else { round(round(*x - largest).exp()) };
+        sum = if rounds_additions { round(sum + *x) } else { sum + *x };
+    }
+    let sum = round(sum);
+    row.iter_mut().filter(|x| **x != 0.0).for_each(|x| *x = round(*x / sum));
+}

@@ -1,0 +1,344 @@
+//! Files of named arrays: `.safetensors`, and NumPy's `.npz`.
+//!
+//! Whatever the bytes are, reading them gives arrays or an error, and takes memory in proportion to what they hold.
+
+mod npy;
+mod npz;
+mod safetensors;
+#[cfg(test)]
+mod tests;
+
+use crate::data::{AtomicOutput, DataError};
+use chumoku_kernels::{bf16, f16};
+use ndarray::{ArrayD, IxDyn};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// An array of a type that is known only when it is read.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the types say it")]
+pub enum Tensor {
+    F32(ArrayD<f32>),
+    F64(ArrayD<f64>),
+    F16(ArrayD<f16>),
+    Bf16(ArrayD<bf16>),
+    Bool(ArrayD<bool>),
+    /// Whole numbers of any width.
+    I64(ArrayD<i64>),
+}
+
+/// The same expression for the array of any type.
+macro_rules! for_any {
+    ($tensor:expr, $array:ident => $result:expr) => {
+        match $tensor {
+            Tensor::F32($array) => $result,
+            Tensor::F64($array) => $result,
+            Tensor::F16($array) => $result,
+            Tensor::Bf16($array) => $result,
+            Tensor::Bool($array) => $result,
+            Tensor::I64($array) => $result,
+        }
+    };
+}
+pub(crate) use for_any;
+
+impl Tensor {
+    /// Numbers in row-major order as an array.
+    ///
+    /// # Errors
+    /// If the shape has not as many places as there are numbers.
+    pub fn new<T>(shape: &[usize], numbers: Vec<T>) -> Result<Self, ndarray::ShapeError>
+    where
+        Tensor: From<ArrayD<T>>,
+    {
+        ArrayD::from_shape_vec(IxDyn(shape), numbers).map(Tensor::from)
+    }
+
+    /// The numbers in row-major order, in double precision; `true` is 1, and whole numbers beyond 2⁵³ are rounded.
+    pub fn iter(&self) -> Box<dyn Iterator<Item = f64> + '_> {
+        match self {
+            Tensor::F32(array) => Box::new(array.iter().map(|&x| f64::from(x))),
+            Tensor::F64(array) => Box::new(array.iter().copied()),
+            Tensor::F16(array) => Box::new(array.iter().map(|&x| f64::from(x))),
+            Tensor::Bf16(array) => Box::new(array.iter().map(|&x| f64::from(x))),
+            Tensor::Bool(array) => Box::new(array.iter().map(|&x| f64::from(u8::from(x)))),
+            Tensor::I64(array) => Box::new(array.iter().map(|&x| x as f64)),
+        }
+    }
+
+    /// Lengths of the axes.
+    pub fn shape(&self) -> &[usize] {
+        for_any!(self, array => array.shape())
+    }
+
+    /// The type of its numbers, as it is called here.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Tensor::F32(_) => "f32",
+            Tensor::F64(_) => "f64",
+            Tensor::F16(_) => "f16",
+            Tensor::Bf16(_) => "bf16",
+            Tensor::Bool(_) => "bool",
+            Tensor::I64(_) => "whole numbers",
+        }
+    }
+
+    /// Type, shape, and what lies in it: `f32 (2, 3, 4, 8), -0.8100 to 0.9300, mean 0.0400`.
+    pub fn summary(&self) -> String {
+        let axes: Vec<String> = self.shape().iter().map(ToString::to_string).collect();
+        let mut summary = format!("{} ({})", self.type_name(), axes.join(", "));
+        let (mut least, mut largest, mut sum, mut finite, mut others) =
+            (f64::INFINITY, f64::NEG_INFINITY, 0.0, 0u64, 0u64);
+        for x in self.iter() {
+            if x.is_finite() {
+                (least, largest, sum, finite) = (least.min(x), largest.max(x), sum + x, finite + 1);
+            } else {
+                others += 1;
+            }
+        }
+        if finite > 0 {
+            let mean = sum / finite as f64;
+            summary.push_str(&format!(", {least:.4} to {largest:.4}, mean {mean:.4}"));
+        }
+        if others > 0 {
+            summary.push_str(&format!(", {others} not finite"));
+        }
+        summary
+    }
+}
+
+macro_rules! from_arrays {
+    ($($number:ty => $variant:ident),*) => {$(
+        impl From<ArrayD<$number>> for Tensor {
+            fn from(array: ArrayD<$number>) -> Tensor {
+                Tensor::$variant(array)
+            }
+        }
+    )*};
+}
+from_arrays!(f32 => F32, f64 => F64, f16 => F16, bf16 => Bf16, bool => Bool, i64 => I64);
+
+/// What a file of tensors holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TensorFile {
+    /// The arrays, by name.
+    pub tensors: BTreeMap<String, Tensor>,
+    /// Texts beside them; `.npz` has none.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// What is wrong with a file of tensors.
+#[derive(Debug, thiserror::Error)]
+pub enum TensorError {
+    /// It could not be read or written.
+    #[error("{}: {doing}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Its name has another ending.
+    #[error("{}: expected a name that ends in .safetensors or .npz", path.display())]
+    Ending {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is not what its name says, or damaged.
+    #[error("{}: reading {format}: {problem}; write or download the file again", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What its name says.
+        format: &'static str,
+        /// What was expected and what came.
+        problem: String,
+    },
+    /// A tensor of it cannot be used.
+    #[error("{}: tensor “{name}”: {problem}", path.display())]
+    Tensor {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        name: String,
+        /// What was expected, what came, and what to do.
+        problem: String,
+    },
+    /// It could not be put in its place.
+    #[error(transparent)]
+    Output(Box<DataError>),
+}
+
+impl From<DataError> for TensorError {
+    fn from(error: DataError) -> Self {
+        TensorError::Output(Box::new(error))
+    }
+}
+
+/// A kind of file of tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TensorFormat {
+    /// Hugging Face's safetensors.
+    Safetensors,
+    /// NumPy's zip archive of arrays.
+    Npz,
+}
+
+impl TensorFormat {
+    /// The kind that a name's ending tells.
+    ///
+    /// # Errors
+    /// If it is neither `.safetensors` nor `.npz`.
+    pub fn of(path: &Path) -> Result<Self, TensorError> {
+        let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+        match ending.as_deref() {
+            Some("safetensors") => Ok(TensorFormat::Safetensors),
+            Some("npz") => Ok(TensorFormat::Npz),
+            _ => Err(TensorError::Ending { path: path.to_owned() }),
+        }
+    }
+
+    /// Checks that files of this kind can hold the type of a tensor; `path` and `name` are for the message.
+    ///
+    /// # Errors
+    /// If they cannot: NumPy knows no bf16.
+    pub fn check(self, path: &Path, name: &str, tensor: &Tensor) -> Result<(), TensorError> {
+        if self == TensorFormat::Npz && matches!(tensor, Tensor::Bf16(_)) {
+            let problem = "it is bf16, for which NumPy has no type; write a .safetensors file instead".to_owned();
+            return Err(TensorError::Tensor { path: path.to_owned(), name: name.to_owned(), problem });
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong inside a file; its path is added on the way out.
+#[derive(Debug)]
+enum Fault {
+    Damaged(String),
+    Tensor(String, String),
+}
+
+impl TensorFile {
+    /// Reads the tensors of a file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is damaged, or holds a tensor of a type that is none of [`Tensor`]'s.
+    pub fn read(path: &Path) -> Result<Self, TensorError> {
+        let format = TensorFormat::of(path)?;
+        let io = |source| TensorError::Io { path: path.to_owned(), doing: "reading the tensors", source };
+        TensorFile::parse(path, format, &std::fs::read(path).map_err(io)?)
+    }
+
+    /// The tensors that the bytes of a file hold; `path` is for messages.
+    ///
+    /// # Errors
+    /// As [`TensorFile::read`].
+    pub fn parse(path: &Path, format: TensorFormat, bytes: &[u8]) -> Result<Self, TensorError> {
+        let (result, name) = match format {
+            TensorFormat::Safetensors => (safetensors::parse(bytes), "safetensors"),
+            TensorFormat::Npz => (npz::parse(bytes), ".npz"),
+        };
+        result.map_err(|fault| match fault {
+            Fault::Damaged(problem) => TensorError::Damaged { path: path.to_owned(), format: name, problem },
+            Fault::Tensor(name, problem) => TensorError::Tensor { path: path.to_owned(), name, problem },
+        })
+    }
+
+    /// Writes the file, whole or not at all.
+    ///
+    /// # Errors
+    /// If the format has no place for a type or for metadata, or the system refuses.
+    pub fn write(&self, path: &Path) -> Result<(), TensorError> {
+        let format = TensorFormat::of(path)?;
+        for (name, tensor) in &self.tensors {
+            format.check(path, name, tensor)?;
+        }
+        let mut file = AtomicOutput::create(path)?;
+        let written = match format {
+            TensorFormat::Safetensors => safetensors::write(self, &mut file),
+            TensorFormat::Npz => npz::write(self, &mut file),
+        };
+        written.and_then(|()| file.flush()).map_err(|source| TensorError::Io {
+            path: path.to_owned(),
+            doing: "writing the tensors",
+            source,
+        })?;
+        Ok(file.commit()?)
+    }
+}
+
+/// The types of numbers in files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Number {
+    F32,
+    F64,
+    F16,
+    Bf16,
+    Bool,
+    /// Whole, of so many bytes.
+    Signed(usize),
+    Unsigned(usize),
+}
+
+impl Number {
+    fn bytes(self) -> usize {
+        match self {
+            Number::F64 => 8,
+            Number::F32 => 4,
+            Number::F16 | Number::Bf16 => 2,
+            Number::Bool => 1,
+            Number::Signed(bytes) | Number::Unsigned(bytes) => bytes,
+        }
+    }
+
+    /// The array that little-endian bytes are, or what is wrong with them.
+    fn array(self, shape: &[usize], bytes: &[u8]) -> Result<Tensor, String> {
+        fn numbers<const N: usize, T>(bytes: &[u8], shape: &[usize], of: fn([u8; N]) -> T) -> Result<Tensor, String>
+        where
+            Tensor: From<ArrayD<T>>,
+        {
+            let numbers: Vec<T> = bytes.as_chunks().0.iter().map(|&bytes| of(bytes)).collect();
+            Tensor::new(shape, numbers).map_err(|error| format!("shape {shape:?} cannot be: {error}"))
+        }
+        let size = shape.iter().try_fold(self.bytes(), |size, &axis| size.checked_mul(axis));
+        if size != Some(bytes.len()) {
+            let per = self.bytes();
+            return Err(format!("expected shape {shape:?} times {per} bytes, got {} bytes", bytes.len()));
+        }
+        match self {
+            Number::F32 => numbers(bytes, shape, f32::from_le_bytes),
+            Number::F64 => numbers(bytes, shape, f64::from_le_bytes),
+            Number::F16 => numbers(bytes, shape, f16::from_le_bytes),
+            Number::Bf16 => numbers(bytes, shape, bf16::from_le_bytes),
+            Number::Bool => numbers(bytes, shape, |[byte]: [u8; 1]| byte != 0),
+            Number::Signed(1) => numbers(bytes, shape, |byte| i64::from(i8::from_le_bytes(byte))),
+            Number::Signed(2) => numbers(bytes, shape, |bytes| i64::from(i16::from_le_bytes(bytes))),
+            Number::Signed(4) => numbers(bytes, shape, |bytes| i64::from(i32::from_le_bytes(bytes))),
+            Number::Signed(_) => numbers(bytes, shape, i64::from_le_bytes),
+            Number::Unsigned(1) => numbers(bytes, shape, |byte| i64::from(u8::from_le_bytes(byte))),
+            Number::Unsigned(2) => numbers(bytes, shape, |bytes| i64::from(u16::from_le_bytes(bytes))),
+            Number::Unsigned(4) => numbers(bytes, shape, |bytes| i64::from(u32::from_le_bytes(bytes))),
+            Number::Unsigned(_) => {
+                if bytes.as_chunks().0.iter().any(|&bytes| u64::from_le_bytes(bytes) > i64::MAX as u64) {
+                    return Err("expected whole numbers below 2^63, got larger ones".to_owned());
+                }
+                numbers(bytes, shape, i64::from_le_bytes)
+            }
+        }
+    }
+}
+
+/// The numbers of a tensor in row-major order, as little-endian bytes.
+fn little_endian(tensor: &Tensor) -> Vec<u8> {
+    match tensor {
+        Tensor::F32(array) => array.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        Tensor::F64(array) => array.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        Tensor::F16(array) => array.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        Tensor::Bf16(array) => array.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        Tensor::Bool(array) => array.iter().map(|&x| u8::from(x)).collect(),
+        Tensor::I64(array) => array.iter().flat_map(|x| x.to_le_bytes()).collect(),
+    }
+}

@@ -1,0 +1,188 @@
+//! NumPy's `.npy`: a magic word, a version, a header that is a Python dictionary, and the numbers.
+//!
+//! The header is read here: NumPy writes it in one form, whereas the published readers take any Python literal with a
+//! parser whose time doubles with each nested bracket (py_literal 0.4), so that 64 bytes of brackets keep it busy for ever.
+//! Source: `numpy.lib.format`, versions 1.0 to 3.0.
+
+use super::{Number, Tensor, little_endian};
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// The array in the bytes of an `.npy` file, or what is wrong with them.
+pub(super) fn parse(bytes: &[u8]) -> Result<Tensor, String> {
+    let (header, data) = split(bytes).ok_or("expected the header of an .npy array, got other bytes or too few")?;
+    let header = std::str::from_utf8(header).map_err(|_| "expected a header in UTF-8, got other bytes")?;
+    let header: Header = Header::parse(header).ok_or_else(|| {
+        let start: String = header.chars().take(60).collect();
+        format!("expected a header {{'descr': …, 'fortran_order': …, 'shape': …}}, got {start}")
+    })?;
+    let (number, is_big_endian) = number(&header.descr)?;
+    let mut swapped;
+    let mut data = data;
+    if is_big_endian {
+        swapped = data.to_vec();
+        swapped.chunks_mut(number.bytes()).for_each(<[u8]>::reverse);
+        data = &swapped;
+    }
+    if !header.fortran_order {
+        return number.array(&header.shape, data);
+    }
+    // The first axis runs fastest: the reversed shape in row-major order, with its axes turned round.
+    let reversed: Vec<usize> = header.shape.iter().rev().copied().collect();
+    let tensor = number.array(&reversed, data)?;
+    Ok(super::for_any!(tensor, array => array.reversed_axes().as_standard_layout().into_owned().into()))
+}
+
+/// Header and data.
+fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&[major, _minor], rest) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
+    let (length, rest) = match major {
+        1 => rest.split_first_chunk().map(|(&length, rest)| (u32::from(u16::from_le_bytes(length)), rest))?,
+        2 | 3 => rest.split_first_chunk().map(|(&length, rest)| (u32::from_le_bytes(length), rest))?,
+        _ => return None,
+    };
+    rest.split_at_checked(length as usize)
+}
+
+/// The type that a `descr` names, and whether its bytes are swapped.
+fn number(descr: &str) -> Result<(Number, bool), String> {
+    let number = match descr.trim_start_matches(['<', '>', '|', '=']) {
+        "f4" => Number::F32,
+        "f8" => Number::F64,
+        "f2" => Number::F16,
+        "b1" => Number::Bool,
+        "i1" => Number::Signed(1),
+        "i2" => Number::Signed(2),
+        "i4" => Number::Signed(4),
+        "i8" => Number::Signed(8),
+        "u1" => Number::Unsigned(1),
+        "u2" => Number::Unsigned(2),
+        "u4" => Number::Unsigned(4),
+        "u8" => Number::Unsigned(8),
+        "V2" => {
+            let problem = "it has the type V2, bare bytes: NumPy has no bf16; store it as f32, or all in .safetensors";
+            return Err(problem.to_owned());
+        }
+        _ => return Err(format!("expected f2, f4, f8, b1 or whole numbers, got the type {descr}; convert it")),
+    };
+    Ok((number, descr.starts_with('>')))
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Header {
+    descr: String,
+    fortran_order: bool,
+    shape: Vec<usize>,
+}
+
+impl Header {
+    /// `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`, its keys in any order.
+    fn parse(text: &str) -> Option<Header> {
+        let mut rest = text.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
+        let (mut descr, mut fortran_order, mut shape) = (None, None, None);
+        while !rest.is_empty() {
+            let (key, after) = quoted(rest)?;
+            let value = after.trim_start().strip_prefix(':')?.trim_start();
+            rest = match key {
+                "descr" if value.starts_with('[') => {
+                    // A structured type: named in the error, not read.
+                    descr = Some("of several fields".to_owned());
+                    &value[value.rfind("]")? + 1..]
+                }
+                "descr" => {
+                    let (name, rest) = quoted(value)?;
+                    descr = Some(name.to_owned());
+                    rest
+                }
+                "fortran_order" => {
+                    let (order, rest) = match value.strip_prefix("True") {
+                        Some(rest) => (true, rest),
+                        None => (false, value.strip_prefix("False")?),
+                    };
+                    fortran_order = Some(order);
+                    rest
+                }
+                "shape" => {
+                    let (axes, rest) = value.strip_prefix('(')?.split_once(')')?;
+                    let axes = axes.split(',').map(str::trim).filter(|axis| !axis.is_empty());
+                    shape = Some(axes.map(|axis| axis.parse().ok()).collect::<Option<Vec<usize>>>()?);
+                    rest
+                }
+                _ => return None,
+            };
+            rest = rest.trim_start();
+            rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
+        }
+        Some(Header { descr: descr?, fortran_order: fortran_order?, shape: shape? })
+    }
+}
+
+/// The string in quotes at the start, and what follows.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let quote = text.chars().next().filter(|&c| c == '\'' || c == '"')?;
+    text[1..].split_once(quote)
+}
+
+/// The bytes of an `.npy` file. bf16 has no type there: the caller has refused it.
+pub(super) fn bytes(tensor: &Tensor) -> Vec<u8> {
+    let descr = match tensor {
+        Tensor::F32(_) => "<f4",
+        Tensor::F64(_) => "<f8",
+        Tensor::F16(_) => "<f2",
+        Tensor::Bf16(_) => "|V2",
+        Tensor::Bool(_) => "|b1",
+        Tensor::I64(_) => "<i8",
+    };
+    // Python's way to write a tuple of one: (3,)
+    let axes: String = tensor.shape().iter().map(|axis| format!("{axis},")).collect();
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({axes}), }}");
+    // The numbers start at a multiple of 64 bytes, and the header ends with a new line.
+    let before = MAGIC.len() + 4;
+    let padding = 63 - (before + header.len()) % 64;
+    header.push_str(&" ".repeat(padding));
+    header.push('\n');
+    let length = u16::try_from(header.len()).expect("arrays have fewer than a thousand axes");
+    [MAGIC, &[1, 0], &length.to_le_bytes(), header.as_bytes(), &little_endian(tensor)].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers() {
+        let header = |text| Header::parse(text);
+        let expected = Header { descr: "<f4".into(), fortran_order: false, shape: vec![2, 3] };
+        assert_eq!(header("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }   \n"), Some(expected));
+        let expected = Header { descr: "|b1".into(), fortran_order: true, shape: vec![] };
+        assert_eq!(header("{\"shape\":(),\"fortran_order\":True,\"descr\":\"|b1\"}"), Some(expected));
+        for bad in [
+            "",
+            "{}",
+            "{'descr': '<f4'",
+            "{'descr': '<f4', 'fortran_order': 0, 'shape': ()}",
+            "{'descr': '<f4', 'fortran_order': True, 'shape': (-1,)}",
+            "{'descr': '<f4', 'fortran_order': True, 'shape': (99999999999999999999,)}",
+            "{'descr': '<f4, 'shape': ()}",
+            "{'描': 1}",
+        ] {
+            assert_eq!(header(bad), None, "{bad}");
+        }
+        assert_eq!(header(&("{'descr': ".to_owned() + &"(".repeat(100_000) + "}")), None);
+    }
+
+    #[test]
+    fn any_order_of_axes_and_bytes() {
+        let file = |descr: &str, fortran: &str, data: &[u8]| {
+            let header = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': (2, 3), }}\n");
+            parse(&[MAGIC, &[2, 0], &(header.len() as u32).to_le_bytes(), header.as_bytes(), data].concat())
+        };
+        let rows = ndarray::arr2(&[[1, 2, 3], [4, 5, 6]]).into_dyn();
+        assert_eq!(file("|u1", "False", &[1, 2, 3, 4, 5, 6]), Ok(rows.clone().into()));
+        assert_eq!(file("|i1", "True", &[1, 4, 2, 5, 3, 6]), Ok(rows.clone().into()));
+        assert_eq!(file(">i2", "False", &[0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6]), Ok(rows.into()));
+        assert!(file("|u1", "False", &[1; 5]).unwrap_err().contains("[2, 3] times 1 bytes, got 5"));
+        assert!(file("|V2", "False", &[1; 12]).unwrap_err().contains("bf16"));
+        assert!(file("<c8", "False", &[1; 48]).unwrap_err().contains("<c8"));
+    }
+}

@@ -1,0 +1,41 @@
+//! `.npz`: a zip archive of `.npy` arrays, stored or deflated.
+
+use super::{Fault, TensorFile, npy};
+use std::io::{self, Cursor, Read, Write};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipArchive, ZipWriter};
+
+pub(super) fn parse(bytes: &[u8]) -> Result<TensorFile, Fault> {
+    let damaged = |error: zip::result::ZipError| Fault::Damaged(error.to_string());
+    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(damaged)?;
+    let mut file = TensorFile::default();
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index).map_err(damaged)?;
+        let name = entry.name().map_err(damaged)?.into_owned();
+        let name = name.strip_suffix(".npy").unwrap_or(&name).to_owned();
+        let fault = |problem: String| Fault::Tensor(name.clone(), problem);
+        // Not the size that the archive claims: memory is taken as bytes come.
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).map_err(|error| fault(format!("it cannot be unpacked: {error}")))?;
+        let tensor = npy::parse(&bytes).map_err(fault)?;
+        if file.tensors.insert(name.clone(), tensor).is_some() {
+            return Err(Fault::Tensor(name, "it is there twice; keep one".to_owned()));
+        }
+    }
+    Ok(file)
+}
+
+/// Stored, as NumPy's `savez` does; the same arrays give the same bytes.
+pub(super) fn write(file: &TensorFile, out: &mut impl Write) -> io::Result<()> {
+    let mut archive = ZipWriter::new_stream(out);
+    for (name, tensor) in &file.tensors {
+        let bytes = npy::bytes(tensor);
+        let options = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Stored)
+            .large_file(bytes.len() >= u32::MAX as usize);
+        archive.start_file(format!("{name}.npy"), options)?;
+        archive.write_all(&bytes)?;
+    }
+    archive.finish()?;
+    Ok(())
+}
