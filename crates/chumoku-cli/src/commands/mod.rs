@@ -1,5 +1,6 @@
 //! One file a command.
 
+mod bench;
 mod eval;
 mod explain;
 mod info;
@@ -24,6 +25,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Eval(args) => eval::run(&args),
         Command::Predict(args) => predict::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Info(args) => info::run(&args),
     }
 }
