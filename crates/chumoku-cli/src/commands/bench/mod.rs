@@ -129,11 +129,18 @@ impl Times {
         Times(milliseconds)
     }
 
-    /// Runs `work`, already warm, for a second in all: at least five times, or three where that takes 20 seconds; at
-    /// most a hundred times.
+    /// Runs `work`, already warm, for a second in all: five times at least, or three where that takes 20 seconds, or
+    /// fewer where it takes a minute; a hundred times at most.
     fn of(mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<Times> {
         let (mut times, mut total) = (Vec::new(), 0.0);
-        while times.len() < 3 || (times.len() < 5 && total < 2e4) || (times.len() < 100 && total < 1e3) {
+        let wants_more = |runs, total| match runs {
+            0 => true,
+            1..3 => total < 6e4,
+            3..5 => total < 2e4,
+            5..100 => total < 1e3,
+            _ => false,
+        };
+        while wants_more(times.len(), total) {
             times.push(milliseconds_of(&mut work)?);
             total += times[times.len() - 1];
         }
