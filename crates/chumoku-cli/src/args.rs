@@ -23,6 +23,9 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Compute attention on the tensors of a file, as ONNX's operator Attention defines it
     Attend(Attend),
+    /// Measure how fast attention or the classifier is on this machine, on random data
+    #[command(subcommand)]
+    Bench(Bench),
     /// Show processor, instruction set, threads and versions
     Info(Info),
 }
@@ -234,6 +237,111 @@ pub(crate) enum Language {
     Ja,
 }
 
+/// What is measured.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Scaled dot-product attention of random queries, keys and values
+    Attention(BenchAttention),
+    /// Training steps of a classifier on random tokens
+    Train(BenchClassifier),
+    /// The forward pass of a classifier on random tokens
+    Infer(BenchClassifier),
+}
+
+/// A number format of attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Dtype {
+    /// 32 bits
+    F32,
+    /// 16 bits, 8 of them digits
+    Bf16,
+    /// 16 bits, 11 of them digits
+    F16,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct BenchAttention {
+    /// Sequences
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
+    pub(crate) batch: usize,
+    /// Heads of the queries
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
+    pub(crate) heads: usize,
+    /// Heads of keys and values, a divisor of --heads (default: --heads)
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) kv_heads: Option<usize>,
+    /// Queries in a sequence
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = at_least_one)]
+    pub(crate) length: usize,
+    /// Keys in a sequence (default: --length)
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) keys: Option<usize>,
+    /// Width of a head
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = at_least_one)]
+    pub(crate) dim: usize,
+    /// Width of a head of values (default: --dim)
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) value_dim: Option<usize>,
+    /// Number format of inputs and output
+    #[arg(long, value_enum, default_value = "f32")]
+    pub(crate) dtype: Dtype,
+    /// How exact products of f32 numbers are
+    #[arg(long, value_enum, default_value = "highest")]
+    pub(crate) precision: Precision,
+    /// Each query sees the keys up to its own place; the last query stands at the last key
+    #[arg(long)]
+    pub(crate) causal: bool,
+    /// Each query sees its own place, N keys before it and, without --causal, N after it
+    #[arg(long, value_name = "N")]
+    pub(crate) window: Option<usize>,
+    /// The forward and the backward pass
+    #[arg(long)]
+    pub(crate) backward: bool,
+    /// Threads (default: the physical cores this process may use)
+    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    pub(crate) threads: Option<usize>,
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct BenchClassifier {
+    /// Layers of the encoder
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = at_least_one)]
+    pub(crate) layers: usize,
+    /// Width of a token; the feed-forward layers are four times as wide
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
+    pub(crate) d_model: usize,
+    /// Heads, a divisor of --d-model
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
+    pub(crate) heads: usize,
+    /// Sequences in a batch
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = at_least_one)]
+    pub(crate) batch: usize,
+    /// Tokens in a sequence
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = at_least_one)]
+    pub(crate) length: usize,
+    /// A file with one length a line: every batch of them once, in place of --length
+    #[arg(long, value_name = "FILE", conflicts_with = "length")]
+    pub(crate) lengths: Option<PathBuf>,
+    /// Different tokens
+    #[arg(long, value_name = "N", default_value_t = 8000, value_parser = at_least_one)]
+    pub(crate) vocab: usize,
+    /// Share of numbers set to 0 in training, of attention weights too
+    #[arg(long, value_name = "X", default_value_t = 0.1, value_parser = share)]
+    pub(crate) dropout: f32,
+    /// How exact matrix products are
+    #[arg(long, value_enum, default_value = "highest")]
+    pub(crate) precision: Precision,
+    /// Threads (default: the physical cores this process may use)
+    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    pub(crate) threads: Option<usize>,
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Info {
     /// Print as one JSON object
@@ -245,6 +353,13 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if n >= 1 => Ok(n),
         _ => Err("expected a whole number of at least 1".into()),
+    }
+}
+
+fn share(text: &str) -> Result<f32, String> {
+    match text.parse() {
+        Ok(x) if (0.0..1.0).contains(&x) => Ok(x),
+        _ => Err("expected a number from 0 to below 1".into()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One file a command.
 
 mod attend;
+mod bench;
 mod eval;
 mod explain;
 mod info;
@@ -26,6 +27,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Predict(args) => predict::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Attend(args) => attend::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Info(args) => info::run(&args),
     }
 }

@@ -1,0 +1,418 @@
+//! The table of what the kernels must reach: every part with the figures reached beside the figures asked.
+//!
+//! Ours is the `chumoku` command that lies beside this program, the peers are the scripts of `peers/`. Sides run in
+//! turn, each several times; a peer that is not there is skipped, which is said on standard error and in the table.
+
+use crate::side::{Measured, Side, digits, in_turn};
+use crate::{bandwidth, product};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A shape of the table: its name, the flags that all sides take, and the ratios to PyTorch asked in each of [`ROWS`].
+type Shape = (&'static str, &'static str, [f64; 5]);
+
+const SHAPES: [Shape; 6] = [
+    ("B1 H8 S4096 D64", "--batch 1 --heads 8 --length 4096 --dim 64", [1.3, 2.5, 2.2, 1.2, 2.5]),
+    ("the same, causal", "--batch 1 --heads 8 --length 4096 --dim 64 --causal", [1.6, 2.8, 2.5, 1.5, 2.5]),
+    ("B1 H8 S1024 D64", "--batch 1 --heads 8 --length 1024 --dim 64", [1.3, 2.5, 2.0, 1.2, 2.5]),
+    ("B32 H8 S100 D96", "--batch 32 --heads 8 --length 100 --dim 96", [2.0, 3.0, 2.5, 1.8, 6.0]),
+    ("B1 H8 S2048 D128", "--batch 1 --heads 8 --length 2048 --dim 128", [1.2, 2.2, 1.6, 1.2, 2.0]),
+    ("B64 H12 S32 D32", "--batch 64 --heads 12 --length 32 --dim 32", [2.0, 3.0, 2.5, 1.8, 6.0]),
+];
+
+/// A row of the table.
+struct Row {
+    part: &'static str,
+    /// Flags of both sides.
+    flags: &'static str,
+    /// Flags of ours alone.
+    ours: &'static str,
+    /// The relative error allowed; `None`: as much as PyTorch's.
+    allowed: Option<f64>,
+}
+
+const ROWS: [Row; 5] = [
+    Row { part: "forward-f32-highest", flags: "--dtype f32", ours: "--precision highest", allowed: None },
+    Row { part: "forward-f32-high", flags: "--dtype f32", ours: "--precision high", allowed: Some(1e-5) },
+    Row { part: "forward-bf16", flags: "--dtype bf16", ours: "", allowed: None },
+    Row { part: "backward-f32-highest", flags: "--dtype f32 --backward", ours: "--precision highest", allowed: None },
+    Row { part: "backward-bf16", flags: "--dtype bf16 --backward", ours: "", allowed: None },
+];
+
+/// The parts that are no rows of the table.
+const OTHERS: [&str; 6] = ["decode", "window", "rust-peers", "memory", "products", "training"];
+
+/// What to run, and with what.
+struct Harness {
+    only: Vec<String>,
+    threads: Vec<usize>,
+    rounds: usize,
+    chumoku: PathBuf,
+    /// A Python that has PyTorch.
+    python: Option<PathBuf>,
+    /// The program of `peers/rust`.
+    rust: Option<PathBuf>,
+}
+
+/// Runs the parts and prints them.
+pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
+    let harness = Harness::new(args)?;
+    harness.head();
+    for (at, row) in ROWS.iter().enumerate().filter(|(_, row)| harness.wants(row.part)) {
+        harness.for_threads(row.part, |threads| harness.row(row, at, threads));
+    }
+    if harness.wants("decode") {
+        harness.for_threads("decode: bf16, 32 heads over 8 key heads, 8,192 keys, D128", |n| harness.decode(n));
+    }
+    if harness.wants("window") {
+        harness.for_threads("window: causal at 16,384, 256 keys a query", |n| harness.window(n));
+    }
+    if harness.wants("rust-peers") {
+        harness.for_threads("rust-peers: forward, f32 `highest`", |n| harness.rust_peers(n));
+    }
+    if harness.wants("memory") {
+        harness.memory();
+    }
+    if harness.wants("products") {
+        harness.for_threads("products: GFLOP/s of C = A·Bᵀ", |n| harness.products(n));
+    }
+    if harness.wants("training") {
+        harness.for_threads("training: tokens a second, 32x128 tokens a batch", |n| harness.training(n));
+    }
+    println!("\nLoad of the machine at the end: {}", load());
+    Ok(())
+}
+
+impl Harness {
+    fn new(mut args: impl Iterator<Item = String>) -> Result<Harness, String> {
+        let parts: Vec<&str> = ROWS.iter().map(|row| row.part).chain(OTHERS).collect();
+        let mut harness = Harness {
+            only: Vec::new(),
+            threads: vec![2, 1],
+            rounds: 3,
+            chumoku: PathBuf::new(),
+            python: Some("python3".into()),
+            rust: Some(PathBuf::new()),
+        };
+        while let Some(flag) = args.next() {
+            if flag == "--no-rust" {
+                harness.rust = None;
+                continue;
+            }
+            let value = args.next().ok_or(format!("{flag}: expected a value"))?;
+            let number = |text: &str| match text.parse() {
+                Ok(n) if n >= 1 => Ok(n),
+                _ => Err(format!("{flag}: expected numbers of at least 1, got {value}")),
+            };
+            match flag.as_str() {
+                "--only" => harness.only = value.split(',').map(String::from).collect(),
+                "--threads" => harness.threads = value.split(',').map(number).collect::<Result<_, _>>()?,
+                "--rounds" => harness.rounds = number(&value)?,
+                "--python" => harness.python = Some(value.into()),
+                _ => return Err(format!("unknown flag {flag}")),
+            }
+        }
+        if let Some(unknown) = harness.only.iter().find(|part| !parts.contains(&part.as_str())) {
+            return Err(format!("--only: no part is called {unknown}; there are {}", parts.join(", ")));
+        }
+        harness.chumoku = build(&root(), &["-p", "chumoku-cli"], "chumoku")?;
+        let has_torch = |python: &PathBuf| {
+            let mut command = Command::new(python);
+            command.args(["-c", "import torch"]).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+        };
+        harness.python = harness.python.filter(has_torch);
+        if harness.python.is_none() {
+            eprintln!("SKIPPED: PyTorch. Name a Python that has it with --python; bench/peers/README.md tells more");
+        }
+        if harness.rust.is_some() && harness.wants("rust-peers") {
+            let built = build(&root().join("bench/peers/rust"), &[], "peers");
+            harness.rust = built.map_err(|problem| eprintln!("SKIPPED: candle and burn: {problem}")).ok();
+        }
+        Ok(harness)
+    }
+
+    fn wants(&self, part: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|wanted| wanted == part)
+    }
+
+    /// The machine and the versions.
+    fn head(&self) {
+        let info = Side::new(&self.chumoku, ["info", "--json"]).run().unwrap_or_default();
+        let field = |name: &str| info.first().and_then(|info| info[name].as_str()).unwrap_or("unknown").to_owned();
+        let cores = info.first().map_or(0, |info| info["threads"].as_u64().unwrap_or(0));
+        let version = "import torch; print('\"' + torch.__version__ + '\"')";
+        let torch = self.python.as_ref().and_then(|python| Side::new(python, ["-c", version]).run().ok());
+        let torch = torch.and_then(|lines| Some(lines.first()?.as_str()?.to_owned()));
+        println!("Machine: {}, {cores} cores, {}.", field("processor"), std::env::consts::OS);
+        println!(
+            "Chumoku {} on {}, PyTorch {}, {}.",
+            field("version"),
+            chumoku_kernels::active_isa(),
+            torch.unwrap_or_else(|| "not there".into()),
+            tool("rustc", &["--version"])
+        );
+        println!("Load of the machine at the start: {}", load());
+        println!(
+            "\nTimes are medians in ms of {} processes of each side in turn (with the least and the largest median), \
+             each with several runs; ratios are the peer's time by ours. **Bold**: reached. Errors are relative, \
+             against double precision, of the worst of output and gradients.",
+            self.rounds
+        );
+    }
+
+    fn for_threads(&self, title: &str, part: impl Fn(usize)) {
+        for &threads in &self.threads {
+            println!("\n### {title}, {threads} thread{}\n", if threads == 1 { "" } else { "s" });
+            part(threads);
+        }
+    }
+
+    /// `chumoku bench WHAT FLAGS`
+    fn ours(&self, what: &str, flags: &str, threads: usize) -> Option<Side> {
+        let args = format!("bench {what} {flags} --threads {threads} --json");
+        Some(Side::new(&self.chumoku, args.split_whitespace()))
+    }
+
+    /// A script of `peers/`.
+    fn torch(&self, script: &str, flags: &str, threads: usize) -> Option<Side> {
+        let script = root().join("bench/peers").join(script).display().to_string();
+        let flags = format!("{flags} --threads {threads}");
+        Some(Side::new(self.python.as_ref()?, [&script[..]].into_iter().chain(flags.split_whitespace())))
+    }
+
+    fn row(&self, row: &Row, at: usize, threads: usize) {
+        println!("| shape | Chumoku | PyTorch | ratio | asked | error | PyTorch's | asked |");
+        println!("|---|---|---|---|---|---|---|---|");
+        for (shape, flags, asked) in SHAPES {
+            let flags = format!("{flags} {}", row.flags);
+            let ours = self.ours("attention", &format!("{flags} {}", row.ours), threads);
+            let [ours, torch] = in_turn([ours, self.torch("torch_attention.py", &flags, threads)], self.rounds);
+            let errors = [&ours, &torch].map(|side| side.median("error"));
+            let allowed = row.allowed.unwrap_or(errors[1]);
+            println!(
+                "| {shape} | {} | {} | {} | {} | {} | {:.1e} | {} |",
+                ours.with_spread("median_ms"),
+                torch.with_spread("median_ms"),
+                at_least(ratio(&torch, &ours), asked[at]),
+                asked[at],
+                bold(format!("{:.1e}", errors[0]), errors[0] <= allowed),
+                errors[1],
+                row.allowed.map_or("PyTorch's".into(), |allowed| format!("{allowed:.0e}")),
+            );
+        }
+    }
+
+    fn decode(&self, threads: usize) {
+        println!(
+            "| batch | Chumoku, ms | PyTorch, ms | ratio | GB/s | reading as many bytes, GB/s | 1 GiB, GB/s | \
+             share of the first | asked |"
+        );
+        println!("|---|---|---|---|---|---|---|---|---|");
+        for batch in [1, 4, 16] {
+            let flags =
+                format!("--batch {batch} --heads 32 --kv-heads 8 --length 1 --keys 8192 --dim 128 --dtype bf16");
+            let ours = self.ours("attention", &flags, threads);
+            let [ours, torch] = in_turn([ours, self.torch("torch_attention.py", &flags, threads)], self.rounds);
+            // Keys and values; the rest is next to nothing.
+            let bytes = batch * 8 * 8192 * 128 * 2 * 2;
+            let [same, large] = [bytes, 1 << 30].map(|bytes| bandwidth::of_reading(bytes, threads));
+            let reached = bytes as f64 / ours.median("median_ms") * 1e3;
+            println!(
+                "| {batch} | {} | {} | {} | {} | {} | {} | {} | 0.8 |",
+                ours.with_spread("median_ms"),
+                torch.with_spread("median_ms"),
+                digits(ratio(&torch, &ours)),
+                digits(reached / 1e9),
+                digits(same / 1e9),
+                digits(large / 1e9),
+                at_least(reached / same, 0.8),
+            );
+        }
+    }
+
+    fn window(&self, threads: usize) {
+        let (length, keys) = (16_384u64, 256u64);
+        let pairs = [length * (length + 1) / 2, length * keys - keys * (keys - 1) / 2].map(|n| n as f64);
+        println!("| dtype | causal, ms | with the window, ms | time a pair, by the causal's | asked, at most |");
+        println!("|---|---|---|---|---|");
+        for dtype in ["f32", "bf16"] {
+            let flags = format!("--length {length} --causal --dtype {dtype}");
+            // Its own place and 255 before.
+            let windowed = format!("{flags} --window {}", keys - 1);
+            let sides = [flags, windowed].map(|flags| self.ours("attention", &flags, threads));
+            let [causal, windowed] = in_turn(sides, self.rounds);
+            let times = [&causal, &windowed].map(|side| side.median("median_ms"));
+            let share = times[1] / pairs[1] / (times[0] / pairs[0]);
+            println!(
+                "| {dtype} | {} | {} | {} | 1.3 |",
+                causal.with_spread("median_ms"),
+                windowed.with_spread("median_ms"),
+                bold(digits(share), share <= 1.3),
+            );
+        }
+    }
+
+    fn rust_peers(&self, threads: usize) {
+        println!("| shape | Chumoku | candle | ratio | burn | ratio | asked, about |");
+        println!("|---|---|---|---|---|---|---|");
+        for (shape, flags, _) in SHAPES {
+            let peer = |name: &str| {
+                let args = format!("{name} {flags} --threads {threads}");
+                Some(Side::new(self.rust.as_ref()?, args.split_whitespace()))
+            };
+            let sides = [self.ours("attention", flags, threads), peer("candle"), peer("burn")];
+            let [ours, candle, burn] = in_turn(sides, self.rounds);
+            println!(
+                "| {shape} | {} | {} | {} | {} | {} | 10 |",
+                ours.with_spread("median_ms"),
+                candle.with_spread("median_ms"),
+                at_least(ratio(&candle, &ours), 10.0),
+                burn.with_spread("median_ms"),
+                at_least(ratio(&burn, &ours), 10.0),
+            );
+        }
+    }
+
+    fn memory(&self) {
+        println!("\n### memory: forward and backward of 1x8x65536x64, f32 `highest`\n");
+        println!("| threads | ms | peak beyond inputs | of that results | the rest | asked, at most |");
+        println!("|---|---|---|---|---|---|");
+        let rows = 8.0 * 65536.0;
+        // Output, three gradients, log-sum-exp.
+        let results = 4.0 * (4.0 * rows * 64.0 + rows);
+        for &threads in &self.threads {
+            let side = self.ours("attention", "--heads 8 --length 65536 --dim 64 --backward", threads);
+            let [ours] = in_turn([side], 1);
+            let peak = ours.median("peak_bytes");
+            let megabytes = |bytes: f64| format!("{} MB", digits(bytes / (1 << 20) as f64));
+            println!(
+                "| {threads} | {} | {} | {} | {} | 64 MB |",
+                ours.with_spread("median_ms"),
+                megabytes(peak),
+                megabytes(results),
+                bold(megabytes(peak - results), peak - results <= (64 << 20) as f64),
+            );
+        }
+    }
+
+    fn products(&self, threads: usize) {
+        let ours = std::env::current_exe().ok();
+        let ours = ours.map(|program| Side::new(program, ["product", "--threads", &threads.to_string()]));
+        let [ours, torch] = in_turn([ours, self.torch("torch_gemm.py", "", threads)], self.rounds);
+        println!("| shape | level | Chumoku | PyTorch | ratio | asked |");
+        println!("|---|---|---|---|---|---|");
+        for shape in product::SHAPES.map(product::name) {
+            for (level, dtype, asked) in
+                [("highest", "float32", 1.0), ("high", "float32", 2.0), ("medium", "bfloat16", 1.0)]
+            {
+                let ours = ours.only("shape", &shape).only("precision", level);
+                let torch = torch.only("shape", &shape).only("dtype", dtype);
+                println!(
+                    "| {shape} | {level} | {} | {dtype}: {} | {} | {asked} |",
+                    ours.with_spread("gflops"),
+                    torch.with_spread("gflops"),
+                    at_least(ours.median("gflops") / torch.median("gflops"), asked),
+                );
+            }
+        }
+    }
+
+    fn training(&self, threads: usize) {
+        println!("| model | | Chumoku, `high` | PyTorch f32 | PyTorch bf16 autocast | ratio to the better | asked |");
+        println!("|---|---|---|---|---|---|---|");
+        let models = [
+            ("4 layers, d_model 256, 8 heads", "--layers 4 --d-model 256 --heads 8"),
+            ("6 layers, d_model 384, 12 heads", "--layers 6 --d-model 384 --heads 12"),
+        ];
+        let modes = [
+            ("train", "training, dropout 0.1", "--dropout 0.1"),
+            ("train", "training, dropout 0", "--dropout 0"),
+            ("infer", "inference", ""),
+        ];
+        for (model, sizes) in models {
+            for (mode, doing, dropout) in modes {
+                let flags = format!("{sizes} {dropout}");
+                let torch = |precision: &str| {
+                    let flags = format!("{flags} --mode {mode} --precision {precision} --steps 10");
+                    self.torch("torch_train.py", &flags, threads)
+                };
+                let ours = self.ours(mode, &format!("{flags} --precision high"), threads);
+                let [ours, f32, bf16] = in_turn([ours, torch("f32"), torch("bf16")], self.rounds);
+                let [speed, f32_speed, bf16_speed] = [&ours, &f32, &bf16].map(|side| side.median("tokens_per_second"));
+                println!(
+                    "| {model} | {doing} | {} | {} | {} | {} | 2.5 |",
+                    ours.with_spread("tokens_per_second"),
+                    f32.with_spread("tokens_per_second"),
+                    bf16.with_spread("tokens_per_second"),
+                    at_least(speed / f32_speed.max(bf16_speed), 2.5),
+                );
+            }
+        }
+    }
+}
+
+/// The peer's time by ours.
+fn ratio(peer: &Measured, ours: &Measured) -> f64 {
+    peer.median("median_ms") / ours.median("median_ms")
+}
+
+fn at_least(reached: f64, asked: f64) -> String {
+    bold(digits(reached), reached >= asked)
+}
+
+fn bold(text: String, is_reached: bool) -> String {
+    if is_reached { format!("**{text}**") } else { text }
+}
+
+/// The folder of the repository.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
+
+/// Builds a program of the cargo project in `folder`, as it stands now, and tells where it is.
+fn build(folder: &Path, flags: &[&str], name: &str) -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--release", "--message-format=json-render-diagnostics"]).args(flags);
+    let output = command.current_dir(folder).stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(format!("`cargo build --release` failed in {}", folder.display()));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let mut built = messages.filter(|message| message["target"]["name"] == name);
+    let program = built.find_map(|message| message["executable"].as_str().map(PathBuf::from));
+    program.ok_or_else(|| format!("cargo built no {name} in {}", folder.display()))
+}
+
+fn tool(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output();
+    output.map_or_else(|_| program.into(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Processes that wanted to run, over one, five and fifteen minutes.
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = text.split(' ').take(3).collect::<Vec<_>>().join(", ");
+    if load.is_empty() { "unknown".into() } else { load }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_that_cannot_be() {
+        let refused = |args: &str| Harness::new(args.split(' ').map(String::from)).err().unwrap();
+        assert!(refused("--only swim").contains("forward-f32-highest"));
+        assert!(refused("--threads 2,0").contains("--threads"));
+        assert!(refused("--rounds").contains("--rounds"));
+        assert!(refused("--colour x").contains("--colour"));
+    }
+
+    #[test]
+    fn what_is_reached_is_bold() {
+        assert_eq!([at_least(1.3, 1.3), at_least(1.29, 1.3), at_least(f64::NAN, 1.3)], ["**1.30**", "1.29", "–"]);
+    }
+}

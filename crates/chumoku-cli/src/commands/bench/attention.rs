@@ -1,0 +1,359 @@
+//! `chumoku bench attention`: scaled dot-product attention of random queries, keys and values.
+
+use super::{Report, Times, check, memory, milliseconds_of};
+use crate::Usage;
+use crate::args::{BenchAttention, Dtype};
+use anyhow::Result;
+use chumoku_kernels::{
+    Attention, Causal, Element, Gradients, Heads, HeadsMut, Philox, Precision, Saved, active_isa, bf16, f16,
+};
+use rayon::prelude::*;
+
+/// The sizes and the mask.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Problem {
+    pub(super) batch: usize,
+    pub(super) heads: usize,
+    pub(super) kv_heads: usize,
+    /// Queries in a sequence.
+    pub(super) length: usize,
+    pub(super) keys: usize,
+    pub(super) dim: usize,
+    pub(super) value_dim: usize,
+    pub(super) is_causal: bool,
+    pub(super) window: Option<usize>,
+}
+
+impl Problem {
+    fn new(args: &BenchAttention) -> Result<Problem> {
+        let kv_heads = args.kv_heads.unwrap_or(args.heads);
+        if !args.heads.is_multiple_of(kv_heads) {
+            let problem =
+                format!("--kv-heads: expected a divisor of the {} heads of queries, got {kv_heads}", args.heads);
+            return Err(Usage(problem).into());
+        }
+        Ok(Problem {
+            batch: args.batch,
+            heads: args.heads,
+            kv_heads,
+            length: args.length,
+            keys: args.keys.unwrap_or(args.length),
+            dim: args.dim,
+            value_dim: args.value_dim.unwrap_or(args.dim),
+            is_causal: args.causal,
+            window: args.window,
+        })
+    }
+
+    pub(super) fn query_shape(&self) -> [usize; 4] {
+        [self.batch, self.heads, self.length, self.dim]
+    }
+
+    pub(super) fn key_shape(&self) -> [usize; 4] {
+        [self.batch, self.kv_heads, self.keys, self.dim]
+    }
+
+    pub(super) fn value_shape(&self) -> [usize; 4] {
+        [self.batch, self.kv_heads, self.keys, self.value_dim]
+    }
+
+    pub(super) fn output_shape(&self) -> [usize; 4] {
+        [self.batch, self.heads, self.length, self.value_dim]
+    }
+
+    fn rows(&self) -> usize {
+        self.batch * self.heads * self.length
+    }
+
+    /// Whether query `i` sees key `j`.
+    pub(super) fn sees(&self, i: usize, j: usize) -> bool {
+        // The last query stands at the last key.
+        let distance = (j + self.length) as i64 - (i + self.keys) as i64;
+        (distance <= 0 || !self.is_causal) && self.window.is_none_or(|window| distance.unsigned_abs() <= window as u64)
+    }
+
+    /// Multiplications and additions of the forward pass: 4 for each pair of query and key and each number of a head,
+    /// over `dim` and `value_dim` averaged. Causality halves the pairs; with a window, pairs that are seen count.
+    fn operations(&self) -> f64 {
+        let [length, keys] = [self.length, self.keys].map(|n| n as f64);
+        let pairs = match self.window {
+            None => length * keys * if self.is_causal { 0.5 } else { 1.0 },
+            Some(window) => (0..self.length).map(|i| self.seen_within(window, i) as f64).sum(),
+        };
+        2.0 * (self.batch * self.heads) as f64 * pairs * (self.dim as f64 + self.value_dim as f64)
+    }
+
+    /// How many keys query `i` sees.
+    fn seen_within(&self, window: usize, i: usize) -> usize {
+        let place = (i + self.keys) as i64 - self.length as i64;
+        let clamp = |x: i64| x.clamp(0, self.keys as i64) as usize;
+        let window = i64::try_from(window).unwrap_or(i64::MAX);
+        let right = if self.is_causal { 0 } else { window };
+        let end = clamp(place.saturating_add(right).saturating_add(1));
+        end.saturating_sub(clamp(place.saturating_sub(window)))
+    }
+
+    /// Bytes of inputs and results, and of what checking takes.
+    fn bytes(&self, size: usize, is_backward: bool) -> f64 {
+        let count = |shape: [usize; 4]| shape.iter().map(|&n| n as f64).product::<f64>();
+        let inputs = count(self.query_shape()) + count(self.key_shape()) + count(self.value_shape());
+        let outputs = count(self.output_shape());
+        let rows = outputs / self.value_dim as f64;
+        if !is_backward {
+            return size as f64 * (inputs + outputs);
+        }
+        let one = (2.0 * inputs + 2.0 * outputs) / (self.batch as f64 * self.kv_heads as f64);
+        size as f64 * 2.0 * (inputs + outputs) + 4.0 * (rows + one)
+    }
+
+    /// Attention of these inputs, each (batch, heads, length, dim).
+    pub(super) fn attention<'a, T: Element>(
+        &self,
+        [query, key, value]: [&'a [T]; 3],
+        precision: Precision,
+    ) -> Result<Attention<'a, T>> {
+        let mut attention = Attention::new(
+            Heads::bhld(query, self.query_shape())?,
+            Heads::bhld(key, self.key_shape())?,
+            Heads::bhld(value, self.value_shape())?,
+        );
+        if let Some(window) = self.window {
+            attention = attention.window(Some(window), Some(window), Causal::BottomRight);
+        }
+        if self.is_causal {
+            attention = attention.causal(Causal::BottomRight);
+        }
+        Ok(attention.precision(precision))
+    }
+}
+
+/// What attention writes; NaN until it does.
+pub(super) struct Results<T> {
+    pub(super) output: Vec<T>,
+    pub(super) gradients: Option<GradientsOf<T>>,
+}
+
+/// What the backward pass reads and writes.
+pub(super) struct GradientsOf<T> {
+    pub(super) d_output: Vec<T>,
+    log_sum_exp: Vec<f32>,
+    pub(super) d_query: Vec<T>,
+    pub(super) d_key: Vec<T>,
+    pub(super) d_value: Vec<T>,
+}
+
+impl<T: Element<Sum = f32>> Results<T> {
+    /// With `d_output` there is a backward pass.
+    fn new(p: &Problem, d_output: Option<Vec<T>>) -> Result<Self> {
+        let gradients = |d_output| -> Result<_> {
+            Ok(GradientsOf {
+                d_output,
+                log_sum_exp: array(p.rows())?,
+                d_query: array(p.query_shape().iter().product())?,
+                d_key: array(p.key_shape().iter().product())?,
+                d_value: array(p.value_shape().iter().product())?,
+            })
+        };
+        let output = array(p.output_shape().iter().product())?;
+        Ok(Results { output, gradients: d_output.map(gradients).transpose()? })
+    }
+
+    fn run(&mut self, p: &Problem, attention: &Attention<'_, T>) -> Result<()> {
+        let output = HeadsMut::bhld(&mut self.output, p.output_shape())?;
+        let Some(g) = &mut self.gradients else { return Ok(attention.forward(output)?) };
+        attention.forward_with_log_sum_exp(output, &mut g.log_sum_exp)?;
+        let saved = Saved {
+            output: Heads::bhld(&self.output, p.output_shape())?,
+            log_sum_exp: &g.log_sum_exp,
+            d_output: Heads::bhld(&g.d_output, p.output_shape())?,
+            d_log_sum_exp: None,
+        };
+        let gradients = Gradients {
+            query: HeadsMut::bhld(&mut g.d_query, p.query_shape())?,
+            key: HeadsMut::bhld(&mut g.d_key, p.key_shape())?,
+            value: HeadsMut::bhld(&mut g.d_value, p.value_shape())?,
+            mask: None,
+            sinks: None,
+        };
+        Ok(attention.backward(saved, gradients)?)
+    }
+}
+
+/// What computes it.
+fn kernel<T: Element>(_attention: &Attention<'_, T>) -> String {
+    format!("attention on {}", active_isa())
+}
+
+/// An array of NaN.
+pub(super) fn array<T: Element>(len: usize) -> Result<Vec<T>> {
+    let mut array = Vec::new();
+    let refused = |_| Usage(format!("bench: the system refused an array of {len} numbers; take smaller sizes"));
+    array.try_reserve_exact(len).map_err(refused)?;
+    array.resize(len, T::of(f64::NAN));
+    Ok(array)
+}
+
+/// Numbers of the standard normal distribution.
+fn normals<T: Element>(shape: [usize; 4], stream: u64) -> Result<Vec<T>> {
+    let mut array = array(shape.iter().product())?;
+    let random = Philox::new(1, stream);
+    let fill = |(i, x): (usize, &mut T)| *x = T::of(f64::from(random.normal(i as u64)));
+    array.par_iter_mut().enumerate().for_each(fill);
+    Ok(array)
+}
+
+pub(super) fn measure(args: &BenchAttention) -> Result<Report> {
+    let problem = Problem::new(args)?;
+    match args.dtype {
+        Dtype::F32 => measure_in::<f32>(args, &problem),
+        Dtype::Bf16 => measure_in::<bf16>(args, &problem),
+        Dtype::F16 => measure_in::<f16>(args, &problem),
+    }
+}
+
+fn measure_in<T: Element<Sum = f32>>(args: &BenchAttention, p: &Problem) -> Result<Report> {
+    let title = title::<T>(args, p);
+    memory::check(&title, p.bytes(size_of::<T>(), args.backward))?;
+    let [query, key, value] =
+        [normals::<T>(p.query_shape(), 0)?, normals(p.key_shape(), 1)?, normals(p.value_shape(), 2)?];
+    let d_output = args.backward.then(|| normals(p.output_shape(), 3)).transpose()?;
+    let precision = args.precision.into();
+    let inputs = [&query[..], &key, &value];
+    let attention = p.attention(inputs, precision)?;
+
+    // The first call takes all the memory that later ones use again.
+    let before = memory::resident();
+    memory::forget_peak();
+    let mut results = Results::new(p, d_output)?;
+    let first = milliseconds_of(|| results.run(p, &attention))?;
+    let peak_bytes = memory::peak().zip(before).map(|(peak, before)| peak.saturating_sub(before));
+
+    let deviation = check::attention(p, inputs, &results)?;
+    deviation.require(allowed::<T>(precision))?;
+    if first < 1e3 {
+        // Checking has cooled what the first call warmed.
+        results.run(p, &attention)?;
+    }
+    let times = Times::of(|| results.run(p, &attention))?;
+    Ok(Report {
+        title,
+        operations: p.operations() * if args.backward { 3.5 } else { 1.0 },
+        tokens_per_second: (p.batch * p.length) as f64 / times.median() * 1e3,
+        times,
+        peak_bytes,
+        peak_of: "beyond what it was given",
+        deviation,
+        kernel: kernel(&attention),
+    })
+}
+
+/// The largest relative error of a right answer: rounding of inputs' products and of the output, with room to spare.
+fn allowed<T: Element>(precision: Precision) -> f64 {
+    let of_precision = match precision {
+        Precision::Highest => 1e-5,
+        Precision::High => 1e-4,
+        Precision::Medium => 5e-2,
+    };
+    let of_type = match T::NAME {
+        "bf16" => 5e-2,
+        "f16" => 1e-2,
+        _ => 0.0,
+    };
+    f64::max(of_precision, of_type)
+}
+
+fn title<T: Element>(args: &BenchAttention, p: &Problem) -> String {
+    let mut title = format!("attention {}x{}x{}x{}", p.batch, p.heads, p.length, p.dim);
+    if p.keys != p.length {
+        title += &format!(", {} keys", p.keys);
+    }
+    if p.kv_heads != p.heads {
+        title += &format!(", {} key heads", p.kv_heads);
+    }
+    if p.value_dim != p.dim {
+        title += &format!(", values {} wide", p.value_dim);
+    }
+    title += &format!(", {}, {}", T::NAME, chumoku_kernels::Precision::from(args.precision).name());
+    if p.is_causal {
+        title += ", causal";
+    }
+    if let Some(window) = p.window {
+        title += &format!(", window {window}");
+    }
+    if args.backward { title + ", with backward" } else { title }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chumoku_kernels::reference;
+
+    const PROBLEM: Problem = Problem {
+        batch: 2,
+        heads: 4,
+        kv_heads: 2,
+        length: 5,
+        keys: 7,
+        dim: 3,
+        value_dim: 2,
+        is_causal: false,
+        window: None,
+    };
+
+    #[test]
+    fn the_mask_is_that_of_the_kernels() -> Result<()> {
+        for (length, keys) in [(5, 7), (7, 5), (1, 9), (6, 6)] {
+            for is_causal in [false, true] {
+                for window in [None, Some(0), Some(2), Some(1 << 40)] {
+                    let p = Problem { length, keys, is_causal, window, ..PROBLEM };
+                    let [query, key, value] =
+                        [normals::<f32>(p.query_shape(), 0)?, normals(p.key_shape(), 1)?, normals(p.value_shape(), 2)?];
+                    let attention = p.attention([&query, &key, &value], Precision::Highest)?;
+                    for i in 0..length {
+                        let seen = reference::attention_row(&attention, 1, 3, i).scores;
+                        let expected: Vec<bool> = seen.iter().map(Option::is_some).collect();
+                        let found: Vec<bool> = (0..keys).map(|j| p.sees(i, j)).collect();
+                        assert_eq!(found, expected, "{p:?}, query {i}");
+                        let count = found.iter().filter(|&&seen| seen).count();
+                        assert!(window.is_none_or(|window| p.seen_within(window, i) == count), "{p:?}, query {i}");
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn operations_are_counted_by_the_rule() {
+        let pairs = (2 * 4 * 5 * 7) as f64;
+        assert_eq!(PROBLEM.operations(), 4.0 * pairs * 2.5);
+        assert_eq!(Problem { is_causal: true, ..PROBLEM }.operations(), 2.0 * pairs * 2.5);
+        // Of 5 queries on 7 keys each sees its own place and one before.
+        let windowed = Problem { is_causal: true, window: Some(1), ..PROBLEM };
+        assert_eq!(windowed.operations(), 4.0 * (2 * 4 * 5 * 2) as f64 * 2.5);
+    }
+
+    #[test]
+    fn wrong_results_are_noticed() -> Result<()> {
+        let p = Problem { is_causal: true, ..PROBLEM };
+        let [query, key, value] =
+            [normals::<f32>(p.query_shape(), 0)?, normals(p.key_shape(), 1)?, normals(p.value_shape(), 2)?];
+        let inputs = [&query[..], &key, &value];
+        let mut results = Results::new(&p, Some(normals(p.output_shape(), 3)?))?;
+        let error = |results: &Results<f32>| check::attention(&p, inputs, results).map(|found| found.relative());
+        assert!(error(&results)?.is_nan(), "nothing was written");
+        results.run(&p, &p.attention(inputs, Precision::Highest)?)?;
+        assert!(error(&results)? < 1e-5);
+        for broken in 0..4 {
+            let mut results = Results::new(&p, Some(normals(p.output_shape(), 3)?))?;
+            results.run(&p, &p.attention(inputs, Precision::Highest)?)?;
+            let gradients = results.gradients.as_mut().unwrap();
+            let broken = [&mut results.output, &mut gradients.d_query, &mut gradients.d_key, &mut gradients.d_value]
+                [broken]
+                .iter_mut();
+            broken.for_each(|x| *x *= 1.01);
+            assert!(error(&results)? > 1e-3);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! Whether an answer is right: samples of it against double precision, few enough to be quick at any length.
+
+use super::attention::{GradientsOf, Problem, Results, array};
+use anyhow::{Result, bail};
+use chumoku_kernels::{Attention, Element, Heads, HeadsMut, Philox, Precision, Saved, reference};
+use rayon::prelude::*;
+
+/// Multiplications that checking rows of the output may take.
+const WORK: usize = 1 << 28;
+
+/// How far results are from what they should be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Deviation {
+    /// Σ (found − expected)²
+    wrong: f64,
+    /// Σ expected²
+    size: f64,
+    /// The largest |found − expected|.
+    largest: f64,
+}
+
+impl Deviation {
+    pub(super) fn of(found: impl IntoIterator<Item = f64>, expected: &[f64]) -> Deviation {
+        found.into_iter().zip(expected).fold(Deviation::default(), |sum, (found, expected)| {
+            let wrong = (found - expected).abs();
+            sum.and(Deviation { wrong: wrong * wrong, size: expected * expected, largest: wrong })
+        })
+    }
+
+    /// Of both together.
+    fn and(self, other: Deviation) -> Deviation {
+        let largest = self.largest.max(other.largest);
+        Deviation { wrong: self.wrong + other.wrong, size: self.size + other.size, largest }
+    }
+
+    /// The worse of two results, by relative error; NaN is the worst.
+    fn or_worse(self, other: Deviation) -> Deviation {
+        let largest = self.largest.max(other.largest);
+        let is_worse = other.relative().is_nan() || other.relative() > self.relative();
+        Deviation { largest, ..if is_worse { other } else { self } }
+    }
+
+    /// √Σ (found − expected)² / √Σ expected²
+    pub(super) fn relative(&self) -> f64 {
+        if self.wrong == 0.0 { 0.0 } else { (self.wrong / self.size).sqrt() }
+    }
+
+    /// The largest difference.
+    pub(super) fn largest(&self) -> f64 {
+        self.largest
+    }
+
+    /// # Errors
+    /// If the relative error is above this.
+    pub(super) fn require(&self, allowed: f64) -> Result<()> {
+        let relative = self.relative();
+        if relative.is_nan() || relative > allowed {
+            bail!("the answer is wrong: its relative error is {relative:.1e}, expected at most {allowed:.0e}");
+        }
+        Ok(())
+    }
+}
+
+/// Checks sampled rows of the output and, with a backward pass, of the gradients. The worst of them counts.
+pub(super) fn attention<T>(p: &Problem, inputs: [&[T]; 3], results: &Results<T>) -> Result<Deviation>
+where
+    T: Element<Sum = f32>,
+{
+    let attention = p.attention(inputs, Precision::Highest)?;
+    let row_work = p.keys.saturating_mul(p.dim.saturating_add(p.value_dim)).max(1);
+    let rows = sample((WORK / row_work).clamp(16, 256));
+    let rows = rows.map(|random| (random(p.batch), random(p.heads), random(p.length)));
+    let output = Heads::bhld(&results.output, p.output_shape())?;
+    let Some(g) = &results.gradients else {
+        let of_row = |(s, h, i)| {
+            let expected = reference::attention_row(&attention, s, h, i).output;
+            Deviation::of(doubles(output.row(s, h, i)), &expected)
+        };
+        return Ok(rows.map(of_row).reduce(Deviation::default, Deviation::and));
+    };
+    let saved =
+        Saved { output, log_sum_exp: &[], d_output: Heads::bhld(&g.d_output, p.output_shape())?, d_log_sum_exp: None };
+    let d_query = Heads::bhld(&g.d_query, p.query_shape())?;
+    let of_row = |(s, h, i)| {
+        let expected = reference::attention_row(&attention, s, h, i).output;
+        let d_expected = reference::attention_row_backward(&attention, saved, s, h, i).d_query;
+        [
+            Deviation::of(doubles(output.row(s, h, i)), &expected),
+            Deviation::of(doubles(d_query.row(s, h, i)), &d_expected),
+        ]
+    };
+    let [of_output, of_queries] = rows.map(of_row).reduce(Default::default, sum);
+    let [of_keys, of_values] = key_gradients(p, inputs, g)?;
+    Ok([of_queries, of_keys, of_values].into_iter().fold(of_output, Deviation::or_worse))
+}
+
+/// Checks the gradients of sampled keys and values of one head. Each sums over all queries, so it takes their
+/// log-sum-exp and outputs from a forward pass of that head in f32, at the highest precision.
+fn key_gradients<T: Element<Sum = f32>>(p: &Problem, inputs: [&[T]; 3], g: &GradientsOf<T>) -> Result<[Deviation; 2]> {
+    let group = p.heads / p.kv_heads;
+    let one = Problem { batch: 1, heads: group, kv_heads: 1, ..*p };
+    // The last of all heads of keys, and the queries that read it.
+    let last = |numbers: &[T], shape: [usize; 4]| -> Vec<f32> {
+        let count: usize = shape.iter().product();
+        numbers[numbers.len() - count..].iter().map(|x| x.to_f64() as f32).collect()
+    };
+    let [query, key, value] =
+        [last(inputs[0], one.query_shape()), last(inputs[1], one.key_shape()), last(inputs[2], one.value_shape())];
+    let d_output = last(&g.d_output, one.output_shape());
+    let attention: Attention<'_, f32> = one.attention([&query, &key, &value], Precision::Highest)?;
+    let mut output = array::<f32>(d_output.len())?;
+    let mut log_sum_exp = array::<f32>(group * p.length)?;
+    attention.forward_with_log_sum_exp(HeadsMut::bhld(&mut output, one.output_shape())?, &mut log_sum_exp)?;
+
+    let scale = 1.0 / (p.dim as f64).sqrt();
+    let row =
+        |numbers: &'_ [f32], i: usize, width: usize| -> Vec<f64> { doubles(&numbers[i * width..][..width]).collect() };
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let of_key = |j: usize| {
+        let (k, v) = (row(&key, j, p.dim), row(&value, j, p.value_dim));
+        let (mut d_key, mut d_value) = (vec![0.0; p.dim], vec![0.0; p.value_dim]);
+        for i in (0..group * p.length).filter(|i| p.sees(i % p.length, j)) {
+            let (q, d) = (row(&query, i, p.dim), row(&d_output, i, p.value_dim));
+            // p = exp(score − lse), dV_j = Σ p dO_i, dK_j = Σ scale · p (dO_i · v_j − dO_i · o_i) q_i
+            let weight = (scale * dot(&q, &k) - f64::from(log_sum_exp[i])).exp();
+            let d_score = weight * (dot(&d, &v) - dot(&d, &row(&output, i, p.value_dim)));
+            d_key.iter_mut().zip(&q).for_each(|(to, q)| *to += scale * d_score * q);
+            d_value.iter_mut().zip(&d).for_each(|(to, d)| *to += weight * d);
+        }
+        let found = |gradients: &[T], width: usize| -> Vec<f64> {
+            let at = gradients.len() - (p.keys - j) * width;
+            doubles(&gradients[at..][..width]).collect()
+        };
+        [Deviation::of(found(&g.d_key, p.dim), &d_key), Deviation::of(found(&g.d_value, p.value_dim), &d_value)]
+    };
+    Ok(sample(32).map(|random| of_key(random(p.keys))).reduce(Default::default, sum))
+}
+
+/// So many draws of indices below what is asked for; of the first draw each is the largest.
+fn sample(count: usize) -> impl ParallelIterator<Item = impl Fn(usize) -> usize> {
+    (0..count as u64).into_par_iter().map(|draw| {
+        let random = Philox::new(2, draw);
+        let calls = std::cell::Cell::new(0);
+        move |below: usize| {
+            calls.set(calls.get() + 1);
+            let share = if draw == 0 { 1.0 } else { f64::from(random.uniform(calls.get())) };
+            ((share * below as f64) as usize).min(below - 1)
+        }
+    })
+}
+
+fn sum(a: [Deviation; 2], b: [Deviation; 2]) -> [Deviation; 2] {
+    [a[0].and(b[0]), a[1].and(b[1])]
+}
+
+fn doubles<T: Element>(numbers: &[T]) -> impl Iterator<Item = f64> {
+    numbers.iter().map(|x| x.to_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deviations() {
+        let found = Deviation::of([3.0, 4.5], &[3.0, 4.0]);
+        assert_eq!((found.relative(), found.largest()), (0.1, 0.5));
+        assert!(found.require(0.1).is_ok() && found.require(0.09).is_err());
+        let right = Deviation::of([0.0], &[0.0]);
+        assert_eq!(right.relative(), 0.0);
+        assert_eq!(right.or_worse(found).relative(), 0.1);
+        let broken = Deviation::of([f64::NAN], &[1.0]);
+        assert!(broken.require(1.0).is_err());
+        assert!(found.or_worse(broken).require(1.0).is_err() && broken.or_worse(found).require(1.0).is_err());
+        assert!(Deviation::of([1000.0], &[0.0]).require(1.0).is_err());
+    }
+}

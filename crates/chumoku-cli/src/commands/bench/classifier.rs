@@ -1,0 +1,199 @@
+//! `chumoku bench train` and `chumoku bench infer`: the transformer classifier on random tokens.
+
+use super::{Report, Times, check::Deviation, memory, milliseconds_of};
+use crate::Usage;
+use crate::args::BenchClassifier;
+use crate::progress::count;
+use anyhow::{Context, Result};
+use chumoku::models::{Classifier, ClassifierConfig};
+use chumoku::nn::{EncoderConfig, Mode, Noise, NormOrder, Offsets, Pooling, PositionKind};
+use chumoku::params::Params;
+use chumoku::train::{Plan, Shape, State};
+use chumoku_kernels::{CrossEntropy, Philox, Precision, cross_entropy};
+use std::path::Path;
+
+const CLASSES: usize = 4;
+
+/// Sequences of random tokens, with random labels.
+struct Batch {
+    ids: Vec<u32>,
+    offsets: Offsets,
+    labels: Vec<u32>,
+}
+
+impl Batch {
+    fn new(lengths: &[usize], vocab: usize, stream: u64) -> Batch {
+        let random = Philox::new(1, stream);
+        let mut drawn = 0..;
+        let mut draw = |n: usize| (f64::from(random.uniform(drawn.next().unwrap_or(0))) * n as f64) as u32;
+        let ids = (0..lengths.iter().sum()).map(|_| draw(vocab)).collect();
+        let labels = lengths.iter().map(|_| draw(CLASSES)).collect();
+        Batch { ids, offsets: Offsets::of_lengths(lengths.iter().copied()), labels }
+    }
+
+    fn tokens(&self) -> usize {
+        self.ids.len()
+    }
+}
+
+/// A model with what it learns from.
+struct Bench {
+    model: Classifier,
+    state: State,
+    grads: Params<f32>,
+    plan: Plan,
+}
+
+impl Bench {
+    fn new(args: &BenchClassifier, max_length: usize) -> Result<Bench> {
+        let encoder = EncoderConfig {
+            num_layers: args.layers,
+            d_model: args.d_model,
+            num_heads: args.heads,
+            d_ff: 4 * args.d_model,
+            activation: "gelu".into(),
+            norm_order: NormOrder::Pre,
+            dropout: args.dropout,
+            attention_dropout: args.dropout,
+            causal: false,
+        };
+        let model = Classifier::new(ClassifierConfig {
+            vocab_size: args.vocab,
+            num_classes: CLASSES,
+            encoder,
+            position: PositionKind::Sinusoidal,
+            max_length,
+            pooling: Pooling::Mean,
+            embedding_dropout: args.dropout,
+            head_dropout: 0.0,
+        })?;
+        let mut plan = Plan::new(&Shape { lengths: &[max_length], class_rows: &[1; CLASSES], vocab_size: args.vocab });
+        plan.model = model.config().clone();
+        let mut state = State::new(model.layout(), 1);
+        state.set_precision(args.precision.into());
+        Ok(Bench { grads: Params::zeros(model.layout()), model, state, plan })
+    }
+
+    /// How far the logits of the first tokens of `batch` are from those in double precision.
+    fn check(&self, batch: &Batch) -> Result<Deviation> {
+        // One short sequence: the plain version is slow.
+        let length = batch.offsets.range(0).len().min(64);
+        let (ids, offsets) = (&batch.ids[..length], Offsets::of_lengths([length]));
+        let mut wide = Params::<f64>::zeros(self.model.layout());
+        wide.values.iter_mut().zip(&self.state.params.values).for_each(|(w, &p)| *w = p.into());
+        let fast = self.model.forward(&self.state.params, ids, &offsets, Mode::Eval)?.0;
+        let plain = self.model.forward(&wide, ids, &offsets, Mode::Eval)?.0;
+        Ok(Deviation::of(fast.iter().map(|&x| x.into()), plain.as_slice().context("logits lie in one piece")?))
+    }
+
+    fn infer(&self, batch: &Batch) -> Result<()> {
+        self.model.forward(&self.state.params, &batch.ids, &batch.offsets, Mode::Eval)?;
+        Ok(())
+    }
+
+    /// Forward, loss, backward and a step of the optimizer, as `chumoku train` does them.
+    fn train(&mut self, batch: &Batch) -> Result<()> {
+        let Bench { model, state, grads, plan } = self;
+        let mode = Mode::Train(Noise { seed: 1, step: state.step });
+        let (logits, cache) = model.forward(&state.params, &batch.ids, &batch.offsets, mode)?;
+        let mut d_logits = logits.clone();
+        let smooth = CrossEntropy { label_smoothing: 0.1, class_weights: None };
+        let (x, d) = logits.as_slice().zip(d_logits.as_slice_mut()).context("logits lie in one piece")?;
+        cross_entropy(x, &batch.labels, &smooth, d)?;
+        grads.values.fill(0.0);
+        let packed = (&batch.ids[..], &batch.offsets);
+        model.backward(&state.params, packed, &cache, d_logits.view(), mode, grads)?;
+        state.apply(grads, plan, 1000)?;
+        Ok(())
+    }
+}
+
+pub(super) fn measure(args: &BenchClassifier, is_training: bool) -> Result<Report> {
+    let title = title(args, is_training);
+    let lengths = args.lengths.as_deref().map(read_lengths).transpose()?;
+    let longest = lengths.as_ref().map_or(args.length, |lengths| lengths.iter().copied().max().unwrap_or(0));
+    memory::check(&title, bytes(args, longest, is_training))?;
+    let lengths = lengths.unwrap_or_else(|| vec![args.length; args.batch]);
+    let batches = lengths.chunks(args.batch).zip(0..);
+    let batches: Vec<Batch> = batches.map(|(lengths, stream)| Batch::new(lengths, args.vocab, stream)).collect();
+
+    let mut bench = Bench::new(args, longest)?;
+    let deviation = bench.check(&batches[0])?;
+    deviation.require(if args.precision == crate::args::Precision::Medium { 5e-2 } else { 1e-4 })?;
+    let mut run = |batch: &Batch| if is_training { bench.train(batch) } else { bench.infer(batch) };
+    run(&batches[0])?;
+    run(&batches[0])?;
+    let times = match args.lengths {
+        None => Times::of(|| run(&batches[0]))?,
+        Some(_) => Times::new(batches.iter().map(|batch| milliseconds_of(|| run(batch))).collect::<Result<_>>()?),
+    };
+    // Batches of different lengths take different times, so only the whole says how fast it is.
+    let tokens: usize = batches.iter().map(Batch::tokens).sum();
+    let milliseconds = if args.lengths.is_none() { times.median() } else { times.total() };
+    let operations: f64 = batches.iter().map(|batch| operations(args, batch, is_training)).sum();
+    Ok(Report {
+        title,
+        operations: operations * times.median() / milliseconds,
+        tokens_per_second: tokens as f64 / milliseconds * 1e3,
+        times,
+        peak_bytes: memory::peak(),
+        peak_of: "of the whole process",
+        deviation,
+        kernel: kernel(args.precision.into()),
+    })
+}
+
+/// What computes it.
+fn kernel(precision: Precision) -> String {
+    format!("matrix products and attention on {}, {}", chumoku::active_isa(), precision.name())
+}
+
+/// Multiplications and additions of the linear layers and of attention. The backward pass takes twice the forward's
+/// for the layers, and 2.5 times for attention, which computes its weights again.
+fn operations(args: &BenchClassifier, batch: &Batch, is_training: bool) -> f64 {
+    let [layers, d_model] = [args.layers, args.d_model].map(|n| n as f64);
+    let linear = 24.0 * d_model * d_model * batch.tokens() as f64;
+    let pairs: f64 = batch.offsets.ranges().map(|range| (range.len() as f64).powi(2)).sum();
+    let attention = 4.0 * pairs * d_model;
+    let head = 2.0 * d_model * (CLASSES * batch.offsets.sequences()) as f64;
+    let [of_linear, of_attention] = if is_training { [3.0, 3.5] } else { [1.0, 1.0] };
+    of_linear * (layers * linear + head) + of_attention * layers * attention
+}
+
+/// About how many bytes the work takes.
+fn bytes(args: &BenchClassifier, longest: usize, is_training: bool) -> f64 {
+    let [layers, d_model, vocab] = [args.layers, args.d_model, args.vocab].map(|n| n as f64);
+    let tokens = args.batch as f64 * longest as f64;
+    // Weights, their gradients, two moments, two averages, and a copy in double precision.
+    let parameters = vocab * d_model + layers * 12.0 * d_model * d_model;
+    // What the layers of a token remember in training, counted on a real run.
+    let activations = tokens * d_model * if is_training { 20.0 * layers } else { 20.0 };
+    8.0 * 4.0 * parameters + 4.0 * activations + 4.0 * longest as f64 * d_model
+}
+
+fn title(args: &BenchClassifier, is_training: bool) -> String {
+    let BenchClassifier { d_model, batch, length, .. } = args;
+    let (layers, heads) = (count(args.layers, "layer"), count(args.heads, "head"));
+    let doing = if is_training { "training" } else { "inference" };
+    let tokens = match &args.lengths {
+        None => format!("{batch}x{length} tokens"),
+        Some(_) => format!("{batch} sequences"),
+    };
+    let precision = chumoku::Precision::from(args.precision).name();
+    format!("{doing}, {layers}, d_model {d_model}, {heads}, {tokens}, {precision}")
+}
+
+/// One length a line.
+fn read_lengths(path: &Path) -> Result<Vec<usize>> {
+    let refuse = |problem: String| Usage(format!("bench: --lengths {}: {problem}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+    let number = |(line, text): (usize, &str)| match text.trim().parse() {
+        Ok(n) if n >= 1 => Ok(n),
+        _ => Err(refuse(format!("line {}: expected a whole number of at least 1, got {text:?}", line + 1))),
+    };
+    let lengths: Vec<usize> = text.lines().enumerate().map(number).collect::<Result<_, _>>()?;
+    if lengths.is_empty() {
+        return Err(refuse("expected one length a line, got nothing".into()).into());
+    }
+    Ok(lengths)
+}

@@ -1,0 +1,63 @@
+//! How much memory there is, and how much this process holds. The system tells on Linux only.
+
+use crate::Usage;
+use std::fs;
+
+/// Refuses work that needs more bytes than are free, which would end in a killed process; `what` needs them.
+pub(super) fn check(what: &str, needed: f64) -> anyhow::Result<()> {
+    // Where the system does not tell: more than any machine that this is for has.
+    let free = field("/proc/meminfo", "MemAvailable:").unwrap_or(1 << 42) as f64;
+    if needed <= free {
+        return Ok(());
+    }
+    let gigabytes = |bytes: f64| format!("{:.1} GB", bytes / 1e9);
+    let (needed, free) = (gigabytes(needed), gigabytes(free));
+    Err(Usage(format!("bench: {what} needs {needed} of memory, and {free} are free; take smaller sizes")).into())
+}
+
+/// What is in memory of this process.
+pub(super) fn resident() -> Option<u64> {
+    field("/proc/self/status", "VmRSS:")
+}
+
+/// The most that was since the start, or since [`forget_peak`].
+pub(super) fn peak() -> Option<u64> {
+    field("/proc/self/status", "VmHWM:")
+}
+
+/// Lets the peak count from here. Where that is not allowed the peak stays that since the start.
+pub(super) fn forget_peak() {
+    let _ = fs::write("/proc/self/clear_refs", "5");
+}
+
+/// A line `name: n kB` of a file, in bytes.
+fn field(path: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needs_are_compared_with_what_is_free() {
+        assert!(check("a little", 1.0).is_ok());
+        for needed in [1e18, f64::INFINITY] {
+            let error = check("a lot", needed).unwrap_err();
+            assert!(error.downcast_ref::<Usage>().is_some());
+            assert!(error.to_string().contains("a lot needs"), "{error}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_peak_is_seen() {
+        forget_peak();
+        let before = resident().unwrap();
+        let size = 32 << 20;
+        std::hint::black_box(vec![1u8; size]);
+        assert!(peak().unwrap() >= before + size as u64 / 2, "{:?} after {before}", peak());
+    }
+}
