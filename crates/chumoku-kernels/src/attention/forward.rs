@@ -212,9 +212,12 @@ impl<T: Narrow> Piece<'_, T> {
             }
             return;
         }
+        // Relative to the sink where that is the larger: 2^(sink − shift) might overflow.
         let shift = f64::from(state.shift);
-        let whole = f64::from(total) + sink.map_or(0.0, |sink| (sink / LN_2 - shift).exp2());
-        scale(simd, (f64::from(dropped) / whole) as f32, sums);
+        let top = sink.map_or(shift, |sink| shift.max(sink / LN_2));
+        let rescale = (shift - top).exp2();
+        let whole = f64::from(total) * rescale + sink.map_or(0.0, |sink| (sink / LN_2 - top).exp2());
+        scale(simd, (f64::from(dropped) * rescale / whole) as f32, sums);
         if is_bad || !total.is_finite() || !is_finite(simd, sums) {
             let row = reference::attention_row(args, s, h, i);
             output.iter_mut().zip(&row.output).for_each(|(y, &x)| *y = T::of(x));
@@ -225,7 +228,7 @@ impl<T: Narrow> Piece<'_, T> {
         }
         T::narrow(sums, output);
         if let Some(log_sum_exp) = log_sum_exp {
-            *log_sum_exp = ((shift + whole.log2()) * LN_2) as f32;
+            *log_sum_exp = ((top + whole.log2()) * LN_2) as f32;
         }
     }
 }
