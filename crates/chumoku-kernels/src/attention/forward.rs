@@ -205,6 +205,8 @@ impl<T: Narrow> Piece<'_, T> {
         });
         let total = simd.sum(simd.load(&state.totals));
         let sink = args.sinks.map(|sinks| f64::from(sinks[h]));
+        // Scores about −1e29 and below, as with masks of f32::MIN: the plain version knows them from −∞.
+        let is_bad = is_bad || (total == 0.0 && state.is_low);
         if total == 0.0 && !is_bad {
             output.fill(T::of(0.0));
             if let Some(log_sum_exp) = log_sum_exp {
