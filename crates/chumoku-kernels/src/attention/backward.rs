@@ -413,6 +413,8 @@ impl<T: Narrow> Task for Chunk<'_, T> {
                             let mut span = block.span(i, first_key, from, to);
                             if row.is_nothing() {
                                 span.end_seen = span.first_seen;
+                                // Its own shift and delta may be NaN, which 0 times them would be too.
+                                return (none, span);
                             }
                             (row, span)
                         });

@@ -252,7 +252,7 @@ impl<T: Narrow> Piece<'_, T> {
                     let place = (unit.sequence, block.head, block.first + first + i);
                     // SAFETY: the row of the sums is inside them, and no other reference to it.
                     let sums = unsafe { std::slice::from_raw_parts_mut(sums.add((at + i) * cols), value_dim) };
-                    self.finish(simd, place, states[at + i].shift, total, is_bad[at + i], dropped, sums);
+                    self.finish(simd, place, &states[at + i], total, is_bad[at + i], dropped, sums);
                 }
             }
         }
@@ -265,7 +265,7 @@ impl<T: Narrow> Piece<'_, T> {
         &self,
         simd: S,
         (s, h, i): (usize, usize, usize),
-        shift: f32,
+        state: &Running,
         total: f32,
         is_bad: bool,
         dropped: f32,
@@ -280,6 +280,8 @@ impl<T: Narrow> Piece<'_, T> {
             &mut one[0]
         });
         let sink = args.sinks.map(|sinks| f64::from(sinks[h]));
+        // Scores about −1e29 and below, as with masks of f32::MIN: the plain version knows them from −∞.
+        let is_bad = is_bad || (total == 0.0 && state.is_low);
         if total == 0.0 && !is_bad {
             output.fill(T::of(0.0));
             if let Some(log_sum_exp) = log_sum_exp {
@@ -287,9 +289,13 @@ impl<T: Narrow> Piece<'_, T> {
             }
             return;
         }
-        let shift = f64::from(shift);
-        let whole = f64::from(total) + sink.map_or(0.0, |sink| (sink / LN_2 - shift).exp2());
-        let is_finite = scale(simd, (f64::from(dropped) / whole) as f32, sums);
+        // Relative to the sink where that is the larger: 2^(sink − shift) might overflow.
+        let shift = f64::from(state.shift);
+        let sink = sink.map(|sink| sink / LN_2);
+        let top = sink.map_or(shift, |sink| shift.max(sink));
+        let rescale = if top == shift { 1.0 } else { (shift - top).exp2() };
+        let whole = f64::from(total) * rescale + sink.map_or(0.0, |sink| (sink - top).exp2());
+        let is_finite = scale(simd, (f64::from(dropped) * rescale / whole) as f32, sums);
         if is_bad || !total.is_finite() || !is_finite {
             let row = reference::attention_row(args, s, h, i);
             output.iter_mut().zip(&row.output).for_each(|(y, &x)| *y = T::of(x));
@@ -300,7 +306,7 @@ impl<T: Narrow> Piece<'_, T> {
         }
         T::narrow(sums, output);
         if let Some(log_sum_exp) = log_sum_exp {
-            *log_sum_exp = ((shift + whole.log2()) * LN_2) as f32;
+            *log_sum_exp = ((top + whole.log2()) * LN_2) as f32;
         }
     }
 }

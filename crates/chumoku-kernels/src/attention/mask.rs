@@ -149,10 +149,11 @@ impl Band {
     /// The keys that query `i` sees, of `keys`.
     #[inline(always)]
     pub(crate) fn range(&self, i: usize, offset: i64, keys: usize) -> Range<usize> {
-        let at = offset.saturating_add(i as i64);
-        let clamp = |x: i64| usize::try_from(x).map_or(0, |x| x.min(keys));
-        let end = self.right.map_or(keys, |right| clamp(at.saturating_add(right as i64).saturating_add(1)));
-        let start = self.left.map_or(0, |left| clamp(at.saturating_sub(left as i64)));
+        // Wide enough for any offset and any bound.
+        let at = i128::from(offset) + i as i128;
+        let clamp = |x: i128| usize::try_from(x).map_or(if x < 0 { 0 } else { keys }, |x| x.min(keys));
+        let end = self.right.map_or(keys, |right| clamp(at + right as i128 + 1));
+        let start = self.left.map_or(0, |left| clamp(at - left as i128));
         start.min(end)..end
     }
 }

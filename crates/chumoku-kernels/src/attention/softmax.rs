@@ -94,12 +94,14 @@ pub(super) struct Running {
     pub(super) shift: f32,
     /// Whether `shift` follows the maximum. If not, it is 0.
     pub(super) follows: bool,
+    /// Whether a score that is not forbidden was so low that it counts as forbidden.
+    pub(super) is_low: bool,
     /// Sums of weights, lane by lane.
     pub(super) totals: [f32; 16],
 }
 
 impl Running {
-    pub(super) const NEW: Running = Running { shift: 0.0, follows: false, totals: [0.0; 16] };
+    pub(super) const NEW: Running = Running { shift: 0.0, follows: false, is_low: false, totals: [0.0; 16] };
 }
 
 /// Products that are computed between rows of the softmax: the multiplier and the vector unit work side by side.
@@ -314,6 +316,9 @@ impl<E: Engine> Row<'_, E> {
         state.follows = true;
         if largest < FORBIDDEN_BELOW {
             state.shift = before;
+            // SAFETY: the row has STRIDE scores.
+            let seen = (self.span.first_seen..self.span.end_seen).map(|col| unsafe { *self.scores.add(col) });
+            state.is_low |= seen.into_iter().any(|score| score != FORBIDDEN);
             self.nothing();
             return MASKED.then_some(1.0);
         }

@@ -58,7 +58,7 @@ impl Transform {
         let first = first_key + span.first_seen;
         if let Some(slopes) = args.alibi {
             let slope = -slopes[h] * LOG2_E;
-            let distance = (args.offset(s) + i as i64 - first as i64) as f32;
+            let distance = (i128::from(args.offset(s)) + i as i128 - first as i128) as f32;
             for (j, x) in seen.iter_mut().enumerate() {
                 *x += slope * (distance - j as f32).abs();
             }

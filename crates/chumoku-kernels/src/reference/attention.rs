@@ -62,7 +62,7 @@ fn cap<T: Element>(args: &Attention<T>, score: f64) -> f64 {
 
 /// What ALiBi and an additive mask add to a score; `None` where a mask by entries forbids the pair.
 pub(crate) fn bias<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usize, j: usize) -> Option<f64> {
-    let distance = (args.offset(s) + i as i64 - j as i64).unsigned_abs();
+    let distance = (i128::from(args.offset(s)) + i as i128 - j as i128).unsigned_abs();
     let linear = args.alibi.map_or(0.0, |slopes| -f64::from(slopes[h]) * distance as f64);
     match args.mask {
         None => Some(linear),
