@@ -86,7 +86,7 @@ fn check(model: &Classifier, params: &Params<f32>, batch: &Batch) -> f64 {
     let length = batch.offsets.range(0).len().min(64);
     let (ids, offsets) = (&batch.ids[..length], Offsets::of_lengths([length]));
     let mut wide = Params::<f64>::zeros(model.layout());
-    wide.values.iter_mut().zip(&params.values).for_each(|(w, p)| *w = f64::of(f64::from(*p)));
+    wide.values_mut().iter_mut().zip(params.values()).for_each(|(w, p)| *w = f64::of(f64::from(*p)));
     let fast = model.forward(params, ids, &offsets, Mode::Eval).expect("the batch fits the model").0;
     let plain = model.forward(&wide, ids, &offsets, Mode::Eval).expect("the batch fits the model").0;
     let size = plain.iter().fold(0.0f64, |size, x| size.max(x.abs()));
@@ -128,7 +128,7 @@ fn main() {
             let smooth = CrossEntropy { label_smoothing: 0.1, class_weights: None };
             let d = d_logits.as_slice_mut().expect("made here");
             cross_entropy(logits.as_slice().expect("made there"), &batch.labels, &smooth, d).expect("it fits");
-            grads.values.fill(0.0);
+            grads.clear();
             let packed = (&batch.ids[..], &batch.offsets);
             model.backward(&state.params, packed, &cache, d_logits.view(), mode, &mut grads).expect("it fits");
             state.apply(&grads, &plan, 1000).expect("finite gradients");

@@ -187,6 +187,89 @@ fn gemm_rows_do_not_depend_on_their_neighbours() {
     });
 }
 
+#[test]
+fn what_follows_a_product() {
+    each_isa(|isa| {
+        for (m, n, k) in [(1, 1, 1), (0, 5, 20), (7, 20, 0), (33, 40, 70), (130, 300, 40), (200, 129, 17)] {
+            let mut random = Random::new((m + n + k) as u64);
+            let (a, b, bias) = (random.numbers(m * k), random.numbers(k * n), random.numbers(n));
+            let other: Vec<f32> = random.numbers(m * n).iter().map(|x| 3.0 * x).collect();
+            let (a64, b64, bias64, other64) = (wide(&a), wide(&b), wide(&bias), wide(&other));
+            let a = MatRef::new(&a, m, k).unwrap();
+            let b = MatRef::new(&b, k, n).unwrap();
+            let (a64, b64) = (MatRef::new(&a64, m, k).unwrap(), MatRef::new(&b64, k, n).unwrap());
+            let drop = Dropout { rate: 0.3, random: Philox::new(7, 8) };
+            for (precision, tolerance) in PRECISIONS {
+                let packed = PackedMatrix::new(b, precision);
+                let with = |b: Operand<f32>, biased: bool, then: Then<'_, f32>| {
+                    let bias = biased.then_some(&bias[..]);
+                    Product { a, b, bias, then, precision }.compute().unwrap()
+                };
+                let with64 = |biased: bool, then: Then<'_, f64>| {
+                    let bias = biased.then_some(&bias64[..]);
+                    Product { a: a64, b: b64.into(), bias, then, precision }.compute().unwrap()
+                };
+                let tolerance = Tolerance { relative: 3.0 * tolerance, absolute: 1e-6 };
+                let same = |what: &str, found: &[f32], expected: &[f64]| {
+                    compare(&format!("{isa} {precision:?} {m}x{n}x{k} {what}"), found, expected, tolerance).unwrap();
+                };
+                for b in [b.into(), Operand::new(b, packed.as_ref()).unwrap()] {
+                    for dropout in [None, Some(drop)] {
+                        for biased in [true, false] {
+                            same("alone", &with(b, biased, Then::Nothing), &with64(biased, Then::Nothing));
+                            let then = Then::Add { dropout, residual: &other };
+                            let then64 = Then::Add { dropout, residual: &other64 };
+                            same("add", &with(b, biased, then), &with64(biased, then64));
+                            for activation in [Activation::Gelu, Activation::Relu] {
+                                let (mut before, mut before64) = (vec![f32::NAN; 3], vec![]);
+                                let then = Then::Activate { activation, dropout, before: Some(&mut before) };
+                                let then64 = Then::Activate { activation, dropout, before: Some(&mut before64) };
+                                let (y, y64) = (with(b, biased, then), with64(biased, then64));
+                                same("activate", &y, &y64);
+                                same("before", &before, &before64);
+                                let then = Then::Activate { activation, dropout, before: None };
+                                assert_eq!(with(b, biased, then), y);
+                                let then = Then::Slope { activation, dropout, before: &other };
+                                let then64 = Then::Slope { activation, dropout, before: &other64 };
+                                same("slope", &with(b, biased, then), &with64(biased, then64));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn gradients_of_weights_sum_over_many_rows() {
+    each_isa(|isa| {
+        // Deep enough that the depth is cut into pieces; with a rest.
+        for (m, n, k) in [(40, 33, 2500), (16, 600, 1100), (530, 20, 3000)] {
+            let mut random = Random::new(k as u64);
+            let (dy, x, old) = (random.numbers(k * m), random.numbers(k * n), random.numbers(m * n));
+            let (dy64, x64) = (wide(&dy), wide(&x));
+            let mut expected = wide(&old);
+            let (a, b) = (MatRef::new(&dy64, k, m).unwrap().t(), MatRef::new(&x64, k, n).unwrap());
+            gemm(a, b, Start::Keep, MatMut::new(&mut expected, m, n).unwrap(), Precision::Highest).unwrap();
+            for (precision, tolerance) in PRECISIONS {
+                let run = |threads: usize| {
+                    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                    let mut c = Guarded::new(m * n);
+                    c.inner().copy_from_slice(&old);
+                    let (a, b) = (MatRef::new(&dy, k, m).unwrap().t(), MatRef::new(&x, k, n).unwrap());
+                    let out = MatMut::new(c.inner(), m, n).unwrap();
+                    pool.install(|| gemm(a, b, Start::Keep, out, precision)).unwrap();
+                    c.take()
+                };
+                let c = run(1);
+                check(&format!("{isa} {precision:?} {m}x{n}x{k}"), &c, &expected, 3.0 * tolerance);
+                assert_eq!(c, run(2), "{isa} {precision:?} {m}x{n}x{k}");
+            }
+        }
+    });
+}
+
 /// A case of attention with all that it needs.
 struct Case {
     lengths: Vec<(usize, usize)>,
@@ -365,23 +448,36 @@ fn normalisation_activation_softmax_sums_and_optimiser() {
             let at = format!("{isa} {rows}x{width}");
 
             // Layer norm. Width 1 has no variance: its gradient is all rounding, so epsilon is kept large.
-            let (mut y, mut mean, mut inverse) = (Guarded::new(n), Guarded::new(rows), Guarded::new(rows));
-            layer_norm_forward(&x, [&gamma, &beta], 1e-3, y.inner(), [mean.inner(), inverse.inner()]).unwrap();
-            let (mean, inverse) = (mean.take(), inverse.take());
-            let mut y64 = vec![f64::NAN; n];
-            let (mut mean64, mut inverse64) = (vec![f64::NAN; rows], vec![f64::NAN; rows]);
-            layer_norm_forward(&x64, [&gamma64, &beta64], 1e-3, &mut y64, [&mut mean64, &mut inverse64]).unwrap();
-            check(&format!("{at} norm"), &y.take(), &y64, 5e-6);
-            let mut dx = Guarded::new(n);
-            let (mut dg, mut db) = (vec![0.5f32; width], vec![0.5f32; width]);
-            layer_norm_backward(&x, &gamma, [&mean, &inverse], &dy, dx.inner(), [&mut dg, &mut db]).unwrap();
-            let mut dx64 = vec![f64::NAN; n];
-            let (mut dg64, mut db64) = (vec![0.5f64; width], vec![0.5f64; width]);
-            layer_norm_backward(&x64, &gamma64, [&mean64, &inverse64], &dy64, &mut dx64, [&mut dg64, &mut db64])
-                .unwrap();
-            compare(&format!("{at} norm dx"), &dx.take(), &dx64, Tolerance { relative: 1e-5, absolute: 1e-5 }).unwrap();
-            check(&format!("{at} norm dgamma"), &dg, &dg64, 5e-6);
-            check(&format!("{at} norm dbeta"), &db, &db64, 5e-6);
+            let n32 = layer_norm_forward(&x, [&gamma, &beta], 1e-3).unwrap();
+            let n64 = layer_norm_forward(&x64, [&gamma64, &beta64], 1e-3).unwrap();
+            check(&format!("{at} norm"), &n32.y, &n64.y, 5e-6);
+            for residual in [None, Some(&x)] {
+                let wide_residual = residual.map(|residual| wide(residual));
+                let (mut dg, mut db) = (vec![0.5f32; width], vec![0.5f32; width]);
+                let (mut dg64, mut db64) = (vec![0.5f64; width], vec![0.5f64; width]);
+                let backward = LayerNormBackward {
+                    x: &x,
+                    gamma: &gamma,
+                    mean: &n32.mean,
+                    inverse_deviation: &n32.inverse_deviation,
+                    dy: &dy,
+                    residual: residual.map(Vec::as_slice),
+                };
+                let dx = backward.compute([&mut dg, &mut db]).unwrap();
+                let backward64 = LayerNormBackward {
+                    x: &x64,
+                    gamma: &gamma64,
+                    mean: &n64.mean,
+                    inverse_deviation: &n64.inverse_deviation,
+                    dy: &dy64,
+                    residual: wide_residual.as_deref(),
+                };
+                let dx64 = backward64.compute([&mut dg64, &mut db64]).unwrap();
+                let tolerance = Tolerance { relative: 1e-5, absolute: 1e-5 };
+                compare(&format!("{at} norm dx"), &dx, &dx64, tolerance).unwrap();
+                check(&format!("{at} norm dgamma"), &dg, &dg64, 5e-6);
+                check(&format!("{at} norm dbeta"), &db, &db64, 5e-6);
+            }
 
             for kind in [Activation::Relu, Activation::Gelu] {
                 let x: Vec<f32> = x.iter().map(|x| x * 7.0).collect();
@@ -438,9 +534,7 @@ fn normalisation_activation_softmax_sums_and_optimiser() {
             let vocabulary = 11;
             let ids: Vec<u32> = (0..rows).map(|_| random.below(vocabulary) as u32).collect();
             let table = random.numbers(vocabulary * width);
-            let mut y = Guarded::new(n);
-            embedding_forward(&ids, &table, width, 1.5, y.inner()).unwrap();
-            let y = y.take();
+            let y = embedding_forward(&ids, &table, width, 1.5).unwrap();
             assert!((0..n).all(|i| y[i] == table[ids[i / width] as usize * width + i % width] * 1.5));
             let mut d = vec![0.25f32; vocabulary * width];
             let mut d64 = vec![0.25f64; vocabulary * width];

@@ -209,6 +209,24 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
         s[..n].copy_from_slice(&lanes[..n]);
     }
 
+    /// Reads a vector from the start of `s`, filling up with `fill` where it is shorter.
+    #[inline(always)]
+    fn load_up_to(self, s: &[f32], fill: f32) -> Self::V {
+        if s.len() >= Self::LANES { self.load(s) } else { self.load_partial(s, fill) }
+    }
+
+    /// Writes a vector to the start of `s`, as far as it goes.
+    #[inline(always)]
+    fn store_up_to(self, s: &mut [f32], v: Self::V) {
+        if s.len() >= Self::LANES { self.store(s, v) } else { self.store_partial(s, v) }
+    }
+
+    /// The blocks `index..index + 16` of a stream, transposed: word w of block l is `[w][l]`.
+    #[inline(always)]
+    fn philox(self, random: crate::Philox, index: u64) -> [[u32; 16]; 4] {
+        random.fill_lanes(index)
+    }
+
     /// The sum of the lanes, added pairwise in a fixed order.
     #[inline(always)]
     fn sum(self, a: Self::V) -> f32 {
