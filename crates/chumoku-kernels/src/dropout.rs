@@ -44,25 +44,13 @@ impl Keep {
     /// The factors (0 or 1/(1 − rate)) of group `index`, as eight rows of sixteen.
     #[inline(always)]
     pub(crate) fn group(&self, index: u64) -> [[f32; LANES]; 8] {
-        self.factors(self.random.fill_lanes(index.wrapping_mul(LANES as u64)))
+        factors(self.random.fill_lanes(index.wrapping_mul(LANES as u64)), self.threshold, self.factor)
     }
 
     /// As [`Keep::group`], with the instructions of `simd`.
     #[inline(always)]
     pub(crate) fn group_with<S: Simd>(&self, simd: S, index: u64) -> [[f32; LANES]; 8] {
-        self.factors(simd.philox(self.random, index.wrapping_mul(LANES as u64)))
-    }
-
-    #[inline(always)]
-    fn factors(&self, words: [[u32; LANES]; 4]) -> [[f32; LANES]; 8] {
-        let mut factors = [[0.0; LANES]; 8];
-        for (row, factors) in factors.iter_mut().enumerate() {
-            for (factor, word) in factors.iter_mut().zip(words[row / 2]) {
-                let half = (word >> (16 * (row % 2))) & 0xFFFF;
-                *factor = if half >= self.threshold { self.factor } else { 0.0 };
-            }
-        }
-        factors
+        simd.dropout_factors(self.random, index.wrapping_mul(LANES as u64), self.threshold, self.factor)
     }
 
     /// Drops from `x` in place, whose first number is number `first` of the stream.
@@ -74,15 +62,35 @@ impl Keep {
             let (group, skip) = ((first + at) / GROUP, (first + at) % GROUP);
             let count = (GROUP - skip).min(x.len() - at);
             let factors = self.group_with(simd, group as u64);
-            let factors = &factors.as_flattened()[skip..skip + count];
-            for (x, factor) in x[at..at + count].chunks_mut(S::LANES).zip(factors.chunks(S::LANES)) {
-                let (value, factor) = (simd.load_up_to(x, 0.0), simd.load_up_to(factor, 0.0));
-                // Selected rather than multiplied: what is dropped is 0 even if it was not finite.
-                simd.store_up_to(x, simd.select_lt(zero, factor, simd.mul(value, factor), zero));
+            // Selected rather than multiplied: what is dropped is 0 even if it was not finite.
+            if count == GROUP {
+                for (x, factor) in x[at..at + GROUP].chunks_exact_mut(S::LANES).zip(factors.as_flattened().chunks_exact(S::LANES)) {
+                    let (value, factor) = (simd.load(x), simd.load(factor));
+                    simd.store(x, simd.select_lt(zero, factor, simd.mul(value, factor), zero));
+                }
+            } else {
+                let factors = &factors.as_flattened()[skip..skip + count];
+                for (x, factor) in x[at..at + count].chunks_mut(S::LANES).zip(factors.chunks(S::LANES)) {
+                    let (value, factor) = (simd.load_up_to(x, 0.0), simd.load_up_to(factor, 0.0));
+                    simd.store_up_to(x, simd.select_lt(zero, factor, simd.mul(value, factor), zero));
+                }
             }
             at += count;
         }
     }
+}
+
+/// A factor for each half of each word, the lower half first: `factor` from `threshold` on, else 0.
+#[inline(always)]
+pub(crate) fn factors(words: [[u32; LANES]; 4], threshold: u32, factor: f32) -> [[f32; LANES]; 8] {
+    let mut factors = [[0.0; LANES]; 8];
+    for (row, factors) in factors.iter_mut().enumerate() {
+        for (out, word) in factors.iter_mut().zip(words[row / 2]) {
+            let half = (word >> (16 * (row % 2))) & 0xFFFF;
+            *out = if half >= threshold { factor } else { 0.0 };
+        }
+    }
+    factors
 }
 
 /// Dropout as an argument: the share that is dropped, and the stream that decides.

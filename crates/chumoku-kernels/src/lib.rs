@@ -67,6 +67,7 @@ pub use error::{Error, Result};
 pub use gemm::{MatMut, MatRef, Operand, PackedMatrix, Precision, Product, Start, Then, gemm};
 pub use isa::{Isa, active as active_isa, cap as cap_isa, named as isa_named};
 pub use loss::{CrossEntropy, cross_entropy};
+pub use math::{erf_each, exp_each, tanh_each};
 pub use memory::{keep_freed_memory, zeros};
 pub use norm::{LayerNormBackward, Normalised, layer_norm_forward};
 pub use philox::Philox;

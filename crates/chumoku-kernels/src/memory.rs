@@ -15,11 +15,13 @@ pub fn keep_freed_memory() {
         unsafe extern "C" {
             fn mallopt(parameter: c_int, value: c_int) -> c_int;
         }
-        // From glibc's malloc.h.
+        // From glibc's malloc.h. One arena: those of threads hand large blocks back whatever the thresholds say.
+        const M_ARENA_MAX: c_int = -8;
         const M_TRIM_THRESHOLD: c_int = -1;
         const M_MMAP_THRESHOLD: c_int = -3;
         // SAFETY: mallopt takes two integers and may be called at any time; unknown values are refused, not harmful.
         unsafe {
+            mallopt(M_ARENA_MAX, 1);
             mallopt(M_MMAP_THRESHOLD, 1 << 30);
             mallopt(M_TRIM_THRESHOLD, c_int::MAX);
         }

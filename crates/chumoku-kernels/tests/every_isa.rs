@@ -545,6 +545,78 @@ fn normalisation_activation_softmax_sums_and_optimiser() {
     });
 }
 
+/// Every 1999th f32 of all.
+fn sample() -> Vec<f32> {
+    (0..u32::MAX / 1999).map(|i| f32::from_bits(i * 1999)).filter(|x| !x.is_nan()).collect()
+}
+
+/// The largest error in units of the last place of f32, and where.
+fn worst_ulp(x: &[f32], y: &[f32], truth: impl Fn(f64) -> f64) -> (f64, f32) {
+    let error = |(&x, &y): (&f32, &f32)| {
+        let truth = truth(f64::from(x));
+        let ulp = 2f64.powi((truth.abs().log2().floor() as i32).max(-126) - 23);
+        ((f64::from(y) - truth).abs() / ulp, x)
+    };
+    x.iter().zip(y).map(error).fold((0.0, 0.0), |worst, e| if e.0 > worst.0 || e.0.is_nan() { e } else { worst })
+}
+
+#[test]
+fn elementary_functions_are_within_two_ulp() {
+    let x = sample();
+    let inside: Vec<f32> = x.iter().copied().filter(|x| (-87.33..=88.3).contains(x)).collect();
+    each_isa(|isa| {
+        let run = |f: fn(&[f32], &mut [f32]) -> Result<()>, x: &[f32]| {
+            let mut y = Guarded::new(x.len());
+            f(x, y.inner()).unwrap();
+            y.take()
+        };
+        for (name, worst) in [
+            ("exp", worst_ulp(&inside, &run(exp_each, &inside), f64::exp)),
+            ("erf", worst_ulp(&x, &run(erf_each, &x), reference::erf_f64)),
+            ("tanh", worst_ulp(&x, &run(tanh_each, &x), f64::tanh)),
+        ] {
+            println!("{isa} {name}: {:.2} ulp at {}", worst.0, worst.1);
+            assert!(worst.0 <= 2.0, "{isa} {name}: {} ulp at {}", worst.0, worst.1);
+        }
+        let odd = [f32::NEG_INFINITY, -1e30, -88.0, 0.0, f32::INFINITY, f32::NAN];
+        let y = run(exp_each, &odd);
+        assert_eq!(y[..4], [0.0, 0.0, 0.0, 1.0]);
+        assert!(y[4] > 2e38 && y[5].is_nan());
+        for f in [erf_each, tanh_each] {
+            let y = run(f, &odd);
+            assert_eq!(y[..5], [-1.0, -1.0, -1.0, 0.0, 1.0]);
+            assert!(y[5].is_nan());
+        }
+    });
+}
+
+#[test]
+fn gelu_is_accurate_in_its_tail() {
+    let x: Vec<f32> = sample().into_iter().filter(|x| (-13.1..=1e6).contains(x)).collect();
+    let phi = |x: f64| 0.5 * reference::erfc_f64(-x / std::f64::consts::SQRT_2);
+    each_isa(|isa| {
+        let mut y = vec![f32::NAN; x.len()];
+        activation_forward(Activation::Gelu, &x, &mut y).unwrap();
+        let mut slope = vec![f32::NAN; x.len()];
+        activation_backward(Activation::Gelu, &x, &vec![1.0; x.len()], &mut slope).unwrap();
+        let (mut worst, mut worst_slope) = ((0.0, 0.0), (0.0, 0.0));
+        for ((&x, &y), &slope) in x.iter().zip(&y).zip(&slope) {
+            let wide = f64::from(x);
+            let truth = wide * phi(wide);
+            // Where the result is not a normal number its last digits are lost in any case.
+            if truth.abs() > 1e-37 {
+                worst = if (f64::from(y) / truth - 1.0).abs() > worst.0 { ((f64::from(y) / truth - 1.0).abs(), x) } else { worst };
+            }
+            let (a, b) = (phi(wide), wide * (-0.5 * wide * wide).exp() / std::f64::consts::TAU.sqrt());
+            let error = (f64::from(slope) - (a + b)).abs() / (a.abs() + b.abs()).max(1e-37);
+            worst_slope = if error > worst_slope.0 { (error, x) } else { worst_slope };
+        }
+        println!("{isa} gelu: {worst:?}, slope {worst_slope:?}");
+        assert!(worst.0 < 6e-7, "{isa} {worst:?}");
+        assert!(worst_slope.0 < 1e-6, "{isa} {worst_slope:?}");
+    });
+}
+
 #[test]
 fn threads_do_not_change_a_bit() {
     each_isa(|isa| {

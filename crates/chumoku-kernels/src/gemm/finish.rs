@@ -3,8 +3,9 @@
 use super::{SharedMut, Start};
 use crate::activation::{self, Activation};
 use crate::dropout::{Dropout, Keep};
-use crate::isa::Simd;
+use crate::isa::{self, Simd};
 use crate::{Error, Real, Result};
+use std::ops::Range;
 
 /// What is done with the sums of a product, element by element. Dropout goes by the index in the result.
 #[derive(Debug, Default)]
@@ -57,6 +58,9 @@ impl<T: Real> Then<'_, T> {
 /// Numbers of a row that are finished at a time: those of a group of dropout.
 pub(super) const SEGMENT: usize = crate::dropout::GROUP;
 
+/// Numbers in a cache line.
+const LINE: usize = 16;
+
 /// Start and [`Then`] of a product of f32 numbers.
 #[derive(Debug)]
 pub(super) struct Finish<'a> {
@@ -103,6 +107,17 @@ impl<'a> Finish<'a> {
     /// Whether the sums are the result, but for [`Start::Keep`].
     pub(super) fn is_plain(&self) -> bool {
         matches!((&self.step, self.start), (Step::Nothing, Start::Zero | Start::Keep))
+    }
+
+    /// Asks for what the finish of these rows and columns will read, while the sums are still being computed.
+    pub(super) fn prefetch(&self, rows: Range<usize>, cols: &Range<usize>) {
+        if let Step::Add(other) | Step::Slope(_, other) = &self.step {
+            for i in rows {
+                for j in cols.clone().step_by(LINE) {
+                    isa::prefetch(other.as_ptr().wrapping_add(i * self.cols + j));
+                }
+            }
+        }
     }
 
     /// Finishes `sums`, those of row `i` from column `j` on, and writes them to `c`.

@@ -77,23 +77,27 @@ impl<'a> Strip<'a> {
 /// Packs up to 32 rows (or columns) of a strip, depth `from..to`.
 fn pack<const TERMS: usize>(amx: Amx, strip: Strip<'_>, from: usize, to: usize, lay: Lay, out: &mut [u8]) {
     for (step, out) in out.chunks_exact_mut(step_bytes(TERMS)).take((to - from).div_ceil(STEP)).enumerate() {
-        let depth = from + step * STEP;
-        for half in 0..2 {
-            let first = strip.first + 16 * half;
-            let count = strip.end.saturating_sub(first).min(16);
-            if count == 0 {
-                (0..TERMS).for_each(|term| out[(2 * term + half) * TILE..][..TILE].fill(0));
-                continue;
-            }
-            let part = &strip.data[first * strip.outer + depth * strip.inner..];
-            let depth = STEP.min(to - depth);
-            assert!((count - 1) * strip.outer + (depth - 1) * strip.inner < part.len());
-            let source = Source { data: part.as_ptr(), outer: strip.outer, inner: strip.inner, count, depth };
-            let tiles = &mut out[half * TILE..][..(2 * TERMS - 1) * TILE];
-            // SAFETY: the last element was just found inside; tiles of a term lie two apart and start at multiples of
-            // TILE in memory that is aligned to 64 bytes.
-            unsafe { amx.split::<TERMS>(source, lay, tiles.as_mut_ptr(), 2 * TILE) };
+        pack_step::<TERMS>(amx, strip, from + step * STEP, to, lay, out);
+    }
+}
+
+/// Packs the step of a strip that starts at `depth`.
+fn pack_step<const TERMS: usize>(amx: Amx, strip: Strip<'_>, depth: usize, to: usize, lay: Lay, out: &mut [u8]) {
+    for half in 0..2 {
+        let first = strip.first + 16 * half;
+        let count = strip.end.saturating_sub(first).min(16);
+        if count == 0 {
+            (0..TERMS).for_each(|term| out[(2 * term + half) * TILE..][..TILE].fill(0));
+            continue;
         }
+        let part = &strip.data[first * strip.outer + depth * strip.inner..];
+        let depth = STEP.min(to - depth);
+        assert!((count - 1) * strip.outer + (depth - 1) * strip.inner < part.len());
+        let source = Source { data: part.as_ptr(), outer: strip.outer, inner: strip.inner, count, depth };
+        let tiles = &mut out[half * TILE..][..(2 * TERMS - 1) * TILE];
+        // SAFETY: the last element was just found inside; tiles of a term lie two apart and start at multiples of
+        // TILE in memory that is aligned to 64 bytes.
+        unsafe { amx.split::<TERMS>(source, lay, tiles.as_mut_ptr(), 2 * TILE) };
     }
 }
 
@@ -178,6 +182,11 @@ impl<const TERMS: usize> Task<'_, TERMS> {
                         let c = &mut cell[panel * SIDE * CELL_STRIDE + j - left..][..(SIDE - 1) * CELL_STRIDE + SIDE];
                         // SAFETY: c is a whole block.
                         unsafe { block::<TERMS>(&tiles, a, b, c.as_mut_ptr(), CELL_STRIDE, from > 0) };
+                        if from == 0 {
+                            let first = rows.start + panel * SIDE;
+                            let part = first..rows.end.min(first + SIDE);
+                            self.finish.prefetch(part, &(j..right.min(j + SIDE)));
+                        }
                     }
                 }
             }
@@ -296,11 +305,17 @@ fn piece_of<const TERMS: usize>(
     for from in depth.clone().step_by(block_steps(TERMS) * STEP) {
         let to = depth.end.min(from + block_steps(TERMS) * STEP);
         let used = (to - from).div_ceil(STEP) * step_bytes(TERMS);
-        for (panel, out) in packed_a.chunks_exact_mut(size).enumerate() {
-            pack::<TERMS>(amx, Strip::of_a(a, rows.start + panel * SIDE, rows.end), from, to, Lay::Rows, out);
-        }
-        for (panel, out) in packed_b.chunks_exact_mut(size).enumerate() {
-            pack::<TERMS>(amx, Strip::of_b(b, cols.start + panel * SIDE, cols.end), from, to, Lay::Pairs, out);
+        // Step by step, across the panels: both operands lie in memory row by row of the depth.
+        for depth in (from..to).step_by(STEP) {
+            let at = (depth - from) / STEP * step_bytes(TERMS)..size;
+            for (panel, out) in packed_a.chunks_exact_mut(size).enumerate() {
+                let strip = Strip::of_a(a, rows.start + panel * SIDE, rows.end);
+                pack_step::<TERMS>(amx, strip, depth, to, Lay::Rows, &mut out[at.clone()]);
+            }
+            for (panel, out) in packed_b.chunks_exact_mut(size).enumerate() {
+                let strip = Strip::of_b(b, cols.start + panel * SIDE, cols.end);
+                pack_step::<TERMS>(amx, strip, depth, to, Lay::Pairs, &mut out[at.clone()]);
+            }
         }
         for (j, b) in packed_b.chunks_exact(size).enumerate() {
             for (i, a) in packed_a.chunks_exact(size).enumerate() {

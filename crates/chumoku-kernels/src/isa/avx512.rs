@@ -128,7 +128,7 @@ unsafe impl Simd for Avx512 {
         out
     }
     #[inline(always)]
-    fn philox(self, random: Philox, index: u64) -> [[u32; 16]; 4] {
+    fn dropout_factors(self, random: Philox, index: u64, threshold: u32, factor: f32) -> [[f32; 16]; 8] {
         // SAFETY: see `splat`; the arrays hold sixteen words each.
         unsafe {
             let counters = random.counters(index);
@@ -149,11 +149,17 @@ unsafe impl Simd for Avx512 {
                     low0,
                 ];
             }
-            let mut words = [[0; 16]; 4];
-            for (words, c) in words.iter_mut().zip(c) {
-                _mm512_storeu_si512(words.as_mut_ptr().cast(), c);
+            let (threshold, factor) = (_mm512_set1_epi32(threshold as i32), _mm512_set1_ps(factor));
+            let mut factors = [[0.0; 16]; 8];
+            for (factors, words) in factors.chunks_exact_mut(2).zip(c) {
+                let low = _mm512_and_si512(words, _mm512_set1_epi32(0xFFFF));
+                let high = _mm512_srli_epi32::<16>(words);
+                for (factors, half) in factors.iter_mut().zip([low, high]) {
+                    let kept = _mm512_cmpge_epu32_mask(half, threshold);
+                    _mm512_storeu_ps(factors.as_mut_ptr(), _mm512_maskz_mov_ps(kept, factor));
+                }
             }
-            words
+            factors
         }
     }
     #[inline(always)]

@@ -221,10 +221,10 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
         if s.len() >= Self::LANES { self.store(s, v) } else { self.store_partial(s, v) }
     }
 
-    /// The blocks `index..index + 16` of a stream, transposed: word w of block l is `[w][l]`.
+    /// The factors of dropout for the blocks `index..index + 16` of a stream: see [`crate::dropout::factors`].
     #[inline(always)]
-    fn philox(self, random: crate::Philox, index: u64) -> [[u32; 16]; 4] {
-        random.fill_lanes(index)
+    fn dropout_factors(self, random: crate::Philox, index: u64, threshold: u32, factor: f32) -> [[f32; 16]; 8] {
+        crate::dropout::factors(random.fill_lanes(index), threshold, factor)
     }
 
     /// The sum of the lanes, added pairwise in a fixed order.
@@ -253,6 +253,18 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     }
 }
 
+/// Asks for the cache line of `p`, into the second-level cache, ahead of its use. Any address will do: none is read.
+#[inline(always)]
+pub(crate) fn prefetch(p: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: prefetching belongs to SSE, which every x86-64 has, and cannot fault.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) };
+    }
+    let _ = p;
+}
+
 /// A kernel's body, written once for every instruction set.
 pub(crate) trait Op {
     /// What it returns.
@@ -279,26 +291,3 @@ pub(crate) fn dispatch<O: Op>(op: O) -> O::Output {
     }
     Portable.run(op)
 }
-
-/// `y[i] = f(x[i])` over whole slices, with the tail in a padded vector: `map!(simd, x, y, |v| f(v))`.
-///
-/// A macro and not a function of a closure: closures are compiled without the instruction set's features unless the
-/// compiler chooses to inline them, and each vector operation in them would be a call.
-macro_rules! map {
-    ($simd:expr, $x:expr, $y:expr, |$v:ident| $f:expr) => {{
-        let (simd, x, y) = ($simd, $x, &mut *$y);
-        let lanes = S::LANES;
-        let whole = x.len().min(y.len()) / lanes * lanes;
-        let mut at = 0;
-        while at < whole {
-            let $v = simd.load(&x[at..at + lanes]);
-            simd.store(&mut y[at..at + lanes], $f);
-            at += lanes;
-        }
-        if at < x.len() {
-            let $v = simd.load_partial(&x[at..], 0.0);
-            simd.store_partial(&mut y[at..], $f);
-        }
-    }};
-}
-pub(crate) use map;

@@ -4,7 +4,7 @@ use crate::activation::Activation;
 use crate::adamw::AdamW;
 use crate::dropout::{Dropout, GROUP, Keep};
 use crate::gemm::{MatMut, MatRef, Product, Start, Then};
-use crate::math::erf_f64;
+use crate::math::erfc_f64;
 use crate::norm::{Forward, LayerNormBackward, Normalised};
 use crate::real::Real;
 
@@ -123,7 +123,7 @@ pub fn layer_norm_backward<T: Real>(b: LayerNormBackward<T>, [d_gamma, d_beta]: 
 
 /// Φ(x), the normal distribution function.
 fn normal_distribution(x: f64) -> f64 {
-    0.5 * (1.0 + erf_f64(x / std::f64::consts::SQRT_2))
+    0.5 * erfc_f64(-x / std::f64::consts::SQRT_2)
 }
 
 /// `y = max(0, x)` or `y = x Φ(x)`
