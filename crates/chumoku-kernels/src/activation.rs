@@ -1,7 +1,7 @@
 //! The activations of the feed-forward network.
 
-use crate::isa::{self, Op, Simd, map};
-use crate::math::{erf, exp};
+use crate::isa::{self, Op, Simd};
+use crate::math::normal;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Real, Result};
 
@@ -15,7 +15,7 @@ pub enum Activation {
     Gelu,
 }
 
-/// `y = f(x)`. Largest absolute error of GELU in f32: 5e-7 · |x|.
+/// `y = f(x)`. Largest relative error of GELU in f32: 6e-7, also far out in the negative tail (0 below −13.2).
 ///
 /// # Errors
 /// If `x` and `y` differ in length.
@@ -39,52 +39,56 @@ pub fn activation_backward<T: Real>(kind: Activation, x: &[T], dy: &[T], dx: &mu
 /// Numbers in a piece of work.
 const PIECE: usize = 1 << 13;
 
-struct Forward<'a>(Activation, &'a [f32], &'a mut [f32]);
+struct Forward<'a>(Activation, &'a mut [f32]);
 
 impl Op for Forward<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let Forward(kind, x, y) = self;
-        let zero = simd.splat(0.0);
-        match kind {
-            // NaN stays: it is not below 0.
-            Activation::Relu => map!(simd, x, y, |v| simd.select_lt(v, zero, zero, v)),
-            Activation::Gelu => map!(simd, x, y, |v| simd.mul(v, normal_distribution(simd, v))),
-        }
+        activate(simd, self.0, self.1);
     }
 }
 
-/// Φ(x) = (1 + erf(x/√2)) / 2
+/// `x = f(x)`
 #[inline(always)]
-fn normal_distribution<S: Simd>(simd: S, x: S::V) -> S::V {
-    let half = simd.splat(0.5);
-    simd.mul_add(half, erf(simd, simd.mul(x, simd.splat(std::f32::consts::FRAC_1_SQRT_2))), half)
+pub(crate) fn activate<S: Simd>(simd: S, kind: Activation, x: &mut [f32]) {
+    let zero = simd.splat(0.0);
+    for x in x.chunks_mut(S::LANES) {
+        let v = simd.load_up_to(x, 0.0);
+        let y = match kind {
+            // NaN stays: it is not below 0.
+            Activation::Relu => simd.select_lt(v, zero, zero, v),
+            Activation::Gelu => simd.mul(v, normal(simd, v).0),
+        };
+        simd.store_up_to(x, y);
+    }
 }
 
-/// (x Φ(x))′ = Φ(x) + x φ(x), φ(x) = exp(−x²/2)/√(2π)
+/// `d = d · f′(x)`
 #[inline(always)]
-fn gelu_slope<S: Simd>(simd: S, x: S::V) -> S::V {
-    let bell = exp(simd, simd.mul(simd.mul(x, x), simd.splat(-0.5)));
-    simd.mul_add(x, simd.mul(bell, simd.splat(0.398_942_3)), normal_distribution(simd, x))
+pub(crate) fn multiply_slope<S: Simd>(simd: S, kind: Activation, x: &[f32], d: &mut [f32]) {
+    let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
+    for (x, d) in x.chunks(S::LANES).zip(d.chunks_mut(S::LANES)) {
+        let v = simd.load_up_to(x, 0.0);
+        let slope = match kind {
+            Activation::Relu => simd.select_lt(zero, v, one, simd.mul(v, zero)),
+            // (x Φ(x))′ = Φ(x) + x φ(x)
+            Activation::Gelu => {
+                let (function, density) = normal(simd, v);
+                simd.mul_add(v, density, function)
+            }
+        };
+        simd.store_up_to(d, simd.mul(slope, simd.load_up_to(d, 0.0)));
+    }
 }
 
-struct Backward<'a>(Activation, &'a [f32], &'a [f32], &'a mut [f32]);
+struct Backward<'a>(Activation, &'a [f32], &'a mut [f32]);
 
 impl Op for Backward<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let Backward(kind, x, dy, dx) = self;
-        // The derivative first, then times dy.
-        match kind {
-            Activation::Relu => {
-                let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
-                map!(simd, x, dx, |v| simd.select_lt(zero, v, one, simd.mul(v, zero)));
-            }
-            Activation::Gelu => map!(simd, x, dx, |v| gelu_slope(simd, v)),
-        }
-        dx.iter_mut().zip(dy).for_each(|(dx, &dy)| *dx *= dy);
+        multiply_slope(simd, self.0, self.1, self.2);
     }
 }
 
@@ -95,7 +99,8 @@ pub(crate) fn forward_f32(kind: Activation, x: &[f32], y: &mut [f32]) {
         let (start, count) = (piece * PIECE, PIECE.min(len - piece * PIECE));
         // SAFETY: each piece is its own range.
         let y = unsafe { y.slice(start, count) };
-        isa::dispatch(Forward(kind, &x[start..start + count], y));
+        y.copy_from_slice(&x[start..start + count]);
+        isa::dispatch(Forward(kind, y));
     });
 }
 
@@ -106,6 +111,7 @@ pub(crate) fn backward_f32(kind: Activation, x: &[f32], dy: &[f32], dx: &mut [f3
         let (start, count) = (piece * PIECE, PIECE.min(len - piece * PIECE));
         // SAFETY: each piece is its own range.
         let dx = unsafe { dx.slice(start, count) };
-        isa::dispatch(Backward(kind, &x[start..start + count], &dy[start..start + count], dx));
+        dx.copy_from_slice(&dy[start..start + count]);
+        isa::dispatch(Backward(kind, &x[start..start + count], dx));
     });
 }

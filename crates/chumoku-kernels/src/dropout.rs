@@ -4,6 +4,7 @@
 //! numbers are kept follows from a [`Philox`] stream and the index, so the backward pass draws the same again.
 
 use crate::isa::{self, Op, Simd};
+use crate::memory::written;
 use crate::philox::{LANES, Philox};
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Real, Result};
@@ -20,8 +21,9 @@ pub(crate) fn check_rate(what: &'static str, rate: f32) -> Result<()> {
 }
 
 /// The decision maker: threshold and factor for a rate.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Keep {
+pub struct Keep {
     random: Philox,
     threshold: u32,
     factor: f32,
@@ -53,42 +55,118 @@ impl Keep {
         bits
     }
 
+    /// That of a [`Dropout`]; `None` if it drops nothing.
+    pub(crate) fn of(dropout: Dropout) -> Option<Self> {
+        (dropout.rate > 0.0).then(|| Keep::new(dropout.rate, dropout.random))
+    }
+
     /// The factors (0 or 1/(1 − rate)) of group `index`, as eight rows of sixteen.
     #[inline(always)]
     pub(crate) fn group(&self, index: u64) -> [[f32; LANES]; 8] {
-        let words = self.random.fill_lanes(index.wrapping_mul(LANES as u64));
-        let mut factors = [[0.0; LANES]; 8];
-        for (row, factors) in factors.iter_mut().enumerate() {
-            for (factor, word) in factors.iter_mut().zip(words[row / 2]) {
-                let half = (word >> (16 * (row % 2))) & 0xFFFF;
-                *factor = if half >= self.threshold { self.factor } else { 0.0 };
-            }
-        }
-        factors
+        factors(self.random.fill_lanes(index.wrapping_mul(LANES as u64)), self.threshold, self.factor)
     }
+
+    /// As [`Keep::group`], with the instructions of `simd`.
+    #[inline(always)]
+    pub(crate) fn group_with<S: Simd>(&self, simd: S, index: u64) -> [[f32; LANES]; 8] {
+        simd.dropout_factors(self.random, index.wrapping_mul(LANES as u64), self.threshold, self.factor)
+    }
+
+    /// Drops from `x` in place, whose first number is number `first` of the stream.
+    #[inline(always)]
+    pub(crate) fn apply<S: Simd>(&self, simd: S, first: usize, x: &mut [f32]) {
+        let zero = simd.splat(0.0);
+        let mut at = 0;
+        while at < x.len() {
+            let (group, skip) = ((first + at) / GROUP, (first + at) % GROUP);
+            let count = (GROUP - skip).min(x.len() - at);
+            let factors = self.group_with(simd, group as u64);
+            // Selected rather than multiplied: what is dropped is 0 even if it was not finite.
+            if count == GROUP {
+                for (x, factor) in
+                    x[at..at + GROUP].chunks_exact_mut(S::LANES).zip(factors.as_flattened().chunks_exact(S::LANES))
+                {
+                    let (value, factor) = (simd.load(x), simd.load(factor));
+                    simd.store(x, simd.select_lt(zero, factor, simd.mul(value, factor), zero));
+                }
+            } else {
+                let factors = &factors.as_flattened()[skip..skip + count];
+                for (x, factor) in x[at..at + count].chunks_mut(S::LANES).zip(factors.chunks(S::LANES)) {
+                    let (value, factor) = (simd.load_up_to(x, 0.0), simd.load_up_to(factor, 0.0));
+                    simd.store_up_to(x, simd.select_lt(zero, factor, simd.mul(value, factor), zero));
+                }
+            }
+            at += count;
+        }
+    }
+}
+
+/// A factor for each half of each word, the lower half first: `factor` from `threshold` on, else 0.
+#[inline(always)]
+pub(crate) fn factors(words: [[u32; LANES]; 4], threshold: u32, factor: f32) -> [[f32; LANES]; 8] {
+    let mut factors = [[0.0; LANES]; 8];
+    for (row, factors) in factors.iter_mut().enumerate() {
+        for (out, word) in factors.iter_mut().zip(words[row / 2]) {
+            let half = (word >> (16 * (row % 2))) & 0xFFFF;
+            *out = if half >= threshold { factor } else { 0.0 };
+        }
+    }
+    factors
+}
+
+/// Dropout as an argument: the share that is dropped, and the stream that decides.
+#[derive(Clone, Copy, Debug)]
+pub struct Dropout {
+    /// The share of numbers set to 0, in 0..1.
+    pub rate: f32,
+    /// Decides by the index.
+    pub random: Philox,
 }
 
 /// Pieces of this many groups are shared among threads.
 const PIECE: usize = 64;
 
-struct Piece<'a, T> {
+struct Piece<'a> {
     keep: Keep,
     first: usize,
-    x: &'a mut [T],
+    x: &'a mut [f32],
 }
 
-impl<T: Real> Op for Piece<'_, T> {
+impl Op for Piece<'_> {
     type Output = ();
     #[inline(always)]
-    fn eval<S: Simd>(self, _: S) {
-        for (g, x) in self.x.chunks_mut(GROUP).enumerate() {
-            let factors = self.keep.group((self.first + g) as u64);
-            for (x, &factor) in x.iter_mut().zip(factors.as_flattened()) {
-                // Selected rather than multiplied: what is dropped is 0 even if it was not finite.
-                *x = if factor == 0.0 { T::ZERO } else { *x * T::of(f64::from(factor)) };
-            }
-        }
+    fn eval<S: Simd>(self, simd: S) {
+        self.keep.apply(simd, self.first, self.x);
     }
+}
+
+pub(crate) fn dropout_f32(x: &mut [f32], keep: Keep) {
+    let (len, size) = (x.len(), PIECE * GROUP);
+    let shared = SharedMut::new(x);
+    for_each(len.div_ceil(size), len * 4, |piece| {
+        let start = piece * size;
+        // SAFETY: each piece is its own range.
+        let x = unsafe { shared.slice(start, size.min(len - start)) };
+        isa::dispatch(Piece { keep, first: start, x });
+    });
+}
+
+pub(crate) fn dropped_f32(x: &[f32], keep: Keep) -> Vec<f32> {
+    let (len, size) = (x.len(), PIECE * GROUP);
+    let fill = |y: SharedMut<f32>| {
+        for_each(len.div_ceil(size), len * 4, |piece| {
+            let start = piece * size;
+            let part = &x[start..len.min(start + size)];
+            // SAFETY: each piece is its own range, and is written before it is read.
+            let y = unsafe {
+                y.write(start, part);
+                y.slice(start, part.len())
+            };
+            isa::dispatch(Piece { keep, first: start, x: y });
+        });
+    };
+    // SAFETY: the pieces cover all of it.
+    unsafe { written(len, fill) }
 }
 
 /// Sets a share `rate` of `x` to 0 and multiplies the rest by 1/(1 − rate), in place.
@@ -103,16 +181,17 @@ pub fn dropout<T: Real>(x: &mut [T], rate: f32, random: Philox) -> Result<()> {
     if rate == 0.0 {
         return Ok(());
     }
-    let keep = Keep::new(rate, random);
-    let (len, size) = (x.len(), PIECE * GROUP);
-    let shared = SharedMut::new(x);
-    for_each(len.div_ceil(size), len * 4, |piece| {
-        let start = piece * size;
-        // SAFETY: each piece is its own range.
-        let x = unsafe { shared.slice(start, size.min(len - start)) };
-        isa::dispatch(Piece { keep, first: piece * PIECE, x });
-    });
+    T::dropout(x, Keep::new(rate, random));
     Ok(())
+}
+
+/// As [`dropout`], with the result in new memory.
+///
+/// # Errors
+/// If the rate is not in 0..1.
+pub fn dropped<T: Real>(x: &[T], dropout: Dropout) -> Result<Vec<T>> {
+    check_rate("dropout: rate", dropout.rate)?;
+    Ok(T::dropped(x, Keep::new(dropout.rate, dropout.random)))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Looking up rows of a table, scaled: `y_t = scale · table[id_t]`, with scale √d_model in the paper (section 3.4).
 
+use crate::memory::written;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Real, Result};
 
-fn check<T>(ids: &[u32], table: &[T], width: usize, y: &[T]) -> Result<()> {
+fn check<T>(ids: &[u32], table: &[T], width: usize, len: usize) -> Result<()> {
     if width == 0 || !table.len().is_multiple_of(width) {
         let problem = format!("expected rows of {width} values, got {} values", table.len());
         return Err(Error::value("embedding: table", problem));
@@ -12,23 +13,34 @@ fn check<T>(ids: &[u32], table: &[T], width: usize, y: &[T]) -> Result<()> {
     if let Some((at, id)) = ids.iter().enumerate().find(|&(_, &id)| id as usize >= rows) {
         return Err(Error::value("embedding: ids", format!("expected below {rows}, got {id} at position {at}")));
     }
-    Error::check_length("embedding: y", ids.len() * width, y.len())
+    Error::check_length("embedding: y", ids.len() * width, len)
 }
 
-/// Writes the rows named by `ids`, times `scale`.
+/// The rows named by `ids`, times `scale`.
 ///
 /// # Shapes
-/// `table` (vocabulary, width), `ids` (tokens,), `y` (tokens, width).
+/// `table` (vocabulary, width), `ids` (tokens,) → (tokens, width).
 ///
 /// # Errors
 /// If an id is not a row of the table, or the lengths do not fit.
-pub fn embedding_forward<T: Real>(ids: &[u32], table: &[T], width: usize, scale: T, y: &mut [T]) -> Result<()> {
-    check(ids, table, width, y)?;
-    for (&id, y) in ids.iter().zip(y.chunks_exact_mut(width)) {
-        let row = &table[id as usize * width..][..width];
-        y.iter_mut().zip(row).for_each(|(y, &x)| *y = x * scale);
-    }
-    Ok(())
+pub fn embedding_forward<T: Real>(ids: &[u32], table: &[T], width: usize, scale: T) -> Result<Vec<T>> {
+    check(ids, table, width, ids.len() * width)?;
+    let len = ids.len() * width;
+    let fill = |y: SharedMut<T>| {
+        for_each(ids.len().div_ceil(ROWS), len, |piece| {
+            for (at, &id) in ids.iter().enumerate().skip(piece * ROWS).take(ROWS) {
+                let row = &table[id as usize * width..][..width];
+                for (part, row) in row.chunks(COLS).enumerate() {
+                    let mut scaled = [T::ZERO; COLS];
+                    scaled.iter_mut().zip(row).for_each(|(y, &x)| *y = x * scale);
+                    // SAFETY: rows belong to one piece alone.
+                    unsafe { y.write(at * width + part * COLS, &scaled[..row.len()]) };
+                }
+            }
+        });
+    };
+    // SAFETY: the pieces cover all rows.
+    Ok(unsafe { written(len, fill) })
 }
 
 /// Adds to `d_table`: `d_table[id_t] += scale · dy_t`, in the order of the tokens.
@@ -39,11 +51,13 @@ pub fn embedding_forward<T: Real>(ids: &[u32], table: &[T], width: usize, scale:
 /// # Errors
 /// If an id is not a row of the table, or the lengths do not fit.
 pub fn embedding_backward<T: Real>(ids: &[u32], dy: &[T], width: usize, scale: T, d_table: &mut [T]) -> Result<()> {
-    check(ids, d_table, width, dy)?;
+    check(ids, d_table, width, dy.len())?;
     T::embedding_backward(ids, dy, width, scale, d_table);
     Ok(())
 }
 
+/// Tokens in a piece of work.
+const ROWS: usize = 64;
 /// Columns in a piece of work: a cache line's worth, so that threads do not write to the same line.
 const COLS: usize = 64;
 

@@ -63,16 +63,17 @@ pub use attention::{
     Attention, AttentionDropout, Causal, Gradients, Heads, HeadsMut, KeyValueCache, Mask, MaskView, Partial, Saved,
     Stage, Statistics, Top, merge_attention,
 };
-pub use dropout::dropout;
+pub use dropout::{Dropout, dropout, dropped};
 pub use element::Element;
 pub use embedding::{embedding_backward, embedding_forward};
 pub use error::{Error, Result};
-pub use gemm::{MatMut, MatRef, Precision, Start, gemm};
+pub use gemm::{MatMut, MatRef, Operand, PackedMatrix, Precision, Product, Start, Then, gemm};
 pub use half::{bf16, f16};
 pub use isa::{Isa, active as active_isa, cap as cap_isa, named as isa_named};
 pub use loss::{CrossEntropy, cross_entropy};
-pub use memory::keep_freed_memory;
-pub use norm::{layer_norm_backward, layer_norm_forward};
+pub use math::{erf_each, exp_each, tanh_each};
+pub use memory::{keep_freed_memory, zeros};
+pub use norm::{LayerNormBackward, Normalised, layer_norm_forward};
 pub use philox::Philox;
 pub use real::Real;
 pub use softmax::{softmax_backward, softmax_forward};

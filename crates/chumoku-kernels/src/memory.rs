@@ -1,4 +1,7 @@
-//! Keeping freed memory for the next step.
+//! Memory: keeping what is freed for the next step, and not clearing what is written anyway.
+
+use crate::Real;
+use crate::threads::{SharedMut, for_each};
 
 /// Asks the C library's allocator to keep what is freed instead of handing it back to the system.
 ///
@@ -12,14 +15,45 @@ pub fn keep_freed_memory() {
         unsafe extern "C" {
             fn mallopt(parameter: c_int, value: c_int) -> c_int;
         }
-        // From glibc's malloc.h.
+        // From glibc's malloc.h. One arena: those of threads hand large blocks back whatever the thresholds say.
+        const M_ARENA_MAX: c_int = -8;
         const M_TRIM_THRESHOLD: c_int = -1;
         const M_MMAP_THRESHOLD: c_int = -3;
         // SAFETY: mallopt takes two integers and may be called at any time; unknown values are refused, not harmful.
         unsafe {
+            mallopt(M_ARENA_MAX, 1);
             mallopt(M_MMAP_THRESHOLD, 1 << 30);
             mallopt(M_TRIM_THRESHOLD, c_int::MAX);
         }
+    }
+}
+
+/// A vector of `len` numbers without clearing memory that is written anyway.
+///
+/// # Safety
+/// `write` must write every element and read none before it is written.
+pub(crate) unsafe fn written<T: Copy>(len: usize, write: impl FnOnce(SharedMut<T>)) -> Vec<T> {
+    let mut numbers = Vec::new();
+    write(SharedMut::spare(&mut numbers, len));
+    // SAFETY: every element has been written, as the caller promises.
+    unsafe { numbers.set_len(len) };
+    numbers
+}
+
+/// `len` times 0, written by all threads.
+pub fn zeros<T: Real>(len: usize) -> Vec<T> {
+    const PIECE: usize = 1 << 15;
+    const ZEROS: usize = 1 << 8;
+    // SAFETY: pieces of the vector are written one after another, to its end.
+    unsafe {
+        written(len, |numbers| {
+            for_each(len.div_ceil(PIECE), len, |piece| {
+                for start in (piece * PIECE..len.min((piece + 1) * PIECE)).step_by(ZEROS) {
+                    // Each piece is its own range.
+                    numbers.write(start, &[T::ZERO; ZEROS][..ZEROS.min(len - start)]);
+                }
+            });
+        })
     }
 }
 
@@ -48,10 +82,23 @@ impl Aligned {
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }
     }
 
+    /// `len` numbers, holding whatever was there.
+    pub(crate) fn floats(&mut self, len: usize) -> &mut [f32] {
+        let bytes = self.bytes(4 * len);
+        // SAFETY: four bytes each, aligned to 64; any bits are a number.
+        unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), len) }
+    }
+
     /// All the bytes.
-    pub(crate) fn filled(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), 64 * self.0.len()) }
+    }
+
+    /// All as numbers.
+    pub(crate) fn as_floats(&self) -> &[f32] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), 16 * self.0.len()) }
     }
 }
 

@@ -15,7 +15,7 @@ pub struct Philox {
     stream: u64,
 }
 
-const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
+pub(crate) const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const KEY_STEPS: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 const ROUNDS: usize = 10;
 
@@ -46,17 +46,34 @@ impl Philox {
         counter
     }
 
-    /// The blocks `index..index + 16`, transposed: word w of block l is `[w][l]`. Vectorises where it is inlined.
+    /// The counters of the blocks `index..index + 16`, transposed: word w of block l is `[w][l]`.
     #[inline(always)]
-    pub(crate) fn fill_lanes(&self, index: u64) -> [[u32; LANES]; 4] {
+    pub(crate) fn counters(&self, index: u64) -> [[u32; LANES]; 4] {
         let mut c = [[0; LANES], [0; LANES], [self.stream as u32; LANES], [(self.stream >> 32) as u32; LANES]];
         let (low, rest) = c.split_at_mut(1);
         for (l, (low, high)) in low[0].iter_mut().zip(&mut rest[0]).enumerate() {
             let at = index.wrapping_add(l as u64);
             (*low, *high) = (at as u32, (at >> 32) as u32);
         }
-        let mut key = [self.seed as u32, (self.seed >> 32) as u32];
-        for _ in 0..ROUNDS {
+        c
+    }
+
+    /// The key of each round.
+    #[inline(always)]
+    pub(crate) fn keys(&self) -> [[u32; 2]; ROUNDS] {
+        let mut keys = [[self.seed as u32, (self.seed >> 32) as u32]; ROUNDS];
+        for round in 1..ROUNDS {
+            let [a, b] = keys[round - 1];
+            keys[round] = [a.wrapping_add(KEY_STEPS[0]), b.wrapping_add(KEY_STEPS[1])];
+        }
+        keys
+    }
+
+    /// The blocks `index..index + 16`, transposed: word w of block l is `[w][l]`. Vectorises where it is inlined.
+    #[inline(always)]
+    pub(crate) fn fill_lanes(&self, index: u64) -> [[u32; LANES]; 4] {
+        let mut c = self.counters(index);
+        for key in self.keys() {
             let mut next = [[0; LANES]; 4];
             for l in 0..LANES {
                 let p0 = u64::from(MULTIPLIERS[0]) * u64::from(c[0][l]);
@@ -67,7 +84,6 @@ impl Philox {
                 next[3][l] = p0 as u32;
             }
             c = next;
-            key = [key[0].wrapping_add(KEY_STEPS[0]), key[1].wrapping_add(KEY_STEPS[1])];
         }
         c
     }

@@ -3,8 +3,9 @@
 use crate::Element;
 use crate::activation::Activation;
 use crate::adamw::AdamW;
-use crate::gemm::{MatMut, MatRef, Precision, Start};
-use crate::{activation, adamw, embedding, gemm, norm, reference, softmax, sum};
+use crate::dropout::Keep;
+use crate::gemm::{MatMut, MatRef, PackedMatrix, Precision, Product, Start};
+use crate::{activation, adamw, dropout, embedding, gemm, norm, reference, softmax, sum};
 use std::fmt::Display;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
@@ -54,16 +55,28 @@ pub trait Real:
         reference::gemm(a, b, start, c);
     }
     #[doc(hidden)]
+    fn product(product: Product<Self>) -> Vec<Self> {
+        reference::product(product)
+    }
+    #[doc(hidden)]
+    fn pack(_: MatRef<Self>, _: Precision) -> Option<PackedMatrix> {
+        None
+    }
+    #[doc(hidden)]
+    fn dropout(x: &mut [Self], keep: Keep) {
+        reference::dropout(x, keep);
+    }
+    #[doc(hidden)]
     fn softmax_forward(x: &[Self], cols: usize, y: &mut [Self]) {
         reference::softmax_forward(x, cols, y);
     }
     #[doc(hidden)]
-    fn layer_norm_forward(args: norm::Forward<Self>) {
-        reference::layer_norm_forward(args);
+    fn layer_norm_forward(args: norm::Forward<Self>) -> norm::Normalised<Self> {
+        reference::layer_norm_forward(args)
     }
     #[doc(hidden)]
-    fn layer_norm_backward(args: norm::Backward<Self>) {
-        reference::layer_norm_backward(args);
+    fn layer_norm_backward(args: norm::LayerNormBackward<Self>, sums: [&mut [Self]; 2]) -> Vec<Self> {
+        reference::layer_norm_backward(args, sums)
     }
     #[doc(hidden)]
     fn activation_forward(kind: Activation, x: &[Self], y: &mut [Self]) {
@@ -72,6 +85,12 @@ pub trait Real:
     #[doc(hidden)]
     fn activation_backward(kind: Activation, x: &[Self], dy: &[Self], dx: &mut [Self]) {
         reference::activation_backward(kind, x, dy, dx);
+    }
+    #[doc(hidden)]
+    fn dropped(x: &[Self], keep: Keep) -> Vec<Self> {
+        let mut y = x.to_vec();
+        reference::dropout(&mut y, keep);
+        y
     }
     #[doc(hidden)]
     fn embedding_backward(ids: &[u32], dy: &[Self], width: usize, scale: Self, d_table: &mut [Self]) {
@@ -127,20 +146,32 @@ impl Real for f32 {
     fn gemm(a: MatRef<f32>, b: MatRef<f32>, start: Start<f32>, c: MatMut<f32>, precision: Precision) {
         gemm::gemm_f32(a, b, start, c, precision);
     }
+    fn product(product: Product<f32>) -> Vec<f32> {
+        gemm::product_f32(product)
+    }
+    fn pack(b: MatRef<f32>, precision: Precision) -> Option<PackedMatrix> {
+        Some(PackedMatrix::of_f32(b, precision))
+    }
+    fn dropout(x: &mut [f32], keep: Keep) {
+        dropout::dropout_f32(x, keep);
+    }
     fn softmax_forward(x: &[f32], cols: usize, y: &mut [f32]) {
         softmax::forward_f32(x, cols, y);
     }
-    fn layer_norm_forward(args: norm::Forward<f32>) {
-        norm::forward_f32(args);
+    fn layer_norm_forward(args: norm::Forward<f32>) -> norm::Normalised<f32> {
+        norm::forward_f32(args)
     }
-    fn layer_norm_backward(args: norm::Backward<f32>) {
-        norm::backward_f32(args);
+    fn layer_norm_backward(args: norm::LayerNormBackward<f32>, sums: [&mut [f32]; 2]) -> Vec<f32> {
+        norm::backward_f32(args, sums)
     }
     fn activation_forward(kind: Activation, x: &[f32], y: &mut [f32]) {
         activation::forward_f32(kind, x, y);
     }
     fn activation_backward(kind: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
         activation::backward_f32(kind, x, dy, dx);
+    }
+    fn dropped(x: &[f32], keep: Keep) -> Vec<f32> {
+        dropout::dropped_f32(x, keep)
     }
     fn embedding_backward(ids: &[u32], dy: &[f32], width: usize, scale: f32, d_table: &mut [f32]) {
         embedding::backward_f32(ids, dy, width, scale, d_table);

@@ -44,15 +44,37 @@ impl<T> SharedMut<T> {
         SharedMut { start: data.as_mut_ptr(), len: data.len(), marker: PhantomData }
     }
 
+    /// The spare memory of `vec`, emptied, for `len` elements: to be written, not read.
+    pub(crate) fn spare(vec: &mut Vec<T>, len: usize) -> Self {
+        vec.clear();
+        vec.reserve_exact(len);
+        SharedMut { start: vec.as_mut_ptr(), len, marker: PhantomData }
+    }
+
     /// The part `start..start + len`; panics if it reaches beyond the slice.
     ///
     /// # Safety
-    /// No other part that overlaps may be alive, in any thread, and the shared slice must outlive the part.
+    /// No other part that overlaps may be alive, in any thread, the shared slice must outlive the part, and it must hold
+    /// values before they are read.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn slice<'a>(&self, start: usize, len: usize) -> &'a mut [T] {
         assert!(start.checked_add(len).is_some_and(|end| end <= self.len));
         // SAFETY: in bounds as just checked; exclusive as the caller promises.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(start), len) }
+    }
+
+    /// Copies `from` to the elements from `start` on; panics if they reach beyond the slice.
+    ///
+    /// # Safety
+    /// No other task may reach these elements meanwhile, and the shared memory must still be there.
+    #[inline(always)]
+    pub(crate) unsafe fn write(&self, start: usize, from: &[T])
+    where
+        T: Copy,
+    {
+        assert!(start.checked_add(from.len()).is_some_and(|end| end <= self.len));
+        // SAFETY: in bounds as just checked; no one else's as the caller promises.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.start.add(start), from.len()) };
     }
 
     /// A pointer to element `start`, which must be inside.

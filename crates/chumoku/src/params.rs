@@ -3,10 +3,11 @@
 //! Gradients and the optimiser's moments have the same layout, so the optimiser is one loop, clipping one norm and a
 //! checkpoint a few arrays.
 
-use chumoku_kernels::{MatMut, MatRef, Philox, Precision, Real};
+use chumoku_kernels::{MatMut, MatRef, Operand, PackedMatrix, Philox, Precision, Real};
 use ndarray::ArrayView2;
+use rayon::prelude::*;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// How a parameter starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -121,19 +122,69 @@ impl Layout {
 }
 
 /// A number for every place of a [`Layout`]: parameters, gradients, or moments.
-#[derive(Clone, Debug)]
+///
+/// Matrices are packed for products when they are first multiplied with, and stay so until a number may have changed:
+/// whatever hands out numbers to be changed forgets what was packed.
+#[derive(Debug)]
 pub struct Params<T> {
     layout: Arc<Layout>,
-    /// The numbers, in the order of the layout.
-    pub values: Vec<T>,
-    /// How exact the matrix products with these parameters are.
-    pub precision: Precision,
+    values: Vec<T>,
+    precision: Precision,
+    /// Of each entry of the layout: the matrix and its transpose.
+    packed: Vec<[OnceLock<Option<PackedMatrix>>; 2]>,
+}
+
+impl<T: Clone> Clone for Params<T> {
+    fn clone(&self) -> Self {
+        let (layout, values) = (Arc::clone(&self.layout), self.values.clone());
+        Params { packed: nothing_packed(&layout), layout, values, precision: self.precision }
+    }
+}
+
+fn nothing_packed(layout: &Layout) -> Vec<[OnceLock<Option<PackedMatrix>>; 2]> {
+    layout.entries.iter().map(|_| Default::default()).collect()
 }
 
 impl<T: Real> Params<T> {
     /// All 0.
     pub fn zeros(layout: &Arc<Layout>) -> Self {
-        Params { layout: Arc::clone(layout), values: vec![T::ZERO; layout.len], precision: Precision::Highest }
+        Params {
+            layout: Arc::clone(layout),
+            values: vec![T::ZERO; layout.len],
+            precision: Precision::Highest,
+            packed: nothing_packed(layout),
+        }
+    }
+
+    /// All the numbers, in the order of the layout.
+    pub fn values(&self) -> &[T] {
+        &self.values
+    }
+
+    /// All the numbers, to be changed.
+    pub fn values_mut(&mut self) -> &mut [T] {
+        self.forget_packed();
+        &mut self.values
+    }
+
+    /// Sets all numbers to 0.
+    pub fn clear(&mut self) {
+        self.values_mut().par_chunks_mut(1 << 16).for_each(|piece| piece.fill(T::ZERO));
+    }
+
+    /// How exact the matrix products with these parameters are.
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// Sets how exact they are.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.forget_packed();
+        self.precision = precision;
+    }
+
+    fn forget_packed(&mut self) {
+        self.packed.iter_mut().flatten().for_each(|packed| drop(packed.take()));
     }
 
     /// Initial parameters, from `seed` and each parameter's name alone.
@@ -165,6 +216,7 @@ impl<T: Real> Params<T> {
 
     /// The numbers of one parameter, to be changed.
     pub fn slice_mut(&mut self, id: ParamId) -> &mut [T] {
+        self.packed[self.layout.places[id.0]].iter_mut().for_each(|packed| drop(packed.take()));
         &mut self.values[self.layout.entry(id).range.clone()]
     }
 
@@ -173,6 +225,7 @@ impl<T: Real> Params<T> {
     /// # Panics
     /// If they are the same parameter.
     pub(crate) fn two_slices_mut(&mut self, a: ParamId, b: ParamId) -> [&mut [T]; 2] {
+        self.forget_packed();
         let (a, b) = (self.layout.entry(a).range.clone(), self.layout.entry(b).range.clone());
         self.values.get_disjoint_mut([a, b]).expect("two parameters of a layout do not overlap")
     }
@@ -192,6 +245,22 @@ impl<T: Real> Params<T> {
     pub(crate) fn matrix(&self, id: ParamId) -> MatRef<'_, T> {
         let (rows, cols) = self.shape2(id);
         MatRef::new(self.slice(id), rows, cols).expect("a parameter has its shape's length")
+    }
+
+    /// A matrix W as the second operand of products.
+    pub(crate) fn operand(&self, id: ParamId) -> Operand<'_, T> {
+        self.packed_as(id, 0, self.matrix(id))
+    }
+
+    /// Wᵀ as the second operand of products.
+    pub(crate) fn transposed(&self, id: ParamId) -> Operand<'_, T> {
+        self.packed_as(id, 1, self.matrix(id).t())
+    }
+
+    fn packed_as<'a>(&'a self, id: ParamId, way: usize, matrix: MatRef<'a, T>) -> Operand<'a, T> {
+        let packed = &self.packed[self.layout.places[id.0]][way];
+        let packed = packed.get_or_init(|| PackedMatrix::new(matrix, self.precision));
+        Operand::new(matrix, packed.as_ref()).expect("packed from this matrix")
     }
 
     /// Rows `rows` of a parameter of two axes.

@@ -110,7 +110,7 @@ impl TextClassifier {
 
     /// Numbers that training changed in the transformer.
     pub fn num_parameters(&self) -> usize {
-        self.params.values.len()
+        self.params.values().len()
     }
 
     /// Predicts each text. A text's prediction does not depend on the others.
@@ -166,7 +166,7 @@ impl TextClassifier {
         let f32_bytes = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
         let mut arrays: Vec<(String, Dtype, Vec<usize>, Vec<u8>)> = Vec::new();
         for (name, shape, range) in self.params.layout().iter() {
-            arrays.push((name.into(), Dtype::F32, shape.to_vec(), f32_bytes(&self.params.values[range])));
+            arrays.push((name.into(), Dtype::F32, shape.to_vec(), f32_bytes(&self.params.values()[range])));
         }
         if let Some(ngrams) = &self.ngrams {
             let tensors = ngrams.tensors();
@@ -255,13 +255,13 @@ impl TextClassifier {
         // Sizes come from a file: no memory is taken before all of it is there to be read.
         model.layout().iter().try_for_each(|(name, shape, _)| find(name, shape).map(drop))?;
         let mut params = Params::zeros(model.layout());
-        params.precision = config.precision;
+        params.set_precision(config.precision);
         for (name, shape, range) in model.layout().iter() {
             let values = floats(find(name, shape)?.data());
             if let Some(value) = values.iter().find(|x| !x.is_finite()) {
                 return Err(fault(WEIGHTS, format!("tensor {name} holds {value}, expected finite numbers")));
             }
-            params.values[range].copy_from_slice(&values);
+            params.values_mut()[range].copy_from_slice(&values);
         }
         let ngrams = match &config.ngrams {
             None => None,

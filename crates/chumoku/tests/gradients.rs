@@ -25,7 +25,7 @@ fn array(rows: usize, cols: usize, seed: u64) -> Array2<f64> {
 fn random_params(layout: &Arc<Layout>) -> Params<f64> {
     let mut params = Params::zeros(layout);
     let mut random = Random::new(99);
-    params.values.iter_mut().for_each(|value| *value = 0.7 * random.number());
+    params.values_mut().iter_mut().for_each(|value| *value = 0.7 * random.number());
     params
 }
 
@@ -52,12 +52,12 @@ fn check(
     let dx = backward(&params, x, &dy, &mut grads);
     let expected = central_difference(x.as_slice().unwrap(), STEP, |x_| dot(&forward(&params, &reshaped(x_, x)), &dy));
     compare(&format!("{name} dx"), dx.as_slice().unwrap(), &expected, RULE).unwrap();
-    let expected = central_difference(&params.values, STEP, |values| {
+    let expected = central_difference(params.values(), STEP, |values| {
         let mut moved = params.clone();
-        moved.values.copy_from_slice(values);
+        moved.values_mut().copy_from_slice(values);
         dot(&forward(&moved, x), &dy)
     });
-    compare(&format!("{name} parameters"), &grads.values, &expected, RULE).unwrap();
+    compare(&format!("{name} parameters"), grads.values(), &expected, RULE).unwrap();
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn linear_norm_and_feed_forward() {
         |p, x| layer.forward(p, x.view()).unwrap().0,
         |p, x, dy, g| {
             let (_, cache) = layer.forward(p, x.view()).unwrap();
-            layer.backward(p, x.view(), &cache, dy.view(), g).unwrap()
+            layer.backward(p, x.view(), &cache, dy.view(), None, g).unwrap()
         },
     );
     for activation in [Activation::Gelu, Activation::Relu] {
@@ -292,12 +292,12 @@ fn the_whole_classifier_with_its_loss() {
         let params = random_params(classifier.layout());
         let mut grads = Params::zeros(classifier.layout());
         loss(&params, Some(&mut grads));
-        let expected = central_difference(&params.values, STEP, |values| {
+        let expected = central_difference(params.values(), STEP, |values| {
             let mut moved = params.clone();
-            moved.values.copy_from_slice(values);
+            moved.values_mut().copy_from_slice(values);
             loss(&moved, None)
         });
-        compare("classifier", &grads.values, &expected, RULE).unwrap();
+        compare("classifier", grads.values(), &expected, RULE).unwrap();
     }
 }
 

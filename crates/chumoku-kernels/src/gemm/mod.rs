@@ -1,30 +1,29 @@
-//! The matrix product `C = A·B (+ C or a bias)`.
+//! The matrix product `C = A·B (+ C or a bias)`, and what layers do with it before it leaves the cache.
 //!
-//! Both operands are packed into panels in which the `TILE_ROWS` (or `TILE_COLS`) numbers that one step of the depth
-//! needs lie side by side; the register tile then streams through two panels with one broadcast and a fused
-//! multiply–add for each product. B is packed once and shared; each task packs the rows of A that it needs, a depth
-//! block at a time, so that they stay in its core's cache.
+//! Two kernels compute it: `vectors` on any machine, `tiles` on AMX. Both pack their operands into panels in which what
+//! one step of the depth needs lies side by side. B is packed once and shared, or comes packed ([`PackedMatrix`]); each
+//! task packs the rows of A that it needs. `finish` then adds the bias, applies activation and dropout or adds the
+//! residual, while the block is in the cache.
 //!
-//! Every element of C is one sum over the depth in one fixed order (blocks of [`DEPTH`], in sequence within a block),
-//! whatever tile or task it falls into. Results therefore do not depend on the number of threads nor on the other
-//! rows of the product.
+//! Every element of C is one sum over the depth in one fixed order, whatever block or task it falls into. Results
+//! therefore do not depend on the number of threads nor on the other rows of the product.
 //!
 //! Source of the blocking: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
 
+mod finish;
+mod packed;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
+mod vectors;
 
-use crate::isa::{self, Isa, Op, Simd};
-use crate::threads::{SharedMut, for_each};
+pub use finish::Then;
+pub use packed::{Operand, PackedMatrix};
+
+use crate::isa::Simd;
+use crate::threads::SharedMut;
 use crate::{Error, Real, Result};
-use std::cell::RefCell;
-
-/// Depth of a block: a B panel of this depth (times the tile's columns) fits the first-level cache.
-pub(crate) const DEPTH: usize = 256;
-/// Rows of A that a task packs at a time, about; rounded to whole tiles.
-const ROWS: usize = 96;
-/// Columns of C in a task, about; rounded to whole tiles. Small products split here so that every core has work.
-const COLS: usize = 1024;
+use finish::Finish;
+use packed::Kernel;
 
 /// A matrix that is read: `(rows, cols)` with any strides.
 #[derive(Clone, Copy, Debug)]
@@ -210,19 +209,55 @@ impl Precision {
 /// # Errors
 /// If the shapes do not fit.
 pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: Start<T>, c: MatMut<T>, precision: Precision) -> Result<()> {
-    if a.cols != b.rows {
-        return Err(Error::shape("gemm: b", (a.cols, b.cols), (b.rows, b.cols)));
-    }
+    check("gemm: b", &a, &b, start)?;
     if (c.rows, c.cols) != (a.rows, b.cols) {
         return Err(Error::shape("gemm: c", (a.rows, b.cols), (c.rows, c.cols)));
     }
-    if let Start::Bias(bias) = start
-        && bias.len() != c.cols
-    {
-        return Err(Error::length("gemm: bias", c.cols, bias.len()));
-    }
     T::gemm(a, b, start, c, precision);
     Ok(())
+}
+
+fn check<T>(what: &'static str, a: &MatRef<T>, b: &MatRef<T>, start: Start<T>) -> Result<()> {
+    if a.cols != b.rows {
+        return Err(Error::shape(what, (a.cols, b.cols), (b.rows, b.cols)));
+    }
+    match start {
+        Start::Bias(bias) => Error::check_length("gemm: bias", b.cols, bias.len()),
+        _ => Ok(()),
+    }
+}
+
+/// A product into memory of its own: `C = then(bias + A·B)`.
+#[derive(Debug)]
+pub struct Product<'a, T> {
+    /// (m, k)
+    pub a: MatRef<'a, T>,
+    /// (k, n)
+    pub b: Operand<'a, T>,
+    /// (n,)
+    pub bias: Option<&'a [T]>,
+    /// What is done with the sums.
+    pub then: Then<'a, T>,
+    /// How exact the products are.
+    pub precision: Precision,
+}
+
+impl<T: Real> Product<'_, T> {
+    /// C, (m, n) row by row.
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or a dropout rate is out of range.
+    pub fn compute(self) -> Result<Vec<T>> {
+        check("product: b", &self.a, &self.b.matrix, self.start())?;
+        self.then.check(self.a.rows, self.b.matrix.cols)?;
+        Ok(T::product(self))
+    }
+}
+
+impl<'a, T> Product<'a, T> {
+    pub(crate) fn start(&self) -> Start<'a, T> {
+        self.bias.map_or(Start::Zero, Start::Bias)
+    }
 }
 
 /// One register tile: `C[i][j] (+)= Σ_p a[p·a_step + i·ROW] · b[p·b_step + j]`, where `ROW`, fixed when compiling so
@@ -288,227 +323,41 @@ pub(crate) unsafe fn tile<S: Simd, const R: usize, const V: usize, const ROW: us
     }
 }
 
-thread_local! {
-    /// Packed rows of A: reused, so that a product allocates nothing once warm.
-    static PACKED_A: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
-    /// Packed B of the product that this thread has called.
-    static PACKED_B: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Packs `count` rows (of the matrix whose element (i, p) is `data[i·outer + p·inner]`) from row `first`, depth
-/// `from..from+depth`, into one panel of `width` numbers a step; missing rows become zeros.
-#[inline(always)]
-#[allow(clippy::too_many_arguments)]
-fn pack_panel(
-    data: &[f32],
-    outer: usize,
-    inner: usize,
-    first: usize,
-    count: usize,
-    from: usize,
-    depth: usize,
-    width: usize,
-    panel: &mut [f32],
-) {
-    let panel = &mut panel[..depth * width];
-    if count < width {
-        panel.fill(0.0);
-    }
-    if outer == 1 {
-        for (p, step) in panel.chunks_exact_mut(width).enumerate() {
-            let start = first + (from + p) * inner;
-            step[..count].copy_from_slice(&data[start..start + count]);
-        }
-    } else if inner == 1 {
-        for i in 0..count {
-            let start = (first + i) * outer + from;
-            for (step, &x) in panel.chunks_exact_mut(width).zip(&data[start..start + depth]) {
-                step[i] = x;
-            }
-        }
-    } else {
-        for (p, step) in panel.chunks_exact_mut(width).enumerate() {
-            for (i, x) in step[..count].iter_mut().enumerate() {
-                *x = data[(first + i) * outer + (from + p) * inner];
-            }
-        }
-    }
-}
-
-struct PackB<'a> {
-    b: MatRef<'a, f32>,
-    panel: usize,
-    out: &'a mut [f32],
-}
-
-impl Op for PackB<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn eval<S: Simd>(self, _: S) {
-        let (b, width) = (self.b, S::TILE_COLS);
-        let first = self.panel * width;
-        let count = width.min(b.cols - first);
-        // A panel holds the whole depth, so depth blocks are plain ranges of it.
-        pack_panel(b.data, b.col_stride, b.row_stride, first, count, 0, b.rows, width, self.out);
-    }
-}
-
-struct Block<'a> {
-    a: MatRef<'a, f32>,
-    packed_b: &'a [f32],
-    start: Start<'a, f32>,
-    c: SharedMut<f32>,
-    c_stride: usize,
-    rows: std::ops::Range<usize>,
-    cols: std::ops::Range<usize>,
-}
-
-impl Op for Block<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn eval<S: Simd>(self, simd: S) {
-        // Taken out rather than borrowed in a closure: a closure is compiled without the instruction set's features.
-        let mut packed_a = PACKED_A.take();
-        let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
-        let k = self.a.cols;
-        let tiles_down = self.rows.len().div_ceil(height);
-        packed_a.resize(tiles_down * height * DEPTH.min(k.max(1)), 0.0);
-        let mut edge = [0.0f32; 16 * 64];
-        // The start: written first, so that the tiles only ever add. With `Zero` the first depth block overwrites.
-        if let Start::Bias(bias) = self.start {
-            for i in self.rows.clone() {
-                // SAFETY: rows × cols of this block belong to this task alone.
-                let row = unsafe { self.c.slice(i * self.c_stride + self.cols.start, self.cols.len()) };
-                row.copy_from_slice(&bias[self.cols.clone()]);
-            }
-        }
-        let mut from = 0;
-        while from < k {
-            let depth = DEPTH.min(k - from);
-            let accumulate = from > 0 || !matches!(self.start, Start::Zero);
-            for (t, panel) in packed_a.chunks_exact_mut(height * depth).take(tiles_down).enumerate() {
-                let first = self.rows.start + t * height;
-                let count = height.min(self.rows.end - first);
-                let a = self.a;
-                pack_panel(a.data, a.row_stride, a.col_stride, first, count, from, depth, height, panel);
-            }
-            let mut j = self.cols.start;
-            while j < self.cols.end {
-                let b = &self.packed_b[j / width * width * k + from * width..][..depth * width];
-                let columns = width.min(self.cols.end - j);
-                for (t, panel) in packed_a.chunks_exact(height * depth).take(tiles_down).enumerate() {
-                    let i = self.rows.start + t * height;
-                    let count = height.min(self.rows.end - i);
-                    let whole = count == height && columns == width;
-                    let (c, c_stride) = if whole {
-                        // SAFETY: the whole tile lies inside this task's block of C.
-                        (unsafe { self.c.pointer(i * self.c_stride + j) }, self.c_stride)
-                    } else {
-                        (edge.as_mut_ptr(), width)
-                    };
-                    let tile = Tile {
-                        depth,
-                        a: panel.as_ptr(),
-                        a_step: height,
-                        b: b.as_ptr(),
-                        b_step: width,
-                        c,
-                        c_stride,
-                        accumulate: accumulate && whole,
-                    };
-                    // SAFETY: the panels hold `depth` steps; c is a whole tile of C, or the edge buffer, which holds
-                    // the largest tile of any instruction set.
-                    unsafe { simd.tile(tile) };
-                    if !whole {
-                        for r in 0..count {
-                            // SAFETY: these columns of the row belong to this task alone.
-                            let row = unsafe { self.c.slice((i + r) * self.c_stride + j, columns) };
-                            let part = &edge[r * width..r * width + columns];
-                            if accumulate {
-                                row.iter_mut().zip(part).for_each(|(c, &x)| *c += x);
-                            } else {
-                                row.copy_from_slice(part);
-                            }
-                        }
-                    }
-                }
-                j += width;
-            }
-            from += depth;
-        }
-        PACKED_A.set(packed_a);
-    }
-}
-
-struct Widths;
-
-impl Op for Widths {
-    type Output = (usize, usize);
-    #[inline(always)]
-    fn eval<S: Simd>(self, _: S) -> (usize, usize) {
-        (S::TILE_ROWS, S::TILE_COLS)
-    }
-}
-
 /// The fast product for f32; shapes have been checked.
 pub(crate) fn gemm_f32(a: MatRef<f32>, b: MatRef<f32>, start: Start<f32>, c: MatMut<f32>, precision: Precision) {
-    if a.rows == 0 || b.cols == 0 {
-        return;
-    }
-    #[cfg(target_arch = "x86_64")]
-    if isa::active() >= Isa::Amx
-        && tiles::suits(b.cols, a.cols)
-        && let Some(amx) = isa::amx::Amx::new()
-    {
-        return match precision {
-            Precision::Medium => tiles::gemm_tiles::<1>(amx, a, b, start, c),
-            Precision::High => tiles::gemm_tiles::<2>(amx, a, b, start, c),
-            Precision::Highest => tiles::gemm_tiles::<3>(amx, a, b, start, c),
-        };
-    }
-    let _ = precision;
-    gemm_vectors(a, b, start, c);
+    let (c, c_stride) = (SharedMut::new(c.data), c.row_stride);
+    run(a, b.into(), c, c_stride, &Finish::new(start, b.cols), precision);
 }
 
-/// The product in vectors; there are rows and columns.
-fn gemm_vectors(a: MatRef<f32>, b: MatRef<f32>, start: Start<f32>, mut c: MatMut<f32>) {
-    let (m, n, k) = (a.rows, b.cols, a.cols);
-    if k == 0 {
-        for i in 0..m {
-            match start {
-                Start::Zero => c.row_mut(i).fill(0.0),
-                Start::Keep => {}
-                Start::Bias(bias) => c.row_mut(i).copy_from_slice(bias),
-            }
+/// The fast product into new memory; shapes have been checked.
+pub(crate) fn product_f32(p: Product<f32>) -> Vec<f32> {
+    let (m, n) = (p.a.rows, p.b.matrix.cols);
+    let mut finish = Finish::new(p.start(), n);
+    let mut before = finish.then(p.then, m * n);
+    let mut c = Vec::new();
+    run(p.a, p.b, SharedMut::spare(&mut c, m * n), n, &finish, p.precision);
+    // SAFETY: the product has written every element of both.
+    unsafe {
+        c.set_len(m * n);
+        if let Some(before) = &mut before {
+            before.set_len(m * n);
         }
+    }
+    c
+}
+
+/// The product into `c`, of which it reads nothing unless the start is [`Start::Keep`] and writes everything.
+fn run(a: MatRef<f32>, b: Operand<f32>, c: SharedMut<f32>, c_stride: usize, finish: &Finish, precision: Precision) {
+    if a.rows == 0 || b.matrix.cols == 0 {
         return;
     }
-    let (height, width) = isa::dispatch(Widths);
-    let panels = n.div_ceil(width);
-    let mut packed = PACKED_B.take();
-    packed.resize(panels * width * k, 0.0);
-    {
-        let out = SharedMut::new(&mut packed);
-        for_each(panels, panels * width * k, |panel| {
-            // SAFETY: each panel is its own range.
-            let out = unsafe { out.slice(panel * width * k, width * k) };
-            isa::dispatch(PackB { b, panel, out });
-        });
+    match Kernel::of(b.matrix.cols, a.cols, precision) {
+        #[cfg(target_arch = "x86_64")]
+        Kernel::Tiles(amx, precision) => match precision {
+            Precision::Medium => tiles::run::<1>(amx, a, b, c, c_stride, finish),
+            Precision::High => tiles::run::<2>(amx, a, b, c, c_stride, finish),
+            Precision::Highest => tiles::run::<3>(amx, a, b, c, c_stride, finish),
+        },
+        Kernel::Vectors { .. } => vectors::run(a, b, c, c_stride, finish),
     }
-    let block_rows = ROWS.div_ceil(height) * height;
-    let blocks_down = m.div_ceil(block_rows);
-    // Few rows: cut the columns finer, so that there is work to share.
-    let cols = if blocks_down >= 8 { COLS } else { COLS / 8 };
-    let block_cols = cols.div_ceil(width) * width;
-    let blocks_across = n.div_ceil(block_cols);
-    let c_stride = c.row_stride;
-    let shared = SharedMut::new(c.data);
-    for_each(blocks_down * blocks_across, 2 * m * n * k, |block| {
-        let (down, across) = (block / blocks_across, block % blocks_across);
-        let rows = down * block_rows..m.min((down + 1) * block_rows);
-        let cols = across * block_cols..n.min((across + 1) * block_cols);
-        let packed_b = &packed;
-        isa::dispatch(Block { a, packed_b, start, c: shared, c_stride, rows, cols });
-    });
-    PACKED_B.set(packed);
 }

@@ -1,26 +1,44 @@
 //! The matrix product in AMX tiles, f32 numbers split into bf16 terms.
 //!
-//! The blocking is that of the vector version: B is split and packed once and shared, each task packs the rows of A
-//! that it needs, a depth block at a time. Which product goes this way depends on its columns and depth alone, never on
-//! its rows, so a row's result does not depend on how many others there are.
+//! B is split and packed once and shared; each task packs the rows of A that it needs and computes its part of C cell by
+//! cell in memory of its own that stays in the cache, where the cell is finished. Gradients of weights, which are few
+//! numbers of a great depth, are cut along the depth instead (see [`deep`]).
+//!
+//! Which product goes this way depends on its columns, depth and layout alone, never on its rows, so a row's result does
+//! not depend on how many others there are.
 
-use super::{MatMut, MatRef, Start};
+use super::finish::{Finish, SEGMENT};
+use super::{Kernel, MatRef, Operand, Precision};
 use crate::isa::amx::split::{Lay, Source, step_bytes};
 use crate::isa::amx::{Amx, Block, SIDE, STEP, TILE, Tiles};
+use crate::isa::{self, Op, Simd};
 use crate::memory::Aligned;
 use crate::threads::{SharedMut, for_each};
 use std::cell::RefCell;
+use std::ops::Range;
 
-/// Rows of A that a task packs at a time.
+/// Rows of C in a task.
 const ROWS: usize = 128;
-/// Columns of C in a task.
-const COLS: usize = 512;
+/// Columns of C in a task where there are few rows.
+const COLS: usize = 256;
+/// Columns of a cell.
+const CELL: usize = SEGMENT;
+/// Distance of the rows of a cell: one cache line more than they have, so that not all rows start in the same sets.
+const CELL_STRIDE: usize = CELL + 16;
 /// Below this many columns or this depth the padding of tiles costs more than they save.
 const LEAST: usize = 16;
+/// Depth from which the gradient of a weight is cut along it, and the least depth of a piece.
+const DEEP: usize = 1024;
+/// Pieces of the depth at most: each is a partial result in memory.
+const PIECES: usize = 8;
+/// Rows and columns of C in a task of a deep product.
+const REGION: usize = 512;
 
 thread_local! {
+    // Kept from one product to the next.
     static PACKED_A: RefCell<Aligned> = const { RefCell::new(Aligned::new()) };
     static PACKED_B: RefCell<Aligned> = const { RefCell::new(Aligned::new()) };
+    static SUMS: RefCell<Aligned> = const { RefCell::new(Aligned::new()) };
 }
 
 /// Whether a product of so many columns and such a depth is worth tiles.
@@ -28,9 +46,9 @@ pub(super) fn suits(cols: usize, depth: usize) -> bool {
     cols >= LEAST && depth >= LEAST
 }
 
-/// Steps in a depth block: panels of both operands stay in the first-level cache.
+/// Steps in a depth block: a panel of B stays in the first-level cache while those of A pass through it.
 const fn block_steps(terms: usize) -> usize {
-    16 / terms.next_power_of_two()
+    [8, 4, 2][terms - 1]
 }
 
 /// What a panel is cut from.
@@ -46,153 +64,288 @@ struct Strip<'a> {
     end: usize,
 }
 
-/// Packs up to 32 rows (or columns) of a strip, depth `from..to`.
-fn pack<const TERMS: usize>(amx: Amx, strip: Strip<'_>, from: usize, to: usize, lay: Lay, out: &mut [u8]) {
-    for (step, out) in out.chunks_exact_mut(step_bytes(TERMS)).take((to - from).div_ceil(STEP)).enumerate() {
-        let depth = from + step * STEP;
-        for half in 0..2 {
-            let first = strip.first + 16 * half;
-            let count = strip.end.saturating_sub(first).min(16);
-            if count == 0 {
-                (0..TERMS).for_each(|term| out[(2 * term + half) * TILE..][..TILE].fill(0));
-                continue;
-            }
-            let part = &strip.data[first * strip.outer + depth * strip.inner..];
-            let depth = STEP.min(to - depth);
-            assert!((count - 1) * strip.outer + (depth - 1) * strip.inner < part.len());
-            let source = Source { data: part.as_ptr(), outer: strip.outer, inner: strip.inner, count, depth };
-            let tiles = &mut out[half * TILE..][..(2 * TERMS - 1) * TILE];
-            // SAFETY: the last element was just found inside; tiles of a term lie two apart and start at multiples of
-            // TILE in memory that is aligned to 64 bytes.
-            unsafe { amx.split::<TERMS>(source, lay, tiles.as_mut_ptr(), 2 * TILE) };
-        }
+impl<'a> Strip<'a> {
+    fn of_a(a: MatRef<'a, f32>, first: usize, end: usize) -> Self {
+        Strip { data: a.data, outer: a.row_stride, inner: a.col_stride, first, end }
+    }
+
+    fn of_b(b: MatRef<'a, f32>, first: usize, end: usize) -> Self {
+        Strip { data: b.data, outer: b.col_stride, inner: b.row_stride, first, end }
     }
 }
 
-/// The product; shapes have been checked, none is 0.
-pub(super) fn gemm_tiles<const TERMS: usize>(
-    amx: Amx,
-    a: MatRef<f32>,
-    b: MatRef<f32>,
-    start: Start<f32>,
-    c: MatMut<f32>,
-) {
-    let (m, n, k) = (a.rows, b.cols, a.cols);
-    let (steps, panels) = (k.div_ceil(STEP), n.div_ceil(SIDE));
-    let mut packed = PACKED_B.take();
-    let size = steps * step_bytes(TERMS);
-    let out = SharedMut::new(packed.bytes(panels * size));
-    for_each(panels, n * k, |panel| {
-        let strip = Strip { data: b.data, outer: b.col_stride, inner: b.row_stride, first: panel * SIDE, end: n };
+/// Packs up to 32 rows (or columns) of a strip, depth `from..to`.
+fn pack<const TERMS: usize>(amx: Amx, strip: Strip<'_>, from: usize, to: usize, lay: Lay, out: &mut [u8]) {
+    for (step, out) in out.chunks_exact_mut(step_bytes(TERMS)).take((to - from).div_ceil(STEP)).enumerate() {
+        pack_step::<TERMS>(amx, strip, from + step * STEP, to, lay, out);
+    }
+}
+
+/// Packs the step of a strip that starts at `depth`.
+fn pack_step<const TERMS: usize>(amx: Amx, strip: Strip<'_>, depth: usize, to: usize, lay: Lay, out: &mut [u8]) {
+    for half in 0..2 {
+        let first = strip.first + 16 * half;
+        let count = strip.end.saturating_sub(first).min(16);
+        if count == 0 {
+            (0..TERMS).for_each(|term| out[(2 * term + half) * TILE..][..TILE].fill(0));
+            continue;
+        }
+        let part = &strip.data[first * strip.outer + depth * strip.inner..];
+        let depth = STEP.min(to - depth);
+        assert!((count - 1) * strip.outer + (depth - 1) * strip.inner < part.len());
+        let source = Source { data: part.as_ptr(), outer: strip.outer, inner: strip.inner, count, depth };
+        let tiles = &mut out[half * TILE..][..(2 * TERMS - 1) * TILE];
+        // SAFETY: the last element was just found inside; tiles of a term lie two apart and start at multiples of
+        // TILE in memory that is aligned to 64 bytes.
+        unsafe { amx.split::<TERMS>(source, lay, tiles.as_mut_ptr(), 2 * TILE) };
+    }
+}
+
+/// Packs all of B, in panels of 32 columns.
+pub(super) fn pack_b(amx: Amx, b: MatRef<f32>, precision: Precision, out: &mut Aligned) {
+    match precision {
+        Precision::Medium => pack_panels::<1>(amx, b, out),
+        Precision::High => pack_panels::<2>(amx, b, out),
+        Precision::Highest => pack_panels::<3>(amx, b, out),
+    }
+}
+
+fn pack_panels<const TERMS: usize>(amx: Amx, b: MatRef<f32>, out: &mut Aligned) {
+    let (panels, size) = (b.cols.div_ceil(SIDE), b.rows.div_ceil(STEP) * step_bytes(TERMS));
+    let out = SharedMut::new(out.bytes(panels * size));
+    for_each(panels, b.cols * b.rows, |panel| {
         // SAFETY: each panel has its own range.
         let out = unsafe { out.slice(panel * size, size) };
-        pack::<TERMS>(amx, strip, 0, k, Lay::Pairs, out);
+        pack::<TERMS>(amx, Strip::of_b(b, panel * SIDE, b.cols), 0, b.rows, Lay::Pairs, out);
     });
-    let (blocks_down, blocks_across) = (m.div_ceil(ROWS), n.div_ceil(COLS));
-    let c_stride = c.row_stride;
-    let shared = SharedMut::new(c.data);
-    let packed_b = packed.filled();
-    for_each(blocks_down * blocks_across, m * n * k / 4, |block| {
-        let (down, across) = (block / blocks_across, block % blocks_across);
+}
+
+/// The product; shapes have been checked, none is 0.
+pub(super) fn run<const TERMS: usize>(
+    amx: Amx,
+    a: MatRef<f32>,
+    b: Operand<f32>,
+    c: SharedMut<f32>,
+    c_stride: usize,
+    finish: &Finish,
+) {
+    if a.row_stride == 1 && a.col_stride > 1 && a.cols > DEEP {
+        return deep::<TERMS>(amx, a, b.matrix, c, c_stride, finish);
+    }
+    let (m, n, k) = (a.rows, b.matrix.cols, a.cols);
+    let precision = [Precision::Medium, Precision::High, Precision::Highest][TERMS - 1];
+    let mut scratch = PACKED_B.take();
+    let pack = |b: MatRef<f32>, out: &mut Aligned| pack_panels::<TERMS>(amx, b, out);
+    let packed_b = b.panels(Kernel::Tiles(amx, precision), &mut scratch, pack).as_bytes();
+    let down = m.div_ceil(ROWS);
+    // Few rows: cut the columns too, so that there is work to share.
+    let cols = if down >= 8 { n } else { COLS };
+    let across = n.div_ceil(cols);
+    for_each(down * across, m * n * k / 4, |task| {
+        let (down, across) = (task / across, task % across);
         let rows = down * ROWS..m.min((down + 1) * ROWS);
-        let cols = across * COLS..n.min((across + 1) * COLS);
-        Task::<TERMS> { amx, a, packed_b, start, c: shared, c_stride, rows, cols }.run();
+        let cols = across * cols..n.min((across + 1) * cols);
+        Task::<TERMS> { amx, a, packed_b, c, c_stride, finish }.run(rows, cols);
     });
-    PACKED_B.set(packed);
+    PACKED_B.set(scratch);
 }
 
 struct Task<'a, const TERMS: usize> {
     amx: Amx,
     a: MatRef<'a, f32>,
     packed_b: &'a [u8],
-    start: Start<'a, f32>,
     c: SharedMut<f32>,
     c_stride: usize,
-    rows: std::ops::Range<usize>,
-    cols: std::ops::Range<usize>,
+    finish: &'a Finish<'a>,
 }
 
 impl<const TERMS: usize> Task<'_, TERMS> {
-    /// This task's columns of row `i`, from `from` on.
-    ///
-    /// # Safety
-    /// As [`SharedMut::slice`]; the block of C is this task's alone.
-    #[allow(clippy::mut_from_ref)]
-    unsafe fn row(&self, i: usize, from: usize, count: usize) -> &mut [f32] {
-        // SAFETY: passed on to the caller.
-        unsafe { self.c.slice(i * self.c_stride + from, count) }
-    }
-
-    fn run(self) {
+    fn run(self, rows: Range<usize>, cols: Range<usize>) {
         let (step, k) = (step_bytes(TERMS), self.a.cols);
-        let panels_down = self.rows.len().div_ceil(SIDE);
-        let mut packed = PACKED_A.take();
-        let packed_a = packed.bytes(panels_down * block_steps(TERMS) * step);
+        let (panels, steps) = (rows.len().div_ceil(SIDE), k.div_ceil(STEP));
+        let (mut packed, mut sums) = (PACKED_A.take(), SUMS.take());
+        let packed_a = packed.bytes(panels * steps * step);
+        for (panel, out) in packed_a.chunks_exact_mut(steps * step).enumerate() {
+            let strip = Strip::of_a(self.a, rows.start + panel * SIDE, rows.end);
+            pack::<TERMS>(self.amx, strip, 0, k, Lay::Rows, out);
+        }
+        let cell = sums.floats(ROWS * CELL_STRIDE);
         let tiles = self.amx.tiles();
-        let mut edge = [0.0f32; SIDE * SIDE];
-        for from in (0..k).step_by(block_steps(TERMS) * STEP) {
-            let to = k.min(from + block_steps(TERMS) * STEP);
-            let steps = (to - from).div_ceil(STEP);
-            for (panel, out) in packed_a.chunks_exact_mut(steps * step).take(panels_down).enumerate() {
-                let (data, outer, inner) = (self.a.data, self.a.row_stride, self.a.col_stride);
-                let strip = Strip { data, outer, inner, first: self.rows.start + panel * SIDE, end: self.rows.end };
-                pack::<TERMS>(self.amx, strip, from, to, Lay::Rows, out);
-            }
-            for j in self.cols.clone().step_by(SIDE) {
-                let all_steps = k.div_ceil(STEP);
-                let b = &self.packed_b[(j / SIDE * all_steps + from / STEP) * step..][..steps * step];
-                let columns = SIDE.min(self.cols.end - j);
-                for (panel, a) in packed_a.chunks_exact(steps * step).take(panels_down).enumerate() {
-                    let i = self.rows.start + panel * SIDE;
-                    let count = SIDE.min(self.rows.end - i);
-                    self.block(&tiles, (i, count), (j, columns), from == 0, a, b, steps, &mut edge);
+        for left in cols.clone().step_by(CELL) {
+            let right = cols.end.min(left + CELL);
+            for from in (0..steps).step_by(block_steps(TERMS)) {
+                let count = block_steps(TERMS).min(steps - from);
+                for j in (left..right).step_by(SIDE) {
+                    let b = &self.packed_b[(j / SIDE * steps + from) * step..][..count * step];
+                    for panel in 0..panels {
+                        let a = &packed_a[(panel * steps + from) * step..][..count * step];
+                        let c = &mut cell[panel * SIDE * CELL_STRIDE + j - left..][..(SIDE - 1) * CELL_STRIDE + SIDE];
+                        // SAFETY: c is a whole block.
+                        unsafe { block::<TERMS>(&tiles, a, b, c.as_mut_ptr(), CELL_STRIDE, from > 0) };
+                        if from == 0 {
+                            let first = rows.start + panel * SIDE;
+                            let part = first..rows.end.min(first + SIDE);
+                            self.finish.prefetch(part, &(j..right.min(j + SIDE)));
+                        }
+                    }
                 }
             }
+            let (finish, rows, cols) = (self.finish, rows.clone(), left..right);
+            isa::dispatch(Cell { finish, rows, cols, cell, c: self.c, c_stride: self.c_stride });
         }
         drop(tiles);
         PACKED_A.set(packed);
+        SUMS.set(sums);
     }
+}
 
-    /// One block of C, directly if it is whole, else by way of `edge`.
-    #[allow(clippy::too_many_arguments)]
-    fn block(
-        &self,
-        tiles: &Tiles,
-        (i, count): (usize, usize),
-        (j, columns): (usize, usize),
-        is_first: bool,
-        a: &[u8],
-        b: &[u8],
-        steps: usize,
-        edge: &mut [f32; SIDE * SIDE],
-    ) {
-        let accumulate = !is_first || !matches!(self.start, Start::Zero);
-        if is_first && let Start::Bias(bias) = self.start {
-            // SAFETY: see `row`; so below.
-            (i..i + count).for_each(|i| unsafe { self.row(i, j, columns) }.copy_from_slice(&bias[j..j + columns]));
+/// One block of sums, from panels of equal length.
+///
+/// # Safety
+/// `c` must be writable, and hold numbers where they are added to, for 32 rows of 32.
+unsafe fn block<const TERMS: usize>(tiles: &Tiles, a: &[u8], b: &[u8], c: *mut f32, c_stride: usize, accumulate: bool) {
+    assert!(a.len() == b.len());
+    let steps = a.len() / step_bytes(TERMS);
+    // SAFETY: the panels hold `steps` steps; the caller promises c.
+    unsafe { tiles.block::<TERMS>(Block { steps, a: a.as_ptr(), b: b.as_ptr(), c, c_stride, accumulate }) };
+}
+
+/// Finishes a cell.
+struct Cell<'a> {
+    finish: &'a Finish<'a>,
+    rows: Range<usize>,
+    cols: Range<usize>,
+    cell: &'a mut [f32],
+    c: SharedMut<f32>,
+    c_stride: usize,
+}
+
+impl Op for Cell<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let cols = self.cols.len();
+        for (i, sums) in self.rows.zip(self.cell.chunks_mut(CELL_STRIDE)) {
+            // SAFETY: this cell of C is the task's alone.
+            unsafe { self.finish.segment(simd, (i, self.cols.start), &mut sums[..cols], self.c, self.c_stride) };
         }
-        let [a, b] = [a, b].map(<[u8]>::as_ptr);
-        if count == SIDE && columns == SIDE {
-            // SAFETY: the whole block lies inside this task's part of C.
-            let c = unsafe { self.c.pointer(i * self.c_stride + j) };
-            let block = Block { steps, a, b, c, c_stride: self.c_stride, accumulate };
-            // SAFETY: the panels hold `steps` steps, and c is a whole block.
-            unsafe { tiles.block::<TERMS>(block) };
-            return;
+    }
+}
+
+/// A product of few numbers and great depth: the gradient of a weight, `dyᵀ·x` over all tokens.
+///
+/// The depth is cut into pieces whose partial results are added in their order. A task packs what it needs of both
+/// operands, a depth block at a time, so that numbers are read from memory once and everything else stays in the cache.
+fn deep<const TERMS: usize>(
+    amx: Amx,
+    a: MatRef<f32>,
+    b: MatRef<f32>,
+    c: SharedMut<f32>,
+    c_stride: usize,
+    finish: &Finish,
+) {
+    let (m, n, k) = (a.rows, b.cols, a.cols);
+    let block = block_steps(TERMS) * STEP;
+    let piece = DEEP.max(k.div_ceil(PIECES).next_multiple_of(block));
+    let pieces = k.div_ceil(piece);
+    // Rows of a partial result are as long as whole panels, and a line longer, as in a cell.
+    let stride = n.next_multiple_of(SIDE) + 16;
+    let size = m.next_multiple_of(SIDE) * stride;
+    let (down, across) = (m.div_ceil(REGION), n.div_ceil(REGION));
+    let mut sums = SUMS.take();
+    let partial = SharedMut::new(sums.floats(pieces * size));
+    for_each(pieces * down * across, m * n * k / 4, |task| {
+        let (piece_index, region) = (task / (down * across), task % (down * across));
+        let (i, j) = (region / across * REGION, region % across * REGION);
+        let (rows, cols) = (i..m.min(i + REGION), j..n.min(j + REGION));
+        let depth = piece_index * piece..k.min((piece_index + 1) * piece);
+        let sums = Sums { partial, start: piece_index * size, stride };
+        piece_of::<TERMS>(amx, a, b, rows, cols, depth, sums);
+    });
+    let all = SharedMut::new(sums.floats(pieces * size));
+    for_each(m.div_ceil(SIDE), m * n * (pieces + 1), |panel| {
+        for i in panel * SIDE..m.min((panel + 1) * SIDE) {
+            // SAFETY: rows belong to one panel alone.
+            let rows = |piece: usize| unsafe { all.slice(piece * size + i * stride, n) };
+            isa::dispatch(Join { finish, row: i, first: rows(0), others: (1..pieces).map(rows), c, c_stride });
         }
-        // By way of the buffer, with the same operations in the same order as a whole block.
-        if accumulate {
-            for (i, edge) in (i..i + count).zip(edge.chunks_exact_mut(SIDE)) {
-                // SAFETY: as above.
-                edge[..columns].copy_from_slice(unsafe { self.row(i, j, columns) });
+    });
+    SUMS.set(sums);
+}
+
+/// Where the sums of a piece go: rows of all of C, `stride` apart.
+#[derive(Clone, Copy)]
+struct Sums {
+    partial: SharedMut<f32>,
+    start: usize,
+    stride: usize,
+}
+
+fn piece_of<const TERMS: usize>(
+    amx: Amx,
+    a: MatRef<f32>,
+    b: MatRef<f32>,
+    rows: Range<usize>,
+    cols: Range<usize>,
+    depth: Range<usize>,
+    sums: Sums,
+) {
+    let size = block_steps(TERMS) * step_bytes(TERMS);
+    let (down, across) = (rows.len().div_ceil(SIDE), cols.len().div_ceil(SIDE));
+    let mut packed = PACKED_A.take();
+    let (packed_a, packed_b) = packed.bytes((down + across) * size).split_at_mut(down * size);
+    let tiles = amx.tiles();
+    for from in depth.clone().step_by(block_steps(TERMS) * STEP) {
+        let to = depth.end.min(from + block_steps(TERMS) * STEP);
+        let used = (to - from).div_ceil(STEP) * step_bytes(TERMS);
+        // Step by step, across the panels: both operands lie in memory row by row of the depth.
+        for depth in (from..to).step_by(STEP) {
+            let at = (depth - from) / STEP * step_bytes(TERMS)..size;
+            for (panel, out) in packed_a.chunks_exact_mut(size).enumerate() {
+                let strip = Strip::of_a(a, rows.start + panel * SIDE, rows.end);
+                pack_step::<TERMS>(amx, strip, depth, to, Lay::Rows, &mut out[at.clone()]);
+            }
+            for (panel, out) in packed_b.chunks_exact_mut(size).enumerate() {
+                let strip = Strip::of_b(b, cols.start + panel * SIDE, cols.end);
+                pack_step::<TERMS>(amx, strip, depth, to, Lay::Pairs, &mut out[at.clone()]);
             }
         }
-        let block = Block { steps, a, b, c: edge.as_mut_ptr(), c_stride: SIDE, accumulate };
-        // SAFETY: the panels hold `steps` steps, and the buffer is a whole block.
-        unsafe { tiles.block::<TERMS>(block) };
-        for (i, edge) in (i..i + count).zip(edge.chunks_exact(SIDE)) {
-            // SAFETY: as above.
-            unsafe { self.row(i, j, columns) }.copy_from_slice(&edge[..columns]);
+        for (j, b) in packed_b.chunks_exact(size).enumerate() {
+            for (i, a) in packed_a.chunks_exact(size).enumerate() {
+                let at = (rows.start + i * SIDE) * sums.stride + cols.start + j * SIDE;
+                // SAFETY: blocks of this region and piece are this task's alone, and the partial results have room
+                // for whole blocks.
+                unsafe {
+                    let c = sums.partial.pointer(sums.start + at);
+                    block::<TERMS>(&tiles, &a[..used], &b[..used], c, sums.stride, from > depth.start);
+                }
+            }
+        }
+    }
+    drop(tiles);
+    PACKED_A.set(packed);
+}
+
+/// Adds up a row's partial sums and finishes it.
+struct Join<'a, I> {
+    finish: &'a Finish<'a>,
+    row: usize,
+    first: &'a mut [f32],
+    others: I,
+    c: SharedMut<f32>,
+    c_stride: usize,
+}
+
+impl<'a, I: Iterator<Item = &'a mut [f32]>> Op for Join<'a, I> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        for other in self.others {
+            self.first.iter_mut().zip(other).for_each(|(sum, x)| *sum += *x);
+        }
+        for (segment, sums) in self.first.chunks_mut(SEGMENT).enumerate() {
+            // SAFETY: this row of C is the task's alone.
+            unsafe { self.finish.segment(simd, (self.row, segment * SEGMENT), sums, self.c, self.c_stride) };
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Op, Simd};
 use crate::gemm::{ACROSS, Tile, tile};
+use crate::philox::{self, Philox};
 use std::arch::x86_64::*;
 
 /// The token of AVX-512 F, BW, DQ and VL.
@@ -27,6 +28,22 @@ impl Avx512 {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn entry<O: Op>(simd: Avx512, op: O) -> O::Output {
     op.eval(simd)
+}
+
+/// Upper and lower halves of the products of sixteen words with a word, given in each 64 bits.
+///
+/// # Safety
+/// The processor must have AVX-512F.
+#[inline(always)]
+unsafe fn wide_product(x: __m512i, word: __m512i) -> (__m512i, __m512i) {
+    const ODD: __mmask16 = 0xAAAA;
+    // SAFETY: the caller promises AVX-512F.
+    unsafe {
+        let even = _mm512_mul_epu32(x, word);
+        let odd = _mm512_mul_epu32(_mm512_srli_epi64::<32>(x), word);
+        let high = _mm512_mask_blend_epi32(ODD, _mm512_srli_epi64::<32>(even), odd);
+        (high, _mm512_mask_blend_epi32(ODD, even, _mm512_slli_epi64::<32>(odd)))
+    }
 }
 
 // SAFETY: `new` is the only constructor and detects what `entry` enables; loads and stores move exactly 16 values.
@@ -186,6 +203,41 @@ unsafe impl Simd for Avx512 {
         let mut out = [0.0; 16];
         self.store(&mut out, a);
         out
+    }
+    #[inline(always)]
+    fn dropout_factors(self, random: Philox, index: u64, threshold: u32, factor: f32) -> [[f32; 16]; 8] {
+        // SAFETY: see `splat`; the arrays hold sixteen words each.
+        unsafe {
+            let counters = random.counters(index);
+            let mut c = [_mm512_setzero_si512(); 4];
+            for (c, words) in c.iter_mut().zip(&counters) {
+                *c = _mm512_loadu_si512(words.as_ptr().cast());
+            }
+            let m0 = _mm512_set1_epi64(i64::from(philox::MULTIPLIERS[0]));
+            let m1 = _mm512_set1_epi64(i64::from(philox::MULTIPLIERS[1]));
+            for [k0, k1] in random.keys() {
+                let (high0, low0) = wide_product(c[0], m0);
+                let (high1, low1) = wide_product(c[2], m1);
+                // 0x96: the exclusive or of three.
+                c = [
+                    _mm512_ternarylogic_epi32::<0x96>(high1, c[1], _mm512_set1_epi32(k0 as i32)),
+                    low1,
+                    _mm512_ternarylogic_epi32::<0x96>(high0, c[3], _mm512_set1_epi32(k1 as i32)),
+                    low0,
+                ];
+            }
+            let (threshold, factor) = (_mm512_set1_epi32(threshold as i32), _mm512_set1_ps(factor));
+            let mut factors = [[0.0; 16]; 8];
+            for (factors, words) in factors.chunks_exact_mut(2).zip(c) {
+                let low = _mm512_and_si512(words, _mm512_set1_epi32(0xFFFF));
+                let high = _mm512_srli_epi32::<16>(words);
+                for (factors, half) in factors.iter_mut().zip([low, high]) {
+                    let kept = _mm512_cmpge_epu32_mask(half, threshold);
+                    _mm512_storeu_ps(factors.as_mut_ptr(), _mm512_maskz_mov_ps(kept, factor));
+                }
+            }
+            factors
+        }
     }
     #[inline(always)]
     fn run<O: Op>(self, op: O) -> O::Output {

@@ -248,6 +248,24 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
         s[..n].copy_from_slice(&lanes[..n]);
     }
 
+    /// Reads a vector from the start of `s`, filling up with `fill` where it is shorter.
+    #[inline(always)]
+    fn load_up_to(self, s: &[f32], fill: f32) -> Self::V {
+        if s.len() >= Self::LANES { self.load(s) } else { self.load_partial(s, fill) }
+    }
+
+    /// Writes a vector to the start of `s`, as far as it goes.
+    #[inline(always)]
+    fn store_up_to(self, s: &mut [f32], v: Self::V) {
+        if s.len() >= Self::LANES { self.store(s, v) } else { self.store_partial(s, v) }
+    }
+
+    /// The factors of dropout for the blocks `index..index + 16` of a stream: see [`crate::dropout::factors`].
+    #[inline(always)]
+    fn dropout_factors(self, random: crate::Philox, index: u64, threshold: u32, factor: f32) -> [[f32; 16]; 8] {
+        crate::dropout::factors(random.fill_lanes(index), threshold, factor)
+    }
+
     /// The sum of the lanes, added pairwise in a fixed order.
     #[inline(always)]
     fn sum(self, a: Self::V) -> f32 {
@@ -272,6 +290,18 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
         }
         largest
     }
+}
+
+/// Asks for the cache line of `p`, into the second-level cache, ahead of its use. Any address will do: none is read.
+#[inline(always)]
+pub(crate) fn prefetch(p: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: prefetching belongs to SSE, which every x86-64 has, and cannot fault.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) };
+    }
+    let _ = p;
 }
 
 /// A kernel's body, written once for every instruction set.
@@ -300,26 +330,3 @@ pub(crate) fn dispatch<O: Op>(op: O) -> O::Output {
     }
     Portable.run(op)
 }
-
-/// `y[i] = f(x[i])` over whole slices, with the tail in a padded vector: `map!(simd, x, y, |v| f(v))`.
-///
-/// A macro and not a function of a closure: closures are compiled without the instruction set's features unless the
-/// compiler chooses to inline them, and each vector operation in them would be a call.
-macro_rules! map {
-    ($simd:expr, $x:expr, $y:expr, |$v:ident| $f:expr) => {{
-        let (simd, x, y) = ($simd, $x, &mut *$y);
-        let lanes = S::LANES;
-        let whole = x.len().min(y.len()) / lanes * lanes;
-        let mut at = 0;
-        while at < whole {
-            let $v = simd.load(&x[at..at + lanes]);
-            simd.store(&mut y[at..at + lanes], $f);
-            at += lanes;
-        }
-        if at < x.len() {
-            let $v = simd.load_partial(&x[at..], 0.0);
-            simd.store_partial(&mut y[at..], $f);
-        }
-    }};
-}
-pub(crate) use map;

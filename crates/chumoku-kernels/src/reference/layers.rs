@@ -2,9 +2,10 @@
 
 use crate::activation::Activation;
 use crate::adamw::AdamW;
-use crate::gemm::{MatMut, MatRef, Start};
-use crate::math::erf_f64;
-use crate::norm::{Backward, Forward};
+use crate::dropout::{Dropout, GROUP, Keep};
+use crate::gemm::{MatMut, MatRef, Product, Start, Then};
+use crate::math::erfc_f64;
+use crate::norm::{Forward, LayerNormBackward, Normalised};
 use crate::real::Real;
 
 /// `c[i][j] = start + Σ_p a[i][p] · b[p][j]`
@@ -18,6 +19,53 @@ pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: Start<T>, mut c: MatMut<
                 Start::Bias(bias) => bias[j],
             };
             *c = first + (0..a.cols()).map(|p| a.at(i, p) * b.at(p, j)).sum();
+        }
+    }
+}
+
+/// `then(bias + A·B)`
+pub fn product<T: Real>(p: Product<T>) -> Vec<T> {
+    let shape = (p.a.rows(), p.b.matrix().cols());
+    let start = p.start();
+    let drop = |c: &mut [T], dropout: Option<Dropout>| {
+        if let Some(keep) = dropout.and_then(Keep::of) {
+            T::dropout(c, keep);
+        }
+    };
+    let mut c = vec![T::ZERO; shape.0 * shape.1];
+    gemm(p.a, p.b.matrix(), start, MatMut::new(&mut c, shape.0, shape.1).expect("made so"));
+    match p.then {
+        Then::Nothing => {}
+        Then::Activate { activation, dropout, before } => {
+            let mut y = vec![T::ZERO; c.len()];
+            activation_forward(activation, &c, &mut y);
+            drop(&mut y, dropout);
+            let c = std::mem::replace(&mut c, y);
+            if let Some(before) = before {
+                *before = c;
+            }
+        }
+        Then::Add { dropout, residual } => {
+            drop(&mut c, dropout);
+            c.iter_mut().zip(residual).for_each(|(c, &x)| *c += x);
+        }
+        Then::Slope { activation, dropout, before } => {
+            drop(&mut c, dropout);
+            let mut d = vec![T::ZERO; c.len()];
+            activation_backward(activation, before, &c, &mut d);
+            c = d;
+        }
+    }
+    c
+}
+
+/// Dropout in place, a number at a time.
+#[doc(hidden)]
+pub fn dropout<T: Real>(x: &mut [T], keep: Keep) {
+    for (group, x) in x.chunks_mut(GROUP).enumerate() {
+        for (x, &factor) in x.iter_mut().zip(keep.group(group as u64).as_flattened()) {
+            // Selected rather than multiplied: what is dropped is 0 even if it was not finite.
+            *x = if factor == 0.0 { T::ZERO } else { *x * T::of(f64::from(factor)) };
         }
     }
 }
@@ -39,41 +87,43 @@ pub fn softmax_forward<T: Real>(x: &[T], cols: usize, y: &mut [T]) {
 
 /// `y = γ (x − mean)/√(variance + ε) + β` over rows of the length of γ.
 #[doc(hidden)]
-pub fn layer_norm_forward<T: Real>(f: Forward<T>) {
+pub fn layer_norm_forward<T: Real>(f: Forward<T>) -> Normalised<T> {
     let n = f.gamma.len();
-    for (row, (x, y)) in f.x.chunks_exact(n).zip(f.y.chunks_exact_mut(n)).enumerate() {
+    let (mut y, mut means, mut inverse_deviation) = (Vec::new(), Vec::new(), Vec::new());
+    for x in f.x.chunks_exact(n) {
         let mean = x.iter().copied().sum::<T>() / T::of(n as f64);
         let variance = x.iter().map(|&x| (x - mean) * (x - mean)).sum::<T>() / T::of(n as f64);
         let inverse = T::ONE / (variance + f.epsilon).sqrt();
-        for i in 0..n {
-            y[i] = f.gamma[i] * (x[i] - mean) * inverse + f.beta[i];
-        }
-        f.mean[row] = mean;
-        f.inverse_deviation[row] = inverse;
+        y.extend((0..n).map(|i| f.gamma[i] * (x[i] - mean) * inverse + f.beta[i]));
+        means.push(mean);
+        inverse_deviation.push(inverse);
     }
+    Normalised { y, mean: means, inverse_deviation }
 }
 
-/// `dx = inverse (g − mean(g) − x̂ mean(g x̂))` with g = dy γ; adds `dy x̂` to dγ and dy to dβ.
+/// `dx = residual + inverse (g − mean(g) − x̂ mean(g x̂))` with g = dy γ; adds `dy x̂` to dγ and dy to dβ.
 #[doc(hidden)]
-pub fn layer_norm_backward<T: Real>(b: Backward<T>) {
+pub fn layer_norm_backward<T: Real>(b: LayerNormBackward<T>, [d_gamma, d_beta]: [&mut [T]; 2]) -> Vec<T> {
     let n = b.gamma.len();
+    let mut dx = Vec::with_capacity(b.x.len());
     for (row, (x, dy)) in b.x.chunks_exact(n).zip(b.dy.chunks_exact(n)).enumerate() {
         let inverse = b.inverse_deviation[row];
         let normal = |i: usize| (x[i] - b.mean[row]) * inverse;
         let mean_g = (0..n).map(|i| dy[i] * b.gamma[i]).sum::<T>() / T::of(n as f64);
         let mean_gx = (0..n).map(|i| dy[i] * b.gamma[i] * normal(i)).sum::<T>() / T::of(n as f64);
-        let dx = &mut b.dx[row * n..(row + 1) * n];
-        for (i, dx) in dx.iter_mut().enumerate() {
-            *dx = inverse * (dy[i] * b.gamma[i] - mean_g - normal(i) * mean_gx);
-            b.d_gamma[i] += dy[i] * normal(i);
-            b.d_beta[i] += dy[i];
+        for i in 0..n {
+            let residual = b.residual.map_or(T::ZERO, |residual| residual[row * n + i]);
+            dx.push(residual + inverse * (dy[i] * b.gamma[i] - mean_g - normal(i) * mean_gx));
+            d_gamma[i] += dy[i] * normal(i);
+            d_beta[i] += dy[i];
         }
     }
+    dx
 }
 
 /// Φ(x), the normal distribution function.
 fn normal_distribution(x: f64) -> f64 {
-    0.5 * (1.0 + erf_f64(x / std::f64::consts::SQRT_2))
+    0.5 * erfc_f64(-x / std::f64::consts::SQRT_2)
 }
 
 /// `y = max(0, x)` or `y = x Φ(x)`

@@ -52,6 +52,11 @@ pub struct ClassifierCache<T> {
     pooled: Array2<T>,
 }
 
+/// Runs a pass on a thread of the pool. From outside, each operation would have to wake the pool and wait for it.
+fn in_pool<R: Send>(pass: impl FnOnce() -> R + Send) -> R {
+    rayon::scope(|_| pass())
+}
+
 const EMBEDDING_SITE: u32 = 0;
 const HEAD_SITE: u32 = 1;
 
@@ -93,14 +98,16 @@ impl Classifier {
         offsets: &Offsets,
         mode: Mode,
     ) -> Result<(Array2<T>, ClassifierCache<T>)> {
-        let mut x = self.embedding.forward(p, ids)?;
-        self.position.forward(p, &mut x, offsets)?;
-        mode.drop(&mut x, self.config.embedding_dropout, EMBEDDING_SITE)?;
-        let (x, encoder) = self.encoder.forward(p, x, offsets, mode)?;
-        let (mut pooled, pooling) = self.config.pooling.forward(x.view(), offsets);
-        mode.drop(&mut pooled, self.config.head_dropout, HEAD_SITE)?;
-        let logits = self.head.forward(p, pooled.view())?;
-        Ok((logits, ClassifierCache { encoder, pooling, pooled }))
+        in_pool(|| {
+            let mut x = self.embedding.forward(p, ids)?;
+            self.position.forward(p, &mut x, offsets)?;
+            mode.drop(&mut x, self.config.embedding_dropout, EMBEDDING_SITE)?;
+            let (x, encoder) = self.encoder.forward(p, x, offsets, mode)?;
+            let (mut pooled, pooling) = self.config.pooling.forward(x.view(), offsets);
+            mode.drop(&mut pooled, self.config.head_dropout, HEAD_SITE)?;
+            let logits = self.head.forward(p, pooled.view())?;
+            Ok((logits, ClassifierCache { encoder, pooling, pooled }))
+        })
     }
 
     /// Adds to `grads`; `d_logits` is the gradient of what `forward` returned.
@@ -116,13 +123,15 @@ impl Classifier {
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<()> {
-        let mut d_pooled = self.head.backward(p, cache.pooled.view(), d_logits, grads)?;
-        mode.drop(&mut d_pooled, self.config.head_dropout, HEAD_SITE)?;
-        let dx = self.config.pooling.backward(&cache.pooling, offsets, d_pooled.view());
-        let mut dx = self.encoder.backward(p, &cache.encoder, offsets, dx, mode, grads)?;
-        mode.drop(&mut dx, self.config.embedding_dropout, EMBEDDING_SITE)?;
-        self.position.backward(dx.view(), offsets, grads);
-        self.embedding.backward(ids, dx.view(), grads)
+        in_pool(|| {
+            let mut d_pooled = self.head.backward(p, cache.pooled.view(), d_logits, grads)?;
+            mode.drop(&mut d_pooled, self.config.head_dropout, HEAD_SITE)?;
+            let dx = self.config.pooling.backward(&cache.pooling, offsets, d_pooled.view());
+            let mut dx = self.encoder.backward(p, &cache.encoder, offsets, dx, mode, grads)?;
+            mode.drop(&mut dx, self.config.embedding_dropout, EMBEDDING_SITE)?;
+            self.position.backward(dx.view(), offsets, grads);
+            self.embedding.backward(ids, dx.view(), grads)
+        })
     }
 
     /// The attention weights of one layer, sequence and head: (tokens, tokens).

@@ -1,8 +1,8 @@
 //! Whether a pass trains, and with which noise.
 
 use crate::Result;
-use chumoku_kernels::{AttentionDropout, Philox, Real};
-use ndarray::Array2;
+use chumoku_kernels::{AttentionDropout, Dropout, Philox, Real};
+use ndarray::{Array2, CowArray, Ix2};
 
 /// Where the random numbers of a training step come from: every place that drops has a stream of its own.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,24 @@ impl Mode {
             chumoku_kernels::dropout(super::numbers_mut(x), rate, random)?;
         }
         Ok(())
+    }
+
+    /// Dropout of a copy; of nothing, no copy.
+    pub(crate) fn dropped<'a, T: Real>(&self, x: &'a Array2<T>, rate: f32, site: u32) -> Result<CowArray<'a, T, Ix2>> {
+        let Some(dropout) = self.dropout(rate, site) else { return Ok(x.into()) };
+        let x = super::packed(x.view());
+        let y = chumoku_kernels::dropped(super::numbers(&x.view()), dropout)?;
+        Ok(super::array(x.dim(), y)?.into())
+    }
+
+    /// Dropout as an argument of an operation.
+    pub(crate) fn dropout(&self, rate: f32, site: u32) -> Option<Dropout> {
+        self.stream(site).filter(|_| rate > 0.0).map(|random| Dropout { rate, random })
+    }
+
+    /// Whether a backward pass will follow.
+    pub(crate) fn is_training(&self) -> bool {
+        matches!(self, Mode::Train(_))
     }
 
     /// Dropout of attention weights.

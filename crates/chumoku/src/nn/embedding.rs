@@ -1,6 +1,6 @@
 //! Token embedding.
 
-use super::{numbers, numbers_mut, packed, zeros};
+use super::{array, numbers, packed};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
 use chumoku_kernels::{Real, embedding_backward, embedding_forward};
@@ -30,9 +30,8 @@ impl Embedding {
     /// # Errors
     /// If an id is beyond the vocabulary.
     pub fn forward<T: Real>(&self, p: &Params<T>, ids: &[u32]) -> Result<Array2<T>> {
-        let mut y = zeros((ids.len(), self.width));
-        embedding_forward(ids, p.slice(self.weight), self.width, self.scale(), numbers_mut(&mut y))?;
-        Ok(y)
+        let y = embedding_forward(ids, p.slice(self.weight), self.width, self.scale())?;
+        array((ids.len(), self.width), y)
     }
 
     /// # Errors

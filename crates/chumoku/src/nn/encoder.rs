@@ -108,7 +108,7 @@ impl Encoder {
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
         if let (Some(norm), Some((x, cached))) = (&self.norm, &cache.norm) {
-            dy = norm.backward(p, x.view(), cached, dy.view(), grads)?;
+            dy = norm.backward(p, x.view(), cached, dy.view(), None, grads)?;
         }
         for (layer, cache) in self.layers.iter().zip(&cache.layers).rev() {
             dy = layer.backward(p, cache, offsets, dy, mode, grads)?;

@@ -7,7 +7,7 @@ use super::{
 use crate::Result;
 use crate::nn::EncoderConfig;
 use crate::params::{Builder, Params};
-use chumoku_kernels::Real;
+use chumoku_kernels::{Real, Then};
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +74,12 @@ impl EncoderLayer {
         })
     }
 
+    /// What follows part 0 or 1: `residual + dropout(…)`.
+    fn add<'a, T: Real>(&self, residual: &'a Array2<T>, part: u32, mode: Mode) -> Then<'a, T> {
+        let residual = residual.as_slice().expect("activations are packed");
+        Then::Add { dropout: mode.dropout(self.dropout, self.site + part), residual }
+    }
+
     /// # Shapes
     /// `x` (tokens, d_model) → the same.
     ///
@@ -86,18 +92,16 @@ impl EncoderLayer {
         offsets: &Offsets,
         mode: Mode,
     ) -> Result<(Array2<T>, EncoderLayerCache<T>)> {
+        // A caller's array may lie any way.
+        let x = if x.is_standard_layout() { x } else { x.as_standard_layout().into_owned() };
         match self.order {
             NormOrder::Pre => {
                 let (norm1_output, norm1) = self.norm1.forward(p, x.view())?;
                 let input = AttentionInput::of_self(norm1_output.view(), offsets);
-                let (mut attended, attention) = self.attention.forward(p, &input, mode)?;
-                mode.drop(&mut attended, self.dropout, self.site)?;
-                add_assign(&mut attended, x.view());
-                let middle = attended;
+                let (middle, attention) = self.attention.forward_then(p, &input, self.add(&x, 0, mode), mode)?;
                 let (norm2_output, norm2) = self.norm2.forward(p, middle.view())?;
-                let (mut y, feed_forward) = self.feed_forward.forward(p, norm2_output.view(), mode)?;
-                mode.drop(&mut y, self.dropout, self.site + 1)?;
-                add_assign(&mut y, middle.view());
+                let then = self.add(&middle, 1, mode);
+                let (y, feed_forward) = self.feed_forward.forward_then(p, norm2_output.view(), then, mode)?;
                 let cache = EncoderLayerCache {
                     norm1_input: x,
                     norm1_output,
@@ -113,13 +117,10 @@ impl EncoderLayer {
             }
             NormOrder::Post => {
                 let input = AttentionInput::of_self(x.view(), offsets);
-                let (mut sum1, attention) = self.attention.forward(p, &input, mode)?;
-                mode.drop(&mut sum1, self.dropout, self.site)?;
-                add_assign(&mut sum1, x.view());
+                let (sum1, attention) = self.attention.forward_then(p, &input, self.add(&x, 0, mode), mode)?;
                 let (norm1_output, norm1) = self.norm1.forward(p, sum1.view())?;
-                let (mut sum2, feed_forward) = self.feed_forward.forward(p, norm1_output.view(), mode)?;
-                mode.drop(&mut sum2, self.dropout, self.site + 1)?;
-                add_assign(&mut sum2, norm1_output.view());
+                let then = self.add(&norm1_output, 1, mode);
+                let (sum2, feed_forward) = self.feed_forward.forward_then(p, norm1_output.view(), then, mode)?;
                 let (y, norm2) = self.norm2.forward(p, sum2.view())?;
                 let cache = EncoderLayerCache {
                     norm1_input: sum1,
@@ -155,33 +156,29 @@ impl EncoderLayer {
             NormOrder::Pre => {
                 let norm2_output = cache.norm2_output.as_ref().expect("pre-norm remembers it");
                 // y = middle + dropout(feed_forward(norm2(middle)))
-                let mut d = dy.clone();
-                mode.drop(&mut d, self.dropout, self.site + 1)?;
+                let d = mode.dropped(&dy, self.dropout, self.site + 1)?;
                 let (x, cached) = (norm2_output.view(), &cache.feed_forward);
                 let d = self.feed_forward.backward(p, x, cached, d.view(), mode, grads)?;
-                let mut d_middle = self.norm2.backward(p, cache.norm2_input.view(), &cache.norm2, d.view(), grads)?;
-                add_assign(&mut d_middle, dy.view());
+                let (x, dy) = (cache.norm2_input.view(), Some(dy.view()));
+                let d_middle = self.norm2.backward(p, x, &cache.norm2, d.view(), dy, grads)?;
                 // middle = x + dropout(attention(norm1(x)))
-                let mut d = d_middle.clone();
-                mode.drop(&mut d, self.dropout, self.site)?;
+                let d = mode.dropped(&d_middle, self.dropout, self.site)?;
                 let input = AttentionInput::of_self(cache.norm1_output.view(), offsets);
                 let (d, _) = self.attention.backward(p, &input, &cache.attention, d.view(), mode, grads)?;
-                let mut dx = self.norm1.backward(p, cache.norm1_input.view(), &cache.norm1, d.view(), grads)?;
-                add_assign(&mut dx, d_middle.view());
-                Ok(dx)
+                let (x, d_middle) = (cache.norm1_input.view(), Some(d_middle.view()));
+                self.norm1.backward(p, x, &cache.norm1, d.view(), d_middle, grads)
             }
             NormOrder::Post => {
                 // y = norm2(sum2), sum2 = middle + dropout(feed_forward(middle)), middle = norm1(sum1)
-                let d_sum2 = self.norm2.backward(p, cache.norm2_input.view(), &cache.norm2, dy.view(), grads)?;
-                let mut d = d_sum2.clone();
-                mode.drop(&mut d, self.dropout, self.site + 1)?;
+                let d_sum2 = self.norm2.backward(p, cache.norm2_input.view(), &cache.norm2, dy.view(), None, grads)?;
+                let d = mode.dropped(&d_sum2, self.dropout, self.site + 1)?;
                 let (x, cached) = (cache.norm1_output.view(), &cache.feed_forward);
                 let mut d_middle = self.feed_forward.backward(p, x, cached, d.view(), mode, grads)?;
                 add_assign(&mut d_middle, d_sum2.view());
-                let d_sum1 = self.norm1.backward(p, cache.norm1_input.view(), &cache.norm1, d_middle.view(), grads)?;
+                let x = cache.norm1_input.view();
+                let d_sum1 = self.norm1.backward(p, x, &cache.norm1, d_middle.view(), None, grads)?;
                 // sum1 = x + dropout(attention(x))
-                let mut d = d_sum1.clone();
-                mode.drop(&mut d, self.dropout, self.site)?;
+                let d = mode.dropped(&d_sum1, self.dropout, self.site)?;
                 let x = cache.input.as_ref().expect("post-norm remembers it");
                 let input = AttentionInput::of_self(x.view(), offsets);
                 let (mut dx, _) = self.attention.backward(p, &input, &cache.attention, d.view(), mode, grads)?;

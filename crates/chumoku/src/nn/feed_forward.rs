@@ -1,9 +1,9 @@
 //! The position-wise feed-forward network.
 
-use super::{Linear, Mode, numbers, numbers_mut, packed, zeros};
+use super::{Linear, Mode};
 use crate::Result;
 use crate::params::{Builder, Params};
-use chumoku_kernels::{Activation, Real, activation_backward, activation_forward};
+use chumoku_kernels::{Activation, Real, Then};
 use ndarray::{Array2, ArrayView2};
 
 /// `y = W₂ f(W₁ x + b₁) + b₂` for each token (Vaswani et al. 2017, equation 2), with dropout after the activation f.
@@ -16,10 +16,10 @@ pub struct FeedForward {
     site: u32,
 }
 
-/// Before the activation, and after it and dropout: (tokens, d_ff) both.
+/// After the activation and dropout, and in training before them: (tokens, d_ff) both.
 #[derive(Clone, Debug)]
 pub struct FeedForwardCache<T> {
-    before: Array2<T>,
+    before: Option<Vec<T>>,
     after: Array2<T>,
 }
 
@@ -52,11 +52,22 @@ impl FeedForward {
         x: ArrayView2<'_, T>,
         mode: Mode,
     ) -> Result<(Array2<T>, FeedForwardCache<T>)> {
-        let before = self.linear1.forward(p, x)?;
-        let mut after = zeros(before.dim());
-        activation_forward(self.activation, numbers(&before.view()), numbers_mut(&mut after))?;
-        mode.drop(&mut after, self.dropout, self.site)?;
-        let y = self.linear2.forward(p, after.view())?;
+        self.forward_then(p, x, Then::Nothing, mode)
+    }
+
+    /// As [`FeedForward::forward`], and what follows y.
+    pub(crate) fn forward_then<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        then: Then<'_, T>,
+        mode: Mode,
+    ) -> Result<(Array2<T>, FeedForwardCache<T>)> {
+        let mut before = mode.is_training().then(Vec::new);
+        let (activation, dropout) = (self.activation, mode.dropout(self.dropout, self.site));
+        let activate = Then::Activate { activation, dropout, before: before.as_mut() };
+        let after = self.linear1.forward_then(p, x, activate)?;
+        let y = self.linear2.forward_then(p, after.view(), then)?;
         Ok((y, FeedForwardCache { before, after }))
     }
 
@@ -74,14 +85,18 @@ impl FeedForward {
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
-        let dy = packed(dy);
-        // y = linear2(after)
-        let mut d_after = self.linear2.backward(p, cache.after.view(), dy.view(), grads)?;
-        // after = dropout(f(before))
-        mode.drop(&mut d_after, self.dropout, self.site)?;
-        let mut d_before = zeros(cache.before.dim());
-        let (before, d_after) = (cache.before.view(), d_after.view());
-        activation_backward(self.activation, numbers(&before), numbers(&d_after), numbers_mut(&mut d_before))?;
+        let again;
+        let before = match &cache.before {
+            Some(before) => before,
+            None => {
+                again = self.linear1.forward(p, x)?;
+                again.as_slice().expect("products are packed")
+            }
+        };
+        // y = linear2(after), after = dropout(f(before))
+        let (activation, dropout) = (self.activation, mode.dropout(self.dropout, self.site));
+        let slope = Then::Slope { activation, dropout, before };
+        let d_before = self.linear2.backward_then(p, cache.after.view(), dy, slope, grads)?;
         // before = linear1(x)
         self.linear1.backward(p, x, d_before.view(), grads)
     }

@@ -1,9 +1,9 @@
 //! The linear layer `y = x Wᵀ + b`.
 
-use super::{matrix, matrix_mut, numbers, packed, zeros};
+use super::{array, matrix, numbers, packed};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
-use chumoku_kernels::{Real, Start, add_column_sums, gemm};
+use chumoku_kernels::{Product, Real, Start, Then, add_column_sums, gemm};
 use ndarray::{Array2, ArrayView2};
 
 /// `y = x Wᵀ + b`, with W of shape (outputs, inputs) as in PyTorch.
@@ -33,11 +33,21 @@ impl Linear {
     /// # Errors
     /// If `x` has another width.
     pub fn forward<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<Array2<T>> {
+        self.forward_then(p, x, Then::Nothing)
+    }
+
+    /// `y = then(x Wᵀ + b)`
+    pub(crate) fn forward_then<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        then: Then<'_, T>,
+    ) -> Result<Array2<T>> {
         let x = packed(x);
-        let mut y = zeros((x.nrows(), self.outputs));
-        let start = self.bias.map_or(Start::Zero, |bias| Start::Bias(p.slice(bias)));
-        gemm(matrix(&x.view())?, p.matrix(self.weight).t(), start, matrix_mut(&mut y)?, p.precision)?;
-        Ok(y)
+        let bias = self.bias.map(|bias| p.slice(bias));
+        let x = x.view();
+        let product = Product { a: matrix(&x)?, b: p.transposed(self.weight), bias, then, precision: p.precision() };
+        array((x.nrows(), self.outputs), product.compute()?)
     }
 
     /// # Shapes
@@ -52,14 +62,27 @@ impl Linear {
         dy: ArrayView2<'_, T>,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
+        self.backward_then(p, x, dy, Then::Nothing, grads)
+    }
+
+    /// As [`Linear::backward`], and what follows dx.
+    pub(crate) fn backward_then<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        dy: ArrayView2<'_, T>,
+        then: Then<'_, T>,
+        grads: &mut Params<T>,
+    ) -> Result<Array2<T>> {
         let (x, dy) = (packed(x), packed(dy));
-        let mut dx = zeros(x.dim());
+        let (dy, precision) = (dy.view(), p.precision());
         // y = x Wᵀ  →  dx = dy W, dW = dyᵀ x
-        gemm(matrix(&dy.view())?, p.matrix(self.weight), Start::Zero, matrix_mut(&mut dx)?, p.precision)?;
-        gemm(matrix(&dy.view())?.t(), matrix(&x.view())?, Start::Keep, grads.matrix_mut(self.weight), p.precision)?;
+        let product = Product { a: matrix(&dy)?, b: p.operand(self.weight), bias: None, then, precision };
+        let dx = array(x.dim(), product.compute()?)?;
+        gemm(matrix(&dy)?.t(), matrix(&x.view())?, Start::Keep, grads.matrix_mut(self.weight), precision)?;
         // y = … + b  →  db = Σ_tokens dy
         if let Some(bias) = self.bias {
-            add_column_sums(numbers(&dy.view()), grads.slice_mut(bias))?;
+            add_column_sums(numbers(&dy), grads.slice_mut(bias))?;
         }
         Ok(dx)
     }

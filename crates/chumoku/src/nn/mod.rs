@@ -110,7 +110,12 @@ pub(crate) fn add_assign<T: Real>(a: &mut Array2<T>, b: ArrayView2<'_, T>) {
     });
 }
 
+/// The rows that an operation returned, as an array.
+pub(crate) fn array<T>(shape: (usize, usize), numbers: Vec<T>) -> Result<Array2<T>> {
+    Ok(Array2::from_shape_vec(shape, numbers).expect("operations return as many numbers as they promise"))
+}
+
 /// An array of 0.
 pub(crate) fn zeros<T: Real>(shape: (usize, usize)) -> Array2<T> {
-    Array2::from_elem(shape, T::ZERO)
+    Array2::from_shape_vec(shape, chumoku_kernels::zeros(shape.0 * shape.1)).expect("as many as asked for")
 }

@@ -1,10 +1,11 @@
 //! Multi-head attention, for self- and cross-attention alike.
 
-use super::{Linear, Mode, Offsets, matrix, matrix_mut, numbers, numbers_mut, packed, zeros};
+use super::{Linear, Mode, Offsets, array, matrix, matrix_mut, numbers, numbers_mut, packed, zeros};
 use crate::params::{Builder, Init, ParamId, Params};
 use crate::{Error, Result};
 use chumoku_kernels::{
-    Attention, Causal, Gradients, Heads, HeadsMut, Mask, Precision, Real, Saved, Start, add_column_sums, gemm,
+    Attention, Causal, Gradients, Heads, HeadsMut, Mask, Operand, Precision, Product, Real, Saved, Start, Then,
+    add_column_sums, gemm,
 };
 use ndarray::{Array2, ArrayView2};
 use std::ops::Range;
@@ -185,14 +186,25 @@ impl MultiHeadAttention {
         input: &AttentionInput<'_, T>,
         mode: Mode,
     ) -> Result<(Array2<T>, MultiHeadAttentionCache<T>)> {
+        self.forward_then(p, input, Then::Nothing, mode)
+    }
+
+    /// As [`MultiHeadAttention::forward`], and what follows the output.
+    pub(crate) fn forward_then<T: Real>(
+        &self,
+        p: &Params<T>,
+        input: &AttentionInput<'_, T>,
+        then: Then<'_, T>,
+        mode: Mode,
+    ) -> Result<(Array2<T>, MultiHeadAttentionCache<T>)> {
         let projected = self.project(p, input)?;
         let tokens = input.query.nrows();
         let width = self.config.num_heads * self.config.value_dim;
         let mut heads = zeros((tokens, width));
         let mut log_sum_exp = vec![T::ZERO; self.config.num_heads * tokens];
         let output = self.heads_mut(&mut heads, input.query_offsets, self.config.value_dim)?;
-        self.kernel(input, &projected, mode, p.precision)?.forward_with_log_sum_exp(output, &mut log_sum_exp)?;
-        let y = self.output.forward(p, heads.view())?;
+        self.kernel(input, &projected, mode, p.precision())?.forward_with_log_sum_exp(output, &mut log_sum_exp)?;
+        let y = self.output.forward_then(p, heads.view(), then)?;
         Ok((y, MultiHeadAttentionCache { projected, heads, log_sum_exp }))
     }
 
@@ -208,16 +220,15 @@ impl MultiHeadAttention {
     }
 
     fn project<T: Real>(&self, p: &Params<T>, input: &AttentionInput<'_, T>) -> Result<Vec<Array2<T>>> {
-        let product = |x: ArrayView2<'_, T>, weight, bias: Option<&[T]>, outputs| -> Result<Array2<T>> {
+        let product = |x: ArrayView2<'_, T>, b: Operand<'_, T>, bias: Option<&[T]>, outputs| -> Result<Array2<T>> {
             let x = packed(x);
-            let mut y = zeros((x.nrows(), outputs));
-            let start = bias.map_or(Start::Zero, Start::Bias);
-            gemm(matrix(&x.view())?, weight, start, matrix_mut(&mut y)?, p.precision)?;
-            Ok(y)
+            let (x, precision) = (x.view(), p.precision());
+            let a = matrix(&x)?;
+            array((x.nrows(), outputs), Product { a, b, bias, then: Then::Nothing, precision }.compute()?)
         };
         let bias = self.bias.map(|bias| p.slice(bias));
         if let (Ok(weight), None) = (&self.weights, input.memory) {
-            return Ok(vec![product(input.query, p.matrix(*weight).t(), bias, self.parts()[2].end)?]);
+            return Ok(vec![product(input.query, p.transposed(*weight), bias, self.parts()[2].end)?]);
         }
         let [keys, values] = input.memory.unwrap_or([input.query; 2]);
         let sources = [input.query, keys, values];
@@ -228,7 +239,7 @@ impl MultiHeadAttention {
                     Ok(weight) => p.matrix_rows(*weight, parts[i].clone()),
                     Err(weights) => p.matrix(weights[i]),
                 };
-                product(sources[i], weight.t(), bias.map(|bias| &bias[parts[i].clone()]), parts[i].len())
+                product(sources[i], weight.t().into(), bias.map(|bias| &bias[parts[i].clone()]), parts[i].len())
             })
             .collect()
     }
@@ -270,7 +281,7 @@ impl MultiHeadAttention {
             d_output: read(numbers(&d_heads))?,
             d_log_sum_exp: None,
         };
-        self.kernel(input, &cache.projected, mode, p.precision)?.backward(saved, gradients)?;
+        self.kernel(input, &cache.projected, mode, p.precision())?.backward(saved, gradients)?;
         // Q = query W_Qᵀ + b_Q, and so for K and V
         let [keys, values] = input.memory.unwrap_or([input.query; 2]);
         let sources = [input.query, keys, values];
@@ -283,13 +294,13 @@ impl MultiHeadAttention {
                 Ok(id) => (p.matrix_rows(*id, part.clone()), grads.matrix_rows_mut(*id, part.clone())),
                 Err(ids) => (p.matrix(ids[i]), grads.matrix_mut(ids[i])),
             };
-            gemm(d_matrix.t(), matrix(&source.view())?, Start::Keep, d_weight, p.precision)?;
+            gemm(d_matrix.t(), matrix(&source.view())?, Start::Keep, d_weight, p.precision())?;
             if is_self && i > 0 {
                 // One input made all three: its gradients add up.
-                gemm(d_matrix, weight, Start::Keep, matrix_mut(&mut d_sources[0])?, p.precision)?;
+                gemm(d_matrix, weight, Start::Keep, matrix_mut(&mut d_sources[0])?, p.precision())?;
             } else {
                 let mut d_source = zeros(source.dim());
-                gemm(d_matrix, weight, Start::Zero, matrix_mut(&mut d_source)?, p.precision)?;
+                gemm(d_matrix, weight, Start::Zero, matrix_mut(&mut d_source)?, p.precision())?;
                 d_sources.push(d_source);
             }
             if let Some(bias) = self.bias {

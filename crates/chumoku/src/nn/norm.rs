@@ -1,9 +1,9 @@
 //! Layer normalisation.
 
-use super::{numbers, numbers_mut, packed, zeros};
+use super::{array, numbers, packed};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
-use chumoku_kernels::{Real, layer_norm_backward, layer_norm_forward};
+use chumoku_kernels::{LayerNormBackward, Normalised, Real, layer_norm_forward};
 use ndarray::{Array2, ArrayView2};
 
 /// Added to the variance, as in PyTorch.
@@ -37,20 +37,16 @@ impl LayerNorm {
     /// If `x` has another width.
     pub fn forward<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<(Array2<T>, LayerNormCache<T>)> {
         let x = packed(x);
-        let mut y = zeros(x.dim());
-        let (mut mean, mut inverse_deviation) = (vec![T::ZERO; x.nrows()], vec![T::ZERO; x.nrows()]);
-        layer_norm_forward(
-            numbers(&x.view()),
-            [p.slice(self.weight), p.slice(self.bias)],
-            T::of(EPSILON),
-            numbers_mut(&mut y),
-            [&mut mean, &mut inverse_deviation],
-        )?;
-        Ok((y, LayerNormCache { mean, inverse_deviation }))
+        let weights = [p.slice(self.weight), p.slice(self.bias)];
+        let Normalised { y, mean, inverse_deviation } =
+            layer_norm_forward(numbers(&x.view()), weights, T::of(EPSILON))?;
+        Ok((array(x.dim(), y)?, LayerNormCache { mean, inverse_deviation }))
     }
 
+    /// The gradient of x; `residual` is added to it, the gradient of what else x went to.
+    ///
     /// # Shapes
-    /// `x`, `dy` and the dx returned (tokens, width).
+    /// `x`, `dy`, `residual` and the dx returned (tokens, width).
     ///
     /// # Errors
     /// If the shapes do not fit.
@@ -60,18 +56,19 @@ impl LayerNorm {
         x: ArrayView2<'_, T>,
         cache: &LayerNormCache<T>,
         dy: ArrayView2<'_, T>,
+        residual: Option<ArrayView2<'_, T>>,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
-        let (x, dy) = (packed(x), packed(dy));
-        let mut dx = zeros(x.dim());
-        layer_norm_backward(
-            numbers(&x.view()),
-            p.slice(self.weight),
-            [&cache.mean, &cache.inverse_deviation],
-            numbers(&dy.view()),
-            numbers_mut(&mut dx),
-            grads.two_slices_mut(self.weight, self.bias),
-        )?;
-        Ok(dx)
+        let (x, dy, residual) = (packed(x), packed(dy), residual.map(packed));
+        let (x, dy, residual) = (x.view(), dy.view(), residual.as_ref().map(|residual| residual.view()));
+        let backward = LayerNormBackward {
+            x: numbers(&x),
+            gamma: p.slice(self.weight),
+            mean: &cache.mean,
+            inverse_deviation: &cache.inverse_deviation,
+            dy: numbers(&dy),
+            residual: residual.as_ref().map(numbers),
+        };
+        array(x.dim(), backward.compute(grads.two_slices_mut(self.weight, self.bias))?)
     }
 }

@@ -106,8 +106,8 @@ pub(super) fn save(folder: &Path, state: &State, fingerprint: &str, log_bytes: u
         ("average", &state.average),
         ("best_params", &state.best_params),
     ]
-    .map(|(name, params)| (name, bytes_of(&params.values)));
-    let shape = vec![state.params.values.len()];
+    .map(|(name, params)| (name, bytes_of(params.values())));
+    let shape = vec![state.params.values().len()];
     let views = arrays
         .iter()
         .map(|(name, bytes)| (*name, TensorView::new(Dtype::F32, shape.clone(), bytes).expect("bytes of as many f32")));
@@ -198,10 +198,10 @@ fn read(path: &Path, layout: &Arc<Layout>, fingerprint: &str) -> Result<(State, 
     let array = |name: &str| -> Result<Params<f32>, ReadError> {
         let view = tensors.tensor(name).map_err(|error| damaged(error.to_string()))?;
         let mut params = Params::zeros(layout);
-        if view.dtype() != Dtype::F32 || view.shape() != [params.values.len()] {
+        if view.dtype() != Dtype::F32 || view.shape() != [params.values().len()] {
             return Err(ReadError::Foreign);
         }
-        for (value, bytes) in params.values.iter_mut().zip(view.data().chunks_exact(4)) {
+        for (value, bytes) in params.values_mut().iter_mut().zip(view.data().chunks_exact(4)) {
             *value = f32::from_le_bytes(bytes.try_into().expect("four bytes"));
         }
         Ok(params)
@@ -240,14 +240,14 @@ mod tests {
         assert!(load(folder.path(), &layout, "f").unwrap().is_none());
         for step in 1..=4 {
             state.step = step;
-            state.params.values[0] = step as f32;
+            state.params.values_mut()[0] = step as f32;
             state.best = Some(Best { epoch: step, macro_f1: 1.0 / 3.0, log_loss: 0.1 + 0.2 });
             save(folder.path(), &state, "f", 10 * step).unwrap();
         }
         assert_eq!(list(folder.path()).len(), KEPT);
         let loaded = load(folder.path(), &layout, "f").unwrap().unwrap();
         assert_eq!((loaded.state.step, loaded.log_bytes, loaded.damaged.len()), (4, 40, 0));
-        assert_eq!(loaded.state.params.values, state.params.values);
+        assert_eq!(loaded.state.params.values(), state.params.values());
         assert_eq!(loaded.state.best, state.best);
 
         // One flipped bit in the newest.

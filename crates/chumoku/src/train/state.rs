@@ -68,7 +68,7 @@ impl State {
     /// Sets how exact products with the weights are.
     pub fn set_precision(&mut self, precision: Precision) {
         for params in [&mut self.params, &mut self.average, &mut self.best_params] {
-            params.precision = precision;
+            params.set_precision(precision);
         }
     }
 
@@ -78,11 +78,11 @@ impl State {
     /// # Errors
     /// If a gradient is not finite: the state is left as it was.
     pub fn apply(&mut self, grads: &Params<f32>, plan: &Plan, steps: u64) -> Result<f64> {
-        let norm = sum_of_squares(&grads.values).sqrt();
+        let norm = sum_of_squares(grads.values()).sqrt();
         let step = self.step + 1;
         if !norm.is_finite() {
             let bad = |values: &[f32]| values.iter().any(|x| !x.is_finite());
-            let found = grads.layout().iter().find(|(_, _, range)| bad(&grads.values[range.clone()]));
+            let found = grads.layout().iter().find(|(_, _, range)| bad(&grads.values()[range.clone()]));
             let name = found.map_or("a gradient", |(name, _, _)| name);
             return Err(Error::NotFinite(format!("the gradient of {name} is not finite")));
         }
@@ -100,15 +100,15 @@ impl State {
                 step,
                 grad_scale: (plan.clip_norm / (norm + 1e-6)).min(1.0),
             };
-            let moments = [&mut self.m.values[range.clone()], &mut self.v.values[range.clone()]];
-            adamw_step(&options, &mut self.params.values[range.clone()], &grads.values[range], moments)?;
+            let moments = [&mut self.m.values_mut()[range.clone()], &mut self.v.values_mut()[range.clone()]];
+            adamw_step(&options, &mut self.params.values_mut()[range.clone()], &grads.values()[range], moments)?;
         }
         self.step = step;
         // The average's memory grows with the run, so that the random start is soon forgotten.
         let decay = plan.average_decay.min((1.0 + step as f64) / (10.0 + step as f64)) as f32;
         const PIECE: usize = 1 << 14;
-        let averages = self.average.values.par_chunks_mut(PIECE);
-        averages.zip(self.params.values.par_chunks(PIECE)).for_each(|(averages, params)| {
+        let averages = self.average.values_mut().par_chunks_mut(PIECE);
+        averages.zip(self.params.values().par_chunks(PIECE)).for_each(|(averages, params)| {
             for (average, &param) in averages.iter_mut().zip(params) {
                 *average += (1.0 - decay) * (param - *average);
             }
@@ -121,7 +121,7 @@ impl State {
         let better = self.best.is_none_or(|best| (macro_f1, -log_loss) > (best.macro_f1, -best.log_loss));
         if better {
             self.best = Some(Best { epoch: self.epoch, macro_f1, log_loss });
-            self.best_params.values.copy_from_slice(&self.average.values);
+            self.best_params.values_mut().copy_from_slice(self.average.values());
             self.stale = 0;
         } else {
             self.stale += 1;

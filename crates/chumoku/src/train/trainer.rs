@@ -320,7 +320,7 @@ impl Run<'_> {
         };
         let (x, d) = (logits.as_slice().unwrap_or_default(), d_logits.as_slice_mut().unwrap_or_default());
         let loss = f64::from(cross_entropy(x, &labels, &options, d)?);
-        self.grads.values.fill(0.0);
+        self.grads.clear();
         if loss.is_finite() {
             self.model.backward(params, (&ids, &offsets), &cache, d_logits.view(), mode, &mut self.grads)?;
         }
@@ -346,11 +346,11 @@ impl Run<'_> {
         let encoder = &self.plan.model.encoder;
         // Per token and layer: about eleven arrays of d_model (with gradients twice that), four of d_ff.
         let per_token = encoder.num_layers * (22 * encoder.d_model + 6 * encoder.d_ff) + 6 * encoder.d_model;
-        let numbers = 6 * state.params.values.len() + self.plan.batch_tokens * per_token;
+        let numbers = 6 * state.params.values().len() + self.plan.batch_tokens * per_token;
         let long_rows = lengths.iter().filter(|&&length| length > self.window()).count();
         observe(Event::Ready {
             plan: self.plan,
-            parameters: state.params.values.len(),
+            parameters: state.params.values().len(),
             steps,
             done: state.step,
             tokens: [
@@ -445,7 +445,7 @@ impl Run<'_> {
     fn not_finite(&self, state: &State, batch: &[usize], problem: &str) -> Error {
         let bad = |params: &Params<f32>| {
             let found =
-                params.layout().iter().find(|(_, _, r)| params.values[r.clone()].iter().any(|x| !x.is_finite()));
+                params.layout().iter().find(|(_, _, r)| params.values()[r.clone()].iter().any(|x| !x.is_finite()));
             found.map(|(name, _, _)| name.to_owned())
         };
         let cause = match bad(&state.params) {
@@ -454,7 +454,7 @@ impl Run<'_> {
                 "the weights were finite, so the step itself overflowed (batch of {} rows, largest weight {:e}): the \
                  learning rate {} is too high for these data",
                 batch.len(),
-                state.params.values.iter().fold(0.0f32, |most, x| most.max(x.abs())),
+                state.params.values().iter().fold(0.0f32, |most, x| most.max(x.abs())),
                 self.plan.learning_rate
             ),
         };

@@ -80,7 +80,7 @@ impl Bench {
         let length = batch.offsets.range(0).len().min(64);
         let (ids, offsets) = (&batch.ids[..length], Offsets::of_lengths([length]));
         let mut wide = Params::<f64>::zeros(self.model.layout());
-        wide.values.iter_mut().zip(&self.state.params.values).for_each(|(w, &p)| *w = p.into());
+        wide.values_mut().iter_mut().zip(self.state.params.values()).for_each(|(w, &p)| *w = p.into());
         let fast = self.model.forward(&self.state.params, ids, &offsets, Mode::Eval)?.0;
         let plain = self.model.forward(&wide, ids, &offsets, Mode::Eval)?.0;
         Ok(Deviation::of(fast.iter().map(|&x| x.into()), plain.as_slice().context("logits lie in one piece")?))
@@ -100,7 +100,7 @@ impl Bench {
         let smooth = CrossEntropy { label_smoothing: 0.1, class_weights: None };
         let (x, d) = logits.as_slice().zip(d_logits.as_slice_mut()).context("logits lie in one piece")?;
         cross_entropy(x, &batch.labels, &smooth, d)?;
-        grads.values.fill(0.0);
+        grads.clear();
         let packed = (&batch.ids[..], &batch.offsets);
         model.backward(&state.params, packed, &cache, d_logits.view(), mode, grads)?;
         state.apply(grads, plan, 1000)?;

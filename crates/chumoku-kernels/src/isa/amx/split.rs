@@ -42,58 +42,92 @@ impl Amx {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
     pub(crate) unsafe fn split<const TERMS: usize>(self, from: Source, lay: Lay, to: *mut u8, apart: usize) {
         debug_assert!(from.count <= 16 && from.depth <= STEP);
-        let mut rows = [[_mm512_setzero_si512(); 16]; TERMS];
-        let by_i = from.inner == 1 || from.outer != 1;
-        // SAFETY: the caller promises the elements; masks leave out those that are not there.
+        // SAFETY: the caller promises the elements, of which masks leave out those that are not there, and the tiles.
         unsafe {
-            if by_i {
-                let low = mask(from.depth.min(16));
-                let high = mask(from.depth.saturating_sub(16));
+            if from.inner == 1 || from.outer != 1 {
+                let (low, high) = (mask(from.depth.min(16)), mask(from.depth.saturating_sub(16)));
                 for i in 0..from.count {
                     let row = from.data.add(i * from.outer);
-                    let (mut a, mut b) = if from.inner == 1 {
+                    let (a, b) = if from.inner == 1 {
                         (_mm512_maskz_loadu_ps(low, row), _mm512_maskz_loadu_ps(high, row.wrapping_add(16)))
                     } else {
                         (gather(row, from.inner, 0, from.depth), gather(row, from.inner, 16, from.depth))
                     };
-                    for rows in &mut rows {
-                        let packed = _mm512_cvtne2ps_pbh(b, a);
-                        rows[i] = std::mem::transmute::<__m512bh, __m512i>(packed);
-                        if TERMS > 1 {
-                            let (a1, b1) = (low_half(rows[i]), high_half(rows[i]));
-                            (a, b) = (_mm512_sub_ps(a, a1), _mm512_sub_ps(b, b1));
-                        }
-                    }
+                    store_terms::<TERMS, false>(a, b, to.add(64 * i), apart);
+                }
+                clear::<TERMS>(to, from.count, apart);
+                if lay == Lay::Pairs {
+                    transpose_tiles::<TERMS>(to, apart);
                 }
             } else {
                 let there = mask(from.count);
-                for pair in 0..from.depth.div_ceil(2) {
+                let pairs = from.depth.div_ceil(2);
+                for pair in 0..pairs {
                     let row = from.data.add(2 * pair * from.inner);
                     let odd = if 2 * pair + 1 < from.depth { there } else { 0 };
-                    let mut a = _mm512_maskz_loadu_ps(there, row);
-                    let mut b = _mm512_maskz_loadu_ps(odd, row.wrapping_add(from.inner));
-                    for rows in &mut rows {
-                        // Even p in the lower halves, odd p in the upper ones.
-                        let packed = std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(b, a));
-                        let (even, odd) = (low_half(packed), high_half(packed));
-                        rows[pair] = _mm512_or_si512(
-                            _mm512_srli_epi32::<16>(_mm512_castps_si512(even)),
-                            _mm512_castps_si512(odd),
-                        );
-                        if TERMS > 1 {
-                            (a, b) = (_mm512_sub_ps(a, even), _mm512_sub_ps(b, odd));
-                        }
-                    }
+                    let a = _mm512_maskz_loadu_ps(there, row);
+                    let b = _mm512_maskz_loadu_ps(odd, row.wrapping_add(from.inner));
+                    store_terms::<TERMS, true>(a, b, to.add(64 * pair), apart);
+                }
+                clear::<TERMS>(to, pairs, apart);
+                if lay == Lay::Rows {
+                    transpose_tiles::<TERMS>(to, apart);
                 }
             }
-            for (term, rows) in rows.iter_mut().enumerate() {
-                if by_i != (lay == Lay::Rows) {
-                    transpose(rows);
-                }
-                let tile = to.add(term * apart);
-                for (i, row) in rows.iter().enumerate() {
-                    _mm512_store_si512(tile.add(64 * i).cast(), *row);
-                }
+        }
+    }
+}
+
+/// Writes a row of each term's tile: `a` then `b`, or (`PAIRS`) the numbers of both by turns.
+///
+/// # Safety
+/// The rows must be writable and aligned to 64 bytes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+unsafe fn store_terms<const TERMS: usize, const PAIRS: bool>(a: __m512, b: __m512, to: *mut u8, apart: usize) {
+    let (mut a, mut b) = (a, b);
+    for term in 0..TERMS {
+        // SAFETY: both are 512 plain bits.
+        let packed = unsafe { std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(b, a)) };
+        let (a1, b1) = (low_half(packed), high_half(packed));
+        // By turns: a's numbers in the lower halves, b's in the upper ones.
+        let by_turns = _mm512_or_si512(_mm512_srli_epi32::<16>(_mm512_castps_si512(a1)), _mm512_castps_si512(b1));
+        // SAFETY: the caller promises the rows.
+        unsafe { _mm512_store_si512(to.add(term * apart).cast(), if PAIRS { by_turns } else { packed }) };
+        (a, b) = (_mm512_sub_ps(a, a1), _mm512_sub_ps(b, b1));
+    }
+}
+
+/// Sets the rows of each term's tile from `first` on to 0.
+///
+/// # Safety
+/// The tiles must be writable.
+#[inline]
+unsafe fn clear<const TERMS: usize>(to: *mut u8, first: usize, apart: usize) {
+    for term in 0..TERMS {
+        // SAFETY: a tile has sixteen rows.
+        unsafe { to.add(term * apart + 64 * first).write_bytes(0, 64 * (16 - first)) };
+    }
+}
+
+/// Transposes each term's tile as 16 × 16 numbers of 32 bits.
+///
+/// # Safety
+/// The tiles must hold numbers, be writable and aligned to 64 bytes.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn transpose_tiles<const TERMS: usize>(to: *mut u8, apart: usize) {
+    for term in 0..TERMS {
+        let tile = to.wrapping_add(term * apart);
+        let mut rows = [_mm512_setzero_si512(); 16];
+        // SAFETY: the caller promises the tile.
+        unsafe {
+            for (i, row) in rows.iter_mut().enumerate() {
+                *row = _mm512_load_si512(tile.add(64 * i).cast());
+            }
+            transpose(&mut rows);
+            for (i, row) in rows.iter().enumerate() {
+                _mm512_store_si512(tile.add(64 * i).cast(), *row);
             }
         }
     }

@@ -1,0 +1,126 @@
+//! Second operands that are packed once and multiplied with many times.
+
+use super::{MatRef, Precision, vectors};
+#[cfg(target_arch = "x86_64")]
+use crate::isa::amx::Amx;
+#[cfg(target_arch = "x86_64")]
+use crate::isa::{self, Isa};
+use crate::memory::Aligned;
+use crate::{Real, Result};
+
+/// How a product is computed: which depends on its columns, depth and precision, never on its rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kernel {
+    /// AMX tiles of bf16 terms.
+    #[cfg(target_arch = "x86_64")]
+    Tiles(Amx, Precision),
+    /// Vectors, in register tiles so wide.
+    Vectors { width: usize },
+}
+
+impl Kernel {
+    /// That of a product of so many columns and such a depth.
+    pub(super) fn of(cols: usize, depth: usize, precision: Precision) -> Kernel {
+        #[cfg(target_arch = "x86_64")]
+        if isa::active() >= Isa::Amx
+            && super::tiles::suits(cols, depth)
+            && let Some(amx) = Amx::new()
+        {
+            return Kernel::Tiles(amx, precision);
+        }
+        let _ = (cols, depth, precision);
+        Kernel::Vectors { width: vectors::tile_size().1 }
+    }
+
+    fn is(self, other: Kernel) -> bool {
+        match (self, other) {
+            #[cfg(target_arch = "x86_64")]
+            (Kernel::Tiles(_, a), Kernel::Tiles(_, b)) => a == b,
+            (Kernel::Vectors { width: a }, Kernel::Vectors { width: b }) => a == b,
+            #[cfg(target_arch = "x86_64")]
+            _ => false,
+        }
+    }
+}
+
+/// A matrix packed as the second operand of products. It knows its kernel and shape, and where a product is computed
+/// by another kernel it is passed over.
+#[derive(Debug)]
+pub struct PackedMatrix {
+    kernel: Kernel,
+    shape: (usize, usize),
+    panels: Aligned,
+}
+
+impl PackedMatrix {
+    /// Packs `b` for products at a level of precision, by the instruction set in force; `None` for number types whose
+    /// products pack nothing.
+    pub fn new<T: Real>(b: MatRef<T>, precision: Precision) -> Option<PackedMatrix> {
+        T::pack(b, precision)
+    }
+
+    pub(crate) fn of_f32(b: MatRef<f32>, precision: Precision) -> PackedMatrix {
+        let kernel = Kernel::of(b.cols, b.rows, precision);
+        let mut panels = Aligned::new();
+        match kernel {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Tiles(amx, precision) => super::tiles::pack_b(amx, b, precision, &mut panels),
+            Kernel::Vectors { .. } => vectors::pack_b(b, &mut panels),
+        }
+        PackedMatrix { kernel, shape: (b.rows, b.cols), panels }
+    }
+}
+
+/// The second operand of a product: a matrix, and its packed form where that is at hand.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'a, T> {
+    pub(super) matrix: MatRef<'a, T>,
+    packed: Option<&'a PackedMatrix>,
+}
+
+impl<'a, T> From<MatRef<'a, T>> for Operand<'a, T> {
+    fn from(matrix: MatRef<'a, T>) -> Self {
+        Operand { matrix, packed: None }
+    }
+}
+
+impl<'a, T: Real> Operand<'a, T> {
+    /// A matrix, and what [`PackedMatrix::new`] made of it. The caller keeps the two in step.
+    ///
+    /// # Errors
+    /// If they differ in shape.
+    pub fn new(matrix: MatRef<'a, T>, packed: Option<&'a PackedMatrix>) -> Result<Self> {
+        match packed {
+            Some(packed) if packed.shape != (matrix.rows, matrix.cols) => {
+                Err(crate::Error::shape("packed matrix", (matrix.rows, matrix.cols), packed.shape))
+            }
+            _ => Ok(Operand { matrix, packed }),
+        }
+    }
+
+    /// The matrix itself.
+    pub fn matrix(&self) -> MatRef<'a, T> {
+        self.matrix
+    }
+}
+
+impl<'a> Operand<'a, f32> {
+    /// The panels for `kernel`: those at hand, or packed into `scratch`.
+    pub(super) fn panels<'b>(
+        &self,
+        kernel: Kernel,
+        scratch: &'b mut Aligned,
+        pack: impl FnOnce(MatRef<f32>, &mut Aligned),
+    ) -> &'b Aligned
+    where
+        'a: 'b,
+    {
+        match self.packed {
+            Some(packed) if packed.kernel.is(kernel) => &packed.panels,
+            _ => {
+                pack(self.matrix, scratch);
+                scratch
+            }
+        }
+    }
+}

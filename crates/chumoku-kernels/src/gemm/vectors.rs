@@ -1,0 +1,227 @@
+//! The matrix product in vectors, for any instruction set.
+//!
+//! A register tile of C streams through a panel of A and one of B with a broadcast and a fused multiply–add for each
+//! product; a depth block at a time, so that panels stay in the first-level cache.
+
+use super::finish::{Finish, SEGMENT};
+use super::{Kernel, MatRef, Operand, Start, Tile};
+use crate::isa::{self, Op, Simd};
+use crate::memory::Aligned;
+use crate::threads::{SharedMut, for_each};
+use std::cell::RefCell;
+
+/// Depth of a block: a B panel of this depth (times the tile's columns) fits the first-level cache.
+const DEPTH: usize = 256;
+/// Rows of A that a task packs at a time, about; rounded to whole tiles.
+const ROWS: usize = 96;
+/// Columns of C in a task, about; rounded to whole tiles. Small products split here so that every core has work.
+const COLS: usize = 1024;
+
+thread_local! {
+    /// Packed rows of A: reused, so that a product allocates nothing once warm.
+    static PACKED_A: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+    /// Packed B of the product that this thread has called.
+    static PACKED_B: RefCell<Aligned> = const { RefCell::new(Aligned::new()) };
+}
+
+/// Packs `count` rows (of the matrix whose element (i, p) is `data[i·outer + p·inner]`) from row `first`, depth
+/// `from..from+depth`, into one panel of `width` numbers a step; missing rows become zeros.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+fn pack_panel(
+    data: &[f32],
+    outer: usize,
+    inner: usize,
+    first: usize,
+    count: usize,
+    from: usize,
+    depth: usize,
+    width: usize,
+    panel: &mut [f32],
+) {
+    let panel = &mut panel[..depth * width];
+    if count < width {
+        panel.fill(0.0);
+    }
+    if outer == 1 {
+        for (p, step) in panel.chunks_exact_mut(width).enumerate() {
+            let start = first + (from + p) * inner;
+            step[..count].copy_from_slice(&data[start..start + count]);
+        }
+    } else if inner == 1 {
+        for i in 0..count {
+            let start = (first + i) * outer + from;
+            for (step, &x) in panel.chunks_exact_mut(width).zip(&data[start..start + depth]) {
+                step[i] = x;
+            }
+        }
+    } else {
+        for (p, step) in panel.chunks_exact_mut(width).enumerate() {
+            for (i, x) in step[..count].iter_mut().enumerate() {
+                *x = data[(first + i) * outer + (from + p) * inner];
+            }
+        }
+    }
+}
+
+struct PackB<'a> {
+    b: MatRef<'a, f32>,
+    panel: usize,
+    out: &'a mut [f32],
+}
+
+impl Op for PackB<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, _: S) {
+        let (b, width) = (self.b, S::TILE_COLS);
+        let first = self.panel * width;
+        let count = width.min(b.cols - first);
+        // A panel holds the whole depth, so depth blocks are plain ranges of it.
+        pack_panel(b.data, b.col_stride, b.row_stride, first, count, 0, b.rows, width, self.out);
+    }
+}
+
+struct Sizes;
+
+impl Op for Sizes {
+    type Output = (usize, usize);
+    #[inline(always)]
+    fn eval<S: Simd>(self, _: S) -> (usize, usize) {
+        (S::TILE_ROWS, S::TILE_COLS)
+    }
+}
+
+/// Rows and columns of the register tile in force.
+pub(super) fn tile_size() -> (usize, usize) {
+    isa::dispatch(Sizes)
+}
+
+/// Packs all of B in panels as wide as the register tile.
+pub(super) fn pack_b(b: MatRef<f32>, out: &mut Aligned) {
+    let (k, width) = (b.rows, tile_size().1);
+    let panels = b.cols.div_ceil(width);
+    let out = SharedMut::new(out.floats(panels * width * k));
+    for_each(panels, panels * width * k, |panel| {
+        // SAFETY: each panel is its own range.
+        let out = unsafe { out.slice(panel * width * k, width * k) };
+        isa::dispatch(PackB { b, panel, out });
+    });
+}
+
+/// The product; there are rows and columns.
+pub(super) fn run(a: MatRef<f32>, b: Operand<f32>, c: SharedMut<f32>, c_stride: usize, finish: &Finish) {
+    let (m, n, k) = (a.rows, b.matrix.cols, a.cols);
+    let (height, width) = tile_size();
+    let mut scratch = PACKED_B.take();
+    let packed_b = b.panels(Kernel::Vectors { width }, &mut scratch, pack_b).as_floats();
+    let block_rows = ROWS.div_ceil(height) * height;
+    let blocks_down = m.div_ceil(block_rows);
+    // Few rows: cut the columns finer, so that there is work to share.
+    let cols = if blocks_down >= 8 { COLS } else { COLS / 8 };
+    let block_cols = cols.div_ceil(width) * width;
+    let blocks_across = n.div_ceil(block_cols);
+    for_each(blocks_down * blocks_across, 2 * m * n * k.max(1), |block| {
+        let (down, across) = (block / blocks_across, block % blocks_across);
+        let rows = down * block_rows..m.min((down + 1) * block_rows);
+        let cols = across * block_cols..n.min((across + 1) * block_cols);
+        isa::dispatch(Block { a, packed_b, finish, c, c_stride, rows, cols });
+    });
+    PACKED_B.set(scratch);
+}
+
+struct Block<'a> {
+    a: MatRef<'a, f32>,
+    packed_b: &'a [f32],
+    finish: &'a Finish<'a>,
+    c: SharedMut<f32>,
+    c_stride: usize,
+    rows: std::ops::Range<usize>,
+    cols: std::ops::Range<usize>,
+}
+
+impl Op for Block<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        // Taken out rather than borrowed in a closure: a closure is compiled without the instruction set's features.
+        let mut packed_a = PACKED_A.take();
+        let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
+        let k = self.a.cols;
+        let tiles_down = self.rows.len().div_ceil(height);
+        packed_a.resize(tiles_down * height * DEPTH.min(k.max(1)), 0.0);
+        let mut edge = [0.0f32; 16 * 64];
+        let keep = matches!(self.finish.start, Start::Keep);
+        let mut from = 0;
+        // Once even where there is no depth, so that C is written.
+        while from < k || from == 0 {
+            let depth = DEPTH.min(k - from);
+            let accumulate = from > 0 || keep;
+            for (t, panel) in packed_a.chunks_mut((height * depth).max(1)).take(tiles_down).enumerate() {
+                let first = self.rows.start + t * height;
+                let count = height.min(self.rows.end - first);
+                let a = self.a;
+                pack_panel(a.data, a.row_stride, a.col_stride, first, count, from, depth, height, panel);
+            }
+            let mut j = self.cols.start;
+            while j < self.cols.end {
+                let b = &self.packed_b[j / width * width * k + from * width..][..depth * width];
+                let columns = width.min(self.cols.end - j);
+                for t in 0..tiles_down {
+                    let panel = &packed_a[t * height * depth..][..height * depth];
+                    let i = self.rows.start + t * height;
+                    let count = height.min(self.rows.end - i);
+                    let whole = count == height && columns == width;
+                    let (c, c_stride) = if whole {
+                        // SAFETY: the whole tile lies inside this task's block of C.
+                        (unsafe { self.c.pointer(i * self.c_stride + j) }, self.c_stride)
+                    } else {
+                        (edge.as_mut_ptr(), width)
+                    };
+                    let tile = Tile {
+                        depth,
+                        a: panel.as_ptr(),
+                        a_step: height,
+                        b: b.as_ptr(),
+                        b_step: width,
+                        c,
+                        c_stride,
+                        accumulate: accumulate && whole,
+                    };
+                    // SAFETY: the panels hold `depth` steps; c is a whole tile of C, or the edge buffer, which holds
+                    // the largest tile of any instruction set.
+                    unsafe { simd.tile(tile) };
+                    if !whole {
+                        for r in 0..count {
+                            let (at, part) = ((i + r) * self.c_stride + j, &mut edge[r * width..][..columns]);
+                            // SAFETY: these columns of the row belong to this task alone, and hold numbers where
+                            // they are added to.
+                            unsafe {
+                                if accumulate {
+                                    let row = self.c.slice(at, columns);
+                                    part.iter_mut().zip(row).for_each(|(x, c)| *x = *c + *x);
+                                }
+                                self.c.write(at, part);
+                            }
+                        }
+                    }
+                }
+                j += width;
+            }
+            from += DEPTH;
+        }
+        PACKED_A.set(packed_a);
+        if !self.finish.is_plain() {
+            let mut sums = [0.0; SEGMENT];
+            for i in self.rows.clone() {
+                for j in self.cols.clone().step_by(SEGMENT) {
+                    let sums = &mut sums[..SEGMENT.min(self.cols.end - j)];
+                    // SAFETY: this block of C is this task's alone, and has been written.
+                    sums.copy_from_slice(unsafe { self.c.slice(i * self.c_stride + j, sums.len()) });
+                    // SAFETY: as above.
+                    unsafe { self.finish.segment(simd, (i, j), sums, self.c, self.c_stride) };
+                }
+            }
+        }
+    }
+}
