@@ -1,30 +1,13 @@
 //! Every operation on every instruction set this machine has, against the plain version in double precision.
 //!
-//! Sizes straddle every vector, tile and block edge; outputs start as NaN between guard bands. An instruction set
-//! that the machine lacks is named loudly, and `CHUMOKU_REQUIRE_ISA` makes it a failure.
+//! Sizes straddle every vector, tile and block edge; outputs start as NaN between guard bands. Attention has tests of its
+//! own, in `attention/`.
+
+mod common;
 
 use chumoku_kernels::*;
-use std::sync::Mutex;
+use common::each_isa;
 use testkit::{Guarded, Random, Tolerance, compare, wide};
-
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// Runs `test` once for each instruction set; failures name it.
-fn each_isa(test: impl Fn(Isa)) {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let required = std::env::var("CHUMOKU_REQUIRE_ISA").unwrap_or_default();
-    for isa in Isa::ALL {
-        if isa.is_available() {
-            assert_eq!(cap_isa(isa), isa);
-            println!("running on {isa}");
-            test(isa);
-        } else {
-            assert!(!required.split(',').any(|name| name == isa.name()), "{isa} is required but not available");
-            println!("SKIPPED: this machine has no {isa}");
-        }
-    }
-    cap_isa(Isa::best());
-}
 
 fn check<T: Copy + Into<f64>>(what: &str, found: &[T], expected: &[f64], tolerance: f64) {
     compare(what, found, expected, Tolerance { relative: tolerance, absolute: 1e-9 }).unwrap();
@@ -187,171 +170,6 @@ fn gemm_rows_do_not_depend_on_their_neighbours() {
     });
 }
 
-/// A case of attention with all that it needs.
-struct Case {
-    lengths: Vec<(usize, usize)>,
-    heads: usize,
-    dim: usize,
-    value_dim: usize,
-    causal: bool,
-    mask: Option<(usize, Vec<bool>, Vec<f32>)>,
-    additive: bool,
-    dropout: f32,
-}
-
-impl Case {
-    fn offsets(&self, keys: bool) -> Vec<usize> {
-        let lengths = self.lengths.iter().map(|&(q, k)| if keys { k } else { q });
-        std::iter::once(0)
-            .chain(lengths.scan(0, |sum, n| {
-                *sum += n;
-                Some(*sum)
-            }))
-            .collect()
-    }
-}
-
-/// Output, log-sum-exp, dQ, dK, dV.
-fn attend<T: Real>(case: &Case, inputs: &[Vec<T>; 4], mut fresh: impl FnMut(usize) -> Vec<T>) -> [Vec<T>; 5] {
-    let (qo, ko) = (case.offsets(false), case.offsets(true));
-    let (tokens, keys) = (*qo.last().unwrap(), *ko.last().unwrap());
-    let (width, value_width) = (case.heads * case.dim, case.heads * case.value_dim);
-    let [q, k, v, d] = inputs;
-    let additive: Vec<T> =
-        case.mask.iter().flat_map(|(_, _, bias)| bias.iter().map(|&x| T::of(f64::from(x)))).collect();
-    let args = PackedAttention {
-        query: Rows::new(q, width),
-        key: Rows::new(k, width),
-        value: Rows::new(v, value_width),
-        query_offsets: &qo,
-        key_offsets: &ko,
-        heads: case.heads,
-        head_dim: case.dim,
-        value_dim: case.value_dim,
-        scale: T::of(1.0 / (case.dim as f64).sqrt()),
-        causal: case.causal,
-        mask: case.mask.as_ref().map(|(cols, allowed, _)| {
-            if case.additive {
-                Mask::Additive { data: &additive, cols: *cols }
-            } else {
-                Mask::Boolean { data: allowed, cols: *cols }
-            }
-        }),
-        dropout: (case.dropout > 0.0).then(|| AttentionDropout { rate: case.dropout, random: Philox::new(3, 4) }),
-    };
-    let (mut y, mut lse) = (fresh(tokens * value_width), fresh(case.heads * tokens));
-    attention_forward(&args, RowsMut::new(&mut y, value_width), &mut lse).unwrap();
-    let (mut dq, mut dk, mut dv) = (fresh(tokens * width), fresh(keys * width), fresh(keys * value_width));
-    let grads = [RowsMut::new(&mut dq, width), RowsMut::new(&mut dk, width), RowsMut::new(&mut dv, value_width)];
-    attention_backward(&args, Rows::new(&y, value_width), &lse, Rows::new(d, value_width), grads).unwrap();
-    [y, lse, dq, dk, dv]
-}
-
-fn inputs(case: &Case, seed: u64) -> [Vec<f32>; 4] {
-    let mut random = Random::new(seed);
-    let tokens: usize = case.lengths.iter().map(|l| l.0).sum();
-    let keys: usize = case.lengths.iter().map(|l| l.1).sum();
-    let (width, value_width) = (case.heads * case.dim, case.heads * case.value_dim);
-    [tokens * width, keys * width, keys * value_width, tokens * value_width]
-        .map(|n| random.numbers(n).iter().map(|x| 2.0 * x).collect())
-}
-
-fn cases() -> Vec<Case> {
-    let mut cases = Vec::new();
-    // Lengths of queries and keys, heads, head width, value width.
-    type Shape = (Vec<(usize, usize)>, usize, usize, usize);
-    let shapes: [Shape; 5] = [
-        (vec![(1, 1), (0, 0), (5, 5), (17, 17)], 2, 8, 8),
-        (vec![(3, 0), (2, 7), (0, 4), (33, 12)], 3, 5, 9),
-        (vec![(95, 96), (97, 100), (13, 13)], 1, 32, 32),
-        (vec![(200, 211)], 2, 16, 40),
-        (vec![(31, 300)], 1, 64, 1),
-    ];
-    for (i, (lengths, heads, dim, value_dim)) in shapes.into_iter().enumerate() {
-        for (causal, masked, additive, dropout) in [
-            (false, false, false, 0.0),
-            (true, false, false, 0.0),
-            (false, true, false, 0.0),
-            (true, true, true, 0.0),
-            (false, false, false, 0.3),
-            (true, true, false, 0.2),
-        ] {
-            let mut random = Random::new(i as u64);
-            let queries = lengths.iter().map(|l| l.0).max().unwrap();
-            let keys = lengths.iter().map(|l| l.1).max().unwrap();
-            // Some rows see nothing at all.
-            let allowed: Vec<bool> =
-                (0..queries * keys).map(|at| (at / keys) % 7 != 3 && random.below(4) > 0).collect();
-            let bias = allowed.iter().map(|&a| if a { random.number() as f32 } else { f32::NEG_INFINITY }).collect();
-            cases.push(Case {
-                lengths: lengths.clone(),
-                heads,
-                dim,
-                value_dim,
-                causal,
-                mask: masked.then_some((keys, allowed, bias)),
-                additive,
-                dropout,
-            });
-        }
-    }
-    cases
-}
-
-#[test]
-fn attention_forward_and_backward() {
-    each_isa(|isa| {
-        for (n, case) in cases().iter().enumerate() {
-            let x = inputs(case, n as u64);
-            let found = attend(case, &x, |len| vec![f32::NAN; len]);
-            let expected = attend(case, &x.clone().map(|x| wide(&x)), |len| vec![f64::NAN; len]);
-            for (name, (found, expected)) in ["y", "lse", "dq", "dk", "dv"].iter().zip(found.iter().zip(&expected)) {
-                check(&format!("{isa} case {n} {name}"), found, expected, 3e-6);
-            }
-        }
-    });
-}
-
-#[test]
-fn masked_data_cannot_matter_even_if_nan() {
-    each_isa(|isa| {
-        // Causal, and keys 40..50 closed to everyone: poison them, and every query that sees nothing.
-        let length = 101;
-        let allowed: Vec<bool> =
-            (0..length * length).map(|at| !(40..50).contains(&(at % length)) && at / length != 7).collect();
-        let case = Case {
-            lengths: vec![(length, length)],
-            heads: 2,
-            dim: 12,
-            value_dim: 12,
-            causal: true,
-            mask: Some((length, allowed, vec![])),
-            additive: false,
-            dropout: 0.0,
-        };
-        let clean = inputs(&case, 5);
-        let mut poisoned = clean.clone();
-        let width = case.heads * case.dim;
-        for key in 40..50 {
-            poisoned[1][key * width..(key + 1) * width].fill(f32::NAN);
-            poisoned[2][key * width..(key + 1) * width].fill(f32::INFINITY);
-        }
-        poisoned[0][7 * width..8 * width].fill(f32::NAN);
-        poisoned[3][7 * width..8 * width].fill(f32::NAN);
-        // The last key is seen by the last query alone.
-        poisoned[1][(length - 1) * width..].fill(f32::NAN);
-        let want = attend(&case, &clean.map(|x| wide(&x)), |len| vec![f64::NAN; len]);
-        let found = attend(&case, &poisoned, |len| vec![f32::NAN; len]);
-        let last = (length - 1) * width;
-        check(&format!("{isa} y"), &found[0][..last], &want[0][..last], 3e-6);
-        assert!(found[0][last..].iter().all(|x| x.is_nan()), "{isa}: a NaN that is attended to must show");
-        assert!(found[0][7 * width..8 * width].iter().all(|&x| x == 0.0));
-        assert_eq!(found[1][7], f32::NEG_INFINITY);
-        check(&format!("{isa} dq"), &found[2][..last], &want[2][..last], 3e-6);
-        assert!(found[3][40 * width..50 * width].iter().all(|&x| x == 0.0));
-    });
-}
-
 #[test]
 fn normalisation_activation_softmax_sums_and_optimiser() {
     each_isa(|isa| {
@@ -469,18 +287,7 @@ fn threads_do_not_change_a_bit() {
                     Precision::Highest,
                 )
                 .unwrap();
-                let case = Case {
-                    lengths: vec![(120, 120), (7, 7), (90, 90)],
-                    heads: 4,
-                    dim: 24,
-                    value_dim: 24,
-                    causal: false,
-                    mask: None,
-                    additive: false,
-                    dropout: 0.1,
-                };
                 let mut all = vec![c];
-                all.extend(attend(&case, &inputs(&case, 1), |len| vec![0.0; len]));
                 let mut sums = vec![0.0f32; 200];
                 add_column_sums(&all[0], &mut sums).unwrap();
                 all.push(sums);
