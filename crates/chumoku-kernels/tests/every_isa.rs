@@ -1,30 +1,13 @@
 //! Every operation on every instruction set this machine has, against the plain version in double precision.
 //!
-//! Sizes straddle every vector, tile and block edge; outputs start as NaN between guard bands. An instruction set
-//! that the machine lacks is named loudly, and `CHUMOKU_REQUIRE_ISA` makes it a failure.
+//! Sizes straddle every vector, tile and block edge; outputs start as NaN between guard bands. Attention has tests of its
+//! own, in `attention/`.
+
+mod common;
 
 use chumoku_kernels::*;
-use std::sync::Mutex;
+use common::each_isa;
 use testkit::{Guarded, Random, Tolerance, compare, wide};
-
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// Runs `test` once for each instruction set; failures name it.
-fn each_isa(test: impl Fn(Isa)) {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let required = std::env::var("CHUMOKU_REQUIRE_ISA").unwrap_or_default();
-    for isa in Isa::ALL {
-        if isa.is_available() {
-            assert_eq!(cap_isa(isa), isa);
-            println!("running on {isa}");
-            test(isa);
-        } else {
-            assert!(!required.split(',').any(|name| name == isa.name()), "{isa} is required but not available");
-            println!("SKIPPED: this machine has no {isa}");
-        }
-    }
-    cap_isa(Isa::best());
-}
 
 fn check<T: Copy + Into<f64>>(what: &str, found: &[T], expected: &[f64], tolerance: f64) {
     compare(what, found, expected, Tolerance { relative: tolerance, absolute: 1e-9 }).unwrap();

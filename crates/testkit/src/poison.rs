@@ -3,22 +3,30 @@
 const BAND: usize = 64;
 const PATTERN: f32 = -123_456.79;
 
-/// A buffer of NaN with a known pattern before and behind it.
+/// A buffer with a known pattern before and behind it.
 #[derive(Debug)]
-pub struct Guarded {
-    data: Vec<f32>,
+pub struct Guarded<T = f32> {
+    data: Vec<T>,
+    pattern: T,
 }
 
 impl Guarded {
     /// `len` NaN between two bands.
     pub fn new(len: usize) -> Self {
-        let mut data = vec![PATTERN; len + 2 * BAND];
-        data[BAND..BAND + len].fill(f32::NAN);
-        Guarded { data }
+        Guarded::of(len, f32::NAN, PATTERN)
+    }
+}
+
+impl<T: Copy + PartialEq> Guarded<T> {
+    /// `len` times `inside` between two bands of `pattern`.
+    pub fn of(len: usize, inside: T, pattern: T) -> Self {
+        let mut data = vec![pattern; len + 2 * BAND];
+        data[BAND..BAND + len].fill(inside);
+        Guarded { data, pattern }
     }
 
     /// The buffer, to be written.
-    pub fn inner(&mut self) -> &mut [f32] {
+    pub fn inner(&mut self) -> &mut [T] {
         let end = self.data.len() - BAND;
         &mut self.data[BAND..end]
     }
@@ -27,10 +35,10 @@ impl Guarded {
     ///
     /// # Panics
     /// If a band was touched.
-    pub fn take(self) -> Vec<f32> {
+    pub fn take(self) -> Vec<T> {
         let end = self.data.len() - BAND;
         let bands = self.data[..BAND].iter().chain(&self.data[end..]);
-        assert!(bands.copied().all(|x| x == PATTERN), "written outside the buffer");
+        assert!(bands.copied().all(|x| x == self.pattern), "written outside the buffer");
         self.data[BAND..end].to_vec()
     }
 }

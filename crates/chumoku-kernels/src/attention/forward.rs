@@ -176,11 +176,12 @@ impl<T: Narrow> Piece<'_, T> {
                 {
                     let next = blocks.get(b + 1).and_then(|block| block.columns(first_key, count));
                     is_ready = next.is_some();
+                    // First the product of the block before, whose weights may lie where the next scores go.
+                    let jobs = [pending.take(), next.map(|next| products(b + 1, next, next_scores))];
                     // SAFETY: the scores were computed up to `to`; the jobs read what was packed, and write to the
                     // scores of the next block and the sums of the one before.
                     unsafe {
-                        let between =
-                            Between::new(engine, [next.map(|next| products(b + 1, next, next_scores)), pending.take()]);
+                        let between = Between::new(engine, jobs);
                         bounded_block(engine, scores, span, factor, &mut states[of_block], weights, between);
                     }
                     pending = Some(weigh);

@@ -1,0 +1,80 @@
+//! Numbers between pages that must not be touched: reading beyond them ends the program.
+
+use std::ops::Deref;
+
+/// At which end of the numbers the forbidden page lies at once; at the other it may be almost a page away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Before,
+    Behind,
+}
+
+/// A copy of numbers with a forbidden page before and behind, one of them right next to the numbers.
+#[cfg(unix)]
+pub(crate) struct Fenced<T> {
+    map: *mut libc::c_void,
+    bytes: usize,
+    start: *const T,
+    len: usize,
+}
+
+#[cfg(unix)]
+impl<T: Copy> Fenced<T> {
+    pub(crate) fn new(numbers: &[T], side: Side) -> Self {
+        // SAFETY: asks for a constant of the system.
+        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("a page size");
+        let size = size_of_val(numbers);
+        let middle = size.next_multiple_of(page);
+        let bytes = middle + 2 * page;
+        // SAFETY: a fresh private mapping; its middle is opened, and the numbers fit there: at its start, which is
+        // aligned to a page, or up to its end, a whole number of T before an address that is.
+        unsafe {
+            let (flags, none) = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, libc::PROT_NONE);
+            let map = libc::mmap(std::ptr::null_mut(), bytes, none, flags, -1, 0);
+            assert_ne!(map, libc::MAP_FAILED, "mmap");
+            let open = map.byte_add(page);
+            if middle > 0 {
+                assert_eq!(libc::mprotect(open, middle, libc::PROT_READ | libc::PROT_WRITE), 0, "mprotect");
+            }
+            let start = open.byte_add(if side == Side::Before { 0 } else { middle - size }).cast::<T>();
+            start.copy_from_nonoverlapping(numbers.as_ptr(), numbers.len());
+            Fenced { map, bytes, start, len: numbers.len() }
+        }
+    }
+}
+
+#[cfg(unix)]
+impl<T> Deref for Fenced<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        // SAFETY: the numbers were written when this was made, and are unmapped only when it is dropped.
+        unsafe { std::slice::from_raw_parts(self.start, self.len) }
+    }
+}
+
+#[cfg(unix)]
+impl<T> Drop for Fenced<T> {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own, and no borrow of the numbers outlives it.
+        unsafe { libc::munmap(self.map, self.bytes) };
+    }
+}
+
+/// A plain copy, where there are no pages to forbid.
+#[cfg(not(unix))]
+pub(crate) struct Fenced<T>(Vec<T>);
+
+#[cfg(not(unix))]
+impl<T: Copy> Fenced<T> {
+    pub(crate) fn new(numbers: &[T], _: Side) -> Self {
+        Fenced(numbers.to_vec())
+    }
+}
+
+#[cfg(not(unix))]
+impl<T> Deref for Fenced<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
