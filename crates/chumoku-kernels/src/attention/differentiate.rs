@@ -40,7 +40,8 @@ impl RowBack {
         let square = |row: &[T]| row.iter().map(|x| x.to_f64() * x.to_f64()).sum::<f64>();
         // Beyond 2^16, rounding log-sum-exp to f32 would change weights by more than 1/256.
         let is_fine = log_sum_exp.abs() <= 65536.0 && delta.abs() < 1e37 && square(d_output) < 1e37;
-        is_bad |= !is_fine || !(square(args.query.row(s, h, i)) < 1e37);
+        let is_fine = is_fine && square(args.query.row(s, h, i)) < 1e37;
+        is_bad |= !is_fine;
         RowBack { shift: log_sum_exp * LOG2_E, delta: delta as f32, is_bad }
     }
 

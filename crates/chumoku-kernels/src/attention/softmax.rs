@@ -7,6 +7,7 @@
 
 use super::engine::{Engine, GRAIN, STRIDE};
 use crate::isa::Simd;
+use std::f32::consts::LN_2;
 use std::ops::Range;
 
 /// Scores in units of log 2 up to this need no maximum: weights stay within 2^±43, far from what f32 cannot hold.
@@ -26,8 +27,8 @@ fn exp2_fraction<S: Simd, const DEGREE: usize>(simd: S, f: S::V) -> S::V {
     let coefficients: &[f32] = match DEGREE {
         3 => &[5.500_893_3e-2, 0.242_210_97, 0.693_282_9],
         4 => &[9.582_853e-3, 5.590_642_6e-2, 0.240_240_99, 0.693_124_2],
-        5 => &[1.326_472_7e-3, 9.671_513e-3, 5.550_733_6e-2, 0.240_222_42, 0.693_147],
-        _ => &[1.535_336_2e-4, 1.339_887_5e-3, 9.618_437e-3, 5.550_332_4e-2, 0.240_226_48, 0.693_147_2],
+        5 => &[1.326_472_7e-3, 9.671_513e-3, 5.550_733_6e-2, 0.240_222_42, LN_2],
+        _ => &[1.535_336_2e-4, 1.339_887_5e-3, 9.618_437e-3, 5.550_332_4e-2, 0.240_226_48, LN_2],
     };
     let mut p = simd.splat(coefficients[0]);
     for &coefficient in &coefficients[1..] {

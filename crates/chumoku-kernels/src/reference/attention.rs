@@ -163,7 +163,8 @@ pub fn attention_backward<T: Element>(args: &Attention<T>, saved: Saved<T>, mut 
         for kv_head in 0..args.key.heads() {
             let keys = args.key.length(s);
             let (mut d_key, mut d_value) = (vec![0.0; keys * dim], vec![0.0; keys * value_dim]);
-            for h in kv_head * args.group()..(kv_head + 1) * args.group() {
+            let heads = kv_head * args.group()..(kv_head + 1) * args.group();
+            for (h, d_sink) in heads.clone().zip(&mut d_sinks[heads]) {
                 for i in 0..args.query.length(s) {
                     let row = attention_row_backward(args, saved, s, h, i);
                     let d_query = gradients.query.row_mut(s, h, i);
@@ -176,7 +177,7 @@ pub fn attention_backward<T: Element>(args: &Attention<T>, saved: Saved<T>, mut 
                     if let Some(d_mask) = &mut d_mask {
                         row.add_to_mask(args, (s, h, i), d_mask);
                     }
-                    d_sinks[h] += row.d_sink;
+                    *d_sink += row.d_sink;
                 }
             }
             for j in 0..keys {
