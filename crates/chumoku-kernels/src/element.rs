@@ -3,7 +3,7 @@
 use crate::attention::{Forward, Gradients, Saved};
 use crate::isa::Simd;
 use crate::threads::SharedMut;
-use crate::{Attention, Real, attention, reference};
+use crate::{Attention, AttentionPlan, Real, attention, reference};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use std::fmt::Debug;
@@ -25,6 +25,10 @@ pub trait Element: sealed::Sealed + Copy + Debug + Default + PartialEq + Send + 
     #[doc(hidden)]
     fn attention_forward(args: &Attention<Self>, results: Forward<Self>) {
         reference::attention_forward(args, results);
+    }
+    #[doc(hidden)]
+    fn attention_plan(_: &Attention<Self>) -> AttentionPlan {
+        AttentionPlan::plain()
     }
     #[doc(hidden)]
     fn attention_backward(args: &Attention<Self>, saved: Saved<Self>, gradients: Gradients<Self>) {
@@ -57,6 +61,9 @@ impl Element for f32 {
     fn attention_forward(args: &Attention<f32>, results: Forward<f32>) {
         attention::forward(args, results);
     }
+    fn attention_plan(args: &Attention<f32>) -> AttentionPlan {
+        attention::explain(args)
+    }
     fn attention_backward(args: &Attention<f32>, saved: Saved<f32>, gradients: Gradients<f32>) {
         attention::backward(args, saved, gradients);
     }
@@ -74,6 +81,9 @@ impl Element for bf16 {
     fn attention_forward(args: &Attention<bf16>, results: Forward<bf16>) {
         attention::forward(args, results);
     }
+    fn attention_plan(args: &Attention<bf16>) -> AttentionPlan {
+        attention::explain(args)
+    }
     fn attention_backward(args: &Attention<bf16>, saved: Saved<bf16>, gradients: Gradients<bf16>) {
         attention::backward(args, saved, gradients);
     }
@@ -90,6 +100,9 @@ impl Element for f16 {
     const NAME: &'static str = "f16";
     fn attention_forward(args: &Attention<f16>, results: Forward<f16>) {
         attention::forward(args, results);
+    }
+    fn attention_plan(args: &Attention<f16>) -> AttentionPlan {
+        attention::explain(args)
     }
     fn attention_backward(args: &Attention<f16>, saved: Saved<f16>, gradients: Gradients<f16>) {
         attention::backward(args, saved, gradients);

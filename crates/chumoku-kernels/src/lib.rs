@@ -60,8 +60,8 @@ mod threads;
 pub use activation::{Activation, activation_backward, activation_forward};
 pub use adamw::{AdamW, adamw_step};
 pub use attention::{
-    Attention, AttentionDropout, Causal, Gradients, Heads, HeadsMut, KeyValueCache, Mask, MaskView, Partial, Saved,
-    Stage, Statistics, Top, merge_attention,
+    Attention, AttentionDropout, AttentionPlan, Causal, Gradients, Heads, HeadsMut, KeyValueCache, Mask, MaskView,
+    Partial, Saved, Stage, Statistics, Top, merge_attention,
 };
 pub use dropout::{Dropout, dropout, dropped};
 pub use element::Element;

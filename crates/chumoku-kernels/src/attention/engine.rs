@@ -61,6 +61,8 @@ pub(crate) unsafe trait Engine: Copy {
     type S: Simd;
     /// Queries of a block: a multiple of 16.
     const QUERIES: usize;
+    /// bf16 terms for each number; 0 where products are of f32.
+    const TERMS: usize;
     /// Degree of the polynomial in exp: as exact as the products are.
     const DEGREE: usize;
     /// Whether weights are packed apart from the scores, by [`Engine::put`]; else they are written over the scores.
@@ -198,6 +200,7 @@ const F32: usize = size_of::<f32>();
 unsafe impl<S: Simd> Engine for Registers<S> {
     type S = S;
     const QUERIES: usize = 48;
+    const TERMS: usize = 0;
     const DEGREE: usize = 6;
     const PACKS_WEIGHTS: bool = false;
     const GROUP: usize = 96;

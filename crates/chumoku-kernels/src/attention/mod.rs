@@ -13,6 +13,7 @@ mod blocks;
 mod cache;
 mod differentiate;
 mod engine;
+mod explain;
 mod forward;
 mod heads;
 mod mask;
@@ -26,9 +27,11 @@ mod tiles;
 mod transform;
 
 pub(crate) use backward::backward;
+pub(crate) use explain::explain;
 pub(crate) use forward::forward;
 
 pub use cache::KeyValueCache;
+pub use explain::AttentionPlan;
 pub use heads::{Heads, HeadsMut};
 pub use mask::{Causal, Mask, MaskView};
 pub use merge::{Partial, merge_attention};
@@ -239,6 +242,15 @@ impl<'a, T: Element> Attention<'a, T> {
         }
         T::attention_backward(self, saved, gradients);
         Ok(())
+    }
+
+    /// What [`Attention::forward`] runs on: kernel, instruction set, blocks, scratch, and why.
+    ///
+    /// # Errors
+    /// As [`Attention::forward`].
+    pub fn explain(&self) -> Result<AttentionPlan> {
+        self.check()?;
+        Ok(T::attention_plan(self))
     }
 
     /// Number of values of log-sum-exp: one for each sequence, head and query.

@@ -31,6 +31,7 @@ struct Engine32<'a, const TERMS: usize> {
 unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     type S = Avx512;
     const QUERIES: usize = 32;
+    const TERMS: usize = TERMS;
     const DEGREE: usize = [3, 4, 6][TERMS - 1];
     const PACKS_WEIGHTS: bool = true;
     const GROUP: usize = 128;

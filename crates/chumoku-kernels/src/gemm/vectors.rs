@@ -199,7 +199,7 @@ impl Op for Block<'_> {
                             unsafe {
                                 if accumulate {
                                     let row = self.c.slice(at, columns);
-                                    part.iter_mut().zip(row).for_each(|(x, c)| *x = *c + *x);
+                                    part.iter_mut().zip(row).for_each(|(x, c)| *x += *c);
                                 }
                                 self.c.write(at, part);
                             }

@@ -180,8 +180,8 @@ impl<T: Element<Sum = f32>> Results<T> {
 }
 
 /// What computes it.
-fn kernel<T: Element>(_attention: &Attention<'_, T>) -> String {
-    format!("attention on {}", active_isa())
+fn kernel<T: Element>(attention: &Attention<'_, T>) -> String {
+    attention.explain().map_or_else(|error| error.to_string(), |plan| plan.to_string())
 }
 
 /// An array of NaN.

@@ -1,0 +1,83 @@
+//! What a call of attention runs on, and why.
+
+use super::blocks::units;
+use super::engine::{Engine, GRAIN, KEYS, STRIDE, Task};
+use super::{Attention, on_engine};
+use crate::element::Narrow;
+use crate::isa::{self, Isa};
+use std::fmt;
+
+/// What [`Attention::forward`] runs on: no slow path is silent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttentionPlan {
+    /// The kernel.
+    pub kernel: &'static str,
+    /// The instruction set in force.
+    pub isa: Isa,
+    /// Queries and keys of a block.
+    pub tile: (usize, usize),
+    /// bf16 terms for each number; 0 where products are of f32 (or f64).
+    pub terms: usize,
+    /// Tasks that threads can share.
+    pub tasks: usize,
+    /// Bytes of working memory of each thread, about.
+    pub scratch_bytes: usize,
+    /// Why this kernel.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for AttentionPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (queries, keys) = self.tile;
+        write!(f, "{} on {}, {queries} queries x {keys} keys a block", self.kernel, self.isa)?;
+        write!(f, ", {} tasks, {} KiB of scratch a thread: {}", self.tasks, self.scratch_bytes / 1024, self.reason)
+    }
+}
+
+impl AttentionPlan {
+    /// Of the plain version.
+    pub(crate) fn plain() -> Self {
+        AttentionPlan {
+            kernel: "plain",
+            isa: isa::active(),
+            tile: (1, 1),
+            terms: 0,
+            tasks: 1,
+            scratch_bytes: 0,
+            reason: "double precision is computed by the reference, one query at a time",
+        }
+    }
+}
+
+/// What `args` would run on.
+pub(crate) fn explain<T: Narrow>(args: &Attention<'_, T>) -> AttentionPlan {
+    struct Ask<'a, 'b, T: crate::Element>(&'a Attention<'b, T>, &'a mut AttentionPlan);
+    impl<T: Narrow> Task for Ask<'_, '_, T> {
+        #[inline(always)]
+        fn eval<E: Engine>(self, _: E) {
+            let (units, per_task) = units(self.0);
+            let rows = units.iter().map(|unit| unit.blocks(self.0, E::QUERIES).len()).max().unwrap_or(0);
+            let (dim, value_dim) = (self.0.query.dim(), self.0.value.dim());
+            let rows_bytes = E::left_size(dim) + E::QUERIES * value_dim.next_multiple_of(GRAIN) * 4;
+            let block_bytes = 2 * (E::left_size(KEYS) + E::QUERIES * STRIDE * 4);
+            *self.1 = AttentionPlan {
+                kernel: if E::TERMS == 0 { "f32 registers" } else { "bf16 tiles" },
+                isa: isa::active(),
+                tile: (E::QUERIES, KEYS),
+                terms: E::TERMS,
+                tasks: units.len().div_ceil(per_task),
+                scratch_bytes: rows * rows_bytes + block_bytes + E::keys_size(dim) + E::values_size(value_dim),
+                reason: match E::TERMS {
+                    0 if Isa::Amx.is_available() => "the instruction set is capped below AMX",
+                    0 => "this machine has no AMX",
+                    1 => "AMX is there, and one bf16 term is what the numbers or the precision ask for",
+                    2 => "AMX is there; two bf16 terms, three products for each product of numbers",
+                    _ => "AMX is there; three bf16 terms, six products for each product of numbers",
+                },
+            };
+        }
+    }
+    let mut plan = AttentionPlan::plain();
+    on_engine(args, Ask(args, &mut plan));
+    plan
+}
