@@ -4,9 +4,7 @@ use super::{Report, Times, check, memory, milliseconds_of};
 use crate::Usage;
 use crate::args::{BenchAttention, Dtype};
 use anyhow::Result;
-use chumoku_kernels::{
-    Attention, Causal, Element, Gradients, Heads, HeadsMut, Philox, Precision, Saved, active_isa, bf16, f16,
-};
+use chumoku_kernels::{Attention, Causal, Element, Gradients, Heads, HeadsMut, Philox, Precision, Saved, bf16, f16};
 use rayon::prelude::*;
 
 /// The sizes and the mask.
