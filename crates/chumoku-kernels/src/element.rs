@@ -88,7 +88,7 @@ impl Element for bf16 {
         attention::backward(args, saved, gradients);
     }
     fn of(x: f64) -> bf16 {
-        bf16::from_f64(x)
+        bf16::from_f32(to_odd(x))
     }
     fn to_f64(self) -> f64 {
         f64::from(self)
@@ -108,11 +108,23 @@ impl Element for f16 {
         attention::backward(args, saved, gradients);
     }
     fn of(x: f64) -> f16 {
-        f16::from_f64(x)
+        f16::from_f32(to_odd(x))
     }
     fn to_f64(self) -> f64 {
         f64::from(self)
     }
+}
+
+/// `x` as f32, rounded to an odd last bit where it is not exact, so that rounding once more gives what rounding once would.
+/// (`from_f64` of the `half` crate looks at the upper half of an f64 alone, and takes what is just above a tie for one.)
+/// Source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums" (2008).
+fn to_odd(x: f64) -> f32 {
+    let nearest = x as f32;
+    let bits = nearest.to_bits();
+    if !nearest.is_finite() || f64::from(nearest) == x || bits & 1 == 1 {
+        return nearest;
+    }
+    f32::from_bits(if f64::from(nearest).abs() < x.abs() { bits + 1 } else { bits - 1 })
 }
 
 /// An element whose sums are f32: what the fast kernels read and write.
@@ -199,5 +211,37 @@ impl Narrow for f16 {
     #[inline(always)]
     fn narrow(from: &[f32], to: &mut [f16]) {
         to.convert_from_f32_slice(from);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The one of the numbers next to `x as T` that is nearest to `x`, the even one at a tie.
+    fn check<T: Element>(next: impl Fn(u16) -> T, bits: impl Fn(T) -> u16, x: f64) {
+        let found = bits(T::of(x));
+        for other in [found.wrapping_sub(1), found.wrapping_add(1)] {
+            let (near, far) = ((next(found).to_f64() - x).abs(), (next(other).to_f64() - x).abs());
+            let is_nearest = near < far || (near == far && found & 1 == 0) || far.is_nan();
+            assert!(is_nearest, "{} {x:e} became {:e}, not {:e}", T::NAME, next(found).to_f64(), next(other).to_f64());
+        }
+    }
+
+    #[test]
+    fn numbers_become_the_nearest_of_half_the_width() {
+        let steps = (0..2000).map(|n| 1.0 + f64::from(n) / 4096.0);
+        for tie in steps.flat_map(|x| [x, -x, x * 1e-3, x * 1e-7, x * 900.0]) {
+            for scale in [0.0, 1e-16, -1e-16, 1e-9, -1e-9, 1e-6, -1e-6] {
+                let x = tie * (1.0 + scale);
+                check(bf16::from_bits, bf16::to_bits, x);
+                check(f16::from_bits, f16::to_bits, x);
+            }
+        }
+        for x in [0.0, -0.0, f64::INFINITY, 1e300, -1e300, 1e-300] {
+            assert_eq!(bf16::of(x).to_f64(), f64::from(x as f32));
+            assert_eq!(f16::of(x).to_f64(), f64::from(x as f32));
+        }
+        assert!(bf16::of(f64::NAN).is_nan() && f16::of(f64::NAN).is_nan());
     }
 }

@@ -312,7 +312,8 @@ impl<'a, T: Element> Attention<'a, T> {
             return Err(Error::value("attention: key", problem));
         }
         if self.query.layout.rows().is_none() {
-            return Err(Error::value("attention: query", "batch · heads · length overflows"));
+            let problem = "expected fewer rows in all, got more than can be counted";
+            return Err(Error::value("attention: query", problem));
         }
         if !self.scale.is_finite() {
             return Err(Error::value("attention: scale", format!("expected a finite number, got {}", self.scale)));

@@ -4,9 +4,11 @@
 //! Inputs lie between pages that must not be touched, with NaN in the gaps between rows and in keys that do not count;
 //! outputs start as NaN between guard bands.
 
+mod accuracy;
 mod case;
 mod check;
 mod determinism;
+mod errors;
 
 mod fence;
 mod grid;
