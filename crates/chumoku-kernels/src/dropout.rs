@@ -64,7 +64,9 @@ impl Keep {
             let factors = self.group_with(simd, group as u64);
             // Selected rather than multiplied: what is dropped is 0 even if it was not finite.
             if count == GROUP {
-                for (x, factor) in x[at..at + GROUP].chunks_exact_mut(S::LANES).zip(factors.as_flattened().chunks_exact(S::LANES)) {
+                for (x, factor) in
+                    x[at..at + GROUP].chunks_exact_mut(S::LANES).zip(factors.as_flattened().chunks_exact(S::LANES))
+                {
                     let (value, factor) = (simd.load(x), simd.load(factor));
                     simd.store(x, simd.select_lt(zero, factor, simd.mul(value, factor), zero));
                 }

@@ -68,9 +68,10 @@ pub use gemm::{MatMut, MatRef, Operand, PackedMatrix, Precision, Product, Start,
 pub use isa::{Isa, active as active_isa, cap as cap_isa, named as isa_named};
 pub use loss::{CrossEntropy, cross_entropy};
 pub use math::{erf_each, exp_each, tanh_each};
-pub use memory::{keep_freed_memory, zeros};
+pub use memory::{Allocator, keep_freed_memory, zeros};
 pub use norm::{LayerNormBackward, Normalised, layer_norm_forward};
 pub use philox::Philox;
 pub use real::Real;
 pub use softmax::{softmax_backward, softmax_forward};
 pub use sum::{add_column_sums, sum_of_squares};
+pub use threads::{num_threads, on_one_thread};

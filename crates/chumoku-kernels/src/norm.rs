@@ -229,10 +229,13 @@ impl Op for BackwardRows<'_> {
                 let g = simd.mul(simd.load(&dy[at..]), simd.load(&b.gamma[at..]));
                 let normal = simd.mul(simd.sub(simd.load(&x[at..]), m), r);
                 let inner = simd.sub(simd.sub(g, vg), simd.mul(normal, vgx));
-                simd.store(&mut dx[at..], match residual {
-                    Some(residual) => simd.mul_add(r, inner, simd.load(&residual[at..])),
-                    None => simd.mul(r, inner),
-                });
+                simd.store(
+                    &mut dx[at..],
+                    match residual {
+                        Some(residual) => simd.mul_add(r, inner, simd.load(&residual[at..])),
+                        None => simd.mul(r, inner),
+                    },
+                );
             }
             for i in whole..width {
                 let normal = (x[i] - mean) * inverse;

@@ -605,7 +605,11 @@ fn gelu_is_accurate_in_its_tail() {
             let truth = wide * phi(wide);
             // Where the result is not a normal number its last digits are lost in any case.
             if truth.abs() > 1e-37 {
-                worst = if (f64::from(y) / truth - 1.0).abs() > worst.0 { ((f64::from(y) / truth - 1.0).abs(), x) } else { worst };
+                worst = if (f64::from(y) / truth - 1.0).abs() > worst.0 {
+                    ((f64::from(y) / truth - 1.0).abs(), x)
+                } else {
+                    worst
+                };
             }
             let (a, b) = (phi(wide), wide * (-0.5 * wide * wide).exp() / std::f64::consts::TAU.sqrt());
             let error = (f64::from(slope) - (a + b)).abs() / (a.abs() + b.abs()).max(1e-37);

@@ -42,7 +42,7 @@ fn attend() -> chumoku::Result<()> {
     // The gradients of ½ Σ y².
     let mut grads = Params::zeros(params.layout());
     let (dx, _) = attention.backward(&params, &input, &cache, y.view(), Mode::Eval, &mut grads)?;
-    println!("gradients: {:?} of the input, {} of the weights", dx.dim(), grads.values.len());
+    println!("gradients: {:?} of the input, {} of the weights", dx.dim(), grads.values().len());
     Ok(())
 }
 

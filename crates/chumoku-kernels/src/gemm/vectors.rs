@@ -199,7 +199,7 @@ impl Op for Block<'_> {
                             unsafe {
                                 if accumulate {
                                     let row = self.c.slice(at, columns);
-                                    part.iter_mut().zip(row).for_each(|(x, c)| *x = *c + *x);
+                                    part.iter_mut().zip(row).for_each(|(x, c)| *x += *c);
                                 }
                                 self.c.write(at, part);
                             }
@@ -222,6 +222,7 @@ impl Op for Block<'_> {
                     unsafe { self.finish.segment(simd, (i, j), sums, self.c, self.c_stride) };
                 }
             }
+            self.finish.done(simd);
         }
     }
 }

@@ -6,6 +6,6 @@
 mod attention;
 mod layers;
 
-pub use attention::{Row, attention_backward, attention_forward, attention_head_backward, attention_row};
 pub use crate::math::{erf_f64, erfc_f64};
+pub use attention::{Row, attention_backward, attention_forward, attention_head_backward, attention_row};
 pub use layers::*;

@@ -77,6 +77,51 @@ impl Amx {
     }
 }
 
+impl Amx {
+    /// Splits two consecutive p of `count` i into row `pair` of the tiles of panels of 32 i, `panel` bytes apart, laid
+    /// out as [`Lay::Pairs`]. Absent rows are 0.
+    ///
+    /// # Safety
+    /// The rows must hold `count` numbers; the panels' tiles from `to` on must be writable and aligned to 64 bytes.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    pub(crate) unsafe fn split_pair<const TERMS: usize>(
+        self,
+        rows: [Option<*const f32>; 2],
+        count: usize,
+        pair: usize,
+        to: *mut u8,
+        panel: usize,
+    ) {
+        for first in (0..count.next_multiple_of(2 * 16)).step_by(16) {
+            let there = mask(count.saturating_sub(first));
+            // SAFETY: masks leave out what is beyond the rows; the caller promises the tiles.
+            unsafe {
+                let (mut a, mut b) = (_mm512_setzero_ps(), _mm512_setzero_ps());
+                if let Some(row) = rows[0] {
+                    a = _mm512_maskz_loadu_ps(there, row.wrapping_add(first));
+                }
+                if let Some(row) = rows[1] {
+                    b = _mm512_maskz_loadu_ps(there, row.wrapping_add(first));
+                }
+                let tile = to.add(first / 32 * panel + first / 16 % 2 * TILE);
+                store_terms::<TERMS, true>(a, b, tile.add(64 * pair), 2 * TILE);
+            }
+        }
+    }
+
+    /// Transposes a tile as 16 × 16 pairs: [`Lay::Pairs`] to [`Lay::Rows`] and back.
+    ///
+    /// # Safety
+    /// The tile must be writable and aligned to 64 bytes.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(crate) unsafe fn transpose(self, tile: *mut u8) {
+        // SAFETY: passed on from the caller.
+        unsafe { transpose_tiles::<1>(tile, 0) };
+    }
+}
+
 /// Writes a row of each term's tile: `a` then `b`, or (`PAIRS`) the numbers of both by turns.
 ///
 /// # Safety
@@ -90,8 +135,7 @@ unsafe fn store_terms<const TERMS: usize, const PAIRS: bool>(a: __m512, b: __m51
         let packed = unsafe { std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(b, a)) };
         let (a1, b1) = (low_half(packed), high_half(packed));
         // By turns: a's numbers in the lower halves, b's in the upper ones.
-        let by_turns =
-            _mm512_or_si512(_mm512_srli_epi32::<16>(_mm512_castps_si512(a1)), _mm512_castps_si512(b1));
+        let by_turns = _mm512_or_si512(_mm512_srli_epi32::<16>(_mm512_castps_si512(a1)), _mm512_castps_si512(b1));
         // SAFETY: the caller promises the rows.
         unsafe { _mm512_store_si512(to.add(term * apart).cast(), if PAIRS { by_turns } else { packed }) };
         (a, b) = (_mm512_sub_ps(a, a1), _mm512_sub_ps(b, b1));
