@@ -19,6 +19,9 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: chumoku::Allocator = chumoku::Allocator;
+
 fn main() -> ExitCode {
     let args = match args::Args::try_parse() {
         Ok(args) => args,

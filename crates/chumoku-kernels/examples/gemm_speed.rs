@@ -2,7 +2,11 @@
 use chumoku_kernels::*;
 use std::time::Instant;
 
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
+
 fn main() {
+    keep_freed_memory();
     let threads = std::env::args().nth(1).map_or(1, |x| x.parse().unwrap());
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().unwrap();
     for precision in [Precision::Highest, Precision::High, Precision::Medium] {

@@ -2,6 +2,7 @@
 
 use crate::Real;
 use crate::threads::{SharedMut, for_each};
+use std::alloc::{GlobalAlloc, Layout, System};
 
 /// Asks the C library's allocator to keep what is freed instead of handing it back to the system.
 ///
@@ -24,6 +25,51 @@ pub fn keep_freed_memory() {
             mallopt(M_ARENA_MAX, 1);
             mallopt(M_MMAP_THRESHOLD, 1 << 30);
             mallopt(M_TRIM_THRESHOLD, c_int::MAX);
+        }
+    }
+}
+
+/// The system's allocator, with blocks of a page and more aligned to cache lines.
+///
+/// Rows of arrays then start at cache lines, and results too large for the cache can be written past it, which is
+/// twice as fast. For programs: `#[global_allocator] static ALLOCATOR: chumoku::Allocator = chumoku::Allocator;`
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allocator;
+
+fn by_lines(layout: Layout) -> Layout {
+    if layout.size() < 4096 { layout } else { layout.align_to(64).unwrap_or(layout) }
+}
+
+// SAFETY: every call is the system allocator's own. A block is asked for and given back with the same layout, which
+// follows from the caller's; its alignment is never less than asked for.
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: passed on from the caller; so below.
+        unsafe { System.alloc(by_lines(layout)) }
+    }
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: see `alloc`.
+        unsafe { System.dealloc(block, by_lines(layout)) }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: see `alloc`.
+        unsafe { System.alloc_zeroed(by_lines(layout)) }
+    }
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let (old, new) = (by_lines(layout), Layout::from_size_align(size, layout.align()).map(by_lines));
+        if new.is_ok_and(|new| new.align() == old.align()) {
+            // SAFETY: see `alloc`.
+            return unsafe { System.realloc(block, old, size) };
+        }
+        // The alignment changes with the size: a new block.
+        // SAFETY: the caller promises a size that makes a layout, and both blocks hold what is copied.
+        unsafe {
+            let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+            if !moved.is_null() {
+                std::ptr::copy_nonoverlapping(block, moved, size.min(layout.size()));
+                self.dealloc(block, layout);
+            }
+            moved
         }
     }
 }

@@ -1,15 +1,39 @@
 //! Sharing work among threads: pieces whose borders depend on the shapes alone, never on the number of threads.
 
 use rayon::prelude::*;
+use std::cell::Cell;
 use std::marker::PhantomData;
 
 /// Work below this many elementary operations is done on the calling thread: waking another costs more.
 const WORTH_SHARING: usize = 1 << 16;
 
+thread_local! {
+    static ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work` with all its operations on this thread alone.
+///
+/// For callers that share out work themselves, in parts that fit a core's cache. Results are the same.
+pub fn on_one_thread<R>(work: impl FnOnce() -> R) -> R {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            ALONE.set(self.0);
+        }
+    }
+    let _restore = Restore(ALONE.replace(true));
+    work()
+}
+
+/// How many threads the operations called here may use.
+pub fn num_threads() -> usize {
+    if ALONE.get() { 1 } else { rayon::current_num_threads() }
+}
+
 /// Calls `f(0)`, …, `f(pieces − 1)`, on the threads of the current rayon pool if `work` (elementary operations in
 /// all) is worth it.
 pub(crate) fn for_each(pieces: usize, work: usize, f: impl Fn(usize) + Sync + Send) {
-    if pieces <= 1 || work < WORTH_SHARING {
+    if pieces <= 1 || work < WORTH_SHARING || ALONE.get() {
         (0..pieces).for_each(f);
     } else {
         (0..pieces).into_par_iter().with_max_len(1).for_each(f);
@@ -75,6 +99,12 @@ impl<T> SharedMut<T> {
         assert!(start.checked_add(from.len()).is_some_and(|end| end <= self.len));
         // SAFETY: in bounds as just checked; no one else's as the caller promises.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.start.add(start), from.len()) };
+    }
+
+    /// Whether element `start` lies at a multiple of so many elements.
+    #[inline(always)]
+    pub(crate) fn is_aligned(&self, start: usize, elements: usize) -> bool {
+        self.start.wrapping_add(start).addr().is_multiple_of(elements * size_of::<T>())
     }
 
     /// A pointer to element `start`, which must be inside.

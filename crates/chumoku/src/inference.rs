@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::models::Classifier;
-use crate::nn::{Mode, Offsets};
+use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::windows;
 use crate::train::by_length;
@@ -38,7 +38,7 @@ pub(crate) fn logits(model: &Classifier, params: &Params<f32>, cls: u32, rows: &
     let mut of_pieces = Array2::zeros((pieces.len(), classes));
     for batch in by_length(&lengths, BATCH_TOKENS) {
         let (ids, offsets) = pack(cls, batch.iter().map(|&piece| pieces[piece].1));
-        let (found, _) = model.forward(params, &ids, &offsets, Mode::Eval)?;
+        let found = model.logits(params, &ids, &offsets)?;
         for (row, &piece) in found.rows().into_iter().zip(&batch) {
             of_pieces.row_mut(piece).assign(&row);
         }

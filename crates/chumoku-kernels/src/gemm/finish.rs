@@ -58,6 +58,9 @@ impl<T: Real> Then<'_, T> {
 /// Numbers of a row that are finished at a time: those of a group of dropout.
 pub(super) const SEGMENT: usize = crate::dropout::GROUP;
 
+/// Results from so many numbers on are written past the cache: they would not stay in it until they are read.
+const STREAMED: usize = 1 << 21;
+
 /// Numbers in a cache line.
 const LINE: usize = 16;
 
@@ -68,6 +71,8 @@ pub(super) struct Finish<'a> {
     step: Step<'a>,
     keep: Option<Keep>,
     cols: usize,
+    /// Whether results are written past the cache.
+    is_streamed: bool,
 }
 
 #[derive(Debug)]
@@ -81,7 +86,7 @@ enum Step<'a> {
 impl<'a> Finish<'a> {
     /// Nothing but the start.
     pub(super) fn new(start: Start<'a, f32>, cols: usize) -> Self {
-        Finish { start, step: Step::Nothing, keep: None, cols }
+        Finish { start, step: Step::Nothing, keep: None, cols, is_streamed: false }
     }
 
     /// Takes up what follows; hands back the vector whose spare memory the product will fill with `len` numbers.
@@ -89,6 +94,7 @@ impl<'a> Finish<'a> {
     where
         'b: 'a,
     {
+        self.is_streamed = len >= STREAMED;
         let mut filled = None;
         let (step, dropout) = match then {
             Then::Nothing => (Step::Nothing, None),
@@ -146,7 +152,7 @@ impl<'a> Finish<'a> {
             Step::Activate(kind, before) => {
                 if let Some(before) = before {
                     // SAFETY: the caller's alone.
-                    unsafe { before.write(first, sums) };
+                    unsafe { self.write(simd, *before, first, sums) };
                 }
                 activation::activate(simd, *kind, sums);
                 self.drop(simd, first, sums);
@@ -161,7 +167,31 @@ impl<'a> Finish<'a> {
             }
         }
         // SAFETY: the caller's alone.
-        unsafe { c.write(at, sums) };
+        unsafe { self.write(simd, c, at, sums) };
+    }
+
+    /// # Safety
+    /// These elements of `c` are the caller's alone.
+    #[inline(always)]
+    unsafe fn write<S: Simd>(&self, simd: S, c: SharedMut<f32>, at: usize, sums: &[f32]) {
+        // SAFETY: passed on from the caller; vectors stay inside the part, which `slice` checks, and are aligned.
+        unsafe {
+            if !self.is_streamed || !sums.len().is_multiple_of(S::LANES) || !c.is_aligned(at, S::LANES) {
+                return c.write(at, sums);
+            }
+            let to = c.slice(at, sums.len()).as_mut_ptr();
+            for (vector, part) in sums.chunks_exact(S::LANES).enumerate() {
+                simd.stream_ptr(to.add(vector * S::LANES), simd.load(part));
+            }
+        }
+    }
+
+    /// Called by each task when its part is written.
+    #[inline(always)]
+    pub(super) fn done<S: Simd>(&self, simd: S) {
+        if self.is_streamed {
+            simd.fence();
+        }
     }
 
     #[inline(always)]

@@ -13,7 +13,7 @@ use crate::isa::amx::split::{Lay, Source, step_bytes};
 use crate::isa::amx::{Amx, Block, SIDE, STEP, TILE, Tiles};
 use crate::isa::{self, Op, Simd};
 use crate::memory::Aligned;
-use crate::threads::{SharedMut, for_each};
+use crate::threads::{SharedMut, for_each, num_threads};
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -101,6 +101,37 @@ fn pack_step<const TERMS: usize>(amx: Amx, strip: Strip<'_>, depth: usize, to: u
     }
 }
 
+/// Packs panels of all rows (or columns) of a strip, depth `from..to` of at most a block.
+///
+/// Where the depth lies row by row in memory, it is read so: the machine fetches ahead along rows, not across them.
+fn pack_across<const TERMS: usize>(amx: Amx, strip: Strip<'_>, from: usize, to: usize, lay: Lay, out: &mut [u8]) {
+    let size = block_steps(TERMS) * step_bytes(TERMS);
+    if strip.outer != 1 {
+        for (panel, out) in out.chunks_exact_mut(size).enumerate() {
+            pack::<TERMS>(amx, Strip { first: strip.first + panel * SIDE, ..strip }, from, to, lay, out);
+        }
+        return;
+    }
+    let count = strip.end - strip.first;
+    let row = |p: usize| (p < to).then(|| strip.data[p * strip.inner + strip.first..][..count].as_ptr());
+    for (step, depth) in (from..to).step_by(STEP).enumerate() {
+        for pair in 0..STEP / 2 {
+            let rows = [row(depth + 2 * pair), row(depth + 2 * pair + 1)];
+            let start = step * step_bytes(TERMS);
+            assert!((count.div_ceil(SIDE) - 1) * size + start + step_bytes(TERMS) <= out.len());
+            // SAFETY: rows of `count` numbers; the tiles of this step of all panels lie inside `out`, as just checked,
+            // at multiples of TILE in memory that is aligned to 64 bytes.
+            unsafe { amx.split_pair::<TERMS>(rows, count, pair, out[start..].as_mut_ptr(), size) };
+        }
+    }
+    if lay == Lay::Rows {
+        for tile in out.chunks_exact_mut(TILE) {
+            // SAFETY: a tile, aligned as above.
+            unsafe { amx.transpose(tile.as_mut_ptr()) };
+        }
+    }
+}
+
 /// Packs all of B, in panels of 32 columns.
 pub(super) fn pack_b(amx: Amx, b: MatRef<f32>, precision: Precision, out: &mut Aligned) {
     match precision {
@@ -138,8 +169,8 @@ pub(super) fn run<const TERMS: usize>(
     let pack = |b: MatRef<f32>, out: &mut Aligned| pack_panels::<TERMS>(amx, b, out);
     let packed_b = b.panels(Kernel::Tiles(amx, precision), &mut scratch, pack).as_bytes();
     let down = m.div_ceil(ROWS);
-    // Few rows: cut the columns too, so that there is work to share.
-    let cols = if down >= 8 { n } else { COLS };
+    // Few rows: cut the columns too, so that there is work to share. (No result depends on how C is cut.)
+    let cols = if down >= num_threads() { n } else { COLS };
     let across = n.div_ceil(cols);
     for_each(down * across, m * n * k / 4, |task| {
         let (down, across) = (task / across, task % across);
@@ -229,6 +260,7 @@ impl Op for Cell<'_> {
             // SAFETY: this cell of C is the task's alone.
             unsafe { self.finish.segment(simd, (i, self.cols.start), &mut sums[..cols], self.c, self.c_stride) };
         }
+        self.finish.done(simd);
     }
 }
 
@@ -298,18 +330,8 @@ fn piece_of<const TERMS: usize>(
     for from in depth.clone().step_by(block_steps(TERMS) * STEP) {
         let to = depth.end.min(from + block_steps(TERMS) * STEP);
         let used = (to - from).div_ceil(STEP) * step_bytes(TERMS);
-        // Step by step, across the panels: both operands lie in memory row by row of the depth.
-        for depth in (from..to).step_by(STEP) {
-            let at = (depth - from) / STEP * step_bytes(TERMS)..size;
-            for (panel, out) in packed_a.chunks_exact_mut(size).enumerate() {
-                let strip = Strip::of_a(a, rows.start + panel * SIDE, rows.end);
-                pack_step::<TERMS>(amx, strip, depth, to, Lay::Rows, &mut out[at.clone()]);
-            }
-            for (panel, out) in packed_b.chunks_exact_mut(size).enumerate() {
-                let strip = Strip::of_b(b, cols.start + panel * SIDE, cols.end);
-                pack_step::<TERMS>(amx, strip, depth, to, Lay::Pairs, &mut out[at.clone()]);
-            }
-        }
+        pack_across::<TERMS>(amx, Strip::of_a(a, rows.start, rows.end), from, to, Lay::Rows, packed_a);
+        pack_across::<TERMS>(amx, Strip::of_b(b, cols.start, cols.end), from, to, Lay::Pairs, packed_b);
         for (j, b) in packed_b.chunks_exact(size).enumerate() {
             for (i, a) in packed_a.chunks_exact(size).enumerate() {
                 let at = (rows.start + i * SIDE) * sums.stride + cols.start + j * SIDE;
@@ -347,5 +369,6 @@ impl<'a, I: Iterator<Item = &'a mut [f32]>> Op for Join<'a, I> {
             // SAFETY: this row of C is the task's alone.
             unsafe { self.finish.segment(simd, (self.row, segment * SEGMENT), sums, self.c, self.c_stride) };
         }
+        self.finish.done(simd);
     }
 }

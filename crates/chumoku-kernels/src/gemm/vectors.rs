@@ -222,6 +222,7 @@ impl Op for Block<'_> {
                     unsafe { self.finish.segment(simd, (i, j), sums, self.c, self.c_stride) };
                 }
             }
+            self.finish.done(simd);
         }
     }
 }

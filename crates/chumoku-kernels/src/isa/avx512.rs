@@ -69,6 +69,16 @@ unsafe impl Simd for Avx512 {
         unsafe { _mm512_storeu_ps(p, v) }
     }
     #[inline(always)]
+    unsafe fn stream_ptr(self, p: *mut f32, v: __m512) {
+        // SAFETY: the token proves AVX-512F; the caller promises 16 writable values, aligned.
+        unsafe { _mm512_stream_ps(p, v) }
+    }
+    #[inline(always)]
+    fn fence(self) {
+        // SAFETY: belongs to SSE, which every x86-64 has.
+        unsafe { _mm_sfence() };
+    }
+    #[inline(always)]
     fn add(self, a: __m512, b: __m512) -> __m512 {
         // SAFETY: see `splat`.
         unsafe { _mm512_add_ps(a, b) }

@@ -139,6 +139,19 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     /// # Safety
     /// `p` must be valid for writing `LANES` f32.
     unsafe fn store_ptr(self, p: *mut f32, v: Self::V);
+    /// As [`Simd::store_ptr`], past the cache where the machine can and `p` is aligned to the vector. Other threads see
+    /// it after [`Simd::fence`].
+    ///
+    /// # Safety
+    /// As for [`Simd::store_ptr`]; `p` must be aligned to the vector.
+    #[inline(always)]
+    unsafe fn stream_ptr(self, p: *mut f32, v: Self::V) {
+        // SAFETY: passed on from the caller.
+        unsafe { self.store_ptr(p, v) }
+    }
+    /// Orders what was streamed before what follows.
+    #[inline(always)]
+    fn fence(self) {}
     /// `a + b`
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a − b`

@@ -6,9 +6,11 @@ use crate::nn::{
     PositionKind,
 };
 use crate::params::{Builder, Init, Layout, Params};
-use chumoku_kernels::Real;
-use ndarray::{Array2, ArrayView2};
+use chumoku_kernels::{Real, num_threads, on_one_thread};
+use ndarray::{Array2, ArrayView2, Axis};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The sizes and options of a [`Classifier`].
@@ -56,6 +58,9 @@ pub struct ClassifierCache<T> {
 fn in_pool<R: Send>(pass: impl FnOnce() -> R + Send) -> R {
     rayon::scope(|_| pass())
 }
+
+/// Tokens in a group of sequences: its activations fit the second-level cache.
+const GROUP_TOKENS: usize = 256;
 
 const EMBEDDING_SITE: u32 = 0;
 const HEAD_SITE: u32 = 1;
@@ -108,6 +113,47 @@ impl Classifier {
             let logits = self.head.forward(p, pooled.view())?;
             Ok((logits, ClassifierCache { encoder, pooling, pooled }))
         })
+    }
+
+    /// The logits alone, as [`Classifier::forward`] in use makes them.
+    ///
+    /// Sequences go through all layers in groups small enough to stay in a core's cache.
+    ///
+    /// # Shapes
+    /// `ids` (tokens,) in the sequences of `offsets` → logits (sequences, classes).
+    ///
+    /// # Errors
+    /// If an id or a length is beyond the model's.
+    pub fn logits<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
+        if ids.len() != offsets.tokens() {
+            let (what, expected) = ("classifier: ids", offsets.tokens());
+            return Err(chumoku_kernels::Error::Length { what, expected, found: ids.len() }.into());
+        }
+        let groups = offsets.groups(GROUP_TOKENS);
+        let group = |sequences: &Range<usize>| {
+            let tokens = offsets.range(sequences.start).start..offsets.range(sequences.end - 1).end;
+            let offsets = Offsets::of_lengths(sequences.clone().map(|s| offsets.range(s).len()));
+            self.logits_of_group(p, &ids[tokens], &offsets)
+        };
+        // Where there are fewer groups than threads, each group's operations are shared out instead.
+        let parts: Vec<Array2<T>> = if groups.len() < num_threads() {
+            in_pool(|| groups.iter().map(group).collect::<Result<_>>())?
+        } else {
+            groups.par_iter().map(|sequences| on_one_thread(|| group(sequences))).collect::<Result<_>>()?
+        };
+        let mut logits = Array2::from_elem((0, self.config.num_classes), T::ZERO);
+        for part in &parts {
+            logits.append(Axis(0), part.view()).expect("rows of logits have one length");
+        }
+        Ok(logits)
+    }
+
+    fn logits_of_group<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
+        let mut x = self.embedding.forward(p, ids)?;
+        self.position.forward(p, &mut x, offsets)?;
+        let x = self.encoder.apply(p, x, offsets)?;
+        let (pooled, _) = self.config.pooling.forward(x.view(), offsets);
+        self.head.forward(p, pooled.view())
     }
 
     /// Adds to `grads`; `d_logits` is the gradient of what `forward` returned.

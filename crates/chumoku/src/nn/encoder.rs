@@ -93,6 +93,20 @@ impl Encoder {
         Ok((y, EncoderCache { layers, norm: Some((x, cache)) }))
     }
 
+    /// As [`Encoder::forward`] in use, remembering nothing.
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn apply<T: Real>(&self, p: &Params<T>, mut x: Array2<T>, offsets: &Offsets) -> Result<Array2<T>> {
+        for layer in &self.layers {
+            x = layer.forward(p, x, offsets, Mode::Eval)?.0;
+        }
+        match &self.norm {
+            Some(norm) => Ok(norm.forward(p, x.view())?.0),
+            None => Ok(x),
+        }
+    }
+
     /// # Shapes
     /// `dy` and the dx returned (tokens, d_model).
     ///

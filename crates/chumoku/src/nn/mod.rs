@@ -70,6 +70,18 @@ impl Offsets {
         self.0.windows(2).map(|w| w[0]..w[1])
     }
 
+    /// Ranges of consecutive sequences of at least so many tokens (the last may have fewer); none for no sequence.
+    pub(crate) fn groups(&self, tokens: usize) -> Vec<std::ops::Range<usize>> {
+        let (mut groups, mut start) = (Vec::new(), 0);
+        for s in 0..self.sequences() {
+            if self.range(s).end - self.range(start).start >= tokens || s + 1 == self.sequences() {
+                groups.push(start..s + 1);
+                start = s + 1;
+            }
+        }
+        groups
+    }
+
     /// The plain numbers.
     pub fn as_slice(&self) -> &[usize] {
         &self.0

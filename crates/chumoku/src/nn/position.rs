@@ -6,6 +6,7 @@ use crate::{Error, Result};
 use chumoku_kernels::Real;
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Which positional encoding a model uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +39,15 @@ pub fn sinusoidal<T: Real>(length: usize, d_model: usize) -> Array2<T> {
     })
 }
 
+/// Adds row `position` of the table to each token.
+fn add<T: Real, U: Real>(x: &mut Array2<T>, offsets: &Offsets, table: ArrayView2<'_, U>) {
+    for range in offsets.ranges() {
+        for (position, token) in range.enumerate() {
+            x.row_mut(token).zip_mut_with(&table.row(position), |x, &e| *x += T::of(e.to_f64()));
+        }
+    }
+}
+
 /// The positional encoding of a model.
 #[derive(Clone, Debug)]
 pub struct Position {
@@ -45,6 +55,8 @@ pub struct Position {
     weight: Option<ParamId>,
     length: usize,
     width: usize,
+    /// The sinusoidal encoding of as many positions as were needed so far.
+    table: Arc<RwLock<Arc<Array2<f64>>>>,
 }
 
 impl Position {
@@ -52,7 +64,7 @@ impl Position {
     pub fn new(builder: &mut Builder, kind: PositionKind, length: usize, d_model: usize) -> Self {
         let learned = kind == PositionKind::Learned;
         let weight = learned.then(|| builder.add("weight", &[length, d_model], Init::Normal(0.02)));
-        Position { kind, weight, length, width: d_model }
+        Position { kind, weight, length, width: d_model, table: Arc::default() }
     }
 
     /// Adds the encoding to `x` (tokens, d_model), in place. Nothing needs to be remembered.
@@ -61,19 +73,25 @@ impl Position {
     /// If a sequence is longer than the encoding.
     pub fn forward<T: Real>(&self, p: &Params<T>, x: &mut Array2<T>, offsets: &Offsets) -> Result<()> {
         let longest = offsets.ranges().map(|range| range.len()).max().unwrap_or(0);
-        let table = match (self.kind, self.weight) {
-            (PositionKind::None, _) => return Ok(()),
-            (PositionKind::Sinusoidal, _) => sinusoidal(longest, self.width).into(),
-            (PositionKind::Learned, Some(weight)) if longest <= self.length => ndarray::CowArray::from(p.view(weight)),
+        match (self.kind, self.weight) {
+            (PositionKind::None, _) => {}
+            (PositionKind::Sinusoidal, _) => add(x, offsets, self.sinusoidal(longest).view()),
+            (PositionKind::Learned, Some(weight)) if longest <= self.length => add(x, offsets, p.view(weight)),
             _ => return Err(Error::TooLong { limit: self.length, found: longest }),
-        };
-        for range in offsets.ranges() {
-            for (position, token) in range.enumerate() {
-                let encoding = table.row(position);
-                x.row_mut(token).zip_mut_with(&encoding, |x, &e| *x += e);
-            }
         }
         Ok(())
+    }
+
+    /// The table of at least so many positions, computed once.
+    fn sinusoidal(&self, length: usize) -> Arc<Array2<f64>> {
+        // A panic elsewhere leaves a whole table, so a poisoned lock does not matter.
+        let table = Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner));
+        if table.nrows() >= length {
+            return table;
+        }
+        let table = Arc::new(sinusoidal(length, self.width));
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&table);
+        table
     }
 
     /// The gradient of x is dy itself; a learned encoding gets `dtable[position] += dy`.

@@ -87,7 +87,7 @@ impl Bench {
     }
 
     fn infer(&self, batch: &Batch) -> Result<()> {
-        self.model.forward(&self.state.params, &batch.ids, &batch.offsets, Mode::Eval)?;
+        self.model.logits(&self.state.params, &batch.ids, &batch.offsets)?;
         Ok(())
     }
 

@@ -78,6 +78,51 @@ impl Amx {
     }
 }
 
+impl Amx {
+    /// Splits two consecutive p of `count` i into row `pair` of the tiles of panels of 32 i, `panel` bytes apart, laid
+    /// out as [`Lay::Pairs`]. Absent rows are 0.
+    ///
+    /// # Safety
+    /// The rows must hold `count` numbers; the panels' tiles from `to` on must be writable and aligned to 64 bytes.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+    pub(crate) unsafe fn split_pair<const TERMS: usize>(
+        self,
+        rows: [Option<*const f32>; 2],
+        count: usize,
+        pair: usize,
+        to: *mut u8,
+        panel: usize,
+    ) {
+        for first in (0..count.next_multiple_of(2 * 16)).step_by(16) {
+            let there = mask(count.saturating_sub(first));
+            // SAFETY: masks leave out what is beyond the rows; the caller promises the tiles.
+            unsafe {
+                let (mut a, mut b) = (_mm512_setzero_ps(), _mm512_setzero_ps());
+                if let Some(row) = rows[0] {
+                    a = _mm512_maskz_loadu_ps(there, row.wrapping_add(first));
+                }
+                if let Some(row) = rows[1] {
+                    b = _mm512_maskz_loadu_ps(there, row.wrapping_add(first));
+                }
+                let tile = to.add(first / 32 * panel + first / 16 % 2 * TILE);
+                store_terms::<TERMS, true>(a, b, tile.add(64 * pair), 2 * TILE);
+            }
+        }
+    }
+
+    /// Transposes a tile as 16 × 16 pairs: [`Lay::Pairs`] to [`Lay::Rows`] and back.
+    ///
+    /// # Safety
+    /// The tile must be writable and aligned to 64 bytes.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(crate) unsafe fn transpose(self, tile: *mut u8) {
+        // SAFETY: passed on from the caller.
+        unsafe { transpose_tiles::<1>(tile, 0) };
+    }
+}
+
 /// Writes a row of each term's tile: `a` then `b`, or (`PAIRS`) the numbers of both by turns.
 ///
 /// # Safety
