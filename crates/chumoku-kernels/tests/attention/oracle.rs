@@ -70,7 +70,7 @@ impl Case {
             return 1.0;
         }
         // Groups of eight keys and sixteen queries: sixteen bits of a word for each pair.
-        let group = ((s * self.heads + h) as u64) << 36 | (j as u64 / 8) << 18 | i as u64 / 16;
+        let group = ((s * self.heads + h) as u64) << 36 | (j as u64 / 8) << 18 | (i as u64 / 16);
         let word = dropout_random().block(group * 16 + i as u64 % 16)[j % 8 / 2];
         let threshold = (f64::from(self.dropout) * 65536.0).round();
         let factor = f64::from((65536.0 / (65536.0 - threshold)) as f32);

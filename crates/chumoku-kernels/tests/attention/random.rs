@@ -21,7 +21,7 @@ fn diagonal() -> impl Strategy<Value = Causal> {
 
 fn mask() -> impl Strategy<Value = MaskForm> {
     let axes = prop::array::uniform4(any::<bool>());
-    (any::<bool>(), 0..=4usize, axes.clone(), axes, any::<bool>())
+    (any::<bool>(), 0..=4usize, axes, axes, any::<bool>())
         .prop_map(|(is_additive, rank, ones, still, has_gaps)| MaskForm { is_additive, rank, ones, still, has_gaps })
 }
 
