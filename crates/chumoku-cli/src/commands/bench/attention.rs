@@ -4,7 +4,9 @@ use super::{Report, Times, check, memory, milliseconds_of};
 use crate::Usage;
 use crate::args::{BenchAttention, Dtype};
 use anyhow::Result;
-use chumoku_kernels::{Attention, Causal, Element, Gradients, Heads, HeadsMut, Philox, Precision, Saved, bf16, f16};
+use chumoku_kernels::{
+    Attention, AttentionPlan, Causal, Element, Gradients, Heads, HeadsMut, Philox, Precision, Saved, bf16, f16,
+};
 use rayon::prelude::*;
 
 /// The sizes and the mask.
@@ -179,7 +181,11 @@ impl<T: Element<Sum = f32>> Results<T> {
 
 /// What computes it.
 fn kernel<T: Element>(attention: &Attention<'_, T>) -> String {
-    attention.explain().map_or_else(|error| error.to_string(), |plan| plan.to_string())
+    let describe = |plan: AttentionPlan| {
+        let ((queries, keys), tasks, scratch) = (plan.tile, plan.tasks, plan.scratch_bytes / 1024);
+        format!("{}, {queries} x {keys} a block, {tasks} tasks, {scratch} KiB a thread", plan.kernel)
+    };
+    attention.explain().map_or_else(|error| error.to_string(), describe)
 }
 
 /// An array of NaN.
