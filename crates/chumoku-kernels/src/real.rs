@@ -5,7 +5,8 @@ use crate::adamw::AdamW;
 use crate::attention::{PackedAttention, RowsMut};
 use crate::dropout::Keep;
 use crate::gemm::{MatMut, MatRef, PackedMatrix, Precision, Product, Start};
-use crate::{activation, adamw, attention, dropout, embedding, gemm, norm, reference, softmax, sum};
+use crate::loss::CrossEntropy;
+use crate::{activation, adamw, attention, dropout, embedding, gemm, loss, norm, reference, softmax, sum};
 use std::fmt::{Debug, Display};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
@@ -122,6 +123,10 @@ pub trait Real:
         reference::attention_backward(args, saved, grads);
     }
     #[doc(hidden)]
+    fn cross_entropy(x: &[Self], labels: &[u32], options: &CrossEntropy<Self>, d: &mut [Self]) -> Self {
+        reference::cross_entropy(x, labels, options, d)
+    }
+    #[doc(hidden)]
     fn add_column_sums(x: &[Self], cols: usize, sums: &mut [Self]) {
         reference::add_column_sums(x, cols, sums);
     }
@@ -218,6 +223,9 @@ impl Real for f32 {
     }
     fn attention_backward(args: &PackedAttention<f32>, saved: attention::Saved<f32>, grads: attention::Grads<f32>) {
         attention::backward_f32(args, saved, grads);
+    }
+    fn cross_entropy(x: &[f32], labels: &[u32], options: &CrossEntropy<f32>, d: &mut [f32]) -> f32 {
+        loss::cross_entropy_f32(x, labels, options, d)
     }
     fn add_column_sums(x: &[f32], cols: usize, sums: &mut [f32]) {
         sum::add_column_sums_f32(x, cols, sums);
