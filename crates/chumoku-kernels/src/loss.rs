@@ -3,6 +3,9 @@
 //! Source of label smoothing: Szegedy et al., "Rethinking the Inception Architecture" (2016), section 7; the way it
 //! combines with class weights is that of `torch.nn.functional.cross_entropy` (reduction "mean").
 
+use crate::isa::{self, Op, Simd};
+use crate::math::exp;
+use crate::threads::{SharedMut, for_each};
 use crate::{Error, Real, Result};
 
 /// The options of [`cross_entropy`].
@@ -47,24 +50,106 @@ pub fn cross_entropy<T: Real>(
     if !(smoothing >= T::ZERO && smoothing <= T::ONE) {
         return Err(Error::value("cross entropy: label_smoothing", format!("expected 0 to 1, got {smoothing}")));
     }
-    let weight = |class: usize| options.class_weights.map_or(T::ONE, |weights| weights[class]);
-    let spread = smoothing / T::of(classes as f64);
-    let weights_in_all: T = (0..classes).map(weight).sum();
-    let divisor: T = labels.iter().map(|&label| weight(label as usize)).sum();
-    let mut loss = T::ZERO;
-    let rows = logits.chunks_exact(classes).zip(d_logits.chunks_exact_mut(classes));
-    for ((x, dx), &label) in rows.zip(labels) {
-        let label = label as usize;
-        let largest = x.iter().copied().fold(T::NEG_INFINITY, T::max);
-        let log_total = x.iter().map(|&x| (x - largest).exp()).sum::<T>().ln() + largest;
-        let certain = (T::ONE - smoothing) * weight(label);
-        // −ln p_c = log_total − x_c, and its gradient is p − onehot(c).
-        let in_all = certain + spread * weights_in_all;
-        for (class, (&x, dx)) in x.iter().zip(dx).enumerate() {
-            let target = spread * weight(class) + if class == label { certain } else { T::ZERO };
-            loss += target * (log_total - x);
-            *dx = ((x - log_total).exp() * in_all - target) / divisor;
+    Ok(T::cross_entropy(logits, labels, options, d_logits))
+}
+
+/// What all rows of a batch share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shared<T> {
+    /// ε/C
+    pub(crate) spread: T,
+    /// Σ_c w_c
+    pub(crate) weights_in_all: T,
+    /// Σ_i w_{y_i}
+    pub(crate) divisor: T,
+}
+
+impl<T: Real> CrossEntropy<'_, T> {
+    pub(crate) fn weight(&self, class: usize) -> T {
+        self.class_weights.map_or(T::ONE, |weights| weights[class])
+    }
+
+    pub(crate) fn shared(&self, classes: usize, labels: &[u32]) -> Shared<T> {
+        Shared {
+            spread: self.label_smoothing / T::of(classes as f64),
+            weights_in_all: (0..classes).map(|class| self.weight(class)).sum(),
+            divisor: labels.iter().map(|&label| self.weight(label as usize)).sum(),
         }
     }
-    Ok(loss / divisor)
+}
+
+/// Numbers in a piece of work, about.
+const PIECE: usize = 1 << 13;
+
+struct Rows<'a> {
+    options: &'a CrossEntropy<'a, f32>,
+    shared: Shared<f32>,
+    logits: &'a [f32],
+    labels: &'a [u32],
+    d_logits: &'a mut [f32],
+    losses: &'a mut [f32],
+}
+
+impl Op for Rows<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let Rows { options, shared, logits, labels, d_logits, losses } = self;
+        let classes = logits.len() / labels.len();
+        let rows = logits.chunks_exact(classes).zip(d_logits.chunks_exact_mut(classes));
+        for (((x, dx), &label), loss) in rows.zip(labels).zip(losses) {
+            let label = label as usize;
+            let mut largest = simd.splat(f32::NEG_INFINITY);
+            for x in x.chunks(S::LANES) {
+                largest = simd.max(simd.load_up_to(x, f32::NEG_INFINITY), largest);
+            }
+            let largest = simd.largest(largest);
+            let mut total = simd.splat(0.0);
+            for x in x.chunks(S::LANES) {
+                let x = simd.load_up_to(x, f32::NEG_INFINITY);
+                total = simd.add(total, exp(simd, simd.sub(x, simd.splat(largest))));
+            }
+            let log_total = simd.sum(total).ln() + largest;
+            // −ln p_c = log_total − x_c, and its gradient is p − onehot(c).
+            let certain = (1.0 - options.label_smoothing) * options.weight(label);
+            let (in_all, shift) = (certain + shared.spread * shared.weights_in_all, simd.splat(log_total));
+            let (mut sum, divisor) = (simd.splat(0.0), simd.splat(shared.divisor));
+            for at in (0..classes).step_by(S::LANES) {
+                let end = classes.min(at + S::LANES);
+                // What fills up the last vector costs nothing: its distance is 0.
+                let distance = simd.sub(shift, simd.load_up_to(&x[at..end], log_total));
+                let target = match options.class_weights {
+                    Some(weights) => simd.mul(simd.load_up_to(&weights[at..end], 0.0), simd.splat(shared.spread)),
+                    None => simd.splat(shared.spread),
+                };
+                sum = simd.mul_add(target, distance, sum);
+                let p = exp(simd, simd.sub(simd.splat(0.0), distance));
+                let d = simd.div(simd.sub(simd.mul(p, simd.splat(in_all)), target), divisor);
+                simd.store_up_to(&mut dx[at..end], d);
+            }
+            dx[label] -= certain / shared.divisor;
+            *loss = simd.sum(sum) + certain * (log_total - x[label]);
+        }
+    }
+}
+
+pub(crate) fn cross_entropy_f32(
+    logits: &[f32],
+    labels: &[u32],
+    options: &CrossEntropy<f32>,
+    d_logits: &mut [f32],
+) -> f32 {
+    let classes = logits.len() / labels.len();
+    let shared = options.shared(classes, labels);
+    let rows = (PIECE / classes).max(1);
+    let mut losses = vec![0.0; labels.len()];
+    let (d, of_rows) = (SharedMut::new(d_logits), SharedMut::new(&mut losses));
+    for_each(labels.len().div_ceil(rows), logits.len() * 16, |piece| {
+        let (first, count) = (piece * rows, rows.min(labels.len() - piece * rows));
+        // SAFETY: each piece is its own range of rows.
+        let (d_logits, losses) = unsafe { (d.slice(first * classes, count * classes), of_rows.slice(first, count)) };
+        let (logits, labels) = (&logits[first * classes..][..count * classes], &labels[first..first + count]);
+        isa::dispatch(Rows { options, shared, logits, labels, d_logits, losses });
+    });
+    losses.iter().sum::<f32>() / shared.divisor
 }

@@ -136,6 +136,7 @@ impl Aligned {
     }
 
     /// All the bytes.
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), 64 * self.0.len()) }

@@ -5,7 +5,8 @@ use crate::activation::Activation;
 use crate::adamw::AdamW;
 use crate::dropout::Keep;
 use crate::gemm::{MatMut, MatRef, PackedMatrix, Precision, Product, Start};
-use crate::{activation, adamw, dropout, embedding, gemm, norm, reference, softmax, sum};
+use crate::loss::CrossEntropy;
+use crate::{activation, adamw, dropout, embedding, gemm, loss, norm, reference, softmax, sum};
 use std::fmt::Display;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
@@ -97,6 +98,10 @@ pub trait Real:
         reference::embedding_backward(ids, dy, width, scale, d_table);
     }
     #[doc(hidden)]
+    fn cross_entropy(x: &[Self], labels: &[u32], options: &CrossEntropy<Self>, d: &mut [Self]) -> Self {
+        reference::cross_entropy(x, labels, options, d)
+    }
+    #[doc(hidden)]
     fn add_column_sums(x: &[Self], cols: usize, sums: &mut [Self]) {
         reference::add_column_sums(x, cols, sums);
     }
@@ -175,6 +180,9 @@ impl Real for f32 {
     }
     fn embedding_backward(ids: &[u32], dy: &[f32], width: usize, scale: f32, d_table: &mut [f32]) {
         embedding::backward_f32(ids, dy, width, scale, d_table);
+    }
+    fn cross_entropy(x: &[f32], labels: &[u32], options: &CrossEntropy<f32>, d: &mut [f32]) -> f32 {
+        loss::cross_entropy_f32(x, labels, options, d)
     }
     fn add_column_sums(x: &[f32], cols: usize, sums: &mut [f32]) {
         sum::add_column_sums_f32(x, cols, sums);

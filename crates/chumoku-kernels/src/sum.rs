@@ -5,10 +5,8 @@ use crate::threads::{SharedMut, for_each};
 use crate::{Error, Real, Result};
 use rayon::prelude::*;
 
-/// Rows added up before the partial sum joins the total.
+/// Rows in a piece of work: added up before the partial sum joins the total.
 const ROWS: usize = 128;
-/// Columns in a piece of work.
-const COLS: usize = 128;
 
 /// `sums[j] += Σ_i x[i][j]`: the gradient of a bias.
 ///
@@ -27,10 +25,9 @@ pub fn add_column_sums<T: Real>(x: &[T], sums: &mut [T]) -> Result<()> {
     Ok(())
 }
 
+/// Adds the rows of `x` to `sums`.
 struct Columns<'a> {
     x: &'a [f32],
-    cols: usize,
-    first: usize,
     sums: &'a mut [f32],
 }
 
@@ -38,29 +35,24 @@ impl Op for Columns<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, _: S) {
-        let count = self.sums.len();
-        for rows in self.x.chunks(ROWS * self.cols) {
-            let mut partial = [0.0f32; COLS];
-            for row in rows.chunks_exact(self.cols) {
-                for (sum, &x) in partial[..count].iter_mut().zip(&row[self.first..self.first + count]) {
-                    *sum += x;
-                }
-            }
-            for (sum, &x) in self.sums.iter_mut().zip(&partial) {
-                *sum += x;
-            }
+        for row in self.x.chunks_exact(self.sums.len()) {
+            self.sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += x);
         }
     }
 }
 
 pub(crate) fn add_column_sums_f32(x: &[f32], cols: usize, sums: &mut [f32]) {
-    let shared = SharedMut::new(sums);
-    for_each(cols.div_ceil(COLS), x.len(), |piece| {
-        let first = piece * COLS;
-        // SAFETY: each piece is its own range of columns.
-        let sums = unsafe { shared.slice(first, COLS.min(cols - first)) };
-        isa::dispatch(Columns { x, cols, first, sums });
+    // Pieces of whole rows, which memory delivers fastest; the partial sums are then added in their order.
+    let size = ROWS * cols;
+    let pieces = x.len().div_ceil(size);
+    let mut partial = vec![0.0f32; pieces * cols];
+    let shared = SharedMut::new(&mut partial);
+    for_each(pieces, x.len(), |piece| {
+        // SAFETY: each piece has its own partial sum.
+        let sums = unsafe { shared.slice(piece * cols, cols) };
+        isa::dispatch(Columns { x: &x[piece * size..x.len().min((piece + 1) * size)], sums });
     });
+    isa::dispatch(Columns { x: &partial, sums });
 }
 
 struct Squares<'a, T>(&'a [T]);

@@ -363,6 +363,35 @@ fn normalisation_activation_softmax_sums_and_optimiser() {
     });
 }
 
+#[test]
+fn cross_entropy_of_every_size() {
+    each_isa(|isa| {
+        for (rows, classes) in [(1, 1), (3, 2), (5, 17), (40, 33), (9, 3000), (700, 20)] {
+            let mut random = Random::new((rows + classes) as u64);
+            let logits: Vec<f32> = random.numbers(rows * classes).iter().map(|x| 8.0 * x).collect();
+            let labels: Vec<u32> = (0..rows).map(|_| random.below(classes) as u32).collect();
+            let weights: Vec<f32> = random.numbers(classes).iter().map(|x| x.abs() + 0.1).collect();
+            let (logits64, weights64) = (wide(&logits), wide(&weights));
+            for (smoothing, weighted) in [(0.0, false), (0.1, false), (0.1, true), (1.0, true)] {
+                let options =
+                    CrossEntropy { label_smoothing: smoothing as f32, class_weights: weighted.then_some(&weights[..]) };
+                let options64 =
+                    CrossEntropy { label_smoothing: smoothing, class_weights: weighted.then_some(&weights64[..]) };
+                let mut d = Guarded::new(logits.len());
+                let mut d64 = vec![f64::NAN; logits.len()];
+                let loss = cross_entropy(&logits, &labels, &options, d.inner()).unwrap();
+                let loss64 = cross_entropy(&logits64, &labels, &options64, &mut d64).unwrap();
+                let at = format!("{isa} {rows}x{classes} {smoothing} {weighted}");
+                compare(&at, &[loss], &[loss64], Tolerance { relative: 1e-5, absolute: 1e-6 }).unwrap();
+                compare(&at, &d.take(), &d64, Tolerance { relative: 1e-5, absolute: 1e-7 }).unwrap();
+            }
+        }
+        // A logit that is NaN shows.
+        let (mut d, options) = ([0.0f32; 4], CrossEntropy { label_smoothing: 0.1f32, class_weights: None });
+        assert!(cross_entropy(&[0.0, f32::NAN, 1.0, 2.0], &[0, 1], &options, &mut d).unwrap().is_nan(), "{isa}");
+    });
+}
+
 /// Every 1999th f32 of all.
 fn sample() -> Vec<f32> {
     (0..u32::MAX / 1999).map(|i| f32::from_bits(i * 1999)).filter(|x| !x.is_nan()).collect()

@@ -3,9 +3,8 @@
 use super::{SharedMut, Start};
 use crate::activation::{self, Activation};
 use crate::dropout::{Dropout, Keep};
-use crate::isa::{self, Simd};
+use crate::isa::Simd;
 use crate::{Error, Real, Result};
-use std::ops::Range;
 
 /// What is done with the sums of a product, element by element. Dropout goes by the index in the result.
 #[derive(Debug, Default)]
@@ -62,6 +61,7 @@ pub(super) const SEGMENT: usize = crate::dropout::GROUP;
 const STREAMED: usize = 1 << 21;
 
 /// Numbers in a cache line.
+#[cfg(target_arch = "x86_64")]
 const LINE: usize = 16;
 
 /// Start and [`Then`] of a product of f32 numbers.
@@ -116,11 +116,12 @@ impl<'a> Finish<'a> {
     }
 
     /// Asks for what the finish of these rows and columns will read, while the sums are still being computed.
-    pub(super) fn prefetch(&self, rows: Range<usize>, cols: &Range<usize>) {
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn prefetch(&self, rows: std::ops::Range<usize>, cols: &std::ops::Range<usize>) {
         if let Step::Add(other) | Step::Slope(_, other) = &self.step {
             for i in rows {
                 for j in cols.clone().step_by(LINE) {
-                    isa::prefetch(other.as_ptr().wrapping_add(i * self.cols + j));
+                    crate::isa::prefetch(other.as_ptr().wrapping_add(i * self.cols + j));
                 }
             }
         }

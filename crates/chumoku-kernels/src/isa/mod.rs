@@ -306,15 +306,12 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
 }
 
 /// Asks for the cache line of `p`, into the second-level cache, ahead of its use. Any address will do: none is read.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn prefetch(p: *const f32) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: prefetching belongs to SSE, which every x86-64 has, and cannot fault.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) };
-    }
-    let _ = p;
+    use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+    // SAFETY: prefetching belongs to SSE, which every x86-64 has, and cannot fault.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) };
 }
 
 /// A kernel's body, written once for every instruction set.

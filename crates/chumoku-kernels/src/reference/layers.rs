@@ -4,6 +4,7 @@ use crate::activation::Activation;
 use crate::adamw::AdamW;
 use crate::dropout::{Dropout, GROUP, Keep};
 use crate::gemm::{MatMut, MatRef, Product, Start, Then};
+use crate::loss::CrossEntropy;
 use crate::math::erfc_f64;
 use crate::norm::{Forward, LayerNormBackward, Normalised};
 use crate::real::Real;
@@ -178,4 +179,25 @@ pub fn adamw_step<T: Real>(o: &AdamW, param: &mut [T], grad: &[T], m: &mut [T], 
         let step = T::of(rate) * m[i] / (v[i].sqrt() / T::of(root) + T::of(o.epsilon));
         param[i] = param[i] * T::of(1.0 - o.learning_rate * o.weight_decay) - step;
     }
+}
+
+/// The mean loss and its gradient; the formula stands at [`crate::cross_entropy`].
+pub fn cross_entropy<T: Real>(x: &[T], labels: &[u32], options: &CrossEntropy<T>, d: &mut [T]) -> T {
+    let classes = x.len() / labels.len();
+    let shared = options.shared(classes, labels);
+    let mut loss = T::ZERO;
+    for ((x, d), &label) in x.chunks_exact(classes).zip(d.chunks_exact_mut(classes)).zip(labels) {
+        let label = label as usize;
+        let largest = x.iter().copied().fold(T::NEG_INFINITY, T::max);
+        let log_total = x.iter().map(|&x| (x - largest).exp()).sum::<T>().ln() + largest;
+        let certain = (T::ONE - options.label_smoothing) * options.weight(label);
+        // −ln p_c = log_total − x_c, and its gradient is p − onehot(c).
+        let in_all = certain + shared.spread * shared.weights_in_all;
+        for (class, (&x, d)) in x.iter().zip(d).enumerate() {
+            let target = shared.spread * options.weight(class) + if class == label { certain } else { T::ZERO };
+            loss += target * (log_total - x);
+            *d = ((x - log_total).exp() * in_all - target) / shared.divisor;
+        }
+    }
+    loss / shared.divisor
 }
