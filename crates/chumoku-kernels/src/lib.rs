@@ -69,6 +69,8 @@ pub use half::{bf16, f16};
 pub use isa::{Isa, active as active_isa, cap as cap_isa, named as isa_named};
 pub use loss::{CrossEntropy, cross_entropy};
 pub use memory::keep_freed_memory;
+#[doc(hidden)]
+pub use memory::poison_scratch;
 pub use norm::{layer_norm_backward, layer_norm_forward};
 pub use philox::Philox;
 pub use real::Real;
