@@ -72,6 +72,8 @@ pub use half::{bf16, f16};
 pub use isa::{Isa, active as active_isa, cap as cap_isa, named as isa_named};
 pub use loss::{CrossEntropy, cross_entropy};
 pub use math::{erf_each, exp_each, tanh_each};
+#[doc(hidden)]
+pub use memory::poison_scratch;
 pub use memory::{Allocator, keep_freed_memory, zeros};
 pub use norm::{LayerNormBackward, Normalised, layer_norm_forward};
 pub use philox::Philox;

@@ -3,6 +3,7 @@
 use crate::Real;
 use crate::threads::{SharedMut, for_each};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Asks the C library's allocator to keep what is freed instead of handing it back to the system.
 ///
@@ -153,6 +154,15 @@ thread_local! {
     static SCRATCH: std::cell::RefCell<Aligned> = const { std::cell::RefCell::new(Aligned::new()) };
 }
 
+static POISON: AtomicBool = AtomicBool::new(false);
+
+/// Fills working memory with NaN whenever it is taken, in the whole process: for tests, which would not see otherwise
+/// that a result depends on what an earlier operation left there.
+#[doc(hidden)]
+pub fn poison_scratch(poison: bool) {
+    POISON.store(poison, Ordering::Relaxed);
+}
+
 /// This thread's working memory, kept from one use to the next so that nothing is allocated once warm.
 #[derive(Debug)]
 pub(crate) struct Scratch(Aligned);
@@ -167,6 +177,9 @@ impl Scratch {
     pub(crate) fn split<const N: usize>(&mut self, sizes: [usize; N]) -> [Buffer<'_>; N] {
         let total = sizes.iter().map(|size| size.next_multiple_of(64)).sum();
         let mut rest = self.0.bytes(total);
+        if POISON.load(Ordering::Relaxed) {
+            rest.fill(0xFF);
+        }
         sizes.map(|size| {
             let (buffer, after) = std::mem::take(&mut rest).split_at_mut(size.next_multiple_of(64));
             rest = after;

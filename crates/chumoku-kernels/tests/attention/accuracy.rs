@@ -38,6 +38,19 @@ fn each_level_keeps_its_promise() {
 }
 
 #[test]
+fn without_tiles_every_level_is_the_highest() {
+    let case = Case { sinks: true, dropout: 0.2, ..Case::of(&[(100, 300)], [2, 1], [33, 40]) };
+    let data = Data::new(&case);
+    each_isa(|isa| {
+        let of = |precision| Kind::F32(precision).run(&case, &data);
+        let highest = of(Precision::Highest);
+        for precision in [Precision::High, Precision::Medium] {
+            assert_eq!(of(precision) == highest, isa != Isa::Amx, "{isa} {precision:?}");
+        }
+    });
+}
+
+#[test]
 fn errors_of_key_and_value_gradients_do_not_grow_with_length() {
     let cases = [64, 512, 4096].map(|queries| {
         let case = Case { seed: 5, ..Case::of(&[(queries, 128)], [1, 1], [64, 64]) };

@@ -3,10 +3,8 @@
 use crate::case::{Case, Data, Layout, MaskForm, Results, Scores};
 use crate::check::Kind;
 use crate::common::each_isa;
-use chumoku_kernels::{Causal, Precision};
-
-const KINDS: [Kind; 4] =
-    [Kind::F32(Precision::Highest), Kind::F32(Precision::High), Kind::F32(Precision::Medium), Kind::Bf16];
+use chumoku_kernels::Causal;
+use rayon::prelude::*;
 
 #[test]
 fn threads_do_not_change_a_bit() {
@@ -22,7 +20,8 @@ fn threads_do_not_change_a_bit() {
         Case { layout: Layout::Mixed, softcap: Some(3.0), mask: form([false, false, false, true]), ..base },
     ];
     each_isa(|isa| {
-        for (case, kind) in cases.iter().flat_map(|case| KINDS.map(|kind| (case, kind))) {
+        let runs = cases.par_iter().flat_map(|case| Kind::on(isa).map(move |kind| (case, kind)));
+        runs.for_each(|(case, kind)| {
             let data = Data::new(case);
             let with = |threads: usize| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -32,7 +31,7 @@ fn threads_do_not_change_a_bit() {
             for threads in [2, 3] {
                 assert_same(&format!("{isa} {kind:?} {threads} threads {case:?}"), &with(threads), &one);
             }
-        }
+        });
     });
 }
 
@@ -77,7 +76,8 @@ fn a_sequence_does_not_depend_on_its_neighbours() {
         Case { scores: Scores::Large, window: Some((Some(30), None, Causal::BottomRight)), ..packed },
     ];
     each_isa(|isa| {
-        for (case, kind) in cases.iter().flat_map(|case| KINDS.map(|kind| (case, kind))) {
+        let runs = cases.par_iter().flat_map(|case| Kind::on(isa).map(move |kind| (case, kind)));
+        runs.for_each(|(case, kind)| {
             let data = Data::new(case);
             let all = kind.run(case, &data);
             for s in 0..case.lengths.len() {
@@ -95,7 +95,7 @@ fn a_sequence_does_not_depend_on_its_neighbours() {
                 };
                 assert_same(&format!("{isa} {kind:?} sequence {s} of {case:?}"), &found, &expected);
             }
-        }
+        });
     });
 }
 
@@ -112,7 +112,8 @@ fn a_query_does_not_depend_on_the_other_queries() {
         ("softcap", |case, offset| Case { softcap: Some(4.0), causal: Some(Causal::Offset(offset)), ..case }),
     ];
     each_isa(|isa| {
-        for ((name, make), kind) in makes.iter().flat_map(|make| KINDS.map(|kind| (make, kind))) {
+        let runs = makes.par_iter().flat_map(|make| Kind::on(isa).map(move |kind| (make, kind)));
+        runs.for_each(|((name, make), kind)| {
             let case = make(base.clone(), 0);
             let data = Data::new(&case);
             let all = kind.run(&case, &data);
@@ -135,6 +136,6 @@ fn a_query_does_not_depend_on_the_other_queries() {
                 };
                 assert_same(&format!("{isa} {kind:?} query {i}, {name}"), &found, &expected);
             }
-        }
+        });
     });
 }

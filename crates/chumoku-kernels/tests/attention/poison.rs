@@ -4,6 +4,7 @@ use crate::case::{Case, Data, Layout, MaskForm, Results, Scores, run};
 use crate::check::Kind;
 use crate::common::each_isa;
 use chumoku_kernels::*;
+use rayon::prelude::*;
 use std::collections::HashSet;
 use testkit::Random;
 
@@ -138,12 +139,10 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-const KINDS: [Kind; 4] = [Kind::F32(Precision::Highest), Kind::F32(Precision::Medium), Kind::Bf16, Kind::F16];
-
 #[test]
 fn what_nobody_sees_changes_no_bit() {
     each_isa(|isa| {
-        for case in cases() {
+        cases().into_par_iter().for_each(|case| {
             let data = Data::new(&case);
             let (queries, keys) = (case.query(), case.key());
             let group = case.heads / case.key_heads;
@@ -159,15 +158,15 @@ fn what_nobody_sees_changes_no_bit() {
             // A sink is seen by all: an upstream gradient that is not finite shows there.
             let d_outputs = if case.sinks { vec![] } else { queries.clone() };
             let rows = Rows { queries, values: keys.clone(), keys, d_outputs };
-            for kind in KINDS {
+            Kind::on(isa).for_each(|kind| {
                 let clean = kind.run(&case, &data);
                 for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::from(f32::MAX), -3e4] {
                     let found = kind.run(&case, &data.poisoned(&case, &rows, bad));
                     let reached = Reached::new(&case, &data, &Rows::default());
                     reached.check(&format!("{isa} {kind:?} {bad} {case:?}"), &case, [&found, &clean, &clean]);
                 }
-            }
-        }
+            });
+        });
     });
 }
 
@@ -195,14 +194,13 @@ fn what_somebody_sees_shows_there_and_nowhere_else() {
         }
     }
     each_isa(|isa| {
-        for ((case, data, rows, reached, poisoned), kind) in
-            poisons.iter().flat_map(|poison| KINDS.map(|kind| (poison, kind)))
-        {
+        let runs = poisons.par_iter().flat_map(|poison| Kind::on(isa).map(move |kind| (poison, kind)));
+        runs.for_each(|((case, data, rows, reached, poisoned), kind)| {
             let clean = kind.run(case, data);
             for (data, plain) in poisoned {
                 let found = kind.run(case, data);
                 reached.check(&format!("{isa} {kind:?} {rows:?} {case:?}"), case, [&found, &clean, plain]);
             }
-        }
+        });
     });
 }

@@ -1,16 +1,17 @@
 //! What the tests of the kernels share.
 
-use chumoku_kernels::{Isa, cap_isa};
+use chumoku_kernels::{Isa, cap_isa, poison_scratch};
 use std::sync::Mutex;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Runs `test` once for each instruction set; failures name it.
 ///
-/// An instruction set that the machine lacks is named loudly, and `CHUMOKU_REQUIRE_ISA` makes it a failure. The choice
+/// Working memory starts as NaN. An instruction set that the machine lacks is named loudly, and `CHUMOKU_REQUIRE_ISA` makes it a failure. The choice
 /// concerns the whole process, so tests that make it wait for one another.
 pub(crate) fn each_isa(mut test: impl FnMut(Isa)) {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    poison_scratch(true);
     let required = std::env::var("CHUMOKU_REQUIRE_ISA").unwrap_or_default();
     for isa in Isa::ALL {
         if isa.is_available() {
