@@ -70,6 +70,8 @@ pub(crate) unsafe trait Engine: Copy {
 
     /// Whether it packs rows of bf16 as they are.
     const READS_BF16: bool;
+    /// Whether the sums of a block of keys are made apart and then added to the others: longer sums lose digits.
+    const SUMS_APART: bool;
     /// Whether products between rows of the softmax are faster than before it: where there are many of them.
     const OVERLAPS: bool;
     /// Queries whose weights are gathered at a time in the backward pass: a multiple of [`Engine::QUERIES`] and of
@@ -206,6 +208,8 @@ unsafe impl<S: Simd> Engine for Registers<S> {
     const GROUP: usize = 96;
     const READS_BF16: bool = false;
     const OVERLAPS: bool = false;
+    // Its tiles add up in registers anyway.
+    const SUMS_APART: bool = false;
 
     #[inline(always)]
     fn simd(self) -> S {

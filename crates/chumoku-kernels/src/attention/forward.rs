@@ -71,19 +71,20 @@ impl<T: Narrow> Piece<'_, T> {
         let rows = blocks.len() * E::QUERIES;
         let weights_size = if E::PACKS_WEIGHTS { E::left_size(KEYS) } else { 0 };
         let mut scratch = Scratch::take();
-        let [queries, keys, values, weights, scores, sums, staged, squares, bounds] = scratch.split([
+        let [queries, keys, values, weights, scores, sums, part, staged, squares, bounds] = scratch.split([
             blocks.len() * E::left_size(dim),
             E::keys_size(dim),
             E::values_size(value_dim),
             2 * weights_size,
             2 * E::QUERIES * STRIDE * 4,
             rows * cols * 4,
+            E::QUERIES * cols * 4,
             KEYS * dim.max(value_dim) * 4,
             KEYS * 4,
             rows * 4,
         ]);
         let [staged, squares, bounds] = [staged, squares, bounds].map(Buffer::into_f32);
-        let sums = sums.pointer().cast::<f32>();
+        let [sums, part] = [sums, part].map(|buffer| buffer.pointer().cast::<f32>());
         let [queries, keys, values, scores] = [queries, keys, values, scores].map(|buffer| buffer.pointer());
         // An engine that does not pack weights has them written over the scores.
         let weights = if E::PACKS_WEIGHTS { weights.pointer() } else { scores };
@@ -165,7 +166,7 @@ impl<T: Narrow> Piece<'_, T> {
                 let of_block = at..at + block.count;
                 let starts = block.starts(first_key);
                 let out = sums.wrapping_add(at * cols);
-                let weigh = Job::Weigh { weights, from, to, values, out, cols, accumulate: !starts };
+                let weigh = Job::Weigh { weights, from, to, values, part, out, cols, accumulate: !starts };
                 let is_plain = transform.is_none()
                     && keep.is_none()
                     && bounds[of_block.clone()].iter().all(|bound| bound * longest <= BOUND)

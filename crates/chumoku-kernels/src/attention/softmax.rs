@@ -124,6 +124,8 @@ pub(super) enum Job {
         from: usize,
         to: usize,
         values: *const u8,
+        /// Room for the sums of one block.
+        part: *mut f32,
         out: *mut f32,
         cols: usize,
         accumulate: bool,
@@ -148,8 +150,21 @@ impl Job {
                 Job::Scores { left, keys, depth, from, out, .. } => {
                     engine.scores(left, keys, depth, from + panels.start * GRAIN, from + panels.end * GRAIN, out);
                 }
-                Job::Weigh { weights, from, to, values, out, cols, accumulate } => {
-                    engine.weigh(weights, from, to, values, panels, out, cols, accumulate);
+                Job::Weigh { weights, from, to, values, part, out, cols, accumulate } => {
+                    if !(E::SUMS_APART && accumulate) {
+                        engine.weigh(weights, from, to, values, panels, out, cols, accumulate);
+                        return;
+                    }
+                    engine.weigh(weights, from, to, values, panels.clone(), part, cols, false);
+                    let simd = engine.simd();
+                    for row in 0..E::QUERIES {
+                        let mut col = panels.start * GRAIN;
+                        while col < panels.end * GRAIN {
+                            let (to, from) = (out.add(row * cols + col), part.add(row * cols + col));
+                            simd.store_ptr(to, simd.add(simd.load_ptr(to), simd.load_ptr(from)));
+                            col += E::S::LANES;
+                        }
+                    }
                 }
             }
         }

@@ -37,6 +37,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     const GROUP: usize = 128;
     const READS_BF16: bool = TERMS == 1;
     const OVERLAPS: bool = TERMS > 1;
+    const SUMS_APART: bool = TERMS > 2;
 
     #[inline(always)]
     fn simd(self) -> Avx512 {
