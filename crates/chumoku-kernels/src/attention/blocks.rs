@@ -3,6 +3,7 @@
 //! Borders depend on shapes alone, and no number depends on them.
 
 use super::Attention;
+use super::decode::decodes;
 use super::engine::{GRAIN, KEYS};
 use super::mask::Band;
 use super::softmax::Span;
@@ -45,7 +46,7 @@ pub(super) fn units<T: Element>(args: &Attention<T>) -> (Vec<Unit>, usize) {
     let mut units = Vec::new();
     for sequence in 0..args.query.sequences() {
         let length = args.query.length(sequence);
-        if length == 0 {
+        if length == 0 || decodes(args, sequence) {
             continue;
         }
         let heads_wanted = (rows_wanted / length.next_multiple_of(ROWS / 2)).clamp(1, group);

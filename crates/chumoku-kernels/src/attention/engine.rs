@@ -193,7 +193,7 @@ impl<T: Task> Op for OnRegisters<T> {
 
 /// Products of f32 in vector registers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Registers<S>(S);
+pub(crate) struct Registers<S>(pub(super) S);
 
 /// Bytes of a number.
 const F32: usize = size_of::<f32>();

@@ -2,7 +2,7 @@
 
 use super::blocks::units;
 use super::engine::{Engine, GRAIN, KEYS, STRIDE, Task};
-use super::{Attention, on_engine};
+use super::{Attention, decode, on_engine};
 use crate::element::Narrow;
 use crate::isa::{self, Isa};
 use std::fmt;
@@ -51,6 +51,9 @@ impl AttentionPlan {
 
 /// What `args` would run on.
 pub(crate) fn explain<T: Narrow>(args: &Attention<'_, T>) -> AttentionPlan {
+    if let Some(plan) = decode::explain(args) {
+        return plan;
+    }
     struct Ask<'a, 'b, T: crate::Element>(&'a Attention<'b, T>, &'a mut AttentionPlan);
     impl<T: Narrow> Task for Ask<'_, '_, T> {
         #[inline(always)]

@@ -6,37 +6,35 @@
 //! unit or block it falls into.
 
 use super::blocks::{Block, Unit, units};
+use super::decode::decode;
 use super::engine::{Engine, GRAIN, KEYS, STRIDE, Task};
+use super::finish::{Results, scale};
 use super::rows::Rows;
 use super::softmax::{BOUND, Between, Job, Row, Running, bounded_block};
 use super::transform::Transform;
 use super::{Attention, Forward, on_engine};
+use crate::Element;
 use crate::dropout::Keep;
 use crate::element::Narrow;
 use crate::isa::Simd;
 use crate::memory::{Buffer, Scratch};
-use crate::threads::{SharedMut, for_each};
-use crate::{Element, reference};
-use std::f64::consts::LN_2;
+use crate::threads::for_each;
 
 /// Attention, forward; arguments have been checked.
 pub(crate) fn forward<T: Narrow>(args: &Attention<T>, results: Forward<T>) {
-    let layout = results.output.layout;
-    let output = SharedMut::new(results.output.data);
-    let log_sum_exp = results.log_sum_exp.map(SharedMut::new);
+    let results = &Results::new(args, results);
     let (units, per_piece) = units(args);
     for_each(units.len().div_ceil(per_piece), args.work(), |piece| {
         let units = &units[piece * per_piece..units.len().min((piece + 1) * per_piece)];
-        on_engine(args, Piece { args, units, layout, output, log_sum_exp });
+        on_engine(args, Piece { args, units, results });
     });
+    decode(results);
 }
 
 struct Piece<'a, T: Element> {
     args: &'a Attention<'a, T>,
     units: &'a [Unit],
-    layout: super::heads::Layout<'a>,
-    output: SharedMut<T>,
-    log_sum_exp: Option<SharedMut<f32>>,
+    results: &'a Results<'a, T>,
 }
 
 impl<T: Narrow> Task for Piece<'_, T> {
@@ -254,83 +252,11 @@ impl<T: Narrow> Piece<'_, T> {
                     let place = (unit.sequence, block.head, block.first + first + i);
                     // SAFETY: the row of the sums is inside them, and no other reference to it.
                     let sums = unsafe { std::slice::from_raw_parts_mut(sums.add((at + i) * cols), value_dim) };
-                    self.finish(simd, place, &states[at + i], total, is_bad[at + i], dropped, sums);
+                    self.results.finish(simd, place, &states[at + i], total, is_bad[at + i], dropped, sums);
                 }
             }
         }
     }
-
-    /// Divides the sums of a query by the total of its weights, and writes the result.
-    #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
-    fn finish<S: Simd>(
-        &self,
-        simd: S,
-        (s, h, i): (usize, usize, usize),
-        state: &Running,
-        total: f32,
-        is_bad: bool,
-        dropped: f32,
-        sums: &mut [f32],
-    ) {
-        let args = self.args;
-        // SAFETY: rows of the output do not overlap, and this query is this unit's alone; so is its log-sum-exp.
-        let output = unsafe { self.output.slice(self.layout.at(s, h, i), sums.len()) };
-        let log_sum_exp = self.log_sum_exp.map(|all| {
-            // SAFETY: as above.
-            let one = unsafe { all.slice(args.query.layout.row(s, h, i), 1) };
-            &mut one[0]
-        });
-        let sink = args.sinks.map(|sinks| f64::from(sinks[h]));
-        // Scores about −1e29 and below, as with masks of f32::MIN: the plain version knows them from −∞.
-        let is_bad = is_bad || (total == 0.0 && state.is_low);
-        if total == 0.0 && !is_bad {
-            output.fill(T::of(0.0));
-            if let Some(log_sum_exp) = log_sum_exp {
-                *log_sum_exp = sink.map_or(f32::NEG_INFINITY, |sink| sink as f32);
-            }
-            return;
-        }
-        // Relative to the sink where that is the larger: 2^(sink − shift) might overflow.
-        let shift = f64::from(state.shift);
-        let sink = sink.map(|sink| sink / LN_2);
-        let top = sink.map_or(shift, |sink| shift.max(sink));
-        let rescale = if top == shift { 1.0 } else { (shift - top).exp2() };
-        let whole = f64::from(total) * rescale + sink.map_or(0.0, |sink| (sink - top).exp2());
-        let is_finite = scale(simd, (f64::from(dropped) * rescale / whole) as f32, sums);
-        if is_bad || !total.is_finite() || !is_finite {
-            let row = reference::attention_row(args, s, h, i);
-            output.iter_mut().zip(&row.output).for_each(|(y, &x)| *y = T::of(x));
-            if let Some(log_sum_exp) = log_sum_exp {
-                *log_sum_exp = row.log_sum_exp as f32;
-            }
-            return;
-        }
-        T::narrow(sums, output);
-        if let Some(log_sum_exp) = log_sum_exp {
-            *log_sum_exp = ((top + whole.log2()) * LN_2) as f32;
-        }
-    }
-}
-
-/// `x · factor`; returns whether every result is finite.
-#[inline(always)]
-fn scale<S: Simd>(simd: S, factor: f32, x: &mut [f32]) -> bool {
-    let (factors, zero) = (simd.splat(factor), simd.splat(0.0));
-    // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
-    let mut zeros = zero;
-    let mut vectors = x.chunks_exact_mut(S::LANES);
-    for x in vectors.by_ref() {
-        let y = simd.mul(simd.load(x), factors);
-        zeros = simd.mul_add(y, zero, zeros);
-        simd.store(x, y);
-    }
-    let mut is_finite = simd.sum(zeros) == 0.0;
-    for x in vectors.into_remainder() {
-        *x *= factor;
-        is_finite &= x.is_finite();
-    }
-    is_finite
 }
 
 /// The largest of some whole vectors of numbers, at least 0.

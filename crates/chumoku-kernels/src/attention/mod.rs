@@ -11,9 +11,11 @@
 mod backward;
 mod blocks;
 mod cache;
+mod decode;
 mod differentiate;
 mod engine;
 mod explain;
+mod finish;
 mod forward;
 mod heads;
 mod mask;

@@ -168,23 +168,12 @@ unsafe impl Simd for Avx512 {
     fn sums(self, rows: &[__m512; 16]) -> [f32; 16] {
         // SAFETY: see `splat`.
         unsafe {
-            let mut columns = [_mm512_setzero_si512(); 16];
-            for (column, row) in columns.iter_mut().zip(rows) {
-                *column = _mm512_castps_si512(*row);
+            let mut quarters = [_mm512_setzero_ps(); 4];
+            for (quarter, rows) in quarters.iter_mut().zip(rows.chunks_exact(4)) {
+                *quarter = fold_four(rows[0], rows[1], rows[2], rows[3]);
             }
-            transpose(&mut columns);
-            let mut width = 8;
-            let mut sums = [_mm512_setzero_ps(); 16];
-            for (sum, column) in sums.iter_mut().zip(columns) {
-                *sum = _mm512_castsi512_ps(column);
-            }
-            while width > 0 {
-                for i in 0..width {
-                    sums[i] = _mm512_add_ps(sums[i], sums[i + width]);
-                }
-                width /= 2;
-            }
-            self.to_array(sums[0])
+            let [a, b, c, d] = quarters;
+            self.to_array(fold_quarters(fold_quarters(a, b), fold_quarters(c, d)))
         }
     }
     #[inline(always)]
@@ -264,6 +253,25 @@ unsafe impl Simd for Avx512 {
         // SAFETY: passed on from the caller.
         unsafe { tile::<Self, 12, 2, ACROSS>(self, t) }
     }
+}
+
+/// Adds up the four numbers in each quarter of four vectors, interleaved.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn fold_four(a: __m512, b: __m512, c: __m512, d: __m512) -> __m512 {
+    // Halves are added as they are interleaved, so that each step leaves half as many vectors.
+    let ab = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
+    let cd = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)));
+    let (low, high) = (_mm512_unpacklo_pd(ab, cd), _mm512_unpackhi_pd(ab, cd));
+    _mm512_add_ps(_mm512_castpd_ps(low), _mm512_castpd_ps(high))
+}
+
+/// Adds up neighbouring quarters: two of `a`, then two of `b`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn fold_quarters(a: __m512, b: __m512) -> __m512 {
+    let even = _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b);
+    _mm512_add_ps(even, _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b))
 }
 
 /// Transposes 16 × 16 numbers of 32 bits.

@@ -305,13 +305,18 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     }
 }
 
-/// Asks for the cache line of `p`, into the second-level cache, ahead of its use. Any address will do: none is read.
-#[cfg(target_arch = "x86_64")]
+/// Asks for the cache line of `p`, into the second-level cache, ahead of its use, where the machine can. Any address will
+/// do: none is read.
 #[inline(always)]
-pub(crate) fn prefetch(p: *const f32) {
-    use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-    // SAFETY: prefetching belongs to SSE, which every x86-64 has, and cannot fault.
-    unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) };
+pub(crate) fn prefetch<T>(p: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: prefetching belongs to SSE, which every x86-64 has, and cannot fault.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
 }
 
 /// A kernel's body, written once for every instruction set.

@@ -7,12 +7,11 @@
 mod accuracy;
 mod case;
 mod check;
+mod decode;
 mod determinism;
 mod errors;
-
 mod fence;
 mod grid;
-
 mod options;
 mod oracle;
 mod place;

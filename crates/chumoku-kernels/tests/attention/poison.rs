@@ -131,6 +131,8 @@ pub(crate) fn cases() -> Vec<Case> {
         Case { mask: wide(true), key_lengths: lengths, dropout: 0.3, ..base.clone() },
         Case { scores: Scores::Large, window, ..base.clone() },
         Case { scores: Scores::Growing, mask: mask(true), ..base },
+        // One query, which is decoded.
+        Case { key_lengths: Some(vec![600, 70]), sinks: true, ..Case::of(&[(1, 700), (1, 700)], [4, 1], [32, 12]) },
         Case { causal, ..packed.clone() },
         Case { window, dropout: 0.2, ..packed.clone() },
         Case { mask: mask(true), causal, ..packed },

@@ -21,6 +21,9 @@ pub(crate) const SIDE: usize = 32;
 /// Depth of a tile: 32 numbers.
 pub(crate) const STEP: usize = 32;
 
+/// Rows that [`Tiles::rows_in_place`] multiplies: four tiles.
+pub(crate) const IN_PLACE: usize = 64;
+
 /// The token of AMX with bf16: the processor has it, and the system lets this process use it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Amx(());
@@ -262,6 +265,57 @@ impl Tiles {
                     multiply!(),
                 ),
             }
+        }
+    }
+
+    /// `c = a · b` for [`IN_PLACE`] rows of `a`, which are bf16 and read where they lie: `stride` bytes apart, `steps`
+    /// steps of 32 numbers. `b` holds a tile for each step; `c` gets rows of 16.
+    ///
+    /// # Safety
+    /// The rows must be readable, `b` hold `steps` tiles, and `c` be writable for 16 · [`IN_PLACE`] numbers.
+    #[inline(always)]
+    pub(crate) unsafe fn rows_in_place(&self, a: *const u8, stride: usize, steps: usize, b: *const u8, c: *mut f32) {
+        // SAFETY: the registers are set up, as `self` proves; the caller promises the memory.
+        unsafe {
+            asm!(
+                "tilezero tmm0",
+                "tilezero tmm1",
+                "tilezero tmm2",
+                "tilezero tmm3",
+                "4:",
+                "tileloadd tmm7, [{b} + {row}]",
+                "tileloadd tmm4, [{a0} + {stride}]",
+                "tdpbf16ps tmm0, tmm4, tmm7",
+                "tileloadd tmm5, [{a1} + {stride}]",
+                "tdpbf16ps tmm1, tmm5, tmm7",
+                "tileloadd tmm6, [{a2} + {stride}]",
+                "tdpbf16ps tmm2, tmm6, tmm7",
+                "tileloadd tmm4, [{a3} + {stride}]",
+                "tdpbf16ps tmm3, tmm4, tmm7",
+                "add {b}, 1024",
+                "add {a0}, 64",
+                "add {a1}, 64",
+                "add {a2}, 64",
+                "add {a3}, 64",
+                "dec {steps}",
+                "jnz 4b",
+                "tilestored [{c} + {row}], tmm0",
+                "tilestored [{c} + {row} + 1024], tmm1",
+                "tilestored [{c} + {row} + 2048], tmm2",
+                "tilestored [{c} + {row} + 3072], tmm3",
+                steps = inout(reg) steps => _,
+                b = inout(reg) b => _,
+                a0 = inout(reg) a => _,
+                a1 = inout(reg) a.wrapping_add(16 * stride) => _,
+                a2 = inout(reg) a.wrapping_add(32 * stride) => _,
+                a3 = inout(reg) a.wrapping_add(48 * stride) => _,
+                c = in(reg) c,
+                stride = in(reg) stride,
+                row = in(reg) 64usize,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack),
+            );
         }
     }
 }

@@ -33,10 +33,21 @@ impl Amx {
         let by_i = from.inner == 1;
         // SAFETY: the caller promises the elements; masks leave out those that are not there.
         unsafe {
-            if by_i {
+            // Whole tiles in loops of fixed length, which leave the rows in registers.
+            if by_i && from.count == 16 && from.depth == STEP {
+                for (i, row) in rows.iter_mut().enumerate() {
+                    *row = _mm512_loadu_si512(from.data.add(i * from.outer).cast());
+                }
+            } else if by_i {
                 let there = ((1u64 << from.depth) - 1) as __mmask32;
                 for (i, row) in rows.iter_mut().enumerate().take(from.count) {
                     *row = _mm512_maskz_loadu_epi16(there, from.data.add(i * from.outer).cast());
+                }
+            } else if from.count == 16 && from.depth == STEP {
+                debug_assert!(from.outer == 1);
+                for (pair, row) in rows.iter_mut().enumerate() {
+                    let even = from.data.add(2 * pair * from.inner);
+                    *row = interleave(_mm256_loadu_si256(even.cast()), _mm256_loadu_si256(even.add(from.inner).cast()));
                 }
             } else {
                 debug_assert!(from.outer == 1);
@@ -44,9 +55,8 @@ impl Amx {
                 for (pair, row) in rows.iter_mut().enumerate().take(from.depth.div_ceil(2)) {
                     let even = from.data.add(2 * pair * from.inner);
                     let odd_there = if 2 * pair + 1 < from.depth { there } else { 0 };
-                    let wide = |p: *const u16, there| _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(there, p.cast()));
-                    let odd = wide(even.wrapping_add(from.inner), odd_there);
-                    *row = _mm512_or_si512(wide(even, there), _mm512_slli_epi32::<16>(odd));
+                    let odd = _mm256_maskz_loadu_epi16(odd_there, even.wrapping_add(from.inner).cast());
+                    *row = interleave(_mm256_maskz_loadu_epi16(there, even.cast()), odd);
                 }
             }
             if by_i != (lay == Lay::Rows) {
@@ -57,4 +67,12 @@ impl Amx {
             }
         }
     }
+}
+
+/// Pairs of numbers: one of `even`, then one of `odd`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn interleave(even: __m256i, odd: __m256i) -> __m512i {
+    let (even, odd) = (_mm512_cvtepu16_epi32(even), _mm512_cvtepu16_epi32(odd));
+    _mm512_or_si512(even, _mm512_slli_epi32::<16>(odd))
 }

@@ -1,0 +1,338 @@
+//! One query against many keys, as a language model decodes.
+//!
+//! Reading keys and values once should be all the time it takes. A few rows of queries would leave blocks nearly empty
+//! and packing would cost more than the products, so rows of keys and values are read where they lie, by all the query
+//! heads that share them. Tasks are chunks of the keys, so that threads share the work of a single head, and the sums of
+//! chunks are added in their order.
+
+#[cfg(target_arch = "x86_64")]
+mod tiles;
+mod vectors;
+
+use super::engine::{GRAIN, KEYS, Matrix, Registers, STRIDE};
+use super::finish::{Results, scale};
+use super::softmax::{Row, Running, Span};
+use super::transform::Transform;
+use super::{Attention, AttentionPlan, Heads};
+use crate::Element;
+use crate::element::Narrow;
+use crate::isa::{self, Isa, Op, Simd, dispatch};
+use crate::memory::{Buffer, Scratch};
+use crate::threads::{SharedMut, for_each};
+use std::ops::Range;
+use vectors::{dots, weigh};
+
+/// Keys of a chunk. Results depend on it.
+const CHUNK: usize = 4 * KEYS;
+
+/// Whether sequence `s` has the one query that is computed here.
+pub(super) fn decodes<T: Element>(args: &Attention<T>, s: usize) -> bool {
+    args.query.length(s) == 1 && args.mask.is_none() && args.dropout.is_none()
+}
+
+/// The keys that the query of sequence `s` sees, in chunks.
+fn chunks_of<T: Element>(args: &Attention<T>, s: usize) -> impl Iterator<Item = Range<usize>> + use<T> {
+    let seen = args.range(s, 0);
+    let first = if seen.is_empty() { seen.end } else { seen.start / CHUNK * CHUNK };
+    (first..seen.end).step_by(CHUNK).map(move |start| seen.start.max(start)..seen.end.min(start + CHUNK))
+}
+
+/// Whether scores are computed in tiles: of bf16 keys, whose rows are whole steps.
+fn has_tiles<T: Narrow>(args: &Attention<T>) -> bool {
+    const STEP: usize = 32;
+    T::IS_BF16 && args.query.dim().is_multiple_of(STEP) && isa::active() == Isa::Amx
+}
+
+/// What `args` runs on, if every sequence has one query.
+pub(super) fn explain<T: Narrow>(args: &Attention<T>) -> Option<AttentionPlan> {
+    let sequences = args.query.sequences();
+    if sequences == 0 || !(0..sequences).all(|s| decodes(args, s)) {
+        return None;
+    }
+    let chunks = (0..sequences).map(|s| chunks_of(args, s).count());
+    let has_tiles = has_tiles(args);
+    Some(AttentionPlan {
+        kernel: if has_tiles { "decoding, keys in bf16 tiles" } else { "decoding, f32 registers" },
+        isa: isa::active(),
+        tile: (args.group(), CHUNK),
+        terms: usize::from(has_tiles),
+        tasks: chunks.sum::<usize>() * args.key.heads(),
+        scratch_bytes: args.group() * (args.query.dim() + 16 + STRIDE) * 4,
+        reason: "each sequence has one query: the keys are shared among tasks, and keys and values read where they lie",
+    })
+}
+
+/// Some keys of one sequence and head.
+struct Chunk {
+    sequence: usize,
+    key_head: usize,
+    keys: Range<usize>,
+}
+
+/// What a query gathered from a chunk, besides its sums.
+#[derive(Clone, Copy)]
+struct Part {
+    state: Running,
+    /// Whether a score was not finite.
+    is_bad: bool,
+}
+
+/// The sequences of one query.
+pub(super) fn decode<T: Narrow>(results: &Results<T>) {
+    let args = results.args;
+    let (group, value_dim) = (args.group(), args.value.dim());
+    let mut chunks = Vec::new();
+    let mut heads = Vec::new();
+    for sequence in (0..args.query.sequences()).filter(|&s| decodes(args, s)) {
+        for key_head in 0..args.key.heads() {
+            let first = chunks.len();
+            chunks.extend(chunks_of(args, sequence).map(|keys| Chunk { sequence, key_head, keys }));
+            heads.push(Merge { results, sequence, key_head, chunks: first..chunks.len() });
+        }
+    }
+    let rows = chunks.len() * group;
+    let mut parts = vec![Part { state: Running::NEW, is_bad: false }; rows];
+    let mut sums = vec![0.0; rows * value_dim];
+    let (all_parts, all_sums) = (SharedMut::new(&mut parts), SharedMut::new(&mut sums));
+    let keys: usize = chunks.iter().map(|chunk| chunk.keys.len()).sum();
+    for_each(chunks.len(), keys * group * (args.query.dim() + value_dim), |c| {
+        // SAFETY: each chunk has its own parts and sums.
+        let (parts, sums) =
+            unsafe { (all_parts.slice(c * group, group), all_sums.slice(c * group * value_dim, group * value_dim)) };
+        let gather = Gather { args, chunk: &chunks[c], parts, sums };
+        gather.start();
+    });
+    for_each(heads.len(), rows * value_dim, |h| dispatch(heads[h].of(&parts, &sums)));
+}
+
+/// A chunk: its scores, their weights, and the weighted values.
+struct Gather<'a, T: Element> {
+    args: &'a Attention<'a, T>,
+    chunk: &'a Chunk,
+    parts: &'a mut [Part],
+    sums: &'a mut [f32],
+}
+
+/// Products with keys that are faster than in vectors, if there are any.
+trait Products: Copy {
+    /// Bytes of packed queries.
+    fn size(self, rows: usize, dim: usize) -> usize;
+    /// Packs rows.
+    ///
+    /// # Safety
+    /// The rows must be readable, and `to` writable for their size.
+    unsafe fn pack(self, queries: Matrix, to: *mut u8);
+    /// Adds products to rows of scores, [`STRIDE`] apart, as many as are whole blocks of 16 queries; returns for how
+    /// many of the first keys.
+    ///
+    /// # Safety
+    /// The queries must be packed and the keys readable.
+    unsafe fn add(self, queries: *const u8, rows: usize, keys: Matrix, scores: &mut [f32]) -> usize;
+}
+
+/// There are none.
+impl Products for () {
+    fn size(self, _: usize, _: usize) -> usize {
+        0
+    }
+    unsafe fn pack(self, _: Matrix, _: *mut u8) {}
+    unsafe fn add(self, _: *const u8, _: usize, _: Matrix, _: &mut [f32]) -> usize {
+        0
+    }
+}
+
+impl<T: Narrow> Op for Gather<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        self.run(simd, ());
+    }
+}
+
+impl<T: Narrow> Gather<'_, T> {
+    fn start(self) {
+        #[cfg(target_arch = "x86_64")]
+        if has_tiles(self.args)
+            && let Some(amx) = isa::amx::Amx::new()
+        {
+            return amx.run(self);
+        }
+        dispatch(self);
+    }
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S, products: impl Products) {
+        let (args, sequence, key_head) = (self.args, self.chunk.sequence, self.chunk.key_head);
+        let blocks = self.blocks();
+        let Gather { parts, sums, .. } = self;
+        let (dim, value_dim, group) = (args.query.dim(), args.value.dim(), parts.len());
+        let first_head = key_head * group;
+        // Whole vectors, with zeros after the last number; whole tiles of scores.
+        let (width, lines) = (dim.next_multiple_of(16), group.next_multiple_of(16));
+        let mut scratch = Scratch::take();
+        let [queries, packed, scores] =
+            scratch.split([group * width * 4, products.size(group, dim), lines * STRIDE * 4]);
+        let ([queries, scores], packed) = ([queries, scores].map(Buffer::into_f32), packed.pointer());
+        for (i, to) in queries.chunks_exact_mut(width).enumerate() {
+            T::widen(args.query.row(sequence, first_head + i, 0), &mut to[..dim]);
+            to[dim..].fill(0.0);
+        }
+        let at = |head: usize| args.query.layout.at(sequence, head, 0);
+        // Of bf16, where there are products with keys.
+        let matrix = |from: Heads<'_, T>, at: usize, stride: usize, rows: usize| Matrix {
+            data: from.data[at..].as_ptr().cast(),
+            is_bf16: T::IS_BF16,
+            stride,
+            rows,
+            cols: dim,
+        };
+        let stride = if group > 1 { at(first_head + 1) - at(first_head) } else { 0 };
+        // SAFETY: the heads lie in the queries, so far apart; there is the room asked for.
+        unsafe { products.pack(matrix(args.query, at(first_head), stride, group), packed) };
+        for block in blocks {
+            let count = block.len();
+            let [first_key, first_value] =
+                [args.key, args.value].map(|from| from.layout.at(sequence, key_head, block.start));
+            let keys = matrix(args.key, first_key, args.key.layout.row_stride, count);
+            scores.fill(0.0);
+            // SAFETY: the queries were packed, and the keys are inside the view.
+            let done = unsafe { products.add(packed, group, keys, scores) };
+            let [key, value] = [(args.key, first_key), (args.value, first_value)].map(|(from, first)| {
+                let (first, stride) = (from.data[first..].as_ptr(), from.layout.row_stride);
+                move |j: usize| first.wrapping_add(j * stride)
+            });
+            let mut i = if done < count { 0 } else { group };
+            while i < group {
+                let (queries, scores) = (&queries[i * width..], &mut scores[i * STRIDE..]);
+                // SAFETY: there are so many rows of queries and scores, and the keys are inside the view.
+                i += unsafe {
+                    match group - i {
+                        1 => dots::<T, S, 1, 16>(simd, queries, dim, key, done..count, scores),
+                        2 | 3 => dots::<T, S, 2, 8>(simd, queries, dim, key, done..count, scores),
+                        _ => dots::<T, S, 4, 4>(simd, queries, dim, key, done..count, scores),
+                    }
+                };
+            }
+            for (i, (part, line)) in parts.iter_mut().zip(scores.chunks_exact_mut(STRIDE)).enumerate() {
+                let factor: f32 = part.weigh(simd, args, (sequence, first_head + i), &block, line);
+                if factor != 1.0 {
+                    scale(simd, factor, &mut sums[i * value_dim..][..value_dim]);
+                }
+            }
+            let mut i = 0;
+            while i < group {
+                let (weights, sums) = (&scores[i * STRIDE..], &mut sums[i * value_dim..]);
+                // SAFETY: there are so many rows of weights and sums, and the values are inside the view.
+                i += unsafe {
+                    match group - i {
+                        1 => weigh::<T, S, 1>(simd, weights, value, count, sums, value_dim),
+                        2 | 3 => weigh::<T, S, 2>(simd, weights, value, count, sums, value_dim),
+                        _ => weigh::<T, S, 4>(simd, weights, value, count, sums, value_dim),
+                    }
+                };
+            }
+        }
+    }
+
+    /// The keys in blocks of at most [`KEYS`].
+    fn blocks(&self) -> impl Iterator<Item = Range<usize>> + use<T> {
+        let keys = self.chunk.keys.clone();
+        (keys.start / KEYS * KEYS..keys.end)
+            .step_by(KEYS)
+            .map(move |first| keys.start.max(first)..keys.end.min(first + KEYS))
+    }
+}
+
+impl Part {
+    /// Turns a row of a block of scores into weights, in place; returns what to multiply earlier sums with.
+    #[inline(always)]
+    fn weigh<T: Narrow, S: Simd>(
+        &mut self,
+        simd: S,
+        args: &Attention<T>,
+        (sequence, head): (usize, usize),
+        keys: &Range<usize>,
+        line: &mut [f32],
+    ) -> f32 {
+        let span = Span { from: 0, to: keys.len().next_multiple_of(GRAIN), first_seen: 0, end_seen: keys.len() };
+        self.is_bad |= !all_finite(simd, &line[..span.to]);
+        let transform = Transform::new(args);
+        let mut factor = (args.scale * std::f64::consts::LOG2_E) as f32;
+        if let Some(transform) = &transform {
+            transform.apply(simd, args, (sequence, head, 0), keys.start, span, line);
+            factor = 1.0;
+        }
+        let scores = line.as_mut_ptr();
+        let row = Row { engine: Registers(simd), scores, span, factor, kept: None, weights: scores.cast(), row: 0 };
+        let rescale = match &transform {
+            Some(_) => row.following::<true>(&mut self.state),
+            None => row.following::<false>(&mut self.state),
+        };
+        self.is_bad |= rescale.is_none();
+        rescale.unwrap_or(1.0)
+    }
+}
+
+/// Whether all of whole vectors of numbers are finite.
+#[inline(always)]
+fn all_finite<S: Simd>(simd: S, x: &[f32]) -> bool {
+    let zero = simd.splat(0.0);
+    // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
+    let mut zeros = zero;
+    for x in x.chunks_exact(S::LANES) {
+        zeros = simd.mul_add(simd.load(x), zero, zeros);
+    }
+    simd.sum(zeros) == 0.0
+}
+
+/// The chunks of one sequence and head of keys, to be merged.
+struct Merge<'a, T: Element> {
+    results: &'a Results<'a, T>,
+    sequence: usize,
+    key_head: usize,
+    chunks: Range<usize>,
+}
+
+impl<'a, T: Narrow> Merge<'a, T> {
+    fn of(&'a self, parts: &'a [Part], sums: &'a [f32]) -> impl Op<Output = ()> {
+        struct Merged<'a, T: Element>(&'a Merge<'a, T>, &'a [Part], &'a [f32]);
+        impl<T: Narrow> Op for Merged<'_, T> {
+            type Output = ();
+            #[inline(always)]
+            fn eval<S: Simd>(self, simd: S) {
+                self.0.run(simd, self.1, self.2);
+            }
+        }
+        Merged(self, parts, sums)
+    }
+
+    #[inline(always)]
+    fn run<S: Simd>(&self, simd: S, parts: &[Part], sums: &[f32]) {
+        let args = self.results.args;
+        let (group, dim) = (args.group(), args.value.dim());
+        let mut whole = vec![0.0; dim];
+        for i in 0..group {
+            let mut state = Running { shift: f32::NEG_INFINITY, ..Running::NEW };
+            let (mut total, mut is_bad) = (0.0, false);
+            whole.fill(0.0);
+            for row in self.chunks.clone().map(|chunk| chunk * group + i) {
+                let Part { state: part, is_bad: of_part } = parts[row];
+                let of_chunk = simd.sum(simd.load(&part.totals));
+                is_bad |= of_part;
+                state.is_low |= part.is_low;
+                // Where all weights are 0 there is no shift. Not `> 0`: NaN must show.
+                if of_chunk == 0.0 {
+                    continue;
+                }
+                let shift = state.shift.max(part.shift);
+                let (before, share) = ((state.shift - shift).exp2(), (part.shift - shift).exp2());
+                state.shift = shift;
+                total = total * before + of_chunk * share;
+                let from = &sums[row * dim..][..dim];
+                whole.iter_mut().zip(from).for_each(|(to, from)| *to = *to * before + share * from);
+            }
+            let place = (self.sequence, self.key_head * group + i, 0);
+            self.results.finish(simd, place, &state, total, is_bad, 1.0, &mut whole);
+        }
+    }
+}

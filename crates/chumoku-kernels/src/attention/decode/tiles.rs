@@ -1,0 +1,68 @@
+//! Scores in tiles: rows of bf16 keys are a left operand as they lie, with the queries on the right.
+
+use super::{Gather, Products};
+use crate::attention::engine::{Matrix, STRIDE};
+use crate::element::Narrow;
+use crate::isa::Simd;
+use crate::isa::amx::split::Lay;
+use crate::isa::amx::{Amx, IN_PLACE, STEP, TILE, Tiles, TilesOp, take};
+use crate::isa::avx512::Avx512;
+
+impl<T: Narrow> TilesOp for Gather<'_, T> {
+    #[inline(always)]
+    fn eval(self, amx: Amx, simd: Avx512, tiles: &Tiles) {
+        self.run(simd, InTiles { amx, simd, tiles });
+    }
+}
+
+/// Of widths that are whole steps.
+#[derive(Clone, Copy)]
+struct InTiles<'a> {
+    amx: Amx,
+    simd: Avx512,
+    tiles: &'a Tiles,
+}
+
+impl Products for InTiles<'_> {
+    /// For each 16 rows a tile for each step.
+    fn size(self, rows: usize, dim: usize) -> usize {
+        rows.div_ceil(16) * (dim / STEP) * TILE
+    }
+
+    #[inline(always)]
+    unsafe fn pack(self, queries: Matrix, to: *mut u8) {
+        let steps = queries.cols / STEP;
+        for (tile, first) in (0..queries.rows).step_by(16).enumerate() {
+            for step in 0..steps {
+                let data = queries.at(first, step * STEP).cast();
+                let count = (queries.rows - first).min(16);
+                let source = take::Source { data, outer: queries.stride, inner: 1, count, depth: STEP };
+                // SAFETY: passed on to the caller.
+                unsafe { self.amx.take(source, Lay::Pairs, to.add((tile * steps + step) * TILE)) };
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, queries: *const u8, rows: usize, keys: Matrix, scores: &mut [f32]) -> usize {
+        #[repr(align(64))]
+        struct Transposed([f32; IN_PLACE * 16]);
+        let mut sums = Transposed([0.0; IN_PLACE * 16]);
+        let steps = keys.cols / STEP;
+        let done = keys.rows / IN_PLACE * IN_PLACE;
+        for first in (0..done).step_by(IN_PLACE) {
+            for (tile, scores) in scores.chunks_exact_mut(16 * STRIDE).enumerate().take(rows.div_ceil(16)) {
+                // SAFETY: the caller promises the operands; there are 16 rows of STRIDE scores.
+                unsafe {
+                    let b = queries.add(tile * steps * TILE);
+                    self.tiles.rows_in_place(keys.at(first, 0), 2 * keys.stride, steps, b, sums.0.as_mut_ptr());
+                    for (part, sums) in sums.0.chunks_exact(256).enumerate() {
+                        let to = scores.as_mut_ptr().add(first + 16 * part);
+                        self.simd.add_transposed(sums.as_ptr(), 16, 1.0, to, STRIDE);
+                    }
+                }
+            }
+        }
+        done
+    }
+}

@@ -1,0 +1,148 @@
+//! Products in vectors.
+
+use crate::attention::engine::{KEYS, STRIDE};
+use crate::element::Narrow;
+use crate::isa::Simd;
+use std::ops::Range;
+
+/// The vector at `from`, of which `count` numbers are there; 0 in the lanes after them.
+///
+/// # Safety
+/// `from` must be valid for reading so many, up to a vector.
+#[inline(always)]
+unsafe fn load<T: Narrow, S: Simd>(simd: S, from: *const T, count: usize) -> S::V {
+    if count >= S::LANES {
+        // SAFETY: passed on to the caller.
+        return unsafe { T::load(simd, from) };
+    }
+    let mut numbers = [0.0; 16];
+    // SAFETY: passed on to the caller.
+    T::widen(unsafe { std::slice::from_raw_parts(from, count) }, &mut numbers[..count]);
+    simd.load(&numbers)
+}
+
+/// Products of `QUERIES` queries with the keys of `range`, `KEYS_AT_ONCE` at a time: sixteen sums in registers.
+/// Returns `QUERIES`.
+///
+/// # Safety
+/// `keys` must give readable rows of `dim` for so many keys.
+#[inline(always)]
+pub(super) unsafe fn dots<T: Narrow, S: Simd, const QUERIES: usize, const KEYS_AT_ONCE: usize>(
+    simd: S,
+    queries: &[f32],
+    dim: usize,
+    keys: impl Fn(usize) -> *const T,
+    range: Range<usize>,
+    scores: &mut [f32],
+) -> usize {
+    let width = dim.next_multiple_of(16);
+    let queries = &queries[..QUERIES * width];
+    for first in range.clone().step_by(KEYS_AT_ONCE) {
+        // Keys after the last one are the last one again.
+        let rows: [*const T; KEYS_AT_ONCE] = std::array::from_fn(|j| keys((first + j).min(range.end - 1)));
+        let mut products = [[simd.splat(0.0); KEYS_AT_ONCE]; QUERIES];
+        for col in (0..dim).step_by(S::LANES) {
+            let mut keys = [simd.splat(0.0); KEYS_AT_ONCE];
+            // SAFETY: the caller promises the rows; the queries are as wide, in whole vectors.
+            unsafe {
+                for (key, row) in keys.iter_mut().zip(rows) {
+                    *key = load(simd, row.add(col), dim - col);
+                }
+                for (i, products) in products.iter_mut().enumerate() {
+                    let query = simd.load_ptr(queries.as_ptr().add(i * width + col));
+                    for (product, key) in products.iter_mut().zip(keys) {
+                        *product = simd.mul_add(query, key, *product);
+                    }
+                }
+            }
+        }
+        let mut all = [simd.splat(0.0); 16];
+        for (i, products) in products.iter().enumerate() {
+            all[i * KEYS_AT_ONCE..][..KEYS_AT_ONCE].copy_from_slice(products);
+        }
+        let sums = simd.sums(&all);
+        let count = KEYS_AT_ONCE.min(range.end - first);
+        for (i, sums) in sums.chunks_exact(KEYS_AT_ONCE).enumerate().take(QUERIES) {
+            scores[i * STRIDE + first..][..count].copy_from_slice(&sums[..count]);
+        }
+    }
+    QUERIES
+}
+
+/// Adds the weighted values of `count` keys to the sums of `QUERIES` queries. Returns `QUERIES`.
+///
+/// # Safety
+/// `values` must give readable rows of `dim` for so many keys.
+#[inline(always)]
+pub(super) unsafe fn weigh<T: Narrow, S: Simd, const QUERIES: usize>(
+    simd: S,
+    weights: &[f32],
+    values: impl Fn(usize) -> *const T,
+    count: usize,
+    sums: &mut [f32],
+    dim: usize,
+) -> usize {
+    let weights = &weights[..(QUERIES - 1) * STRIDE + KEYS];
+    // So few keys at a time that their rows are still in the nearest cache for the next columns.
+    const AT_ONCE: usize = 32;
+    for first in (0..count).step_by(AT_ONCE) {
+        let keys = first..count.min(first + AT_ONCE);
+        let mut col = 0;
+        while col < dim {
+            // SAFETY: passed on to the caller.
+            col += unsafe {
+                if col + 4 * S::LANES <= dim {
+                    weigh_columns::<T, S, QUERIES, 4>(simd, weights, &values, keys.clone(), sums, dim, col)
+                } else {
+                    weigh_columns::<T, S, QUERIES, 1>(simd, weights, &values, keys.clone(), sums, dim, col)
+                }
+            };
+        }
+    }
+    QUERIES
+}
+
+/// As [`weigh`], of `VECTORS` vectors of columns. Returns the number of columns.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn weigh_columns<T: Narrow, S: Simd, const QUERIES: usize, const VECTORS: usize>(
+    simd: S,
+    weights: &[f32],
+    values: &impl Fn(usize) -> *const T,
+    keys: Range<usize>,
+    sums: &mut [f32],
+    dim: usize,
+    col: usize,
+) -> usize {
+    let count = (dim - col).min(VECTORS * S::LANES);
+    let mut all = [[simd.splat(0.0); VECTORS]; QUERIES];
+    for (i, all) in all.iter_mut().enumerate() {
+        for (v, sum) in all.iter_mut().enumerate() {
+            *sum = simd.load_up_to(&sums[i * dim + col..][v * S::LANES..count], 0.0);
+        }
+    }
+    for j in keys {
+        let row = values(j);
+        let mut value = [simd.splat(0.0); VECTORS];
+        // SAFETY: the caller promises the row; the weights have KEYS in each.
+        unsafe {
+            for (v, value) in value.iter_mut().enumerate() {
+                *value = load(simd, row.add(col + v * S::LANES), dim - col - v * S::LANES);
+            }
+            for (i, all) in all.iter_mut().enumerate() {
+                let weight = simd.splat(*weights.get_unchecked(i * STRIDE + j));
+                for (sum, value) in all.iter_mut().zip(value) {
+                    *sum = simd.mul_add(weight, value, *sum);
+                }
+            }
+        }
+    }
+    for (i, all) in all.iter().enumerate() {
+        for (v, &sum) in all.iter().enumerate() {
+            simd.store_up_to(&mut sums[i * dim + col..][v * S::LANES..count], sum);
+        }
+    }
+    count
+}

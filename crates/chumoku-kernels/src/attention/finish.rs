@@ -1,0 +1,98 @@
+//! From the sums of weighted values to the output.
+
+use super::heads::Layout;
+use super::softmax::Running;
+use super::{Attention, Forward};
+use crate::element::Narrow;
+use crate::isa::Simd;
+use crate::threads::SharedMut;
+use crate::{Element, reference};
+use std::f64::consts::LN_2;
+
+/// Where tasks write the results of the forward pass.
+pub(super) struct Results<'a, T: Element> {
+    pub(super) args: &'a Attention<'a, T>,
+    layout: Layout<'a>,
+    output: SharedMut<T>,
+    log_sum_exp: Option<SharedMut<f32>>,
+}
+
+impl<'a, T: Narrow> Results<'a, T> {
+    pub(super) fn new(args: &'a Attention<'a, T>, results: Forward<'a, T>) -> Self {
+        let layout = results.output.layout;
+        let output = SharedMut::new(results.output.data);
+        Results { args, layout, output, log_sum_exp: results.log_sum_exp.map(SharedMut::new) }
+    }
+
+    /// Divides the sums of a query by the total of its weights, and writes the result.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn finish<S: Simd>(
+        &self,
+        simd: S,
+        (s, h, i): (usize, usize, usize),
+        state: &Running,
+        total: f32,
+        is_bad: bool,
+        dropped: f32,
+        sums: &mut [f32],
+    ) {
+        let args = self.args;
+        // SAFETY: rows of the output do not overlap, and a query is one task's alone; so is its log-sum-exp.
+        let output = unsafe { self.output.slice(self.layout.at(s, h, i), sums.len()) };
+        let log_sum_exp = self.log_sum_exp.map(|all| {
+            // SAFETY: as above.
+            let one = unsafe { all.slice(args.query.layout.row(s, h, i), 1) };
+            &mut one[0]
+        });
+        let sink = args.sinks.map(|sinks| f64::from(sinks[h]));
+        // Scores about −1e29 and below, as with masks of f32::MIN: the plain version knows them from −∞.
+        let is_bad = is_bad || (total == 0.0 && state.is_low);
+        if total == 0.0 && !is_bad {
+            output.fill(T::of(0.0));
+            if let Some(log_sum_exp) = log_sum_exp {
+                *log_sum_exp = sink.map_or(f32::NEG_INFINITY, |sink| sink as f32);
+            }
+            return;
+        }
+        // Relative to the sink where that is the larger: 2^(sink − shift) might overflow.
+        let shift = f64::from(state.shift);
+        let sink = sink.map(|sink| sink / LN_2);
+        let top = sink.map_or(shift, |sink| shift.max(sink));
+        let rescale = if top == shift { 1.0 } else { (shift - top).exp2() };
+        let whole = f64::from(total) * rescale + sink.map_or(0.0, |sink| (sink - top).exp2());
+        let is_finite = scale(simd, (f64::from(dropped) * rescale / whole) as f32, sums);
+        if is_bad || !total.is_finite() || !is_finite {
+            let row = reference::attention_row(args, s, h, i);
+            output.iter_mut().zip(&row.output).for_each(|(y, &x)| *y = T::of(x));
+            if let Some(log_sum_exp) = log_sum_exp {
+                *log_sum_exp = row.log_sum_exp as f32;
+            }
+            return;
+        }
+        T::narrow(sums, output);
+        if let Some(log_sum_exp) = log_sum_exp {
+            *log_sum_exp = ((top + whole.log2()) * LN_2) as f32;
+        }
+    }
+}
+
+/// `x · factor`; returns whether every result is finite.
+#[inline(always)]
+pub(super) fn scale<S: Simd>(simd: S, factor: f32, x: &mut [f32]) -> bool {
+    let (factors, zero) = (simd.splat(factor), simd.splat(0.0));
+    // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
+    let mut zeros = zero;
+    let mut vectors = x.chunks_exact_mut(S::LANES);
+    for x in vectors.by_ref() {
+        let y = simd.mul(simd.load(x), factors);
+        zeros = simd.mul_add(y, zero, zeros);
+        simd.store(x, y);
+    }
+    let mut is_finite = simd.sum(zeros) == 0.0;
+    for x in vectors.into_remainder() {
+        *x *= factor;
+        is_finite &= x.is_finite();
+    }
+    is_finite
+}
