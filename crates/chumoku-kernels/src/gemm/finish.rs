@@ -62,7 +62,7 @@ const STREAMED: usize = 1 << 21;
 
 /// Numbers in a cache line.
 #[cfg(target_arch = "x86_64")]
-const LINE: usize = 16;
+pub(super) const LINE: usize = 16;
 
 /// Start and [`Then`] of a product of f32 numbers.
 #[derive(Debug)]
