@@ -58,7 +58,7 @@ impl<T: Real> Then<'_, T> {
 pub(super) const SEGMENT: usize = crate::dropout::GROUP;
 
 /// Results from so many numbers on are written past the cache: they would not stay in it until they are read.
-const STREAMED: usize = 1 << 21;
+const STREAMED: usize = 1 << 20;
 
 /// Numbers in a cache line.
 #[cfg(target_arch = "x86_64")]
