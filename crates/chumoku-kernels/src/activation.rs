@@ -64,9 +64,28 @@ pub(crate) fn activate<S: Simd>(simd: S, kind: Activation, x: &mut [f32]) {
     }
 }
 
+/// `x = f(x)` and `slope = f′(x)`
+#[inline(always)]
+pub(crate) fn activate_with_slope<S: Simd>(simd: S, kind: Activation, x: &mut [f32], slope: &mut [f32]) {
+    let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
+    for (x, slope) in x.chunks_mut(S::LANES).zip(slope.chunks_mut(S::LANES)) {
+        let v = simd.load_up_to(x, 0.0);
+        let (y, s) = match kind {
+            // As in `activate` and `multiply_slope`.
+            Activation::Relu => (simd.select_lt(v, zero, zero, v), simd.select_lt(zero, v, one, simd.mul(v, zero))),
+            Activation::Gelu => {
+                let (function, density) = normal(simd, v);
+                (simd.mul(v, function), simd.mul_add(v, density, function))
+            }
+        };
+        simd.store_up_to(x, y);
+        simd.store_up_to(slope, s);
+    }
+}
+
 /// `d = d · f′(x)`
 #[inline(always)]
-pub(crate) fn multiply_slope<S: Simd>(simd: S, kind: Activation, x: &[f32], d: &mut [f32]) {
+fn multiply_slope<S: Simd>(simd: S, kind: Activation, x: &[f32], d: &mut [f32]) {
     let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
     for (x, d) in x.chunks(S::LANES).zip(d.chunks_mut(S::LANES)) {
         let v = simd.load_up_to(x, 0.0);

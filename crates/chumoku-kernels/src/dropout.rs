@@ -72,28 +72,30 @@ impl Keep {
         simd.dropout_factors(self.random, index.wrapping_mul(LANES as u64), self.threshold, self.factor)
     }
 
-    /// Drops from `x` in place, whose first number is number `first` of the stream.
+    /// Drops the same numbers from each `x` in place, whose first number is number `first` of the stream.
     #[inline(always)]
-    pub(crate) fn apply<S: Simd>(&self, simd: S, first: usize, x: &mut [f32]) {
+    pub(crate) fn apply<S: Simd, const N: usize>(&self, simd: S, first: usize, mut x: [&mut [f32]; N]) {
         let zero = simd.splat(0.0);
+        let len = x.iter().map(|x| x.len()).min().unwrap_or(0);
         let mut at = 0;
-        while at < x.len() {
+        while at < len {
             let (group, skip) = ((first + at) / GROUP, (first + at) % GROUP);
-            let count = (GROUP - skip).min(x.len() - at);
+            let count = (GROUP - skip).min(len - at);
             let factors = self.group_with(simd, group as u64);
             // Selected rather than multiplied: what is dropped is 0 even if it was not finite.
-            if count == GROUP {
-                for (x, factor) in
-                    x[at..at + GROUP].chunks_exact_mut(S::LANES).zip(factors.as_flattened().chunks_exact(S::LANES))
-                {
-                    let (value, factor) = (simd.load(x), simd.load(factor));
-                    simd.store(x, simd.select_lt(zero, factor, simd.mul(value, factor), zero));
-                }
-            } else {
-                let factors = &factors.as_flattened()[skip..skip + count];
-                for (x, factor) in x[at..at + count].chunks_mut(S::LANES).zip(factors.chunks(S::LANES)) {
-                    let (value, factor) = (simd.load_up_to(x, 0.0), simd.load_up_to(factor, 0.0));
-                    simd.store_up_to(x, simd.select_lt(zero, factor, simd.mul(value, factor), zero));
+            for x in &mut x {
+                let x = &mut x[at..at + count];
+                if count == GROUP {
+                    for (x, factor) in x.chunks_exact_mut(S::LANES).zip(factors.as_flattened().chunks_exact(S::LANES)) {
+                        let (value, factor) = (simd.load(x), simd.load(factor));
+                        simd.store(x, simd.select_lt(zero, factor, simd.mul(value, factor), zero));
+                    }
+                } else {
+                    let factors = &factors.as_flattened()[skip..skip + count];
+                    for (x, factor) in x.chunks_mut(S::LANES).zip(factors.chunks(S::LANES)) {
+                        let (value, factor) = (simd.load_up_to(x, 0.0), simd.load_up_to(factor, 0.0));
+                        simd.store_up_to(x, simd.select_lt(zero, factor, simd.mul(value, factor), zero));
+                    }
                 }
             }
             at += count;
@@ -136,7 +138,7 @@ impl Op for Piece<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        self.keep.apply(simd, self.first, self.x);
+        self.keep.apply(simd, self.first, [self.x]);
     }
 }
 

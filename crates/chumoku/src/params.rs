@@ -132,12 +132,14 @@ pub struct Params<T> {
     precision: Precision,
     /// Of each entry of the layout: the matrix and its transpose.
     packed: Vec<[OnceLock<Option<PackedMatrix>>; 2]>,
+    /// Working memory that one layer leaves to the next.
+    working: Vec<Vec<T>>,
 }
 
 impl<T: Clone> Clone for Params<T> {
     fn clone(&self) -> Self {
         let (layout, values) = (Arc::clone(&self.layout), self.values.clone());
-        Params { packed: nothing_packed(&layout), layout, values, precision: self.precision }
+        Params { packed: nothing_packed(&layout), layout, values, precision: self.precision, working: Vec::new() }
     }
 }
 
@@ -153,6 +155,7 @@ impl<T: Real> Params<T> {
             values: vec![T::ZERO; layout.len],
             precision: Precision::Highest,
             packed: nothing_packed(layout),
+            working: Vec::new(),
         }
     }
 
@@ -170,6 +173,24 @@ impl<T: Real> Params<T> {
     /// Sets all numbers to 0.
     pub fn clear(&mut self) {
         self.values_mut().par_chunks_mut(1 << 16).for_each(|piece| piece.fill(T::ZERO));
+    }
+
+    /// `len` numbers to be overwritten, from what was given back before: it need not be cleared.
+    pub(crate) fn take_working(&mut self, len: usize) -> Vec<T> {
+        let mut numbers = self.working.pop().unwrap_or_default();
+        if numbers.is_empty() {
+            return chumoku_kernels::zeros(len);
+        }
+        numbers.resize(len, T::ZERO);
+        numbers
+    }
+
+    /// Gives working memory back, for the next layer.
+    pub(crate) fn give_working(&mut self, numbers: Vec<T>) {
+        const MOST: usize = 4;
+        if self.working.len() < MOST {
+            self.working.push(numbers);
+        }
     }
 
     /// How exact the matrix products with these parameters are.

@@ -18,8 +18,9 @@ pub enum Then<'a, T> {
         activation: Activation,
         /// After it.
         dropout: Option<Dropout>,
-        /// If wanted, c itself: what was in there is replaced.
-        before: Option<&'a mut Vec<T>>,
+        /// If wanted, the slope of all this, `dropout(f′(c))`: what was in there is replaced. It takes the memory that
+        /// c would, and spares the backward pass computing f and drawing random numbers again.
+        slope: Option<&'a mut Vec<T>>,
     },
     /// `residual + dropout(c)`
     Add {
@@ -28,14 +29,11 @@ pub enum Then<'a, T> {
         /// Of the shape of the result.
         residual: &'a [T],
     },
-    /// `dropout(c) · f′(before)`: the gradient of what [`Then::Activate`] was given, where c is that of its result.
-    Slope {
-        /// f
-        activation: Activation,
-        /// As in the forward pass.
-        dropout: Option<Dropout>,
-        /// As in the forward pass.
-        before: &'a [T],
+    /// `c · by`, and 0 where `by` is 0, whatever c is: with the slope of [`Then::Activate`], the gradient of what that was
+    /// given, where c is that of its result.
+    Multiply {
+        /// Of the shape of the result.
+        by: &'a [T],
     },
 }
 
@@ -45,7 +43,7 @@ impl<T: Real> Then<'_, T> {
             Then::Nothing => (None, None),
             Then::Activate { dropout, .. } => (*dropout, None),
             Then::Add { dropout, residual } => (*dropout, Some(("product: residual", residual.len()))),
-            Then::Slope { dropout, before, .. } => (*dropout, Some(("product: before", before.len()))),
+            Then::Multiply { by } => (None, Some(("product: by", by.len()))),
         };
         if let Some(dropout) = dropout {
             crate::dropout::check_rate("product: dropout", dropout.rate)?;
@@ -58,11 +56,11 @@ impl<T: Real> Then<'_, T> {
 pub(super) const SEGMENT: usize = crate::dropout::GROUP;
 
 /// Results from so many numbers on are written past the cache: they would not stay in it until they are read.
-const STREAMED: usize = 1 << 21;
+const STREAMED: usize = 1 << 20;
 
 /// Numbers in a cache line.
 #[cfg(target_arch = "x86_64")]
-const LINE: usize = 16;
+pub(super) const LINE: usize = 16;
 
 /// Start and [`Then`] of a product of f32 numbers.
 #[derive(Debug)]
@@ -80,7 +78,7 @@ enum Step<'a> {
     Nothing,
     Activate(Activation, Option<SharedMut<f32>>),
     Add(&'a [f32]),
-    Slope(Activation, &'a [f32]),
+    Multiply(&'a [f32]),
 }
 
 impl<'a> Finish<'a> {
@@ -98,13 +96,13 @@ impl<'a> Finish<'a> {
         let mut filled = None;
         let (step, dropout) = match then {
             Then::Nothing => (Step::Nothing, None),
-            Then::Activate { activation, dropout, mut before } => {
-                let spare = before.as_deref_mut().map(|before| SharedMut::spare(before, len));
-                filled = before;
+            Then::Activate { activation, dropout, mut slope } => {
+                let spare = slope.as_deref_mut().map(|slope| SharedMut::spare(slope, len));
+                filled = slope;
                 (Step::Activate(activation, spare), dropout)
             }
             Then::Add { dropout, residual } => (Step::Add(residual), dropout),
-            Then::Slope { activation, dropout, before } => (Step::Slope(activation, before), dropout),
+            Then::Multiply { by } => (Step::Multiply(by), None),
         };
         (self.step, self.keep) = (step, dropout.and_then(Keep::of));
         filled
@@ -118,7 +116,7 @@ impl<'a> Finish<'a> {
     /// Asks for what the finish of these rows and columns will read, while the sums are still being computed.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn prefetch(&self, rows: std::ops::Range<usize>, cols: &std::ops::Range<usize>) {
-        if let Step::Add(other) | Step::Slope(_, other) = &self.step {
+        if let Step::Add(other) | Step::Multiply(other) = &self.step {
             for i in rows {
                 for j in cols.clone().step_by(LINE) {
                     crate::isa::prefetch(other.as_ptr().wrapping_add(i * self.cols + j));
@@ -150,22 +148,23 @@ impl<'a> Finish<'a> {
         }
         match &self.step {
             Step::Nothing => {}
-            Step::Activate(kind, before) => {
-                if let Some(before) = before {
-                    // SAFETY: the caller's alone.
-                    unsafe { self.write(simd, *before, first, sums) };
-                }
+            Step::Activate(kind, None) => {
                 activation::activate(simd, *kind, sums);
-                self.drop(simd, first, sums);
+                self.drop(simd, first, [sums]);
+            }
+            Step::Activate(kind, Some(to)) => {
+                let mut slope = [0.0; SEGMENT];
+                let slope = &mut slope[..count];
+                activation::activate_with_slope(simd, *kind, sums, slope);
+                self.drop(simd, first, [sums, slope]);
+                // SAFETY: the caller's alone.
+                unsafe { self.write(simd, *to, first, slope) };
             }
             Step::Add(residual) => {
-                self.drop(simd, first, sums);
+                self.drop(simd, first, [sums]);
                 add(simd, sums, &residual[first..first + count]);
             }
-            Step::Slope(kind, before) => {
-                self.drop(simd, first, sums);
-                activation::multiply_slope(simd, *kind, &before[first..first + count], sums);
-            }
+            Step::Multiply(by) => multiply(simd, sums, &by[first..first + count]),
         }
         // SAFETY: the caller's alone.
         unsafe { self.write(simd, c, at, sums) };
@@ -196,10 +195,23 @@ impl<'a> Finish<'a> {
     }
 
     #[inline(always)]
-    fn drop<S: Simd>(&self, simd: S, first: usize, sums: &mut [f32]) {
+    fn drop<S: Simd, const N: usize>(&self, simd: S, first: usize, x: [&mut [f32]; N]) {
         if let Some(keep) = &self.keep {
-            keep.apply(simd, first, sums);
+            keep.apply(simd, first, x);
         }
+    }
+}
+
+/// `x *= y`; 0 where y is 0, whatever x is.
+#[inline(always)]
+fn multiply<S: Simd>(simd: S, x: &mut [f32], y: &[f32]) {
+    let zero = simd.splat(0.0);
+    for (x, y) in x.chunks_mut(S::LANES).zip(y.chunks(S::LANES)) {
+        let y = simd.load_up_to(y, 0.0);
+        let product = simd.mul(simd.load_up_to(x, 0.0), y);
+        // What is neither above nor below 0 is 0, or NaN and shows.
+        let product = simd.select_lt(zero, y, product, simd.select_lt(y, zero, product, y));
+        simd.store_up_to(x, product);
     }
 }
 

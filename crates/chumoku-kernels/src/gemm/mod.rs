@@ -333,14 +333,14 @@ pub(crate) fn gemm_f32(a: MatRef<f32>, b: MatRef<f32>, start: Start<f32>, c: Mat
 pub(crate) fn product_f32(p: Product<f32>) -> Vec<f32> {
     let (m, n) = (p.a.rows, p.b.matrix.cols);
     let mut finish = Finish::new(p.start(), n);
-    let mut before = finish.then(p.then, m * n);
+    let mut slope = finish.then(p.then, m * n);
     let mut c = Vec::new();
     run(p.a, p.b, SharedMut::spare(&mut c, m * n), n, &finish, p.precision);
     // SAFETY: the product has written every element of both.
     unsafe {
         c.set_len(m * n);
-        if let Some(before) = &mut before {
-            before.set_len(m * n);
+        if let Some(slope) = &mut slope {
+            slope.set_len(m * n);
         }
     }
     c

@@ -7,7 +7,7 @@
 //! Which product goes this way depends on its columns, depth and layout alone, never on its rows, so a row's result does
 //! not depend on how many others there are.
 
-use super::finish::{Finish, SEGMENT};
+use super::finish::{Finish, LINE, SEGMENT};
 use super::{Kernel, MatRef, Operand, Precision};
 use crate::isa::amx::split::{Lay, Source, step_bytes};
 use crate::isa::amx::{Amx, Block, SIDE, STEP, TILE, Tiles};
@@ -31,6 +31,8 @@ const LEAST: usize = 16;
 const DEEP: usize = 1024;
 /// Pieces of the depth at most: each is a partial result in memory.
 const PIECES: usize = 8;
+/// Rows in memory that are asked for before they are packed: each starts where the machine does not foresee.
+const AHEAD: usize = 8;
 /// Rows and columns of C in a task of a deep product.
 const REGION: usize = 512;
 
@@ -94,6 +96,14 @@ fn pack_step<const TERMS: usize>(amx: Amx, strip: Strip<'_>, depth: usize, to: u
         let depth = STEP.min(to - depth);
         assert!((count - 1) * strip.outer + (depth - 1) * strip.inner < part.len());
         let source = Source { data: part.as_ptr(), outer: strip.outer, inner: strip.inner, count, depth };
+        if strip.inner == 1 {
+            // Those of the panel after this one.
+            for i in SIDE..SIDE + count {
+                let ahead = part.as_ptr().wrapping_add(i * strip.outer);
+                isa::prefetch(ahead);
+                isa::prefetch(ahead.wrapping_add(LINE));
+            }
+        }
         let tiles = &mut out[half * TILE..][..(2 * TERMS - 1) * TILE];
         // SAFETY: the last element was just found inside; tiles of a term lie two apart and start at multiples of
         // TILE in memory that is aligned to 64 bytes.
@@ -116,6 +126,10 @@ fn pack_across<const TERMS: usize>(amx: Amx, strip: Strip<'_>, from: usize, to: 
     let row = |p: usize| (p < to).then(|| strip.data[p * strip.inner + strip.first..][..count].as_ptr());
     for (step, depth) in (from..to).step_by(STEP).enumerate() {
         for pair in 0..STEP / 2 {
+            for p in [depth + 2 * pair + AHEAD, depth + 2 * pair + AHEAD + 1] {
+                let ahead = strip.data.as_ptr().wrapping_add(p * strip.inner + strip.first);
+                (0..count).step_by(LINE).for_each(|at| isa::prefetch(ahead.wrapping_add(at)));
+            }
             let rows = [row(depth + 2 * pair), row(depth + 2 * pair + 1)];
             let start = step * step_bytes(TERMS);
             assert!((count.div_ceil(SIDE) - 1) * size + start + step_bytes(TERMS) <= out.len());

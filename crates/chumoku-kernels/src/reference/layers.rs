@@ -37,24 +37,23 @@ pub fn product<T: Real>(p: Product<T>) -> Vec<T> {
     gemm(p.a, p.b.matrix(), start, MatMut::new(&mut c, shape.0, shape.1).expect("made so"));
     match p.then {
         Then::Nothing => {}
-        Then::Activate { activation, dropout, before } => {
+        Then::Activate { activation, dropout, slope } => {
+            if let Some(slope) = slope {
+                *slope = vec![T::ZERO; c.len()];
+                activation_backward(activation, &c, &vec![T::ONE; c.len()], slope);
+                drop(slope, dropout);
+            }
             let mut y = vec![T::ZERO; c.len()];
             activation_forward(activation, &c, &mut y);
             drop(&mut y, dropout);
-            let c = std::mem::replace(&mut c, y);
-            if let Some(before) = before {
-                *before = c;
-            }
+            c = y;
         }
         Then::Add { dropout, residual } => {
             drop(&mut c, dropout);
             c.iter_mut().zip(residual).for_each(|(c, &x)| *c += x);
         }
-        Then::Slope { activation, dropout, before } => {
-            drop(&mut c, dropout);
-            let mut d = vec![T::ZERO; c.len()];
-            activation_backward(activation, before, &c, &mut d);
-            c = d;
+        Then::Multiply { by } => {
+            c.iter_mut().zip(by).for_each(|(c, &x)| *c = if x == T::ZERO { T::ZERO } else { *c * x });
         }
     }
     c

@@ -16,10 +16,10 @@ pub struct FeedForward {
     site: u32,
 }
 
-/// After the activation and dropout, and in training before them: (tokens, d_ff) both.
+/// What the activation and dropout made, and in training their slope: (tokens, d_ff) both.
 #[derive(Clone, Debug)]
 pub struct FeedForwardCache<T> {
-    before: Option<Vec<T>>,
+    slope: Option<Vec<T>>,
     after: Array2<T>,
 }
 
@@ -63,12 +63,22 @@ impl FeedForward {
         then: Then<'_, T>,
         mode: Mode,
     ) -> Result<(Array2<T>, FeedForwardCache<T>)> {
-        let mut before = mode.is_training().then(Vec::new);
-        let (activation, dropout) = (self.activation, mode.dropout(self.dropout, self.site));
-        let activate = Then::Activate { activation, dropout, before: before.as_mut() };
-        let after = self.linear1.forward_then(p, x, activate)?;
+        let mut slope = mode.is_training().then(Vec::new);
+        let after = self.inner(p, x, slope.as_mut(), mode)?;
         let y = self.linear2.forward_then(p, after.view(), then)?;
-        Ok((y, FeedForwardCache { before, after }))
+        Ok((y, FeedForwardCache { slope, after }))
+    }
+
+    /// `dropout(f(linear1(x)))`, and its slope with respect to linear1(x) if wanted.
+    fn inner<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        slope: Option<&mut Vec<T>>,
+        mode: Mode,
+    ) -> Result<Array2<T>> {
+        let (activation, dropout) = (self.activation, mode.dropout(self.dropout, self.site));
+        self.linear1.forward_then(p, x, Then::Activate { activation, dropout, slope })
     }
 
     /// # Shapes
@@ -85,18 +95,16 @@ impl FeedForward {
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
-        let again;
-        let before = match &cache.before {
-            Some(before) => before,
+        let mut again = Vec::new();
+        let slope = match &cache.slope {
+            Some(slope) => slope,
             None => {
-                again = self.linear1.forward(p, x)?;
-                again.as_slice().expect("products are packed")
+                self.inner(p, x, Some(&mut again), mode)?;
+                &again
             }
         };
         // y = linear2(after), after = dropout(f(before))
-        let (activation, dropout) = (self.activation, mode.dropout(self.dropout, self.site));
-        let slope = Then::Slope { activation, dropout, before };
-        let d_before = self.linear2.backward_then(p, cache.after.view(), dy, slope, grads)?;
+        let d_before = self.linear2.backward_then(p, cache.after.view(), dy, Then::Multiply { by: slope }, grads)?;
         // before = linear1(x)
         self.linear1.backward(p, x, d_before.view(), grads)
     }

@@ -262,7 +262,12 @@ impl MultiHeadAttention {
         // heads = attention(Q, K, V)
         let parts = self.parts();
         let rows = [input.query_offsets.tokens(), input.key_offsets.tokens(), input.key_offsets.tokens()];
-        let mut d: [Array2<T>; 3] = std::array::from_fn(|i| zeros((rows[i], parts[i].len())));
+        let shapes: [_; 3] = std::array::from_fn(|i| (rows[i], parts[i].len()));
+        // Attention writes all of these and reads none of what they held.
+        let mut d = shapes.map(|shape| {
+            let numbers = grads.take_working(shape.0 * shape.1);
+            Array2::from_shape_vec(shape, numbers).expect("as many as asked for")
+        });
         let c = &self.config;
         let [query, key, value] = d.each_mut();
         let gradients = Gradients {
@@ -299,14 +304,15 @@ impl MultiHeadAttention {
                 // One input made all three: its gradients add up.
                 gemm(d_matrix, weight, Start::Keep, matrix_mut(&mut d_sources[0])?, p.precision())?;
             } else {
-                let mut d_source = zeros(source.dim());
-                gemm(d_matrix, weight, Start::Zero, matrix_mut(&mut d_source)?, p.precision())?;
-                d_sources.push(d_source);
+                let (b, then, precision) = (weight.into(), Then::Nothing, p.precision());
+                let product = Product { a: d_matrix, b, bias: None, then, precision };
+                d_sources.push(array(source.dim(), product.compute()?)?);
             }
             if let Some(bias) = self.bias {
                 add_column_sums(numbers(&d), &mut grads.slice_mut(bias)[part])?;
             }
         }
+        d.into_iter().for_each(|d| grads.give_working(d.into_raw_vec_and_offset().0));
         let mut d_sources = d_sources.into_iter();
         let first = d_sources.next().expect("there is a gradient for the queries");
         let memory = d_sources.next().zip(d_sources.next()).map(|(keys, values)| [keys, values]);
