@@ -140,6 +140,17 @@ pub(crate) trait Narrow: Element<Sum = f32> {
     /// # Safety
     /// `from` must be valid for reading `LANES` of them.
     unsafe fn load<S: Simd>(simd: S, from: *const Self) -> S::V;
+    /// Writes the nearest numbers of a vector.
+    ///
+    /// # Safety
+    /// `to` must be valid for writing `LANES` of them.
+    #[inline(always)]
+    unsafe fn store<S: Simd>(simd: S, to: *mut Self, v: S::V) {
+        let mut lanes = [0.0; 16];
+        simd.store(&mut lanes, v);
+        // SAFETY: passed on to the caller.
+        Self::narrow(&lanes[..S::LANES], unsafe { std::slice::from_raw_parts_mut(to, S::LANES) });
+    }
     /// Whether the numbers are bf16.
     const IS_BF16: bool = false;
     /// Whether the numbers are f32.
@@ -166,6 +177,11 @@ impl Narrow for f32 {
         // SAFETY: passed on to the caller.
         unsafe { simd.load_ptr(from) }
     }
+    #[inline(always)]
+    unsafe fn store<S: Simd>(simd: S, to: *mut f32, v: S::V) {
+        // SAFETY: passed on to the caller.
+        unsafe { simd.store_ptr(to, v) }
+    }
     fn shared_f32(numbers: SharedMut<f32>) -> Option<SharedMut<f32>> {
         Some(numbers)
     }
@@ -178,6 +194,11 @@ impl Narrow for bf16 {
     unsafe fn load<S: Simd>(simd: S, from: *const bf16) -> S::V {
         // SAFETY: passed on to the caller; bf16 is its bits.
         unsafe { simd.load_bf16(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn store<S: Simd>(simd: S, to: *mut bf16, v: S::V) {
+        // SAFETY: passed on to the caller; bf16 is its bits.
+        unsafe { simd.store_bf16(to.cast(), v) }
     }
     #[inline(always)]
     fn widen(from: &[bf16], to: &mut [f32]) {

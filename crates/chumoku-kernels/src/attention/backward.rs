@@ -350,7 +350,7 @@ impl<T: Narrow> Task for Chunk<'_, T> {
                 (saved.d_output, value_dim, d_outputs, d_outputs_gathered),
             ] {
                 let source = Rows { from, sequence, head: group.head, first: group.first, count: group.count };
-                let matrix = source.stage(engine, staged, &mut squares[..group.count], |_| {});
+                let matrix = source.stage(engine, true, staged, &mut squares[..group.count], |_| {});
                 // SAFETY: the matrix is readable, and each block and group has its own place.
                 unsafe {
                     for b in 0..blocks_per_group {
@@ -375,14 +375,14 @@ impl<T: Narrow> Task for Chunk<'_, T> {
                 continue;
             }
             let source = Rows { from: args.key, sequence, head: unit.key_head, first: first_key, count };
-            let matrix = source.stage(engine, staged, &mut squares[..count], |_| {});
+            let matrix = source.stage(engine, true, staged, &mut squares[..count], |_| {});
             // SAFETY: the matrix is readable and has no more rows than a block.
             unsafe {
                 engine.pack_keys(matrix, keys);
                 engine.pack_values(matrix, keys_by_row);
             }
             let source = Rows { from: args.value, ..source };
-            let matrix = source.stage(engine, staged, &mut squares[..count], |_| {});
+            let matrix = source.stage(engine, true, staged, &mut squares[..count], |_| {});
             // SAFETY: as above.
             unsafe { engine.pack_keys(matrix, values) };
             let mut gathers = false;

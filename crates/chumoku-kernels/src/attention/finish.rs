@@ -24,6 +24,60 @@ impl<'a, T: Narrow> Results<'a, T> {
         Results { args, layout, output, log_sum_exp: results.log_sum_exp.map(SharedMut::new) }
     }
 
+    /// Finishes up to sixteen queries from (sequence, head, query) on, one as [`Results::finish`] does, if there is nothing
+    /// special about them; returns whether there was not.
+    ///
+    /// # Safety
+    /// `sums` must hold a row for each query, `cols` apart (whole vectors).
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    pub(super) unsafe fn finish_plain<S: Simd>(
+        &self,
+        simd: S,
+        (s, h, i): (usize, usize, usize),
+        states: &[Running],
+        totals: &[f32; 16],
+        dropped: f32,
+        sums: *const f32,
+        cols: usize,
+    ) -> bool {
+        let width = self.args.value.dim();
+        if self.args.sinks.is_some() || !width.is_multiple_of(S::LANES) {
+            return false;
+        }
+        let totals = &totals[..states.len()];
+        if totals.iter().any(|total| !(*total > 0.0 && total.is_finite())) {
+            return false;
+        }
+        let zero = simd.splat(0.0);
+        // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
+        let mut zeros = zero;
+        for (row, &total) in totals.iter().enumerate() {
+            let factor = simd.splat(dropped / total);
+            // SAFETY: rows of the output do not overlap, and a query is one task's alone.
+            let output = unsafe { self.output.slice(self.layout.at(s, h, i + row), width) };
+            for (col, output) in output.chunks_exact_mut(S::LANES).enumerate() {
+                // SAFETY: the caller promises the row.
+                let sum = unsafe { simd.load_ptr(sums.add(row * cols + col * S::LANES)) };
+                let y = simd.mul(sum, factor);
+                zeros = simd.mul_add(y, zero, zeros);
+                // SAFETY: the chunk has LANES numbers.
+                unsafe { T::store(simd, output.as_mut_ptr(), y) };
+            }
+        }
+        if simd.sum(zeros) != 0.0 {
+            return false;
+        }
+        if let Some(log_sum_exp) = self.log_sum_exp {
+            for (row, (&total, state)) in totals.iter().zip(states).enumerate() {
+                // SAFETY: as above.
+                let one = unsafe { log_sum_exp.slice(self.args.query.layout.row(s, h, i + row), 1) };
+                one[0] = ((f64::from(state.shift) + f64::from(total).log2()) * LN_2) as f32;
+            }
+        }
+        true
+    }
+
     /// Divides the sums of a query by the total of its weights, and writes the result.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]

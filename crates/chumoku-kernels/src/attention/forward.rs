@@ -10,7 +10,7 @@ use super::decode::decode;
 use super::engine::{Engine, GRAIN, KEYS, STRIDE, Task};
 use super::finish::{Results, scale};
 use super::rows::Rows;
-use super::softmax::{BOUND, Between, Job, Row, Running, bounded_block};
+use super::softmax::{BOUND, Between, Job, Row, Running, SAFE_BOUND, bounded_block, is_bounded};
 use super::transform::Transform;
 use super::{Attention, Forward, on_engine};
 use crate::Element;
@@ -30,6 +30,11 @@ pub(crate) fn forward<T: Narrow>(args: &Attention<T>, results: Forward<T>) {
     });
     decode(results);
 }
+
+/// Blocks of a unit, and the width of its rows, up to which [`Rows::stage`] without checks is faster. (Checking also
+/// brings wider rows into the cache in order.)
+const FEW: usize = 4;
+const NARROW: usize = 64;
 
 struct Piece<'a, T: Element> {
     args: &'a Attention<'a, T>,
@@ -95,6 +100,18 @@ impl<T: Narrow> Piece<'_, T> {
         is_bad.clear();
         is_bad.resize(rows, false);
 
+        let transform = Transform::new(args);
+        let keep = args.dropout.map(|dropout| Keep::new(dropout.rate, dropout.random));
+        kept.resize(if keep.is_some() { E::QUERIES * KEYS / 16 } else { 0 }, 0);
+        let seen = unit.keys(blocks);
+        // Where every query sees every key, what is not finite reaches all results and shows there; and for a few blocks
+        // bounds cost more than looking at the scores.
+        let is_open = E::PACKS_WEIGHTS
+            && blocks.len() <= FEW
+            && dim.max(value_dim) <= NARROW
+            && transform.is_none()
+            && keep.is_none()
+            && blocks.iter().all(|block| block.range(0) == seen && block.range(block.count - 1) == seen);
         let factor = (args.scale * std::f64::consts::LOG2_E) as f32;
         for (b, block) in blocks.iter().enumerate() {
             let at = b * E::QUERIES;
@@ -105,35 +122,36 @@ impl<T: Narrow> Piece<'_, T> {
                 first: block.first,
                 count: block.count,
             };
-            let matrix = source.stage(engine, staged, &mut squares[..block.count], |i| is_bad[at + i] = true);
+            let squares = &mut squares[..block.count];
+            let matrix = source.stage(engine, !is_open, staged, squares, |i| is_bad[at + i] = true);
             // SAFETY: the matrix lives in `staged` or in the query; `queries` has room for every block.
             unsafe { engine.pack_left(matrix, queries.add(b * E::left_size(dim))) };
-            for (bound, square) in bounds[at..].iter_mut().zip(&squares[..block.count]) {
+            for (bound, square) in bounds[at..].iter_mut().zip(squares) {
                 *bound = square.sqrt() * factor.abs();
             }
         }
-        let transform = Transform::new(args);
-        let keep = args.dropout.map(|dropout| Keep::new(dropout.rate, dropout.random));
-        kept.resize(if keep.is_some() { E::QUERIES * KEYS / 16 } else { 0 }, 0);
-        let seen = unit.keys(blocks);
         for first_key in (seen.start / KEYS * KEYS..seen.end).step_by(KEYS) {
             let count = KEYS.min(seen.end - first_key);
             let source =
                 Rows { from: args.value, sequence: unit.sequence, head: unit.key_head, first: first_key, count };
             bad_keys.clear();
-            let matrix = source.stage(engine, staged, &mut squares[..count], |j| bad_keys.push(first_key + j));
+            let first = &mut squares[..count];
+            let matrix = source.stage(engine, !is_open, staged, first, |j| bad_keys.push(first_key + j));
             // SAFETY: as above; there are no more than KEYS rows.
             unsafe { engine.pack_values(matrix, values) };
             let source = Rows { from: args.key, ..source };
-            let matrix = source.stage(engine, staged, &mut squares[..count], |j| bad_keys.push(first_key + j));
+            let matrix = source.stage(engine, !is_open, staged, first, |j| bad_keys.push(first_key + j));
             // SAFETY: as above.
             unsafe { engine.pack_keys(matrix, keys) };
-            squares[..count].iter_mut().for_each(|square| *square = square.sqrt());
-            squares[count..].fill(0.0);
-            for (b, block) in blocks.iter().enumerate() {
-                block.find_bad(args, unit.sequence, bad_keys, &mut is_bad[b * E::QUERIES..]);
+            let mut longest = 0.0;
+            if !is_open {
+                squares[..count].iter_mut().for_each(|square| *square = square.sqrt());
+                squares[count..].fill(0.0);
+                longest = largest(simd, squares);
+                for (b, block) in blocks.iter().enumerate() {
+                    block.find_bad(args, unit.sequence, bad_keys, &mut is_bad[b * E::QUERIES..]);
+                }
             }
-            let longest = largest(simd, squares);
             let products = |b: usize, (from, to): (usize, usize), out| Job::Scores {
                 left: queries.wrapping_add(b * E::left_size(dim)),
                 keys,
@@ -167,11 +185,13 @@ impl<T: Narrow> Piece<'_, T> {
                 let weigh = Job::Weigh { weights, from, to, values, part, out, cols, accumulate: !starts };
                 let is_plain = transform.is_none()
                     && keep.is_none()
-                    && bounds[of_block.clone()].iter().all(|bound| bound * longest <= BOUND)
+                    && bounds[of_block.clone()].iter().all(|bound| bound * longest <= SAFE_BOUND)
                     && states[of_block.clone()].iter().all(|state| !state.follows);
                 if is_plain
                     && let Some(span) = block.common_span(first_key, from, to)
                     && span.first_seen <= from
+                    // SAFETY: the scores of the block were computed in these columns.
+                    && (!is_open || unsafe { is_bounded(simd, scores, block.count, span, factor) })
                 {
                     let next = blocks.get(b + 1).and_then(|block| block.columns(first_key, count));
                     is_ready = next.is_some();
@@ -217,9 +237,17 @@ impl<T: Narrow> Piece<'_, T> {
                         row.factor = 1.0;
                         row.following::<true>(state)
                     } else {
-                        if !state.follows
-                            && (bounds[at] * longest <= BOUND || bounds[at] * span.largest(squares) <= BOUND)
-                        {
+                        let mut is_small = !is_open && bounds[at] * longest <= SAFE_BOUND;
+                        if !is_small && (is_open || !state.follows) {
+                            let extreme = row.extreme();
+                            if extreme.is_nan() {
+                                is_bad[at] = true;
+                                row.nothing();
+                                continue;
+                            }
+                            is_small = extreme * factor.abs() <= BOUND;
+                        }
+                        if is_small && !state.follows {
                             row.bounded(state);
                             continue;
                         }
@@ -248,7 +276,18 @@ impl<T: Narrow> Piece<'_, T> {
                 let at = b * E::QUERIES + first;
                 let totals: [_; 16] = std::array::from_fn(|i| simd.load(&states[at + i].totals));
                 let totals = simd.sums(&totals);
-                for (i, &total) in totals.iter().enumerate().take(block.count - first) {
+                let count = 16.min(block.count - first);
+                let place = (unit.sequence, block.head, block.first + first);
+                // SAFETY: the rows of the sums are inside them, `cols` apart.
+                let is_done = !is_bad[at..at + count].contains(&true)
+                    && unsafe {
+                        let (states, sums) = (&states[at..at + count], sums.add(at * cols));
+                        self.results.finish_plain(simd, place, states, &totals, dropped, sums, cols)
+                    };
+                if is_done {
+                    continue;
+                }
+                for (i, &total) in totals.iter().enumerate().take(count) {
                     let place = (unit.sequence, block.head, block.first + first + i);
                     // SAFETY: the row of the sums is inside them, and no other reference to it.
                     let sums = unsafe { std::slice::from_raw_parts_mut(sums.add((at + i) * cols), value_dim) };

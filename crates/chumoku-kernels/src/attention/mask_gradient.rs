@@ -91,7 +91,7 @@ impl<T: Narrow> Task for Part<'_, T> {
             for (from, width, to) in [(args.query, dim, queries), (saved.d_output, value_dim, d_outputs)] {
                 let (first, count) = (block.first, block.count);
                 let source = Rows { from, sequence: unit.sequence, head: block.head, first, count };
-                let matrix = source.stage(engine, staged, &mut squares[..count], |_| {});
+                let matrix = source.stage(engine, true, staged, &mut squares[..count], |_| {});
                 // SAFETY: the matrix is readable, and each block has its own place.
                 unsafe { engine.pack_left(matrix, to.add(b * E::left_size(width))) };
             }
@@ -105,7 +105,7 @@ impl<T: Narrow> Task for Part<'_, T> {
             let count = KEYS.min(seen.end - first_key);
             for (from, to) in [(args.key, keys), (args.value, values)] {
                 let source = Rows { from, sequence: unit.sequence, head: unit.key_head, first: first_key, count };
-                let matrix = source.stage(engine, staged, &mut squares[..count], |_| {});
+                let matrix = source.stage(engine, true, staged, &mut squares[..count], |_| {});
                 // SAFETY: the matrix is readable and has no more rows than a block.
                 unsafe { engine.pack_keys(matrix, to) };
             }

@@ -23,19 +23,25 @@ impl<T: Narrow> Rows<'_, T> {
     /// The rows as the engine reads them, with 0 in place of rows that are not finite (or above 1e18), which `is_bad` is
     /// told; and their sums of squares. What the engine can read in place is not copied.
     ///
-    /// `buffer` holds `count` rows of f32. The result may be read while it and the rows live.
+    /// `buffer` holds `count` rows of f32. The result may be read while it and the rows live. Without `checks` rows are
+    /// taken as they are, and their sums are called 0.
     #[inline(always)]
     pub(super) fn stage<E: Engine>(
         &self,
         engine: E,
+        checks: bool,
         buffer: &mut [f32],
         squares: &mut [f32],
         mut is_bad: impl FnMut(usize),
     ) -> Matrix {
         let (simd, width) = (engine.simd(), self.from.dim());
+        let in_place = T::IS_F32 || (T::IS_BF16 && E::READS_BF16);
         let squares = &mut squares[..self.count];
+        if !checks {
+            squares.fill(0.0);
+        }
         let mut all_fine = true;
-        for (group, squares) in squares.chunks_mut(16).enumerate() {
+        for (group, squares) in squares.chunks_mut(16).enumerate().take(if checks { usize::MAX } else { 0 }) {
             let mut sums = [simd.splat(0.0); 16];
             for (i, sum) in sums.iter_mut().enumerate().take(squares.len()) {
                 let row = self.from.row(self.sequence, self.head, self.first + group * 16 + i);
@@ -45,7 +51,6 @@ impl<T: Narrow> Rows<'_, T> {
             all_fine &= squares.iter().all(|&square| square < LARGEST_SQUARE);
         }
         let at = self.from.layout.at(self.sequence, self.head, self.first);
-        let in_place = T::IS_F32 || (T::IS_BF16 && E::READS_BF16);
         if in_place && all_fine {
             let data = self.from.data[at.min(self.from.data.len())..].as_ptr().cast();
             return Matrix {
@@ -108,7 +113,7 @@ pub(super) fn bad_keys<T: Narrow>(args: &Attention<T>, sequence: usize, head: us
                 let count = KEYS.min(keys - first);
                 for from in [args.key, args.value] {
                     let rows = Rows { from, sequence: self.sequence, head: self.head, first, count };
-                    rows.stage(engine, &mut buffer, &mut squares, |j| self.bad.push(first + j));
+                    rows.stage(engine, true, &mut buffer, &mut squares, |j| self.bad.push(first + j));
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! One row of a block: scores become weights `2^(score · factor − shift)`.
 //!
 //! Weights may be taken relative to any shift, as long as none overflows and the largest is not lost. Most rows need no
-//! maximum: by Cauchy and Schwarz no score exceeds `|scale| |q| |k|`, and where that is small the shift is 0. The others
-//! keep a running maximum (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018), rounded up to a
+//! maximum: where no score is large the shift is 0. By Cauchy and Schwarz no score exceeds `|scale| |q| |k|`, which tells
+//! it of many rows at once. The others keep a running maximum (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018), rounded up to a
 //! whole number so that going to a new one multiplies by a power of two, exactly.
 
 use super::engine::{Engine, GRAIN, STRIDE};
@@ -10,8 +10,11 @@ use crate::isa::Simd;
 use std::f32::consts::LN_2;
 use std::ops::Range;
 
-/// Scores in units of log 2 up to this need no maximum: weights stay within 2^±43, far from what f32 cannot hold.
-pub(super) const BOUND: f32 = 43.0;
+/// Scores in units of log 2 up to this need no maximum: weights stay within 2^±44, far from what f32 cannot hold.
+pub(super) const BOUND: f32 = 44.0;
+/// Where a bound on scores is this, they stay below [`BOUND`] however they are rounded: whether a row keeps a maximum
+/// depends on its scores alone, never on how that was found out.
+pub(super) const SAFE_BOUND: f32 = 43.0;
 
 /// What stands for −∞ in transformed scores: finite, so that no arithmetic makes it NaN.
 pub(super) const FORBIDDEN: f32 = -1e30;
@@ -78,11 +81,6 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// The largest of `x` among the keys that are seen.
-    pub(super) fn largest(&self, x: &[f32]) -> f32 {
-        x[self.first_seen..self.end_seen].iter().copied().fold(0.0, f32::max)
-    }
-
     pub(super) fn sees_all(&self) -> bool {
         self.first_seen <= self.from && self.to <= self.end_seen
     }
@@ -197,6 +195,26 @@ impl<E: Engine> Between<E> {
     }
 }
 
+/// Whether no score of any row, times `factor`, exceeds [`BOUND`]. NaN passes.
+///
+/// # Safety
+/// `scores` must hold `rows` rows of [`STRIDE`].
+#[inline(always)]
+pub(super) unsafe fn is_bounded<S: Simd>(simd: S, scores: *const f32, rows: usize, span: Span, factor: f32) -> bool {
+    let (mut largest, mut smallest) = (simd.splat(0.0), simd.splat(0.0));
+    for i in 0..rows {
+        let scores = scores.wrapping_add(i * STRIDE);
+        for col in (span.from..span.to).step_by(S::LANES) {
+            // SAFETY: the caller promises the rows.
+            let score = unsafe { simd.load_ptr(scores.add(col)) };
+            largest = simd.max(score, largest);
+            smallest = simd.min(score, smallest);
+        }
+    }
+    let extreme = simd.max(largest, simd.sub(simd.splat(0.0), smallest));
+    simd.largest(extreme) * factor.abs() <= BOUND
+}
+
 /// Turns all rows of a block into weights relative to 0, where no score exceeds [`BOUND`] and every query sees the same
 /// keys: as [`Row::bounded`], with the same results, without asking again for each row.
 ///
@@ -309,6 +327,24 @@ impl<E: Engine> Row<'_, E> {
             (false, None) => self.each::<true, false>(state, &weigh),
             _ => self.each::<true, true>(state, &weigh),
         }
+    }
+
+    /// The largest absolute value of the scores that are seen, NaN if one is not finite.
+    #[inline(always)]
+    pub(super) fn extreme(&self) -> f32 {
+        let simd = self.engine.simd();
+        let zero = simd.splat(0.0);
+        let (mut largest, mut zeros) = (zero, zero);
+        let mut col = self.span.from;
+        while col < self.span.to {
+            // SAFETY: the row has STRIDE scores.
+            let score = self.seen(col, unsafe { simd.load_ptr(self.scores.add(col)) }, zero);
+            largest = simd.max(simd.max(score, simd.sub(zero, score)), largest);
+            // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
+            zeros = simd.mul_add(score, zero, zeros);
+            col += E::S::LANES;
+        }
+        simd.largest(largest) + simd.sum(zeros)
     }
 
     /// Weights relative to the running maximum; returns what to multiply earlier sums with, or `None` if a score is not

@@ -116,6 +116,21 @@ unsafe impl Simd for Avx2 {
         unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
     }
     #[inline(always)]
+    unsafe fn store_bf16(self, p: *mut u16, v: __m256) {
+        // SAFETY: the token proves AVX2; the caller promises 8 numbers.
+        unsafe {
+            let bits = _mm256_castps_si256(v);
+            let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+            let nearest = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), odd);
+            let is_nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(v, v));
+            let quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x40_0000));
+            let nearest = _mm256_srli_epi32::<16>(_mm256_blendv_epi8(nearest, quiet, is_nan));
+            // Halves of four in the first and third quarter.
+            let packed = _mm256_permute4x64_epi64::<0b10_00>(_mm256_packus_epi32(nearest, nearest));
+            _mm_storeu_si128(p.cast(), _mm256_castsi256_si128(packed));
+        }
+    }
+    #[inline(always)]
     fn to_array(self, a: __m256) -> [f32; 16] {
         let mut out = [0.0; 16];
         self.store(&mut out, a);

@@ -165,6 +165,18 @@ unsafe impl Simd for Avx512 {
         }
     }
     #[inline(always)]
+    unsafe fn store_bf16(self, p: *mut u16, v: __m512) {
+        // SAFETY: the token proves AVX-512F; the caller promises 16 numbers.
+        unsafe {
+            let bits = _mm512_castps_si512(v);
+            let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+            let nearest = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF)), odd);
+            let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(v, v);
+            let nearest = _mm512_mask_or_epi32(nearest, is_nan, bits, _mm512_set1_epi32(0x40_0000));
+            _mm256_storeu_si256(p.cast(), _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(nearest)));
+        }
+    }
+    #[inline(always)]
     fn sums(self, rows: &[__m512; 16]) -> [f32; 16] {
         // SAFETY: see `splat`.
         unsafe {

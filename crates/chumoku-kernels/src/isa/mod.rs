@@ -208,6 +208,20 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
         self.load(&numbers)
     }
 
+    /// Writes `LANES` bf16 numbers by their bits: the nearest, ties to even. NaN may become any other.
+    ///
+    /// # Safety
+    /// `p` must be valid for writing `LANES` of them.
+    #[inline(always)]
+    unsafe fn store_bf16(self, p: *mut u16, v: Self::V) {
+        for (i, lane) in self.to_array(v).into_iter().enumerate().take(Self::LANES) {
+            let bits = lane.to_bits();
+            let nearest = if lane.is_nan() { bits | 0x40_0000 } else { bits + 0x7FFF + (bits >> 16 & 1) };
+            // SAFETY: the caller promises LANES of them.
+            unsafe { *p.add(i) = (nearest >> 16) as u16 };
+        }
+    }
+
     /// The sums of the lanes of sixteen vectors, each as [`Simd::sum`] or in another fixed order.
     #[inline(always)]
     fn sums(self, rows: &[Self::V; 16]) -> [f32; 16] {
