@@ -130,6 +130,7 @@ fn to_odd(x: f64) -> f32 {
 /// An element whose sums are f32: what the fast kernels read and write.
 pub(crate) trait Narrow: Element<Sum = f32> {
     /// bf16 terms that hold any of its numbers.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     const TERMS: usize;
     /// The numbers as f32, exactly.
     fn widen(from: &[Self], to: &mut [f32]);
