@@ -130,6 +130,7 @@ fn to_odd(x: f64) -> f32 {
 /// An element whose sums are f32: what the fast kernels read and write.
 pub(crate) trait Narrow: Element<Sum = f32> {
     /// bf16 terms that hold any of its numbers.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     const TERMS: usize;
     /// The numbers as f32, exactly.
     fn widen(from: &[Self], to: &mut [f32]);
@@ -208,8 +209,8 @@ impl Narrow for bf16 {
     fn narrow(from: &[f32], to: &mut [bf16]) {
         for (to, from) in to.iter_mut().zip(from) {
             let bits = from.to_bits();
-            // To the nearest, ties to even; a NaN stays one by keeping its quiet bit.
-            let rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+            // To the nearest, ties to even; a NaN (whose bits may wrap around here) stays one by keeping its quiet bit.
+            let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16;
             let nan = (bits >> 16) | 0x40;
             *to = bf16::from_bits(if from.is_nan() { nan as u16 } else { rounded as u16 });
         }
@@ -247,6 +248,15 @@ mod tests {
             let is_nearest = near < far || (near == far && found & 1 == 0) || far.is_nan();
             assert!(is_nearest, "{} {x:e} became {:e}, not {:e}", T::NAME, next(found).to_f64(), next(other).to_f64());
         }
+    }
+
+    #[test]
+    fn any_nan_stays_one() {
+        let all = [0x7F80_0001, 0x7FC0_0000, 0x7FFF_FFFF, 0xFF80_0001, 0xFFFF_8000, u32::MAX].map(f32::from_bits);
+        let (mut narrow, mut half) = ([bf16::ZERO; 6], [f16::ZERO; 6]);
+        bf16::narrow(&all, &mut narrow);
+        f16::narrow(&all, &mut half);
+        assert!(narrow.iter().all(|x| x.is_nan()) && half.iter().all(|x| x.is_nan()));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Caches that grow, and merging of parts, against attention over all keys.
 
+mod common;
+
 use chumoku_kernels::{Attention, Causal, Heads, HeadsMut, KeyValueCache, Partial, bf16, merge_attention};
+use common::each_isa;
 use testkit::{Random, Tolerance, compare, wide};
 
 const CLOSE: Tolerance = Tolerance { relative: 2e-6, absolute: 1e-6 };
@@ -15,6 +18,10 @@ fn attend(args: &Attention<f32>, [batch, heads, length, dim]: [usize; 4]) -> (Ve
 /// Token by token through a cache gives what all tokens at once give, whatever its first capacity.
 #[test]
 fn decoding_token_by_token() {
+    each_isa(|_| check_decoding());
+}
+
+fn check_decoding() {
     let (batch, heads, key_heads, length, dim, value_dim) = (2, 4, 2, 21, 6, 3);
     let mut random = Random::new(7);
     let query = random.numbers(batch * length * heads * dim);
@@ -103,6 +110,10 @@ fn a_cache_that_refuses() {
 
 #[test]
 fn parts_merge_into_the_whole() {
+    each_isa(|_| check_merging());
+}
+
+fn check_merging() {
     let (batch, heads, queries, keys, dim) = (2, 3, 5, 23, 4);
     let mut random = Random::new(3);
     let (query, key) = (random.numbers(batch * heads * queries * dim), random.numbers(batch * heads * keys * dim));

@@ -1,9 +1,13 @@
-//! Scores, weights and statistics against the plain version: every option, poisoned masked data, empty rows.
+//! Scores, weights and statistics on every instruction set, against the plain version: every option, poisoned masked
+//! data, empty rows.
+
+mod common;
 
 use chumoku_kernels::{
     Attention, Causal, Element, Heads, Mask, MaskView, Stage, Statistics, Top, bf16, f16,
     reference::{Row, attention_row},
 };
+use common::each_isa;
 use testkit::{Random, Tolerance, compare};
 
 const CLOSE: Tolerance = Tolerance { relative: 3e-6, absolute: 1e-6 };
@@ -154,9 +158,11 @@ fn args_value<T: Element>(case: &Case<T>) -> Heads<'_, T> {
 
 #[test]
 fn every_stage_as_the_reference() {
-    against_reference::<f32>(0..150, CLOSE);
-    against_reference::<bf16>(200..230, CLOSE);
-    against_reference::<f16>(300..330, CLOSE);
+    each_isa(|_| {
+        against_reference::<f32>(0..150, CLOSE);
+        against_reference::<bf16>(200..230, CLOSE);
+        against_reference::<f16>(300..330, CLOSE);
+    });
     against_reference::<f64>(400..430, Tolerance { relative: 1e-14, absolute: 1e-14 });
 }
 
@@ -183,6 +189,10 @@ fn expected<T: Element>(args: &Attention<T>, case: &Case<T>, count: usize) -> (V
 
 #[test]
 fn statistics_as_the_reference() {
+    each_isa(|_| check_statistics());
+}
+
+fn check_statistics() {
     for seed in 500..600 {
         let case = Case::<f32>::new(seed);
         let [batch, heads, _, queries, keys, _, _] = case.shape;
@@ -227,6 +237,10 @@ type Change<'c> = dyn for<'a> Fn(Attention<'a, f32>) -> Attention<'a, f32> + 'c;
 /// What no query may see is NaN or infinite: nothing of it shows, at any stage that masks; what is seen shows.
 #[test]
 fn what_is_masked_cannot_matter() {
+    each_isa(|_| check_masked());
+}
+
+fn check_masked() {
     let (queries, keys, dim) = (40, 50, 9);
     let mut random = Random::new(1);
     let query: Vec<f32> = random.numbers(queries * dim);
@@ -280,6 +294,20 @@ fn what_is_masked_cannot_matter() {
 
 fn leak<T: Clone>(x: &[T]) -> &'static [T] {
     x.to_vec().leak()
+}
+
+/// A diagonal beyond all numbers does not wrap around.
+#[test]
+fn distances_of_alibi_may_be_of_any_size() {
+    let x = [1.0f32; 6];
+    let view = Heads::bhld(&x, [1, 1, 3, 2]).unwrap();
+    for offset in [i64::MIN, i64::MAX] {
+        let args = Attention::new(view, view, view).alibi(&[1.0]).window(None, None, Causal::Offset(offset));
+        let found = scores(&args, Stage::Masked, 0, 0, 9);
+        let expected: Vec<f64> = (0..3).flat_map(|i| attention_row(&args, 0, 0, i).scores).flatten().collect();
+        compare("scores", &found, &expected, CLOSE).unwrap();
+        assert!(found.iter().all(|&score| score < -9e18));
+    }
 }
 
 #[test]

@@ -47,9 +47,12 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Length of the longest sequence.
+    /// Length of the longest sequence. A dense view has its length even where there are no sequences.
     pub(crate) fn longest(&self) -> usize {
-        (0..self.count()).map(|s| self.length(s)).max().unwrap_or(0)
+        match self.sequences {
+            Sequences::Dense { length, .. } => length,
+            Sequences::Packed { offsets } => offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0),
+        }
     }
 
     /// The first element of row `i` of sequence `s` and head `h`.

@@ -24,6 +24,10 @@ const ROWS: usize = 384;
 pub(super) fn mask_gradient<T: Narrow>(args: &Attention<T>, saved: Saved<T>, d_mask: &mut [f32]) {
     let Some(Mask::Additive(view)) = args.mask else { return };
     d_mask.fill(0.0);
+    // Nothing to sum; the lengths of views without sequences may be any.
+    if d_mask.is_empty() || args.query.sequences() == 0 {
+        return;
+    }
     let [planes, heads, rows, _] = view.shape;
     let longest = args.query.layout.longest();
     let (parts, size) = if rows == 1 { (1, longest.max(1)) } else { (longest.div_ceil(ROWS), ROWS) };

@@ -40,7 +40,9 @@ pub use merge::{Partial, merge_attention};
 pub use scores::{Stage, Statistics, Top};
 
 use crate::element::Narrow;
-use crate::isa::{self, Isa};
+use crate::isa;
+#[cfg(target_arch = "x86_64")]
+use crate::isa::Isa;
 use crate::philox::Philox;
 use crate::{Element, Error, Precision, Result};
 use engine::{OnRegisters, Task};
@@ -426,5 +428,6 @@ fn on_engine<T: Narrow>(args: &Attention<'_, T>, task: impl Task) {
             _ => tiles::run::<3>(amx, task),
         };
     }
+    let _ = args;
     isa::dispatch(OnRegisters(task));
 }

@@ -198,9 +198,9 @@ impl<T: Element> Attention<'_, T> {
         scores[end.max(start)..].fill(T::Sum::NEG_INFINITY);
         let keys = || (first + start..).zip(start..end);
         if let Some(slopes) = self.alibi {
-            let (slope, at) = (f64::from(slopes[h]), self.offset(s) + i as i64);
+            let (slope, at) = (f64::from(slopes[h]), i128::from(self.offset(s)) + i as i128);
             for (j, column) in keys() {
-                scores[column] += T::Sum::of(-slope * at.abs_diff(j as i64) as f64);
+                scores[column] += T::Sum::of(-slope * at.abs_diff(j as i128) as f64);
             }
         }
         match self.mask {

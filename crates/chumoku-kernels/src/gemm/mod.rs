@@ -184,6 +184,7 @@ impl Precision {
     }
 
     /// bf16 terms that hold a number.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(crate) fn terms(self) -> usize {
         match self {
             Precision::Medium => 1,

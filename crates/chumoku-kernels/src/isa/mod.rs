@@ -321,6 +321,7 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
 
 /// Asks for the cache line of `p`, into the second-level cache, ahead of its use, where the machine can. Any address will
 /// do: none is read.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 #[inline(always)]
 pub(crate) fn prefetch<T>(p: *const T) {
     #[cfg(target_arch = "x86_64")]

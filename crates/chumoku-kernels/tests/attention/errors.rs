@@ -144,6 +144,22 @@ fn masks_must_broadcast() {
         let size = shape.iter().product();
         forward(attention().mask(Mask::Boolean(MaskView::new(&allowed[..size], shape).unwrap()))).unwrap();
     }
+    // Views without sequences have lengths all the same.
+    let none = Attention::new(view([0, 4, 3, 6]), view([0, 2, 5, 6]), view([0, 2, 5, 7]));
+    for (shape, fits) in [
+        (&[0, 4, 3, 5][..], true),
+        (&[1, 4, 3, 5], true),
+        (&[3, 5], true),
+        (&[5], true),
+        (&[3, 6], false),
+        (&[0, 5], false),
+        (&[0, 4, 0, 0], false),
+    ] {
+        let mask = MaskView::new(&NUMBERS[..shape.iter().product()], shape).unwrap();
+        let args = none.mask(Mask::Additive(mask));
+        let result = args.forward(HeadsMut::bhld(&mut [], [0, 4, 3, 7]).unwrap());
+        if fits { result.unwrap() } else { refused(result, "attention: mask") }
+    }
     // Packed sequences read a corner of a mask, which must hold the longest.
     let packed = |offsets, heads, dim| Heads::packed(&NUMBERS, offsets, heads, dim, heads * dim).unwrap();
     let args = Attention::new(packed(&[0, 2, 5], 1, 4), packed(&[0, 6, 7], 1, 4), packed(&[0, 6, 7], 1, 4));
@@ -287,6 +303,25 @@ fn gradients_of_masks_and_sinks_need_masks_and_sinks() {
     let additive = attention().mask(Mask::Additive(MaskView::new(&NUMBERS[..15], &[3, 5]).unwrap()));
     refused(mask(additive, 14), "attention: d_mask");
     mask(additive, 15).unwrap();
+    // Without sequences the gradient of a mask is 0, however long the views say they are.
+    let many = usize::MAX / 2;
+    for (rows, keys, strides) in [(3, 5, [0, 0, 5, 1]), (many, 0, [0, 0, 1, 1])] {
+        let views = [[0, 1, rows, 6], [0, 1, keys, 6], [0, 1, keys, 7], [0, 1, rows, 7]];
+        let [query, key, value, output] = views.map(|shape| Heads::strided(&NUMBERS, shape, [0; 3]).unwrap());
+        let entries = MaskView::strided(&NUMBERS, &[1, 1, rows, keys], &strides).unwrap();
+        let mut d_mask = vec![f32::NAN; rows * keys];
+        let empty = |shape: [usize; 4]| HeadsMut::strided(&mut [], shape, [0; 3]).unwrap();
+        let gradients = Gradients {
+            query: empty([0, 1, rows, 6]),
+            key: empty([0, 1, keys, 6]),
+            value: empty([0, 1, keys, 7]),
+            mask: Some(&mut d_mask),
+            sinks: None,
+        };
+        let saved = Saved { output, log_sum_exp: &[], d_output: output, d_log_sum_exp: None };
+        Attention::new(query, key, value).mask(Mask::Additive(entries)).backward(saved, gradients).unwrap();
+        assert_eq!(d_mask, vec![0.0; rows * keys]);
+    }
     refused(sinks(attention(), 4), "attention: d_sinks");
     refused(sinks(attention().sinks(&[0.0; 4]), 3), "attention: d_sinks");
     sinks(attention().sinks(&[0.0; 4]), 4).unwrap();

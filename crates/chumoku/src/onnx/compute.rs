@@ -71,8 +71,6 @@ impl Operands<'_> {
 
     pub(super) fn entries<S: FloatElement>(&self) -> Entries<'_, S> {
         match self.inputs.mask {
-            // No sequences: nothing to mask.
-            _ if self.problem.query.batch == 0 => Entries::None,
             None => Entries::None,
             Some(Tensor::Bool(mask)) => Entries::Boolean(match mask.as_slice() {
                 Some(entries) => Cow::Borrowed(entries),
