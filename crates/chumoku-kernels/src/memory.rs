@@ -137,7 +137,6 @@ impl Aligned {
     }
 
     /// All the bytes.
-    #[cfg(target_arch = "x86_64")]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), 64 * self.0.len()) }
@@ -156,32 +155,48 @@ thread_local! {
 
 static POISON: AtomicBool = AtomicBool::new(false);
 
-/// Fills working memory with NaN whenever it is taken, in the whole process: for tests, which would not see otherwise
-/// that a result depends on what an earlier operation left there.
+/// Fills working memory with NaN whenever it is taken, in the whole process, and keeps bands between its buffers that
+/// nobody may write to: for tests, which would not see otherwise that a result depends on what an earlier operation left
+/// there, or that a kernel writes beyond its buffer.
 #[doc(hidden)]
 pub fn poison_scratch(poison: bool) {
     POISON.store(poison, Ordering::Relaxed);
 }
 
+/// What poisoned memory is filled with: NaN as f32 and as bf16.
+const POISONED: u8 = 0xFF;
+/// Bytes after each buffer of poisoned memory that must stay as they are.
+const BAND: usize = 256;
+
 /// This thread's working memory, kept from one use to the next so that nothing is allocated once warm.
 #[derive(Debug)]
-pub(crate) struct Scratch(Aligned);
+pub(crate) struct Scratch {
+    memory: Aligned,
+    /// Where bands start, if there are any.
+    bands: Vec<usize>,
+}
 
 impl Scratch {
     /// Takes it; it goes back when this is dropped.
     pub(crate) fn take() -> Self {
-        Scratch(SCRATCH.take())
+        Scratch { memory: SCRATCH.take(), bands: Vec::new() }
     }
 
-    /// Buffers of these sizes in bytes, each aligned to 64, holding whatever was there.
+    /// Buffers of these sizes in bytes, each aligned to 64, holding whatever was there. To be called once.
     pub(crate) fn split<const N: usize>(&mut self, sizes: [usize; N]) -> [Buffer<'_>; N] {
-        let total = sizes.iter().map(|size| size.next_multiple_of(64)).sum();
-        let mut rest = self.0.bytes(total);
-        if POISON.load(Ordering::Relaxed) {
-            rest.fill(0xFF);
+        let is_poisoned = POISON.load(Ordering::Relaxed);
+        let sizes = sizes.map(|size| (size, size.next_multiple_of(64) + if is_poisoned { BAND } else { 0 }));
+        let mut rest = self.memory.bytes(sizes.iter().map(|(_, room)| room).sum());
+        if is_poisoned {
+            rest.fill(POISONED);
+            let mut end = 0;
+            self.bands.extend(sizes.iter().map(|(_, room)| {
+                end += room;
+                end - BAND
+            }));
         }
-        sizes.map(|size| {
-            let (buffer, after) = std::mem::take(&mut rest).split_at_mut(size.next_multiple_of(64));
+        sizes.map(|(size, room)| {
+            let (buffer, after) = std::mem::take(&mut rest).split_at_mut(room);
             rest = after;
             Buffer(&mut buffer[..size])
         })
@@ -190,7 +205,10 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        SCRATCH.set(std::mem::take(&mut self.0));
+        let memory = self.memory.as_bytes();
+        let is_whole = self.bands.iter().all(|&band| memory[band..][..BAND].iter().all(|&byte| byte == POISONED));
+        SCRATCH.set(std::mem::take(&mut self.memory));
+        assert!(is_whole || std::thread::panicking(), "a kernel wrote beyond a buffer of its working memory");
     }
 }
 
@@ -208,5 +226,21 @@ impl<'a> Buffer<'a> {
     /// The first byte, from which all of them may be reached while the scratch is borrowed.
     pub(crate) fn pointer(self) -> *mut u8 {
         self.0.as_mut_ptr()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic = "beyond a buffer"]
+    fn writing_beyond_a_buffer_shows() {
+        // For the whole process: other tests of this kind only get bands and NaN too.
+        poison_scratch(true);
+        let mut scratch = Scratch::take();
+        let [first, _] = scratch.split([100, 100]);
+        // SAFETY: the band behind the buffer belongs to the same memory.
+        unsafe { first.pointer().add(128).write(1) };
     }
 }

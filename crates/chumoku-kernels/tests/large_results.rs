@@ -23,14 +23,14 @@ fn results_past_the_cache_are_those_of_the_plain_version() {
         let other = random.numbers(m * n);
         let (a64, b64, bias64, other64) = (wide(&a), wide(&b), wide(&bias), wide(&other));
         let dropout = Some(Dropout { rate: 0.3, random: Philox::new(7, 8) });
-        let activation = Activation::Relu;
+        let activation = Activation::Gelu;
         let precision = Precision::Highest;
         let run64 = |then: Then<'_, f64>| {
             let (a, b) = (MatRef::new(&a64, m, k).unwrap(), MatRef::new(&b64, k, n).unwrap());
             Product { a, b: b.into(), bias: Some(&bias64), then, precision }.compute().unwrap()
         };
-        let mut before64 = vec![];
-        let activated64 = run64(Then::Activate { activation, dropout, before: Some(&mut before64) });
+        let mut slope64 = vec![];
+        let activated64 = run64(Then::Activate { activation, dropout, slope: Some(&mut slope64) });
         let added64 = run64(Then::Add { dropout, residual: &other64 });
         each_isa(|isa| {
             let run = |then: Then<'_, f32>| {
@@ -42,9 +42,9 @@ fn results_past_the_cache_are_those_of_the_plain_version() {
                 let tolerance = Tolerance { relative: 6e-6, absolute: 1e-6 };
                 compare(&format!("{isa} {m}x{n}x{k} {what}"), found, expected, tolerance).unwrap();
             };
-            let mut before = Vec::new();
-            same("activated", &run(Then::Activate { activation, dropout, before: Some(&mut before) }), &activated64);
-            same("before", &before, &before64);
+            let mut slope = Vec::new();
+            same("activated", &run(Then::Activate { activation, dropout, slope: Some(&mut slope) }), &activated64);
+            same("slope", &slope, &slope64);
             same("added", &run(Then::Add { dropout, residual: &other }), &added64);
         });
     }
