@@ -461,20 +461,22 @@ impl<T: Narrow> Task for Chunk<'_, T> {
                 }
                 // dV += Pᵀ dO, dK += dSᵀ Q
                 let rows = group.count.next_multiple_of(E::QUERIES);
-                if !gathers {
+                // The first group writes its columns; what it leaves out is cleared.
+                if !gathers && (from, to) != (0, count.next_multiple_of(GRAIN)) {
                     // SAFETY: the sums have so many rows.
                     unsafe {
                         d_key.write_bytes(0, (cols + GRAIN) * KEYS);
                         d_value.write_bytes(0, (value_cols + GRAIN) * KEYS);
                     }
+                    gathers = true;
                 }
-                gathers = true;
+                let adds = std::mem::replace(&mut gathers, true);
                 // SAFETY: every block of the group wrote its rows up to `to`.
                 unsafe {
                     let d_output = d_outputs_gathered.add(g * E::gathered_size(value_dim));
-                    engine.gather(d_output, value_dim, rows, weights, from, to, d_value, true);
+                    engine.gather(d_output, value_dim, rows, weights, from, to, d_value, adds);
                     let query = queries_gathered.add(g * E::gathered_size(dim));
-                    engine.gather(query, dim, rows, d_scores, from, to, d_key, true);
+                    engine.gather(query, dim, rows, d_scores, from, to, d_key, adds);
                 }
             }
             if gathers {

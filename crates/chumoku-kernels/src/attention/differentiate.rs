@@ -35,12 +35,11 @@ impl RowBack {
             return RowBack::NOTHING;
         }
         let (output, d_output) = (saved.output.row(s, h, i), saved.d_output.row(s, h, i));
-        let products = output.iter().zip(d_output).map(|(y, d)| y.to_f64() * d.to_f64());
-        let delta = products.sum::<f64>() - saved.d_log_sum_exp.map_or(0.0, |d| f64::from(d[at]));
-        let square = |row: &[T]| row.iter().map(|x| x.to_f64() * x.to_f64()).sum::<f64>();
+        let delta = dot(output, d_output) - saved.d_log_sum_exp.map_or(0.0, |d| f64::from(d[at]));
         // Beyond 2^16, rounding log-sum-exp to f32 would change weights by more than 1/256.
-        let is_fine = log_sum_exp.abs() <= 65536.0 && delta.abs() < 1e37 && square(d_output) < 1e37;
-        let is_fine = is_fine && square(args.query.row(s, h, i)) < 1e37;
+        let is_fine = log_sum_exp.abs() <= 65536.0 && delta.abs() < 1e37 && dot(d_output, d_output) < 1e37;
+        let query = args.query.row(s, h, i);
+        let is_fine = is_fine && dot(query, query) < 1e37;
         is_bad |= !is_fine;
         RowBack { shift: log_sum_exp * LOG2_E, delta: delta as f32, is_bad }
     }
@@ -49,6 +48,23 @@ impl RowBack {
     pub(super) fn is_nothing(&self) -> bool {
         self.is_bad || self.shift == f32::INFINITY
     }
+}
+
+/// Σ x y, in double precision, in eight sums side by side.
+fn dot<T: Narrow>(x: &[T], y: &[T]) -> f64 {
+    const LANES: usize = 8;
+    let mut sums = [0.0; LANES];
+    let (x, y) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
+    let rest = x.remainder().iter().zip(y.remainder()).map(|(x, y)| x.to_f64() * y.to_f64()).sum::<f64>();
+    for (x, y) in x.zip(y) {
+        let (mut wide_x, mut wide_y) = ([0.0f32; LANES], [0.0f32; LANES]);
+        T::widen(&x[..LANES], &mut wide_x);
+        T::widen(&y[..LANES], &mut wide_y);
+        for (sum, (x, y)) in sums.iter_mut().zip(wide_x.into_iter().zip(wide_y)) {
+            *sum += f64::from(x) * f64::from(y);
+        }
+    }
+    sums.iter().sum::<f64>() + rest
 }
 
 /// Two rows of a block.

@@ -6,6 +6,7 @@ use super::{Attention, on_engine};
 use crate::Element;
 use crate::element::Narrow;
 use crate::isa::Simd;
+use crate::memory::{Buffer, Scratch};
 
 /// Rows `first..first + count` of a sequence and head.
 pub(super) struct Rows<'a, T> {
@@ -107,13 +108,14 @@ pub(super) fn bad_keys<T: Narrow>(args: &Attention<T>, sequence: usize, head: us
         #[inline(always)]
         fn eval<E: Engine>(self, engine: E) {
             let (args, keys) = (self.args, self.args.keys(self.sequence));
-            let mut buffer = vec![0.0; KEYS * args.key.dim().max(args.value.dim())];
+            let mut scratch = Scratch::take();
+            let [buffer] = scratch.split([KEYS * args.key.dim().max(args.value.dim()) * 4]).map(Buffer::into_f32);
             let mut squares = [0.0; KEYS];
             for first in (0..keys).step_by(KEYS) {
                 let count = KEYS.min(keys - first);
                 for from in [args.key, args.value] {
                     let rows = Rows { from, sequence: self.sequence, head: self.head, first, count };
-                    rows.stage(engine, true, &mut buffer, &mut squares, |j| self.bad.push(first + j));
+                    rows.stage(engine, true, buffer, &mut squares, |j| self.bad.push(first + j));
                 }
             }
         }

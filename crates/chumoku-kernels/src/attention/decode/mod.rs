@@ -16,7 +16,7 @@ use super::transform::Transform;
 use super::{Attention, AttentionPlan, Heads};
 use crate::Element;
 use crate::element::Narrow;
-use crate::isa::{self, Isa, Op, Simd, dispatch};
+use crate::isa::{self, Isa, Op, Simd, dispatch, prefetch};
 use crate::memory::{Buffer, Scratch};
 use crate::threads::{SharedMut, for_each};
 use std::ops::Range;
@@ -24,6 +24,10 @@ use vectors::{dots, weigh};
 
 /// Keys of a chunk. Results depend on it.
 const CHUNK: usize = 4 * KEYS;
+
+/// Bytes of keys and values beyond which they are taken to lie in memory. In a cache, asking for them costs more than it
+/// gains.
+const FAR: usize = 64 << 20;
 
 /// Whether sequence `s` has the one query that is computed here.
 pub(super) fn decodes<T: Element>(args: &Attention<T>, s: usize) -> bool {
@@ -95,11 +99,12 @@ pub(super) fn decode<T: Narrow>(results: &Results<T>) {
     let mut sums = vec![0.0; rows * value_dim];
     let (all_parts, all_sums) = (SharedMut::new(&mut parts), SharedMut::new(&mut sums));
     let keys: usize = chunks.iter().map(|chunk| chunk.keys.len()).sum();
+    let is_far = keys * (args.query.dim() + value_dim) * size_of::<T>() > FAR;
     for_each(chunks.len(), keys * group * (args.query.dim() + value_dim), |c| {
         // SAFETY: each chunk has its own parts and sums.
         let (parts, sums) =
             unsafe { (all_parts.slice(c * group, group), all_sums.slice(c * group * value_dim, group * value_dim)) };
-        let gather = Gather { args, chunk: &chunks[c], parts, sums };
+        let gather = Gather { args, chunk: &chunks[c], parts, sums, is_far };
         gather.start();
     });
     for_each(heads.len(), rows * value_dim, |h| dispatch(heads[h].of(&parts, &sums)));
@@ -111,6 +116,8 @@ struct Gather<'a, T: Element> {
     chunk: &'a Chunk,
     parts: &'a mut [Part],
     sums: &'a mut [f32],
+    /// Whether keys and values come from memory, and are asked for in advance.
+    is_far: bool,
 }
 
 /// Products with keys that are faster than in vectors, if there are any.
@@ -164,7 +171,7 @@ impl<T: Narrow> Gather<'_, T> {
     fn run<S: Simd>(self, simd: S, products: impl Products) {
         let (args, sequence, key_head) = (self.args, self.chunk.sequence, self.chunk.key_head);
         let blocks = self.blocks();
-        let Gather { parts, sums, .. } = self;
+        let Gather { parts, sums, is_far, .. } = self;
         let (dim, value_dim, group) = (args.query.dim(), args.value.dim(), parts.len());
         let first_head = key_head * group;
         // Whole vectors, with zeros after the last number; whole tiles of scores.
@@ -194,13 +201,17 @@ impl<T: Narrow> Gather<'_, T> {
             let [first_key, first_value] =
                 [args.key, args.value].map(|from| from.layout.at(sequence, key_head, block.start));
             let keys = matrix(args.key, first_key, args.key.layout.row_stride, count);
-            scores.fill(0.0);
-            // SAFETY: the queries were packed, and the keys are inside the view.
-            let done = unsafe { products.add(packed, group, keys, scores) };
             let [key, value] = [(args.key, first_key), (args.value, first_value)].map(|(from, first)| {
                 let (first, stride) = (from.data[first..].as_ptr(), from.layout.row_stride);
-                move |j: usize| first.wrapping_add(j * stride)
+                move |j: usize| first.wrapping_add(j.wrapping_mul(stride))
             });
+            scores.fill(0.0);
+            // While keys are multiplied, their values are on the way; while values are added, the next keys.
+            if is_far {
+                ask_for(value, KEYS, value_dim);
+            }
+            // SAFETY: the queries were packed, and the keys are inside the view.
+            let done = unsafe { products.add(packed, group, keys, scores) };
             let mut i = if done < count { 0 } else { group };
             while i < group {
                 let (queries, scores) = (&queries[i * width..], &mut scores[i * STRIDE..]);
@@ -218,6 +229,9 @@ impl<T: Narrow> Gather<'_, T> {
                 if factor != 1.0 {
                     scale(simd, factor, &mut sums[i * value_dim..][..value_dim]);
                 }
+            }
+            if is_far {
+                ask_for(|j| key(KEYS + j), KEYS, dim);
             }
             let mut i = 0;
             while i < group {
@@ -270,6 +284,16 @@ impl Part {
         };
         self.is_bad |= rescale.is_none();
         rescale.unwrap_or(1.0)
+    }
+}
+
+/// Asks for the cache lines of rows of `width` numbers, which need not be there.
+#[inline(always)]
+fn ask_for<T>(row: impl Fn(usize) -> *const T, rows: usize, width: usize) {
+    for j in 0..rows {
+        for col in (0..width).step_by(64 / size_of::<T>()) {
+            prefetch(row(j).wrapping_add(col));
+        }
     }
 }
 
