@@ -14,9 +14,8 @@ fn main() -> chumoku_kernels::Result<()> {
     let (query, key, value) = (normal(0), normal(1), normal(2));
     let mut output = vec![0.0; size];
 
-    let attention =
-        Attention::new(Heads::bhld(&query, shape)?, Heads::bhld(&key, shape)?, Heads::bhld(&value, shape)?)
-            .causal(Causal::TopLeft);
+    let attention = Attention::new(Heads::bhld(&query, shape)?, Heads::bhld(&key, shape)?, Heads::bhld(&value, shape)?)
+        .causal(Causal::TopLeft);
     attention.forward(HeadsMut::bhld(&mut output, shape)?)?;
     println!("{}", attention.explain()?);
     println!("the last query's first numbers: {:.3?}", &output[size - 64..][..4]);
