@@ -29,6 +29,9 @@ const CHUNKS: usize = 8;
 /// Heads from which on they are shared among threads, not the chunks of one.
 const ENOUGH_HEADS: usize = 8;
 
+/// Multiply–adds that are worth a task of their own.
+const WORTH_A_TASK: usize = 1 << 21;
+
 /// Attention, backward; arguments have been checked.
 pub(crate) fn backward<T: Narrow>(args: &Attention<T>, saved: Saved<T>, gradients: Gradients<T>) {
     let share = |view: super::HeadsMut<'_, T>| SharedMut::new(view.data);
@@ -38,8 +41,13 @@ pub(crate) fn backward<T: Narrow>(args: &Attention<T>, saved: Saved<T>, gradient
     let heads = args.key.sequences() * args.key.heads();
     let work = args.work() * 3;
     let few = heads < ENOUGH_HEADS;
-    for_each(heads, if few { 0 } else { work }, |pair| {
-        back.head(pair / args.key.heads(), pair % args.key.heads(), if few { work / heads.max(1) } else { 0 });
+    let per_task = (WORTH_A_TASK / (work / heads.max(1)).max(1)).clamp(1, (heads / ENOUGH_HEADS).max(1));
+    for_each(heads.div_ceil(per_task), if few { 0 } else { work }, |task| {
+        let mut memory = Memory::default();
+        for pair in task * per_task..heads.min((task + 1) * per_task) {
+            let work = if few { work / heads } else { 0 };
+            back.head(pair / args.key.heads(), pair % args.key.heads(), work, &mut memory);
+        }
     });
     if let Some(d_mask) = gradients.mask {
         mask_gradient::mask_gradient(args, saved, d_mask);
@@ -67,6 +75,13 @@ fn sink_gradient<T: Narrow>(args: &Attention<T>, saved: Saved<T>, d_sinks: &mut 
     }
 }
 
+/// What one head after another uses.
+#[derive(Default)]
+struct Memory {
+    beside: Vec<f32>,
+    partial: Vec<f32>,
+}
+
 /// Arguments and where the gradients of query, key and value go.
 struct Back<'a, T: Element> {
     args: &'a Attention<'a, T>,
@@ -77,13 +92,15 @@ struct Back<'a, T: Element> {
 
 impl<T: Narrow> Back<'_, T> {
     /// All gradients of one sequence and head of keys; `work` is what there is to share among threads.
-    fn head(&self, sequence: usize, key_head: usize, work: usize) {
+    fn head(&self, sequence: usize, key_head: usize, work: usize, memory: &mut Memory) {
         let args = self.args;
         let (dim, value_dim) = (args.key.dim(), args.value.dim());
         let (keys, all_keys) = (args.keys(sequence), args.key.length(sequence));
         // Sums of dK and dV: the gradients themselves if they are f32, else beside.
         let rows = if T::IS_F32 { 0 } else { keys };
-        let mut beside = vec![0.0f32; rows * (dim + value_dim)];
+        let Memory { beside, partial } = memory;
+        beside.clear();
+        beside.resize(rows * (dim + value_dim), 0.0);
         let (d_key, d_value) = beside.split_at_mut(rows * dim);
         let sums = [(1, d_key, dim), (2, d_value, value_dim)].map(|(which, beside, width)| {
             let (layout, shared) = (self.layouts[which], self.grads[which]);
@@ -107,14 +124,17 @@ impl<T: Narrow> Back<'_, T> {
         for unit in Unit::spans(args, sequence, key_head, SPAN) {
             let rows = unit.rows_of(args, &self.saved, &bad_keys);
             bad_rows.extend(rows.bad());
-            let mut partial = vec![0.0f32; chunks.len() * rows.len() * dim];
-            let partials = SharedMut::new(&mut partial);
+            let size = chunks.len() * rows.len() * dim;
+            partial.resize(size.max(partial.len()), 0.0);
+            // Every chunk writes all of its part.
+            let partial = &mut partial[..size];
+            let partials = SharedMut::new(partial);
             for_each(chunks.len(), work, |chunk| {
                 // SAFETY: each chunk has its own part.
                 let d_query = unsafe { partials.slice(chunk * rows.len() * dim, rows.len() * dim) };
                 on_engine(args, Chunk { back: self, rows: &rows, keys: chunks[chunk].clone(), d_query, sums });
             });
-            self.write_queries(&rows, &partial);
+            self.write_queries(&rows, partial);
         }
         for &(h, i) in &bad_rows {
             let row = reference::attention_row_backward(args, self.saved, sequence, h, i);
