@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p bench -- accuracy FOLDER [--sets sst2,trec] [--seeds 1,2,3] [--threads 2]
-//!     [--precision highest]
+//!     [--precision medium]
 //! ```
 //!
 //! FOLDER holds a folder for each set, with files `train.*`, perhaps `dev.*`, and `test.*` in any format that Chumoku
@@ -35,7 +35,7 @@ fn load(folder: &Path, stem: &str) -> Result<Option<Dataset>, String> {
 pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> {
     let folder = PathBuf::from(args.next().ok_or("expected a folder of data sets")?);
     let mut sets: Vec<String> = ["sst2", "trec", "banking77", "ja_jrte_sentiment", "imdb"].map(String::from).to_vec();
-    let (mut seeds, mut threads, mut precision) = (vec![1u64, 2, 3], 2usize, Precision::default());
+    let (mut seeds, mut threads, mut precision) = (vec![1u64, 2, 3], 2usize, TrainOptions::default().precision);
     while let Some(flag) = args.next() {
         let value = args.next().ok_or(format!("{flag}: expected a value"))?;
         let wrong = |_| format!("{flag}: expected numbers, got {value}");

@@ -93,4 +93,6 @@ fn training_takes_medium_unless_told_otherwise() {
     train(&place, "medium", None, &["--precision", "medium"]);
     assert_eq!(place.json("model/config.json")["precision"], "medium");
     assert_eq!(weights(&place, "model"), weights(&place, "medium"));
+    // The library takes the same.
+    assert_eq!(chumoku::train::TrainOptions::default().precision, chumoku::Precision::Medium);
 }

@@ -71,6 +71,25 @@ fn errors_of_key_and_value_gradients_do_not_grow_with_length() {
     });
 }
 
+#[test]
+fn errors_of_the_output_do_not_grow_with_the_keys() {
+    let cases = [256, 4096, 16384].map(|keys| {
+        let case = Case { seed: 6, ..Case::of(&[(32, keys)], [1, 1], [64, 64]) };
+        let data = Data::new(&case);
+        let truth = case.truth(&data).results;
+        (case, data, truth)
+    });
+    each_isa(|isa| {
+        let errors = cases.each_ref().map(|(case, data, truth)| {
+            relative_error(&Kind::F32(Precision::Highest).run(case, data).output, &truth.output)
+        });
+        println!("{isa}: errors of the output at 256, 4096 and 16384 keys: {errors:?}");
+        // Tiles add up each block of keys apart from the sum of the blocks before.
+        let most = if isa == Isa::Amx { 4e-7 } else { 8e-7 };
+        assert!(errors.iter().all(|&error| error <= most), "{isa}: {errors:?}");
+    });
+}
+
 /// A case of the golden file, with the numbers that its seed gives.
 fn golden_case(sizes: &[usize]) -> (Case, Data) {
     let [seed, batch, heads, key_heads, queries, keys, dim, value_dim, causal] = sizes[..] else {

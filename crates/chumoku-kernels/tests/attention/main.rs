@@ -10,6 +10,7 @@ mod check;
 mod decode;
 mod determinism;
 mod errors;
+mod explain;
 mod fence;
 mod grid;
 mod options;

@@ -131,6 +131,13 @@ pub(crate) fn cases() -> Vec<Case> {
         Case { mask: wide(true), key_lengths: lengths, dropout: 0.3, ..base.clone() },
         Case { scores: Scores::Large, window, ..base.clone() },
         Case { scores: Scores::Growing, mask: mask(true), ..base },
+        // Every query sees every key that counts: rows are not looked at before they are multiplied.
+        Case { key_lengths: Some(vec![149, 33]), ..Case::of(&[(70, 150), (70, 150)], [4, 2], [20, 16]) },
+        Case {
+            layout: Layout::Packed,
+            key_lengths: Some(vec![9, 129]),
+            ..Case::of(&[(5, 10), (9, 130)], [2, 1], [64, 33])
+        },
         // One query, which is decoded.
         Case { key_lengths: Some(vec![600, 70]), sinks: true, ..Case::of(&[(1, 700), (1, 700)], [4, 1], [32, 12]) },
         Case { causal, ..packed.clone() },

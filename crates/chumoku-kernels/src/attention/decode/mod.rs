@@ -73,6 +73,13 @@ struct Chunk {
     keys: Range<usize>,
 }
 
+/// The chunks of one sequence and head of keys.
+struct Head {
+    sequence: usize,
+    key_head: usize,
+    chunks: Range<usize>,
+}
+
 /// What a query gathered from a chunk, besides its sums.
 #[derive(Clone, Copy)]
 struct Part {
@@ -91,7 +98,7 @@ pub(super) fn decode<T: Narrow>(results: &Results<T>) {
         for key_head in 0..args.key.heads() {
             let first = chunks.len();
             chunks.extend(chunks_of(args, sequence).map(|keys| Chunk { sequence, key_head, keys }));
-            heads.push(Merge { results, sequence, key_head, chunks: first..chunks.len() });
+            heads.push(Head { sequence, key_head, chunks: first..chunks.len() });
         }
     }
     let rows = chunks.len() * group;
@@ -107,7 +114,9 @@ pub(super) fn decode<T: Narrow>(results: &Results<T>) {
         let gather = Gather { args, chunk: &chunks[c], parts, sums, is_far };
         gather.start();
     });
-    for_each(heads.len(), rows * value_dim, |h| dispatch(heads[h].of(&parts, &sums)));
+    for_each(heads.len(), rows * value_dim, |h| {
+        dispatch(Merge { results, head: &heads[h], parts: &parts, sums: &sums });
+    });
 }
 
 /// A chunk: its scores, their weights, and the weighted values.
@@ -312,34 +321,24 @@ fn all_finite<S: Simd>(simd: S, x: &[f32]) -> bool {
 /// The chunks of one sequence and head of keys, to be merged.
 struct Merge<'a, T: Element> {
     results: &'a Results<'a, T>,
-    sequence: usize,
-    key_head: usize,
-    chunks: Range<usize>,
+    head: &'a Head,
+    parts: &'a [Part],
+    sums: &'a [f32],
 }
 
-impl<'a, T: Narrow> Merge<'a, T> {
-    fn of(&'a self, parts: &'a [Part], sums: &'a [f32]) -> impl Op<Output = ()> {
-        struct Merged<'a, T: Element>(&'a Merge<'a, T>, &'a [Part], &'a [f32]);
-        impl<T: Narrow> Op for Merged<'_, T> {
-            type Output = ();
-            #[inline(always)]
-            fn eval<S: Simd>(self, simd: S) {
-                self.0.run(simd, self.1, self.2);
-            }
-        }
-        Merged(self, parts, sums)
-    }
-
+impl<T: Narrow> Op for Merge<'_, T> {
+    type Output = ();
     #[inline(always)]
-    fn run<S: Simd>(&self, simd: S, parts: &[Part], sums: &[f32]) {
-        let args = self.results.args;
+    fn eval<S: Simd>(self, simd: S) {
+        let Merge { results, head: Head { sequence, key_head, chunks }, parts, sums } = self;
+        let args = results.args;
         let (group, dim) = (args.group(), args.value.dim());
         let mut whole = vec![0.0; dim];
         for i in 0..group {
             let mut state = Running { shift: f32::NEG_INFINITY, ..Running::NEW };
             let (mut total, mut is_bad) = (0.0, false);
             whole.fill(0.0);
-            for row in self.chunks.clone().map(|chunk| chunk * group + i) {
+            for row in chunks.clone().map(|chunk| chunk * group + i) {
                 let Part { state: part, is_bad: of_part } = parts[row];
                 let of_chunk = simd.sum(simd.load(&part.totals));
                 is_bad |= of_part;
@@ -355,8 +354,8 @@ impl<'a, T: Narrow> Merge<'a, T> {
                 let from = &sums[row * dim..][..dim];
                 whole.iter_mut().zip(from).for_each(|(to, from)| *to = *to * before + share * from);
             }
-            let place = (self.sequence, self.key_head * group + i, 0);
-            self.results.finish(simd, place, &state, total, is_bad, 1.0, &mut whole);
+            let place = (*sequence, key_head * group + i, 0);
+            results.finish(simd, place, &state, total, is_bad, 1.0, &mut whole);
         }
     }
 }
