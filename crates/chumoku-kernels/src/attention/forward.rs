@@ -239,13 +239,8 @@ impl<T: Narrow> Piece<'_, T> {
                     } else {
                         let mut is_small = !is_open && bounds[at] * longest <= SAFE_BOUND;
                         if !is_small && (is_open || !state.follows) {
-                            let extreme = row.extreme();
-                            if extreme.is_nan() {
-                                is_bad[at] = true;
-                                row.nothing();
-                                continue;
-                            }
-                            is_small = extreme * factor.abs() <= BOUND;
+                            // Not so where a score is not finite.
+                            is_small = row.extreme() * factor.abs() <= BOUND;
                         }
                         if is_small && !state.follows {
                             row.bounded(state);
