@@ -10,6 +10,7 @@ pub mod data;
 mod error;
 mod explain;
 mod inference;
+pub mod metrics;
 pub mod models;
 pub mod ngram;
 pub mod nn;
