@@ -116,6 +116,8 @@ fn language(name: &str) -> Option<(String, usize)> {
     let tongue = |word: &str| LANGUAGES.iter().position(|names| names.contains(&word));
     let words: Vec<&str> = name.split_whitespace().collect();
     match words.as_slice() {
+        // More words are a sentence.
+        [] | [_, _, _, _, ..] => None,
         // A region or script behind a code is part of it.
         [code, region] if region.len() == 2 || ["hans", "hant", "latn", "cyrl", "jpan"].contains(region) => {
             tongue(code)
@@ -124,7 +126,6 @@ fn language(name: &str) -> Option<(String, usize)> {
         }
         [rest @ .., last] if tongue(last).is_some() => tongue(last).map(|tongue| (rest.join(" "), tongue)),
         [first, rest @ ..] => tongue(first).map(|tongue| (rest.join(" "), tongue)),
-        [] => None,
     }
 }
 

@@ -71,7 +71,7 @@ fn text_to_continue() {
         (Task::LanguageModel, "plain text without columns".into())
     );
     // The same number of commas makes no table of a text.
-    let poem = rows("a line,and its end", |i| format!("line{i},and its end"));
+    let poem = rows("a line,and its end", |i| format!("line{i},and its end {i}"));
     let why = "lines that make no table of labels or pairs".to_owned();
     assert_eq!(found("poem.txt", poem), (Task::LanguageModel, why));
     let documents = rows("{\"text\":\"a first document\"}", |i| format!("{{\"text\":\"document number {i}\"}}"));
