@@ -92,6 +92,8 @@ fn read_time(text: &str) -> (String, Option<(u32, u32)>) {
         let half = ["a.m.", "p.m.", "am", "pm"].into_iter().find(|half| behind.starts_with(half));
         let rest = |end: usize| format!("{} {}", &text[..at], &text[end..]);
         match (half, minute) {
+            // No clock of twelve hours shows 0:30 or 13:30.
+            (Some(_), _) if !(1..=12).contains(&hour) => return (rest(end), Some((hour, 60))),
             (Some(half), minute) => {
                 let hour = hour % 12 + if half.starts_with('p') { 12 } else { 0 };
                 return (rest(text.len() - behind.len() + half.len()), Some((hour, minute.unwrap_or(0))));
@@ -198,7 +200,7 @@ fn the_reader_reads_what_is_known() {
         "2026-02-29",
         "令和元年4月30日",
         "5/3/2026",
-        "25:00",
+        "25:00", "0:30 p.m.",
     ] {
         assert_eq!(read(wrong), None, "{wrong}");
     }
