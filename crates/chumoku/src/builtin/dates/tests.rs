@@ -200,7 +200,8 @@ fn the_reader_reads_what_is_known() {
         "2026-02-29",
         "令和元年4月30日",
         "5/3/2026",
-        "25:00", "0:30 p.m.",
+        "25:00",
+        "0:30 p.m.",
     ] {
         assert_eq!(read(wrong), None, "{wrong}");
     }
