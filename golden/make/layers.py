@@ -354,6 +354,38 @@ def encoder(c, norm, activation):
     encoder_case(c, encoder_module(8, 16, activation, norm == "pre", final_norm=norm == "pre"))
 
 
+# Recurrent networks
+
+
+RECURRENT_LENGTHS = [5, 1, 0, 3]
+
+
+@case(name="rnn", network=nn.RNN)
+@case(name="lstm", network=nn.LSTM)
+@case(name="gru", network=nn.GRU)
+@case(name="rnn_bidirectional", network=nn.RNN, layers=2, bidirectional=True)
+@case(name="lstm_bidirectional", network=nn.LSTM, layers=2, bidirectional=True)
+@case(name="gru_bidirectional", network=nn.GRU, layers=2, bidirectional=True)
+def recurrent(c, network, layers=1, bidirectional=False):
+    c.attribute(inputs=6, hidden=8, layers=layers, bidirectional=bidirectional)
+    x, offsets = packed_input(c, 6, lengths=RECURRENT_LENGTHS)
+    module = c.module(network(6, 8, layers, bidirectional=bidirectional, batch_first=True))
+    sequences = [sequence for sequence in split(x, offsets) if len(sequence)]  # PyTorch refuses those of length 0
+    y = torch.cat([module(sequence)[0] for sequence in sequences])
+    check_against_pytorchs_packing(module, sequences, y)
+    c.output("output", y)
+    c.backward(y)
+
+
+def check_against_pytorchs_packing(module, sequences, packed_output):
+    """A `PackedSequence` of all sequences must give what they gave one by one."""
+    with torch.no_grad():
+        output, _ = module(nn.utils.rnn.pack_sequence(sequences, enforce_sorted=False))
+        padded, lengths = nn.utils.rnn.pad_packed_sequence(output, batch_first=True)
+        theirs = torch.cat([sequence[:length] for sequence, length in zip(padded, lengths)])
+    check_same(theirs, packed_output, "one by one and in PyTorch's packing")
+
+
 # Pooling, hard and soft attention
 
 

@@ -4,8 +4,9 @@ use crate::Element;
 use crate::activation::Activation;
 use crate::adamw::AdamW;
 use crate::dropout::Keep;
-use crate::gemm::{MatMut, MatRef, PackedMatrix, Precision, Product, Start};
+use crate::gemm::{MatMut, MatRef, Operand, PackedMatrix, Precision, Product, Start};
 use crate::loss::CrossEntropy;
+use crate::recurrent::{self, Deltas, Recurrence, Trace};
 use crate::{activation, adamw, dropout, embedding, gemm, loss, norm, reference, softmax, sum};
 use std::fmt::Display;
 use std::iter::Sum;
@@ -109,6 +110,26 @@ pub trait Real:
     fn adamw_step(options: &AdamW, param: &mut [Self], grad: &[Self], m: &mut [Self], v: &mut [Self]) {
         reference::adamw_step(options, param, grad, m, v);
     }
+    #[doc(hidden)]
+    fn recurrent_forward(
+        r: &Recurrence,
+        weight: Operand<Self>,
+        bias: &[Self],
+        trace: &mut Trace<Self>,
+        y: MatMut<Self>,
+    ) {
+        reference::recurrent_forward(r, weight, bias, trace, y);
+    }
+    #[doc(hidden)]
+    fn recurrent_backward(
+        r: &Recurrence,
+        weight: Operand<Self>,
+        trace: &Trace<Self>,
+        dy: MatRef<Self>,
+        deltas: &mut Deltas<Self>,
+    ) {
+        reference::recurrent_backward(r, weight, trace, dy, deltas);
+    }
 }
 
 impl Real for f64 {
@@ -189,5 +210,17 @@ impl Real for f32 {
     }
     fn adamw_step(options: &AdamW, param: &mut [f32], grad: &[f32], m: &mut [f32], v: &mut [f32]) {
         adamw::step_f32(options, param, grad, m, v);
+    }
+    fn recurrent_forward(r: &Recurrence, weight: Operand<f32>, bias: &[f32], trace: &mut Trace<f32>, y: MatMut<f32>) {
+        recurrent::forward_f32(r, weight, bias, trace, y);
+    }
+    fn recurrent_backward(
+        r: &Recurrence,
+        weight: Operand<f32>,
+        trace: &Trace<f32>,
+        dy: MatRef<f32>,
+        deltas: &mut Deltas<f32>,
+    ) {
+        recurrent::backward_f32(r, weight, trace, dy, deltas);
     }
 }

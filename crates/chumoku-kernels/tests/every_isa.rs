@@ -434,10 +434,16 @@ fn elementary_functions_are_within_two_ulp() {
             println!("{isa} {name}: {:.2} ulp at {}", worst.0, worst.1);
             assert!(worst.0 <= 2.0, "{isa} {name}: {} ulp at {}", worst.0, worst.1);
         }
+        let above: Vec<f32> = x.iter().copied().filter(|x| *x >= -87.3).collect();
+        let worst = worst_ulp(&above, &run(sigmoid_each, &above), |x| 1.0 / (1.0 + (-x).exp()));
+        println!("{isa} sigmoid: {:.2} ulp at {}", worst.0, worst.1);
+        assert!(worst.0 <= 3.0, "{isa} sigmoid: {} ulp at {}", worst.0, worst.1);
         let odd = [f32::NEG_INFINITY, -1e30, -88.0, 0.0, f32::INFINITY, f32::NAN];
         let y = run(exp_each, &odd);
         assert_eq!(y[..4], [0.0, 0.0, 0.0, 1.0]);
         assert!(y[4] > 2e38 && y[5].is_nan());
+        let y = run(sigmoid_each, &odd);
+        assert!(y[..3].iter().all(|y| (0.0..=2e-38).contains(y)) && y[3..5] == [0.5, 1.0] && y[5].is_nan(), "{y:?}");
         for f in [erf_each, tanh_each] {
             let y = run(f, &odd);
             assert_eq!(y[..5], [-1.0, -1.0, -1.0, 0.0, 1.0]);

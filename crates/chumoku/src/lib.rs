@@ -22,7 +22,7 @@ mod text_classifier;
 pub mod train;
 pub mod view;
 
-pub use chumoku_kernels::{Allocator, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
+pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
 pub use error::{Error, Result};
 pub use text_classifier::{ModelConfig, Prediction, TextClassifier, has_checkpoints, is_model_folder};
 

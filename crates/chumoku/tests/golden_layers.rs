@@ -351,6 +351,27 @@ fn encoder<T: Number>(name: &str, order: NormOrder, activation: &str) {
 both!(encoder_pre, encoder, "encoder_pre", NormOrder::Pre, "gelu");
 both!(encoder_post, encoder, "encoder_post", NormOrder::Post, "relu");
 
+fn recurrent<T: Number>(cell: Cell, layers: usize, bidirectional: bool) {
+    let case = Case::<T>::read(&format!("{}{}", cell.name(), if bidirectional { "_bidirectional" } else { "" }));
+    let mut builder = Builder::new();
+    let config = RecurrentConfig { cell, num_layers: layers, d_model: 6, hidden_size: 8, bidirectional, dropout: 0.5 };
+    let layer = Recurrent::new(&mut builder, &config);
+    let (p, mut grads) = case.params(builder);
+    let (x, offsets) = (case.array("in.x"), case.offsets("in.offsets"));
+    let (y, cache) = layer.forward(&p, x.clone(), &offsets, Mode::Eval).unwrap();
+    case.same_array("out.output", y.view());
+    case.same_array("out.output", layer.apply(&p, x, &offsets).unwrap().view());
+    let dx = layer.backward(&p, &cache, &offsets, case.array("in.dout"), Mode::Eval, &mut grads).unwrap();
+    case.same_array("grad.in.x", dx.view());
+    case.same_grads(&grads);
+}
+both!(rnn, recurrent, Cell::Rnn, 1, false);
+both!(lstm, recurrent, Cell::Lstm, 1, false);
+both!(gru, recurrent, Cell::Gru, 1, false);
+both!(rnn_bidirectional, recurrent, Cell::Rnn, 2, true);
+both!(lstm_bidirectional, recurrent, Cell::Lstm, 2, true);
+both!(gru_bidirectional, recurrent, Cell::Gru, 2, true);
+
 fn pooling<T: Number>(name: &str, pooling: Pooling) {
     let case = Case::<T>::read(name);
     let (x, offsets) = (case.array("in.x"), case.offsets("in.offsets"));

@@ -4,7 +4,7 @@ use chumoku::attention::{hard_attention, hard_attention_backward, soft_attention
 use chumoku::models::{Classifier, ClassifierConfig};
 use chumoku::nn::*;
 use chumoku::params::{Builder, Layout, Params};
-use chumoku_kernels::{Activation, CrossEntropy, Mask, MaskView, cross_entropy};
+use chumoku_kernels::{Activation, Cell, CrossEntropy, Mask, MaskView, cross_entropy};
 use ndarray::{Array2, ArrayView2};
 use std::sync::Arc;
 use testkit::{Random, Tolerance, central_difference, compare};
@@ -242,6 +242,29 @@ fn encoder_with_dropout() {
                 |p, x, dy, g| {
                     let (_, cache) = encoder.forward(p, x.clone(), &offsets, mode).unwrap();
                     encoder.backward(p, &cache, &offsets, dy.clone(), mode, g).unwrap()
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn recurrent_with_dropout_between_layers() {
+    let offsets = Offsets::of_lengths([3, 0, 1, 4]);
+    for cell in Cell::ALL {
+        for (bidirectional, mode) in [(false, TRAINING), (true, TRAINING), (true, Mode::Eval)] {
+            let config =
+                RecurrentConfig { cell, num_layers: 2, d_model: 4, hidden_size: 5, bidirectional, dropout: 0.3 };
+            let mut builder = Builder::new();
+            let network = Recurrent::new(&mut builder, &config);
+            check(
+                &format!("{cell:?} bidirectional {bidirectional}"),
+                &builder.finish(),
+                &array(8, 4, 1),
+                |p, x| network.forward(p, x.clone(), &offsets, mode).unwrap().0,
+                |p, x, dy, g| {
+                    let (_, cache) = network.forward(p, x.clone(), &offsets, mode).unwrap();
+                    network.backward(p, &cache, &offsets, dy.clone(), mode, g).unwrap()
                 },
             );
         }

@@ -15,6 +15,7 @@ mod multi_head_attention;
 mod norm;
 mod pooling;
 mod position;
+mod recurrent;
 
 pub use dropout::{Mode, Noise};
 pub use embedding::Embedding;
@@ -28,6 +29,7 @@ pub use multi_head_attention::{
 pub use norm::{LayerNorm, LayerNormCache};
 pub use pooling::{Pooling, PoolingCache};
 pub use position::{Position, PositionKind, sinusoidal};
+pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};
 
 use crate::Result;
 use chumoku_kernels::{MatMut, MatRef, Real};
