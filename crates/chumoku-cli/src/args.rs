@@ -1,5 +1,7 @@
 //! The command line.
 
+use chumoku::Cell;
+use chumoku::nn::Network;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -35,6 +37,30 @@ pub(crate) enum Command {
 pub(crate) enum Task {
     /// Sort texts into classes
     Classify,
+}
+
+/// What reads the tokens of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Model {
+    /// A transformer encoder
+    Transformer,
+    /// A recurrent network of the same size
+    Rnn,
+    /// The same with long short-term memory
+    Lstm,
+    /// The same with gated recurrent units
+    Gru,
+}
+
+impl From<Model> for Network {
+    fn from(model: Model) -> Self {
+        match model {
+            Model::Transformer => Network::Transformer,
+            Model::Rnn => Network::Recurrent(Cell::Rnn),
+            Model::Lstm => Network::Recurrent(Cell::Lstm),
+            Model::Gru => Network::Recurrent(Cell::Gru),
+        }
+    }
 }
 
 /// How exactly f32 numbers are multiplied.
@@ -82,6 +108,9 @@ pub(crate) struct Train {
     pub(crate) data: Option<PathBuf>,
     #[arg(long, value_enum)]
     pub(crate) task: Option<Task>,
+    /// The network that reads the texts
+    #[arg(long, value_enum, default_value = "transformer")]
+    pub(crate) model: Model,
     /// Folder for the model (default: chumoku-model, chumoku-model-2, …)
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -169,9 +198,9 @@ pub(crate) struct Explain {
     /// The layer to show, from 1 (default: the last)
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) layer: Option<usize>,
-    /// The head to show, from 1
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
-    pub(crate) head: usize,
+    /// The head to show, from 1 (default: the first)
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) head: Option<usize>,
     /// Write a page with every layer and head, which opens without a network
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,

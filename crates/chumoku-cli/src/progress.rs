@@ -56,7 +56,7 @@ impl Progress {
             }
             Event::Ready { plan, parameters, steps, done, tokens, long_rows, expected, bytes } => {
                 let [sum, median, longest] = tokens;
-                let encoder = &plan.model.encoder;
+                let body = &plan.model.body;
                 let window = plan.model.max_length - 1;
                 self.say(&format!(
                     "tokens    {} in the training rows (median {median}, longest {longest}), vocabulary {}",
@@ -64,10 +64,9 @@ impl Progress {
                     thousands(plan.model.vocab_size)
                 ));
                 self.say(&format!(
-                    "model     {} layers, width {}, {} heads: {} parameters",
-                    encoder.num_layers,
-                    encoder.d_model,
-                    encoder.num_heads,
+                    "model     {}, {}: {} parameters",
+                    body.network().noun(),
+                    body.sizes(),
                     thousands(parameters)
                 ));
                 if long_rows > 0 {

@@ -115,10 +115,10 @@ pub trait Real:
         r: &Recurrence,
         weight: Operand<Self>,
         bias: &[Self],
-        trace: &mut Trace<Self>,
+        projections: Vec<Self>,
         y: MatMut<Self>,
-    ) {
-        reference::recurrent_forward(r, weight, bias, trace, y);
+    ) -> Trace<Self> {
+        reference::recurrent_forward(r, weight, bias, projections, y)
     }
     #[doc(hidden)]
     fn recurrent_backward(
@@ -126,9 +126,8 @@ pub trait Real:
         weight: Operand<Self>,
         trace: &Trace<Self>,
         dy: MatRef<Self>,
-        deltas: &mut Deltas<Self>,
-    ) {
-        reference::recurrent_backward(r, weight, trace, dy, deltas);
+    ) -> Deltas<Self> {
+        reference::recurrent_backward(r, weight, trace, dy)
     }
 }
 
@@ -211,16 +210,16 @@ impl Real for f32 {
     fn adamw_step(options: &AdamW, param: &mut [f32], grad: &[f32], m: &mut [f32], v: &mut [f32]) {
         adamw::step_f32(options, param, grad, m, v);
     }
-    fn recurrent_forward(r: &Recurrence, weight: Operand<f32>, bias: &[f32], trace: &mut Trace<f32>, y: MatMut<f32>) {
-        recurrent::forward_f32(r, weight, bias, trace, y);
-    }
-    fn recurrent_backward(
+    fn recurrent_forward(
         r: &Recurrence,
         weight: Operand<f32>,
-        trace: &Trace<f32>,
-        dy: MatRef<f32>,
-        deltas: &mut Deltas<f32>,
-    ) {
-        recurrent::backward_f32(r, weight, trace, dy, deltas);
+        bias: &[f32],
+        projections: Vec<f32>,
+        y: MatMut<f32>,
+    ) -> Trace<f32> {
+        recurrent::forward_f32(r, weight, bias, projections, y)
+    }
+    fn recurrent_backward(r: &Recurrence, weight: Operand<f32>, trace: &Trace<f32>, dy: MatRef<f32>) -> Deltas<f32> {
+        recurrent::backward_f32(r, weight, trace, dy)
     }
 }

@@ -31,7 +31,7 @@ pub struct ModelConfig {
     /// How exact matrix products are: what the model was trained and scored with.
     #[serde(with = "crate::precision", default)]
     pub precision: Precision,
-    /// The transformer.
+    /// The network.
     #[serde(flatten)]
     pub model: ClassifierConfig,
 }
@@ -59,7 +59,7 @@ const NGRAMS: &str = "ngrams.";
 pub struct Prediction {
     /// Calibrated probabilities of the whole predictor, by class number.
     pub probabilities: Vec<f32>,
-    /// The transformer's own log-probabilities.
+    /// The network's own log-probabilities.
     pub attention: Vec<f32>,
     /// The n-gram model's log-probabilities.
     pub ngrams: Option<Vec<f32>>,
@@ -82,7 +82,7 @@ impl Prediction {
     }
 }
 
-/// A transformer, its tokenizer and classes, and the n-gram model beside it.
+/// A network, its tokenizer and classes, and the n-gram model beside it.
 #[derive(Debug)]
 pub struct TextClassifier {
     pub(crate) config: ModelConfig,
@@ -108,7 +108,7 @@ impl TextClassifier {
         &self.config
     }
 
-    /// Numbers that training changed in the transformer.
+    /// Numbers that training changed in the network.
     pub fn num_parameters(&self) -> usize {
         self.params.values().len()
     }
@@ -136,7 +136,7 @@ impl TextClassifier {
         each.collect()
     }
 
-    /// Scores on labelled examples, resampled with `seed`: of the whole predictor, then of the transformer and of the
+    /// Scores on labelled examples, resampled with `seed`: of the whole predictor, then of the network and of the
     /// n-grams alone. Examples whose label the model does not know are left out.
     ///
     /// # Errors
@@ -288,23 +288,12 @@ impl ModelConfig {
         if let Some(label) = self.labels.iter().find(|label| !seen.insert(label.as_str())) {
             return Err(format!("labels: expected each once, found \"{label}\" twice"));
         }
-        let e = &m.encoder;
-        let sizes = [
-            ("vocab_size", m.vocab_size, 1 << 24),
-            ("max_length", m.max_length, 1 << 20),
-            ("num_layers", e.num_layers, 1 << 10),
-            ("d_model", e.d_model, 1 << 16),
-            ("num_heads", e.num_heads, 1 << 12),
-            ("d_ff", e.d_ff, 1 << 20),
-        ];
-        for (name, size, most) in sizes {
+        for (name, size, most) in [("vocab_size", m.vocab_size, 1 << 24), ("max_length", m.max_length, 1 << 20)] {
             if size == 0 || size > most || (name == "max_length" && size < 2) {
                 return Err(format!("{name}: expected 1 to {most}, found {size}"));
             }
         }
-        if !["gelu", "relu"].contains(&e.activation.as_str()) {
-            return Err(format!("activation: expected \"gelu\" or \"relu\", found \"{}\"", e.activation));
-        }
+        m.body.check()?;
         let blend = [self.blend.attention, self.blend.ngrams];
         if blend.iter().any(|w| !w.is_finite() || *w < 0.0) {
             return Err(format!("blend: expected two weights of at least 0, found {blend:?}"));

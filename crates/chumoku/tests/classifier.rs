@@ -10,7 +10,7 @@ fn model() -> Classifier {
     Classifier::new(ClassifierConfig {
         vocab_size: 50,
         num_classes: 3,
-        encoder: EncoderConfig {
+        body: EncoderConfig {
             num_layers: 2,
             d_model: 64,
             num_heads: 4,
@@ -20,7 +20,8 @@ fn model() -> Classifier {
             dropout: 0.1,
             attention_dropout: 0.1,
             causal: false,
-        },
+        }
+        .into(),
         position: PositionKind::Sinusoidal,
         max_length: 300,
         pooling: Pooling::Mean,

@@ -451,7 +451,7 @@ fn classifier_training<T: Number>() {
     let classifier = Classifier::new(ClassifierConfig {
         vocab_size: 50,
         num_classes: 3,
-        encoder: config(2, NormOrder::Pre, "gelu", 2),
+        body: config(2, NormOrder::Pre, "gelu", 2).into(),
         position: PositionKind::Sinusoidal,
         max_length: 64,
         pooling: Pooling::Mean,

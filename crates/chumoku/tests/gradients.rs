@@ -291,7 +291,7 @@ fn the_whole_classifier_with_its_loss() {
         let classifier = Classifier::new(ClassifierConfig {
             vocab_size: 9,
             num_classes: 3,
-            encoder: encoder_config(NormOrder::Pre, false),
+            body: encoder_config(NormOrder::Pre, false).into(),
             position: PositionKind::Learned,
             max_length: 4,
             pooling,

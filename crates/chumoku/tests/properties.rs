@@ -17,7 +17,7 @@ fn classifier(position: PositionKind, pooling: Pooling) -> (Classifier, Params<f
     let classifier = Classifier::new(ClassifierConfig {
         vocab_size: 40,
         num_classes: 3,
-        encoder: EncoderConfig {
+        body: EncoderConfig {
             num_layers: 2,
             d_model: 24,
             num_heads: 3,
@@ -27,7 +27,8 @@ fn classifier(position: PositionKind, pooling: Pooling) -> (Classifier, Params<f
             dropout: 0.1,
             attention_dropout: 0.1,
             causal: false,
-        },
+        }
+        .into(),
         position,
         max_length: 64,
         pooling,
@@ -95,8 +96,8 @@ proptest! {
 fn encode(x: &Array2<f32>, kind: PositionKind) -> Array2<f32> {
     let mut builder = Builder::new();
     let position = Position::new(&mut builder, kind, 64, 24);
-    let config = classifier(kind, Pooling::Mean).0.config().encoder.clone();
-    let encoder = Encoder::new(&mut builder, &config).unwrap();
+    let (model, _) = classifier(kind, Pooling::Mean);
+    let encoder = Encoder::new(&mut builder, model.config().body.transformer().unwrap()).unwrap();
     let params = Params::init(&builder.finish(), 1);
     let offsets = Offsets::of_lengths([x.nrows()]);
     let mut x = x.clone();

@@ -98,6 +98,7 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     let options = TrainOptions {
         seed: args.seed,
         epochs: args.epochs,
+        network: args.model.into(),
         precision: args.precision.into(),
         resume: args.resume,
         ..TrainOptions::default()
@@ -145,16 +146,18 @@ fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) 
     };
     writeln!(out, "On {} {part}:\n", thousands(outcome.test.rows))?;
     let [attention, ngrams, majority] = &outcome.parts;
+    let noun = outcome.model.config().model.body.network().noun();
+    let alone = format!("  its {noun} alone");
     let rows = [
         ("this model", &outcome.test),
-        ("  its transformer alone", attention),
+        (&alone, attention),
         ("baseline: n-grams, linear", ngrams),
         ("baseline: most frequent class", majority),
     ];
     writeln!(out, "{}", report::comparison(&rows))?;
     if let Some(best) = outcome.best {
         let epochs = outcome.metrics["epochs"].as_u64().unwrap_or(best.epoch);
-        writeln!(out, "The transformer's weights are those after epoch {} of {epochs}, the best.\n", best.epoch)?;
+        writeln!(out, "The {noun}'s weights are those after epoch {} of {epochs}, the best.\n", best.epoch)?;
     }
     writeln!(out, "{}", report::classes(&outcome.test))?;
     let name = place.display();
@@ -162,7 +165,7 @@ fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) 
         let text = held_out(data, outcome)?;
         writeln!(out, "One of them, explained:\n")?;
         let explanation = outcome.model.explain(text, &name.to_string())?;
-        let layer = explanation.layers - 1;
+        let layer = explanation.layers.saturating_sub(1);
         writeln!(out, "{}", render(&explanation, layer, 0, &terminal_options(Lang::En)))?;
         writeln!(out, "Next:")?;
         writeln!(out, "  chumoku train your-file.csv           your own texts: CSV, TSV, JSONL, Parquet, .gz")?;

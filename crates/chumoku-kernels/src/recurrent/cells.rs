@@ -164,7 +164,7 @@ impl Op for Backward<'_> {
                 Cell::Gru => {
                     let before = &self.trace.previous[token * n..][..n];
                     let state = &self.trace.state[token * n..][..n];
-                    // SAFETY: the rows of this token are this task's alone; they were cleared.
+                    // SAFETY: the rows of this token are this task's alone, and only written.
                     let input = unsafe { self.input.slice(token * width, width) };
                     gru_backward(simd, gates, [before, state, dy], dh, ds, input);
                 }

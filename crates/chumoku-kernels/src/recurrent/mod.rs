@@ -56,11 +56,6 @@ impl Cell {
             Cell::Gru => 3,
         }
     }
-
-    /// Whether the backward pass needs a state beside gates and output: c of the LSTM, s of the GRU's gate n.
-    fn has_state(self) -> bool {
-        self != Cell::Rnn
-    }
 }
 
 /// One layer of a recurrent network in one direction, over packed sequences.
@@ -99,7 +94,7 @@ pub struct Deltas<T> {
 }
 
 impl<T> Deltas<T> {
-    /// The gradients of s: (tokens, gates · hidden).
+    /// The gradient of s: (tokens, gates · hidden).
     pub fn hidden(&self) -> &[T] {
         self.hidden.as_deref().unwrap_or(&self.input)
     }
@@ -127,11 +122,7 @@ impl Recurrence<'_> {
         Error::check_length("recurrence: bias", width, bias.len())?;
         Error::check_length("recurrence: projections", tokens.saturating_mul(width), projections.len())?;
         check_shape("recurrence: y", (tokens, self.hidden), (y.rows(), y.cols()))?;
-        let state = if self.cell.has_state() { tokens * self.hidden } else { 0 };
-        let previous = crate::zeros(tokens * self.hidden);
-        let mut trace = Trace { gates: projections, state: crate::zeros(state), previous };
-        T::recurrent_forward(self, weight, bias, &mut trace, y);
-        Ok(trace)
+        Ok(T::recurrent_forward(self, weight, bias, projections, y))
     }
 
     /// The gradients of the projections.
@@ -146,18 +137,21 @@ impl Recurrence<'_> {
         let width = self.cell.gates() * self.hidden;
         check_shape("recurrence: weight", (width, self.hidden), (weight.matrix().rows(), weight.matrix().cols()))?;
         Error::check_length("recurrence: gates", tokens.saturating_mul(width), trace.gates.len())?;
-        let state = if self.cell.has_state() { tokens.saturating_mul(self.hidden) } else { 0 };
-        Error::check_length("recurrence: state", state, trace.state.len())?;
+        Error::check_length("recurrence: state", self.state_len(), trace.state.len())?;
         Error::check_length("recurrence: previous", tokens.saturating_mul(self.hidden), trace.previous.len())?;
         check_shape("recurrence: dy", (tokens, self.hidden), (dy.rows(), dy.cols()))?;
         if !dy.has_contiguous_rows() {
             return Err(Error::value("recurrence: dy", "expected rows whose numbers lie side by side"));
         }
-        let len = tokens * width;
-        let hidden = (self.cell == Cell::Gru).then(|| crate::zeros(len));
-        let mut deltas = Deltas { input: crate::zeros(len), hidden };
-        T::recurrent_backward(self, weight, trace, dy, &mut deltas);
-        Ok(deltas)
+        Ok(T::recurrent_backward(self, weight, trace, dy))
+    }
+
+    /// Numbers in the state that the backward pass needs beside gates and outputs: c of the LSTM, s of the GRU's gate n.
+    pub(crate) fn state_len(&self) -> usize {
+        match self.cell {
+            Cell::Rnn => 0,
+            Cell::Lstm | Cell::Gru => self.offsets[self.offsets.len() - 1] * self.hidden,
+        }
     }
 
     /// Number of tokens, after checking the offsets.

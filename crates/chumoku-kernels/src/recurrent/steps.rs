@@ -51,18 +51,21 @@ pub(crate) fn forward_f32(
     r: &Recurrence<'_>,
     weight: Operand<'_, f32>,
     bias: &[f32],
-    trace: &mut Trace<f32>,
+    mut projections: Vec<f32>,
     y: MatMut<'_, f32>,
-) {
+) -> Trace<f32> {
     let (n, width) = (r.hidden, r.cell.gates() * r.hidden);
-    let [gates, state, previous] = [&mut trace.gates, &mut trace.state, &mut trace.previous].map(|x| SharedMut::new(x));
+    let gates = SharedMut::new(&mut projections);
+    let (of_state, of_previous) = (r.state_len(), y.rows() * n);
+    let (mut states, mut outputs) = (Vec::new(), Vec::new());
+    let (state, previous) = (SharedMut::spare(&mut states, of_state), SharedMut::spare(&mut outputs, of_previous));
     let (y, y_stride) = y.into_parts();
     let y = SharedMut::new(y);
     r.share(|sequences| {
         let rows = sequences.len();
-        let of_state = if r.cell == Cell::Lstm { rows * n } else { 0 };
+        let of_c = if r.cell == Cell::Lstm { rows * n } else { 0 };
         let mut scratch = Scratch::take();
-        let [h, c, sums] = scratch.split([4 * rows * n, 4 * of_state, 4 * rows * width]).map(Buffer::into_f32);
+        let [h, c, sums] = scratch.split([4 * rows * n, 4 * of_c, 4 * rows * width]).map(Buffer::into_f32);
         h.fill(0.0);
         c.fill(0.0);
         for step in 0..r.length(sequences[0]) {
@@ -79,6 +82,12 @@ pub(crate) fn forward_f32(
             isa::dispatch(Forward { r, sequences, step, sums, h, c, gates, state, previous, y, y_stride });
         }
     });
+    // SAFETY: every token is a step of one sequence, and each step has written its rows.
+    unsafe {
+        states.set_len(of_state);
+        outputs.set_len(of_previous);
+    }
+    Trace { gates: projections, state: states, previous: outputs }
 }
 
 /// The gradients of the projections; shapes have been checked.
@@ -87,19 +96,19 @@ pub(crate) fn backward_f32(
     weight: Operand<'_, f32>,
     trace: &Trace<f32>,
     dy: MatRef<'_, f32>,
-    deltas: &mut Deltas<f32>,
-) {
-    let (n, width) = (r.hidden, r.cell.gates() * r.hidden);
-    let input = SharedMut::new(&mut deltas.input);
-    let hidden = deltas.hidden.as_deref_mut().map(SharedMut::new);
+) -> Deltas<f32> {
+    let (n, width, len) = (r.hidden, r.cell.gates() * r.hidden, trace.gates.len());
+    let (mut of_input, mut of_hidden) = (Vec::new(), (r.cell == Cell::Gru).then(Vec::new));
+    let input = SharedMut::spare(&mut of_input, len);
+    let hidden = of_hidden.as_mut().map(|hidden| SharedMut::spare(hidden, len));
     let nothing = &vec![0.0; n][..];
     // The GRU's h passes its gradient on to h′ directly too.
     let start = if r.cell == Cell::Gru { Start::Keep } else { Start::Zero };
     r.share(|sequences| {
         let rows = sequences.len();
-        let of_state = if r.cell == Cell::Lstm { rows * n } else { 0 };
+        let of_c = if r.cell == Cell::Lstm { rows * n } else { 0 };
         let mut scratch = Scratch::take();
-        let [dh, dc, ds] = scratch.split([4 * rows * n, 4 * of_state, 4 * rows * width]).map(Buffer::into_f32);
+        let [dh, dc, ds] = scratch.split([4 * rows * n, 4 * of_c, 4 * rows * width]).map(Buffer::into_f32);
         // Sequences that end at a step have been handed nothing.
         dh.fill(0.0);
         dc.fill(0.0);
@@ -115,4 +124,12 @@ pub(crate) fn backward_f32(
             }
         }
     });
+    // SAFETY: as in the forward pass.
+    unsafe {
+        of_input.set_len(len);
+        if let Some(hidden) = &mut of_hidden {
+            hidden.set_len(len);
+        }
+    }
+    Deltas { input: of_input, hidden: of_hidden }
 }

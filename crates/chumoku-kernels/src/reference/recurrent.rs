@@ -14,15 +14,17 @@ pub fn tanh<T: Real>(x: T) -> T {
     T::of(x.to_f64().tanh())
 }
 
-/// The formulas stand at [`Cell`]; `trace.gates` holds the projections x and becomes the gates.
+/// The formulas stand at [`Cell`]; the projections x become the gates.
 pub fn recurrent_forward<T: Real>(
     r: &Recurrence<'_>,
     weight: Operand<'_, T>,
     bias: &[T],
-    trace: &mut Trace<T>,
+    projections: Vec<T>,
     mut y: MatMut<'_, T>,
-) {
+) -> Trace<T> {
     let (n, width, weight) = (r.hidden, r.cell.gates() * r.hidden, weight.matrix());
+    let (state, previous) = (vec![T::ZERO; r.state_len()], vec![T::ZERO; y.rows() * n]);
+    let mut trace = Trace { gates: projections, state, previous };
     for sequence in 0..r.offsets.len() - 1 {
         let (mut h, mut c) = (vec![T::ZERO; n], vec![T::ZERO; n]);
         for step in 0..r.length(sequence) {
@@ -59,6 +61,7 @@ pub fn recurrent_forward<T: Real>(
             y.row_mut(token).copy_from_slice(&h);
         }
     }
+    trace
 }
 
 /// Back through time: each step hands the gradients of its output and state on to the step before.
@@ -67,9 +70,10 @@ pub fn recurrent_backward<T: Real>(
     weight: Operand<'_, T>,
     trace: &Trace<T>,
     dy: MatRef<'_, T>,
-    deltas: &mut Deltas<T>,
-) {
+) -> Deltas<T> {
     let (n, width, weight) = (r.hidden, r.cell.gates() * r.hidden, weight.matrix());
+    let zeros = vec![T::ZERO; trace.gates.len()];
+    let mut deltas = Deltas { hidden: (r.cell == Cell::Gru).then(|| zeros.clone()), input: zeros };
     for sequence in 0..r.offsets.len() - 1 {
         // What the step after hands on: the gradients of h and c.
         let (mut dh, mut dc) = (vec![T::ZERO; n], vec![T::ZERO; n]);
@@ -121,4 +125,5 @@ pub fn recurrent_backward<T: Real>(
             dh = (0..n).map(|p| carried[p] + (0..width).map(|j| ds[j] * weight.at(j, p)).sum()).collect();
         }
     }
+    deltas
 }

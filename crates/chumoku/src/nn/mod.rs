@@ -5,6 +5,7 @@
 //! `backward`; `backward` adds to the parameters' gradients and returns that of the input. All is generic over the
 //! number type: `f32` is fast, `f64` runs the plain reference, which is how gradients are checked.
 
+mod body;
 mod dropout;
 mod embedding;
 mod encoder;
@@ -17,6 +18,7 @@ mod pooling;
 mod position;
 mod recurrent;
 
+pub use body::{Body, BodyCache, BodyConfig, Network};
 pub use dropout::{Mode, Noise};
 pub use embedding::Embedding;
 pub use encoder::{Encoder, EncoderCache, EncoderConfig};

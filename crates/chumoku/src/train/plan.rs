@@ -1,7 +1,8 @@
 //! The settings of a run, chosen from the data so that defaults do well.
 
+use crate::Result;
 use crate::models::ClassifierConfig;
-use crate::nn::{EncoderConfig, NormOrder, Pooling, PositionKind};
+use crate::nn::{EncoderConfig, Network, NormOrder, Pooling, PositionKind};
 use chumoku_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +66,17 @@ const LONGEST_OF_MANY: usize = 256;
 const MANY: usize = 2_000_000;
 
 impl Plan {
+    /// The same plan with another network, of the same size.
+    ///
+    /// # Errors
+    /// If the plan's own network cannot be made.
+    pub fn with_network(mut self, network: Network) -> Result<Plan> {
+        if let Network::Recurrent(cell) = network {
+            self.model = self.model.with_cell(cell)?;
+        }
+        Ok(self)
+    }
+
     /// The plan for data of this shape.
     pub fn new(shape: &Shape<'_>) -> Plan {
         let rows = shape.lengths.len();
@@ -76,7 +88,7 @@ impl Plan {
         let model = ClassifierConfig {
             vocab_size: shape.vocab_size,
             num_classes: shape.class_rows.len(),
-            encoder: EncoderConfig {
+            body: EncoderConfig {
                 num_layers: 2,
                 d_model: 128,
                 num_heads: 4,
@@ -86,7 +98,8 @@ impl Plan {
                 dropout: 0.3,
                 attention_dropout: 0.1,
                 causal: false,
-            },
+            }
+            .into(),
             position: PositionKind::Sinusoidal,
             max_length,
             pooling: Pooling::Mean,

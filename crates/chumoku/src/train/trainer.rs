@@ -4,7 +4,7 @@ use super::state::Best;
 use super::{Blend, Plan, Scores, Shape, State, TrainingData, batches, checkpoint, log_softmax, quick_scores};
 use crate::models::Classifier;
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
-use crate::nn::{Mode, Noise};
+use crate::nn::{Mode, Network, Noise};
 use crate::params::Params;
 use crate::text::{TextTokenizer, TokenizerConfig};
 use crate::text_classifier::{MODEL_TYPE, ModelConfig, TextClassifier};
@@ -26,6 +26,8 @@ pub struct TrainOptions {
     pub seed: u64,
     /// Epochs at most; chosen from the data if absent.
     pub epochs: Option<u64>,
+    /// The network that reads the tokens.
+    pub network: Network,
     /// How exact matrix products are.
     pub precision: Precision,
     /// Continue from the newest checkpoint in the folder.
@@ -39,6 +41,7 @@ impl Default for TrainOptions {
         TrainOptions {
             seed: 42,
             epochs: None,
+            network: Network::Transformer,
             // The fastest, and what it loses cannot be told from chance: `docs/training.md` has the figures.
             precision: Precision::Medium,
             resume: false,
@@ -115,7 +118,7 @@ pub struct Outcome {
     pub metrics: Value,
     /// Scores on the test rows: the whole predictor.
     pub test: Scores,
-    /// Scores on the test rows of the transformer alone, the n-grams alone, and the most frequent class.
+    /// Scores on the test rows of the network alone, the n-grams alone, and the most frequent class.
     pub parts: [Scores; 3],
     /// The best evaluation.
     pub best: Option<Best>,
@@ -146,7 +149,8 @@ pub fn train(
     let valid_rows = tokenizer.encode_all(&data.valid.texts())?;
     let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
     let class_rows = data.class_rows();
-    let mut plan = Plan::new(&Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: tokenizer.vocab_size() });
+    let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: tokenizer.vocab_size() };
+    let mut plan = Plan::new(&shape).with_network(options.network)?;
     if let Some(epochs) = options.epochs {
         plan.epochs = epochs;
     }
@@ -344,9 +348,8 @@ impl Run<'_> {
             }
             one = start.elapsed();
         }
-        let encoder = &self.plan.model.encoder;
-        // Per token and layer: about eleven arrays of d_model (with gradients twice that), four of d_ff.
-        let per_token = encoder.num_layers * (22 * encoder.d_model + 6 * encoder.d_ff) + 6 * encoder.d_model;
+        let body = &self.plan.model.body;
+        let per_token = body.numbers_per_token() + 6 * body.d_model();
         let numbers = 6 * state.params.values().len() + self.plan.batch_tokens * per_token;
         let long_rows = lengths.iter().filter(|&&length| length > self.window()).count();
         observe(Event::Ready {

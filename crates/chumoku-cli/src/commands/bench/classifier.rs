@@ -60,7 +60,7 @@ impl Bench {
         let model = Classifier::new(ClassifierConfig {
             vocab_size: args.vocab,
             num_classes: CLASSES,
-            encoder,
+            body: encoder.into(),
             position: PositionKind::Sinusoidal,
             max_length,
             pooling: Pooling::Mean,
