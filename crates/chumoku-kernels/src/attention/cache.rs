@@ -130,6 +130,32 @@ impl<T: Element> KeyValueCache<T> {
         self.lengths[s] = self.lengths[s].min(length);
     }
 
+    /// Sequence `sequences[i]` becomes sequence i: beams in another order, sequences taken twice, finished ones left out.
+    ///
+    /// Only what is held is copied, and only of sequences that change their place.
+    ///
+    /// # Errors
+    /// If there is no such sequence, or the memory cannot be had. Nothing is changed then.
+    pub fn select(&mut self, sequences: &[usize]) -> Result<()> {
+        let (old, new) = (self.lengths.len(), sequences.len());
+        if let Some(bad) = sequences.iter().find(|&&from| from >= old) {
+            return Err(Error::value("cache: sequences", format!("expected below {old}, got {bad}")));
+        }
+        for (data, dim) in [(&mut self.key, self.dims[0]), (&mut self.value, self.dims[1])] {
+            let size = new.checked_mul(self.heads * self.capacity * dim).map(|size| size.saturating_sub(data.len()));
+            let room = size.and_then(|more| data.try_reserve_exact(more).ok());
+            room.ok_or_else(|| no_memory(new, self.heads, self.dims, self.capacity))?;
+        }
+        for (data, dim) in [(&mut self.key, self.dims[0]), (&mut self.value, self.dims[1])] {
+            let head = self.capacity * dim;
+            data.resize(old.max(new) * self.heads * head, T::default());
+            gather(data, [self.heads, head, dim], &self.lengths, sequences);
+            data.truncate(new * self.heads * head);
+        }
+        self.lengths = sequences.iter().map(|&from| self.lengths[from]).collect();
+        Ok(())
+    }
+
     /// The tokens that each sequence holds: for [`crate::Attention::key_lengths`].
     pub fn lengths(&self) -> &[usize] {
         &self.lengths
@@ -176,6 +202,32 @@ impl<T: Element> KeyValueCache<T> {
         (self.key, self.value) = both.ok_or_else(|| no_memory(batch, heads, self.dims, capacity))?;
         self.capacity = capacity;
         Ok(())
+    }
+}
+
+/// Moves the rows that are held of sequence `sequences[i]` to sequence i, for each i; `head` numbers lie between heads.
+fn gather<T: Copy>(data: &mut [T], [heads, head, dim]: [usize; 3], lengths: &[usize], sequences: &[usize]) {
+    // The last place that each sequence goes to: until then it must not be lost.
+    let mut last = vec![0; lengths.len()];
+    sequences.iter().enumerate().for_each(|(to, &from)| last[from] = to);
+    let mut kept: Vec<Vec<T>> = vec![Vec::new(); lengths.len()];
+    let parts = |s: usize, held: usize| (0..heads).map(move |h| (s * heads + h) * head..(s * heads + h) * head + held);
+    for (to, &from) in sequences.iter().enumerate() {
+        if from == to {
+            continue;
+        }
+        if to < lengths.len() && last[to] > to {
+            kept[to] = parts(to, lengths[to] * dim).flat_map(|part| data[part].to_vec()).collect();
+        }
+        let held = lengths[from] * dim;
+        for (h, (source, target)) in parts(from, held).zip(parts(to, held)).enumerate() {
+            // What went before had its place taken only if it was not to stay there.
+            if from < to && sequences[from] != from {
+                data[target].copy_from_slice(&kept[from][h * held..][..held]);
+            } else {
+                data.copy_within(source, target.start);
+            }
+        }
     }
 }
 

@@ -24,6 +24,7 @@ pub use feed_forward::{FeedForward, FeedForwardCache};
 pub use linear::Linear;
 pub use multi_head_attention::{
     AttentionInput, InputGradients, MultiHeadAttention, MultiHeadAttentionCache, MultiHeadAttentionConfig,
+    ProjectedMemory,
 };
 pub use norm::{LayerNorm, LayerNormCache};
 pub use pooling::{Pooling, PoolingCache};

@@ -1,64 +1,20 @@
 //! Multi-head attention, for self- and cross-attention alike.
 
+mod config;
+mod step;
+
+pub use config::MultiHeadAttentionConfig;
+pub use step::ProjectedMemory;
+
 use super::{Linear, Mode, Offsets, array, matrix, matrix_mut, numbers, numbers_mut, packed, zeros};
+use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
-use crate::{Error, Result};
 use chumoku_kernels::{
     Attention, Causal, Gradients, Heads, HeadsMut, Mask, Operand, Precision, Product, Real, Saved, Start, Then,
     add_column_sums, gemm,
 };
 use ndarray::{Array2, ArrayView2};
 use std::ops::Range;
-
-/// The sizes of a [`MultiHeadAttention`] layer.
-#[derive(Clone, Copy, Debug)]
-pub struct MultiHeadAttentionConfig {
-    /// Width of what queries are made from, and of the output.
-    pub d_model: usize,
-    /// Width of what keys are made from.
-    pub key_width: usize,
-    /// Width of what values are made from.
-    pub value_width: usize,
-    /// Number of heads.
-    pub num_heads: usize,
-    /// Width of a head's queries and keys, d_k.
-    pub head_dim: usize,
-    /// Width of a head's values, d_v.
-    pub value_dim: usize,
-    /// Whether the projections have biases.
-    pub bias: bool,
-    /// Dropout of the attention weights.
-    pub dropout: f32,
-    /// Query i sees only the keys 0..=i.
-    pub causal: bool,
-    /// Number of its dropout among those of the model.
-    pub site: u32,
-}
-
-impl MultiHeadAttentionConfig {
-    /// Self-attention of the paper: all widths d_model, head width d_model / num_heads.
-    ///
-    /// # Errors
-    /// If d_model is not a multiple of num_heads.
-    pub fn new(d_model: usize, num_heads: usize) -> Result<Self> {
-        if num_heads == 0 || d_model == 0 || !d_model.is_multiple_of(num_heads) {
-            return Err(Error::Heads { d_model, num_heads });
-        }
-        let head_dim = d_model / num_heads;
-        Ok(MultiHeadAttentionConfig {
-            d_model,
-            key_width: d_model,
-            value_width: d_model,
-            num_heads,
-            head_dim,
-            value_dim: head_dim,
-            bias: true,
-            dropout: 0.0,
-            causal: false,
-            site: 0,
-        })
-    }
-}
 
 /// `concat(head_1, …, head_h) W_O` with `head_i = Attention(Q W_Qᵢ, K W_Kᵢ, V W_Vᵢ)` (Vaswani et al. 2017,
 /// section 3.2.2).
@@ -95,6 +51,18 @@ impl<'a, T> AttentionInput<'a, T> {
     pub fn of_self(x: ArrayView2<'a, T>, offsets: &'a Offsets) -> Self {
         AttentionInput { query: x, query_offsets: offsets, memory: None, key_offsets: offsets, mask: None }
     }
+}
+
+/// Heads side by side in the rows of `x`, from column `first` on.
+fn heads_of<'a, T: Real>(
+    x: &'a Array2<T>,
+    first: usize,
+    offsets: &'a Offsets,
+    [heads, dim]: [usize; 2],
+) -> Result<Heads<'a, T>> {
+    // An empty batch has no column to start from.
+    let data = x.as_slice().unwrap_or_default().get(first..).unwrap_or_default();
+    Ok(Heads::packed(data, offsets.as_slice(), heads, dim, x.ncols())?)
 }
 
 /// The gradients of an [`AttentionInput`]: of `query`, and of `memory` where it was given.
@@ -142,35 +110,51 @@ impl MultiHeadAttention {
         [0..keys, keys..2 * keys, 2 * keys..2 * keys + values]
     }
 
+    /// What was projected, as the kernel reads it: queries, keys and values.
+    fn views<'a, T: Real>(
+        &self,
+        projected: &'a [Array2<T>],
+        [queries, keys]: [&'a Offsets; 2],
+    ) -> Result<[Heads<'a, T>; 3]> {
+        let c = &self.config;
+        let view = |which: usize, offsets: &'a Offsets, dim: usize| match projected {
+            [fused] => heads_of(fused, self.parts()[which].start, offsets, [c.num_heads, dim]),
+            apart => heads_of(&apart[which], 0, offsets, [c.num_heads, dim]),
+        };
+        Ok([view(0, queries, c.head_dim)?, view(1, keys, c.head_dim)?, view(2, keys, c.value_dim)?])
+    }
+
+    /// The kernel's arguments; `diagonal` is where causality counts from.
+    fn attention<'a, T: Real>(
+        &'a self,
+        [query, key, value]: [Heads<'a, T>; 3],
+        diagonal: Causal,
+        mode: Mode,
+        precision: Precision,
+    ) -> Attention<'a, T> {
+        let c = &self.config;
+        let mut attention = Attention::new(query, key, value).precision(precision);
+        if c.causal {
+            attention = attention.causal(diagonal);
+        }
+        match mode.attention(c.dropout, c.site) {
+            Some(dropout) => attention.dropout(dropout),
+            None => attention,
+        }
+    }
+
     /// The arguments of the kernel, over what was projected.
     fn kernel<'a, T: Real>(
-        &self,
+        &'a self,
         input: &'a AttentionInput<'_, T>,
         projected: &'a [Array2<T>],
         mode: Mode,
         precision: Precision,
     ) -> Result<Attention<'a, T>> {
-        let c = &self.config;
-        let (queries, keys) = (input.query_offsets.as_slice(), input.key_offsets.as_slice());
-        let view = |which: usize, offsets: &'a [usize], dim: usize| {
-            let (projected, first) = match projected {
-                [fused] => (fused, self.parts()[which].start),
-                apart => (&apart[which], 0),
-            };
-            // An empty batch has no column to start from.
-            let data = projected.as_slice().unwrap_or_default().get(first..).unwrap_or_default();
-            Heads::packed(data, offsets, c.num_heads, dim, projected.ncols())
-        };
-        let attention =
-            Attention::new(view(0, queries, c.head_dim)?, view(1, keys, c.head_dim)?, view(2, keys, c.value_dim)?);
-        let attention = attention.precision(precision);
-        let attention = if c.causal { attention.causal(Causal::TopLeft) } else { attention };
-        let attention = match input.mask {
+        let views = self.views(projected, [input.query_offsets, input.key_offsets])?;
+        let attention = self.attention(views, Causal::TopLeft, mode, precision);
+        Ok(match input.mask {
             Some(mask) => attention.mask(mask),
-            None => attention,
-        };
-        Ok(match mode.attention(c.dropout, c.site) {
-            Some(dropout) => attention.dropout(dropout),
             None => attention,
         })
     }
@@ -220,28 +204,36 @@ impl MultiHeadAttention {
     }
 
     fn project<T: Real>(&self, p: &Params<T>, input: &AttentionInput<'_, T>) -> Result<Vec<Array2<T>>> {
-        let product = |x: ArrayView2<'_, T>, b: Operand<'_, T>, bias: Option<&[T]>, outputs| -> Result<Array2<T>> {
-            let x = packed(x);
-            let (x, precision) = (x.view(), p.precision());
-            let a = matrix(&x)?;
-            array((x.nrows(), outputs), Product { a, b, bias, then: Then::Nothing, precision }.compute()?)
-        };
-        let bias = self.bias.map(|bias| p.slice(bias));
         if let (Ok(weight), None) = (&self.weights, input.memory) {
-            return Ok(vec![product(input.query, p.transposed(*weight), bias, self.parts()[2].end)?]);
+            return Ok(vec![self.product(p, input.query, p.transposed(*weight), 0..self.parts()[2].end)?]);
         }
         let [keys, values] = input.memory.unwrap_or([input.query; 2]);
-        let sources = [input.query, keys, values];
-        let parts = self.parts();
-        (0..3)
-            .map(|i| {
-                let weight = match &self.weights {
-                    Ok(weight) => p.matrix_rows(*weight, parts[i].clone()),
-                    Err(weights) => p.matrix(weights[i]),
-                };
-                product(sources[i], weight.t().into(), bias.map(|bias| &bias[parts[i].clone()]), parts[i].len())
-            })
-            .collect()
+        [input.query, keys, values].into_iter().enumerate().map(|(i, source)| self.project_part(p, source, i)).collect()
+    }
+
+    /// Queries (part 0), keys (1) or values (2) alone.
+    fn project_part<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>, which: usize) -> Result<Array2<T>> {
+        let part = self.parts()[which].clone();
+        let weight = match &self.weights {
+            Ok(weight) => p.matrix_rows(*weight, part.clone()),
+            Err(weights) => p.matrix(weights[which]),
+        };
+        self.product(p, x, weight.t().into(), part)
+    }
+
+    /// `x Wᵀ + b`, with these rows of the bias.
+    fn product<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        b: Operand<'_, T>,
+        rows: Range<usize>,
+    ) -> Result<Array2<T>> {
+        let x = packed(x);
+        let (x, precision, outputs) = (x.view(), p.precision(), rows.len());
+        let bias = self.bias.map(|bias| &p.slice(bias)[rows]);
+        let product = Product { a: matrix(&x)?, b, bias, then: Then::Nothing, precision };
+        array((x.nrows(), outputs), product.compute()?)
     }
 
     /// The gradients of the input: of the queries' and, unless it is self-attention, of the keys' and values' source.

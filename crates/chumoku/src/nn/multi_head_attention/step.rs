@@ -1,0 +1,185 @@
+//! Decoding: new tokens against the keys and values of earlier ones, and against a memory projected once.
+//!
+//! The results are those of `forward` over all tokens at once, up to the rounding of another order of sums: the kernels
+//! for few and for many queries differ there. At [`Precision::Highest`](chumoku_kernels::Precision::Highest) that is
+//! rounding of f32; at the lower levels, of what `forward` rounds its factors to.
+
+use super::super::zeros;
+use super::{AttentionInput, Mode, MultiHeadAttention, Offsets, heads_of};
+use crate::params::Params;
+use crate::{Error, Result};
+use chumoku_kernels::{Attention, Causal, KeyValueCache, Real, Then};
+use ndarray::{Array2, ArrayView2, Axis, concatenate};
+
+/// Keys and values of cross-attention, projected once and attended to at every step.
+#[derive(Clone, Debug)]
+pub struct ProjectedMemory<T> {
+    key: Array2<T>,
+    value: Array2<T>,
+    offsets: Offsets,
+}
+
+impl<T: Real> ProjectedMemory<T> {
+    /// The sequences of the memory.
+    pub fn offsets(&self) -> &Offsets {
+        &self.offsets
+    }
+
+    /// Sequence `sequences[i]` becomes sequence i; those not named are dropped.
+    ///
+    /// # Errors
+    /// If there is no such sequence. Nothing is changed then.
+    pub fn select(&mut self, sequences: &[usize]) -> Result<()> {
+        let count = self.offsets.sequences();
+        if let Some(bad) = sequences.iter().find(|&&s| s >= count) {
+            return Err(Error::Setting(format!("memory: expected sequences below {count}, got {bad}")));
+        }
+        if sequences.iter().copied().eq(0..count) {
+            return Ok(());
+        }
+        let gather = |x: &Array2<T>| {
+            let rows: Vec<_> = sequences.iter().map(|&s| x.slice_axis(Axis(0), self.offsets.range(s).into())).collect();
+            concatenate(Axis(0), &rows).unwrap_or_else(|_| zeros((0, x.ncols())))
+        };
+        (self.key, self.value) = (gather(&self.key), gather(&self.value));
+        self.offsets = Offsets::of_lengths(sequences.iter().map(|&s| self.offsets.range(s).len()));
+        Ok(())
+    }
+}
+
+/// One row of `x` for each token of `offsets`.
+fn check_rows<T>(what: &'static str, x: &ArrayView2<'_, T>, offsets: &Offsets) -> Result<()> {
+    match x.nrows() {
+        found if found == offsets.tokens() => Ok(()),
+        found => Err(chumoku_kernels::Error::Length { what, expected: offsets.tokens(), found }.into()),
+    }
+}
+
+impl MultiHeadAttention {
+    /// An empty cache for [`MultiHeadAttention::step`], with room for `capacity` tokens of each sequence; it grows.
+    ///
+    /// # Errors
+    /// If the memory cannot be had.
+    pub fn key_value_cache<T: Real>(&self, sequences: usize, capacity: usize) -> Result<KeyValueCache<T>> {
+        let c = &self.config;
+        Ok(KeyValueCache::new(sequences, c.num_heads, [c.head_dim, c.value_dim], capacity)?)
+    }
+
+    /// Causal self-attention of new tokens, which follow those in the cache and are put there: what `forward` over all
+    /// tokens gives for them.
+    ///
+    /// # Shapes
+    /// `x` (new tokens, d_model) in the sequences of `offsets`, those of the cache; each may bring any number of
+    /// tokens, and none. The output is (new tokens, d_model).
+    ///
+    /// # Errors
+    /// If the layer is not causal, the shapes do not fit, or the cache cannot hold more.
+    pub fn step<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        offsets: &Offsets,
+        cache: &mut KeyValueCache<T>,
+    ) -> Result<Array2<T>> {
+        self.step_then(p, x, offsets, cache, Then::Nothing)
+    }
+
+    /// As [`MultiHeadAttention::step`], and what follows the output.
+    pub(crate) fn step_then<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        offsets: &Offsets,
+        cache: &mut KeyValueCache<T>,
+        then: Then<'_, T>,
+    ) -> Result<Array2<T>> {
+        if !self.config.causal {
+            let problem = "decoding step by step needs causal attention: here earlier tokens see later ones";
+            return Err(Error::Setting(problem.into()));
+        }
+        check_rows("attention: new tokens", &x, offsets)?;
+        let projected = self.project(p, &AttentionInput::of_self(x, offsets))?;
+        let [query, key, value] = self.views(&projected, [offsets; 2])?;
+        cache.append(key, value)?;
+        let views = [query, cache.key(), cache.value()];
+        let attention = self.attention(views, Causal::BottomRight, Mode::Eval, p.precision());
+        self.finish_step(p, attention.key_lengths(cache.lengths()), offsets, then)
+    }
+
+    /// Projects what cross-attention attends to, for [`MultiHeadAttention::step_across`].
+    ///
+    /// # Shapes
+    /// `memory`: what keys and values are made from, (key tokens, key_width) and (key tokens, value_width).
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn project_memory<T: Real>(
+        &self,
+        p: &Params<T>,
+        [keys, values]: [ArrayView2<'_, T>; 2],
+        offsets: &Offsets,
+    ) -> Result<ProjectedMemory<T>> {
+        check_rows("attention: keys", &keys, offsets)?;
+        check_rows("attention: values", &values, offsets)?;
+        let (key, value) = (self.project_part(p, keys, 1)?, self.project_part(p, values, 2)?);
+        Ok(ProjectedMemory { key, value, offsets: offsets.clone() })
+    }
+
+    /// Cross-attention of new tokens to a projected memory: what `forward` gives for them.
+    ///
+    /// Queries do not see each other, so several hypotheses about one sequence, as of a beam search, are as many of its
+    /// rows: the memory is neither copied nor reordered for them.
+    ///
+    /// # Shapes
+    /// `x` (new tokens, d_model) in the sequences of `offsets`, as many as the memory has. The output is (new tokens,
+    /// d_model).
+    ///
+    /// # Errors
+    /// If the layer is causal (where a query stands is not known here), or the shapes do not fit.
+    pub fn step_across<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        offsets: &Offsets,
+        memory: &ProjectedMemory<T>,
+    ) -> Result<Array2<T>> {
+        self.step_across_then(p, x, offsets, memory, Then::Nothing)
+    }
+
+    /// As [`MultiHeadAttention::step_across`], and what follows the output.
+    pub(crate) fn step_across_then<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        offsets: &Offsets,
+        memory: &ProjectedMemory<T>,
+        then: Then<'_, T>,
+    ) -> Result<Array2<T>> {
+        if self.config.causal {
+            return Err(Error::Setting("attention to a memory cannot be causal when decoding step by step".into()));
+        }
+        check_rows("attention: new tokens", &x, offsets)?;
+        let query = self.project_part(p, x, 0)?;
+        let c = &self.config;
+        let views = [
+            heads_of(&query, 0, offsets, [c.num_heads, c.head_dim])?,
+            heads_of(&memory.key, 0, &memory.offsets, [c.num_heads, c.head_dim])?,
+            heads_of(&memory.value, 0, &memory.offsets, [c.num_heads, c.value_dim])?,
+        ];
+        let attention = self.attention(views, Causal::TopLeft, Mode::Eval, p.precision());
+        self.finish_step(p, attention, offsets, then)
+    }
+
+    /// `then(heads W_Oᵀ + b)`
+    fn finish_step<T: Real>(
+        &self,
+        p: &Params<T>,
+        attention: Attention<'_, T>,
+        offsets: &Offsets,
+        then: Then<'_, T>,
+    ) -> Result<Array2<T>> {
+        let mut heads = zeros((offsets.tokens(), self.config.num_heads * self.config.value_dim));
+        attention.forward(self.heads_mut(&mut heads, offsets, self.config.value_dim)?)?;
+        self.output.forward_then(p, heads.view(), then)
+    }
+}
