@@ -6,7 +6,8 @@ use crate::adamw::AdamW;
 use crate::dropout::Keep;
 use crate::gemm::{MatMut, MatRef, PackedMatrix, Precision, Product, Start};
 use crate::loss::CrossEntropy;
-use crate::{activation, adamw, dropout, embedding, gemm, loss, norm, reference, softmax, sum};
+use crate::rotary::Rotate;
+use crate::{activation, adamw, dropout, embedding, gemm, loss, norm, reference, rotary, softmax, sum};
 use std::fmt::Display;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
@@ -98,6 +99,10 @@ pub trait Real:
         reference::embedding_backward(ids, dy, width, scale, d_table);
     }
     #[doc(hidden)]
+    fn rotate(args: Rotate<Self>) {
+        reference::rotate(args);
+    }
+    #[doc(hidden)]
     fn cross_entropy(x: &[Self], labels: &[u32], options: &CrossEntropy<Self>, d: &mut [Self]) -> Self {
         reference::cross_entropy(x, labels, options, d)
     }
@@ -180,6 +185,9 @@ impl Real for f32 {
     }
     fn embedding_backward(ids: &[u32], dy: &[f32], width: usize, scale: f32, d_table: &mut [f32]) {
         embedding::backward_f32(ids, dy, width, scale, d_table);
+    }
+    fn rotate(args: Rotate<f32>) {
+        rotary::rotate_f32(args);
     }
     fn cross_entropy(x: &[f32], labels: &[u32], options: &CrossEntropy<f32>, d: &mut [f32]) -> f32 {
         loss::cross_entropy_f32(x, labels, options, d)

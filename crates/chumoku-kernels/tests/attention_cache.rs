@@ -222,3 +222,44 @@ fn sequences_selected() {
     cache.select(&[]).unwrap();
     assert!(cache.lengths().is_empty() && cache.key().sequences() == 0);
 }
+
+/// A cache that forgets gives what attention with a window over all tokens gives, and stays as small as it was.
+#[test]
+fn what_no_window_reaches_is_forgotten() {
+    let (window, dim, length) = (6, 3, 200);
+    let mut random = Random::new(5);
+    let rows = [(); 3].map(|()| random.numbers(2 * length * dim));
+    let view = |x: usize, from: usize, n: usize| {
+        Heads::strided(&rows[x][from * dim..], [2, 1, n, dim], [length * dim, 1, dim]).unwrap()
+    };
+    let all = Attention::new(view(0, 0, length), view(1, 0, length), view(2, 0, length))
+        .causal(Causal::TopLeft)
+        .window(Some(window), Some(0), Causal::TopLeft);
+    let (expected, _) = attend(&all, [2, 1, length, dim]);
+    for capacity in [0, 3, 12, 40] {
+        let mut cache = KeyValueCache::new(2, 1, [dim; 2], capacity).unwrap().window(window).limit(length);
+        let mut at = 0;
+        for n in [1, 1, 5, 2, 9].into_iter().cycle() {
+            let n = n.min(length - at);
+            if n == 0 {
+                break;
+            }
+            cache.append(view(1, at, n), view(2, at, n)).unwrap();
+            let args = Attention::new(view(0, at, n), cache.key(), cache.value())
+                .key_lengths(cache.lengths())
+                .causal(Causal::BottomRight)
+                .window(Some(window), Some(0), Causal::BottomRight);
+            let (output, _) = attend(&args, [2, 1, n, dim]);
+            for (s, rows) in output.chunks(n * dim).enumerate() {
+                let expected = &expected[(s * length + at) * dim..][..n * dim];
+                compare("window", rows, &wide(expected), CLOSE).unwrap();
+            }
+            at += n;
+            assert_eq!(cache.positions(), [at; 2]);
+            assert!(cache.capacity() <= capacity.max(2 * window + 9), "{} at {at}", cache.capacity());
+        }
+        assert!(cache.lengths()[0] < 60);
+        let error = cache.append(view(1, 0, 1), view(2, 0, 1)).unwrap_err().to_string();
+        assert_eq!(error, "cache: limit: expected at most 200 tokens in sequence 0, got 1 after the 200 held");
+    }
+}
