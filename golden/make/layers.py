@@ -304,6 +304,131 @@ def mha_cross(c):
     c.backward(y)
 
 
+# Variants of multi-head attention
+
+
+def rotated(x):
+    """(heads, length, dim) turned by position · 10000^(-2i/dim), the pairs half the width apart as in Llama.
+
+    Written with complex numbers, of which a pair is one: nothing in common with how Chumoku does it.
+    """
+    half = x.shape[-1] // 2
+    angle = torch.arange(x.shape[-2], dtype=torch.float64)[:, None] * 10000.0 ** -(torch.arange(half) / half)
+    turn = torch.polar(torch.ones_like(angle), angle).to(torch.complex64 if x.dtype == torch.float32 else torch.complex128)
+    y = torch.complex(x[..., :half].contiguous(), x[..., half:].contiguous()) * turn
+    return torch.cat([y.real, y.imag], dim=-1)
+
+
+def alibi_slopes(heads):
+    """As in the program of Press et al. 2022 (attention_with_linear_biases, fairseq/models/transformer.py)."""
+
+    def of_power(n):
+        start = 2 ** (-(2 ** -(math.log2(n) - 3)))
+        return [start * start**i for i in range(n)]
+
+    if math.log2(heads).is_integer():
+        return of_power(heads)
+    below = 2 ** math.floor(math.log2(heads))
+    return of_power(below) + alibi_slopes(2 * below)[0::2][: heads - below]
+
+
+class AttentionVariant(nn.Module):
+    """Multi-head attention from torch's own operations, with parameters named as in `nn.MultiheadAttention`."""
+
+    def __init__(self, d_model, heads, key_heads=None, key_dim=None, value_dim=None, causal=False, window=None,
+                 position=None, beta=None, train_beta=False, hard=False):
+        super().__init__()
+        self.heads, self.key_heads, self.dim = heads, key_heads or heads, d_model // heads
+        self.causal, self.window, self.position, self.hard = causal, window, position, hard
+        self.scale = beta or self.dim**-0.5
+        shared = self.key_heads * self.dim
+        if key_dim is None:
+            self.in_proj_weight = nn.Parameter(torch.empty(d_model + 2 * shared, d_model))
+        else:
+            self.q_proj_weight = nn.Parameter(torch.empty(d_model, d_model))
+            self.k_proj_weight = nn.Parameter(torch.empty(shared, key_dim))
+            self.v_proj_weight = nn.Parameter(torch.empty(shared, value_dim))
+        self.in_proj_bias = nn.Parameter(torch.empty(d_model + 2 * shared))
+        self.beta = nn.Parameter(torch.empty(heads)) if train_beta else None
+        self.out_proj = nn.Linear(d_model, d_model)
+
+    def mask(self, length, keys, dtype):
+        """What is added to the scores: (heads, length, keys)."""
+        distance = torch.arange(length)[:, None] - torch.arange(keys)[None]
+        forbidden = torch.zeros(length, keys, dtype=torch.bool)
+        if self.causal:
+            forbidden |= distance < 0
+        if self.window is not None:
+            forbidden |= distance.abs() > self.window
+        mask = torch.zeros(self.heads, length, keys, dtype=dtype)
+        if self.position == "alibi":
+            mask -= torch.tensor(alibi_slopes(self.heads), dtype=dtype)[:, None, None] * distance.abs()
+        return mask.masked_fill(forbidden, -math.inf)
+
+    def forward(self, query, key, value):
+        widths = [self.heads * self.dim, self.key_heads * self.dim, self.key_heads * self.dim]
+        fused = getattr(self, "in_proj_weight", None)
+        parts = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight] if fused is None else fused.split(widths)
+        inputs = zip((query, key, value), parts, self.in_proj_bias.split(widths))
+        q, k, v = (F.linear(x, w, b).unflatten(-1, (-1, self.dim)).transpose(0, 1) for x, w, b in inputs)
+        if self.position == "rotary":
+            q, k = rotated(q), rotated(k)
+        if self.beta is not None:
+            q = q * self.beta[:, None, None]
+        mask = self.mask(len(query), len(key), q.dtype)
+        k, v = (x.repeat_interleave(self.heads // self.key_heads, dim=0) for x in (k, v))
+        weights = F.softmax(self.scale * q @ k.transpose(-1, -2) + mask, dim=-1)
+        if self.hard:
+            one_hot = F.one_hot(weights.argmax(-1), weights.shape[-1]).to(weights.dtype)
+            weights = one_hot + weights - weights.detach()  # the straight-through estimator
+        y = weights @ v
+        if not self.hard:
+            theirs = F.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=mask[None], scale=self.scale)
+            check_same(theirs[0], y, "formula and PyTorch's attention")
+        return self.out_proj(y.transpose(0, 1).flatten(-2)), weights
+
+
+@case(name="mha_gqa", heads=4, key_heads=2)
+@case(name="mha_mqa_causal", heads=4, key_heads=1, causal=True)
+@case(name="mha_window", heads=2, window=1)
+@case(name="mha_window_causal", heads=2, window=2, causal=True)
+@case(name="mha_rotary", heads=2, position="rotary")
+@case(name="mha_rotary_gqa_causal", heads=4, key_heads=2, position="rotary", causal=True)
+@case(name="mha_alibi", heads=4, position="alibi")
+@case(name="mha_alibi_causal", heads=6, position="alibi", causal=True)
+@case(name="mha_beta", heads=2, beta=0.3)
+@case(name="mha_beta_trained", heads=4, beta=0.8, train_beta=True)
+@case(name="mha_beta_trained_rotary", heads=4, key_heads=2, train_beta=True, position="rotary", causal=True)
+@case(name="mha_hard", heads=2, hard=True)
+@case(name="mha_hard_causal", heads=4, key_heads=2, hard=True, causal=True, position="alibi", train_beta=True)
+def mha_variant(c, heads, **options):
+    d_model = 4 * heads
+    c.attribute(d_model=d_model, heads=heads, **options)
+    x, offsets = packed_input(c, d_model)
+    module = c.module(AttentionVariant(d_model, heads, **options))
+    outputs, weights = zip(*(module(sequence, sequence, sequence) for sequence in split(x, offsets)))
+    y = torch.cat(outputs)
+    c.output("output", y)
+    c.output("weights", torch.cat([w.flatten() for w in weights]))
+    c.backward(y)
+
+
+@case(name="mha_gqa_cross", heads=4, key_heads=2)
+@case(name="mha_mqa_cross_widths", heads=4, key_heads=1, key_dim=6, value_dim=5, train_beta=True)
+def mha_variant_cross(c, heads, **options):
+    c.attribute(d_model=16, heads=heads, **options)
+    query, query_offsets = packed_input(c, 16, "query", [4, 1, 3], "query_offsets")
+    key, key_offsets = packed_input(c, options.get("key_dim", 16), "key", [2, 5, 1], "key_offsets")
+    value = c.input("value", c.normal(key_offsets[-1], options.get("value_dim", 16)))
+    module = c.module(AttentionVariant(16, heads, **options))
+    sequences = zip(split(query, query_offsets), split(key, key_offsets), split(value, key_offsets))
+    outputs, weights = zip(*(module(q, k, v) for q, k, v in sequences))
+    y = torch.cat(outputs)
+    c.output("output", y)
+    c.output("weights", torch.cat([w.flatten() for w in weights]))
+    c.backward(y)
+
+
 @case(name="feed_forward_relu", activation=F.relu)
 @case(name="feed_forward_gelu", activation=F.gelu)
 def feed_forward(c, activation):

@@ -126,7 +126,7 @@ fn self_attention<T: Number>(config: MultiHeadAttentionConfig) {
             layer.forward(&p, &AttentionInput::of_self(x.view(), &offsets), Mode::Eval).unwrap().0
         });
         same("step", &y, &expected);
-        assert_eq!(cache.lengths(), growing.given);
+        assert_eq!(cache.positions(), growing.given);
     }
 }
 
@@ -186,6 +186,145 @@ both!(
     MultiHeadAttentionConfig { key_width: 10, value_width: 7, value_dim: 3, ..causal_not() }
 );
 
+fn variant(options: AttentionOptions) -> MultiHeadAttentionConfig {
+    causal().with_options(options).unwrap()
+}
+
+const NONE: AttentionOptions = AttentionOptions {
+    num_key_heads: None,
+    window: None,
+    beta: None,
+    train_beta: false,
+    hard_attention: false,
+    rotary_base: None,
+    position: PositionKind::None,
+};
+
+both!(grouped_queries, self_attention, variant(AttentionOptions { num_key_heads: Some(2), ..NONE }));
+both!(one_key_head, self_attention, variant(AttentionOptions { num_key_heads: Some(1), ..NONE }));
+both!(rotary, self_attention, variant(AttentionOptions { position: PositionKind::Rotary, ..NONE }));
+both!(alibi, self_attention, variant(AttentionOptions { position: PositionKind::Alibi, ..NONE }));
+both!(window, self_attention, variant(AttentionOptions { window: Some(3), ..NONE }));
+both!(beta, self_attention, variant(AttentionOptions { beta: Some(0.7), train_beta: true, ..NONE }));
+both!(hard, self_attention, variant(AttentionOptions { hard_attention: true, ..NONE }));
+both!(
+    all_with_rotary,
+    self_attention,
+    variant(AttentionOptions {
+        num_key_heads: Some(2),
+        window: Some(2),
+        beta: Some(0.7),
+        train_beta: true,
+        rotary_base: Some(100.0),
+        position: PositionKind::Rotary,
+        ..NONE
+    })
+);
+both!(
+    all_with_alibi,
+    self_attention,
+    variant(AttentionOptions {
+        num_key_heads: Some(1),
+        window: Some(4),
+        train_beta: true,
+        hard_attention: true,
+        position: PositionKind::Alibi,
+        ..NONE
+    })
+);
+both!(
+    variants_across,
+    cross_attention,
+    causal_not()
+        .with_options(AttentionOptions { num_key_heads: Some(2), beta: Some(0.4), train_beta: true, ..NONE })
+        .unwrap()
+);
+both!(
+    hard_across,
+    cross_attention,
+    causal_not().with_options(AttentionOptions { num_key_heads: Some(1), hard_attention: true, ..NONE }).unwrap()
+);
+
+/// A whole encoder with the positions of its model, step by step.
+fn encoder<T: Number>(position: PositionKind, norm_order: NormOrder) {
+    let config = EncoderConfig {
+        num_layers: 3,
+        d_model: 24,
+        num_heads: 6,
+        d_ff: 40,
+        activation: "gelu".into(),
+        norm_order,
+        dropout: 0.1,
+        attention_dropout: 0.1,
+        causal: true,
+        attention: AttentionOptions { num_key_heads: Some(3), position, ..NONE },
+    };
+    let mut builder = Builder::new();
+    let positions = builder.scope("position", |b| Position::new(b, position, 23, 24));
+    let encoder = Encoder::new(&mut builder, &config).unwrap();
+    let p = random_params::<T>(builder);
+    let mut growing = Growing::<T>::new(&LENGTHS, 24);
+    let mut caches = encoder.key_value_caches(LENGTHS.len(), 0).unwrap();
+    for (counts, order) in STEPS {
+        if let Some(order) = order {
+            growing.select(order);
+            caches.iter_mut().for_each(|cache| cache.select(order).unwrap());
+        }
+        let (mut x, offsets, starts) = growing.next(counts);
+        assert_eq!(caches[0].positions(), starts);
+        positions.forward_at(&p, &mut x, &offsets, &starts).unwrap();
+        let y = encoder.step(&p, x, &offsets, &mut caches).unwrap();
+        let expected = growing.expected(&starts, |x| {
+            let (mut x, offsets) = (x.clone(), Offsets::of_lengths([x.nrows()]));
+            positions.forward(&p, &mut x, &offsets).unwrap();
+            encoder.forward(&p, x, &offsets, Mode::Eval).unwrap().0
+        });
+        same("encoder", &y, &expected);
+    }
+    assert!(encoder.step(&p, array(0, 24, 1), &Offsets::of_lengths([0]), &mut caches[1..]).is_err());
+    let (mut x, offsets) = (array::<T>(2, 24, 1), Offsets::of_lengths([0, 2]));
+    let beyond = positions.forward_at(&p, &mut x, &offsets, &[0, 22]);
+    assert_eq!(beyond.is_err(), position == PositionKind::Learned);
+}
+
+both!(encoder_learned, encoder, PositionKind::Learned, NormOrder::Pre);
+both!(encoder_sinusoidal, encoder, PositionKind::Sinusoidal, NormOrder::Post);
+both!(encoder_rotary, encoder, PositionKind::Rotary, NormOrder::Pre);
+both!(encoder_alibi, encoder, PositionKind::Alibi, NormOrder::Post);
+
+/// What a position gives does not depend on later tokens: not a bit of it, even where these are large.
+#[test]
+fn later_tokens_change_nothing() {
+    let options = [
+        NONE,
+        AttentionOptions { num_key_heads: Some(2), ..NONE },
+        AttentionOptions { window: Some(5), ..NONE },
+        AttentionOptions { position: PositionKind::Rotary, ..NONE },
+        AttentionOptions { position: PositionKind::Alibi, ..NONE },
+        AttentionOptions { beta: Some(2.0), train_beta: true, ..NONE },
+        AttentionOptions { hard_attention: true, ..NONE },
+    ];
+    for options in options {
+        let mut builder = Builder::new();
+        let config = MultiHeadAttentionConfig::new(64, 4).unwrap();
+        let config = MultiHeadAttentionConfig { causal: true, ..config }.with_options(options).unwrap();
+        let layer = MultiHeadAttention::new(&mut builder, config);
+        let p = random_params::<f32>(builder);
+        let offsets = Offsets::of_lengths([50, 300]);
+        let x = array::<f32>(350, 64, 1);
+        let forward =
+            |x: &Array2<f32>| layer.forward(&p, &AttentionInput::of_self(x.view(), &offsets), Mode::Eval).unwrap().0;
+        let before = forward(&x);
+        for (place, factor) in [(51, 2.0), (60, 0.0), (130, 1e4), (349, -3.0)] {
+            let mut changed = x.clone();
+            changed.slice_axis_mut(Axis(0), (place..).into()).mapv_inplace(|x| x * factor + 0.1);
+            let after = forward(&changed);
+            assert_eq!(rows_of(&after, 0..place), rows_of(&before, 0..place), "{options:?} at {place}");
+            assert_ne!(rows_of(&after, place..350), rows_of(&before, place..350));
+        }
+    }
+}
+
 fn causal_not() -> MultiHeadAttentionConfig {
     MultiHeadAttentionConfig { causal: false, ..causal() }
 }
@@ -208,4 +347,39 @@ fn what_cannot_be_decoded() {
     assert!(closed.step_across(&p, x.view(), &offsets, &memory).unwrap_err().to_string().contains("causal"));
     assert!(open.step_across(&p, x.view(), &Offsets::of_lengths([1, 2]), &memory).is_err());
     assert!(open.project_memory(&p, [x.view(), x.view()], &other).is_err());
+    // Places in a memory.
+    for options in [
+        AttentionOptions { window: Some(2), ..NONE },
+        AttentionOptions { position: PositionKind::Rotary, ..NONE },
+        AttentionOptions { position: PositionKind::Alibi, ..NONE },
+    ] {
+        let mut builder = Builder::new();
+        let layer = MultiHeadAttention::new(&mut builder, causal_not().with_options(options).unwrap());
+        let p = random_params::<f32>(builder);
+        let memory = layer.project_memory(&p, [x.view(), x.view()], &offsets).unwrap();
+        assert!(layer.step_across(&p, x.view(), &offsets, &memory).unwrap_err().to_string().contains("places"));
+        let memory = Some([x.view(), x.view()]);
+        let input = AttentionInput { memory, ..AttentionInput::of_self(x.view(), &offsets) };
+        assert_eq!(layer.forward(&p, &input, Mode::Eval).is_err(), options.window.is_none());
+    }
+}
+
+/// With a window, memory does not grow with what is decoded.
+#[test]
+fn a_window_bounds_the_cache() {
+    let mut builder = Builder::new();
+    let options = AttentionOptions { window: Some(4), position: PositionKind::Rotary, ..NONE };
+    let layer = MultiHeadAttention::new(&mut builder, variant(options));
+    let p = random_params::<f32>(builder);
+    let x = array::<f32>(100, 24, 1);
+    let offsets = Offsets::of_lengths([100]);
+    let all = layer.forward(&p, &AttentionInput::of_self(x.view(), &offsets), Mode::Eval).unwrap().0;
+    let mut cache = layer.key_value_cache(1, 0).unwrap();
+    for token in 0..100 {
+        let one = Offsets::of_lengths([1]);
+        let y = layer.step(&p, rows_of(&x, token..token + 1), &one, &mut cache).unwrap();
+        same("window", &y, &rows_of(&all, token..token + 1).to_owned());
+        assert!(cache.capacity() <= 8);
+    }
+    assert_eq!(cache.positions(), [100]);
 }

@@ -238,13 +238,29 @@ both!(attention_cross_empty, packed_attention, "attention_cross_empty");
 
 fn multi_head<T: Number>(name: &str) {
     let case = Case::<T>::read(name);
-    let mut config = MultiHeadAttentionConfig::new(8, 2).unwrap();
-    config.bias = name != "mha_self_no_bias";
-    config.causal = name == "mha_causal";
-    let cross = name == "mha_cross";
-    if cross {
-        (config.key_width, config.value_width) = (6, 5);
-    }
+    let option = |name| case.golden.option(name);
+    let number = |name| option(name).map(|value| value.parse::<usize>().unwrap());
+    let is_set = |name| option(name) == Some("true");
+    let (d_model, heads) = (number("d_model").unwrap(), number("heads").unwrap());
+    let options = AttentionOptions {
+        num_key_heads: number("key_heads"),
+        window: number("window"),
+        beta: option("beta").map(|beta| beta.parse().unwrap()),
+        train_beta: is_set("train_beta"),
+        hard_attention: is_set("hard"),
+        position: match option("position") {
+            Some("rotary") => PositionKind::Rotary,
+            Some("alibi") => PositionKind::Alibi,
+            _ => PositionKind::None,
+        },
+        rotary_base: None,
+    };
+    let mut config = MultiHeadAttentionConfig::new(d_model, heads).unwrap().with_options(options).unwrap();
+    config.bias = option("bias") != Some("false");
+    config.causal = is_set("causal") || option("causal") == Some("top_left");
+    config.key_width = number("key_dim").unwrap_or(d_model);
+    config.value_width = number("value_dim").unwrap_or(d_model);
+    let cross = case.golden.has("in.key");
     let mut builder = Builder::new();
     let layer = MultiHeadAttention::new(&mut builder, config);
     let (p, mut grads) = case.params(builder);
@@ -268,7 +284,7 @@ fn multi_head<T: Number>(name: &str) {
     let (y, cache) = layer.forward(&p, &input, Mode::Eval).unwrap();
     case.same_array("out.output", y.view());
     let weights: Vec<T> = (0..input.query_offsets.sequences())
-        .flat_map(|s| (0..2).map(move |h| (s, h)))
+        .flat_map(|s| (0..heads).map(move |h| (s, h)))
         .flat_map(|(s, h)| layer.weights(&input, &cache, s, h).unwrap())
         .collect();
     case.same("out.weights", &weights);
@@ -288,6 +304,21 @@ both!(mha_self, multi_head, "mha_self");
 both!(mha_self_no_bias, multi_head, "mha_self_no_bias");
 both!(mha_causal, multi_head, "mha_causal");
 both!(mha_cross, multi_head, "mha_cross");
+both!(mha_gqa, multi_head, "mha_gqa");
+both!(mha_gqa_cross, multi_head, "mha_gqa_cross");
+both!(mha_mqa_causal, multi_head, "mha_mqa_causal");
+both!(mha_mqa_cross_widths, multi_head, "mha_mqa_cross_widths");
+both!(mha_window, multi_head, "mha_window");
+both!(mha_window_causal, multi_head, "mha_window_causal");
+both!(mha_rotary, multi_head, "mha_rotary");
+both!(mha_rotary_gqa_causal, multi_head, "mha_rotary_gqa_causal");
+both!(mha_alibi, multi_head, "mha_alibi");
+both!(mha_alibi_causal, multi_head, "mha_alibi_causal");
+both!(mha_beta, multi_head, "mha_beta");
+both!(mha_beta_trained, multi_head, "mha_beta_trained");
+both!(mha_beta_trained_rotary, multi_head, "mha_beta_trained_rotary");
+both!(mha_hard, multi_head, "mha_hard");
+both!(mha_hard_causal, multi_head, "mha_hard_causal");
 
 fn feed_forward<T: Number>(name: &str, kind: Activation) {
     let case = Case::<T>::read(name);
@@ -316,6 +347,7 @@ fn config(num_layers: usize, norm_order: NormOrder, activation: &str, scale: usi
         dropout: 0.0,
         attention_dropout: 0.0,
         causal: false,
+        attention: AttentionOptions::default(),
     }
 }
 

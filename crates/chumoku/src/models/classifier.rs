@@ -75,7 +75,9 @@ impl Classifier {
         let d_model = config.encoder.d_model;
         let embedding = builder.scope("embedding", |b| Embedding::new(b, config.vocab_size, d_model));
         let position = builder.scope("position", |b| Position::new(b, config.position, config.max_length, d_model));
-        let encoder = builder.scope("encoder", |b| Encoder::new(b, &config.encoder))?;
+        let mut encoder = config.encoder.clone();
+        encoder.attention.position = config.position;
+        let encoder = builder.scope("encoder", |b| Encoder::new(b, &encoder))?;
         let init = Init::Normal(0.02);
         let head = builder.scope("head", |b| Linear::with_init(b, d_model, config.num_classes, true, init));
         Ok(Classifier { config, layout: builder.finish(), embedding, position, encoder, head })

@@ -1,9 +1,9 @@
 //! The encoder: layers one after another.
 
-use super::{EncoderLayer, EncoderLayerCache, LayerNorm, LayerNormCache, Mode, NormOrder, Offsets};
+use super::{AttentionOptions, EncoderLayer, EncoderLayerCache, LayerNorm, LayerNormCache, Mode, NormOrder, Offsets};
 use crate::Result;
 use crate::params::{Builder, Params};
-use chumoku_kernels::{Activation, Real};
+use chumoku_kernels::{Activation, KeyValueCache, Real};
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,9 @@ pub struct EncoderConfig {
     pub attention_dropout: f32,
     /// Tokens see only those before them.
     pub causal: bool,
+    /// Variants of attention.
+    #[serde(flatten)]
+    pub attention: AttentionOptions,
 }
 
 impl EncoderConfig {
@@ -100,6 +103,42 @@ impl Encoder {
     pub fn apply<T: Real>(&self, p: &Params<T>, mut x: Array2<T>, offsets: &Offsets) -> Result<Array2<T>> {
         for layer in &self.layers {
             x = layer.forward(p, x, offsets, Mode::Eval)?.0;
+        }
+        match &self.norm {
+            Some(norm) => Ok(norm.forward(p, x.view())?.0),
+            None => Ok(x),
+        }
+    }
+
+    /// Empty caches for [`Encoder::step`], one a layer: see [`super::MultiHeadAttention::key_value_cache`].
+    ///
+    /// # Errors
+    /// If the memory cannot be had.
+    pub fn key_value_caches<T: Real>(&self, sequences: usize, capacity: usize) -> Result<Vec<KeyValueCache<T>>> {
+        self.layers.iter().map(|layer| layer.key_value_cache(sequences, capacity)).collect()
+    }
+
+    /// New tokens that follow those in the caches, in use: what [`Encoder::forward`] over all tokens gives for them.
+    /// See [`super::MultiHeadAttention::step`].
+    ///
+    /// # Shapes
+    /// `x` (new tokens, d_model) → the same; a cache for each layer.
+    ///
+    /// # Errors
+    /// If the encoder is not causal, the shapes do not fit, or a cache cannot hold more.
+    pub fn step<T: Real>(
+        &self,
+        p: &Params<T>,
+        mut x: Array2<T>,
+        offsets: &Offsets,
+        caches: &mut [KeyValueCache<T>],
+    ) -> Result<Array2<T>> {
+        if caches.len() != self.layers.len() {
+            let (what, expected) = ("encoder: caches", self.layers.len());
+            return Err(chumoku_kernels::Error::Length { what, expected, found: caches.len() }.into());
+        }
+        for (layer, cache) in self.layers.iter().zip(caches) {
+            x = layer.step(p, x, offsets, cache)?;
         }
         match &self.norm {
             Some(norm) => Ok(norm.forward(p, x.view())?.0),

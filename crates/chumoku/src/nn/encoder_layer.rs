@@ -7,7 +7,7 @@ use super::{
 use crate::Result;
 use crate::nn::EncoderConfig;
 use crate::params::{Builder, Params};
-use chumoku_kernels::{Real, Then};
+use chumoku_kernels::{KeyValueCache, Real, Then};
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,7 @@ impl EncoderLayer {
             dropout: config.attention_dropout,
             causal: config.causal,
             site,
-            ..MultiHeadAttentionConfig::new(config.d_model, config.num_heads)?
+            ..MultiHeadAttentionConfig::new(config.d_model, config.num_heads)?.with_options(config.attention)?
         };
         let widths = [config.d_model, config.d_ff];
         Ok(EncoderLayer {
@@ -134,6 +134,49 @@ impl EncoderLayer {
                     feed_forward,
                 };
                 Ok((y, cache))
+            }
+        }
+    }
+
+    /// An empty cache for [`EncoderLayer::step`]: see [`MultiHeadAttention::key_value_cache`].
+    ///
+    /// # Errors
+    /// If the memory cannot be had.
+    pub fn key_value_cache<T: Real>(&self, sequences: usize, capacity: usize) -> Result<KeyValueCache<T>> {
+        self.attention.key_value_cache(sequences, capacity)
+    }
+
+    /// New tokens that follow those in the cache, in use: see [`MultiHeadAttention::step`].
+    ///
+    /// # Shapes
+    /// `x` (new tokens, d_model) → the same.
+    ///
+    /// # Errors
+    /// If the layer is not causal, the shapes do not fit, or the cache cannot hold more.
+    pub fn step<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: Array2<T>,
+        offsets: &Offsets,
+        cache: &mut KeyValueCache<T>,
+    ) -> Result<Array2<T>> {
+        let x = if x.is_standard_layout() { x } else { x.as_standard_layout().into_owned() };
+        match self.order {
+            NormOrder::Pre => {
+                let (normal, _) = self.norm1.forward(p, x.view())?;
+                let then = self.add(&x, 0, Mode::Eval);
+                let middle = self.attention.step_then(p, normal.view(), offsets, cache, then)?;
+                let (normal, _) = self.norm2.forward(p, middle.view())?;
+                let then = self.add(&middle, 1, Mode::Eval);
+                Ok(self.feed_forward.forward_then(p, normal.view(), then, Mode::Eval)?.0)
+            }
+            NormOrder::Post => {
+                let then = self.add(&x, 0, Mode::Eval);
+                let sum = self.attention.step_then(p, x.view(), offsets, cache, then)?;
+                let (middle, _) = self.norm1.forward(p, sum.view())?;
+                let then = self.add(&middle, 1, Mode::Eval);
+                let (sum, _) = self.feed_forward.forward_then(p, middle.view(), then, Mode::Eval)?;
+                Ok(self.norm2.forward(p, sum.view())?.0)
             }
         }
     }

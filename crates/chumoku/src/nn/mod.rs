@@ -5,6 +5,7 @@
 //! `backward`; `backward` adds to the parameters' gradients and returns that of the input. All is generic over the
 //! number type: `f32` is fast, `f64` runs the plain reference, which is how gradients are checked.
 
+mod alibi;
 mod dropout;
 mod embedding;
 mod encoder;
@@ -15,7 +16,9 @@ mod multi_head_attention;
 mod norm;
 mod pooling;
 mod position;
+mod rotary;
 
+pub use alibi::alibi_slopes;
 pub use dropout::{Mode, Noise};
 pub use embedding::Embedding;
 pub use encoder::{Encoder, EncoderCache, EncoderConfig};
@@ -23,12 +26,13 @@ pub use encoder_layer::{EncoderLayer, EncoderLayerCache, NormOrder};
 pub use feed_forward::{FeedForward, FeedForwardCache};
 pub use linear::Linear;
 pub use multi_head_attention::{
-    AttentionInput, InputGradients, MultiHeadAttention, MultiHeadAttentionCache, MultiHeadAttentionConfig,
-    ProjectedMemory,
+    AttentionInput, AttentionOptions, InputGradients, MultiHeadAttention, MultiHeadAttentionCache,
+    MultiHeadAttentionConfig, ProjectedMemory,
 };
 pub use norm::{LayerNorm, LayerNormCache};
 pub use pooling::{Pooling, PoolingCache};
 pub use position::{Position, PositionKind, sinusoidal};
+pub use rotary::Rotary;
 
 use crate::Result;
 use chumoku_kernels::{MatMut, MatRef, Real};

@@ -1,7 +1,7 @@
 //! The settings of a run, chosen from the data so that defaults do well.
 
 use crate::models::ClassifierConfig;
-use crate::nn::{EncoderConfig, NormOrder, Pooling, PositionKind};
+use crate::nn::{AttentionOptions, EncoderConfig, NormOrder, Pooling, PositionKind};
 use chumoku_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +86,7 @@ impl Plan {
                 dropout: 0.3,
                 attention_dropout: 0.1,
                 causal: false,
+                attention: AttentionOptions::default(),
             },
             position: PositionKind::Sinusoidal,
             max_length,

@@ -6,7 +6,7 @@ use crate::args::BenchClassifier;
 use crate::progress::count;
 use anyhow::{Context, Result};
 use chumoku::models::{Classifier, ClassifierConfig};
-use chumoku::nn::{EncoderConfig, Mode, Noise, NormOrder, Offsets, Pooling, PositionKind};
+use chumoku::nn::{AttentionOptions, EncoderConfig, Mode, Noise, NormOrder, Offsets, Pooling, PositionKind};
 use chumoku::params::Params;
 use chumoku::train::{Plan, Shape, State};
 use chumoku_kernels::{CrossEntropy, Philox, Precision, cross_entropy};
@@ -56,6 +56,7 @@ impl Bench {
             dropout: args.dropout,
             attention_dropout: args.dropout,
             causal: false,
+            attention: AttentionOptions::default(),
         };
         let model = Classifier::new(ClassifierConfig {
             vocab_size: args.vocab,

@@ -5,10 +5,10 @@
 //! rounding of f32; at the lower levels, of what `forward` rounds its factors to.
 
 use super::super::zeros;
-use super::{AttentionInput, Mode, MultiHeadAttention, Offsets, heads_of};
+use super::{AttentionInput, Choice, Mode, MultiHeadAttention, Offsets, heads_mut_of, heads_of};
 use crate::params::Params;
 use crate::{Error, Result};
-use chumoku_kernels::{Attention, Causal, KeyValueCache, Real, Then};
+use chumoku_kernels::{Causal, Heads, KeyValueCache, Real, Then};
 use ndarray::{Array2, ArrayView2, Axis, concatenate};
 
 /// Keys and values of cross-attention, projected once and attended to at every step.
@@ -56,13 +56,18 @@ fn check_rows<T>(what: &'static str, x: &ArrayView2<'_, T>, offsets: &Offsets) -
 }
 
 impl MultiHeadAttention {
-    /// An empty cache for [`MultiHeadAttention::step`], with room for `capacity` tokens of each sequence; it grows.
+    /// An empty cache for [`MultiHeadAttention::step`], with room for `capacity` tokens of each sequence; it grows, but
+    /// where attention has a window it comes to hold no more than about twice that.
     ///
     /// # Errors
     /// If the memory cannot be had.
     pub fn key_value_cache<T: Real>(&self, sequences: usize, capacity: usize) -> Result<KeyValueCache<T>> {
         let c = &self.config;
-        Ok(KeyValueCache::new(sequences, c.num_heads, [c.head_dim, c.value_dim], capacity)?)
+        let cache = KeyValueCache::new(sequences, c.num_key_heads(), [c.head_dim, c.value_dim], capacity)?;
+        Ok(match c.options.window {
+            Some(window) => cache.window(window),
+            None => cache,
+        })
     }
 
     /// Causal self-attention of new tokens, which follow those in the cache and are put there: what `forward` over all
@@ -98,12 +103,11 @@ impl MultiHeadAttention {
             return Err(Error::Setting(problem.into()));
         }
         check_rows("attention: new tokens", &x, offsets)?;
-        let projected = self.project(p, &AttentionInput::of_self(x, offsets))?;
+        let projected = self.project(p, &AttentionInput::of_self(x, offsets), Some(&cache.positions()))?;
         let [query, key, value] = self.views(&projected, [offsets; 2])?;
         cache.append(key, value)?;
         let views = [query, cache.key(), cache.value()];
-        let attention = self.attention(views, Causal::BottomRight, Mode::Eval, p.precision());
-        self.finish_step(p, attention.key_lengths(cache.lengths()), offsets, then)
+        self.finish_step(p, views, Some(cache.lengths()), offsets, then)
     }
 
     /// Projects what cross-attention attends to, for [`MultiHeadAttention::step_across`].
@@ -135,7 +139,7 @@ impl MultiHeadAttention {
     /// d_model).
     ///
     /// # Errors
-    /// If the layer is causal (where a query stands is not known here), or the shapes do not fit.
+    /// If the layer is causal or has windows or places (where a query stands is not known here), or the shapes do not fit.
     pub fn step_across<T: Real>(
         &self,
         p: &Params<T>,
@@ -155,31 +159,44 @@ impl MultiHeadAttention {
         memory: &ProjectedMemory<T>,
         then: Then<'_, T>,
     ) -> Result<Array2<T>> {
-        if self.config.causal {
-            return Err(Error::Setting("attention to a memory cannot be causal when decoding step by step".into()));
+        let c = &self.config;
+        if c.causal || c.options.window.is_some() || c.has_places() {
+            let problem = "attention to a memory has no causality, windows or places: queries stand nowhere in it";
+            return Err(Error::Setting(problem.into()));
         }
         check_rows("attention: new tokens", &x, offsets)?;
         let query = self.project_part(p, x, 0)?;
-        let c = &self.config;
+        let query = self.times_beta(p, &query).unwrap_or(query);
+        let key_heads = c.num_key_heads();
         let views = [
             heads_of(&query, 0, offsets, [c.num_heads, c.head_dim])?,
-            heads_of(&memory.key, 0, &memory.offsets, [c.num_heads, c.head_dim])?,
-            heads_of(&memory.value, 0, &memory.offsets, [c.num_heads, c.value_dim])?,
+            heads_of(&memory.key, 0, &memory.offsets, [key_heads, c.head_dim])?,
+            heads_of(&memory.value, 0, &memory.offsets, [key_heads, c.value_dim])?,
         ];
-        let attention = self.attention(views, Causal::TopLeft, Mode::Eval, p.precision());
-        self.finish_step(p, attention, offsets, then)
+        self.finish_step(p, views, None, offsets, then)
     }
 
-    /// `then(heads W_Oᵀ + b)`
+    /// `then(attention W_Oᵀ + b)`
     fn finish_step<T: Real>(
         &self,
         p: &Params<T>,
-        attention: Attention<'_, T>,
+        views: [Heads<'_, T>; 3],
+        key_lengths: Option<&[usize]>,
         offsets: &Offsets,
         then: Then<'_, T>,
     ) -> Result<Array2<T>> {
-        let mut heads = zeros((offsets.tokens(), self.config.num_heads * self.config.value_dim));
-        attention.forward(self.heads_mut(&mut heads, offsets, self.config.value_dim)?)?;
+        let c = &self.config;
+        let mut attention = self.attention(views, Causal::BottomRight, Mode::Eval, p.precision());
+        if let Some(lengths) = key_lengths {
+            attention = attention.key_lengths(lengths);
+        }
+        let heads = if c.options.hard_attention {
+            Choice::of(&attention, c.num_heads)?.values(views[2], offsets)
+        } else {
+            let mut heads = zeros((offsets.tokens(), c.num_heads * c.value_dim));
+            attention.forward(heads_mut_of(&mut heads, offsets, [c.num_heads, c.value_dim])?)?;
+            heads
+        };
         self.output.forward_then(p, heads.view(), then)
     }
 }
