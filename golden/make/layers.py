@@ -304,6 +304,131 @@ def mha_cross(c):
     c.backward(y)
 
 
+# Variants of multi-head attention
+
+
+def rotated(x):
+    """(heads, length, dim) turned by position · 10000^(-2i/dim), the pairs half the width apart as in Llama.
+
+    Written with complex numbers, of which a pair is one: nothing in common with how Chumoku does it.
+    """
+    half = x.shape[-1] // 2
+    angle = torch.arange(x.shape[-2], dtype=torch.float64)[:, None] * 10000.0 ** -(torch.arange(half) / half)
+    turn = torch.polar(torch.ones_like(angle), angle).to(torch.complex64 if x.dtype == torch.float32 else torch.complex128)
+    y = torch.complex(x[..., :half].contiguous(), x[..., half:].contiguous()) * turn
+    return torch.cat([y.real, y.imag], dim=-1)
+
+
+def alibi_slopes(heads):
+    """As in the program of Press et al. 2022 (attention_with_linear_biases, fairseq/models/transformer.py)."""
+
+    def of_power(n):
+        start = 2 ** (-(2 ** -(math.log2(n) - 3)))
+        return [start * start**i for i in range(n)]
+
+    if math.log2(heads).is_integer():
+        return of_power(heads)
+    below = 2 ** math.floor(math.log2(heads))
+    return of_power(below) + alibi_slopes(2 * below)[0::2][: heads - below]
+
+
+class AttentionVariant(nn.Module):
+    """Multi-head attention from torch's own operations, with parameters named as in `nn.MultiheadAttention`."""
+
+    def __init__(self, d_model, heads, key_heads=None, key_dim=None, value_dim=None, causal=False, window=None,
+                 position=None, beta=None, train_beta=False, hard=False):
+        super().__init__()
+        self.heads, self.key_heads, self.dim = heads, key_heads or heads, d_model // heads
+        self.causal, self.window, self.position, self.hard = causal, window, position, hard
+        self.scale = beta or self.dim**-0.5
+        shared = self.key_heads * self.dim
+        if key_dim is None:
+            self.in_proj_weight = nn.Parameter(torch.empty(d_model + 2 * shared, d_model))
+        else:
+            self.q_proj_weight = nn.Parameter(torch.empty(d_model, d_model))
+            self.k_proj_weight = nn.Parameter(torch.empty(shared, key_dim))
+            self.v_proj_weight = nn.Parameter(torch.empty(shared, value_dim))
+        self.in_proj_bias = nn.Parameter(torch.empty(d_model + 2 * shared))
+        self.beta = nn.Parameter(torch.empty(heads)) if train_beta else None
+        self.out_proj = nn.Linear(d_model, d_model)
+
+    def mask(self, length, keys, dtype):
+        """What is added to the scores: (heads, length, keys)."""
+        distance = torch.arange(length)[:, None] - torch.arange(keys)[None]
+        forbidden = torch.zeros(length, keys, dtype=torch.bool)
+        if self.causal:
+            forbidden |= distance < 0
+        if self.window is not None:
+            forbidden |= distance.abs() > self.window
+        mask = torch.zeros(self.heads, length, keys, dtype=dtype)
+        if self.position == "alibi":
+            mask -= torch.tensor(alibi_slopes(self.heads), dtype=dtype)[:, None, None] * distance.abs()
+        return mask.masked_fill(forbidden, -math.inf)
+
+    def forward(self, query, key, value):
+        widths = [self.heads * self.dim, self.key_heads * self.dim, self.key_heads * self.dim]
+        fused = getattr(self, "in_proj_weight", None)
+        parts = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight] if fused is None else fused.split(widths)
+        inputs = zip((query, key, value), parts, self.in_proj_bias.split(widths))
+        q, k, v = (F.linear(x, w, b).unflatten(-1, (-1, self.dim)).transpose(0, 1) for x, w, b in inputs)
+        if self.position == "rotary":
+            q, k = rotated(q), rotated(k)
+        if self.beta is not None:
+            q = q * self.beta[:, None, None]
+        mask = self.mask(len(query), len(key), q.dtype)
+        k, v = (x.repeat_interleave(self.heads // self.key_heads, dim=0) for x in (k, v))
+        weights = F.softmax(self.scale * q @ k.transpose(-1, -2) + mask, dim=-1)
+        if self.hard:
+            one_hot = F.one_hot(weights.argmax(-1), weights.shape[-1]).to(weights.dtype)
+            weights = one_hot + weights - weights.detach()  # the straight-through estimator
+        y = weights @ v
+        if not self.hard:
+            theirs = F.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=mask[None], scale=self.scale)
+            check_same(theirs[0], y, "formula and PyTorch's attention")
+        return self.out_proj(y.transpose(0, 1).flatten(-2)), weights
+
+
+@case(name="mha_gqa", heads=4, key_heads=2)
+@case(name="mha_mqa_causal", heads=4, key_heads=1, causal=True)
+@case(name="mha_window", heads=2, window=1)
+@case(name="mha_window_causal", heads=2, window=2, causal=True)
+@case(name="mha_rotary", heads=2, position="rotary")
+@case(name="mha_rotary_gqa_causal", heads=4, key_heads=2, position="rotary", causal=True)
+@case(name="mha_alibi", heads=4, position="alibi")
+@case(name="mha_alibi_causal", heads=6, position="alibi", causal=True)
+@case(name="mha_beta", heads=2, beta=0.3)
+@case(name="mha_beta_trained", heads=4, beta=0.8, train_beta=True)
+@case(name="mha_beta_trained_rotary", heads=4, key_heads=2, train_beta=True, position="rotary", causal=True)
+@case(name="mha_hard", heads=2, hard=True)
+@case(name="mha_hard_causal", heads=4, key_heads=2, hard=True, causal=True, position="alibi", train_beta=True)
+def mha_variant(c, heads, **options):
+    d_model = 4 * heads
+    c.attribute(d_model=d_model, heads=heads, **options)
+    x, offsets = packed_input(c, d_model)
+    module = c.module(AttentionVariant(d_model, heads, **options))
+    outputs, weights = zip(*(module(sequence, sequence, sequence) for sequence in split(x, offsets)))
+    y = torch.cat(outputs)
+    c.output("output", y)
+    c.output("weights", torch.cat([w.flatten() for w in weights]))
+    c.backward(y)
+
+
+@case(name="mha_gqa_cross", heads=4, key_heads=2)
+@case(name="mha_mqa_cross_widths", heads=4, key_heads=1, key_dim=6, value_dim=5, train_beta=True)
+def mha_variant_cross(c, heads, **options):
+    c.attribute(d_model=16, heads=heads, **options)
+    query, query_offsets = packed_input(c, 16, "query", [4, 1, 3], "query_offsets")
+    key, key_offsets = packed_input(c, options.get("key_dim", 16), "key", [2, 5, 1], "key_offsets")
+    value = c.input("value", c.normal(key_offsets[-1], options.get("value_dim", 16)))
+    module = c.module(AttentionVariant(16, heads, **options))
+    sequences = zip(split(query, query_offsets), split(key, key_offsets), split(value, key_offsets))
+    outputs, weights = zip(*(module(q, k, v) for q, k, v in sequences))
+    y = torch.cat(outputs)
+    c.output("output", y)
+    c.output("weights", torch.cat([w.flatten() for w in weights]))
+    c.backward(y)
+
+
 @case(name="feed_forward_relu", activation=F.relu)
 @case(name="feed_forward_gelu", activation=F.gelu)
 def feed_forward(c, activation):
@@ -352,6 +477,85 @@ def encoder_layer(c, norm, activation):
 def encoder(c, norm, activation):
     c.attribute(norm=norm, activation=activation, layers=2, final_norm=norm == "pre")
     encoder_case(c, encoder_module(8, 16, activation, norm == "pre", final_norm=norm == "pre"))
+
+
+# Decoder
+
+
+def decoder_case(c, module):
+    """Runs a module on packed targets of width 8, each attending to a source of another length."""
+    c.attribute(d_model=8, heads=2, d_ff=16, layer_norm_eps=1e-5)
+    x, offsets = packed_input(c, 8)
+    memory, memory_offsets = packed_input(c, 8, "memory", [2, 6, 1], "memory_offsets")
+    module = c.module(module)
+
+    def run(x, memory, padding_mask=None, memory_mask=None):
+        future = torch.ones(x.shape[-2], x.shape[-2]).triu(1).bool()  # PyTorch: true = do not attend
+        masks = {"tgt_key_padding_mask": padding_mask, "memory_key_padding_mask": memory_mask}
+        return module(x, memory, tgt_mask=future, **masks)
+
+    pairs = zip(split(x, offsets), split(memory, memory_offsets))
+    y = torch.cat([run(target[None], source[None])[0] for target, source in pairs])
+    sources = split(memory.detach(), memory_offsets)
+    padded = nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=7.0)
+    lengths = torch.tensor([len(source) for source in sources])
+    memory_mask = torch.arange(padded.shape[1])[None] >= lengths[:, None]
+    check_against_padding(lambda x, mask: run(x, padded, mask, memory_mask), x, offsets, y)
+    c.output("output", y)
+    c.backward(y)
+
+
+def decoder_layer_module(activation, norm_first):
+    return nn.TransformerDecoderLayer(
+        8, 2, 16, dropout=0.0, activation=activation, norm_first=norm_first, batch_first=True
+    )
+
+
+@case(name="decoder_layer_post_relu", norm="post", activation="relu")
+@case(name="decoder_layer_pre_gelu", norm="pre", activation="gelu")
+def decoder_layer(c, norm, activation):
+    c.attribute(norm=norm, activation=activation)
+    decoder_case(c, decoder_layer_module(activation, norm == "pre"))
+
+
+@case(name="decoder_pre", norm="pre", activation="gelu")
+@case(name="decoder_post", norm="post", activation="relu")
+def decoder(c, norm, activation):
+    c.attribute(norm=norm, activation=activation, layers=2, final_norm=norm == "pre")
+    final = nn.LayerNorm(8) if norm == "pre" else None
+    decoder_case(c, nn.TransformerDecoder(decoder_layer_module(activation, norm == "pre"), 2, norm=final))
+
+
+# Recurrent networks
+
+
+RECURRENT_LENGTHS = [5, 1, 0, 3]
+
+
+@case(name="rnn", network=nn.RNN)
+@case(name="lstm", network=nn.LSTM)
+@case(name="gru", network=nn.GRU)
+@case(name="rnn_bidirectional", network=nn.RNN, layers=2, bidirectional=True)
+@case(name="lstm_bidirectional", network=nn.LSTM, layers=2, bidirectional=True)
+@case(name="gru_bidirectional", network=nn.GRU, layers=2, bidirectional=True)
+def recurrent(c, network, layers=1, bidirectional=False):
+    c.attribute(inputs=6, hidden=8, layers=layers, bidirectional=bidirectional)
+    x, offsets = packed_input(c, 6, lengths=RECURRENT_LENGTHS)
+    module = c.module(network(6, 8, layers, bidirectional=bidirectional, batch_first=True))
+    sequences = [sequence for sequence in split(x, offsets) if len(sequence)]  # PyTorch refuses those of length 0
+    y = torch.cat([module(sequence)[0] for sequence in sequences])
+    check_against_pytorchs_packing(module, sequences, y)
+    c.output("output", y)
+    c.backward(y)
+
+
+def check_against_pytorchs_packing(module, sequences, packed_output):
+    """A `PackedSequence` of all sequences must give what they gave one by one."""
+    with torch.no_grad():
+        output, _ = module(nn.utils.rnn.pack_sequence(sequences, enforce_sorted=False))
+        padded, lengths = nn.utils.rnn.pad_packed_sequence(output, batch_first=True)
+        theirs = torch.cat([sequence[:length] for sequence, length in zip(padded, lengths)])
+    check_same(theirs, packed_output, "one by one and in PyTorch's packing")
 
 
 # Pooling, hard and soft attention
@@ -446,14 +650,10 @@ class Classifier(nn.Module):
         return self.head(encoded.masked_fill(padding_mask[..., None], 0.0).sum(1) / lengths[:, None])
 
 
-@case
-def classifier_training(c):
-    vocabulary, d_model, d_ff, classes, steps = 50, 16, 32, 3, 10
-    c.attribute(vocabulary=vocabulary, d_model=d_model, heads=2, d_ff=d_ff, layers=2, classes=classes, steps=steps)
-    c.attribute(norm="pre", activation="gelu", final_norm=True, pooling="mean", label_smoothing=0.1)
-    c.attribute(dropout=0, layer_norm_eps=1e-5)
-    c.attribute(lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8, weight_decay=0.01, max_grad_norm=1.0)
-    model = c.module(Classifier(vocabulary, d_model, d_ff, classes))
+def ten_steps(c, model, loss_of):
+    """Ten steps of AdamW with clipped gradients; `loss_of(step)` draws a batch and returns the loss, and in the first
+    step what is to be recorded as logits."""
+    c.attribute(lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8, weight_decay=0.01, max_grad_norm=1.0, steps=10)
     parameters = list(model.parameters())
     groups = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": 0.01},  # the embedding too
@@ -461,14 +661,8 @@ def classifier_training(c):
     ]
     optimiser = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.98), eps=1e-8)
     losses, norms = [], []
-    for step in range(steps):
-        offsets = offsets_of([1 + c.integers(12) for _ in range(4)])
-        ids = c.integer_input(f"step{step}.ids", c.integers(vocabulary, offsets[-1]))
-        c.integer_input(f"step{step}.offsets", offsets)
-        labels = c.integer_input(f"step{step}.labels", c.integers(classes, 4))
-        logits = model(ids, offsets)
-        check_same(model.forward_padded(ids, offsets), logits, "packed and padded")
-        loss = F.cross_entropy(logits, labels, label_smoothing=0.1)
+    for step in range(10):
+        loss, logits = loss_of(step)
         optimiser.zero_grad()
         loss.backward()
         if step == 0:
@@ -481,6 +675,74 @@ def classifier_training(c):
     c.output("grad_norms", torch.stack(norms))
     for name, parameter in model.named_parameters():
         c.output(f"final.{name}", parameter)
+
+
+@case
+def classifier_training(c):
+    vocabulary, d_model, d_ff, classes = 50, 16, 32, 3
+    c.attribute(vocabulary=vocabulary, d_model=d_model, heads=2, d_ff=d_ff, layers=2, classes=classes)
+    c.attribute(norm="pre", activation="gelu", final_norm=True, pooling="mean", label_smoothing=0.1)
+    c.attribute(dropout=0, layer_norm_eps=1e-5)
+    model = c.module(Classifier(vocabulary, d_model, d_ff, classes))
+
+    def loss_of(step):
+        offsets = offsets_of([1 + c.integers(12) for _ in range(4)])
+        ids = c.integer_input(f"step{step}.ids", c.integers(vocabulary, offsets[-1]))
+        c.integer_input(f"step{step}.offsets", offsets)
+        labels = c.integer_input(f"step{step}.labels", c.integers(classes, 4))
+        logits = model(ids, offsets)
+        check_same(model.forward_padded(ids, offsets), logits, "packed and padded")
+        return F.cross_entropy(logits, labels, label_smoothing=0.1), logits
+
+    ten_steps(c, model, loss_of)
+
+
+class Translator(nn.Module):
+    """An encoder-decoder over packed sequences, with its output tied to the target's embedding."""
+
+    def __init__(self, source, target, d_model, d_ff):
+        super().__init__()
+        self.source_embedding, self.embedding = nn.Embedding(source, d_model), nn.Embedding(target, d_model)
+        self.encoder = encoder_module(d_model, d_ff, "gelu", True, final_norm=True)
+        layer = nn.TransformerDecoderLayer(
+            d_model, 2, d_ff, dropout=0.0, activation="gelu", norm_first=True, batch_first=True
+        )
+        self.decoder = nn.TransformerDecoder(layer, 2, norm=nn.LayerNorm(d_model))
+
+    def embed(self, embedding, ids):
+        width = embedding.embedding_dim
+        return embedding(ids) * math.sqrt(width) + sinusoidal_table(len(ids), width, embedding.weight.dtype)
+
+    def forward(self, source, source_offsets, target, target_offsets):
+        logits = []
+        for x, y in zip(split(source, source_offsets), split(target, target_offsets)):
+            memory = self.encoder(self.embed(self.source_embedding, x)[None])
+            future = torch.ones(len(y), len(y)).triu(1).bool()
+            out = self.decoder(self.embed(self.embedding, y)[None], memory, tgt_mask=future)[0]
+            logits.append(out @ self.embedding.weight.T)
+        return torch.cat(logits)
+
+
+@case
+def translator_training(c):
+    source, target, d_model, d_ff = 30, 40, 16, 32
+    c.attribute(source_vocabulary=source, target_vocabulary=target, d_model=d_model, heads=2, d_ff=d_ff, layers=2)
+    c.attribute(norm="pre", activation="gelu", final_norm=True, tied=True, label_smoothing=0.1, dropout=0)
+    model = c.module(Translator(source, target, d_model, d_ff))
+
+    def loss_of(step):
+        offsets = {side: offsets_of([1 + c.integers(9) for _ in range(4)]) for side in ("source", "target")}
+        for side in offsets:
+            c.integer_input(f"step{step}.{side}_offsets", offsets[side])
+        x = c.integer_input(f"step{step}.source", c.integers(source, offsets["source"][-1]))
+        given, wanted = (
+            c.integer_input(f"step{step}.{name}", c.integers(target, offsets["target"][-1]))
+            for name in ("input", "output")
+        )
+        logits = model(x, offsets["source"], given, offsets["target"])
+        return F.cross_entropy(logits, wanted, label_smoothing=0.1), logits
+
+    ten_steps(c, model, loss_of)
 
 
 def run(name, dtype):

@@ -60,14 +60,15 @@ class Case:
     def module(self, module, prefix=""):
         """Gives every parameter of a torch module fresh numbers, none of them zero or one, and records it.
 
-        PyTorch starts biases at zero and norm weights at one, which would hide a bias that is never added.
+        PyTorch starts biases at zero and norm weights at one, which would hide a bias that is never added. What starts at
+        one stays near it.
         """
         module = module.to(self.dtype).train()
         for name, parameter in module.named_parameters():
             shape = tuple(parameter.shape)
-            is_norm_weight = "norm" in name and name.endswith("weight")
+            starts_at_one = ("norm" in name and name.endswith("weight")) or name.endswith("beta")
             bound = shape[-1] ** -0.5 if len(shape) > 1 else 0.3
-            values = self.uniform(*shape, bound=bound) + (1.0 if is_norm_weight else 0.0)
+            values = self.uniform(*shape, bound=bound) + (1.0 if starts_at_one else 0.0)
             key = f"param.{prefix}{name}"
             with torch.no_grad():
                 parameter.copy_(self._record(key, values))

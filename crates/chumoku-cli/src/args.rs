@@ -1,5 +1,7 @@
 //! The command line.
 
+use chumoku::Cell;
+use chumoku::nn::Network;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -19,6 +21,10 @@ pub(crate) enum Command {
     Eval(Eval),
     /// Predict the class of texts, or of every row of a file
     Predict(Predict),
+    /// Translate texts, or every row of a file
+    Translate(Translate),
+    /// Continue a text
+    Generate(Generate),
     /// Show why a text got its class: attention, and the effect of each word
     Explain(Explain),
     /// Compute attention on the tensors of a file, as ONNX's operator Attention defines it
@@ -35,6 +41,34 @@ pub(crate) enum Command {
 pub(crate) enum Task {
     /// Sort texts into classes
     Classify,
+    /// Turn texts into others, of another language or form
+    Translate,
+    /// Continue texts
+    Lm,
+}
+
+/// What reads the tokens of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Model {
+    /// A transformer encoder
+    Transformer,
+    /// A recurrent network of the same size
+    Rnn,
+    /// The same with long short-term memory
+    Lstm,
+    /// The same with gated recurrent units
+    Gru,
+}
+
+impl From<Model> for Network {
+    fn from(model: Model) -> Self {
+        match model {
+            Model::Transformer => Network::Transformer,
+            Model::Rnn => Network::Recurrent(Cell::Rnn),
+            Model::Lstm => Network::Recurrent(Cell::Lstm),
+            Model::Gru => Network::Recurrent(Cell::Gru),
+        }
+    }
 }
 
 /// How exactly f32 numbers are multiplied.
@@ -82,6 +116,9 @@ pub(crate) struct Train {
     pub(crate) data: Option<PathBuf>,
     #[arg(long, value_enum)]
     pub(crate) task: Option<Task>,
+    /// The network that reads the texts
+    #[arg(long, value_enum, default_value = "transformer")]
+    pub(crate) model: Model,
     /// Folder for the model (default: chumoku-model, chumoku-model-2, …)
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -159,6 +196,70 @@ pub(crate) struct Predict {
 }
 
 #[derive(Debug, ClapArgs)]
+pub(crate) struct Translate {
+    /// A folder that `chumoku train --task translate` wrote
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// Texts; without any, and without --input, lines of standard input
+    #[arg(value_name = "TEXT")]
+    pub(crate) texts: Vec<String>,
+    /// A file whose rows get a translation; all its columns are kept
+    #[arg(long, value_name = "FILE", conflicts_with = "texts")]
+    pub(crate) input: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    /// Hypotheses followed at a time; 1 takes the most probable token at each step
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one)]
+    pub(crate) beam: usize,
+    /// Exponent of the length normalisation; more favours longer translations
+    #[arg(long, value_name = "X", default_value_t = 0.6, allow_negative_numbers = true)]
+    pub(crate) length_penalty: f64,
+    /// Print the N best of each text, with their scores (at most as many as the beam is wide)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
+    pub(crate) n_best: usize,
+    /// With --json: where each token of the translation looks in the source, for every layer and head
+    #[arg(long, requires = "json")]
+    pub(crate) alignment: bool,
+    /// Threads (default: the physical cores this process may use)
+    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    pub(crate) threads: Option<usize>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Generate {
+    /// A folder that `chumoku train --task lm` wrote
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// What the text begins with (without it: the beginning of a document)
+    #[arg(value_name = "PROMPT", default_value = "")]
+    pub(crate) prompt: String,
+    /// Tokens written at most; the end of a document ends the text before
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = at_least_one)]
+    pub(crate) max_tokens: usize,
+    /// 1 draws as the model has learnt, less keeps to what is likely, 0 takes the most likely token
+    #[arg(long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
+    pub(crate) temperature: f64,
+    /// Draw from the K most likely tokens only; 0 for all
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    pub(crate) top_k: usize,
+    /// Draw from the most likely tokens only that make up this probability
+    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
+    pub(crate) top_p: f64,
+    /// Decides what is drawn: the same seed gives the same text
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    pub(crate) seed: u64,
+    /// Threads (default: the physical cores this process may use)
+    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    pub(crate) threads: Option<usize>,
+    /// Print the text as one JSON object when it is whole
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct Explain {
     /// A folder that `chumoku train` wrote
     #[arg(value_name = "MODEL")]
@@ -169,9 +270,9 @@ pub(crate) struct Explain {
     /// The layer to show, from 1 (default: the last)
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) layer: Option<usize>,
-    /// The head to show, from 1
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
-    pub(crate) head: usize,
+    /// The head to show, from 1 (default: the first)
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) head: Option<usize>,
     /// Write a page with every layer and head, which opens without a network
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,

@@ -1,6 +1,6 @@
 //! What people see while a model trains: a bar on a terminal, plain lines elsewhere. All on standard error.
 
-use chumoku::train::Event;
+use chumoku::train::{Event, Figure};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
@@ -46,47 +46,15 @@ impl Progress {
     /// Shows an event.
     pub(crate) fn show(&mut self, event: Event<'_>) {
         match event {
-            Event::Note(note) => self.say(&format!("note      {note}")),
-            Event::Baseline { seconds, features, valid } => {
-                let score = valid.map_or(String::new(), |(accuracy, f1)| {
-                    format!(", validation accuracy {:.1} %, macro-F1 {:.1} %", 100.0 * accuracy, 100.0 * f1)
-                });
-                let features = thousands(features);
-                self.say(&format!("baseline  {features} n-grams and a linear model in {seconds:.1} s{score}"));
-            }
-            Event::Ready { plan, parameters, steps, done, tokens, long_rows, expected, bytes } => {
-                let [sum, median, longest] = tokens;
-                let encoder = &plan.model.encoder;
-                let window = plan.model.max_length - 1;
-                self.say(&format!(
-                    "tokens    {} in the training rows (median {median}, longest {longest}), vocabulary {}",
-                    thousands(sum),
-                    thousands(plan.model.vocab_size)
-                ));
-                self.say(&format!(
-                    "model     {} layers, width {}, {} heads: {} parameters",
-                    encoder.num_layers,
-                    encoder.d_model,
-                    encoder.num_heads,
-                    thousands(parameters)
-                ));
-                if long_rows > 0 {
-                    self.say(&format!(
-                        "long      {} of more than {window} tokens: nothing is cut; training reads a window of \
-                         them at a random place each epoch, evaluation reads all windows and averages",
-                        count(long_rows, "row")
-                    ));
-                }
-                if plan.class_weights.is_some() {
-                    self.say("weights   classes are unbalanced: rare ones count more (by the root of their rarity)");
-                }
+            Event::Said(what, text) => self.say(&format!("{what:<9} {text}")),
+            Event::Ready { settings, steps, done, expected, bytes } => {
                 self.say(&format!(
                     "plan      at most {}, {} of up to {} tokens; stops {} after the best; expected time {} at most, \
                      memory {}",
-                    count(plan.epochs as usize, "epoch"),
+                    count(settings.epochs as usize, "epoch"),
                     count(steps as usize, "step"),
-                    thousands(plan.batch_tokens),
-                    count(plan.patience as usize, "epoch"),
+                    thousands(settings.batch_tokens),
+                    count(settings.patience as usize, "epoch"),
                     duration(expected),
                     megabytes(bytes)
                 ));
@@ -111,14 +79,17 @@ impl Progress {
                     self.say(&format!("step {step} of {}  {message}", self.steps));
                 }
             }
-            Event::Evaluated { epoch, loss, accuracy, macro_f1, is_best, is_held_out } => {
+            Event::Evaluated { epoch, loss, figures, is_best, is_held_out } => {
                 self.last_line = Instant::now();
-                self.score = format!("  F1 {:.1} %", 100.0 * macro_f1);
+                let show = |figure: &Figure| match figure.is_share {
+                    true => format!("  {} {:>5.1} %", figure.name, 100.0 * figure.value),
+                    false => format!("  {} {:.3}", figure.name, figure.value),
+                };
+                self.score = figures.last().map(show).unwrap_or_default();
                 self.say(&format!(
-                    "epoch {epoch:>3}  loss {loss:.3}  {} accuracy {:>5.1} %  macro-F1 {:>5.1} %{}",
+                    "epoch {epoch:>3}  loss {loss:.3}  {}{}{}",
                     if is_held_out { "validation" } else { "training" },
-                    100.0 * accuracy,
-                    100.0 * macro_f1,
+                    figures.iter().map(show).collect::<String>(),
                     if is_best { "  best" } else { "" }
                 ));
             }

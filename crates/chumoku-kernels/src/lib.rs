@@ -52,7 +52,9 @@ mod memory;
 mod norm;
 mod philox;
 mod real;
+mod recurrent;
 pub mod reference;
+mod rotary;
 mod softmax;
 mod sum;
 mod threads;
@@ -71,13 +73,15 @@ pub use gemm::{MatMut, MatRef, Operand, PackedMatrix, Precision, Product, Start,
 pub use half::{bf16, f16};
 pub use isa::{Isa, active as active_isa, cap as cap_isa, named as isa_named};
 pub use loss::{CrossEntropy, cross_entropy};
-pub use math::{erf_each, exp_each, tanh_each};
+pub use math::{erf_each, exp_each, sigmoid_each, tanh_each};
 #[doc(hidden)]
 pub use memory::poison_scratch;
 pub use memory::{Allocator, keep_freed_memory, zeros};
 pub use norm::{LayerNormBackward, Normalised, layer_norm_forward};
 pub use philox::Philox;
 pub use real::Real;
+pub use recurrent::{Cell, Deltas, Recurrence, Trace};
+pub use rotary::{RotaryTable, Turn};
 pub use softmax::{softmax_backward, softmax_forward};
 pub use sum::{add_column_sums, sum_of_squares};
 pub use threads::{num_threads, on_one_thread};

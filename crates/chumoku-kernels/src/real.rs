@@ -4,9 +4,11 @@ use crate::Element;
 use crate::activation::Activation;
 use crate::adamw::AdamW;
 use crate::dropout::Keep;
-use crate::gemm::{MatMut, MatRef, PackedMatrix, Precision, Product, Start};
+use crate::gemm::{MatMut, MatRef, Operand, PackedMatrix, Precision, Product, Start};
 use crate::loss::CrossEntropy;
-use crate::{activation, adamw, dropout, embedding, gemm, loss, norm, reference, softmax, sum};
+use crate::recurrent::{self, Deltas, Recurrence, Trace};
+use crate::rotary::Rotate;
+use crate::{activation, adamw, dropout, embedding, gemm, loss, norm, reference, rotary, softmax, sum};
 use std::fmt::Display;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
@@ -98,6 +100,10 @@ pub trait Real:
         reference::embedding_backward(ids, dy, width, scale, d_table);
     }
     #[doc(hidden)]
+    fn rotate(args: Rotate<Self>) {
+        reference::rotate(args);
+    }
+    #[doc(hidden)]
     fn cross_entropy(x: &[Self], labels: &[u32], options: &CrossEntropy<Self>, d: &mut [Self]) -> Self {
         reference::cross_entropy(x, labels, options, d)
     }
@@ -108,6 +114,25 @@ pub trait Real:
     #[doc(hidden)]
     fn adamw_step(options: &AdamW, param: &mut [Self], grad: &[Self], m: &mut [Self], v: &mut [Self]) {
         reference::adamw_step(options, param, grad, m, v);
+    }
+    #[doc(hidden)]
+    fn recurrent_forward(
+        r: &Recurrence,
+        weight: Operand<Self>,
+        bias: &[Self],
+        projections: Vec<Self>,
+        y: MatMut<Self>,
+    ) -> Trace<Self> {
+        reference::recurrent_forward(r, weight, bias, projections, y)
+    }
+    #[doc(hidden)]
+    fn recurrent_backward(
+        r: &Recurrence,
+        weight: Operand<Self>,
+        trace: &Trace<Self>,
+        dy: MatRef<Self>,
+    ) -> Deltas<Self> {
+        reference::recurrent_backward(r, weight, trace, dy)
     }
 }
 
@@ -181,6 +206,9 @@ impl Real for f32 {
     fn embedding_backward(ids: &[u32], dy: &[f32], width: usize, scale: f32, d_table: &mut [f32]) {
         embedding::backward_f32(ids, dy, width, scale, d_table);
     }
+    fn rotate(args: Rotate<f32>) {
+        rotary::rotate_f32(args);
+    }
     fn cross_entropy(x: &[f32], labels: &[u32], options: &CrossEntropy<f32>, d: &mut [f32]) -> f32 {
         loss::cross_entropy_f32(x, labels, options, d)
     }
@@ -189,5 +217,17 @@ impl Real for f32 {
     }
     fn adamw_step(options: &AdamW, param: &mut [f32], grad: &[f32], m: &mut [f32], v: &mut [f32]) {
         adamw::step_f32(options, param, grad, m, v);
+    }
+    fn recurrent_forward(
+        r: &Recurrence,
+        weight: Operand<f32>,
+        bias: &[f32],
+        projections: Vec<f32>,
+        y: MatMut<f32>,
+    ) -> Trace<f32> {
+        recurrent::forward_f32(r, weight, bias, projections, y)
+    }
+    fn recurrent_backward(r: &Recurrence, weight: Operand<f32>, trace: &Trace<f32>, dy: MatRef<f32>) -> Deltas<f32> {
+        recurrent::backward_f32(r, weight, trace, dy)
     }
 }

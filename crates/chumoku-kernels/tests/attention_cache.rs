@@ -164,3 +164,102 @@ fn merging_nothing() {
     let error = merge_attention(&[wrong], HeadsMut::bhld(&mut output, shape).unwrap(), None).unwrap_err();
     assert_eq!(error.to_string(), "merge: output of a part: expected 1 rows in sequence 0, got 2");
 }
+
+/// Random selections against a plain list of sequences, with tokens appended in between.
+#[test]
+fn sequences_selected() {
+    let mut random = Random::new(11);
+    let (heads, dims) = (2, [3, 2]);
+    let mut cache = KeyValueCache::<f64>::new(4, heads, dims, 1).unwrap();
+    // The tokens of each sequence, a number each.
+    let mut plain: Vec<Vec<f64>> = vec![Vec::new(); 4];
+    let mut next = 0.0;
+    for round in 0..60 {
+        let mut offsets = vec![0];
+        let mut numbers = Vec::new();
+        for sequence in &mut plain {
+            for _ in 0..random.below(3) {
+                next += 1.0;
+                sequence.push(next);
+                numbers.push(next);
+            }
+            offsets.push(numbers.len());
+        }
+        let rows = |dim: usize, sign: f64| -> Vec<f64> {
+            let row = |&x: &f64| (0..heads * dim).map(move |i| sign * (x + i as f64 / 16.0));
+            numbers.iter().flat_map(row).collect()
+        };
+        let (key, value) = (rows(dims[0], 1.0), rows(dims[1], -1.0));
+        let view = |x, dim| Heads::packed(x, &offsets, heads, dim, heads * dim).unwrap();
+        cache.append(view(&key, dims[0]), view(&value, dims[1])).unwrap();
+        let count = plain.len();
+        let wanted: Vec<usize> = match round % 4 {
+            // A shuffle with repetitions, one with more sequences, some left out, all in their places.
+            0 => (0..count).map(|_| random.below(count)).collect(),
+            1 => (0..count.min(4) + 2).map(|_| random.below(count)).collect(),
+            2 => (0..count).filter(|s| s % 3 != 1).collect(),
+            _ => (0..count).rev().collect(),
+        };
+        cache.select(&wanted).unwrap();
+        plain = wanted.iter().map(|&s| plain[s].clone()).collect();
+        assert!(cache.lengths().iter().eq(plain.iter().map(Vec::len).collect::<Vec<_>>().iter()));
+        for (s, sequence) in plain.iter().enumerate() {
+            for (i, x) in sequence.iter().enumerate() {
+                for h in 0..heads {
+                    let row = |dim: usize, sign: f64| -> Vec<f64> {
+                        (0..dim).map(|c| sign * (x + (h * dim + c) as f64 / 16.0)).collect()
+                    };
+                    assert_eq!(cache.key().row(s, h, i), row(dims[0], 1.0), "round {round}, key {i} of {s}");
+                    assert_eq!(cache.value().row(s, h, i), row(dims[1], -1.0), "round {round}, value {i} of {s}");
+                }
+            }
+        }
+    }
+    let before = cache.lengths().to_vec();
+    let error = cache.select(&[0, before.len()]).unwrap_err().to_string();
+    assert_eq!(error, format!("cache: sequences: expected below {0}, got {0}", before.len()));
+    assert_eq!(cache.lengths(), before);
+    cache.select(&[]).unwrap();
+    assert!(cache.lengths().is_empty() && cache.key().sequences() == 0);
+}
+
+/// A cache that forgets gives what attention with a window over all tokens gives, and stays as small as it was.
+#[test]
+fn what_no_window_reaches_is_forgotten() {
+    let (window, dim, length) = (6, 3, 200);
+    let mut random = Random::new(5);
+    let rows = [(); 3].map(|()| random.numbers(2 * length * dim));
+    let view = |x: usize, from: usize, n: usize| {
+        Heads::strided(&rows[x][from * dim..], [2, 1, n, dim], [length * dim, 1, dim]).unwrap()
+    };
+    let all = Attention::new(view(0, 0, length), view(1, 0, length), view(2, 0, length))
+        .causal(Causal::TopLeft)
+        .window(Some(window), Some(0), Causal::TopLeft);
+    let (expected, _) = attend(&all, [2, 1, length, dim]);
+    for capacity in [0, 3, 12, 40] {
+        let mut cache = KeyValueCache::new(2, 1, [dim; 2], capacity).unwrap().window(window).limit(length);
+        let mut at = 0;
+        for n in [1, 1, 5, 2, 9].into_iter().cycle() {
+            let n = n.min(length - at);
+            if n == 0 {
+                break;
+            }
+            cache.append(view(1, at, n), view(2, at, n)).unwrap();
+            let args = Attention::new(view(0, at, n), cache.key(), cache.value())
+                .key_lengths(cache.lengths())
+                .causal(Causal::BottomRight)
+                .window(Some(window), Some(0), Causal::BottomRight);
+            let (output, _) = attend(&args, [2, 1, n, dim]);
+            for (s, rows) in output.chunks(n * dim).enumerate() {
+                let expected = &expected[(s * length + at) * dim..][..n * dim];
+                compare("window", rows, &wide(expected), CLOSE).unwrap();
+            }
+            at += n;
+            assert_eq!(cache.positions(), [at; 2]);
+            assert!(cache.capacity() <= capacity.max(2 * window + 9), "{} at {at}", cache.capacity());
+        }
+        assert!(cache.lengths()[0] < 60);
+        let error = cache.append(view(1, 0, 1), view(2, 0, 1)).unwrap_err().to_string();
+        assert_eq!(error, "cache: limit: expected at most 200 tokens in sequence 0, got 1 after the 200 held");
+    }
+}

@@ -75,6 +75,65 @@ fn gemm_of_every_shape_and_layout() {
 }
 
 #[test]
+fn rotary_positions() {
+    each_isa(|isa| {
+        for (dim, heads) in [(2, 3), (8, 1), (14, 2), (16, 2), (30, 1), (32, 3), (34, 2), (64, 2), (66, 1)] {
+            // Rows of all heads with room beside them, in sequences that start at places of their own.
+            let (offsets, starts) = ([0, 5, 5, 6, 140], [0, 9, 300, 7]);
+            let (stride, tokens) = (heads * dim + 3, offsets[4]);
+            let mut random = Random::new((dim * 31 + heads) as u64);
+            let x = random.numbers(tokens * stride);
+            let table = RotaryTable::new(301, dim, 10000.0).unwrap();
+            for starts in [None, Some(&starts[..])] {
+                let mut expected = wide(&x);
+                let view = HeadsMut::packed(&mut expected, &offsets, heads, dim, stride).unwrap();
+                table.rotate(view, starts, Turn::Forward).unwrap();
+                let what = format!("{isa} rotary {heads}x{dim}");
+                let mut found = Guarded::new(x.len());
+                found.inner().copy_from_slice(&x);
+                let view = HeadsMut::packed(found.inner(), &offsets, heads, dim, stride).unwrap();
+                table.rotate(view, starts, Turn::Forward).unwrap();
+                check(&what, found.inner(), &expected, 3e-7);
+                let view = HeadsMut::packed(found.inner(), &offsets, heads, dim, stride).unwrap();
+                table.rotate(view, starts, Turn::Back).unwrap();
+                check(&format!("{what} and back"), &found.take(), &wide(&x), 6e-7);
+                // By the definition, at a place of its own.
+                let (token, head, pair) = (100, heads - 1, dim / 2 - 1);
+                let position = (token - 6 + starts.map_or(0, |starts| starts[3])) as f64;
+                let angle = position * 10000f64.powf(-(pair as f64) / (dim / 2) as f64);
+                let at = token * stride + head * dim + pair;
+                let (a, b) = (f64::from(x[at]), f64::from(x[at + dim / 2]));
+                let pair = [expected[at], expected[at + dim / 2]];
+                let by_hand = [a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()];
+                check("by hand", &pair, &by_hand, 1e-12);
+                // What lies beside the heads stays.
+                assert!(
+                    (0..tokens).all(
+                        |t| (heads * dim..stride).all(|c| expected[t * stride + c] == f64::from(x[t * stride + c]))
+                    )
+                );
+            }
+        }
+    });
+    let mut x = [0.0f32; 12];
+    let mut rotate = |table: &RotaryTable, dim: usize, starts: Option<&[usize]>| {
+        let x = HeadsMut::packed(&mut x, &[0, 2, 2], 1, dim, 6).unwrap();
+        table.rotate(x, starts, Turn::Forward).map_err(|error| error.to_string())
+    };
+    let table = RotaryTable::new(2, 4, 10000.0).unwrap();
+    assert_eq!(table.positions(), 2);
+    rotate(&table, 4, Some(&[0, 9])).unwrap();
+    assert_eq!(rotate(&table, 6, None).unwrap_err(), "rotary: x: expected rows of 4, got 6");
+    let error = rotate(&table, 4, Some(&[1, 0])).unwrap_err();
+    assert_eq!(error, "rotary: positions: expected below 2, got 2 from 1 on");
+    assert!(rotate(&table, 4, Some(&[0])).unwrap_err().starts_with("rotary: starts"));
+    assert!(rotate(&table, 4, Some(&[usize::MAX, 0])).is_err());
+    for (positions, dim, base) in [(1, 3, 1e4), (1, 0, 1e4), (1, 2, 0.0), (1, 2, f64::NAN), (usize::MAX, 2, 1e4)] {
+        assert!(RotaryTable::new(positions, dim, base).is_err());
+    }
+}
+
+#[test]
 fn gemm_of_matrices_with_gaps() {
     each_isa(|isa| {
         let (m, n, k) = (35, 37, 70);
@@ -434,10 +493,16 @@ fn elementary_functions_are_within_two_ulp() {
             println!("{isa} {name}: {:.2} ulp at {}", worst.0, worst.1);
             assert!(worst.0 <= 2.0, "{isa} {name}: {} ulp at {}", worst.0, worst.1);
         }
+        let above: Vec<f32> = x.iter().copied().filter(|x| *x >= -87.3).collect();
+        let worst = worst_ulp(&above, &run(sigmoid_each, &above), |x| 1.0 / (1.0 + (-x).exp()));
+        println!("{isa} sigmoid: {:.2} ulp at {}", worst.0, worst.1);
+        assert!(worst.0 <= 3.0, "{isa} sigmoid: {} ulp at {}", worst.0, worst.1);
         let odd = [f32::NEG_INFINITY, -1e30, -88.0, 0.0, f32::INFINITY, f32::NAN];
         let y = run(exp_each, &odd);
         assert_eq!(y[..4], [0.0, 0.0, 0.0, 1.0]);
         assert!(y[4] > 2e38 && y[5].is_nan());
+        let y = run(sigmoid_each, &odd);
+        assert!(y[..3].iter().all(|y| (0.0..=2e-38).contains(y)) && y[3..5] == [0.5, 1.0] && y[5].is_nan(), "{y:?}");
         for f in [erf_each, tanh_each] {
             let y = run(f, &odd);
             assert_eq!(y[..5], [-1.0, -1.0, -1.0, 0.0, 1.0]);

@@ -1,7 +1,12 @@
-//! The built-in data: 1,000 short reviews, half English and half Japanese, written for this project.
+//! The built-in data: for classification 1,000 short reviews, half English and half Japanese, written for this project;
+//! for translation [`dates()`], which are made.
 //!
-//! Half are positive and half negative, on many subjects, with a fixed split. They are small enough to learn within a
-//! minute, and hard enough to be honest: negation, mixed feelings, contrast.
+//! Half the reviews are positive and half negative, on many subjects, with a fixed split. They are small enough to learn
+//! within a minute, and hard enough to be honest: negation, mixed feelings, contrast.
+
+mod dates;
+
+pub use dates::dates;
 
 use crate::train::{Rows, TrainingData};
 

@@ -19,6 +19,9 @@ pub enum Error {
     /// The n-gram model cannot be trained.
     #[error(transparent)]
     Ngram(#[from] crate::ngram::NgramError),
+    /// Translations and references that do not belong together.
+    #[error(transparent)]
+    Metric(#[from] crate::metrics::MetricError),
     /// A sequence is longer than the model's positions.
     #[error("a sequence of {found} tokens is longer than the {limit} positions of the model")]
     TooLong {

@@ -14,7 +14,8 @@ impl TextClassifier {
     /// of the predicted class with the word minus those without it (leave-one-out; Li, Monroe and Jurafsky 2016), by
     /// the whole predictor.
     ///
-    /// Of a text longer than the model's window, attention is shown for the first window.
+    /// Of a text longer than the model's window, attention is shown for the first window. Of a recurrent network, which
+    /// has no attention, there are the scores alone: no layers, no heads.
     ///
     /// # Errors
     /// If the text is empty, or cannot be read as tokens.
@@ -42,15 +43,16 @@ impl TextClassifier {
 
         let ids = &encoded.ids[..shown];
         let (packed, offsets) = inference::pack(self.tokenizer.cls(), std::iter::once(ids));
-        let (_, cache) = self.model.forward(&self.params, &packed, &offsets, Mode::Eval)?;
         // [CLS] is token 0 and word 0.
         let of_words = words.iter().map(|word| word.tokens.start + 1..word.tokens.end.min(shown) + 1);
         let tokens: Vec<std::ops::Range<usize>> = std::iter::once(0..1).chain(of_words).collect();
-        let encoder = &self.config.model.encoder;
+        let (_, cache) = self.model.forward(&self.params, &packed, &offsets, Mode::Eval)?;
+        // A recurrent network has no attention to show.
+        let [layers, heads] = self.config.model.body.transformer().map_or([0; 2], |c| [c.num_layers, c.num_heads]);
         let n = tokens.len();
-        let mut attention = Vec::with_capacity(encoder.num_layers * encoder.num_heads * n * n);
-        for layer in 0..encoder.num_layers {
-            for head in 0..encoder.num_heads {
+        let mut attention = Vec::with_capacity(layers * heads * n * n);
+        for layer in 0..layers {
+            for head in 0..heads {
                 let weights = self.model.weights(&cache, &offsets, layer, 0, head)?;
                 for query in &tokens {
                     for key in &tokens {
@@ -88,8 +90,8 @@ impl TextClassifier {
             }),
             pieces: pieces.map(|(word, t)| Piece { text: self.tokenizer.token(packed[t]), word }).collect(),
             words: std::iter::once(special).chain(plain).collect(),
-            layers: encoder.num_layers,
-            heads: encoder.num_heads,
+            layers,
+            heads,
             attention,
             joining: "sum over keys, mean over queries".into(),
             attribution: Attribution {

@@ -7,24 +7,32 @@
 pub mod attention;
 pub mod builtin;
 pub mod data;
+pub mod decoding;
 mod error;
 mod explain;
 mod inference;
+pub mod metrics;
+mod model_folder;
 pub mod models;
 pub mod ngram;
 pub mod nn;
 pub mod onnx;
 pub mod params;
 mod precision;
+pub mod sampling;
 pub mod tensors;
 pub mod text;
 mod text_classifier;
+mod text_generator;
+mod text_translator;
 pub mod train;
 pub mod view;
 
-pub use chumoku_kernels::{Allocator, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
+pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
 pub use error::{Error, Result};
 pub use text_classifier::{ModelConfig, Prediction, TextClassifier, has_checkpoints, is_model_folder};
+pub use text_generator::{Stop, TextGenerator, TextGeneratorConfig};
+pub use text_translator::{Alignment, TextTranslator, TextTranslatorConfig, TranslateOptions, Translation};
 
 /// The best instruction set of this machine, whatever `CHUMOKU_ISA` says.
 pub fn best_isa() -> Isa {

@@ -130,8 +130,8 @@ pub struct Params<T> {
     layout: Arc<Layout>,
     values: Vec<T>,
     precision: Precision,
-    /// Of each entry of the layout: the matrix and its transpose.
-    packed: Vec<[OnceLock<Option<PackedMatrix>>; 2]>,
+    /// Of each entry of the layout: the matrix, its transpose, and the transpose of its first rows.
+    packed: Vec<[OnceLock<Option<PackedMatrix>>; 3]>,
     /// Working memory that one layer leaves to the next.
     working: Vec<Vec<T>>,
 }
@@ -143,7 +143,7 @@ impl<T: Clone> Clone for Params<T> {
     }
 }
 
-fn nothing_packed(layout: &Layout) -> Vec<[OnceLock<Option<PackedMatrix>>; 2]> {
+fn nothing_packed(layout: &Layout) -> Vec<[OnceLock<Option<PackedMatrix>>; 3]> {
     layout.entries.iter().map(|_| Default::default()).collect()
 }
 
@@ -278,10 +278,15 @@ impl<T: Real> Params<T> {
         self.packed_as(id, 1, self.matrix(id).t())
     }
 
+    /// The transpose of the first `rows` rows of W as the second operand of products. One number of rows is packed.
+    pub(crate) fn first_rows_transposed(&self, id: ParamId, rows: usize) -> Operand<'_, T> {
+        self.packed_as(id, 2, self.matrix_rows(id, 0..rows).t())
+    }
+
     fn packed_as<'a>(&'a self, id: ParamId, way: usize, matrix: MatRef<'a, T>) -> Operand<'a, T> {
         let packed = &self.packed[self.layout.places[id.0]][way];
         let packed = packed.get_or_init(|| PackedMatrix::new(matrix, self.precision));
-        Operand::new(matrix, packed.as_ref()).expect("packed from this matrix")
+        Operand::new(matrix, packed.as_ref()).unwrap_or_else(|_| matrix.into())
     }
 
     /// Rows `rows` of a parameter of two axes.

@@ -1,6 +1,10 @@
 //! A trained text classifier as a whole: its folder, and what it is asked.
 
-use crate::data::{AtomicOutput, Example};
+use crate::data::Example;
+use crate::model_folder::{
+    CONFIG, Kind, WEIGHTS, check_files, f32_bytes, fault, floats, read_config, read_params, read_tokenizer, serialize,
+    tensors_of, write,
+};
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
 use crate::params::Params;
@@ -8,11 +12,10 @@ use crate::text::TextTokenizer;
 use crate::train::{Blend, Rows, Scores, log_softmax};
 use crate::{Error, Result, inference};
 use chumoku_kernels::Precision;
-use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::io::Write;
 use std::path::Path;
 
 /// `config.json`: what kind of model the folder holds.
@@ -31,7 +34,7 @@ pub struct ModelConfig {
     /// How exact matrix products are: what the model was trained and scored with.
     #[serde(with = "crate::precision", default)]
     pub precision: Precision,
-    /// The transformer.
+    /// The network.
     #[serde(flatten)]
     pub model: ClassifierConfig,
 }
@@ -49,8 +52,6 @@ struct ConfigFile<'a> {
 /// The `model_type` of a text classifier.
 pub(crate) const MODEL_TYPE: &str = "chumoku_text_classifier";
 
-const CONFIG: &str = "config.json";
-const WEIGHTS: &str = "model.safetensors";
 const TOKENIZER: &str = "tokenizer.json";
 const NGRAMS: &str = "ngrams.";
 
@@ -59,7 +60,7 @@ const NGRAMS: &str = "ngrams.";
 pub struct Prediction {
     /// Calibrated probabilities of the whole predictor, by class number.
     pub probabilities: Vec<f32>,
-    /// The transformer's own log-probabilities.
+    /// The network's own log-probabilities.
     pub attention: Vec<f32>,
     /// The n-gram model's log-probabilities.
     pub ngrams: Option<Vec<f32>>,
@@ -82,7 +83,7 @@ impl Prediction {
     }
 }
 
-/// A transformer, its tokenizer and classes, and the n-gram model beside it.
+/// A network, its tokenizer and classes, and the n-gram model beside it.
 #[derive(Debug)]
 pub struct TextClassifier {
     pub(crate) config: ModelConfig,
@@ -108,7 +109,7 @@ impl TextClassifier {
         &self.config
     }
 
-    /// Numbers that training changed in the transformer.
+    /// Numbers that training changed in the network.
     pub fn num_parameters(&self) -> usize {
         self.params.values().len()
     }
@@ -136,7 +137,7 @@ impl TextClassifier {
         each.collect()
     }
 
-    /// Scores on labelled examples, resampled with `seed`: of the whole predictor, then of the transformer and of the
+    /// Scores on labelled examples, resampled with `seed`: of the whole predictor, then of the network and of the
     /// n-grams alone. Examples whose label the model does not know are left out.
     ///
     /// # Errors
@@ -163,11 +164,7 @@ impl TextClassifier {
     }
 
     fn tensors(&self) -> Vec<u8> {
-        let f32_bytes = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
-        let mut arrays: Vec<(String, Dtype, Vec<usize>, Vec<u8>)> = Vec::new();
-        for (name, shape, range) in self.params.layout().iter() {
-            arrays.push((name.into(), Dtype::F32, shape.to_vec(), f32_bytes(&self.params.values()[range])));
-        }
+        let mut arrays = tensors_of(&self.params);
         if let Some(ngrams) = &self.ngrams {
             let tensors = ngrams.tensors();
             let data = [
@@ -181,11 +178,7 @@ impl TextClassifier {
                 arrays.push((format!("{NGRAMS}{name}"), dtype, shape, bytes));
             }
         }
-        let views = arrays.iter().map(|(name, dtype, shape, bytes)| {
-            (name.as_str(), TensorView::new(*dtype, shape.clone(), bytes).expect("bytes of its shape"))
-        });
-        // No metadata: its order in the file would not be fixed.
-        safetensors::serialize(views, None).expect("plain arrays can be written")
+        serialize(&arrays)
     }
 
     /// Reads a model folder, trusting nothing in it.
@@ -193,76 +186,23 @@ impl TextClassifier {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others.
     pub fn load(folder: &Path) -> Result<TextClassifier> {
-        let at = |name: &str| folder.join(name);
-        let fault = |name: &str, problem: String| Error::Model { path: at(name), problem };
-        if !folder.is_dir() {
-            let problem = if folder.exists() {
-                "expected a model folder, found a file; a model folder is what `chumoku train` writes"
-            } else {
-                "there is no such folder; `chumoku train` writes one"
-            };
-            return Err(Error::Model { path: folder.to_owned(), problem: problem.into() });
+        let fault = |name: &str, problem: String| fault(folder, name, problem);
+        check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
+        let kind: Kind = read_config(folder)?;
+        if kind.model_type != MODEL_TYPE {
+            return Err(fault(CONFIG, kind.is_not("a text classifier")));
         }
-        for name in [CONFIG, TOKENIZER, WEIGHTS] {
-            if !at(name).is_file() {
-                let problem = match has_checkpoints(folder) {
-                    true => {
-                        "the file is missing: training has not finished; continue it with `chumoku train … --resume`"
-                    }
-                    false => "the file is missing: expected a model folder as `chumoku train` writes it",
-                };
-                return Err(fault(name, problem.into()));
-            }
-        }
-        let config = std::fs::read_to_string(at(CONFIG)).map_err(Error::io("reading", at(CONFIG)))?;
-        let config: ConfigFile<'_> = serde_json::from_str(&config)
-            .map_err(|error| fault(CONFIG, format!("not a configuration that `chumoku train` wrote: {error}")))?;
+        let config: ConfigFile<'_> = read_config(folder)?;
         let (vocabulary_sha256, config) = (config.vocabulary_sha256, config.config.into_owned());
         config.check().map_err(|problem| fault(CONFIG, problem))?;
-        let tokenizer = TextTokenizer::read(&at(TOKENIZER))?;
-        let (tokens, ids) = (tokenizer.vocab_size(), tokenizer.end_of_ids());
-        if tokens != config.model.vocab_size || ids != tokens {
-            let problem = format!(
-                "expected tokens numbered 0 to {}, as {CONFIG} says, found {tokens} up to number {}; it belongs to \
-                 another model",
-                config.model.vocab_size - 1,
-                ids.saturating_sub(1)
-            );
-            return Err(fault(TOKENIZER, problem));
-        }
-        if vocabulary_sha256.is_some_and(|sha256| sha256 != tokenizer.vocabulary_sha256()) {
-            let problem = format!(
-                "expected the vocabulary that {CONFIG} names by its SHA-256, found another; it belongs to another model"
-            );
-            return Err(fault(TOKENIZER, problem));
-        }
-        let bytes = std::fs::read(at(WEIGHTS)).map_err(Error::io("reading", at(WEIGHTS)))?;
+        let vocab_size = config.model.vocab_size;
+        let tokenizer = read_tokenizer(folder, TOKENIZER, vocab_size, vocabulary_sha256.as_deref())?;
+        let path = folder.join(WEIGHTS);
+        let bytes = std::fs::read(&path).map_err(Error::io("reading", path))?;
         let tensors = SafeTensors::deserialize(&bytes)
             .map_err(|error| fault(WEIGHTS, format!("not a sound safetensors file: {error}")))?;
         let model = Classifier::new(config.model.clone()).map_err(|error| fault(CONFIG, error.to_string()))?;
-        let find = |name: &str, shape: &[usize]| {
-            let view = tensors.tensor(name).map_err(|_| fault(WEIGHTS, format!("there is no tensor {name}")))?;
-            if view.dtype() != Dtype::F32 || view.shape() != shape {
-                let problem = format!(
-                    "tensor {name}: expected F32 {shape:?}, as {CONFIG} says, found {:?} {:?}",
-                    view.dtype(),
-                    view.shape()
-                );
-                return Err(fault(WEIGHTS, problem));
-            }
-            Ok(view)
-        };
-        // Sizes come from a file: no memory is taken before all of it is there to be read.
-        model.layout().iter().try_for_each(|(name, shape, _)| find(name, shape).map(drop))?;
-        let mut params = Params::zeros(model.layout());
-        params.set_precision(config.precision);
-        for (name, shape, range) in model.layout().iter() {
-            let values = floats(find(name, shape)?.data());
-            if let Some(value) = values.iter().find(|x| !x.is_finite()) {
-                return Err(fault(WEIGHTS, format!("tensor {name} holds {value}, expected finite numbers")));
-            }
-            params.values_mut()[range].copy_from_slice(&values);
-        }
+        let params = read_params(folder, &tensors, model.layout(), config.precision)?;
         let ngrams = match &config.ngrams {
             None => None,
             Some(scheme) => Some(read_ngrams(&tensors, scheme, config.labels.len()).map_err(|e| fault(WEIGHTS, e))?),
@@ -275,9 +215,6 @@ impl ModelConfig {
     /// What is wrong with it, if anything.
     fn check(&self) -> Result<(), String> {
         let m = &self.model;
-        if self.model_type != MODEL_TYPE {
-            return Err(format!("model_type: expected \"{MODEL_TYPE}\", found \"{}\"", self.model_type));
-        }
         if self.labels.len() != m.num_classes || self.labels.len() < 2 {
             return Err(format!("labels: expected {} (at least 2), found {}", m.num_classes, self.labels.len()));
         }
@@ -288,23 +225,14 @@ impl ModelConfig {
         if let Some(label) = self.labels.iter().find(|label| !seen.insert(label.as_str())) {
             return Err(format!("labels: expected each once, found \"{label}\" twice"));
         }
-        let e = &m.encoder;
-        let sizes = [
-            ("vocab_size", m.vocab_size, 1 << 24),
-            ("max_length", m.max_length, 1 << 20),
-            ("num_layers", e.num_layers, 1 << 10),
-            ("d_model", e.d_model, 1 << 16),
-            ("num_heads", e.num_heads, 1 << 12),
-            ("d_ff", e.d_ff, 1 << 20),
-        ];
-        for (name, size, most) in sizes {
-            if size == 0 || size > most || (name == "max_length" && size < 2) {
-                return Err(format!("{name}: expected 1 to {most}, found {size}"));
+        for (name, size, least, most) in
+            [("vocab_size", m.vocab_size, 1, 1 << 24), ("max_length", m.max_length, 2, 1 << 20)]
+        {
+            if size < least || size > most {
+                return Err(format!("{name}: expected {least} to {most}, found {size}"));
             }
         }
-        if !["gelu", "relu"].contains(&e.activation.as_str()) {
-            return Err(format!("activation: expected \"gelu\" or \"relu\", found \"{}\"", e.activation));
-        }
+        m.body.check()?;
         let blend = [self.blend.attention, self.blend.ngrams];
         if blend.iter().any(|w| !w.is_finite() || *w < 0.0) {
             return Err(format!("blend: expected two weights of at least 0, found {blend:?}"));
@@ -316,10 +244,6 @@ impl ModelConfig {
 /// Whether the folder is of a run that has not finished.
 pub fn has_checkpoints(folder: &Path) -> bool {
     crate::train::has_checkpoint(&folder.join("checkpoints"))
-}
-
-fn floats(bytes: &[u8]) -> Vec<f32> {
-    bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect()
 }
 
 fn read_ngrams(tensors: &SafeTensors<'_>, scheme: &NgramScheme, classes: usize) -> Result<NgramModel, String> {
@@ -346,10 +270,4 @@ fn read_ngrams(tensors: &SafeTensors<'_>, scheme: &NgramScheme, classes: usize) 
         return Err(format!("the n-gram model has {} classes, expected {classes}", model.num_classes()));
     }
     Ok(model)
-}
-
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = AtomicOutput::create(path)?;
-    file.write_all(bytes).map_err(Error::io("writing", path))?;
-    Ok(file.commit()?)
 }

@@ -1,7 +1,7 @@
 //! Every layer against PyTorch: outputs and all gradients, from the files in `golden/layers`.
 
 use chumoku::attention::{hard_attention, soft_attention, soft_attention_backward};
-use chumoku::models::{Classifier, ClassifierConfig};
+use chumoku::models::{Classifier, ClassifierConfig, PairBatch, Translator, TranslatorConfig};
 use chumoku::nn::*;
 use chumoku::params::{Builder, Params};
 use chumoku_kernels::*;
@@ -238,13 +238,29 @@ both!(attention_cross_empty, packed_attention, "attention_cross_empty");
 
 fn multi_head<T: Number>(name: &str) {
     let case = Case::<T>::read(name);
-    let mut config = MultiHeadAttentionConfig::new(8, 2).unwrap();
-    config.bias = name != "mha_self_no_bias";
-    config.causal = name == "mha_causal";
-    let cross = name == "mha_cross";
-    if cross {
-        (config.key_width, config.value_width) = (6, 5);
-    }
+    let option = |name| case.golden.option(name);
+    let number = |name| option(name).map(|value| value.parse::<usize>().unwrap());
+    let is_set = |name| option(name) == Some("true");
+    let (d_model, heads) = (number("d_model").unwrap(), number("heads").unwrap());
+    let options = AttentionOptions {
+        num_key_heads: number("key_heads"),
+        window: number("window"),
+        beta: option("beta").map(|beta| beta.parse().unwrap()),
+        train_beta: is_set("train_beta"),
+        hard_attention: is_set("hard"),
+        position: match option("position") {
+            Some("rotary") => PositionKind::Rotary,
+            Some("alibi") => PositionKind::Alibi,
+            _ => PositionKind::None,
+        },
+        rotary_base: None,
+    };
+    let mut config = MultiHeadAttentionConfig::new(d_model, heads).unwrap().with_options(options).unwrap();
+    config.bias = option("bias") != Some("false");
+    config.causal = is_set("causal") || option("causal") == Some("top_left");
+    config.key_width = number("key_dim").unwrap_or(d_model);
+    config.value_width = number("value_dim").unwrap_or(d_model);
+    let cross = case.golden.has("in.key");
     let mut builder = Builder::new();
     let layer = MultiHeadAttention::new(&mut builder, config);
     let (p, mut grads) = case.params(builder);
@@ -268,7 +284,7 @@ fn multi_head<T: Number>(name: &str) {
     let (y, cache) = layer.forward(&p, &input, Mode::Eval).unwrap();
     case.same_array("out.output", y.view());
     let weights: Vec<T> = (0..input.query_offsets.sequences())
-        .flat_map(|s| (0..2).map(move |h| (s, h)))
+        .flat_map(|s| (0..heads).map(move |h| (s, h)))
         .flat_map(|(s, h)| layer.weights(&input, &cache, s, h).unwrap())
         .collect();
     case.same("out.weights", &weights);
@@ -288,6 +304,21 @@ both!(mha_self, multi_head, "mha_self");
 both!(mha_self_no_bias, multi_head, "mha_self_no_bias");
 both!(mha_causal, multi_head, "mha_causal");
 both!(mha_cross, multi_head, "mha_cross");
+both!(mha_gqa, multi_head, "mha_gqa");
+both!(mha_gqa_cross, multi_head, "mha_gqa_cross");
+both!(mha_mqa_causal, multi_head, "mha_mqa_causal");
+both!(mha_mqa_cross_widths, multi_head, "mha_mqa_cross_widths");
+both!(mha_window, multi_head, "mha_window");
+both!(mha_window_causal, multi_head, "mha_window_causal");
+both!(mha_rotary, multi_head, "mha_rotary");
+both!(mha_rotary_gqa_causal, multi_head, "mha_rotary_gqa_causal");
+both!(mha_alibi, multi_head, "mha_alibi");
+both!(mha_alibi_causal, multi_head, "mha_alibi_causal");
+both!(mha_beta, multi_head, "mha_beta");
+both!(mha_beta_trained, multi_head, "mha_beta_trained");
+both!(mha_beta_trained_rotary, multi_head, "mha_beta_trained_rotary");
+both!(mha_hard, multi_head, "mha_hard");
+both!(mha_hard_causal, multi_head, "mha_hard_causal");
 
 fn feed_forward<T: Number>(name: &str, kind: Activation) {
     let case = Case::<T>::read(name);
@@ -316,6 +347,7 @@ fn config(num_layers: usize, norm_order: NormOrder, activation: &str, scale: usi
         dropout: 0.0,
         attention_dropout: 0.0,
         causal: false,
+        attention: AttentionOptions::default(),
     }
 }
 
@@ -350,6 +382,79 @@ fn encoder<T: Number>(name: &str, order: NormOrder, activation: &str) {
 }
 both!(encoder_pre, encoder, "encoder_pre", NormOrder::Pre, "gelu");
 both!(encoder_post, encoder, "encoder_post", NormOrder::Post, "relu");
+
+/// Runs a decoder layer, or a decoder, on targets and memory.
+fn decoder_case<T: Number, C>(
+    name: &str,
+    builder: Builder,
+    forward: impl FnOnce(&Params<T>, Array2<T>, &Offsets, Memory<'_, T>) -> (Array2<T>, C),
+    backward: impl FnOnce(&Params<T>, &C, &Offsets, Memory<'_, T>, Array2<T>, &mut Params<T>) -> [Array2<T>; 2],
+) {
+    let case = Case::<T>::read(name);
+    let (p, mut grads) = case.params(builder);
+    let (offsets, memory_offsets) = (case.offsets("in.offsets"), case.offsets("in.memory_offsets"));
+    let memory = case.array("in.memory");
+    let memory = Memory { output: memory.view(), offsets: &memory_offsets };
+    let (y, cache) = forward(&p, case.array("in.x"), &offsets, memory);
+    case.same_array("out.output", y.view());
+    let [dx, d_memory] = backward(&p, &cache, &offsets, memory, case.array("in.dout"), &mut grads);
+    case.same_array("grad.in.x", dx.view());
+    case.same_array("grad.in.memory", d_memory.view());
+    case.same_grads(&grads);
+}
+
+fn decoder_layer<T: Number>(name: &str, order: NormOrder, activation: &str) {
+    let mut builder = Builder::new();
+    let layer = DecoderLayer::new(&mut builder, &config(1, order, activation, 1), 0).unwrap();
+    decoder_case::<T, _>(
+        name,
+        builder,
+        |p, x, offsets, memory| layer.forward(p, x, offsets, memory, Mode::Eval).unwrap(),
+        |p, cache, offsets, memory, dy, grads| {
+            let mut d = Array2::from_elem(memory.output.dim(), T::ZERO);
+            let dx = layer.backward(p, cache, offsets, memory, dy, &mut d, Mode::Eval, grads).unwrap();
+            [dx, d]
+        },
+    );
+}
+both!(decoder_layer_post_relu, decoder_layer, "decoder_layer_post_relu", NormOrder::Post, "relu");
+both!(decoder_layer_pre_gelu, decoder_layer, "decoder_layer_pre_gelu", NormOrder::Pre, "gelu");
+
+fn decoder<T: Number>(name: &str, order: NormOrder, activation: &str) {
+    let mut builder = Builder::new();
+    let decoder = Decoder::new(&mut builder, &config(2, order, activation, 1)).unwrap();
+    decoder_case::<T, _>(
+        name,
+        builder,
+        |p, x, offsets, memory| decoder.forward(p, x, offsets, memory, Mode::Eval).unwrap(),
+        |p, cache, offsets, memory, dy, grads| {
+            decoder.backward(p, cache, offsets, memory, dy, Mode::Eval, grads).unwrap()
+        },
+    );
+}
+both!(decoder_pre, decoder, "decoder_pre", NormOrder::Pre, "gelu");
+both!(decoder_post, decoder, "decoder_post", NormOrder::Post, "relu");
+
+fn recurrent<T: Number>(cell: Cell, layers: usize, bidirectional: bool) {
+    let case = Case::<T>::read(&format!("{}{}", cell.name(), if bidirectional { "_bidirectional" } else { "" }));
+    let mut builder = Builder::new();
+    let config = RecurrentConfig { cell, num_layers: layers, d_model: 6, hidden_size: 8, bidirectional, dropout: 0.5 };
+    let layer = Recurrent::new(&mut builder, &config);
+    let (p, mut grads) = case.params(builder);
+    let (x, offsets) = (case.array("in.x"), case.offsets("in.offsets"));
+    let (y, cache) = layer.forward(&p, x.clone(), &offsets, Mode::Eval).unwrap();
+    case.same_array("out.output", y.view());
+    case.same_array("out.output", layer.apply(&p, x, &offsets).unwrap().view());
+    let dx = layer.backward(&p, &cache, &offsets, case.array("in.dout"), Mode::Eval, &mut grads).unwrap();
+    case.same_array("grad.in.x", dx.view());
+    case.same_grads(&grads);
+}
+both!(rnn, recurrent, Cell::Rnn, 1, false);
+both!(lstm, recurrent, Cell::Lstm, 1, false);
+both!(gru, recurrent, Cell::Gru, 1, false);
+both!(rnn_bidirectional, recurrent, Cell::Rnn, 2, true);
+both!(lstm_bidirectional, recurrent, Cell::Lstm, 2, true);
+both!(gru_bidirectional, recurrent, Cell::Gru, 2, true);
 
 fn pooling<T: Number>(name: &str, pooling: Pooling) {
     let case = Case::<T>::read(name);
@@ -425,20 +530,12 @@ fn a_classifier_learns_as_in_pytorch() {
     classifier_training::<f64>();
 }
 
-fn classifier_training<T: Number>() {
-    let case = Case::<T>::read("classifier_training");
-    let classifier = Classifier::new(ClassifierConfig {
-        vocab_size: 50,
-        num_classes: 3,
-        encoder: config(2, NormOrder::Pre, "gelu", 2),
-        position: PositionKind::Sinusoidal,
-        max_length: 64,
-        pooling: Pooling::Mean,
-        embedding_dropout: 0.0,
-        head_dropout: 0.0,
-    })
-    .unwrap();
-    let layout = classifier.layout();
+/// Ten steps of AdamW with clipped gradients, as in PyTorch; `learn(step, params, grads)` gives the loss.
+fn ten_steps<T: Number>(
+    case: &Case<T>,
+    layout: &std::sync::Arc<chumoku::params::Layout>,
+    mut learn: impl FnMut(usize, &Params<T>, &mut Params<T>) -> T,
+) {
     let mut p = Params::<T>::zeros(layout);
     for (name, _, range) in layout.iter() {
         p.values_mut()[range].copy_from_slice(&case.values(&format!("param.{name}")));
@@ -446,18 +543,9 @@ fn classifier_training<T: Number>() {
     let (mut m, mut v) = (Params::<T>::zeros(layout), Params::<T>::zeros(layout));
     let mut losses = vec![];
     for step in 0..10 {
-        let ids = case.ids(&format!("in.step{step}.ids"));
-        let offsets = case.offsets(&format!("in.step{step}.offsets"));
-        let labels = case.ids(&format!("in.step{step}.labels"));
-        let (logits, cache) = classifier.forward(&p, &ids, &offsets, Mode::Eval).unwrap();
-        let mut d_logits = Array2::from_elem(logits.dim(), T::ZERO);
-        let options = CrossEntropy { label_smoothing: T::of(0.1), class_weights: None };
-        let d = d_logits.as_slice_mut().unwrap();
-        losses.push(cross_entropy(logits.as_slice().unwrap(), &labels, &options, d).unwrap());
         let mut grads = Params::zeros(layout);
-        classifier.backward(&p, (&ids, &offsets), &cache, d_logits.view(), Mode::Eval, &mut grads).unwrap();
+        losses.push(learn(step, &p, &mut grads));
         if step == 0 {
-            case.same_array("out.logits", logits.view());
             case.same_grads(&grads);
         }
         let norm = sum_of_squares(grads.values()).sqrt();
@@ -489,4 +577,72 @@ fn classifier_training<T: Number>() {
             compare(name, found, expected, RULE).unwrap();
         }
     }
+}
+
+fn classifier_training<T: Number>() {
+    let case = Case::<T>::read("classifier_training");
+    let classifier = Classifier::new(ClassifierConfig {
+        vocab_size: 50,
+        num_classes: 3,
+        body: config(2, NormOrder::Pre, "gelu", 2).into(),
+        position: PositionKind::Sinusoidal,
+        max_length: 64,
+        pooling: Pooling::Mean,
+        embedding_dropout: 0.0,
+        head_dropout: 0.0,
+    })
+    .unwrap();
+    ten_steps(&case, classifier.layout(), |step, p, grads| {
+        let ids = case.ids(&format!("in.step{step}.ids"));
+        let offsets = case.offsets(&format!("in.step{step}.offsets"));
+        let labels = case.ids(&format!("in.step{step}.labels"));
+        let (logits, cache) = classifier.forward(p, &ids, &offsets, Mode::Eval).unwrap();
+        if step == 0 {
+            case.same_array("out.logits", logits.view());
+        }
+        let mut d_logits = Array2::from_elem(logits.dim(), T::ZERO);
+        let options = CrossEntropy { label_smoothing: T::of(0.1), class_weights: None };
+        let d = d_logits.as_slice_mut().unwrap();
+        let loss = cross_entropy(logits.as_slice().unwrap(), &labels, &options, d).unwrap();
+        classifier.backward(p, (&ids, &offsets), &cache, d_logits.view(), Mode::Eval, grads).unwrap();
+        loss
+    });
+}
+
+#[test]
+fn a_translator_learns_as_in_pytorch() {
+    translator_training::<f32>();
+    translator_training::<f64>();
+}
+
+fn translator_training<T: Number>() {
+    let case = Case::<T>::read("translator_training");
+    let translator = Translator::new(TranslatorConfig {
+        source_vocab_size: 30,
+        target_vocab_size: 40,
+        joint_vocabulary: false,
+        encoder: config(2, NormOrder::Pre, "gelu", 2),
+        num_decoder_layers: 2,
+        position: PositionKind::Sinusoidal,
+        max_length: 64,
+        embedding_dropout: 0.0,
+    })
+    .unwrap();
+    ten_steps(&case, translator.layout(), |step, p, grads| {
+        let lengths = |side: &str| {
+            let offsets = case.offsets(&format!("in.step{step}.{side}_offsets"));
+            offsets.ranges().map(|range| range.len()).collect()
+        };
+        let batch = PairBatch {
+            source: case.ids(&format!("in.step{step}.source")),
+            source_lengths: lengths("source"),
+            input: case.ids(&format!("in.step{step}.input")),
+            output: case.ids(&format!("in.step{step}.output")),
+            target_lengths: lengths("target"),
+        };
+        if step == 0 {
+            case.same_array("out.logits", translator.logits(p, &batch).unwrap().view());
+        }
+        T::of(translator.loss(p, &batch, T::of(0.1), Mode::Eval, Some(grads)).unwrap())
+    });
 }

@@ -4,7 +4,7 @@ use chumoku::attention::{hard_attention, hard_attention_backward, soft_attention
 use chumoku::models::{Classifier, ClassifierConfig};
 use chumoku::nn::*;
 use chumoku::params::{Builder, Layout, Params};
-use chumoku_kernels::{Activation, CrossEntropy, Mask, MaskView, cross_entropy};
+use chumoku_kernels::{Activation, Cell, CrossEntropy, Mask, MaskView, cross_entropy};
 use ndarray::{Array2, ArrayView2};
 use std::sync::Arc;
 use testkit::{Random, Tolerance, central_difference, compare};
@@ -45,12 +45,22 @@ fn check(
     forward: impl Fn(&Params<f64>, &Array2<f64>) -> Array2<f64>,
     backward: impl Fn(&Params<f64>, &Array2<f64>, &Array2<f64>, &mut Params<f64>) -> Array2<f64>,
 ) {
-    let params = random_params(layout);
-    let y = forward(&params, x);
+    check_at(name, &random_params(layout), x, forward, backward);
+}
+
+/// As [`check`], with these parameters.
+fn check_at(
+    name: &str,
+    params: &Params<f64>,
+    x: &Array2<f64>,
+    forward: impl Fn(&Params<f64>, &Array2<f64>) -> Array2<f64>,
+    backward: impl Fn(&Params<f64>, &Array2<f64>, &Array2<f64>, &mut Params<f64>) -> Array2<f64>,
+) {
+    let y = forward(params, x);
     let dy = array(y.nrows(), y.ncols(), 3);
-    let mut grads = Params::zeros(layout);
-    let dx = backward(&params, x, &dy, &mut grads);
-    let expected = central_difference(x.as_slice().unwrap(), STEP, |x_| dot(&forward(&params, &reshaped(x_, x)), &dy));
+    let mut grads = Params::zeros(params.layout());
+    let dx = backward(params, x, &dy, &mut grads);
+    let expected = central_difference(x.as_slice().unwrap(), STEP, |x_| dot(&forward(params, &reshaped(x_, x)), &dy));
     compare(&format!("{name} dx"), dx.as_slice().unwrap(), &expected, RULE).unwrap();
     let expected = central_difference(params.values(), STEP, |values| {
         let mut moved = params.clone();
@@ -213,6 +223,127 @@ fn multi_head_attention_across() {
     }
 }
 
+/// One of every option of soft attention, and several at once.
+fn variants() -> Vec<AttentionOptions> {
+    let none = AttentionOptions::default();
+    vec![
+        AttentionOptions { num_key_heads: Some(2), ..none },
+        AttentionOptions { num_key_heads: Some(1), ..none },
+        AttentionOptions { window: Some(1), ..none },
+        AttentionOptions { beta: Some(-0.4), ..none },
+        AttentionOptions { train_beta: true, ..none },
+        AttentionOptions { position: PositionKind::Rotary, ..none },
+        AttentionOptions { position: PositionKind::Alibi, ..none },
+        AttentionOptions {
+            num_key_heads: Some(2),
+            window: Some(2),
+            beta: Some(0.9),
+            train_beta: true,
+            rotary_base: Some(3.0),
+            position: PositionKind::Rotary,
+            ..none
+        },
+        AttentionOptions { num_key_heads: Some(1), train_beta: true, position: PositionKind::Alibi, ..none },
+    ]
+}
+
+#[test]
+fn variants_of_attention() {
+    let offsets = Offsets::of_lengths([4, 0, 1, 3]);
+    for options in variants() {
+        for (causal, mode) in [(false, Mode::Eval), (true, TRAINING)] {
+            let config = MultiHeadAttentionConfig {
+                causal,
+                dropout: 0.3,
+                value_dim: 3,
+                ..MultiHeadAttentionConfig::new(8, 4).unwrap()
+            };
+            let mut builder = Builder::new();
+            let layer = MultiHeadAttention::new(&mut builder, config.with_options(options).unwrap());
+            let layout = builder.finish();
+            let mut params = random_params(&layout);
+            for is_flat in [false, true] {
+                // At β = 0 weights are equal, and β still has a gradient.
+                let beta = layout.iter().find(|(name, ..)| *name == "beta").map(|(_, _, range)| range);
+                match (is_flat, beta) {
+                    (true, None) => continue,
+                    (true, Some(beta)) => params.values_mut()[beta].fill(0.0),
+                    _ => {}
+                }
+                check_at(
+                    &format!("{options:?}"),
+                    &params,
+                    &array(8, 8, 1),
+                    |p, x| layer.forward(p, &AttentionInput::of_self(x.view(), &offsets), mode).unwrap().0,
+                    |p, x, dy, g| {
+                        let input = AttentionInput::of_self(x.view(), &offsets);
+                        let (_, cache) = layer.forward(p, &input, mode).unwrap();
+                        layer.backward(p, &input, &cache, dy.view(), mode, g).unwrap().0
+                    },
+                );
+            }
+        }
+    }
+}
+
+/// `x Wᵀ + b` of one head, of the rows that start at `first`.
+fn projected(x: &Array2<f64>, weight: ArrayView2<'_, f64>, bias: &[f64], first: usize, dim: usize) -> Array2<f64> {
+    Array2::from_shape_fn((x.nrows(), dim), |(i, c)| x.row(i).dot(&weight.row(first + c)) + bias[first + c])
+}
+
+/// The straight-through estimator: the gradients of hard attention are those of a function whose weights are
+/// `hard + soft − constant(soft)`.
+#[test]
+fn hard_attention_is_straight_through() {
+    let (heads, dim, tokens) = (2, 3, 5);
+    let width = heads * dim;
+    let options = AttentionOptions { hard_attention: true, ..AttentionOptions::default() };
+    let mut builder = Builder::new();
+    let config = MultiHeadAttentionConfig::new(width, heads).unwrap().with_options(options).unwrap();
+    let layer = MultiHeadAttention::new(&mut builder, config);
+    let layout = builder.finish();
+    let offsets = Offsets::of_lengths([tokens]);
+    let part = |p: &Params<f64>, name: &str| {
+        let (_, _, range) = layout.iter().find(|(found, ..)| *found == name).unwrap();
+        p.values()[range].to_vec()
+    };
+    let soft = |p: &Params<f64>, x: &Array2<f64>, head: usize| {
+        let (w, b) = (part(p, "in_proj_weight"), part(p, "in_proj_bias"));
+        let w = ArrayView2::from_shape((3 * width, width), &w).unwrap();
+        let [q, k, v] = [0, 1, 2].map(|i| projected(x, w, &b, i * width + head * dim, dim));
+        (soft_attention(q.view(), k.view(), v.view(), 1.0 / (dim as f64).sqrt()).unwrap().weights, q, k, v)
+    };
+    let (params, x) = (random_params(&layout), array(tokens, width, 1));
+    // What must not move: hard − soft, of each head.
+    let constants: Vec<Array2<f64>> = (0..heads)
+        .map(|head| {
+            let (weights, q, k, v) = soft(&params, &x, head);
+            hard_attention(q.view(), k.view(), v.view()).unwrap().weights - weights
+        })
+        .collect();
+    check_at(
+        "hard attention",
+        &params,
+        &x,
+        |p, x| {
+            let all: Vec<Array2<f64>> = (0..heads)
+                .map(|head| {
+                    let (weights, .., v) = soft(p, x, head);
+                    (weights + &constants[head]).dot(&v)
+                })
+                .collect();
+            let y = Array2::from_shape_fn((tokens, width), |(i, c)| all[c / dim][[i, c % dim]]);
+            let (w, b) = (part(p, "out_proj.weight"), part(p, "out_proj.bias"));
+            projected(&y, ArrayView2::from_shape((width, width), &w).unwrap(), &b, 0, width)
+        },
+        |p, x, dy, g| {
+            let input = AttentionInput::of_self(x.view(), &offsets);
+            let (_, cache) = layer.forward(p, &input, Mode::Eval).unwrap();
+            layer.backward(p, &input, &cache, dy.view(), Mode::Eval, g).unwrap().0
+        },
+    );
+}
+
 fn encoder_config(order: NormOrder, causal: bool) -> EncoderConfig {
     EncoderConfig {
         num_layers: 2,
@@ -224,6 +355,7 @@ fn encoder_config(order: NormOrder, causal: bool) -> EncoderConfig {
         dropout: 0.2,
         attention_dropout: 0.2,
         causal,
+        attention: AttentionOptions::default(),
     }
 }
 
@@ -242,6 +374,71 @@ fn encoder_with_dropout() {
                 |p, x, dy, g| {
                     let (_, cache) = encoder.forward(p, x.clone(), &offsets, mode).unwrap();
                     encoder.backward(p, &cache, &offsets, dy.clone(), mode, g).unwrap()
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn decoder_with_dropout() {
+    let (offsets, source) = (Offsets::of_lengths([3, 1, 2]), Offsets::of_lengths([2, 4, 1]));
+    let (target, memory) = (array(6, 6, 1), array(7, 6, 2));
+    for order in [NormOrder::Pre, NormOrder::Post] {
+        for mode in [TRAINING, Mode::Eval] {
+            let mut builder = Builder::new();
+            let decoder = Decoder::new(&mut builder, &encoder_config(order, true)).unwrap();
+            let layout = builder.finish();
+            let run = |p: &Params<f64>, x: &Array2<f64>, memory: &Array2<f64>| {
+                let memory = Memory { output: memory.view(), offsets: &source };
+                decoder.forward(p, x.clone(), &offsets, memory, mode).unwrap()
+            };
+            let back = |p: &Params<f64>, x: &Array2<f64>, memory: &Array2<f64>, dy: &Array2<f64>, g: &mut _| {
+                let cache = run(p, x, memory).1;
+                let memory = Memory { output: memory.view(), offsets: &source };
+                decoder.backward(p, &cache, &offsets, memory, dy.clone(), mode, g).unwrap()
+            };
+            check(
+                &format!("decoder {order:?}: target"),
+                &layout,
+                &target,
+                |p, x| run(p, x, &memory).0,
+                |p, x, dy, g| {
+                    let [dx, _] = back(p, x, &memory, dy, g);
+                    dx
+                },
+            );
+            check(
+                &format!("decoder {order:?}: memory"),
+                &layout,
+                &memory,
+                |p, memory| run(p, &target, memory).0,
+                |p, memory, dy, g| {
+                    let [_, d_memory] = back(p, &target, memory, dy, g);
+                    d_memory
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn recurrent_with_dropout_between_layers() {
+    let offsets = Offsets::of_lengths([3, 0, 1, 4]);
+    for cell in Cell::ALL {
+        for (bidirectional, mode) in [(false, TRAINING), (true, TRAINING), (true, Mode::Eval)] {
+            let config =
+                RecurrentConfig { cell, num_layers: 2, d_model: 4, hidden_size: 5, bidirectional, dropout: 0.3 };
+            let mut builder = Builder::new();
+            let network = Recurrent::new(&mut builder, &config);
+            check(
+                &format!("{cell:?} bidirectional {bidirectional}"),
+                &builder.finish(),
+                &array(8, 4, 1),
+                |p, x| network.forward(p, x.clone(), &offsets, mode).unwrap().0,
+                |p, x, dy, g| {
+                    let (_, cache) = network.forward(p, x.clone(), &offsets, mode).unwrap();
+                    network.backward(p, &cache, &offsets, dy.clone(), mode, g).unwrap()
                 },
             );
         }
@@ -268,7 +465,7 @@ fn the_whole_classifier_with_its_loss() {
         let classifier = Classifier::new(ClassifierConfig {
             vocab_size: 9,
             num_classes: 3,
-            encoder: encoder_config(NormOrder::Pre, false),
+            body: encoder_config(NormOrder::Pre, false).into(),
             position: PositionKind::Learned,
             max_length: 4,
             pooling,

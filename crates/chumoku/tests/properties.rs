@@ -17,7 +17,7 @@ fn classifier(position: PositionKind, pooling: Pooling) -> (Classifier, Params<f
     let classifier = Classifier::new(ClassifierConfig {
         vocab_size: 40,
         num_classes: 3,
-        encoder: EncoderConfig {
+        body: EncoderConfig {
             num_layers: 2,
             d_model: 24,
             num_heads: 3,
@@ -27,7 +27,9 @@ fn classifier(position: PositionKind, pooling: Pooling) -> (Classifier, Params<f
             dropout: 0.1,
             attention_dropout: 0.1,
             causal: false,
-        },
+            attention: AttentionOptions::default(),
+        }
+        .into(),
         position,
         max_length: 64,
         pooling,
@@ -95,8 +97,8 @@ proptest! {
 fn encode(x: &Array2<f32>, kind: PositionKind) -> Array2<f32> {
     let mut builder = Builder::new();
     let position = Position::new(&mut builder, kind, 64, 24);
-    let config = classifier(kind, Pooling::Mean).0.config().encoder.clone();
-    let encoder = Encoder::new(&mut builder, &config).unwrap();
+    let (model, _) = classifier(kind, Pooling::Mean);
+    let encoder = Encoder::new(&mut builder, model.config().body.transformer().unwrap()).unwrap();
     let params = Params::init(&builder.finish(), 1);
     let offsets = Offsets::of_lengths([x.nrows()]);
     let mut x = x.clone();
@@ -139,6 +141,43 @@ fn soft_attention_tends_to_hard_as_beta_grows() {
     // At β = 0 every key counts the same.
     let flat = soft_attention(q.view(), k.view(), v.view(), 0.0).unwrap();
     assert!(flat.weights.iter().all(|&w| (w - 1.0 / 9.0).abs() < 1e-6));
+}
+
+/// As β grows, the layer tends to its hard variant; and hard weights are one-hot.
+#[test]
+fn a_layer_of_soft_attention_tends_to_the_hard_one() {
+    let (x, offsets) = (array(40, 24, 1), Offsets::of_lengths([25, 15]));
+    let run = |options: AttentionOptions| {
+        let mut builder = Builder::new();
+        let config = MultiHeadAttentionConfig::new(24, 4).unwrap().with_options(options).unwrap();
+        let layer = MultiHeadAttention::new(&mut builder, config);
+        let params = Params::<f32>::init(&builder.finish(), 1);
+        let input = AttentionInput::of_self(x.view(), &offsets);
+        let (y, cache) = layer.forward(&params, &input, Mode::Eval).unwrap();
+        let weights = layer.weights(&input, &cache, 1, 2).unwrap();
+        (y, weights)
+    };
+    let none = AttentionOptions { num_key_heads: Some(2), ..AttentionOptions::default() };
+    let (hard, weights) = run(AttentionOptions { hard_attention: true, ..none });
+    assert_eq!(weights.dim(), (15, 15));
+    for row in weights.rows() {
+        assert!(row.iter().all(|&w| w == 0.0 || w == 1.0) && row.sum() == 1.0);
+    }
+    let distances =
+        [0.1, 10.0, 1e5].map(|beta| largest_difference(&run(AttentionOptions { beta: Some(beta), ..none }).0, &hard));
+    assert!(distances[0] > distances[1] && distances[1] > distances[2] && distances[2] < 1e-4, "{distances:?}");
+}
+
+#[test]
+fn slopes_of_alibi() {
+    // The figures of the paper: 8 heads, and 16, where they are the roots in between.
+    assert_eq!(alibi_slopes(8), [0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625]);
+    let sixteen = alibi_slopes(16);
+    assert!(sixteen.windows(2).all(|pair| (pair[1] / pair[0] - 0.5f32.sqrt()).abs() < 1e-6));
+    // 12 heads: those of 8, then the first, third, fifth and seventh of 16.
+    let expected: Vec<f32> = alibi_slopes(8).into_iter().chain([0, 2, 4, 6].map(|i| sixteen[i])).collect();
+    assert_eq!(alibi_slopes(12), expected);
+    assert_eq!((alibi_slopes(0), alibi_slopes(1)), (vec![], vec![0.00390625]));
 }
 
 #[test]

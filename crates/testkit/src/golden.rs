@@ -71,9 +71,14 @@ impl Golden {
         self.tensors.keys().filter_map(move |name| name.strip_prefix(prefix))
     }
 
+    /// An attribute that may be left out.
+    pub fn option(&self, name: &str) -> Option<&str> {
+        self.attributes.get(name).map(String::as_str)
+    }
+
     /// An attribute.
     pub fn attribute(&self, name: &str) -> &str {
-        self.attributes.get(name).unwrap_or_else(|| panic!("{}: no attribute {name}", self.path.display()))
+        self.option(name).unwrap_or_else(|| panic!("{}: no attribute {name}", self.path.display()))
     }
 
     /// An attribute that is a number.

@@ -39,7 +39,8 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     writeln!(out, "{}\n", count(whole.rows, "row"))?;
-    let rows = [("this model", &whole), ("  transformer alone", &parts[0]), ("  n-grams alone", &parts[1])];
+    let alone = format!("  {} alone", model.config().model.body.network().noun());
+    let rows = [("this model", &whole), (&alone, &parts[0]), ("  n-grams alone", &parts[1])];
     writeln!(out, "{}", report::comparison(&rows))?;
     write!(out, "{}", report::classes(&whole))?;
     Ok(ExitCode::SUCCESS)

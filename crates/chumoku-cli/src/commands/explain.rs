@@ -27,17 +27,41 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     Ok(file.commit()?)
 }
 
+/// The layer and head to show, counted from 0; both 0 for a recurrent network, which has none.
+fn place(model: &TextClassifier, args: &Explain) -> anyhow::Result<(usize, usize)> {
+    let body = &model.config().model.body;
+    if let Some(encoder) = body.transformer() {
+        let (layers, heads) = (encoder.num_layers, encoder.num_heads);
+        let (layer, head) = (args.layer.unwrap_or(layers), args.head.unwrap_or(1));
+        if layer > layers || head > heads {
+            let problem =
+                format!("--layer {layer} --head {head}: this model has layers 1 to {layers} and heads 1 to {heads}");
+            return Err(Usage(problem).into());
+        }
+        return Ok((layer - 1, head - 1));
+    }
+    let flags = [("--layer", args.layer.is_some()), ("--head", args.head.is_some()), ("--html", args.html.is_some())];
+    if let Some((flag, _)) = flags.into_iter().find(|(_, given)| *given) {
+        let problem = format!(
+            "{flag}: this model is a recurrent network, {} ({}), and has no attention to show; the effect of each word is \
+             shown without {flag}, and by --json",
+            body.network().noun(),
+            body.sizes()
+        );
+        return Err(Usage(problem).into());
+    }
+    say!(
+        "note: this model is a recurrent network, {} ({}); it has no attention to show",
+        body.network().noun(),
+        body.sizes()
+    );
+    Ok((0, 0))
+}
+
 pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
     let model = TextClassifier::load(&args.model)?;
-    let encoder = &model.config().model.encoder;
-    let (layers, heads) = (encoder.num_layers, encoder.num_heads);
-    let layer = args.layer.unwrap_or(layers);
-    if layer > layers || args.head > heads {
-        let problem =
-            format!("--layer {layer} --head {}: this model has layers 1 to {layers} and heads 1 to {heads}", args.head);
-        return Err(Usage(problem).into());
-    }
+    let (layer, head) = place(&model, args)?;
     let explanation = model.explain(&args.text, &model_name(&args.model))?;
     let windows = model.predict(&[&args.text])?.first().map_or(1, |prediction| prediction.windows);
     if windows > 1 {
@@ -66,6 +90,6 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
         }
         None => {}
     }
-    write!(stdout(), "{}", render(&explanation, layer - 1, args.head - 1, &terminal_options(lang)))?;
+    write!(stdout(), "{}", render(&explanation, layer, head, &terminal_options(lang)))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,9 +4,12 @@ mod attend;
 mod bench;
 mod eval;
 mod explain;
+mod generate;
 mod info;
 mod predict;
+mod stream;
 mod train;
+mod translate;
 
 use crate::Usage;
 use crate::args::{Args, Command, Reading};
@@ -25,6 +28,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Train(args) => train::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Predict(args) => predict::run(&args),
+        Command::Generate(args) => generate::run(&args),
+        Command::Translate(args) => translate::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Attend(args) => attend::run(&args),
         Command::Bench(args) => bench::run(&args),

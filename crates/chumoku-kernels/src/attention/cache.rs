@@ -37,7 +37,10 @@ pub struct KeyValueCache<T> {
     dims: [usize; 2],
     capacity: usize,
     limit: usize,
+    window: Option<usize>,
     lengths: Vec<usize>,
+    /// How many tokens before those held each sequence has forgotten.
+    forgotten: Vec<usize>,
 }
 
 impl<T: Element> KeyValueCache<T> {
@@ -53,15 +56,31 @@ impl<T: Element> KeyValueCache<T> {
         let mut lengths = Vec::new();
         lengths.try_reserve_exact(batch).map_err(|_| no_memory(batch, heads, dims, capacity))?;
         lengths.resize(batch, 0);
-        let limit = usize::MAX;
-        let mut cache = KeyValueCache { key: Vec::new(), value: Vec::new(), heads, dims, capacity: 0, limit, lengths };
+        let mut cache = KeyValueCache {
+            key: Vec::new(),
+            value: Vec::new(),
+            heads,
+            dims,
+            capacity: 0,
+            limit: usize::MAX,
+            window: None,
+            forgotten: lengths.clone(),
+            lengths,
+        };
         cache.reserve(capacity)?;
         Ok(cache)
     }
 
-    /// Refuses to hold more than `tokens` tokens of a sequence: [`KeyValueCache::append`] then fails.
+    /// Refuses to take more than `tokens` tokens of a sequence in all: [`KeyValueCache::append`] then fails.
     pub fn limit(self, tokens: usize) -> Self {
         KeyValueCache { limit: tokens, ..self }
+    }
+
+    /// May forget all but the last `tokens` tokens of a sequence when room runs out, so that memory stays constant
+    /// however long sequences grow: for attention that looks no further back ([`crate::Attention::window`]), aligned
+    /// [`crate::Causal::BottomRight`]. It then takes room for twice as many, and moves each token about once.
+    pub fn window(self, tokens: usize) -> Self {
+        KeyValueCache { window: Some(tokens), ..self }
     }
 
     /// Appends the keys and values of new tokens: one row a token, head and sequence. Packed views may bring each
@@ -85,6 +104,7 @@ impl<T: Element> KeyValueCache<T> {
                 return Err(Error::value(what, problem));
             }
         }
+        let added = |s: usize| key.length(s);
         let mut needed = self.capacity;
         for (s, &held) in self.lengths.iter().enumerate() {
             if value.length(s) != key.length(s) {
@@ -92,19 +112,28 @@ impl<T: Element> KeyValueCache<T> {
                     format!("expected {} rows in sequence {s} as of the keys, got {}", key.length(s), value.length(s));
                 return Err(Error::value("cache: value", problem));
             }
-            let length = held.saturating_add(key.length(s));
-            if length > self.limit {
+            let length = held.saturating_add(added(s));
+            if self.forgotten[s].saturating_add(length) > self.limit {
                 let problem = format!(
-                    "expected at most {} tokens in sequence {s}, got {} after the {held} held",
+                    "expected at most {} tokens in sequence {s}, got {} after the {} held",
                     self.limit,
-                    key.length(s)
+                    added(s),
+                    self.forgotten[s] + held
                 );
                 return Err(Error::value("cache: limit", problem));
             }
             needed = needed.max(length);
         }
+        if needed > self.capacity
+            && let Some(window) = self.window
+        {
+            self.forget(window);
+            let longest = (0..batch).map(|s| self.lengths[s] + added(s)).max().unwrap_or(0);
+            needed = longest.max(self.capacity).max(window.saturating_mul(2).min(needed));
+        }
         if needed > self.capacity {
-            self.reserve(needed.max(self.capacity.saturating_mul(2).min(self.limit)))?;
+            let most = self.window.map_or(self.limit, |window| window.saturating_mul(2).min(self.limit));
+            self.reserve(needed.max(self.capacity.saturating_mul(2).min(most)))?;
         }
         for s in 0..batch {
             for h in 0..heads {
@@ -122,6 +151,22 @@ impl<T: Element> KeyValueCache<T> {
         Ok(())
     }
 
+    /// Forgets all but the last `window` tokens of each sequence.
+    fn forget(&mut self, window: usize) {
+        for s in 0..self.lengths.len() {
+            let held = self.lengths[s];
+            let kept = held.min(window);
+            for h in 0..self.heads {
+                for (data, dim) in [(&mut self.key, self.dims[0]), (&mut self.value, self.dims[1])] {
+                    let head = (s * self.heads + h) * self.capacity;
+                    data.copy_within((head + held - kept) * dim..(head + held) * dim, head * dim);
+                }
+            }
+            self.forgotten[s] += held - kept;
+            self.lengths[s] = kept;
+        }
+    }
+
     /// Forgets the tokens of sequence `s` from `length` on, as when guesses are taken back; nothing if it holds no more.
     ///
     /// # Panics
@@ -130,9 +175,41 @@ impl<T: Element> KeyValueCache<T> {
         self.lengths[s] = self.lengths[s].min(length);
     }
 
+    /// Sequence `sequences[i]` becomes sequence i: beams in another order, sequences taken twice, finished ones left out.
+    ///
+    /// Only what is held is copied, and only of sequences that change their place.
+    ///
+    /// # Errors
+    /// If there is no such sequence, or the memory cannot be had. Nothing is changed then.
+    pub fn select(&mut self, sequences: &[usize]) -> Result<()> {
+        let (old, new) = (self.lengths.len(), sequences.len());
+        if let Some(bad) = sequences.iter().find(|&&from| from >= old) {
+            return Err(Error::value("cache: sequences", format!("expected below {old}, got {bad}")));
+        }
+        for (data, dim) in [(&mut self.key, self.dims[0]), (&mut self.value, self.dims[1])] {
+            let size = new.checked_mul(self.heads * self.capacity * dim).map(|size| size.saturating_sub(data.len()));
+            let room = size.and_then(|more| data.try_reserve_exact(more).ok());
+            room.ok_or_else(|| no_memory(new, self.heads, self.dims, self.capacity))?;
+        }
+        for (data, dim) in [(&mut self.key, self.dims[0]), (&mut self.value, self.dims[1])] {
+            let head = self.capacity * dim;
+            data.resize(old.max(new) * self.heads * head, T::default());
+            gather(data, [self.heads, head, dim], &self.lengths, sequences);
+            data.truncate(new * self.heads * head);
+        }
+        self.lengths = sequences.iter().map(|&from| self.lengths[from]).collect();
+        self.forgotten = sequences.iter().map(|&from| self.forgotten[from]).collect();
+        Ok(())
+    }
+
     /// The tokens that each sequence holds: for [`crate::Attention::key_lengths`].
     pub fn lengths(&self) -> &[usize] {
         &self.lengths
+    }
+
+    /// The position of each sequence's next token: the tokens that it holds and those that it has forgotten.
+    pub fn positions(&self) -> Vec<usize> {
+        self.lengths.iter().zip(&self.forgotten).map(|(held, forgotten)| held + forgotten).collect()
     }
 
     /// The tokens that there is room for without moving anything.
@@ -176,6 +253,32 @@ impl<T: Element> KeyValueCache<T> {
         (self.key, self.value) = both.ok_or_else(|| no_memory(batch, heads, self.dims, capacity))?;
         self.capacity = capacity;
         Ok(())
+    }
+}
+
+/// Moves the rows that are held of sequence `sequences[i]` to sequence i, for each i; `head` numbers lie between heads.
+fn gather<T: Copy>(data: &mut [T], [heads, head, dim]: [usize; 3], lengths: &[usize], sequences: &[usize]) {
+    // The last place that each sequence goes to: until then it must not be lost.
+    let mut last = vec![0; lengths.len()];
+    sequences.iter().enumerate().for_each(|(to, &from)| last[from] = to);
+    let mut kept: Vec<Vec<T>> = vec![Vec::new(); lengths.len()];
+    let parts = |s: usize, held: usize| (0..heads).map(move |h| (s * heads + h) * head..(s * heads + h) * head + held);
+    for (to, &from) in sequences.iter().enumerate() {
+        if from == to {
+            continue;
+        }
+        if to < lengths.len() && last[to] > to {
+            kept[to] = parts(to, lengths[to] * dim).flat_map(|part| data[part].to_vec()).collect();
+        }
+        let held = lengths[from] * dim;
+        for (h, (source, target)) in parts(from, held).zip(parts(to, held)).enumerate() {
+            // What went before had its place taken only if it was not to stay there.
+            if from < to && sequences[from] != from {
+                data[target].copy_from_slice(&kept[from][h * held..][..held]);
+            } else {
+                data.copy_within(source, target.start);
+            }
+        }
     }
 }
 

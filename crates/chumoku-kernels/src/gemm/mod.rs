@@ -91,6 +91,18 @@ impl<'a, T: Copy> MatRef<'a, T> {
         self.cols
     }
 
+    /// Whether the numbers of a row lie side by side.
+    pub(crate) fn has_contiguous_rows(&self) -> bool {
+        self.col_stride == 1 || self.cols <= 1
+    }
+
+    /// The row `row`, whose numbers lie side by side.
+    #[inline(always)]
+    pub(crate) fn row(&self, row: usize) -> &'a [T] {
+        assert!(row < self.rows && self.has_contiguous_rows());
+        &self.data[row * self.row_stride..][..self.cols]
+    }
+
     /// The element at `(row, col)`.
     #[inline(always)]
     pub fn at(&self, row: usize, col: usize) -> T {
@@ -133,6 +145,11 @@ impl<'a, T: Copy> MatMut<'a, T> {
     /// Number of columns.
     pub fn cols(&self) -> usize {
         self.cols
+    }
+
+    /// All numbers from the first to the last, and the distance of rows.
+    pub(crate) fn into_parts(self) -> (&'a mut [T], usize) {
+        (self.data, self.row_stride)
     }
 
     /// The row `row`.
@@ -328,6 +345,12 @@ pub(crate) unsafe fn tile<S: Simd, const R: usize, const V: usize, const ROW: us
 pub(crate) fn gemm_f32(a: MatRef<f32>, b: MatRef<f32>, start: Start<f32>, c: MatMut<f32>, precision: Precision) {
     let (c, c_stride) = (SharedMut::new(c.data), c.row_stride);
     run(a, b.into(), c, c_stride, &Finish::new(start, b.cols), precision);
+}
+
+/// As [`gemm_f32`], with a second operand that may be packed.
+pub(crate) fn gemm_packed(a: MatRef<f32>, b: Operand<f32>, start: Start<f32>, c: MatMut<f32>, precision: Precision) {
+    let (c, c_stride, finish) = (SharedMut::new(c.data), c.row_stride, Finish::new(start, b.matrix.cols));
+    run(a, b, c, c_stride, &finish, precision);
 }
 
 /// The fast product into new memory; shapes have been checked.

@@ -8,6 +8,7 @@ use crate::loss::CrossEntropy;
 use crate::math::erfc_f64;
 use crate::norm::{Forward, LayerNormBackward, Normalised};
 use crate::real::Real;
+use crate::rotary::{Rotate, Turn};
 
 /// `c[i][j] = start + Σ_p a[i][p] · b[p][j]`
 pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: Start<T>, mut c: MatMut<T>) {
@@ -157,6 +158,23 @@ pub fn embedding_backward<T: Real>(ids: &[u32], dy: &[T], width: usize, scale: T
     for (t, &id) in ids.iter().enumerate() {
         for i in 0..width {
             d_table[id as usize * width + i] += scale * dy[t * width + i];
+        }
+    }
+}
+
+/// `y_i = x_i cos θ_i − x_{i+h} sin θ_i`, `y_{i+h} = x_{i+h} cos θ_i + x_i sin θ_i`, with h half the width.
+#[doc(hidden)]
+pub fn rotate<T: Real>(mut args: Rotate<T>) {
+    let half = args.x.dim() / 2;
+    for place in args.rows {
+        let (cos, sin) = args.table.row(&args.table.double, place.position);
+        for head in 0..args.x.heads() {
+            let row = args.x.row_mut(place.sequence, head, place.row);
+            for i in 0..half {
+                let (x, y) = (row[i].to_f64(), row[i + half].to_f64());
+                let sin = if args.turn == Turn::Forward { sin[i] } else { -sin[i] };
+                (row[i], row[i + half]) = (T::of(x * cos[i] - y * sin), T::of(y * cos[i] + x * sin));
+            }
         }
     }
 }

@@ -5,8 +5,10 @@
 
 mod attention;
 mod layers;
+mod recurrent;
 
 pub use crate::math::{erf_f64, erfc_f64};
 pub(crate) use attention::bias;
 pub use attention::{Row, RowGradients, attention_backward, attention_forward, attention_row, attention_row_backward};
 pub use layers::*;
+pub use recurrent::*;

@@ -98,20 +98,19 @@ pub(crate) fn named_role(name: &str) -> Option<Role> {
     }
 }
 
-fn folded(name: &str) -> String {
+pub(crate) fn folded(name: &str) -> String {
     name.trim().to_lowercase().replace(['_', '-'], " ")
 }
 
 /// Chooses the columns of a file from its names and its first rows.
 pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -> Result<Columns, DataError> {
-    let profiles: Vec<Profile> = (0..layout.columns.len()).map(|c| Profile::of(layout, rows, c)).collect();
-    let first = rows.first().map_or(&[][..], |row| &row.fields);
-    let chooser = Chooser { layout, profiles, first };
+    let chooser = Chooser::new(layout, rows);
     let asked_text = options.text.as_deref().map(|wanted| chooser.asked(Role::Text, wanted)).transpose()?;
     let asked_label = options.label.as_deref().map(|wanted| chooser.asked(Role::Label, wanted)).transpose()?;
     if let (Some(text), true) = (asked_text, asked_text == asked_label) {
         let column = layout.columns[text].clone();
-        return Err(DataError::SameColumn { path: layout.path.clone(), column });
+        let roles = [Role::Text, Role::Label];
+        return Err(DataError::SameColumn { path: layout.path.clone(), roles, column });
     }
     let mut label = asked_label.map(|column| (column, "as asked"));
     if label.is_none() {
@@ -134,16 +133,22 @@ pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -
     Ok(Columns { text, label, text_why, label_why })
 }
 
-struct Chooser<'a> {
-    layout: &'a Layout,
-    profiles: Vec<Profile>,
+pub(crate) struct Chooser<'a> {
+    pub(crate) layout: &'a Layout,
+    pub(crate) profiles: Vec<Profile>,
     /// The fields of the first row, by which a user knows columns that have no names.
     first: &'a [String],
 }
 
-impl Chooser<'_> {
+impl<'a> Chooser<'a> {
+    pub(crate) fn new(layout: &'a Layout, rows: &'a [&Record]) -> Self {
+        let profiles: Vec<Profile> = (0..layout.columns.len()).map(|c| Profile::of(layout, rows, c)).collect();
+        let first = rows.first().map_or(&[][..], |row| &row.fields);
+        Chooser { layout, profiles, first }
+    }
+
     /// The column that an option names: as it stands, letter case aside, or by its number from 1.
-    fn asked(&self, role: Role, wanted: &str) -> Result<usize, DataError> {
+    pub(crate) fn asked(&self, role: Role, wanted: &str) -> Result<usize, DataError> {
         let columns = &self.layout.columns;
         let named = self.layout.has_names() || self.layout.format == Format::FastText;
         let same: [fn(&str) -> String; 2] = [|name| name.trim().to_owned(), |name| name.trim().to_lowercase()];
@@ -184,8 +189,8 @@ impl Chooser<'_> {
             match (found.as_slice(), role) {
                 ([], _) => {}
                 ([column], _) => return Ok(Some((*column, "its name"))),
-                (several, Role::Text) => return self.longest(several).map(Some),
                 (several, Role::Label) => return self.most_repeated(several).map(Some),
+                (several, _) => return self.longest(several).map(Some),
             }
         }
         Ok(None)
@@ -235,7 +240,7 @@ impl Chooser<'_> {
         }
     }
 
-    fn ambiguous(&self, role: Role, columns: &[usize]) -> DataError {
+    pub(crate) fn ambiguous(&self, role: Role, columns: &[usize]) -> DataError {
         let mut columns = columns.to_vec();
         columns.sort_unstable();
         let titles: Vec<String> = columns.iter().take(12).map(|&c| self.layout.column_title(c)).collect();
@@ -243,7 +248,7 @@ impl Chooser<'_> {
         DataError::Ambiguous { path: self.layout.path.clone(), role, candidates }
     }
 
-    fn no_column(&self, role: Role, wanted: &'static str) -> DataError {
+    pub(crate) fn no_column(&self, role: Role, wanted: &'static str) -> DataError {
         no_column(self.layout, role, wanted, self.all())
     }
 
@@ -265,8 +270,14 @@ pub(crate) fn no_column(layout: &Layout, role: Role, wanted: &'static str, colum
         (Format::PlainText, Role::Label) => {
             ("plain text".to_owned(), "write a CSV file with a text and a label in each row")
         }
+        (Format::PlainText, Role::Source | Role::Target) => {
+            ("plain text".to_owned(), "give two files of as many lines, as train.ja,train.en")
+        }
         (_, Role::Label) => (columns, "name one with --label NAME or number"),
         (_, Role::Text) => (columns, "name one with --text NAME or number"),
+        (_, Role::Source | Role::Target) => {
+            (columns, "name them with --text SOURCE and --label TARGET, or give two files as train.ja,train.en")
+        }
     };
     DataError::NoColumn { path: layout.path.clone(), role, wanted, columns, advice }
 }

@@ -24,6 +24,11 @@ pub(crate) fn is_data_name(path: &Path) -> bool {
     extensions.contains(&extension(path).as_str())
 }
 
+/// Whether the name promises a table, so that delimiters in the text need not be taken at their word.
+pub(crate) fn is_table_name(path: &Path) -> bool {
+    matches!(extension(path).as_str(), "csv" | "tsv" | "tab")
+}
+
 /// Formats that are recognised only to be declined: what it is, and what to do.
 pub(crate) fn other_format(head: &[u8]) -> Option<(&'static str, &'static str)> {
     let table: &[(&[u8], &str, &str)] = &[

@@ -56,14 +56,18 @@ pub enum Role {
     Text,
     /// The class it belongs to.
     Label,
+    /// The text to translate.
+    Source,
+    /// Its translation.
+    Target,
 }
 
 impl Role {
     /// The command line flag that names the column.
     pub fn flag(self) -> &'static str {
         match self {
-            Role::Text => "--text",
-            Role::Label => "--label",
+            Role::Text | Role::Source => "--text",
+            Role::Label | Role::Target => "--label",
         }
     }
 }
@@ -73,6 +77,8 @@ impl fmt::Display for Role {
         f.write_str(match self {
             Role::Text => "text",
             Role::Label => "label",
+            Role::Source => "source",
+            Role::Target => "target",
         })
     }
 }
@@ -157,6 +163,15 @@ pub enum DataError {
     )]
     EmptyLabel { place: Place, found: &'static str },
     #[error(
+        "{place}: reading pairs: expected a source and its target, found an empty {role}; fill it in, or leave such rows out with --skip-bad-rows"
+    )]
+    EmptySide { place: Place, role: Role },
+    #[error(
+        "{place}: reading pairs: expected a partner for each line, found the end of {} after {}; this is the first line without one: check that both files were written whole and line up",
+        other.display(), count(*.lines, "line")
+    )]
+    Unpaired { place: Place, other: PathBuf, lines: u64 },
+    #[error(
         "{place}: reading the label: expected one label, found {found} ({labels}); keep one for each text, or leave such rows out with --skip-bad-rows"
     )]
     SeveralLabels { place: Place, found: usize, labels: String },
@@ -172,12 +187,16 @@ pub enum DataError {
     Ambiguous { path: PathBuf, role: Role, candidates: String },
     #[error("{}: choosing the {role} column: expected {wanted}, found only {columns}; {advice}", path.display())]
     NoColumn { path: PathBuf, role: Role, wanted: &'static str, columns: String, advice: &'static str },
-    #[error("{}: choosing the columns: expected the text and the label in two columns, found {} named for both; change --text or --label", path.display(), quoted(column))]
-    SameColumn { path: PathBuf, column: String },
+    #[error("{}: choosing the columns: expected the {} and the {} in two columns, found {} named for both; change --text or --label", path.display(), roles[0], roles[1], quoted(column))]
+    SameColumn { path: PathBuf, roles: [Role; 2], column: String },
+    #[error("{}: reading one of two parallel files: expected lines of text, found Parquet; name it alone, or write each side as a text file", path.display())]
+    NotParallel { path: PathBuf },
 
     // The data set as a whole.
     #[error("{}: reading labelled texts: expected rows, found none that can be used ({skipped}); mend the file or choose other columns with --text and --label", path.display())]
     NoUsableRows { path: PathBuf, skipped: String },
+    #[error("{}: reading pairs: expected rows, found none that can be used ({skipped}); mend the data or choose other columns with --text and --label", path.display())]
+    NoUsablePairs { path: PathBuf, skipped: String },
     #[error("{}: preparing to train: expected at least {}, found {}; add more examples", path.display(), count(*.least, "row"), count(*.rows, "row"))]
     TooFewRows { path: PathBuf, rows: u64, least: u64 },
     #[error("{}: preparing to train: expected two or more classes, found only {} in all {}; is {column} the label? Name another with --label", path.display(), quoted(label), count(*.rows, "row"))]
@@ -218,6 +237,7 @@ impl DataError {
             | DataError::Nested { place, .. }
             | DataError::EmptyText { place }
             | DataError::EmptyLabel { place, .. }
+            | DataError::EmptySide { place, .. }
             | DataError::SeveralLabels { place, .. }
             | DataError::TooLong { place, .. } => Some(place.line),
             _ => None,

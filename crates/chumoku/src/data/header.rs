@@ -3,13 +3,14 @@
 use super::columns::named_role;
 use super::error::Role;
 use super::format::ReadOptions;
+use super::pair_columns::named_pair;
 use super::profile::is_number;
 
 /// Decides from the first row and those below it.
 ///
 /// In this order: what the options say; a column that the options name; names for both text and label; the digits
 /// 0, 1, 2 … above words (pandas); a value that comes again in its column, or a number, which no header has; a name
-/// we know; names above a column of numbers or of few distinct values; else there is none.
+/// or a pair of names we know; names above a column of numbers or of few distinct values; else there is none.
 pub(crate) fn has_header(first: &[String], below: &[&[String]], options: &ReadOptions) -> bool {
     if let Some(header) = options.header {
         return header;
@@ -36,7 +37,7 @@ pub(crate) fn has_header(first: &[String], below: &[&[String]], options: &ReadOp
     if first.iter().enumerate().any(comes_again) || first.iter().any(|name| is_number(name)) {
         return false;
     }
-    if !roles.is_empty() {
+    if !roles.is_empty() || named_pair(first).is_some() {
         return true;
     }
     let named_like_columns = first.iter().enumerate().all(|(c, name)| is_name(name) || (c == 0 && name.is_empty()));

@@ -1,4 +1,5 @@
-//! Labelled text from files: recognising the format, choosing the columns, reading, splitting, writing.
+//! Texts from files, labelled, in pairs or plain: recognising the format, choosing the columns, reading, splitting,
+//! writing.
 //!
 //! The way of a file through this module, one source file each:
 //!
@@ -9,7 +10,10 @@
 //! 3. A sample of the first rows says whether there is a header (`header.rs`) and which columns hold the text and the
 //!    label (`columns.rs`, by what `profile.rs` finds).
 //! 4. [`Source::records`] streams the rows in constant memory; [`load_labelled`] collects them (`dataset.rs`).
-//! 5. [`split()`] divides examples without letting a text into two parts; [`shared_texts`] finds leaks; [`Stats`]
+//! 5. Pairs for translation come from two columns (`pair_columns.rs`) or from two parallel files (`parallel.rs`):
+//!    [`PairRecords`] streams them, [`load_pairs`] collects them (`pairs.rs`). [`load_documents`] reads plain text and
+//!    columns of documents for language models (`documents.rs`). [`recognise`] says which of the three a file is for.
+//! 6. [`split()`] divides examples without letting a text into two parts; [`shared_texts`] finds leaks; [`Stats`]
 //!    describes; [`RecordWriter`] writes rows back with added columns; [`AtomicOutput`] replaces a file all at once.
 //!
 //! Nothing here panics on what a file holds: whatever is wrong is a [`DataError`] that says where and what to do.
@@ -20,6 +24,7 @@ mod dataset;
 mod decode;
 mod delimited;
 mod detect;
+mod documents;
 mod error;
 mod fasttext;
 mod format;
@@ -28,14 +33,20 @@ mod header;
 mod json_lines;
 mod lines;
 mod open;
+mod pair_columns;
+mod pair_parts;
+mod pairs;
+mod parallel;
 mod parquet;
 mod profile;
 mod quiet;
 mod reader;
+mod recognise;
 mod record;
 mod source;
 mod split;
 mod stats;
+mod table;
 mod tsv;
 pub(crate) mod wording;
 mod writer;
@@ -46,11 +57,16 @@ mod tests;
 pub use atomic::AtomicOutput;
 pub use columns::Columns;
 pub use dataset::{Dataset, Example, MAX_CLASSES, MIN_TRAINING_ROWS, load_labelled};
+pub use documents::{DocumentBreaks, DocumentParts, Documents, load_documents};
 pub use error::{DataError, Place, Role};
 pub use format::{Format, ReadOptions};
+pub use pair_parts::{PairParts, Pairs};
+pub use pairs::{Pair, PairDataset, PairRecords, load_pairs};
+pub use parallel::DataFiles;
 pub use reader::{MAX_ROW_BYTES, MAX_TEXT_BYTES};
+pub use recognise::{Recognised, Task, recognise};
 pub use record::{Layout, Record, Skipped, SkippedRow};
 pub use source::{Records, Source};
-pub use split::{Conflicts, Shared, SharedText, Split, normalise, shared_texts, split};
+pub use split::{Conflicts, Shared, SharedText, Split, normalise, shared_texts, split, split_texts};
 pub use stats::{Lengths, Stats};
 pub use writer::{OutputForm, RecordWriter};

@@ -33,7 +33,7 @@ impl ParquetReader {
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
         let fields = schema.root_schema().get_fields();
         let columns: Vec<String> = fields.iter().map(|field| field.name().to_owned()).collect();
-        if !fields.iter().any(|field| is_string(field)) {
+        if !fields.iter().any(|field| holds_strings(field)) {
             let columns = if columns.is_empty() { "none".to_owned() } else { format!("only {}", listed(&columns)) };
             return Err(DataError::NoStringColumns { path: path.to_owned(), columns });
         }
@@ -69,6 +69,14 @@ fn caught<T>(path: &Path, work: impl FnOnce() -> parquet::errors::Result<T>) -> 
     // One line, whatever it says.
     let detail = detail.split_whitespace().collect::<Vec<_>>().join(" ");
     Err(DataError::Parquet { path: path.to_owned(), detail })
+}
+
+/// Whether a column holds strings, or groups of several, as translations in two languages are kept.
+fn holds_strings(field: &Type) -> bool {
+    match field.is_group() {
+        true => field.get_fields().iter().filter(|field| is_string(field)).count() > 1,
+        false => is_string(field),
+    }
 }
 
 /// Whether a column holds strings; older writers leave their bytes unmarked.

@@ -16,6 +16,8 @@ pub(crate) struct Profile {
     worded: f64,
     /// Share of values with white space or characters beyond ASCII: identifiers and addresses have neither.
     spaced: f64,
+    /// Whether every value is a number.
+    numeric: bool,
     pub(crate) nested: bool,
 }
 
@@ -32,6 +34,7 @@ impl Profile {
             filled,
             worded: share(&|value| value.chars().any(char::is_alphabetic)),
             spaced: share(&|value| value.chars().any(|c| c.is_whitespace() || !c.is_ascii())),
+            numeric: values.iter().all(|value| is_number(value)),
             nested: rows.iter().any(|row| nested_value(layout, row, column).is_some()),
         }
     }
@@ -43,6 +46,16 @@ impl Profile {
         }
         let like_identifiers = if self.spaced < 0.1 { 0.1 } else { 1.0 };
         self.mean_chars * self.distinct as f64 / self.filled.max(1) as f64 * like_identifiers
+    }
+
+    /// Whether a column looks like one side of pairs: words or numbers with something between, mostly different.
+    pub(crate) fn is_sentence_like(&self) -> bool {
+        self.text_score() > 0.0 && self.spaced >= 0.5 && self.distinct * 2 > self.filled
+    }
+
+    /// Whether a column holds numbers alone.
+    pub(crate) fn is_numbers(&self) -> bool {
+        self.filled > 0 && self.numeric
     }
 
     /// Whether a column looks like labels: short values, each twice or more on average.

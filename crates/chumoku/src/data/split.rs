@@ -57,7 +57,25 @@ struct Group<'a> {
 /// a label with fewer is all for training, and every label has some row to train on. A text with several labels counts
 /// for its most frequent one. A fraction that is not a positive number asks for nothing.
 pub fn split(examples: &[Example], seed: u64, valid_fraction: f64, test_fraction: f64) -> Split {
-    let mut groups = groups(examples, seed);
+    let rows: Vec<(&str, &str)> = examples.iter().map(|example| (&*example.text, &*example.label)).collect();
+    split_rows(&rows, seed, valid_fraction, test_fraction)
+}
+
+/// Divides texts without labels, such as documents and the sources of pairs, in the same way: equal texts go to the same
+/// part.
+pub fn split_texts<'a>(
+    texts: impl IntoIterator<Item = &'a str>,
+    seed: u64,
+    valid_fraction: f64,
+    test_fraction: f64,
+) -> Split {
+    let rows: Vec<(&str, &str)> = texts.into_iter().map(|text| (text, "")).collect();
+    split_rows(&rows, seed, valid_fraction, test_fraction)
+}
+
+/// The split of texts with their labels.
+fn split_rows(rows: &[(&str, &str)], seed: u64, valid_fraction: f64, test_fraction: f64) -> Split {
+    let mut groups = groups(rows, seed);
     let mut strata: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (g, group) in groups.iter().enumerate() {
         strata.entry(group.labels[0]).or_default().push(g);
@@ -74,7 +92,7 @@ pub fn split(examples: &[Example], seed: u64, valid_fraction: f64, test_fraction
     }
     train_on_every_label(&mut groups);
 
-    let mut split = Split { conflicts: conflicts(examples, &groups), ..Split::default() };
+    let mut split = Split { conflicts: conflicts(rows, &groups), ..Split::default() };
     for group in &groups {
         match group.part {
             Part::Train => split.train.extend(&group.rows),
@@ -89,21 +107,26 @@ pub fn split(examples: &[Example], seed: u64, valid_fraction: f64, test_fraction
 }
 
 /// The groups of equal texts, sorted by hash.
-fn groups(examples: &[Example], seed: u64) -> Vec<Group<'_>> {
-    let mut rows: HashMap<[u8; 32], Vec<usize>> = HashMap::new();
-    for (row, example) in examples.iter().enumerate() {
-        rows.entry(hash(seed, &example.text)).or_default().push(row);
+fn groups<'a>(rows: &[(&str, &'a str)], seed: u64) -> Vec<Group<'a>> {
+    let mut of_text: HashMap<[u8; 32], Vec<usize>> = HashMap::new();
+    for (row, (text, _)) in rows.iter().enumerate() {
+        of_text.entry(hash(seed, text)).or_default().push(row);
     }
-    let mut groups: Vec<Group> = rows
+    let mut groups: Vec<Group> = of_text
         .into_iter()
-        .map(|(hash, rows)| {
+        .map(|(hash, members)| {
             let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-            for &row in &rows {
-                *counts.entry(&examples[row].label).or_default() += 1;
+            for &row in &members {
+                *counts.entry(rows[row].1).or_default() += 1;
             }
             let mut labels: Vec<(&str, usize)> = counts.into_iter().collect();
             labels.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-            Group { hash, rows, labels: labels.into_iter().map(|(label, _)| label).collect(), part: Part::Train }
+            Group {
+                hash,
+                rows: members,
+                labels: labels.into_iter().map(|(label, _)| label).collect(),
+                part: Part::Train,
+            }
         })
         .collect();
     groups.sort_unstable_by_key(|group| group.hash);
@@ -142,14 +165,14 @@ fn train_on_every_label(groups: &mut [Group]) {
     }
 }
 
-fn conflicts(examples: &[Example], groups: &[Group]) -> Conflicts {
+fn conflicts(rows: &[(&str, &str)], groups: &[Group]) -> Conflicts {
     let mut conflicts = Conflicts::default();
     for group in groups.iter().filter(|group| group.labels.len() > 1) {
         conflicts.texts += 1;
         conflicts.rows += group.rows.len();
         if conflicts.examples.len() < 3 {
             let labels = group.labels.iter().map(|&label| label.to_owned()).collect();
-            conflicts.examples.push((normalise(&examples[group.rows[0]].text), labels));
+            conflicts.examples.push((normalise(rows[group.rows[0]].0), labels));
         }
     }
     conflicts
@@ -198,16 +221,22 @@ pub struct SharedText {
 /// Finds the rows of `b` whose texts, after [`normalise`], are also in `a`: what a test set must not share with
 /// training.
 pub fn shared_texts(a: &[Example], b: &[Example]) -> Shared {
+    let [a, b] = [a, b].map(|rows| rows.iter().map(|row| (&*row.text, row.line)).collect::<Vec<_>>());
+    shared_rows(&a, &b)
+}
+
+/// The same for texts with their lines.
+pub(crate) fn shared_rows(a: &[(&str, u64)], b: &[(&str, u64)]) -> Shared {
     let mut lines: HashMap<[u8; 32], u64> = HashMap::new();
-    for example in a {
-        lines.entry(hash(0, &example.text)).or_insert(example.line);
+    for (text, line) in a {
+        lines.entry(hash(0, text)).or_insert(*line);
     }
     let mut shared = Shared::default();
-    for example in b {
-        if let Some(&line_a) = lines.get(&hash(0, &example.text)) {
+    for &(text, line_b) in b {
+        if let Some(&line_a) = lines.get(&hash(0, text)) {
             shared.count += 1;
             if shared.examples.len() < 3 {
-                shared.examples.push(SharedText { text: example.text.clone(), line_a, line_b: example.line });
+                shared.examples.push(SharedText { text: text.to_owned(), line_a, line_b });
             }
         }
     }

@@ -76,6 +76,19 @@ pub(crate) fn count(n: u64, singular: &str) -> String {
     if n == 1 { format!("1 {singular}") } else { format!("{n} {singular}s") }
 }
 
+/// A whole number with commas.
+pub(crate) fn thousands(n: usize) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 /// A size as people read it, never rounded down to the limit it exceeds.
 pub(crate) fn size(bytes: u64) -> String {
     const MEBI: u64 = 1 << 20;

@@ -1,12 +1,12 @@
-//! A text classifier: embedding, positions, encoder, pooling, and a linear layer.
+//! A text classifier: embedding, positions, a transformer or recurrent network, pooling, and a linear layer.
 
 use crate::Result;
 use crate::nn::{
-    Embedding, Encoder, EncoderCache, EncoderConfig, Linear, Mode, Offsets, Pooling, PoolingCache, Position,
-    PositionKind,
+    Body, BodyCache, BodyConfig, Embedding, Linear, Mode, Offsets, Pooling, PoolingCache, Position, PositionKind,
+    RecurrentConfig,
 };
 use crate::params::{Builder, Init, Layout, Params};
-use chumoku_kernels::{Real, num_threads, on_one_thread};
+use chumoku_kernels::{Cell, Real, num_threads, on_one_thread};
 use ndarray::{Array2, ArrayView2, Axis};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -20,9 +20,9 @@ pub struct ClassifierConfig {
     pub vocab_size: usize,
     /// Number of classes.
     pub num_classes: usize,
-    /// The encoder.
+    /// The network that reads the tokens.
     #[serde(flatten)]
-    pub encoder: EncoderConfig,
+    pub body: BodyConfig,
     /// Positional encoding.
     pub position: PositionKind,
     /// The longest sequence, in tokens.
@@ -35,6 +35,29 @@ pub struct ClassifierConfig {
     pub head_dropout: f32,
 }
 
+impl ClassifierConfig {
+    /// A recurrent classifier of the same size: one layer in both directions, as wide as brings the number of parameters
+    /// nearest. It sees the order of tokens by itself, so it has no positional encoding.
+    ///
+    /// # Errors
+    /// If this configuration makes no model.
+    pub fn with_cell(&self, cell: Cell) -> Result<ClassifierConfig> {
+        let wide = |hidden_size: usize| {
+            let d_model = self.body.d_model();
+            let body = RecurrentConfig { cell, num_layers: 1, d_model, hidden_size, bidirectional: true, dropout: 0.0 };
+            ClassifierConfig { body: body.into(), position: PositionKind::None, ..self.clone() }
+        };
+        let size = |config: ClassifierConfig| -> Result<usize> { Ok(Classifier::new(config)?.layout().len()) };
+        let target = size(self.clone())?;
+        let mut hidden_size = 4;
+        while size(wide(hidden_size + 4))? <= target {
+            hidden_size += 4;
+        }
+        let [below, above] = [size(wide(hidden_size))?, size(wide(hidden_size + 4))?];
+        Ok(wide(if above.abs_diff(target) < below.abs_diff(target) { hidden_size + 4 } else { hidden_size }))
+    }
+}
+
 /// The model: its parts, and where their parameters lie.
 #[derive(Clone, Debug)]
 pub struct Classifier {
@@ -42,14 +65,14 @@ pub struct Classifier {
     layout: Arc<Layout>,
     embedding: Embedding,
     position: Position,
-    encoder: Encoder,
+    body: Body,
     head: Linear,
 }
 
 /// What a [`Classifier`] remembers.
 #[derive(Clone, Debug)]
 pub struct ClassifierCache<T> {
-    encoder: EncoderCache<T>,
+    body: BodyCache<T>,
     pooling: PoolingCache,
     pooled: Array2<T>,
 }
@@ -58,9 +81,6 @@ pub struct ClassifierCache<T> {
 fn in_pool<R: Send>(pass: impl FnOnce() -> R + Send) -> R {
     rayon::scope(|_| pass())
 }
-
-/// Tokens in a group of sequences: its activations fit the second-level cache.
-const GROUP_TOKENS: usize = 256;
 
 const EMBEDDING_SITE: u32 = 0;
 const HEAD_SITE: u32 = 1;
@@ -72,13 +92,17 @@ impl Classifier {
     /// If the heads do not divide d_model.
     pub fn new(config: ClassifierConfig) -> Result<Self> {
         let mut builder = Builder::new();
-        let d_model = config.encoder.d_model;
+        let d_model = config.body.d_model();
         let embedding = builder.scope("embedding", |b| Embedding::new(b, config.vocab_size, d_model));
         let position = builder.scope("position", |b| Position::new(b, config.position, config.max_length, d_model));
-        let encoder = builder.scope("encoder", |b| Encoder::new(b, &config.encoder))?;
+        let mut body = config.body.clone();
+        if let BodyConfig::Transformer(encoder) = &mut body {
+            encoder.attention.position = config.position;
+        }
+        let body = Body::new(&mut builder, &body)?;
         let init = Init::Normal(0.02);
-        let head = builder.scope("head", |b| Linear::with_init(b, d_model, config.num_classes, true, init));
-        Ok(Classifier { config, layout: builder.finish(), embedding, position, encoder, head })
+        let head = builder.scope("head", |b| Linear::with_init(b, config.body.width(), config.num_classes, true, init));
+        Ok(Classifier { config, layout: builder.finish(), embedding, position, body, head })
     }
 
     /// The configuration.
@@ -107,11 +131,11 @@ impl Classifier {
             let mut x = self.embedding.forward(p, ids)?;
             self.position.forward(p, &mut x, offsets)?;
             mode.drop(&mut x, self.config.embedding_dropout, EMBEDDING_SITE)?;
-            let (x, encoder) = self.encoder.forward(p, x, offsets, mode)?;
+            let (x, body) = self.body.forward(p, x, offsets, mode)?;
             let (mut pooled, pooling) = self.config.pooling.forward(x.view(), offsets);
             mode.drop(&mut pooled, self.config.head_dropout, HEAD_SITE)?;
             let logits = self.head.forward(p, pooled.view())?;
-            Ok((logits, ClassifierCache { encoder, pooling, pooled }))
+            Ok((logits, ClassifierCache { body, pooling, pooled }))
         })
     }
 
@@ -129,7 +153,7 @@ impl Classifier {
             let (what, expected) = ("classifier: ids", offsets.tokens());
             return Err(chumoku_kernels::Error::Length { what, expected, found: ids.len() }.into());
         }
-        let groups = offsets.groups(GROUP_TOKENS);
+        let groups = offsets.groups(self.body.group_tokens());
         let group = |sequences: &Range<usize>| {
             let tokens = offsets.range(sequences.start).start..offsets.range(sequences.end - 1).end;
             let offsets = Offsets::of_lengths(sequences.clone().map(|s| offsets.range(s).len()));
@@ -151,7 +175,7 @@ impl Classifier {
     fn logits_of_group<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
         let mut x = self.embedding.forward(p, ids)?;
         self.position.forward(p, &mut x, offsets)?;
-        let x = self.encoder.apply(p, x, offsets)?;
+        let x = self.body.apply(p, x, offsets)?;
         let (pooled, _) = self.config.pooling.forward(x.view(), offsets);
         self.head.forward(p, pooled.view())
     }
@@ -173,7 +197,7 @@ impl Classifier {
             let mut d_pooled = self.head.backward(p, cache.pooled.view(), d_logits, grads)?;
             mode.drop(&mut d_pooled, self.config.head_dropout, HEAD_SITE)?;
             let dx = self.config.pooling.backward(&cache.pooling, offsets, d_pooled.view());
-            let mut dx = self.encoder.backward(p, &cache.encoder, offsets, dx, mode, grads)?;
+            let mut dx = self.body.backward(p, &cache.body, offsets, dx, mode, grads)?;
             mode.drop(&mut dx, self.config.embedding_dropout, EMBEDDING_SITE)?;
             self.position.backward(dx.view(), offsets, grads);
             self.embedding.backward(ids, dx.view(), grads)
@@ -183,7 +207,7 @@ impl Classifier {
     /// The attention weights of one layer, sequence and head: (tokens, tokens).
     ///
     /// # Errors
-    /// If there is no such sequence or head.
+    /// If there is no such sequence or head, or no attention at all.
     ///
     /// # Panics
     /// If there is no such layer.
@@ -195,6 +219,6 @@ impl Classifier {
         sequence: usize,
         head: usize,
     ) -> Result<Array2<T>> {
-        self.encoder.weights(&cache.encoder, offsets, layer, sequence, head)
+        self.body.weights(&cache.body, offsets, layer, sequence, head)
     }
 }

@@ -1,5 +1,9 @@
 //! Models, one in a file, each reading top to bottom.
 
 mod classifier;
+mod language_model;
+mod translator;
 
 pub use classifier::{Classifier, ClassifierCache, ClassifierConfig};
+pub use language_model::{LanguageModel, LanguageModelConfig, LanguageModelState};
+pub use translator::{PairBatch, Translator, TranslatorConfig, TranslatorState};

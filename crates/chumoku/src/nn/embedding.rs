@@ -1,10 +1,12 @@
-//! Token embedding.
+//! Token embedding, and the same table as the weight of an output layer.
 
-use super::{array, numbers, packed};
+use super::{array, matrix, numbers, numbers_mut, packed, zeros};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
-use chumoku_kernels::{Real, embedding_backward, embedding_forward};
-use ndarray::{Array2, ArrayView2};
+use chumoku_kernels::{
+    CrossEntropy, Product, Real, Start, Then, cross_entropy, embedding_backward, embedding_forward, gemm,
+};
+use ndarray::{Array2, ArrayView2, Axis};
 
 /// `y_t = √d_model · table[id_t]` (Vaswani et al. 2017, section 3.4).
 #[derive(Clone, Debug)]
@@ -41,4 +43,76 @@ impl Embedding {
         let d_table = grads.slice_mut(self.weight);
         Ok(embedding_backward(ids, numbers(&dy.view()), self.width, self.scale(), d_table)?)
     }
+
+    /// The logits of the next token, with the table as weight: `x tableᵀ` (Press and Wolf 2017; Vaswani et al. 2017,
+    /// section 3.4).
+    ///
+    /// # Shapes
+    /// `x` (tokens, d_model) → (tokens, vocabulary).
+    ///
+    /// # Errors
+    /// If `x` has another width.
+    pub fn logits<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<Array2<T>> {
+        let x = packed(x);
+        let (x, b, precision) = (x.view(), p.transposed(self.weight), p.precision());
+        let (rows, vocabulary) = (x.nrows(), b.matrix().cols());
+        let product = Product { a: matrix(&x)?, b, bias: None, then: Then::Nothing, precision };
+        array((rows, vocabulary), product.compute()?)
+    }
+
+    /// The mean cross-entropy of [`Embedding::logits`], smoothed. With `grads` (which the table's gradient is added to)
+    /// also the gradient of x; without, an empty array.
+    ///
+    /// Logits exist for some tokens at a time only, so that memory does not grow with tokens × vocabulary.
+    ///
+    /// # Shapes
+    /// `x` (tokens, d_model), `labels` (tokens,) → dx (tokens, d_model).
+    ///
+    /// # Errors
+    /// If there are no tokens, a label is not in the vocabulary, or the shapes do not fit.
+    pub fn loss<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        labels: &[u32],
+        label_smoothing: T,
+        mut grads: Option<&mut Params<T>>,
+    ) -> Result<(f64, Array2<T>)> {
+        if labels.is_empty() || labels.len() != x.nrows() {
+            let (what, expected) = ("embedding: labels", x.nrows().max(1));
+            return Err(chumoku_kernels::Error::Length { what, expected, found: labels.len() }.into());
+        }
+        let options = CrossEntropy { label_smoothing, class_weights: None };
+        let x = packed(x);
+        let mut dx = zeros(if grads.is_some() { x.dim() } else { (0, self.width) });
+        let mut loss = 0.0;
+        for (piece, labels) in labels.chunks(PIECE).enumerate() {
+            let rows = piece * PIECE..piece * PIECE + labels.len();
+            let part = x.slice_axis(Axis(0), rows.clone().into());
+            let logits = self.logits(p, part)?;
+            let mut d_logits = zeros(logits.dim());
+            let mean = cross_entropy(numbers(&logits.view()), labels, &options, numbers_mut(&mut d_logits))?;
+            let share = labels.len() as f64 / x.nrows() as f64;
+            loss += share * mean.to_f64();
+            let Some(grads) = &mut grads else { continue };
+            let (d_logits, share) = (d_logits.view(), T::of(share));
+            let product = Product {
+                a: matrix(&d_logits)?,
+                b: p.operand(self.weight),
+                bias: None,
+                then: Then::Nothing,
+                precision: p.precision(),
+            };
+            let of_part = product.compute()?;
+            let to = &mut numbers_mut(&mut dx)[rows.start * self.width..rows.end * self.width];
+            to.iter_mut().zip(of_part).for_each(|(to, d)| *to = share * d);
+            let part = part.mapv(|x| share * x);
+            let d_table = grads.matrix_mut(self.weight);
+            gemm(matrix(&d_logits)?.t(), matrix(&part.view())?, Start::Keep, d_table, p.precision())?;
+        }
+        Ok((loss, dx))
+    }
 }
+
+/// Tokens whose logits exist at a time.
+const PIECE: usize = 1024;

@@ -1,9 +1,9 @@
 //! The encoder: layers one after another.
 
-use super::{EncoderLayer, EncoderLayerCache, LayerNorm, LayerNormCache, Mode, NormOrder, Offsets};
+use super::{AttentionOptions, EncoderLayer, EncoderLayerCache, LayerNorm, LayerNormCache, Mode, NormOrder, Offsets};
 use crate::Result;
 use crate::params::{Builder, Params};
-use chumoku_kernels::{Activation, Real};
+use chumoku_kernels::{Activation, KeyValueCache, Real};
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
@@ -28,9 +28,31 @@ pub struct EncoderConfig {
     pub attention_dropout: f32,
     /// Tokens see only those before them.
     pub causal: bool,
+    /// Variants of attention.
+    #[serde(flatten)]
+    pub attention: AttentionOptions,
 }
 
 impl EncoderConfig {
+    /// What is wrong with it, if anything: sizes that come from a file.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let sizes = [
+            ("num_layers", self.num_layers, 1 << 10),
+            ("d_model", self.d_model, 1 << 16),
+            ("num_heads", self.num_heads, 1 << 12),
+            ("d_ff", self.d_ff, 1 << 20),
+        ];
+        for (name, size, most) in sizes {
+            if size == 0 || size > most {
+                return Err(format!("{name}: expected 1 to {most}, found {size}"));
+            }
+        }
+        if !["gelu", "relu"].contains(&self.activation.as_str()) {
+            return Err(format!("activation: expected \"gelu\" or \"relu\", found \"{}\"", self.activation));
+        }
+        Ok(())
+    }
+
     /// The activation that the name stands for.
     pub fn activation(&self) -> Activation {
         if self.activation == "relu" { Activation::Relu } else { Activation::Gelu }
@@ -100,6 +122,42 @@ impl Encoder {
     pub fn apply<T: Real>(&self, p: &Params<T>, mut x: Array2<T>, offsets: &Offsets) -> Result<Array2<T>> {
         for layer in &self.layers {
             x = layer.forward(p, x, offsets, Mode::Eval)?.0;
+        }
+        match &self.norm {
+            Some(norm) => Ok(norm.forward(p, x.view())?.0),
+            None => Ok(x),
+        }
+    }
+
+    /// Empty caches for [`Encoder::step`], one a layer: see [`super::MultiHeadAttention::key_value_cache`].
+    ///
+    /// # Errors
+    /// If the memory cannot be had.
+    pub fn key_value_caches<T: Real>(&self, sequences: usize, capacity: usize) -> Result<Vec<KeyValueCache<T>>> {
+        self.layers.iter().map(|layer| layer.key_value_cache(sequences, capacity)).collect()
+    }
+
+    /// New tokens that follow those in the caches, in use: what [`Encoder::forward`] over all tokens gives for them.
+    /// See [`super::MultiHeadAttention::step`].
+    ///
+    /// # Shapes
+    /// `x` (new tokens, d_model) → the same; a cache for each layer.
+    ///
+    /// # Errors
+    /// If the encoder is not causal, the shapes do not fit, or a cache cannot hold more.
+    pub fn step<T: Real>(
+        &self,
+        p: &Params<T>,
+        mut x: Array2<T>,
+        offsets: &Offsets,
+        caches: &mut [KeyValueCache<T>],
+    ) -> Result<Array2<T>> {
+        if caches.len() != self.layers.len() {
+            let (what, expected) = ("encoder: caches", self.layers.len());
+            return Err(chumoku_kernels::Error::Length { what, expected, found: caches.len() }.into());
+        }
+        for (layer, cache) in self.layers.iter().zip(caches) {
+            x = layer.step(p, x, offsets, cache)?;
         }
         match &self.norm {
             Some(norm) => Ok(norm.forward(p, x.view())?.0),

@@ -5,6 +5,10 @@
 //! `backward`; `backward` adds to the parameters' gradients and returns that of the input. All is generic over the
 //! number type: `f32` is fast, `f64` runs the plain reference, which is how gradients are checked.
 
+mod alibi;
+mod body;
+mod decoder;
+mod decoder_layer;
 mod dropout;
 mod embedding;
 mod encoder;
@@ -15,7 +19,16 @@ mod multi_head_attention;
 mod norm;
 mod pooling;
 mod position;
+mod sublayer;
 
+pub use decoder::{Decoder, DecoderCache, DecoderState};
+pub use decoder_layer::{DecoderLayer, DecoderLayerCache, DecoderLayerState, Memory};
+mod recurrent;
+
+pub use body::{Body, BodyCache, BodyConfig, Network};
+mod rotary;
+
+pub use alibi::alibi_slopes;
 pub use dropout::{Mode, Noise};
 pub use embedding::Embedding;
 pub use encoder::{Encoder, EncoderCache, EncoderConfig};
@@ -23,11 +36,14 @@ pub use encoder_layer::{EncoderLayer, EncoderLayerCache, NormOrder};
 pub use feed_forward::{FeedForward, FeedForwardCache};
 pub use linear::Linear;
 pub use multi_head_attention::{
-    AttentionInput, InputGradients, MultiHeadAttention, MultiHeadAttentionCache, MultiHeadAttentionConfig,
+    AttentionInput, AttentionOptions, InputGradients, MultiHeadAttention, MultiHeadAttentionCache,
+    MultiHeadAttentionConfig, ProjectedMemory,
 };
 pub use norm::{LayerNorm, LayerNormCache};
 pub use pooling::{Pooling, PoolingCache};
 pub use position::{Position, PositionKind, sinusoidal};
+pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};
+pub use rotary::Rotary;
 
 use crate::Result;
 use chumoku_kernels::{MatMut, MatRef, Real};

@@ -1,4 +1,6 @@
 //! Positional encoding, sinusoidal or learned: added to the embeddings, counted from 0 in each sequence.
+//!
+//! Rotary positions and ALiBi work inside attention and add nothing here.
 
 use super::Offsets;
 use crate::params::{Builder, Init, ParamId, Params};
@@ -9,15 +11,20 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Which positional encoding a model uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PositionKind {
-    /// The model does not see the order of its tokens.
+    /// The model does not see the order of its tokens, but through causality.
+    #[default]
     None,
     /// Fixed sines and cosines.
     Sinusoidal,
     /// A trained vector for each position.
     Learned,
+    /// Queries and keys are turned by angles that grow with the position: [`super::Rotary`].
+    Rotary,
+    /// Scores fall with the distance: [`super::alibi_slopes`].
+    Alibi,
 }
 
 /// The sinusoidal encoding of positions `0..length`:
@@ -39,11 +46,16 @@ pub fn sinusoidal<T: Real>(length: usize, d_model: usize) -> Array2<T> {
     })
 }
 
-/// Adds row `position` of the table to each token.
-fn add<T: Real, U: Real>(x: &mut Array2<T>, offsets: &Offsets, table: ArrayView2<'_, U>) {
-    for range in offsets.ranges() {
+/// Adds row `position` of the table to each token; sequences start at the positions of `starts`.
+fn add<T: Real, U: Real>(
+    x: &mut Array2<T>,
+    offsets: &Offsets,
+    starts: impl Iterator<Item = usize>,
+    table: ArrayView2<'_, U>,
+) {
+    for (range, start) in offsets.ranges().zip(starts) {
         for (position, token) in range.enumerate() {
-            x.row_mut(token).zip_mut_with(&table.row(position), |x, &e| *x += T::of(e.to_f64()));
+            x.row_mut(token).zip_mut_with(&table.row(start + position), |x, &e| *x += T::of(e.to_f64()));
         }
     }
 }
@@ -72,11 +84,28 @@ impl Position {
     /// # Errors
     /// If a sequence is longer than the encoding.
     pub fn forward<T: Real>(&self, p: &Params<T>, x: &mut Array2<T>, offsets: &Offsets) -> Result<()> {
-        let longest = offsets.ranges().map(|range| range.len()).max().unwrap_or(0);
+        self.forward_at(p, x, offsets, &[])
+    }
+
+    /// As [`Position::forward`], for tokens that follow `starts` others of each sequence (none if left out).
+    ///
+    /// # Errors
+    /// If a sequence is longer than the encoding.
+    pub fn forward_at<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: &mut Array2<T>,
+        offsets: &Offsets,
+        starts: &[usize],
+    ) -> Result<()> {
+        let starts = || starts.iter().copied().chain(std::iter::repeat(0));
+        let longest = offsets.ranges().zip(starts()).map(|(range, start)| start + range.len()).max().unwrap_or(0);
         match (self.kind, self.weight) {
-            (PositionKind::None, _) => {}
-            (PositionKind::Sinusoidal, _) => add(x, offsets, self.sinusoidal(longest).view()),
-            (PositionKind::Learned, Some(weight)) if longest <= self.length => add(x, offsets, p.view(weight)),
+            (PositionKind::None | PositionKind::Rotary | PositionKind::Alibi, _) => {}
+            (PositionKind::Sinusoidal, _) => add(x, offsets, starts(), self.sinusoidal(longest).view()),
+            (PositionKind::Learned, Some(weight)) if longest <= self.length => {
+                add(x, offsets, starts(), p.view(weight));
+            }
             _ => return Err(Error::TooLong { limit: self.length, found: longest }),
         }
         Ok(())
@@ -89,7 +118,9 @@ impl Position {
         if table.nrows() >= length {
             return table;
         }
-        let table = Arc::new(sinusoidal(length, self.width));
+        // Twice the room each time: sequences that grow token by token need few tables.
+        let room = length.checked_next_power_of_two().unwrap_or(length);
+        let table = Arc::new(sinusoidal(room, self.width));
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&table);
         table
     }

@@ -1,7 +1,8 @@
 //! Sub-word tokenizers, trained on the user's texts: byte-pair encoding (Sennrich, Haddow and Birch 2016) with byte
 //! fallback, so that no text holds anything unknown. Kept as a `tokenizer.json` that Hugging Face's library reads.
 //!
-//! Texts are normalised (NFKC, lower case, white space as one `▁` before each word) and cut before merging: words of
+//! Texts are normalised (white space as one `▁` before each word; to be understood also NFKC and lower case, to be written
+//! as they are) and cut before merging: words of
 //! spaced scripts with their `▁`, numbers, punctuation, and runs of unspaced scripts (Japanese, Chinese, Thai …).
 
 use super::script::unspaced_share;
@@ -26,6 +27,21 @@ pub struct TokenizerConfig {
     pub vocab_size: usize,
     /// Pairs rarer than this are not merged.
     pub min_frequency: u64,
+    /// What is done to texts.
+    pub form: TextForm,
+}
+
+/// What is done to texts before they are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextForm {
+    /// NFKC and lower case: to be understood.
+    Folded,
+    /// As they are, but for white space; digits one by one: to be written.
+    Kept,
+    /// As they are, each line end and space too; digits one by one: to be continued.
+    Exact,
+    /// As [`TextForm::Exact`], and every character a token.
+    Characters,
 }
 
 /// A text as tokens, without the leading `[CLS]`.
@@ -47,7 +63,7 @@ pub struct TextTokenizer {
 }
 
 /// How texts are normalised and cut, in the format of `tokenizer.json`.
-fn pipeline() -> Value {
+fn pipeline(form: TextForm) -> Value {
     // Runs are bounded, so that merging stays fast on a text that is one endless word.
     const UNSPACED: &str = r"\p{Han}\p{Hiragana}\p{Katakana}ー々〆\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}";
     let cut = [
@@ -56,34 +72,42 @@ fn pipeline() -> Value {
         format!(
             r"▁?['’]?(?:(?![{UNSPACED}])[\p{{L}}\p{{M}}]){{1,64}}(?:['’](?:(?![{UNSPACED}])[\p{{L}}\p{{M}}]){{1,16}})*"
         ),
-        r"▁?\p{N}{1,4}".to_owned(),
+        // Numbers that are written are made of digits, as every number is that training has not seen.
+        if form == TextForm::Folded { r"▁?\p{N}{1,4}" } else { r"▁?\p{N}" }.to_owned(),
         r"▁?[^▁\p{L}\p{M}\p{N}]{1,16}".to_owned(),
         r"▁".to_owned(),
     ]
     .join("|");
+    let cut = if form == TextForm::Characters { r"(?s:.)".to_owned() } else { cut };
+    let folding = [json!({ "type": "NFKC" }), json!({ "type": "Lowercase" })];
+    let spacing = [
+        json!({ "type": "Replace", "pattern": { "Regex": r"\s+" }, "content": " " }),
+        json!({ "type": "Strip", "strip_left": true, "strip_right": true }),
+        json!({ "type": "Prepend", "prepend": "▁" }),
+        json!({ "type": "Replace", "pattern": { "String": " " }, "content": "▁" }),
+    ];
+    let spaces_are_kept = matches!(form, TextForm::Exact | TextForm::Characters);
+    let folding = if form == TextForm::Folded { &folding[..] } else { &[] };
+    let normalizers = [folding, if spaces_are_kept { &spacing[3..] } else { &spacing }].concat();
+    let mut decoders = vec![
+        json!({ "type": "Replace", "pattern": { "String": "▁" }, "content": " " }),
+        json!({ "type": "ByteFallback" }),
+        json!({ "type": "Fuse" }),
+    ];
+    if !spaces_are_kept {
+        decoders.push(json!({ "type": "Strip", "content": " ", "start": 1, "stop": 0 }));
+    }
     json!({
         "version": "1.0",
         "truncation": null,
         "padding": null,
         "added_tokens": [],
-        "normalizer": { "type": "Sequence", "normalizers": [
-            { "type": "NFKC" },
-            { "type": "Lowercase" },
-            { "type": "Replace", "pattern": { "Regex": r"\s+" }, "content": " " },
-            { "type": "Strip", "strip_left": true, "strip_right": true },
-            { "type": "Prepend", "prepend": "▁" },
-            { "type": "Replace", "pattern": { "String": " " }, "content": "▁" },
-        ] },
+        "normalizer": { "type": "Sequence", "normalizers": normalizers },
         "pre_tokenizer": {
             "type": "Split", "pattern": { "Regex": cut }, "behavior": "Isolated", "invert": false
         },
         "post_processor": null,
-        "decoder": { "type": "Sequence", "decoders": [
-            { "type": "Replace", "pattern": { "String": "▁" }, "content": " " },
-            { "type": "ByteFallback" },
-            { "type": "Fuse" },
-            { "type": "Strip", "content": " ", "start": 1, "stop": 0 },
-        ] },
+        "decoder": { "type": "Sequence", "decoders": decoders },
         "model": { "type": "BPE", "vocab": {}, "merges": [] },
     })
 }
@@ -116,7 +140,7 @@ impl TextTokenizer {
     /// If there is nothing to learn from.
     pub fn train(texts: &[&str], config: &TokenizerConfig) -> Result<Self> {
         const FIXED: usize = 257;
-        let mut learner = Tokenizer::from_str(&pipeline().to_string()).map_err(problem("preparing"))?;
+        let mut learner = Tokenizer::from_str(&pipeline(config.form).to_string()).map_err(problem("preparing"))?;
         let wanted = config.vocab_size.saturating_sub(FIXED).max(1);
         let alphabet = alphabet(&learner, texts, (wanted / 2).max(64));
         let mut trainer: TrainerWrapper = BpeTrainerBuilder::new()
@@ -245,6 +269,14 @@ impl TextTokenizer {
         texts.par_iter().map(|text| Ok(self.encode(text)?.ids)).collect()
     }
 
+    /// The text of tokens. Bytes that are no UTF-8 become U+FFFD.
+    ///
+    /// # Errors
+    /// If the tokenizer cannot put them together (never for one that was trained here).
+    pub fn decode(&self, ids: &[u32]) -> Result<String> {
+        self.inner.decode(ids, true).map_err(problem("decoding"))
+    }
+
     /// The token of an id, as it stands in the vocabulary.
     pub fn token(&self, id: u32) -> String {
         self.inner.id_to_token(id).unwrap_or_default()
@@ -262,7 +294,8 @@ mod tests {
             "この映画はとても良かったです。また見たい！",
             "この店の料理はあまり美味しくなかったです。",
         ];
-        TextTokenizer::train(&texts, &TokenizerConfig { vocab_size: 400, min_frequency: 2 }).unwrap()
+        TextTokenizer::train(&texts, &TokenizerConfig { vocab_size: 400, min_frequency: 2, form: TextForm::Folded })
+            .unwrap()
     }
 
     #[test]
@@ -302,6 +335,33 @@ mod tests {
     }
 
     #[test]
+    fn texts_to_be_written_come_back() {
+        let texts = ["The Film was GREAT on 20 Nov. 2026!", "２０２６年１１月２０日（金）、「よい」です。", "x"];
+        let config = TokenizerConfig { vocab_size: 400, min_frequency: 1, form: TextForm::Kept };
+        let tokenizer = TextTokenizer::train(&texts, &config).unwrap();
+        for text in texts.into_iter().chain(["Zoë said: ½ €5 🎉", "(a) b", "  a\t b ", "ｶﾞ　x", ""]) {
+            let ids = tokenizer.encode(text).unwrap().ids;
+            let spaced = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(tokenizer.decode(&ids).unwrap(), spaced);
+        }
+        for form in [TextForm::Exact, TextForm::Characters] {
+            let tokenizer = TextTokenizer::train(&texts, &TokenizerConfig { form, ..config }).unwrap();
+            for text in texts.into_iter().chain([" a\t b \n\n c", "", "\r\n  x", "鬱 Zoë 🎉"]) {
+                let ids = tokenizer.encode(text).unwrap().ids;
+                assert_eq!(tokenizer.decode(&ids).unwrap(), text);
+                if form == TextForm::Characters && texts.contains(&text) {
+                    assert_eq!(ids.len(), text.chars().count());
+                }
+            }
+        }
+        // Each digit is a token of its own.
+        let digits = tokenizer.encode("2026").unwrap();
+        assert_eq!(digits.units.iter().collect::<std::collections::HashSet<_>>().len(), 4);
+        // A sequence that stops within a character.
+        assert_eq!(tokenizer.decode(&tokenizer.encode("🎉").unwrap().ids[..2]).unwrap(), "\u{FFFD}");
+    }
+
+    #[test]
     fn training_is_repeatable_and_json_reads_back() {
         let (a, b) = (trained(), trained());
         let json = a.to_json().unwrap();
@@ -319,7 +379,7 @@ mod tests {
             (0..40u32).map(|row| (0..20).filter_map(|i| char::from_u32(0x4E00 + 20 * row + i)).collect()).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let train = || {
-            let config = TokenizerConfig { vocab_size: 400, min_frequency: 2 };
+            let config = TokenizerConfig { vocab_size: 400, min_frequency: 2, form: TextForm::Folded };
             TextTokenizer::train(&texts, &config).unwrap().to_json().unwrap()
         };
         let first = train();

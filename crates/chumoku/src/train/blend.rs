@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Hinton 2002) and calibrates (temperature scaling is the case of one weight; Guo et al. 2017). The problem is convex.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Blend {
-    /// Weight of the transformer's log-probabilities.
+    /// Weight of the network's log-probabilities.
     pub attention: f32,
     /// Weight of the n-gram model's log-probabilities.
     pub ngrams: f32,
@@ -22,7 +22,7 @@ pub fn log_softmax(x: &[f32]) -> Vec<f32> {
 }
 
 impl Blend {
-    /// The transformer alone, as it is.
+    /// The network alone, as it is.
     pub const ATTENTION: Blend = Blend { attention: 1.0, ngrams: 0.0 };
 
     /// Probabilities from two rows of log-probabilities.

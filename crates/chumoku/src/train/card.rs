@@ -1,12 +1,13 @@
 //! The report of a run: scores beside the baselines, `metrics.json`, and the model card.
 
-use super::trainer::mean_loss;
+use super::classify::mean_loss;
 use super::{Plan, Scores, State, TrainOptions, TrainingData};
 use crate::Result;
+use crate::nn::Network;
 use crate::text_classifier::TextClassifier;
 use serde_json::{Value, json};
 
-/// Scores on the test rows: of the whole predictor, then of the transformer, the n-grams and the most frequent class.
+/// Scores on the test rows: of the whole predictor, then of the network, the n-grams and the most frequent class.
 pub(crate) struct Report {
     pub(crate) whole: Scores,
     pub(crate) parts: [Scores; 3],
@@ -33,7 +34,7 @@ pub(crate) fn evaluate(model: &TextClassifier, data: &TrainingData, seed: u64) -
     Ok(Report { whole, parts: [attention, ngrams, majority] })
 }
 
-/// Scores of the whole predictor, and of the transformer and the n-grams alone.
+/// Scores of the whole predictor, and of the network and the n-grams alone.
 pub(crate) fn score(model: &TextClassifier, rows: &super::Rows, seed: u64) -> Result<(Scores, [Scores; 2])> {
     let predictions = model.predict(&rows.texts())?;
     let score = |log_p: Vec<Vec<f32>>| {
@@ -80,7 +81,7 @@ pub(crate) fn metrics(
         "steps": state.step,
         "epochs": state.epoch,
         "best_epoch": state.best.map(|best| best.epoch),
-        "valid": state.best.map(|best| json!({ "macro_f1": best.macro_f1, "log_loss": best.log_loss })),
+        "valid": state.best.map(|best| json!({ "macro_f1": best.score, "log_loss": best.loss })),
         "blend": model.config().blend,
         "scored_on": part,
         "accuracy": report.whole.accuracy,
@@ -103,7 +104,7 @@ pub(crate) fn model_card(
 ) -> String {
     use std::fmt::Write;
     let mut card = String::new();
-    let encoder = &model.config().model.encoder;
+    let (body, noun) = (&model.config().model.body, model.config().model.body.network().noun());
     let (rows, part) = report_rows(data);
     let percent = |x: f64| format!("{:.1} %", 100.0 * x);
     let part = match part {
@@ -117,18 +118,21 @@ pub(crate) fn model_card(
     }
     let _ = writeln!(
         card,
-        "A transformer encoder ({} layers, width {}, {} heads, {} parameters) trained from scratch with Chumoku {}, \
-         joined with a linear model over n-grams. It sorts texts into {} classes.\n",
-        encoder.num_layers,
-        encoder.d_model,
-        encoder.num_heads,
+        "{} ({}, {} parameters) trained from scratch with Chumoku {}, joined with a linear model over n-grams. It sorts \
+         texts into {} classes.\n",
+        match body.network() {
+            Network::Transformer => "A transformer encoder".into(),
+            Network::Recurrent(_) => format!("A recurrent network, {noun}"),
+        },
+        body.sizes(),
         model.num_parameters(),
         env!("CARGO_PKG_VERSION"),
         data.labels.len()
     );
     let _ = writeln!(card, "## Scores\n\nOn {} {part}:\n", rows.len());
     let _ = writeln!(card, "| | accuracy | macro-F1 | 95 % interval of macro-F1 |\n|---|---|---|---|");
-    let names = ["transformer alone", "n-grams alone (baseline)", "always the most frequent class (baseline)"];
+    let alone = format!("{noun} alone");
+    let names = [&alone, "n-grams alone (baseline)", "always the most frequent class (baseline)"];
     let all = std::iter::once(("**this model**", &report.whole)).chain(names.into_iter().zip(&report.parts));
     for (name, scores) in all {
         let [low, high] = scores.macro_f1_interval;
@@ -144,7 +148,7 @@ pub(crate) fn model_card(
     let blend = model.config().blend;
     let _ = writeln!(
         card,
-        "\nThe predictor multiplies the transformer's probabilities, to the power {:.2}, with the n-gram model's, to the \
+        "\nThe predictor multiplies the {noun}'s probabilities, to the power {:.2}, with the n-gram model's, to the \
          power {:.2}; both powers were fitted on the validation rows, so the probabilities are calibrated on them.\n",
         blend.attention, blend.ngrams
     );
@@ -179,9 +183,13 @@ pub(crate) fn model_card(
         card,
         "\n## Limits\n\nThe model knows nothing but its training rows. Texts unlike them, in another language, style or \
          subject, get answers that mean little. Texts of more than {} tokens are read whole, in windows whose answers \
-         are averaged. Weights of attention show where the model looks, not why it decides.\n\n## Use\n\n```\nchumoku \
+         are averaged.{}\n\n## Use\n\n```\nchumoku \
          predict THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some text\"\n```",
-        model.config().model.max_length - 1
+        model.config().model.max_length - 1,
+        match body.network() {
+            Network::Transformer => " Weights of attention show where the model looks, not why it decides.",
+            Network::Recurrent(_) => "",
+        }
     );
     card
 }

@@ -36,8 +36,8 @@ struct Manifest {
 #[derive(Serialize, Deserialize)]
 struct BestNote {
     epoch: u64,
-    macro_f1: f64,
-    log_loss: f64,
+    score: f64,
+    loss: f64,
 }
 
 /// A checkpoint that was read.
@@ -119,7 +119,7 @@ pub(super) fn save(folder: &Path, state: &State, fingerprint: &str, log_bytes: u
         epoch: state.epoch,
         batch: state.batch,
         stale: state.stale,
-        best: state.best.map(|b| BestNote { epoch: b.epoch, macro_f1: b.macro_f1, log_loss: b.log_loss }),
+        best: state.best.map(|b| BestNote { epoch: b.epoch, score: b.score, loss: b.loss }),
         log_bytes,
         sha256: hex(Sha256::digest(&tensors)),
     };
@@ -215,7 +215,7 @@ fn read(path: &Path, layout: &Arc<Layout>, fingerprint: &str) -> Result<(State, 
         v: array("v")?,
         average: array("average")?,
         best_params: array("best_params")?,
-        best: manifest.best.map(|b| Best { epoch: b.epoch, macro_f1: b.macro_f1, log_loss: b.log_loss }),
+        best: manifest.best.map(|b| Best { epoch: b.epoch, score: b.score, loss: b.loss }),
         stale: manifest.stale,
     };
     Ok((state, manifest.log_bytes))
@@ -241,7 +241,7 @@ mod tests {
         for step in 1..=4 {
             state.step = step;
             state.params.values_mut()[0] = step as f32;
-            state.best = Some(Best { epoch: step, macro_f1: 1.0 / 3.0, log_loss: 0.1 + 0.2 });
+            state.best = Some(Best { epoch: step, score: 1.0 / 3.0, loss: 0.1 + 0.2 });
             save(folder.path(), &state, "f", 10 * step).unwrap();
         }
         assert_eq!(list(folder.path()).len(), KEPT);

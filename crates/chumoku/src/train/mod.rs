@@ -1,26 +1,32 @@
-//! Training a text classifier: from labelled rows to a model folder.
+//! Training: from rows of text to a model folder. `run` is what all tasks share.
 
 mod batches;
 mod blend;
 mod card;
 mod checkpoint;
+mod classify;
 mod folder;
+mod language;
 mod metrics;
 mod plan;
 mod prepare;
+mod run;
 mod schedule;
 mod state;
-mod trainer;
+mod translate;
 
 pub use batches::{batches, by_length};
 pub use blend::{Blend, log_softmax};
 pub(crate) use card::score;
 pub use checkpoint::exists as has_checkpoint;
 pub(crate) use checkpoint::hex;
+pub use classify::{Outcome, train};
 pub use folder::OutputFolder;
+pub use language::{LanguageModelOutcome, LanguageModelPlan, LanguageScores, Tokens, train_language_model};
 pub use metrics::{ClassScore, Scores, quick_scores};
-pub use plan::{Plan, Shape};
+pub use plan::{Plan, Settings, Shape};
 pub use prepare::{Rows, TrainingData};
+pub use run::{Event, Figure, TrainOptions};
 pub use schedule::learning_rate;
 pub use state::{Best, State};
-pub use trainer::{Event, Outcome, TrainOptions, train};
+pub use translate::{TranslationScores, TranslatorOutcome, TranslatorPlan, train_translator};

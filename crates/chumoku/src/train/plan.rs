@@ -1,15 +1,14 @@
 //! The settings of a run, chosen from the data so that defaults do well.
 
+use crate::Result;
 use crate::models::ClassifierConfig;
-use crate::nn::{EncoderConfig, NormOrder, Pooling, PositionKind};
+use crate::nn::{AttentionOptions, EncoderConfig, Network, NormOrder, Pooling, PositionKind};
 use chumoku_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
-/// Everything that decides a run beside the data and the seed.
+/// How any model is trained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
-    /// The model.
-    pub model: ClassifierConfig,
+pub struct Settings {
     /// Epochs at most.
     pub epochs: u64,
     /// Epochs without a better score on the validation rows before training stops.
@@ -28,17 +27,27 @@ pub struct Plan {
     pub beta2: f64,
     /// Gradients are scaled down to this norm.
     pub clip_norm: f64,
-    /// Share of the target spread over all classes.
+    /// Share of the target spread over all classes or tokens.
     pub label_smoothing: f32,
-    /// Share of tokens left out of each training sequence.
-    pub token_dropout: f32,
     /// Decay of the moving average of the weights that is evaluated and kept.
     pub average_decay: f64,
-    /// A weight for each class, if classes are unbalanced.
-    pub class_weights: Option<Vec<f32>>,
     /// How exact matrix products are.
     #[serde(with = "crate::precision")]
     pub precision: Precision,
+}
+
+/// Everything that decides the training of a classifier beside the data and the seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The model.
+    pub model: ClassifierConfig,
+    /// How it is trained.
+    #[serde(flatten)]
+    pub settings: Settings,
+    /// Share of tokens left out of each training sequence.
+    pub token_dropout: f32,
+    /// A weight for each class, if classes are unbalanced.
+    pub class_weights: Option<Vec<f32>>,
 }
 
 /// What the data look like once they are tokens.
@@ -65,6 +74,17 @@ const LONGEST_OF_MANY: usize = 256;
 const MANY: usize = 2_000_000;
 
 impl Plan {
+    /// The same plan with another network, of the same size.
+    ///
+    /// # Errors
+    /// If the plan's own network cannot be made.
+    pub fn with_network(mut self, network: Network) -> Result<Plan> {
+        if let Network::Recurrent(cell) = network {
+            self.model = self.model.with_cell(cell)?;
+        }
+        Ok(self)
+    }
+
     /// The plan for data of this shape.
     pub fn new(shape: &Shape<'_>) -> Plan {
         let rows = shape.lengths.len();
@@ -76,7 +96,7 @@ impl Plan {
         let model = ClassifierConfig {
             vocab_size: shape.vocab_size,
             num_classes: shape.class_rows.len(),
-            encoder: EncoderConfig {
+            body: EncoderConfig {
                 num_layers: 2,
                 d_model: 128,
                 num_heads: 4,
@@ -86,7 +106,9 @@ impl Plan {
                 dropout: 0.3,
                 attention_dropout: 0.1,
                 causal: false,
-            },
+                attention: AttentionOptions::default(),
+            }
+            .into(),
             position: PositionKind::Sinusoidal,
             max_length,
             pooling: Pooling::Mean,
@@ -104,8 +126,7 @@ impl Plan {
             let mean = rows as f64 / shape.class_rows.len() as f64;
             shape.class_rows.iter().map(|&n| (mean / n.max(1) as f64).sqrt() as f32).collect()
         });
-        Plan {
-            model,
+        let settings = Settings {
             epochs,
             patience: (epochs / 3).max(6),
             batch_tokens,
@@ -116,10 +137,9 @@ impl Plan {
             beta2: 0.98,
             clip_norm: 1.0,
             label_smoothing: 0.1,
-            token_dropout: 0.1,
             average_decay: 0.995,
-            class_weights,
             precision: Precision::default(),
-        }
+        };
+        Plan { model, settings, token_dropout: 0.1, class_weights }
     }
 }

@@ -1,6 +1,6 @@
 //! Everything that changes while training: what a checkpoint holds.
 
-use super::Plan;
+use super::Settings;
 use super::schedule::learning_rate;
 use crate::params::{Layout, Params};
 use crate::{Error, Result};
@@ -8,7 +8,7 @@ use chumoku_kernels::{AdamW, Precision, adamw_step, sum_of_squares};
 use rayon::prelude::*;
 use std::sync::Arc;
 
-/// The parameter that `embedding_rate` is for.
+/// The end of the names of the parameters that `embedding_rate` is for.
 const EMBEDDING: &str = "embedding.weight";
 
 /// The best evaluation so far.
@@ -16,10 +16,10 @@ const EMBEDDING: &str = "embedding.weight";
 pub struct Best {
     /// After this many epochs.
     pub epoch: u64,
-    /// Macro-F1 on the validation rows.
-    pub macro_f1: f64,
-    /// Log-loss on them, which decides between equal scores.
-    pub log_loss: f64,
+    /// The score on the validation rows: more is better.
+    pub score: f64,
+    /// The loss on them, which decides between equal scores.
+    pub loss: f64,
 }
 
 /// The state of a run.
@@ -77,7 +77,7 @@ impl State {
     ///
     /// # Errors
     /// If a gradient is not finite: the state is left as it was.
-    pub fn apply(&mut self, grads: &Params<f32>, plan: &Plan, steps: u64) -> Result<f64> {
+    pub fn apply(&mut self, grads: &Params<f32>, settings: &Settings, steps: u64) -> Result<f64> {
         let norm = sum_of_squares(grads.values()).sqrt();
         let step = self.step + 1;
         if !norm.is_finite() {
@@ -86,26 +86,26 @@ impl State {
             let name = found.map_or("a gradient", |(name, _, _)| name);
             return Err(Error::NotFinite(format!("the gradient of {name} is not finite")));
         }
-        let warmup = ((steps as f64 * plan.warmup_share) as u64).max(1);
-        let rate = learning_rate(plan.learning_rate, step, warmup, steps);
+        let warmup = ((steps as f64 * settings.warmup_share) as u64).max(1);
+        let rate = learning_rate(settings.learning_rate, step, warmup, steps);
         let layout = Arc::clone(grads.layout());
         for (name, shape, range) in layout.iter() {
             let options = AdamW {
-                learning_rate: if name == EMBEDDING { rate * plan.embedding_rate } else { rate },
+                learning_rate: if name.ends_with(EMBEDDING) { rate * settings.embedding_rate } else { rate },
                 beta1: 0.9,
-                beta2: plan.beta2,
+                beta2: settings.beta2,
                 epsilon: 1e-8,
                 // Biases and norms are not pulled to 0.
-                weight_decay: if shape.len() > 1 { plan.weight_decay } else { 0.0 },
+                weight_decay: if shape.len() > 1 { settings.weight_decay } else { 0.0 },
                 step,
-                grad_scale: (plan.clip_norm / (norm + 1e-6)).min(1.0),
+                grad_scale: (settings.clip_norm / (norm + 1e-6)).min(1.0),
             };
             let moments = [&mut self.m.values_mut()[range.clone()], &mut self.v.values_mut()[range.clone()]];
             adamw_step(&options, &mut self.params.values_mut()[range.clone()], &grads.values()[range], moments)?;
         }
         self.step = step;
         // The average's memory grows with the run, so that the random start is soon forgotten.
-        let decay = plan.average_decay.min((1.0 + step as f64) / (10.0 + step as f64)) as f32;
+        let decay = settings.average_decay.min((1.0 + step as f64) / (10.0 + step as f64)) as f32;
         const PIECE: usize = 1 << 14;
         let averages = self.average.values_mut().par_chunks_mut(PIECE);
         averages.zip(self.params.values().par_chunks(PIECE)).for_each(|(averages, params)| {
@@ -117,10 +117,10 @@ impl State {
     }
 
     /// Takes note of an evaluation of the averaged weights; tells whether it is the best so far.
-    pub fn evaluated(&mut self, macro_f1: f64, log_loss: f64) -> bool {
-        let better = self.best.is_none_or(|best| (macro_f1, -log_loss) > (best.macro_f1, -best.log_loss));
+    pub fn evaluated(&mut self, score: f64, loss: f64) -> bool {
+        let better = self.best.is_none_or(|best| (score, -loss) > (best.score, -best.loss));
         if better {
-            self.best = Some(Best { epoch: self.epoch, macro_f1, log_loss });
+            self.best = Some(Best { epoch: self.epoch, score, loss });
             self.best_params.values_mut().copy_from_slice(self.average.values());
             self.stale = 0;
         } else {
@@ -130,7 +130,7 @@ impl State {
     }
 
     /// Whether the run is over.
-    pub fn is_done(&self, plan: &Plan) -> bool {
-        self.epoch >= plan.epochs || self.stale >= plan.patience
+    pub fn is_done(&self, settings: &Settings) -> bool {
+        self.epoch >= settings.epochs || self.stale >= settings.patience
     }
 }

@@ -30,7 +30,7 @@ pub struct Explanation {
     pub pieces: Vec<Piece>,
     /// The words in order. A special token stands among them as a word of its own.
     pub words: Vec<Word>,
-    /// Number of layers.
+    /// Number of layers; 0, and no heads, for a model without attention.
     pub layers: usize,
     /// Number of heads in each layer.
     pub heads: usize,
@@ -163,9 +163,10 @@ impl Explanation {
     /// The first thing that does not fit, with what was expected and what came.
     pub fn validate(&self) -> Result<(), ExplanationError> {
         let n = self.words.len();
-        if n == 0 || self.layers == 0 || self.heads == 0 {
+        let has_none = self.layers == 0 && self.heads == 0;
+        if n == 0 || !has_none && (self.layers == 0 || self.heads == 0) {
             return Err(ExplanationError::new(format!(
-                "an explanation needs at least one layer, head and word; it has {} layers, {} heads, {n} words",
+                "an explanation needs a word, and layers and heads or neither; it has {} layers, {} heads, {n} words",
                 self.layers, self.heads
             )));
         }

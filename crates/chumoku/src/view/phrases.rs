@@ -67,10 +67,19 @@ pub(super) fn quoted(lang: Lang, text: &str) -> String {
 }
 
 /// Headings over the probabilities of the whole and of its two halves.
-pub(super) fn halves(lang: Lang) -> [&'static str; 3] {
+pub(super) fn halves(lang: Lang, has_attention: bool) -> [&'static str; 3] {
+    match (lang, has_attention) {
+        (Lang::En, true) => ["together", "attention", "n-grams"],
+        (Lang::En, false) => ["together", "network", "n-grams"],
+        (Lang::Ja, true) => ["全体", "アテンション", "n-gram"],
+        (Lang::Ja, false) => ["全体", "ネットワーク", "n-gram"],
+    }
+}
+
+pub(super) fn no_attention(lang: Lang) -> &'static str {
     match lang {
-        Lang::En => ["together", "attention", "n-grams"],
-        Lang::Ja => ["全体", "アテンション", "n-gram"],
+        Lang::En => "The model is a recurrent network: it has no attention to show.",
+        Lang::Ja => "このモデルは再帰型ニューラルネットワークであり、表示できるアテンションはありません。",
     }
 }
 

@@ -41,7 +41,7 @@ const MAX_LABEL: usize = 14;
 /// Words of which a sentence says where they look.
 const MAX_SENTENCES: usize = 4;
 
-/// Writes the prediction, the effect of each word, and the heatmap of one layer and head.
+/// Writes the prediction, the effect of each word, and the heatmap of one layer and head, or that there is none.
 ///
 /// `layer` and `head` count from 0; the text counts them, and the words, from 1. No line is wider than
 /// `options.width`, and without colour there is no escape sequence in it. The heatmap's cells are
@@ -53,7 +53,7 @@ const MAX_SENTENCES: usize = 4;
 #[must_use]
 pub fn render(explanation: &Explanation, layer: usize, head: usize, options: &TerminalOptions) -> String {
     assert!(
-        layer < explanation.layers && head < explanation.heads,
+        explanation.layers == 0 || layer < explanation.layers && head < explanation.heads,
         "layer {layer} and head {head} (counted from 0) of {} layers and {} heads",
         explanation.layers,
         explanation.heads
@@ -69,7 +69,12 @@ pub fn render(explanation: &Explanation, layer: usize, head: usize, options: &Te
     };
     page.prediction();
     page.effects();
-    page.attention(layer, head);
+    if explanation.layers > 0 {
+        page.attention(layer, head);
+    } else {
+        page.line("");
+        page.note(phrases::no_attention(options.lang));
+    }
     page.out
 }
 
@@ -138,7 +143,7 @@ impl Page<'_> {
         let shown = &e.probabilities[..e.probabilities.len().min(MAX_CLASSES)];
         let labels: Vec<String> = shown.iter().map(|p| clean_text(&p.label)).collect();
         let label_width = widest(&labels).min(self.width / 4);
-        let headings = phrases::halves(self.lang);
+        let headings = phrases::halves(self.lang, e.layers > 0);
         let column = headings.map(|h| display_width(h).max(7) + 2);
         let room = self.width - 2 - label_width - 1;
         // On a narrow screen the bar needs the halves' place.

@@ -6,7 +6,7 @@ use crate::args::BenchClassifier;
 use crate::progress::count;
 use anyhow::{Context, Result};
 use chumoku::models::{Classifier, ClassifierConfig};
-use chumoku::nn::{EncoderConfig, Mode, Noise, NormOrder, Offsets, Pooling, PositionKind};
+use chumoku::nn::{AttentionOptions, EncoderConfig, Mode, Noise, NormOrder, Offsets, Pooling, PositionKind};
 use chumoku::params::Params;
 use chumoku::train::{Plan, Shape, State};
 use chumoku_kernels::{CrossEntropy, Philox, Precision, cross_entropy};
@@ -56,11 +56,12 @@ impl Bench {
             dropout: args.dropout,
             attention_dropout: args.dropout,
             causal: false,
+            attention: AttentionOptions::default(),
         };
         let model = Classifier::new(ClassifierConfig {
             vocab_size: args.vocab,
             num_classes: CLASSES,
-            encoder,
+            body: encoder.into(),
             position: PositionKind::Sinusoidal,
             max_length,
             pooling: Pooling::Mean,
@@ -103,7 +104,7 @@ impl Bench {
         grads.clear();
         let packed = (&batch.ids[..], &batch.offsets);
         model.backward(&state.params, packed, &cache, d_logits.view(), mode, grads)?;
-        state.apply(grads, plan, 1000)?;
+        state.apply(grads, &plan.settings, 1000)?;
         Ok(())
     }
 }

@@ -1,11 +1,14 @@
 //! Tests of the whole module: what it reads, what it says when it cannot, and that it never panics.
 
 mod choosing;
+mod documents;
 mod errors;
 mod formats;
 mod memory;
 mod no_panic;
+mod pairs;
 mod parquet_files;
+mod recognising;
 mod round_trip;
 mod shared_data;
 mod splitting;

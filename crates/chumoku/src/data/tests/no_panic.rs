@@ -13,6 +13,8 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just(b"text,label\n".to_vec()),
         Just(b"__label__a ".to_vec()),
+        Just(b"ja\ten\n".to_vec()),
+        Just(b"{\"translation\":{\"ja\":\"a\",\"en\":\"b\"}".to_vec()),
         Just(b"{\"text\":\"a\",\"label\":".to_vec()),
         Just(b"}\n".to_vec()),
         Just(b"\"".to_vec()),
@@ -91,6 +93,51 @@ fn check(name: &str, bytes: Vec<u8>, options: &ReadOptions) {
                 let _ = split(&dataset.examples, 0, 0.2, 0.2);
             }
         }
+    }
+}
+
+/// The same bytes as pairs, as one side of pairs, and as documents.
+fn check_pairs_and_documents(name: &str, bytes: &[u8], options: &ReadOptions) {
+    let folder = Folder::new();
+    let path = folder.file(name, bytes);
+    let parallel = DataFiles::Parallel { source: folder.file("other", "a\nb\n\nc"), target: path.clone() };
+    for files in [DataFiles::One(path.clone()), parallel] {
+        match load_pairs(&files, options) {
+            Err(error) => drop(folder.message(&error)),
+            Ok(data) => {
+                assert!(!data.description.contains('\n'));
+                let _ = PairParts::new(&data, Some(&data), None);
+                assert!(data.pairs.iter().all(|pair| !pair.source.is_empty() && !pair.target.is_empty()));
+            }
+        }
+        match recognise(&files, options) {
+            Err(error) => drop(folder.message(&error)),
+            Ok(found) => assert!(!found.why.contains('\n')),
+        }
+    }
+    for breaks in [DocumentBreaks::Auto, DocumentBreaks::BlankLines, DocumentBreaks::Whole] {
+        match load_documents(&path, breaks, options) {
+            Err(error) => drop(folder.message(&error)),
+            Ok(documents) => {
+                assert!(!documents.texts.is_empty() && !documents.description.contains('\n'));
+                for (valid, test) in [(0.1, 0.0), (0.5, 0.9), (f64::NAN, -1.0)] {
+                    let parts = documents.split(1, valid, test);
+                    let chars = |texts: &[String]| texts.iter().map(|text| text.chars().count()).sum::<usize>();
+                    let sum = chars(&parts.train) + chars(&parts.valid) + chars(&parts.test);
+                    assert_eq!(sum, chars(&documents.texts));
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn any_bytes_as_pairs(bytes in bytes(), name in 0..NAMES.len(), options in options(), zip: bool) {
+        let bytes = if zip { gz(&bytes) } else { bytes };
+        check_pairs_and_documents(NAMES[name], &bytes, &options);
     }
 }
 

@@ -124,3 +124,29 @@ fn real_sets_split() {
     let shared = shared_texts(&train, &load("banking77/test.csv"));
     println!("banking77: {} test texts are in train, {:?}", shared.count, parts.conflicts);
 }
+
+#[test]
+fn parallel_files() {
+    let Some(folder) = shared_data() else { return };
+    let argument = format!("{},{}", folder.join("enja/train.ja").display(), folder.join("enja/train.en").display());
+    let data = load_pairs(&DataFiles::of_argument(Path::new(&argument)), &ReadOptions::default()).unwrap();
+    assert_eq!((data.pairs.len(), data.skipped.count), (50_000, 0));
+    assert_eq!(data.names, ["ja", "en"]);
+    let parts = PairParts::new(&data, None, None).unwrap();
+    assert_eq!(parts.train.len() + parts.valid.len() + parts.test.len(), 50_000);
+    assert!((900..1_200).contains(&parts.valid.len()) && (900..1_200).contains(&parts.test.len()));
+}
+
+#[test]
+fn one_long_text() {
+    let Some(folder) = shared_data() else { return };
+    let path = folder.join("tinyshakespeare/input.txt");
+    let documents = load_documents(&path, DocumentBreaks::Auto, &ReadOptions::default()).unwrap();
+    assert_eq!(documents.texts, [fs::read_to_string(&path).unwrap()]);
+    let parts = documents.split(1, 0.1, 0.0);
+    // The split of nanoGPT.
+    assert_eq!(parts.description, "the first 1003854 characters to train on, the next 111540 to validate");
+    assert_eq!(format!("{}{}", parts.train[0], parts.valid[0]), documents.texts[0]);
+    let cut = load_documents(&path, DocumentBreaks::BlankLines, &ReadOptions::default()).unwrap();
+    assert!(cut.texts.len() > 7_000, "{}", cut.texts.len());
+}

@@ -1,23 +1,28 @@
-//! `chumoku train`: from a file to a model folder.
+//! Training a classifier.
 
-use super::explain::terminal_options;
-use super::{quoted, read_options};
-use crate::args::{Task, Train};
-use crate::progress::{Progress, duration, thousands};
-use crate::{harmless, report, threads};
+use super::Session;
+use crate::args::Train;
+use crate::commands::explain::terminal_options;
+use crate::commands::{quoted, read_options};
+use crate::progress::thousands;
+use crate::{harmless, report};
 use chumoku::builtin;
 use chumoku::data::{Dataset, ReadOptions, load_labelled};
-use chumoku::train::{Outcome, OutputFolder, TrainOptions, TrainingData, train};
+use chumoku::train::{Outcome, TrainingData, train};
 use chumoku::view::{Lang, render};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Exit code after Ctrl-C.
-const INTERRUPTED: u8 = 130;
+pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
+    let start = Instant::now();
+    let data = data(args)?;
+    describe(&data);
+    let session = Session::new(args, threads, start)?;
+    let outcome = session.train(|options, out, stop, observe| train(&data, options, out, stop, observe))?;
+    session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place, args.data.is_none()))
+}
 
 fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<Dataset> {
     let dataset = load_labelled(path, options)?;
@@ -38,7 +43,6 @@ fn data(args: &Train) -> anyhow::Result<TrainingData> {
         return Ok(builtin::reviews());
     };
     let dataset = load(path, &options)?;
-    say!("task      classify: one text and one label a row");
     // Other files may name their columns differently: what was asked for is asked of each.
     let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
     let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
@@ -75,66 +79,6 @@ fn describe(data: &TrainingData) {
     }
 }
 
-pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
-    let start = Instant::now();
-    let threads = threads::start(args.threads)?;
-    // One task so far; the match is here so that another cannot be forgotten.
-    match args.task {
-        None | Some(Task::Classify) => {}
-    }
-    let data = data(args)?;
-    describe(&data);
-    let folder = OutputFolder::prepare(args.out.as_deref(), args.resume, args.force)?;
-    say!("folder    {}  (seed {}, {threads} threads, {})", folder.path.display(), args.seed, chumoku::active_isa());
-
-    let stop = Arc::new(AtomicBool::new(false));
-    let handler = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        if handler.swap(true, Ordering::Relaxed) {
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-        say!("\nstopping after this step: the run is saved and evaluated (again to leave at once)");
-    })?;
-    let options = TrainOptions {
-        seed: args.seed,
-        epochs: args.epochs,
-        precision: args.precision.into(),
-        resume: args.resume,
-        ..TrainOptions::default()
-    };
-    let mut progress = Progress::new();
-    let outcome = train(&data, &options, &folder.work, &stop, &mut |event| progress.show(event));
-    progress.finish();
-    let outcome = outcome.map_err(|error| match error.is_full_disk() {
-        true => anyhow::Error::from(error).context("the disk is full: make room, then run the same with --resume"),
-        false => error.into(),
-    })?;
-    if !outcome.interrupted {
-        folder.finish()?;
-    }
-    let place = if outcome.interrupted { &folder.work } else { &folder.path };
-    say!("\ndone in {}; the model is in {}\n", duration(start.elapsed()), place.display());
-    let shown = match args.json {
-        true => writeln!(std::io::stdout(), "{}", outcome.metrics).map_err(Into::into),
-        false => show(&data, &outcome, place, args.data.is_none()),
-    };
-    if outcome.interrupted {
-        say!("interrupted: continue with  {}", to_continue(std::env::args().skip(1), args, &folder.path));
-        return Ok(ExitCode::from(INTERRUPTED));
-    }
-    shown.map(|()| ExitCode::SUCCESS)
-}
-
-/// The command that continues this run: as it was called, since another seed or number of epochs is another run.
-fn to_continue(called: impl Iterator<Item = String>, args: &Train, folder: &Path) -> String {
-    let mut words: Vec<String> = called.filter(|word| word != "--resume" && word != "--force").collect();
-    if args.out.is_none() {
-        words.extend(["--out".into(), folder.display().to_string()]);
-    }
-    words.push("--resume".into());
-    words.iter().fold("chumoku".to_owned(), |line, word| format!("{line} {}", quoted(word)))
-}
-
 /// The scores beside the baselines and, for the built-in data, one held-out text explained.
 fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
@@ -145,16 +89,18 @@ fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) 
     };
     writeln!(out, "On {} {part}:\n", thousands(outcome.test.rows))?;
     let [attention, ngrams, majority] = &outcome.parts;
+    let noun = outcome.model.config().model.body.network().noun();
+    let alone = format!("  its {noun} alone");
     let rows = [
         ("this model", &outcome.test),
-        ("  its transformer alone", attention),
+        (&alone, attention),
         ("baseline: n-grams, linear", ngrams),
         ("baseline: most frequent class", majority),
     ];
     writeln!(out, "{}", report::comparison(&rows))?;
     if let Some(best) = outcome.best {
         let epochs = outcome.metrics["epochs"].as_u64().unwrap_or(best.epoch);
-        writeln!(out, "The transformer's weights are those after epoch {} of {epochs}, the best.\n", best.epoch)?;
+        writeln!(out, "The {noun}'s weights are those after epoch {} of {epochs}, the best.\n", best.epoch)?;
     }
     writeln!(out, "{}", report::classes(&outcome.test))?;
     let name = place.display();
@@ -162,7 +108,7 @@ fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) 
         let text = held_out(data, outcome)?;
         writeln!(out, "One of them, explained:\n")?;
         let explanation = outcome.model.explain(text, &name.to_string())?;
-        let layer = explanation.layers - 1;
+        let layer = explanation.layers.saturating_sub(1);
         writeln!(out, "{}", render(&explanation, layer, 0, &terminal_options(Lang::En)))?;
         writeln!(out, "Next:")?;
         writeln!(out, "  chumoku train your-file.csv           your own texts: CSV, TSV, JSONL, Parquet, .gz")?;
@@ -184,26 +130,4 @@ fn held_out<'a>(data: &'a TrainingData, outcome: &Outcome) -> anyhow::Result<&'a
     let negated = |i: &usize| texts[*i].contains(" not ") || texts[*i].contains("n't ");
     let found = (0..texts.len()).find(|i| suits(i) && negated(i)).or_else(|| (0..texts.len()).find(suits));
     Ok(texts[found.unwrap_or(0)])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::args::{Args, Command};
-    use clap::Parser;
-
-    fn continued(words: &[&str]) -> String {
-        let words = std::iter::once("chumoku").chain(words.iter().copied());
-        let Command::Train(args) = Args::parse_from(words.clone()).command else { panic!("not train") };
-        to_continue(words.skip(1).map(String::from), &args, Path::new("chumoku-model-2"))
-    }
-
-    #[test]
-    fn the_command_that_continues_a_run_is_the_same_run() {
-        assert_eq!(continued(&["train"]), "chumoku train --out chumoku-model-2 --resume");
-        assert_eq!(
-            continued(&["train", "my data.csv", "--seed=7", "--force", "--out=it's"]),
-            r"chumoku train 'my data.csv' --seed=7 '--out=it'\''s' --resume"
-        );
-    }
 }

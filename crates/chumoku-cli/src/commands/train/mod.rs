@@ -1,0 +1,147 @@
+//! `chumoku train`: from a file to a model folder.
+
+mod classify;
+mod language;
+mod translate;
+
+use super::{quoted, read_options};
+use crate::args::{Task, Train};
+use crate::progress::{Progress, duration};
+use crate::threads;
+use chumoku::data::{DataFiles, recognise};
+use chumoku::train::{Event, OutputFolder, TrainOptions};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Exit code after Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
+    let threads = threads::start(args.threads)?;
+    match task(args)? {
+        Task::Classify => classify::run(args, threads),
+        Task::Translate => translate::run(args, threads),
+        Task::Lm => language::run(args, threads),
+    }
+}
+
+/// The task asked for or, without, the one that the data is for.
+fn task(args: &Train) -> anyhow::Result<Task> {
+    let Some(path) = &args.data else { return Ok(args.task.unwrap_or(Task::Classify)) };
+    if let Some(task) = args.task {
+        return Ok(task);
+    }
+    let found = recognise(&DataFiles::of_argument(path), &read_options(&args.reading, false))?;
+    let (task, name) = match found.task {
+        chumoku::data::Task::Classify => (Task::Classify, "classify"),
+        chumoku::data::Task::Translate => (Task::Translate, "translate"),
+        chumoku::data::Task::LanguageModel => (Task::Lm, "lm"),
+    };
+    say!("task      {name}: {} (--task chooses another)", found.why);
+    Ok(task)
+}
+
+/// A run that writes to a folder.
+struct Session<'a> {
+    args: &'a Train,
+    start: Instant,
+    folder: OutputFolder,
+}
+
+impl<'a> Session<'a> {
+    fn new(args: &'a Train, threads: usize, start: Instant) -> anyhow::Result<Session<'a>> {
+        let folder = OutputFolder::prepare(args.out.as_deref(), args.resume, args.force)?;
+        say!("folder    {}  (seed {}, {threads} threads, {})", folder.path.display(), args.seed, chumoku::active_isa());
+        Ok(Session { args, start, folder })
+    }
+
+    /// Trains, showing what happens; Ctrl-C stops it.
+    fn train<O>(
+        &self,
+        train: impl FnOnce(&TrainOptions, &Path, &AtomicBool, &mut dyn FnMut(Event<'_>)) -> chumoku::Result<O>,
+    ) -> anyhow::Result<O> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let handler = Arc::clone(&stop);
+        ctrlc::set_handler(move || {
+            if handler.swap(true, Ordering::Relaxed) {
+                std::process::exit(i32::from(INTERRUPTED));
+            }
+            say!("\nstopping after this step: the run is saved and evaluated (again to leave at once)");
+        })?;
+        let options = TrainOptions {
+            seed: self.args.seed,
+            epochs: self.args.epochs,
+            network: self.args.model.into(),
+            precision: self.args.precision.into(),
+            resume: self.args.resume,
+            ..TrainOptions::default()
+        };
+        let mut progress = Progress::new();
+        let outcome = train(&options, &self.folder.work, &stop, &mut |event| progress.show(event));
+        progress.finish();
+        outcome.map_err(|error| match error.is_full_disk() {
+            true => anyhow::Error::from(error).context("the disk is full: make room, then run the same with --resume"),
+            false => error.into(),
+        })
+    }
+
+    /// Puts the model in its place, and shows what came of it: `metrics` as JSON, or what `show` says about the place.
+    fn finish(
+        &self,
+        interrupted: bool,
+        metrics: &serde_json::Value,
+        show: impl FnOnce(&Path) -> anyhow::Result<()>,
+    ) -> anyhow::Result<ExitCode> {
+        if !interrupted {
+            self.folder.finish()?;
+        }
+        let place = if interrupted { &self.folder.work } else { &self.folder.path };
+        say!("\ndone in {}; the model is in {}\n", duration(self.start.elapsed()), place.display());
+        let shown = match self.args.json {
+            true => writeln!(std::io::stdout(), "{metrics}").map_err(Into::into),
+            false => show(place),
+        };
+        if interrupted {
+            let again = to_continue(std::env::args().skip(1), self.args, &self.folder.path);
+            say!("interrupted: continue with  {again}");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        shown.map(|()| ExitCode::SUCCESS)
+    }
+}
+
+/// The command that continues this run: as it was called, since another seed or number of epochs is another run.
+fn to_continue(called: impl Iterator<Item = String>, args: &Train, folder: &Path) -> String {
+    let mut words: Vec<String> = called.filter(|word| word != "--resume" && word != "--force").collect();
+    if args.out.is_none() {
+        words.extend(["--out".into(), folder.display().to_string()]);
+    }
+    words.push("--resume".into());
+    words.iter().fold("chumoku".to_owned(), |line, word| format!("{line} {}", quoted(word)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Args, Command};
+    use clap::Parser;
+
+    fn continued(words: &[&str]) -> String {
+        let words = std::iter::once("chumoku").chain(words.iter().copied());
+        let Command::Train(args) = Args::parse_from(words.clone()).command else { panic!("not train") };
+        to_continue(words.skip(1).map(String::from), &args, Path::new("chumoku-model-2"))
+    }
+
+    #[test]
+    fn the_command_that_continues_a_run_is_the_same_run() {
+        assert_eq!(continued(&["train"]), "chumoku train --out chumoku-model-2 --resume");
+        assert_eq!(
+            continued(&["train", "my data.csv", "--seed=7", "--force", "--out=it's"]),
+            r"chumoku train 'my data.csv' --seed=7 '--out=it'\''s' --resume"
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! Training a translator.
+
+use super::Session;
+use crate::args::Train;
+use crate::commands::{quoted, read_options};
+use crate::harmless;
+use crate::progress::thousands;
+use chumoku::builtin;
+use chumoku::data::{DataFiles, PairDataset, PairParts, ReadOptions, load_pairs};
+use chumoku::train::{TranslatorOutcome, train_translator};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Seed of the built-in dates: runs with different seeds train on the same pairs.
+const DATES: u64 = 0;
+
+pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
+    let start = Instant::now();
+    let (data, names) = data(args)?;
+    describe(&data, &names);
+    let session = Session::new(args, threads, start)?;
+    let outcome = session
+        .train(|options, out, stop, observe| train_translator(&data, names.clone(), options, out, stop, observe))?;
+    session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place))
+}
+
+fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<PairDataset> {
+    let dataset = load_pairs(&DataFiles::of_argument(path), options)?;
+    say!("data      {}", dataset.description);
+    if dataset.skipped.count > 0 {
+        say!("skipped   {}", dataset.skipped);
+    }
+    Ok(dataset)
+}
+
+fn data(args: &Train) -> anyhow::Result<(PairParts, [String; 2])> {
+    let Some(path) = &args.data else {
+        say!(
+            "data      the built-in dates: dates and times as people write them, English and Japanese, to ISO 8601 (give \
+             a file to train on your own pairs)"
+        );
+        return Ok((builtin::dates(DATES), ["date".into(), "ISO 8601".into()]));
+    };
+    let options = read_options(&args.reading, false);
+    let train = load(path, &options)?;
+    let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
+    let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
+    let names = train.names.clone();
+    Ok((PairParts::new(&train, valid.as_ref(), test.as_ref())?, names))
+}
+
+/// Rows and lengths.
+fn describe(data: &PairParts, names: &[String; 2]) {
+    let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|part| thousands(part.len()));
+    say!("pairs     {train} to train on, {valid} to validate, {test} to test");
+    for (name, texts) in names.iter().zip([&data.train.sources, &data.train.targets]) {
+        let mut lengths: Vec<usize> = texts.iter().map(|text| text.chars().count()).collect();
+        lengths.sort_unstable();
+        let at = |share: usize| lengths.get(lengths.len() * share / 100).copied().unwrap_or(0);
+        let longest = lengths.last().copied().unwrap_or(0);
+        let [median, most, longest] = [at(50), at(90), longest].map(thousands);
+        say!("lengths   {}: median {median} characters, 90 % up to {most}, longest {longest}", harmless(name));
+    }
+    for note in &data.notes {
+        say!("note      {note}");
+    }
+}
+
+/// Pairs shown after training.
+const SHOWN: usize = 5;
+
+/// The scores, and some translations beside what was expected.
+fn show(data: &PairParts, outcome: &TranslatorOutcome, place: &Path) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let (part, pairs) = match outcome.metrics["scored_on"].as_str() {
+        Some("test") => ("pairs that training never saw", &data.test),
+        Some("valid") => ("validation pairs (there are no test pairs: the figures are optimistic)", &data.valid),
+        _ => ("training pairs (there are no others: the figures say nothing about new texts)", &data.train),
+    };
+    let scores = &outcome.test;
+    writeln!(out, "On {} {part}, with a beam of 5:\n", thousands(scores.pairs))?;
+    writeln!(out, "BLEU    {:>6.1}   {}", scores.bleu, scores.bleu_signature)?;
+    writeln!(out, "chrF2   {:>6.1}   {}", scores.chrf, scores.chrf_signature)?;
+    writeln!(out, "exact   {:>6.1} %\n", 100.0 * scores.exact)?;
+    if let Some(best) = outcome.best {
+        let epochs = outcome.metrics["epochs"].as_u64().unwrap_or(best.epoch);
+        writeln!(out, "The weights are those after epoch {} of {epochs}, the best.\n", best.epoch)?;
+    }
+    let shown = pairs.len().min(SHOWN);
+    let sources: Vec<&str> = pairs.sources[..shown].iter().map(String::as_str).collect();
+    let translations = outcome.model.translate(&sources, &Default::default())?;
+    for ((source, translation), target) in sources.iter().zip(&translations).zip(&pairs.targets) {
+        writeln!(out, "  {}", harmless(source))?;
+        let is_right = translation.text() == target;
+        writeln!(out, "    → {}{}", harmless(translation.text()), if is_right { "  (as expected)" } else { "" })?;
+        if !is_right {
+            writeln!(out, "    expected {}", harmless(target))?;
+        }
+    }
+    let place = quoted(&place.display().to_string());
+    writeln!(out, "\nNext:")?;
+    writeln!(out, "  chumoku translate {place} \"some text\"")?;
+    writeln!(out, "  chumoku translate {place} --input texts.txt > translated.txt")?;
+    Ok(())
+}

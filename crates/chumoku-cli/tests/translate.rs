@@ -1,0 +1,140 @@
+//! Translators on the command line: trained on pairs, exact, used, and refused where they do not fit.
+
+mod common;
+
+use common::{Place, sha256};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// Lines of numbers as words, and the same in digits.
+fn parallel(place: &Place, lines: usize) {
+    const WORDS: [&str; 10] = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
+    let digits = |i: usize| [i / 100 % 10, i / 10 % 10, i % 10];
+    let numbers = || (0..lines).map(|i| digits(i * 37 + 11));
+    let words = numbers().map(|d| d.map(|d| WORDS[d]).join(" ") + "\n").collect::<String>();
+    let figures = numbers().map(|d| d.map(|d| d.to_string()).join("") + "\n").collect::<String>();
+    place.write("train.words", words);
+    place.write("train.digits", figures);
+}
+
+const TRAIN: [&str; 2] = ["train", "train.words,train.digits"];
+
+fn trained(epochs: &str) -> Place {
+    let place = Place::new();
+    parallel(&place, 300);
+    place.run(&[&TRAIN[..], &["--out", "model", "--epochs", epochs]].concat()).ok();
+    place
+}
+
+#[test]
+fn parallel_files_are_recognised_learnt_and_translated() {
+    let place = Place::new();
+    parallel(&place, 900);
+    let run = place.run(&[&TRAIN[..], &["--out", "model", "--epochs", "25"]].concat()).ok();
+    assert!(run.stderr.contains("translate: two parallel files"), "{}", run.stderr);
+    for part in ["BLEU", "tok:13a", "chrF2", "exact", "chumoku translate"] {
+        assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
+    }
+    let metrics = place.json("model/metrics.json");
+    let exact = metrics["scores"]["exact"].as_f64().unwrap();
+    assert!(exact > 0.9, "{exact} of the unseen numbers are right");
+
+    // Given, from a file and through a pipe: the same, in order.
+    let run = place.run(&["translate", "model", "four two nine", "one one one"]).ok();
+    assert_eq!(run.stdout, "429\n111\n");
+    place.write("new.txt", "four two nine\none one one\n");
+    let run = place.run(&["translate", "model", "--input", "new.txt"]).ok();
+    let second = |line: &str| line.split('\t').nth(1).unwrap().to_owned();
+    assert_eq!(run.stdout.lines().map(second).collect::<Vec<_>>(), ["translation", "429", "111"]);
+    let piped = place.run_on(b"four two nine\none one one\n", &["translate", "model"]).ok();
+    assert_eq!(piped.stdout, run.stdout);
+
+    let json = place.run(&["translate", "model", "four two nine", "--json", "--n-best", "3", "--alignment"]).ok();
+    let value: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((&value["text"], &value["translation"]), (&"four two nine".into(), &"429".into()));
+    let n_best = value["n_best"].as_array().unwrap();
+    assert_eq!((n_best.len(), &n_best[0]["text"]), (3, &"429".into()));
+    assert!(n_best.windows(2).all(|pair| pair[0]["score"].as_f64() >= pair[1]["score"].as_f64()));
+    let alignment = &value["alignment"];
+    let [source, target] = ["source", "target"].map(|side| alignment[side].as_array().unwrap().len());
+    for head in alignment["layers"].as_array().unwrap().iter().flat_map(|layer| layer.as_array().unwrap()) {
+        let rows = head.as_array().unwrap();
+        assert_eq!(rows.len(), target);
+        for row in rows {
+            let row: Vec<f64> = row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
+            assert_eq!(row.len(), source);
+            assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-4);
+        }
+    }
+    // One hypothesis at a time is the same for what is certain.
+    let greedy = place.run(&["translate", "model", "four two nine", "--beam", "1"]).ok();
+    assert_eq!(greedy.stdout, "429\n");
+}
+
+#[test]
+fn a_killed_run_ends_with_the_same_bytes_on_any_number_of_threads() {
+    let place = trained("6");
+    let whole = sha256(&place.path("model/model.safetensors"));
+    let args = |more: &[&'static str]| [&TRAIN[..], &["--epochs", "6"], more].concat();
+    place.run(&args(&["--out", "alone", "--threads", "1"])).ok();
+    assert_eq!(sha256(&place.path("alone/model.safetensors")), whole);
+    let mut kills = 0;
+    for milliseconds in [150, 400, 700, 1000, 1300].into_iter().chain((0..40).map(|i| 1000 + 300 * i)) {
+        let more: &[&str] = if kills == 0 { &["--out", "killed"] } else { &["--out", "killed", "--resume"] };
+        let mut child = place.command(&args(more)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let start = Instant::now();
+        let ended = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break Some(status);
+            }
+            if start.elapsed() > Duration::from_millis(milliseconds) {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        match ended {
+            Some(status) => {
+                assert!(status.success());
+                break;
+            }
+            None => kills += 1,
+        }
+    }
+    assert!(kills > 0, "the run is too quick to be killed");
+    assert_eq!(sha256(&place.path("killed/model.safetensors")), whole);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let place = trained("1");
+    place.train_small("classifier", &["--epochs", "1"]);
+    let refuses = |args: &[&str], words: &[&str]| drop(place.refuses(args, words));
+    refuses(&["translate", "classifier", "x"], &["config.json", "expected a translator", "text classifier", "predict"]);
+    refuses(&["predict", "model", "x"], &["config.json", "expected a text classifier", "translator", "translate"]);
+    refuses(&["generate", "model", "x"], &["expected a language model", "chumoku translate"]);
+    refuses(&["translate", "model", "x", "--n-best", "9"], &["--n-best", "at most 5", "got 9"]);
+    refuses(&["translate", "model", "x", "--beam", "100000"], &["beam", "expected 1 to", "got 100000"]);
+    refuses(&["translate", "model", " "], &["text 1 of 1 is empty"]);
+    refuses(&["translate", "nowhere", "x"], &["nowhere", "no such folder"]);
+    assert_eq!(place.run(&["translate", "model", "x", "--beam", "0"]).code, 2);
+
+    place.write("short.words", "one two three\nfour five six\n");
+    place.write("short.digits", "123\n456\n789\n");
+    refuses(&["train", "short.words,short.digits", "--out", "o"], &["short.digits:3", "partner"]);
+    place.write("gap.words", "one\ntwo\nthree\n".repeat(20));
+    place.write("gap.digits", format!("1\n\n3\n{}", "1\n2\n3\n".repeat(19)));
+    refuses(&["train", "gap.words,gap.digits", "--out", "o"], &["gap.digits:2", "empty"]);
+
+    // A source that is longer than the model reads is cut, and that is said.
+    let long = "one two three ".repeat(400);
+    let run = place.run(&["translate", "model", &long, "--beam", "1"]).ok();
+    assert!(run.stderr.contains("cut       1 of the sources"), "{}", run.stderr);
+    // A damaged configuration.
+    let mut config = place.json("model/config.json");
+    config["source_vocab_size"] = 3.into();
+    config["target_vocab_size"] = 3.into();
+    place.write("model/config.json", config.to_string());
+    refuses(&["translate", "model", "x"], &["tokenizer.json", "belongs to another model"]);
+}

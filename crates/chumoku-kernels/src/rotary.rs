@@ -1,0 +1,173 @@
+//! Rotary positions: pairs of a head's numbers are turned by angles that grow with the token's position, so that the
+//! product of a query and a key depends on their distance alone.
+//!
+//! With half the width h = dim/2 and angles `θ_i = position · base^(−i/h)`, i < h, the numbers i and i + h of a row are a
+//! pair, as in GPT-NeoX and Llama (the paper pairs neighbours, which is another order of the same columns):
+//! `y_i = x_i cos θ_i − x_{i+h} sin θ_i`, `y_{i+h} = x_{i+h} cos θ_i + x_i sin θ_i`.
+//!
+//! Source: Su, Lu, Pan, Murtadha, Wen and Liu, "RoFormer: Enhanced Transformer with Rotary Position Embedding" (2021),
+//! equation 34.
+
+use crate::attention::HeadsMut;
+use crate::isa::{self, Op, Simd};
+use crate::threads::{SharedMut, for_each};
+use crate::{Error, Real, Result};
+
+/// Which way [`RotaryTable::rotate`] turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// By the angles: the forward pass.
+    Forward,
+    /// By their negatives, which undoes it: the backward pass, since the inverse of a rotation is its transpose.
+    Back,
+}
+
+/// The cosines and sines of the angles of positions, computed once, in double precision.
+#[derive(Clone, Debug)]
+pub struct RotaryTable {
+    dim: usize,
+    positions: usize,
+    /// (positions, dim): in each row the cosines, then the sines.
+    pub(crate) double: Vec<f64>,
+    /// The same, rounded.
+    single: Vec<f32>,
+}
+
+impl RotaryTable {
+    /// The table of positions `0..positions` for rows of `dim` numbers.
+    ///
+    /// # Errors
+    /// If `dim` is odd or 0, `base` is not a finite number above 0, or the memory cannot be had.
+    pub fn new(positions: usize, dim: usize, base: f64) -> Result<RotaryTable> {
+        if dim == 0 || !dim.is_multiple_of(2) {
+            return Err(Error::value("rotary: dim", format!("expected an even width, got {dim}")));
+        }
+        if !(base.is_finite() && base > 0.0) {
+            return Err(Error::value("rotary: base", format!("expected a finite number above 0, got {base}")));
+        }
+        let mut double: Vec<f64> = Vec::new();
+        let size = positions.checked_mul(dim).filter(|&size| double.try_reserve_exact(size).is_ok());
+        if size.is_none() {
+            return Err(Error::value("rotary: positions", format!("no memory for {positions} positions of {dim}")));
+        }
+        let half = dim / 2;
+        let speeds: Vec<f64> = (0..half).map(|i| base.powf(-(i as f64) / half as f64)).collect();
+        for position in 0..positions {
+            let angles = || speeds.iter().map(|speed| position as f64 * speed);
+            double.extend(angles().map(f64::cos));
+            double.extend(angles().map(f64::sin));
+        }
+        let single = double.iter().map(|&x| x as f32).collect();
+        Ok(RotaryTable { dim, positions, double, single })
+    }
+
+    /// Number of positions.
+    pub fn positions(&self) -> usize {
+        self.positions
+    }
+
+    /// Turns each row of `x` by the angles of its position, in place: row i of sequence s stands at `starts[s] + i`, or
+    /// at i.
+    ///
+    /// Largest error in f32: 2e-7 of the larger number of a pair.
+    ///
+    /// # Shapes
+    /// `x` (batch, heads, length, dim), dense or packed; `starts` (batch,).
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or a position is beyond the table.
+    pub fn rotate<T: Real>(&self, x: HeadsMut<'_, T>, starts: Option<&[usize]>, turn: Turn) -> Result<()> {
+        if x.dim() != self.dim {
+            return Err(Error::value("rotary: x", format!("expected rows of {}, got {}", self.dim, x.dim())));
+        }
+        if let Some(starts) = starts {
+            Error::check_length("rotary: starts", x.sequences(), starts.len())?;
+        }
+        let mut rows = Vec::new();
+        for sequence in 0..x.sequences() {
+            let (start, length) = (starts.map_or(0, |starts| starts[sequence]), x.length(sequence));
+            if length > self.positions.saturating_sub(start) && length > 0 {
+                let problem = format!("expected below {}, got {length} from {start} on", self.positions);
+                return Err(Error::value("rotary: positions", problem));
+            }
+            rows.extend((0..length).map(|row| Place { sequence, row, position: start + row }));
+        }
+        T::rotate(Rotate { table: self, x, rows: &rows, turn });
+        Ok(())
+    }
+}
+
+/// A row of all heads, and the position whose angles it is turned by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) sequence: usize,
+    pub(crate) row: usize,
+    pub(crate) position: usize,
+}
+
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Rotate<'a, T> {
+    pub(crate) table: &'a RotaryTable,
+    pub(crate) x: HeadsMut<'a, T>,
+    pub(crate) rows: &'a [Place],
+    pub(crate) turn: Turn,
+}
+
+impl RotaryTable {
+    /// The cosines and the sines of a position.
+    pub(crate) fn row<'a, T>(&self, table: &'a [T], position: usize) -> (&'a [T], &'a [T]) {
+        table[position * self.dim..][..self.dim].split_at(self.dim / 2)
+    }
+}
+
+/// Rows in a piece of work.
+const PIECE: usize = 32;
+
+/// Some rows of all heads.
+struct Rows<'a, 'b> {
+    args: &'a Rotate<'b, f32>,
+    data: SharedMut<f32>,
+    rows: &'a [Place],
+}
+
+impl Op for Rows<'_, '_> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let Rotate { table, x, turn, .. } = self.args;
+        let sign = simd.splat(if *turn == Turn::Forward { 1.0 } else { -1.0 });
+        for place in self.rows {
+            let (cos, sin) = table.row(&table.single, place.position);
+            for head in 0..x.heads() {
+                // SAFETY: rows do not overlap, as was checked when the view was made, and each belongs to one task.
+                let row = unsafe { self.data.slice(x.layout.at(place.sequence, head, place.row), table.dim) };
+                let (first, second) = row.split_at_mut(table.dim / 2);
+                rotate_row(simd, first, second, (cos, sin), sign);
+            }
+        }
+    }
+}
+
+/// `a, b = a cos − b sin, b cos + a sin`, with the sine's sign.
+#[inline(always)]
+fn rotate_row<S: Simd>(simd: S, a: &mut [f32], b: &mut [f32], (cos, sin): (&[f32], &[f32]), sign: S::V) {
+    let mut at = 0;
+    while at < cos.len() {
+        let (x, y) = (simd.load_up_to(&a[at..], 0.0), simd.load_up_to(&b[at..], 0.0));
+        let (c, s) = (simd.load_up_to(&cos[at..], 0.0), simd.mul(simd.load_up_to(&sin[at..], 0.0), sign));
+        simd.store_up_to(&mut a[at..], simd.sub(simd.mul(x, c), simd.mul(y, s)));
+        simd.store_up_to(&mut b[at..], simd.mul_add(x, s, simd.mul(y, c)));
+        at += S::LANES;
+    }
+}
+
+pub(crate) fn rotate_f32(mut args: Rotate<f32>) {
+    let data = SharedMut::new(args.x.reborrow().data);
+    let args = &args;
+    let work = args.rows.len() * args.x.heads() * args.table.dim * 4;
+    for_each(args.rows.len().div_ceil(PIECE), work, |piece| {
+        let rows = &args.rows[piece * PIECE..args.rows.len().min((piece + 1) * PIECE)];
+        isa::dispatch(Rows { args, data, rows });
+    });
+}

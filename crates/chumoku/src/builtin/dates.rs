@@ -1,0 +1,205 @@
+//! The built-in data for translation: dates and times as people write them, in English and Japanese → ISO 8601.
+//!
+//! ```text
+//! 令和8年11月20日(金)              2026-11-20
+//! Nov. 20th, 2026               2026-11-20
+//! 昭和六十四年一月七日午後三時五分   1989-01-07T15:05
+//! ```
+//!
+//! The pairs are made by a generator, so none of them is anyone's text. Each says what its text alone determines:
+//! `11/20/2026` is there and `5/3/2026`, which two countries read differently, is not; a time without a.m. or p.m. is one
+//! of the 24-hour clock; days of the week are right; an era begins and ends on its day. No date and no time of day that
+//! is in one part is in another, so the test asks for dates that were never seen.
+
+mod calendar;
+mod english;
+mod japanese;
+
+use crate::data::{PairParts, Pairs};
+use calendar::{Date, ERAS, Era, FIRST, LAST};
+use chumoku_kernels::Philox;
+use std::collections::HashSet;
+
+/// Pairs to learn from.
+const TRAIN: usize = 20_000;
+/// Pairs to choose by.
+const VALID: usize = 500;
+/// Pairs to report.
+const TEST: usize = 1_000;
+
+/// Streams of random numbers; the drawing of part p has `DRAW + p`.
+const PARTS: u64 = 1;
+const DRAW: u64 = 2;
+
+/// The pairs of a seed: 20,000 to train on, 500 to validate and 1,000 to test.
+///
+/// ```
+/// let dates = chumoku::builtin::dates(1);
+/// assert_eq!([dates.train.len(), dates.valid.len(), dates.test.len()], [20_000, 500, 1_000]);
+/// assert_eq!(dates.test.sources[0], "Fri, 2nd August 1918");
+/// assert_eq!(dates.test.targets[0], "1918-08-02");
+/// ```
+pub fn dates(seed: u64) -> PairParts {
+    let [train, valid, test] =
+        [(Part::Train, TRAIN), (Part::Valid, VALID), (Part::Test, TEST)].map(|(part, pairs)| draw(seed, part, pairs));
+    PairParts { train, valid, test, notes: Vec::new() }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Train,
+    Valid,
+    Test,
+}
+
+/// The part that a day or a minute of the day belongs to.
+fn part_of(seed: u64, outcome: u64) -> Part {
+    match Philox::new(seed, PARTS).uniform(outcome) {
+        share if share < 0.85 => Part::Train,
+        share if share < 0.90 => Part::Valid,
+        _ => Part::Test,
+    }
+}
+
+fn draw(seed: u64, part: Part, wanted: usize) -> Pairs {
+    let mut draw = Draw { random: Philox::new(seed, DRAW + part as u64), at: 0 };
+    let (mut pairs, mut seen) = (Pairs::default(), HashSet::new());
+    while pairs.len() < wanted {
+        let moment = Moment::draw(&mut draw);
+        if part_of(seed, moment.outcome()) != part {
+            continue;
+        }
+        let text = moment.write(&mut draw);
+        if seen.insert(text.clone()) {
+            pairs.sources.push(text);
+            pairs.targets.push(moment.iso());
+        }
+    }
+    pairs
+}
+
+/// A day, a time of day, or both.
+struct Moment {
+    day: Option<Day>,
+    time: Option<Time>,
+}
+
+/// A day, and the era it is to be written in, if in one.
+#[derive(Clone, Copy)]
+struct Day {
+    date: Date,
+    era: Option<&'static Era>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Time {
+    hour: u32,
+    minute: u32,
+}
+
+impl Moment {
+    /// Seven of ten are days, a quarter days with a time, the others times alone.
+    fn draw(draw: &mut Draw) -> Self {
+        let kind = draw.below(24);
+        Moment { day: (kind > 0).then(|| Day::draw(draw)), time: (kind < 7).then(|| Time::draw(draw)) }
+    }
+
+    fn write(&self, draw: &mut Draw) -> String {
+        let is_japanese = self.day.is_some_and(|day| day.era.is_some()) || draw.chance(4);
+        match (self.day, self.time) {
+            (Some(day), None) if is_japanese => japanese::day(draw, day),
+            (Some(day), Some(time)) if is_japanese => japanese::moment(draw, day, time),
+            (None, Some(time)) if is_japanese => japanese::time_alone(draw, time),
+            (Some(day), None) => english::day(draw, day.date),
+            (Some(day), Some(time)) => english::moment(draw, day.date, time),
+            (None, Some(time)) => english::time_alone(draw, time),
+            (None, None) => String::new(),
+        }
+    }
+
+    fn iso(&self) -> String {
+        let day = self.day.map(|day| day.date.to_string());
+        let time = self.time.map(|Time { hour, minute }| format!("{hour:02}:{minute:02}"));
+        [day, time].into_iter().flatten().collect::<Vec<_>>().join("T")
+    }
+
+    /// What must not be in two parts, as a number: the day, or the time where there is no day.
+    fn outcome(&self) -> u64 {
+        match (self.day, self.time) {
+            (Some(day), _) => day.date.days().unsigned_abs() << 1 | u64::from(day.date.days() < 0),
+            (None, Some(time)) => 1 << 32 | u64::from(time.hour * 60 + time.minute),
+            (None, None) => 0,
+        }
+    }
+}
+
+impl Day {
+    /// Two of five by a year of an era, each year as often as any other, so that short first and last ones are learnt.
+    fn draw(draw: &mut Draw) -> Self {
+        let between = |draw: &mut Draw, first: Date, last: Date| {
+            let days = last.days() - first.days() + 1;
+            Date::of_days(first.days() + draw.below(days as usize) as i64)
+        };
+        if draw.below(5) >= 2 {
+            return Day { date: between(draw, FIRST, LAST), era: None };
+        }
+        let mut year = draw.below(ERAS.iter().map(Era::years).sum());
+        let mut era = &ERAS[0];
+        for next in &ERAS[1..] {
+            if year < era.years() {
+                break;
+            }
+            year -= era.years();
+            era = next;
+        }
+        let year = era.first.year + year as i64;
+        let (january, december) = (Date { year, month: 1, day: 1 }, Date { year, month: 12, day: 31 });
+        Day { date: between(draw, january.max(era.first), december.min(era.last)), era: Some(era) }
+    }
+}
+
+impl Time {
+    /// Full and half hours oftener than others, as in life.
+    fn draw(draw: &mut Draw) -> Self {
+        let hour = draw.below(24) as u32;
+        let minute = match draw.below(5) {
+            0 => 0,
+            1 => 30,
+            _ => draw.below(60) as u32,
+        };
+        Time { hour, minute }
+    }
+
+    /// The hour of the 12-hour clock, and whether it is after noon.
+    fn half_day(self) -> (u32, bool) {
+        (self.hour % 12, self.hour >= 12)
+    }
+}
+
+/// Random choices, one after the other.
+struct Draw {
+    random: Philox,
+    at: u64,
+}
+
+impl Draw {
+    /// A number below `n`.
+    fn below(&mut self, n: usize) -> usize {
+        let [word, ..] = self.random.block(self.at);
+        self.at += 1;
+        ((u64::from(word) * n as u64) >> 32) as usize
+    }
+
+    /// True one time in `n`.
+    fn chance(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    /// One of these.
+    fn one<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! Documents for language models: plain text, cut at blank lines or whole, and tables with a document in each row.
+
+use std::path::{Path, PathBuf};
+
+use super::detect;
+use super::error::DataError;
+use super::format::{Format, ReadOptions};
+use super::lines::LineReader;
+use super::open::{Content, open_path};
+use super::reader::MAX_TEXT_BYTES;
+use super::record::Skipped;
+use super::source::Source;
+use super::split::split_texts;
+use super::table::skip;
+use super::wording::count;
+
+/// Pieces between blank lines are documents if they have so many characters on average; shorter ones are paragraphs,
+/// verses or speeches of one text.
+const DOCUMENT_CHARS: usize = 1_000;
+/// Fewer documents are divided by place, not document by document.
+const DIVISIBLE_DOCUMENTS: usize = 10;
+
+/// Where the documents of a plain text end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DocumentBreaks {
+    /// At blank lines if the pieces are long, 1,000 characters on average; else nowhere.
+    #[default]
+    Auto,
+    /// At blank lines.
+    BlankLines,
+    /// Nowhere: the file is one document.
+    Whole,
+}
+
+/// The documents of one file.
+#[derive(Debug, Clone)]
+pub struct Documents {
+    /// The file, as the user named it.
+    pub path: PathBuf,
+    /// The documents, in the order of the file; line ends are `\n`.
+    pub texts: Vec<String>,
+    /// The lines or rows that were left out.
+    pub skipped: Skipped,
+    /// What the file was taken for and why, in one line.
+    pub description: String,
+}
+
+/// Documents to learn from, to choose by and to report.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DocumentParts {
+    /// To learn from.
+    pub train: Vec<String>,
+    /// To choose by.
+    pub valid: Vec<String>,
+    /// To report.
+    pub test: Vec<String>,
+    /// How they were divided, in one line.
+    pub description: String,
+}
+
+/// Reads the documents of a file: of plain text as `breaks` says, of a table the text column, a document a row.
+///
+/// # Errors
+///
+/// Whatever is wrong with the file.
+pub fn load_documents(path: &Path, breaks: DocumentBreaks, options: &ReadOptions) -> Result<Documents, DataError> {
+    let opened = open_path(path, options)?;
+    let format = match &opened.content {
+        Content::Parquet(_) => Format::Parquet,
+        Content::Text { head, whole, .. } => options.format.unwrap_or_else(|| {
+            let found = detect::detect(path, head, *whole).0;
+            // Prose may have a comma in each line; only a name, of the file or of a column, makes a table of it.
+            let is_named = detect::is_table_name(path) || options.text.is_some();
+            match found {
+                Format::Csv { .. } if !is_named => Format::PlainText,
+                other => other,
+            }
+        }),
+    };
+    match opened.content {
+        Content::Text { lines, .. } if format == Format::PlainText => {
+            let how = [
+                opened.gzip.then(|| ", gzip".to_owned()),
+                opened.encoding.map(|name| format!(", decoded from {name}")),
+            ];
+            let how: String = how.into_iter().flatten().collect();
+            plain(path, lines.with_limit(MAX_TEXT_BYTES, "a line"), breaks, options, &how)
+        }
+        _ => {
+            let options = ReadOptions { require_label: false, require_text: true, ..options.clone() };
+            let source = Source::from_opened(path, opened, &options)?;
+            rows(source)
+        }
+    }
+}
+
+/// A document a row.
+fn rows(source: Source) -> Result<Documents, DataError> {
+    let (path, column, about) = (source.layout().path.clone(), source.columns().text, source.describe());
+    let mut records = source.records();
+    let mut texts = Vec::new();
+    for record in records.by_ref() {
+        texts.push(std::mem::take(&mut record?.fields[column]));
+    }
+    let skipped = records.skipped().clone();
+    if texts.is_empty() {
+        return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
+    }
+    let description = format!("{about}; {}, one a row", count(texts.len() as u64, "document"));
+    Ok(Documents { path, texts, skipped, description })
+}
+
+/// Plain text: read whole, then cut if it is to be cut.
+fn plain(
+    path: &Path,
+    mut lines: LineReader,
+    breaks: DocumentBreaks,
+    options: &ReadOptions,
+    how: &str,
+) -> Result<Documents, DataError> {
+    let (mut text, mut skipped) = (String::new(), Skipped::default());
+    // Where each piece between blank lines begins and ends.
+    let mut pieces: Vec<(usize, usize)> = Vec::new();
+    let mut inside = false;
+    loop {
+        let line = match lines.next_line() {
+            Ok(Some(line)) => line,
+            Ok(None) => break,
+            Err(error) => {
+                skip(error, options, &mut skipped)?;
+                continue;
+            }
+        };
+        let start = text.len();
+        text.push_str(&line.text);
+        let is_blank = line.text.trim().is_empty();
+        match pieces.last_mut() {
+            _ if is_blank => {}
+            Some(piece) if inside => piece.1 = text.len(),
+            _ => pieces.push((start, text.len())),
+        }
+        inside = !is_blank;
+        if !line.ending.is_empty() {
+            text.push('\n');
+        }
+    }
+    if pieces.is_empty() {
+        return Err(match skipped.count {
+            0 => DataError::Empty { path: path.to_owned() },
+            _ => DataError::NoUsableRows { path: path.to_owned(), skipped: skipped.to_string() },
+        });
+    }
+    let mean = pieces.iter().map(|&(start, end)| text[start..end].chars().count()).sum::<usize>() / pieces.len();
+    let (is_cut, why) = match breaks {
+        DocumentBreaks::BlankLines => (true, "cut at blank lines, as asked".to_owned()),
+        DocumentBreaks::Whole => (false, "the file as a whole, as asked".to_owned()),
+        DocumentBreaks::Auto if pieces.len() == 1 => (false, "the file as a whole: it has no blank lines".to_owned()),
+        DocumentBreaks::Auto if mean >= DOCUMENT_CHARS => {
+            (true, format!("cut at blank lines: {mean} characters lie between two of them on average"))
+        }
+        DocumentBreaks::Auto => {
+            (false, format!("the file as a whole: only {mean} characters lie between two blank lines on average"))
+        }
+    };
+    let texts: Vec<String> =
+        if is_cut { pieces.iter().map(|&(start, end)| text[start..end].to_owned()).collect() } else { vec![text] };
+    let chars: usize = texts.iter().map(|text| text.chars().count()).sum();
+    let documents = count(texts.len() as u64, "document");
+    let description =
+        format!("{}: plain text{how}; {documents} of {} ({why})", path.display(), count(chars as u64, "character"));
+    Ok(Documents { path: path.to_owned(), texts, skipped, description })
+}
+
+impl Documents {
+    /// Divides the documents. Ten or more go to their parts one by one, equal ones together, as [`split_texts`] has it;
+    /// of fewer the last characters of the file are for testing, those before them for validation, as nanoGPT does it,
+    /// since documents would be too coarse.
+    pub fn split(&self, seed: u64, valid_fraction: f64, test_fraction: f64) -> DocumentParts {
+        let split = split_texts(self.texts.iter().map(String::as_str), seed, valid_fraction, test_fraction);
+        let asked = |fraction: f64| fraction > 0.0;
+        let is_missing =
+            asked(valid_fraction) && split.valid.is_empty() || asked(test_fraction) && split.test.is_empty();
+        if self.texts.len() < DIVISIBLE_DOCUMENTS || is_missing {
+            return self.split_by_place(valid_fraction, test_fraction);
+        }
+        let [train, valid, test] = [&split.train, &split.valid, &split.test]
+            .map(|rows| rows.iter().map(|&row| self.texts[row].clone()).collect::<Vec<String>>());
+        let description =
+            format!("{} documents to train on, {} to validate, {} to test", train.len(), valid.len(), test.len());
+        DocumentParts { train, valid, test, description }
+    }
+
+    fn split_by_place(&self, valid_fraction: f64, test_fraction: f64) -> DocumentParts {
+        let fraction = |asked: f64| if asked > 0.0 { asked.min(1.0) } else { 0.0 };
+        let (valid, test) = (fraction(valid_fraction), fraction(test_fraction));
+        let total: usize = self.texts.iter().map(|text| text.chars().count()).sum();
+        let at = |share: f64| (total as f64 * share.max(0.0)) as usize;
+        let ends = [at(1.0 - valid - test), at(1.0 - test), total];
+        let mut parts: [Vec<String>; 3] = Default::default();
+        let mut begin = 0;
+        for text in &self.texts {
+            let end = begin + text.chars().count();
+            let mut rest = text.as_str();
+            for (part, &part_end) in parts.iter_mut().zip(&ends) {
+                let chars = part_end.min(end).saturating_sub(begin);
+                let cut = rest.char_indices().nth(chars).map_or(rest.len(), |(at, _)| at);
+                let (piece, behind) = rest.split_at(cut);
+                if !piece.is_empty() {
+                    part.push(piece.to_owned());
+                }
+                (rest, begin) = (behind, begin + chars);
+            }
+        }
+        let [train, valid, test] = parts;
+        let chars = |part: &[String]| part.iter().map(|text| text.chars().count()).sum::<usize>();
+        let mut description = format!("the first {} characters to train on", chars(&train));
+        if !valid.is_empty() {
+            description += &format!(", the next {} to validate", chars(&valid));
+        }
+        if !test.is_empty() {
+            description += &format!(", the last {} to test", chars(&test));
+        }
+        DocumentParts { train, valid, test, description }
+    }
+}

@@ -1,0 +1,222 @@
+//! Which columns hold the source and the target of pairs: as asked, else by their names, else by what the rows hold.
+
+use super::columns::{Chooser, folded, named_role};
+use super::error::{DataError, Role};
+use super::format::ReadOptions;
+use super::record::{Layout, Record};
+
+/// Names that come in pairs: those of sources, those of targets.
+const PAIR_NAMES: [(&[&str], &[&str]); 8] = [
+    (
+        &["source", "src", "source text", "source sentence", "src text"],
+        &["target", "tgt", "trg", "target text", "target sentence", "tgt text"],
+    ),
+    (&["input", "input text"], &["output", "output text"]),
+    (&["original"], &["translation", "translated"]),
+    (&["原文"], &["訳文", "翻訳", "対訳", "訳"]),
+    (&["question"], &["answer"]),
+    (&["質問"], &["回答", "答え"]),
+    (&["prompt"], &["response", "completion"]),
+    (&["article", "document"], &["summary"]),
+];
+
+/// Languages by their codes and names. Codes that are common words of column names (`id`, `no`, `is` …) are left out.
+const LANGUAGES: [&[&str]; 40] = [
+    &["en", "eng", "english", "英語", "英文"],
+    &["ja", "jp", "jpn", "japanese", "日本語", "和文"],
+    &["zh", "zho", "cmn", "chinese", "中国語", "中文"],
+    &["ko", "kor", "korean", "韓国語"],
+    &["de", "deu", "ger", "german", "ドイツ語"],
+    &["fr", "fra", "fre", "french", "フランス語"],
+    &["es", "spa", "spanish", "スペイン語"],
+    &["pt", "por", "portuguese", "ポルトガル語"],
+    &["it", "ita", "italian", "イタリア語"],
+    &["nl", "nld", "dut", "dutch"],
+    &["sv", "swe", "swedish"],
+    &["da", "dan", "danish"],
+    &["nb", "nob", "norwegian"],
+    &["fi", "fin", "finnish"],
+    &["et", "est", "estonian"],
+    &["lv", "lav", "latvian"],
+    &["lt", "lit", "lithuanian"],
+    &["pl", "pol", "polish"],
+    &["cs", "ces", "cze", "czech"],
+    &["sk", "slk", "slovak"],
+    &["sl", "slv", "slovenian"],
+    &["hr", "hrv", "croatian"],
+    &["sr", "srp", "serbian"],
+    &["bg", "bul", "bulgarian"],
+    &["ro", "ron", "romanian"],
+    &["hu", "hun", "hungarian"],
+    &["el", "ell", "greek"],
+    &["ru", "rus", "russian", "ロシア語"],
+    &["uk", "ukr", "ukrainian"],
+    &["tr", "tur", "turkish"],
+    &["ar", "ara", "arabic"],
+    &["heb", "hebrew"],
+    &["fa", "fas", "persian"],
+    &["hi", "hin", "hindi"],
+    &["bn", "ben", "bengali"],
+    &["ta", "tam", "tamil"],
+    &["th", "tha", "thai", "タイ語"],
+    &["vi", "vie", "vietnamese", "ベトナム語"],
+    &["ind", "indonesian"],
+    &["sw", "swa", "swahili"],
+];
+
+/// The columns of source and target, counted from 0, and why these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PairColumns {
+    pub(crate) source: usize,
+    pub(crate) target: usize,
+    pub(crate) source_why: &'static str,
+    pub(crate) target_why: &'static str,
+}
+
+impl PairColumns {
+    fn found((source, target): (usize, usize), why: &'static str) -> Self {
+        PairColumns { source, target, source_why: why, target_why: why }
+    }
+
+    /// `source = column “ja” (its language), target = column “en” (its language)`
+    pub(crate) fn describe(&self, layout: &Layout) -> String {
+        let [source, target] = [self.source, self.target].map(|column| layout.column_title(column));
+        format!("source = {source} ({}), target = {target} ({})", self.source_why, self.target_why)
+    }
+}
+
+/// The pair that names promise, if they promise one: its columns, and why.
+pub(crate) fn named_pair<S: AsRef<str>>(names: &[S]) -> Option<(usize, usize, &'static str)> {
+    let folded: Vec<String> = names.iter().map(|name| folded(name.as_ref())).collect();
+    for (sources, targets) in PAIR_NAMES {
+        let among = |group: &[&str]| {
+            let mut found = (0..folded.len()).filter(|&c| group.contains(&folded[c].as_str()));
+            found.next().filter(|_| found.next().is_none())
+        };
+        if let (Some(source), Some(target)) = (among(sources), among(targets)) {
+            return Some((source, target, "its name"));
+        }
+    }
+    // Two columns that differ in the language alone; a third language leaves open which two.
+    let tagged: Vec<(usize, String, usize)> = folded
+        .iter()
+        .enumerate()
+        .filter_map(|(c, name)| language(name).map(|(rest, tongue)| (c, rest, tongue)))
+        .collect();
+    match tagged.as_slice() {
+        [(a, rest_a, tongue_a), (b, rest_b, tongue_b)] if rest_a == rest_b && tongue_a != tongue_b => {
+            Some((*a, *b, "its language"))
+        }
+        _ => None,
+    }
+}
+
+/// The language in a name such as `ja`, `ja jp`, `text ja` or `japanese text`, and what else is in it.
+fn language(name: &str) -> Option<(String, usize)> {
+    let tongue = |word: &str| LANGUAGES.iter().position(|names| names.contains(&word));
+    let words: Vec<&str> = name.split_whitespace().collect();
+    match words.as_slice() {
+        // More words are a sentence.
+        [] | [_, _, _, _, ..] => None,
+        // A region or script behind a code is part of it.
+        [code, region] if region.len() == 2 || ["hans", "hant", "latn", "cyrl", "jpan"].contains(region) => {
+            tongue(code)
+                .map(|tongue| (String::new(), tongue))
+                .or_else(|| tongue(region).map(|t| ((*code).to_owned(), t)))
+        }
+        [rest @ .., last] if tongue(last).is_some() => tongue(last).map(|tongue| (rest.join(" "), tongue)),
+        [first, rest @ ..] => tongue(first).map(|tongue| (rest.join(" "), tongue)),
+    }
+}
+
+/// Chooses the columns of pairs: `--text` names the source, `--label` the target.
+pub(crate) fn choose_pair(layout: &Layout, rows: &[&Record], options: &ReadOptions) -> Result<PairColumns, DataError> {
+    let chooser = Chooser::new(layout, rows);
+    let source = options.text.as_deref().map(|wanted| chooser.asked(Role::Source, wanted)).transpose()?;
+    let target = options.label.as_deref().map(|wanted| chooser.asked(Role::Target, wanted)).transpose()?;
+    let Some(asked) = source.or(target) else {
+        return by_name_or_content(&chooser);
+    };
+    let other = match (source, target) {
+        (Some(source), Some(target)) if source == target => {
+            let (roles, column) = ([Role::Source, Role::Target], layout.columns[source].clone());
+            return Err(DataError::SameColumn { path: layout.path.clone(), roles, column });
+        }
+        (Some(source), Some(target)) => return Ok(PairColumns::found((source, target), "as asked")),
+        _ => partner(&chooser, asked, if source.is_some() { Role::Target } else { Role::Source })?,
+    };
+    Ok(match source {
+        Some(source) => PairColumns { source, target: other.0, source_why: "as asked", target_why: other.1 },
+        None => PairColumns { source: other.0, target: asked, source_why: other.1, target_why: "as asked" },
+    })
+}
+
+/// The other column of a pair of which one is asked for.
+fn partner(chooser: &Chooser, asked: usize, role: Role) -> Result<(usize, &'static str), DataError> {
+    let names = if chooser.layout.has_names() { named_pair(&chooser.layout.columns) } else { None };
+    match names {
+        Some((a, b, why)) if a == asked => return Ok((b, why)),
+        Some((a, b, why)) if b == asked => return Ok((a, why)),
+        _ => {}
+    }
+    let left: Vec<usize> = (0..chooser.profiles.len()).filter(|&c| c != asked && !chooser.profiles[c].nested).collect();
+    if let [only] = left.as_slice() {
+        return Ok((*only, "the only other"));
+    }
+    let alike: Vec<usize> = left.into_iter().filter(|&c| chooser.profiles[c].is_sentence_like()).collect();
+    match alike.as_slice() {
+        [only] => Ok((*only, "the only other column of text")),
+        [] => Err(chooser.no_column(role, "another column of text")),
+        several => Err(chooser.ambiguous(role, several)),
+    }
+}
+
+fn by_name_or_content(chooser: &Chooser) -> Result<PairColumns, DataError> {
+    let layout = chooser.layout;
+    if layout.has_names()
+        && let Some((source, target, why)) = named_pair(&layout.columns)
+    {
+        return Ok(PairColumns::found((source, target), why));
+    }
+    if let [a, b] = chooser.profiles.as_slice()
+        && !a.nested
+        && !b.nested
+    {
+        return Ok(PairColumns::found((0, 1), "of the only two"));
+    }
+    let alike: Vec<usize> = (0..chooser.profiles.len()).filter(|&c| chooser.profiles[c].is_sentence_like()).collect();
+    match alike.as_slice() {
+        [source, target] => Ok(PairColumns::found((*source, *target), "of the only two with text")),
+        [] | [_] => Err(chooser.no_column(Role::Target, "two columns of text")),
+        several => Err(chooser.ambiguous(Role::Source, several)),
+    }
+}
+
+/// The columns of pairs, if a file shows by itself that it holds pairs and not labels.
+///
+/// Labels are few, repeated values, whatever their column is called. Without names that tell, the two columns must be
+/// text of like length, and no other may be named or look like a label.
+pub(crate) fn promised_pair(layout: &Layout, rows: &[&Record], options: &ReadOptions) -> Option<PairColumns> {
+    let chooser = Chooser::new(layout, rows);
+    let profiles = &chooser.profiles;
+    let columns = choose_pair(layout, rows, options).ok()?;
+    let (source, target) = (&profiles[columns.source], &profiles[columns.target]);
+    if source.is_label_like() || target.is_label_like() || target.is_numbers() {
+        return None;
+    }
+    let is_named = layout.has_names() && named_pair(&layout.columns).is_some();
+    let is_asked = [columns.source_why, columns.target_why] == ["as asked"; 2];
+    let is_label = |c: usize| {
+        let by_name = layout.has_names() && named_role(&layout.columns[c]) == Some(Role::Label);
+        let by_content = profiles[c].is_label_like() && profiles[c].distinct > 1;
+        // Questions and answers with a label are there for the label, whatever else their names promise.
+        if is_named { by_name && by_content } else { by_name || by_content }
+    };
+    let mut others = (0..profiles.len()).filter(|&c| c != columns.source && c != columns.target);
+    if !is_asked && others.any(is_label) {
+        return None;
+    }
+    let (short, long) = (source.mean_chars.min(target.mean_chars), source.mean_chars.max(target.mean_chars));
+    let is_alike = source.is_sentence_like() && target.is_sentence_like() && short * 4.0 >= long;
+    (is_named || is_alike).then_some(columns)
+}

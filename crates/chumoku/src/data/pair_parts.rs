@@ -1,0 +1,96 @@
+//! Sentence pairs in three parts: to learn from, to choose by, to report.
+
+use super::error::DataError;
+use super::pairs::{Pair, PairDataset};
+use super::split::{shared_rows, split_texts};
+use super::wording::quoted;
+
+/// The share of pairs held out for validation, and for testing.
+const HELD_OUT: f64 = 0.1;
+/// The most pairs of each: translating them takes time, and more would not make the scores much surer.
+const MOST_HELD_OUT: f64 = 1_000.0;
+
+/// Texts and their translations, side by side.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pairs {
+    /// What is translated.
+    pub sources: Vec<String>,
+    /// What each source becomes.
+    pub targets: Vec<String>,
+}
+
+impl Pairs {
+    /// Number of pairs.
+    pub fn len(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+}
+
+impl<'a> FromIterator<&'a Pair> for Pairs {
+    fn from_iter<I: IntoIterator<Item = &'a Pair>>(pairs: I) -> Self {
+        let (sources, targets) = pairs.into_iter().map(|pair| (pair.source.clone(), pair.target.clone())).unzip();
+        Pairs { sources, targets }
+    }
+}
+
+/// Pairs to learn from, to choose by and to report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PairParts {
+    /// To learn from.
+    pub train: Pairs,
+    /// To choose by: when to stop, which settings.
+    pub valid: Pairs,
+    /// To report.
+    pub test: Pairs,
+    /// What the reader of the report should know: what was odd.
+    pub notes: Vec<String>,
+}
+
+impl PairParts {
+    /// Parts of the files given: a tenth of the pairs, at most 1,000, is split off the training file for each part that
+    /// has no file of its own. Pairs whose sources are equal after [`normalise`](super::normalise) go to the same part, and
+    /// the split depends on the texts alone, not on the seed, so runs with different seeds compare.
+    ///
+    /// # Errors
+    ///
+    /// If there are too few pairs to train on.
+    pub fn new(
+        train: &PairDataset,
+        valid: Option<&PairDataset>,
+        test: Option<&PairDataset>,
+    ) -> Result<PairParts, DataError> {
+        train.check_trainable()?;
+        let held_out = HELD_OUT.min(MOST_HELD_OUT / train.pairs.len() as f64);
+        let share = |given: Option<&PairDataset>| if given.is_some() { 0.0 } else { held_out };
+        let split = split_texts(train.pairs.iter().map(|pair| &*pair.source), 0, share(valid), share(test));
+        let of = |rows: &[usize]| rows.iter().map(|&row| &train.pairs[row]).collect::<Pairs>();
+        let own = |given: Option<&PairDataset>, rows: &[usize]| match given {
+            Some(dataset) => dataset.pairs.iter().collect(),
+            None => of(rows),
+        };
+        let mut notes = Vec::new();
+        for (name, other) in [("validation", valid), ("test", test)] {
+            let Some(other) = other else { continue };
+            let [a, b] = [train, other].map(|data| data.pairs.iter().map(|p| (&*p.source, p.line)).collect::<Vec<_>>());
+            let shared = shared_rows(&a, &b);
+            if let Some(first) = shared.examples.first() {
+                notes.push(format!(
+                    "warning: {} of {} {name} pairs have a source that is also in the training file, e.g. {} (lines {} \
+                     and {}): their score says nothing about new texts",
+                    shared.count,
+                    other.pairs.len(),
+                    quoted(&first.text),
+                    first.line_a,
+                    first.line_b,
+                ));
+            }
+        }
+        let (train, valid, test) = (of(&split.train), own(valid, &split.valid), own(test, &split.test));
+        Ok(PairParts { train, valid, test, notes })
+    }
+}

@@ -1,0 +1,192 @@
+//! Sentence pairs from files: two columns of a table, or two parallel files.
+
+use std::path::Path;
+
+use super::dataset::MIN_TRAINING_ROWS;
+use super::error::{DataError, Place, Role};
+use super::format::ReadOptions;
+use super::open::open_path;
+use super::pair_columns::{PairColumns, choose_pair};
+use super::parallel::{DataFiles, ParallelReader};
+use super::record::{Record, Skipped};
+use super::table::{Table, skip};
+
+/// A text and its translation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// The text to translate, without white space around it.
+    pub source: String,
+    /// Its translation, in the same way.
+    pub target: String,
+    /// The line on which both are, or on which their row begins; the row in Parquet.
+    pub line: u64,
+}
+
+/// The pairs of one file, or of two parallel ones, as a stream. Ends after the first error.
+pub struct PairRecords {
+    reader: PairReader,
+    options: ReadOptions,
+    skipped: Skipped,
+    done: bool,
+}
+
+enum PairReader {
+    Table(Box<Table>, PairColumns),
+    Parallel(Box<ParallelReader>),
+}
+
+impl PairRecords {
+    /// Opens the files and, in a table, chooses the columns: `options.text` names the source, `options.label` the target;
+    /// else names such as source and target or ja and en tell, else there must be only two columns, or two of text.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is wrong with the files or the options, as far as the first rows show it.
+    pub fn open(files: &DataFiles, options: &ReadOptions) -> Result<Self, DataError> {
+        let (reader, skipped) = match files {
+            DataFiles::One(path) => {
+                let mut table = pair_table(path, options)?;
+                let columns = choose_pair(&table.layout, &table.sample.iter().collect::<Vec<_>>(), options)?;
+                let skipped = std::mem::take(&mut table.skipped);
+                (PairReader::Table(Box::new(table), columns), skipped)
+            }
+            DataFiles::Parallel { source, target } => {
+                (PairReader::Parallel(Box::new(ParallelReader::open(source, target, options)?)), Skipped::default())
+            }
+        };
+        Ok(PairRecords { reader, options: options.clone(), skipped, done: false })
+    }
+
+    /// What the files were taken for and why, in one line.
+    pub fn describe(&self) -> String {
+        match &self.reader {
+            PairReader::Table(table, columns) => format!("{}; {}", table.describe(), columns.describe(&table.layout)),
+            PairReader::Parallel(reader) => reader.describe(),
+        }
+    }
+
+    /// What source and target are called: the names of their columns, or the extensions of their files, which are
+    /// languages by custom; `source` and `target` where there is nothing better.
+    pub fn names(&self) -> [String; 2] {
+        match &self.reader {
+            PairReader::Table(table, columns) if table.layout.has_names() => {
+                [columns.source, columns.target].map(|column| table.layout.columns[column].clone())
+            }
+            PairReader::Table(..) => ["source".to_owned(), "target".to_owned()],
+            PairReader::Parallel(reader) => reader.names(),
+        }
+    }
+
+    /// The rows left out so far.
+    pub fn skipped(&self) -> &Skipped {
+        &self.skipped
+    }
+
+    /// Where one side of the pair on this line is.
+    pub fn place(&self, role: Role, line: u64) -> Place {
+        match &self.reader {
+            PairReader::Table(table, _) => table.place(line),
+            PairReader::Parallel(reader) => reader.place(role, line),
+        }
+    }
+
+    fn next_pair(&mut self) -> Result<Option<Pair>, DataError> {
+        match &mut self.reader {
+            PairReader::Parallel(reader) => reader.next_pair(),
+            PairReader::Table(table, columns) => match table.next_row()? {
+                Some(row) => pair(table, *columns, row).map(Some),
+                None => Ok(None),
+            },
+        }
+    }
+}
+
+impl Iterator for PairRecords {
+    type Item = Result<Pair, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.done {
+            match self.next_pair() {
+                Ok(Some(pair)) => return Some(Ok(pair)),
+                Ok(None) => self.done = true,
+                Err(error) => {
+                    if let Err(error) = skip(error, &self.options, &mut self.skipped) {
+                        self.done = true;
+                        return Some(Err(error));
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Opens a table for pairs: objects such as `{"translation": {"ja": "…", "en": "…"}}` are taken apart.
+pub(crate) fn pair_table(path: &Path, options: &ReadOptions) -> Result<Table, DataError> {
+    let mut table = Table::of(path, open_path(path, options)?, options).map_err(|error| match error {
+        DataError::NoUsableRows { path, skipped } => DataError::NoUsablePairs { path, skipped },
+        other => other,
+    })?;
+    table.unpack_translations();
+    Ok(table)
+}
+
+/// Takes source and target out of a row.
+fn pair(table: &Table, columns: PairColumns, record: Record) -> Result<Pair, DataError> {
+    let side = |role: Role, column: usize| {
+        table.check_text(&record, role, column)?;
+        match record.field(column).trim() {
+            "" => Err(DataError::EmptySide { place: table.place(record.line), role }),
+            text => Ok(text.to_owned()),
+        }
+    };
+    let (source, target) = (side(Role::Source, columns.source)?, side(Role::Target, columns.target)?);
+    Ok(Pair { source, target, line: record.line })
+}
+
+/// The pairs of one file, or of two parallel ones, in memory.
+#[derive(Debug, Clone)]
+pub struct PairDataset {
+    /// The files, as the user named them.
+    pub files: DataFiles,
+    /// Their pairs, in the order of the files.
+    pub pairs: Vec<Pair>,
+    /// The rows that were left out.
+    pub skipped: Skipped,
+    /// What the files were taken for and why, in one line.
+    pub description: String,
+    /// What source and target are called, as [`PairRecords::names`] has it.
+    pub names: [String; 2],
+}
+
+/// Reads all pairs.
+///
+/// # Errors
+///
+/// Whatever is wrong with the files: sides of different lengths (with the first line that has no partner), and empty
+/// sides unless bad rows are to be left out.
+pub fn load_pairs(files: &DataFiles, options: &ReadOptions) -> Result<PairDataset, DataError> {
+    let mut records = PairRecords::open(files, options)?;
+    let (description, names) = (records.describe(), records.names());
+    let pairs = records.by_ref().collect::<Result<Vec<Pair>, DataError>>()?;
+    let skipped = records.skipped;
+    if pairs.is_empty() {
+        return Err(DataError::NoUsablePairs { path: files.first().to_owned(), skipped: skipped.to_string() });
+    }
+    Ok(PairDataset { files: files.clone(), pairs, skipped, description, names })
+}
+
+impl PairDataset {
+    /// Checks that there is enough to train on.
+    ///
+    /// # Errors
+    ///
+    /// Too few rows.
+    pub fn check_trainable(&self) -> Result<(), DataError> {
+        let rows = self.pairs.len() as u64;
+        match rows < MIN_TRAINING_ROWS {
+            true => Err(DataError::TooFewRows { path: self.files.first().to_owned(), rows, least: MIN_TRAINING_ROWS }),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Two files side by side: line n of one is the translation of line n of the other.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::detect;
+use super::error::{DataError, Place, Role};
+use super::format::ReadOptions;
+use super::lines::{Line, LineReader};
+use super::open::{Content, open_path};
+use super::pairs::Pair;
+use super::reader::MAX_TEXT_BYTES;
+
+/// The files that a data argument names: one, or two parallel ones as `train.ja,train.en`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DataFiles {
+    /// One file.
+    One(PathBuf),
+    /// Two files whose lines belong together.
+    Parallel {
+        /// The texts to translate.
+        source: PathBuf,
+        /// Their translations.
+        target: PathBuf,
+    },
+}
+
+impl DataFiles {
+    /// Reads a data argument. It names two files if it holds a comma between them and is no file itself; where one of
+    /// the two is missing, opening them says which.
+    pub fn of_argument(argument: &Path) -> Self {
+        let one = || DataFiles::One(argument.to_owned());
+        let Some(text) = argument.to_str().filter(|_| !argument.exists()) else {
+            return one();
+        };
+        let cuts = || {
+            let cut = |(at, _)| (PathBuf::from(&text[..at]), PathBuf::from(&text[at + 1..]));
+            text.match_indices(',').map(cut)
+        };
+        let both = cuts().find(|(source, target)| source.exists() && target.exists());
+        let either = || cuts().find(|(source, target)| source.exists() || target.exists());
+        both.or_else(either).map_or_else(one, |(source, target)| DataFiles::Parallel { source, target })
+    }
+
+    /// The first or only one.
+    pub fn first(&self) -> &Path {
+        match self {
+            DataFiles::One(path) => path,
+            DataFiles::Parallel { source, .. } => source,
+        }
+    }
+}
+
+impl fmt::Display for DataFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DataFiles::One(path) => write!(f, "{}", path.display()),
+            DataFiles::Parallel { source, target } => write!(f, "{},{}", source.display(), target.display()),
+        }
+    }
+}
+
+/// Reads two files line by line.
+pub(crate) struct ParallelReader {
+    source: LineReader,
+    target: LineReader,
+    paths: [PathBuf; 2],
+    /// Lines read from each.
+    lines: u64,
+    /// Gzip and encodings, where there are any, for the description.
+    how: String,
+}
+
+impl ParallelReader {
+    pub(crate) fn open(source: &Path, target: &Path, options: &ReadOptions) -> Result<Self, DataError> {
+        let mut how = String::new();
+        let mut side = |path: &Path| {
+            let opened = open_path(path, options)?;
+            let parts =
+                [opened.gzip.then(|| "gzip".to_owned()), opened.encoding.map(|name| format!("decoded from {name}"))];
+            let name = path.extension().unwrap_or(path.as_os_str()).display();
+            parts.into_iter().flatten().for_each(|part| how += &format!(", .{name}: {part}"));
+            match opened.content {
+                Content::Text { lines, .. } => Ok(lines.with_limit(MAX_TEXT_BYTES, "a text")),
+                Content::Parquet(_) => Err(DataError::NotParallel { path: path.to_owned() }),
+            }
+        };
+        let (source_lines, target_lines) = (side(source)?, side(target)?);
+        let paths = [source.to_owned(), target.to_owned()];
+        Ok(ParallelReader { source: source_lines, target: target_lines, paths, lines: 0, how })
+    }
+
+    /// What the two are called: their extensions, which name the languages by custom.
+    pub(crate) fn names(&self) -> [String; 2] {
+        let [source, target] = self.paths.each_ref().map(|path| detect::extension(path));
+        match source.is_empty() || target.is_empty() || source == target {
+            true => ["source".to_owned(), "target".to_owned()],
+            false => [source, target],
+        }
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        let [source, target] = self.paths.each_ref().map(|path| path.display());
+        format!(
+            "{source} and {target}: parallel text{}; each line of one is a source, of the other its target",
+            self.how
+        )
+    }
+
+    /// The place of a line in the file of a side.
+    pub(crate) fn place(&self, role: Role, line: u64) -> Place {
+        Place::line(&self.paths[usize::from(role == Role::Target)], line)
+    }
+
+    /// The next pair; lines that are blank in both files are none.
+    pub(crate) fn next_pair(&mut self) -> Result<Option<Pair>, DataError> {
+        loop {
+            let (source, target) = (self.source.next_line(), self.target.next_line());
+            let line = self.lines + 1;
+            // What cannot be read at all comes before the question of partners.
+            let (source, target) = match (source, target) {
+                (Err(error), _) | (_, Err(error)) if !error.is_row_error() => return Err(error),
+                (Ok(None), Ok(None)) => return Ok(None),
+                (longer, Ok(None)) => return self.check_rest(Role::Source, longer),
+                (Ok(None), longer) => return self.check_rest(Role::Target, longer),
+                (source, target) => {
+                    self.lines = line;
+                    (source?, target?)
+                }
+            };
+            let text = |line: Option<Line>| line.map_or_else(String::new, |line| line.text.trim().to_owned());
+            let (source, target) = (text(source), text(target));
+            let role = match (source.is_empty(), target.is_empty()) {
+                (true, true) => continue,
+                (false, false) => return Ok(Some(Pair { source, target, line })),
+                (true, false) => Role::Source,
+                (false, true) => Role::Target,
+            };
+            return Err(DataError::EmptySide { place: self.place(role, line), role });
+        }
+    }
+
+    /// Accepts blank lines behind the end of the other file, and nothing else.
+    fn check_rest(&mut self, role: Role, first: Result<Option<Line>, DataError>) -> Result<Option<Pair>, DataError> {
+        let is_source = role == Role::Source;
+        let other = self.paths[usize::from(is_source)].clone();
+        let unpaired = DataError::Unpaired { place: self.place(role, self.lines + 1), other, lines: self.lines };
+        let longer = if is_source { &mut self.source } else { &mut self.target };
+        let mut next = first;
+        loop {
+            match next {
+                Ok(None) => return Ok(None),
+                Ok(Some(line)) if line.text.trim().is_empty() => next = longer.next_line(),
+                Err(error) if !error.is_row_error() => return Err(error),
+                Ok(Some(_)) | Err(_) => return Err(unpaired),
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What a file is for: classes to tell apart, pairs to translate, or text to continue.
+
+use super::columns;
+use super::detect;
+use super::error::DataError;
+use super::format::{Format, ReadOptions};
+use super::pair_columns::promised_pair;
+use super::pairs::pair_table;
+use super::parallel::DataFiles;
+use super::profile::Profile;
+use super::record::Record;
+
+/// What a model can be trained to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Give a text one of several labels.
+    Classify,
+    /// Turn a text into another.
+    Translate,
+    /// Continue a text.
+    LanguageModel,
+}
+
+/// The task that data is for, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recognised {
+    /// The task.
+    pub task: Task,
+    /// Why, for people: `source = column “ja” (its language), target = column “en” (its language)`.
+    pub why: String,
+}
+
+/// Says what data is for.
+///
+/// Two parallel files are pairs. In a table, two columns named as a pair (source and target, ja and en …) are one unless
+/// the target has few, repeated values; then comes a label, by name or by few, repeated values; two columns of text of
+/// like length without a label are a pair too. Text without columns, or with one, is to be continued, and so is a file
+/// that is no table by name and holds neither.
+///
+/// # Errors
+///
+/// Whatever keeps the file from being read, and a table in which neither a pair nor a label nor one text can be found.
+pub fn recognise(files: &DataFiles, options: &ReadOptions) -> Result<Recognised, DataError> {
+    let path = match files {
+        DataFiles::One(path) => path,
+        DataFiles::Parallel { .. } => {
+            return Ok(Recognised { task: Task::Translate, why: "two parallel files".to_owned() });
+        }
+    };
+    let table = pair_table(path, options)?;
+    let (layout, rows) = (&table.layout, table.sample.iter().collect::<Vec<&Record>>());
+    let found = |task, why: String| Ok(Recognised { task, why });
+    match layout.format {
+        Format::FastText => return found(Task::Classify, "a label in front of each text".to_owned()),
+        Format::PlainText => return found(Task::LanguageModel, "plain text without columns".to_owned()),
+        _ => {}
+    }
+    if let Some(columns) = promised_pair(layout, &rows, options) {
+        return found(Task::Translate, columns.describe(layout));
+    }
+    let options = ReadOptions { require_label: true, ..options.clone() };
+    match columns::choose(layout, &rows, &options) {
+        Ok(columns) => {
+            let label = columns.label.map_or_else(String::new, |label| layout.column_title(label));
+            found(Task::Classify, format!("label = {label} ({})", columns.label_why))
+        }
+        Err(error) => {
+            let is_text = |c: &usize| Profile::of(layout, &rows, *c).is_sentence_like();
+            // Prose may have a comma in each line; only a name promises a table.
+            let is_guess = matches!(layout.format, Format::Csv { .. }) && !detect::is_table_name(path);
+            let texts: Vec<usize> = (0..layout.columns.len()).filter(is_text).collect();
+            match (texts.as_slice(), &error) {
+                _ if is_guess => found(Task::LanguageModel, "lines that make no table of labels or pairs".to_owned()),
+                ([text], DataError::NoColumn { .. }) if layout.columns.len() == 1 => {
+                    found(Task::LanguageModel, format!("text = {}, and no label", layout.column_title(*text)))
+                }
+                _ => Err(error),
+            }
+        }
+    }
+}

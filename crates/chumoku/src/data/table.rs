@@ -1,0 +1,229 @@
+//! An opened file as rows: its format, the names of its columns, and the first rows, looked at before the others.
+
+use std::collections::{HashSet, VecDeque};
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::detect;
+use super::error::{DataError, Place, Role};
+use super::fasttext::FAST_TEXT_COLUMNS;
+use super::format::{Format, ReadOptions};
+use super::header::has_header;
+use super::json_lines::kind;
+use super::open::{Content, Opened};
+use super::parquet::ParquetReader;
+use super::profile::nested_value;
+use super::reader::{MAX_COLUMNS, MAX_TEXT_BYTES, Reader};
+use super::record::{Layout, Record, Skipped};
+use super::wording::{count, listed};
+
+/// Rows looked at to choose the columns.
+const SAMPLE_ROWS: usize = 1_000;
+/// Bytes of memory they may take.
+const SAMPLE_BYTES: usize = 16 << 20;
+
+/// A file that has been opened, recognised and sampled; what its columns mean is for others to say.
+pub(crate) struct Table {
+    pub(crate) layout: Layout,
+    pub(crate) options: ReadOptions,
+    pub(crate) skipped: Skipped,
+    /// The first rows, which come before those of the reader.
+    pub(crate) sample: VecDeque<Record>,
+    origin: Origin,
+    reader: Reader,
+    /// A key whose objects are taken apart: their keys become columns.
+    unpacked: Option<String>,
+}
+
+/// How the file was recognised, for the description.
+struct Origin {
+    format_why: &'static str,
+    gzip: bool,
+    encoding: Option<&'static str>,
+}
+
+impl Table {
+    pub(crate) fn of(path: &Path, opened: Opened, options: &ReadOptions) -> Result<Self, DataError> {
+        let (format, format_why, mut reader) = match opened.content {
+            Content::Parquet(file) => {
+                (Format::Parquet, "its first bytes", Reader::Parquet(Box::new(ParquetReader::open(path, file)?)))
+            }
+            Content::Text { lines, head, whole } => {
+                let (format, why) = match options.format {
+                    Some(format) => (format, "as asked"),
+                    None => detect::detect(path, &head, whole),
+                };
+                (format, why, Reader::of_lines(format, lines))
+            }
+        };
+        let mut skipped = Skipped::default();
+        let mut sample = sample(&mut reader, options, &mut skipped)?;
+        let mut layout = Layout { path: path.to_owned(), format, header: false, columns: Vec::new() };
+        layout.columns = match &reader {
+            Reader::Csv(_) | Reader::Tsv(_) => {
+                layout.header = sample.front().is_some_and(|first| {
+                    let below: Vec<&[String]> = sample.iter().skip(1).map(|row| row.fields.as_slice()).collect();
+                    has_header(&first.fields, &below, options)
+                });
+                let names = if layout.header { sample.pop_front() } else { None };
+                let width = sample.front().map_or(0, |row| row.fields.len());
+                names.map_or_else(|| (1..=width).map(|n| format!("column_{n}")).collect(), |row| row.fields)
+            }
+            Reader::Json(_) => keys(&sample),
+            Reader::FastText(_) => FAST_TEXT_COLUMNS.map(str::to_owned).to_vec(),
+            Reader::Plain(_) => vec!["text".to_owned()],
+            Reader::Parquet(reader) => reader.columns.clone(),
+        };
+        if sample.is_empty() {
+            return Err(if skipped.count > 0 {
+                DataError::NoUsableRows { path: path.to_owned(), skipped: skipped.to_string() }
+            } else if layout.columns.is_empty() {
+                DataError::Empty { path: path.to_owned() }
+            } else {
+                DataError::OnlyHeader { path: path.to_owned(), columns: listed(&layout.columns) }
+            });
+        }
+        for row in &mut sample {
+            row.fill(&layout.columns);
+        }
+        let origin = Origin { format_why, gzip: opened.gzip, encoding: opened.encoding };
+        Ok(Table { layout, options: options.clone(), skipped, sample, origin, reader, unpacked: None })
+    }
+
+    /// Takes objects apart that hold a text in two languages or more, as in `{"translation": {"ja": "…", "en": "…"}}`:
+    /// their keys become columns. Says whether there is such a key.
+    pub(crate) fn unpack_translations(&mut self) -> bool {
+        let holds_texts = |value: &Value| {
+            value.as_object().is_some_and(|object| object.len() > 1 && object.values().all(|text| text.is_string()))
+        };
+        let is_translation = |key: &&String| {
+            let mut values =
+                self.sample.iter().filter_map(|row| row.object.as_ref()?.get(*key)).filter(|value| !value.is_null());
+            let first = values.next().is_some_and(holds_texts);
+            first && values.all(Value::is_object)
+        };
+        let Some(key) = self.layout.columns.iter().find(is_translation).cloned() else {
+            return false;
+        };
+        self.sample.iter_mut().for_each(|row| unpack(row, &key));
+        self.layout.columns = keys(&self.sample);
+        self.sample.iter_mut().for_each(|row| row.fill(&self.layout.columns));
+        self.unpacked = Some(key);
+        true
+    }
+
+    /// The file and its format, in one line: `train.csv: CSV with a header, 2 columns (the file's name)`
+    pub(crate) fn describe(&self) -> String {
+        let Layout { path, format, header, columns } = &self.layout;
+        let shape = match format {
+            Format::Csv { .. } | Format::Tsv => format!(
+                " {} a header, {}",
+                if *header { "with" } else { "without" },
+                count(columns.len() as u64, "column")
+            ),
+            Format::JsonLines => format!(", {}", count(columns.len() as u64, "key")),
+            Format::Parquet => format!(", {}", count(columns.len() as u64, "column")),
+            Format::FastText | Format::PlainText => String::new(),
+        };
+        let gzip = if self.origin.gzip { ", gzip" } else { "" };
+        let encoding = self.origin.encoding.map_or(String::new(), |name| format!(", decoded from {name}"));
+        format!("{}: {format}{shape}{gzip}{encoding} ({})", path.display(), self.origin.format_why)
+    }
+
+    /// Where a row is, for messages.
+    pub(crate) fn place(&self, line: u64) -> Place {
+        match &self.reader {
+            Reader::Parquet(reader) => reader.place(line),
+            _ => Place::line(&self.layout.path, line),
+        }
+    }
+
+    /// The next row, those of the sample first. After a row error reading may go on; after any other it must not.
+    pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
+        if let Some(row) = self.sample.pop_front() {
+            return Ok(Some(row));
+        }
+        let Some(mut row) = self.reader.next_row()? else {
+            return Ok(None);
+        };
+        if let Some(key) = &self.unpacked {
+            unpack(&mut row, key);
+        }
+        row.fill(&self.layout.columns);
+        Ok(Some(row))
+    }
+
+    /// Counts a row error if rows may be skipped, else gives the error back.
+    pub(crate) fn leave_out(&mut self, error: DataError) -> Result<(), DataError> {
+        skip(error, &self.options, &mut self.skipped)
+    }
+
+    /// Checks that a text is a plain value and not too long.
+    pub(crate) fn check_text(&self, record: &Record, role: Role, column: usize) -> Result<(), DataError> {
+        self.check_plain(record, role, column)?;
+        let bytes = record.field(column).len() as u64;
+        if bytes > MAX_TEXT_BYTES {
+            let place = self.place(record.line);
+            return Err(DataError::TooLong { place, what: "a text", limit: MAX_TEXT_BYTES, bytes });
+        }
+        Ok(())
+    }
+
+    /// Checks that the value of a column is no list or object.
+    pub(crate) fn check_plain(&self, record: &Record, role: Role, column: usize) -> Result<(), DataError> {
+        match nested_value(&self.layout, record, column) {
+            None => Ok(()),
+            Some(value) => Err(DataError::Nested {
+                place: self.place(record.line),
+                role,
+                column: self.layout.columns[column].clone(),
+                found: kind(value),
+            }),
+        }
+    }
+}
+
+/// Reads the first rows. An error ends it at once, so that it is seen before any work is done.
+fn sample(reader: &mut Reader, options: &ReadOptions, skipped: &mut Skipped) -> Result<VecDeque<Record>, DataError> {
+    let (mut rows, mut bytes) = (VecDeque::new(), 0);
+    while rows.len() <= SAMPLE_ROWS && bytes < SAMPLE_BYTES {
+        match reader.next_row() {
+            Ok(None) => break,
+            Ok(Some(row)) => {
+                bytes += row.bytes();
+                rows.push_back(row);
+            }
+            Err(error) => skip(error, options, skipped)?,
+        }
+    }
+    Ok(rows)
+}
+
+/// Counts a row error if rows may be skipped, else gives the error back.
+pub(crate) fn skip(error: DataError, options: &ReadOptions, skipped: &mut Skipped) -> Result<(), DataError> {
+    match error.row() {
+        Some(line) if options.skip_bad_rows => {
+            skipped.add(line, error.to_string());
+            Ok(())
+        }
+        _ => Err(error),
+    }
+}
+
+/// The keys of all objects, in the order in which they first come.
+fn keys(rows: &VecDeque<Record>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let keys = rows.iter().filter_map(|row| row.object.as_ref()).flat_map(|object| object.keys());
+    keys.filter(|key| seen.insert(key.as_str())).take(MAX_COLUMNS).cloned().collect()
+}
+
+/// Puts the keys of the object under `key` in its place.
+fn unpack(row: &mut Record, key: &str) {
+    let Some(object) = &mut row.object else { return };
+    if let Some(Value::Object(inner)) = object.shift_remove(key) {
+        for (key, value) in inner {
+            object.entry(key).or_insert(value);
+        }
+    }
+}

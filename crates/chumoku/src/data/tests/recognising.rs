@@ -1,0 +1,105 @@
+//! What data is for, and that labels and pairs are told apart.
+
+use super::*;
+
+fn found(name: &str, bytes: impl AsRef<[u8]>) -> (Task, String) {
+    let folder = Folder::new();
+    let Recognised { task, why } =
+        recognise(&DataFiles::One(folder.file(name, bytes)), &ReadOptions::default()).unwrap();
+    (task, why)
+}
+
+fn rows(header: &str, row: impl Fn(usize) -> String) -> String {
+    let mut out = format!("{header}\n");
+    (0..40).for_each(|i| out += &format!("{}\n", row(i)));
+    out
+}
+
+#[test]
+fn pairs() {
+    let is_pair =
+        |name: &str, bytes: String, why: &str| assert_eq!(found(name, bytes), (Task::Translate, why.to_owned()));
+    let columns = |a: &str, b: &str, why: &str| format!("source = column {a} ({why}), target = column {b} ({why})");
+    let sentences = |i: usize| format!("これは文{i}です。\tThis is sentence {i}.");
+    is_pair("a.tsv", rows("ja\ten", sentences), &columns("“ja”", "“en”", "its language"));
+    is_pair("a.tsv", rows("猫です。\tIt is a cat.", sentences), &columns("1", "2", "of the only two"));
+    is_pair("a.tsv", rows("source\ttarget", sentences), &columns("“source”", "“target”", "its name"));
+    is_pair(
+        "a.csv",
+        rows("input,output", |i| format!("令和{i}年,{}", 2018 + i) + "年"),
+        &columns("“input”", "“output”", "its name"),
+    );
+    // Few rows.
+    let few = "猫がいます。\tThere is a cat.\n犬がいます。\tThere is a dog.\n".to_owned();
+    is_pair("a.tsv", few, &columns("1", "2", "of the only two"));
+    let nested = rows("{\"translation\":{\"de\":\"eins\",\"en\":\"one\"}}", |i| {
+        format!("{{\"translation\":{{\"de\":\"Satz {i}\",\"en\":\"Sentence {i}\"}}}}")
+    });
+    is_pair("a.jsonl", nested, &columns("“de”", "“en”", "its language"));
+    let with_id = rows("n,left,right", |i| format!("{i},a text {i},its other {i}"));
+    is_pair("a.csv", with_id, &columns("“left”", "“right”", "of the only two with text"));
+    let folder = Folder::new();
+    let files = DataFiles::Parallel { source: folder.file("a.ja", "x"), target: folder.file("a.en", "y") };
+    assert_eq!(recognise(&files, &ReadOptions::default()).unwrap().why, "two parallel files");
+}
+
+#[test]
+fn labels() {
+    let is_labelled = |name: &str, bytes: String, why: &str| {
+        assert_eq!(found(name, bytes), (Task::Classify, format!("label = column {why}")));
+    };
+    let stars = |i: usize| format!("a fine text number {i},{}", ["good", "bad", "so so"][i % 3]);
+    is_labelled("a.csv", rows("text,label", stars), "“label” (its name)");
+    is_labelled("a.csv", rows("a first text,good", stars), "2 (few distinct values)");
+    // The names of pairs over repeated values.
+    is_labelled("a.csv", rows("source,target", stars), "“target” (its name)");
+    is_labelled("a.csv", rows("input,output", stars), "“output” (its name)");
+    // A label that stands beside two texts.
+    let inference = |i: usize| format!("premise number {i},hypothesis number {i},{}", ["yes", "no"][i % 2]);
+    is_labelled("a.csv", rows("question,answer,label", inference), "“label” (its name)");
+    // Few rows with short, different labels, in both scripts.
+    is_labelled("a.csv", "great film to see,good\nterrible film,bad\n".to_owned(), "2 (the only other)");
+    is_labelled("a.csv", "とても良い宿でした。,良い\nひどい宿でした。,悪い\n".to_owned(), "2 (the only other)");
+    is_labelled("a.csv", "a fine text,3\nanother text,1\n".to_owned(), "2 (the only other)");
+    assert_eq!(found("a.txt", "__label__x a\n__label__y b\n").0, Task::Classify);
+}
+
+#[test]
+fn text_to_continue() {
+    assert_eq!(
+        found("a.txt", "Once upon a time\nthere was a text.\n"),
+        (Task::LanguageModel, "plain text without columns".into())
+    );
+    // The same number of commas makes no table of a text.
+    let poem = rows("a line,and its end", |i| format!("line{i},and its end {i}"));
+    let why = "lines that make no table of labels or pairs".to_owned();
+    assert_eq!(found("poem.txt", poem), (Task::LanguageModel, why));
+    let documents = rows("{\"text\":\"a first document\"}", |i| format!("{{\"text\":\"document number {i}\"}}"));
+    assert_eq!(found("a.jsonl", documents), (Task::LanguageModel, "text = column “text”, and no label".into()));
+}
+
+#[test]
+fn neither() {
+    let folder = Folder::new();
+    // A table with one text and other columns: a label is missing rather than wanted to be continued.
+    let path = folder.file("b.csv", "day,mood\nMonday,a fine day\nTuesday,a bad day\nMonday,a day\n");
+    assert!(recognise(&DataFiles::One(path), &ReadOptions::default()).is_err());
+    let path = folder.file("a.csv", rows("one,two,three", |i| format!("a text {i},a text {i} more,a text {i} less")));
+    let error = recognise(&DataFiles::One(path), &ReadOptions::default()).unwrap_err();
+    assert!(
+        folder.message(&error).starts_with("a.csv: choosing the text column: expected one that stands out"),
+        "{error}"
+    );
+}
+
+#[test]
+fn options_say_which() {
+    let folder = Folder::new();
+    let row = |i: usize| format!("one text {i},two text {i},three text {i},{}", i % 2);
+    let path = DataFiles::One(folder.file("a.csv", rows("a,b,c,kind", row)));
+    let task = |text: &str, label: &str| {
+        let options = ReadOptions { text: Some(text.into()), label: Some(label.into()), ..ReadOptions::default() };
+        recognise(&path, &options).unwrap().task
+    };
+    assert_eq!((task("a", "c"), task("c", "kind")), (Task::Translate, Task::Classify));
+}

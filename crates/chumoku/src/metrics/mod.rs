@@ -1,0 +1,106 @@
+//! How good translations are: corpus BLEU and chrF, the very numbers of sacreBLEU, with the signature that says which.
+//!
+//! A score of either metric means something only beside another of the same tokens, smoothing and references (Post,
+//! "A Call for Clarity in Reporting BLEU Scores", 2018). So a score is reported with its signature, and both follow
+//! sacreBLEU 2 in every detail, down to what counts as white space.
+//!
+//! ```
+//! use chumoku::metrics::{Bleu, Chrf};
+//! let hypotheses = ["The cat sits on a mat.", "It rains."];
+//! let references = ["The cat sits on the mat.", "It is raining."];
+//! let bleu = Bleu::default();
+//! let score = bleu.corpus(&hypotheses, &[&references])?;
+//! assert_eq!(score.to_string(), "BLEU = 38.66 80.0/50.0/33.3/25.0 (BP = 0.905 ratio = 0.909 hyp_len = 10 ref_len = 11)");
+//! assert!(bleu.signature(1).starts_with("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:chumoku-"));
+//! let score = Chrf::default().corpus(&hypotheses, &[&references])?;
+//! assert_eq!(score.to_string(), "chrF2 = 52.98");
+//! # Ok::<(), chumoku::metrics::MetricError>(())
+//! ```
+
+mod bleu;
+mod chrf;
+mod tokens;
+
+pub use bleu::{Bleu, BleuCounts, BleuScore, MAX_ORDER};
+pub use chrf::{Chrf, ChrfCounts, ChrfScore};
+pub use tokens::BleuTokenizer;
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// What keeps hypotheses from being compared with references.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MetricError {
+    /// There is nothing to score.
+    #[error("scoring translations: expected at least one line, found none")]
+    NoLines,
+    /// There is nothing to compare with.
+    #[error("scoring translations: expected at least one set of references, found none")]
+    NoReferences,
+    /// The numbers of lines differ.
+    #[error(
+        "scoring translations: expected as many references as hypotheses, found {references} and {hypotheses}: line \
+         {line} of the {longer} has no partner"
+    )]
+    Unpaired {
+        /// Lines of the hypotheses.
+        hypotheses: usize,
+        /// Lines of the references, of the first set that differs.
+        references: usize,
+        /// The first line that has no partner, from 1.
+        line: usize,
+        /// The side it is on: `hypotheses`, or `references`, with its number where there are several sets.
+        longer: String,
+    },
+}
+
+/// Checks that every set of references has a line for each hypothesis.
+fn check_lines<R>(hypotheses: usize, references: &[&[R]]) -> Result<(), MetricError> {
+    if references.is_empty() {
+        return Err(MetricError::NoReferences);
+    }
+    if let Some(set) = references.iter().position(|set| set.len() != hypotheses) {
+        let found = references[set].len();
+        let longer = match (found > hypotheses, references.len()) {
+            (false, _) => "hypotheses".to_owned(),
+            (true, 1) => "references".to_owned(),
+            (true, _) => format!("references (set {})", set + 1),
+        };
+        let line = found.min(hypotheses) + 1;
+        return Err(MetricError::Unpaired { hypotheses, references: found, line, longer });
+    }
+    if hypotheses == 0 { Err(MetricError::NoLines) } else { Ok(()) }
+}
+
+/// The references of one line, one from each set.
+fn of_line<'a, R: AsRef<str>>(references: &[&'a [R]], line: usize) -> Vec<&'a str> {
+    references.iter().map(|set| set[line].as_ref()).collect()
+}
+
+/// The last part of a signature: who computed the score.
+fn version() -> String {
+    format!("version:chumoku-{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// White space as Python's `str.split` has it, which is Unicode's and four control characters more.
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
+}
+
+/// The pieces between white space.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(is_space).filter(|word| !word.is_empty())
+}
+
+/// How often each sequence of `n` tokens occurs.
+fn ngrams<T: Eq + Hash>(tokens: &[T], n: usize) -> HashMap<&[T], u64> {
+    let mut counts = HashMap::new();
+    for ngram in tokens.windows(n) {
+        *counts.entry(ngram).or_default() += 1;
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests;

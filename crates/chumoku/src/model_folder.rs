@@ -1,0 +1,165 @@
+//! Reading and writing what every model folder holds, trusting nothing that is read.
+
+use crate::data::AtomicOutput;
+use crate::params::{Layout, Params};
+use crate::text::TextTokenizer;
+use crate::text_classifier::has_checkpoints;
+use crate::{Error, Result};
+use chumoku_kernels::Precision;
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+pub(crate) const CONFIG: &str = "config.json";
+pub(crate) const WEIGHTS: &str = "model.safetensors";
+
+/// Something wrong with a file of the folder.
+pub(crate) fn fault(folder: &Path, name: &str, problem: impl Into<String>) -> Error {
+    Error::Model { path: folder.join(name), problem: problem.into() }
+}
+
+/// Writes a file, which appears whole or not at all.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = AtomicOutput::create(path)?;
+    file.write_all(bytes).map_err(Error::io("writing", path))?;
+    Ok(file.commit()?)
+}
+
+/// That the folder is there, with these files.
+pub(crate) fn check_files(folder: &Path, names: &[&str]) -> Result<()> {
+    if !folder.is_dir() {
+        let problem = if folder.exists() {
+            "expected a model folder, found a file; a model folder is what `chumoku train` writes"
+        } else {
+            "there is no such folder; `chumoku train` writes one"
+        };
+        return Err(Error::Model { path: folder.to_owned(), problem: problem.into() });
+    }
+    let Some(name) = names.iter().find(|name| !folder.join(name).is_file()) else { return Ok(()) };
+    let problem = match has_checkpoints(folder) {
+        true => "the file is missing: training has not finished; continue it with `chumoku train … --resume`",
+        false => "the file is missing: expected a model folder as `chumoku train` writes it",
+    };
+    Err(fault(folder, name, problem))
+}
+
+/// The folder's `config.json`.
+pub(crate) fn read_config<C: DeserializeOwned>(folder: &Path) -> Result<C> {
+    let path = folder.join(CONFIG);
+    let config = std::fs::read_to_string(&path).map_err(Error::io("reading", path))?;
+    serde_json::from_str(&config)
+        .map_err(|error| fault(folder, CONFIG, format!("not a configuration that `chumoku train` wrote: {error}")))
+}
+
+/// What every `config.json` says.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Kind {
+    pub(crate) model_type: String,
+}
+
+impl Kind {
+    /// That the folder holds another kind of model, and which commands are for it.
+    pub(crate) fn is_not(&self, wanted: &str) -> String {
+        let found = match self.model_type.as_str() {
+            crate::text_classifier::MODEL_TYPE => {
+                "a text classifier; `chumoku predict`, `eval` and `explain` are for it".into()
+            }
+            crate::text_translator::MODEL_TYPE => "a translator; `chumoku translate` is for it".into(),
+            crate::text_generator::MODEL_TYPE => "a language model; `chumoku generate` is for it".into(),
+            other => format!("a model of type \"{other}\", which this version does not know"),
+        };
+        format!("model_type: expected {wanted}, found {found}")
+    }
+}
+
+/// A tokenizer with as many tokens as the configuration says, and its vocabulary.
+pub(crate) fn read_tokenizer(
+    folder: &Path,
+    name: &str,
+    vocab_size: usize,
+    vocabulary_sha256: Option<&str>,
+) -> Result<TextTokenizer> {
+    let tokenizer = TextTokenizer::read(&folder.join(name))?;
+    let (tokens, ids) = (tokenizer.vocab_size(), tokenizer.end_of_ids());
+    if tokens != vocab_size || ids != tokens {
+        let problem = format!(
+            "expected tokens numbered 0 to {}, as {CONFIG} says, found {tokens} up to number {}; it belongs to another \
+             model",
+            vocab_size.saturating_sub(1),
+            ids.saturating_sub(1)
+        );
+        return Err(fault(folder, name, problem));
+    }
+    if vocabulary_sha256.is_some_and(|sha256| sha256 != tokenizer.vocabulary_sha256()) {
+        let problem = format!(
+            "expected the vocabulary that {CONFIG} names by its SHA-256, found another; it belongs to another model"
+        );
+        return Err(fault(folder, name, problem));
+    }
+    Ok(tokenizer)
+}
+
+/// Names, types, shapes and bytes of tensors, to be written.
+pub(crate) type Tensors = Vec<(String, Dtype, Vec<usize>, Vec<u8>)>;
+
+pub(crate) fn f32_bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+pub(crate) fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect()
+}
+
+/// Parameters as tensors.
+pub(crate) fn tensors_of(params: &Params<f32>) -> Tensors {
+    let layout = params.layout().iter();
+    layout
+        .map(|(name, shape, range)| (name.into(), Dtype::F32, shape.to_vec(), f32_bytes(&params.values()[range])))
+        .collect()
+}
+
+/// The bytes of a `model.safetensors`.
+pub(crate) fn serialize(tensors: &Tensors) -> Vec<u8> {
+    let views = tensors.iter().map(|(name, dtype, shape, bytes)| {
+        (name.as_str(), TensorView::new(*dtype, shape.clone(), bytes).expect("bytes of its shape"))
+    });
+    // No metadata: its order in the file would not be fixed.
+    safetensors::serialize(views, None).expect("plain arrays can be written")
+}
+
+/// The parameters of a model among the tensors of its file.
+pub(crate) fn read_params(
+    folder: &Path,
+    tensors: &SafeTensors<'_>,
+    layout: &Arc<Layout>,
+    precision: Precision,
+) -> Result<Params<f32>> {
+    let find = |name: &str, shape: &[usize]| {
+        let view = tensors.tensor(name).map_err(|_| fault(folder, WEIGHTS, format!("there is no tensor {name}")))?;
+        if view.dtype() != Dtype::F32 || view.shape() != shape {
+            let problem = format!(
+                "tensor {name}: expected F32 {shape:?}, as {CONFIG} says, found {:?} {:?}",
+                view.dtype(),
+                view.shape()
+            );
+            return Err(fault(folder, WEIGHTS, problem));
+        }
+        Ok(view)
+    };
+    // Sizes come from a file: no memory is taken before all of it is there to be read.
+    layout.iter().try_for_each(|(name, shape, _)| find(name, shape).map(drop))?;
+    let mut params = Params::zeros(layout);
+    params.set_precision(precision);
+    for (name, shape, range) in layout.iter() {
+        let values = floats(find(name, shape)?.data());
+        if let Some(value) = values.iter().find(|x| !x.is_finite()) {
+            let problem = format!("tensor {name} holds {value}, expected finite numbers");
+            return Err(fault(folder, WEIGHTS, problem));
+        }
+        params.values_mut()[range].copy_from_slice(&values);
+    }
+    Ok(params)
+}

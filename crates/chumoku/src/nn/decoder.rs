@@ -1,0 +1,161 @@
+//! The decoder: layers one after another, each attending to the encoder's output.
+
+use super::{
+    DecoderLayer, DecoderLayerCache, DecoderLayerState, EncoderConfig, LayerNorm, LayerNormCache, Memory, Mode,
+    NormOrder, Offsets, zeros,
+};
+use crate::Result;
+use crate::params::{Builder, Params};
+use chumoku_kernels::Real;
+use ndarray::Array2;
+
+/// A stack of [`DecoderLayer`]s (Vaswani et al. 2017, figure 1, right); with pre-norm, one more normalises the output.
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    layers: Vec<DecoderLayer>,
+    norm: Option<LayerNorm>,
+}
+
+/// What a [`Decoder`] remembers.
+#[derive(Clone, Debug)]
+pub struct DecoderCache<T> {
+    layers: Vec<DecoderLayerCache<T>>,
+    norm: Option<(Array2<T>, LayerNormCache<T>)>,
+}
+
+/// What a [`Decoder`] keeps from step to step.
+#[derive(Clone, Debug)]
+pub struct DecoderState<T: Real> {
+    layers: Vec<DecoderLayerState<T>>,
+}
+
+impl Decoder {
+    /// Adds `layers.0`, …, and `norm` for pre-norm. A decoder is causal, whatever the configuration says.
+    ///
+    /// # Errors
+    /// If the heads do not divide d_model.
+    pub fn new(builder: &mut Builder, config: &EncoderConfig) -> Result<Self> {
+        let layers = (0..config.num_layers)
+            .map(|i| builder.scope(&format!("layers.{i}"), |b| DecoderLayer::new(b, config, i)))
+            .collect::<Result<_>>()?;
+        let norm =
+            (config.norm_order == NormOrder::Pre).then(|| builder.scope("norm", |b| LayerNorm::new(b, config.d_model)));
+        Ok(Decoder { layers, norm })
+    }
+
+    /// The layers, first to last.
+    pub fn layers(&self) -> &[DecoderLayer] {
+        &self.layers
+    }
+
+    /// # Shapes
+    /// `x` (target tokens, d_model) → the same.
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn forward<T: Real>(
+        &self,
+        p: &Params<T>,
+        mut x: Array2<T>,
+        offsets: &Offsets,
+        memory: Memory<'_, T>,
+        mode: Mode,
+    ) -> Result<(Array2<T>, DecoderCache<T>)> {
+        let mut layers = Vec::with_capacity(self.layers.len());
+        for layer in &self.layers {
+            let (y, cache) = layer.forward(p, x, offsets, memory, mode)?;
+            layers.push(cache);
+            x = y;
+        }
+        let Some(norm) = &self.norm else { return Ok((x, DecoderCache { layers, norm: None })) };
+        let (y, cache) = norm.forward(p, x.view())?;
+        Ok((y, DecoderCache { layers, norm: Some((x, cache)) }))
+    }
+
+    /// The gradients of x and of the memory.
+    ///
+    /// # Shapes
+    /// `dy` and dx (target tokens, d_model), the memory's gradient (source tokens, d_model).
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    #[allow(clippy::too_many_arguments)]
+    pub fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &DecoderCache<T>,
+        offsets: &Offsets,
+        memory: Memory<'_, T>,
+        mut dy: Array2<T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<[Array2<T>; 2]> {
+        let mut d_memory = zeros(memory.output.dim());
+        if let (Some(norm), Some((x, cached))) = (&self.norm, &cache.norm) {
+            dy = norm.backward(p, x.view(), cached, dy.view(), None, grads)?;
+        }
+        for (layer, cache) in self.layers.iter().zip(&cache.layers).rev() {
+            dy = layer.backward(p, cache, offsets, memory, dy, &mut d_memory, mode, grads)?;
+        }
+        Ok([dy, d_memory])
+    }
+
+    /// The start of decoding against a memory, with room for `capacity` tokens of each sequence; it grows.
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or the memory cannot be had.
+    pub fn start<T: Real>(&self, p: &Params<T>, memory: Memory<'_, T>, capacity: usize) -> Result<DecoderState<T>> {
+        let layers = self.layers.iter().map(|layer| layer.start(p, memory, capacity)).collect::<Result<_>>()?;
+        Ok(DecoderState { layers })
+    }
+
+    /// New tokens, which follow those that the state has seen: what [`Decoder::forward`] over all tokens gives for them.
+    ///
+    /// # Shapes
+    /// As in [`DecoderLayer::step`].
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn step<T: Real>(
+        &self,
+        p: &Params<T>,
+        mut x: Array2<T>,
+        offsets: [&Offsets; 2],
+        state: &mut DecoderState<T>,
+    ) -> Result<Array2<T>> {
+        for (layer, state) in self.layers.iter().zip(&mut state.layers) {
+            x = layer.step(p, x, offsets, state)?;
+        }
+        match &self.norm {
+            Some(norm) => Ok(norm.forward(p, x.view())?.0),
+            None => Ok(x),
+        }
+    }
+
+    /// The cross-attention weights of one layer, sequence and head: (target tokens, source tokens).
+    ///
+    /// # Errors
+    /// If there is no such sequence or head.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub fn weights<T: Real>(
+        &self,
+        cache: &DecoderCache<T>,
+        offsets: &Offsets,
+        memory: Memory<'_, T>,
+        [layer, sequence, head]: [usize; 3],
+    ) -> Result<Array2<T>> {
+        self.layers[layer].weights(&cache.layers[layer], offsets, memory, sequence, head)
+    }
+}
+
+impl<T: Real> DecoderState<T> {
+    /// As [`DecoderLayerState::select`].
+    ///
+    /// # Errors
+    /// If there is no such sequence or source.
+    pub fn select(&mut self, sequences: &[usize], sources: &[usize]) -> Result<()> {
+        self.layers.iter_mut().try_for_each(|layer| layer.select(sequences, sources))
+    }
+}

@@ -1,0 +1,230 @@
+//! A decoder layer: causal self-attention, attention to the encoder's output, and feed-forward, each with a residual
+//! connection and layer normalisation.
+
+use super::sublayer::{Sublayer, SublayerCache};
+use super::{
+    AttentionInput, AttentionOptions, EncoderConfig, FeedForward, FeedForwardCache, Mode, MultiHeadAttention,
+    MultiHeadAttentionCache, MultiHeadAttentionConfig, Offsets, PositionKind, ProjectedMemory, add_assign,
+};
+use crate::Result;
+use crate::params::{Builder, Params};
+use chumoku_kernels::{KeyValueCache, Real};
+use ndarray::{Array2, ArrayView2};
+
+/// Dropout of decoders is numbered from here, away from that of encoders.
+const SITES: u32 = 1 << 16;
+
+/// What a decoder attends to: the encoder's output (source tokens, d_model), and its sequences.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory<'a, T> {
+    /// The encoder's output.
+    pub output: ArrayView2<'a, T>,
+    /// The source's sequences, as many as the target's.
+    pub offsets: &'a Offsets,
+}
+
+/// Causal self-attention, cross-attention and feed-forward (Vaswani et al. 2017, section 3.1).
+#[derive(Clone, Debug)]
+pub struct DecoderLayer {
+    self_attention: MultiHeadAttention,
+    cross_attention: MultiHeadAttention,
+    feed_forward: FeedForward,
+    sublayers: [Sublayer; 3],
+}
+
+/// What a [`DecoderLayer`] remembers.
+#[derive(Clone, Debug)]
+pub struct DecoderLayerCache<T> {
+    self_attention: SublayerCache<T, MultiHeadAttentionCache<T>>,
+    cross_attention: SublayerCache<T, MultiHeadAttentionCache<T>>,
+    feed_forward: SublayerCache<T, FeedForwardCache<T>>,
+}
+
+/// What a [`DecoderLayer`] keeps from step to step: keys and values of the tokens so far, and those of the memory.
+#[derive(Clone, Debug)]
+pub struct DecoderLayerState<T: Real> {
+    keys_and_values: KeyValueCache<T>,
+    memory: ProjectedMemory<T>,
+}
+
+impl DecoderLayer {
+    /// Adds the layer to the model, with the parameter names of PyTorch's `TransformerDecoderLayer`; `index` counts
+    /// layers from 0.
+    ///
+    /// # Errors
+    /// If the heads do not divide d_model.
+    pub fn new(builder: &mut Builder, config: &EncoderConfig, index: usize) -> Result<Self> {
+        let site = SITES + 8 * (index as u32 + 1);
+        let attention = MultiHeadAttentionConfig {
+            dropout: config.attention_dropout,
+            ..MultiHeadAttentionConfig::new(config.d_model, config.num_heads)?
+        };
+        let to_self = MultiHeadAttentionConfig { causal: true, site, ..attention.with_options(config.attention)? };
+        // Places of the target say nothing about those of the source.
+        let options = AttentionOptions { window: None, position: PositionKind::None, ..config.attention };
+        let across = MultiHeadAttentionConfig { site: site + 1, ..attention.with_options(options)? };
+        let widths = [config.d_model, config.d_ff];
+        Ok(DecoderLayer {
+            self_attention: builder.scope("self_attn", |b| MultiHeadAttention::new(b, to_self)),
+            cross_attention: builder.scope("multihead_attn", |b| MultiHeadAttention::new(b, across)),
+            feed_forward: FeedForward::new(builder, widths, config.activation(), config.dropout, site + 2),
+            sublayers: [("norm1", site + 3), ("norm2", site + 4), ("norm3", site + 5)].map(|(name, site)| {
+                Sublayer::new(builder, name, config.d_model, config.norm_order, (config.dropout, site))
+            }),
+        })
+    }
+
+    /// # Shapes
+    /// `x` (target tokens, d_model) → the same.
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn forward<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: Array2<T>,
+        offsets: &Offsets,
+        memory: Memory<'_, T>,
+        mode: Mode,
+    ) -> Result<(Array2<T>, DecoderLayerCache<T>)> {
+        // A caller's array may lie any way.
+        let x = if x.is_standard_layout() { x } else { x.as_standard_layout().into_owned() };
+        let (x, self_attention) = self.sublayers[0].forward(p, x, mode, |x, then| {
+            self.self_attention.forward_then(p, &AttentionInput::of_self(x, offsets), then, mode)
+        })?;
+        let (x, cross_attention) = self.sublayers[1].forward(p, x, mode, |x, then| {
+            self.cross_attention.forward_then(p, &across(&x, offsets, &memory), then, mode)
+        })?;
+        let (y, feed_forward) =
+            self.sublayers[2].forward(p, x, mode, |x, then| self.feed_forward.forward_then(p, x, then, mode))?;
+        Ok((y, DecoderLayerCache { self_attention, cross_attention, feed_forward }))
+    }
+
+    /// The gradient of x; that of the memory is added to `d_memory`.
+    ///
+    /// # Shapes
+    /// `dy` and the dx returned (target tokens, d_model), `d_memory` (source tokens, d_model).
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    #[allow(clippy::too_many_arguments)]
+    pub fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &DecoderLayerCache<T>,
+        offsets: &Offsets,
+        memory: Memory<'_, T>,
+        dy: Array2<T>,
+        d_memory: &mut Array2<T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<Array2<T>> {
+        let part = &cache.feed_forward;
+        let d = self.sublayers[2].backward(p, part, dy, mode, grads, |d, grads| {
+            self.feed_forward.backward(p, part.input.view(), &part.part, d, mode, grads)
+        })?;
+        let part = &cache.cross_attention;
+        let d = self.sublayers[1].backward(p, part, d, mode, grads, |d, grads| {
+            let x = part.input.view();
+            let input = across(&x, offsets, &memory);
+            let (dx, of_memory) = self.cross_attention.backward(p, &input, &part.part, d, mode, grads)?;
+            // Keys and values are both made from the memory.
+            of_memory.iter().flatten().for_each(|d| add_assign(d_memory, d.view()));
+            Ok(dx)
+        })?;
+        let part = &cache.self_attention;
+        self.sublayers[0].backward(p, part, d, mode, grads, |d, grads| {
+            let input = AttentionInput::of_self(part.input.view(), offsets);
+            Ok(self.self_attention.backward(p, &input, &part.part, d, mode, grads)?.0)
+        })
+    }
+
+    /// The start of decoding against a memory, with room for `capacity` tokens of each sequence; it grows.
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or the memory cannot be had.
+    pub fn start<T: Real>(
+        &self,
+        p: &Params<T>,
+        memory: Memory<'_, T>,
+        capacity: usize,
+    ) -> Result<DecoderLayerState<T>> {
+        Ok(DecoderLayerState {
+            keys_and_values: self.self_attention.key_value_cache(memory.offsets.sequences(), capacity)?,
+            memory: self.cross_attention.project_memory(p, [memory.output; 2], memory.offsets)?,
+        })
+    }
+
+    /// New tokens, which follow those that the state has seen: what [`DecoderLayer::forward`] over all tokens gives for
+    /// them.
+    ///
+    /// # Shapes
+    /// `x` (new tokens, d_model) → the same. `offsets` are those of the sequences that the tokens belong to, `sources`
+    /// those of the memory's sequences that they attend to: the same, unless several sequences share a source.
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn step<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: Array2<T>,
+        [offsets, sources]: [&Offsets; 2],
+        state: &mut DecoderLayerState<T>,
+    ) -> Result<Array2<T>> {
+        let DecoderLayerState { keys_and_values, memory } = state;
+        let mode = Mode::Eval;
+        let x = self.sublayers[0].forward(p, x, mode, |x, then| {
+            Ok((self.self_attention.step_then(p, x, offsets, keys_and_values, then)?, ()))
+        })?;
+        let x = self.sublayers[1].forward(p, x.0, mode, |x, then| {
+            Ok((self.cross_attention.step_across_then(p, x, sources, memory, then)?, ()))
+        })?;
+        let y = self.sublayers[2].forward(p, x.0, mode, |x, then| self.feed_forward.forward_then(p, x, then, mode))?;
+        Ok(y.0)
+    }
+
+    /// The cross-attention weights of one sequence and head: (target tokens, source tokens).
+    ///
+    /// # Errors
+    /// If there is no such sequence or head.
+    pub fn weights<T: Real>(
+        &self,
+        cache: &DecoderLayerCache<T>,
+        offsets: &Offsets,
+        memory: Memory<'_, T>,
+        sequence: usize,
+        head: usize,
+    ) -> Result<Array2<T>> {
+        let part = &cache.cross_attention;
+        let x = part.input.view();
+        let input = across(&x, offsets, &memory);
+        self.cross_attention.weights(&input, &part.part, sequence, head)
+    }
+}
+
+impl<T: Real> DecoderLayerState<T> {
+    /// Sequence `sequences[i]` becomes sequence i, and source `sources[i]` source i; one may be named more than once, and
+    /// those not named are dropped.
+    ///
+    /// # Errors
+    /// If there is no such sequence or source.
+    pub fn select(&mut self, sequences: &[usize], sources: &[usize]) -> Result<()> {
+        self.keys_and_values.select(sequences)?;
+        self.memory.select(sources)
+    }
+}
+
+/// Queries from the target, keys and values from the memory.
+fn across<'a, T: Real>(
+    x: &'a ArrayView2<'_, T>,
+    offsets: &'a Offsets,
+    memory: &'a Memory<'_, T>,
+) -> AttentionInput<'a, T> {
+    AttentionInput {
+        query: x.view(),
+        query_offsets: offsets,
+        memory: Some([memory.output.view(), memory.output.view()]),
+        key_offsets: memory.offsets,
+        mask: None,
+    }
+}

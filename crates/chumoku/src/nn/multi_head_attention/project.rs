@@ -1,0 +1,209 @@
+//! From inputs to the queries, keys and values that the kernel reads, and back: projections, rotary positions, β.
+
+use super::super::{array, matrix, matrix_mut, numbers, numbers_mut, packed, zeros};
+use super::{AttentionInput, InputGradients, MultiHeadAttention, Offsets, heads_mut_of, heads_of};
+use crate::Result;
+use crate::params::Params;
+use chumoku_kernels::{Heads, Operand, Product, Real, Start, Then, Turn, add_column_sums, gemm};
+use ndarray::{Array2, ArrayView2};
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// Queries, keys and values, as the kernel reads them.
+#[derive(Clone, Debug)]
+pub(super) struct Projected<T> {
+    /// One array (tokens, queries | keys | values) for self-attention, else three.
+    parts: Vec<Array2<T>>,
+    /// The queries times β, where it is trained.
+    scaled: Option<Array2<T>>,
+}
+
+/// Rows in a task.
+const PIECE: usize = 64;
+
+impl MultiHeadAttention {
+    /// Rows of the fused weight that make queries, keys and values.
+    pub(super) fn parts(&self) -> [Range<usize>; 3] {
+        let c = &self.config;
+        let (queries, keys) = (c.num_heads * c.head_dim, c.num_key_heads() * c.head_dim);
+        let values = c.num_key_heads() * c.value_dim;
+        [0..queries, queries..queries + keys, queries + keys..queries + keys + values]
+    }
+
+    /// Queries, keys and values; the first token of sequence s stands at `starts[s]`, or at 0.
+    pub(super) fn project<T: Real>(
+        &self,
+        p: &Params<T>,
+        input: &AttentionInput<'_, T>,
+        starts: Option<&[usize]>,
+    ) -> Result<Projected<T>> {
+        let mut parts = match (&self.weights, input.memory) {
+            (Ok(weight), None) => {
+                vec![self.product(p, input.query, p.transposed(*weight), 0..self.parts()[2].end)?]
+            }
+            (_, memory) => {
+                let [keys, values] = memory.unwrap_or([input.query; 2]);
+                let sources = [input.query, keys, values].into_iter().enumerate();
+                sources.map(|(i, source)| self.project_part(p, source, i)).collect::<Result<_>>()?
+            }
+        };
+        if let (Some(rotary), [fused]) = (&self.rotary, &mut parts[..]) {
+            // Queries and keys lie side by side, and are turned alike.
+            let heads = self.config.num_heads + self.config.num_key_heads();
+            let rows = heads_mut_of(fused, input.query_offsets, [heads, self.config.head_dim])?;
+            rotary.rotate(rows, starts, Turn::Forward)?;
+        }
+        let scaled = self.times_beta(p, &parts[0]);
+        Ok(Projected { parts, scaled })
+    }
+
+    /// Queries (part 0), keys (1) or values (2) alone, as they are projected.
+    pub(super) fn project_part<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>, which: usize) -> Result<Array2<T>> {
+        let part = self.parts()[which].clone();
+        let weight = match &self.weights {
+            // A decoder asks for queries again and again, for keys and values once.
+            Ok(weight) if which == 0 => p.first_rows_transposed(*weight, part.len()),
+            Ok(weight) => p.matrix_rows(*weight, part.clone()).t().into(),
+            Err(weights) => p.transposed(weights[which]),
+        };
+        self.product(p, x, weight, part)
+    }
+
+    /// `x Wᵀ + b`, with these rows of the bias.
+    fn product<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        b: Operand<'_, T>,
+        rows: Range<usize>,
+    ) -> Result<Array2<T>> {
+        let x = packed(x);
+        let (x, precision, outputs) = (x.view(), p.precision(), rows.len());
+        let bias = self.bias.map(|bias| &p.slice(bias)[rows]);
+        let product = Product { a: matrix(&x)?, b, bias, then: Then::Nothing, precision };
+        array((x.nrows(), outputs), product.compute()?)
+    }
+
+    /// `β_h q` for each head h, of the queries in the first columns of `x`, if β is trained.
+    pub(super) fn times_beta<T: Real>(&self, p: &Params<T>, x: &Array2<T>) -> Option<Array2<T>> {
+        let beta = p.slice(self.beta?);
+        let (queries, width) = (self.parts()[0].len(), x.ncols());
+        let mut scaled = zeros((x.nrows(), queries));
+        if scaled.is_empty() {
+            return Some(scaled);
+        }
+        let rows = numbers_mut(&mut scaled).par_chunks_mut(PIECE * queries);
+        rows.zip(x.as_slice().unwrap_or_default().par_chunks(PIECE * width)).for_each(|(to, from)| {
+            for (to, from) in to.chunks_exact_mut(queries).zip(from.chunks_exact(width)) {
+                let heads = to.chunks_exact_mut(self.config.head_dim).zip(from.chunks_exact(self.config.head_dim));
+                for ((to, from), &beta) in heads.zip(beta) {
+                    to.iter_mut().zip(from).for_each(|(y, &x)| *y = beta * x);
+                }
+            }
+        });
+        Some(scaled)
+    }
+
+    /// What was projected, as the kernel reads it: queries, keys and values.
+    pub(super) fn views<'a, T: Real>(
+        &self,
+        projected: &'a Projected<T>,
+        [queries, keys]: [&'a Offsets; 2],
+    ) -> Result<[Heads<'a, T>; 3]> {
+        let c = &self.config;
+        let view = |which: usize, offsets: &'a Offsets, shape: [usize; 2]| match &projected.parts[..] {
+            [fused] => heads_of(fused, self.parts()[which].start, offsets, shape),
+            apart => heads_of(&apart[which], 0, offsets, shape),
+        };
+        let key_heads = c.num_key_heads();
+        let query = match &projected.scaled {
+            Some(scaled) => heads_of(scaled, 0, queries, [c.num_heads, c.head_dim])?,
+            None => view(0, queries, [c.num_heads, c.head_dim])?,
+        };
+        Ok([query, view(1, keys, [key_heads, c.head_dim])?, view(2, keys, [key_heads, c.value_dim])?])
+    }
+
+    /// The gradients of parameters and input, from those of what the kernel read, which are used up.
+    pub(super) fn project_backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        input: &AttentionInput<'_, T>,
+        projected: &Projected<T>,
+        mut d: [Array2<T>; 3],
+        grads: &mut Params<T>,
+    ) -> Result<InputGradients<T>> {
+        self.beta_backward(p, projected, &mut d[0], grads);
+        // Q, K = rotated(query W_Qᵀ + b_Q), rotated(key W_Kᵀ + b_K)
+        if let Some(rotary) = &self.rotary {
+            let [query, key, _] = d.each_mut();
+            let c = &self.config;
+            let offsets = [input.query_offsets, input.key_offsets];
+            for ((d, offsets), heads) in [query, key].into_iter().zip(offsets).zip([c.num_heads, c.num_key_heads()]) {
+                rotary.rotate(heads_mut_of(d, offsets, [heads, c.head_dim])?, None, Turn::Back)?;
+            }
+        }
+        // Q = query W_Qᵀ + b_Q, and so for K and V
+        let [keys, values] = input.memory.unwrap_or([input.query; 2]);
+        let sources = [input.query, keys, values];
+        let is_self = input.memory.is_none();
+        let parts = self.parts();
+        let mut d_sources: Vec<Array2<T>> = Vec::with_capacity(3);
+        for i in 0..3 {
+            let (source, d) = (packed(sources[i]), d[i].view());
+            let (d_matrix, part) = (matrix(&d)?, parts[i].clone());
+            let (weight, d_weight) = match &self.weights {
+                Ok(id) => (p.matrix_rows(*id, part.clone()), grads.matrix_rows_mut(*id, part.clone())),
+                Err(ids) => (p.matrix(ids[i]), grads.matrix_mut(ids[i])),
+            };
+            gemm(d_matrix.t(), matrix(&source.view())?, Start::Keep, d_weight, p.precision())?;
+            if is_self && i > 0 {
+                // One input made all three: its gradients add up.
+                gemm(d_matrix, weight, Start::Keep, matrix_mut(&mut d_sources[0])?, p.precision())?;
+            } else {
+                let (b, then, precision) = (weight.into(), Then::Nothing, p.precision());
+                let product = Product { a: d_matrix, b, bias: None, then, precision };
+                d_sources.push(array(source.dim(), product.compute()?)?);
+            }
+            if let Some(bias) = self.bias {
+                add_column_sums(numbers(&d), &mut grads.slice_mut(bias)[part])?;
+            }
+        }
+        d.into_iter().for_each(|d| grads.give_working(d.into_raw_vec_and_offset().0));
+        let mut d_sources = d_sources.into_iter();
+        let first = d_sources.next().expect("there is a gradient for the queries");
+        let memory = d_sources.next().zip(d_sources.next()).map(|(keys, values)| [keys, values]);
+        Ok((first, memory))
+    }
+
+    /// From the gradient of `β_h q` to that of q, in place, and of β: `dβ_h = Σ_tokens q · d(β_h q)`, since scores are
+    /// linear in it; then `dq = β_h d(β_h q)`.
+    fn beta_backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        projected: &Projected<T>,
+        d: &mut Array2<T>,
+        grads: &mut Params<T>,
+    ) {
+        let Some(id) = self.beta.filter(|_| !d.is_empty()) else { return };
+        let (query, dim) = (&projected.parts[0], self.config.head_dim);
+        let (from, of) = (query.as_slice().unwrap_or_default(), query.ncols());
+        let (to, width) = (d.as_slice_mut().expect("gradients made here are packed"), self.parts()[0].len());
+        // One task a head: each sum keeps the order of the tokens.
+        let head = |h: usize| {
+            let mut sum = 0.0;
+            for (q, d) in from.chunks_exact(of).zip(to.chunks_exact(width)) {
+                let pairs = q[h * dim..][..dim].iter().zip(&d[h * dim..][..dim]);
+                sum += pairs.map(|(&q, &d)| q * d).sum::<T>().to_f64();
+            }
+            sum
+        };
+        let sums: Vec<f64> = (0..self.config.num_heads).into_par_iter().map(head).collect();
+        grads.slice_mut(id).iter_mut().zip(sums).for_each(|(d, sum)| *d += T::of(sum));
+        let beta = p.slice(id);
+        to.par_chunks_mut(PIECE * width).for_each(|rows| {
+            for (d, &beta) in rows.chunks_exact_mut(dim).zip(beta.iter().cycle()) {
+                d.iter_mut().for_each(|d| *d *= beta);
+            }
+        });
+    }
+}

@@ -1,0 +1,95 @@
+//! What the layers of encoder and decoder are made of: a part with a residual connection and layer normalisation.
+
+use super::{LayerNorm, LayerNormCache, Mode, NormOrder, add_assign};
+use crate::Result;
+use crate::params::{Builder, Params};
+use chumoku_kernels::{Real, Then};
+use ndarray::{Array2, ArrayView2};
+
+/// The residual connection and normalisation around a part f: `norm(x + dropout(f(x)))` as published, or
+/// `x + dropout(f(norm(x)))` (Vaswani et al. 2017, section 3.1; Xiong et al. 2020).
+#[derive(Clone, Debug)]
+pub(super) struct Sublayer {
+    order: NormOrder,
+    norm: LayerNorm,
+    dropout: f32,
+    site: u32,
+}
+
+/// What a [`Sublayer`] remembers, and its part.
+#[derive(Clone, Debug)]
+pub(super) struct SublayerCache<T, C> {
+    /// What the part was given.
+    pub(super) input: Array2<T>,
+    /// What the part remembers.
+    pub(super) part: C,
+    norm_input: Array2<T>,
+    norm: LayerNormCache<T>,
+}
+
+impl Sublayer {
+    /// Adds the normalisation `name` to the model; `site` numbers the dropout among those of the model.
+    pub(super) fn new(
+        builder: &mut Builder,
+        name: &str,
+        width: usize,
+        order: NormOrder,
+        (dropout, site): (f32, u32),
+    ) -> Self {
+        Sublayer { order, norm: builder.scope(name, |b| LayerNorm::new(b, width)), dropout, site }
+    }
+
+    /// `part(x, then)` computes `then(f(x))`, and what it must remember.
+    pub(super) fn forward<T: Real, C>(
+        &self,
+        p: &Params<T>,
+        x: Array2<T>,
+        mode: Mode,
+        part: impl FnOnce(ArrayView2<'_, T>, Then<'_, T>) -> Result<(Array2<T>, C)>,
+    ) -> Result<(Array2<T>, SublayerCache<T, C>)> {
+        let dropout = mode.dropout(self.dropout, self.site);
+        match self.order {
+            NormOrder::Pre => {
+                let (input, norm) = self.norm.forward(p, x.view())?;
+                let (y, part) = part(input.view(), Then::Add { dropout, residual: numbers_of(&x) })?;
+                Ok((y, SublayerCache { input, part, norm_input: x, norm }))
+            }
+            NormOrder::Post => {
+                let (sum, part) = part(x.view(), Then::Add { dropout, residual: numbers_of(&x) })?;
+                let (y, norm) = self.norm.forward(p, sum.view())?;
+                Ok((y, SublayerCache { input: x, part, norm_input: sum, norm }))
+            }
+        }
+    }
+
+    /// `part(d, grads)` computes the gradient of f's input from that of its output.
+    pub(super) fn backward<T: Real, C>(
+        &self,
+        p: &Params<T>,
+        cache: &SublayerCache<T, C>,
+        dy: Array2<T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+        part: impl FnOnce(ArrayView2<'_, T>, &mut Params<T>) -> Result<Array2<T>>,
+    ) -> Result<Array2<T>> {
+        let norm_input = cache.norm_input.view();
+        match self.order {
+            NormOrder::Pre => {
+                let d = mode.dropped(&dy, self.dropout, self.site)?;
+                let d = part(d.view(), grads)?;
+                self.norm.backward(p, norm_input, &cache.norm, d.view(), Some(dy.view()), grads)
+            }
+            NormOrder::Post => {
+                let d_sum = self.norm.backward(p, norm_input, &cache.norm, dy.view(), None, grads)?;
+                let d = mode.dropped(&d_sum, self.dropout, self.site)?;
+                let mut dx = part(d.view(), grads)?;
+                add_assign(&mut dx, d_sum.view());
+                Ok(dx)
+            }
+        }
+    }
+}
+
+fn numbers_of<T>(x: &Array2<T>) -> &[T] {
+    x.as_slice().expect("activations are packed")
+}

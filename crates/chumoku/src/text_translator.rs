@@ -1,0 +1,300 @@
+//! A trained translator as a whole: its folder, and what it is asked.
+
+use crate::decoding::{BeamSearch, Hypothesis, NextToken};
+use crate::model_folder::{
+    CONFIG, Kind, WEIGHTS, check_files, fault, read_config, read_params, read_tokenizer, serialize, tensors_of, write,
+};
+use crate::models::{PairBatch, Translator, TranslatorConfig, TranslatorState};
+use crate::nn::{Memory, Offsets};
+use crate::params::Params;
+use crate::text::TextTokenizer;
+use crate::train::by_length;
+use crate::{Error, Result};
+use chumoku_kernels::Precision;
+use ndarray::{Array2, Array3};
+use safetensors::SafeTensors;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// `config.json`: what kind of model the folder holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TextTranslatorConfig {
+    /// Always "chumoku_translator".
+    pub model_type: String,
+    /// The version that wrote it.
+    pub chumoku_version: String,
+    /// What source and target are called.
+    pub names: [String; 2],
+    /// How exact matrix products are: what the model was trained and scored with.
+    #[serde(with = "crate::precision", default)]
+    pub precision: Precision,
+    /// Of the vocabularies of source and target: what ties the tokenizers' files to the weights.
+    pub vocabulary_sha256: [String; 2],
+    /// The transformer.
+    #[serde(flatten)]
+    pub model: TranslatorConfig,
+}
+
+/// The `model_type` of a translator.
+pub(crate) const MODEL_TYPE: &str = "chumoku_translator";
+
+const TOKENIZER: &str = "tokenizer.json";
+const SOURCE_TOKENIZER: &str = "source_tokenizer.json";
+
+/// How to translate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TranslateOptions {
+    /// Hypotheses that are followed at a time; 1 takes the most probable token at each step.
+    pub beam: usize,
+    /// α of the length normalisation (see [`BeamSearch`]).
+    pub length_penalty: f64,
+}
+
+impl Default for TranslateOptions {
+    fn default() -> Self {
+        TranslateOptions { beam: 5, length_penalty: 0.6 }
+    }
+}
+
+/// A translation of a text, and the next best.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Translation {
+    /// The texts by falling score, each with what the search knows of it; at least one.
+    pub hypotheses: Vec<(String, Hypothesis)>,
+    /// Tokens of the source.
+    pub source_tokens: usize,
+    /// Whether the source had more tokens than the model reads, so that its end was left out.
+    pub is_cut: bool,
+}
+
+impl Translation {
+    /// The best text.
+    pub fn text(&self) -> &str {
+        self.hypotheses.first().map_or("", |(text, _)| text)
+    }
+}
+
+/// Where a translation's tokens look in the source.
+#[derive(Clone, Debug)]
+pub struct Alignment {
+    /// The source's tokens.
+    pub source: Vec<String>,
+    /// The target's tokens and its end.
+    pub target: Vec<String>,
+    /// For each layer of the decoder (heads, target tokens, source tokens), rows summing to 1.
+    pub layers: Vec<Array3<f32>>,
+}
+
+/// A transformer that translates, and its tokenizers.
+#[derive(Debug)]
+pub struct TextTranslator {
+    pub(crate) config: TextTranslatorConfig,
+    pub(crate) model: Translator,
+    pub(crate) params: Params<f32>,
+    pub(crate) tokenizers: Tokenizers,
+}
+
+/// The tokenizers of both sides.
+#[derive(Clone, Debug)]
+pub(crate) struct Tokenizers {
+    /// Of the source, unless the target's is for both.
+    pub(crate) source: Option<TextTokenizer>,
+    pub(crate) target: TextTokenizer,
+}
+
+impl Tokenizers {
+    pub(crate) fn source(&self) -> &TextTokenizer {
+        self.source.as_ref().unwrap_or(&self.target)
+    }
+}
+
+/// Tokens of the sources that are translated at a time.
+const BATCH_TOKENS: usize = 2048;
+
+/// Tokens that a translation may have: enough for any that is one, and an end to those that are none.
+fn limit(source: usize, config: &TranslatorConfig) -> usize {
+    (2 * source + 20).min(config.max_length - 1)
+}
+
+impl TextTranslator {
+    /// What the model is.
+    pub fn config(&self) -> &TextTranslatorConfig {
+        &self.config
+    }
+
+    /// Numbers that training changed.
+    pub fn num_parameters(&self) -> usize {
+        self.params.values().len()
+    }
+
+    /// The tokens of a source, as many as the model reads, and whether there were more.
+    fn read(&self, text: &str) -> Result<(Vec<u32>, bool)> {
+        let tokenizer = self.tokenizers.source();
+        let mut ids = tokenizer.encode(text)?.ids;
+        // One place is for the end.
+        let is_cut = ids.len() > self.config.model.max_length - 1;
+        ids.truncate(self.config.model.max_length - 1);
+        ids.push(tokenizer.cls());
+        Ok((ids, is_cut))
+    }
+
+    /// Translates each text. A text's translation does not depend on the others.
+    ///
+    /// A source that is longer than the model reads is cut at its end, and marked.
+    ///
+    /// # Errors
+    /// If the beam is 0 or wider than the vocabulary, or a text cannot be read as tokens.
+    pub fn translate(&self, texts: &[&str], options: &TranslateOptions) -> Result<Vec<Translation>> {
+        let sources = texts.iter().map(|text| self.read(text)).collect::<Result<Vec<_>>>()?;
+        let lengths: Vec<usize> = sources.iter().map(|(ids, _)| ids.len()).collect();
+        let mut found: Vec<Option<Translation>> = texts.iter().map(|_| None).collect();
+        for batch in by_length(&lengths, BATCH_TOKENS) {
+            let ids: Vec<u32> = batch.iter().flat_map(|&i| sources[i].0.iter().copied()).collect();
+            let offsets = Offsets::of_lengths(batch.iter().map(|&i| lengths[i]));
+            let limits: Vec<usize> = batch.iter().map(|&i| limit(lengths[i], &self.config.model)).collect();
+            for (hypotheses, &i) in self.search(&ids, &offsets, &limits, options)?.into_iter().zip(&batch) {
+                let texts = hypotheses.into_iter().map(|h| Ok((self.tokenizers.target.decode(&h.ids)?, h)));
+                found[i] = Some(Translation {
+                    hypotheses: texts.collect::<Result<_>>()?,
+                    source_tokens: lengths[i] - 1,
+                    is_cut: sources[i].1,
+                });
+            }
+        }
+        Ok(found.into_iter().map(|translation| translation.expect("every text is in a batch")).collect())
+    }
+
+    fn search(
+        &self,
+        source: &[u32],
+        offsets: &Offsets,
+        limits: &[usize],
+        options: &TranslateOptions,
+    ) -> Result<Vec<Vec<Hypothesis>>> {
+        let memory = self.model.encode(&self.params, source, offsets)?;
+        let longest = limits.iter().copied().max().unwrap_or(0);
+        let state = self.model.start(&self.params, Memory { output: memory.view(), offsets }, longest + 1)?;
+        let search = BeamSearch {
+            beam: options.beam,
+            length_penalty: options.length_penalty,
+            boundary: self.tokenizers.target.cls(),
+        };
+        search.search(&mut Decoding { model: &self.model, params: &self.params, state }, limits)
+    }
+
+    /// Where each token of a target looks in the source: of the given one or, without, of the best translation.
+    ///
+    /// # Errors
+    /// If a text cannot be read as tokens, or the target is longer than the model writes.
+    pub fn align(&self, source: &str, target: Option<&str>) -> Result<Alignment> {
+        let (source_ids, _) = self.read(source)?;
+        let (reader, writer) = (self.tokenizers.source(), &self.tokenizers.target);
+        let target_ids = match target {
+            Some(text) => writer.encode(text)?.ids,
+            None => {
+                let translation = self.translate(&[source], &TranslateOptions::default())?.pop();
+                let best = translation.and_then(|translation| translation.hypotheses.into_iter().next());
+                best.map(|(_, hypothesis)| hypothesis.ids).unwrap_or_default()
+            }
+        };
+        let limit = self.config.model.max_length - 1;
+        if target_ids.len() > limit {
+            return Err(Error::TooLong { limit, found: target_ids.len() });
+        }
+        let mut pair = PairBatch::default();
+        pair.push(&source_ids, &target_ids, writer.cls());
+        let tokens = |tokenizer: &TextTokenizer, ids: &[u32]| ids.iter().map(|&id| tokenizer.token(id)).collect();
+        Ok(Alignment {
+            source: tokens(reader, &source_ids),
+            target: tokens(writer, &pair.output),
+            layers: self.model.alignment(&self.params, &pair)?,
+        })
+    }
+
+    /// Writes `config.json`, the tokenizers and, last, `model.safetensors`: each appears whole or not at all, and a
+    /// folder without the last is no model.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn save(&self, folder: &Path) -> Result<()> {
+        std::fs::create_dir_all(folder).map_err(Error::io("creating", folder))?;
+        let config = serde_json::to_string_pretty(&self.config).expect("a configuration is plain data") + "\n";
+        write(&folder.join(CONFIG), config.as_bytes())?;
+        write(&folder.join(TOKENIZER), self.tokenizers.target.to_json()?.as_bytes())?;
+        if let Some(source) = &self.tokenizers.source {
+            write(&folder.join(SOURCE_TOKENIZER), source.to_json()?.as_bytes())?;
+        }
+        write(&folder.join(WEIGHTS), &serialize(&tensors_of(&self.params)))
+    }
+
+    /// Reads a model folder, trusting nothing in it.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged, or does not fit the others, or the folder holds another kind of model.
+    pub fn load(folder: &Path) -> Result<TextTranslator> {
+        check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
+        let kind: Kind = read_config(folder)?;
+        if kind.model_type != MODEL_TYPE {
+            return Err(fault(folder, CONFIG, kind.is_not("a translator")));
+        }
+        let config: TextTranslatorConfig = read_config(folder)?;
+        config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
+        let [of_source, of_target] = &config.vocabulary_sha256;
+        let target = read_tokenizer(folder, TOKENIZER, config.model.target_vocab_size, Some(of_target))?;
+        let source = if config.model.joint_vocabulary {
+            None
+        } else {
+            check_files(folder, &[SOURCE_TOKENIZER])?;
+            Some(read_tokenizer(folder, SOURCE_TOKENIZER, config.model.source_vocab_size, Some(of_source))?)
+        };
+        let tokenizers = Tokenizers { source, target };
+        let path = folder.join(WEIGHTS);
+        let bytes = std::fs::read(&path).map_err(Error::io("reading", path))?;
+        let tensors = SafeTensors::deserialize(&bytes)
+            .map_err(|error| fault(folder, WEIGHTS, format!("not a sound safetensors file: {error}")))?;
+        let model = Translator::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, error.to_string()))?;
+        let params = read_params(folder, &tensors, model.layout(), config.precision)?;
+        Ok(TextTranslator { config, model, params, tokenizers })
+    }
+}
+
+impl TextTranslatorConfig {
+    /// What is wrong with it, if anything.
+    fn check(&self) -> Result<(), String> {
+        let m = &self.model;
+        m.encoder.check()?;
+        let sizes = [
+            ("source_vocab_size", m.source_vocab_size, 1, 1 << 24),
+            ("target_vocab_size", m.target_vocab_size, 1, 1 << 24),
+            ("max_length", m.max_length, 2, 1 << 20),
+            ("num_decoder_layers", m.num_decoder_layers, 1, 1 << 10),
+        ];
+        for (name, size, least, most) in sizes {
+            if size < least || size > most {
+                return Err(format!("{name}: expected {least} to {most}, found {size}"));
+            }
+        }
+        if m.joint_vocabulary && m.source_vocab_size != m.target_vocab_size {
+            let [a, b] = [m.source_vocab_size, m.target_vocab_size];
+            return Err(format!("source_vocab_size: expected {b}, as the vocabulary is joint, found {a}"));
+        }
+        Ok(())
+    }
+}
+
+/// A translator while it writes.
+struct Decoding<'a> {
+    model: &'a Translator,
+    params: &'a Params<f32>,
+    state: TranslatorState<f32>,
+}
+
+impl NextToken for Decoding<'_> {
+    fn step(&mut self, ids: &[u32], of_source: &[usize]) -> Result<Array2<f32>> {
+        self.model.step(self.params, ids, of_source, &mut self.state)
+    }
+
+    fn select(&mut self, sequences: &[usize], sources: &[usize]) -> Result<()> {
+        self.state.select(sequences, sources)
+    }
+}

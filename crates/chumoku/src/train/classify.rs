@@ -1,0 +1,318 @@
+//! Training a classifier: the n-gram baseline, tokens, the plan, the run, and at the end the report.
+
+use super::run::{Ended, Evaluation, Figure, Place, Task, run};
+use super::state::Best;
+use super::{
+    Blend, Event, Plan, Scores, Settings, Shape, TrainOptions, TrainingData, batches, log_softmax, quick_scores,
+};
+use crate::data::wording::{count, thousands};
+use crate::model_folder::write;
+use crate::models::Classifier;
+use crate::ngram::{NgramConfig, NgramData, NgramModel};
+use crate::nn::{Mode, Noise};
+use crate::params::{Layout, Params};
+use crate::text::{TextForm, TextTokenizer, TokenizerConfig};
+use crate::text_classifier::{MODEL_TYPE, ModelConfig, TextClassifier};
+use crate::{Error, Result, inference};
+use chumoku_kernels::{CrossEntropy, Philox, cross_entropy};
+use ndarray::Array2;
+use serde_json::Value;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The model, as it was saved.
+    pub model: TextClassifier,
+    /// What `metrics.json` holds.
+    pub metrics: Value,
+    /// Scores on the test rows: the whole predictor.
+    pub test: Scores,
+    /// Scores on the test rows of the transformer alone, the n-grams alone, and the most frequent class.
+    pub parts: [Scores; 3],
+    /// The best evaluation.
+    pub best: Option<Best>,
+    /// Whether it was stopped before its end.
+    pub interrupted: bool,
+}
+
+/// Trains a classifier and writes the model folder `out`.
+///
+/// The bytes of `model.safetensors` follow from the data, the options, the instruction set and the build: not from
+/// the number of threads, nor from where the run was killed and resumed.
+///
+/// # Errors
+/// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
+pub fn train(
+    data: &TrainingData,
+    options: &TrainOptions,
+    out: &Path,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Outcome> {
+    std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
+    let ngrams = train_ngrams(data, observe)?;
+    let train_texts = data.train.texts();
+    let vocab_size = TextTokenizer::suitable_vocab_size(&train_texts);
+    let config = TokenizerConfig { vocab_size, min_frequency: 2, form: TextForm::Folded };
+    let tokenizer = TextTokenizer::train(&train_texts, &config)?;
+    let rows = tokenizer.encode_all(&train_texts)?;
+    let valid_rows = tokenizer.encode_all(&data.valid.texts())?;
+    let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
+    let class_rows = data.class_rows();
+    let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: tokenizer.vocab_size() };
+    let mut plan = Plan::new(&shape).with_network(options.network)?;
+    plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
+    plan.settings.precision = options.precision;
+    let model = Classifier::new(plan.model.clone())?;
+    let task = Classify {
+        data,
+        plan: &plan,
+        model: &model,
+        tokenizer: &tokenizer,
+        rows: &rows,
+        valid_rows: &valid_rows,
+        vocabulary: tokenizer.to_json()?,
+    };
+    task.describe(observe);
+    let ended = run(&task, options, out, stop, observe)?;
+    finish(data, options, out, &plan, &ended, tokenizer, model, ngrams)
+}
+
+fn train_ngrams(data: &TrainingData, observe: &mut dyn FnMut(Event<'_>)) -> Result<NgramModel> {
+    let start = Instant::now();
+    let (texts, valid_texts) = (data.train.texts(), data.valid.texts());
+    let valid = (!valid_texts.is_empty()).then_some((&valid_texts[..], &data.valid.labels[..]));
+    let ngram_data = NgramData {
+        texts: &texts,
+        labels: &data.train.labels,
+        num_classes: data.labels.len(),
+        valid,
+        class_weights: None,
+    };
+    let ngrams = NgramModel::train(&ngram_data, &NgramConfig::default(), &AtomicBool::new(false), &|_| {})?;
+    let scores = valid.map(|(texts, labels)| {
+        let logits = ngrams.logits_of(texts);
+        let predicted: Vec<u32> = logits.chunks_exact(data.labels.len()).map(largest).collect();
+        quick_scores(labels, &predicted, data.labels.len())
+    });
+    let (seconds, features) = (start.elapsed().as_secs_f64(), ngrams.num_features());
+    let score = scores.map_or(String::new(), |(accuracy, f1)| {
+        format!(", validation accuracy {:.1} %, macro-F1 {:.1} %", 100.0 * accuracy, 100.0 * f1)
+    });
+    observe(Event::Said(
+        "baseline",
+        format!("{} n-grams and a linear model in {seconds:.1} s{score}", thousands(features)),
+    ));
+    Ok(ngrams)
+}
+
+/// The n-gram model once more, with the penalty that was chosen, on training and validation rows.
+fn refit_ngrams(data: &TrainingData, chosen: &NgramModel) -> Result<NgramModel> {
+    let defaults = NgramConfig::default();
+    let c = chosen.report().map_or(defaults.c_without_validation, |report| report.c);
+    let texts = [data.train.texts(), data.valid.texts()].concat();
+    let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
+    let num_classes = data.labels.len();
+    let data = NgramData { texts: &texts, labels: &labels, num_classes, valid: None, class_weights: None };
+    let config = NgramConfig { c_grid: vec![c], c_without_validation: c, ..defaults };
+    Ok(NgramModel::train(&data, &config, &AtomicBool::new(false), &|_| {})?)
+}
+
+/// The class of the largest number, the first of equals.
+fn largest(row: &[f32]) -> u32 {
+    (0..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best }) as u32
+}
+
+/// A classifier's task.
+struct Classify<'a> {
+    data: &'a TrainingData,
+    plan: &'a Plan,
+    model: &'a Classifier,
+    tokenizer: &'a TextTokenizer,
+    rows: &'a [Vec<u32>],
+    valid_rows: &'a [Vec<u32>],
+    /// The tokenizer's file.
+    vocabulary: String,
+}
+
+/// Streams of the run's random numbers; see also [`batches`].
+const WINDOW: u64 = 1 << 60;
+const TOKENS: u64 = WINDOW + (1 << 56);
+
+impl Classify<'_> {
+    fn window(&self) -> usize {
+        self.plan.model.max_length - 1
+    }
+
+    /// Says what the tokens, the model and the rows are like.
+    fn describe(&self, observe: &mut dyn FnMut(Event<'_>)) {
+        let mut lengths: Vec<usize> = self.rows.iter().map(Vec::len).collect();
+        lengths.sort_unstable();
+        let (median, longest) = (lengths.get(lengths.len() / 2).unwrap_or(&0), lengths.last().unwrap_or(&0));
+        let model = &self.plan.model;
+        let mut say = |what, text| observe(Event::Said(what, text));
+        say(
+            "tokens",
+            format!(
+                "{} in the training rows (median {median}, longest {longest}), vocabulary {}",
+                thousands(lengths.iter().sum()),
+                thousands(model.vocab_size)
+            ),
+        );
+        say(
+            "model",
+            format!(
+                "{}, {}: {} parameters",
+                model.body.network().noun(),
+                model.body.sizes(),
+                thousands(self.model.layout().len())
+            ),
+        );
+        let window = self.window();
+        let long_rows = lengths.iter().filter(|&&length| length > window).count();
+        if long_rows > 0 {
+            let rows = count(long_rows as u64, "row");
+            say(
+                "long",
+                format!(
+                    "{rows} of more than {window} tokens: nothing is cut; training reads a window of them at a random \
+                     place each epoch, evaluation reads all windows and averages"
+                ),
+            );
+        }
+        if self.plan.class_weights.is_some() {
+            say("weights", "classes are unbalanced: rare ones count more (by the root of their rarity)".into());
+        }
+    }
+
+    /// What is read of a training row in an epoch: all of it or, of a long one, a window at a random place; with a
+    /// random share of its tokens left out.
+    fn sample(&self, row: usize, Place { seed, epoch, .. }: Place) -> Vec<u32> {
+        let ids = &self.rows[row];
+        let mut start = 0;
+        if ids.len() > self.window() {
+            let random = Philox::new(seed, WINDOW + epoch).uniform(row as u64);
+            start = (f64::from(random) * (ids.len() - self.window() + 1) as f64) as usize;
+        }
+        let ids = &ids[start..ids.len().min(start + self.window())];
+        let random = Philox::new(seed, TOKENS + epoch);
+        let kept = (0..ids.len().div_ceil(4)).flat_map(|block| random.block((row as u64) << 20 | block as u64));
+        let threshold = (f64::from(self.plan.token_dropout) * f64::from(u32::MAX)) as u32;
+        ids.iter().zip(kept).filter(|(_, word)| *word >= threshold).map(|(&id, _)| id).collect()
+    }
+}
+
+impl Task for Classify<'_> {
+    fn layout(&self) -> &Arc<Layout> {
+        self.model.layout()
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.plan.settings
+    }
+
+    fn fingerprint(&self) -> String {
+        let plan = serde_json::to_string(self.plan).expect("a plan is plain data");
+        format!("{} {plan} {}", self.data.fingerprint(), self.vocabulary)
+    }
+
+    fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {
+        let lengths: Vec<usize> = self.rows.iter().map(|row| row.len().min(self.window()) + 1).collect();
+        batches(&lengths, self.plan.settings.batch_tokens, seed, epoch)
+    }
+
+    fn learn(&self, params: &Params<f32>, batch: &[usize], at: Place, grads: &mut Params<f32>) -> Result<(f64, usize)> {
+        let samples: Vec<Vec<u32>> = batch.iter().map(|&row| self.sample(row, at)).collect();
+        let (ids, offsets) = inference::pack(self.tokenizer.cls(), samples.iter().map(Vec::as_slice));
+        let labels: Vec<u32> = batch.iter().map(|&row| self.data.train.labels[row]).collect();
+        let mode = Mode::Train(Noise { seed: at.seed, step: at.step });
+        let (logits, cache) = self.model.forward(params, &ids, &offsets, mode)?;
+        let mut d_logits = Array2::zeros(logits.dim());
+        let options = CrossEntropy {
+            label_smoothing: self.plan.settings.label_smoothing,
+            class_weights: self.plan.class_weights.as_deref(),
+        };
+        let (x, d) = (logits.as_slice().unwrap_or_default(), d_logits.as_slice_mut().unwrap_or_default());
+        let loss = f64::from(cross_entropy(x, &labels, &options, d)?);
+        if loss.is_finite() {
+            self.model.backward(params, (&ids, &offsets), &cache, d_logits.view(), mode, grads)?;
+        }
+        Ok((loss, ids.len()))
+    }
+
+    fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
+        // Without validation rows the training rows have to do.
+        let (rows, labels) = match self.valid_rows.is_empty() {
+            true => (self.rows, &self.data.train.labels),
+            false => (self.valid_rows, &self.data.valid.labels),
+        };
+        let logits = inference::logits(self.model, params, self.tokenizer.cls(), rows)?;
+        let log_p: Vec<Vec<f32>> = logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())).collect();
+        let predicted: Vec<u32> = log_p.iter().map(|row| largest(row)).collect();
+        let (accuracy, macro_f1) = quick_scores(labels, &predicted, self.data.labels.len());
+        let share = |name, key, value| Figure { name, key, value, is_share: true };
+        Ok(Evaluation {
+            score: macro_f1,
+            loss: mean_loss(&log_p, labels),
+            figures: vec![share("accuracy", "accuracy", accuracy), share("macro-F1", "macro_f1", macro_f1)],
+            is_held_out: !self.valid_rows.is_empty(),
+        })
+    }
+
+    fn activations(&self) -> usize {
+        let body = &self.plan.model.body;
+        let per_token = body.numbers_per_token() + 6 * body.d_model();
+        self.plan.settings.batch_tokens * per_token
+    }
+}
+
+/// Mean negative log-probability of the right classes.
+pub(crate) fn mean_loss(log_p: &[Vec<f32>], labels: &[u32]) -> f64 {
+    let sum: f64 = log_p.iter().zip(labels).map(|(row, &label)| -f64::from(row[label as usize])).sum();
+    sum / labels.len().max(1) as f64
+}
+
+/// Blend, scores, and the folder's files.
+#[allow(clippy::too_many_arguments)]
+fn finish(
+    data: &TrainingData,
+    options: &TrainOptions,
+    out: &Path,
+    plan: &Plan,
+    ended: &Ended,
+    tokenizer: TextTokenizer,
+    model: Classifier,
+    ngrams: NgramModel,
+) -> Result<Outcome> {
+    let (state, interrupted, params) = (&ended.state, ended.interrupted, ended.params());
+    let config = ModelConfig {
+        model_type: MODEL_TYPE.into(),
+        chumoku_version: env!("CARGO_PKG_VERSION").into(),
+        labels: data.labels.clone(),
+        blend: Blend::ATTENTION,
+        ngrams: Some(ngrams.scheme().clone()),
+        precision: plan.settings.precision,
+        model: plan.model.clone(),
+    };
+    let mut classifier = TextClassifier { config, model, params, tokenizer, ngrams: Some(ngrams) };
+    let valid = classifier.predict(&data.valid.texts())?;
+    let attention: Vec<Vec<f32>> = valid.iter().map(|p| p.attention.clone()).collect();
+    let ngrams: Vec<Vec<f32>> = valid.iter().filter_map(|p| p.ngrams.clone()).collect();
+    classifier.config.blend = Blend::fit(&attention, &ngrams, &data.valid.labels);
+    // Everything is chosen: the n-grams now learn from the validation rows too.
+    classifier.ngrams = classifier.ngrams.map(|chosen| refit_ngrams(data, &chosen)).transpose()?;
+
+    let report = super::card::evaluate(&classifier, data, options.seed)?;
+    let metrics = super::card::metrics(&classifier, data, options, plan, state, &report, interrupted);
+    classifier.save(out)?;
+    let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
+    write(&out.join("metrics.json"), pretty.as_bytes())?;
+    let card = super::card::model_card(&classifier, data, state, &report, options, interrupted);
+    write(&out.join("README.md"), card.as_bytes())?;
+    let super::card::Report { whole, parts } = report;
+    Ok(Outcome { model: classifier, metrics, test: whole, parts, best: state.best, interrupted })
+}

@@ -1,0 +1,421 @@
+//! Training a language model: documents as tokens, the plan, the run, and at the end the report.
+
+use super::run::{Evaluation, Figure, Place, Task, run};
+use super::state::Best;
+use super::{Event, Settings, TrainOptions, batches, by_length};
+use crate::data::DocumentParts;
+use crate::data::wording::thousands;
+use crate::model_folder::write;
+use crate::models::{LanguageModel, LanguageModelConfig};
+use crate::nn::{AttentionOptions, EncoderConfig, Mode, Noise, NormOrder, Offsets, PositionKind};
+use crate::params::{Layout, Params};
+use crate::text::{TextForm, TextTokenizer, TokenizerConfig};
+use crate::text_generator::{MODEL_TYPE, TextGenerator, TextGeneratorConfig};
+use crate::{Error, Result};
+use chumoku_kernels::{Philox, Precision};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// What a language model's tokens are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tokens {
+    /// Characters.
+    Characters,
+    /// Parts of words.
+    Subwords,
+}
+
+/// Everything that decides the training of a language model beside the data and the seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LanguageModelPlan {
+    /// The model.
+    pub model: LanguageModelConfig,
+    /// How it is trained.
+    #[serde(flatten)]
+    pub settings: Settings,
+    /// What its tokens are.
+    pub tokens: Tokens,
+}
+
+/// How the training of a language model ended.
+#[derive(Debug)]
+pub struct LanguageModelOutcome {
+    /// The model, as it was saved.
+    pub model: TextGenerator,
+    /// What `metrics.json` holds.
+    pub metrics: Value,
+    /// Scores on the test documents (on the validation documents, where there are none).
+    pub test: LanguageScores,
+    /// The best evaluation.
+    pub best: Option<Best>,
+    /// Whether it was stopped before its end.
+    pub interrupted: bool,
+}
+
+/// How well a model foretells text.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LanguageScores {
+    /// Tokens foretold, the ends of documents among them.
+    pub tokens: usize,
+    /// Words between white space.
+    pub words: usize,
+    /// Bytes of UTF-8.
+    pub bytes: usize,
+    /// Mean −ln p of a token.
+    pub loss: f64,
+    /// e to the mean −ln p of a token.
+    pub perplexity_per_token: f64,
+    /// e to the whole −ln p by words: comparable between tokenizers.
+    pub perplexity_per_word: f64,
+    /// 2 to the whole −log₂ p by bytes.
+    pub perplexity_per_byte: f64,
+}
+
+impl LanguageScores {
+    fn of(total: f64, tokens: usize, texts: &[String]) -> LanguageScores {
+        let words = texts.iter().map(|text| text.split_whitespace().count()).sum();
+        let bytes = texts.iter().map(String::len).sum();
+        let per = |n: usize| (total / n.max(1) as f64).exp();
+        LanguageScores {
+            tokens,
+            words,
+            bytes,
+            loss: total / tokens.max(1) as f64,
+            perplexity_per_token: per(tokens),
+            perplexity_per_word: per(words),
+            perplexity_per_byte: per(bytes),
+        }
+    }
+}
+
+/// Characters up to which a text is read character by character.
+const SMALL: usize = 2_000_000;
+
+impl LanguageModelPlan {
+    /// The plan for so many tokens, of so many different ones.
+    pub fn new(tokens: Tokens, count: usize, vocab_size: usize) -> LanguageModelPlan {
+        let (width, context) = if tokens == Tokens::Characters { (128, 64) } else { (256, 128) };
+        let model = LanguageModelConfig {
+            vocab_size,
+            encoder: EncoderConfig {
+                num_layers: 4,
+                d_model: width,
+                num_heads: 4,
+                d_ff: 4 * width,
+                activation: "gelu".into(),
+                norm_order: NormOrder::Pre,
+                dropout: 0.0,
+                attention_dropout: 0.0,
+                causal: true,
+                attention: AttentionOptions::default(),
+            },
+            position: PositionKind::Learned,
+            max_length: context,
+            embedding_dropout: 0.0,
+        };
+        // Some millions of tokens: minutes on two cores.
+        let epochs = (8_000_000 / count.max(1)).clamp(1, 60) as u64;
+        let settings = Settings {
+            epochs,
+            patience: (epochs / 3).max(3),
+            batch_tokens: (count / 200).clamp(context.max(256), 2048),
+            learning_rate: 2e-3,
+            embedding_rate: 1.0,
+            warmup_share: 0.05,
+            weight_decay: 0.1,
+            beta2: 0.99,
+            clip_norm: 1.0,
+            label_smoothing: 0.0,
+            average_decay: 0.998,
+            precision: Precision::default(),
+        };
+        LanguageModelPlan { model, settings, tokens }
+    }
+}
+
+/// Trains a language model and writes the model folder `out`; what its tokens are is chosen by the size of the text
+/// unless it is said.
+///
+/// The bytes of `model.safetensors` follow from the data, the options, the instruction set and the build: not from
+/// the number of threads, nor from where the run was killed and resumed.
+///
+/// # Errors
+/// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
+pub fn train_language_model(
+    data: &DocumentParts,
+    tokens: Option<Tokens>,
+    options: &TrainOptions,
+    out: &Path,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<LanguageModelOutcome> {
+    std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
+    let texts: Vec<&str> = data.train.iter().map(String::as_str).collect();
+    let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
+    let tokens = tokens.unwrap_or(if characters <= SMALL { Tokens::Characters } else { Tokens::Subwords });
+    let config = match tokens {
+        // As many as there are: the alphabet alone, and no merges.
+        Tokens::Characters => TokenizerConfig { vocab_size: 257, min_frequency: 1, form: TextForm::Characters },
+        Tokens::Subwords => TokenizerConfig {
+            vocab_size: TextTokenizer::suitable_vocab_size(&texts),
+            min_frequency: 2,
+            form: TextForm::Exact,
+        },
+    };
+    let tokenizer = TextTokenizer::train(&texts, &config)?;
+    let train = documents(&tokenizer, &data.train)?;
+    let valid = documents(&tokenizer, &data.valid)?;
+    let count = train.iter().map(Vec::len).sum();
+    let mut plan = LanguageModelPlan::new(tokens, count, tokenizer.vocab_size());
+    plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
+    plan.settings.precision = options.precision;
+    let model = LanguageModel::new(plan.model.clone())?;
+    let vocabulary_sha256 = tokenizer.vocabulary_sha256();
+    let task = Language { plan: &plan, model: &model, train, valid, vocabulary: &vocabulary_sha256 };
+    task.describe(observe);
+    let ended = run(&task, options, out, stop, observe)?;
+
+    let params = ended.params();
+    let (held_out, scored_on) = match (data.test.is_empty(), data.valid.is_empty()) {
+        (false, _) => (&data.test, "test"),
+        (true, false) => (&data.valid, "valid"),
+        (true, true) => (&data.train, "train"),
+    };
+    let (total, foretold) = task.total_loss(&params, &documents(&tokenizer, held_out)?)?;
+    let test = LanguageScores::of(total, foretold, held_out);
+    let data_sha256 = task.data_sha256();
+    let config = TextGeneratorConfig {
+        model_type: MODEL_TYPE.into(),
+        chumoku_version: env!("CARGO_PKG_VERSION").into(),
+        precision: plan.settings.precision,
+        vocabulary_sha256: vocabulary_sha256.clone(),
+        model: plan.model.clone(),
+    };
+    drop(task);
+    let generator = TextGenerator { config, model, params, tokenizer };
+    // By way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
+    let plan: Value = serde_json::to_string(&plan).and_then(|plan| serde_json::from_str(&plan)).expect("plain data");
+    let state = &ended.state;
+    let metrics = json!({
+        "task": "lm",
+        "chumoku_version": env!("CARGO_PKG_VERSION"),
+        "seed": options.seed,
+        "interrupted": ended.interrupted,
+        "documents": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
+        "data_sha256": data_sha256,
+        "parameters": generator.num_parameters(),
+        "steps": state.step,
+        "epochs": state.epoch,
+        "best_epoch": state.best.map(|best| best.epoch),
+        "valid": state.best.map(|best| json!({ "loss": best.loss })),
+        "scored_on": scored_on,
+        "scores": test,
+        "plan": plan,
+    });
+    generator.save(out)?;
+    let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
+    write(&out.join("metrics.json"), pretty.as_bytes())?;
+    let (best, interrupted) = (state.best, ended.interrupted);
+    Ok(LanguageModelOutcome { model: generator, metrics, test, best, interrupted })
+}
+
+/// Documents as tokens, each between two boundaries.
+fn documents(tokenizer: &TextTokenizer, texts: &[String]) -> Result<Vec<Vec<u32>>> {
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let boundary = tokenizer.cls();
+    let bounded = |ids: Vec<u32>| [&[boundary][..], &ids, &[boundary]].concat();
+    Ok(tokenizer.encode_all(&texts)?.into_iter().map(bounded).collect())
+}
+
+/// A language model's task.
+struct Language<'a> {
+    plan: &'a LanguageModelPlan,
+    model: &'a LanguageModel,
+    train: Vec<Vec<u32>>,
+    valid: Vec<Vec<u32>>,
+    /// SHA-256 of the vocabulary.
+    vocabulary: &'a str,
+}
+
+/// A part of a document that is read at a time: the tokens foretold are those one place further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Window {
+    document: usize,
+    tokens: Range<usize>,
+}
+
+/// Every token of every document in windows of at most `context` tokens, the first of each document `first` long.
+fn windows(documents: &[Vec<u32>], context: usize, first: impl Fn(usize) -> usize) -> Vec<Window> {
+    let mut found = Vec::new();
+    for (document, ids) in documents.iter().enumerate() {
+        // The last token is only foretold.
+        let end = ids.len().saturating_sub(1);
+        let mut start = 0;
+        let mut stop = first(document).clamp(1, context).min(end);
+        while start < end {
+            found.push(Window { document, tokens: start..stop });
+            (start, stop) = (stop, end.min(stop + context));
+        }
+    }
+    found
+}
+
+/// Stream of the run's random numbers; see also [`batches`].
+const FIRST: u64 = 1 << 60;
+
+impl Language<'_> {
+    /// The windows of an epoch: cut at other places in each.
+    fn windows(&self, seed: u64, epoch: u64) -> Vec<Window> {
+        let (context, random) = (self.plan.model.max_length, Philox::new(seed, FIRST + epoch));
+        windows(&self.train, context, |document| {
+            1 + (f64::from(random.uniform(document as u64)) * context as f64) as usize
+        })
+    }
+
+    /// Says what the tokens and the model are like.
+    fn describe(&self, observe: &mut dyn FnMut(Event<'_>)) {
+        let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
+        let count = |documents: &[Vec<u32>]| thousands(documents.iter().map(Vec::len).sum());
+        let kind = match self.plan.tokens {
+            Tokens::Characters => "characters",
+            Tokens::Subwords => "parts of words",
+        };
+        let mut say = |what, text| observe(Event::Said(what, text));
+        say(
+            "tokens",
+            format!(
+                "{kind}: {} to train on, {} to validate; vocabulary {}",
+                count(&self.train),
+                count(&self.valid),
+                thousands(model.vocab_size)
+            ),
+        );
+        say(
+            "model",
+            format!(
+                "{} layers, width {}, {} heads, context {} tokens: {} parameters",
+                encoder.num_layers,
+                encoder.d_model,
+                encoder.num_heads,
+                model.max_length,
+                thousands(self.model.layout().len())
+            ),
+        );
+    }
+
+    /// The tokens of windows, those after them, and the windows' lengths.
+    fn read(&self, documents: &[Vec<u32>], windows: &[&Window]) -> ([Vec<u32>; 2], Offsets) {
+        let part = |shift: usize| {
+            let each = windows.iter().flat_map(move |window| {
+                documents[window.document][window.tokens.start + shift..window.tokens.end + shift].iter().copied()
+            });
+            each.collect()
+        };
+        ([part(0), part(1)], Offsets::of_lengths(windows.iter().map(|window| window.tokens.len())))
+    }
+
+    /// −ln p of all tokens of documents, in windows side by side, and how many there are.
+    fn total_loss(&self, params: &Params<f32>, documents: &[Vec<u32>]) -> Result<(f64, usize)> {
+        let all = windows(documents, self.plan.model.max_length, |_| usize::MAX);
+        let lengths: Vec<usize> = all.iter().map(|window| window.tokens.len()).collect();
+        let (mut total, mut count) = (0.0, 0);
+        for rows in by_length(&lengths, 4096) {
+            let part: Vec<&Window> = rows.iter().map(|&row| &all[row]).collect();
+            let ([ids, next], offsets) = self.read(documents, &part);
+            total += self.model.loss(params, [&ids, &next], &offsets, Mode::Eval, None)? * ids.len() as f64;
+            count += ids.len();
+        }
+        Ok((total, count))
+    }
+
+    fn data_sha256(&self) -> String {
+        let mut hash = Sha256::new();
+        for ids in self.train.iter().chain(&self.valid) {
+            hash.update((ids.len() as u64).to_le_bytes());
+            ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
+        }
+        super::hex(hash.finalize())
+    }
+}
+
+impl Task for Language<'_> {
+    fn layout(&self) -> &Arc<Layout> {
+        self.model.layout()
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.plan.settings
+    }
+
+    fn fingerprint(&self) -> String {
+        let plan = serde_json::to_string(self.plan).expect("a plan is plain data");
+        format!("{} {plan} {}", self.data_sha256(), self.vocabulary)
+    }
+
+    fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {
+        let lengths: Vec<usize> = self.windows(seed, epoch).iter().map(|window| window.tokens.len()).collect();
+        batches(&lengths, self.plan.settings.batch_tokens, seed, epoch)
+    }
+
+    fn learn(&self, params: &Params<f32>, rows: &[usize], at: Place, grads: &mut Params<f32>) -> Result<(f64, usize)> {
+        let windows = self.windows(at.seed, at.epoch);
+        let part: Vec<&Window> = rows.iter().map(|&row| &windows[row]).collect();
+        let ([ids, next], offsets) = self.read(&self.train, &part);
+        let mode = Mode::Train(Noise { seed: at.seed, step: at.step });
+        Ok((self.model.loss(params, [&ids, &next], &offsets, mode, Some(grads))?, ids.len()))
+    }
+
+    fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
+        // Without validation documents the training documents have to do.
+        let is_held_out = !self.valid.is_empty();
+        let (total, count) = self.total_loss(params, if is_held_out { &self.valid } else { &self.train })?;
+        let loss = total / count.max(1) as f64;
+        let figure = |name, key, value| Figure { name, key, value, is_share: false };
+        let figures = vec![figure("loss", "loss", loss), figure("perplexity", "perplexity", loss.exp())];
+        Ok(Evaluation { score: -loss, loss, figures, is_held_out })
+    }
+
+    fn activations(&self) -> usize {
+        let encoder = &self.plan.model.encoder;
+        let per_token = encoder.num_layers * (22 * encoder.d_model + 6 * encoder.d_ff) + 6 * encoder.d_model;
+        self.plan.settings.batch_tokens * per_token + 2 * 1024 * self.plan.model.vocab_size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_token_is_foretold_once() {
+        let documents = vec![vec![1; 10], vec![2; 2], vec![3; 1], vec![4; 23]];
+        for first in 1..9 {
+            let found = windows(&documents, 5, |_| first);
+            let mut foretold = vec![[0usize; 32]; 4];
+            for window in &found {
+                assert!(!window.tokens.is_empty() && window.tokens.len() <= 5, "{window:?}");
+                window.tokens.clone().for_each(|token| foretold[window.document][token + 1] += 1);
+            }
+            for (ids, counts) in documents.iter().zip(foretold) {
+                let expected: Vec<usize> = (0..32).map(|token| usize::from((1..ids.len()).contains(&token))).collect();
+                assert_eq!(counts.to_vec(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn perplexities_are_of_the_same_whole() {
+        let texts = ["two words".to_owned(), "三".to_owned()];
+        let scores = LanguageScores::of(12.0, 6, &texts);
+        assert_eq!((scores.tokens, scores.words, scores.bytes), (6, 3, 12));
+        assert!((scores.perplexity_per_token - 2f64.exp()).abs() < 1e-12);
+        assert!((scores.perplexity_per_word - 4f64.exp()).abs() < 1e-12);
+        assert!((scores.perplexity_per_byte - 1f64.exp()).abs() < 1e-12);
+    }
+}

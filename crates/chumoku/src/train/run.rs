@@ -1,0 +1,357 @@
+//! Training as such, whatever the task: steps, evaluations, checkpoints, the log.
+
+use super::{Settings, State, checkpoint};
+use crate::nn::Network;
+use crate::params::{Layout, Params};
+use crate::{Error, Result};
+use chumoku_kernels::Precision;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// What the caller decides of a run.
+#[derive(Clone, Debug)]
+pub struct TrainOptions {
+    /// Decides initial weights, order and dropout.
+    pub seed: u64,
+    /// Epochs at most; chosen from the data if absent.
+    pub epochs: Option<u64>,
+    /// The network of a classifier that reads the tokens.
+    pub network: Network,
+    /// How exact matrix products are.
+    pub precision: Precision,
+    /// Continue from the newest checkpoint in the folder.
+    pub resume: bool,
+    /// Time between checkpoints, beside those after each epoch. Does not change results.
+    pub checkpoint_every: Duration,
+}
+
+impl Default for TrainOptions {
+    fn default() -> Self {
+        TrainOptions {
+            seed: 42,
+            epochs: None,
+            network: Network::Transformer,
+            // The fastest, and what it loses cannot be told from chance: `docs/training.md` has the figures.
+            precision: Precision::Medium,
+            resume: false,
+            checkpoint_every: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What happens in a run, for whoever shows it.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Something that the user should know: what it is about, and what there is to say.
+    Said(&'static str, String),
+    /// All is ready for the first step.
+    Ready {
+        /// The settings.
+        settings: &'a Settings,
+        /// Steps in all epochs.
+        steps: u64,
+        /// Steps taken already, when resuming.
+        done: u64,
+        /// Time that all epochs would take, measured on one step.
+        expected: Duration,
+        /// Memory that training will hold, about.
+        bytes: usize,
+    },
+    /// A step was taken.
+    Step {
+        /// Number of the step, from 1.
+        step: u64,
+        /// Moving average of the training loss.
+        loss: f64,
+        /// Tokens a second since the run began.
+        tokens_per_second: f64,
+    },
+    /// The averaged weights were evaluated on the validation rows.
+    Evaluated {
+        /// Epochs finished.
+        epoch: u64,
+        /// Moving average of the training loss.
+        loss: f64,
+        /// What was found; the last figure is the one to watch.
+        figures: &'a [Figure],
+        /// Whether it is the best so far.
+        is_best: bool,
+        /// Whether the rows were kept from training; without validation rows the training rows have to do.
+        is_held_out: bool,
+    },
+}
+
+/// A figure of an evaluation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// Its name for people.
+    pub name: &'static str,
+    /// Its name in the log.
+    pub key: &'static str,
+    /// The figure.
+    pub value: f64,
+    /// Whether it is a share, shown in per cent.
+    pub is_share: bool,
+}
+
+/// What an evaluation found.
+pub(crate) struct Evaluation {
+    /// By this the best weights are chosen: more is better.
+    pub(crate) score: f64,
+    /// Decides between equal scores.
+    pub(crate) loss: f64,
+    pub(crate) figures: Vec<Figure>,
+    pub(crate) is_held_out: bool,
+}
+
+/// What a model is trained to do.
+pub(crate) trait Task {
+    /// The model's parameters.
+    fn layout(&self) -> &Arc<Layout>;
+    /// How it is trained.
+    fn settings(&self) -> &Settings;
+    /// Of all that decides the weights beside the seed: data, plan, and what ids stand for.
+    fn fingerprint(&self) -> String;
+    /// The rows of each batch of an epoch, in their order.
+    fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>>;
+    /// The loss of a batch and its tokens; its gradient is added to `grads`, where it is finite.
+    fn learn(&self, params: &Params<f32>, batch: &[usize], at: Place, grads: &mut Params<f32>) -> Result<(f64, usize)>;
+    /// Evaluates weights.
+    fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation>;
+    /// Numbers that a step remembers, about.
+    fn activations(&self) -> usize;
+}
+
+/// Where in a run a batch is learnt from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) seed: u64,
+    pub(crate) epoch: u64,
+    pub(crate) step: u64,
+}
+
+/// How a run ended.
+pub(crate) struct Ended {
+    pub(crate) state: State,
+    /// Whether it was stopped before its end.
+    pub(crate) interrupted: bool,
+}
+
+impl Ended {
+    /// The weights to keep: stopped before the first evaluation, the average is the best there is.
+    pub(crate) fn params(&self) -> Params<f32> {
+        if self.state.best.is_some() { self.state.best_params.clone() } else { self.state.average.clone() }
+    }
+}
+
+/// `log.jsonl`: a line for each evaluation and for some steps.
+struct Log {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+}
+
+impl Log {
+    /// Opens the log, keeping the `bytes` that belong to the checkpoint that is continued.
+    fn open(path: &Path, bytes: u64) -> Result<Log> {
+        let opened = OpenOptions::new().create(true).write(true).truncate(false).open(path);
+        let file = opened.map_err(Error::io("opening", path))?;
+        let length = file.metadata().map_err(Error::io("reading", path))?.len();
+        let bytes = bytes.min(length);
+        file.set_len(bytes).map_err(Error::io("shortening", path))?;
+        let mut log = Log { path: path.to_owned(), file, bytes };
+        std::io::Seek::seek(&mut log.file, std::io::SeekFrom::End(0)).map_err(Error::io("writing", path))?;
+        Ok(log)
+    }
+
+    fn write(&mut self, line: Value) -> Result<()> {
+        let line = format!("{line}\n");
+        self.file.write_all(line.as_bytes()).map_err(Error::io("writing", &self.path))?;
+        self.bytes += line.len() as u64;
+        Ok(())
+    }
+}
+
+struct Run<'a, T> {
+    task: &'a T,
+    seed: u64,
+    log: Log,
+    checkpoints: PathBuf,
+    fingerprint: String,
+    /// Moving average of the training loss.
+    loss: Option<f64>,
+    grads: Params<f32>,
+}
+
+/// Trains in the folder `out`, from its newest checkpoint if asked to.
+///
+/// # Errors
+/// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
+pub(crate) fn run<T: Task>(
+    task: &T,
+    options: &TrainOptions,
+    out: &Path,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Ended> {
+    let fingerprint = super::hex(Sha256::digest(format!("{} {}", task.fingerprint(), options.seed)));
+    let checkpoints = out.join("checkpoints");
+    let mut log_bytes = 0;
+    let mut state = State::new(task.layout(), options.seed);
+    if options.resume {
+        match checkpoint::load(&checkpoints, task.layout(), &fingerprint)? {
+            Some(loaded) => {
+                for problem in &loaded.damaged {
+                    observe(Event::Said("note", format!("damaged checkpoint passed over: {problem}")));
+                }
+                observe(Event::Said("note", format!("continuing after step {}", loaded.state.step)));
+                (state, log_bytes) = (loaded.state, loaded.log_bytes);
+            }
+            None => observe(Event::Said("note", "no checkpoint yet: starting from the first step".into())),
+        }
+    }
+    state.set_precision(task.settings().precision);
+    let mut run = Run {
+        task,
+        seed: options.seed,
+        log: Log::open(&out.join("log.jsonl"), log_bytes)?,
+        checkpoints,
+        fingerprint,
+        loss: None,
+        grads: Params::zeros(task.layout()),
+    };
+    run.announce(&state, observe)?;
+    let interrupted = run.steps(&mut state, options, stop, observe)?;
+    Ok(Ended { state, interrupted })
+}
+
+impl<T: Task> Run<'_, T> {
+    /// Says what is about to happen, with the time of one step measured on a batch of the middle.
+    fn announce(&mut self, state: &State, observe: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+        let (task, settings) = (self.task, self.task.settings());
+        let first = task.batches(0, self.seed);
+        let steps = first.len() as u64 * settings.epochs;
+        // The second run counts: the first also fills caches and scratch memory.
+        let mut one = Duration::ZERO;
+        if let Some(middle) = first.get(first.len() / 2) {
+            for _ in 0..2 {
+                let start = Instant::now();
+                self.grads.clear();
+                task.learn(&state.params, middle, Place { seed: self.seed, epoch: 0, step: 0 }, &mut self.grads)?;
+                one = start.elapsed();
+            }
+        }
+        observe(Event::Ready {
+            settings,
+            steps,
+            done: state.step,
+            expected: one.mul_f64(1.15 * (steps.saturating_sub(state.step)) as f64),
+            bytes: 4 * (6 * state.params.values().len() + task.activations()),
+        });
+        Ok(())
+    }
+
+    /// Steps until the end, or until asked to stop: then `true`.
+    fn steps(
+        &mut self,
+        state: &mut State,
+        options: &TrainOptions,
+        stop: &AtomicBool,
+        observe: &mut dyn FnMut(Event<'_>),
+    ) -> Result<bool> {
+        let (mut saved, began) = (Instant::now(), Instant::now());
+        let mut tokens = 0;
+        let mut steps = None;
+        while !state.is_done(self.task.settings()) {
+            let batches = self.task.batches(state.epoch, self.seed);
+            let steps = *steps.get_or_insert(batches.len() as u64 * self.task.settings().epochs);
+            for batch in batches.iter().skip(state.batch as usize) {
+                if stop.load(Ordering::Relaxed) {
+                    self.save(state)?;
+                    return Ok(true);
+                }
+                let step = state.step + 1;
+                let place = Place { seed: self.seed, epoch: state.epoch, step };
+                self.grads.clear();
+                let (loss, count) = self.task.learn(&state.params, batch, place, &mut self.grads)?;
+                if !loss.is_finite() {
+                    return Err(self.not_finite(state, batch, &format!("the loss is {loss}")));
+                }
+                if let Err(Error::NotFinite(problem)) = state.apply(&self.grads, self.task.settings(), steps) {
+                    return Err(self.not_finite(state, batch, &problem));
+                }
+                state.batch += 1;
+                tokens += count;
+                let smooth = self.loss.map_or(loss, |before| before + 0.05 * (loss - before));
+                self.loss = Some(smooth);
+                let seconds = began.elapsed().as_secs_f64();
+                observe(Event::Step { step, loss: smooth, tokens_per_second: tokens as f64 / seconds });
+                if step.is_multiple_of(50) {
+                    self.log.write(json!({ "step": step, "epoch": state.epoch, "loss": smooth }))?;
+                }
+                if saved.elapsed() >= options.checkpoint_every {
+                    self.save(state)?;
+                    saved = Instant::now();
+                }
+            }
+            state.epoch += 1;
+            state.batch = 0;
+            self.evaluate(state, observe)?;
+            self.save(state)?;
+            saved = Instant::now();
+        }
+        Ok(false)
+    }
+
+    fn save(&mut self, state: &State) -> Result<()> {
+        checkpoint::save(&self.checkpoints, state, &self.fingerprint, self.log.bytes)
+    }
+
+    fn evaluate(&mut self, state: &mut State, observe: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+        let Evaluation { score, loss: valid_loss, figures, is_held_out } = self.task.evaluate(&state.average)?;
+        let is_best = state.evaluated(score, valid_loss);
+        let (epoch, loss) = (state.epoch, self.loss.unwrap_or(f64::NAN));
+        let mut line = json!({ "step": state.step, "epoch": epoch, "loss": loss, "valid_loss": valid_loss });
+        for figure in &figures {
+            line[format!("valid_{}", figure.key)] = figure.value.into();
+        }
+        line["best"] = is_best.into();
+        self.log.write(line)?;
+        observe(Event::Evaluated { epoch, loss, figures: &figures, is_best, is_held_out });
+        Ok(())
+    }
+
+    /// Finds what stopped being a number first, and says what is left.
+    fn not_finite(&self, state: &State, batch: &[usize], problem: &str) -> Error {
+        let bad = |params: &Params<f32>| {
+            let found =
+                params.layout().iter().find(|(_, _, r)| params.values()[r.clone()].iter().any(|x| !x.is_finite()));
+            found.map(|(name, _, _)| name.to_owned())
+        };
+        let cause = match bad(&state.params) {
+            Some(name) => format!("the weights of {name} were no longer finite before the step"),
+            None => format!(
+                "the weights were finite, so the step itself overflowed (batch of {} rows, largest weight {:e}): the \
+                 learning rate {} is too high for these data",
+                batch.len(),
+                state.params.values().iter().fold(0.0f32, |most, x| most.max(x.abs())),
+                self.task.settings().learning_rate
+            ),
+        };
+        let kept = match checkpoint::exists(&self.checkpoints) {
+            true => format!("the last good checkpoint is kept in {}", self.checkpoints.display()),
+            false => "no checkpoint had been written yet".into(),
+        };
+        Error::NotFinite(format!(
+            "training stopped at step {} (epoch {}): {problem}; {cause}; {kept}",
+            state.step + 1,
+            state.epoch + 1
+        ))
+    }
+}

@@ -1,0 +1,378 @@
+//! Training a translator: tokens of both sides, the plan, the run, and at the end the report.
+
+use super::run::{Evaluation, Figure, Place, Task, run};
+use super::state::Best;
+use super::{Event, Settings, TrainOptions, batches, by_length};
+use crate::data::wording::{count, thousands};
+use crate::data::{PairParts, Pairs};
+use crate::metrics::{Bleu, BleuTokenizer, Chrf};
+use crate::model_folder::write;
+use crate::models::{PairBatch, Translator, TranslatorConfig};
+use crate::nn::{AttentionOptions, EncoderConfig, Mode, Noise, NormOrder, PositionKind};
+use crate::params::{Layout, Params};
+use crate::text::{TextForm, TextTokenizer, TokenizerConfig, unspaced_share};
+use crate::text_translator::{MODEL_TYPE, TextTranslator, TextTranslatorConfig, Tokenizers, TranslateOptions};
+use crate::{Error, Result};
+use chumoku_kernels::Precision;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Everything that decides the training of a translator beside the data and the seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TranslatorPlan {
+    /// The model.
+    pub model: TranslatorConfig,
+    /// How it is trained.
+    #[serde(flatten)]
+    pub settings: Settings,
+}
+
+/// How the training of a translator ended.
+#[derive(Debug)]
+pub struct TranslatorOutcome {
+    /// The model, as it was saved.
+    pub model: TextTranslator,
+    /// What `metrics.json` holds.
+    pub metrics: Value,
+    /// Translations of the test rows (of the validation rows, where there are none).
+    pub test: TranslationScores,
+    /// The best evaluation.
+    pub best: Option<Best>,
+    /// Whether it was stopped before its end.
+    pub interrupted: bool,
+}
+
+/// How good translations are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TranslationScores {
+    /// Pairs.
+    pub pairs: usize,
+    /// BLEU, from 0 to 100.
+    pub bleu: f64,
+    /// How BLEU was computed.
+    pub bleu_signature: String,
+    /// chrF2, from 0 to 100.
+    pub chrf: f64,
+    /// How chrF2 was computed.
+    pub chrf_signature: String,
+    /// Share of the translations that are the reference.
+    pub exact: f64,
+    /// Sources that were longer than the model reads.
+    pub cut_sources: usize,
+}
+
+impl TranslationScores {
+    /// Compares translations with references; BLEU counts characters where the references have no spaces.
+    ///
+    /// # Errors
+    /// If there are not as many of both.
+    pub fn of(translations: &[&str], references: &[&str]) -> Result<TranslationScores> {
+        let is_unspaced = unspaced_share(references.iter().copied()) > 0.3;
+        let bleu = Bleu::new(if is_unspaced { BleuTokenizer::Char } else { BleuTokenizer::V13a });
+        let chrf = Chrf::default();
+        let exact = translations.iter().zip(references).filter(|(a, b)| a == b).count();
+        Ok(TranslationScores {
+            pairs: references.len(),
+            bleu: bleu.corpus(translations, &[references])?.score,
+            bleu_signature: bleu.signature(1),
+            chrf: chrf.corpus(translations, &[references])?.score,
+            chrf_signature: chrf.signature(1),
+            exact: exact as f64 / references.len().max(1) as f64,
+            cut_sources: 0,
+        })
+    }
+
+    /// Translates pairs' sources and compares with their targets.
+    ///
+    /// # Errors
+    /// If a text cannot be read as tokens.
+    pub fn measure(model: &TextTranslator, pairs: &Pairs, options: &TranslateOptions) -> Result<TranslationScores> {
+        let sources: Vec<&str> = pairs.sources.iter().map(String::as_str).collect();
+        let translations = model.translate(&sources, options)?;
+        let texts: Vec<&str> = translations.iter().map(|translation| translation.text()).collect();
+        let references: Vec<&str> = pairs.targets.iter().map(String::as_str).collect();
+        let cut_sources = translations.iter().filter(|translation| translation.is_cut).count();
+        Ok(TranslationScores { cut_sources, ..TranslationScores::of(&texts, &references)? })
+    }
+}
+
+/// Pairs with more tokens than this on a side are left out of training.
+const LONGEST: usize = 256;
+
+/// Target tokens from which the model is of the larger size.
+const MANY: usize = 300_000;
+
+impl TranslatorPlan {
+    /// The plan for so many tokens on both sides, the longest side, and these vocabularies.
+    pub fn new(tokens: usize, longest: usize, [source, target]: [usize; 2], joint_vocabulary: bool) -> TranslatorPlan {
+        let is_large = tokens > 2 * MANY;
+        let [layers, width] = if is_large { [3, 256] } else { [2, 128] };
+        let dropout = if is_large { 0.2 } else { 0.1 };
+        let model = TranslatorConfig {
+            source_vocab_size: source,
+            target_vocab_size: target,
+            joint_vocabulary,
+            encoder: EncoderConfig {
+                num_layers: layers,
+                d_model: width,
+                num_heads: 4,
+                d_ff: 4 * width,
+                activation: "gelu".into(),
+                norm_order: NormOrder::Pre,
+                dropout,
+                attention_dropout: 0.1,
+                causal: false,
+                attention: AttentionOptions::default(),
+            },
+            num_decoder_layers: layers,
+            position: PositionKind::Sinusoidal,
+            // Twice the longest side, so that a somewhat longer text can still be read and written.
+            max_length: (2 * (longest + 1)).clamp(64, 2 * LONGEST),
+            embedding_dropout: dropout,
+        };
+        let epochs = (if is_large { 20_000_000 } else { 5_000_000 } / tokens.max(1)).clamp(4, 60) as u64;
+        let settings = Settings {
+            epochs,
+            patience: (epochs / 4).max(3),
+            batch_tokens: (tokens / 150).clamp(1024, 4096),
+            learning_rate: if is_large { 1e-3 } else { 2e-3 },
+            embedding_rate: 1.0,
+            warmup_share: 0.08,
+            weight_decay: 0.01,
+            beta2: 0.98,
+            clip_norm: 1.0,
+            label_smoothing: 0.1,
+            average_decay: 0.999,
+            precision: Precision::default(),
+        };
+        TranslatorPlan { model, settings }
+    }
+}
+
+/// Trains a translator and writes the model folder `out`; `names` are what source and target are called.
+///
+/// The bytes of `model.safetensors` follow from the data, the options, the instruction set and the build: not from
+/// the number of threads, nor from where the run was killed and resumed.
+///
+/// # Errors
+/// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
+pub fn train_translator(
+    data: &PairParts,
+    names: [String; 2],
+    options: &TrainOptions,
+    out: &Path,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<TranslatorOutcome> {
+    std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
+    let tokenizers = tokenizers(&data.train)?;
+    let (train, valid) = (tokens(&tokenizers, &data.train)?, tokens(&tokenizers, &data.valid)?);
+    let [left_out, valid_left_out] = [data.train.len() - train.len(), data.valid.len() - valid.len()];
+    let vocabularies = [tokenizers.source(), &tokenizers.target].map(TextTokenizer::vocab_size);
+    let is_joint = tokenizers.source.is_none();
+    let total = train.iter().map(|pair| pair[0].len() + pair[1].len()).sum();
+    let longest = train.iter().flatten().map(Vec::len).max().unwrap_or(0);
+    let mut plan = TranslatorPlan::new(total, longest, vocabularies, is_joint);
+    plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
+    plan.settings.precision = options.precision;
+    let model = Translator::new(plan.model.clone())?;
+    let hashes = [tokenizers.source(), &tokenizers.target].map(TextTokenizer::vocabulary_sha256);
+    let task = Translate { plan: &plan, model: &model, boundary: tokenizers.target.cls(), train, valid, hashes };
+    task.describe(left_out + valid_left_out, observe);
+    let ended = run(&task, options, out, stop, observe)?;
+
+    let config = TextTranslatorConfig {
+        model_type: MODEL_TYPE.into(),
+        chumoku_version: env!("CARGO_PKG_VERSION").into(),
+        names,
+        precision: plan.settings.precision,
+        vocabulary_sha256: task.hashes.clone(),
+        model: plan.model.clone(),
+    };
+    let data_sha256 = task.data_sha256();
+    drop(task);
+    let translator = TextTranslator { config, model, params: ended.params(), tokenizers };
+    let (pairs, scored_on) = match (data.test.is_empty(), data.valid.is_empty()) {
+        (false, _) => (&data.test, "test"),
+        (true, false) => (&data.valid, "valid"),
+        (true, true) => (&data.train, "train"),
+    };
+    let test = TranslationScores::measure(&translator, pairs, &TranslateOptions::default())?;
+    // By way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
+    let plan: Value = serde_json::to_string(&plan).and_then(|plan| serde_json::from_str(&plan)).expect("plain data");
+    let state = &ended.state;
+    let metrics = json!({
+        "task": "translate",
+        "chumoku_version": env!("CARGO_PKG_VERSION"),
+        "seed": options.seed,
+        "interrupted": ended.interrupted,
+        "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
+        "left_out": left_out + valid_left_out,
+        "data_sha256": data_sha256,
+        "parameters": translator.num_parameters(),
+        "steps": state.step,
+        "epochs": state.epoch,
+        "best_epoch": state.best.map(|best| best.epoch),
+        "valid": state.best.map(|best| json!({ "loss": best.loss })),
+        "scored_on": scored_on,
+        "scores": test,
+        "plan": plan,
+        "notes": data.notes,
+    });
+    translator.save(out)?;
+    let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
+    write(&out.join("metrics.json"), pretty.as_bytes())?;
+    let (best, interrupted) = (state.best, ended.interrupted);
+    Ok(TranslatorOutcome { model: translator, metrics, test, best, interrupted })
+}
+
+/// One tokenizer for both sides where they are written in like scripts, else one for each.
+fn tokenizers(pairs: &Pairs) -> Result<Tokenizers> {
+    let [sources, targets] =
+        [&pairs.sources, &pairs.targets].map(|side| side.iter().map(String::as_str).collect::<Vec<_>>());
+    let train = |texts: &[&str]| {
+        let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
+        let per_token = if unspaced_share(texts.iter().copied()) > 0.3 { 60 } else { 100 };
+        let vocab_size = (characters / per_token).clamp(1_000, 8_000);
+        TextTokenizer::train(texts, &TokenizerConfig { vocab_size, min_frequency: 2, form: TextForm::Kept })
+    };
+    let shares = [&sources, &targets].map(|side| unspaced_share(side.iter().copied()));
+    if (shares[0] - shares[1]).abs() < 0.2 {
+        return Ok(Tokenizers { source: None, target: train(&[sources, targets].concat())? });
+    }
+    Ok(Tokenizers { source: Some(train(&sources)?), target: train(&targets)? })
+}
+
+/// Source (with its end) and target of a pair as tokens.
+type TokenPair = [Vec<u32>; 2];
+
+/// The tokens of pairs; those with a side that is too long are left out.
+fn tokens(tokenizers: &Tokenizers, pairs: &Pairs) -> Result<Vec<TokenPair>> {
+    let sources: Vec<&str> = pairs.sources.iter().map(String::as_str).collect();
+    let targets: Vec<&str> = pairs.targets.iter().map(String::as_str).collect();
+    let (source, target) = (tokenizers.source(), &tokenizers.target);
+    let both = source.encode_all(&sources)?.into_iter().zip(target.encode_all(&targets)?);
+    let fits = |(source, target): &(Vec<u32>, Vec<u32>)| source.len() < LONGEST && target.len() < LONGEST;
+    let ended = |(mut ids, target): (Vec<u32>, Vec<u32>)| {
+        ids.push(source.cls());
+        [ids, target]
+    };
+    Ok(both.filter(fits).map(ended).collect())
+}
+
+/// A translator's task.
+struct Translate<'a> {
+    plan: &'a TranslatorPlan,
+    model: &'a Translator,
+    boundary: u32,
+    train: Vec<TokenPair>,
+    valid: Vec<TokenPair>,
+    /// Of the vocabularies.
+    hashes: [String; 2],
+}
+
+impl Translate<'_> {
+    /// Says what the tokens and the model are like.
+    fn describe(&self, left_out: usize, observe: &mut dyn FnMut(Event<'_>)) {
+        let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
+        let sums = [0, 1].map(|side| thousands(self.train.iter().map(|pair| pair[side].len()).sum()));
+        let vocabularies = match model.joint_vocabulary {
+            true => format!("one vocabulary of {}", thousands(model.target_vocab_size)),
+            false => {
+                let [source, target] = [model.source_vocab_size, model.target_vocab_size].map(thousands);
+                format!("vocabularies of {source} and {target}: the sides are written in different scripts")
+            }
+        };
+        let mut say = |what, text| observe(Event::Said(what, text));
+        say("tokens", format!("{} in the sources, {} in the targets; {vocabularies}", sums[0], sums[1]));
+        say(
+            "model",
+            format!(
+                "{} + {} layers, width {}, {} heads: {} parameters",
+                encoder.num_layers,
+                model.num_decoder_layers,
+                encoder.d_model,
+                encoder.num_heads,
+                thousands(self.model.layout().len())
+            ),
+        );
+        if left_out > 0 {
+            let pairs = count(left_out as u64, "pair");
+            say("long", format!("{pairs} with a side of {LONGEST} tokens or more left out of training"));
+        }
+    }
+
+    fn batch(&self, pairs: &[TokenPair], rows: &[usize]) -> PairBatch {
+        let mut batch = PairBatch::default();
+        rows.iter().for_each(|&row| batch.push(&pairs[row][0], &pairs[row][1], self.boundary));
+        batch
+    }
+
+    fn data_sha256(&self) -> String {
+        let mut hash = Sha256::new();
+        for ids in self.train.iter().chain(&self.valid).flatten() {
+            hash.update((ids.len() as u64).to_le_bytes());
+            ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
+        }
+        super::hex(hash.finalize())
+    }
+}
+
+/// Tokens of each pair, both sides and the target's end.
+fn lengths(pairs: &[TokenPair]) -> Vec<usize> {
+    pairs.iter().map(|[source, target]| source.len() + target.len() + 1).collect()
+}
+
+impl Task for Translate<'_> {
+    fn layout(&self) -> &Arc<Layout> {
+        self.model.layout()
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.plan.settings
+    }
+
+    fn fingerprint(&self) -> String {
+        let plan = serde_json::to_string(self.plan).expect("a plan is plain data");
+        format!("{} {plan} {:?}", self.data_sha256(), self.hashes)
+    }
+
+    fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {
+        batches(&lengths(&self.train), self.plan.settings.batch_tokens, seed, epoch)
+    }
+
+    fn learn(&self, params: &Params<f32>, rows: &[usize], at: Place, grads: &mut Params<f32>) -> Result<(f64, usize)> {
+        let batch = self.batch(&self.train, rows);
+        let mode = Mode::Train(Noise { seed: at.seed, step: at.step });
+        let smoothing = self.plan.settings.label_smoothing;
+        let loss = self.model.loss(params, &batch, smoothing, mode, Some(grads))?;
+        Ok((loss, batch.source.len() + batch.output.len()))
+    }
+
+    fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
+        // Without validation pairs the training pairs have to do.
+        let is_held_out = !self.valid.is_empty();
+        let pairs = if is_held_out { &self.valid } else { &self.train };
+        let (mut sum, mut tokens) = (0.0, 0);
+        for rows in by_length(&lengths(pairs), self.plan.settings.batch_tokens) {
+            let batch = self.batch(pairs, &rows);
+            sum += self.model.loss(params, &batch, 0.0, Mode::Eval, None)? * batch.output.len() as f64;
+            tokens += batch.output.len();
+        }
+        let loss = sum / tokens.max(1) as f64;
+        let figure = |name, key, value| Figure { name, key, value, is_share: false };
+        let figures = vec![figure("loss", "loss", loss), figure("perplexity", "perplexity", loss.exp())];
+        Ok(Evaluation { score: -loss, loss, figures, is_held_out })
+    }
+
+    fn activations(&self) -> usize {
+        let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
+        let layers = encoder.num_layers + 2 * model.num_decoder_layers;
+        let per_token = layers * (22 * encoder.d_model + 6 * encoder.d_ff) / 2 + 6 * encoder.d_model;
+        self.plan.settings.batch_tokens * per_token + 2 * 1024 * model.target_vocab_size
+    }
+}
