@@ -82,7 +82,7 @@ fn text_to_continue() {
 fn neither() {
     let folder = Folder::new();
     // A table with one text and other columns: a label is missing rather than wanted to be continued.
-    let path = folder.file("b.csv", "day,mood\nMonday,a fine day\nTuesday,a bad day\nMonday,a day\n");
+    let path = folder.file("b.csv", rows("day,mood", |i| format!("2026-11-{i:02},a fine day {i} or a bad one")));
     assert!(recognise(&DataFiles::One(path), &ReadOptions::default()).is_err());
     let path = folder.file("a.csv", rows("one,two,three", |i| format!("a text {i},a text {i} more,a text {i} less")));
     let error = recognise(&DataFiles::One(path), &ReadOptions::default()).unwrap_err();
