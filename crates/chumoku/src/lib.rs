@@ -6,6 +6,7 @@
 
 pub mod attention;
 pub mod builtin;
+pub mod compare;
 pub mod data;
 mod error;
 mod explain;

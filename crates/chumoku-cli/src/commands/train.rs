@@ -19,7 +19,7 @@ use std::time::Instant;
 /// Exit code after Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
-fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<Dataset> {
+pub(super) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<Dataset> {
     let dataset = load_labelled(path, options)?;
     say!("data      {}", dataset.description);
     if dataset.skipped.count > 0 {
@@ -28,15 +28,18 @@ fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<Dataset> {
     Ok(dataset)
 }
 
+/// The data where no file is given.
+pub(super) fn built_in() -> TrainingData {
+    say!(
+        "data      the built-in reviews: 1,000 short texts, half English and half Japanese (give a file to train on your \
+         own)"
+    );
+    builtin::reviews()
+}
+
 fn data(args: &Train) -> anyhow::Result<TrainingData> {
     let options = read_options(&args.reading, true);
-    let Some(path) = &args.data else {
-        say!(
-            "data      the built-in reviews: 1,000 short texts, half English and half Japanese (give a file to train on \
-             your own)"
-        );
-        return Ok(builtin::reviews());
-    };
+    let Some(path) = &args.data else { return Ok(built_in()) };
     let dataset = load(path, &options)?;
     say!("task      classify: one text and one label a row");
     // Other files may name their columns differently: what was asked for is asked of each.
@@ -46,7 +49,7 @@ fn data(args: &Train) -> anyhow::Result<TrainingData> {
 }
 
 /// Rows, classes and lengths.
-fn describe(data: &TrainingData) {
+pub(super) fn describe(data: &TrainingData) {
     let (train, valid, test) = (data.train.len(), data.valid.len(), data.test.len());
     say!("rows      {} to train on, {} to validate, {} to test", thousands(train), thousands(valid), thousands(test));
     let mut counts: Vec<(usize, &str)> =

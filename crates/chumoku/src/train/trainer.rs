@@ -4,7 +4,7 @@ use super::state::Best;
 use super::{Blend, Plan, Scores, Shape, State, TrainingData, batches, checkpoint, log_softmax, quick_scores};
 use crate::models::Classifier;
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
-use crate::nn::{Mode, Network, Noise};
+use crate::nn::{Mode, Network, Noise, PositionKind};
 use crate::params::Params;
 use crate::text::{TextTokenizer, TokenizerConfig};
 use crate::text_classifier::{MODEL_TYPE, ModelConfig, TextClassifier};
@@ -28,6 +28,8 @@ pub struct TrainOptions {
     pub epochs: Option<u64>,
     /// The network that reads the tokens.
     pub network: Network,
+    /// Positional encoding of a transformer.
+    pub position: PositionKind,
     /// How exact matrix products are.
     pub precision: Precision,
     /// Continue from the newest checkpoint in the folder.
@@ -42,6 +44,7 @@ impl Default for TrainOptions {
             seed: 42,
             epochs: None,
             network: Network::Transformer,
+            position: PositionKind::Sinusoidal,
             // The fastest, and what it loses cannot be told from chance: `docs/training.md` has the figures.
             precision: Precision::Medium,
             resume: false,
@@ -150,7 +153,7 @@ pub fn train(
     let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
     let class_rows = data.class_rows();
     let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: tokenizer.vocab_size() };
-    let mut plan = Plan::new(&shape).with_network(options.network)?;
+    let mut plan = Plan::new(&shape).with_network(options.network, options.position)?;
     if let Some(epochs) = options.epochs {
         plan.epochs = epochs;
     }
