@@ -130,7 +130,7 @@ fn wrapped(text: &str) -> String {
 mod tests {
     use super::*;
     use chumoku::compare::{Article, Claim, Compared, StepTime};
-    use chumoku::nn::PositionKind;
+    use chumoku::nn::{Network, PositionKind};
 
     #[test]
     fn tables_fit_and_show_the_figures() {
@@ -138,7 +138,7 @@ mod tests {
         let model = |network, position| Compared {
             network,
             position,
-            sizes: "1 layer, width 1024, both directions".into(),
+            sizes: "1 layer, width 1024, both ways".into(),
             parameters: 123_456_789,
             accuracy: 1.0,
             macro_f1: 0.98765,
@@ -149,7 +149,10 @@ mod tests {
         };
         let claim = |verdict| Claim { claim: "one word ".repeat(20), verdict, found: "another word ".repeat(15) };
         let comparison = Comparison {
-            models: vec![model("transformer", PositionKind::Learned), model("lstm", PositionKind::None)],
+            models: vec![
+                model(Network::Transformer, PositionKind::Learned),
+                model(Network::Recurrent(chumoku::Cell::Lstm), PositionKind::None),
+            ],
             batch: 32,
             rows: 12_345,
             scored_on: "test".into(),

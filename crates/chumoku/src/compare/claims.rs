@@ -5,7 +5,8 @@
 //! its table of parameters, and its exercise on cost.
 
 use super::{Article, Compared};
-use crate::nn::PositionKind;
+use crate::nn::{Network, PositionKind};
+use chumoku_kernels::Cell;
 use serde::Serialize;
 
 /// What came out.
@@ -44,15 +45,15 @@ fn power(model: &Compared, from: usize, to: usize) -> Option<f64> {
 
 /// Judges all claims for which there are figures.
 pub(super) fn judge(models: &[Compared], article: &Article) -> Vec<Claim> {
-    let find = |network: &str, position| models.iter().find(|m| m.network == network && m.position == position);
-    let transformer = find("transformer", PositionKind::Sinusoidal);
+    let find = |network: Network, position| models.iter().find(|m| m.network == network && m.position == position);
+    let transformer = find(Network::Transformer, PositionKind::Sinusoidal);
     let mut claims = own(article).to_vec();
-    if let (Some(transformer), Some(lstm)) = (transformer, find("lstm", PositionKind::None)) {
+    if let (Some(transformer), Some(lstm)) = (transformer, find(Network::Recurrent(Cell::Lstm), PositionKind::None)) {
         claims.push(speed(transformer, lstm));
         claims.extend(growth(transformer, lstm));
         claims.push(accuracy("the transformer is the more accurate", transformer, lstm));
     }
-    if let (Some(sinusoidal), Some(learned)) = (transformer, find("transformer", PositionKind::Learned)) {
+    if let (Some(sinusoidal), Some(learned)) = (transformer, find(Network::Transformer, PositionKind::Learned)) {
         claims.push(positions(sinusoidal, learned));
     }
     claims
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
     use crate::compare::StepTime;
 
-    fn model(network: &'static str, position: PositionKind, times: &[(usize, f64)], f1: f64) -> Compared {
+    fn model(network: Network, position: PositionKind, times: &[(usize, f64)], f1: f64) -> Compared {
         let step = |&(length, ms)| StepTime { length, median_ms: ms, min_ms: ms, max_ms: ms, runs: 1 };
         Compared {
             network,
@@ -166,9 +167,9 @@ mod tests {
 
     fn verdicts(transformer: &[(usize, f64)], lstm: &[(usize, f64)], f1: [f64; 3], ratio: f64) -> Vec<Verdict> {
         let models = [
-            model("transformer", PositionKind::Sinusoidal, transformer, f1[0]),
-            model("transformer", PositionKind::Learned, transformer, f1[1]),
-            model("lstm", PositionKind::None, lstm, f1[2]),
+            model(Network::Transformer, PositionKind::Sinusoidal, transformer, f1[0]),
+            model(Network::Transformer, PositionKind::Learned, transformer, f1[1]),
+            model(Network::Recurrent(Cell::Lstm), PositionKind::None, lstm, f1[2]),
         ];
         let parameters = (1000.0 * ratio) as usize;
         let article =

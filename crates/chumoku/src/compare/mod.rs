@@ -42,8 +42,8 @@ const SUBJECTS: [(Network, PositionKind); 5] = [
 /// A model and its figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Compared {
-    /// The network, as command lines name it.
-    pub network: &'static str,
+    /// The network.
+    pub network: Network,
     /// Its positional encoding.
     pub position: PositionKind,
     /// Its sizes in a few words.
@@ -67,10 +67,8 @@ pub struct Compared {
 impl Compared {
     /// What it is called in tables.
     pub fn name(&self) -> String {
-        let noun =
-            SUBJECTS.iter().find(|(network, _)| network.name() == self.network).map(|(network, _)| network.noun());
         let learned = if self.position == PositionKind::Learned { ", learned positions" } else { "" };
-        format!("{}{learned}", noun.unwrap_or(self.network))
+        format!("{}{learned}", self.network.noun())
     }
 
     /// Milliseconds of a step of this length, where it was timed.
@@ -126,7 +124,7 @@ pub fn compare(data: &TrainingData, options: &TrainOptions, observe: &mut dyn Fn
         let options = TrainOptions { network, position, resume: false, ..options.clone() };
         let folder = tempfile::tempdir().map_err(crate::Error::io("creating a folder in", std::env::temp_dir()))?;
         let subject = Compared {
-            network: network.name(),
+            network,
             position,
             sizes: String::new(),
             parameters: 0,

@@ -153,6 +153,8 @@ fn spread(places: Vec<f64>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nn::Network;
+    use chumoku_kernels::Cell;
 
     #[test]
     fn ticks_enclose_what_is_shown() {
@@ -178,9 +180,9 @@ mod tests {
         };
         let comparison = Comparison {
             models: vec![
-                model("transformer", PositionKind::Sinusoidal, [3.0, 6.0, 12.0]),
-                model("transformer", PositionKind::Learned, [77.0; 3]),
-                model("lstm", PositionKind::None, [2.5, 5.25, 13.125]),
+                model(Network::Transformer, PositionKind::Sinusoidal, [3.0, 6.0, 12.0]),
+                model(Network::Transformer, PositionKind::Learned, [77.0; 3]),
+                model(Network::Recurrent(Cell::Lstm), PositionKind::None, [2.5, 5.25, 13.125]),
             ],
             batch: 32,
             rows: 1,
