@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Compute attention on the tensors of a file, as ONNX's operator Attention defines it
     Attend(Attend),
+    /// Train a transformer and recurrent networks of its size on the same data, and compare accuracy and speed
+    Compare(Compare),
     /// Measure how fast attention or the classifier is on this machine, on random data
     #[command(subcommand)]
     Bench(Bench),
@@ -285,6 +287,33 @@ pub(crate) struct Explain {
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Compare {
+    /// A labelled file (without one: the built-in reviews)
+    #[arg(value_name = "DATA")]
+    pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    /// Passes over the data at most, of each model (default: by the size of the data)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) epochs: Option<u64>,
+    /// Decides initial weights, order and dropout
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    pub(crate) seed: u64,
+    /// Threads (default: the physical cores this process may use)
+    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    pub(crate) threads: Option<usize>,
+    /// How exact matrix products are
+    #[arg(long, value_enum, default_value = "medium")]
+    pub(crate) precision: Precision,
+    /// Write a picture of time against length
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Flags are named after the operator's attributes, and go before those in the file.

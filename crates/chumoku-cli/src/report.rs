@@ -10,12 +10,12 @@ const MOST_CLASSES: usize = 20;
 /// Classes for which the confusion matrix is shown.
 const MOST_CONFUSED: usize = 10;
 
-fn percent(x: f64) -> String {
+pub(crate) fn percent(x: f64) -> String {
     format!("{:.1} %", 100.0 * x)
 }
 
 /// `text` cut or filled to `width` columns.
-fn fit(text: &str, width: usize) -> String {
+pub(crate) fn fit(text: &str, width: usize) -> String {
     let mut out = String::new();
     for c in text.chars() {
         let mut next = out.clone();

@@ -23,6 +23,8 @@ fn flags_out_of_range() {
     place.refuses(&["train", "x.csv", "--epochs", "0"], &["--epochs", "0"]);
     place.refuses(&["train", "x.csv", "--seed", "x"], &["--seed", "x"]);
     place.refuses(&["train", "x.csv", "--precision", "low"], &["--precision", "low", "highest, high, medium"]);
+    place.refuses(&["train", "x.csv", "--model", "cnn"], &["--model", "cnn", "transformer, rnn, lstm, gru"]);
+    place.refuses(&["compare", "x.csv", "--epochs", "0"], &["--epochs", "0"]);
     place.refuses(&["train", "x.csv", "--task", "sing"], &["--task", "sing", "classify"]);
     place.refuses(&["predict", "m", "t", "--top", "0"], &["--top", "0"]);
     place.refuses(&["explain", "m", "t", "--lang", "fr"], &["--lang", "fr", "en, ja"]);

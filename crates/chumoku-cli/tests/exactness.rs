@@ -35,12 +35,21 @@ fn checkpoints(place: &Place, out: &str) -> Vec<PathBuf> {
 
 #[test]
 fn threads_do_not_change_the_model_and_the_seed_does() {
+    threads_and_seed("transformer");
+}
+
+#[test]
+fn threads_do_not_change_a_recurrent_model_and_the_seed_does() {
+    threads_and_seed("lstm");
+}
+
+fn threads_and_seed(model: &str) {
     let place = Place::new();
     // Enough that the vocabulary has no room for all of their characters.
     place.write("reviews.csv", csv(&reviews(700)));
     let mut made = Vec::new();
     for (out, threads, seed) in [("a", "1", "7"), ("b", "2", "7"), ("c", "2", "7"), ("d", "3", "7"), ("e", "2", "8")] {
-        train(&place, out, &["--epochs", "1", "--threads", threads, "--seed", seed]).ok();
+        train(&place, out, &["--model", model, "--epochs", "1", "--threads", threads, "--seed", seed]).ok();
         made.push(weights(&place, out));
     }
     assert!(made[..4].iter().all(|hash| *hash == made[0]), "{made:?}");
@@ -91,8 +100,17 @@ fn torment(place: &Place, args: &[&str], whole: Duration, seed: u64) -> usize {
 
 #[test]
 fn a_run_killed_again_and_again_ends_with_the_same_bytes() {
+    kill_again_and_again("transformer");
+}
+
+#[test]
+fn a_recurrent_run_killed_again_and_again_ends_with_the_same_bytes() {
+    kill_again_and_again("gru");
+}
+
+fn kill_again_and_again(model: &str) {
     let place = place();
-    let settings = ["--epochs", "12", "--seed", "3"];
+    let settings = ["--model", model, "--epochs", "12", "--seed", "3"];
     let start = Instant::now();
     train(&place, "whole", &settings).ok();
     let whole = start.elapsed();

@@ -6,6 +6,7 @@
 
 pub mod attention;
 pub mod builtin;
+pub mod compare;
 pub mod data;
 pub mod decoding;
 mod error;

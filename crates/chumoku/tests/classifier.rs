@@ -3,7 +3,7 @@
 use chumoku::models::{Classifier, ClassifierConfig};
 use chumoku::nn::{AttentionOptions, BodyConfig, EncoderConfig, Mode, NormOrder, Offsets, Pooling, PositionKind};
 use chumoku::params::Params;
-use chumoku::{Isa, Precision};
+use chumoku::{Cell, Isa, Precision};
 use ndarray::Array2;
 
 /// The transformer of a configuration, to be changed.
@@ -40,13 +40,38 @@ fn model() -> Classifier {
     .unwrap()
 }
 
+/// The same with recurrent networks of its size.
+fn recurrent() -> [Classifier; 3] {
+    Cell::ALL.map(|cell| Classifier::new(model().config().with_cell(cell).unwrap()).unwrap())
+}
+
+#[test]
+fn recurrent_models_are_of_one_size_with_the_transformer() {
+    let size = model().layout().len() as f64;
+    for other in recurrent() {
+        let ratio = other.layout().len() as f64 / size;
+        assert!((0.97..1.03).contains(&ratio), "{ratio}: {:?}", other.config());
+        assert_eq!(other.config().position, PositionKind::None);
+    }
+    // Nor are they larger than need be where even the smallest is.
+    let tiny = ClassifierConfig { vocab_size: 1, ..model().config().clone() };
+    let mut body = tiny.body.transformer().unwrap().clone();
+    (body.num_layers, body.d_model, body.num_heads, body.d_ff) = (1, 2, 1, 1);
+    let tiny = ClassifierConfig { body: body.into(), ..tiny }.with_cell(Cell::Lstm).unwrap();
+    assert_eq!(tiny.body.width(), 2 * 4);
+}
+
 fn in_threads<R: Send>(threads: usize, run: impl FnOnce() -> R + Send) -> R {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(run)
 }
 
 #[test]
 fn logits_alone_are_those_of_the_forward_pass() {
-    let model = model();
+    logits_of(model());
+    recurrent().into_iter().for_each(logits_of);
+}
+
+fn logits_of(model: Classifier) {
     let mut params = Params::<f32>::init(model.layout(), 1);
     // Sequences longer and shorter than a group, empty ones among them; and nothing at all.
     for lengths in [&[0, 300, 1, 0, 200, 90, 17, 256, 3, 0][..], &[5], &[]] {

@@ -461,11 +461,18 @@ fn pooling() {
 
 #[test]
 fn the_whole_classifier_with_its_loss() {
-    for pooling in [Pooling::Mean, Pooling::Max, Pooling::First] {
+    let recurrent = |cell| {
+        let sizes =
+            RecurrentConfig { cell, num_layers: 2, d_model: 6, hidden_size: 4, bidirectional: true, dropout: 0.2 };
+        BodyConfig::from(sizes)
+    };
+    let bodies = [encoder_config(NormOrder::Pre, false).into(), recurrent(Cell::Lstm), recurrent(Cell::Gru)];
+    let poolings = [Pooling::Mean, Pooling::Max, Pooling::First];
+    for (pooling, body) in poolings.into_iter().flat_map(|pooling| bodies.clone().map(|body| (pooling, body))) {
         let classifier = Classifier::new(ClassifierConfig {
             vocab_size: 9,
             num_classes: 3,
-            body: encoder_config(NormOrder::Pre, false).into(),
+            body,
             position: PositionKind::Learned,
             max_length: 4,
             pooling,

@@ -2,6 +2,7 @@
 
 mod attend;
 mod bench;
+mod compare;
 mod eval;
 mod explain;
 mod generate;
@@ -33,6 +34,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => explain::run(&args),
         Command::Attend(args) => attend::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Info(args) => info::run(&args),
     }
 }

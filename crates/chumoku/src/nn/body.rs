@@ -6,7 +6,7 @@ use crate::{Error, Result};
 use chumoku_kernels::{Cell, Real};
 use ndarray::Array2;
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 /// The network of a model, by name.
@@ -36,6 +36,13 @@ impl Network {
             Network::Recurrent(Cell::Lstm) => "LSTM",
             Network::Recurrent(Cell::Gru) => "GRU",
         }
+    }
+}
+
+/// In files it is its name.
+impl Serialize for Network {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 
@@ -114,7 +121,7 @@ impl BodyConfig {
                 format!("{}, width {}, {} heads", layers(c.num_layers), c.d_model, c.num_heads)
             }
             BodyConfig::Recurrent(c) => {
-                let directions = if c.bidirectional { "both directions" } else { "one direction" };
+                let directions = if c.bidirectional { "both ways" } else { "one way" };
                 format!("{}, width {}, {directions}", layers(c.num_layers), c.hidden_size)
             }
         }

@@ -64,7 +64,7 @@ pub fn train(
     let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
     let class_rows = data.class_rows();
     let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: tokenizer.vocab_size() };
-    let mut plan = Plan::new(&shape).with_network(options.network)?;
+    let mut plan = Plan::new(&shape).with_network(options.network, options.position)?;
     plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
     plan.settings.precision = options.precision;
     let model = Classifier::new(plan.model.clone())?;

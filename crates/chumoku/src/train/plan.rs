@@ -74,13 +74,15 @@ const LONGEST_OF_MANY: usize = 256;
 const MANY: usize = 2_000_000;
 
 impl Plan {
-    /// The same plan with another network, of the same size.
+    /// The same plan with this network: a transformer with this positional encoding, or a recurrent network of the same
+    /// size.
     ///
     /// # Errors
     /// If the plan's own network cannot be made.
-    pub fn with_network(mut self, network: Network) -> Result<Plan> {
-        if let Network::Recurrent(cell) = network {
-            self.model = self.model.with_cell(cell)?;
+    pub fn with_network(mut self, network: Network, position: PositionKind) -> Result<Plan> {
+        match network {
+            Network::Transformer => self.model.position = position,
+            Network::Recurrent(cell) => self.model = self.model.with_cell(cell)?,
         }
         Ok(self)
     }

@@ -1,7 +1,7 @@
 //! Training as such, whatever the task: steps, evaluations, checkpoints, the log.
 
 use super::{Settings, State, checkpoint};
-use crate::nn::Network;
+use crate::nn::{Network, PositionKind};
 use crate::params::{Layout, Params};
 use crate::{Error, Result};
 use chumoku_kernels::Precision;
@@ -23,6 +23,8 @@ pub struct TrainOptions {
     pub epochs: Option<u64>,
     /// The network of a classifier that reads the tokens.
     pub network: Network,
+    /// Positional encoding of a classifier's transformer.
+    pub position: PositionKind,
     /// How exact matrix products are.
     pub precision: Precision,
     /// Continue from the newest checkpoint in the folder.
@@ -37,6 +39,7 @@ impl Default for TrainOptions {
             seed: 42,
             epochs: None,
             network: Network::Transformer,
+            position: PositionKind::Sinusoidal,
             // The fastest, and what it loses cannot be told from chance: `docs/training.md` has the figures.
             precision: Precision::Medium,
             resume: false,

@@ -24,7 +24,7 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place, args.data.is_none()))
 }
 
-fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<Dataset> {
+pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<Dataset> {
     let dataset = load_labelled(path, options)?;
     say!("data      {}", dataset.description);
     if dataset.skipped.count > 0 {
@@ -33,15 +33,18 @@ fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<Dataset> {
     Ok(dataset)
 }
 
+/// The data where no file is given.
+pub(crate) fn built_in() -> TrainingData {
+    say!(
+        "data      the built-in reviews: 1,000 short texts, half English and half Japanese (give a file to train on your \
+         own)"
+    );
+    builtin::reviews()
+}
+
 fn data(args: &Train) -> anyhow::Result<TrainingData> {
     let options = read_options(&args.reading, true);
-    let Some(path) = &args.data else {
-        say!(
-            "data      the built-in reviews: 1,000 short texts, half English and half Japanese (give a file to train on \
-             your own)"
-        );
-        return Ok(builtin::reviews());
-    };
+    let Some(path) = &args.data else { return Ok(built_in()) };
     let dataset = load(path, &options)?;
     // Other files may name their columns differently: what was asked for is asked of each.
     let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
@@ -50,7 +53,7 @@ fn data(args: &Train) -> anyhow::Result<TrainingData> {
 }
 
 /// Rows, classes and lengths.
-fn describe(data: &TrainingData) {
+pub(crate) fn describe(data: &TrainingData) {
     let (train, valid, test) = (data.train.len(), data.valid.len(), data.test.len());
     say!("rows      {} to train on, {} to validate, {} to test", thousands(train), thousands(valid), thousands(test));
     let mut counts: Vec<(usize, &str)> =

@@ -1,6 +1,6 @@
 //! `chumoku train`: from a file to a model folder.
 
-mod classify;
+pub(super) mod classify;
 mod language;
 mod translate;
 

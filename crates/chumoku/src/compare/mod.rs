@@ -1,0 +1,172 @@
+//! A transformer beside recurrent networks of its size, on the same data: accuracy, and the time of a training step by
+//! the length of its sequences.
+//!
+//! All are trained by [`crate::train::train`] with one plan, seed and split, and only the network differs; scores are
+//! those of the network alone, without the n-gram model. A transformer with learned positions stands beside the one with
+//! sinusoidal positions.
+
+mod article;
+mod claims;
+mod svg;
+mod time;
+
+pub use article::Article;
+pub use claims::{Claim, Verdict};
+pub use svg::to_svg;
+pub use time::StepTime;
+
+use crate::Result;
+use crate::models::ClassifierConfig;
+use crate::nn::{Network, PositionKind};
+use crate::train::{Event, Scores, TrainOptions, TrainingData, train};
+use chumoku_kernels::Cell;
+use serde::Serialize;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// Tokens of the sequences whose steps are timed.
+pub const LENGTHS: [usize; 6] = [32, 64, 128, 256, 512, 1024];
+
+/// Sequences in a step that is timed.
+pub const BATCH: usize = 32;
+
+/// What is compared, in the order in which it is shown.
+const SUBJECTS: [(Network, PositionKind); 5] = [
+    (Network::Transformer, PositionKind::Sinusoidal),
+    (Network::Transformer, PositionKind::Learned),
+    (Network::Recurrent(Cell::Rnn), PositionKind::None),
+    (Network::Recurrent(Cell::Lstm), PositionKind::None),
+    (Network::Recurrent(Cell::Gru), PositionKind::None),
+];
+
+/// A model and its figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Compared {
+    /// The network.
+    pub network: Network,
+    /// Its positional encoding.
+    pub position: PositionKind,
+    /// Its sizes in a few words.
+    pub sizes: String,
+    /// Numbers that training changes.
+    pub parameters: usize,
+    /// Share of the scored rows that the network alone gets right.
+    pub accuracy: f64,
+    /// Its macro-F1.
+    pub macro_f1: f64,
+    /// The middle 95 % of resampled macro-F1.
+    pub macro_f1_interval: [f64; 2],
+    /// Epochs until the best were found and no better came.
+    pub epochs: u64,
+    /// Seconds of the whole training.
+    pub training_seconds: f64,
+    /// Times of a training step, by length.
+    pub steps: Vec<StepTime>,
+}
+
+impl Compared {
+    /// What it is called in tables.
+    pub fn name(&self) -> String {
+        let learned = if self.position == PositionKind::Learned { ", learned positions" } else { "" };
+        format!("{}{learned}", self.network.noun())
+    }
+
+    /// Milliseconds of a step of this length, where it was timed.
+    pub fn milliseconds(&self, length: usize) -> Option<f64> {
+        self.steps.iter().find(|step| step.length == length).map(|step| step.median_ms)
+    }
+}
+
+/// All that was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// The models.
+    pub models: Vec<Compared>,
+    /// Sequences in a timed step.
+    pub batch: usize,
+    /// Rows that scores are of.
+    pub rows: usize,
+    /// Which rows: `test`, `valid` or `train`.
+    pub scored_on: String,
+    /// The seed of all runs.
+    pub seed: u64,
+    /// How exact matrix products were.
+    pub precision: &'static str,
+    /// The instruction set.
+    pub isa: &'static str,
+    /// Threads.
+    pub threads: usize,
+    /// The article's own two models.
+    pub article: Article,
+    /// What is said of self-attention and recurrent networks, judged by these figures.
+    pub claims: Vec<Claim>,
+}
+
+/// What is going on, for whoever shows it.
+#[derive(Debug)]
+pub enum Stage<'a> {
+    /// A model's training begins.
+    Training(String),
+    /// Something happened in it.
+    Event(Event<'a>),
+    /// Steps of this length are about to be timed.
+    Timing(usize),
+}
+
+/// Trains and times all models. `options` gives seed, epochs and precision; nothing is kept on disk.
+///
+/// # Errors
+/// If a model cannot be trained; see [`train`].
+pub fn compare(data: &TrainingData, options: &TrainOptions, observe: &mut dyn FnMut(Stage<'_>)) -> Result<Comparison> {
+    let (mut models, mut configs) = (Vec::new(), Vec::new());
+    let (mut rows, mut scored_on) = (0, String::new());
+    for (network, position) in SUBJECTS {
+        let options = TrainOptions { network, position, resume: false, ..options.clone() };
+        let folder = tempfile::tempdir().map_err(crate::Error::io("creating a folder in", std::env::temp_dir()))?;
+        let subject = Compared {
+            network,
+            position,
+            sizes: String::new(),
+            parameters: 0,
+            accuracy: 0.0,
+            macro_f1: 0.0,
+            macro_f1_interval: [0.0; 2],
+            epochs: 0,
+            training_seconds: 0.0,
+            steps: Vec::new(),
+        };
+        observe(Stage::Training(subject.name()));
+        let start = Instant::now();
+        let outcome =
+            train(data, &options, folder.path(), &AtomicBool::new(false), &mut |event| observe(Stage::Event(event)))?;
+        let config: ClassifierConfig = outcome.model.config().model.clone();
+        let Scores { accuracy, macro_f1, macro_f1_interval, rows: scored, .. } = outcome.parts[0].clone();
+        (rows, scored_on) = (scored, outcome.metrics["scored_on"].as_str().unwrap_or_default().to_owned());
+        models.push(Compared {
+            sizes: config.body.sizes(),
+            parameters: outcome.model.num_parameters(),
+            accuracy,
+            macro_f1,
+            macro_f1_interval,
+            epochs: outcome.metrics["epochs"].as_u64().unwrap_or(0),
+            training_seconds: start.elapsed().as_secs_f64(),
+            ..subject
+        });
+        configs.push(config);
+    }
+    let steps = time::steps(&configs, options, &LENGTHS, &mut |length| observe(Stage::Timing(length)))?;
+    models.iter_mut().zip(steps).for_each(|(model, steps)| model.steps = steps);
+    let article = article::measure(options.precision)?;
+    Ok(Comparison {
+        claims: claims::judge(&models, &article),
+        models,
+        article,
+        batch: BATCH,
+        rows,
+        scored_on,
+        seed: options.seed,
+        precision: options.precision.name(),
+        isa: chumoku_kernels::active_isa().name(),
+        threads: chumoku_kernels::num_threads(),
+    })
+}
