@@ -745,6 +745,39 @@ def translator_training(c):
     ten_steps(c, model, loss_of)
 
 
+class LanguageModel(nn.Module):
+    """A causal encoder over packed documents, with learned positions and its output tied to the embedding."""
+
+    def __init__(self, vocabulary, context, d_model, d_ff):
+        super().__init__()
+        self.embedding, self.position = nn.Embedding(vocabulary, d_model), nn.Embedding(context, d_model)
+        self.encoder = encoder_module(d_model, d_ff, "gelu", True, final_norm=True)
+
+    def forward(self, ids, offsets):
+        logits = []
+        for x in split(ids, offsets):
+            embedded = self.embedding(x) * math.sqrt(self.embedding.embedding_dim) + self.position.weight[: len(x)]
+            future = torch.ones(len(x), len(x)).triu(1).bool()
+            logits.append(self.encoder(embedded[None], mask=future)[0] @ self.embedding.weight.T)
+        return torch.cat(logits)
+
+
+@case
+def language_model_training(c):
+    vocabulary, context, d_model, d_ff = 40, 12, 16, 32
+    c.attribute(vocabulary=vocabulary, context=context, d_model=d_model, heads=2, d_ff=d_ff, layers=2)
+    c.attribute(norm="pre", activation="gelu", final_norm=True, tied=True, positions="learned", dropout=0)
+    model = c.module(LanguageModel(vocabulary, context, d_model, d_ff))
+
+    def loss_of(step):
+        offsets = c.integer_input(f"step{step}.offsets", offsets_of([1 + c.integers(context) for _ in range(4)]))
+        ids, wanted = (c.integer_input(f"step{step}.{name}", c.integers(vocabulary, offsets[-1])) for name in ("ids", "next"))
+        logits = model(ids, offsets)
+        return F.cross_entropy(logits, wanted), logits
+
+    ten_steps(c, model, loss_of)
+
+
 def run(name, dtype):
     c = Case(name, dtype)
     CASES[name](c)

@@ -2,10 +2,11 @@
 
 use chumoku::Cell;
 use chumoku::nn::Network;
+use chumoku::text::Unit;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// Train, use and question transformer classifiers on your own text, on any CPU.
+/// Train, use and question transformers on your own text, on any CPU.
 #[derive(Debug, Parser)]
 #[command(name = "chumoku", version, max_term_width = 100)]
 pub(crate) struct Args {
@@ -15,9 +16,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Train a classifier on a file of labelled text (without one: on the built-in reviews)
+    /// Train a classifier, translator or language model on a file (without one: on built-in reviews or dates)
     Train(Train),
-    /// Score a model on a labelled file
+    /// Score a model on a file: classes, translations or plain text
     Eval(Eval),
     /// Predict the class of texts, or of every row of a file
     Predict(Predict),
@@ -25,7 +26,7 @@ pub(crate) enum Command {
     Translate(Translate),
     /// Continue a text
     Generate(Generate),
-    /// Show why a text got its class: attention, and the effect of each word
+    /// Show why a text got its class, or where a translation comes from: attention, and the effect of each word
     Explain(Explain),
     /// Compute attention on the tensors of a file, as ONNX's operator Attention defines it
     Attend(Attend),
@@ -69,6 +70,27 @@ impl From<Model> for Network {
             Model::Rnn => Network::Recurrent(Cell::Rnn),
             Model::Lstm => Network::Recurrent(Cell::Lstm),
             Model::Gru => Network::Recurrent(Cell::Gru),
+        }
+    }
+}
+
+/// What tokens are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tokens {
+    /// Parts of words: frequent words whole, rare ones in pieces
+    Subwords,
+    /// Characters
+    Characters,
+    /// Whole words; rare ones are unknown (language models only)
+    Words,
+}
+
+impl From<Tokens> for Unit {
+    fn from(tokens: Tokens) -> Self {
+        match tokens {
+            Tokens::Subwords => Unit::Subwords,
+            Tokens::Characters => Unit::Characters,
+            Tokens::Words => Unit::Words,
         }
     }
 }
@@ -121,6 +143,9 @@ pub(crate) struct Train {
     /// The network that reads the texts
     #[arg(long, value_enum, default_value = "transformer")]
     pub(crate) model: Model,
+    /// Tokens of a translator or a language model (default: by the texts)
+    #[arg(long, value_enum, value_name = "UNIT")]
+    pub(crate) tokens: Option<Tokens>,
     /// Folder for the model (default: chumoku-model, chumoku-model-2, …)
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -160,7 +185,7 @@ pub(crate) struct Eval {
     /// A folder that `chumoku train` wrote
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// A labelled file
+    /// A labelled file; for a translator pairs, as a.ja,a.en or a table; for a language model plain text
     #[arg(value_name = "DATA")]
     pub(crate) data: PathBuf,
     #[command(flatten)]
@@ -269,10 +294,13 @@ pub(crate) struct Explain {
     /// The text
     #[arg(value_name = "TEXT")]
     pub(crate) text: String,
-    /// The layer to show, from 1 (default: the last)
+    /// For a translator: the translation to explain (default: its own)
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) target: Option<String>,
+    /// The layer to show, from 1 (default: the last; of a translator the one that aligns best)
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) layer: Option<usize>,
-    /// The head to show, from 1 (default: the first)
+    /// The head to show, from 1 (default: the first; of a translator the one that aligns best)
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) head: Option<usize>,
     /// Write a page with every layer and head, which opens without a network

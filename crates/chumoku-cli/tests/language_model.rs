@@ -42,6 +42,14 @@ fn a_text_is_learnt_and_continued() {
         let found = number(&format!("perplexity_per_{name}")).ln() * number(count);
         assert!((found - whole).abs() < 1e-6 * whole, "{name}: {found} {whole}");
     }
+    place.write("new.txt", "the cat saw a dog.\nmy friend likes the old man.\n");
+    let again = place.run(&["eval", "model", "new.txt", "--json"]).ok().json();
+    assert!(again["loss"].as_f64().unwrap() < 0.9 && again["bytes"] == 48, "{again}");
+    assert!(place.run(&["eval", "model", "new.txt"]).ok().stdout.contains("perplexity per word"));
+    let card = place.read("model/README.md");
+    for part in ["# Language model", "characters", "| perplexity per byte |", "chumoku generate"] {
+        assert!(card.contains(part), "{part}: {card}");
+    }
     let run = place.run(&["generate", "model", "the cat", "--max-tokens", "400", "--seed", "3"]).ok();
     assert!(run.stdout.starts_with("the cat"), "{}", run.stdout);
     assert!(run.stdout.chars().count() > 300 && run.stdout.contains(".\n"), "{}", run.stdout);
@@ -62,11 +70,26 @@ fn a_text_is_learnt_and_continued() {
 }
 
 #[test]
-fn threads_do_not_change_the_model() {
-    let place = trained("2");
-    let args = ["train", "book.txt", "--task", "lm", "--out", "alone", "--epochs", "2", "--threads", "1"];
-    place.run(&args).ok();
-    assert_eq!(sha256(&place.path("alone/model.safetensors")), sha256(&place.path("model/model.safetensors")));
+fn a_killed_run_ends_with_the_same_bytes_on_any_number_of_threads() {
+    let place = trained("4");
+    let whole = sha256(&place.path("model/model.safetensors"));
+    let args = |more: &[&'static str]| [&["train", "book.txt", "--task", "lm", "--epochs", "4"][..], more].concat();
+    place.run(&args(&["--out", "alone", "--threads", "1"])).ok();
+    assert_eq!(sha256(&place.path("alone/model.safetensors")), whole);
+    place.run_in_spite_of_kills(&args(&["--out", "killed"]));
+    assert_eq!(sha256(&place.path("killed/model.safetensors")), whole);
+}
+
+#[test]
+fn tokens_are_what_was_asked_for() {
+    let place = Place::new();
+    place.write("book.txt", text());
+    let args = ["train", "book.txt", "--task", "lm", "--epochs", "1", "--tokens", "subwords", "--out", "model"];
+    let run = place.run(&args).ok();
+    assert!(run.stderr.contains("parts of words:"), "{}", run.stderr);
+    assert_eq!(place.json("model/metrics.json")["plan"]["tokens"], "subwords");
+    let written = place.run(&["generate", "model", "the cat", "--max-tokens", "20"]).ok();
+    assert!(written.stdout.chars().count() > 30, "{}", written.stdout);
 }
 
 #[test]

@@ -3,8 +3,6 @@
 mod common;
 
 use common::{Place, sha256};
-use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 /// Lines of numbers as words, and the same in digits.
 fn parallel(place: &Place, lines: usize) {
@@ -66,6 +64,51 @@ fn parallel_files_are_recognised_learnt_and_translated() {
             assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-4);
         }
     }
+    // Words by number: each figure needs its word, and some head looks there.
+    let shown = place.run(&["explain", "model", "four two nine", "--html", "page.html", "--json", "all.json"]).ok();
+    assert!(shown.stdout.contains("Translation: 429"), "{}", shown.stdout);
+    assert!(shown.stdout.lines().all(|line| line.chars().count() <= 80), "{}", shown.stdout);
+    let all = place.json("all.json");
+    let texts = |side: &str| {
+        let words = all[side].as_array().unwrap().iter();
+        words.map(|word| word["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(texts("target_words"), ["4", "2", "9", "[END]"]);
+    let letters: String = texts("source_words").concat();
+    assert_eq!(letters, "fourtwonine[END]");
+    let [layers, heads] = ["layers", "heads"].map(|name| all[name].as_u64().unwrap());
+    assert_eq!(all["ranking"].as_array().unwrap().len() as u64, layers * heads);
+    for row in all["attention"].as_array().unwrap().iter().flat_map(|l| l.as_array().unwrap()[0].as_array().unwrap()) {
+        let sum: f64 = row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-4, "{sum}");
+    }
+    // Without a letter of "two" the 2 is less likely; without one of "nine" hardly.
+    let effects = |row: usize| all["effects"][row].as_array().unwrap().iter().filter_map(|x| x.as_f64());
+    let most = |row: usize| effects(row).enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap().0;
+    let words = texts("source_words");
+    let at = |row: usize| words[..most(row)].concat().len();
+    assert!((0..4).contains(&at(0)) && (4..7).contains(&at(1)) && (7..11).contains(&at(2)), "{all}");
+    assert!(place.read("page.html").contains("attention_f32le_base64"));
+    let given = place.run(&["explain", "model", "four two nine", "--target", "428", "--json", "-"]).ok().json();
+    assert!(given["is_given"] == true && given["target"] == "428");
+    assert!(given["log_probabilities"][2].as_f64() < all["log_probabilities"][2].as_f64());
+    let japanese =
+        place.run(&["explain", "model", "four two nine", "--lang", "ja", "--layer", "1", "--head", "2"]).ok();
+    assert!(japanese.stdout.contains("第 1 層") && japanese.stdout.contains("ヘッド 2"), "{}", japanese.stdout);
+    place.refuses(&["explain", "model", "four", "--head", "99"], &["--head 99", "heads 1 to"]);
+    place.refuses(&["explain", "model", " "], &["empty"]);
+
+    // Scores of a file.
+    place.write("test.words", "four two nine\none one one\n");
+    place.write("test.digits", "429\n112\n");
+    let scores = place.run(&["eval", "model", "test.words,test.digits", "--json"]).ok().json();
+    assert_eq!((&scores["pairs"], &scores["exact"]), (&2.into(), &0.5.into()));
+    assert!(place.run(&["eval", "model", "test.words,test.digits"]).ok().stdout.contains("exact     50.0 %"));
+    let card = place.read("model/README.md");
+    for part in ["# Translator: words to digits", "| BLEU |", "SHA-256", "chumoku translate"] {
+        assert!(card.contains(part), "{part}: {card}");
+    }
+
     // One hypothesis at a time is the same for what is certain.
     let greedy = place.run(&["translate", "model", "four two nine", "--beam", "1"]).ok();
     assert_eq!(greedy.stdout, "429\n");
@@ -78,31 +121,7 @@ fn a_killed_run_ends_with_the_same_bytes_on_any_number_of_threads() {
     let args = |more: &[&'static str]| [&TRAIN[..], &["--epochs", "6"], more].concat();
     place.run(&args(&["--out", "alone", "--threads", "1"])).ok();
     assert_eq!(sha256(&place.path("alone/model.safetensors")), whole);
-    let mut kills = 0;
-    for milliseconds in [150, 400, 700, 1000, 1300].into_iter().chain((0..40).map(|i| 1000 + 300 * i)) {
-        let more: &[&str] = if kills == 0 { &["--out", "killed"] } else { &["--out", "killed", "--resume"] };
-        let mut child = place.command(&args(more)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let start = Instant::now();
-        let ended = loop {
-            if let Some(status) = child.try_wait().unwrap() {
-                break Some(status);
-            }
-            if start.elapsed() > Duration::from_millis(milliseconds) {
-                child.kill().unwrap();
-                child.wait().unwrap();
-                break None;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        };
-        match ended {
-            Some(status) => {
-                assert!(status.success());
-                break;
-            }
-            None => kills += 1,
-        }
-    }
-    assert!(kills > 0, "the run is too quick to be killed");
+    place.run_in_spite_of_kills(&args(&["--out", "killed"]));
     assert_eq!(sha256(&place.path("killed/model.safetensors")), whole);
 }
 

@@ -1,4 +1,5 @@
-//! Running a classifier over many texts: windows, batches, and one row of logits for each text.
+//! Running a model over many texts: batches side by side and, for a classifier, windows and one row of logits for each
+//! text.
 
 use crate::Result;
 use crate::models::Classifier;
@@ -6,10 +7,23 @@ use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::windows;
 use crate::train::by_length;
+use chumoku_kernels::{num_threads, on_one_thread};
 use ndarray::Array2;
+use rayon::prelude::*;
 
 /// Tokens in a batch: enough to keep all threads busy, little enough to stay small.
 const BATCH_TOKENS: usize = 4096;
+
+/// What `f` makes of each batch, in their order: each by a core of its own where there are enough.
+pub(crate) fn side_by_side<R: Send>(
+    batches: &[Vec<usize>],
+    f: impl Fn(&[usize]) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    if batches.len() < num_threads() {
+        return batches.iter().map(|batch| f(batch)).collect();
+    }
+    batches.par_iter().with_max_len(1).map(|batch| on_one_thread(|| f(batch))).collect()
+}
 
 /// `[CLS]` and the tokens of each sequence, packed.
 pub(crate) fn pack<'a>(cls: u32, sequences: impl Iterator<Item = &'a [u32]>) -> (Vec<u32>, Offsets) {

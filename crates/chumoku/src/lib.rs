@@ -11,6 +11,7 @@ pub mod data;
 pub mod decoding;
 mod error;
 mod explain;
+mod explain_translation;
 mod inference;
 pub mod metrics;
 mod model_folder;
@@ -31,9 +32,10 @@ pub mod view;
 
 pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
 pub use error::{Error, Result};
+pub use model_folder::ModelKind;
 pub use text_classifier::{ModelConfig, Prediction, TextClassifier, has_checkpoints, is_model_folder};
 pub use text_generator::{Stop, TextGenerator, TextGeneratorConfig};
-pub use text_translator::{Alignment, TextTranslator, TextTranslatorConfig, TranslateOptions, Translation};
+pub use text_translator::{TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions, Translation};
 
 /// The best instruction set of this machine, whatever `CHUMOKU_ISA` says.
 pub fn best_isa() -> Isa {

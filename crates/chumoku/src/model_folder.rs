@@ -60,17 +60,59 @@ pub(crate) struct Kind {
     pub(crate) model_type: String,
 }
 
+/// What a model folder holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelKind {
+    /// A [`TextClassifier`](crate::TextClassifier).
+    Classifier,
+    /// A [`TextTranslator`](crate::TextTranslator).
+    Translator,
+    /// A [`TextGenerator`](crate::TextGenerator).
+    LanguageModel,
+}
+
+impl ModelKind {
+    const ALL: [ModelKind; 3] = [ModelKind::Classifier, ModelKind::Translator, ModelKind::LanguageModel];
+
+    /// What the folder holds.
+    ///
+    /// # Errors
+    /// If it is no model folder, or of a kind that this version does not know.
+    pub fn of(folder: &Path) -> Result<ModelKind> {
+        check_files(folder, &[CONFIG])?;
+        let kind: Kind = read_config(folder)?;
+        kind.known().ok_or_else(|| fault(folder, CONFIG, kind.is_not("one that this version knows")))
+    }
+
+    fn model_type(self) -> &'static str {
+        match self {
+            ModelKind::Classifier => crate::text_classifier::MODEL_TYPE,
+            ModelKind::Translator => crate::text_translator::MODEL_TYPE,
+            ModelKind::LanguageModel => crate::text_generator::MODEL_TYPE,
+        }
+    }
+
+    /// What it is, and which commands are for it.
+    pub fn describe(self) -> &'static str {
+        match self {
+            ModelKind::Classifier => "a text classifier; `chumoku predict`, `eval` and `explain` are for it",
+            ModelKind::Translator => "a translator; `chumoku translate`, `eval` and `explain` are for it",
+            ModelKind::LanguageModel => "a language model; `chumoku generate` and `eval` are for it",
+        }
+    }
+}
+
 impl Kind {
+    fn known(&self) -> Option<ModelKind> {
+        ModelKind::ALL.into_iter().find(|kind| kind.model_type() == self.model_type)
+    }
+
     /// That the folder holds another kind of model, and which commands are for it.
     pub(crate) fn is_not(&self, wanted: &str) -> String {
-        let found = match self.model_type.as_str() {
-            crate::text_classifier::MODEL_TYPE => {
-                "a text classifier; `chumoku predict`, `eval` and `explain` are for it".into()
-            }
-            crate::text_translator::MODEL_TYPE => "a translator; `chumoku translate` is for it".into(),
-            crate::text_generator::MODEL_TYPE => "a language model; `chumoku generate` is for it".into(),
-            other => format!("a model of type \"{other}\", which this version does not know"),
-        };
+        let found = self.known().map_or_else(
+            || format!("a model of type \"{}\", which this version does not know", self.model_type),
+            |kind| kind.describe().into(),
+        );
         format!("model_type: expected {wanted}, found {found}")
     }
 }

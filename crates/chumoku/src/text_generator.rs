@@ -98,8 +98,10 @@ impl TextGenerator {
         let mut pending = Vec::new();
         for index in 0..max_tokens as u64 {
             let logits = self.model.step(&self.params, &new, &Offsets::of_lengths([new.len()]), &mut state)?;
-            let last = logits.row(logits.nrows() - 1);
-            let token = sampling.choose(last.as_slice().unwrap_or_default(), index)?;
+            let mut last = logits.row(logits.nrows() - 1).to_vec();
+            // A word that is unknown cannot be written.
+            self.tokenizer.unknown().into_iter().for_each(|id| last[id as usize] = f32::NEG_INFINITY);
+            let token = sampling.choose(&last, index)?;
             if token == boundary {
                 let _ = self.flush(&mut pending, true, write)?;
                 return Ok(Stop::End);

@@ -1,6 +1,7 @@
 //! A trained translator as a whole: its folder, and what it is asked.
 
 use crate::decoding::{BeamSearch, Hypothesis, NextToken};
+use crate::inference::side_by_side;
 use crate::model_folder::{
     CONFIG, Kind, WEIGHTS, check_files, fault, read_config, read_params, read_tokenizer, serialize, tensors_of, write,
 };
@@ -76,7 +77,7 @@ impl Translation {
 
 /// Where a translation's tokens look in the source.
 #[derive(Clone, Debug)]
-pub struct Alignment {
+pub struct TokenAlignment {
     /// The source's tokens.
     pub source: Vec<String>,
     /// The target's tokens and its end.
@@ -109,7 +110,7 @@ impl Tokenizers {
 }
 
 /// Tokens of the sources that are translated at a time.
-const BATCH_TOKENS: usize = 2048;
+const BATCH_TOKENS: usize = 1024;
 
 /// Tokens that a translation may have: enough for any that is one, and an end to those that are none.
 fn limit(source: usize, config: &TranslatorConfig) -> usize {
@@ -147,21 +148,21 @@ impl TextTranslator {
     pub fn translate(&self, texts: &[&str], options: &TranslateOptions) -> Result<Vec<Translation>> {
         let sources = texts.iter().map(|text| self.read(text)).collect::<Result<Vec<_>>>()?;
         let lengths: Vec<usize> = sources.iter().map(|(ids, _)| ids.len()).collect();
-        let mut found: Vec<Option<Translation>> = texts.iter().map(|_| None).collect();
-        for batch in by_length(&lengths, BATCH_TOKENS) {
+        let batches = by_length(&lengths, BATCH_TOKENS);
+        let translated = side_by_side(&batches, |batch| {
             let ids: Vec<u32> = batch.iter().flat_map(|&i| sources[i].0.iter().copied()).collect();
             let offsets = Offsets::of_lengths(batch.iter().map(|&i| lengths[i]));
             let limits: Vec<usize> = batch.iter().map(|&i| limit(lengths[i], &self.config.model)).collect();
-            for (hypotheses, &i) in self.search(&ids, &offsets, &limits, options)?.into_iter().zip(&batch) {
-                let texts = hypotheses.into_iter().map(|h| Ok((self.tokenizers.target.decode(&h.ids)?, h)));
-                found[i] = Some(Translation {
-                    hypotheses: texts.collect::<Result<_>>()?,
-                    source_tokens: lengths[i] - 1,
-                    is_cut: sources[i].1,
-                });
-            }
+            self.search(&ids, &offsets, &limits, options)
+        })?;
+        let mut found: Vec<(usize, Translation)> = Vec::new();
+        for (&i, hypotheses) in batches.iter().flatten().zip(translated.into_iter().flatten()) {
+            let texts = hypotheses.into_iter().map(|h| Ok((self.tokenizers.target.decode(&h.ids)?, h)));
+            let hypotheses = texts.collect::<Result<_>>()?;
+            found.push((i, Translation { hypotheses, source_tokens: lengths[i] - 1, is_cut: sources[i].1 }));
         }
-        Ok(found.into_iter().map(|translation| translation.expect("every text is in a batch")).collect())
+        found.sort_by_key(|(i, _)| *i);
+        Ok(found.into_iter().map(|(_, translation)| translation).collect())
     }
 
     fn search(
@@ -186,7 +187,7 @@ impl TextTranslator {
     ///
     /// # Errors
     /// If a text cannot be read as tokens, or the target is longer than the model writes.
-    pub fn align(&self, source: &str, target: Option<&str>) -> Result<Alignment> {
+    pub fn align(&self, source: &str, target: Option<&str>) -> Result<TokenAlignment> {
         let (source_ids, _) = self.read(source)?;
         let (reader, writer) = (self.tokenizers.source(), &self.tokenizers.target);
         let target_ids = match target {
@@ -204,7 +205,7 @@ impl TextTranslator {
         let mut pair = PairBatch::default();
         pair.push(&source_ids, &target_ids, writer.cls());
         let tokens = |tokenizer: &TextTokenizer, ids: &[u32]| ids.iter().map(|&id| tokenizer.token(id)).collect();
-        Ok(Alignment {
+        Ok(TokenAlignment {
             source: tokens(reader, &source_ids),
             target: tokens(writer, &pair.output),
             layers: self.model.alignment(&self.params, &pair)?,

@@ -1,7 +1,9 @@
 //! Every layer against PyTorch: outputs and all gradients, from the files in `golden/layers`.
 
 use chumoku::attention::{hard_attention, soft_attention, soft_attention_backward};
-use chumoku::models::{Classifier, ClassifierConfig, PairBatch, Translator, TranslatorConfig};
+use chumoku::models::{
+    Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, PairBatch, Translator, TranslatorConfig,
+};
 use chumoku::nn::*;
 use chumoku::params::{Builder, Params};
 use chumoku_kernels::*;
@@ -644,5 +646,31 @@ fn translator_training<T: Number>() {
             case.same_array("out.logits", translator.logits(p, &batch).unwrap().view());
         }
         T::of(translator.loss(p, &batch, T::of(0.1), Mode::Eval, Some(grads)).unwrap())
+    });
+}
+
+#[test]
+fn a_language_model_learns_as_in_pytorch() {
+    language_model_training::<f32>();
+    language_model_training::<f64>();
+}
+
+fn language_model_training<T: Number>() {
+    let case = Case::<T>::read("language_model_training");
+    let model = LanguageModel::new(LanguageModelConfig {
+        vocab_size: 40,
+        encoder: config(2, NormOrder::Pre, "gelu", 2),
+        position: PositionKind::Learned,
+        max_length: 12,
+        embedding_dropout: 0.0,
+    })
+    .unwrap();
+    ten_steps(&case, model.layout(), |step, p, grads| {
+        let offsets = case.offsets(&format!("in.step{step}.offsets"));
+        let [ids, next] = ["ids", "next"].map(|name| case.ids(&format!("in.step{step}.{name}")));
+        if step == 0 {
+            case.same_array("out.logits", model.logits(p, &ids, &offsets).unwrap().view());
+        }
+        T::of(model.loss(p, [&ids, &next], &offsets, Mode::Eval, Some(grads)).unwrap())
     });
 }

@@ -58,9 +58,9 @@ fn batch(lengths: &[[usize; 2]], seed: u64) -> PairBatch {
 const LENGTHS: [[usize; 2]; 4] = [[3, 7], [9, 2], [1, 12], [17, 5]];
 
 fn variants() -> Vec<Translator> {
-    let orders = [NormOrder::Pre, NormOrder::Post];
-    let positions = [PositionKind::Sinusoidal, PositionKind::Learned];
-    let all = orders.into_iter().zip(positions).zip([true, false]);
+    let orders = [NormOrder::Pre, NormOrder::Post, NormOrder::Pre];
+    let positions = [PositionKind::Sinusoidal, PositionKind::Learned, PositionKind::Rotary];
+    let all = orders.into_iter().zip(positions).zip([true, false, false]);
     all.map(|((order, position), joint)| Translator::new(config(order, position, joint)).unwrap()).collect()
 }
 

@@ -66,6 +66,7 @@ fn cells(text: &str) -> Vec<(usize, Option<usize>, u32)> {
         for (cell, key) in signs.chunks(signs.len() / keys.len()).zip(&keys) {
             let cell: String = cell.iter().collect();
             let digits = cell.trim_start_matches([' ', '░', '▒', '▓', '█']);
+            let digits = if digits == "**" { "100" } else { digits };
             let number = digits.parse().unwrap_or_else(|_| panic!("{cell:?} in {line:?}"));
             found.push((query, *key, number));
         }

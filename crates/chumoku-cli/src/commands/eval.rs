@@ -1,11 +1,13 @@
-//! `chumoku eval`: a model's scores on a labelled file.
+//! `chumoku eval`: a model's scores on a file.
 
 use super::read_options;
+use super::train::{language, translate};
 use crate::args::Eval;
 use crate::progress::count;
 use crate::{report, threads};
-use chumoku::TextClassifier;
-use chumoku::data::load_labelled;
+use chumoku::data::{DocumentBreaks, load_documents, load_labelled};
+use chumoku::train::{LanguageScores, TranslationScores};
+use chumoku::{ModelKind, TextClassifier, TextGenerator, TextTranslator, TranslateOptions};
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
@@ -15,6 +17,48 @@ const SEED: u64 = 42;
 
 pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
+    match ModelKind::of(&args.model)? {
+        ModelKind::Classifier => classes(args),
+        ModelKind::Translator => translations(args),
+        ModelKind::LanguageModel => text(args),
+    }
+}
+
+fn translations(args: &Eval) -> anyhow::Result<ExitCode> {
+    let model = TextTranslator::load(&args.model)?;
+    let dataset = translate::load(&args.data, &read_options(&args.reading, false))?;
+    let scores = TranslationScores::measure(&model, &dataset.pairs.iter().collect(), &TranslateOptions::default())?;
+    let mut out = stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&scores)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(out, "{}, with a beam of 5\n", count(scores.pairs, "pair"))?;
+    write!(out, "{}", translate::scored(&scores))?;
+    if scores.cut_sources > 0 {
+        let most = model.config().model.max_length - 1;
+        say!(
+            "cut       {} of the sources: the model reads {most} tokens, their ends were left out",
+            scores.cut_sources
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(args: &Eval) -> anyhow::Result<ExitCode> {
+    let model = TextGenerator::load(&args.model)?;
+    let documents = load_documents(&args.data, DocumentBreaks::Auto, &read_options(&args.reading, false))?;
+    say!("data      {}", documents.description);
+    let scores = LanguageScores::measure(&model, &documents.texts)?;
+    let mut out = stdout().lock();
+    match args.json {
+        true => writeln!(out, "{}", serde_json::to_string(&scores)?)?,
+        false => write!(out, "{}\n\n{}", count(scores.tokens, "token"), language::scored(&scores))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
     let model = TextClassifier::load(&args.model)?;
     let dataset = load_labelled(&args.data, &read_options(&args.reading, true))?;
     say!("data      {}", dataset.description);

@@ -1,12 +1,15 @@
-//! `chumoku explain`: why a text got its class.
+//! `chumoku explain`: why a text got its class, or where a translation comes from.
 
 use super::model_name;
 use crate::args::{Explain, Language};
 use crate::{Usage, threads};
 use anyhow::Context;
-use chumoku::TextClassifier;
 use chumoku::data::AtomicOutput;
-use chumoku::view::{ColourDepth, Lang, TerminalOptions, render, to_html, to_json};
+use chumoku::view::{
+    ColourDepth, Lang, TerminalOptions, alignment_to_html, render, render_alignment, to_html, to_json,
+};
+use chumoku::{ModelKind, TextClassifier, TextTranslator};
+use serde_json::Value;
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
@@ -27,18 +30,22 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     Ok(file.commit()?)
 }
 
-/// The layer and head to show, counted from 0; both 0 for a recurrent network, which has none.
-fn place(model: &TextClassifier, args: &Explain) -> anyhow::Result<(usize, usize)> {
+/// The layer and head that were asked for, counted from 0, in a model of so many.
+fn place(args: &Explain, [layers, heads]: [usize; 2], default: [usize; 2]) -> anyhow::Result<[usize; 2]> {
+    let [layer, head] = [args.layer.unwrap_or(default[0]), args.head.unwrap_or(default[1])];
+    if layer > layers || head > heads {
+        let problem =
+            format!("--layer {layer} --head {head}: this model has layers 1 to {layers} and heads 1 to {heads}");
+        return Err(Usage(problem).into());
+    }
+    Ok([layer - 1, head - 1])
+}
+
+/// The layer and head to show of a classifier; both 0 for a recurrent network, which has none.
+fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result<[usize; 2]> {
     let body = &model.config().model.body;
     if let Some(encoder) = body.transformer() {
-        let (layers, heads) = (encoder.num_layers, encoder.num_heads);
-        let (layer, head) = (args.layer.unwrap_or(layers), args.head.unwrap_or(1));
-        if layer > layers || head > heads {
-            let problem =
-                format!("--layer {layer} --head {head}: this model has layers 1 to {layers} and heads 1 to {heads}");
-            return Err(Usage(problem).into());
-        }
-        return Ok((layer - 1, head - 1));
+        return place(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1]);
     }
     let flags = [("--layer", args.layer.is_some()), ("--head", args.head.is_some()), ("--html", args.html.is_some())];
     if let Some((flag, _)) = flags.into_iter().find(|(_, given)| *given) {
@@ -55,13 +62,66 @@ fn place(model: &TextClassifier, args: &Explain) -> anyhow::Result<(usize, usize
         body.network().noun(),
         body.sizes()
     );
-    Ok((0, 0))
+    Ok([0, 0])
+}
+
+/// Writes the page and the JSON where they are asked for, and the picture unless the JSON goes to standard output.
+fn show(args: &Explain, page: impl FnOnce() -> String, json: &Value, picture: &str) -> anyhow::Result<ExitCode> {
+    if let Some(path) = &args.html {
+        write(path, &page())?;
+        say!("wrote {}", path.display());
+    }
+    match &args.json {
+        Some(path) if path.as_os_str() == "-" => {
+            writeln!(stdout(), "{json}")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(path) => {
+            write(path, &format!("{json}\n"))?;
+            say!("wrote {}", path.display());
+        }
+        None => {}
+    }
+    write!(stdout(), "{picture}")?;
+    Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
+    let lang = match args.lang {
+        Language::En => Lang::En,
+        Language::Ja => Lang::Ja,
+    };
+    match ModelKind::of(&args.model)? {
+        ModelKind::Translator => translation(args, lang),
+        kind if args.target.is_some() => {
+            let problem =
+                format!("--target: a translation is explained by a translator; this model is {}", kind.describe());
+            Err(Usage(problem).into())
+        }
+        _ => prediction(args, lang),
+    }
+}
+
+/// Where a translation comes from.
+fn translation(args: &Explain, lang: Lang) -> anyhow::Result<ExitCode> {
+    let model = TextTranslator::load(&args.model)?;
+    let alignment = model.explain(&args.text, args.target.as_deref(), &model_name(&args.model))?;
+    let best = alignment.ranking.first().map_or([1, 1], |best| [best.layer + 1, best.head + 1]);
+    // A layer without a head means its best head, and a head without a layer its best layer.
+    let among = alignment.ranking.iter().find(|found| {
+        args.layer.is_none_or(|layer| layer == found.layer + 1) && args.head.is_none_or(|head| head == found.head + 1)
+    });
+    let default = among.map_or(best, |found| [found.layer + 1, found.head + 1]);
+    let place = place(args, [alignment.layers, alignment.heads], default)?;
+    let picture = render_alignment(&alignment, Some(place), &terminal_options(lang));
+    show(args, || alignment_to_html(&alignment, lang), &alignment.to_json(), &picture)
+}
+
+/// Why a text got its class.
+fn prediction(args: &Explain, lang: Lang) -> anyhow::Result<ExitCode> {
     let model = TextClassifier::load(&args.model)?;
-    let (layer, head) = place(&model, args)?;
+    let [layer, head] = place_in_classifier(&model, args)?;
     let explanation = model.explain(&args.text, &model_name(&args.model))?;
     let windows = model.predict(&[&args.text])?.first().map_or(1, |prediction| prediction.windows);
     if windows > 1 {
@@ -71,25 +131,6 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
             model.config().model.max_length - 1
         );
     }
-    let lang = match args.lang {
-        Language::En => Lang::En,
-        Language::Ja => Lang::Ja,
-    };
-    if let Some(path) = &args.html {
-        write(path, &to_html(&explanation, lang))?;
-        say!("wrote {}", path.display());
-    }
-    match &args.json {
-        Some(path) if path.as_os_str() == "-" => {
-            writeln!(stdout(), "{}", to_json(&explanation))?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Some(path) => {
-            write(path, &format!("{}\n", to_json(&explanation)))?;
-            say!("wrote {}", path.display());
-        }
-        None => {}
-    }
-    write!(stdout(), "{}", render(&explanation, layer, head, &terminal_options(lang)))?;
-    Ok(ExitCode::SUCCESS)
+    let picture = render(&explanation, layer, head, &terminal_options(lang));
+    show(args, || to_html(&explanation, lang), &to_json(&explanation), &picture)
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A folder of files for one test; commands run in it, so that paths in messages are as a user would type them.
 pub struct Place {
@@ -29,6 +29,36 @@ pub struct Run {
 }
 
 impl Place {
+    /// Runs a command with `--resume`, killing it again and again, until it comes to its end.
+    pub fn run_in_spite_of_kills(&self, args: &[&str]) {
+        let times = [150, 400, 700, 1000, 1300].into_iter().chain((0..40).map(|i| 1000 + 300 * i));
+        for (kills, milliseconds) in times.enumerate() {
+            let mut command = self.command(args);
+            if kills > 0 {
+                command.arg("--resume");
+            }
+            let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let start = Instant::now();
+            let ended = loop {
+                if let Some(status) = child.try_wait().unwrap() {
+                    break Some(status);
+                }
+                if start.elapsed() > Duration::from_millis(milliseconds) {
+                    child.kill().unwrap();
+                    child.wait().unwrap();
+                    break None;
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            };
+            if let Some(status) = ended {
+                assert!(status.success());
+                assert!(kills > 0, "the run is too quick to be killed");
+                return;
+            }
+        }
+        panic!("the run does not get on");
+    }
+
     pub fn new() -> Place {
         let own = tempfile::tempdir().unwrap();
         Place { root: own.path().to_owned(), _own: Some(own) }

@@ -4,10 +4,8 @@ use super::BATCH;
 use crate::Result;
 use crate::models::{Classifier, ClassifierConfig};
 use crate::nn::{Mode, Noise, Offsets};
-use crate::params::Params;
-use crate::train::{Plan, Settings, Shape, State, TrainOptions};
-use chumoku_kernels::{CrossEntropy, Philox, cross_entropy};
-use ndarray::Array2;
+use crate::train::{Learnt, Parts, Plan, Settings, Shape, State, TrainOptions};
+use chumoku_kernels::{CrossEntropy, Philox};
 use serde::Serialize;
 use std::time::Instant;
 
@@ -41,7 +39,7 @@ impl StepTime {
 struct Subject {
     model: Classifier,
     state: State,
-    grads: Params<f32>,
+    parts: Parts,
     settings: Settings,
 }
 
@@ -54,7 +52,7 @@ impl Subject {
         let model = Classifier::new(config)?;
         let mut state = State::new(model.layout(), options.seed);
         state.set_precision(options.precision);
-        Ok(Subject { grads: Params::zeros(model.layout()), model, state, settings })
+        Ok(Subject { parts: Parts::new(model.layout(), BATCH * longest), model, state, settings })
     }
 
     /// One step on as many sequences of `length` tokens as there are in a batch; its milliseconds.
@@ -64,19 +62,19 @@ impl Subject {
         let draw = |i: usize, n: usize| (f64::from(random.uniform(i as u64)) * n as f64) as u32;
         let ids: Vec<u32> = (0..BATCH * length).map(|i| draw(i, config.vocab_size)).collect();
         let labels: Vec<u32> = (0..BATCH).map(|i| draw(i, config.num_classes)).collect();
-        let offsets = Offsets::of_lengths([length; BATCH]);
-        let mode = Mode::Train(Noise { seed: 1, step: self.state.step });
         let options = CrossEntropy { label_smoothing: self.settings.label_smoothing, class_weights: None };
 
         let start = Instant::now();
-        let (logits, cache) = self.model.forward(&self.state.params, &ids, &offsets, mode)?;
-        let mut d_logits = Array2::zeros(logits.dim());
-        let (x, d) = (logits.as_slice().unwrap_or_default(), d_logits.as_slice_mut().unwrap_or_default());
-        cross_entropy(x, &labels, &options, d)?;
-        self.grads.clear();
-        let packed = (&ids[..], &offsets);
-        self.model.backward(&self.state.params, packed, &cache, d_logits.view(), mode, &mut self.grads)?;
-        self.state.apply(&self.grads, &self.settings, 1000)?;
+        let (model, params, step) = (&self.model, &self.state.params, self.state.step);
+        self.parts.learn(&Vec::from_iter(0..BATCH), |rows, part, grads| {
+            let ids: Vec<u32> = rows.iter().flat_map(|&row| &ids[row * length..][..length]).copied().collect();
+            let labels: Vec<u32> = rows.iter().map(|&row| labels[row]).collect();
+            let offsets = Offsets::of_lengths(rows.iter().map(|_| length));
+            let mode = Mode::Train(Noise { seed: part as u64, step });
+            let loss = model.loss(params, (&ids, &offsets), &labels, &options, mode, grads)?;
+            Ok(Learnt { loss: loss.into(), weight: rows.len() as f64, tokens: ids.len() })
+        })?;
+        self.state.apply(self.parts.grads(), &self.settings, 1000)?;
         Ok(1e3 * start.elapsed().as_secs_f64())
     }
 }

@@ -3,10 +3,10 @@
 use crate::Result;
 use crate::nn::{
     Body, BodyCache, BodyConfig, Embedding, Linear, Mode, Offsets, Pooling, PoolingCache, Position, PositionKind,
-    RecurrentConfig,
+    RecurrentConfig, numbers, numbers_mut,
 };
 use crate::params::{Builder, Init, Layout, Params};
-use chumoku_kernels::{Cell, Real, num_threads, on_one_thread};
+use chumoku_kernels::{Cell, CrossEntropy, Real, cross_entropy, num_threads, on_one_thread};
 use ndarray::{Array2, ArrayView2, Axis};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -178,6 +178,31 @@ impl Classifier {
         let x = self.body.apply(p, x, offsets)?;
         let (pooled, _) = self.config.pooling.forward(x.view(), offsets);
         self.head.forward(p, pooled.view())
+    }
+
+    /// The mean loss of a batch's labels, and its gradient, which is added to `grads` if it is finite.
+    ///
+    /// # Shapes
+    /// `ids` (tokens,) in the sequences of `offsets`; `labels` (sequences,).
+    ///
+    /// # Errors
+    /// If there are no sequences, an id, a label or a length is beyond the model's, or the shapes do not fit.
+    pub fn loss<T: Real>(
+        &self,
+        p: &Params<T>,
+        (ids, offsets): (&[u32], &Offsets),
+        labels: &[u32],
+        options: &CrossEntropy<'_, T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<T> {
+        let (logits, cache) = self.forward(p, ids, offsets, mode)?;
+        let mut d_logits = Array2::from_elem(logits.dim(), T::ZERO);
+        let loss = cross_entropy(numbers(&logits.view()), labels, options, numbers_mut(&mut d_logits))?;
+        if loss.is_finite() {
+            self.backward(p, (ids, offsets), &cache, d_logits.view(), mode, grads)?;
+        }
+        Ok(loss)
     }
 
     /// Adds to `grads`; `d_logits` is the gradient of what `forward` returned.

@@ -6,6 +6,6 @@ mod windows;
 mod words;
 
 pub use script::unspaced_share;
-pub use tokenizer::{CLS, Encoded, TextForm, TextTokenizer, TokenizerConfig};
+pub use tokenizer::{CLS, Encoded, TextForm, TextTokenizer, TokenizerConfig, UNK, Unit};
 pub use windows::windows;
 pub use words::{WordSpan, words_of};

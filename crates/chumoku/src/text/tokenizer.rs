@@ -8,17 +8,24 @@
 use super::script::unspaced_share;
 use crate::{Error, Result};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::str::FromStr;
-use tokenizers::models::TrainerWrapper;
 use tokenizers::models::bpe::BpeTrainerBuilder;
-use tokenizers::{EncodeInput, NormalizedString, Normalizer, Tokenizer};
+use tokenizers::models::{ModelWrapper, TrainerWrapper};
+use tokenizers::{
+    EncodeInput, Model, NormalizedString, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer,
+    Tokenizer,
+};
 
 /// The token that every sequence starts with.
 pub const CLS: &str = "[CLS]";
+
+/// The token of all words that a tokenizer of words does not know.
+pub const UNK: &str = "[UNK]";
 
 /// How to train a tokenizer.
 #[derive(Clone, Copy, Debug)]
@@ -29,19 +36,44 @@ pub struct TokenizerConfig {
     pub min_frequency: u64,
     /// What is done to texts.
     pub form: TextForm,
+    /// What tokens are.
+    pub unit: Unit,
+}
+
+/// What the tokens of a text are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Parts of words: frequent words whole, rare ones in pieces.
+    Subwords,
+    /// Characters.
+    Characters,
+    /// Whole words, numbers digit by digit, punctuation; those not in the vocabulary are one token, `[UNK]`.
+    Words,
+}
+
+impl Unit {
+    /// What people call them.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Unit::Subwords => "parts of words",
+            Unit::Characters => "characters",
+            Unit::Words => "words",
+        }
+    }
 }
 
 /// What is done to texts before they are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextForm {
-    /// NFKC and lower case: to be understood.
+    /// NFKC, lower case, and white space as one space: to be understood.
     Folded,
+    /// NFKC and white space as one space; digits one by one: to be turned into another text.
+    Compatible,
     /// As they are, but for white space; digits one by one: to be written.
     Kept,
     /// As they are, each line end and space too; digits one by one: to be continued.
     Exact,
-    /// As [`TextForm::Exact`], and every character a token.
-    Characters,
 }
 
 /// A text as tokens, without the leading `[CLS]`.
@@ -63,7 +95,7 @@ pub struct TextTokenizer {
 }
 
 /// How texts are normalised and cut, in the format of `tokenizer.json`.
-fn pipeline(form: TextForm) -> Value {
+fn pipeline(form: TextForm, unit: Unit) -> Value {
     // Runs are bounded, so that merging stays fast on a text that is one endless word.
     const UNSPACED: &str = r"\p{Han}\p{Hiragana}\p{Katakana}ー々〆\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}";
     let cut = [
@@ -78,23 +110,30 @@ fn pipeline(form: TextForm) -> Value {
         r"▁".to_owned(),
     ]
     .join("|");
-    let cut = if form == TextForm::Characters { r"(?s:.)".to_owned() } else { cut };
+    let cut = if unit == Unit::Characters { r"(?s:.)".to_owned() } else { cut };
     let folding = [json!({ "type": "NFKC" }), json!({ "type": "Lowercase" })];
     let spacing = [
         json!({ "type": "Replace", "pattern": { "Regex": r"\s+" }, "content": " " }),
         json!({ "type": "Strip", "strip_left": true, "strip_right": true }),
-        json!({ "type": "Prepend", "prepend": "▁" }),
-        json!({ "type": "Replace", "pattern": { "String": " " }, "content": "▁" }),
     ];
-    let spaces_are_kept = matches!(form, TextForm::Exact | TextForm::Characters);
-    let folding = if form == TextForm::Folded { &folding[..] } else { &[] };
-    let normalizers = [folding, if spaces_are_kept { &spacing[3..] } else { &spacing }].concat();
+    let prepend = [json!({ "type": "Prepend", "prepend": "▁" })];
+    let underscore = [json!({ "type": "Replace", "pattern": { "String": " " }, "content": "▁" })];
+    let spaces_are_kept = form == TextForm::Exact;
+    // A character needs no sign of the word's beginning.
+    let is_prepended = !spaces_are_kept && unit != Unit::Characters;
+    let folding = match form {
+        TextForm::Folded => &folding[..],
+        TextForm::Compatible => &folding[..1],
+        TextForm::Kept | TextForm::Exact => &[],
+    };
+    let spacing = if spaces_are_kept { &[][..] } else { &spacing };
+    let normalizers = [folding, spacing, if is_prepended { &prepend } else { &[] }, &underscore].concat();
     let mut decoders = vec![
         json!({ "type": "Replace", "pattern": { "String": "▁" }, "content": " " }),
         json!({ "type": "ByteFallback" }),
         json!({ "type": "Fuse" }),
     ];
-    if !spaces_are_kept {
+    if is_prepended {
         decoders.push(json!({ "type": "Strip", "content": " ", "start": 1, "stop": 0 }));
     }
     json!({
@@ -133,16 +172,73 @@ fn alphabet(learner: &Tokenizer, texts: &[&str], most: usize) -> HashSet<char> {
     order.into_iter().take(most).map(|(c, _)| c).collect()
 }
 
+/// Adds to a `tokenizer.json` its special tokens, whose ids are their places, and that `[CLS]` goes first.
+fn finish(json: &mut Value, special: &[&str]) {
+    let added = special.iter().enumerate().map(|(id, content)| {
+        json!({
+            "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+            "special": true
+        })
+    });
+    json["added_tokens"] = added.collect();
+    json["post_processor"] = json!({
+        "type": "TemplateProcessing",
+        "single": [{ "SpecialToken": { "id": CLS, "type_id": 0 } }, { "Sequence": { "id": "A", "type_id": 0 } }],
+        "pair": [{ "SpecialToken": { "id": CLS, "type_id": 0 } }, { "Sequence": { "id": "A", "type_id": 0 } },
+                 { "Sequence": { "id": "B", "type_id": 1 } }],
+        "special_tokens": { CLS: { "id": CLS, "ids": [0], "tokens": [CLS] } }
+    });
+}
+
+/// The `most` most frequent pieces that texts are cut into, the first in the alphabet among equals.
+fn frequent_words(learner: &Tokenizer, texts: &[&str], most: usize, least: u64) -> Result<Vec<String>> {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for text in texts {
+        let mut normal = NormalizedString::from(*text);
+        if let Some(normalizer) = learner.get_normalizer() {
+            normalizer.normalize(&mut normal).map_err(problem("training"))?;
+        }
+        let mut cut = PreTokenizedString::from(normal);
+        if let Some(cutter) = learner.get_pre_tokenizer() {
+            cutter.pre_tokenize(&mut cut).map_err(problem("training"))?;
+        }
+        for (word, _, _) in cut.get_splits(OffsetReferential::Normalized, OffsetType::None) {
+            *counts.entry(word.to_owned()).or_default() += 1;
+        }
+    }
+    let mut order: Vec<(String, u64)> = counts.into_iter().filter(|(_, count)| *count >= least).collect();
+    order.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    Ok(order.into_iter().take(most).map(|(word, _)| word).collect())
+}
+
 impl TextTokenizer {
+    /// A tokenizer of whole words.
+    fn of_words(texts: &[&str], config: &TokenizerConfig) -> Result<Self> {
+        let mut json = pipeline(config.form, config.unit);
+        let learner = Tokenizer::from_str(&json.to_string()).map_err(problem("preparing"))?;
+        let words = frequent_words(&learner, texts, config.vocab_size.saturating_sub(2).max(1), config.min_frequency)?;
+        let all = [CLS, UNK].map(str::to_owned).into_iter().chain(words);
+        let vocab: serde_json::Map<String, Value> = all.enumerate().map(|(id, token)| (token, id.into())).collect();
+        json["model"] = json!({ "type": "WordLevel", "vocab": vocab, "unk_token": UNK });
+        finish(&mut json, &[CLS, UNK]);
+        TextTokenizer::from_json(&json.to_string())
+    }
+
     /// Trains on `texts`; the result depends on nothing else.
     ///
     /// # Errors
     /// If there is nothing to learn from.
     pub fn train(texts: &[&str], config: &TokenizerConfig) -> Result<Self> {
+        if config.unit == Unit::Words {
+            return TextTokenizer::of_words(texts, config);
+        }
         const FIXED: usize = 257;
-        let mut learner = Tokenizer::from_str(&pipeline(config.form).to_string()).map_err(problem("preparing"))?;
+        let mut learner =
+            Tokenizer::from_str(&pipeline(config.form, config.unit).to_string()).map_err(problem("preparing"))?;
         let wanted = config.vocab_size.saturating_sub(FIXED).max(1);
-        let alphabet = alphabet(&learner, texts, (wanted / 2).max(64));
+        // Characters are never merged: all of the vocabulary is alphabet.
+        let most = if config.unit == Unit::Characters { wanted } else { (wanted / 2).max(64) };
+        let alphabet = alphabet(&learner, texts, most);
         let mut trainer: TrainerWrapper = BpeTrainerBuilder::new()
             .vocab_size(wanted)
             .min_frequency(config.min_frequency)
@@ -166,17 +262,7 @@ impl TextTokenizer {
         let vocab: serde_json::Map<String, Value> = all.enumerate().map(|(id, token)| (token, id.into())).collect();
         learned["model"]["vocab"] = vocab.into();
         learned["model"]["byte_fallback"] = true.into();
-        learned["added_tokens"] = json!([{
-            "id": 0, "content": CLS, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
-            "special": true
-        }]);
-        learned["post_processor"] = json!({
-            "type": "TemplateProcessing",
-            "single": [{ "SpecialToken": { "id": CLS, "type_id": 0 } }, { "Sequence": { "id": "A", "type_id": 0 } }],
-            "pair": [{ "SpecialToken": { "id": CLS, "type_id": 0 } }, { "Sequence": { "id": "A", "type_id": 0 } },
-                     { "Sequence": { "id": "B", "type_id": 1 } }],
-            "special_tokens": { CLS: { "id": CLS, "ids": [0], "tokens": [CLS] } }
-        });
+        finish(&mut learned, &[CLS]);
         TextTokenizer::from_json(&learned.to_string())
     }
 
@@ -243,6 +329,14 @@ impl TextTokenizer {
         crate::train::hex(hash.finalize())
     }
 
+    /// The id of the words that it does not know, if it is one of words.
+    pub fn unknown(&self) -> Option<u32> {
+        match self.inner.get_model() {
+            ModelWrapper::WordLevel(words) => words.token_to_id(UNK),
+            _ => None,
+        }
+    }
+
     /// The id of `[CLS]`.
     pub fn cls(&self) -> u32 {
         self.cls
@@ -294,8 +388,11 @@ mod tests {
             "この映画はとても良かったです。また見たい！",
             "この店の料理はあまり美味しくなかったです。",
         ];
-        TextTokenizer::train(&texts, &TokenizerConfig { vocab_size: 400, min_frequency: 2, form: TextForm::Folded })
-            .unwrap()
+        TextTokenizer::train(
+            &texts,
+            &TokenizerConfig { vocab_size: 400, min_frequency: 2, form: TextForm::Folded, unit: Unit::Subwords },
+        )
+        .unwrap()
     }
 
     #[test]
@@ -337,20 +434,24 @@ mod tests {
     #[test]
     fn texts_to_be_written_come_back() {
         let texts = ["The Film was GREAT on 20 Nov. 2026!", "２０２６年１１月２０日（金）、「よい」です。", "x"];
-        let config = TokenizerConfig { vocab_size: 400, min_frequency: 1, form: TextForm::Kept };
+        let unit = Unit::Subwords;
+        let config = TokenizerConfig { vocab_size: 400, min_frequency: 1, form: TextForm::Kept, unit };
         let tokenizer = TextTokenizer::train(&texts, &config).unwrap();
         for text in texts.into_iter().chain(["Zoë said: ½ €5 🎉", "(a) b", "  a\t b ", "ｶﾞ　x", ""]) {
             let ids = tokenizer.encode(text).unwrap().ids;
             let spaced = text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert_eq!(tokenizer.decode(&ids).unwrap(), spaced);
         }
-        for form in [TextForm::Exact, TextForm::Characters] {
-            let tokenizer = TextTokenizer::train(&texts, &TokenizerConfig { form, ..config }).unwrap();
-            for text in texts.into_iter().chain([" a\t b \n\n c", "", "\r\n  x", "鬱 Zoë 🎉"]) {
-                let ids = tokenizer.encode(text).unwrap().ids;
-                assert_eq!(tokenizer.decode(&ids).unwrap(), text);
-                if form == TextForm::Characters && texts.contains(&text) {
-                    assert_eq!(ids.len(), text.chars().count());
+        for unit in [Unit::Subwords, Unit::Characters] {
+            for form in [TextForm::Kept, TextForm::Exact] {
+                let tokenizer = TextTokenizer::train(&texts, &TokenizerConfig { form, unit, ..config }).unwrap();
+                for text in texts.into_iter().chain([" a\t b \n\n c", "", "\r\n  x", "鬱 Zoë 🎉"]) {
+                    let ids = tokenizer.encode(text).unwrap().ids;
+                    let spaced = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                    assert_eq!(tokenizer.decode(&ids).unwrap(), if form == TextForm::Exact { text } else { &spaced });
+                    if unit == Unit::Characters && texts.contains(&text) {
+                        assert_eq!(ids.len(), text.chars().count());
+                    }
                 }
             }
         }
@@ -359,6 +460,41 @@ mod tests {
         assert_eq!(digits.units.iter().collect::<std::collections::HashSet<_>>().len(), 4);
         // A sequence that stops within a character.
         assert_eq!(tokenizer.decode(&tokenizer.encode("🎉").unwrap().ids[..2]).unwrap(), "\u{FFFD}");
+    }
+
+    #[test]
+    fn words_are_whole_or_unknown() {
+        let texts = ["the cat saw the dog.\nthe dog saw 12 cats.", "猫が寝た。犬が寝た。"];
+        let config = TokenizerConfig { vocab_size: 100, min_frequency: 1, form: TextForm::Exact, unit: Unit::Words };
+        let tokenizer = TextTokenizer::train(&texts, &config).unwrap();
+        let unknown = tokenizer.unknown().unwrap();
+        for text in texts {
+            let ids = tokenizer.encode(text).unwrap().ids;
+            assert!(!ids.contains(&unknown));
+            assert_eq!(tokenizer.decode(&ids).unwrap(), text);
+        }
+        let ids = tokenizer.encode("the cow saw the dog.").unwrap().ids;
+        assert_eq!((ids.len(), ids[1]), (6, unknown));
+        // The frequent ones where there is no room for all; the same each time.
+        let small = TextTokenizer::train(&texts, &TokenizerConfig { vocab_size: 5, ..config }).unwrap();
+        assert_eq!((small.vocab_size(), small.end_of_ids()), (5, 5));
+        assert_ne!(small.encode("the").unwrap().ids, [unknown]);
+        assert_eq!(
+            small.to_json().unwrap(),
+            TextTokenizer::train(&texts, &TokenizerConfig { vocab_size: 5, ..config }).unwrap().to_json().unwrap()
+        );
+        assert_eq!(trained().unknown(), None);
+    }
+
+    #[test]
+    fn sources_are_read_alike_in_every_width_but_not_in_every_case() {
+        for unit in [Unit::Subwords, Unit::Characters] {
+            let config = TokenizerConfig { vocab_size: 400, min_frequency: 1, form: TextForm::Compatible, unit };
+            let tokenizer = TextTokenizer::train(&["Abc 2026 アイウ"], &config).unwrap();
+            let ids = |text| tokenizer.encode(text).unwrap().ids;
+            assert_eq!(ids("Ａbc　２０２６ ｱｲｳ"), ids("Abc 2026 アイウ"));
+            assert_ne!(ids("abc"), ids("Abc"));
+        }
     }
 
     #[test]
@@ -379,7 +515,8 @@ mod tests {
             (0..40u32).map(|row| (0..20).filter_map(|i| char::from_u32(0x4E00 + 20 * row + i)).collect()).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let train = || {
-            let config = TokenizerConfig { vocab_size: 400, min_frequency: 2, form: TextForm::Folded };
+            let config =
+                TokenizerConfig { vocab_size: 400, min_frequency: 2, form: TextForm::Folded, unit: Unit::Subwords };
             TextTokenizer::train(&texts, &config).unwrap().to_json().unwrap()
         };
         let first = train();

@@ -66,7 +66,7 @@ pub fn words_of(text: &str, encoded: &Encoded) -> Vec<WordSpan> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{TextForm, TextTokenizer, TokenizerConfig};
+    use super::super::{TextForm, TextTokenizer, TokenizerConfig, Unit};
     use super::*;
 
     #[test]
@@ -74,7 +74,7 @@ mod tests {
         let texts = ["the unbelievable film 良い映画です", "an unbelievable 映画 of 99 days"];
         let tokenizer = TextTokenizer::train(
             &texts,
-            &TokenizerConfig { vocab_size: 300, min_frequency: 2, form: TextForm::Folded },
+            &TokenizerConfig { vocab_size: 300, min_frequency: 2, form: TextForm::Folded, unit: Unit::Subwords },
         )
         .unwrap();
         for text in ["Unbelievable!  良い 映画 🎉x", "don't  stop", "映画", "  ", "", "…", "é́ あ゙ ｶﾞ"]

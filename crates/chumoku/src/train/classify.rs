@@ -1,5 +1,6 @@
 //! Training a classifier: the n-gram baseline, tokens, the plan, the run, and at the end the report.
 
+use super::parts::Learnt;
 use super::run::{Ended, Evaluation, Figure, Place, Task, run};
 use super::state::Best;
 use super::{
@@ -9,13 +10,11 @@ use crate::data::wording::{count, thousands};
 use crate::model_folder::write;
 use crate::models::Classifier;
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
-use crate::nn::{Mode, Noise};
 use crate::params::{Layout, Params};
-use crate::text::{TextForm, TextTokenizer, TokenizerConfig};
+use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_classifier::{MODEL_TYPE, ModelConfig, TextClassifier};
 use crate::{Error, Result, inference};
-use chumoku_kernels::{CrossEntropy, Philox, cross_entropy};
-use ndarray::Array2;
+use chumoku_kernels::{CrossEntropy, Philox};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -57,7 +56,7 @@ pub fn train(
     let ngrams = train_ngrams(data, observe)?;
     let train_texts = data.train.texts();
     let vocab_size = TextTokenizer::suitable_vocab_size(&train_texts);
-    let config = TokenizerConfig { vocab_size, min_frequency: 2, form: TextForm::Folded };
+    let config = TokenizerConfig { vocab_size, min_frequency: 2, form: TextForm::Folded, unit: Unit::Subwords };
     let tokenizer = TextTokenizer::train(&train_texts, &config)?;
     let rows = tokenizer.encode_all(&train_texts)?;
     let valid_rows = tokenizer.encode_all(&data.valid.texts())?;
@@ -225,23 +224,17 @@ impl Task for Classify<'_> {
         batches(&lengths, self.plan.settings.batch_tokens, seed, epoch)
     }
 
-    fn learn(&self, params: &Params<f32>, batch: &[usize], at: Place, grads: &mut Params<f32>) -> Result<(f64, usize)> {
-        let samples: Vec<Vec<u32>> = batch.iter().map(|&row| self.sample(row, at)).collect();
+    fn learn(&self, params: &Params<f32>, rows: &[usize], at: Place, grads: &mut Params<f32>) -> Result<Learnt> {
+        let samples: Vec<Vec<u32>> = rows.iter().map(|&row| self.sample(row, at)).collect();
         let (ids, offsets) = inference::pack(self.tokenizer.cls(), samples.iter().map(Vec::as_slice));
-        let labels: Vec<u32> = batch.iter().map(|&row| self.data.train.labels[row]).collect();
-        let mode = Mode::Train(Noise { seed: at.seed, step: at.step });
-        let (logits, cache) = self.model.forward(params, &ids, &offsets, mode)?;
-        let mut d_logits = Array2::zeros(logits.dim());
+        let labels: Vec<u32> = rows.iter().map(|&row| self.data.train.labels[row]).collect();
         let options = CrossEntropy {
             label_smoothing: self.plan.settings.label_smoothing,
             class_weights: self.plan.class_weights.as_deref(),
         };
-        let (x, d) = (logits.as_slice().unwrap_or_default(), d_logits.as_slice_mut().unwrap_or_default());
-        let loss = f64::from(cross_entropy(x, &labels, &options, d)?);
-        if loss.is_finite() {
-            self.model.backward(params, (&ids, &offsets), &cache, d_logits.view(), mode, grads)?;
-        }
-        Ok((loss, ids.len()))
+        let loss = self.model.loss(params, (&ids, &offsets), &labels, &options, at.mode(), grads)?;
+        let of_class = |&label: &u32| self.plan.class_weights.as_ref().map_or(1.0, |w| f64::from(w[label as usize]));
+        Ok(Learnt { loss: loss.into(), weight: labels.iter().map(of_class).sum(), tokens: ids.len() })
     }
 
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {

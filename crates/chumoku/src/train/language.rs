@@ -1,15 +1,18 @@
 //! Training a language model: documents as tokens, the plan, the run, and at the end the report.
 
+use super::parts::Learnt;
 use super::run::{Evaluation, Figure, Place, Task, run};
 use super::state::Best;
+use super::text_cards::{self, Run};
 use super::{Event, Settings, TrainOptions, batches, by_length};
 use crate::data::DocumentParts;
 use crate::data::wording::thousands;
+use crate::inference::side_by_side;
 use crate::model_folder::write;
 use crate::models::{LanguageModel, LanguageModelConfig};
-use crate::nn::{AttentionOptions, EncoderConfig, Mode, Noise, NormOrder, Offsets, PositionKind};
+use crate::nn::{AttentionOptions, EncoderConfig, Mode, NormOrder, Offsets, PositionKind};
 use crate::params::{Layout, Params};
-use crate::text::{TextForm, TextTokenizer, TokenizerConfig};
+use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_generator::{MODEL_TYPE, TextGenerator, TextGeneratorConfig};
 use crate::{Error, Result};
 use chumoku_kernels::{Philox, Precision};
@@ -18,18 +21,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-/// What a language model's tokens are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Tokens {
-    /// Characters.
-    Characters,
-    /// Parts of words.
-    Subwords,
-}
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Everything that decides the training of a language model beside the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,7 +33,7 @@ pub struct LanguageModelPlan {
     #[serde(flatten)]
     pub settings: Settings,
     /// What its tokens are.
-    pub tokens: Tokens,
+    pub tokens: Unit,
 }
 
 /// How the training of a language model ended.
@@ -63,6 +56,8 @@ pub struct LanguageModelOutcome {
 pub struct LanguageScores {
     /// Tokens foretold, the ends of documents among them.
     pub tokens: usize,
+    /// How many of them stand for a word that the tokenizer does not know; perplexities count these as one word.
+    pub unknown: usize,
     /// Words between white space.
     pub words: usize,
     /// Bytes of UTF-8.
@@ -78,12 +73,25 @@ pub struct LanguageScores {
 }
 
 impl LanguageScores {
+    /// Reads documents, each in windows of the model's context that lie side by side.
+    ///
+    /// # Errors
+    /// If a text cannot be read as tokens.
+    pub fn measure(model: &TextGenerator, texts: &[String]) -> Result<LanguageScores> {
+        let documents = documents(&model.tokenizer, texts)?;
+        let (total, tokens) = total_loss(&model.model, &model.params, &documents)?;
+        let unknown = model.tokenizer.unknown();
+        let unknown = documents.iter().flatten().filter(|&&id| Some(id) == unknown).count();
+        Ok(LanguageScores { unknown, ..LanguageScores::of(total, tokens, texts) })
+    }
+
     fn of(total: f64, tokens: usize, texts: &[String]) -> LanguageScores {
         let words = texts.iter().map(|text| text.split_whitespace().count()).sum();
         let bytes = texts.iter().map(String::len).sum();
         let per = |n: usize| (total / n.max(1) as f64).exp();
         LanguageScores {
             tokens,
+            unknown: 0,
             words,
             bytes,
             loss: total / tokens.max(1) as f64,
@@ -99,8 +107,8 @@ const SMALL: usize = 2_000_000;
 
 impl LanguageModelPlan {
     /// The plan for so many tokens, of so many different ones.
-    pub fn new(tokens: Tokens, count: usize, vocab_size: usize) -> LanguageModelPlan {
-        let (width, context) = if tokens == Tokens::Characters { (128, 64) } else { (256, 128) };
+    pub fn new(tokens: Unit, count: usize, vocab_size: usize) -> LanguageModelPlan {
+        let (width, context) = if tokens == Unit::Characters { (128, 64) } else { (256, 128) };
         let model = LanguageModelConfig {
             vocab_size,
             encoder: EncoderConfig {
@@ -149,7 +157,6 @@ impl LanguageModelPlan {
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
 pub fn train_language_model(
     data: &DocumentParts,
-    tokens: Option<Tokens>,
     options: &TrainOptions,
     out: &Path,
     stop: &AtomicBool,
@@ -158,14 +165,16 @@ pub fn train_language_model(
     std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
     let texts: Vec<&str> = data.train.iter().map(String::as_str).collect();
     let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
-    let tokens = tokens.unwrap_or(if characters <= SMALL { Tokens::Characters } else { Tokens::Subwords });
+    let tokens = options.tokens.unwrap_or(if characters <= SMALL { Unit::Characters } else { Unit::Subwords });
     let config = match tokens {
-        // As many as there are: the alphabet alone, and no merges.
-        Tokens::Characters => TokenizerConfig { vocab_size: 257, min_frequency: 1, form: TextForm::Characters },
-        Tokens::Subwords => TokenizerConfig {
+        Unit::Characters => {
+            TokenizerConfig { vocab_size: 16_000, min_frequency: 1, form: TextForm::Exact, unit: tokens }
+        }
+        Unit::Subwords | Unit::Words => TokenizerConfig {
             vocab_size: TextTokenizer::suitable_vocab_size(&texts),
             min_frequency: 2,
             form: TextForm::Exact,
+            unit: tokens,
         },
     };
     let tokenizer = TextTokenizer::train(&texts, &config)?;
@@ -177,7 +186,14 @@ pub fn train_language_model(
     plan.settings.precision = options.precision;
     let model = LanguageModel::new(plan.model.clone())?;
     let vocabulary_sha256 = tokenizer.vocabulary_sha256();
-    let task = Language { plan: &plan, model: &model, train, valid, vocabulary: &vocabulary_sha256 };
+    let task = Language {
+        plan: &plan,
+        model: &model,
+        train,
+        valid,
+        vocabulary: &vocabulary_sha256,
+        windows: Mutex::default(),
+    };
     task.describe(observe);
     let ended = run(&task, options, out, stop, observe)?;
 
@@ -187,8 +203,6 @@ pub fn train_language_model(
         (true, false) => (&data.valid, "valid"),
         (true, true) => (&data.train, "train"),
     };
-    let (total, foretold) = task.total_loss(&params, &documents(&tokenizer, held_out)?)?;
-    let test = LanguageScores::of(total, foretold, held_out);
     let data_sha256 = task.data_sha256();
     let config = TextGeneratorConfig {
         model_type: MODEL_TYPE.into(),
@@ -199,6 +213,7 @@ pub fn train_language_model(
     };
     drop(task);
     let generator = TextGenerator { config, model, params, tokenizer };
+    let test = LanguageScores::measure(&generator, held_out)?;
     // By way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
     let plan: Value = serde_json::to_string(&plan).and_then(|plan| serde_json::from_str(&plan)).expect("plain data");
     let state = &ended.state;
@@ -222,6 +237,8 @@ pub fn train_language_model(
     let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
     write(&out.join("metrics.json"), pretty.as_bytes())?;
     let (best, interrupted) = (state.best, ended.interrupted);
+    let of = Run { state, interrupted, seed: options.seed, scored_on, data_sha256: &data_sha256, tokens };
+    write(&out.join("README.md"), text_cards::language_model(&generator, data, &test, &of).as_bytes())?;
     Ok(LanguageModelOutcome { model: generator, metrics, test, best, interrupted })
 }
 
@@ -241,6 +258,8 @@ struct Language<'a> {
     valid: Vec<Vec<u32>>,
     /// SHA-256 of the vocabulary.
     vocabulary: &'a str,
+    /// The windows of the epoch that was asked for last.
+    windows: Mutex<(u64, Arc<Vec<Window>>)>,
 }
 
 /// A part of a document that is read at a time: the tokens foretold are those one place further.
@@ -266,26 +285,50 @@ fn windows(documents: &[Vec<u32>], context: usize, first: impl Fn(usize) -> usiz
     found
 }
 
+/// The tokens of windows, those after them, and the windows' lengths.
+fn read(documents: &[Vec<u32>], windows: &[&Window]) -> ([Vec<u32>; 2], Offsets) {
+    let part = |shift: usize| {
+        let each = windows.iter().flat_map(move |window| {
+            documents[window.document][window.tokens.start + shift..window.tokens.end + shift].iter().copied()
+        });
+        each.collect()
+    };
+    ([part(0), part(1)], Offsets::of_lengths(windows.iter().map(|window| window.tokens.len())))
+}
+
+/// −ln p of all tokens of documents, in windows side by side, and how many there are.
+fn total_loss(model: &LanguageModel, params: &Params<f32>, documents: &[Vec<u32>]) -> Result<(f64, usize)> {
+    let all = windows(documents, model.config().max_length, |_| usize::MAX);
+    let lengths: Vec<usize> = all.iter().map(|window| window.tokens.len()).collect();
+    let of_batch = |rows: &[usize]| {
+        let part: Vec<&Window> = rows.iter().map(|&row| &all[row]).collect();
+        let ([ids, next], offsets) = read(documents, &part);
+        Ok(model.loss(params, [&ids, &next], &offsets, Mode::Eval, None)? * ids.len() as f64)
+    };
+    let totals = side_by_side(&by_length(&lengths, 2048), of_batch)?;
+    Ok((totals.iter().sum(), lengths.iter().sum()))
+}
+
 /// Stream of the run's random numbers; see also [`batches`].
 const FIRST: u64 = 1 << 60;
 
 impl Language<'_> {
     /// The windows of an epoch: cut at other places in each.
-    fn windows(&self, seed: u64, epoch: u64) -> Vec<Window> {
-        let (context, random) = (self.plan.model.max_length, Philox::new(seed, FIRST + epoch));
-        windows(&self.train, context, |document| {
-            1 + (f64::from(random.uniform(document as u64)) * context as f64) as usize
-        })
+    fn windows(&self, seed: u64, epoch: u64) -> Arc<Vec<Window>> {
+        let mut last = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.1.is_empty() || last.0 != epoch {
+            let (context, random) = (self.plan.model.max_length, Philox::new(seed, FIRST + epoch));
+            let first = |document| 1 + (f64::from(random.uniform(document as u64)) * context as f64) as usize;
+            *last = (epoch, Arc::new(windows(&self.train, context, first)));
+        }
+        Arc::clone(&last.1)
     }
 
     /// Says what the tokens and the model are like.
     fn describe(&self, observe: &mut dyn FnMut(Event<'_>)) {
         let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
         let count = |documents: &[Vec<u32>]| thousands(documents.iter().map(Vec::len).sum());
-        let kind = match self.plan.tokens {
-            Tokens::Characters => "characters",
-            Tokens::Subwords => "parts of words",
-        };
+        let kind = self.plan.tokens.noun();
         let mut say = |what, text| observe(Event::Said(what, text));
         say(
             "tokens",
@@ -307,31 +350,6 @@ impl Language<'_> {
                 thousands(self.model.layout().len())
             ),
         );
-    }
-
-    /// The tokens of windows, those after them, and the windows' lengths.
-    fn read(&self, documents: &[Vec<u32>], windows: &[&Window]) -> ([Vec<u32>; 2], Offsets) {
-        let part = |shift: usize| {
-            let each = windows.iter().flat_map(move |window| {
-                documents[window.document][window.tokens.start + shift..window.tokens.end + shift].iter().copied()
-            });
-            each.collect()
-        };
-        ([part(0), part(1)], Offsets::of_lengths(windows.iter().map(|window| window.tokens.len())))
-    }
-
-    /// −ln p of all tokens of documents, in windows side by side, and how many there are.
-    fn total_loss(&self, params: &Params<f32>, documents: &[Vec<u32>]) -> Result<(f64, usize)> {
-        let all = windows(documents, self.plan.model.max_length, |_| usize::MAX);
-        let lengths: Vec<usize> = all.iter().map(|window| window.tokens.len()).collect();
-        let (mut total, mut count) = (0.0, 0);
-        for rows in by_length(&lengths, 4096) {
-            let part: Vec<&Window> = rows.iter().map(|&row| &all[row]).collect();
-            let ([ids, next], offsets) = self.read(documents, &part);
-            total += self.model.loss(params, [&ids, &next], &offsets, Mode::Eval, None)? * ids.len() as f64;
-            count += ids.len();
-        }
-        Ok((total, count))
     }
 
     fn data_sha256(&self) -> String {
@@ -363,18 +381,18 @@ impl Task for Language<'_> {
         batches(&lengths, self.plan.settings.batch_tokens, seed, epoch)
     }
 
-    fn learn(&self, params: &Params<f32>, rows: &[usize], at: Place, grads: &mut Params<f32>) -> Result<(f64, usize)> {
+    fn learn(&self, params: &Params<f32>, rows: &[usize], at: Place, grads: &mut Params<f32>) -> Result<Learnt> {
         let windows = self.windows(at.seed, at.epoch);
         let part: Vec<&Window> = rows.iter().map(|&row| &windows[row]).collect();
-        let ([ids, next], offsets) = self.read(&self.train, &part);
-        let mode = Mode::Train(Noise { seed: at.seed, step: at.step });
-        Ok((self.model.loss(params, [&ids, &next], &offsets, mode, Some(grads))?, ids.len()))
+        let ([ids, next], offsets) = read(&self.train, &part);
+        let loss = self.model.loss(params, [&ids, &next], &offsets, at.mode(), Some(grads))?;
+        Ok(Learnt { loss, weight: ids.len() as f64, tokens: ids.len() })
     }
 
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
         // Without validation documents the training documents have to do.
         let is_held_out = !self.valid.is_empty();
-        let (total, count) = self.total_loss(params, if is_held_out { &self.valid } else { &self.train })?;
+        let (total, count) = total_loss(self.model, params, if is_held_out { &self.valid } else { &self.train })?;
         let loss = total / count.max(1) as f64;
         let figure = |name, key, value| Figure { name, key, value, is_share: false };
         let figures = vec![figure("loss", "loss", loss), figure("perplexity", "perplexity", loss.exp())];

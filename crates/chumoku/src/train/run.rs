@@ -1,8 +1,10 @@
 //! Training as such, whatever the task: steps, evaluations, checkpoints, the log.
 
+use super::parts::{Learnt, Parts};
 use super::{Settings, State, checkpoint};
-use crate::nn::{Network, PositionKind};
+use crate::nn::{Mode, Network, Noise, PositionKind};
 use crate::params::{Layout, Params};
+use crate::text::Unit;
 use crate::{Error, Result};
 use chumoku_kernels::Precision;
 use serde_json::{Value, json};
@@ -25,6 +27,8 @@ pub struct TrainOptions {
     pub network: Network,
     /// Positional encoding of a classifier's transformer.
     pub position: PositionKind,
+    /// What the tokens of a translator or a language model are; chosen from the data if absent.
+    pub tokens: Option<Unit>,
     /// How exact matrix products are.
     pub precision: Precision,
     /// Continue from the newest checkpoint in the folder.
@@ -40,6 +44,7 @@ impl Default for TrainOptions {
             epochs: None,
             network: Network::Transformer,
             position: PositionKind::Sinusoidal,
+            tokens: None,
             // The fastest, and what it loses cannot be told from chance: `docs/training.md` has the figures.
             precision: Precision::Medium,
             resume: false,
@@ -114,7 +119,7 @@ pub(crate) struct Evaluation {
 }
 
 /// What a model is trained to do.
-pub(crate) trait Task {
+pub(crate) trait Task: Sync {
     /// The model's parameters.
     fn layout(&self) -> &Arc<Layout>;
     /// How it is trained.
@@ -123,8 +128,8 @@ pub(crate) trait Task {
     fn fingerprint(&self) -> String;
     /// The rows of each batch of an epoch, in their order.
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>>;
-    /// The loss of a batch and its tokens; its gradient is added to `grads`, where it is finite.
-    fn learn(&self, params: &Params<f32>, batch: &[usize], at: Place, grads: &mut Params<f32>) -> Result<(f64, usize)>;
+    /// The loss of a part of a batch; its gradient is added to `grads`, where it is finite.
+    fn learn(&self, params: &Params<f32>, rows: &[usize], at: Place, grads: &mut Params<f32>) -> Result<Learnt>;
     /// Evaluates weights.
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation>;
     /// Numbers that a step remembers, about.
@@ -137,6 +142,16 @@ pub(crate) struct Place {
     pub(crate) seed: u64,
     pub(crate) epoch: u64,
     pub(crate) step: u64,
+    /// The part of the batch.
+    pub(crate) part: usize,
+}
+
+impl Place {
+    /// Training here: each part of each batch drops other numbers.
+    pub(crate) fn mode(&self) -> Mode {
+        const PARTS: u64 = 8;
+        Mode::Train(Noise { seed: self.seed, step: self.step * PARTS + self.part as u64 })
+    }
 }
 
 /// How a run ended.
@@ -189,7 +204,7 @@ struct Run<'a, T> {
     fingerprint: String,
     /// Moving average of the training loss.
     loss: Option<f64>,
-    grads: Params<f32>,
+    parts: Parts,
 }
 
 /// Trains in the folder `out`, from its newest checkpoint if asked to.
@@ -227,7 +242,7 @@ pub(crate) fn run<T: Task>(
         checkpoints,
         fingerprint,
         loss: None,
-        grads: Params::zeros(task.layout()),
+        parts: Parts::new(task.layout(), task.settings().batch_tokens),
     };
     run.announce(&state, observe)?;
     let interrupted = run.steps(&mut state, options, stop, observe)?;
@@ -245,8 +260,7 @@ impl<T: Task> Run<'_, T> {
         if let Some(middle) = first.get(first.len() / 2) {
             for _ in 0..2 {
                 let start = Instant::now();
-                self.grads.clear();
-                task.learn(&state.params, middle, Place { seed: self.seed, epoch: 0, step: 0 }, &mut self.grads)?;
+                self.learn(state, middle, [0, 0])?;
                 one = start.elapsed();
             }
         }
@@ -255,7 +269,7 @@ impl<T: Task> Run<'_, T> {
             steps,
             done: state.step,
             expected: one.mul_f64(1.15 * (steps.saturating_sub(state.step)) as f64),
-            bytes: 4 * (6 * state.params.values().len() + task.activations()),
+            bytes: 4 * ((5 + self.parts.count()) * state.params.values().len() + task.activations()),
         });
         Ok(())
     }
@@ -280,13 +294,11 @@ impl<T: Task> Run<'_, T> {
                     return Ok(true);
                 }
                 let step = state.step + 1;
-                let place = Place { seed: self.seed, epoch: state.epoch, step };
-                self.grads.clear();
-                let (loss, count) = self.task.learn(&state.params, batch, place, &mut self.grads)?;
+                let Learnt { loss, tokens: count, .. } = self.learn(state, batch, [state.epoch, step])?;
                 if !loss.is_finite() {
                     return Err(self.not_finite(state, batch, &format!("the loss is {loss}")));
                 }
-                if let Err(Error::NotFinite(problem)) = state.apply(&self.grads, self.task.settings(), steps) {
+                if let Err(Error::NotFinite(problem)) = state.apply(self.parts.grads(), self.task.settings(), steps) {
                     return Err(self.not_finite(state, batch, &problem));
                 }
                 state.batch += 1;
@@ -310,6 +322,13 @@ impl<T: Task> Run<'_, T> {
             saved = Instant::now();
         }
         Ok(false)
+    }
+
+    /// Learns from a batch of an epoch.
+    fn learn(&mut self, state: &State, batch: &[usize], [epoch, step]: [u64; 2]) -> Result<Learnt> {
+        let (task, seed) = (self.task, self.seed);
+        self.parts
+            .learn(batch, |rows, part, grads| task.learn(&state.params, rows, Place { seed, epoch, step, part }, grads))
     }
 
     fn save(&mut self, state: &State) -> Result<()> {

@@ -1,16 +1,19 @@
 //! Training a translator: tokens of both sides, the plan, the run, and at the end the report.
 
+use super::parts::Learnt;
 use super::run::{Evaluation, Figure, Place, Task, run};
 use super::state::Best;
+use super::text_cards::{self, Run};
 use super::{Event, Settings, TrainOptions, batches, by_length};
 use crate::data::wording::{count, thousands};
 use crate::data::{PairParts, Pairs};
+use crate::inference::side_by_side;
 use crate::metrics::{Bleu, BleuTokenizer, Chrf};
 use crate::model_folder::write;
 use crate::models::{PairBatch, Translator, TranslatorConfig};
-use crate::nn::{AttentionOptions, EncoderConfig, Mode, Noise, NormOrder, PositionKind};
+use crate::nn::{AttentionOptions, EncoderConfig, Mode, NormOrder, PositionKind};
 use crate::params::{Layout, Params};
-use crate::text::{TextForm, TextTokenizer, TokenizerConfig, unspaced_share};
+use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
 use crate::text_translator::{MODEL_TYPE, TextTranslator, TextTranslatorConfig, Tokenizers, TranslateOptions};
 use crate::{Error, Result};
 use chumoku_kernels::Precision;
@@ -103,15 +106,26 @@ impl TranslationScores {
 /// Pairs with more tokens than this on a side are left out of training.
 const LONGEST: usize = 256;
 
-/// Target tokens from which the model is of the larger size.
-const MANY: usize = 300_000;
+/// Tokens of both sides from which the model is of the larger size; of characters four times as many.
+const MANY: usize = 600_000;
 
 impl TranslatorPlan {
-    /// The plan for so many tokens on both sides, the longest side, and these vocabularies.
-    pub fn new(tokens: usize, longest: usize, [source, target]: [usize; 2], joint_vocabulary: bool) -> TranslatorPlan {
-        let is_large = tokens > 2 * MANY;
-        let [layers, width] = if is_large { [3, 256] } else { [2, 128] };
-        let dropout = if is_large { 0.2 } else { 0.1 };
+    /// The plan for so many tokens on both sides, what they are, the longest side, and these vocabularies.
+    pub fn new(
+        tokens: usize,
+        unit: Unit,
+        longest: usize,
+        [source, target]: [usize; 2],
+        joint_vocabulary: bool,
+    ) -> TranslatorPlan {
+        let is_large = tokens > if unit == Unit::Characters { 4 * MANY } else { MANY };
+        let [layers, decoder_layers, width] = if is_large { [3, 3, 256] } else { [2, 1, 128] };
+        let budget = if is_large { 10_000_000 } else { 2_500_000 };
+        let epochs = (budget / tokens.max(1)).clamp(3, 60) as u64;
+        let batch_tokens = if is_large { 4096 } else { 1024 };
+        let steps = epochs as f64 * (tokens as f64 / batch_tokens as f64).max(1.0);
+        // What is read a few times only cannot be learnt by heart.
+        let dropout = if epochs <= 4 { 0.0 } else { 0.1 };
         let model = TranslatorConfig {
             source_vocab_size: source,
             target_vocab_size: target,
@@ -123,30 +137,31 @@ impl TranslatorPlan {
                 d_ff: 4 * width,
                 activation: "gelu".into(),
                 norm_order: NormOrder::Pre,
-                dropout,
-                attention_dropout: 0.1,
+                dropout: if is_large { 2.0 * dropout } else { dropout },
+                attention_dropout: dropout,
                 causal: false,
                 attention: AttentionOptions::default(),
             },
-            num_decoder_layers: layers,
-            position: PositionKind::Sinusoidal,
+            num_decoder_layers: decoder_layers,
+            position: PositionKind::Rotary,
             // Twice the longest side, so that a somewhat longer text can still be read and written.
             max_length: (2 * (longest + 1)).clamp(64, 2 * LONGEST),
-            embedding_dropout: dropout,
+            embedding_dropout: if is_large { 2.0 * dropout } else { dropout },
         };
-        let epochs = (if is_large { 20_000_000 } else { 5_000_000 } / tokens.max(1)).clamp(4, 60) as u64;
         let settings = Settings {
             epochs,
             patience: (epochs / 4).max(3),
-            batch_tokens: (tokens / 150).clamp(1024, 4096),
-            learning_rate: if is_large { 1e-3 } else { 2e-3 },
+            batch_tokens,
+            learning_rate: if is_large { 1e-3 } else { 3e-3 },
             embedding_rate: 1.0,
-            warmup_share: 0.08,
+            warmup_share: 0.1,
             weight_decay: 0.01,
             beta2: 0.98,
             clip_norm: 1.0,
-            label_smoothing: 0.1,
-            average_decay: 0.999,
+            // Of a word there may be another; of a character of a date there is not.
+            label_smoothing: if unit == Unit::Characters { 0.0 } else { 0.1 },
+            // The average looks back on some hundredths of the run.
+            average_decay: (1.0 - 15.0 / steps).clamp(0.9, 0.999),
             precision: Precision::default(),
         };
         TranslatorPlan { model, settings }
@@ -169,19 +184,19 @@ pub fn train_translator(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<TranslatorOutcome> {
     std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
-    let tokenizers = tokenizers(&data.train)?;
+    let (tokenizers, unit) = tokenizers(&data.train, options.tokens)?;
     let (train, valid) = (tokens(&tokenizers, &data.train)?, tokens(&tokenizers, &data.valid)?);
     let [left_out, valid_left_out] = [data.train.len() - train.len(), data.valid.len() - valid.len()];
     let vocabularies = [tokenizers.source(), &tokenizers.target].map(TextTokenizer::vocab_size);
     let is_joint = tokenizers.source.is_none();
     let total = train.iter().map(|pair| pair[0].len() + pair[1].len()).sum();
     let longest = train.iter().flatten().map(Vec::len).max().unwrap_or(0);
-    let mut plan = TranslatorPlan::new(total, longest, vocabularies, is_joint);
+    let mut plan = TranslatorPlan::new(total, unit, longest, vocabularies, is_joint);
     plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
     plan.settings.precision = options.precision;
     let model = Translator::new(plan.model.clone())?;
     let hashes = [tokenizers.source(), &tokenizers.target].map(TextTokenizer::vocabulary_sha256);
-    let task = Translate { plan: &plan, model: &model, boundary: tokenizers.target.cls(), train, valid, hashes };
+    let task = Translate { plan: &plan, unit, model: &model, boundary: tokenizers.target.cls(), train, valid, hashes };
     task.describe(left_out + valid_left_out, observe);
     let ended = run(&task, options, out, stop, observe)?;
 
@@ -227,24 +242,36 @@ pub fn train_translator(
     let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
     write(&out.join("metrics.json"), pretty.as_bytes())?;
     let (best, interrupted) = (state.best, ended.interrupted);
+    let of = Run { state, interrupted, seed: options.seed, scored_on, data_sha256: &data_sha256, tokens: unit };
+    write(&out.join("README.md"), text_cards::translator(&translator, data, &test, &of).as_bytes())?;
     Ok(TranslatorOutcome { model: translator, metrics, test, best, interrupted })
 }
 
-/// One tokenizer for both sides where they are written in like scripts, else one for each.
-fn tokenizers(pairs: &Pairs) -> Result<Tokenizers> {
-    let [sources, targets] =
-        [&pairs.sources, &pairs.targets].map(|side| side.iter().map(String::as_str).collect::<Vec<_>>());
-    let train = |texts: &[&str]| {
+/// Texts of at most so many characters are turned character by character: dates, names, numbers, spellings.
+const SHORT: usize = 32;
+
+/// One tokenizer for both sides where they are written in like scripts, else one for each. `unit` is what was asked for.
+fn tokenizers(pairs: &Pairs, unit: Option<Unit>) -> Result<(Tokenizers, Unit)> {
+    let sides = [&pairs.sources, &pairs.targets].map(|side| side.iter().map(String::as_str).collect::<Vec<_>>());
+    let are_short = sides.iter().all(|side| {
+        let mut lengths: Vec<usize> = side.iter().map(|text| text.chars().count()).collect();
+        lengths.sort_unstable();
+        lengths.get(lengths.len() * 9 / 10).is_some_and(|&length| length <= SHORT)
+    });
+    let unit = unit.unwrap_or(if are_short { Unit::Characters } else { Unit::Subwords });
+    let train = |texts: &[&str], form| {
         let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
         let per_token = if unspaced_share(texts.iter().copied()) > 0.3 { 60 } else { 100 };
         let vocab_size = (characters / per_token).clamp(1_000, 8_000);
-        TextTokenizer::train(texts, &TokenizerConfig { vocab_size, min_frequency: 2, form: TextForm::Kept })
+        TextTokenizer::train(texts, &TokenizerConfig { vocab_size, min_frequency: 2, form, unit })
     };
-    let shares = [&sources, &targets].map(|side| unspaced_share(side.iter().copied()));
+    let shares = sides.each_ref().map(|side| unspaced_share(side.iter().copied()));
     if (shares[0] - shares[1]).abs() < 0.2 {
-        return Ok(Tokenizers { source: None, target: train(&[sources, targets].concat())? });
+        return Ok((Tokenizers { source: None, target: train(&sides.concat(), TextForm::Kept)? }, unit));
     }
-    Ok(Tokenizers { source: Some(train(&sources)?), target: train(&targets)? })
+    // What is only read may be read in any width.
+    let [source, target] = [train(&sides[0], TextForm::Compatible)?, train(&sides[1], TextForm::Kept)?];
+    Ok((Tokenizers { source: Some(source), target }, unit))
 }
 
 /// Source (with its end) and target of a pair as tokens.
@@ -267,6 +294,7 @@ fn tokens(tokenizers: &Tokenizers, pairs: &Pairs) -> Result<Vec<TokenPair>> {
 /// A translator's task.
 struct Translate<'a> {
     plan: &'a TranslatorPlan,
+    unit: Unit,
     model: &'a Translator,
     boundary: u32,
     train: Vec<TokenPair>,
@@ -288,7 +316,11 @@ impl Translate<'_> {
             }
         };
         let mut say = |what, text| observe(Event::Said(what, text));
-        say("tokens", format!("{} in the sources, {} in the targets; {vocabularies}", sums[0], sums[1]));
+        let [source, target] = sums;
+        say(
+            "tokens",
+            format!("{}: {source} in the sources, {target} in the targets; {vocabularies}", self.unit.noun()),
+        );
         say(
             "model",
             format!(
@@ -345,25 +377,27 @@ impl Task for Translate<'_> {
         batches(&lengths(&self.train), self.plan.settings.batch_tokens, seed, epoch)
     }
 
-    fn learn(&self, params: &Params<f32>, rows: &[usize], at: Place, grads: &mut Params<f32>) -> Result<(f64, usize)> {
+    fn learn(&self, params: &Params<f32>, rows: &[usize], at: Place, grads: &mut Params<f32>) -> Result<Learnt> {
         let batch = self.batch(&self.train, rows);
-        let mode = Mode::Train(Noise { seed: at.seed, step: at.step });
         let smoothing = self.plan.settings.label_smoothing;
-        let loss = self.model.loss(params, &batch, smoothing, mode, Some(grads))?;
-        Ok((loss, batch.source.len() + batch.output.len()))
+        let loss = self.model.loss(params, &batch, smoothing, at.mode(), Some(grads))?;
+        let targets = batch.output.len();
+        Ok(Learnt { loss, weight: targets as f64, tokens: batch.source.len() + targets })
     }
 
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
         // Without validation pairs the training pairs have to do.
         let is_held_out = !self.valid.is_empty();
         let pairs = if is_held_out { &self.valid } else { &self.train };
-        let (mut sum, mut tokens) = (0.0, 0);
-        for rows in by_length(&lengths(pairs), self.plan.settings.batch_tokens) {
-            let batch = self.batch(pairs, &rows);
-            sum += self.model.loss(params, &batch, 0.0, Mode::Eval, None)? * batch.output.len() as f64;
-            tokens += batch.output.len();
-        }
-        let loss = sum / tokens.max(1) as f64;
+        let of_batch = |rows: &[usize]| {
+            let batch = self.batch(pairs, rows);
+            let tokens = batch.output.len() as f64;
+            Ok([self.model.loss(params, &batch, 0.0, Mode::Eval, None)? * tokens, tokens])
+        };
+        let batches = by_length(&lengths(pairs), self.plan.settings.batch_tokens);
+        let sums = side_by_side(&batches, of_batch)?;
+        let [sum, tokens] = [0, 1].map(|i| sums.iter().map(|sums| sums[i]).sum::<f64>());
+        let loss = sum / tokens.max(1.0);
         let figure = |name, key, value| Figure { name, key, value, is_share: false };
         let figures = vec![figure("loss", "loss", loss), figure("perplexity", "perplexity", loss.exp())];
         Ok(Evaluation { score: -loss, loss, figures, is_held_out })

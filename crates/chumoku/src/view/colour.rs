@@ -93,6 +93,11 @@ impl Paint {
         Self { depth }
     }
 
+    /// Whether there are no colours, so that numbers stand apart by space alone.
+    pub(super) fn is_plain(self) -> bool {
+        self.depth == ColourDepth::None
+    }
+
     fn with(self, codes: &str, text: &str) -> String {
         if self.depth == ColourDepth::None || text.is_empty() {
             text.to_owned()

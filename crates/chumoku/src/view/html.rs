@@ -1,15 +1,31 @@
-//! An explanation as one page: a file that opens from disk and asks nothing of the network.
+//! An explanation or an alignment as one page: a file that opens from disk and asks nothing of the network.
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use super::alignment::Alignment;
 use super::base64;
 use super::explanation::Explanation;
 use super::phrases::{KNOWN, Lang};
 
-const TEMPLATE: &str = include_str!("explain.html");
-const STYLE: &str = include_str!("explain.css");
-const SCRIPT: &str = concat!(include_str!("explain.strings.js"), include_str!("explain.js"));
+/// A page without its data: template, style sheet and script.
+struct Program {
+    template: &'static str,
+    style: &'static str,
+    script: &'static str,
+}
+
+const EXPLAIN: Program = Program {
+    template: include_str!("explain.html"),
+    style: include_str!("explain.css"),
+    script: concat!(include_str!("explain.strings.js"), include_str!("explain.js")),
+};
+
+const ALIGNMENT: Program = Program {
+    template: include_str!("alignment.html"),
+    style: concat!(include_str!("explain.css"), include_str!("alignment.css")),
+    script: concat!(include_str!("alignment.strings.js"), include_str!("alignment.js")),
+};
 
 /// Writes an explanation as one HTML page in the given language; the page can switch to the other.
 ///
@@ -30,24 +46,46 @@ pub fn to_html(explanation: &Explanation, lang: Lang) -> String {
     if let Err(error) = explanation.validate() {
         panic!("to_html needs an explanation that fits together: {error}");
     }
-    // Browsers turn CR LF into LF before they hash; a checkout may have done the reverse.
-    let [template, style, script] = [TEMPLATE, STYLE, SCRIPT].map(|text| text.replace("\r\n", "\n"));
-    let data = data(explanation);
-    let mut page = String::with_capacity(template.len() + style.len() + script.len() + data.len());
-    // The template is cut once, so that a text with a placeholder in it stays a text.
-    for (i, part) in template.split("@@").enumerate() {
-        match part {
-            _ if i % 2 == 0 => page.push_str(part),
-            "LANG" => page.push_str(lang.code()),
-            "STYLE" => page.push_str(&style),
-            "SCRIPT" => page.push_str(&script),
-            "STYLE_HASH" => page.push_str(&hash(&style)),
-            "SCRIPT_HASH" => page.push_str(&hash(&script)),
-            "DATA" => page.push_str(&data),
-            other => unreachable!("the template has no placeholder {other}"),
+    EXPLAIN.page(lang, &data(explanation))
+}
+
+/// Writes an alignment as one HTML page, as [`to_html`] does an explanation: offline, with every layer and head.
+///
+/// A link may end in `#layer=2&head=1&lang=ja`; `target` and `source` (words), `show`, `theme` and `table` are the other
+/// keys.
+#[must_use]
+pub fn alignment_to_html(alignment: &Alignment, lang: Lang) -> String {
+    let mut fields = alignment.fields();
+    fields.insert("attention_f32le_base64".into(), floats(&alignment.attention).into());
+    ALIGNMENT.page(lang, &escape(&Value::Object(fields).to_string()))
+}
+
+impl Program {
+    /// The page with its data, JSON that may stand inside a script element.
+    fn page(&self, lang: Lang, data: &str) -> String {
+        // Browsers turn CR LF into LF before they hash; a checkout may have done the reverse.
+        let [template, style, script] = [self.template, self.style, self.script].map(|text| text.replace("\r\n", "\n"));
+        let mut page = String::with_capacity(template.len() + style.len() + script.len() + data.len());
+        // The template is cut once, so that a text with a placeholder in it stays a text.
+        for (i, part) in template.split("@@").enumerate() {
+            match part {
+                _ if i % 2 == 0 => page.push_str(part),
+                "LANG" => page.push_str(lang.code()),
+                "STYLE" => page.push_str(&style),
+                "SCRIPT" => page.push_str(&script),
+                "STYLE_HASH" => page.push_str(&hash(&style)),
+                "SCRIPT_HASH" => page.push_str(&hash(&script)),
+                "DATA" => page.push_str(data),
+                other => unreachable!("the template has no placeholder {other}"),
+            }
         }
+        page
     }
-    page
+}
+
+/// Numbers as base64 of little-endian f32.
+fn floats(numbers: &[f32]) -> String {
+    base64::encode(&numbers.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>())
 }
 
 /// The hash of an inline script or style sheet, as a content security policy writes it.
@@ -58,7 +96,6 @@ fn hash(text: &str) -> String {
 /// The explanation as JSON that may stand inside a script element.
 fn data(explanation: &Explanation) -> String {
     let rest = Explanation { attention: Vec::new(), ..explanation.clone() };
-    let bytes: Vec<u8> = explanation.attention.iter().flat_map(|x| x.to_le_bytes()).collect();
     let phrases: Map<String, Value> = KNOWN.iter().map(|(en, ja)| ((*en).to_owned(), Value::from(*ja))).collect();
 
     // By way of text and not of a `Value`, which would widen every f32 to f64 and print digits it never had.
@@ -66,7 +103,7 @@ fn data(explanation: &Explanation) -> String {
     let end = json.pop();
     debug_assert_eq!(end, Some('}'));
     json.push_str(",\"attention_f32le_base64\":\"");
-    json.push_str(&base64::encode(&bytes));
+    json.push_str(&floats(&explanation.attention));
     json.push_str("\",\"phrases\":");
     json.push_str(&Value::Object(phrases).to_string());
     json.push('}');
@@ -98,13 +135,14 @@ mod tests {
 
     #[test]
     fn every_placeholder_is_filled_once() {
-        let names: Vec<&str> = TEMPLATE.split("@@").skip(1).step_by(2).collect();
-        assert_eq!(names, ["LANG", "SCRIPT_HASH", "STYLE_HASH", "STYLE", "DATA", "SCRIPT"]);
+        for program in [EXPLAIN, ALIGNMENT] {
+            let names: Vec<&str> = program.template.split("@@").skip(1).step_by(2).collect();
+            assert_eq!(names, ["LANG", "SCRIPT_HASH", "STYLE_HASH", "STYLE", "DATA", "SCRIPT"]);
+        }
     }
 
     #[test]
-    fn the_program_is_small_and_keeps_its_rules() {
-        assert!(TEMPLATE.len() + STYLE.len() + SCRIPT.len() < 60 * 1024);
+    fn the_programs_are_small_and_keep_their_rules() {
         let banned = [
             "innerHTML",
             "outerHTML",
@@ -123,13 +161,14 @@ mod tests {
             "@import",
             "src=",
         ];
-        for word in banned {
-            for text in [TEMPLATE, STYLE, SCRIPT] {
-                assert!(!text.contains(word), "{word}");
+        for Program { template, style, script } in [EXPLAIN, ALIGNMENT] {
+            assert!(template.len() + style.len() + script.len() < 60 * 1024);
+            for word in banned {
+                assert!([template, style, script].iter().all(|text| !text.contains(word)), "{word}");
             }
+            // A script element ends at the first of these, wherever it stands.
+            assert!(!script.contains("</") && !script.contains("<!--") && !style.contains("</"));
         }
-        // A script element ends at the first of these, wherever it stands.
-        assert!(!SCRIPT.contains("</") && !SCRIPT.contains("<!--") && !STYLE.contains("</"));
     }
 
     #[test]

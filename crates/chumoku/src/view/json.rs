@@ -98,7 +98,7 @@ fn shorten(value: Value) -> Value {
 
 /// The f64 with the fewest digits that is the same f32.
 #[expect(clippy::cast_possible_truncation, reason = "the cast back is the check that nothing was lost")]
-fn number(x: f32) -> Value {
+pub(super) fn number(x: f32) -> Value {
     let short = x.to_string().parse().unwrap_or(f64::NAN);
     let same = if short as f32 == x { short } else { f64::from(x) };
     Number::from_f64(same).map_or(Value::Null, Value::Number)

@@ -1,5 +1,7 @@
 //! What a model looked at, for people: one [`Explanation`], shown in a terminal, as a page, or as JSON.
 //!
+//! A classifier's text is explained by an [`Explanation`], a translator's by an [`Alignment`].
+//!
 //! The three views take the same value and show the same numbers:
 //!
 //! - [`render`]: text for a terminal, with or without colour, in a given width;
@@ -9,18 +11,23 @@
 //! Rows are always queries (the word that looks), columns keys (the word that is looked at), and every row
 //! sums to one. Nothing here computes attention; the numbers come in ready.
 
+mod alignment;
+mod alignment_terminal;
 mod base64;
 mod colour;
 mod explanation;
+mod heatmap;
 mod html;
 mod json;
 mod phrases;
 mod terminal;
 mod width;
 
+pub use alignment::{AlignedHead, Alignment};
+pub use alignment_terminal::render_alignment;
 pub use colour::ColourDepth;
 pub use explanation::{Attribution, Explanation, ExplanationError, LabelProbability, Parts, Piece, Word};
-pub use html::to_html;
+pub use html::{alignment_to_html, to_html};
 pub use json::{from_json, to_json};
 pub use phrases::Lang;
 pub use terminal::{TerminalOptions, render};

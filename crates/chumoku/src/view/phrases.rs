@@ -182,6 +182,14 @@ pub(super) fn largest(lang: Lang, percent: f32) -> String {
     }
 }
 
+/// What a sign in place of 100 means.
+pub(super) fn full(lang: Lang, sign: &str) -> String {
+    match lang {
+        Lang::En => format!(" {sign} is 100"),
+        Lang::Ja => format!(" {sign} は 100"),
+    }
+}
+
 pub(super) fn joining(lang: Lang, rule: &str) -> String {
     let rule = known(lang, rule);
     match lang {
@@ -228,6 +236,100 @@ pub(super) fn looks(lang: Lang, word: &str, first: Seen<'_>, second: Seen<'_>) -
             format!("{word}が最もよく見ているのは{first}（{most:.0} %）、次は{second}（{least:.0} %）。")
         }
     }
+}
+
+/// What stands before a translation.
+pub(super) fn translation(lang: Lang, is_given: bool) -> &'static str {
+    match is_given {
+        false => lang.pick("Translation", "訳文"),
+        true => lang.pick("Translation, as given", "指定された訳文"),
+    }
+}
+
+pub(super) fn ranking_heading(lang: Lang) -> &'static str {
+    lang.pick("Heads, by how well they align", "対応のよいヘッドの順位")
+}
+
+pub(super) fn ranking_note(lang: Lang, chance: f32) -> String {
+    match lang {
+        Lang::En => format!(
+            "agreement: the share of words for which a head looks most at the source word that they need most, the one \
+             whose absence costs them most (by chance {chance:.0} %). weight: the mean attention on it."
+        ),
+        Lang::Ja => format!(
+            "一致率: 訳文の語のうち、最も必要な原文の語（抜くと確率が最も下がる語）をヘッドが最もよく見ているものの割合\
+             （偶然なら {chance:.0} %）。重み: その語へのアテンションの平均。"
+        ),
+    }
+}
+
+pub(super) fn ranking_columns(lang: Lang) -> [&'static str; 2] {
+    match lang {
+        Lang::En => ["agreement", "weight"],
+        Lang::Ja => ["一致率", "重み"],
+    }
+}
+
+/// A head, counted from 0.
+pub(super) fn head_name(lang: Lang, layer: usize, head: usize) -> String {
+    let (l, h) = (layer + 1, head + 1);
+    match lang {
+        Lang::En => format!("layer {l}, head {h}"),
+        Lang::Ja => format!("第 {l} 層、ヘッド {h}"),
+    }
+}
+
+pub(super) fn more_heads(lang: Lang, count: usize) -> String {
+    match lang {
+        Lang::En => format!("and {count} more heads (all are in the page and in the JSON)"),
+        Lang::Ja => format!("ほか {count} 個（HTML と JSON にはすべてあります）"),
+    }
+}
+
+pub(super) fn alignment_heading(lang: Lang, [layer, head]: [usize; 2], [layers, heads]: [usize; 2]) -> String {
+    let (l, h) = (layer + 1, head + 1);
+    match lang {
+        Lang::En => format!("Cross-attention: layer {l} of {layers}, head {h} of {heads}"),
+        Lang::Ja => format!("クロスアテンション: 第 {l} 層（全 {layers} 層）、ヘッド {h}（全 {heads} 個）"),
+    }
+}
+
+pub(super) fn alignment_note(lang: Lang) -> &'static str {
+    lang.pick(
+        "Each row is a word of the translation at the moment when it is written, each column a word of the source. A cell \
+         is the percentage of the row's attention that goes to the column.",
+        "行は訳文の語（書き出される時点）、列は原文の語です。数字は、行の語のアテンションのうち列の語に向かう割合（%）です。",
+    )
+}
+
+pub(super) fn alignment_corner(lang: Lang) -> &'static str {
+    lang.pick("target ↓  source →", "訳文↓ 原文→")
+}
+
+pub(super) fn needs_heading(lang: Lang) -> &'static str {
+    lang.pick("What words need most", "最も必要な原文の語")
+}
+
+/// One sentence on what a word needs; `[with, without]` are per cent.
+pub(super) fn needs(lang: Lang, word: &str, needed: &str, [with, without]: [f32; 2]) -> String {
+    let (word, needed) = (quoted(lang, word), quoted(lang, needed));
+    match lang {
+        Lang::En => {
+            format!("{word} needs {needed}: without it, its probability falls from {with:.1} % to {without:.1} %.")
+        }
+        Lang::Ja => {
+            format!("{word}に最も必要なのは{needed}。抜くと確率は {with:.1} % から {without:.1} % に下がります。")
+        }
+    }
+}
+
+pub(super) fn alignment_caveat(lang: Lang) -> &'static str {
+    lang.pick(
+        "Attention shows where the model looks, not why it decides. What a word is worth to it is measured by leaving \
+         the word out.",
+        "アテンションはモデルがどこを見ているかを示すもので、判断の理由を示すものではありません。語の効果は、その語を抜いて\
+         測ったものです。",
+    )
 }
 
 #[cfg(test)]

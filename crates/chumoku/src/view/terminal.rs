@@ -4,6 +4,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::colour::{ColourDepth, Paint};
 use super::explanation::{Explanation, LabelProbability};
+use super::heatmap::{Panel, legend};
 use super::phrases::{self, Lang};
 use super::width::{clean, clean_text, cut, display_width, left, right, wrap};
 
@@ -45,7 +46,7 @@ const MAX_SENTENCES: usize = 4;
 ///
 /// `layer` and `head` count from 0; the text counts them, and the words, from 1. No line is wider than
 /// `options.width`, and without colour there is no escape sequence in it. The heatmap's cells are
-/// `round(100 · weight)`.
+/// `round(100 · weight)`; without colour, `**` stands for 100.
 ///
 /// # Panics
 ///
@@ -278,82 +279,21 @@ impl Page<'_> {
                 let (first, last) = (keys[0] + 1, keys[keys.len() - 1] + 1);
                 self.note(&phrases::panel_note(lang, i + 1, panels, first, last));
             }
-            let panel = Panel { layer, head, rows: &shown, keys, rest, cell, label, top };
-            self.panel(&panel);
+            let words = [&self.words[..]; 2];
+            let rest = rest.then(|| phrases::rest(lang));
+            let weight = |query: usize, key: usize| e.row(layer, head, query)[key];
+            let corner = phrases::corner(lang);
+            let panel = Panel { words, weight: &weight, rows: &shown, keys, rest, cell, label, top, corner };
+            panel.lines(self.paint).iter().for_each(|line| self.line(line));
         }
 
         self.line("");
-        self.legend(top, most);
+        let legend = legend(self.lang, self.colour, [self.width, cell], [top, most]);
+        legend.0.iter().for_each(|line| self.line(line));
+        legend.1.iter().for_each(|note| self.note(note));
         self.note(&phrases::joining(lang, &e.joining));
         self.note(phrases::caveat(lang));
         self.sentences(layer, head);
-    }
-
-    /// One block of columns: words standing on end, their numbers, and a line a query.
-    fn panel(&mut self, panel: &Panel) {
-        let paint = self.paint;
-        let index = self.index_width();
-        let gutter = " ".repeat(2 + index + 1 + panel.label + 1);
-        let rest = panel.rest.then(|| phrases::rest(self.lang));
-
-        let standing: Vec<Vec<String>> = panel.keys.iter().map(|&k| stand(&self.words[k], panel.cell)).collect();
-        let height = standing.iter().map(Vec::len).max().unwrap_or(0);
-        for line in 0..height {
-            // Words end where their numbers begin.
-            let signs: String = standing
-                .iter()
-                .map(|word| match (line + word.len()).checked_sub(height) {
-                    Some(i) => right(&word[i], panel.cell),
-                    None => " ".repeat(panel.cell),
-                })
-                .collect();
-            self.line(&format!("{gutter} {signs}"));
-        }
-        let corner = right(phrases::corner(self.lang), display_width(&gutter) - 1);
-        let mut numbers: String = panel.keys.iter().map(|k| right(&(k + 1).to_string(), panel.cell)).collect();
-        if let Some(rest) = rest {
-            numbers += &right(rest, panel.cell + 1);
-        }
-        self.line(&format!("{} {}{}", paint.quiet(&corner), paint.quiet("│"), paint.quiet(&numbers)));
-
-        for &query in panel.rows {
-            let row = self.e.row(panel.layer, panel.head, query);
-            let cells =
-                panel.keys.iter().map(|&key| paint.cell(row[key] / panel.top, &right(&percent(row[key]), panel.cell)));
-            let mut cells: String = cells.collect();
-            if panel.rest {
-                let shown: f32 = panel.keys.iter().map(|&key| row[key]).sum();
-                cells += &right(&percent((1.0 - shown).max(0.0)), panel.cell + 1);
-            }
-            self.line(&format!(
-                "  {} {} {}{cells}",
-                paint.quiet(&right(&(query + 1).to_string(), index)),
-                left(&self.words[query], panel.label),
-                paint.quiet("│"),
-            ));
-        }
-    }
-
-    /// The scale with its ends in numbers.
-    fn legend(&mut self, top: f32, most: f32) {
-        let shades = self.colour == ColourDepth::None;
-        let word = phrases::colour_word(self.lang, shades);
-        let bar: String = if shades {
-            "[ ░▒▓█]".to_owned()
-        } else {
-            let steps = 20;
-            (0..steps).map(|i| self.paint.cell(i as f32 / (steps - 1) as f32, " ")).collect()
-        };
-        let scale = format!("  {word}  0 {bar} {:.0} %", top * 100.0);
-        let largest = phrases::largest(self.lang, most * 100.0);
-        // The bar, in colour, is 20 columns wide and not as wide as its text is long.
-        let used = 2 + display_width(word) + 3 + if shades { 7 } else { 20 } + 6;
-        if used + 1 + display_width(&largest) <= self.width {
-            self.line(&format!("{scale} {largest}"));
-        } else {
-            self.line(&scale);
-            self.note(&largest);
-        }
     }
 
     /// Where the special token and the words that matter most look.
@@ -388,24 +328,8 @@ impl Page<'_> {
     }
 }
 
-/// A block of the heatmap's columns.
-struct Panel<'a> {
-    layer: usize,
-    head: usize,
-    rows: &'a [usize],
-    keys: &'a [usize],
-    /// Whether a last column sums the keys that are not shown.
-    rest: bool,
-    /// Columns of a cell.
-    cell: usize,
-    /// Columns of a row's word.
-    label: usize,
-    /// The weight at the top of the scale.
-    top: f32,
-}
-
 /// The `count` items with the largest values, in their old order.
-fn largest(items: &[usize], count: usize, value: impl Fn(usize) -> f32) -> Vec<usize> {
+pub(super) fn largest(items: &[usize], count: usize, value: impl Fn(usize) -> f32) -> Vec<usize> {
     let mut sorted = items.to_vec();
     sorted.sort_by(|&a, &b| value(b).total_cmp(&value(a)));
     sorted.truncate(count);
@@ -413,12 +337,12 @@ fn largest(items: &[usize], count: usize, value: impl Fn(usize) -> f32) -> Vec<u
     sorted
 }
 
-fn widest(texts: &[String]) -> usize {
+pub(super) fn widest(texts: &[String]) -> usize {
     texts.iter().map(|text| display_width(text)).max().unwrap_or(0)
 }
 
 /// A weight in percent, without the sign.
-fn percent(weight: f32) -> String {
+pub(super) fn percent(weight: f32) -> String {
     if weight.is_finite() {
         // Without the absolute value a tiny negative sum would read "-0".
         format!("{:.0}", (100.0 * weight).round().abs())
@@ -428,7 +352,7 @@ fn percent(weight: f32) -> String {
 }
 
 /// The first round number at or above the largest weight, as a weight.
-fn nice_top(most: f32) -> f32 {
+pub(super) fn nice_top(most: f32) -> f32 {
     let steps = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0];
     // Half a percent of grace, for what rounds to the number shown.
     let top = steps.into_iter().find(|step| most * 100.0 < step + 0.5).unwrap_or(100.0);
@@ -442,7 +366,7 @@ fn nice_top(most: f32) -> f32 {
     clippy::cast_precision_loss,
     reason = "a share of a terminal's width"
 )]
-fn blocks(share: f32, width: usize) -> String {
+pub(super) fn blocks(share: f32, width: usize) -> String {
     const PARTS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let mut eighths = (share * (width * 8) as f32).round() as usize;
@@ -457,7 +381,7 @@ fn blocks(share: f32, width: usize) -> String {
 }
 
 /// A word standing on end, a line a grapheme, cut to the tallest allowed.
-fn stand(word: &str, cell: usize) -> Vec<String> {
+pub(super) fn stand(word: &str, cell: usize) -> Vec<String> {
     let mut signs: Vec<String> = word
         .graphemes(true)
         .map(|grapheme| match grapheme {

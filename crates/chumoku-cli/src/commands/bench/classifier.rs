@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use chumoku::models::{Classifier, ClassifierConfig};
 use chumoku::nn::{AttentionOptions, EncoderConfig, Mode, Noise, NormOrder, Offsets, Pooling, PositionKind};
 use chumoku::params::Params;
-use chumoku::train::{Plan, Shape, State};
-use chumoku_kernels::{CrossEntropy, Philox, Precision, cross_entropy};
+use chumoku::train::{Learnt, Parts, Plan, Shape, State};
+use chumoku_kernels::{CrossEntropy, Philox, Precision};
 use std::path::Path;
 
 const CLASSES: usize = 4;
@@ -40,7 +40,7 @@ impl Batch {
 struct Bench {
     model: Classifier,
     state: State,
-    grads: Params<f32>,
+    parts: Parts,
     plan: Plan,
 }
 
@@ -72,7 +72,7 @@ impl Bench {
         plan.model = model.config().clone();
         let mut state = State::new(model.layout(), 1);
         state.set_precision(args.precision.into());
-        Ok(Bench { grads: Params::zeros(model.layout()), model, state, plan })
+        Ok(Bench { parts: Parts::new(model.layout(), args.batch * max_length), model, state, plan })
     }
 
     /// How far the logits of the first tokens of `batch` are from those in double precision.
@@ -94,17 +94,18 @@ impl Bench {
 
     /// Forward, loss, backward and a step of the optimizer, as `chumoku train` does them.
     fn train(&mut self, batch: &Batch) -> Result<()> {
-        let Bench { model, state, grads, plan } = self;
-        let mode = Mode::Train(Noise { seed: 1, step: state.step });
-        let (logits, cache) = model.forward(&state.params, &batch.ids, &batch.offsets, mode)?;
-        let mut d_logits = logits.clone();
-        let smooth = CrossEntropy { label_smoothing: 0.1, class_weights: None };
-        let (x, d) = logits.as_slice().zip(d_logits.as_slice_mut()).context("logits lie in one piece")?;
-        cross_entropy(x, &batch.labels, &smooth, d)?;
-        grads.clear();
-        let packed = (&batch.ids[..], &batch.offsets);
-        model.backward(&state.params, packed, &cache, d_logits.view(), mode, grads)?;
-        state.apply(grads, &plan.settings, 1000)?;
+        let Bench { model, state, parts, plan } = self;
+        let (params, step, offsets) = (&state.params, state.step, &batch.offsets);
+        let options = CrossEntropy { label_smoothing: 0.1, class_weights: None };
+        parts.learn(&Vec::from_iter(0..offsets.sequences()), |rows, part, grads| {
+            let ids: Vec<u32> = rows.iter().flat_map(|&row| &batch.ids[offsets.range(row)]).copied().collect();
+            let labels: Vec<u32> = rows.iter().map(|&row| batch.labels[row]).collect();
+            let lengths = Offsets::of_lengths(rows.iter().map(|&row| offsets.range(row).len()));
+            let mode = Mode::Train(Noise { seed: part as u64, step });
+            let loss = model.loss(params, (&ids, &lengths), &labels, &options, mode, grads)?;
+            Ok(Learnt { loss: loss.into(), weight: rows.len() as f64, tokens: ids.len() })
+        })?;
+        state.apply(parts.grads(), &plan.settings, 1000)?;
         Ok(())
     }
 }
@@ -165,11 +166,11 @@ fn operations(args: &BenchClassifier, batch: &Batch, is_training: bool) -> f64 {
 fn bytes(args: &BenchClassifier, longest: usize, is_training: bool) -> f64 {
     let [layers, d_model, vocab] = [args.layers, args.d_model, args.vocab].map(|n| n as f64);
     let tokens = args.batch as f64 * longest as f64;
-    // Weights, their gradients, two moments, two averages, and a copy in double precision.
+    // Weights, the gradients of four parts, two moments, two averages, and a copy in double precision.
     let parameters = vocab * d_model + layers * 12.0 * d_model * d_model;
     // What the layers of a token remember in training, counted on a real run.
     let activations = tokens * d_model * if is_training { 20.0 * layers } else { 20.0 };
-    8.0 * 4.0 * parameters + 4.0 * activations + 4.0 * longest as f64 * d_model
+    11.0 * 4.0 * parameters + 4.0 * activations + 4.0 * longest as f64 * d_model
 }
 
 fn title(args: &BenchClassifier, is_training: bool) -> String {

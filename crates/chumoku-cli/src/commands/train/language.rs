@@ -7,7 +7,7 @@ use crate::commands::{quoted, read_options};
 use crate::progress::thousands;
 use chumoku::data::{DocumentBreaks, DocumentParts, load_documents};
 use chumoku::sampling::Sampling;
-use chumoku::train::{LanguageModelOutcome, train_language_model};
+use chumoku::train::{LanguageModelOutcome, LanguageScores, train_language_model};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let data = data(args)?;
     let session = Session::new(args, threads, start)?;
     let outcome =
-        session.train(|options, out, stop, observe| train_language_model(&data, None, options, out, stop, observe))?;
+        session.train(|options, out, stop, observe| train_language_model(&data, options, out, stop, observe))?;
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&outcome, place))
 }
 
@@ -72,14 +72,7 @@ fn show(outcome: &LanguageModelOutcome, place: &Path) -> anyhow::Result<()> {
     };
     let scores = &outcome.test;
     writeln!(out, "On {} tokens of {part}:\n", thousands(scores.tokens))?;
-    writeln!(out, "loss                    {:>9.4} nats a token", scores.loss)?;
-    for (name, value) in [
-        ("token", scores.perplexity_per_token),
-        ("word", scores.perplexity_per_word),
-        ("byte", scores.perplexity_per_byte),
-    ] {
-        writeln!(out, "perplexity per {name:<8} {value:>9.3}")?;
-    }
+    write!(out, "{}", scored(scores))?;
     if let Some(best) = outcome.best {
         let epochs = outcome.metrics["epochs"].as_u64().unwrap_or(best.epoch);
         writeln!(out, "\nThe weights are those after epoch {} of {epochs}, the best.", best.epoch)?;
@@ -98,4 +91,21 @@ fn show(outcome: &LanguageModelOutcome, place: &Path) -> anyhow::Result<()> {
     writeln!(out, "\nNext:")?;
     writeln!(out, "  chumoku generate {place} \"some text\"")?;
     Ok(())
+}
+
+/// Scores, one a line.
+pub(crate) fn scored(scores: &LanguageScores) -> String {
+    let mut text = format!("loss                    {:>9.4} nats a token\n", scores.loss);
+    for (name, value) in [
+        ("token", scores.perplexity_per_token),
+        ("word", scores.perplexity_per_word),
+        ("byte", scores.perplexity_per_byte),
+    ] {
+        text += &format!("perplexity per {name:<8} {value:>9.3}\n");
+    }
+    if scores.unknown > 0 {
+        let share = 100.0 * scores.unknown as f64 / scores.tokens.max(1) as f64;
+        text += &format!("unknown words           {share:>9.1} %   (to the perplexities all are one word)\n");
+    }
+    text
 }

@@ -1,11 +1,12 @@
 //! `chumoku train`: from a file to a model folder.
 
 pub(super) mod classify;
-mod language;
-mod translate;
+pub(super) mod language;
+pub(super) mod translate;
 
 use super::{quoted, read_options};
-use crate::args::{Task, Train};
+use crate::Usage;
+use crate::args::{Task, Tokens, Train};
 use crate::progress::{Progress, duration};
 use crate::threads;
 use chumoku::data::{DataFiles, recognise};
@@ -22,7 +23,13 @@ const INTERRUPTED: u8 = 130;
 
 pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     let threads = threads::start(args.threads)?;
-    match task(args)? {
+    let task = task(args)?;
+    if args.tokens == Some(Tokens::Words) && task != Task::Lm {
+        let problem = "--tokens words: only language models are trained on whole words; a translation could not hold a \
+                       word that is not in the vocabulary. Expected subwords or characters";
+        return Err(Usage(problem.into()).into());
+    }
+    match task {
         Task::Classify => classify::run(args, threads),
         Task::Translate => translate::run(args, threads),
         Task::Lm => language::run(args, threads),
@@ -76,6 +83,7 @@ impl<'a> Session<'a> {
             seed: self.args.seed,
             epochs: self.args.epochs,
             network: self.args.model.into(),
+            tokens: self.args.tokens.map(Into::into),
             precision: self.args.precision.into(),
             resume: self.args.resume,
             ..TrainOptions::default()

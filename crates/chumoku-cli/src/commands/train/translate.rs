@@ -2,12 +2,14 @@
 
 use super::Session;
 use crate::args::Train;
+use crate::commands::explain::terminal_options;
 use crate::commands::{quoted, read_options};
 use crate::harmless;
 use crate::progress::thousands;
 use chumoku::builtin;
-use chumoku::data::{DataFiles, PairDataset, PairParts, ReadOptions, load_pairs};
-use chumoku::train::{TranslatorOutcome, train_translator};
+use chumoku::data::{DataFiles, PairDataset, PairParts, Pairs, ReadOptions, load_pairs};
+use chumoku::train::{TranslationScores, TranslatorOutcome, train_translator};
+use chumoku::view::{Lang, render_alignment};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,10 +25,10 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let session = Session::new(args, threads, start)?;
     let outcome = session
         .train(|options, out, stop, observe| train_translator(&data, names.clone(), options, out, stop, observe))?;
-    session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place))
+    session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place, args.data.is_none()))
 }
 
-fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<PairDataset> {
+pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<PairDataset> {
     let dataset = load_pairs(&DataFiles::of_argument(path), options)?;
     say!("data      {}", dataset.description);
     if dataset.skipped.count > 0 {
@@ -72,7 +74,7 @@ fn describe(data: &PairParts, names: &[String; 2]) {
 const SHOWN: usize = 5;
 
 /// The scores, and some translations beside what was expected.
-fn show(data: &PairParts, outcome: &TranslatorOutcome, place: &Path) -> anyhow::Result<()> {
+fn show(data: &PairParts, outcome: &TranslatorOutcome, place: &Path, is_builtin: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let (part, pairs) = match outcome.metrics["scored_on"].as_str() {
         Some("test") => ("pairs that training never saw", &data.test),
@@ -81,9 +83,7 @@ fn show(data: &PairParts, outcome: &TranslatorOutcome, place: &Path) -> anyhow::
     };
     let scores = &outcome.test;
     writeln!(out, "On {} {part}, with a beam of 5:\n", thousands(scores.pairs))?;
-    writeln!(out, "BLEU    {:>6.1}   {}", scores.bleu, scores.bleu_signature)?;
-    writeln!(out, "chrF2   {:>6.1}   {}", scores.chrf, scores.chrf_signature)?;
-    writeln!(out, "exact   {:>6.1} %\n", 100.0 * scores.exact)?;
+    writeln!(out, "{}", scored(scores))?;
     if let Some(best) = outcome.best {
         let epochs = outcome.metrics["epochs"].as_u64().unwrap_or(best.epoch);
         writeln!(out, "The weights are those after epoch {} of {epochs}, the best.\n", best.epoch)?;
@@ -99,9 +99,34 @@ fn show(data: &PairParts, outcome: &TranslatorOutcome, place: &Path) -> anyhow::
             writeln!(out, "    expected {}", harmless(target))?;
         }
     }
-    let place = quoted(&place.display().to_string());
+    let name = place.display().to_string();
+    if is_builtin {
+        writeln!(out, "\nOne of them, explained:\n")?;
+        let alignment = outcome.model.explain(aligned(pairs), None, &name)?;
+        write!(out, "{}", render_alignment(&alignment, None, &terminal_options(Lang::En)))?;
+    }
+    let place = quoted(&name);
     writeln!(out, "\nNext:")?;
     writeln!(out, "  chumoku translate {place} \"some text\"")?;
     writeln!(out, "  chumoku translate {place} --input texts.txt > translated.txt")?;
+    writeln!(out, "  chumoku explain {place} \"some text\" --html alignment.html")?;
     Ok(())
+}
+
+/// Scores, one a line.
+pub(crate) fn scored(scores: &TranslationScores) -> String {
+    format!(
+        "BLEU    {:>6.1}   {}\nchrF2   {:>6.1}   {}\nexact   {:>6.1} %\n",
+        scores.bleu,
+        scores.bleu_signature,
+        scores.chrf,
+        scores.chrf_signature,
+        100.0 * scores.exact
+    )
+}
+
+/// A source whose translation stands in another order, short enough for a picture.
+fn aligned(pairs: &Pairs) -> &str {
+    let suits = |source: &&String| source.is_ascii() && source.contains(' ') && (12..=20).contains(&source.len());
+    pairs.sources.iter().find(suits).unwrap_or(&pairs.sources[0])
 }

@@ -1,0 +1,140 @@
+//! Where a translation comes from: cross-attention by word, and what each word of the source does to each word of the
+//! translation.
+
+use crate::models::PairBatch;
+use crate::text::{TextTokenizer, WordSpan, words_of};
+use crate::text_translator::{TextTranslator, TranslateOptions};
+use crate::train::log_softmax;
+use crate::view::{Alignment, Word};
+use crate::{Error, Result};
+use std::ops::Range;
+
+/// What the token that ends a text is called in pictures.
+const END: &str = "[END]";
+
+/// Target tokens whose logits are held at a time.
+const TARGET_TOKENS: usize = 1024;
+
+/// A text's words and tokens.
+struct Side {
+    words: Vec<WordSpan>,
+    /// The tokens, without the end.
+    ids: Vec<u32>,
+}
+
+impl Side {
+    /// Of a text's first `limit` tokens.
+    fn of(text: &str, tokenizer: &TextTokenizer, limit: usize) -> Result<Side> {
+        let mut encoded = tokenizer.encode(text)?;
+        let mut words = words_of(text, &encoded);
+        encoded.ids.truncate(limit);
+        words.retain(|word| word.tokens.start < limit);
+        words.iter_mut().for_each(|word| word.tokens.end = word.tokens.end.min(limit));
+        Ok(Side { words, ids: encoded.ids })
+    }
+
+    /// The tokens of each word, and at last the end.
+    fn tokens(&self) -> Vec<Range<usize>> {
+        let end = self.ids.len()..self.ids.len() + 1;
+        self.words.iter().map(|word| word.tokens.clone()).chain([end]).collect()
+    }
+
+    fn named(&self, text: &str) -> Vec<Word> {
+        let plain = self.words.iter().map(|word| Word { text: text[word.bytes.clone()].into(), special: false });
+        plain.chain([Word { text: END.into(), special: true }]).collect()
+    }
+}
+
+impl TextTranslator {
+    /// Explains the translation of `source`: the given `target` or, without, the model's own; `name` is what the model is
+    /// called in pictures.
+    ///
+    /// Attention weights of tokens are joined to words: added over the tokens of a source word, averaged over those of a
+    /// target word, so that each row still sums to 1. Beside them stands the effect of each source word on each target
+    /// word: ln p of the target word with the source word minus that without it, all words before it given (leave-one-out;
+    /// Li, Monroe and Jurafsky 2016). Heads are ranked by how often they look most at the word whose effect is largest.
+    ///
+    /// Of a source that is longer than the model reads, the end is left out.
+    ///
+    /// # Errors
+    /// If the source is empty, a text cannot be read as tokens, or the target is longer than the model writes.
+    pub fn explain(&self, source: &str, target: Option<&str>, name: &str) -> Result<Alignment> {
+        if source.trim().is_empty() {
+            return Err(Error::Setting("the text to explain is empty".into()));
+        }
+        let own = match target {
+            Some(_) => None,
+            None => self.translate(&[source], &TranslateOptions::default())?.pop(),
+        };
+        let text = target.or(own.as_ref().map(|own| own.text())).unwrap_or_default();
+        let limit = self.config.model.max_length - 1;
+        let (reader, writer) = (self.tokenizers.source(), &self.tokenizers.target);
+        let read = Side::of(source, reader, limit)?;
+        let written = Side::of(text, writer, usize::MAX)?;
+        if written.ids.len() > limit {
+            return Err(Error::TooLong { limit, found: written.ids.len() });
+        }
+
+        // The whole source, then the source without each of its words.
+        let mut sources = vec![read.ids.clone()];
+        for word in &read.words {
+            let without = format!("{}{}", &source[..word.bytes.start], &source[word.bytes.end..]);
+            sources.push(Side::of(&without, reader, limit)?.ids);
+        }
+        let rows = written.tokens();
+        let log_p = self.log_probabilities(&sources, &written.ids, &rows)?;
+        let effect = |row: usize, without: &Vec<f64>| (log_p[0][row] - without[row]) as f32;
+        let effects = (0..rows.len()).map(|row| {
+            let known = log_p[1..].iter().map(|without| Some(effect(row, without)));
+            known.chain([None]).collect()
+        });
+
+        let mut pair = PairBatch::default();
+        pair.push(&[&sources[0][..], &[reader.cls()]].concat(), &written.ids, writer.cls());
+        let layers = self.model.alignment(&self.params, &pair)?;
+        let mut attention = Vec::new();
+        for head in layers.iter().flat_map(|layer| layer.outer_iter()) {
+            for row in &rows {
+                for column in read.tokens() {
+                    let pairs = row.clone().flat_map(|r| column.clone().map(move |c| [r, c]));
+                    attention.push(pairs.map(|at| head[at]).sum::<f32>() / row.len() as f32);
+                }
+            }
+        }
+        let mut alignment = Alignment {
+            model: name.into(),
+            source: source.into(),
+            target: text.into(),
+            is_given: target.is_some(),
+            source_words: read.named(source),
+            target_words: written.named(text),
+            layers: layers.len(),
+            heads: self.config.model.encoder.num_heads,
+            log_probabilities: log_p[0].iter().map(|&x| x as f32).collect(),
+            effects: effects.collect(),
+            ranking: Vec::new(),
+            joining: "sum over keys, mean over queries".into(),
+            attention,
+        };
+        alignment.ranking = alignment.rank();
+        Ok(alignment)
+    }
+
+    /// For each source ln p of each part of the target, given all of the target before it.
+    fn log_probabilities(&self, sources: &[Vec<u32>], target: &[u32], parts: &[Range<usize>]) -> Result<Vec<Vec<f64>>> {
+        let (end, boundary) = (self.tokenizers.source().cls(), self.tokenizers.target.cls());
+        let mut found = Vec::new();
+        for sources in sources.chunks((TARGET_TOKENS / (target.len() + 1)).max(1)) {
+            let mut batch = PairBatch::default();
+            sources.iter().for_each(|ids| batch.push(&[&ids[..], &[end]].concat(), target, boundary));
+            let logits = self.model.logits(&self.params, &batch)?;
+            let of_token = |(row, &id): (usize, &u32)| f64::from(log_softmax(&logits.row(row).to_vec())[id as usize]);
+            let of_tokens: Vec<f64> = batch.output.iter().enumerate().map(of_token).collect();
+            let each = of_tokens.chunks_exact(target.len() + 1);
+            found.extend(
+                each.map(|tokens| parts.iter().map(|part| tokens[part.clone()].iter().sum()).collect::<Vec<f64>>()),
+            );
+        }
+        Ok(found)
+    }
+}

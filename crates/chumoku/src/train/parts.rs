@@ -1,0 +1,154 @@
+//! A batch learnt from in parts, each by one core.
+//!
+//! Sharing every operation of a step among threads wakes them hundreds of times a step; small ones take longer to share
+//! than to do. A part of the batch is work enough for a core from the step's beginning to its end, and threads meet once.
+
+use crate::Result;
+use crate::params::{Layout, Params};
+use chumoku_kernels::{num_threads, on_one_thread};
+use rayon::prelude::*;
+use std::sync::Arc;
+
+/// What was learnt from a batch, or from a part of one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Learnt {
+    /// The mean loss.
+    pub loss: f64,
+    /// What the mean is over: rows, target tokens, or their weights. A whole's loss is the mean of its parts' by this.
+    pub weight: f64,
+    /// Tokens that were read.
+    pub tokens: usize,
+}
+
+/// The gradients of a batch's parts.
+///
+/// How many parts there are follows from the batch alone, and they are added in their order, so that results do not
+/// depend on the number of threads.
+#[derive(Debug)]
+pub struct Parts {
+    grads: Vec<Params<f32>>,
+}
+
+impl Parts {
+    /// A part holds no fewer tokens than this: clearing and adding gradients must stay small beside the work.
+    const LEAST: usize = 512;
+    /// Parts at most: each has gradients of its own.
+    const MOST: usize = 4;
+
+    /// For batches of up to so many tokens.
+    pub fn new(layout: &Arc<Layout>, batch_tokens: usize) -> Parts {
+        // A power of two, to be shared out evenly.
+        let parts = 1 << (batch_tokens / Self::LEAST).clamp(1, Self::MOST).ilog2();
+        Parts { grads: (0..parts).map(|_| Params::zeros(layout)).collect() }
+    }
+
+    /// The gradients of the batch that was learnt from last.
+    pub fn grads(&self) -> &Params<f32> {
+        &self.grads[0]
+    }
+
+    /// How many gradients there are.
+    pub fn count(&self) -> usize {
+        self.grads.len()
+    }
+
+    /// Learns from a batch by learning from its parts: `learn` is given the rows of a part, its number, and its gradients,
+    /// all 0, to add to.
+    ///
+    /// # Errors
+    /// If a part cannot be learnt from.
+    pub fn learn(
+        &mut self,
+        batch: &[usize],
+        learn: impl Fn(&[usize], usize, &mut Params<f32>) -> Result<Learnt> + Sync,
+    ) -> Result<Learnt> {
+        let count = self.grads.len().min(batch.len()).max(1);
+        // Rows of a batch lie by length, so every n-th gives parts of about the same size.
+        let rows: Vec<Vec<usize>> =
+            (0..count).map(|part| batch.iter().skip(part).step_by(count).copied().collect()).collect();
+        let grads = &mut self.grads[..count];
+        grads.iter_mut().for_each(Params::clear);
+        let learnt: Vec<Learnt> = if num_threads() <= count {
+            let parts = grads.par_iter_mut().zip(&rows).enumerate().with_max_len(1);
+            parts.map(|(part, (grads, rows))| on_one_thread(|| learn(rows, part, grads))).collect::<Result<_>>()?
+        } else {
+            let parts = grads.iter_mut().zip(&rows).enumerate();
+            parts.map(|(part, (grads, rows))| learn(rows, part, grads)).collect::<Result<_>>()?
+        };
+        let weight: f64 = learnt.iter().map(|part| part.weight).sum();
+        self.add(&learnt.iter().map(|part| (part.weight / weight) as f32).collect::<Vec<f32>>());
+        Ok(Learnt {
+            loss: learnt.iter().map(|part| part.loss * (part.weight / weight)).sum(),
+            weight,
+            tokens: learnt.iter().map(|part| part.tokens).sum(),
+        })
+    }
+
+    /// Adds the first gradients, each times its share, to the first of them.
+    fn add(&mut self, shares: &[f32]) {
+        const PIECE: usize = 1 << 14;
+        let Some((sum, others)) = self.grads[..shares.len()].split_first_mut() else { return };
+        if others.is_empty() {
+            return;
+        }
+        sum.values_mut().par_chunks_mut(PIECE).enumerate().for_each(|(at, sum)| {
+            sum.iter_mut().for_each(|x| *x *= shares[0]);
+            for (other, share) in others.iter().zip(&shares[1..]) {
+                let other = &other.values()[at * PIECE..][..sum.len()];
+                sum.iter_mut().zip(other).for_each(|(sum, x)| *sum += share * x);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+    use crate::params::{Builder, Init};
+
+    fn layout() -> Arc<Layout> {
+        let mut builder = Builder::new();
+        builder.add("x", &[40_000], Init::Zeros);
+        builder.finish()
+    }
+
+    #[test]
+    fn as_many_parts_as_the_tokens_are_worth() {
+        let parts = |tokens| Parts::new(&layout(), tokens).count();
+        assert_eq!([0, 512, 1023, 1024, 2047, 2048, 4096, 1 << 20].map(parts), [1, 1, 1, 2, 2, 4, 4, 4]);
+    }
+
+    #[test]
+    fn the_whole_is_the_mean_of_its_parts() {
+        // The loss of a row is its number, its weight too, and the gradient of parameter i is row · i.
+        let mut parts = Parts::new(&layout(), 4096);
+        let learn = |rows: &[usize], part: usize, grads: &mut Params<f32>| {
+            assert_eq!(rows[0], part + 1);
+            let weight: usize = rows.iter().sum();
+            let mean = rows.iter().map(|row| row * row).sum::<usize>() as f64 / weight as f64;
+            grads.values_mut().iter_mut().enumerate().for_each(|(i, x)| *x += mean as f32 * i as f32);
+            Ok(Learnt { loss: mean, weight: weight as f64, tokens: rows.len() })
+        };
+        for batch in [vec![1, 2, 3, 4, 5, 6], vec![1, 2], vec![1]] {
+            let whole = batch.iter().map(|row| row * row).sum::<usize>() as f64 / batch.iter().sum::<usize>() as f64;
+            let learnt = parts.learn(&batch, learn).unwrap();
+            assert!((learnt.loss - whole).abs() < 1e-12);
+            assert_eq!((learnt.weight, learnt.tokens), (batch.iter().sum::<usize>() as f64, batch.len()));
+            for i in [0, 1, 17, 39_999] {
+                let (found, expected) = (parts.grads().values()[i], whole as f32 * i as f32);
+                assert!((found - expected).abs() <= 1e-6 * expected.abs(), "{i}: {found} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_that_fails_is_told_of() {
+        let failing = |_: &[usize], part: usize, _: &mut Params<f32>| match part {
+            2 => Err(Error::Setting("part 2".into())),
+            _ => Ok(Learnt { loss: 0.0, weight: 1.0, tokens: 1 }),
+        };
+        let error = Parts::new(&layout(), 4096).learn(&[1, 2, 3, 4], failing).unwrap_err();
+        assert!(error.to_string().contains("part 2"));
+    }
+}
