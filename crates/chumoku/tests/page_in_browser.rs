@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use chumoku::view::{Explanation, Lang, to_html};
+use chumoku::view::{Alignment, Explanation, Lang, Word, alignment_to_html, to_html};
 
 /// One browser at a time: they are large, and the machine may be small.
 static TURN: Mutex<()> = Mutex::new(());
@@ -91,13 +91,15 @@ fn assert_quiet(dom: &str) {
     assert_eq!(root(dom, "data-violations"), None, "violations of the security policy");
 }
 
-/// The table's numbers, row by row, without the sums.
-fn table(dom: &str) -> Vec<f64> {
+/// The table's cells, row by row, without the sums.
+fn cells(dom: &str) -> Vec<&str> {
     let body = between(between(dom, "<table id=\"numbers\"", "</table>"), "<tbody>", "</tbody>");
-    body.split("<td>")
-        .skip(1)
-        .map(|cell| cell.split('<').next().and_then(|text| text.parse().ok()).expect("a number"))
-        .collect()
+    let cells = body.split("<td").skip(1).filter(|cell| !cell.starts_with(" class=\"sum\""));
+    cells.map(|cell| between(cell, ">", "<")).collect()
+}
+
+fn table(dom: &str) -> Vec<f64> {
+    cells(dom).into_iter().map(|cell| cell.parse().expect("a number")).collect()
 }
 
 fn assert_table(dom: &str, e: &Explanation, layer: usize, head: usize) {
@@ -254,4 +256,64 @@ fn screenshots() {
         }
     }
     eprintln!("screenshots in {}", folder.display());
+}
+
+/// An alignment with weights, effects and words that must not act on the page.
+fn alignment() -> Alignment {
+    let words = |texts: &[&str]| {
+        let plain = texts.iter().map(|text| Word { text: (*text).into(), special: false });
+        plain.chain([Word { text: "[END]".into(), special: true }]).collect::<Vec<_>>()
+    };
+    let (source_words, target_words) = (words(&["令", "和", "</script>", "年"]), words(&["2026", "\u{202e}x"]));
+    let [rows, columns] = [target_words.len(), source_words.len()];
+    let raw = |i: usize| ((i * 37 + 11) % 19 + 1) as f32;
+    let attention = (0..2 * 3 * rows).flat_map(|row| {
+        let sum: f32 = (0..columns).map(|column| raw(row * columns + column)).sum();
+        (0..columns).map(move |column| raw(row * columns + column) / sum)
+    });
+    let mut alignment = Alignment {
+        model: "model".into(),
+        source: "令和</script>年".into(),
+        target: "2026 \u{202e}x".into(),
+        is_given: false,
+        layers: 2,
+        heads: 3,
+        log_probabilities: vec![-0.01, -0.7, -2.5],
+        effects: (0..rows)
+            .map(|row| {
+                (0..columns).map(|c| (c + 1 < columns).then_some((row * 5 + c * 3) as f32 % 7.0 - 2.0)).collect()
+            })
+            .collect(),
+        ranking: Vec::new(),
+        joining: "sum over keys, mean over queries".into(),
+        attention: attention.collect(),
+        source_words,
+        target_words,
+    };
+    alignment.ranking = alignment.rank();
+    alignment
+}
+
+#[test]
+fn an_alignment_shows_every_head_and_effect() {
+    let a = alignment();
+    for lang in [Lang::En, Lang::Ja] {
+        let page = alignment_to_html(&a, lang);
+        for (layer, head) in [(0, 0), (1, 2)] {
+            let Some(dom) = dom(&page, &format!("layer={}&head={}&table=1", layer + 1, head + 1)) else { return };
+            assert_quiet(&dom);
+            let shown = table(&dom);
+            let expected: Vec<f32> = (0..3).flat_map(|row| a.row(layer, head, row).to_vec()).collect();
+            assert_eq!(shown.len(), expected.len());
+            for (x, weight) in shown.iter().zip(expected) {
+                assert!((x - f64::from(weight)).abs() <= 0.000_050_001, "{x} for {weight}");
+            }
+            // All heads are there to be chosen.
+            assert_eq!(between(&dom, "id=\"heads\"", "</section>").matches("role=\"radio\"").count(), 6);
+        }
+        let Some(dom) = dom(&page, "show=effect&table=1") else { return };
+        assert_quiet(&dom);
+        let expected = a.effects.iter().flatten().map(|x| x.map_or("–".to_owned(), |x| format!("{x:.4}")));
+        assert_eq!(cells(&dom), expected.collect::<Vec<_>>());
+    }
 }
