@@ -30,15 +30,14 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// A part holds no fewer tokens than this: clearing and adding gradients must stay small beside the work.
-    const LEAST: usize = 512;
-    /// Parts at most: each has gradients of its own.
-    const MOST: usize = 4;
-
-    /// For batches of up to so many tokens.
+    /// For batches of up to so many tokens: the more there are, the less it costs that each part has gradients of its own,
+    /// to be cleared and added. Two and four are shared out evenly.
     pub fn new(layout: &Arc<Layout>, batch_tokens: usize) -> Parts {
-        // A power of two, to be shared out evenly.
-        let parts = 1 << (batch_tokens / Self::LEAST).clamp(1, Self::MOST).ilog2();
+        let parts = match batch_tokens {
+            2048.. => 4,
+            512.. => 2,
+            _ => 1,
+        };
         Parts { grads: (0..parts).map(|_| Params::zeros(layout)).collect() }
     }
 
@@ -116,7 +115,7 @@ mod tests {
     #[test]
     fn as_many_parts_as_the_tokens_are_worth() {
         let parts = |tokens| Parts::new(&layout(), tokens).count();
-        assert_eq!([0, 512, 1023, 1024, 2047, 2048, 4096, 1 << 20].map(parts), [1, 1, 1, 2, 2, 4, 4, 4]);
+        assert_eq!([0, 511, 512, 2047, 2048, 1 << 20].map(parts), [1, 1, 2, 2, 4, 4]);
     }
 
     #[test]
