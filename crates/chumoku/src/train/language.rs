@@ -128,7 +128,7 @@ impl LanguageModelPlan {
             embedding_dropout: 0.0,
         };
         // Some millions of tokens: minutes on two cores.
-        let epochs = (8_000_000 / count.max(1)).clamp(1, 60) as u64;
+        let epochs = (6_000_000 / count.max(1)).clamp(1, 60) as u64;
         let settings = Settings {
             epochs,
             patience: (epochs / 3).max(3),
