@@ -101,7 +101,9 @@ pub(crate) fn scored(scores: &LanguageScores) -> String {
         ("word", scores.perplexity_per_word),
         ("byte", scores.perplexity_per_byte),
     ] {
-        text += &format!("perplexity per {name:<8} {value:>9.3}\n");
+        // What a model has never seen the like of needs no decimals.
+        let value = if value < 1e6 { format!("{value:.3}") } else { format!("{value:.1e}") };
+        text += &format!("perplexity per {name:<8} {value:>9}\n");
     }
     if scores.unknown > 0 {
         let share = 100.0 * scores.unknown as f64 / scores.tokens.max(1) as f64;
