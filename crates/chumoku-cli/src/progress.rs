@@ -1,5 +1,6 @@
 //! What people see while a model trains: a bar on a terminal, plain lines elsewhere. All on standard error.
 
+use chumoku::data::thousands;
 use chumoku::train::{Event, Figure};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
@@ -97,19 +98,6 @@ impl Progress {
     }
 }
 
-/// A whole number with commas.
-pub(crate) fn thousands(n: usize) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 /// So many of something.
 pub(crate) fn count(n: usize, singular: &str) -> String {
     if n == 1 { format!("1 {singular}") } else { format!("{} {singular}s", thousands(n)) }
@@ -136,7 +124,7 @@ mod tests {
 
     #[test]
     fn numbers_as_people_write_them() {
-        assert_eq!([0, 999, 1000, 1234567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([0, 1, 1000].map(|n| count(n, "row")), ["0 rows", "1 row", "1,000 rows"]);
         assert_eq!(duration(Duration::from_millis(10)), "1 s");
         assert_eq!(duration(Duration::from_secs(130)), "2 min");
         assert_eq!(duration(Duration::from_secs(7260)), "2 h 1 min");

@@ -95,6 +95,14 @@ fn parallel_files_are_recognised_learnt_and_translated() {
     let japanese =
         place.run(&["explain", "model", "four two nine", "--lang", "ja", "--layer", "1", "--head", "2"]).ok();
     assert!(japanese.stdout.contains("第 1 層") && japanese.stdout.contains("ヘッド 2"), "{}", japanese.stdout);
+    // What does not fit is left out and said; what is left out cannot move up where a word is left out.
+    let long = place.run(&["explain", "model", &"nine ".repeat(300), "--target", "9", "--json", "-"]).ok();
+    assert!(long.stderr.contains("longer than the"), "{}", long.stderr);
+    let long = long.json();
+    let words = long["source_words"].as_array().unwrap().len();
+    assert!(long["is_cut"] == true && (2..300).contains(&words) && all["is_cut"] == false);
+    let short = place.run(&["explain", "model", "9", "--target", "9", "--json", "-"]).ok().json();
+    assert!(short["effects"][0][0].is_number() && short["effects"][0][1].is_null(), "{short}");
     place.refuses(&["explain", "model", "four", "--head", "99"], &["--head 99", "heads 1 to"]);
     place.refuses(&["explain", "model", " "], &["empty"]);
 

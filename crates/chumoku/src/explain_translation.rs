@@ -20,6 +20,8 @@ struct Side {
     words: Vec<WordSpan>,
     /// The tokens, without the end.
     ids: Vec<u32>,
+    /// Whether there are more of both.
+    is_cut: bool,
 }
 
 impl Side {
@@ -27,10 +29,11 @@ impl Side {
     fn of(text: &str, tokenizer: &TextTokenizer, limit: usize) -> Result<Side> {
         let mut encoded = tokenizer.encode(text)?;
         let mut words = words_of(text, &encoded);
+        let is_cut = encoded.ids.len() > limit;
         encoded.ids.truncate(limit);
         words.retain(|word| word.tokens.start < limit);
         words.iter_mut().for_each(|word| word.tokens.end = word.tokens.end.min(limit));
-        Ok(Side { words, ids: encoded.ids })
+        Ok(Side { words, ids: encoded.ids, is_cut })
     }
 
     /// The tokens of each word, and at last the end.
@@ -54,7 +57,7 @@ impl TextTranslator {
     /// word: ln p of the target word with the source word minus that without it, all words before it given (leave-one-out;
     /// Li, Monroe and Jurafsky 2016). Heads are ranked by how often they look most at the word whose effect is largest.
     ///
-    /// Of a source that is longer than the model reads, the end is left out.
+    /// Of a source that is longer than the model reads, the end is left out: then the alignment says that it is cut.
     ///
     /// # Errors
     /// If the source is empty, a text cannot be read as tokens, or the target is longer than the model writes.
@@ -75,10 +78,11 @@ impl TextTranslator {
             return Err(Error::TooLong { limit, found: written.ids.len() });
         }
 
-        // The whole source, then the source without each of its words.
+        // The whole source, then the source without each of its words: no word that is not read moves up in its place.
+        let end = if read.is_cut { read.words.last().map_or(0, |word| word.bytes.end) } else { source.len() };
         let mut sources = vec![read.ids.clone()];
         for word in &read.words {
-            let without = format!("{}{}", &source[..word.bytes.start], &source[word.bytes.end..]);
+            let without = format!("{}{}", &source[..word.bytes.start], &source[word.bytes.end..end]);
             sources.push(Side::of(&without, reader, limit)?.ids);
         }
         let rows = written.tokens();
@@ -106,6 +110,7 @@ impl TextTranslator {
             source: source.into(),
             target: text.into(),
             is_given: target.is_some(),
+            is_cut: read.is_cut,
             source_words: read.named(source),
             target_words: written.named(text),
             layers: layers.len(),

@@ -276,6 +276,7 @@ fn alignment() -> Alignment {
         source: "令和</script>年".into(),
         target: "2026 \u{202e}x".into(),
         is_given: false,
+        is_cut: false,
         layers: 2,
         heads: 3,
         log_probabilities: vec![-0.01, -0.7, -2.5],

@@ -3,12 +3,13 @@
 use super::read_options;
 use super::train::classify;
 use crate::args::Compare;
-use crate::progress::{Progress, duration, thousands};
+use crate::progress::{Progress, duration};
 use crate::report::{fit, percent};
 use crate::threads;
 use anyhow::Context;
 use chumoku::compare::{Comparison, LENGTHS, Stage, Verdict, compare, to_svg};
 use chumoku::data::AtomicOutput;
+use chumoku::data::thousands;
 use chumoku::train::{TrainOptions, TrainingData};
 use std::fmt::Write as _;
 use std::io::{Write, stdout};

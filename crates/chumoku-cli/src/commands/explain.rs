@@ -107,6 +107,12 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
 fn translation(args: &Explain, lang: Lang) -> anyhow::Result<ExitCode> {
     let model = TextTranslator::load(&args.model)?;
     let alignment = model.explain(&args.text, args.target.as_deref(), &model_name(&args.model))?;
+    if alignment.is_cut {
+        say!(
+            "note: the text is longer than the {} tokens that the model reads; what is shown is of the words that it read.",
+            model.config().model.max_length - 1
+        );
+    }
     let best = alignment.ranking.first().map_or([1, 1], |best| [best.layer + 1, best.head + 1]);
     // A layer without a head means its best head, and a head without a layer its best layer.
     let among = alignment.ranking.iter().find(|found| {

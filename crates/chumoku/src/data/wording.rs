@@ -76,8 +76,9 @@ pub(crate) fn count(n: u64, singular: &str) -> String {
     if n == 1 { format!("1 {singular}") } else { format!("{n} {singular}s") }
 }
 
-/// A whole number with commas.
-pub(crate) fn thousands(n: usize) -> String {
+/// A whole number with commas: `1,234,567`.
+#[must_use]
+pub fn thousands(n: usize) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -119,6 +120,11 @@ mod tests {
         assert_eq!(nearest("LABEL", ["label"]), Some("label"));
         assert_eq!(nearest("colour", ["x", "sentiment"]), None);
         assert_eq!(nearest("", ["a"]), None);
+    }
+
+    #[test]
+    fn numbers_have_commas() {
+        assert_eq!([0, 999, 1000, 1234567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The report of a run: scores beside the baselines, `metrics.json`, and the model card.
 
 use super::classify::mean_loss;
+use super::run::plan_json;
 use super::{Plan, Scores, State, TrainOptions, TrainingData};
 use crate::Result;
 use crate::nn::Network;
@@ -68,8 +69,6 @@ pub(crate) fn metrics(
     for (name, scores) in PARTS.iter().zip(&report.parts) {
         baselines.insert((*name).into(), value(scores));
     }
-    // By way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
-    let plan: Value = serde_json::to_string(plan).and_then(|plan| serde_json::from_str(&plan)).expect("plain data");
     json!({
         "chumoku_version": env!("CARGO_PKG_VERSION"),
         "seed": options.seed,
@@ -88,7 +87,7 @@ pub(crate) fn metrics(
         "macro_f1": report.whole.macro_f1,
         "scores": value(&report.whole),
         "parts": baselines,
-        "plan": plan,
+        "plan": plan_json(plan),
         "notes": data.notes,
     })
 }

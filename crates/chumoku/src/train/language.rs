@@ -1,9 +1,9 @@
 //! Training a language model: documents as tokens, the plan, the run, and at the end the report.
 
 use super::parts::Learnt;
-use super::run::{Evaluation, Figure, Place, Task, run};
+use super::run::{Evaluation, Place, Task, plan_json, run, sha256_of};
 use super::state::Best;
-use super::text_cards::{self, Run};
+use super::text_cards::{self, Facts};
 use super::{Event, Settings, TrainOptions, batches, by_length};
 use crate::data::DocumentParts;
 use crate::data::wording::thousands;
@@ -18,7 +18,6 @@ use crate::{Error, Result};
 use chumoku_kernels::{Philox, Precision};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -214,8 +213,6 @@ pub fn train_language_model(
     drop(task);
     let generator = TextGenerator { config, model, params, tokenizer };
     let test = LanguageScores::measure(&generator, held_out)?;
-    // By way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
-    let plan: Value = serde_json::to_string(&plan).and_then(|plan| serde_json::from_str(&plan)).expect("plain data");
     let state = &ended.state;
     let metrics = json!({
         "task": "lm",
@@ -231,13 +228,13 @@ pub fn train_language_model(
         "valid": state.best.map(|best| json!({ "loss": best.loss })),
         "scored_on": scored_on,
         "scores": test,
-        "plan": plan,
+        "plan": plan_json(&plan),
     });
     generator.save(out)?;
     let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
     write(&out.join("metrics.json"), pretty.as_bytes())?;
     let (best, interrupted) = (state.best, ended.interrupted);
-    let of = Run { state, interrupted, seed: options.seed, scored_on, data_sha256: &data_sha256, tokens };
+    let of = Facts { state, interrupted, seed: options.seed, scored_on, data_sha256: &data_sha256, tokens };
     write(&out.join("README.md"), text_cards::language_model(&generator, data, &test, &of).as_bytes())?;
     Ok(LanguageModelOutcome { model: generator, metrics, test, best, interrupted })
 }
@@ -353,12 +350,7 @@ impl Language<'_> {
     }
 
     fn data_sha256(&self) -> String {
-        let mut hash = Sha256::new();
-        for ids in self.train.iter().chain(&self.valid) {
-            hash.update((ids.len() as u64).to_le_bytes());
-            ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
-        }
-        super::hex(hash.finalize())
+        sha256_of(self.train.iter().chain(&self.valid))
     }
 }
 
@@ -393,10 +385,7 @@ impl Task for Language<'_> {
         // Without validation documents the training documents have to do.
         let is_held_out = !self.valid.is_empty();
         let (total, count) = total_loss(self.model, params, if is_held_out { &self.valid } else { &self.train })?;
-        let loss = total / count.max(1) as f64;
-        let figure = |name, key, value| Figure { name, key, value, is_share: false };
-        let figures = vec![figure("loss", "loss", loss), figure("perplexity", "perplexity", loss.exp())];
-        Ok(Evaluation { score: -loss, loss, figures, is_held_out })
+        Ok(Evaluation::of_loss(total / count.max(1) as f64, is_held_out))
     }
 
     fn activations(&self) -> usize {

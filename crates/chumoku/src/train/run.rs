@@ -7,6 +7,7 @@ use crate::params::{Layout, Params};
 use crate::text::Unit;
 use crate::{Error, Result};
 use chumoku_kernels::Precision;
+use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fs::{File, OpenOptions};
@@ -118,6 +119,15 @@ pub(crate) struct Evaluation {
     pub(crate) is_held_out: bool,
 }
 
+impl Evaluation {
+    /// Of tokens that a model foretold with this mean −ln p.
+    pub(crate) fn of_loss(loss: f64, is_held_out: bool) -> Evaluation {
+        let figure = |name, value| Figure { name, key: name, value, is_share: false };
+        let figures = vec![figure("loss", loss), figure("perplexity", loss.exp())];
+        Evaluation { score: -loss, loss, figures, is_held_out }
+    }
+}
+
 /// What a model is trained to do.
 pub(crate) trait Task: Sync {
     /// The model's parameters.
@@ -152,6 +162,21 @@ impl Place {
         const PARTS: u64 = 8;
         Mode::Train(Noise { seed: self.seed, step: self.step * PARTS + self.part as u64 })
     }
+}
+
+/// SHA-256 of rows of tokens, each row's length before it.
+pub(crate) fn sha256_of<'a>(rows: impl IntoIterator<Item = &'a Vec<u32>>) -> String {
+    let mut hash = Sha256::new();
+    for ids in rows {
+        hash.update((ids.len() as u64).to_le_bytes());
+        ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
+    }
+    super::hex(hash.finalize())
+}
+
+/// A plan as JSON by way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
+pub(crate) fn plan_json(plan: &impl Serialize) -> Value {
+    serde_json::to_string(plan).and_then(|plan| serde_json::from_str(&plan)).expect("a plan is plain data")
 }
 
 /// How a run ended.
@@ -375,5 +400,21 @@ impl<T: Task> Run<'_, T> {
             state.step + 1,
             state.epoch + 1
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_two_parts_of_a_run_drop_the_same_numbers() {
+        let mut seen = HashSet::new();
+        for (step, part) in (0..50).flat_map(|step| (0..4).map(move |part| (step, part))) {
+            let Mode::Train(noise) = (Place { seed: 7, epoch: 0, step, part }).mode() else { panic!("not training") };
+            assert_eq!(noise.seed, 7);
+            assert!(seen.insert(noise.step), "step {step}, part {part}");
+        }
     }
 }

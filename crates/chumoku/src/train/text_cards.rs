@@ -8,8 +8,8 @@ use crate::text_generator::TextGenerator;
 use crate::text_translator::TextTranslator;
 use std::fmt::Write;
 
-/// What a run was, beside its model and its data.
-pub(super) struct Run<'a> {
+/// What there is to say of a run beside its model and its data.
+pub(super) struct Facts<'a> {
     pub(super) state: &'a State,
     pub(super) interrupted: bool,
     pub(super) seed: u64,
@@ -19,7 +19,7 @@ pub(super) struct Run<'a> {
     pub(super) tokens: Unit,
 }
 
-impl Run<'_> {
+impl Facts<'_> {
     fn heading(&self, title: &str) -> String {
         let mut card = format!("# {title}\n\n");
         if self.interrupted {
@@ -42,7 +42,7 @@ pub(super) fn translator(
     model: &TextTranslator,
     data: &PairParts,
     scores: &TranslationScores,
-    run: &Run<'_>,
+    run: &Facts<'_>,
 ) -> String {
     let config = &model.config().model;
     let [source, target] = &model.config().names;
@@ -88,7 +88,7 @@ pub(super) fn language_model(
     model: &TextGenerator,
     data: &DocumentParts,
     scores: &LanguageScores,
-    run: &Run<'_>,
+    run: &Facts<'_>,
 ) -> String {
     let config = &model.config().model;
     let mut card = run.heading("Language model");

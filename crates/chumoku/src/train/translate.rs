@@ -1,9 +1,9 @@
 //! Training a translator: tokens of both sides, the plan, the run, and at the end the report.
 
 use super::parts::Learnt;
-use super::run::{Evaluation, Figure, Place, Task, run};
+use super::run::{Evaluation, Place, Task, plan_json, run, sha256_of};
 use super::state::Best;
-use super::text_cards::{self, Run};
+use super::text_cards::{self, Facts};
 use super::{Event, Settings, TrainOptions, batches, by_length};
 use crate::data::wording::{count, thousands};
 use crate::data::{PairParts, Pairs};
@@ -19,7 +19,6 @@ use crate::{Error, Result};
 use chumoku_kernels::Precision;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -174,7 +173,8 @@ impl TranslatorPlan {
 /// the number of threads, nor from where the run was killed and resumed.
 ///
 /// # Errors
-/// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
+/// If the tokens asked for are words, the folder cannot be written, a checkpoint does not fit, or the loss is no longer
+/// finite.
 pub fn train_translator(
     data: &PairParts,
     names: [String; 2],
@@ -184,6 +184,10 @@ pub fn train_translator(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<TranslatorOutcome> {
     std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
+    if options.tokens == Some(Unit::Words) {
+        let problem = "words are tokens of language models; a translator reads sub-words or characters";
+        return Err(Error::Setting(format!("tokens: {problem}")));
+    }
     let (tokenizers, unit) = tokenizers(&data.train, options.tokens)?;
     let (train, valid) = (tokens(&tokenizers, &data.train)?, tokens(&tokenizers, &data.valid)?);
     let [left_out, valid_left_out] = [data.train.len() - train.len(), data.valid.len() - valid.len()];
@@ -217,8 +221,6 @@ pub fn train_translator(
         (true, true) => (&data.train, "train"),
     };
     let test = TranslationScores::measure(&translator, pairs, &TranslateOptions::default())?;
-    // By way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
-    let plan: Value = serde_json::to_string(&plan).and_then(|plan| serde_json::from_str(&plan)).expect("plain data");
     let state = &ended.state;
     let metrics = json!({
         "task": "translate",
@@ -235,14 +237,14 @@ pub fn train_translator(
         "valid": state.best.map(|best| json!({ "loss": best.loss })),
         "scored_on": scored_on,
         "scores": test,
-        "plan": plan,
+        "plan": plan_json(&plan),
         "notes": data.notes,
     });
     translator.save(out)?;
     let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
     write(&out.join("metrics.json"), pretty.as_bytes())?;
     let (best, interrupted) = (state.best, ended.interrupted);
-    let of = Run { state, interrupted, seed: options.seed, scored_on, data_sha256: &data_sha256, tokens: unit };
+    let of = Facts { state, interrupted, seed: options.seed, scored_on, data_sha256: &data_sha256, tokens: unit };
     write(&out.join("README.md"), text_cards::translator(&translator, data, &test, &of).as_bytes())?;
     Ok(TranslatorOutcome { model: translator, metrics, test, best, interrupted })
 }
@@ -345,12 +347,7 @@ impl Translate<'_> {
     }
 
     fn data_sha256(&self) -> String {
-        let mut hash = Sha256::new();
-        for ids in self.train.iter().chain(&self.valid).flatten() {
-            hash.update((ids.len() as u64).to_le_bytes());
-            ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
-        }
-        super::hex(hash.finalize())
+        sha256_of(self.train.iter().chain(&self.valid).flatten())
     }
 }
 
@@ -397,10 +394,7 @@ impl Task for Translate<'_> {
         let batches = by_length(&lengths(pairs), self.plan.settings.batch_tokens);
         let sums = side_by_side(&batches, of_batch)?;
         let [sum, tokens] = [0, 1].map(|i| sums.iter().map(|sums| sums[i]).sum::<f64>());
-        let loss = sum / tokens.max(1.0);
-        let figure = |name, key, value| Figure { name, key, value, is_share: false };
-        let figures = vec![figure("loss", "loss", loss), figure("perplexity", "perplexity", loss.exp())];
-        Ok(Evaluation { score: -loss, loss, figures, is_held_out })
+        Ok(Evaluation::of_loss(sum / tokens.max(1.0), is_held_out))
     }
 
     fn activations(&self) -> usize {

@@ -251,7 +251,7 @@
     document.querySelectorAll('[data-t]').forEach(node => { node.textContent = T[node.dataset.t]; });
     const logs = D.log_probabilities.filter(known), japanese = /[\u3040-\u30ff]/.test(D.source + D.target);
     const fill = {
-      theme: T.themes[S.theme], model: D.model, source: D.source, target: D.target, 'target-title': D.is_given ? T.given : T.target,
+      theme: T.themes[S.theme], model: D.model, source: D.source, target: D.target, 'source-title': D.is_cut ? T.cut : T.source, 'target-title': D.is_given ? T.given : T.target,
       whole: T.whole(odds(logs.reduce((a, x) => a + x, 0) / logs.length)), chance: T.chance(percent(chance)),
       joining: T.joining(Object.hasOwn(T.rules, D.joining) ? T.rules[D.joining] : D.joining),
     };

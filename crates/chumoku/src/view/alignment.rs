@@ -21,6 +21,8 @@ pub struct Alignment {
     pub target: String,
     /// Whether the translation was given, too, and is not the model's own.
     pub is_given: bool,
+    /// Whether the source is longer than the model reads: the words are those that it read.
+    pub is_cut: bool,
     /// The source's words; the last is the special word that ends it.
     pub source_words: Vec<Word>,
     /// The translation's words; the last is the special word that ends it.
@@ -132,6 +134,7 @@ pub(super) mod tests {
             source: "a b".into(),
             target: "B A".into(),
             is_given: false,
+            is_cut: false,
             source_words: words(&["a", "b"]),
             target_words: words(&["B", "A"]),
             layers: 1,

@@ -6,9 +6,10 @@ mod classifier;
 mod memory;
 
 use crate::args::Bench;
-use crate::progress::{count, megabytes, thousands};
+use crate::progress::{count, megabytes};
 use crate::threads;
 use check::Deviation;
+use chumoku::data::thousands;
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::process::ExitCode;

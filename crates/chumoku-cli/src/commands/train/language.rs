@@ -4,7 +4,7 @@ use super::Session;
 use crate::Usage;
 use crate::args::Train;
 use crate::commands::{quoted, read_options};
-use crate::progress::thousands;
+use chumoku::data::thousands;
 use chumoku::data::{DocumentBreaks, DocumentParts, load_documents};
 use chumoku::sampling::Sampling;
 use chumoku::train::{LanguageModelOutcome, LanguageScores, train_language_model};
