@@ -70,6 +70,14 @@ pub enum Error {
     /// A setting out of its range.
     #[error("{0}")]
     Setting(String),
+    /// A worked example that cannot be used.
+    #[error("{file}: {problem}")]
+    Example {
+        /// Its file.
+        file: String,
+        /// What was expected, what came, and where.
+        problem: String,
+    },
     /// A file of tensors cannot be read or written.
     #[error(transparent)]
     Tensors(#[from] crate::tensors::TensorError),

@@ -27,6 +27,7 @@ pub mod text;
 mod text_classifier;
 mod text_generator;
 mod text_translator;
+pub mod trace;
 pub mod train;
 pub mod view;
 

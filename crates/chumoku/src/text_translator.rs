@@ -129,7 +129,7 @@ impl TextTranslator {
     }
 
     /// The tokens of a source, as many as the model reads, and whether there were more.
-    fn read(&self, text: &str) -> Result<(Vec<u32>, bool)> {
+    pub(crate) fn read(&self, text: &str) -> Result<(Vec<u32>, bool)> {
         let tokenizer = self.tokenizers.source();
         let mut ids = tokenizer.encode(text)?.ids;
         // One place is for the end.

@@ -24,9 +24,10 @@ pub(crate) fn terminal_options(lang: Lang) -> TerminalOptions {
     TerminalOptions { width, colour: ColourDepth::detect(is_terminal, |name| std::env::var(name).ok()), lang }
 }
 
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+/// Writes a file, all of it or nothing.
+pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let mut file = AtomicOutput::create(path)?;
-    file.write_all(text.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+    file.write_all(bytes.as_ref()).with_context(|| format!("writing {}", path.display()))?;
     Ok(file.commit()?)
 }
 
@@ -68,7 +69,7 @@ fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result
 /// Writes the page and the JSON where they are asked for, and the picture unless the JSON goes to standard output.
 fn show(args: &Explain, page: impl FnOnce() -> String, json: &Value, picture: &str) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.html {
-        write(path, &page())?;
+        write(path, page())?;
         say!("wrote {}", path.display());
     }
     match &args.json {
@@ -77,7 +78,7 @@ fn show(args: &Explain, page: impl FnOnce() -> String, json: &Value, picture: &s
             return Ok(ExitCode::SUCCESS);
         }
         Some(path) => {
-            write(path, &format!("{json}\n"))?;
+            write(path, format!("{json}\n"))?;
             say!("wrote {}", path.display());
         }
         None => {}

@@ -2,6 +2,7 @@
 
 mod attend;
 mod bench;
+mod check;
 mod compare;
 mod eval;
 mod explain;
@@ -9,6 +10,7 @@ mod generate;
 mod info;
 mod predict;
 mod stream;
+mod trace;
 mod train;
 mod translate;
 
@@ -34,6 +36,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => explain::run(&args),
         Command::Attend(args) => attend::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Trace(args) => trace::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Info(args) => info::run(&args),
     }

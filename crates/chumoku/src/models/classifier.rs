@@ -2,8 +2,8 @@
 
 use crate::Result;
 use crate::nn::{
-    Body, BodyCache, BodyConfig, Embedding, Linear, Mode, Offsets, Pooling, PoolingCache, Position, PositionKind,
-    RecurrentConfig, numbers, numbers_mut,
+    AttentionRecord, Body, BodyCache, BodyConfig, Embedding, Linear, Mode, Offsets, Pooling, PoolingCache, Position,
+    PositionKind, RecurrentConfig, numbers, numbers_mut,
 };
 use crate::params::{Builder, Init, Layout, Params};
 use chumoku_kernels::{Cell, CrossEntropy, Real, cross_entropy, num_threads, on_one_thread};
@@ -227,6 +227,21 @@ impl Classifier {
             self.position.backward(dx.view(), offsets, grads);
             self.embedding.backward(ids, dx.view(), grads)
         })
+    }
+
+    /// What the attention of a layer is given and makes when the model reads one sequence; none without attention.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub(crate) fn record<T: Real>(&self, p: &Params<T>, ids: &[u32], layer: usize) -> Result<Option<AttentionRecord>> {
+        let offsets = Offsets::of_lengths([ids.len()]);
+        let (_, cache) = self.forward(p, ids, &offsets, Mode::Eval)?;
+        match (&self.body, &cache.body) {
+            (Body::Transformer(encoder), BodyCache::Transformer(cache)) => {
+                encoder.record(p, cache, &offsets, layer).map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// The attention weights of one layer, sequence and head: (tokens, tokens).

@@ -1,7 +1,7 @@
 //! A language model: a causal encoder that says which token comes next (Radford et al. 2018).
 
 use crate::Result;
-use crate::nn::{Embedding, Encoder, EncoderConfig, Mode, Offsets, Position, PositionKind};
+use crate::nn::{AttentionRecord, Embedding, Encoder, EncoderConfig, Mode, Offsets, Position, PositionKind};
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::{KeyValueCache, Real};
 use ndarray::Array2;
@@ -111,6 +111,18 @@ impl LanguageModel {
         self.position.forward(p, &mut x, offsets)?;
         let y = self.encoder.apply(p, x, offsets)?;
         self.embedding.logits(p, y.view())
+    }
+
+    /// What the attention of a layer is given and makes when the model reads one sequence.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub(crate) fn record<T: Real>(&self, p: &Params<T>, ids: &[u32], layer: usize) -> Result<AttentionRecord> {
+        let offsets = Offsets::of_lengths([ids.len()]);
+        let mut x = self.embedding.forward(p, ids)?;
+        self.position.forward(p, &mut x, &offsets)?;
+        let (_, cache) = self.encoder.forward(p, x, &offsets, Mode::Eval)?;
+        self.encoder.record(p, &cache, &offsets, layer)
     }
 
     /// The start of so many sequences.

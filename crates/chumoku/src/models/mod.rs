@@ -6,4 +6,4 @@ mod translator;
 
 pub use classifier::{Classifier, ClassifierCache, ClassifierConfig};
 pub use language_model::{LanguageModel, LanguageModelConfig, LanguageModelState};
-pub use translator::{PairBatch, Translator, TranslatorConfig, TranslatorState};
+pub use translator::{PairBatch, Translator, TranslatorConfig, TranslatorPart, TranslatorState};

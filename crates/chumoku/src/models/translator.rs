@@ -2,7 +2,8 @@
 
 use crate::Result;
 use crate::nn::{
-    Decoder, DecoderState, Embedding, Encoder, EncoderConfig, Memory, Mode, Offsets, Position, PositionKind,
+    AttentionRecord, Decoder, DecoderState, Embedding, Encoder, EncoderConfig, Memory, Mode, Offsets, Position,
+    PositionKind,
 };
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::Real;
@@ -30,6 +31,17 @@ pub struct TranslatorConfig {
     pub max_length: usize,
     /// Dropout of the embeddings.
     pub embedding_dropout: f32,
+}
+
+/// An attention of a [`Translator`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TranslatorPart {
+    /// The encoder's, over the source.
+    Encoder,
+    /// The decoder's, over the target so far.
+    Decoder,
+    /// The decoder's, over the source.
+    Cross,
 }
 
 /// Sentences and their translations as tokens, packed.
@@ -225,6 +237,32 @@ impl Translator {
         self.target_position.forward(p, &mut x, &target_offsets)?;
         let (y, _) = self.decoder.forward(p, x, &target_offsets, memory, Mode::Eval)?;
         self.target_embedding.logits(p, y.view())
+    }
+
+    /// What an attention of a layer is given and makes when the model reads one pair.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub(crate) fn record<T: Real>(
+        &self,
+        p: &Params<T>,
+        pair: &PairBatch,
+        part: TranslatorPart,
+        layer: usize,
+    ) -> Result<AttentionRecord> {
+        let source_offsets = Offsets::of_lengths(pair.source_lengths.iter().copied());
+        let target_offsets = Offsets::of_lengths(pair.target_lengths.iter().copied());
+        let mut x = self.source_embedding.forward(p, &pair.source)?;
+        self.source_position.forward(p, &mut x, &source_offsets)?;
+        let (memory, cache) = self.encoder.forward(p, x, &source_offsets, Mode::Eval)?;
+        if part == TranslatorPart::Encoder {
+            return self.encoder.record(p, &cache, &source_offsets, layer);
+        }
+        let memory = Memory { output: memory.view(), offsets: &source_offsets };
+        let mut x = self.target_embedding.forward(p, &pair.input)?;
+        self.target_position.forward(p, &mut x, &target_offsets)?;
+        let (_, cache) = self.decoder.forward(p, x, &target_offsets, memory, Mode::Eval)?;
+        self.decoder.record(p, &cache, &target_offsets, memory, (layer, part == TranslatorPart::Cross))
     }
 
     /// Where each target token of one pair looks in the source, for each layer of the decoder: (heads, target tokens,

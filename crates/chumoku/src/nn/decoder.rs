@@ -1,5 +1,6 @@
 //! The decoder: layers one after another, each attending to the encoder's output.
 
+use super::record::AttentionRecord;
 use super::{
     DecoderLayer, DecoderLayerCache, DecoderLayerState, EncoderConfig, LayerNorm, LayerNormCache, Memory, Mode,
     NormOrder, Offsets, zeros,
@@ -130,6 +131,22 @@ impl Decoder {
             Some(norm) => Ok(norm.forward(p, x.view())?.0),
             None => Ok(x),
         }
+    }
+
+    /// What an attention of a layer was given and made, of a batch of one pair: to the memory with `is_cross`, else to
+    /// the target itself.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub(crate) fn record<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &DecoderCache<T>,
+        offsets: &Offsets,
+        memory: Memory<'_, T>,
+        (layer, is_cross): (usize, bool),
+    ) -> Result<AttentionRecord> {
+        self.layers[layer].record(p, &cache.layers[layer], offsets, memory, is_cross)
     }
 
     /// The cross-attention weights of one layer, sequence and head: (target tokens, source tokens).

@@ -1,6 +1,7 @@
 //! A decoder layer: causal self-attention, attention to the encoder's output, and feed-forward, each with a residual
 //! connection and layer normalisation.
 
+use super::record::{AttentionRecord, wide};
 use super::sublayer::{Sublayer, SublayerCache};
 use super::{
     AttentionInput, AttentionOptions, EncoderConfig, FeedForward, FeedForwardCache, Mode, MultiHeadAttention,
@@ -181,6 +182,42 @@ impl DecoderLayer {
         })?;
         let y = self.sublayers[2].forward(p, x.0, mode, |x, then| self.feed_forward.forward_then(p, x, then, mode))?;
         Ok(y.0)
+    }
+
+    /// What its attention to itself or, with `is_cross`, to the memory was given and made, of a batch of one pair.
+    pub(super) fn record<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &DecoderLayerCache<T>,
+        offsets: &Offsets,
+        memory: Memory<'_, T>,
+        is_cross: bool,
+    ) -> Result<AttentionRecord> {
+        let (attention, part) = match is_cross {
+            true => (&self.cross_attention, &cache.cross_attention),
+            false => (&self.self_attention, &cache.self_attention),
+        };
+        let sublayer = &self.sublayers[usize::from(is_cross)];
+        let order = sublayer.order();
+        let around = match is_cross {
+            true => cache.cross_attention.around(&cache.feed_forward, order),
+            false => cache.self_attention.around(&cache.cross_attention, order),
+        };
+        let [x, sum] = around.map(|x| wide(x.view()));
+        let of_head = |head| -> Result<_> {
+            let x = part.input.view();
+            let input = if is_cross { across(&x, offsets, &memory) } else { AttentionInput::of_self(x, offsets) };
+            Ok(wide(attention.weights(&input, &part.part, 0, head)?.view()))
+        };
+        Ok(AttentionRecord {
+            x,
+            memory: is_cross.then(|| wide(memory.output)),
+            matrices: attention.matrices(p),
+            order,
+            norm: sublayer.norm().rows(p),
+            weights: (0..attention.config().num_heads).map(of_head).collect::<Result<_>>()?,
+            sum,
+        })
     }
 
     /// The cross-attention weights of one sequence and head: (target tokens, source tokens).

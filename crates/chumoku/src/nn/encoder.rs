@@ -1,5 +1,6 @@
 //! The encoder: layers one after another.
 
+use super::record::AttentionRecord;
 use super::{AttentionOptions, EncoderLayer, EncoderLayerCache, LayerNorm, LayerNormCache, Mode, NormOrder, Offsets};
 use crate::Result;
 use crate::params::{Builder, Params};
@@ -186,6 +187,20 @@ impl Encoder {
             dy = layer.backward(p, cache, offsets, dy, mode, grads)?;
         }
         Ok(dy)
+    }
+
+    /// What the attention of a layer was given and made, of a batch of one sequence.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub(crate) fn record<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &EncoderCache<T>,
+        offsets: &Offsets,
+        layer: usize,
+    ) -> Result<AttentionRecord> {
+        self.layers[layer].record(p, &cache.layers[layer], offsets)
     }
 
     /// The attention weights of one layer, sequence and head: (tokens, tokens).

@@ -1,5 +1,6 @@
 //! An encoder layer: self-attention and feed-forward, each with a residual connection and layer normalisation.
 
+use super::record::{AttentionRecord, wide};
 use super::sublayer::{Sublayer, SublayerCache};
 use super::{
     AttentionInput, FeedForward, FeedForwardCache, Mode, MultiHeadAttention, MultiHeadAttentionCache,
@@ -135,6 +136,28 @@ impl EncoderLayer {
         let (y, _) =
             self.sublayers[1].forward(p, x, mode, |x, then| self.feed_forward.forward_then(p, x, then, mode))?;
         Ok(y)
+    }
+
+    /// What its attention was given and made, of a batch of one sequence.
+    pub(super) fn record<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &EncoderLayerCache<T>,
+        offsets: &Offsets,
+    ) -> Result<AttentionRecord> {
+        let order = self.sublayers[0].order();
+        let [x, sum] = cache.attention.around(&cache.feed_forward, order).map(|x| wide(x.view()));
+        let heads = 0..self.attention.config().num_heads;
+        let weights = heads.map(|head| Ok(wide(self.weights(cache, offsets, 0, head)?.view())));
+        Ok(AttentionRecord {
+            x,
+            memory: None,
+            matrices: self.attention.matrices(p),
+            order,
+            norm: self.sublayers[0].norm().rows(p),
+            weights: weights.collect::<Result<_>>()?,
+            sum,
+        })
     }
 
     /// The attention weights of one sequence and head: (tokens, tokens).

@@ -1,5 +1,6 @@
 //! The linear layer `y = x Wᵀ + b`.
 
+use super::record::{row, wide};
 use super::{array, matrix, numbers, packed};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
@@ -48,6 +49,11 @@ impl Linear {
         let x = x.view();
         let product = Product { a: matrix(&x)?, b: p.transposed(self.weight), bias, then, precision: p.precision() };
         array((x.nrows(), self.outputs), product.compute()?)
+    }
+
+    /// The weight as `x W + b` has it, (inputs, outputs), and the bias, (1, outputs), in f64.
+    pub(crate) fn matrices<T: Real>(&self, p: &Params<T>) -> (Array2<f64>, Option<Array2<f64>>) {
+        (wide(p.view(self.weight).reversed_axes()), self.bias.map(|bias| row(p, bias)))
     }
 
     /// # Shapes

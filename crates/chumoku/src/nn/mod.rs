@@ -19,16 +19,15 @@ mod multi_head_attention;
 mod norm;
 mod pooling;
 mod position;
+mod record;
+mod recurrent;
+mod rotary;
 mod sublayer;
 
+pub use alibi::alibi_slopes;
+pub use body::{Body, BodyCache, BodyConfig, Network};
 pub use decoder::{Decoder, DecoderCache, DecoderState};
 pub use decoder_layer::{DecoderLayer, DecoderLayerCache, DecoderLayerState, Memory};
-mod recurrent;
-
-pub use body::{Body, BodyCache, BodyConfig, Network};
-mod rotary;
-
-pub use alibi::alibi_slopes;
 pub use dropout::{Mode, Noise};
 pub use embedding::Embedding;
 pub use encoder::{Encoder, EncoderCache, EncoderConfig};
@@ -42,6 +41,7 @@ pub use multi_head_attention::{
 pub use norm::{LayerNorm, LayerNormCache};
 pub use pooling::{Pooling, PoolingCache};
 pub use position::{Position, PositionKind, sinusoidal};
+pub(crate) use record::AttentionRecord;
 pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};
 pub use rotary::Rotary;
 

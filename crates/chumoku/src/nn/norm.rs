@@ -1,13 +1,11 @@
 //! Layer normalisation.
 
+use super::record::row;
 use super::{array, numbers, packed};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
 use chumoku_kernels::{LayerNormBackward, Normalised, Real, layer_norm_forward};
 use ndarray::{Array2, ArrayView2};
-
-/// Added to the variance, as in PyTorch.
-const EPSILON: f64 = 1e-5;
 
 /// `y = γ (x − mean)/√(variance + ε) + β` over each token (Ba, Kiros and Hinton 2016).
 #[derive(Clone, Debug)]
@@ -24,10 +22,18 @@ pub struct LayerNormCache<T> {
 }
 
 impl LayerNorm {
+    /// Added to the variance, as in PyTorch.
+    pub(crate) const EPSILON: f64 = 1e-5;
+
     /// Adds `weight` (γ, starting at 1) and `bias` (β, starting at 0).
     pub fn new(builder: &mut Builder, width: usize) -> Self {
         let weight = builder.add("weight", &[width], Init::Ones);
         LayerNorm { weight, bias: builder.add("bias", &[width], Init::Zeros) }
+    }
+
+    /// γ and β as rows, in f64.
+    pub(crate) fn rows<T: Real>(&self, p: &Params<T>) -> [Array2<f64>; 2] {
+        [row(p, self.weight), row(p, self.bias)]
     }
 
     /// # Shapes
@@ -39,7 +45,7 @@ impl LayerNorm {
         let x = packed(x);
         let weights = [p.slice(self.weight), p.slice(self.bias)];
         let Normalised { y, mean, inverse_deviation } =
-            layer_norm_forward(numbers(&x.view()), weights, T::of(EPSILON))?;
+            layer_norm_forward(numbers(&x.view()), weights, T::of(Self::EPSILON))?;
         Ok((array(x.dim(), y)?, LayerNormCache { mean, inverse_deviation }))
     }
 

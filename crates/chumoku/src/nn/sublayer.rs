@@ -62,6 +62,16 @@ impl Sublayer {
         }
     }
 
+    /// Where the normalisation stands.
+    pub(super) fn order(&self) -> NormOrder {
+        self.order
+    }
+
+    /// The normalisation.
+    pub(super) fn norm(&self) -> &LayerNorm {
+        &self.norm
+    }
+
     /// `part(d, grads)` computes the gradient of f's input from that of its output.
     pub(super) fn backward<T: Real, C>(
         &self,
@@ -86,6 +96,16 @@ impl Sublayer {
                 add_assign(&mut dx, d_sum.view());
                 Ok(dx)
             }
+        }
+    }
+}
+
+impl<T, C> SublayerCache<T, C> {
+    /// What was given to the sublayer, and `x + f(…)`, where `next` is what the one after it remembers.
+    pub(super) fn around<'a, D>(&'a self, next: &'a SublayerCache<T, D>, order: NormOrder) -> [&'a Array2<T>; 2] {
+        match order {
+            NormOrder::Pre => [&self.norm_input, &next.norm_input],
+            NormOrder::Post => [&self.input, &self.norm_input],
         }
     }
 }

@@ -89,7 +89,7 @@ fn floats(numbers: &[f32]) -> String {
 }
 
 /// The hash of an inline script or style sheet, as a content security policy writes it.
-fn hash(text: &str) -> String {
+pub(crate) fn hash(text: &str) -> String {
     format!("sha256-{}", base64::encode(&Sha256::digest(text)))
 }
 

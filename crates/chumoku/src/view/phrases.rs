@@ -21,7 +21,7 @@ impl Lang {
         self.pick("en", "ja")
     }
 
-    fn pick<'a>(self, en: &'a str, ja: &'a str) -> &'a str {
+    pub(crate) fn pick<'a>(self, en: &'a str, ja: &'a str) -> &'a str {
         match self {
             Self::En => en,
             Self::Ja => ja,

@@ -7,7 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 /// Columns that a text takes.
-pub(super) fn display_width(text: &str) -> usize {
+pub(crate) fn display_width(text: &str) -> usize {
     text.width()
 }
 
@@ -15,7 +15,7 @@ pub(super) fn display_width(text: &str) -> usize {
 ///
 /// A text may hold escape sequences, line feeds or marks that reverse the order of what follows, and would
 /// then change the screen around it. Those become visible signs instead.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -37,13 +37,13 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 /// Like [`clean`], for running text: line feeds and tabs are spaces.
-pub(super) fn clean_text(text: &str) -> String {
+pub(crate) fn clean_text(text: &str) -> String {
     let spaced: Vec<&str> = text.split_whitespace().collect();
     clean(&spaced.join(" "))
 }
 
 /// Cuts a text to a width, with `…` where something is missing.
-pub(super) fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     if display_width(text) <= width {
         return text.to_owned();
     }
@@ -61,14 +61,14 @@ pub(super) fn cut(text: &str, width: usize) -> String {
 }
 
 /// Cuts or fills a text to exactly this width, spaces after it.
-pub(super) fn left(text: &str, width: usize) -> String {
+pub(crate) fn left(text: &str, width: usize) -> String {
     let text = cut(text, width);
     let space = width.saturating_sub(display_width(&text));
     format!("{text}{}", " ".repeat(space))
 }
 
 /// Cuts or fills a text to exactly this width, spaces before it.
-pub(super) fn right(text: &str, width: usize) -> String {
+pub(crate) fn right(text: &str, width: usize) -> String {
     let text = cut(text, width);
     let space = width.saturating_sub(display_width(&text));
     format!("{}{text}", " ".repeat(space))
@@ -78,7 +78,7 @@ pub(super) fn right(text: &str, width: usize) -> String {
 ///
 /// Lines break at spaces, and between any two Japanese or Chinese characters, as these scripts do; but never
 /// before a mark that ends something, nor after one that opens something.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     for (space, unit) in units(text) {

@@ -2,10 +2,12 @@
 
 mod config;
 mod hard;
+mod matrices;
 mod project;
 mod step;
 
 pub use config::{AttentionOptions, MultiHeadAttentionConfig};
+pub(crate) use matrices::AttentionMatrices;
 pub use step::ProjectedMemory;
 
 use super::{Linear, Mode, Offsets, Rotary, alibi_slopes, numbers_mut, zeros};

@@ -1,5 +1,9 @@
 //! The command line.
 
+mod numbers;
+
+pub(crate) use numbers::{Check, Depth, Format, Part, Trace};
+
 use chumoku::Cell;
 use chumoku::nn::Network;
 use chumoku::text::Unit;
@@ -30,6 +34,10 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Compute attention on the tensors of a file, as ONNX's operator Attention defines it
     Attend(Attend),
+    /// Show attention in numbers, step by step: of an example, a file, or a layer of a model
+    Trace(Trace),
+    /// Check the numbers of worked examples of attention, and say where they first go wrong
+    Check(Check),
     /// Train a transformer and recurrent networks of its size on the same data, and compare accuracy and speed
     Compare(Compare),
     /// Measure how fast attention or the classifier is on this machine, on random data

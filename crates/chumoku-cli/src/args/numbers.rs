@@ -1,0 +1,107 @@
+//! The arguments of the commands about numbers: checking them, showing them, counting.
+
+use clap::{Args as ClapArgs, ValueEnum};
+use std::path::PathBuf;
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Check {
+    /// Worked examples: JSON files with inputs and claims
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Print one JSON object for each file, one a line, on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A form of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For a terminal
+    Text,
+    /// Markdown
+    Md,
+    /// A page that opens from disk
+    Html,
+    /// A LaTeX document
+    Latex,
+    /// Every number
+    Json,
+    /// A spreadsheet whose formulas are live
+    Xlsx,
+}
+
+/// How much of a trace is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Depth {
+    /// Formulas and shapes
+    Shapes,
+    /// A line for each step
+    Steps,
+    /// Every number
+    All,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["example", "input", "model"]))]
+pub(crate) struct Trace {
+    /// A built-in example: a wrong name lists them
+    #[arg(long, value_name = "NAME")]
+    pub(crate) example: Option<String>,
+    /// A worked example: a JSON file with inputs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// A model's folder; --text says what it reads
+    #[arg(long, value_name = "DIR", requires = "text")]
+    pub(crate) model: Option<PathBuf>,
+    /// The text that the model reads
+    #[arg(long, value_name = "T", requires = "model")]
+    pub(crate) text: Option<String>,
+    /// The translation (default: the model's own)
+    #[arg(long, value_name = "TEXT", requires = "model")]
+    pub(crate) target: Option<String>,
+    /// The attention of a translator (default: cross)
+    #[arg(long, value_enum, requires = "model")]
+    pub(crate) part: Option<Part>,
+    /// The layer, from 1 (default: the last)
+    #[arg(long, value_name = "N", value_parser = super::at_least_one, requires = "model")]
+    pub(crate) layer: Option<usize>,
+    /// The head, from 1
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = super::at_least_one)]
+    pub(crate) head: usize,
+    /// The form
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
+    /// How much is shown
+    #[arg(long, value_enum, default_value = "all")]
+    pub(crate) depth: Depth,
+    /// Decimals
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = decimals)]
+    pub(crate) digits: usize,
+    /// Most rows and columns of a matrix (default: 12, in HTML 64; JSON and spreadsheets hold all)
+    #[arg(long, value_name = "N", value_parser = super::at_least_one)]
+    pub(crate) size: Option<usize>,
+    /// Write to a file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// The language of what is said
+    #[arg(long, value_enum, default_value = "en")]
+    pub(crate) lang: super::Language,
+}
+
+/// Which attention of a translator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// The encoder's, over the source
+    Encoder,
+    /// The decoder's, over the translation so far
+    Decoder,
+    /// The decoder's, over the source
+    Cross,
+}
+
+fn decimals(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1..=15) => Ok(n),
+        _ => Err("expected a whole number from 1 to 15".into()),
+    }
+}

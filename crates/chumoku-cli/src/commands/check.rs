@@ -1,0 +1,42 @@
+//! `chumoku check`: whether the numbers of worked examples are true, and where they first go wrong.
+
+use crate::args::Check;
+use chumoku::trace::WorkedExample;
+use std::io::{Write, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+
+pub(crate) fn run(args: &Check) -> anyhow::Result<ExitCode> {
+    let (mut all_true, mut all_read) = (true, true);
+    for path in &args.files {
+        // One file that cannot be read is no reason to say nothing of the others.
+        match check(path, args.json) {
+            Ok(is_true) => all_true &= is_true,
+            Err(error) if error.downcast_ref::<chumoku::Error>().is_some() => {
+                say!("error: {}", crate::one_line(&error));
+                all_read = false;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(match (all_read, all_true) {
+        (false, _) => ExitCode::from(2),
+        (true, false) => ExitCode::from(1),
+        (true, true) => ExitCode::SUCCESS,
+    })
+}
+
+/// Says what is true of a file, and whether all of it is.
+fn check(path: &Path, json: bool) -> anyhow::Result<bool> {
+    let file = path.display().to_string();
+    let example = WorkedExample::open(path)?;
+    let checked = example.check().map_err(|problem| chumoku::Error::Example { file: file.clone(), problem })?;
+    let mut out = stdout().lock();
+    if json {
+        let steps = serde_json::to_value(&checked.steps)?;
+        writeln!(out, "{}", serde_json::json!({ "file": file, "ok": checked.ok, "steps": steps }))?;
+    } else {
+        write!(out, "{}", checked.to_text(&file, &example))?;
+    }
+    Ok(checked.ok)
+}

@@ -1,0 +1,91 @@
+//! `chumoku trace`: attention in numbers, step by step.
+
+use super::explain::{terminal_options, write};
+use super::model_name;
+use crate::args::{Depth, Format, Language, Part, Trace};
+use crate::{Usage, threads};
+use chumoku::models::TranslatorPart;
+use chumoku::trace::{self, TraceOptions, TracePlace, WorkedExample, builtin};
+use chumoku::view::Lang;
+use chumoku::{ModelKind, TextClassifier, TextGenerator, TextTranslator};
+use std::io::{IsTerminal, Write, stdout};
+use std::process::ExitCode;
+
+pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
+    let lang = match args.lang {
+        Language::En => Lang::En,
+        Language::Ja => Lang::Ja,
+    };
+    let trace = made(args)?;
+    let depth = match args.depth {
+        Depth::Shapes => trace::Depth::Shapes,
+        Depth::Steps => trace::Depth::Steps,
+        Depth::All => trace::Depth::All,
+    };
+    let size = args.size.unwrap_or(if args.format == Format::Html { 64 } else { 12 });
+    let width = terminal_options(lang).width;
+    let options = TraceOptions { depth, lang, digits: args.digits, size, width };
+    let bytes = match args.format {
+        Format::Text => trace.to_text(&options).into_bytes(),
+        Format::Md => trace.to_markdown(&options).into_bytes(),
+        Format::Html => trace.to_html(&options).into_bytes(),
+        Format::Latex => trace.to_latex(&options).into_bytes(),
+        Format::Json => format!("{}\n", trace.to_json(lang)).into_bytes(),
+        Format::Xlsx => trace.to_xlsx(&options)?,
+    };
+    match &args.out {
+        Some(path) => {
+            write(path, &bytes)?;
+            say!("wrote {}", path.display());
+        }
+        None if args.format == Format::Xlsx && stdout().is_terminal() => {
+            return Err(
+                Usage("--format xlsx: a spreadsheet is no text for a terminal; add --out FILE.xlsx".into()).into()
+            );
+        }
+        None => stdout().lock().write_all(&bytes)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The trace of a model.
+fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
+    // The parser lets a trace without example or file through only with both of these.
+    let (Some(folder), Some(text)) = (&args.model, &args.text) else {
+        return Err(Usage("expected --example NAME, --input FILE, or --model DIR --text T".into()).into());
+    };
+    threads::start(None)?;
+    let place = TracePlace { layer: args.layer.map(|layer| layer - 1), head: args.head - 1 };
+    let (kind, name) = (ModelKind::of(folder)?, model_name(folder));
+    if kind != ModelKind::Translator && (args.target.is_some() || args.part.is_some()) {
+        let flag = if args.target.is_some() { "--target" } else { "--part" };
+        return Err(Usage(format!("{flag}: a translator has that; this model is {}", kind.describe())).into());
+    }
+    Ok(match kind {
+        ModelKind::Classifier => TextClassifier::load(folder)?.trace(text, place, &name)?,
+        ModelKind::LanguageModel => TextGenerator::load(folder)?.trace(text, place, &name)?,
+        ModelKind::Translator => {
+            let part = match args.part {
+                Some(Part::Encoder) => TranslatorPart::Encoder,
+                Some(Part::Decoder) => TranslatorPart::Decoder,
+                Some(Part::Cross) | None => TranslatorPart::Cross,
+            };
+            TextTranslator::load(folder)?.trace(text, args.target.as_deref(), part, place, &name)?
+        }
+    })
+}
+
+/// The trace that was asked for.
+fn made(args: &Trace) -> anyhow::Result<trace::Trace> {
+    let (name, example) = match (&args.example, &args.input) {
+        (Some(name), _) => (name.clone(), builtin(name)?),
+        (None, Some(path)) => (path.display().to_string(), WorkedExample::open(path)?),
+        (None, None) => return of_model(args),
+    };
+    let fault = |problem: String| chumoku::Error::Example { file: name.clone(), problem };
+    let mut trace = example.trace(args.head - 1).map_err(fault)?;
+    if trace.title.is_empty() {
+        trace.title.clone_from(&name);
+    }
+    Ok(trace)
+}

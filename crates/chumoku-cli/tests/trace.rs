@@ -1,0 +1,152 @@
+//! `check` and `trace` as they are called.
+
+mod common;
+
+use common::Place;
+use serde_json::Value;
+
+const RIGHT: &str = r#"{"title": "t", "inputs": {"Q": [[1, 0], [0, 2]], "K": [[1, 0], [0, 1], [1, 1]],
+    "V": [[1, 2, 3], [4, 5, 6], [7, 8, 9]]},
+    "claims": {"scores": [[1, 0, 1], [0, 2, 2]], "scaled": [["0.71", 0, "0.71"], [0, "1.41", "1.41"]]}}"#;
+
+#[test]
+fn check_says_what_holds_and_ends_with_the_code_for_it() {
+    let place = Place::new();
+    place.write("right.json", RIGHT);
+    place.write("wrong.json", RIGHT.replace("[0, 2, 2]", "[0, 2, 3]"));
+    place.write("broken.json", "{");
+    let right = place.run(&["check", "right.json", "--json"]).ok();
+    let json: Value = serde_json::from_str(&right.stdout).unwrap();
+    assert_eq!(json["file"], "right.json");
+    assert_eq!(json["ok"], true);
+    assert_eq!(json["steps"][1]["name"], "scaled");
+    assert_eq!(json["steps"][1]["verdict"], "holds");
+    let both = place.run(&["check", "right.json", "wrong.json", "--json"]);
+    assert_eq!(both.code, 1, "{both:?}");
+    let lines: Vec<Value> = both.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    let step = &lines[1]["steps"][0];
+    assert_eq!(step["verdict"], "wrong");
+    assert_eq!(step["worst"]["index"], serde_json::json!([1, 2]));
+    assert_eq!(step["worst"]["claimed"], "3");
+    assert_eq!(step["worst"]["true"], 2.0);
+    let text = place.run(&["check", "wrong.json"]);
+    assert_eq!(text.code, 1);
+    for said in ["scores", "wrong here", "1 of 6 numbers", "row 2, column 3: claimed 3, true 2"] {
+        assert!(text.stdout.contains(said), "{said}: {}", text.stdout);
+    }
+    // The others are checked all the same.
+    let all = place.run(&["check", "broken.json", "nowhere.json", "wrong.json", "--json"]);
+    assert_eq!(all.code, 2, "{all:?}");
+    assert_eq!(all.stdout.lines().count(), 1);
+    for said in ["error: broken.json: not JSON as a worked example is written: ", "error: reading nowhere.json: "] {
+        assert!(all.stderr.contains(said), "{said}: {}", all.stderr);
+    }
+    place.refuses(&["check"], &["<FILE>"]);
+}
+
+#[test]
+fn trace_shows_an_example_in_every_form() {
+    let place = Place::new();
+    place.write("right.json", RIGHT);
+    let text = place.run(&["trace", "--input", "right.json"]).ok().stdout;
+    for said in ["3. Scores", "S = Q Kᵀ", "S(1,1) = 1·1 + 0·0 = 1", "n × m = 2 × 3", "each row sums to 1"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    let japanese = place.run(&["trace", "--example", "school", "--lang", "ja"]).ok().stdout;
+    assert!(japanese.contains("学校へが最もよく見ているのは"), "{japanese}");
+    let shapes = place.run(&["trace", "--example", "heads", "--depth", "shapes"]).ok().stdout;
+    assert!(shapes.contains("h·d_k = 3 × 4") && !shapes.contains("2.4000"), "{shapes}");
+    for (format, said) in [("md", "# t\n"), ("html", "<!doctype html>"), ("latex", "\\begin{document}"), ("json", "{")]
+    {
+        let shown = place.run(&["trace", "--input", "right.json", "--format", format]).ok().stdout;
+        assert!(shown.starts_with(said) || shown.contains(said), "{format}: {shown}");
+        place.run(&["trace", "--input", "right.json", "--format", format, "--out", "shown"]).ok();
+        assert_eq!(place.read("shown"), shown);
+    }
+    place.run(&["trace", "--example", "book", "--format", "xlsx", "--out", "book.xlsx"]).ok();
+    assert!(std::fs::read(place.path("book.xlsx")).unwrap().starts_with(b"PK"));
+}
+
+#[test]
+fn what_cannot_be_traced_is_said() {
+    let place = Place::new();
+    place.write("right.json", RIGHT);
+    place.refuses(&["trace"], &["--example", "--input", "--model"]);
+    place.refuses(&["trace", "--example", "bok"], &["no example is called bok", "did you mean “book”", "two-tokens"]);
+    place.refuses(&["trace", "--example", "book", "--head", "2"], &["head 2: expected 1 to 1"]);
+    place.refuses(&["trace", "--example", "book", "--layer", "2"], &["--model"]);
+    place.refuses(&["trace", "--input", "none.json"], &["reading none.json"]);
+    place.refuses(&["trace", "--model", "none"], &["--text"]);
+    place.refuses(&["trace", "--model", "none", "--text", "x"], &["none"]);
+    place.write("misfit.json", r#"{"inputs": {"Q": [[1, 2]], "K": [[1]]}}"#);
+    place.refuses(&["trace", "--input", "misfit.json"], &["misfit.json: Q is 1×2 and K 1×1"]);
+}
+
+/// The largest difference at precision highest from what the model computed.
+fn difference(trace: &Value) -> f64 {
+    let agreement = &trace["agreements"][0];
+    assert_eq!(agreement["precision"], "highest");
+    let differences = agreement["largest_differences"].as_object().unwrap();
+    assert_eq!(differences.len(), 2);
+    differences.values().map(|x| x.as_f64().unwrap()).fold(0.0, f64::max)
+}
+
+#[test]
+fn a_trace_of_a_model_adds_up() {
+    let place = Place::new();
+    let mut rows = String::from("text,label\n");
+    for i in 0..60 {
+        rows.push_str(&format!("good film number {i},pos\nbad film number {i},neg\n"));
+    }
+    place.write("films.csv", rows);
+    place.run(&["train", "films.csv", "--epochs", "1", "--out", "films"]).ok();
+    let trace = place.run(&["trace", "--model", "films", "--text", "a good film", "--format", "json"]).ok().json();
+    assert!(difference(&trace) < 1e-5, "{}", trace["agreements"]);
+    let step = trace["steps"].as_array().unwrap().iter().find(|step| step["name"] == "weights").unwrap();
+    let tokens = trace["tokens"].as_array().unwrap().len();
+    assert_eq!(step["shape"], serde_json::json!([tokens, tokens]));
+    place.refuses(
+        &["trace", "--model", "films", "--text", "x", "--layer", "9"],
+        &["layer 9: this model has layers 1 to"],
+    );
+    place.refuses(
+        &["trace", "--model", "films", "--text", "x", "--head", "99"],
+        &["head 99: this model has heads 1 to"],
+    );
+    place.refuses(&["trace", "--model", "films", "--text", " "], &["empty"]);
+    place.refuses(&["trace", "--model", "films", "--text", "x", "--part", "cross"], &["--part", "classifier"]);
+
+    place.run(&["train", "films.csv", "--epochs", "1", "--out", "gru", "--model", "gru"]).ok();
+    place.refuses(&["trace", "--model", "gru", "--text", "x"], &["recurrent network"]);
+
+    let pairs: Vec<String> = (100..400).map(|i| i.to_string()).collect();
+    place.write("pairs.a", pairs.join("\n"));
+    place.write("pairs.b", pairs.iter().map(|p| p.chars().rev().collect::<String>()).collect::<Vec<_>>().join("\n"));
+    place.run(&["train", "pairs.a,pairs.b", "--task", "translate", "--epochs", "1", "--out", "turn"]).ok();
+    for part in ["encoder", "decoder", "cross"] {
+        let args = ["trace", "--model", "turn", "--text", "123", "--target", "32", "--part", part, "--format", "json"];
+        let trace = place.run(&args).ok().json();
+        assert!(difference(&trace) < 1e-5, "{part}: {}", trace["agreements"]);
+        let names: Vec<&str> = trace["steps"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
+        assert_eq!(names.contains(&"rotated_Q"), part != "cross", "{names:?}");
+        assert_eq!(names.contains(&"masked"), part == "decoder", "{names:?}");
+        let weights = trace["steps"].as_array().unwrap().iter().find(|step| step["name"] == "weights").unwrap();
+        let expected = match part {
+            "encoder" => [4, 4],
+            "decoder" => [3, 3],
+            _ => [3, 4],
+        };
+        assert_eq!(weights["shape"], serde_json::json!(expected), "{part}");
+    }
+
+    place.write("plays.txt", "to be or not to be, that is the question\n".repeat(200));
+    place.run(&["train", "plays.txt", "--task", "lm", "--epochs", "1", "--out", "lm"]).ok();
+    let trace = place.run(&["trace", "--model", "lm", "--text", "to be or", "--format", "json"]).ok().json();
+    assert!(difference(&trace) < 1e-5, "{}", trace["agreements"]);
+    // Nothing looks ahead.
+    let weights = trace["steps"].as_array().unwrap().iter().find(|step| step["name"] == "weights").unwrap();
+    for (i, row) in weights["matrix"].as_array().unwrap().iter().enumerate() {
+        assert!(row.as_array().unwrap().iter().skip(i + 1).all(|x| x == 0.0), "{row}");
+    }
+}

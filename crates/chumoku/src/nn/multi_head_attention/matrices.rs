@@ -1,0 +1,61 @@
+//! The parameters of attention as the paper writes them, for whoever shows them.
+
+use super::{AttentionOptions, MultiHeadAttention};
+use crate::nn::record::{row, wide};
+use crate::params::Params;
+use chumoku_kernels::Real;
+use ndarray::{Array2, Axis, Slice};
+
+/// What attention computes with: `Q = x W_Q + b_Q`, and so on; biases are rows.
+#[derive(Clone, Debug)]
+pub(crate) struct AttentionMatrices {
+    /// W_Q, W_K, W_V: (in, out).
+    pub(crate) weights: [Array2<f64>; 3],
+    /// b_Q, b_K, b_V: (1, out).
+    pub(crate) biases: Option<[Array2<f64>; 3]>,
+    /// W_O: (heads · value dim, d_model).
+    pub(crate) output: Array2<f64>,
+    /// b_O: (1, d_model).
+    pub(crate) output_bias: Option<Array2<f64>>,
+    /// The trained factors β of the heads' queries.
+    pub(crate) betas: Option<Vec<f64>>,
+    /// What ALiBi takes off for each step of distance, of each head.
+    pub(crate) slopes: Option<Vec<f64>>,
+    /// The base of rotary positions.
+    pub(crate) rotary_base: Option<f64>,
+    pub(crate) num_heads: usize,
+    pub(crate) num_key_heads: usize,
+    pub(crate) causal: bool,
+    pub(crate) options: AttentionOptions,
+}
+
+impl MultiHeadAttention {
+    /// The parameters, in f64.
+    pub(crate) fn matrices<T: Real>(&self, p: &Params<T>) -> AttentionMatrices {
+        let (c, parts) = (&self.config, self.parts());
+        let weights = match &self.weights {
+            Ok(fused) => {
+                parts.clone().map(|rows| wide(p.view(*fused).slice_axis(Axis(0), Slice::from(rows)).reversed_axes()))
+            }
+            Err(apart) => apart.map(|id| wide(p.view(id).reversed_axes())),
+        };
+        let biases = self.bias.map(|bias| {
+            let whole = row(p, bias);
+            parts.map(|columns| whole.slice_axis(Axis(1), Slice::from(columns)).to_owned())
+        });
+        let (output, output_bias) = self.output.matrices(p);
+        AttentionMatrices {
+            weights,
+            biases,
+            output,
+            output_bias,
+            betas: self.beta.map(|beta| p.slice(beta).iter().map(|x| x.to_f64()).collect()),
+            slopes: self.slopes.as_ref().map(|slopes| slopes.iter().map(|&x| x.into()).collect()),
+            rotary_base: self.rotary.as_ref().map(|_| c.options.rotary_base.unwrap_or(super::Rotary::BASE)),
+            num_heads: c.num_heads,
+            num_key_heads: c.num_key_heads(),
+            causal: c.causal,
+            options: c.options,
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Worked examples from files: what is given, and what is claimed to follow.
+
+use super::number::Printed;
+use super::quantity::Quantity;
+use crate::data::wording::{did_you_mean, quoted};
+use crate::nn::NormOrder;
+use crate::{Error, Result};
+use ndarray::Array2;
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+
+/// A worked example of attention: matrices, and what someone says follows from them.
+///
+/// `docs/worked-examples.md` describes the file.
+#[derive(Clone, Debug, Default)]
+pub struct WorkedExample {
+    /// What it is called.
+    pub title: String,
+    /// Where it was published.
+    pub source: String,
+    /// The words of the queries.
+    pub tokens: Vec<String>,
+    /// The words of the keys: those of the queries unless it is set.
+    pub key_tokens: Vec<String>,
+    pub(crate) inputs: HashMap<Quantity, Vec<Array2<f64>>>,
+    pub(crate) options: Options,
+    /// In the order of a trace.
+    pub(crate) claims: Vec<(Quantity, Claim)>,
+}
+
+/// The numbers claimed of a quantity, a matrix for each head; none where nothing is claimed.
+pub(crate) type Claim = Vec<Array2<Option<Printed>>>;
+
+/// Where causality counts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Diagonal {
+    /// Query i sees the keys up to i.
+    TopLeft,
+    /// The last query sees all keys.
+    BottomRight,
+}
+
+/// Who may see what.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum MaskOption {
+    /// Where it is true, the key is seen.
+    Seen(Array2<bool>),
+    /// Is added to the scaled scores.
+    Added(Array2<f64>),
+}
+
+/// How attention is computed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Options {
+    pub(crate) scale: Option<f64>,
+    pub(crate) beta: Option<f64>,
+    /// Factors of the scores of each head: a trained β.
+    pub(crate) head_factors: Option<Vec<f64>>,
+    pub(crate) causal: Option<Diagonal>,
+    pub(crate) mask: Option<MaskOption>,
+    /// A query sees keys at most so far away.
+    pub(crate) window: Option<usize>,
+    pub(crate) hard: bool,
+    pub(crate) num_heads: usize,
+    pub(crate) num_key_heads: Option<usize>,
+    pub(crate) head_dim: Option<usize>,
+    pub(crate) subtract_max: bool,
+    /// Whether the input is added to the output.
+    pub(crate) residual: bool,
+    /// Where layer normalisation stands; with it there is a residual connection.
+    pub(crate) norm: Option<NormOrder>,
+    pub(crate) epsilon: f64,
+    /// The base of rotary positions.
+    pub(crate) rotary: Option<f64>,
+    /// What ALiBi takes off the score for each step of distance, a number for each head.
+    pub(crate) alibi: Option<Vec<f64>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            scale: None,
+            beta: None,
+            head_factors: None,
+            causal: None,
+            mask: None,
+            window: None,
+            hard: false,
+            num_heads: 1,
+            num_key_heads: None,
+            head_dim: None,
+            subtract_max: true,
+            residual: false,
+            norm: None,
+            epsilon: 1e-5,
+            rotary: None,
+            alibi: None,
+        }
+    }
+}
+
+/// The keys and values of a JSON object, as they are written.
+struct Object<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Keys;
+        impl<'de> Visitor<'de> for Keys {
+            type Value = Object<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object { … }")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Object(entries))
+            }
+        }
+        deserializer.deserialize_map(Keys)
+    }
+}
+
+impl<'a> Object<'a> {
+    fn read(text: &'a str, place: &str, known: &[&str]) -> Result<Object<'a>, String> {
+        let object: Object<'a> = serde_json::from_str(text).map_err(|error| match place {
+            // The position is that in the file.
+            "" => format!("not JSON as a worked example is written: {error}"),
+            _ => format!("{place}: expected an object {{ … }}, found {}", quoted(text)),
+        })?;
+        for (i, (key, _)) in object.0.iter().enumerate() {
+            let within = if place.is_empty() { String::new() } else { format!(" in {place}") };
+            if !known.contains(&key.as_str()) {
+                let hint = did_you_mean(key, known.iter().copied());
+                return Err(format!("unknown key {}{within}{hint}; known are {}", quoted(key), known.join(", ")));
+            }
+            if object.0[..i].iter().any(|(other, _)| other == key) {
+                return Err(format!("the key {}{within} stands there twice", quoted(key)));
+            }
+        }
+        Ok(object)
+    }
+
+    fn get(&self, key: &str) -> Option<&'a str> {
+        let found = self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.get());
+        found.filter(|value| *value != "null")
+    }
+
+    /// A value of a plain kind.
+    fn plain<T: Deserialize<'a>>(&self, key: &str, place: &str, expected: &str) -> Result<Option<T>, String> {
+        let read = |text: &'a str| {
+            serde_json::from_str(text).map_err(|_| format!("{place}{key}: expected {expected}, found {}", quoted(text)))
+        };
+        self.get(key).map(read).transpose()
+    }
+
+    fn number(&self, key: &str) -> Result<Option<f64>, String> {
+        let found: Option<f64> = self.plain(key, "options.", "a number")?;
+        Ok(found)
+    }
+
+    fn count(&self, key: &str) -> Result<Option<usize>, String> {
+        let found: Option<usize> = self.plain(key, "options.", "a whole number from 1")?;
+        if found == Some(0) {
+            return Err(format!("options.{key}: expected a whole number from 1, found 0"));
+        }
+        Ok(found)
+    }
+}
+
+/// Numbers of one, two or three dimensions, with gaps.
+struct Numbers {
+    matrices: Claim,
+    /// Whether it was written as a single list.
+    is_list: bool,
+}
+
+/// Most numbers of a matrix: more is no worked example, and no machine's memory is to be filled by a file.
+const MOST: usize = 1 << 24;
+
+fn numbers(text: &str, place: &str) -> Result<Numbers, String> {
+    let whole: &RawValue = serde_json::from_str(text).map_err(|error| format!("{place}: {error}"))?;
+    let list = |raw: &RawValue| serde_json::from_str::<Vec<Box<RawValue>>>(raw.get()).ok();
+    let fault = |where_: &str, found: &RawValue| {
+        format!("{place}{where_}: expected a matrix [[…], […]] or a list […] of numbers, found {}", quoted(found.get()))
+    };
+    let rows = list(whole).ok_or_else(|| fault("", whole))?;
+    if rows.is_empty() {
+        return Err(format!("{place}: expected at least one row, found an empty list"));
+    }
+    let entry = |raw: &RawValue, at: String| -> Result<Option<Printed>, String> {
+        let text = raw.get();
+        if text == "null" {
+            return Ok(None);
+        }
+        let plain: String = match text.starts_with('"') {
+            true => serde_json::from_str(text).map_err(|error| format!("{place}{at}: {error}"))?,
+            false => text.to_owned(),
+        };
+        Printed::parse(&plain).map(Some).map_err(|problem| format!("{place}{at}: {problem}"))
+    };
+    let row = |raw: &RawValue, at: String| -> Result<Vec<Option<Printed>>, String> {
+        let entries = list(raw).ok_or_else(|| fault(&at, raw))?;
+        entries.iter().enumerate().map(|(j, raw)| entry(raw, format!("{at}[{}]", j + 1))).collect()
+    };
+    let matrix = |rows: Vec<Vec<Option<Printed>>>, at: &str| -> Result<Array2<Option<Printed>>, String> {
+        let columns = rows.first().map_or(0, Vec::len);
+        if let Some(i) = rows.iter().position(|row| row.len() != columns) {
+            let found = rows[i].len();
+            return Err(format!("{place}{at}[{}]: expected {columns} numbers, as in row 1, found {found}", i + 1));
+        }
+        if columns == 0 || rows.len().saturating_mul(columns) > MOST {
+            return Err(format!("{place}{at}: expected 1 to {MOST} numbers, found {}×{columns}", rows.len()));
+        }
+        Ok(Array2::from_shape_vec((rows.len(), columns), rows.into_iter().flatten().collect()).expect("even rows"))
+    };
+    let Some(first) = list(&rows[0]) else {
+        let list = row(whole, String::new())?;
+        return Ok(Numbers { matrices: vec![matrix(vec![list], "")?], is_list: true });
+    };
+    let is_deep = first.first().is_some_and(|inner| list(inner).is_some());
+    if !is_deep {
+        let rows = rows.iter().enumerate().map(|(i, raw)| row(raw, format!("[{}]", i + 1)));
+        return Ok(Numbers { matrices: vec![matrix(rows.collect::<Result<_, _>>()?, "")?], is_list: false });
+    }
+    let head = |(h, raw): (usize, &RawValue)| {
+        let at = format!("[{}]", h + 1);
+        let rows = list(raw).ok_or_else(|| fault(&at, raw))?;
+        let rows = rows.iter().enumerate().map(|(i, raw)| row(raw, format!("{at}[{}]", i + 1)));
+        matrix(rows.collect::<Result<_, _>>()?, &at)
+    };
+    Ok(Numbers {
+        matrices: rows.iter().map(AsRef::as_ref).enumerate().map(head).collect::<Result<_, String>>()?,
+        is_list: false,
+    })
+}
+
+/// A list stands for a column of what has one number a row, and for a row of everything else.
+fn upright(quantity: Quantity, numbers: Numbers) -> Claim {
+    match numbers.is_list && matches!(quantity, Quantity::Sums | Quantity::Largest) {
+        true => numbers.matrices.into_iter().map(|m| m.reversed_axes()).collect(),
+        false => numbers.matrices,
+    }
+}
+
+const KEYS: [&str; 7] = ["title", "source", "tokens", "key_tokens", "inputs", "options", "claims"];
+const OPTIONS: [&str; 15] = [
+    "scale",
+    "causal",
+    "mask",
+    "window",
+    "beta",
+    "hard",
+    "num_heads",
+    "num_key_heads",
+    "d_k",
+    "subtract_max",
+    "residual",
+    "norm",
+    "epsilon",
+    "rotary_base",
+    "alibi_slopes",
+];
+
+impl WorkedExample {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no worked example: where, what was expected, and what was found.
+    pub fn open(path: &Path) -> Result<WorkedExample> {
+        let bytes = std::fs::read(path).map_err(Error::io("reading", path))?;
+        let fault = |problem: String| Error::Example { file: path.display().to_string(), problem };
+        let text = std::str::from_utf8(&bytes).map_err(|error| {
+            fault(format!(
+                "expected UTF-8, found another byte at offset {}; save the file as UTF-8",
+                error.valid_up_to()
+            ))
+        })?;
+        WorkedExample::parse(text.trim_start_matches('\u{feff}')).map_err(fault)
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<WorkedExample, String> {
+        let file = Object::read(text, "", &KEYS)?;
+        let names: Vec<&str> = Quantity::ALL.into_iter().map(Quantity::name).collect();
+        let mut example = WorkedExample {
+            title: file.plain("title", "", "a text")?.unwrap_or_default(),
+            source: file.plain("source", "", "a text")?.unwrap_or_default(),
+            tokens: file.plain("tokens", "", "a list of texts")?.unwrap_or_default(),
+            key_tokens: file.plain("key_tokens", "", "a list of texts")?.unwrap_or_default(),
+            ..WorkedExample::default()
+        };
+        let inputs = file.get("inputs").ok_or("the key “inputs” is missing: the matrices to start from")?;
+        let inputs = Object::read(inputs, "inputs", &names)?;
+        for quantity in Quantity::ALL {
+            let Some(text) = inputs.get(quantity.name()) else { continue };
+            let place = format!("inputs.{}", quantity.name());
+            let claim = upright(quantity, numbers(text, &place)?);
+            let full = |matrix: Array2<Option<Printed>>| -> Result<Array2<f64>, String> {
+                if let Some(((i, j), _)) = matrix.indexed_iter().find(|(_, entry)| entry.is_none()) {
+                    return Err(format!("{place}[{}][{}]: expected a number, found null", i + 1, j + 1));
+                }
+                Ok(matrix.mapv(|entry| entry.map_or(f64::NAN, |printed| printed.value)))
+            };
+            example.inputs.insert(quantity, claim.into_iter().map(full).collect::<Result<_, _>>()?);
+        }
+        if let Some(options) = file.get("options") {
+            example.options = Options::read(options)?;
+        }
+        if let Some(claims) = file.get("claims") {
+            let claims = Object::read(claims, "claims", &names)?;
+            for quantity in Quantity::ALL {
+                let Some(text) = claims.get(quantity.name()) else { continue };
+                if example.inputs.contains_key(&quantity) {
+                    let name = quantity.name();
+                    return Err(format!("claims.{name}: {name} is given in inputs; a claim is about what follows"));
+                }
+                let claim = upright(quantity, numbers(text, &format!("claims.{}", quantity.name()))?);
+                example.claims.push((quantity, claim));
+            }
+        }
+        Ok(example)
+    }
+}
+
+impl Options {
+    fn read(text: &str) -> Result<Options, String> {
+        let file = Object::read(text, "options", &OPTIONS)?;
+        let defaults = Options::default();
+        let truth = |key: &str| file.plain::<bool>(key, "options.", "true or false");
+        let finite = |key: &str| match file.number(key)? {
+            Some(x) if !x.is_finite() => Err(format!("options.{key}: expected a finite number")),
+            found => Ok(found),
+        };
+        let causal = match file.get("causal") {
+            None | Some("false") => None,
+            Some("true" | "\"top-left\"") => Some(Diagonal::TopLeft),
+            Some("\"bottom-right\"") => Some(Diagonal::BottomRight),
+            Some(other) => {
+                let expected = "true, false, \"top-left\" or \"bottom-right\"";
+                return Err(format!("options.causal: expected {expected}, found {}", quoted(other)));
+            }
+        };
+        let mask = match file.get("mask") {
+            None => None,
+            Some(text) if text.contains("true") || text.contains("false") => {
+                let rows: Vec<Vec<bool>> = serde_json::from_str(text)
+                    .map_err(|_| format!("options.mask: expected rows of true and false, found {}", quoted(text)))?;
+                let columns = rows.first().map_or(0, Vec::len);
+                if rows.iter().any(|row| row.len() != columns) {
+                    return Err("options.mask: expected rows of one length".into());
+                }
+                let shape = (rows.len(), columns);
+                Some(MaskOption::Seen(Array2::from_shape_vec(shape, rows.concat()).expect("even rows")))
+            }
+            Some(text) => {
+                let mut matrices = numbers(text, "options.mask")?.matrices;
+                let (Some(matrix), true) = (matrices.pop(), matrices.is_empty()) else {
+                    return Err("options.mask: expected one matrix for all heads".into());
+                };
+                if matrix.iter().any(Option::is_none) {
+                    return Err("options.mask: expected numbers, found null".into());
+                }
+                Some(MaskOption::Added(matrix.mapv(|entry| entry.map_or(0.0, |printed| printed.value))))
+            }
+        };
+        Ok(Options {
+            scale: finite("scale")?,
+            beta: finite("beta")?,
+            head_factors: None,
+            causal,
+            mask,
+            window: file.plain("window", "options.", "a whole number")?,
+            hard: truth("hard")?.unwrap_or(false),
+            num_heads: file.count("num_heads")?.unwrap_or(1),
+            num_key_heads: file.count("num_key_heads")?,
+            head_dim: file.count("d_k")?,
+            subtract_max: truth("subtract_max")?.unwrap_or(defaults.subtract_max),
+            residual: truth("residual")?.unwrap_or(false),
+            norm: file.plain("norm", "options.", "\"pre\" or \"post\"")?,
+            epsilon: finite("epsilon")?.unwrap_or(defaults.epsilon),
+            rotary: finite("rotary_base")?,
+            alibi: file.plain("alibi_slopes", "options.", "a list of numbers, one for each head")?,
+        })
+    }
+}

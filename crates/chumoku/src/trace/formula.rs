@@ -1,0 +1,136 @@
+//! How a step follows, as formulas are written.
+
+use super::operation::{Operation, StepId};
+use super::program::Program;
+use super::shown::symbol;
+
+/// A formula in two spellings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Formula {
+    /// For terminals and pages: `S = Q Kᵀ`.
+    pub text: String,
+    /// For LaTeX's mathematics: `S = Q K^{\top}`.
+    pub latex: String,
+}
+
+/// A letter as LaTeX writes it.
+pub(super) fn latex_symbol(symbol: &str) -> String {
+    let (symbol, head) = match symbol.strip_suffix(']').and_then(|s| s.split_once('[')) {
+        Some((symbol, head)) => (symbol, Some(head)),
+        None => (symbol, None),
+    };
+    let (letter, index) = symbol.split_once('_').unwrap_or((symbol, ""));
+    let (letter, prime) = match letter.strip_suffix('′') {
+        Some(letter) => (letter, "'"),
+        None => (letter, ""),
+    };
+    let letter = match letter {
+        "γ" => "\\gamma",
+        "β" => "\\beta",
+        letter => letter,
+    };
+    let index = if index.len() > 2 { format!("\\mathrm{{{index}}}") } else { index.to_owned() };
+    let lower: Vec<&str> = [index.as_str(), head.unwrap_or("")].into_iter().filter(|s| !s.is_empty()).collect();
+    match lower.is_empty() {
+        true => format!("{letter}{prime}"),
+        false => format!("{letter}{prime}_{{{}}}", lower.join(",")),
+    }
+}
+
+/// A factor as people write it: one over the root of a whole number, where it is that.
+pub(super) fn root_of(factor: f64) -> Option<usize> {
+    let n = (factor.powi(-2)).round();
+    let is_root = (1.0..1e9).contains(&n) && factor > 0.0 && (factor - n.sqrt().recip()).abs() < 1e-15 * 4.0;
+    is_root.then_some(n as usize)
+}
+
+/// The formula of a step, unless it is given.
+pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
+    let name = |id: &StepId| symbol(program.step(*id));
+    let step = program.step(id);
+    let own = symbol(step);
+    let [text, latex] = match &step.operation {
+        Operation::Given => return None,
+        Operation::Sum([a, b]) => spell(&own, &[name(a), name(b)], ["{0} + {1}", "{0} + {1}"]),
+        Operation::Product { factors: [a, b], bias: None } | Operation::Mixture([a, b]) => {
+            spell(&own, &[name(a), name(b)], ["{0} {1}", "{0} {1}"])
+        }
+        Operation::Product { factors: [a, b], bias: Some(c) } => {
+            spell(&own, &[name(a), name(b), name(c)], ["{0} {1} + {2}", "{0} {1} + {2}"])
+        }
+        Operation::ProductTransposed([a, b]) => spell(&own, &[name(a), name(b)], ["{0} {1}ᵀ", "{0} {1}^{\\top}"]),
+        Operation::Columns { of, range } => {
+            let (first, last) = (range.start + 1, range.end);
+            spell(
+                &own,
+                &[name(of), first.to_string(), last.to_string()],
+                ["{0}(:, {1}…{2})", "\\left({0}\\right)_{:,\\,{1}\\ldots{2}}"],
+            )
+        }
+        Operation::Turned { of, base } => spell(
+            &own,
+            &[name(of), base.to_string()],
+            [
+                "rotate({0}; position · {1}^(−2i/d_k))",
+                "\\mathrm{rotate}\\left({0};\\ \\mathrm{position}\\cdot {1}^{-2i/d_k}\\right)",
+            ],
+        ),
+        Operation::Scaled { of, factor } => match root_of(*factor) {
+            Some(1) => spell(&own, &[name(of)], ["{0}", "{0}"]),
+            Some(n) => spell(&own, &[name(of), n.to_string()], ["{0} / √{1}", "{0} / \\sqrt{{1}}"]),
+            None => spell(&own, &[name(of), factor.to_string()], ["{1} · {0}", "{1} \\cdot {0}"]),
+        },
+        Operation::Biased { of, .. } => spell(&own, &[name(of)], ["{0} + b", "{0} + b"]),
+        Operation::Masked { of, .. } => spell(&own, &[name(of)], ["{0} + (0 | −∞)", "{0} + (0 \\mid -\\infty)"]),
+        Operation::Largest(of) => spell(&own, &[name(of)], ["maxⱼ {0}", "\\max_j {0}"]),
+        Operation::Exponentials { of, largest: Some(m) } => {
+            spell(&own, &[name(of), name(m)], ["exp({0} − {1})", "\\exp({0} - {1})"])
+        }
+        Operation::Exponentials { of, largest: None } => spell(&own, &[name(of)], ["exp({0})", "\\exp({0})"]),
+        Operation::RowSums(of) => spell(&own, &[name(of)], ["Σⱼ {0}", "\\textstyle\\sum_j {0}"]),
+        Operation::Shares { of, sums } => spell(&own, &[name(of), name(sums)], ["{0} / {1}", "{0} / {1}"]),
+        Operation::OneHot(of) => {
+            spell(&own, &[name(of)], ["onehot(argmaxⱼ {0})", "\\mathrm{onehot}\\left(\\arg\\max_j {0}\\right)"])
+        }
+        Operation::Joined(parts) => {
+            let names: Vec<String> = parts.iter().map(name).collect();
+            match &names[..] {
+                [first, .., last] if names.len() > 2 => {
+                    spell(&own, &[first.clone(), last.clone()], ["[{0} … {1}]", "[\\,{0}\\ \\cdots\\ {1}\\,]"])
+                }
+                _ => spell(&own, &[names.join(" ")], ["[{0}]", "[\\,{0}\\,]"]),
+            }
+        }
+        Operation::Normalised { of, gamma, .. } => match gamma {
+            Some(_) => spell(
+                &own,
+                &[name(of)],
+                [
+                    "γ · ({0} − μ) / √(σ² + ε) + β",
+                    "\\gamma \\odot \\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}} + \\beta",
+                ],
+            ),
+            None => spell(
+                &own,
+                &[name(of)],
+                ["({0} − μ) / √(σ² + ε)", "\\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}}"],
+            ),
+        },
+    };
+    Some(Formula { text, latex })
+}
+
+/// Puts letters in their places, in both spellings: `{0}` is the first.
+fn spell(own: &str, letters: &[String], [text, latex]: [&str; 2]) -> [String; 2] {
+    let put = |pattern: &str, spelt: &dyn Fn(&str) -> String| {
+        letters
+            .iter()
+            .enumerate()
+            .fold(pattern.to_owned(), |done, (i, letter)| done.replace(&format!("{{{i}}}"), &spelt(letter)))
+    };
+    let in_latex = |letter: &str| match letter.parse::<f64>() {
+        Ok(_) => letter.to_owned(),
+        Err(_) => letter.split(' ').map(latex_symbol).collect::<Vec<_>>().join("\\ "),
+    };
+    [format!("{own} = {}", put(text, &str::to_owned)), format!("{} = {}", latex_symbol(own), put(latex, &in_latex))]
+}

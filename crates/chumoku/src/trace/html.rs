@@ -1,0 +1,145 @@
+//! A trace as one page that opens from disk: no script, no request, English and Japanese by a switch.
+
+use super::grid::Grid;
+use super::shown::{Trace, TraceStep};
+use super::text::{Depth, TraceOptions};
+use super::words;
+use crate::view::{Lang, clean_text, hash};
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("trace.css");
+
+/// Terms of a sum that are shown.
+const TERMS: usize = 64;
+
+/// A text that means nothing to HTML; what would turn the sentence around it is kept apart by its element.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in clean_text(text).chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A sentence in both languages, of which the page shows one.
+fn both(say: impl Fn(Lang) -> String) -> String {
+    [Lang::En, Lang::Ja]
+        .map(|lang| format!("<span class=\"t\" lang=\"{}\">{}</span>", lang.code(), escaped(&say(lang))))
+        .concat()
+}
+
+impl Trace {
+    /// The trace as an HTML page. Its content security policy allows nothing but its own style sheet.
+    #[must_use]
+    pub fn to_html(&self, options: &TraceOptions) -> String {
+        // Browsers turn CR LF into LF before they hash; a checkout may have done the reverse.
+        let style = STYLE.replace("\r\n", "\n");
+        let mut out = String::new();
+        let checked = |lang: Lang| if lang == options.lang { " checked" } else { "" };
+        let _ = write!(
+            out,
+            "<!doctype html>\n<html lang=\"{}\">\n<head>\n<meta charset=\"utf-8\">\n<meta \
+             http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; base-uri 'none'; \
+             form-action 'none'\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta \
+             name=\"referrer\" content=\"no-referrer\">\n<title>{} – Chumoku</title>\n<style>{style}</style>\n</head>\n<body>\n\
+             <header><div><h1><bdi>{}</bdi></h1><p class=\"source\"><bdi>{}</bdi></p></div>\n<fieldset class=\"langs\">\
+             <input type=\"radio\" name=\"lang\" id=\"en\"{}><label for=\"en\" lang=\"en\">English</label>\
+             <input type=\"radio\" name=\"lang\" id=\"ja\"{}><label for=\"ja\" lang=\"ja\">日本語</label></fieldset></header>\n",
+            options.lang.code(),
+            hash(&style),
+            escaped(&self.title),
+            escaped(&self.title),
+            escaped(&self.source),
+            checked(Lang::En),
+            checked(Lang::Ja),
+        );
+        for agreement in &self.agreements {
+            let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| agreement.to_text(lang)));
+        }
+        for (i, step) in self.steps.iter().enumerate() {
+            self.step_to_html(i, step, options, &mut out);
+        }
+        let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| words::rounding(lang, options.digits)));
+        out.push_str("</body>\n</html>\n");
+        out
+    }
+
+    fn step_to_html(&self, index: usize, step: &TraceStep, options: &TraceOptions, out: &mut String) {
+        let open = if options.depth == Depth::All { " open" } else { "" };
+        let _ = write!(
+            out,
+            "<details{open} id=\"{}\"><summary><span class=\"shape\">{}</span><h2>{}. {}</h2></summary>\n<p \
+             class=\"formula\">{}</p>\n",
+            step.name(),
+            escaped(&format!("{}: {}", step.symbol, step.shape())),
+            index + 1,
+            both(|lang| step.title(lang)),
+            step.formula
+                .as_ref()
+                .map_or_else(|| both(|lang| words::given(lang).into()), |formula| escaped(&formula.text))
+        );
+        let grid = Grid::of(self, step, [options.size; 2], options.digits);
+        let largest = step.value.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
+        let more = if grid.is_cut[1] { "<td class=\"more\">…</td>" } else { "" };
+        let _ = writeln!(
+            out,
+            "<div class=\"scroll\" tabindex=\"0\"><table><caption>{}</caption>",
+            both(|lang| step.title(lang))
+        );
+        let names: String =
+            grid.columns.iter().map(|name| format!("<th scope=\"col\"><bdi>{}</bdi></th>", escaped(name))).collect();
+        let _ = writeln!(out, "<thead><tr><td></td>{names}{more}</tr></thead>\n<tbody>");
+        let marked = step.expansion.as_ref().map(|expansion| expansion.index);
+        for (i, (label, row)) in grid.rows.iter().zip(&grid.cells).enumerate() {
+            let _ = write!(out, "<tr><th scope=\"row\"><bdi>{}</bdi></th>", escaped(label));
+            for (j, cell) in row.iter().enumerate() {
+                let x = step.value[[i, j]];
+                let level = ((x.abs() / largest) * 8.0).round();
+                let mut classes = match (x.is_finite(), level >= 1.0) {
+                    (false, _) => "none".to_owned(),
+                    (true, true) => format!("{}{level}", if x > 0.0 { 'p' } else { 'm' }),
+                    (true, false) => String::new(),
+                };
+                if marked == Some([i, j]) {
+                    classes = format!("{classes} at").trim_start().to_owned();
+                }
+                let class = if classes.is_empty() { String::new() } else { format!(" class=\"{classes}\"") };
+                let _ = write!(out, "<td{class}>{}</td>", escaped(cell));
+            }
+            let _ = writeln!(out, "{more}</tr>");
+        }
+        if grid.is_cut[0] {
+            let dots = "<td class=\"more\">⋮</td>".repeat(grid.columns.len());
+            let _ = writeln!(out, "<tr><th>⋮</th>{dots}</tr>");
+        }
+        out.push_str("</tbody></table></div>\n");
+        if grid.is_cut != [false; 2] {
+            let shown = [grid.rows.len(), grid.columns.len()];
+            let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| words::cut(lang, shown, grid.size)));
+        }
+        if let Some(expanded) = step.expanded(options.digits, false, TERMS) {
+            let _ = writeln!(out, "<p class=\"expanded\">{}</p>", escaped(&expanded));
+        }
+        let checks = step.checks.iter().map(|check| {
+            let class = if check.holds { "" } else { " class=\"bad\"" };
+            format!("<li{class}>{}</li>", both(|lang| check.to_text(lang)))
+        });
+        let count = words::looks_at(Lang::En, self, step).len();
+        let says = (0..count).map(|k| {
+            let sentence = both(|lang| words::looks_at(lang, self, step).swap_remove(k));
+            format!("<li class=\"says\">{sentence}</li>")
+        });
+        let items: String = checks.chain(says).collect();
+        if !items.is_empty() {
+            let _ = writeln!(out, "<ul>{items}</ul>");
+        }
+        out.push_str("</details>\n");
+    }
+}

@@ -1,0 +1,176 @@
+//! The operations of a worked example, each defined once, for numbers and for intervals of numbers.
+
+use super::number::Scalar;
+use ndarray::{Array2, ArrayView2, Axis, concatenate};
+use std::ops::Range;
+
+/// The number of a step in its [`Program`](super::Program).
+pub(crate) type StepId = usize;
+
+/// How a step's matrix follows from those of steps before it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Operation {
+    /// It is given.
+    Given,
+    /// `A + B`, entry by entry.
+    Sum([StepId; 2]),
+    /// `A B + b`, with a row `b` that is added to each row.
+    Product { factors: [StepId; 2], bias: Option<StepId> },
+    /// `A B` with the shares A of the rows of B; a share of 0 takes nothing, whatever stands there.
+    Mixture([StepId; 2]),
+    /// `A Bᵀ`.
+    ProductTransposed([StepId; 2]),
+    /// Some columns of A: those of a head.
+    Columns { of: StepId, range: Range<usize> },
+    /// Each pair of columns i and i + half turned by `position · base^(−2i/width)` (Su et al. 2021).
+    Turned { of: StepId, base: f64 },
+    /// `factor · A`.
+    Scaled { of: StepId, factor: f64 },
+    /// `A + bias`, a number for each pair of query and key.
+    Biased { of: StepId, bias: Array2<f64> },
+    /// A where `seen`, −∞ elsewhere.
+    Masked { of: StepId, seen: Array2<bool> },
+    /// The largest number of each row.
+    Largest(StepId),
+    /// `exp(A − row's largest)`, 0 throughout where nothing is seen; without `largest`, `exp(A)`.
+    Exponentials { of: StepId, largest: Option<StepId> },
+    /// The sum of each row.
+    RowSums(StepId),
+    /// `A / row's sum`, 0 where the sum is.
+    Shares { of: StepId, sums: StepId },
+    /// 1 at the first largest number of a row, 0 elsewhere.
+    OneHot(StepId),
+    /// Side by side.
+    Joined(Vec<StepId>),
+    /// `γ (x − mean)/√(variance + ε) + β` for each row (Ba, Kiros and Hinton 2016).
+    Normalised { of: StepId, gamma: Option<StepId>, beta: Option<StepId>, epsilon: f64 },
+}
+
+impl Operation {
+    /// The steps that it reads, in order.
+    pub(crate) fn operands(&self) -> Vec<StepId> {
+        match self {
+            Operation::Given => Vec::new(),
+            Operation::Sum(pair) | Operation::Mixture(pair) | Operation::ProductTransposed(pair) => pair.to_vec(),
+            Operation::Product { factors, bias } => factors.iter().copied().chain(*bias).collect(),
+            Operation::Columns { of, .. }
+            | Operation::Turned { of, .. }
+            | Operation::Scaled { of, .. }
+            | Operation::Biased { of, .. }
+            | Operation::Masked { of, .. }
+            | Operation::Largest(of)
+            | Operation::RowSums(of)
+            | Operation::OneHot(of) => vec![*of],
+            Operation::Exponentials { of, largest } => std::iter::once(*of).chain(*largest).collect(),
+            Operation::Shares { of, sums } => vec![*of, *sums],
+            Operation::Joined(parts) => parts.clone(),
+            Operation::Normalised { of, gamma, beta, .. } => [Some(*of), *gamma, *beta].into_iter().flatten().collect(),
+        }
+    }
+
+    /// The result, from what the operands are. The shapes fit: [`Program`](super::Program) sees to that.
+    pub(crate) fn apply<'a, S: Scalar + 'a>(&self, value: impl Fn(StepId) -> ArrayView2<'a, S>) -> Array2<S> {
+        match self {
+            Operation::Given => unreachable!("what is given is not computed"),
+            Operation::Sum([a, b]) => each(value(*a), |(i, j), x| x.add(value(*b)[[i, j]])),
+            Operation::Product { factors: [a, b], bias } => {
+                let product = product(value(*a), value(*b));
+                match bias {
+                    Some(bias) => each(product.view(), |(_, j), x| x.add(value(*bias)[[0, j]])),
+                    None => product,
+                }
+            }
+            Operation::Mixture([a, b]) => mixture(value(*a), value(*b)),
+            Operation::ProductTransposed([a, b]) => product(value(*a), value(*b).reversed_axes()),
+            Operation::Columns { of, range } => {
+                let a = value(*of);
+                Array2::from_shape_fn((a.nrows(), range.len()), |(i, j)| a[[i, range.start + j]])
+            }
+            Operation::Turned { of, base } => turned(value(*of), *base),
+            Operation::Scaled { of, factor } => each(value(*of), |_, x| x.mul(S::of(*factor))),
+            Operation::Biased { of, bias } => each(value(*of), |at, x| x.add(S::of(bias[at]))),
+            Operation::Masked { of, seen } => {
+                each(value(*of), |at, x| if seen[at] { x } else { S::of(f64::NEG_INFINITY) })
+            }
+            Operation::Largest(of) => rows(value(*of), S::of(f64::NEG_INFINITY), S::max),
+            Operation::Exponentials { of, largest } => each(value(*of), |(i, _), x| match largest {
+                Some(largest) => {
+                    let largest = value(*largest)[[i, 0]];
+                    if largest.is_nothing() { S::of(0.0) } else { x.sub(largest).exp() }
+                }
+                None => x.exp(),
+            }),
+            Operation::RowSums(of) => rows(value(*of), S::of(0.0), S::add),
+            Operation::Shares { of, sums } => each(value(*of), |(i, _), x| {
+                let sum = value(*sums)[[i, 0]];
+                if sum.is_zero() { S::of(0.0) } else { x.div(sum) }
+            }),
+            Operation::OneHot(of) => one_hot(value(*of)),
+            Operation::Joined(parts) => {
+                let parts: Vec<ArrayView2<'_, S>> = parts.iter().map(|part| value(*part)).collect();
+                concatenate(Axis(1), &parts).expect("heads have the same rows")
+            }
+            Operation::Normalised { of, gamma, beta, epsilon } => {
+                let a = value(*of);
+                let mut y = a.to_owned();
+                for mut row in y.rows_mut() {
+                    let n = S::of(row.len() as f64);
+                    let mean = row.iter().fold(S::of(0.0), |sum, x| sum.add(*x)).div(n);
+                    row.mapv_inplace(|x| x.sub(mean));
+                    let variance = row.iter().fold(S::of(0.0), |sum, x| sum.add(x.mul(*x))).div(n);
+                    let deviation = variance.add(S::of(*epsilon)).sqrt();
+                    row.mapv_inplace(|x| x.div(deviation));
+                }
+                let y = gamma.map_or(y.clone(), |gamma| each(y.view(), |(_, j), x| x.mul(value(gamma)[[0, j]])));
+                beta.map_or(y.clone(), |beta| each(y.view(), |(_, j), x| x.add(value(beta)[[0, j]])))
+            }
+        }
+    }
+}
+
+fn each<S: Scalar>(a: ArrayView2<'_, S>, f: impl Fn((usize, usize), S) -> S) -> Array2<S> {
+    Array2::from_shape_fn(a.dim(), |at| f(at, a[at]))
+}
+
+/// One number from each row.
+fn rows<S: Scalar>(a: ArrayView2<'_, S>, first: S, f: impl Fn(S, S) -> S) -> Array2<S> {
+    Array2::from_shape_fn((a.nrows(), 1), |(i, _)| a.row(i).iter().fold(first, |found, x| f(found, *x)))
+}
+
+fn product<S: Scalar>(a: ArrayView2<'_, S>, b: ArrayView2<'_, S>) -> Array2<S> {
+    Array2::from_shape_fn((a.nrows(), b.ncols()), |(i, j)| {
+        a.row(i).iter().zip(b.column(j)).fold(S::of(0.0), |sum, (x, y)| sum.add(x.mul(*y)))
+    })
+}
+
+/// As [`product`], without what has a share of 0: what is masked never shows.
+fn mixture<S: Scalar>(shares: ArrayView2<'_, S>, values: ArrayView2<'_, S>) -> Array2<S> {
+    Array2::from_shape_fn((shares.nrows(), values.ncols()), |(i, j)| {
+        let terms = shares.row(i).into_iter().zip(values.column(j)).filter(|(share, _)| !share.is_zero());
+        terms.fold(S::of(0.0), |sum, (x, y)| sum.add(x.mul(*y)))
+    })
+}
+
+fn turned<S: Scalar>(a: ArrayView2<'_, S>, base: f64) -> Array2<S> {
+    let (width, half) = (a.ncols(), a.ncols() / 2);
+    Array2::from_shape_fn(a.dim(), |(position, j)| {
+        let i = j % half.max(1);
+        let angle = position as f64 * base.powf(-2.0 * i as f64 / width as f64);
+        let [cos, sin] = [angle.cos(), angle.sin()].map(S::of);
+        match j < half {
+            true => a[[position, j]].mul(cos).sub(a[[position, j + half]].mul(sin)),
+            false => a[[position, j]].mul(cos).add(a[[position, i]].mul(sin)),
+        }
+    })
+}
+
+fn one_hot<S: Scalar>(a: ArrayView2<'_, S>) -> Array2<S> {
+    let mut y = Array2::from_elem(a.dim(), S::of(0.0));
+    for (i, row) in a.rows().into_iter().enumerate() {
+        let seen = (0..row.len()).filter(|&j| !row[j].is_nothing());
+        if let Some(best) = seen.reduce(|best, j| if row[j].middle() > row[best].middle() { j } else { best }) {
+            y[[i, best]] = S::of(1.0);
+        }
+    }
+    y
+}

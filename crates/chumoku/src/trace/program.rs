@@ -1,0 +1,53 @@
+//! The steps of a worked example, in order, each with its matrix.
+
+use super::operation::{Operation, StepId};
+use super::quantity::Quantity;
+use ndarray::Array2;
+
+/// A step: what it is, how it follows, and its matrix.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) quantity: Quantity,
+    /// The head, from 0, where each has its own.
+    pub(crate) head: Option<usize>,
+    pub(crate) operation: Operation,
+    pub(crate) value: Array2<f64>,
+}
+
+/// Steps, each computed from those before it, in f64.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Program {
+    steps: Vec<Step>,
+}
+
+impl Program {
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    pub(crate) fn step(&self, id: StepId) -> &Step {
+        &self.steps[id]
+    }
+
+    pub(crate) fn value(&self, id: StepId) -> &Array2<f64> {
+        &self.steps[id].value
+    }
+
+    /// The step of a quantity, of a head where each has its own.
+    pub(crate) fn find(&self, quantity: Quantity, head: Option<usize>) -> Option<StepId> {
+        self.steps.iter().position(|step| step.quantity == quantity && step.head == head)
+    }
+
+    /// What is given.
+    pub(crate) fn give(&mut self, quantity: Quantity, head: Option<usize>, value: Array2<f64>) -> StepId {
+        self.steps.push(Step { quantity, head, operation: Operation::Given, value });
+        self.steps.len() - 1
+    }
+
+    /// Computes a step. The operands must fit: who builds a program checks what it is given.
+    pub(crate) fn compute(&mut self, quantity: Quantity, head: Option<usize>, operation: Operation) -> StepId {
+        let value = operation.apply(|id| self.steps[id].value.view());
+        self.steps.push(Step { quantity, head, operation, value });
+        self.steps.len() - 1
+    }
+}
