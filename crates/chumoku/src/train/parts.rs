@@ -34,7 +34,7 @@ impl Parts {
     /// to be cleared and added. Two and four are shared out evenly.
     pub fn new(layout: &Arc<Layout>, batch_tokens: usize) -> Parts {
         let parts = match batch_tokens {
-            2048.. => 4,
+            8192.. => 4,
             512.. => 2,
             _ => 1,
         };
@@ -115,13 +115,13 @@ mod tests {
     #[test]
     fn as_many_parts_as_the_tokens_are_worth() {
         let parts = |tokens| Parts::new(&layout(), tokens).count();
-        assert_eq!([0, 511, 512, 2047, 2048, 1 << 20].map(parts), [1, 1, 2, 2, 4, 4]);
+        assert_eq!([0, 511, 512, 8191, 8192, 1 << 20].map(parts), [1, 1, 2, 2, 4, 4]);
     }
 
     #[test]
     fn the_whole_is_the_mean_of_its_parts() {
         // The loss of a row is its number, its weight too, and the gradient of parameter i is row · i.
-        let mut parts = Parts::new(&layout(), 4096);
+        let mut parts = Parts::new(&layout(), 8192);
         let learn = |rows: &[usize], part: usize, grads: &mut Params<f32>| {
             assert_eq!(rows[0], part + 1);
             let weight: usize = rows.iter().sum();
@@ -147,7 +147,7 @@ mod tests {
             2 => Err(Error::Setting("part 2".into())),
             _ => Ok(Learnt { loss: 0.0, weight: 1.0, tokens: 1 }),
         };
-        let error = Parts::new(&layout(), 4096).learn(&[1, 2, 3, 4], failing).unwrap_err();
+        let error = Parts::new(&layout(), 8192).learn(&[1, 2, 3, 4], failing).unwrap_err();
         assert!(error.to_string().contains("part 2"));
     }
 }
