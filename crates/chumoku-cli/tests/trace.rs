@@ -46,15 +46,61 @@ fn check_says_what_holds_and_ends_with_the_code_for_it() {
 }
 
 #[test]
+fn count_shows_every_step_and_what_it_costs() {
+    let place = Place::new();
+    let text = place.run(&["count", "--network", "attention", "--d-model", "512", "--heads", "8"]).ok().stdout;
+    for said in ["W_Q", "262,656", "1,050,624", "From length 1024 on", "n²·d", "lstm"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let args = ["count", "--vocab", "10000", "--classes", "2", "--layers", "1", "--json"];
+    let json = place.run(&args).ok().json();
+    assert_eq!(json["count"]["parameters"], 3_350_274);
+    let steps = json["count"]["steps"].as_array().unwrap();
+    let sum: u64 = steps.iter().map(|s| s["parameters"].as_u64().unwrap() * s["times"].as_u64().unwrap()).sum();
+    assert_eq!(sum, 3_350_274);
+    let names: Vec<&str> =
+        json["side_by_side"].as_array().unwrap().iter().map(|n| n["network"].as_str().unwrap()).collect();
+    assert_eq!(names, ["transformer", "rnn", "lstm", "gru"]);
+    place.refuses(&["count", "--heads", "3"], &["multiple of num_heads"]);
+    place.refuses(&["count", "--kv-heads", "3"], &["kv-heads: expected a divisor of the 8 heads, got 3"]);
+    place.refuses(&["count", "--length", "0"], &["at least 1"]);
+}
+
+#[test]
+fn figures_are_checked_too() {
+    let place = Place::new();
+    let file = |claims: &str| {
+        format!(r#"{{"count": {{"network": "attention", "d_model": 512, "heads": 8}}, "claims": {claims}}}"#)
+    };
+    place.write("a.json", file(r#"{"W_Q": 262656, "parameters": "1050624"}"#));
+    place.run(&["check", "a.json"]).ok();
+    place.write("b.json", file(r#"{"parameters": 1048576}"#));
+    let found = place.run(&["check", "b.json", "--json"]);
+    assert_eq!(found.code, 1);
+    let json: Value = serde_json::from_str(&found.stdout).unwrap();
+    assert_eq!(json["steps"][0]["worst"]["true"], 1_050_624.0);
+    place.write("c.json", file(r#"{"W_q": 1}"#));
+    place.refuses(&["check", "c.json"], &["unknown key “W_q” in claims; did you mean “W_Q”?"]);
+    place.write("d.json", r#"{"positions": {"d_model": 512}, "claims": {"wavelength_256": "62832"}}"#);
+    place.refuses(&["check", "d.json"], &["unknown key “wavelength_256”", "wavelength_0 to wavelength_255"]);
+    place.write("e.json", r#"{"positions": {"d_model": 4}, "inputs": {}, "claims": {}}"#);
+    place.refuses(&["check", "e.json"], &["found several"]);
+    place.write("f.json", file("{}"));
+    place.refuses(&["check", "f.json"], &["no claims"]);
+    place.refuses(&["trace", "--input", "a.json"], &["about sizes"]);
+}
+
+#[test]
 fn trace_shows_an_example_in_every_form() {
     let place = Place::new();
     place.write("right.json", RIGHT);
     let text = place.run(&["trace", "--input", "right.json"]).ok().stdout;
-    for said in ["3. Scores", "S = Q Kᵀ", "S(1,1) = 1·1 + 0·0 = 1", "n × m = 2 × 3", "each row sums to 1"] {
+    for said in ["4. Scores", "S = Q Kᵀ", "S(2,2) = 0·0 + 2·1 = 2", "n × m = 2 × 3", "each row sums to 1"] {
         assert!(text.contains(said), "{said}: {text}");
     }
-    let japanese = place.run(&["trace", "--example", "school", "--lang", "ja"]).ok().stdout;
-    assert!(japanese.contains("学校へが最もよく見ているのは"), "{japanese}");
+    let japanese = place.run(&["trace", "--example", "book", "--lang", "ja"]).ok().stdout;
+    assert!(japanese.contains("彼が最もよく見ているのは本を"), "{japanese}");
     let shapes = place.run(&["trace", "--example", "heads", "--depth", "shapes"]).ok().stdout;
     assert!(shapes.contains("h·d_k = 3 × 4") && !shapes.contains("2.4000"), "{shapes}");
     for (format, said) in [("md", "# t\n"), ("html", "<!doctype html>"), ("latex", "\\begin{document}"), ("json", "{")]

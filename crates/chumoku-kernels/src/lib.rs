@@ -58,6 +58,7 @@ mod rotary;
 mod softmax;
 mod sum;
 mod threads;
+mod work;
 
 pub use activation::{Activation, activation_backward, activation_forward};
 pub use adamw::{AdamW, adamw_step};
@@ -85,3 +86,4 @@ pub use rotary::{RotaryTable, Turn};
 pub use softmax::{softmax_backward, softmax_forward};
 pub use sum::{add_column_sums, sum_of_squares};
 pub use threads::{num_threads, on_one_thread};
+pub use work::multiply_adds;

@@ -7,6 +7,7 @@
 pub mod attention;
 pub mod builtin;
 pub mod compare;
+pub mod count;
 pub mod data;
 pub mod decoding;
 mod error;

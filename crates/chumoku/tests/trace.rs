@@ -14,7 +14,7 @@ fn traces() -> Vec<Trace> {
         let example = builtin(name).unwrap();
         all.extend((0..).map_while(|head| example.trace(head).ok()));
     }
-    assert!(all.len() > builtin_names().count());
+    assert!(all.len() >= 12, "{}", all.len());
     all
 }
 

@@ -2,10 +2,10 @@
 
 mod numbers;
 
-pub(crate) use numbers::{Check, Depth, Format, Part, Trace};
+pub(crate) use numbers::{Check, Count, Depth, Format, Network, Part, Trace};
 
 use chumoku::Cell;
-use chumoku::nn::Network;
+use chumoku::nn;
 use chumoku::text::Unit;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Trace(Trace),
     /// Check the numbers of worked examples of attention, and say where they first go wrong
     Check(Check),
+    /// Count parameters, multiply-adds, bytes and memory of every step of a network
+    Count(Count),
     /// Train a transformer and recurrent networks of its size on the same data, and compare accuracy and speed
     Compare(Compare),
     /// Measure how fast attention or the classifier is on this machine, on random data
@@ -71,13 +73,13 @@ pub(crate) enum Model {
     Gru,
 }
 
-impl From<Model> for Network {
+impl From<Model> for nn::Network {
     fn from(model: Model) -> Self {
         match model {
-            Model::Transformer => Network::Transformer,
-            Model::Rnn => Network::Recurrent(Cell::Rnn),
-            Model::Lstm => Network::Recurrent(Cell::Lstm),
-            Model::Gru => Network::Recurrent(Cell::Gru),
+            Model::Transformer => nn::Network::Transformer,
+            Model::Rnn => nn::Network::Recurrent(Cell::Rnn),
+            Model::Lstm => nn::Network::Recurrent(Cell::Lstm),
+            Model::Gru => nn::Network::Recurrent(Cell::Gru),
         }
     }
 }

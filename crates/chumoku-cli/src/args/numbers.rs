@@ -105,3 +105,73 @@ fn decimals(text: &str) -> Result<usize, String> {
         _ => Err("expected a whole number from 1 to 15".into()),
     }
 }
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Network {
+    /// Multi-head attention alone
+    Attention,
+    /// A transformer encoder, with embedding and head where they are asked for
+    Transformer,
+    /// A recurrent network in its place
+    Rnn,
+    /// The same with long short-term memory
+    Lstm,
+    /// The same with gated recurrent units
+    Gru,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Count {
+    /// What is counted step by step; the others stand beside it
+    #[arg(long, value_enum, default_value = "transformer")]
+    pub(crate) network: Network,
+    /// Sequences, B
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = super::at_least_one)]
+    pub(crate) batch: usize,
+    /// Tokens of a sequence, n
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = super::at_least_one)]
+    pub(crate) length: usize,
+    /// Keys of a sequence, m, for cross-attention (default: --length)
+    #[arg(long, value_name = "N", value_parser = super::at_least_one)]
+    pub(crate) keys: Option<usize>,
+    /// Width of a token, d
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = super::at_least_one)]
+    pub(crate) d_model: usize,
+    /// Heads, h
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = super::at_least_one)]
+    pub(crate) heads: usize,
+    /// Heads of keys and values, a divisor of --heads (default: --heads)
+    #[arg(long, value_name = "N", value_parser = super::at_least_one)]
+    pub(crate) kv_heads: Option<usize>,
+    /// Width of a head, k (default: --d-model / --heads)
+    #[arg(long, value_name = "N", value_parser = super::at_least_one)]
+    pub(crate) head_dim: Option<usize>,
+    /// Width inside the feed-forward network, f (default: 4 · --d-model)
+    #[arg(long, value_name = "N", value_parser = super::at_least_one)]
+    pub(crate) d_ff: Option<usize>,
+    /// Layers
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = super::at_least_one)]
+    pub(crate) layers: usize,
+    /// Different tokens: count the embedding
+    #[arg(long, value_name = "N", value_parser = super::at_least_one)]
+    pub(crate) vocab: Option<usize>,
+    /// Classes: count the linear layer that tells them
+    #[arg(long, value_name = "N", value_parser = super::at_least_one)]
+    pub(crate) classes: Option<usize>,
+    /// Width of a recurrent network's state, s (default: --d-model)
+    #[arg(long, value_name = "N", value_parser = super::at_least_one)]
+    pub(crate) hidden: Option<usize>,
+    /// A recurrent network that reads in both directions
+    #[arg(long)]
+    pub(crate) bidirectional: bool,
+    /// Linear layers without biases
+    #[arg(long)]
+    pub(crate) no_bias: bool,
+    /// Attention without W_O
+    #[arg(long)]
+    pub(crate) no_output_projection: bool,
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}

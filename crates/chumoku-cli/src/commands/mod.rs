@@ -4,6 +4,7 @@ mod attend;
 mod bench;
 mod check;
 mod compare;
+mod count;
 mod eval;
 mod explain;
 mod generate;
@@ -38,6 +39,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Bench(args) => bench::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Count(args) => count::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Info(args) => info::run(&args),
     }

@@ -204,6 +204,10 @@ impl<'a, T: Element> Attention<'a, T> {
         if let Some(log_sum_exp) = &log_sum_exp {
             self.check_rows("attention: log_sum_exp", log_sum_exp.len())?;
         }
+        let widths = self.query.dim() + self.value.dim();
+        for s in 0..self.query.sequences() {
+            crate::work::count(&[self.query.heads(), self.query.length(s), self.key.length(s), widths]);
+        }
         T::attention_forward(self, Forward { output, log_sum_exp });
         Ok(())
     }

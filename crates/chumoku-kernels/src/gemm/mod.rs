@@ -231,6 +231,7 @@ pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: Start<T>, c: MatMut<T>, 
     if (c.rows, c.cols) != (a.rows, b.cols) {
         return Err(Error::shape("gemm: c", (a.rows, b.cols), (c.rows, c.cols)));
     }
+    crate::work::count(&[a.rows, a.cols, b.cols]);
     T::gemm(a, b, start, c, precision);
     Ok(())
 }
@@ -268,6 +269,7 @@ impl<T: Real> Product<'_, T> {
     pub fn compute(self) -> Result<Vec<T>> {
         check("product: b", &self.a, &self.b.matrix, self.start())?;
         self.then.check(self.a.rows, self.b.matrix.cols)?;
+        crate::work::count(&[self.a.rows, self.a.cols, self.b.matrix.cols]);
         Ok(T::product(self))
     }
 }

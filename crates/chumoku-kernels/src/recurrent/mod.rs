@@ -122,6 +122,7 @@ impl Recurrence<'_> {
         Error::check_length("recurrence: bias", width, bias.len())?;
         Error::check_length("recurrence: projections", tokens.saturating_mul(width), projections.len())?;
         check_shape("recurrence: y", (tokens, self.hidden), (y.rows(), y.cols()))?;
+        crate::work::count(&[tokens, self.hidden, width]);
         Ok(T::recurrent_forward(self, weight, bias, projections, y))
     }
 

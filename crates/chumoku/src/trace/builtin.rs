@@ -10,7 +10,7 @@ macro_rules! examples {
     };
 }
 
-const EXAMPLES: [(&str, &str); 11] = examples![
+const EXAMPLES: [(&str, &str); 19] = examples![
     "two-tokens",
     "school",
     "cat-and-fish",
@@ -22,6 +22,14 @@ const EXAMPLES: [(&str, &str); 11] = examples![
     "four-shares",
     "causal",
     "heads",
+    "input-numbers",
+    "one-head-parameters",
+    "heads-parameters",
+    "heads-listing-parameters",
+    "embedding-parameters",
+    "classifier-parameters",
+    "lstm-parameters",
+    "waves",
 ];
 
 /// The names of the built-in worked examples.

@@ -5,6 +5,7 @@
 //! number but an interval, which is computed with interval arithmetic and is never too narrow.
 
 use super::example::{Claim, WorkedExample};
+use super::figures::Figure;
 use super::number::{Interval, Printed, Scalar};
 use super::operation::{Operation, StepId};
 use super::program::Program;
@@ -27,7 +28,7 @@ pub enum Verdict {
 /// The claimed number that is furthest from the truth.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Worst {
-    /// Its place: row and column from 0, after the head where each has its own.
+    /// Its place: row and column from 0, after the head where each has its own; empty for a single figure.
     pub index: Vec<usize>,
     /// As it was printed.
     pub claimed: String,
@@ -69,6 +70,9 @@ impl WorkedExample {
     /// # Errors
     /// If the matrices do not fit each other, or a claim is about what does not follow from them.
     pub fn check(&self) -> Result<Checked, String> {
+        if !self.figures.is_empty() {
+            return Ok(self.check_figures());
+        }
         if self.claims.is_empty() {
             return Err("no claims: expected the key “claims” with at least one of Q, K, V, scores, …".into());
         }
@@ -88,6 +92,25 @@ impl WorkedExample {
         steps.sort_by_key(|(id, _)| *id);
         let steps: Vec<CheckedStep> = steps.into_iter().map(|(_, step)| step).collect();
         Ok(Checked { ok: steps.iter().all(|step| step.verdict == Verdict::Holds), steps })
+    }
+}
+
+impl WorkedExample {
+    /// Holds the figures of an example of sizes against the truth.
+    fn check_figures(&self) -> Checked {
+        let step = |Figure { name, claim, truth }: &Figure| {
+            let holds = claim.holds(*truth);
+            let worst = Worst { index: Vec::new(), claimed: claim.text.clone(), truth: *truth, from_claims: None };
+            CheckedStep {
+                name: name.clone(),
+                verdict: if holds { Verdict::Holds } else { Verdict::Wrong },
+                claimed: 1,
+                wrong: usize::from(!holds),
+                worst: (!holds).then_some(worst),
+            }
+        };
+        let steps: Vec<CheckedStep> = self.figures.iter().map(step).collect();
+        Checked { ok: steps.iter().all(|step| step.verdict == Verdict::Holds), steps }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Worked examples from files: what is given, and what is claimed to follow.
 
+use super::figures::{Figure, figures};
 use super::number::Printed;
 use super::quantity::Quantity;
 use crate::data::wording::{did_you_mean, quoted};
@@ -30,6 +31,8 @@ pub struct WorkedExample {
     pub(crate) options: Options,
     /// In the order of a trace.
     pub(crate) claims: Vec<(Quantity, Claim)>,
+    /// Of an example of sizes.
+    pub(crate) figures: Vec<Figure>,
 }
 
 /// The numbers claimed of a quantity, a matrix for each head; none where nothing is claimed.
@@ -104,7 +107,7 @@ impl Default for Options {
 }
 
 /// The keys and values of a JSON object, as they are written.
-struct Object<'a>(Vec<(String, &'a RawValue)>);
+pub(super) struct Object<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -127,7 +130,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    fn read(text: &'a str, place: &str, known: &[&str]) -> Result<Object<'a>, String> {
+    pub(super) fn read(text: &'a str, place: &str, known: &[&str]) -> Result<Object<'a>, String> {
         let object: Object<'a> = serde_json::from_str(text).map_err(|error| match place {
             // The position is that in the file.
             "" => format!("not JSON as a worked example is written: {error}"),
@@ -146,13 +149,18 @@ impl<'a> Object<'a> {
         Ok(object)
     }
 
-    fn get(&self, key: &str) -> Option<&'a str> {
+    pub(super) fn get(&self, key: &str) -> Option<&'a str> {
         let found = self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.get());
         found.filter(|value| *value != "null")
     }
 
     /// A value of a plain kind.
-    fn plain<T: Deserialize<'a>>(&self, key: &str, place: &str, expected: &str) -> Result<Option<T>, String> {
+    pub(super) fn plain<T: Deserialize<'a>>(
+        &self,
+        key: &str,
+        place: &str,
+        expected: &str,
+    ) -> Result<Option<T>, String> {
         let read = |text: &'a str| {
             serde_json::from_str(text).map_err(|_| format!("{place}{key}: expected {expected}, found {}", quoted(text)))
         };
@@ -248,7 +256,8 @@ fn upright(quantity: Quantity, numbers: Numbers) -> Claim {
     }
 }
 
-const KEYS: [&str; 7] = ["title", "source", "tokens", "key_tokens", "inputs", "options", "claims"];
+const KEYS: [&str; 9] =
+    ["title", "source", "tokens", "key_tokens", "inputs", "options", "claims", "count", "positions"];
 const OPTIONS: [&str; 15] = [
     "scale",
     "causal",
@@ -298,6 +307,9 @@ impl WorkedExample {
             key_tokens: file.plain("key_tokens", "", "a list of texts")?.unwrap_or_default(),
             ..WorkedExample::default()
         };
+        if let Some(figures) = figures(&file)? {
+            return Ok(WorkedExample { figures, ..example });
+        }
         let inputs = file.get("inputs").ok_or("the key “inputs” is missing: the matrices to start from")?;
         let inputs = Object::read(inputs, "inputs", &names)?;
         for quantity in Quantity::ALL {

@@ -9,6 +9,7 @@ mod builtin;
 mod check;
 mod example;
 mod expansion;
+mod figures;
 mod formula;
 mod grid;
 mod html;

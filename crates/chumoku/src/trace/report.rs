@@ -59,7 +59,8 @@ impl WorkedExample {
         let Worst { index, claimed, truth, from_claims } = worst;
         let digits = |x: f64| like(x, claimed);
         let implied = from_claims.map_or(String::new(), |x| format!(", from the claims before {}", digits(x)));
-        format!("{}: claimed {claimed}, true {}{implied}", self.place(name, index), digits(*truth))
+        let place = if index.is_empty() { String::new() } else { self.place(name, index) + ": " };
+        format!("{place}claimed {claimed}, true {}{implied}", digits(*truth))
     }
 
     /// The place of a number: its row and column, with their words.

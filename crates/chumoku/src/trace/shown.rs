@@ -118,6 +118,11 @@ impl WorkedExample {
     /// # Errors
     /// If the matrices do not fit each other, or there is no such head.
     pub fn trace(&self, head: usize) -> Result<Trace, String> {
+        if !self.figures.is_empty() {
+            return Err(
+                "this example is about sizes, not matrices: `chumoku check` checks it, `chumoku count` counts".into()
+            );
+        }
         let program = self.program()?;
         let heads = program.steps().iter().filter_map(|step| step.head).max().map_or(1, |last| last + 1);
         if head >= heads {

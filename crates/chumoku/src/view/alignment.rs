@@ -169,6 +169,25 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn rows_lie_by_layer_then_head_then_word() {
+        // Two layers of three heads, two words by three: each number says where it is.
+        let number = |i: usize| (i / 18 * 1000 + i / 6 % 3 * 100 + i / 3 % 2 * 10 + i % 3) as f32;
+        let words = |n: usize| vec![Word { text: "w".into(), special: false }; n];
+        let alignment = Alignment {
+            layers: 2,
+            heads: 3,
+            source_words: words(3),
+            target_words: words(2),
+            attention: (0..36).map(number).collect(),
+            ..example()
+        };
+        for (layer, head, target) in [(0, 0, 0), (0, 2, 1), (1, 0, 1), (1, 2, 0)] {
+            let first = (layer * 1000 + head * 100 + target * 10) as f32;
+            assert_eq!(alignment.row(layer, head, target), [first, first + 1.0, first + 2.0]);
+        }
+    }
+
+    #[test]
     fn json_holds_every_number() {
         let json = example().to_json();
         assert_eq!(json["attention"][0][1][1][0].to_string(), "0.9");

@@ -124,6 +124,7 @@ mod tests {
                 assert!(text.lines().all(|line| display_width(line) <= width), "{text}");
                 let first = text.lines().find(|line| line.contains(" 67 %")).unwrap();
                 assert!(first.contains(layer), "{text}");
+                assert!(first.find(" 67 %") < first.find(" 60 %"), "agreement, then weight: {text}");
                 // Rows are the translation's words: "A" looks at "a".
                 let row = text.lines().find(|line| line.trim_start().starts_with("2 A")).unwrap();
                 assert!(row.contains("90"), "{text}");

@@ -1,0 +1,139 @@
+//! Examples of sizes: how many parameters a network has, what it costs, how long the waves of its positions are.
+
+use super::example::Object;
+use super::number::Printed;
+use crate::count::{CountConfig, Counted};
+use crate::data::wording::quoted;
+use chumoku_kernels::Cell;
+use std::f64::consts::TAU;
+
+const COUNT: [&str; 17] = [
+    "network",
+    "batch",
+    "length",
+    "keys",
+    "d_model",
+    "heads",
+    "kv_heads",
+    "head_dim",
+    "d_ff",
+    "layers",
+    "vocab",
+    "classes",
+    "bias",
+    "output_projection",
+    "hidden",
+    "gate_biases",
+    "bidirectional",
+];
+
+/// A figure that is claimed.
+#[derive(Clone, Debug)]
+pub(crate) struct Figure {
+    pub(crate) name: String,
+    pub(crate) claim: Printed,
+    pub(crate) truth: f64,
+}
+
+/// The claimed figures, if the file is about sizes.
+pub(super) fn figures(file: &Object<'_>) -> Result<Option<Vec<Figure>>, String> {
+    let (count, positions) = (file.get("count"), file.get("positions"));
+    let truths = match (count, positions, file.get("inputs")) {
+        (None, None, _) => return Ok(None),
+        (Some(count), None, None) => counted(count)?,
+        (None, Some(positions), None) => wavelengths(positions)?,
+        _ => return Err("expected one of the keys inputs, count and positions, found several".into()),
+    };
+    let known: Vec<&str> = truths.iter().map(|(name, _)| name.as_str()).collect();
+    let claims = file.get("claims").ok_or("no claims: expected the key “claims” with the figures that are stated")?;
+    let raw = Object::read(claims, "claims", &known).map_err(|problem| shortened(problem, &known))?;
+    let mut found = Vec::new();
+    for (name, truth) in &truths {
+        let Some(text) = raw.get(name) else { continue };
+        let plain = match serde_json::from_str::<String>(text) {
+            Ok(plain) => plain,
+            Err(_) => text.to_owned(),
+        };
+        let claim = Printed::parse(&plain).map_err(|problem| format!("claims.{name}: {problem}"))?;
+        found.push(Figure { name: name.clone(), claim, truth: *truth });
+    }
+    if found.is_empty() {
+        return Err("no claims: expected at least one figure in “claims”".into());
+    }
+    Ok(Some(found))
+}
+
+/// A message without a list of hundreds of names.
+fn shortened(problem: String, known: &[&str]) -> String {
+    match (known, problem.split_once("; known are ")) {
+        ([first, .., last], Some((problem, _))) if known.len() > 40 => {
+            format!("{problem}; known are {first} to {last}")
+        }
+        _ => problem,
+    }
+}
+
+/// What a network costs: the parameters of each of its steps, all of them, and its multiply–adds.
+fn counted(text: &str) -> Result<Vec<(String, f64)>, String> {
+    let file = Object::read(text, "count", &COUNT)?;
+    let size = |key: &str| file.plain::<usize>(key, "count.", "a whole number");
+    let truth = |key: &str| file.plain::<bool>(key, "count.", "true or false");
+    let defaults = CountConfig::default();
+    let network = match file.plain::<String>("network", "count.", "a name")?.as_deref() {
+        None | Some("transformer") => Counted::Transformer,
+        Some("attention") => Counted::Attention,
+        Some(name) => Counted::Recurrent(Cell::named(name).ok_or_else(|| {
+            format!("count.network: expected attention, transformer, rnn, lstm or gru, found {}", quoted(name))
+        })?),
+    };
+    let d_model = size("d_model")?.unwrap_or(defaults.d_model);
+    let config = CountConfig {
+        network,
+        batch: size("batch")?.unwrap_or(1),
+        length: size("length")?.unwrap_or(1),
+        keys: size("keys")?,
+        d_model,
+        num_heads: size("heads")?.unwrap_or(1),
+        num_key_heads: size("kv_heads")?,
+        head_dim: size("head_dim")?,
+        d_ff: size("d_ff")?.unwrap_or(4 * d_model),
+        num_layers: size("layers")?.unwrap_or(1),
+        vocab_size: size("vocab")?.unwrap_or(0),
+        num_classes: size("classes")?.unwrap_or(0),
+        bias: truth("bias")?.unwrap_or(true),
+        output_projection: truth("output_projection")?.unwrap_or(true),
+        hidden_size: size("hidden")?,
+        bidirectional: truth("bidirectional")?.unwrap_or(false),
+        gate_biases: size("gate_biases")?.unwrap_or(defaults.gate_biases),
+        ..defaults
+    };
+    let count = config.count().map_err(|error| format!("count: {error}"))?;
+    let mut truths: Vec<(String, f64)> = Vec::new();
+    for step in count.steps.iter().filter(|step| step.parameters > 0) {
+        truths.push((step.name.replace([' ', ','], "_"), step.parameters as f64 * step.times as f64));
+    }
+    let input = (config.batch * config.length * config.d_model) as f64;
+    truths.extend([
+        ("parameters".into(), count.parameters as f64),
+        ("multiply_adds".into(), count.multiply_adds as f64),
+        ("input_numbers".into(), input),
+    ]);
+    Ok(truths)
+}
+
+/// The wavelength 2π · base^(2i/d) of each pair i of the sinusoidal encoding's dimensions 2i and 2i + 1 (Vaswani et al.
+/// 2017, section 3.5).
+fn wavelengths(text: &str) -> Result<Vec<(String, f64)>, String> {
+    let file = Object::read(text, "positions", &["d_model", "base"])?;
+    let d_model: usize =
+        file.plain("d_model", "positions.", "a whole number")?.ok_or("positions.d_model is missing")?;
+    let base: f64 = file.plain("base", "positions.", "a number")?.unwrap_or(10_000.0);
+    if d_model == 0 || d_model > 1 << 20 || !base.is_finite() || base <= 0.0 {
+        return Err(format!(
+            "positions: expected d_model from 1 to {} and a base above 0, found {d_model} and {base}",
+            1 << 20
+        ));
+    }
+    let wave = |i: usize| TAU * base.powf(2.0 * i as f64 / d_model as f64);
+    Ok((0..d_model.div_ceil(2)).map(|i| (format!("wavelength_{i}"), wave(i))).collect())
+}
