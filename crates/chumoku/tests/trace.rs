@@ -370,7 +370,9 @@ fn libreoffice_comes_to_the_same_numbers_and_follows_a_changed_query() {
 
 #[test]
 fn latex_compiles() {
-    if !tool("lualatex") {
+    let found = Command::new("kpsewhich").arg("luatexja.sty").output();
+    if !tool("lualatex") || !found.is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: no LuaLaTeX with luatexja");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
