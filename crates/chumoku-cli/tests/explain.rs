@@ -141,3 +141,26 @@ fn long_and_odd_texts_are_explained() {
         place.run(&["explain", model(), text, "--html", "why.html", "--json", "why.json"]).ok();
     }
 }
+
+#[test]
+fn pictures_are_written_or_a_letter_without_a_font_is_named() {
+    let place = Place::new();
+    let english = "The room was not clean.";
+    let run = place.run(&["explain", model(), english, "--svg", "a.svg", "--png", "a.png"]);
+    if run.code == 2 && run.stderr.contains("no font is installed") {
+        eprintln!("SKIPPED: no fonts are installed");
+        return;
+    }
+    assert_eq!(run.code, 0, "{run:?}");
+    let svg = place.read("a.svg");
+    assert!(svg.starts_with("<svg") && !svg.contains("<text") && svg.contains("layer"), "{svg}");
+    assert!(std::fs::read(place.path("a.png")).unwrap().starts_with(b"\x89PNG"));
+    // The same bytes each time.
+    place.run(&["explain", model(), english, "--svg", "b.svg", "--png", "b.png"]).ok();
+    assert_eq!(svg, place.read("b.svg"));
+    assert_eq!(std::fs::read(place.path("a.png")).unwrap(), std::fs::read(place.path("b.png")).unwrap());
+    let odd = place.run(&["explain", model(), "room \u{10fffd} clean", "--png", "c.png"]);
+    assert_eq!(odd.code, 2, "{odd:?}");
+    assert!(odd.stderr.contains("U+10FFFD"), "{}", odd.stderr);
+    assert!(!place.path("c.png").exists());
+}

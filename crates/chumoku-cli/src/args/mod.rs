@@ -316,6 +316,12 @@ pub(crate) struct Explain {
     /// Write a page with every layer and head, which opens without a network
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// Write the heatmap of the layer and head as SVG, its letters as outlines
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Write the same as PNG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) png: Option<PathBuf>,
     /// Write all numbers as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

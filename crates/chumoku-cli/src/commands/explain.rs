@@ -6,7 +6,7 @@ use crate::{Usage, threads};
 use anyhow::Context;
 use chumoku::data::AtomicOutput;
 use chumoku::view::{
-    ColourDepth, Lang, TerminalOptions, alignment_to_html, render, render_alignment, to_html, to_json,
+    ColourDepth, Fonts, Lang, Scene, TerminalOptions, alignment_to_html, render, render_alignment, to_html, to_json,
 };
 use chumoku::{ModelKind, TextClassifier, TextTranslator};
 use serde_json::Value;
@@ -48,7 +48,13 @@ fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result
     if let Some(encoder) = body.transformer() {
         return place(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1]);
     }
-    let flags = [("--layer", args.layer.is_some()), ("--head", args.head.is_some()), ("--html", args.html.is_some())];
+    let flags = [
+        ("--layer", args.layer.is_some()),
+        ("--head", args.head.is_some()),
+        ("--html", args.html.is_some()),
+        ("--svg", args.svg.is_some()),
+        ("--png", args.png.is_some()),
+    ];
     if let Some((flag, _)) = flags.into_iter().find(|(_, given)| *given) {
         let problem = format!(
             "{flag}: this model is a recurrent network, {} ({}), and has no attention to show; the effect of each word is \
@@ -66,8 +72,27 @@ fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result
     Ok([0, 0])
 }
 
-/// Writes the page and the JSON where they are asked for, and the picture unless the JSON goes to standard output.
-fn show(args: &Explain, page: impl FnOnce() -> String, json: &Value, picture: &str) -> anyhow::Result<ExitCode> {
+/// Writes the page, the heatmap and the JSON where they are asked for, and the text unless the JSON goes to standard
+/// output.
+fn show(
+    args: &Explain,
+    page: impl FnOnce() -> String,
+    heatmap: impl FnOnce() -> Scene,
+    json: &Value,
+    picture: &str,
+) -> anyhow::Result<ExitCode> {
+    if args.svg.is_some() || args.png.is_some() {
+        let (fonts, scene) = (Fonts::installed()?, heatmap());
+        if let Some(path) = &args.svg {
+            write(path, fonts.svg(&scene)?)?;
+            say!("wrote {}", path.display());
+        }
+        if let Some(path) = &args.png {
+            // Twice as many pixels as points: sharp on the screens of today, and in print.
+            write(path, fonts.png(&scene, 2.0)?)?;
+            say!("wrote {}", path.display());
+        }
+    }
     if let Some(path) = &args.html {
         write(path, page())?;
         say!("wrote {}", path.display());
@@ -122,7 +147,8 @@ fn translation(args: &Explain, lang: Lang) -> anyhow::Result<ExitCode> {
     let default = among.map_or(best, |found| [found.layer + 1, found.head + 1]);
     let place = place(args, [alignment.layers, alignment.heads], default)?;
     let picture = render_alignment(&alignment, Some(place), &terminal_options(lang));
-    show(args, || alignment_to_html(&alignment, lang), &alignment.to_json(), &picture)
+    let heatmap = || alignment.heatmap(place[0], place[1], lang);
+    show(args, || alignment_to_html(&alignment, lang), heatmap, &alignment.to_json(), &picture)
 }
 
 /// Why a text got its class.
@@ -139,5 +165,6 @@ fn prediction(args: &Explain, lang: Lang) -> anyhow::Result<ExitCode> {
         );
     }
     let picture = render(&explanation, layer, head, &terminal_options(lang));
-    show(args, || to_html(&explanation, lang), &to_json(&explanation), &picture)
+    let heatmap = || explanation.heatmap(layer, head, lang);
+    show(args, || to_html(&explanation, lang), heatmap, &to_json(&explanation), &picture)
 }

@@ -14,7 +14,7 @@ pub struct WordSpan {
 
 /// Joins tokens to words. Tokens of one unit (a word of a spaced script, a number, a run of punctuation) are one
 /// word; in scripts without spaces each token is a word of its own, but tokens that stand for parts of one character
-/// (bytes) are joined.
+/// (bytes, or the mark of a word's beginning) are joined.
 pub fn words_of(text: &str, encoded: &Encoded) -> Vec<WordSpan> {
     let mut words: Vec<WordSpan> = Vec::new();
     let mut last: Option<(u32, (usize, usize))> = None;
@@ -23,7 +23,7 @@ pub fn words_of(text: &str, encoded: &Encoded) -> Vec<WordSpan> {
         let unspaced = part.chars().any(is_unspaced);
         let joins = last.is_some_and(|(last_unit, span)| {
             let same_character = span == (start, end) || start < span.1;
-            last_unit == unit && (!unspaced || same_character)
+            same_character || (last_unit == unit && !unspaced)
         });
         match words.last_mut().filter(|_| joins) {
             Some(word) => {
@@ -88,7 +88,20 @@ mod tests {
                 assert!(text.get(word.bytes.clone()).is_some());
             }
             assert_eq!(next, encoded.ids.len(), "{text:?}");
+            for pair in words.windows(2) {
+                assert!(pair[0].bytes.end <= pair[1].bytes.start, "{text:?} {words:?}");
+            }
         }
+        // A mark of the word's beginning is no word beside its first letter.
+        let rare = TextTokenizer::train(
+            &["私は猫", "犬は私", "猫と犬"],
+            &TokenizerConfig { vocab_size: 300, min_frequency: 9, form: TextForm::Compatible, unit: Unit::Subwords },
+        )
+        .unwrap();
+        let shown = |text: &str| -> Vec<String> {
+            words_of(text, &rare.encode(text).unwrap()).iter().map(|word| text[word.bytes.clone()].into()).collect()
+        };
+        assert_eq!(shown("私は猫"), ["私", "は", "猫"]);
         let text = "Unbelievable film!";
         let words = words_of(text, &tokenizer.encode(text).unwrap());
         let shown: Vec<_> = words.iter().map(|word| &text[word.bytes.clone()]).collect();

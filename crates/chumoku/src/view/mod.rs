@@ -20,6 +20,7 @@ mod heatmap;
 mod html;
 mod json;
 mod phrases;
+mod picture;
 mod terminal;
 mod width;
 
@@ -31,5 +32,6 @@ pub(crate) use html::hash;
 pub use html::{alignment_to_html, to_html};
 pub use json::{from_json, to_json};
 pub use phrases::Lang;
+pub use picture::{Anchor, Fonts, Heatmap, Item, Rgb, Scene};
 pub use terminal::{TerminalOptions, render};
 pub(crate) use width::{clean, clean_text, cut, display_width, left, right, wrap};

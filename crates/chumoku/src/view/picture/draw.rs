@@ -1,0 +1,147 @@
+//! From a scene to files: SVG whose letters are outlines, so that it looks the same everywhere, and PNG.
+
+use super::scene::Scene;
+use crate::{Error, Result};
+use resvg::usvg::{Group, Node, Options, Tree, WriteOptions, fontdb::Database};
+use resvg::{render, tiny_skia};
+use std::sync::Arc;
+
+/// Families with Japanese forms of the letters that Chinese and Japanese share, the best first.
+const JAPANESE: [&str; 12] = [
+    "Noto Sans JP",
+    "Noto Sans CJK JP",
+    "Source Han Sans JP",
+    "Hiragino Sans",
+    "Hiragino Kaku Gothic ProN",
+    "Yu Gothic",
+    "Meiryo",
+    "BIZ UDPGothic",
+    "IPAexGothic",
+    "IPAPGothic",
+    "IPAGothic",
+    "Noto Serif CJK JP",
+];
+
+/// Families for everything else.
+const LATIN: [&str; 6] = ["Inter", "Noto Sans", "DejaVu Sans", "Liberation Sans", "Helvetica", "Arial"];
+
+/// The fonts of this machine. Finding them takes longer than a picture, so find them once.
+#[derive(Clone, Debug)]
+pub struct Fonts {
+    families: Arc<Database>,
+    /// Families in the order in which they are asked.
+    order: String,
+}
+
+impl Fonts {
+    /// The fonts that are installed.
+    ///
+    /// # Errors
+    /// If there are none.
+    pub fn installed() -> Result<Fonts> {
+        let mut families = Database::new();
+        families.load_system_fonts();
+        Fonts::of(families)
+    }
+
+    /// The fonts of one file alone.
+    ///
+    /// # Errors
+    /// If it holds none.
+    pub fn of_bytes(bytes: Vec<u8>) -> Result<Fonts> {
+        let mut families = Database::new();
+        families.load_font_data(bytes);
+        Fonts::of(families)
+    }
+
+    fn of(families: Database) -> Result<Fonts> {
+        let has = |name: &str| families.faces().any(|face| face.families.iter().any(|(family, _)| family == name));
+        let first = |names: &[&str]| names.iter().find(|name| has(name)).map(|name| (*name).to_owned());
+        let known = [first(&JAPANESE), first(&LATIN)].into_iter().flatten();
+        let other = families.faces().find_map(|face| face.families.first().map(|(family, _)| family.clone()));
+        let order: Vec<String> = known.chain(other).map(|family| format!("'{}'", family.replace('\'', ""))).collect();
+        if order.is_empty() {
+            let problem = "no font is installed, so no picture can be drawn: install one (with Japanese in it, Noto Sans \
+                           CJK JP, say), or write the page with --html, which needs none";
+            return Err(Error::Setting(problem.into()));
+        }
+        Ok(Fonts { families: Arc::new(families), order: order.join(", ") })
+    }
+
+    /// The scene laid out in these fonts.
+    fn tree(&self, scene: &Scene) -> Result<Tree> {
+        let options = Options {
+            fontdb: Arc::clone(&self.families),
+            languages: vec!["ja".into(), "en".into()],
+            ..Options::default()
+        };
+        let tree = Tree::from_str(&scene.to_source(&self.order), &options)
+            .map_err(|error| Error::Setting(format!("drawing the picture: {error}")))?;
+        match missing(tree.root()) {
+            Some(letters) => Err(Error::Setting(format!(
+                "no installed font has {letters}: install one that does (Noto Sans CJK JP has Japanese), or write the page \
+                 with --html, which uses the reader's fonts"
+            ))),
+            None => Ok(tree),
+        }
+    }
+
+    /// The scene as SVG whose letters are outlines: it needs no font where it is shown.
+    ///
+    /// # Errors
+    /// If no font has a letter of it: which.
+    pub fn svg(&self, scene: &Scene) -> Result<String> {
+        let tree = self.tree(scene)?;
+        let options = WriteOptions { preserve_text: false, ..WriteOptions::default() };
+        let svg = tree.to_string(&options);
+        // What the picture says goes with it.
+        let title = scene.to_source("").lines().nth(1).unwrap_or_default().to_owned();
+        Ok(match svg.split_once('>') {
+            Some((head, rest)) => format!("{head} role=\"img\">{title}{rest}"),
+            None => svg,
+        })
+    }
+
+    /// The scene as PNG, so many times as large as it says.
+    ///
+    /// # Errors
+    /// If no font has a letter of it, or it is too large to draw.
+    pub fn png(&self, scene: &Scene, scale: f64) -> Result<Vec<u8>> {
+        let tree = self.tree(scene)?;
+        let [width, height] = [scene.width, scene.height].map(|x| (x * scale).ceil());
+        let fault =
+            || Error::Setting(format!("a picture of {width} × {height} points is too large to draw; use --svg"));
+        if width > 20_000.0 || height > 20_000.0 {
+            return Err(fault());
+        }
+        let mut pixels = tiny_skia::Pixmap::new(width as u32, height as u32).ok_or_else(fault)?;
+        render(&tree, tiny_skia::Transform::from_scale(scale as f32, scale as f32), &mut pixels.as_mut());
+        pixels.encode_png().map_err(|error| Error::Setting(format!("writing the PNG: {error}")))
+    }
+}
+
+/// Letters that no font has.
+fn missing(group: &Group) -> Option<String> {
+    let mut letters: Vec<String> = Vec::new();
+    find_missing(group, &mut letters);
+    letters.sort();
+    letters.dedup();
+    let named = |text: &String| {
+        let codes: Vec<String> = text.chars().map(|c| format!("U+{:04X}", u32::from(c))).collect();
+        format!("“{text}” ({})", codes.join(" "))
+    };
+    (!letters.is_empty()).then(|| letters.iter().take(8).map(named).collect::<Vec<_>>().join(", "))
+}
+
+fn find_missing(group: &Group, letters: &mut Vec<String>) {
+    for node in group.children() {
+        match node {
+            Node::Group(group) => find_missing(group, letters),
+            Node::Text(text) => {
+                let glyphs = text.layouted().iter().flat_map(|span| &span.positioned_glyphs);
+                letters.extend(glyphs.filter(|glyph| glyph.id.0 == 0).map(|glyph| glyph.text.clone()));
+            }
+            _ => {}
+        }
+    }
+}
