@@ -129,6 +129,26 @@ fn what_cannot_be_traced_is_said() {
     place.refuses(&["trace", "--input", "misfit.json"], &["misfit.json: Q is 1×2 and K 1×1"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn what_is_written_to_stays_what_it_is() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let place = Place::new();
+    let args = |out: &'static str| ["trace", "--example", "by-hand", "--depth", "steps", "--out", out];
+    place.write("real", "old");
+    std::fs::set_permissions(place.path("real"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    symlink("real", place.path("link")).unwrap();
+    place.run(&args("link")).ok();
+    assert!(std::fs::symlink_metadata(place.path("link")).unwrap().is_symlink());
+    assert!(place.read("real").contains("S = Q Kᵀ"));
+    assert_eq!(std::fs::metadata(place.path("real")).unwrap().permissions().mode() & 0o777, 0o600);
+    let shown = place.run(&args("/dev/stdout")).ok();
+    assert!(shown.stdout.contains("S = Q Kᵀ"), "{shown:?}");
+    place.write("mine.json", RIGHT);
+    place.refuses(&["trace", "--input", "mine.json", "--out", "mine.json"], &["the file that was read"]);
+    assert_eq!(place.read("mine.json"), RIGHT);
+}
+
 /// The largest difference at precision highest from what the model computed.
 fn difference(trace: &Value) -> f64 {
     let agreement = &trace["agreements"][0];
@@ -190,6 +210,10 @@ fn a_trace_of_a_model_adds_up() {
     place.run(&["train", "plays.txt", "--task", "lm", "--epochs", "1", "--out", "lm"]).ok();
     let trace = place.run(&["trace", "--model", "lm", "--text", "to be or", "--format", "json"]).ok().json();
     assert!(difference(&trace) < 1e-5, "{}", trace["agreements"]);
+    let long = "to be or not to be ".repeat(40);
+    let cut = place.run(&["trace", "--model", "lm", "--text", &long, "--depth", "steps"]).ok().stdout;
+    assert!(cut.contains("the last 64 of 7"), "{cut}");
+    assert!(trace["cut"].is_null());
     // Nothing looks ahead.
     let weights = trace["steps"].as_array().unwrap().iter().find(|step| step["name"] == "weights").unwrap();
     for (i, row) in weights["matrix"].as_array().unwrap().iter().enumerate() {

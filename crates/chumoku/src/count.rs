@@ -190,10 +190,11 @@ impl CountConfig {
         if let Some((name, size)) = sizes.into_iter().find(|(_, size)| *size == 0 || *size > 1 << 30) {
             return Err(Error::Setting(format!("{name}: expected 1 to {}, got {size}", thousands(1 << 30))));
         }
-        if self.head_dim.is_none() && !self.d_model.is_multiple_of(self.num_heads) {
+        let has_heads = !matches!(self.network, Counted::Recurrent(_));
+        if has_heads && self.head_dim.is_none() && !self.d_model.is_multiple_of(self.num_heads) {
             return Err(Error::Heads { d_model: self.d_model, num_heads: self.num_heads });
         }
-        if !self.num_heads.is_multiple_of(self.num_key_heads.unwrap_or(1)) {
+        if has_heads && !self.num_heads.is_multiple_of(self.num_key_heads.unwrap_or(1)) {
             let (heads, found) = (self.num_heads, self.num_key_heads.unwrap_or(1));
             return Err(Error::Setting(format!("kv-heads: expected a divisor of the {heads} heads, got {found}")));
         }

@@ -263,6 +263,29 @@ fn the_spreadsheet_holds_every_number_and_all_that_is_computed_is_a_formula() {
     }
 }
 
+#[test]
+fn a_large_spreadsheet_of_equal_numbers_takes_no_longer_than_another() {
+    let rows = |n: usize| format!("[{}]", vec!["[1]"; n].join(", "));
+    let file = format!(r#"{{"inputs": {{"Q": {0}, "K": {0}, "V": {0}}}}}"#, rows(300));
+    let bytes = WorkedExample::parse(&file).unwrap().trace(0).unwrap().to_xlsx(&OPTIONS).unwrap();
+    assert!(bytes.len() > 100_000);
+}
+
+#[test]
+fn formulas_name_what_they_are_of() {
+    let trace = builtin("heads").unwrap().trace(0).unwrap();
+    let latex: Vec<&str> =
+        trace.steps.iter().filter_map(|step| step.formula.as_ref()).map(|f| f.latex.as_str()).collect();
+    for formula in [
+        "S_{1} = Q_{1} {K_{1}}^{\\top}",
+        "S_{\\mathrm{scaled},1} = S_{1} / \\sqrt{2}",
+        "A_{1} = E_{1} / z_{1}",
+        "H_{1} = A_{1} V_{1}",
+    ] {
+        assert!(latex.contains(&formula), "{formula}: {latex:?}");
+    }
+}
+
 /// Runs a program, if there is one; its absence is said.
 fn tool(name: &str) -> bool {
     let is_there = Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());
@@ -377,8 +400,22 @@ fn latex_compiles() {
     }
     let folder = tempfile::tempdir().unwrap();
     let japanese = TraceOptions { lang: Lang::Ja, ..OPTIONS };
+    // Every operation, of the first head, whose number could be taken for a place in a formula.
+    let rich = r#"{"inputs": {"X": [[1, 2, 3, 4], [2, 1, 0, 1]], "W_Q": [[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1]],
+        "W_K": [[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1]], "W_V": [[1, 0], [0, 1], [1, 1], [0, 0]],
+        "W_O": [[1, 0, 0, 1], [0, 1, 1, 0]]},
+        "options": {"num_heads": 2, "rotary_base": 100, "alibi_slopes": [0.5, 0.25], "causal": true, "scale": 0.3, "norm": "pre"}}"#;
+    let rich = WorkedExample::parse(rich).unwrap().trace(0).unwrap();
+    assert!(
+        rich.steps
+            .iter()
+            .filter_map(|step| step.formula.as_ref())
+            .any(|f| f.latex == "S_{1} = Q'_{1} {K'_{1}}^{\\top}")
+    );
     let documents = [
         ("odd", odd().to_latex(&OPTIONS)),
+        ("rich", rich.to_latex(&OPTIONS)),
+        ("heads1", builtin("heads").unwrap().trace(0).unwrap().to_latex(&OPTIONS)),
         ("heads", builtin("heads").unwrap().trace(1).unwrap().to_latex(&OPTIONS)),
         ("book", builtin("book").unwrap().trace(0).unwrap().to_latex(&japanese)),
     ];

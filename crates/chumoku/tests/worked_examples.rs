@@ -233,6 +233,24 @@ fn what_cannot_be_checked_is_said() {
             "claims.output does not follow from the inputs: give V",
         ),
         (r#"{"inputs": {"Q": [[1]]}, "claims": {"Q": [[1]]}}"#, "claims.Q: Q is given in inputs"),
+        (
+            r#"{"inputs": {"Q": [[1]], "K": [[1]]}, "claims": {"scores": [[null]]}}"#,
+            "claims.scores: expected at least one number",
+        ),
+        (
+            r#"{"inputs": {"Q": [[1, 2]], "K": [[1, 2]]}, "options": {"d_k": 7}, "claims": {"scaled": [[1]]}}"#,
+            "options.d_k: expected 2",
+        ),
+        (
+            r#"{"inputs": {"Q": [[1]], "K": [[1]], "gamma": [1]}, "claims": {"scores": [[1]]}}"#,
+            "gamma and norm_beta: expected options.norm",
+        ),
+        (r#"{"inputs": {"Q": [[1]]}, "options": {"residual": true}, "claims": {"scores": [[1]]}}"#, "expected X"),
+        (
+            r#"{"inputs": {"Q": [[1]]}, "options": {"epsilon": -1}, "claims": {"scores": [[1]]}}"#,
+            "options.epsilon: expected 0 or more",
+        ),
+        (r#"{"inputs": {"Q": [[1e400]]}, "claims": {"scores": [[1]]}}"#, "within ±1.8e308"),
         (r#"{"inputs": {"scores": [[1]]}, "claims": {"scaled": [[1]]}}"#, "options.d_k"),
         (
             r#"{"inputs": {"Q": [[1], [2]], "K": [[1]], "V": [[1], [2]]}, "claims": {"output": [[1], [2]]}}"#,
@@ -271,6 +289,16 @@ fn several_heads_are_checked_one_by_one() {
     let checked = WorkedExample::parse(&example("5")).unwrap().check().unwrap();
     assert_eq!(wrong(&checked), ["scores"]);
     assert_eq!(checked.steps[0].worst.as_ref().unwrap().index, [1, 1, 1]);
+}
+
+#[test]
+fn a_window_is_where_the_query_stands() {
+    // The last of two queries stands at the last of four keys, and sees it and one before.
+    let file = r#"{"inputs": {"Q": [[0], [0]], "K": [[1], [1], [1], [1]], "V": [[1], [2], [3], [4]]},
+        "options": {"causal": "bottom-right", "window": 1},
+        "claims": {"weights": [[0, "0.5", "0.5", 0], [0, 0, "0.5", "0.5"]], "output": [["2.5"], ["3.5"]]}}"#;
+    let checked = WorkedExample::parse(file).unwrap().check().unwrap();
+    assert!(checked.ok, "{checked:?}");
 }
 
 #[test]

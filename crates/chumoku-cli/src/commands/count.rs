@@ -36,6 +36,7 @@ pub(crate) fn run(args: &args::Count) -> anyhow::Result<ExitCode> {
         ..CountConfig::default()
     };
     let chosen = config.count()?;
+    let is_alone = network == Counted::Attention;
     // Attention alone stands beside one layer of the others.
     let (first, num_layers) = match network {
         Counted::Attention => (Counted::Attention, 1),
@@ -44,7 +45,11 @@ pub(crate) fn run(args: &args::Count) -> anyhow::Result<ExitCode> {
     let cells = [Cell::Rnn, Cell::Lstm, Cell::Gru].map(Counted::Recurrent);
     let networks = [first].into_iter().chain(cells);
     let beside: Vec<Count> = networks
-        .map(|network| CountConfig { network, keys: None, num_layers, ..config }.count())
+        // What attention alone has not, the others are not to have either.
+        .map(|network| {
+            let (vocab_size, num_classes) = if is_alone { (0, 0) } else { (config.vocab_size, config.num_classes) };
+            CountConfig { network, num_layers, vocab_size, num_classes, ..config }.count()
+        })
         .collect::<chumoku::Result<_>>()?;
     let text = match args.json {
         true => json!({ "count": chosen, "side_by_side": beside }).to_string() + "\n",
@@ -111,17 +116,16 @@ fn table(config: &CountConfig, count: &Count) -> String {
             _ => writeln!(out, "projections."),
         };
     }
-    let _ = writeln!(
-        out,
-        "Memory: {} at the peak of a plain forward pass. Training holds {},",
-        memory(count.peak),
-        memory(count.held)
-    );
-    let _ = writeln!(
-        out,
-        "or {} with fused attention, which holds no array of queries × keys.\n",
-        memory(count.held_fused)
-    );
+    let (peak, held) = (memory(count.peak), memory(count.held));
+    let _ = write!(out, "Memory: {peak} at the peak of a plain forward pass. Training holds {held}");
+    let _ = match config.network {
+        Counted::Recurrent(_) => writeln!(out, ".\n"),
+        _ => writeln!(
+            out,
+            ",\nor {} with fused attention, which holds no array of queries × keys.\n",
+            memory(count.held_fused)
+        ),
+    };
     out
 }
 

@@ -9,6 +9,7 @@ use chumoku::trace::{self, TraceOptions, TracePlace, WorkedExample, builtin};
 use chumoku::view::Lang;
 use chumoku::{ModelKind, TextClassifier, TextGenerator, TextTranslator};
 use std::io::{IsTerminal, Write, stdout};
+use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
@@ -34,6 +35,10 @@ pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
         Format::Xlsx => trace.to_xlsx(&options)?,
     };
     match &args.out {
+        Some(path) if args.input.as_ref().is_some_and(|input| is_same(input, path)) => {
+            let problem = format!("--out {}: that is the file that was read; name another", path.display());
+            return Err(Usage(problem).into());
+        }
         Some(path) => {
             write(path, &bytes)?;
             say!("wrote {}", path.display());
@@ -46,6 +51,11 @@ pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
         None => stdout().lock().write_all(&bytes)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether two names are of one file.
+fn is_same(a: &Path, b: &Path) -> bool {
+    a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
 }
 
 /// The trace of a model.

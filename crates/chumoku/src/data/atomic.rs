@@ -2,6 +2,7 @@
 
 #[cfg(unix)]
 use std::fs;
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -11,9 +12,20 @@ use super::error::DataError;
 
 /// A file in the making: written beside its destination under a temporary name, flushed to disk and renamed by
 /// [`AtomicOutput::commit`]. Dropped without that, or killed, it leaves what was there before.
+///
+/// A file keeps its permissions, and a link goes on pointing to it. A device or a pipe is written to as it is: there is
+/// nothing to replace.
 pub struct AtomicOutput {
     path: PathBuf,
-    file: BufWriter<NamedTempFile>,
+    file: Target,
+}
+
+/// What is written to.
+enum Target {
+    /// A file that takes the place of the other when it is whole.
+    Beside(BufWriter<NamedTempFile>),
+    /// A device or a pipe.
+    Through(BufWriter<File>),
 }
 
 impl AtomicOutput {
@@ -26,6 +38,13 @@ impl AtomicOutput {
         if path.is_dir() {
             return Err(DataError::Folder { path: path.to_owned(), hint: String::new() });
         }
+        let there = std::fs::metadata(path).ok();
+        if there.as_ref().is_some_and(|there| !there.is_file()) {
+            let file = File::options().write(true).open(path).map_err(|source| write_error(path, source))?;
+            return Ok(AtomicOutput { path: path.to_owned(), file: Target::Through(BufWriter::new(file)) });
+        }
+        // Where a link leads is what is replaced.
+        let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let folder = folder_of(path);
         let mut builder = tempfile::Builder::new();
         builder.prefix(".chumoku-").suffix(".tmp");
@@ -36,7 +55,11 @@ impl AtomicOutput {
             builder.permissions(fs::Permissions::from_mode(0o666));
         }
         let file = builder.tempfile_in(folder).map_err(|source| write_error(path, source))?;
-        Ok(AtomicOutput { path: path.to_owned(), file: BufWriter::new(file) })
+        if let Some(there) = there {
+            // Not every file system knows permissions; the content counts more.
+            let _ = file.as_file().set_permissions(there.permissions());
+        }
+        Ok(AtomicOutput { path: path.clone(), file: Target::Beside(BufWriter::new(file)) })
     }
 
     /// Puts the file in its place.
@@ -47,6 +70,10 @@ impl AtomicOutput {
     pub fn commit(self) -> Result<(), DataError> {
         let AtomicOutput { path, file } = self;
         let finish = || -> io::Result<()> {
+            let file = match file {
+                Target::Beside(file) => file,
+                Target::Through(mut file) => return file.flush(),
+            };
             let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.as_file().sync_all()?;
             file.persist(&path).map_err(|error| error.error)?;
@@ -75,10 +102,16 @@ fn write_error(path: &Path, source: io::Error) -> DataError {
 
 impl Write for AtomicOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        match &mut self.file {
+            Target::Beside(file) => file.write(bytes),
+            Target::Through(file) => file.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        match &mut self.file {
+            Target::Beside(file) => file.flush(),
+            Target::Through(file) => file.flush(),
+        }
     }
 }

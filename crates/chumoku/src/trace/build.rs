@@ -144,6 +144,16 @@ impl Build<'_> {
     fn steps(&mut self) -> Result<(), String> {
         use Quantity::{BK, BO, BQ, BV, K, Memory, Output, Q, V, WK, WO, WQ, WV};
         let x = self.input()?;
+        let options = &self.example.options;
+        let has = |quantity| self.example.inputs.contains_key(&quantity);
+        if options.norm.is_none() && (has(Quantity::NormGamma) || has(Quantity::NormBeta)) {
+            return Err(
+                "gamma and norm_beta: expected options.norm, \"pre\" or \"post\", to say where they belong".into()
+            );
+        }
+        if x.is_none() && (options.residual || options.norm.is_some()) {
+            return Err("options.residual and options.norm: expected X, which is added to the output".into());
+        }
         let source = match x {
             Some(x) if self.example.options.norm == Some(NormOrder::Pre) => Some(self.norm(x, Quantity::Norm)?),
             _ => x,
@@ -255,7 +265,11 @@ impl Build<'_> {
         let scaled = match (self.given_of_head(Scaled, head)?, scores) {
             (Some(scaled), _) => scaled,
             (None, Some(scores)) => {
-                let width = options.head_dim.or(pair.map(|(query, _)| self.shape(query).1));
+                let own = pair.map(|(query, _)| self.shape(query).1);
+                if let (Some(own), Some(said)) = (own, options.head_dim.filter(|said| Some(*said) != own)) {
+                    return Err(format!("options.d_k: expected {own}, the width of the queries, found {said}"));
+                }
+                let width = options.head_dim.or(own);
                 let usual = width.map(|width| 1.0 / (width as f64).sqrt());
                 let scale = options.scale.or(if options.beta.is_some() { Some(1.0) } else { usual });
                 let Some(scale) = scale else { return Ok(None) };
@@ -327,7 +341,13 @@ impl Build<'_> {
             seen = Some(seen.map_or(mask.clone(), |seen| seen & mask));
         }
         if let Some(window) = options.window {
-            let near = Array2::from_shape_fn(shape, |(i, j)| i.abs_diff(j) <= window);
+            // A query's own place is where causality puts it.
+            let offset = match options.causal {
+                Some(Diagonal::BottomRight) => shape.1 as isize - shape.0 as isize,
+                _ => 0,
+            };
+            let near = |(i, j): (usize, usize)| (i as isize + offset).abs_diff(j as isize) <= window;
+            let near = Array2::from_shape_fn(shape, near);
             seen = Some(seen.map_or(near.clone(), |seen| seen & &near));
         }
         Ok(seen)

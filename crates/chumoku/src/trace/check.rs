@@ -80,6 +80,10 @@ impl WorkedExample {
         let mut claims: Vec<Option<&Array2<Option<Printed>>>> = vec![None; program.steps().len()];
         let mut named = Vec::new();
         for (quantity, claim) in &self.claims {
+            if claim.iter().flatten().all(Option::is_none) {
+                let name = quantity.name();
+                return Err(format!("claims.{name}: expected at least one number, found null throughout"));
+            }
             let ids = place(&program, *quantity, claim)?;
             ids.iter().zip(claim).for_each(|(&id, matrix)| claims[id] = Some(matrix));
             named.push((*quantity, ids));

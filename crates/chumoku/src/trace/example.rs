@@ -384,6 +384,10 @@ impl Options {
                 Some(MaskOption::Added(matrix.mapv(|entry| entry.map_or(0.0, |printed| printed.value))))
             }
         };
+        let epsilon = finite("epsilon")?.unwrap_or(defaults.epsilon);
+        if epsilon < 0.0 {
+            return Err(format!("options.epsilon: expected 0 or more, found {epsilon}"));
+        }
         Ok(Options {
             scale: finite("scale")?,
             beta: finite("beta")?,
@@ -398,7 +402,7 @@ impl Options {
             subtract_max: truth("subtract_max")?.unwrap_or(defaults.subtract_max),
             residual: truth("residual")?.unwrap_or(false),
             norm: file.plain("norm", "options.", "\"pre\" or \"post\"")?,
-            epsilon: finite("epsilon")?.unwrap_or(defaults.epsilon),
+            epsilon,
             rotary: finite("rotary_base")?,
             alibi: file.plain("alibi_slopes", "options.", "a list of numbers, one for each head")?,
         })

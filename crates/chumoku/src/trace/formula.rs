@@ -58,7 +58,7 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
         Operation::Product { factors: [a, b], bias: Some(c) } => {
             spell(&own, &[name(a), name(b), name(c)], ["{0} {1} + {2}", "{0} {1} + {2}"])
         }
-        Operation::ProductTransposed([a, b]) => spell(&own, &[name(a), name(b)], ["{0} {1}ᵀ", "{0} {1}^{\\top}"]),
+        Operation::ProductTransposed([a, b]) => spell(&own, &[name(a), name(b)], ["{0} {1}ᵀ", "{0} {{1}}^{\\top}"]),
         Operation::Columns { of, range } => {
             let (first, last) = (range.start + 1, range.end);
             spell(
@@ -122,11 +122,29 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
 
 /// Puts letters in their places, in both spellings: `{0}` is the first.
 fn spell(own: &str, letters: &[String], [text, latex]: [&str; 2]) -> [String; 2] {
+    // In one pass: a letter may itself hold braces and a digit.
     let put = |pattern: &str, spelt: &dyn Fn(&str) -> String| {
-        letters
-            .iter()
-            .enumerate()
-            .fold(pattern.to_owned(), |done, (i, letter)| done.replace(&format!("{{{i}}}"), &spelt(letter)))
+        let mut done = String::new();
+        let mut rest = pattern;
+        while let Some(start) = rest.find('{') {
+            let inside = rest.as_bytes().get(start + 1..start + 3);
+            let place = match inside {
+                Some([digit @ b'0'..=b'9', b'}']) => letters.get(usize::from(digit - b'0')),
+                _ => None,
+            };
+            match place {
+                Some(letter) => {
+                    done.push_str(&rest[..start]);
+                    done.push_str(&spelt(letter));
+                    rest = &rest[start + 3..];
+                }
+                None => {
+                    done.push_str(&rest[..=start]);
+                    rest = &rest[start + 1..];
+                }
+            }
+        }
+        done + rest
     };
     let in_latex = |letter: &str| match letter.parse::<f64>() {
         Ok(_) => letter.to_owned(),

@@ -2,7 +2,7 @@
 
 use super::quantity::Axis;
 use super::shown::{Trace, TraceStep};
-use crate::view::clean;
+use crate::view::{clean, cut};
 use ndarray::Array2;
 
 /// A table of a step's numbers.
@@ -34,6 +34,9 @@ impl Grid {
     }
 }
 
+/// Columns of a terminal that a word takes at most.
+const LABEL: usize = 24;
+
 /// What a row or column is called: its number, and its word where it has one.
 pub(super) fn label(trace: &Trace, axis: Axis, index: usize) -> String {
     let words = match axis {
@@ -43,7 +46,7 @@ pub(super) fn label(trace: &Trace, axis: Axis, index: usize) -> String {
         _ => return (index + 1).to_string(),
     };
     match words.get(index) {
-        Some(word) => format!("{} {}", index + 1, clean(word)),
+        Some(word) => format!("{} {}", index + 1, cut(&clean(word), LABEL)),
         None => (index + 1).to_string(),
     }
 }

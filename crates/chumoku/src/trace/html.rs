@@ -60,6 +60,9 @@ impl Trace {
             checked(Lang::En),
             checked(Lang::Ja),
         );
+        if let Some(cut) = self.cut {
+            let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| cut.to_text(lang)));
+        }
         for agreement in &self.agreements {
             let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| agreement.to_text(lang)));
         }

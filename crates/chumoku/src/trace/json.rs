@@ -38,6 +38,7 @@ impl Trace {
             "tokens": self.tokens,
             "key_tokens": self.key_tokens,
             "steps": self.steps.iter().map(|step| step.to_json(lang)).collect::<Value>(),
+            "cut": self.cut.map(|cut| json!({ "read": cut.read, "tokens": cut.tokens, "text": cut.to_text(lang) })),
             "agreements": agreements.collect::<Value>(),
         })
     }

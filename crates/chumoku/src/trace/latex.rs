@@ -56,6 +56,9 @@ impl Trace {
         if !self.source.is_empty() {
             let _ = writeln!(body, "{}\n", escaped(&self.source));
         }
+        if let Some(cut) = self.cut {
+            let _ = writeln!(body, "{}\n", escaped(&cut.to_text(lang)));
+        }
         for (i, step) in self.steps.iter().enumerate() {
             let formula = match &step.formula {
                 Some(formula) => formula.latex.clone(),

@@ -37,6 +37,9 @@ impl Trace {
         if !self.source.is_empty() {
             let _ = writeln!(out, "{}\n", escaped(&self.source));
         }
+        if let Some(cut) = self.cut {
+            let _ = writeln!(out, "{}\n", cut.to_text(lang));
+        }
         if depth != Depth::All {
             let [step, formula, shape] = match lang {
                 crate::view::Lang::En => ["step", "formula", "shape"],

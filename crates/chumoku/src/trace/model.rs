@@ -2,7 +2,7 @@
 
 use super::example::{Diagonal, Options, WorkedExample};
 use super::quantity::Quantity;
-use super::shown::{Agreement, Trace};
+use super::shown::{Agreement, TextCut, Trace};
 use crate::models::{PairBatch, TranslatorPart};
 use crate::nn::{AttentionRecord, LayerNorm};
 use crate::params::Params;
@@ -40,12 +40,20 @@ impl TracePlace {
     }
 }
 
+impl TextCut {
+    /// If a text has more tokens than are read.
+    fn of(read: usize, tokens: usize, is_end: bool) -> Option<TextCut> {
+        (tokens > read).then_some(TextCut { read, tokens, is_end })
+    }
+}
+
 /// What a trace of a model is called and of which words.
 struct Label {
     title: String,
     source: String,
     tokens: Vec<String>,
     key_tokens: Vec<String>,
+    cut: Option<TextCut>,
 }
 
 impl AttentionRecord {
@@ -129,9 +137,10 @@ fn traced(
         params.set_precision(Precision::Highest);
         record(&params)?
     };
-    let Label { title, source, tokens, key_tokens } = label;
+    let Label { title, source, tokens, key_tokens, cut } = label;
     let example = WorkedExample { title, source, tokens, key_tokens, ..exact.example() };
     let mut trace = example.trace(head).map_err(fault)?;
+    trace.cut = cut;
     trace.agreements.push(exact.agreement(Precision::Highest).map_err(fault)?);
     if own != Precision::Highest {
         trace.agreements.push(record(params)?.agreement(own).map_err(fault)?);
@@ -171,12 +180,14 @@ impl TextClassifier {
         let layer = place.check([encoder.num_layers, encoder.num_heads])?;
         let mut ids = vec![self.tokenizer.cls()];
         ids.extend(self.tokenizer.encode(text)?.ids);
+        let cut = TextCut::of(self.config.model.max_length, ids.len(), false);
         ids.truncate(self.config.model.max_length);
         let label = Label {
             title: title(name, "self-attention", layer, place.head),
             source: text.into(),
             tokens: words(&self.tokenizer, &ids),
             key_tokens: Vec::new(),
+            cut,
         };
         traced(&self.params, self.config.precision, place.head, label, |params| {
             let record = self.model.record(params, &ids, layer)?;
@@ -198,12 +209,14 @@ impl TextGenerator {
         let layer = place.check([encoder.num_layers, encoder.num_heads])?;
         let mut ids = vec![self.tokenizer.cls()];
         ids.extend(self.tokenizer.encode(text)?.ids);
+        let cut = TextCut::of(self.config.model.max_length, ids.len(), true);
         ids.drain(..ids.len().saturating_sub(self.config.model.max_length));
         let label = Label {
             title: title(name, "causal self-attention", layer, place.head),
             source: text.into(),
             tokens: words(&self.tokenizer, &ids),
             key_tokens: Vec::new(),
+            cut,
         };
         let record = |params: &Params<f32>| self.model.record(params, &ids, layer);
         traced(&self.params, self.config.precision, place.head, label, record)
@@ -236,6 +249,8 @@ impl TextTranslator {
         };
         let text = target.or(own.as_ref().map(|own| own.text())).unwrap_or_default();
         let (source_ids, _) = self.read(source)?;
+        let all = self.tokenizers.source().encode(source)?.ids.len() + 1;
+        let cut = TextCut::of(source_ids.len(), all, false);
         let target_ids = self.tokenizers.target.encode(text)?.ids;
         let limit = model.max_length - 1;
         if target_ids.len() > limit {
@@ -256,6 +271,7 @@ impl TextTranslator {
             source: format!("{source} → {text}"),
             tokens,
             key_tokens,
+            cut,
         };
         let record = |params: &Params<f32>| self.model.record(params, &pair, part, layer);
         traced(&self.params, self.config.precision, place.head, label, record)

@@ -157,7 +157,10 @@ impl Printed {
         let value: f64 = plain.parse().map_err(|_| fault())?;
         if !value.is_finite() {
             let is_named = plain.trim_start_matches(['-', '+']).chars().all(char::is_alphabetic);
-            return if is_named { Ok(Printed { text: plain, value, unit: 0.0 }) } else { Err(fault()) };
+            if !is_named {
+                return Err(format!("expected a number within ±1.8e308, found {}", crate::data::wording::quoted(text)));
+            }
+            return Ok(Printed { text: plain, value, unit: 0.0 });
         }
         let (mantissa, exponent) = plain.split_once(['e', 'E']).unwrap_or((&plain, "0"));
         let decimals = mantissa.split_once('.').map_or(0, |(_, decimals)| decimals.len() as i32);

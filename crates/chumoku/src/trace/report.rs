@@ -99,7 +99,10 @@ pub(super) fn like(x: f64, printed: &str) -> String {
         let short = format!("{x:.4}");
         return short.trim_end_matches('0').trim_end_matches('.').to_owned();
     }
-    if unit == 0.0 || unit < 1e-12 {
+    if unit == 0.0 {
+        return format!("{x}");
+    }
+    if unit < 1e-12 {
         return format!("{x:e}");
     }
     format!("{x:.*}", (-unit.log10()).round() as usize + 2)

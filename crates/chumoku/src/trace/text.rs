@@ -81,6 +81,9 @@ impl Trace {
         if !self.source.is_empty() {
             out.wrapped(INDENT, &clean_text(&self.source));
         }
+        if let Some(cut) = self.cut {
+            out.wrapped(INDENT, &cut.to_text(options.lang));
+        }
         match options.depth {
             Depth::All => {
                 for (i, step) in self.steps.iter().enumerate() {

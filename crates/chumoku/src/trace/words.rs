@@ -1,6 +1,6 @@
 //! What traces say, in English and Japanese.
 
-use super::shown::{Agreement, CheckKind, Trace, TraceCheck, TraceStep};
+use super::shown::{Agreement, CheckKind, TextCut, Trace, TraceCheck, TraceStep};
 use crate::view::Lang;
 
 /// A difference or a tolerance: two digits say enough.
@@ -50,6 +50,28 @@ impl Agreement {
         match lang {
             Lang::En => format!("largest difference from what the model computed at precision {precision}: {list}"),
             Lang::Ja => format!("モデルが精度 {precision} で計算した値との最大の差: {list}"),
+        }
+    }
+}
+
+impl TextCut {
+    /// A sentence.
+    #[must_use]
+    pub fn to_text(&self, lang: Lang) -> String {
+        let TextCut { read, tokens, is_end } = *self;
+        match (lang, is_end) {
+            (Lang::En, false) => {
+                format!("The text is longer than the model reads: the first {read} of {tokens} tokens are traced.")
+            }
+            (Lang::En, true) => {
+                format!("The text is longer than the model reads: the last {read} of {tokens} tokens are traced.")
+            }
+            (Lang::Ja, false) => {
+                format!("モデルが読める長さを超えているため、{tokens} トークンのうち最初の {read} 個を示す。")
+            }
+            (Lang::Ja, true) => {
+                format!("モデルが読める長さを超えているため、{tokens} トークンのうち最後の {read} 個を示す。")
+            }
         }
     }
 }

@@ -82,7 +82,8 @@ impl Trace {
             "Yellow cells are given: change one, and all that follows from it changes.",
             "黄色のセルは与えられた値。書き換えると、そこから先の値がすべて変わる。",
         );
-        sheet.write_with_format(2, 0, note, &quiet)?;
+        let cut = self.cut.map_or(String::new(), |cut| cut.to_text(lang) + " ");
+        sheet.write_with_format(2, 0, cut + note, &quiet)?;
         let mut blocks: HashMap<StepId, Block> = HashMap::new();
         let mut row = 4;
         for (index, step) in self.steps.iter().enumerate() {
@@ -92,6 +93,7 @@ impl Trace {
             sheet.write_with_format(row + 1, 0, format!("{}: {}", step.symbol, step.shape()), &quiet)?;
             sheet.write_with_format(row + 1, FIRST, formula, &quiet)?;
             let block = Block { row: row + 3, rows, columns };
+            let is_whole = step.is_whole();
             for j in 0..columns {
                 sheet.write_with_format(
                     row + 2,
@@ -107,7 +109,7 @@ impl Trace {
                     let at = (block.row + i as u32, FIRST + j as u16);
                     let format = match (&step.operation, step.value[[i, j]].fract() == 0.0) {
                         (Operation::Given, _) => &given,
-                        (_, true) if step.is_whole() => &whole,
+                        (_, true) if is_whole => &whole,
                         _ => &computed,
                     };
                     match self.formula(step, &blocks, i, j) {
