@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::roles::{HeadStatistics, statistics};
+
 /// One text, the prediction for it, and what the model looked at.
 ///
 /// `attention` is one flat array; [`Explanation::row`] reads it. [`Explanation::validate`] says whether the
@@ -121,6 +123,14 @@ impl std::error::Error for ExplanationError {}
 const ROW_SUM_TOLERANCE: f32 = 1e-3;
 
 impl Explanation {
+    /// What each head does, layer by layer.
+    #[must_use]
+    pub fn head_statistics(&self) -> Vec<HeadStatistics> {
+        let n = self.words.len();
+        let heads = (0..self.layers).flat_map(|layer| (0..self.heads).map(move |head| [layer, head]));
+        heads.map(|[layer, head]| statistics([layer, head], n, (0..n).map(|i| self.row(layer, head, i)))).collect()
+    }
+
     /// The weights of one query over all keys, which sum to 1. All indices count from 0.
     ///
     /// # Panics

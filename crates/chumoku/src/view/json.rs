@@ -7,7 +7,7 @@ use super::explanation::{Explanation, ExplanationError};
 /// Writes an explanation as JSON.
 ///
 /// The keys are the fields of [`Explanation`]; `attention` is nested `[layer][head][query][key]`, and `axes`
-/// says so. A number has the fewest digits that name the same f32. Numbers that are not finite, which JSON
+/// says so; `head_statistics` holds the figures of each head and its role. A number has the fewest digits that name the same f32. Numbers that are not finite, which JSON
 /// cannot hold, become `null`.
 ///
 /// # Panics
@@ -40,6 +40,8 @@ pub fn to_json(explanation: &Explanation) -> Value {
             object.insert(key, shorten(value));
         }
     }
+    let statistics = serde_json::to_value(e.head_statistics()).expect("figures are plain data");
+    object.insert("head_statistics".to_owned(), shorten(statistics));
     Value::Object(object)
 }
 

@@ -21,6 +21,7 @@ mod html;
 mod json;
 mod phrases;
 mod picture;
+mod roles;
 mod terminal;
 mod width;
 
@@ -33,5 +34,6 @@ pub use html::{alignment_to_html, to_html};
 pub use json::{from_json, to_json};
 pub use phrases::Lang;
 pub use picture::{Anchor, Fonts, Heatmap, Item, Rgb, Scene};
+pub use roles::{HeadStatistics, Role};
 pub use terminal::{TerminalOptions, render};
 pub(crate) use width::{clean, clean_text, cut, display_width, left, right, wrap};

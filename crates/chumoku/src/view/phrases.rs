@@ -246,6 +246,10 @@ pub(super) fn translation(lang: Lang, is_given: bool) -> &'static str {
     }
 }
 
+pub(super) fn roles_heading(lang: Lang) -> &'static str {
+    lang.pick("What each head does with this text", "この文での各ヘッドの役割")
+}
+
 pub(super) fn ranking_heading(lang: Lang) -> &'static str {
     lang.pick("Heads, by how well they align", "対応のよいヘッドの順位")
 }

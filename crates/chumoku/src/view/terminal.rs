@@ -39,6 +39,9 @@ const MAX_HEADING: usize = 9;
 /// Widest word before a row.
 const MAX_LABEL: usize = 14;
 
+/// Most heads of which is said what they do.
+const MAX_ROLES: usize = 16;
+
 /// Words of which a sentence says where they look.
 const MAX_SENTENCES: usize = 4;
 
@@ -294,6 +297,24 @@ impl Page<'_> {
         self.note(&phrases::joining(lang, &e.joining));
         self.note(phrases::caveat(lang));
         self.sentences(layer, head);
+        self.roles();
+    }
+
+    /// What each head does.
+    fn roles(&mut self) {
+        if self.e.words.len() < 3 {
+            return;
+        }
+        self.heading(phrases::roles_heading(self.lang));
+        let all = self.e.head_statistics();
+        for found in all.iter().take(MAX_ROLES) {
+            let name = phrases::head_name(self.lang, found.layer, found.head);
+            let text = found.to_text(self.lang, &cut(&self.words[found.sink], 20));
+            self.prose(&format!("{name}: {text}"), str::to_owned);
+        }
+        if all.len() > MAX_ROLES {
+            self.note(&phrases::more_heads(self.lang, all.len() - MAX_ROLES));
+        }
     }
 
     /// Where the special token and the words that matter most look.
