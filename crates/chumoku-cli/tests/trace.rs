@@ -213,6 +213,8 @@ fn a_trace_of_a_model_adds_up() {
     let long = "to be or not to be ".repeat(40);
     let cut = place.run(&["trace", "--model", "lm", "--text", &long, "--depth", "steps"]).ok().stdout;
     assert!(cut.contains("the last 64 of 7"), "{cut}");
+    // Of a long text the beginning stands in the heading, not pages of it.
+    assert!(cut.lines().position(|line| line.contains("given")).unwrap() < 10, "{cut}");
     assert!(trace["cut"].is_null());
     // Nothing looks ahead.
     let weights = trace["steps"].as_array().unwrap().iter().find(|step| step["name"] == "weights").unwrap();

@@ -4,7 +4,7 @@ use super::grid::Grid;
 use super::shown::{Trace, TraceStep};
 use super::text::{Depth, TraceOptions};
 use super::words;
-use crate::view::{Lang, clean_text, hash};
+use crate::view::{Lang, clean_text, hash, marked_up};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("trace.css");
@@ -12,20 +12,9 @@ const STYLE: &str = include_str!("trace.css");
 /// Terms of a sum that are shown.
 const TERMS: usize = 64;
 
-/// A text that means nothing to HTML; what would turn the sentence around it is kept apart by its element.
+/// A text on one line, as markup.
 fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for c in clean_text(text).chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
+    marked_up(&clean_text(text))
 }
 
 /// A sentence in both languages, of which the page shows one.

@@ -4,17 +4,18 @@ use super::grid::Grid;
 use super::shown::Trace;
 use super::text::{Depth, TraceOptions};
 use super::words;
-use crate::view::clean_text;
+use crate::view::{clean_text, markup};
 use std::fmt::Write;
 
 /// A text that means nothing to Markdown, in a table or out of it.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in clean_text(text).chars() {
+        if let Some(escaped) = markup(c) {
+            out.push_str(escaped);
+            continue;
+        }
         match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
             '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '#' | '|' | '~' | '$' | '!' => {
                 out.push('\\');
                 out.push(c);

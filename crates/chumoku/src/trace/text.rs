@@ -40,6 +40,8 @@ impl Default for TraceOptions {
 
 /// Terms of a sum that a terminal shows.
 const TERMS: usize = 8;
+/// Lines of a long source that are shown.
+const SOURCE_LINES: usize = 3;
 /// Lines are indented by so much.
 const INDENT: usize = 3;
 
@@ -79,7 +81,11 @@ impl Trace {
         let mut out = Lines { text: String::new(), width };
         out.wrapped(0, &clean_text(&self.title));
         if !self.source.is_empty() {
-            out.wrapped(INDENT, &clean_text(&self.source));
+            let lines = wrap(&clean_text(&self.source), width - INDENT);
+            lines.iter().take(SOURCE_LINES).for_each(|line| out.line(&format!("{}{line}", " ".repeat(INDENT))));
+            if lines.len() > SOURCE_LINES {
+                out.wrapped(INDENT, "…");
+            }
         }
         if let Some(cut) = self.cut {
             out.wrapped(INDENT, &cut.to_text(options.lang));

@@ -36,4 +36,4 @@ pub use phrases::Lang;
 pub use picture::{Anchor, Fonts, Heatmap, Item, Rgb, Scene};
 pub use roles::{HeadStatistics, Role};
 pub use terminal::{TerminalOptions, render};
-pub(crate) use width::{clean, clean_text, cut, display_width, left, right, wrap};
+pub(crate) use width::{clean, clean_text, cut, display_width, left, marked_up, markup, right, wrap};

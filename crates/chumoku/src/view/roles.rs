@@ -177,7 +177,8 @@ mod tests {
         for role in [Role::Sink, Role::Local, Role::Broad, Role::Pairwise, Role::Distant, Role::Mixed] {
             let head = HeadStatistics { role, ..of(&[&[0.25f32; 4][..]; 4]) };
             let [english, japanese] = [Lang::En, Lang::Ja].map(|lang| head.to_text(lang, "w"));
-            assert!(english != japanese && english.is_ascii() | english.contains('“'), "{english} {japanese}");
+            let is_japanese = |c: char| ('\u{3040}'..='\u{9fff}').contains(&c);
+            assert!(!english.contains(is_japanese) && japanese.contains(is_japanese), "{english} {japanese}");
         }
     }
 }

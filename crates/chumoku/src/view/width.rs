@@ -42,6 +42,30 @@ pub(crate) fn clean_text(text: &str) -> String {
     clean(&spaced.join(" "))
 }
 
+/// What a character is where markup is read: HTML, SVG, and Markdown, which takes HTML in.
+pub(crate) fn markup(c: char) -> Option<&'static str> {
+    match c {
+        '<' => Some("&lt;"),
+        '>' => Some("&gt;"),
+        '&' => Some("&amp;"),
+        '"' => Some("&quot;"),
+        '\'' => Some("&#39;"),
+        _ => None,
+    }
+}
+
+/// A text that is safe to print, as markup: it says what it is, and nothing in it is run.
+pub(crate) fn marked_up(text: &str) -> String {
+    let mut out = String::new();
+    for c in clean(text).chars() {
+        match markup(c) {
+            Some(escaped) => out.push_str(escaped),
+            None => out.push(c),
+        }
+    }
+    out
+}
+
 /// Cuts a text to a width, with `…` where something is missing.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if display_width(text) <= width {

@@ -1,5 +1,6 @@
 //! A picture before it is drawn: shapes and texts in a plane, from which SVG and PNG are made alike.
 
+use crate::view::marked_up;
 use std::fmt::Write;
 
 /// Where a text stands beside its place.
@@ -75,38 +76,24 @@ pub(super) fn colour([r, g, b]: Rgb) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
 }
 
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for c in crate::view::clean(text).chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 impl Scene {
     /// The picture as SVG whose texts are texts, in `family`.
     pub(super) fn to_source(&self, family: &str) -> String {
         let Scene { width, height, .. } = self;
-        let (title, background) = (escaped(&self.description), colour(self.background));
+        let (title, background) = (marked_up(&self.description), colour(self.background));
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
              height=\"{height}\" role=\"img\" font-family=\"{}\">\n<title>{title}</title>\n<defs><pattern id=\"hatch\" \
              width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"6\" \
              height=\"6\" fill=\"#f2f2f0\"/><rect width=\"1.4\" height=\"6\" fill=\"#c9c7c0\"/></pattern></defs>\n<rect \
              width=\"{width}\" height=\"{height}\" fill=\"{background}\"/>\n",
-            escaped(family)
+            marked_up(family)
         );
         for item in &self.items {
             let _ = match item {
                 Item::Rect { area: [x, y, w, h], fill, says } => {
                     let title =
-                        if says.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(says)) };
+                        if says.is_empty() { String::new() } else { format!("<title>{}</title>", marked_up(says)) };
                     let fill = colour(*fill);
                     writeln!(
                         svg,
@@ -142,7 +129,7 @@ impl Scene {
                         "<text x=\"{x:.2}\" y=\"{y:.2}\" font-size=\"{size}\" fill=\"{}\" text-anchor=\"{anchor}\"{weight}{turn} \
                          xml:space=\"preserve\">{}</text>",
                         colour(*fill),
-                        escaped(text)
+                        marked_up(text)
                     )
                 }
             };
