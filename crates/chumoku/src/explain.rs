@@ -1,10 +1,13 @@
 //! Why a text got its class: attention by word, and what each word does to the prediction.
 
-use crate::nn::Mode;
+use crate::look::Look;
 use crate::text::{CLS, words_of};
 use crate::text_classifier::{Prediction, TextClassifier};
-use crate::view::{Attribution, Explanation, LabelProbability, Parts, Piece, Word};
+use crate::view::{Attribution, ExplainedKind, Explanation, LabelProbability, Parts, Piece, WithoutHead, Word};
 use crate::{Error, Result, inference};
+
+/// How weights between tokens become weights between words.
+pub(crate) const JOINING: &str = "sum over keys, mean over queries";
 
 impl TextClassifier {
     /// Explains the prediction for `text`; `name` is what the model is called in pictures.
@@ -13,6 +16,8 @@ impl TextClassifier {
     /// those of a query word, so that each row still sums to 1. Beside them stands a score for each word: the log-odds
     /// of the predicted class with the word minus those without it (leave-one-out; Li, Monroe and Jurafsky 2016), by
     /// the whole predictor.
+    ///
+    /// Each head is switched off in turn, and what is then predicted stands beside.
     ///
     /// Of a text longer than the model's window, attention is shown for the first window. Of a recurrent network, which
     /// has no attention, there are the scores alone: no layers, no heads.
@@ -42,27 +47,15 @@ impl TextClassifier {
         let scores = predictions[1..].iter().map(|without| (log_odds(whole) - log_odds(without)) as f32);
 
         let ids = &encoded.ids[..shown];
-        let (packed, offsets) = inference::pack(self.tokenizer.cls(), std::iter::once(ids));
+        let (packed, _) = inference::pack(self.tokenizer.cls(), std::iter::once(ids));
         // [CLS] is token 0 and word 0.
         let of_words = words.iter().map(|word| word.tokens.start + 1..word.tokens.end.min(shown) + 1);
         let tokens: Vec<std::ops::Range<usize>> = std::iter::once(0..1).chain(of_words).collect();
-        let (_, cache) = self.model.forward(&self.params, &packed, &offsets, Mode::Eval)?;
         // A recurrent network has no attention to show.
         let [layers, heads] = self.config.model.body.transformer().map_or([0; 2], |c| [c.num_layers, c.num_heads]);
-        let n = tokens.len();
-        let mut attention = Vec::with_capacity(layers * heads * n * n);
-        for layer in 0..layers {
-            for head in 0..heads {
-                let weights = self.model.weights(&cache, &offsets, layer, 0, head)?;
-                for query in &tokens {
-                    for key in &tokens {
-                        let sum: f32 =
-                            query.clone().flat_map(|q| key.clone().map(move |k| (q, k))).map(|at| weights[at]).sum();
-                        attention.push(sum / query.len() as f32);
-                    }
-                }
-            }
-        }
+        let mut look = Look::new(&tokens);
+        self.model.each_record(&self.params, &packed, &mut |record| look.add(record))?;
+        let Look { attention, derived, depth, .. } = look;
         let labels = &self.config.labels;
         let ranked = |p: &[f32]| {
             let mut all: Vec<LabelProbability> = labels
@@ -76,13 +69,25 @@ impl TextClassifier {
         let exp = |log_p: &[f32]| log_p.iter().map(|x| x.exp()).collect::<Vec<f32>>();
         let blend = self.config.blend;
         let special = Word { text: CLS.into(), special: true };
+        let probabilities = ranked(&whole.probabilities);
+        let without = (0..layers * heads).map(|index| {
+            let [layer, head] = [index / heads, index % heads];
+            let prediction = self.predict_without(&[text], &[[layer, head]])?.remove(0);
+            let of = |label: &LabelProbability| {
+                labels.iter().position(|name| *name == label.label).map_or(0.0, |class| prediction.probabilities[class])
+            };
+            let probabilities = probabilities.iter().map(of).collect();
+            Ok(WithoutHead { layer, head, label: labels[prediction.class()].clone(), probabilities })
+        });
+        let without = without.collect::<Result<_>>()?;
         let plain = words.iter().map(|word| Word { text: text[word.bytes.clone()].into(), special: false });
         let pieces = tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
         Ok(Explanation {
+            kind: ExplainedKind::Classifier,
             model: name.into(),
             text: text.into(),
             label: labels[class].clone(),
-            probabilities: ranked(&whole.probabilities),
+            probabilities,
             parts: whole.ngrams.as_ref().map(|ngrams| Parts {
                 attention: ranked(&exp(&whole.attention)),
                 ngrams: ranked(&exp(ngrams)),
@@ -93,7 +98,11 @@ impl TextClassifier {
             layers,
             heads,
             attention,
-            joining: "sum over keys, mean over queries".into(),
+            causal: self.config.model.body.transformer().is_some_and(|c| c.causal),
+            joining: JOINING.into(),
+            derived,
+            depth: depth.filter(|_| layers > 0),
+            without,
             attribution: Attribution {
                 method: "leave-one-out".into(),
                 class: labels[class].clone(),

@@ -1,11 +1,13 @@
 //! Where a translation comes from: cross-attention by word, and what each word of the source does to each word of the
 //! translation.
 
+use crate::explain::JOINING;
 use crate::models::PairBatch;
+use crate::params::Params;
 use crate::text::{TextTokenizer, WordSpan, words_of};
 use crate::text_translator::{TextTranslator, TranslateOptions};
 use crate::train::log_softmax;
-use crate::view::{Alignment, Word};
+use crate::view::{Alignment, TranslationWithoutHead, Word};
 use crate::{Error, Result};
 use std::ops::Range;
 
@@ -86,7 +88,7 @@ impl TextTranslator {
             sources.push(Side::of(&without, reader, limit)?.ids);
         }
         let rows = written.tokens();
-        let log_p = self.log_probabilities(&sources, &written.ids, &rows)?;
+        let log_p = self.log_probabilities(&self.params, &sources, &written.ids, &rows)?;
         let effect = |row: usize, without: &Vec<f64>| (log_p[0][row] - without[row]) as f32;
         let effects = (0..rows.len()).map(|row| {
             let known = log_p[1..].iter().map(|without| Some(effect(row, without)));
@@ -105,6 +107,20 @@ impl TextTranslator {
                 }
             }
         }
+        let [layers, heads] = [layers.len(), self.config.model.encoder.num_heads];
+        let without = (0..layers * heads).map(|index| {
+            let [layer, head] = [index / heads, index % heads];
+            let params = self.silenced(&[[layer, head]])?;
+            let log_p = self.log_probabilities(&params, &sources[..1], &written.ids, &rows)?.remove(0);
+            let translation = self.translate_with(&params, &[source], &TranslateOptions::default())?.pop();
+            Ok(TranslationWithoutHead {
+                layer,
+                head,
+                log_probabilities: log_p.into_iter().map(|x| x as f32).collect(),
+                translation: translation.map_or_else(String::new, |translation| translation.text().to_owned()),
+            })
+        });
+        let without = without.collect::<Result<_>>()?;
         let mut alignment = Alignment {
             model: name.into(),
             source: source.into(),
@@ -113,12 +129,13 @@ impl TextTranslator {
             is_cut: read.is_cut,
             source_words: read.named(source),
             target_words: written.named(text),
-            layers: layers.len(),
-            heads: self.config.model.encoder.num_heads,
+            layers,
+            heads,
             log_probabilities: log_p[0].iter().map(|&x| x as f32).collect(),
             effects: effects.collect(),
             ranking: Vec::new(),
-            joining: "sum over keys, mean over queries".into(),
+            without,
+            joining: JOINING.into(),
             attention,
         };
         alignment.ranking = alignment.rank();
@@ -126,13 +143,19 @@ impl TextTranslator {
     }
 
     /// For each source ln p of each part of the target, given all of the target before it.
-    fn log_probabilities(&self, sources: &[Vec<u32>], target: &[u32], parts: &[Range<usize>]) -> Result<Vec<Vec<f64>>> {
+    fn log_probabilities(
+        &self,
+        params: &Params<f32>,
+        sources: &[Vec<u32>],
+        target: &[u32],
+        parts: &[Range<usize>],
+    ) -> Result<Vec<Vec<f64>>> {
         let (end, boundary) = (self.tokenizers.source().cls(), self.tokenizers.target.cls());
         let mut found = Vec::new();
         for sources in sources.chunks((TARGET_TOKENS / (target.len() + 1)).max(1)) {
             let mut batch = PairBatch::default();
             sources.iter().for_each(|ids| batch.push(&[&ids[..], &[end]].concat(), target, boundary));
-            let logits = self.model.logits(&self.params, &batch)?;
+            let logits = self.model.logits(params, &batch)?;
             let of_token = |(row, &id): (usize, &u32)| f64::from(log_softmax(&logits.row(row).to_vec())[id as usize]);
             let of_tokens: Vec<f64> = batch.output.iter().enumerate().map(of_token).collect();
             let each = of_tokens.chunks_exact(target.len() + 1);

@@ -1,6 +1,7 @@
 //! A trained text classifier as a whole: its folder, and what it is asked.
 
 use crate::data::Example;
+use crate::look::check_head;
 use crate::model_folder::{
     CONFIG, Kind, WEIGHTS, check_files, f32_bytes, fault, floats, read_config, read_params, read_tokenizer, serialize,
     tensors_of, write,
@@ -119,8 +120,27 @@ impl TextClassifier {
     /// # Errors
     /// If a text cannot be read as tokens.
     pub fn predict(&self, texts: &[&str]) -> Result<Vec<Prediction>> {
+        self.predict_with(&self.params, texts)
+    }
+
+    /// Predicts each text with these heads of the network, (layer, head) from 0, switched off: they add nothing to the
+    /// output of their layer. What the n-grams say stays as it is.
+    ///
+    /// # Errors
+    /// If a text cannot be read as tokens, or there is no such head.
+    pub fn predict_without(&self, texts: &[&str], heads: &[[usize; 2]]) -> Result<Vec<Prediction>> {
+        let [layers, count] = self.config.model.body.transformer().map_or([0; 2], |c| [c.num_layers, c.num_heads]);
+        let mut params = self.params.clone();
+        for &[layer, head] in heads {
+            check_head([layer, head], [layers, count])?;
+            self.model.attention(layer).into_iter().for_each(|attention| attention.silence(&mut params, head));
+        }
+        self.predict_with(&params, texts)
+    }
+
+    fn predict_with(&self, params: &Params<f32>, texts: &[&str]) -> Result<Vec<Prediction>> {
         let rows = self.tokenizer.encode_all(texts)?;
-        let logits = inference::logits(&self.model, &self.params, self.tokenizer.cls(), &rows)?;
+        let logits = inference::logits(&self.model, params, self.tokenizer.cls(), &rows)?;
         let classes = self.config.labels.len();
         let ngrams = self.ngrams.as_ref().map(|ngrams| ngrams.logits_of(texts));
         let limit = self.config.model.max_length - 1;

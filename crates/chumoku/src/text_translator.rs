@@ -2,6 +2,7 @@
 
 use crate::decoding::{BeamSearch, Hypothesis, NextToken};
 use crate::inference::side_by_side;
+use crate::look::check_head;
 use crate::model_folder::{
     CONFIG, Kind, WEIGHTS, check_files, fault, read_config, read_params, read_tokenizer, serialize, tensors_of, write,
 };
@@ -146,6 +147,39 @@ impl TextTranslator {
     /// # Errors
     /// If the beam is 0 or wider than the vocabulary, or a text cannot be read as tokens.
     pub fn translate(&self, texts: &[&str], options: &TranslateOptions) -> Result<Vec<Translation>> {
+        self.translate_with(&self.params, texts, options)
+    }
+
+    /// Translates with these heads of the cross-attention, (layer of the decoder, head) from 0, switched off: they add
+    /// nothing to the output of their layer.
+    ///
+    /// # Errors
+    /// As [`TextTranslator::translate`], and if there is no such head.
+    pub fn translate_without(
+        &self,
+        texts: &[&str],
+        heads: &[[usize; 2]],
+        options: &TranslateOptions,
+    ) -> Result<Vec<Translation>> {
+        self.translate_with(&self.silenced(heads)?, texts, options)
+    }
+
+    pub(crate) fn silenced(&self, heads: &[[usize; 2]]) -> Result<Params<f32>> {
+        let model = &self.config.model;
+        let mut params = self.params.clone();
+        for &[layer, head] in heads {
+            check_head([layer, head], [model.num_decoder_layers, model.encoder.num_heads])?;
+            self.model.cross_attention(layer).silence(&mut params, head);
+        }
+        Ok(params)
+    }
+
+    pub(crate) fn translate_with(
+        &self,
+        params: &Params<f32>,
+        texts: &[&str],
+        options: &TranslateOptions,
+    ) -> Result<Vec<Translation>> {
         let sources = texts.iter().map(|text| self.read(text)).collect::<Result<Vec<_>>>()?;
         let lengths: Vec<usize> = sources.iter().map(|(ids, _)| ids.len()).collect();
         let batches = by_length(&lengths, BATCH_TOKENS);
@@ -153,7 +187,7 @@ impl TextTranslator {
             let ids: Vec<u32> = batch.iter().flat_map(|&i| sources[i].0.iter().copied()).collect();
             let offsets = Offsets::of_lengths(batch.iter().map(|&i| lengths[i]));
             let limits: Vec<usize> = batch.iter().map(|&i| limit(lengths[i], &self.config.model)).collect();
-            self.search(&ids, &offsets, &limits, options)
+            self.search(params, &ids, &offsets, &limits, options)
         })?;
         let mut found: Vec<(usize, Translation)> = Vec::new();
         for (&i, hypotheses) in batches.iter().flatten().zip(translated.into_iter().flatten()) {
@@ -167,20 +201,21 @@ impl TextTranslator {
 
     fn search(
         &self,
+        params: &Params<f32>,
         source: &[u32],
         offsets: &Offsets,
         limits: &[usize],
         options: &TranslateOptions,
     ) -> Result<Vec<Vec<Hypothesis>>> {
-        let memory = self.model.encode(&self.params, source, offsets)?;
+        let memory = self.model.encode(params, source, offsets)?;
         let longest = limits.iter().copied().max().unwrap_or(0);
-        let state = self.model.start(&self.params, Memory { output: memory.view(), offsets }, longest + 1)?;
+        let state = self.model.start(params, Memory { output: memory.view(), offsets }, longest + 1)?;
         let search = BeamSearch {
             beam: options.beam,
             length_penalty: options.length_penalty,
             boundary: self.tokenizers.target.cls(),
         };
-        search.search(&mut Decoding { model: &self.model, params: &self.params, state }, limits)
+        search.search(&mut Decoding { model: &self.model, params, state }, limits)
     }
 
     /// Where each token of a target looks in the source: of the given one or, without, of the best translation.

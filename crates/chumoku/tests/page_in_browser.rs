@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use chumoku::view::{Alignment, Explanation, Lang, Word, alignment_to_html, to_html};
+use chumoku::view::{Alignment, Explanation, Lang, TranslationWithoutHead, Word, alignment_to_html, to_html};
 
 /// One browser at a time: they are large, and the machine may be small.
 static TURN: Mutex<()> = Mutex::new(());
@@ -117,7 +117,7 @@ fn assert_table(dom: &str, e: &Explanation, layer: usize, head: usize) {
 #[test]
 fn table_holds_the_array_and_nothing_is_requested() {
     let e = common::english();
-    let page = to_html(&e, Lang::En);
+    let page = to_html(&e, [0; 2], Lang::En);
     for (layer, head) in [(0, 0), (1, 2)] {
         let Some(dom) = dom(&page, &format!("layer={}&head={}&query=4&key=7", layer + 1, head + 1)) else {
             return;
@@ -144,13 +144,13 @@ fn table_holds_the_array_and_nothing_is_requested() {
 #[test]
 fn one_word_and_three_hundred() {
     let one = common::many(0);
-    let Some(page) = dom(&to_html(&one, Lang::En), "word=1") else {
+    let Some(page) = dom(&to_html(&one, [0; 2], Lang::En), "word=1") else {
         return;
     };
     assert_quiet(&page);
     assert_table(&page, &one, 0, 0);
     let many = common::many(299);
-    let Some(page) = dom(&to_html(&many, Lang::Ja), "layer=1&head=2&table=1") else {
+    let Some(page) = dom(&to_html(&many, [0; 2], Lang::Ja), "layer=1&head=2&table=1") else {
         return;
     };
     assert_quiet(&page);
@@ -160,7 +160,8 @@ fn one_word_and_three_hundred() {
 #[test]
 fn hostile_texts_stay_texts() {
     let e = common::hostile();
-    let Some(dom) = dom(&to_html(&e, Lang::Ja), "lang=constructor&layer=99&head=x&word=-1&query=2&theme=__proto__")
+    let Some(dom) =
+        dom(&to_html(&e, [0; 2], Lang::Ja), "lang=constructor&layer=99&head=x&word=-1&query=2&theme=__proto__")
     else {
         return;
     };
@@ -170,10 +171,10 @@ fn hostile_texts_stay_texts() {
     for tag in ["<img", "<svg", "<b>", "<!--"] {
         assert!(!dom.contains(tag), "{tag}");
     }
-    assert_eq!(dom.matches("<script").count(), 2);
+    assert_eq!(dom.matches("<script").count(), 2 + dom.matches("class=\"map\"").count());
     assert!(dom.contains("&lt;/script&gt;&lt;script&gt;"), "the word is shown as it is");
     for e in [common::scripts(), common::right_to_left(), common::japanese()] {
-        let Some(page) = self::dom(&to_html(&e, Lang::En), "lang=ja") else {
+        let Some(page) = self::dom(&to_html(&e, [0; 2], Lang::En), "lang=ja") else {
             return;
         };
         assert_quiet(&page);
@@ -189,7 +190,7 @@ fn hostile_texts_stay_texts() {
 #[test]
 fn keys_and_clicks_do_what_the_help_says() {
     let e = common::english();
-    let page = to_html(&e, Lang::En);
+    let page = to_html(&e, [0; 2], Lang::En);
     let policy = between(&page, "<meta http-equiv", ">").to_owned();
     let page = page.replace(&format!("<meta http-equiv{policy}>"), "");
     let acts = r#"<script>addEventListener('load', () => {
@@ -248,7 +249,7 @@ fn screenshots() {
             let _ = fs::remove_file(&file);
             let arguments = [format!("--screenshot={}", file.display()), "--window-size=1240,1850".to_owned()];
             let hash = format!("layer=2&head=1&theme={theme}&query=4&key=3");
-            if open(&to_html(&e, lang), &hash, &arguments).is_none() {
+            if open(&to_html(&e, [0; 2], lang), &hash, &arguments).is_none() {
                 return;
             }
             let bytes = fs::read(&file).expect("the picture");
@@ -286,6 +287,14 @@ fn alignment() -> Alignment {
             })
             .collect(),
         ranking: Vec::new(),
+        without: (0..6)
+            .map(|index| TranslationWithoutHead {
+                layer: index / 3,
+                head: index % 3,
+                log_probabilities: (0..rows).map(|row| -0.1 * (row + 2 * index + 1) as f32).collect(),
+                translation: format!("without {index} </script>"),
+            })
+            .collect(),
         joining: "sum over keys, mean over queries".into(),
         attention: attention.collect(),
         source_words,
@@ -299,7 +308,7 @@ fn alignment() -> Alignment {
 fn an_alignment_shows_every_head_and_effect() {
     let a = alignment();
     for lang in [Lang::En, Lang::Ja] {
-        let page = alignment_to_html(&a, lang);
+        let page = alignment_to_html(&a, [0; 2], lang);
         for (layer, head) in [(0, 0), (1, 2)] {
             let Some(dom) = dom(&page, &format!("layer={}&head={}&table=1", layer + 1, head + 1)) else { return };
             assert_quiet(&dom);

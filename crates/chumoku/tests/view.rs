@@ -2,7 +2,7 @@
 
 mod common;
 
-use chumoku::view::{ColourDepth, Explanation, Lang, TerminalOptions, from_json, render, to_html, to_json};
+use chumoku::view::{ColourDepth, Derived, Explanation, Lang, TerminalOptions, from_json, render, to_html, to_json};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
@@ -22,6 +22,8 @@ fn examples() -> Vec<Explanation> {
         common::many(60),
         common::many(130),
         common::hostile(),
+        common::deep(&["a", "word", "of", "several", "tokens"], false),
+        common::deep(&["what", "follows", "each", "word", "unseen"], true),
     ]
 }
 
@@ -214,7 +216,7 @@ fn json_that_does_not_fit_is_refused() {
     refused(&|v| v["probabilities"][0]["probability"] = Value::from(7), "not within 0 to 1");
 }
 
-/// Reads the explanation back out of a page.
+/// Reads the explanation back out of a page; bytes become shares of 255.
 fn from_page(page: &str) -> Explanation {
     let open = "<script type=\"application/json\" id=\"data\">";
     let start = page.find(open).expect("the data") + open.len();
@@ -222,10 +224,37 @@ fn from_page(page: &str) -> Explanation {
     let mut value: Value = serde_json::from_str(&page[start..end]).expect("JSON");
     let object = value.as_object_mut().expect("an object");
     object.remove("phrases");
-    let coded = object.remove("attention_f32le_base64").expect("the array");
+    object.insert("attention".into(), Value::Array(Vec::new()));
+    if let Some(Value::Object(depth)) = object.get_mut("depth") {
+        assert_eq!([&depth["queries"], &depth["keys"]], [&Value::Array(Vec::new()); 2]);
+    }
     let mut e: Explanation = serde_json::from_value(value).expect("an explanation");
-    let bytes = decode(coded.as_str().expect("base64"));
-    e.attention = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    let maps = |name: &str| {
+        let start = format!("<script type=\"text/plain\" class=\"map\" data-name=\"{name}\" ");
+        let mut numbers: Vec<f32> = Vec::new();
+        for (index, map) in page.split(&start).skip(1).enumerate() {
+            let (attributes, rest) = map.split_once('>').expect("the end of the tag");
+            let coded = rest.split("</script>").next().expect("base64");
+            let place = match name {
+                "rollout" => format!("data-layer=\"{index}\" "),
+                _ => format!("data-layer=\"{}\" data-head=\"{}\" ", index / e.heads, index % e.heads),
+            };
+            assert!(attributes.starts_with(&place), "{attributes}");
+            let bytes = decode(coded);
+            match attributes.ends_with("data-form=\"f32\"") {
+                true => numbers.extend(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))),
+                false => numbers.extend(bytes.iter().map(|&b| f32::from(b) / 255.0)),
+            }
+        }
+        numbers
+    };
+    let [attention, value_weighted, rollout, queries, keys] =
+        ["weights", "value_weighted", "rollout", "queries", "keys"].map(maps);
+    e.attention = attention;
+    e.derived = Derived { value_weighted, rollout };
+    if let Some(depth) = &mut e.depth {
+        (depth.queries, depth.keys) = (queries, keys);
+    }
     e
 }
 
@@ -255,9 +284,9 @@ fn decode(text: &str) -> Vec<u8> {
 fn page_holds_the_explanation_whole() {
     for e in examples() {
         for lang in [Lang::En, Lang::Ja] {
-            let page = to_html(&e, lang);
+            let page = to_html(&e, [0; 2], lang);
             assert_eq!(from_page(&page), e);
-            assert_eq!(page, to_html(&e, lang), "the same bytes every time");
+            assert_eq!(page, to_html(&e, [0; 2], lang), "the same bytes every time");
             assert!(page.contains(&format!("<html lang=\"{}\">", lang.code())));
         }
     }
@@ -266,17 +295,21 @@ fn page_holds_the_explanation_whole() {
 #[test]
 fn page_asks_nothing_and_nothing_breaks_out() {
     for mut e in examples() {
-        let calm = to_html(&common::english(), Lang::En);
+        let calm = to_html(&common::english(), [0; 2], Lang::En);
         // A text may hold an address; the page itself may not.
         for part in [&mut e.text, &mut e.model] {
             *part = part.replace("http", "");
         }
-        let page = to_html(&e, Lang::En);
+        let page = to_html(&e, [0; 2], Lang::En);
         for count in ["<script", "</script", "<style", "<img", "<link", "<iframe", "<!--", "http:", "https:"] {
-            let in_page = page.to_lowercase().matches(count).count();
-            assert_eq!(in_page, calm.to_lowercase().matches(count).count(), "{count}");
+            let [here, there] = [&page, &calm].map(|page| {
+                let maps = if count.contains("script") { page.matches("class=\"map\"").count() } else { 0 };
+                page.to_lowercase().matches(count).count() - maps
+            });
+            assert_eq!(here, there, "{count}");
         }
-        assert_eq!(page.matches("</script>").count(), 2);
+        let maps = page.matches("class=\"map\"").count();
+        assert_eq!(page.matches("</script>").count(), 2 + maps);
         for absent in ["<img", "<link", "<iframe", "http:", "https:", "\u{2028}"] {
             assert!(!page.contains(absent), "{absent}");
         }
@@ -286,9 +319,24 @@ fn page_asks_nothing_and_nothing_breaks_out() {
 }
 
 #[test]
+fn a_large_page_holds_the_first_head_exactly_and_the_others_as_bytes() {
+    let e = common::many(800);
+    let [first, second] = [&e.attention[..801 * 801], &e.attention[801 * 801..]];
+    let page = to_html(&e, [0, 1], Lang::En);
+    let shown = from_page(&page);
+    let near = |a: &[f32], b: &[f32], most: f32| a.iter().zip(b).all(|(a, b)| (a - b).abs() <= most);
+    assert!(near(first, &shown.attention[..801 * 801], 0.5 / 255.0 + 1e-6));
+    assert_eq!(second, &shown.attention[801 * 801..]);
+    assert_ne!(first, &shown.attention[..801 * 801]);
+    // What is derived is left out where it is large; rollout, of which there is one a layer, is not.
+    assert!(shown.derived.value_weighted.is_empty() && shown.derived.rollout == e.derived.rollout);
+    assert!(page.contains("\"first_layer\":0,\"first_head\":1"));
+}
+
+#[test]
 #[should_panic(expected = "needs 1800 numbers; there are 1799")]
 fn page_refuses_an_array_of_another_size() {
     let mut e = common::english();
     e.attention.pop();
-    let _ = to_html(&e, Lang::En);
+    let _ = to_html(&e, [0; 2], Lang::En);
 }

@@ -6,9 +6,10 @@ use crate::{Usage, threads};
 use anyhow::Context;
 use chumoku::data::AtomicOutput;
 use chumoku::view::{
-    ColourDepth, Fonts, Lang, Scene, TerminalOptions, alignment_to_html, render, render_alignment, to_html, to_json,
+    ColourDepth, Explanation, Fonts, Lang, Scene, TerminalOptions, alignment_to_html, render, render_alignment,
+    to_html, to_json,
 };
-use chumoku::{ModelKind, TextClassifier, TextTranslator};
+use chumoku::{ModelKind, TextClassifier, TextGenerator, TextTranslator};
 use serde_json::Value;
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
@@ -125,8 +126,24 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
                 format!("--target: a translation is explained by a translator; this model is {}", kind.describe());
             Err(Usage(problem).into())
         }
-        _ => prediction(args, lang),
+        ModelKind::LanguageModel => next_token(args, lang),
+        ModelKind::Classifier => prediction(args, lang),
     }
+}
+
+/// What comes next in a text.
+fn next_token(args: &Explain, lang: Lang) -> anyhow::Result<ExitCode> {
+    let model = TextGenerator::load(&args.model)?;
+    let encoder = &model.config().model.encoder;
+    let [layer, head] = place(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1])?;
+    let explanation = model.explain(&args.text, &model_name(&args.model))?;
+    if !explanation.words.first().is_some_and(|word| word.special) {
+        say!(
+            "note: the text is longer than the {} tokens that the model reads; what is shown is of the last of them.",
+            model.config().model.max_length
+        );
+    }
+    show_explanation(args, &explanation, [layer, head], lang)
 }
 
 /// Where a translation comes from.
@@ -148,7 +165,7 @@ fn translation(args: &Explain, lang: Lang) -> anyhow::Result<ExitCode> {
     let place = place(args, [alignment.layers, alignment.heads], default)?;
     let picture = render_alignment(&alignment, Some(place), &terminal_options(lang));
     let heatmap = || alignment.heatmap(place[0], place[1], lang);
-    show(args, || alignment_to_html(&alignment, lang), heatmap, &alignment.to_json(), &picture)
+    show(args, || alignment_to_html(&alignment, place, lang), heatmap, &alignment.to_json(), &picture)
 }
 
 /// Why a text got its class.
@@ -164,7 +181,16 @@ fn prediction(args: &Explain, lang: Lang) -> anyhow::Result<ExitCode> {
             model.config().model.max_length - 1
         );
     }
-    let picture = render(&explanation, layer, head, &terminal_options(lang));
+    show_explanation(args, &explanation, [layer, head], lang)
+}
+
+fn show_explanation(
+    args: &Explain,
+    explanation: &Explanation,
+    [layer, head]: [usize; 2],
+    lang: Lang,
+) -> anyhow::Result<ExitCode> {
+    let picture = render(explanation, layer, head, &terminal_options(lang));
     let heatmap = || explanation.heatmap(layer, head, lang);
-    show(args, || to_html(&explanation, lang), heatmap, &to_json(&explanation), &picture)
+    show(args, || to_html(explanation, [layer, head], lang), heatmap, &to_json(explanation), &picture)
 }

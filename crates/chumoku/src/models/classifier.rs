@@ -2,8 +2,8 @@
 
 use crate::Result;
 use crate::nn::{
-    AttentionRecord, Body, BodyCache, BodyConfig, Embedding, Linear, Mode, Offsets, Pooling, PoolingCache, Position,
-    PositionKind, RecurrentConfig, numbers, numbers_mut,
+    AttentionRecord, Body, BodyCache, BodyConfig, Embedding, Linear, Mode, MultiHeadAttention, Offsets, Pooling,
+    PoolingCache, Position, PositionKind, RecurrentConfig, numbers, numbers_mut,
 };
 use crate::params::{Builder, Init, Layout, Params};
 use chumoku_kernels::{Cell, CrossEntropy, Real, cross_entropy, num_threads, on_one_thread};
@@ -241,6 +241,29 @@ impl Classifier {
                 encoder.record(p, cache, &offsets, layer).map(Some)
             }
             _ => Ok(None),
+        }
+    }
+
+    /// The same for every layer in turn, the model reading once; nothing without attention.
+    pub(crate) fn each_record<T: Real>(
+        &self,
+        p: &Params<T>,
+        ids: &[u32],
+        each: &mut dyn FnMut(&AttentionRecord),
+    ) -> Result<()> {
+        let offsets = Offsets::of_lengths([ids.len()]);
+        let (_, cache) = self.forward(p, ids, &offsets, Mode::Eval)?;
+        if let (Body::Transformer(encoder), BodyCache::Transformer(cache)) = (&self.body, &cache.body) {
+            encoder.each_record(p, cache, &offsets, each)?;
+        }
+        Ok(())
+    }
+
+    /// The attention of a layer, if it has attention.
+    pub(crate) fn attention(&self, layer: usize) -> Option<&MultiHeadAttention> {
+        match &self.body {
+            Body::Transformer(encoder) => Some(encoder.layers()[layer].attention()),
+            Body::Recurrent(_) => None,
         }
     }
 

@@ -1,10 +1,12 @@
 //! A language model: a causal encoder that says which token comes next (Radford et al. 2018).
 
 use crate::Result;
-use crate::nn::{AttentionRecord, Embedding, Encoder, EncoderConfig, Mode, Offsets, Position, PositionKind};
+use crate::nn::{
+    AttentionRecord, Embedding, Encoder, EncoderConfig, Mode, MultiHeadAttention, Offsets, Position, PositionKind,
+};
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::{KeyValueCache, Real};
-use ndarray::Array2;
+use ndarray::{Array2, Axis};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -123,6 +125,37 @@ impl LanguageModel {
         self.position.forward(p, &mut x, &offsets)?;
         let (_, cache) = self.encoder.forward(p, x, &offsets, Mode::Eval)?;
         self.encoder.record(p, &cache, &offsets, layer)
+    }
+
+    /// The same for every layer in turn, the model reading once.
+    pub(crate) fn each_record<T: Real>(
+        &self,
+        p: &Params<T>,
+        ids: &[u32],
+        each: &mut dyn FnMut(&AttentionRecord),
+    ) -> Result<()> {
+        let offsets = Offsets::of_lengths([ids.len()]);
+        let mut x = self.embedding.forward(p, ids)?;
+        self.position.forward(p, &mut x, &offsets)?;
+        let (_, cache) = self.encoder.forward(p, x, &offsets, Mode::Eval)?;
+        self.encoder.each_record(p, &cache, &offsets, each)
+    }
+
+    /// The attention of a layer.
+    pub(crate) fn attention(&self, layer: usize) -> &MultiHeadAttention {
+        self.encoder.layers()[layer].attention()
+    }
+
+    /// The logits of the token after each sequence: (sequences, vocabulary).
+    ///
+    /// # Errors
+    /// If an id or a length is beyond the model's, or a sequence is empty.
+    pub(crate) fn next_logits<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
+        let mut x = self.embedding.forward(p, ids)?;
+        self.position.forward(p, &mut x, offsets)?;
+        let y = self.encoder.apply(p, x, offsets)?;
+        let last: Vec<usize> = offsets.ranges().filter(|range| !range.is_empty()).map(|range| range.end - 1).collect();
+        self.embedding.logits(p, y.select(Axis(0), &last).view())
     }
 
     /// The start of so many sequences.

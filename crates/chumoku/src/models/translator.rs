@@ -2,8 +2,8 @@
 
 use crate::Result;
 use crate::nn::{
-    AttentionRecord, Decoder, DecoderState, Embedding, Encoder, EncoderConfig, Memory, Mode, Offsets, Position,
-    PositionKind,
+    AttentionRecord, Decoder, DecoderState, Embedding, Encoder, EncoderConfig, Memory, Mode, MultiHeadAttention,
+    Offsets, Position, PositionKind,
 };
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::Real;
@@ -263,6 +263,11 @@ impl Translator {
         self.target_position.forward(p, &mut x, &target_offsets)?;
         let (_, cache) = self.decoder.forward(p, x, &target_offsets, memory, Mode::Eval)?;
         self.decoder.record(p, &cache, &target_offsets, memory, (layer, part == TranslatorPart::Cross))
+    }
+
+    /// The attention of a decoder's layer to the source.
+    pub(crate) fn cross_attention(&self, layer: usize) -> &MultiHeadAttention {
+        self.decoder.layers()[layer].cross_attention()
     }
 
     /// Where each target token of one pair looks in the source, for each layer of the decoder: (heads, target tokens,

@@ -184,6 +184,11 @@ impl DecoderLayer {
         Ok(y.0)
     }
 
+    /// Its attention to the memory.
+    pub(crate) fn cross_attention(&self) -> &MultiHeadAttention {
+        &self.cross_attention
+    }
+
     /// What its attention to itself or, with `is_cross`, to the memory was given and made, of a batch of one pair.
     pub(super) fn record<T: Real>(
         &self,
@@ -215,6 +220,7 @@ impl DecoderLayer {
             matrices: attention.matrices(p),
             order,
             norm: sublayer.norm().rows(p),
+            projected: attention.projected(&part.part),
             weights: (0..attention.config().num_heads).map(of_head).collect::<Result<_>>()?,
             sum,
         })

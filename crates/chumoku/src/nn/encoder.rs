@@ -203,6 +203,17 @@ impl Encoder {
         self.layers[layer].record(p, &cache.layers[layer], offsets)
     }
 
+    /// The same for every layer in turn.
+    pub(crate) fn each_record<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &EncoderCache<T>,
+        offsets: &Offsets,
+        each: &mut dyn FnMut(&AttentionRecord),
+    ) -> Result<()> {
+        (0..self.layers.len()).try_for_each(|layer| self.record(p, cache, offsets, layer).map(|record| each(&record)))
+    }
+
     /// The attention weights of one layer, sequence and head: (tokens, tokens).
     ///
     /// # Errors

@@ -138,6 +138,11 @@ impl EncoderLayer {
         Ok(y)
     }
 
+    /// Its attention.
+    pub(crate) fn attention(&self) -> &MultiHeadAttention {
+        &self.attention
+    }
+
     /// What its attention was given and made, of a batch of one sequence.
     pub(super) fn record<T: Real>(
         &self,
@@ -155,6 +160,7 @@ impl EncoderLayer {
             matrices: self.attention.matrices(p),
             order,
             norm: self.sublayers[0].norm().rows(p),
+            projected: self.attention.projected(&cache.attention.part),
             weights: weights.collect::<Result<_>>()?,
             sum,
         })

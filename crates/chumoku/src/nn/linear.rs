@@ -56,6 +56,13 @@ impl Linear {
         (wide(p.view(self.weight).reversed_axes()), self.bias.map(|bias| row(p, bias)))
     }
 
+    /// From now on these inputs count for nothing.
+    pub(crate) fn silence<T: Real>(&self, p: &mut Params<T>, inputs: std::ops::Range<usize>) {
+        let weight = p.slice_mut(self.weight);
+        let width = weight.len() / self.outputs.max(1);
+        weight.chunks_exact_mut(width.max(1)).for_each(|row| row[inputs.clone()].fill(T::ZERO));
+    }
+
     /// # Shapes
     /// `x` as given to `forward`, `dy` (tokens, outputs) → dx (tokens, inputs).
     ///

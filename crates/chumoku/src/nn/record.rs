@@ -17,6 +17,8 @@ pub(crate) struct AttentionRecord {
     pub(crate) order: NormOrder,
     /// γ and β of the normalisation, rows.
     pub(crate) norm: [Array2<f64>; 2],
+    /// The model's own queries, keys and values, as the kernel reads them: (tokens, heads · width) each.
+    pub(crate) projected: [Array2<f64>; 3],
     /// The model's own weights, of each head: (queries, keys).
     pub(crate) weights: Vec<Array2<f64>>,
     /// The model's own sum of x and the attention's output: (queries, d_model).

@@ -17,7 +17,16 @@
   }
   const text = (tag, textContent, className = '') => el(tag, { textContent, className });
 
-  const D = JSON.parse($('data').textContent), bytes = Uint8Array.from(atob(D.attention_f32le_base64), c => c.charCodeAt(0)), view = new DataView(bytes.buffer);
+  const D = JSON.parse($('data').textContent);
+  const view = (() => {
+    const maps = [...document.querySelectorAll('.map[data-name="weights"]')].map(map => {
+      const bytes = Uint8Array.from(atob(map.textContent), c => c.charCodeAt(0));
+      return map.dataset.form === 'f32' ? bytes : new Uint8Array(Float32Array.from(bytes, b => b / 255).buffer);
+    });
+    const out = new Uint8Array(maps.reduce((sum, map) => sum + map.length, 0));
+    maps.reduce((at, map) => { out.set(map, at); return at + map.length; }, 0);
+    return new DataView(out.buffer);
+  })();
   // Signs that have no shape, or that reverse what follows, must not act on the page's own sentences.
   const plain = w => w.text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '␣').replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd').replace(/^(?=\p{M})/u, '◌') || '␣';
   const clip = (s, m = 40) => { const c = [...s]; return c.length > m ? c.slice(0, m - 1).join('') + '…' : s; };

@@ -2,6 +2,7 @@
 
 use super::explanation::Word;
 use super::json::number;
+use super::roles::statistics;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -38,6 +39,8 @@ pub struct Alignment {
     pub effects: Vec<Vec<Option<f32>>>,
     /// All heads, by how well they align, the best first.
     pub ranking: Vec<AlignedHead>,
+    /// What the model would say without each head of its cross-attention, layer by layer; may be empty.
+    pub without: Vec<TranslationWithoutHead>,
     /// How weights between tokens became weights between words.
     pub joining: String,
     /// Weights between words.
@@ -56,6 +59,25 @@ pub struct AlignedHead {
     pub agreement: f32,
     /// Mean weight on the source word that is needed most.
     pub mass: f32,
+    /// Mean entropy of the rows by the most that there can be: 1 is spread evenly, 0 is one word.
+    pub entropy: f32,
+    /// Mean of the largest weight of each row.
+    pub strongest: f32,
+    /// Mean weight on the word that ends the source.
+    pub end: f32,
+}
+
+/// What the model would say without one head of its cross-attention.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TranslationWithoutHead {
+    /// The layer, from 0.
+    pub layer: usize,
+    /// The head, from 0.
+    pub head: usize,
+    /// ln p of each word of the translation that is explained, after those before it.
+    pub log_probabilities: Vec<f32>,
+    /// What the model would write instead.
+    pub translation: String,
 }
 
 impl Alignment {
@@ -92,7 +114,19 @@ impl Alignment {
                 mass += row[source];
             }
             let count = needed.len().max(1) as f32;
-            AlignedHead { layer, head, agreement: agreeing / count, mass: mass / count }
+            let rows = self.target_words.len();
+            let of_rows =
+                statistics([layer, head], self.source_words.len(), (0..rows).map(|i| self.row(layer, head, i)));
+            let end: f32 = (0..rows).filter_map(|i| self.row(layer, head, i).last()).sum();
+            AlignedHead {
+                layer,
+                head,
+                agreement: agreeing / count,
+                mass: mass / count,
+                entropy: of_rows.entropy,
+                strongest: of_rows.strongest,
+                end: end / rows.max(1) as f32,
+            }
         };
         let all = (0..self.layers).flat_map(|layer| (0..self.heads).map(move |head| (layer, head)));
         let mut ranking: Vec<AlignedHead> = all.map(|(layer, head)| of_head(layer, head)).collect();
@@ -146,6 +180,7 @@ pub(super) mod tests {
                 vec![Some(0.1), Some(0.1), None],
             ],
             ranking: Vec::new(),
+            without: Vec::new(),
             joining: "sum over keys, mean over queries".into(),
             attention: vec![
                 0.8, 0.1, 0.1, 0.1, 0.8, 0.1, 0.2, 0.2, 0.6, // the wrong way round

@@ -84,7 +84,7 @@ pub fn render_alignment(alignment: &Alignment, place: Option<[usize; 2]>, option
         if panels > 1 {
             note(&mut line, &phrases::panel_note(lang, i + 1, panels, part[0] + 1, part[part.len() - 1] + 1));
         }
-        let weight = |row: usize, key: usize| a.row(layer, head, row)[key];
+        let weight = |row: usize, key: usize| Some(a.row(layer, head, row)[key]);
         let words = [&words[0][..], &words[1]];
         let panel = Panel { words, weight: &weight, rows: &rows, keys: part, rest: None, cell, label, top, corner };
         panel.lines(paint).iter().for_each(|text| line(text));

@@ -22,11 +22,14 @@
   const D = JSON.parse($('data').textContent);
   const n = D.words.length, square = n * n;
   const A = (() => {
-    const raw = atob(D.attention_f32le_base64);
-    const view = new DataView(new ArrayBuffer(raw.length));
-    for (let i = 0; i < raw.length; i++) view.setUint8(i, raw.charCodeAt(i));
-    const out = new Float32Array(raw.length / 4);
-    for (let i = 0; i < out.length; i++) out[i] = view.getFloat32(4 * i, true);
+    const maps = [...document.querySelectorAll('.map[data-name="weights"]')].map(map => {
+      const bytes = Uint8Array.from(atob(map.textContent), c => c.charCodeAt(0));
+      if (map.dataset.form === 'u8') return Float32Array.from(bytes, b => b / 255);
+      const view = new DataView(bytes.buffer);
+      return Float32Array.from({ length: bytes.length / 4 }, (_, i) => view.getFloat32(4 * i, true));
+    });
+    const out = new Float32Array(maps.reduce((sum, map) => sum + map.length, 0));
+    maps.reduce((at, map) => { out.set(map, at); return at + map.length; }, 0);
     return out;
   })();
   const words = D.words.map(w => w.text), scores = D.attribution.scores;
@@ -39,12 +42,13 @@
 
   // ---- state, and its copy in the address, so that a link shows what its sender saw ----
   const system = matchMedia('(prefers-color-scheme: dark)');
-  const S = { layer: 0, head: 0, lang: root.lang === 'ja' ? 'ja' : 'en', theme: 'auto', scale: 'all', root: false, word: -1, query: -1, key: -1 };
+  const S = { layer: D.first_layer, head: D.first_head, lang: root.lang === 'ja' ? 'ja' : 'en', theme: 'auto', scale: 'all', root: false, word: -1, query: -1, key: -1 };
   const whole = (text, count) => { const i = /^\d+$/.test(text || '') ? Number(text) - 1 : -1; return i < count ? i : -1; };
   function readHash() {
     const p = new URLSearchParams(location.hash.slice(1));
-    S.layer = Math.max(0, whole(p.get('layer'), D.layers));
-    S.head = Math.max(0, whole(p.get('head'), D.heads));
+    const at = whole(p.get('layer'), D.layers), by = whole(p.get('head'), D.heads);
+    S.layer = at < 0 ? D.first_layer : at;
+    S.head = by < 0 ? D.first_head : by;
     if (['en', 'ja'].includes(p.get('lang'))) S.lang = p.get('lang');
     if (['auto', 'light', 'dark'].includes(p.get('theme'))) S.theme = p.get('theme');
     if (['all', 'head', 'one'].includes(p.get('scale'))) S.scale = p.get('scale');

@@ -14,17 +14,21 @@ use super::roles::{HeadStatistics, statistics};
 /// # Shapes
 ///
 /// - `attention`: `(layers, heads, words, words)`, row-major, axes layer, head, query, key
+/// - `derived`, `depth`: as they say
 /// - `attribution.scores`: `(words)`
 /// - `pieces`: any number, each naming the word it belongs to
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
+    /// What kind of model it is of.
+    #[serde(default)]
+    pub kind: ExplainedKind,
     /// Name of the model's folder, without its path.
     pub model: String,
     /// The text as it was given.
     pub text: String,
-    /// The predicted class.
+    /// The predicted class; of a language model, the token that it says comes next.
     pub label: String,
-    /// Every class with its probability, most probable first.
+    /// Every class with its probability, most probable first; of a language model, the likeliest tokens.
     pub probabilities: Vec<LabelProbability>,
     /// What the two halves of the predictor say by themselves, where there are two.
     pub parts: Option<Parts>,
@@ -38,11 +42,72 @@ pub struct Explanation {
     pub heads: usize,
     /// Weights between words; each row (one query's weights over all keys) sums to 1.
     pub attention: Vec<f32>,
+    /// Whether a word sees none of those after it: their weights are not 0 but none.
+    #[serde(default)]
+    pub causal: bool,
     /// How weights between sub-word tokens became weights between words,
     /// for example "sum over keys, mean over queries".
     pub joining: String,
+    /// What is derived from the weights.
+    #[serde(default)]
+    pub derived: Derived,
+    /// Queries and keys, for looking into scores; none where they are more than products of these.
+    #[serde(default)]
+    pub depth: Option<Depth>,
+    /// The prediction with each head switched off in turn, layer by layer; may be empty.
+    #[serde(default)]
+    pub without: Vec<WithoutHead>,
     /// What each word does to the prediction.
     pub attribution: Attribution,
+}
+
+/// What kind of model is explained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExplainedKind {
+    /// A classifier.
+    #[default]
+    Classifier,
+    /// A language model: the prediction is of the next token.
+    LanguageModel,
+}
+
+/// What is derived from attention weights: no head computed these numbers. Empty, or with rows that sum to 1.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Derived {
+    /// `α_ij ‖v_j W_O‖`, shared out again in each row (Kobayashi et al. 2020): (layers, heads, words, words).
+    pub value_weighted: Vec<f32>,
+    /// Up to each layer, the product of `½ A + ½ I`, A the mean over heads (Abnar and Zuidema 2020): (layers, words,
+    /// words).
+    pub rollout: Vec<f32>,
+}
+
+/// What the scores are made of: `scale · q·k − slope · |i − j|`, softmax over each row of tokens.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Depth {
+    /// The factor of the products, 1/√d_k as a rule.
+    pub scale: f64,
+    /// ALiBi's slope of each head, by layer, if it has them.
+    pub slopes: Option<Vec<Vec<f32>>>,
+    /// Width of a head's queries and keys.
+    pub dim: usize,
+    /// (layers, heads, tokens, dim).
+    pub queries: Vec<f32>,
+    /// (layers, heads, tokens, dim), also where heads share keys.
+    pub keys: Vec<f32>,
+}
+
+/// What the model would say without one head.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WithoutHead {
+    /// The layer, from 0.
+    pub layer: usize,
+    /// The head, from 0.
+    pub head: usize,
+    /// What is then predicted.
+    pub label: String,
+    /// In the order of [`Explanation::probabilities`].
+    pub probabilities: Vec<f32>,
 }
 
 /// A class and its probability.
@@ -128,7 +193,38 @@ impl Explanation {
     pub fn head_statistics(&self) -> Vec<HeadStatistics> {
         let n = self.words.len();
         let heads = (0..self.layers).flat_map(|layer| (0..self.heads).map(move |head| [layer, head]));
-        heads.map(|[layer, head]| statistics([layer, head], n, (0..n).map(|i| self.row(layer, head, i)))).collect()
+        let seen = |query: usize| if self.causal { query + 1 } else { n };
+        heads
+            .map(|[layer, head]| statistics([layer, head], n, (0..n).map(|i| &self.row(layer, head, i)[..seen(i)])))
+            .collect()
+    }
+
+    /// The same with the large arrays empty.
+    pub(super) fn without_arrays(&self) -> Explanation {
+        Explanation {
+            kind: self.kind,
+            model: self.model.clone(),
+            text: self.text.clone(),
+            label: self.label.clone(),
+            probabilities: self.probabilities.clone(),
+            parts: self.parts.clone(),
+            pieces: self.pieces.clone(),
+            words: self.words.clone(),
+            layers: self.layers,
+            heads: self.heads,
+            attention: Vec::new(),
+            causal: self.causal,
+            joining: self.joining.clone(),
+            derived: Derived::default(),
+            depth: self.depth.as_ref().map(|depth| Depth {
+                scale: depth.scale,
+                slopes: depth.slopes.clone(),
+                dim: depth.dim,
+                ..Depth::default()
+            }),
+            without: self.without.clone(),
+            attribution: self.attribution.clone(),
+        }
     }
 
     /// The weights of one query over all keys, which sum to 1. All indices count from 0.
@@ -148,6 +244,16 @@ impl Explanation {
         let n = self.words.len();
         let start = ((layer * self.heads + head) * n + query) * n;
         &self.attention[start..start + n]
+    }
+
+    /// A weight, or none where the key cannot be seen. All indices count from 0.
+    ///
+    /// # Panics
+    ///
+    /// If an index is out of range.
+    #[must_use]
+    pub fn weight(&self, layer: usize, head: usize, query: usize, key: usize) -> Option<f32> {
+        (!self.causal || key <= query).then(|| self.row(layer, head, query)[key])
     }
 
     /// How much attention each word gets from all words together: the sum of its column.
@@ -213,7 +319,53 @@ impl Explanation {
             )));
         }
         self.validate_probabilities()?;
-        self.validate_rows()
+        self.validate_extras()?;
+        self.validate_rows("weight", &self.attention)?;
+        self.validate_rows("value-weighted share", &self.derived.value_weighted)?;
+        self.validate_rows("rollout", &self.derived.rollout)
+    }
+
+    fn validate_extras(&self) -> Result<(), ExplanationError> {
+        let n = self.words.len();
+        let heads = self.layers * self.heads;
+        let fault = |what: &str, expected: usize, found: usize| {
+            Err(ExplanationError::new(format!("{what} needs {expected} numbers; there are {found}")))
+        };
+        for (what, found, count) in [
+            ("value-weighted attention", self.derived.value_weighted.len(), heads * n * n),
+            ("rollout", self.derived.rollout.len(), self.layers * n * n),
+        ] {
+            if found != 0 && found != count {
+                return fault(what, count, found);
+            }
+        }
+        if let Some(depth) = &self.depth {
+            let count = heads.checked_mul(self.pieces.len()).and_then(|m| m.checked_mul(depth.dim)).unwrap_or(0);
+            for (what, numbers) in [("queries", &depth.queries), ("keys", &depth.keys)] {
+                if numbers.len() != count {
+                    return fault(what, count, numbers.len());
+                }
+            }
+            if let Some(slopes) = &depth.slopes
+                && (slopes.len() != self.layers || slopes.iter().any(|of_layer| of_layer.len() != self.heads))
+            {
+                return fault("slopes", heads, slopes.iter().map(Vec::len).sum());
+            }
+        }
+        for without in &self.without {
+            if without.layer >= self.layers || without.head >= self.heads {
+                let problem = format!(
+                    "a head is switched off that is not there: layer {}, head {}",
+                    without.layer + 1,
+                    without.head + 1
+                );
+                return Err(ExplanationError::new(problem));
+            }
+            if without.probabilities.len() != self.probabilities.len() {
+                return fault("a head switched off", self.probabilities.len(), without.probabilities.len());
+            }
+        }
+        Ok(())
     }
 
     fn validate_probabilities(&self) -> Result<(), ExplanationError> {
@@ -230,14 +382,15 @@ impl Explanation {
         Ok(())
     }
 
-    fn validate_rows(&self) -> Result<(), ExplanationError> {
+    fn validate_rows(&self, what: &str, numbers: &[f32]) -> Result<(), ExplanationError> {
         let n = self.words.len();
-        for (i, row) in self.attention.chunks_exact(n).enumerate() {
-            let place =
-                || format!("layer {}, head {}, query {}", i / n / self.heads + 1, i / n % self.heads + 1, i % n + 1);
+        // Rollout has one map a layer.
+        let heads = (numbers.len() / (n * n) / self.layers.max(1)).max(1);
+        for (i, row) in numbers.chunks_exact(n).enumerate() {
+            let place = || format!("layer {}, head {}, query {}", i / n / heads + 1, i / n % heads + 1, i % n + 1);
             if let Some(key) = row.iter().position(|w| !(-ROW_SUM_TOLERANCE..=1.0 + ROW_SUM_TOLERANCE).contains(w)) {
                 return Err(ExplanationError::new(format!(
-                    "the weight at {}, key {} is {}, not within 0 to 1",
+                    "the {what} at {}, key {} is {}, not within 0 to 1",
                     place(),
                     key + 1,
                     row[key]
@@ -245,7 +398,7 @@ impl Explanation {
             }
             let sum: f32 = row.iter().sum();
             if (sum - 1.0).abs() > ROW_SUM_TOLERANCE {
-                return Err(ExplanationError::new(format!("the weights at {} sum to {sum}, not to 1", place())));
+                return Err(ExplanationError::new(format!("the {what}s at {} sum to {sum}, not to 1", place())));
             }
         }
         Ok(())

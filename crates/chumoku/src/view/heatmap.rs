@@ -8,12 +8,15 @@ use super::width::{display_width, left, right};
 /// What stands for 100 where it would run into the number before it.
 pub(super) const FULL: &str = "**";
 
+/// What stands where a column cannot be seen.
+const UNSEEN: &str = "·";
+
 /// A block of a heatmap's columns.
 pub(super) struct Panel<'a> {
     /// Of the rows (queries), and of the columns (keys); safe to print.
     pub(super) words: [&'a [String]; 2],
-    /// The weight of a row and a column.
-    pub(super) weight: &'a dyn Fn(usize, usize) -> f32,
+    /// The weight of a row and a column; none where the column cannot be seen.
+    pub(super) weight: &'a dyn Fn(usize, usize) -> Option<f32>,
     pub(super) rows: &'a [usize],
     pub(super) keys: &'a [usize],
     /// The heading of a last column that sums the keys that are not shown, if any are.
@@ -61,10 +64,13 @@ impl Panel<'_> {
                 full if full.len() >= self.cell && paint.is_plain() => FULL.to_owned(),
                 digits => digits,
             };
-            let mut cells: String =
-                weights.clone().map(|x| paint.cell(x / self.top, &right(&digits(x), self.cell))).collect();
+            let cell = |weight: Option<f32>| match weight {
+                Some(x) => paint.cell(x / self.top, &right(&digits(x), self.cell)),
+                None => paint.quiet(&right(UNSEEN, self.cell)),
+            };
+            let mut cells: String = weights.clone().map(cell).collect();
             if self.rest.is_some() {
-                let shown: f32 = weights.sum();
+                let shown: f32 = weights.flatten().sum();
                 cells += &right(&percent((1.0 - shown).max(0.0)), self.cell + 1);
             }
             lines.push(format!(

@@ -2,11 +2,14 @@
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use std::fmt::Write;
 
 use super::alignment::Alignment;
 use super::base64;
-use super::explanation::Explanation;
+use super::explanation::{Derived, Explanation};
+use super::json::{fields, shorten};
 use super::phrases::{KNOWN, Lang};
+use super::width::clean;
 
 /// A page without its data: template, style sheet and script.
 struct Program {
@@ -27,45 +30,121 @@ const ALIGNMENT: Program = Program {
     script: concat!(include_str!("alignment.strings.js"), include_str!("alignment.js")),
 };
 
-/// Writes an explanation as one HTML page in the given language; the page can switch to the other.
+/// Writes an explanation as one HTML page in the given language; the page can switch to the other. `first` is the layer
+/// and head, from 0, that it shows first.
 ///
 /// The page holds everything it needs. Its content security policy names the one script and the one style
 /// sheet by their hashes and allows nothing else: no request, no other script, not even an inline style. The
-/// explanation stands in it as JSON, the attention array as base64 of little-endian f32, so that the page
-/// shows the very numbers that it was given, and so that the file stays small. The same explanation and
-/// language give the same bytes.
+/// explanation stands in it as JSON, the arrays beside it as base64, each head by itself, so that a page need not read what
+/// is not looked at. Numbers are little-endian f32, the very numbers that were given. Of a large text, weights of all heads
+/// but the first shown are bytes (1 is 255), which the page says; what is derived, and queries and keys of other heads, are
+/// left out. The same explanation and language give the same bytes.
 ///
 /// A link may end in `#layer=2&head=1&lang=ja`, with layers, heads and words counted from 1; `word`, `query`
-/// and `key`, `theme`, `scale`, `root` and `table` are the other keys.
+/// and `key`, `view`, `sort`, `off`, `theme`, `scale`, `root` and `table` are the other keys.
 ///
 /// # Panics
 ///
 /// If the explanation does not fit together; see [`Explanation::validate`].
 #[must_use]
-pub fn to_html(explanation: &Explanation, lang: Lang) -> String {
+pub fn to_html(explanation: &Explanation, first: [usize; 2], lang: Lang) -> String {
     if let Err(error) = explanation.validate() {
         panic!("to_html needs an explanation that fits together: {error}");
     }
-    EXPLAIN.page(lang, &data(explanation))
+    EXPLAIN.page(lang, &data(explanation, first), &maps(explanation, first))
 }
 
-/// Writes an alignment as one HTML page, as [`to_html`] does an explanation: offline, with every layer and head.
+/// Writes an alignment as one HTML page, as [`to_html`] does an explanation: offline, with every layer and head; `first`,
+/// from 0, are shown first.
 ///
-/// A link may end in `#layer=2&head=1&lang=ja`; `target` and `source` (words), `show`, `theme` and `table` are the other
-/// keys.
+/// A link may end in `#layer=2&head=1&lang=ja`; `target` and `source` (words), `view`, `sort`, `step`, `off`, `show`,
+/// `theme` and `table` are the other keys.
 #[must_use]
-pub fn alignment_to_html(alignment: &Alignment, lang: Lang) -> String {
+pub fn alignment_to_html(alignment: &Alignment, first: [usize; 2], lang: Lang) -> String {
     let mut fields = alignment.fields();
-    fields.insert("attention_f32le_base64".into(), floats(&alignment.attention).into());
-    ALIGNMENT.page(lang, &escape(&Value::Object(fields).to_string()))
+    fields.extend(places(first));
+    let mut maps = Maps::default();
+    let size = alignment.target_words.len() * alignment.source_words.len();
+    maps.weights(&alignment.attention, size, alignment.heads, first);
+    ALIGNMENT.page(lang, &escape(&Value::Object(fields).to_string()), &maps.elements)
+}
+
+fn places([layer, head]: [usize; 2]) -> [(String, Value); 2] {
+    [("first_layer".to_owned(), layer.into()), ("first_head".to_owned(), head.into())]
+}
+
+/// Numbers that a page holds exactly: more are bytes where pictures are made of them, or left out.
+const MANY: usize = 1 << 20;
+
+/// Arrays beside a page's data, each an element of base64.
+#[derive(Default)]
+struct Maps {
+    elements: String,
+}
+
+impl Maps {
+    fn add(&mut self, name: &str, layer: usize, head: Option<usize>, form: &str, bytes: &[u8]) {
+        let head = head.map_or_else(String::new, |head| format!(" data-head=\"{head}\""));
+        let base64 = base64::encode(bytes);
+        let _ = writeln!(
+            self.elements,
+            "<script type=\"text/plain\" class=\"map\" data-name=\"{name}\" data-layer=\"{layer}\"{head} \
+             data-form=\"{form}\">{base64}</script>"
+        );
+    }
+
+    /// Maps of `size` numbers, one for each layer and head, or each layer where there is no head.
+    fn exact(&mut self, name: &str, numbers: &[f32], size: usize, heads: Option<usize>) {
+        for (index, map) in numbers.chunks_exact(size.max(1)).enumerate() {
+            let [layer, head] = heads.map_or([index, 0], |heads| [index / heads, index % heads]);
+            self.add(name, layer, heads.map(|_| head), "f32", &floats(map));
+        }
+    }
+
+    /// The weights of every head: exact, unless they are many; then all but the first shown are bytes.
+    fn weights(&mut self, numbers: &[f32], size: usize, heads: usize, first: [usize; 2]) {
+        for (index, map) in numbers.chunks_exact(size.max(1)).enumerate() {
+            let [layer, head] = [index / heads, index % heads];
+            if numbers.len() <= MANY || [layer, head] == first {
+                self.add("weights", layer, Some(head), "f32", &floats(map));
+            } else {
+                let bytes: Vec<u8> = map.iter().map(|x| (x.clamp(0.0, 1.0) * 255.0).round() as u8).collect();
+                self.add("weights", layer, Some(head), "u8", &bytes);
+            }
+        }
+    }
+}
+
+fn maps(e: &Explanation, first: [usize; 2]) -> String {
+    let square = e.words.len() * e.words.len();
+    let mut maps = Maps::default();
+    maps.weights(&e.attention, square, e.heads, first);
+    let Derived { value_weighted, rollout } = &e.derived;
+    if value_weighted.len() <= MANY {
+        maps.exact("value_weighted", value_weighted, square, Some(e.heads));
+    }
+    if rollout.len() <= MANY {
+        maps.exact("rollout", rollout, square, None);
+    }
+    if let Some(depth) = &e.depth {
+        let size = e.pieces.len() * depth.dim;
+        for (name, numbers) in [("queries", &depth.queries), ("keys", &depth.keys)] {
+            if numbers.len() <= MANY {
+                maps.exact(name, numbers, size, Some(e.heads));
+            } else if let Some(map) = numbers.chunks_exact(size).nth(first[0] * e.heads + first[1]) {
+                maps.add(name, first[0], Some(first[1]), "f32", &floats(map));
+            }
+        }
+    }
+    maps.elements
 }
 
 impl Program {
     /// The page with its data, JSON that may stand inside a script element.
-    fn page(&self, lang: Lang, data: &str) -> String {
+    fn page(&self, lang: Lang, data: &str, maps: &str) -> String {
         // Browsers turn CR LF into LF before they hash; a checkout may have done the reverse.
         let [template, style, script] = [self.template, self.style, self.script].map(|text| text.replace("\r\n", "\n"));
-        let mut page = String::with_capacity(template.len() + style.len() + script.len() + data.len());
+        let mut page = String::with_capacity(template.len() + style.len() + script.len() + data.len() + maps.len());
         // The template is cut once, so that a text with a placeholder in it stays a text.
         for (i, part) in template.split("@@").enumerate() {
             match part {
@@ -76,6 +155,7 @@ impl Program {
                 "STYLE_HASH" => page.push_str(&hash(&style)),
                 "SCRIPT_HASH" => page.push_str(&hash(&script)),
                 "DATA" => page.push_str(data),
+                "MAPS" => page.push_str(maps),
                 other => unreachable!("the template has no placeholder {other}"),
             }
         }
@@ -83,9 +163,9 @@ impl Program {
     }
 }
 
-/// Numbers as base64 of little-endian f32.
-fn floats(numbers: &[f32]) -> String {
-    base64::encode(&numbers.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>())
+/// Numbers as little-endian f32.
+fn floats(numbers: &[f32]) -> Vec<u8> {
+    numbers.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
 /// The hash of an inline script or style sheet, as a content security policy writes it.
@@ -94,20 +174,23 @@ pub(crate) fn hash(text: &str) -> String {
 }
 
 /// The explanation as JSON that may stand inside a script element.
-fn data(explanation: &Explanation) -> String {
-    let rest = Explanation { attention: Vec::new(), ..explanation.clone() };
+fn data(explanation: &Explanation, first: [usize; 2]) -> String {
+    let mut fields = fields(explanation);
+    for empty in ["attention", "derived"] {
+        fields.remove(empty);
+    }
+    fields.extend(places(first));
+    let words: Vec<String> = explanation.words.iter().map(|word| clean(&word.text)).collect();
+    let statistics = explanation.head_statistics().into_iter().map(|head| {
+        let mut fields = shorten(serde_json::to_value(head).expect("figures are plain data"));
+        let text = |lang| Value::from(head.to_text(lang, words.get(head.sink).map_or("", |word| word)));
+        fields["text"] = [("en".to_owned(), text(Lang::En)), ("ja".to_owned(), text(Lang::Ja))].into_iter().collect();
+        fields
+    });
+    fields.insert("head_statistics".to_owned(), statistics.collect());
     let phrases: Map<String, Value> = KNOWN.iter().map(|(en, ja)| ((*en).to_owned(), Value::from(*ja))).collect();
-
-    // By way of text and not of a `Value`, which would widen every f32 to f64 and print digits it never had.
-    let mut json = serde_json::to_string(&rest).expect("an explanation has only string keys");
-    let end = json.pop();
-    debug_assert_eq!(end, Some('}'));
-    json.push_str(",\"attention_f32le_base64\":\"");
-    json.push_str(&floats(&explanation.attention));
-    json.push_str("\",\"phrases\":");
-    json.push_str(&Value::Object(phrases).to_string());
-    json.push('}');
-    escape(&json)
+    fields.insert("phrases".to_owned(), phrases.into());
+    escape(&Value::Object(fields).to_string())
 }
 
 /// Makes JSON safe inside a script element.
@@ -137,7 +220,7 @@ mod tests {
     fn every_placeholder_is_filled_once() {
         for program in [EXPLAIN, ALIGNMENT] {
             let names: Vec<&str> = program.template.split("@@").skip(1).step_by(2).collect();
-            assert_eq!(names, ["LANG", "SCRIPT_HASH", "STYLE_HASH", "STYLE", "DATA", "SCRIPT"]);
+            assert_eq!(names, ["LANG", "SCRIPT_HASH", "STYLE_HASH", "STYLE", "DATA", "MAPS", "SCRIPT"]);
         }
     }
 
@@ -162,7 +245,7 @@ mod tests {
             "src=",
         ];
         for Program { template, style, script } in [EXPLAIN, ALIGNMENT] {
-            assert!(template.len() + style.len() + script.len() < 60 * 1024);
+            assert!(template.len() + style.len() + script.len() < 110 * 1024);
             for word in banned {
                 assert!([template, style, script].iter().all(|text| !text.contains(word)), "{word}");
             }

@@ -16,33 +16,52 @@ use super::explanation::{Explanation, ExplanationError};
 #[must_use]
 pub fn to_json(explanation: &Explanation) -> Value {
     let e = explanation;
-    let nested = (0..e.layers).map(|layer| {
-        let heads = (0..e.heads).map(|head| {
-            let rows = (0..e.words.len()).map(|query| e.row(layer, head, query).iter().copied().map(number));
-            Value::Array(rows.map(|row| Value::Array(row.collect())).collect())
-        });
-        Value::Array(heads.collect())
-    });
-    let mut nested = Value::Array(nested.collect());
-
-    // All but the large array goes through serde, so that a field added later is not forgotten here.
-    let rest = Explanation { attention: Vec::new(), ..e.clone() };
-    let mut object = Map::new();
-    let Ok(Value::Object(fields)) = serde_json::to_value(&rest) else {
-        unreachable!("a struct with string keys always becomes an object");
-    };
-    for (key, value) in fields {
-        if key == "attention" {
-            let axes = ["layer", "head", "query", "key"];
-            object.insert("axes".to_owned(), Value::from(axes.map(Value::from).to_vec()));
-            object.insert(key, nested.take());
-        } else {
-            object.insert(key, shorten(value));
-        }
+    let n = e.words.len();
+    let heads = [e.layers, e.heads];
+    let squares = |numbers: &[f32]| nested(numbers, &[heads[0], heads[1], n, n]);
+    let mut object = fields(e);
+    object.insert("attention".to_owned(), squares(&e.attention));
+    object.insert("axes".to_owned(), Value::from(["layer", "head", "query", "key"].map(Value::from).to_vec()));
+    let derived = [
+        ("value_weighted", squares(&e.derived.value_weighted)),
+        ("rollout", nested(&e.derived.rollout, &[e.layers, n, n])),
+    ];
+    object.insert("derived".to_owned(), derived.map(|(name, value)| (name.to_owned(), value)).into_iter().collect());
+    if let (Some(depth), Some(Value::Object(shown))) = (&e.depth, object.get_mut("depth")) {
+        let shape = [heads[0], heads[1], e.pieces.len(), depth.dim];
+        shown.insert("queries".to_owned(), nested(&depth.queries, &shape));
+        shown.insert("keys".to_owned(), nested(&depth.keys, &shape));
     }
     let statistics = serde_json::to_value(e.head_statistics()).expect("figures are plain data");
     object.insert("head_statistics".to_owned(), shorten(statistics));
     Value::Object(object)
+}
+
+/// All fields but the large arrays, which are left empty.
+pub(super) fn fields(explanation: &Explanation) -> Map<String, Value> {
+    // All else goes through serde, so that a field added later is not forgotten here.
+    let rest = explanation.without_arrays();
+    let Ok(Value::Object(fields)) = serde_json::to_value(&rest) else {
+        unreachable!("a struct with string keys always becomes an object");
+    };
+    // The factor of scores is an f64 as it is.
+    let scale = explanation.depth.as_ref().map(|depth| depth.scale);
+    let mut object: Map<String, Value> = fields.into_iter().map(|(key, value)| (key, shorten(value))).collect();
+    if let (Some(scale), Some(Value::Object(depth))) = (scale, object.get_mut("depth")) {
+        depth.insert("scale".to_owned(), scale.into());
+    }
+    object
+}
+
+/// Numbers as arrays of this shape, the last axis innermost; no numbers are an empty array.
+fn nested(numbers: &[f32], shape: &[usize]) -> Value {
+    let Some((&count, inner)) = shape.split_first().filter(|_| !numbers.is_empty()) else {
+        return Value::Array(Vec::new());
+    };
+    if inner.is_empty() {
+        return numbers.iter().copied().map(number).collect();
+    }
+    numbers.chunks_exact((numbers.len() / count).max(1)).map(|part| nested(part, inner)).collect()
 }
 
 /// Reads what [`to_json`] wrote.
@@ -55,40 +74,61 @@ pub fn from_json(value: &Value) -> Result<Explanation, ExplanationError> {
     let mut value = value.clone();
     let object = value.as_object_mut().ok_or_else(|| ExplanationError::new("an explanation is a JSON object"))?;
     object.remove("axes");
-    let nested = object
+    let attention = object
         .insert("attention".to_owned(), Value::Array(Vec::new()))
         .ok_or_else(|| ExplanationError::new("the explanation has no \"attention\""))?;
+    // What older versions did not write stays empty.
+    let mut take = |of: &str, name: &str| {
+        let part = object.get_mut(of).and_then(Value::as_object_mut);
+        part.and_then(|part| part.insert(name.to_owned(), Value::Array(Vec::new()))).unwrap_or_default()
+    };
+    let [value_weighted, rollout] = ["value_weighted", "rollout"].map(|name| take("derived", name));
+    let [queries, keys] = ["queries", "keys"].map(|name| take("depth", name));
     let mut explanation: Explanation =
         serde_json::from_value(value).map_err(|error| ExplanationError::new(format!("not an explanation: {error}")))?;
-    let n = explanation.words.len();
-    flatten(&nested, &[explanation.layers, explanation.heads, n, n], &mut explanation.attention)?;
+    let (n, tokens) = (explanation.words.len(), explanation.pieces.len());
+    let [layers, heads] = [explanation.layers, explanation.heads];
+    let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    let read = |what: &str, value: &Value, shape: &[usize], out: &mut Vec<f32>| match is_empty(value) {
+        true => Ok(()),
+        false => flatten(what, value, shape, out),
+    };
+    flatten("attention", &attention, &[layers, heads, n, n], &mut explanation.attention)?;
+    let derived = &mut explanation.derived;
+    read("value_weighted", &value_weighted, &[layers, heads, n, n], &mut derived.value_weighted)?;
+    read("rollout", &rollout, &[layers, n, n], &mut derived.rollout)?;
+    if let Some(depth) = &mut explanation.depth {
+        let shape = [layers, heads, tokens, depth.dim];
+        read("queries", &queries, &shape, &mut depth.queries)?;
+        read("keys", &keys, &shape, &mut depth.keys)?;
+    }
     explanation.validate()?;
     Ok(explanation)
 }
 
 /// Appends the numbers of nested arrays of exactly the given shape.
-fn flatten(value: &Value, shape: &[usize], out: &mut Vec<f32>) -> Result<(), ExplanationError> {
+fn flatten(what: &str, value: &Value, shape: &[usize], out: &mut Vec<f32>) -> Result<(), ExplanationError> {
     let Some((&length, inner)) = shape.split_first() else {
         let number = value
             .as_f64()
-            .ok_or_else(|| ExplanationError::new(format!("attention holds {value} where a number should be")))?;
+            .ok_or_else(|| ExplanationError::new(format!("{what} holds {value} where a number should be")))?;
         #[expect(clippy::cast_possible_truncation, reason = "the numbers were f32 when written")]
         out.push(number as f32);
         return Ok(());
     };
     let items =
-        value.as_array().ok_or_else(|| ExplanationError::new("attention is not nested [layer][head][query][key]"))?;
+        value.as_array().ok_or_else(|| ExplanationError::new(format!("{what} is not nested as its axes say")))?;
     if items.len() != length {
         return Err(ExplanationError::new(format!(
-            "attention has {} entries where there should be {length}",
+            "{what} has {} entries where there should be {length}",
             items.len()
         )));
     }
-    items.iter().try_for_each(|item| flatten(item, inner, out))
+    items.iter().try_for_each(|item| flatten(what, item, inner, out))
 }
 
 /// Rewrites every f32 that serde widened to f64, so that 0.1 does not read 0.10000000149011612.
-fn shorten(value: Value) -> Value {
+pub(super) fn shorten(value: Value) -> Value {
     match value {
         #[expect(clippy::cast_possible_truncation, reason = "every float in an explanation is an f32")]
         Value::Number(n) if n.is_f64() => n.as_f64().map_or(Value::Null, |x| number(x as f32)),

@@ -25,10 +25,13 @@ mod roles;
 mod terminal;
 mod width;
 
-pub use alignment::{AlignedHead, Alignment};
+pub use alignment::{AlignedHead, Alignment, TranslationWithoutHead};
 pub use alignment_terminal::render_alignment;
 pub use colour::ColourDepth;
-pub use explanation::{Attribution, Explanation, ExplanationError, LabelProbability, Parts, Piece, Word};
+pub use explanation::{
+    Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, LabelProbability, Parts, Piece,
+    WithoutHead, Word,
+};
 pub(crate) use html::hash;
 pub use html::{alignment_to_html, to_html};
 pub use json::{from_json, to_json};

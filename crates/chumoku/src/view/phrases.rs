@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::explanation::{Attribution, Explanation};
+use super::explanation::{Attribution, ExplainedKind, Explanation};
 
 /// The language people are spoken to in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -54,8 +54,18 @@ pub(super) fn known(lang: Lang, phrase: &str) -> &str {
     found.map_or(phrase, |(en, ja)| lang.pick(en, ja))
 }
 
-pub(super) fn prediction(lang: Lang) -> &'static str {
-    lang.pick("Prediction", "予測")
+pub(super) fn prediction(lang: Lang, kind: ExplainedKind) -> &'static str {
+    match kind {
+        ExplainedKind::Classifier => lang.pick("Prediction", "予測"),
+        ExplainedKind::LanguageModel => lang.pick("Next token", "次のトークン"),
+    }
+}
+
+pub(super) fn causal_note(lang: Lang) -> &'static str {
+    lang.pick(
+        "A word sees itself and those before it; · is what it cannot see.",
+        "各語が見るのは自分自身とそれより前の語だけです。· は見ることのできない語です。",
+    )
 }
 
 /// A word or label in quotation marks.

@@ -40,6 +40,8 @@ pub struct HeadStatistics {
     pub distance: f32,
     /// Share that goes to the word itself and its neighbours.
     pub nearby: f32,
+    /// Share that goes to the word before.
+    pub previous: f32,
     /// Share that goes to the first word.
     pub first: f32,
     /// Mean of the largest weight of each row.
@@ -50,48 +52,52 @@ pub struct HeadStatistics {
     pub sink_share: f32,
 }
 
-/// The figures of a head whose rows are these, each over `words` words.
+/// The figures of a head whose rows are these, each over `words` words or the first of them, which are those that it sees.
 pub(super) fn statistics<'a>(
     [layer, head]: [usize; 2],
     words: usize,
     rows: impl Iterator<Item = &'a [f32]>,
 ) -> HeadStatistics {
     let mut received = vec![0.0f32; words];
-    let [mut entropy, mut distance, mut nearby, mut strongest] = [0.0f32; 4];
-    let mut count = 0;
+    let [mut entropy, mut distance, mut nearby, mut previous, mut strongest] = [0.0f32; 5];
+    let (mut count, mut chosen, mut even) = (0, 0, 0.0f32);
     for (i, row) in rows.enumerate() {
         count += 1;
-        let mut largest = 0.0f32;
+        let (mut largest, mut of_row) = (0.0f32, 0.0f32);
         for (j, &weight) in row.iter().enumerate() {
             received[j] += weight;
             if weight > 0.0 {
-                entropy -= weight * weight.ln();
+                of_row -= weight * weight.ln();
             }
             distance += weight * i.abs_diff(j) as f32;
+            previous += if j + 1 == i { weight } else { 0.0 };
             nearby += if i.abs_diff(j) <= 1 { weight } else { 0.0 };
             largest = largest.max(weight);
         }
         strongest += largest;
+        // Who sees one word alone has no choice.
+        if row.len() > 1 {
+            (entropy, chosen) = (entropy + of_row / (row.len() as f32).ln(), chosen + 1);
+        }
+        // Evenly spread attention goes so far on the mean.
+        even += (0..row.len()).map(|j| i.abs_diff(j) as f32).sum::<f32>() / row.len().max(1) as f32;
     }
     let rows = count.max(1) as f32;
-    let n = words.max(1) as f32;
-    let most = if words > 1 { n.ln() } else { 1.0 };
     let sink = (0..words).fold(0, |best, j| if received[j] > received[best] { j } else { best });
     let mean = |sum: f32| sum / rows;
     let mut found = HeadStatistics {
         layer,
         head,
         role: Role::Mixed,
-        entropy: mean(entropy) / most,
+        entropy: entropy / chosen.max(1) as f32,
         distance: mean(distance),
         nearby: mean(nearby),
+        previous: mean(previous),
         first: mean(received.first().copied().unwrap_or(0.0)),
         strongest: mean(strongest),
         sink,
         sink_share: mean(received.get(sink).copied().unwrap_or(0.0)),
     };
-    // Evenly spread attention goes so far on the mean.
-    let even = (n * n - 1.0) / (3.0 * n);
     found.role = match found {
         // Two words leave nothing to tell apart.
         _ if words < 3 => Role::Mixed,
@@ -99,7 +105,7 @@ pub(super) fn statistics<'a>(
         f if f.entropy >= 0.9 => Role::Broad,
         f if f.nearby > 0.5 => Role::Local,
         f if f.strongest > 0.5 => Role::Pairwise,
-        f if f.distance > even => Role::Distant,
+        f if f.distance > mean(even) => Role::Distant,
         _ => Role::Mixed,
     };
     found

@@ -122,7 +122,7 @@ impl Page<'_> {
         // The label may be long; the number after it must show.
         let percent = e.probabilities.iter().find(|p| p.label == e.label);
         let percent = percent.map_or(String::new(), |p| format!("  {:.1} %", p.probability * 100.0));
-        let title = format!("{}: ", phrases::prediction(lang));
+        let title = format!("{}: ", phrases::prediction(lang, e.kind));
         let room = self.width - display_width(&title) - percent.len();
         let label = cut(&clean_text(&e.label), room);
         self.out.push_str(&self.paint.strong(&format!("{title}{label}{percent}")));
@@ -253,6 +253,9 @@ impl Page<'_> {
         let n = e.words.len();
         self.heading(&phrases::attention_heading(lang, e, layer, head));
         self.note(phrases::cell_note(lang));
+        if e.causal {
+            self.note(phrases::causal_note(lang));
+        }
 
         // Three columns hold "100"; numbers over the columns need one more to stay apart past 99.
         let cell = if n > 99 { 4 } else { 3 };
@@ -284,7 +287,7 @@ impl Page<'_> {
             }
             let words = [&self.words[..]; 2];
             let rest = rest.then(|| phrases::rest(lang));
-            let weight = |query: usize, key: usize| e.row(layer, head, query)[key];
+            let weight = |query: usize, key: usize| e.weight(layer, head, query, key);
             let corner = phrases::corner(lang);
             let panel = Panel { words, weight: &weight, rows: &shown, keys, rest, cell, label, top, corner };
             panel.lines(self.paint).iter().for_each(|line| self.line(line));

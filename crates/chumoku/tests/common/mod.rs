@@ -1,7 +1,9 @@
 //! Explanations to show: made by rule, the same every time, and not symmetric in anything.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use chumoku::view::{Attribution, Explanation, LabelProbability, Parts, Piece, Word};
+use chumoku::view::{
+    Attribution, Depth, Derived, ExplainedKind, Explanation, LabelProbability, Parts, Piece, WithoutHead, Word,
+};
 
 /// Numbers within 0 to 1 that look random and are the same every time.
 pub(crate) struct Numbers(u64);
@@ -64,7 +66,21 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
         parts.into_iter().map(move |text| Piece { text, word: i })
     });
     let probability = |label: &str, probability| LabelProbability { label: label.to_owned(), probability };
+    // Derived numbers that differ from the weights, and from each other.
+    let derived = Derived {
+        value_weighted: by_rows(&attention, n, |key, x| x * (key + 1) as f32),
+        rollout: (0..layers)
+            .flat_map(|l| by_rows(&attention[l * heads * n * n..][..n * n], n, |key, x| x / (key + 1) as f32))
+            .collect(),
+    };
+    let without = (0..layers * heads).map(|index| {
+        let shift = 0.04 * index as f32;
+        let probabilities = vec![0.871_23 - 3.0 * shift, 0.098_4 + shift, 0.030_37 + 2.0 * shift];
+        let label = if probabilities[2] > probabilities[0] { "negative" } else { "positive" }.to_owned();
+        WithoutHead { layer: index / heads, head: index % heads, label, probabilities }
+    });
     Explanation {
+        kind: ExplainedKind::Classifier,
         model: "reviews-model".to_owned(),
         text: words.join(" "),
         label: "positive".to_owned(),
@@ -87,6 +103,10 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
         layers,
         heads,
         attention,
+        causal: false,
+        derived,
+        depth: None,
+        without: without.collect(),
         joining: "sum over keys, mean over queries".to_owned(),
         attribution: Attribution {
             method: "leave-one-out".to_owned(),
@@ -95,6 +115,61 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
             scores,
         },
     }
+}
+
+/// Rows of `n` numbers, changed and shared out again.
+fn by_rows(rows: &[f32], n: usize, change: impl Fn(usize, f32) -> f32) -> Vec<f32> {
+    let changed = rows.chunks_exact(n).flat_map(|row| {
+        let row: Vec<f32> = row.iter().enumerate().map(|(key, &x)| change(key, x)).collect();
+        let sum: f32 = row.iter().sum();
+        row.into_iter().map(move |x| x / sum)
+    });
+    changed.collect()
+}
+
+/// An explanation whose weights are those of its queries and keys; of a language model if it is causal, with a slope for
+/// each head.
+pub(crate) fn deep(words: &[&str], causal: bool) -> Explanation {
+    let (layers, heads, dim, scale) = (2, 3, 4, 0.5);
+    let mut e = example(words, layers, heads);
+    let mut numbers = Numbers::new(5);
+    let tokens = e.pieces.len();
+    let count = layers * heads * tokens * dim;
+    let mut draw = || (0..count).map(|_| 4.0 * numbers.next() - 2.0).collect::<Vec<f32>>();
+    let (queries, keys) = (draw(), draw());
+    let slopes = causal.then(|| vec![vec![0.5, 0.25, 0.125]; layers]);
+    let n = e.words.len();
+    e.attention.clear();
+    for index in 0..layers * heads {
+        let at = |x: &[f32], token: usize| x[(index * tokens + token) * dim..][..dim].to_vec();
+        let slope = slopes.as_ref().map_or(0.0, |slopes| f64::from(slopes[index / heads][index % heads]));
+        let mut by_word = vec![0.0f64; n * n];
+        for i in 0..tokens {
+            let seen = if causal { i + 1 } else { tokens };
+            let score = |j: usize| {
+                let product = at(&queries, i).into_iter().zip(at(&keys, j)).map(|(q, k)| f64::from(q) * f64::from(k));
+                scale * product.sum::<f64>() - slope * i.abs_diff(j) as f64
+            };
+            let exp: Vec<f64> = (0..seen).map(|j| score(j).exp()).collect();
+            let (sum, word) = (exp.iter().sum::<f64>(), e.pieces[i].word);
+            let of_word = e.pieces.iter().filter(|piece| piece.word == word).count() as f64;
+            for (j, x) in exp.iter().enumerate() {
+                by_word[word * n + e.pieces[j].word] += x / sum / of_word;
+            }
+        }
+        e.attention.extend(by_word.iter().map(|&x| x as f32));
+    }
+    e.derived.value_weighted = by_rows(&e.attention, n, |key, x| x * (key + 1) as f32);
+    e.derived.rollout = (0..layers)
+        .flat_map(|l| by_rows(&e.attention[l * heads * n * n..][..n * n], n, |key, x| x / (key + 1) as f32))
+        .collect();
+    e.depth = Some(Depth { scale, slopes, dim, queries, keys });
+    if causal {
+        e.causal = true;
+        e.kind = ExplainedKind::LanguageModel;
+        e.parts = None;
+    }
+    e
 }
 
 pub(crate) fn english() -> Explanation {
@@ -126,6 +201,9 @@ pub(crate) fn japanese() -> Explanation {
     e.attribution.class = "肯定".to_owned();
     let labels = ["肯定", "中立", "否定"];
     let parts = e.parts.as_mut().expect("the example has parts");
+    for without in &mut e.without {
+        without.label = if without.label == "positive" { "肯定" } else { "否定" }.to_owned();
+    }
     for list in [&mut e.probabilities, &mut parts.attention, &mut parts.ngrams] {
         for (p, label) in list.iter_mut().zip(labels) {
             p.label = label.to_owned();

@@ -1,6 +1,6 @@
 //! The parameters of attention as the paper writes them, for whoever shows them.
 
-use super::{AttentionOptions, MultiHeadAttention};
+use super::{AttentionOptions, MultiHeadAttention, MultiHeadAttentionCache};
 use crate::nn::record::{row, wide};
 use crate::params::Params;
 use chumoku_kernels::Real;
@@ -57,5 +57,27 @@ impl MultiHeadAttention {
             causal: c.causal,
             options: c.options,
         }
+    }
+
+    /// Queries, keys and values as the kernel read them, with β and rotary positions: (tokens, heads · width) each.
+    pub(crate) fn projected<T: Real>(&self, cache: &MultiHeadAttentionCache<T>) -> [Array2<f64>; 3] {
+        let projected = &cache.projected;
+        let mut each = self.parts().map(|columns| match &projected.parts[..] {
+            [fused] => wide(fused.slice_axis(Axis(1), Slice::from(columns))),
+            _ => Array2::zeros((0, 0)),
+        });
+        if let apart @ [_, _, _] = &projected.parts[..] {
+            each.iter_mut().zip(apart).for_each(|(to, from)| *to = wide(from.view()));
+        }
+        if let Some(scaled) = &projected.scaled {
+            each[0] = wide(scaled.view());
+        }
+        each
+    }
+
+    /// From now on the head adds nothing to the layer's output: the rows of W_O that read it are 0.
+    pub(crate) fn silence<T: Real>(&self, p: &mut Params<T>, head: usize) {
+        let width = self.config.value_dim;
+        self.output.silence(p, head * width..(head + 1) * width);
     }
 }

@@ -13,9 +13,9 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub(super) struct Projected<T> {
     /// One array (tokens, queries | keys | values) for self-attention, else three.
-    parts: Vec<Array2<T>>,
+    pub(super) parts: Vec<Array2<T>>,
     /// The queries times β, where it is trained.
-    scaled: Option<Array2<T>>,
+    pub(super) scaled: Option<Array2<T>>,
 }
 
 /// Rows in a task.

@@ -26,7 +26,7 @@ impl Explanation {
             subtitle: &self.text,
             rows: words.clone(),
             columns: words,
-            weight: &|i, j| Some(self.row(layer, head, i)[j]),
+            weight: &|i, j| self.weight(layer, head, i, j),
             lang,
         }
         .scene()

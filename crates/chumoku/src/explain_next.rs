@@ -1,0 +1,156 @@
+//! What comes next in a text, and why: attention by word, and what each word does to the likeliest next token.
+
+use crate::explain::JOINING;
+use crate::look::{Look, check_head};
+use crate::nn::Offsets;
+use crate::params::Params;
+use crate::text::{CLS, words_of};
+use crate::text_generator::TextGenerator;
+use crate::train::log_softmax;
+use crate::view::{Attribution, ExplainedKind, Explanation, LabelProbability, Piece, WithoutHead, Word};
+use crate::{Error, Result};
+use std::ops::Range;
+
+/// Next tokens that are shown.
+const LIKELIEST: usize = 10;
+
+/// Tokens that are read at a time.
+const BATCH_TOKENS: usize = 4096;
+
+impl TextGenerator {
+    /// ln p of each token of the vocabulary after `text`, with these heads, (layer, head) from 0, switched off. Of a text
+    /// longer than the model's context the end is read.
+    ///
+    /// # Errors
+    /// If the text cannot be read as tokens, or there is no such head.
+    pub fn next_token(&self, text: &str, without: &[[usize; 2]]) -> Result<Vec<f32>> {
+        let mut ids = vec![self.tokenizer.cls()];
+        ids.extend(self.tokenizer.encode(text)?.ids);
+        ids.drain(..ids.len().saturating_sub(self.config.model.max_length));
+        Ok(self.next_tokens(&self.silenced(without)?, &[ids])?.remove(0))
+    }
+
+    fn silenced(&self, heads: &[[usize; 2]]) -> Result<Params<f32>> {
+        let encoder = &self.config.model.encoder;
+        let mut params = self.params.clone();
+        for &[layer, head] in heads {
+            check_head([layer, head], [encoder.num_layers, encoder.num_heads])?;
+            self.model.attention(layer).silence(&mut params, head);
+        }
+        Ok(params)
+    }
+
+    /// ln p of the token after each sequence.
+    fn next_tokens(&self, params: &Params<f32>, sequences: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
+        let mut found = Vec::with_capacity(sequences.len());
+        let longest = sequences.iter().map(Vec::len).max().unwrap_or(0);
+        for batch in sequences.chunks((BATCH_TOKENS / longest.max(1)).max(1)) {
+            let offsets = Offsets::of_lengths(batch.iter().map(Vec::len));
+            let mut logits = self.model.next_logits(params, &batch.concat(), &offsets)?;
+            // A word that is unknown cannot be written.
+            self.tokenizer.unknown().into_iter().for_each(|id| logits.column_mut(id as usize).fill(f32::NEG_INFINITY));
+            found.extend(logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())));
+        }
+        if found.iter().flatten().any(|x| x.is_nan()) {
+            let problem = "the model gives a probability that is not a number: its weights are too large to use";
+            return Err(Error::NotFinite(problem.into()));
+        }
+        Ok(found)
+    }
+
+    /// Explains which token comes after `text`; `name` is what the model is called in pictures.
+    ///
+    /// Weights of sub-word tokens are joined to words, and each head is switched off in turn, as
+    /// [`TextClassifier::explain`](crate::TextClassifier::explain) does. The score of a word is the log-odds of the
+    /// likeliest next token with the word minus those without it (leave-one-out).
+    ///
+    /// Of a text longer than the model's context the end is read.
+    ///
+    /// # Errors
+    /// If the text is empty, or cannot be read as tokens.
+    pub fn explain(&self, text: &str, name: &str) -> Result<Explanation> {
+        if text.trim().is_empty() {
+            return Err(Error::Setting("the text to explain is empty".into()));
+        }
+        let encoded = self.tokenizer.encode(text)?;
+        let limit = self.config.model.max_length;
+        // The boundary is read too, unless the text leaves no room for it.
+        let skipped = (encoded.ids.len() + 1).saturating_sub(limit);
+        let has_boundary = skipped == 0;
+        let skipped = skipped.saturating_sub(1);
+        let ids: Vec<u32> = has_boundary
+            .then(|| self.tokenizer.cls())
+            .into_iter()
+            .chain(encoded.ids[skipped..].iter().copied())
+            .collect();
+        let before = usize::from(has_boundary);
+        let mut words = words_of(text, &encoded);
+        words.retain(|word| word.tokens.end > skipped);
+        let place = |tokens: &Range<usize>| {
+            tokens.start.saturating_sub(skipped) + before..tokens.end.saturating_sub(skipped) + before
+        };
+        let of_words: Vec<Range<usize>> = words.iter().map(|word| place(&word.tokens)).collect();
+        let tokens: Vec<Range<usize>> = has_boundary.then_some(0..1).into_iter().chain(of_words.clone()).collect();
+
+        let mut sequences = vec![ids.clone()];
+        sequences.extend(of_words.iter().map(|gone| [&ids[..gone.start], &ids[gone.end..]].concat()));
+        // Without its only token a text has nothing left to continue.
+        sequences.iter_mut().filter(|ids| ids.is_empty()).for_each(|ids| ids.push(self.tokenizer.cls()));
+        let log_p = self.next_tokens(&self.params, &sequences)?;
+        let whole = &log_p[0];
+        let mut order: Vec<usize> = (0..whole.len()).collect();
+        order.sort_by(|&a, &b| whole[b].total_cmp(&whole[a]));
+        order.truncate(LIKELIEST);
+        let next = order[0];
+        let log_odds = |log_p: &[f32]| {
+            let p = f64::from(log_p[next]).exp().clamp(1e-12, 1.0 - 1e-12);
+            (p / (1.0 - p)).ln()
+        };
+        let scores = log_p[1..].iter().map(|without| (log_odds(whole) - log_odds(without)) as f32);
+        let label = |id: usize| self.tokenizer.token(id as u32);
+        let likeliest =
+            |log_p: &[f32]| (0..log_p.len()).fold(0, |best, id| if log_p[id] > log_p[best] { id } else { best });
+
+        let mut look = Look::new(&tokens);
+        self.model.each_record(&self.params, &ids, &mut |record| look.add(record))?;
+        let Look { attention, derived, depth, .. } = look;
+        let [layers, heads] = [self.config.model.encoder.num_layers, self.config.model.encoder.num_heads];
+        let without = (0..layers * heads).map(|index| {
+            let [layer, head] = [index / heads, index % heads];
+            let log_p = self.next_tokens(&self.silenced(&[[layer, head]])?, &sequences[..1])?.remove(0);
+            let probabilities = order.iter().map(|&id| log_p[id].exp()).collect();
+            Ok(WithoutHead { layer, head, label: label(likeliest(&log_p)), probabilities })
+        });
+        let without = without.collect::<Result<_>>()?;
+        let special = has_boundary.then(|| Word { text: CLS.into(), special: true });
+        let plain = words.iter().map(|word| Word { text: text[word.bytes.clone()].into(), special: false });
+        let pieces = tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
+        Ok(Explanation {
+            kind: ExplainedKind::LanguageModel,
+            model: name.into(),
+            text: text.into(),
+            label: label(next),
+            probabilities: order
+                .iter()
+                .map(|&id| LabelProbability { label: label(id), probability: whole[id].exp() })
+                .collect(),
+            parts: None,
+            pieces: pieces.map(|(word, t)| Piece { text: self.tokenizer.token(ids[t]), word }).collect(),
+            words: special.clone().into_iter().chain(plain).collect(),
+            layers,
+            heads,
+            attention,
+            causal: true,
+            joining: JOINING.into(),
+            derived,
+            depth,
+            without,
+            attribution: Attribution {
+                method: "leave-one-out".into(),
+                class: label(next),
+                unit: "change in log-odds when the word is removed".into(),
+                scores: special.iter().map(|_| 0.0).chain(scores).collect(),
+            },
+        })
+    }
+}
