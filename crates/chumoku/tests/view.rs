@@ -42,6 +42,9 @@ fn strip(text: &str) -> String {
     out + rest
 }
 
+/// A cell of what cannot be seen.
+const UNSEEN: u32 = u32::MAX;
+
 /// What a heatmap says: query, key (none for the rest) and the number, from 1 as printed.
 fn cells(text: &str) -> Vec<(usize, Option<usize>, u32)> {
     let start = text.find("query ↓").or_else(|| text.find("クエリ↓")).expect("a heatmap");
@@ -68,8 +71,11 @@ fn cells(text: &str) -> Vec<(usize, Option<usize>, u32)> {
         for (cell, key) in signs.chunks(signs.len() / keys.len()).zip(&keys) {
             let cell: String = cell.iter().collect();
             let digits = cell.trim_start_matches([' ', '░', '▒', '▓', '█']);
-            let digits = if digits == "**" { "100" } else { digits };
-            let number = digits.parse().unwrap_or_else(|_| panic!("{cell:?} in {line:?}"));
+            let number = match digits {
+                "**" => 100,
+                "·" => UNSEEN,
+                digits => digits.parse().unwrap_or_else(|_| panic!("{cell:?} in {line:?}")),
+            };
             found.push((query, *key, number));
         }
     }
@@ -101,6 +107,11 @@ fn terminal_fits_and_every_cell_is_the_weight() {
                     assert!(plain.windows(2).all(|two| two[0] == two[1]), "colour changed a number");
                     let found = &plain[0];
                     for &(query, key, number) in found {
+                        let is_seen = key.is_none_or(|key| e.weight(layer, head, query - 1, key - 1).is_some());
+                        assert_eq!(number != UNSEEN, is_seen, "{query} {key:?}");
+                        if !is_seen {
+                            continue;
+                        }
                         let row = e.row(layer, head, query - 1);
                         let weight = match key {
                             Some(key) => row[key - 1],
