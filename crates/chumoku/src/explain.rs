@@ -1,10 +1,10 @@
 //! Why a text got its class: attention by word, and what each word does to the prediction.
 
-use crate::look::Look;
-use crate::text::{CLS, words_of};
+use crate::look::{Look, Reading};
+use crate::text::CLS;
 use crate::text_classifier::{Prediction, TextClassifier};
 use crate::view::{Attribution, ExplainedKind, Explanation, LabelProbability, Parts, Piece, WithoutHead, Word};
-use crate::{Error, Result, inference};
+use crate::{Error, Result};
 
 /// How weights between tokens become weights between words.
 pub(crate) const JOINING: &str = "sum over keys, mean over queries";
@@ -28,11 +28,7 @@ impl TextClassifier {
         if text.trim().is_empty() {
             return Err(Error::Setting("the text to explain is empty".into()));
         }
-        let encoded = self.tokenizer.encode(text)?;
-        let limit = self.config.model.max_length - 1;
-        let mut words = words_of(text, &encoded);
-        words.retain(|word| word.tokens.start < limit);
-        let shown = words.last().map_or(0, |word| word.tokens.end.min(limit));
+        let Reading { ids, spans: words, tokens } = Reading::of(text, &self.tokenizer, self.config.model.max_length)?;
 
         let mut variants = vec![text.to_owned()];
         variants.extend(words.iter().map(|word| format!("{}{}", &text[..word.bytes.start], &text[word.bytes.end..])));
@@ -46,15 +42,10 @@ impl TextClassifier {
         };
         let scores = predictions[1..].iter().map(|without| (log_odds(whole) - log_odds(without)) as f32);
 
-        let ids = &encoded.ids[..shown];
-        let (packed, _) = inference::pack(self.tokenizer.cls(), std::iter::once(ids));
-        // [CLS] is token 0 and word 0.
-        let of_words = words.iter().map(|word| word.tokens.start + 1..word.tokens.end.min(shown) + 1);
-        let tokens: Vec<std::ops::Range<usize>> = std::iter::once(0..1).chain(of_words).collect();
         // A recurrent network has no attention to show.
         let [layers, heads] = self.config.model.body.transformer().map_or([0; 2], |c| [c.num_layers, c.num_heads]);
         let mut look = Look::new(&tokens);
-        self.model.each_record(&self.params, &packed, &mut |record| look.add(record))?;
+        self.model.each_record(&self.params, &ids, &mut |record| look.add(record))?;
         let Look { attention, derived, depth, .. } = look;
         let labels = &self.config.labels;
         let ranked = |p: &[f32]| {
@@ -93,7 +84,7 @@ impl TextClassifier {
                 ngrams: ranked(&exp(ngrams)),
                 attention_weight: blend.attention / (blend.attention + blend.ngrams).max(f32::MIN_POSITIVE),
             }),
-            pieces: pieces.map(|(word, t)| Piece { text: self.tokenizer.token(packed[t]), word }).collect(),
+            pieces: pieces.map(|(word, t)| Piece { text: self.tokenizer.token(ids[t]), word }).collect(),
             words: std::iter::once(special).chain(plain).collect(),
             layers,
             heads,

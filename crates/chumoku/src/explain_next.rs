@@ -18,16 +18,19 @@ const LIKELIEST: usize = 10;
 const BATCH_TOKENS: usize = 4096;
 
 impl TextGenerator {
-    /// ln p of each token of the vocabulary after `text`, with these heads, (layer, head) from 0, switched off. Of a text
-    /// longer than the model's context the end is read.
+    /// Every token of the vocabulary with its probability after `text`, the most probable first, with these heads, (layer,
+    /// head) from 0, switched off. Of a text longer than the model's context the end is read.
     ///
     /// # Errors
     /// If the text cannot be read as tokens, or there is no such head.
-    pub fn next_token(&self, text: &str, without: &[[usize; 2]]) -> Result<Vec<f32>> {
+    pub fn next_token(&self, text: &str, without: &[[usize; 2]]) -> Result<Vec<(String, f32)>> {
         let mut ids = vec![self.tokenizer.cls()];
         ids.extend(self.tokenizer.encode(text)?.ids);
         ids.drain(..ids.len().saturating_sub(self.config.model.max_length));
-        Ok(self.next_tokens(&self.silenced(without)?, &[ids])?.remove(0))
+        let log_p = self.next_tokens(&self.silenced(without)?, &[ids])?.remove(0);
+        let mut order: Vec<usize> = (0..log_p.len()).collect();
+        order.sort_by(|&a, &b| log_p[b].total_cmp(&log_p[a]));
+        Ok(order.into_iter().map(|id| (self.tokenizer.token(id as u32), log_p[id].exp())).collect())
     }
 
     fn silenced(&self, heads: &[[usize; 2]]) -> Result<Params<f32>> {

@@ -1,10 +1,43 @@
 //! From the attention of a model's layers to what is shown: weights by word, and what is derived from them.
 
 use crate::nn::AttentionRecord;
+use crate::text::{CLS, TextTokenizer, WordSpan, words_of};
 use crate::view::{Depth, Derived};
 use crate::{Error, Result};
 use ndarray::{Array2, Axis, Slice};
 use std::ops::Range;
+
+/// A text as a model with a first token reads it.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    /// `[CLS]` and the tokens of the text, as many as the model reads.
+    pub(crate) ids: Vec<u32>,
+    /// The words of the text that are read.
+    pub(crate) spans: Vec<WordSpan>,
+    /// The tokens of each word, those of `[CLS]`, which is a word of its own, first.
+    pub(crate) tokens: Vec<Range<usize>>,
+}
+
+impl Reading {
+    /// The first `most` tokens, `[CLS]` among them.
+    pub(crate) fn of(text: &str, tokenizer: &TextTokenizer, most: usize) -> Result<Reading> {
+        let encoded = tokenizer.encode(text)?;
+        let limit = most - 1;
+        let mut spans = words_of(text, &encoded);
+        spans.retain(|word| word.tokens.start < limit);
+        let shown = spans.last().map_or(0, |word| word.tokens.end.min(limit));
+        let of_words = spans.iter().map(|word| word.tokens.start + 1..word.tokens.end.min(shown) + 1);
+        let tokens = std::iter::once(0..1).chain(of_words).collect();
+        let ids = std::iter::once(tokenizer.cls()).chain(encoded.ids[..shown].iter().copied()).collect();
+        Ok(Reading { ids, spans, tokens })
+    }
+
+    /// The words' texts.
+    pub(crate) fn names(&self, text: &str) -> Vec<String> {
+        let plain = self.spans.iter().map(|word| text[word.bytes.clone()].to_owned());
+        std::iter::once(CLS.to_owned()).chain(plain).collect()
+    }
+}
 
 /// What a stack of self-attentions looks at while it reads one sequence, layer by layer.
 #[derive(Debug)]

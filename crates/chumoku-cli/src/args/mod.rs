@@ -1,8 +1,10 @@
 //! The command line.
 
 mod numbers;
+mod pictures;
 
 pub(crate) use numbers::{Check, Count, Depth, Format, Network, Part, Trace};
+pub(crate) use pictures::{Encoding, Explain, Film, Pictures, Position, PositionView, View};
 
 use chumoku::Cell;
 use chumoku::nn;
@@ -38,6 +40,10 @@ pub(crate) enum Command {
     Trace(Trace),
     /// Check the numbers of worked examples of attention, and say where they first go wrong
     Check(Check),
+    /// Show positional encoding: as a heatmap, as curves, its wavelengths, and how alike positions are
+    Position(Position),
+    /// Show how the attention to one text changed in training (after `train --watch TEXT`)
+    Film(Film),
     /// Count parameters, multiply-adds, bytes and memory of every step of a network
     Count(Count),
     /// Train a transformer and recurrent networks of its size on the same data, and compare accuracy and speed
@@ -182,6 +188,10 @@ pub(crate) struct Train {
     /// Continue a run that was stopped or killed
     #[arg(long)]
     pub(crate) resume: bool,
+    /// Record the attention to this text before training and after each epoch, for `chumoku film`; for a translator source
+    /// and target with a tab between them
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) watch: Option<String>,
     /// Replace what the output folder holds
     #[arg(long)]
     pub(crate) force: bool,
@@ -294,43 +304,6 @@ pub(crate) struct Generate {
     /// Print the text as one JSON object when it is whole
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Explain {
-    /// A folder that `chumoku train` wrote
-    #[arg(value_name = "MODEL")]
-    pub(crate) model: PathBuf,
-    /// The text
-    #[arg(value_name = "TEXT")]
-    pub(crate) text: String,
-    /// For a translator: the translation to explain (default: its own)
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) target: Option<String>,
-    /// The layer to show, from 1 (default: the last; of a translator the one that aligns best)
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
-    pub(crate) layer: Option<usize>,
-    /// The head to show, from 1 (default: the first; of a translator the one that aligns best)
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
-    pub(crate) head: Option<usize>,
-    /// Write a page with every layer and head, which opens without a network
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-    /// Write the heatmap of the layer and head as SVG, its letters as outlines
-    #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
-    /// Write the same as PNG
-    #[arg(long, value_name = "FILE")]
-    pub(crate) png: Option<PathBuf>,
-    /// Write all numbers as JSON (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-    /// Language of the picture and the page
-    #[arg(long, value_enum, default_value = "en")]
-    pub(crate) lang: Language,
-    /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = number_of_threads)]
-    pub(crate) threads: Option<usize>,
 }
 
 #[derive(Debug, ClapArgs)]

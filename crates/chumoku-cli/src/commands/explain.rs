@@ -1,16 +1,17 @@
-//! `chumoku explain`: why a text got its class, or where a translation comes from.
+//! `chumoku explain`: why a text got its class, what comes next in it, or where a translation comes from.
 
 use super::model_name;
-use crate::args::{Explain, Language};
+use super::pictures::Shown;
+use crate::args::{Explain, View};
 use crate::{Usage, threads};
 use anyhow::Context;
 use chumoku::data::AtomicOutput;
 use chumoku::view::{
-    ColourDepth, Explanation, Fonts, Lang, Scene, TerminalOptions, alignment_to_html, render, render_alignment,
-    to_html, to_json,
+    Alignment, ColourDepth, Content, Explanation, Figure, HeadOrder, Lang, TerminalOptions, alignment_to_html,
+    figures_to_html, render, render_alignment, to_html, to_json,
 };
-use chumoku::{ModelKind, TextClassifier, TextGenerator, TextTranslator};
-use serde_json::Value;
+use chumoku::{ModelKind, TextClassifier, TextGenerator, TextTranslator, TranslateOptions};
+use rayon::prelude::*;
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
@@ -53,8 +54,14 @@ fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result
         ("--layer", args.layer.is_some()),
         ("--head", args.head.is_some()),
         ("--html", args.html.is_some()),
-        ("--svg", args.svg.is_some()),
-        ("--png", args.png.is_some()),
+        ("--svg", args.pictures.svg.is_some()),
+        ("--png", args.pictures.png.is_some()),
+        ("--pdf", args.pictures.pdf.is_some()),
+        ("--view", args.view.is_some()),
+        ("--without", !args.without.is_empty()),
+        ("--compare-text", args.compare_text.is_some()),
+        ("--compare-head", args.compare_head.is_some()),
+        ("--compare-model", args.compare_model.is_some()),
     ];
     if let Some((flag, _)) = flags.into_iter().find(|(_, given)| *given) {
         let problem = format!(
@@ -73,124 +80,375 @@ fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result
     Ok([0, 0])
 }
 
-/// Writes the page, the heatmap and the JSON where they are asked for, and the text unless the JSON goes to standard
-/// output.
-fn show(
-    args: &Explain,
-    page: impl FnOnce() -> String,
-    heatmap: impl FnOnce() -> Scene,
-    json: &Value,
-    picture: &str,
-) -> anyhow::Result<ExitCode> {
-    if args.svg.is_some() || args.png.is_some() {
-        let (fonts, scene) = (Fonts::installed()?, heatmap());
-        if let Some(path) = &args.svg {
-            write(path, fonts.svg(&scene)?)?;
-            say!("wrote {}", path.display());
-        }
-        if let Some(path) = &args.png {
-            // Twice as many pixels as points: sharp on the screens of today, and in print.
-            write(path, fonts.png(&scene, 2.0)?)?;
-            say!("wrote {}", path.display());
-        }
-    }
-    if let Some(path) = &args.html {
-        write(path, page())?;
-        say!("wrote {}", path.display());
-    }
-    match &args.json {
-        Some(path) if path.as_os_str() == "-" => {
-            writeln!(stdout(), "{json}")?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Some(path) => {
-            write(path, format!("{json}\n"))?;
-            say!("wrote {}", path.display());
-        }
-        None => {}
-    }
-    write!(stdout(), "{picture}")?;
-    Ok(ExitCode::SUCCESS)
-}
-
 pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
-    let lang = match args.lang {
-        Language::En => Lang::En,
-        Language::Ja => Lang::Ja,
-    };
+    let lang: Lang = args.lang.into();
+    if let Some(input) = &args.input {
+        return batch(args, input, lang);
+    }
+    let text = args.text.as_deref().unwrap_or_default();
     match ModelKind::of(&args.model)? {
-        ModelKind::Translator => translation(args, lang),
+        ModelKind::Translator => translation(args, text, lang),
         kind if args.target.is_some() => {
             let problem =
                 format!("--target: a translation is explained by a translator; this model is {}", kind.describe());
             Err(Usage(problem).into())
         }
-        ModelKind::LanguageModel => next_token(args, lang),
-        ModelKind::Classifier => prediction(args, lang),
+        _ => self_attention(args, text, lang),
     }
 }
 
-/// What comes next in a text.
-fn next_token(args: &Explain, lang: Lang) -> anyhow::Result<ExitCode> {
-    let model = TextGenerator::load(&args.model)?;
-    let encoder = &model.config().model.encoder;
-    let [layer, head] = place(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1])?;
-    let explanation = model.explain(&args.text, &model_name(&args.model))?;
-    if !explanation.words.first().is_some_and(|word| word.special) {
-        say!(
-            "note: the text is longer than the {} tokens that the model reads; what is shown is of the last of them.",
-            model.config().model.max_length
-        );
+/// The layer and head to show of a model's self-attention.
+fn place_in(model: &Model, args: &Explain) -> anyhow::Result<[usize; 2]> {
+    match model {
+        Model::Classifier(model) => place_in_classifier(model, args),
+        Model::Generator(model) => {
+            let encoder = &model.config().model.encoder;
+            place(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1])
+        }
     }
-    show_explanation(args, &explanation, [layer, head], lang)
+}
+
+/// Why a text got its class, or what comes next.
+fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
+    let model = Model::load(&args.model)?;
+    let place = place_in(&model, args)?;
+    let explainer = Explainer { model: &model, name: model_name(&args.model) };
+    let explanation = explainer.explain(text)?;
+    match &model {
+        Model::Classifier(model) => {
+            let windows = model.predict(&[text])?.first().map_or(1, |prediction| prediction.windows);
+            if windows > 1 {
+                say!(
+                    "note: the text is longer than the {} tokens that the model reads at a time. The prediction is the mean \
+                     of {windows} windows; attention and the effect of words are shown for the words of the first.",
+                    model.config().model.max_length - 1
+                );
+            }
+        }
+        Model::Generator(model) => {
+            if !explanation.words.first().is_some_and(|word| word.special) {
+                say!(
+                    "note: the text is longer than the {} tokens that the model reads; what is shown is of the last of them.",
+                    model.config().model.max_length
+                );
+            }
+        }
+    }
+    show_explanation(args, &explainer, &explanation, place, lang)
+}
+
+/// The layer and head to show of a translator: a layer without a head means its best head, and a head without a layer its
+/// best layer.
+fn place_in_alignment(alignment: &Alignment, args: &Explain) -> anyhow::Result<[usize; 2]> {
+    let best = alignment.ranking.first().map_or([1, 1], |best| [best.layer + 1, best.head + 1]);
+    let among = alignment.ranking.iter().find(|found| {
+        args.layer.is_none_or(|layer| layer == found.layer + 1) && args.head.is_none_or(|head| head == found.head + 1)
+    });
+    let default = among.map_or(best, |found| [found.layer + 1, found.head + 1]);
+    place(args, [alignment.layers, alignment.heads], default)
 }
 
 /// Where a translation comes from.
-fn translation(args: &Explain, lang: Lang) -> anyhow::Result<ExitCode> {
+fn translation(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
+    if args.compares() {
+        let problem =
+            "--compare-text, --compare-head, --compare-model: differences are shown of classifiers and language models";
+        return Err(Usage(problem.into()).into());
+    }
     let model = TextTranslator::load(&args.model)?;
-    let alignment = model.explain(&args.text, args.target.as_deref(), &model_name(&args.model))?;
+    let alignment = model.explain(text, args.target.as_deref(), &model_name(&args.model))?;
     if alignment.is_cut {
         say!(
             "note: the text is longer than the {} tokens that the model reads; what is shown is of the words that it read.",
             model.config().model.max_length - 1
         );
     }
-    let best = alignment.ranking.first().map_or([1, 1], |best| [best.layer + 1, best.head + 1]);
-    // A layer without a head means its best head, and a head without a layer its best layer.
-    let among = alignment.ranking.iter().find(|found| {
-        args.layer.is_none_or(|layer| layer == found.layer + 1) && args.head.is_none_or(|head| head == found.head + 1)
-    });
-    let default = among.map_or(best, |found| [found.layer + 1, found.head + 1]);
-    let place = place(args, [alignment.layers, alignment.heads], default)?;
-    let picture = render_alignment(&alignment, Some(place), &terminal_options(lang));
-    let heatmap = || alignment.heatmap(place[0], place[1], lang);
-    show(args, || alignment_to_html(&alignment, place, lang), heatmap, &alignment.to_json(), &picture)
+    let place = place_in_alignment(&alignment, args)?;
+    let figure = figure_of_alignment(args, &alignment, place, lang)?;
+    let mut shown_text = match args.view {
+        Some(_) => figure.to_text(&terminal_options(lang)),
+        None => render_alignment(&alignment, Some(place), &terminal_options(lang)),
+    };
+    if !args.without.is_empty() {
+        let translated = model.translate_without(&[text], &args.without, &TranslateOptions::default())?;
+        let now = translated.first().map_or("", |translation| translation.text());
+        let heads = named(&args.without);
+        shown_text += &match lang {
+            Lang::En => format!("\nWithout head {heads} of the cross-attention the model writes: {now}\n"),
+            Lang::Ja => format!("\nクロスアテンションのヘッド {heads} を無効にしたときの訳: {now}\n"),
+        };
+    }
+    let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: Some(shown_text) };
+    let page = || Ok(alignment_to_html(&alignment, place, lang));
+    shown.show(&args.pictures, &figure, page, || alignment.to_json())
 }
 
-/// Why a text got its class.
-fn prediction(args: &Explain, lang: Lang) -> anyhow::Result<ExitCode> {
-    let model = TextClassifier::load(&args.model)?;
-    let [layer, head] = place_in_classifier(&model, args)?;
-    let explanation = model.explain(&args.text, &model_name(&args.model))?;
-    let windows = model.predict(&[&args.text])?.first().map_or(1, |prediction| prediction.windows);
-    if windows > 1 {
-        say!(
-            "note: the text is longer than the {} tokens that the model reads at a time. The prediction is the mean of \
-             {windows} windows; attention and the effect of words are shown for the words of the first.",
-            model.config().model.max_length - 1
-        );
-    }
-    show_explanation(args, &explanation, [layer, head], lang)
+/// Names heads as `--without` does.
+fn named(heads: &[[usize; 2]]) -> String {
+    let names: Vec<String> = heads.iter().map(|[layer, head]| format!("{}.{}", layer + 1, head + 1)).collect();
+    names.join(", ")
+}
+
+/// The picture of a classifier's or a language model's attention that is asked for.
+fn figure(args: &Explain, e: &Explanation, [layer, head]: [usize; 2], lang: Lang) -> anyhow::Result<Figure> {
+    let missing = |view: &str| {
+        Usage(format!(
+            "--view {view}: there is none of this model: its attention is more than queries and keys, or it has none"
+        ))
+    };
+    let view = args.view.unwrap_or(View::Heatmap);
+    Ok(match view {
+        View::Heatmap => e.heatmap(layer, head, lang),
+        View::Lines => e.lines(layer, head, args.threshold, lang),
+        View::Grid => e.grid(args.sort.unwrap_or_default(), lang),
+        View::Values => e.value_weighted(layer, head, lang).ok_or_else(|| missing("values"))?,
+        View::Rollout => e.rollout(layer, lang).ok_or_else(|| missing("rollout"))?,
+        View::Depth => {
+            let tokens = e.pieces.len();
+            for (flag, given) in [("--query", args.query), ("--key", args.key)] {
+                if given.is_some_and(|given| given > tokens) {
+                    let given = given.unwrap_or_default();
+                    return Err(Usage(format!("{flag} {given}: the text has tokens 1 to {tokens}")).into());
+                }
+            }
+            let query = args.query.unwrap_or(tokens) - 1;
+            let of = |key: usize| e.products(layer, head, [query, key], lang);
+            // Whatever key is asked for, the row of the query says which is looked at most.
+            let first = of(0).ok_or_else(|| missing("depth"))?;
+            let Content::Products(row) = &first.content else { unreachable!("products are shown") };
+            let weight = |key: usize| row.row[key].weight;
+            let most = (0..row.row.len()).fold(0, |best, key| if weight(key) > weight(best) { key } else { best });
+            let key = args.key.map_or(most, |key| key - 1);
+            of(key).ok_or_else(|| {
+                Usage(format!(
+                    "--key {}: token {} sees those before it alone; choose 1 to {}",
+                    key + 1,
+                    query + 1,
+                    query + 1
+                ))
+            })?
+        }
+    })
+}
+
+/// The picture of a translator's attention that is asked for.
+fn figure_of_alignment(args: &Explain, a: &Alignment, [layer, head]: [usize; 2], lang: Lang) -> anyhow::Result<Figure> {
+    Ok(match args.view.unwrap_or(View::Heatmap) {
+        View::Heatmap => a.heatmap(layer, head, lang),
+        View::Lines => a.lines(layer, head, args.threshold, lang),
+        View::Grid => a.grid(args.sort.is_none_or(|order| order != HeadOrder::Place), lang),
+        View::Depth | View::Values | View::Rollout => {
+            let problem = "--view: of a translator's cross-attention there are heatmap, lines and grid; `chumoku trace` shows \
+                           its numbers";
+            return Err(Usage(problem.into()).into());
+        }
+    })
 }
 
 fn show_explanation(
     args: &Explain,
+    explain: &Explainer<'_>,
     explanation: &Explanation,
-    [layer, head]: [usize; 2],
+    place: [usize; 2],
     lang: Lang,
 ) -> anyhow::Result<ExitCode> {
-    let picture = render(explanation, layer, head, &terminal_options(lang));
-    let heatmap = || explanation.heatmap(layer, head, lang);
-    show(args, || to_html(explanation, [layer, head], lang), heatmap, &to_json(explanation), &picture)
+    let [layer, head] = place;
+    if explanation.layers == 0 {
+        // A recurrent network: words and their effects alone.
+        return show_without_picture(args, explanation, lang);
+    }
+    if args.compares() {
+        return compare(args, explain, explanation, place, lang);
+    }
+    let picture = figure(args, explanation, place, lang)?;
+    let mut text = match args.view {
+        Some(_) => picture.to_text(&terminal_options(lang)),
+        None => render(explanation, layer, head, &terminal_options(lang)),
+    };
+    if !args.without.is_empty() {
+        text += &format!("\n{}\n", explain.without(explanation, &args.without, lang)?);
+    }
+    let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: Some(text) };
+    let page = || Ok(to_html(explanation, place, lang));
+    shown.show(&args.pictures, &picture, page, || to_json(explanation))
+}
+
+/// Shows a difference of two texts, heads or models.
+fn compare(
+    args: &Explain,
+    explain: &Explainer<'_>,
+    explanation: &Explanation,
+    place: [usize; 2],
+    lang: Lang,
+) -> anyhow::Result<ExitCode> {
+    if args.view.is_some_and(|view| view != View::Heatmap) {
+        return Err(Usage("--view: a difference is shown as a heatmap".into()).into());
+    }
+    let text = args.compare_text.as_deref().unwrap_or(&explanation.text);
+    let other = match &args.compare_model {
+        None => explain.explain(text)?,
+        Some(folder) => {
+            let (model, name) = (Model::load(folder)?, model_name(folder));
+            Explainer { model: &model, name }.explain(text)?
+        }
+    };
+    let [layer, head] = args.compare_head.unwrap_or(place);
+    if layer >= other.layers || head >= other.heads {
+        let problem = format!(
+            "layer {}, head {}: {} has layers 1 to {} and heads 1 to {}; name another with --compare-head",
+            layer + 1,
+            head + 1,
+            other.model,
+            other.layers,
+            other.heads
+        );
+        return Err(Usage(problem).into());
+    }
+    let of = |lang| explanation.difference(place, &other, [layer, head], lang);
+    let figure = of(lang)?;
+    let page = || Ok(figures_to_html(&figure.title, &[[of(Lang::En)?, of(Lang::Ja)?]], lang));
+    let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: None };
+    shown.show(&args.pictures, &figure, page, || figure.to_json())
+}
+
+fn show_without_picture(args: &Explain, explanation: &Explanation, lang: Lang) -> anyhow::Result<ExitCode> {
+    let json = to_json(explanation);
+    match &args.json {
+        Some(path) if path.as_os_str() == "-" => writeln!(stdout(), "{json}")?,
+        other => {
+            if let Some(path) = other {
+                write(path, format!("{json}\n"))?;
+                say!("wrote {}", path.display());
+            }
+            write!(stdout(), "{}", render(explanation, 0, 0, &terminal_options(lang)))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A model whose self-attention is explained.
+enum Model {
+    Classifier(TextClassifier),
+    Generator(TextGenerator),
+}
+
+impl Model {
+    fn load(folder: &Path) -> anyhow::Result<Model> {
+        Ok(match ModelKind::of(folder)? {
+            ModelKind::Classifier => Model::Classifier(TextClassifier::load(folder)?),
+            ModelKind::LanguageModel => Model::Generator(TextGenerator::load(folder)?),
+            kind @ ModelKind::Translator => {
+                let problem = format!(
+                    "{}: expected a classifier or a language model, found {}",
+                    folder.display(),
+                    kind.describe()
+                );
+                return Err(Usage(problem).into());
+            }
+        })
+    }
+}
+
+/// A model, and what it is called.
+struct Explainer<'a> {
+    model: &'a Model,
+    name: String,
+}
+
+impl Explainer<'_> {
+    fn explain(&self, text: &str) -> anyhow::Result<Explanation> {
+        Ok(match self.model {
+            Model::Classifier(model) => model.explain(text, &self.name)?,
+            Model::Generator(model) => model.explain(text, &self.name)?,
+        })
+    }
+
+    /// What is predicted with heads switched off, in a sentence.
+    fn without(&self, e: &Explanation, heads: &[[usize; 2]], lang: Lang) -> anyhow::Result<String> {
+        let before = e.probabilities.iter().find(|p| p.label == e.label).map_or(f32::NAN, |p| p.probability);
+        let (label, after, now) = match self.model {
+            Model::Classifier(model) => {
+                let prediction = model.predict_without(&[&e.text], heads)?.remove(0);
+                let class = model.labels().iter().position(|label| *label == e.label);
+                let p = &prediction.probabilities;
+                (
+                    model.labels()[prediction.class()].clone(),
+                    class.map_or(f32::NAN, |class| p[class]),
+                    p[prediction.class()],
+                )
+            }
+            Model::Generator(model) => {
+                let next = model.next_token(&e.text, heads)?;
+                let of = |label: &str| next.iter().find(|(token, _)| token == label).map_or(0.0, |(_, p)| *p);
+                (next[0].0.clone(), of(&e.label), next[0].1)
+            }
+        };
+        let [before, after, now] = [before, after, now].map(|p| 100.0 * p);
+        let heads = named(heads);
+        let first = match lang {
+            Lang::En => format!("Without head {heads}: “{}” goes from {before:.1} % to {after:.1} %", e.label),
+            Lang::Ja => {
+                format!("ヘッド {heads} を無効にすると、「{}」は {before:.1} % から {after:.1} % になります", e.label)
+            }
+        };
+        let changed = match (label == e.label, lang) {
+            (true, Lang::En) => "; the prediction stays.".to_owned(),
+            (true, Lang::Ja) => "。予測は変わりません。".to_owned(),
+            (false, Lang::En) => format!("; the prediction becomes “{label}” ({now:.1} %)."),
+            (false, Lang::Ja) => format!("。予測は「{label}」（{now:.1} %）に変わります。"),
+        };
+        Ok(first + &changed)
+    }
+}
+
+/// A picture for each line of a file.
+fn batch(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<ExitCode> {
+    if !args.pictures.any() {
+        let problem = "--input draws pictures: name their folder with --png, --svg or --pdf";
+        return Err(Usage(problem.into()).into());
+    }
+    let bytes = std::fs::read_to_string(input)
+        .map_err(|error| Usage(format!("reading {}: {error}; expected one text a line, in UTF-8", input.display())))?;
+    let texts: Vec<&str> = bytes.lines().filter(|line| !line.trim().is_empty()).collect();
+    if texts.is_empty() {
+        return Err(Usage(format!("{}: no text in it; expected one a line", input.display())).into());
+    }
+    let folders = [&args.pictures.svg, &args.pictures.png, &args.pictures.pdf];
+    for folder in folders.into_iter().flatten() {
+        std::fs::create_dir_all(folder).with_context(|| format!("creating the folder {}", folder.display()))?;
+    }
+    let fonts = args.pictures.fonts()?;
+    let digits = texts.len().to_string().len().max(3);
+    let model = match ModelKind::of(&args.model)? {
+        ModelKind::Translator => None,
+        _ => Some(Model::load(&args.model)?),
+    };
+    let translator = if model.is_none() { Some(TextTranslator::load(&args.model)?) } else { None };
+    let name = model_name(&args.model);
+    let of_text = |text: &str| -> anyhow::Result<Figure> {
+        match (&model, &translator) {
+            (Some(model), _) => {
+                let place = place_in(model, args)?;
+                figure(args, &Explainer { model, name: name.clone() }.explain(text)?, place, lang)
+            }
+            (_, Some(translator)) => {
+                let alignment = translator.explain(text, None, &name)?;
+                let place = place_in_alignment(&alignment, args)?;
+                figure_of_alignment(args, &alignment, place, lang)
+            }
+            _ => unreachable!("one of the two is loaded"),
+        }
+    };
+    let draw = |(index, text): (usize, &&str)| -> anyhow::Result<()> {
+        let doing = || format!("line {} of {}", index + 1, input.display());
+        let scene = of_text(text).with_context(doing)?.scene();
+        let place = |folder: &Path, form: &str| folder.join(format!("{:0digits$}.{form}", index + 1));
+        args.pictures.draw(&fonts, &scene, place).with_context(doing)?;
+        Ok(())
+    };
+    texts.par_iter().enumerate().try_for_each(draw)?;
+    let named: Vec<String> = folders.into_iter().flatten().map(|folder| folder.display().to_string()).collect();
+    say!("wrote {} pictures into {}", texts.len(), named.join(", "));
+    Ok(ExitCode::SUCCESS)
 }

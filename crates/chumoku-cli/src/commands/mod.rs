@@ -7,8 +7,11 @@ mod compare;
 mod count;
 mod eval;
 mod explain;
+mod film;
 mod generate;
 mod info;
+mod pictures;
+mod position;
 mod predict;
 mod stream;
 mod trace;
@@ -41,6 +44,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::run(&args),
         Command::Count(args) => count::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Position(args) => position::run(&args),
+        Command::Film(args) => film::run(&args),
         Command::Info(args) => info::run(&args),
     }
 }

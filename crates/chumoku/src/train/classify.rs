@@ -3,6 +3,7 @@
 use super::parts::Learnt;
 use super::run::{Ended, Evaluation, Figure, Place, Task, run};
 use super::state::Best;
+use super::watch;
 use super::{
     Blend, Event, Plan, Scores, Settings, Shape, TrainOptions, TrainingData, batches, log_softmax, quick_scores,
 };
@@ -77,7 +78,8 @@ pub fn train(
         vocabulary: tokenizer.to_json()?,
     };
     task.describe(observe);
-    let ended = run(&task, options, out, stop, observe)?;
+    let watch = options.watch.as_deref().map(|text| watch::classifier(&model, &tokenizer, text)).transpose()?;
+    let ended = run(&task, options, watch, out, stop, observe)?;
     finish(data, options, out, &plan, &ended, tokenizer, model, ngrams)
 }
 

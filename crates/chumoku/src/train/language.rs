@@ -4,6 +4,7 @@ use super::parts::Learnt;
 use super::run::{Evaluation, Place, Task, plan_json, run, sha256_of};
 use super::state::Best;
 use super::text_cards::{self, Facts};
+use super::watch;
 use super::{Event, Settings, TrainOptions, batches, by_length};
 use crate::data::DocumentParts;
 use crate::data::wording::thousands;
@@ -194,7 +195,8 @@ pub fn train_language_model(
         windows: Mutex::default(),
     };
     task.describe(observe);
-    let ended = run(&task, options, out, stop, observe)?;
+    let watch = options.watch.as_deref().map(|text| watch::language_model(&model, &tokenizer, text)).transpose()?;
+    let ended = run(&task, options, watch, out, stop, observe)?;
 
     let params = ended.params();
     let (held_out, scored_on) = match (data.test.is_empty(), data.valid.is_empty()) {

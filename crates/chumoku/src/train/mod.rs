@@ -16,6 +16,7 @@ mod schedule;
 mod state;
 mod text_cards;
 mod translate;
+mod watch;
 
 pub use batches::{batches, by_length};
 pub use blend::{Blend, log_softmax};

@@ -1,10 +1,12 @@
 //! Training as such, whatever the task: steps, evaluations, checkpoints, the log.
 
 use super::parts::{Learnt, Parts};
+use super::watch::Watch;
 use super::{Settings, State, checkpoint};
 use crate::nn::{Mode, Network, Noise, PositionKind};
 use crate::params::{Layout, Params};
 use crate::text::Unit;
+use crate::view::{Frame, WATCHED};
 use crate::{Error, Result};
 use chumoku_kernels::Precision;
 use serde::Serialize;
@@ -36,6 +38,9 @@ pub struct TrainOptions {
     pub resume: bool,
     /// Time between checkpoints, beside those after each epoch. Does not change results.
     pub checkpoint_every: Duration,
+    /// A text whose attention is recorded before training and after each epoch, in `log.jsonl`; of a translator a source
+    /// and its translation with a tab between them. Does not change results.
+    pub watch: Option<String>,
 }
 
 impl Default for TrainOptions {
@@ -50,6 +55,7 @@ impl Default for TrainOptions {
             precision: Precision::Medium,
             resume: false,
             checkpoint_every: Duration::from_secs(30),
+            watch: None,
         }
     }
 }
@@ -230,6 +236,7 @@ struct Run<'a, T> {
     /// Moving average of the training loss.
     loss: Option<f64>,
     parts: Parts,
+    watch: Option<Watch<'a>>,
 }
 
 /// Trains in the folder `out`, from its newest checkpoint if asked to.
@@ -239,6 +246,7 @@ struct Run<'a, T> {
 pub(crate) fn run<T: Task>(
     task: &T,
     options: &TrainOptions,
+    watch: Option<Watch<'_>>,
     out: &Path,
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
@@ -268,8 +276,12 @@ pub(crate) fn run<T: Task>(
         fingerprint,
         loss: None,
         parts: Parts::new(task.layout(), task.settings().batch_tokens),
+        watch,
     };
     run.announce(&state, observe)?;
+    if state.step == 0 {
+        run.record(&state, &state.params)?;
+    }
     let interrupted = run.steps(&mut state, options, stop, observe)?;
     Ok(Ended { state, interrupted })
 }
@@ -370,8 +382,16 @@ impl<T: Task> Run<'_, T> {
         }
         line["best"] = is_best.into();
         self.log.write(line)?;
+        self.record(state, &state.average)?;
         observe(Event::Evaluated { epoch, loss, figures: &figures, is_best, is_held_out });
         Ok(())
+    }
+
+    /// Writes the attention to the text that is watched, if there is one.
+    fn record(&mut self, state: &State, params: &Params<f32>) -> Result<()> {
+        let Some(watch) = &self.watch else { return Ok(()) };
+        let frame = Frame { step: state.step, epoch: state.epoch, ..watch(params)? };
+        self.log.write(json!({ "step": state.step, "epoch": state.epoch, WATCHED: frame.to_json() }))
     }
 
     /// Finds what stopped being a number first, and says what is left.

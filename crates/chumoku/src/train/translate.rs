@@ -4,6 +4,7 @@ use super::parts::Learnt;
 use super::run::{Evaluation, Place, Task, plan_json, run, sha256_of};
 use super::state::Best;
 use super::text_cards::{self, Facts};
+use super::watch;
 use super::{Event, Settings, TrainOptions, batches, by_length};
 use crate::data::wording::{count, thousands};
 use crate::data::{PairParts, Pairs};
@@ -202,7 +203,12 @@ pub fn train_translator(
     let hashes = [tokenizers.source(), &tokenizers.target].map(TextTokenizer::vocabulary_sha256);
     let task = Translate { plan: &plan, unit, model: &model, boundary: tokenizers.target.cls(), train, valid, hashes };
     task.describe(left_out + valid_left_out, observe);
-    let ended = run(&task, options, out, stop, observe)?;
+    let watch = options
+        .watch
+        .as_deref()
+        .map(|text| watch::translator(&model, [tokenizers.source(), &tokenizers.target], text))
+        .transpose()?;
+    let ended = run(&task, options, watch, out, stop, observe)?;
 
     let config = TextTranslatorConfig {
         model_type: MODEL_TYPE.into(),

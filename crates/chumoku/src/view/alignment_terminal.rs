@@ -86,7 +86,18 @@ pub fn render_alignment(alignment: &Alignment, place: Option<[usize; 2]>, option
         }
         let weight = |row: usize, key: usize| Some(a.row(layer, head, row)[key]);
         let words = [&words[0][..], &words[1]];
-        let panel = Panel { words, weight: &weight, rows: &rows, keys: part, rest: None, cell, label, top, corner };
+        let panel = Panel {
+            words,
+            weight: &weight,
+            rows: &rows,
+            keys: part,
+            rest: None,
+            cell,
+            label,
+            top,
+            corner,
+            is_signed: false,
+        };
         panel.lines(paint).iter().for_each(|text| line(text));
     }
     line("");

@@ -142,6 +142,28 @@ impl Paint {
         }
     }
 
+    /// A number with a sign, at a place between −1 and 1: blue above 0, orange below.
+    pub(super) fn signed(self, level: f32, text: &str) -> String {
+        match level {
+            x if x > 0.005 => self.favour(text),
+            x if x < -0.005 => self.against(text),
+            _ => self.quiet(text),
+        }
+    }
+
+    /// A small cell without a number, two columns wide, at a place on the scale, 0 to 1.
+    pub(super) fn shade(self, level: f32) -> String {
+        match self.depth {
+            ColourDepth::None => {
+                let level = if level.is_finite() { level.clamp(0.0, 1.0) } else { 0.0 };
+                // What is little is not nothing.
+                let least = usize::from(level >= 0.02);
+                SHADES[nearest(level, SHADES.len()).max(least)].to_string().repeat(2)
+            }
+            _ => self.cell(level, "  "),
+        }
+    }
+
     /// A cell of the heatmap at a place on the scale, 0 to 1.
     ///
     /// Without colour the spaces before the digits become shade signs.

@@ -11,6 +11,14 @@ pub(super) const FULL: &str = "**";
 /// What stands where a column cannot be seen.
 const UNSEEN: &str = "·";
 
+/// A number with its sign, in hundredths.
+fn hundredths(x: f32) -> String {
+    match (100.0 * x).round() {
+        x if x == 0.0 => "0".into(),
+        x => format!("{x:+}"),
+    }
+}
+
 /// A block of a heatmap's columns.
 pub(super) struct Panel<'a> {
     /// Of the rows (queries), and of the columns (keys); safe to print.
@@ -29,6 +37,8 @@ pub(super) struct Panel<'a> {
     pub(super) top: f32,
     /// What stands between the two axes.
     pub(super) corner: &'a str,
+    /// Whether numbers have a sign: they are then written in hundredths, with it.
+    pub(super) is_signed: bool,
 }
 
 impl Panel<'_> {
@@ -65,6 +75,7 @@ impl Panel<'_> {
                 digits => digits,
             };
             let cell = |weight: Option<f32>| match weight {
+                Some(x) if self.is_signed => paint.signed(x / self.top, &right(&hundredths(x), self.cell)),
                 Some(x) => paint.cell(x / self.top, &right(&digits(x), self.cell)),
                 None => paint.quiet(&right(UNSEEN, self.cell)),
             };

@@ -15,12 +15,16 @@ mod alignment;
 mod alignment_terminal;
 mod base64;
 mod colour;
+mod explained;
 mod explanation;
+mod figure;
+mod film;
 mod heatmap;
 mod html;
 mod json;
 mod phrases;
 mod picture;
+mod positions;
 mod roles;
 mod terminal;
 mod width;
@@ -28,15 +32,20 @@ mod width;
 pub use alignment::{AlignedHead, Alignment, TranslationWithoutHead};
 pub use alignment_terminal::render_alignment;
 pub use colour::ColourDepth;
+pub use explained::HeadOrder;
 pub use explanation::{
     Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, LabelProbability, Parts, Piece,
     WithoutHead, Word,
 };
+pub use figure::{Axis, Content, Curves, Figure, Lines, Map, Products, Scale, Seen, Sheet, Table, figures_to_html};
+pub(crate) use film::WATCHED;
+pub use film::{Film, Frame};
 pub(crate) use html::hash;
 pub use html::{alignment_to_html, to_html};
 pub use json::{from_json, to_json};
 pub use phrases::Lang;
-pub use picture::{Anchor, Fonts, Heatmap, Item, Rgb, Scene};
+pub use picture::{Anchor, Fonts, Item, Paint, Rgb, Scene, Text, Theme};
+pub use positions::PositionalEncoding;
 pub use roles::{HeadStatistics, Role};
 pub use terminal::{TerminalOptions, render};
 pub(crate) use width::{clean, clean_text, cut, display_width, left, marked_up, markup, right, wrap};

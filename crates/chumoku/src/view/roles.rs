@@ -111,7 +111,37 @@ pub(super) fn statistics<'a>(
     found
 }
 
+impl Role {
+    /// What it is called.
+    #[must_use]
+    pub fn name(self, lang: Lang) -> &'static str {
+        let [en, ja] = match self {
+            Role::Sink => ["sink", "集中"],
+            Role::Local => ["local", "局所"],
+            Role::Broad => ["broad", "広範"],
+            Role::Pairwise => ["pairwise", "対"],
+            Role::Distant => ["distant", "遠方"],
+            Role::Mixed => ["mixed", "混合"],
+        };
+        lang.pick(en, ja)
+    }
+}
+
 impl HeadStatistics {
+    /// What a role that surprises means.
+    #[must_use]
+    pub fn explained(&self, lang: Lang) -> Option<&'static str> {
+        (self.role == Role::Sink).then(|| {
+            lang.pick(
+                "A sink does not mean that this word matters: the weights of a row must add up to 1, and a head that finds \
+                 nothing rests them on a word that is always there, the first one or a full stop (Clark et al. 2019; Xiao et \
+                 al. 2023).",
+                "集中は、その語が重要だという意味ではありません。各行の重みの合計は 1 でなければならず、探すものがないヘッドは、\
+                 先頭の語や句点など必ずある語に重みを預けます（Clark et al. 2019、Xiao et al. 2023）。",
+            )
+        })
+    }
+
     /// What it does, with the figure that shows it; `word` is the one that is looked at most.
     #[must_use]
     pub fn to_text(&self, lang: Lang, word: &str) -> String {

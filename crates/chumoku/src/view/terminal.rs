@@ -289,7 +289,8 @@ impl Page<'_> {
             let rest = rest.then(|| phrases::rest(lang));
             let weight = |query: usize, key: usize| e.weight(layer, head, query, key);
             let corner = phrases::corner(lang);
-            let panel = Panel { words, weight: &weight, rows: &shown, keys, rest, cell, label, top, corner };
+            let panel =
+                Panel { words, weight: &weight, rows: &shown, keys, rest, cell, label, top, corner, is_signed: false };
             panel.lines(self.paint).iter().for_each(|line| self.line(line));
         }
 

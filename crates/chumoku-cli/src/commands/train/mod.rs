@@ -86,6 +86,7 @@ impl<'a> Session<'a> {
             tokens: self.args.tokens.map(Into::into),
             precision: self.args.precision.into(),
             resume: self.args.resume,
+            watch: self.args.watch.clone(),
             ..TrainOptions::default()
         };
         let mut progress = Progress::new();

@@ -1,9 +1,11 @@
-//! From a scene to files: SVG whose letters are outlines, so that it looks the same everywhere, and PNG.
+//! From a scene to files: SVG and PDF whose letters are outlines, so that they look the same everywhere, and PNG.
 
-use super::scene::Scene;
+use super::pdf;
+use super::scene::{Colours, Scene};
 use crate::{Error, Result};
 use resvg::usvg::{Group, Node, Options, Tree, WriteOptions, fontdb::Database};
 use resvg::{render, tiny_skia};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Families with Japanese forms of the letters that Chinese and Japanese share, the best first.
@@ -54,6 +56,24 @@ impl Fonts {
         Fonts::of(families)
     }
 
+    /// The font of a file before all others; those that are installed have what it lacks.
+    ///
+    /// # Errors
+    /// If the file cannot be read or holds no font.
+    pub fn of_file(path: &Path) -> Result<Fonts> {
+        let bytes = std::fs::read(path).map_err(Error::io("reading", path))?;
+        let mut families = Database::new();
+        families.load_font_data(bytes);
+        let Some(name) = families.faces().find_map(|face| face.families.first().map(|(family, _)| family.clone()))
+        else {
+            let problem = format!("{}: no font (expected TrueType or OpenType)", path.display());
+            return Err(Error::Setting(problem));
+        };
+        families.load_system_fonts();
+        let rest = Fonts::of(families)?;
+        Ok(Fonts { order: format!("'{}', {}", name.replace('\'', ""), rest.order), ..rest })
+    }
+
     fn of(families: Database) -> Result<Fonts> {
         let has = |name: &str| families.faces().any(|face| face.families.iter().any(|(family, _)| family == name));
         let first = |names: &[&str]| names.iter().find(|name| has(name)).map(|name| (*name).to_owned());
@@ -62,7 +82,8 @@ impl Fonts {
         let order: Vec<String> = known.chain(other).map(|family| format!("'{}'", family.replace('\'', ""))).collect();
         if order.is_empty() {
             let problem = "no font is installed, so no picture can be drawn: install one (with Japanese in it, Noto Sans \
-                           CJK JP, say), or write the page with --html, which needs none";
+                           CJK JP, say), or name a font's file with --font, or write the page with --html, which needs \
+                           none";
             return Err(Error::Setting(problem.into()));
         }
         Ok(Fonts { families: Arc::new(families), order: order.join(", ") })
@@ -75,12 +96,12 @@ impl Fonts {
             languages: vec!["ja".into(), "en".into()],
             ..Options::default()
         };
-        let tree = Tree::from_str(&scene.to_source(&self.order), &options)
+        let tree = Tree::from_str(&scene.to_source(&self.order, Colours::Fixed), &options)
             .map_err(|error| Error::Setting(format!("drawing the picture: {error}")))?;
         match missing(tree.root()) {
             Some(letters) => Err(Error::Setting(format!(
-                "no installed font has {letters}: install one that does (Noto Sans CJK JP has Japanese), or write the page \
-                 with --html, which uses the reader's fonts"
+                "no installed font has {letters}: install one that does (Noto Sans CJK JP has Japanese), or name a font's \
+                 file with --font, or write the page with --html, which uses the reader's fonts"
             ))),
             None => Ok(tree),
         }
@@ -95,11 +116,19 @@ impl Fonts {
         let options = WriteOptions { preserve_text: false, ..WriteOptions::default() };
         let svg = tree.to_string(&options);
         // What the picture says goes with it.
-        let title = scene.to_source("").lines().nth(1).unwrap_or_default().to_owned();
+        let title = scene.to_source("", Colours::Fixed).lines().nth(1).unwrap_or_default().to_owned();
         Ok(match svg.split_once('>') {
             Some((head, rest)) => format!("{head} role=\"img\">{title}{rest}"),
             None => svg,
         })
+    }
+
+    /// The scene as PDF of one page, whose letters are outlines.
+    ///
+    /// # Errors
+    /// If no font has a letter of it: which.
+    pub fn pdf(&self, scene: &Scene) -> Result<Vec<u8>> {
+        Ok(pdf::page(scene, &self.tree(scene)?))
     }
 
     /// The scene as PNG, so many times as large as it says.

@@ -1,5 +1,6 @@
-//! A picture before it is drawn: shapes and texts in a plane, from which SVG and PNG are made alike.
+//! A picture before it is drawn: shapes and texts in a plane, from which SVG, PNG, PDF and pages are made alike.
 
+use super::paint::{Paint, Theme, hex};
 use crate::view::marked_up;
 use std::fmt::Write;
 
@@ -14,9 +15,6 @@ pub enum Anchor {
     End,
 }
 
-/// A colour.
-pub type Rgb = [u8; 3];
-
 /// A shape or a text. Lengths are points; y grows downwards.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
@@ -25,7 +23,7 @@ pub enum Item {
         /// Left, top, width, height.
         area: [f64; 4],
         /// Its colour.
-        fill: Rgb,
+        fill: Paint,
         /// What it shows, for whoever points at it or cannot see it.
         says: String,
     },
@@ -36,25 +34,53 @@ pub enum Item {
         /// From x, y to x, y.
         ends: [f64; 4],
         /// Its colour.
-        stroke: Rgb,
+        stroke: Paint,
+        /// Its width.
+        width: f64,
+        /// What it shows, for whoever points at it or cannot see it.
+        says: String,
     },
     /// A text on one line.
-    Text {
-        /// Its place, on the base line.
-        at: [f64; 2],
-        /// What it says.
-        text: String,
-        /// Its height.
-        size: f64,
-        /// Its colour.
-        fill: Rgb,
-        /// Where it stands.
-        anchor: Anchor,
-        /// By how many degrees it is turned, clockwise.
-        turned: f64,
-        /// Whether it is bold.
-        is_bold: bool,
-    },
+    Text(Text),
+}
+
+/// A text on one line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Text {
+    /// Its place, on the base line.
+    pub at: [f64; 2],
+    /// What it says.
+    pub text: String,
+    /// Its height.
+    pub size: f64,
+    /// Its colour.
+    pub fill: Paint,
+    /// Where it stands.
+    pub anchor: Anchor,
+    /// By how many degrees it is turned, clockwise.
+    pub turned: f64,
+    /// Whether it is bold.
+    pub is_bold: bool,
+}
+
+impl Text {
+    /// Plain text that begins at a place.
+    #[must_use]
+    pub fn new(at: [f64; 2], text: impl Into<String>, size: f64, fill: Paint) -> Text {
+        Text { at, text: text.into(), size, fill, anchor: Anchor::Start, turned: 0.0, is_bold: false }
+    }
+
+    /// The same, standing elsewhere.
+    #[must_use]
+    pub fn anchored(self, anchor: Anchor) -> Text {
+        Text { anchor, ..self }
+    }
+}
+
+impl From<Text> for Item {
+    fn from(text: Text) -> Item {
+        Item::Text(text)
+    }
 }
 
 /// A picture.
@@ -66,75 +92,152 @@ pub struct Scene {
     pub height: f64,
     /// What it shows, in a sentence.
     pub description: String,
-    /// What is behind everything.
-    pub background: Rgb,
     /// What is in it, the hindmost first.
     pub items: Vec<Item>,
 }
 
-pub(super) fn colour([r, g, b]: Rgb) -> String {
-    format!("#{r:02x}{g:02x}{b:02x}")
+/// How colours are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::view) enum Colours {
+    /// As they are.
+    Fixed,
+    /// As classes of a page's style sheet, which has them light and dark.
+    Classes,
+}
+
+impl Colours {
+    fn of(self, property: &str, paint: Paint) -> String {
+        match self {
+            Colours::Fixed => format!("{property}=\"{}\"", hex(paint.rgb(Theme::Light))),
+            // A line's class has its own name, for a stroke is no fill.
+            Colours::Classes if property == "stroke" => format!("class=\"l{}\"", paint.class()),
+            Colours::Classes => format!("class=\"{}\"", paint.class()),
+        }
+    }
+
+    /// The style sheet of all classes.
+    pub(in crate::view) fn style() -> String {
+        let mut style = String::new();
+        for (theme, prefix) in [(Theme::Light, ""), (Theme::Dark, ":root[data-theme=\"dark\"] ")] {
+            for paint in Paint::classes() {
+                let (class, colour) = (paint.class(), hex(paint.rgb(theme)));
+                let _ = writeln!(style, "{prefix}.{class}{{fill:{colour}}}");
+                // Text is never a line.
+                if !matches!(paint, Paint::OnShare(_) | Paint::OnSigned(_)) {
+                    let _ = writeln!(style, "{prefix}.l{class}{{stroke:{colour}}}");
+                }
+            }
+        }
+        style
+    }
+}
+
+/// How far apart the lines of hatching are.
+const HATCH: f64 = 5.0;
+
+/// The lines that hatch a rectangle, from lower left to upper right, cut at its borders.
+fn hatching([x, y, w, h]: [f64; 4]) -> impl Iterator<Item = [f64; 4]> {
+    let count = ((w + h) / HATCH).ceil() as usize;
+    (1..count).map(move |i| {
+        // x + y of the line, from the upper left corner on.
+        let sum = i as f64 * HATCH;
+        let [from, to] = [[(sum - h).max(0.0), sum.min(h)], [sum.min(w), (sum - w).max(0.0)]];
+        [x + from[0], y + from[1], x + to[0], y + to[1]]
+    })
+}
+
+fn titled(says: &str) -> String {
+    if says.is_empty() { String::new() } else { format!("<title>{}</title>", marked_up(says)) }
 }
 
 impl Scene {
-    /// The picture as SVG whose texts are texts, in `family`.
-    pub(super) fn to_source(&self, family: &str) -> String {
+    /// The picture as SVG whose texts are texts, in `family` if one is given.
+    pub(in crate::view) fn to_source(&self, family: &str, colours: Colours) -> String {
         let Scene { width, height, .. } = self;
-        let (title, background) = (marked_up(&self.description), colour(self.background));
+        let title = marked_up(&self.description);
+        let family = match family {
+            "" => String::new(),
+            family => format!(" font-family=\"{}\"", marked_up(family)),
+        };
+        let paper = colours.of("fill", Paint::Paper);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
-             height=\"{height}\" role=\"img\" font-family=\"{}\">\n<title>{title}</title>\n<defs><pattern id=\"hatch\" \
-             width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"6\" \
-             height=\"6\" fill=\"#f2f2f0\"/><rect width=\"1.4\" height=\"6\" fill=\"#c9c7c0\"/></pattern></defs>\n<rect \
-             width=\"{width}\" height=\"{height}\" fill=\"{background}\"/>\n",
-            marked_up(family)
+             height=\"{height}\" role=\"img\"{family}>\n<title>{title}</title>\n<rect width=\"{width}\" \
+             height=\"{height}\" {paper}/>\n"
         );
         for item in &self.items {
-            let _ = match item {
-                Item::Rect { area: [x, y, w, h], fill, says } => {
-                    let title =
-                        if says.is_empty() { String::new() } else { format!("<title>{}</title>", marked_up(says)) };
-                    let fill = colour(*fill);
-                    writeln!(
-                        svg,
-                        "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" fill=\"{fill}\">{title}</rect>"
-                    )
-                }
-                Item::Hatched([x, y, w, h]) => {
-                    writeln!(
-                        svg,
-                        "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" fill=\"url(#hatch)\"/>"
-                    )
-                }
-                Item::Line { ends: [x1, y1, x2, y2], stroke } => {
-                    let stroke = colour(*stroke);
-                    writeln!(
-                        svg,
-                        "<line x1=\"{x1:.2}\" y1=\"{y1:.2}\" x2=\"{x2:.2}\" y2=\"{y2:.2}\" stroke=\"{stroke}\"/>"
-                    )
-                }
-                Item::Text { at: [x, y], text, size, fill, anchor, turned, is_bold } => {
-                    let anchor = match anchor {
-                        Anchor::Start => "start",
-                        Anchor::Middle => "middle",
-                        Anchor::End => "end",
-                    };
-                    let weight = if *is_bold { " font-weight=\"bold\"" } else { "" };
-                    let turn = match *turned == 0.0 {
-                        true => String::new(),
-                        false => format!(" transform=\"rotate({turned} {x:.2} {y:.2})\""),
-                    };
-                    writeln!(
-                        svg,
-                        "<text x=\"{x:.2}\" y=\"{y:.2}\" font-size=\"{size}\" fill=\"{}\" text-anchor=\"{anchor}\"{weight}{turn} \
-                         xml:space=\"preserve\">{}</text>",
-                        colour(*fill),
-                        marked_up(text)
-                    )
-                }
-            };
+            item.write(&mut svg, colours);
         }
         svg.push_str("</svg>\n");
         svg
+    }
+}
+
+impl Item {
+    fn write(&self, svg: &mut String, colours: Colours) {
+        let _ = match self {
+            Item::Rect { area: [x, y, w, h], fill, says } => {
+                let (title, fill) = (titled(says), colours.of("fill", *fill));
+                writeln!(
+                    svg,
+                    "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" {fill}>{title}</rect>"
+                )
+            }
+            Item::Hatched([x, y, w, h]) => {
+                let (paper, line) = (colours.of("fill", Paint::Paper), colours.of("stroke", Paint::Faint));
+                let _ = write!(svg, "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" {paper}/>");
+                let path: String = hatching([*x, *y, *w, *h])
+                    .map(|[x1, y1, x2, y2]| format!("M{x1:.2} {y1:.2}L{x2:.2} {y2:.2}"))
+                    .collect();
+                writeln!(svg, "<path d=\"{path}\" {line} stroke-width=\"1.2\" fill=\"none\"/>")
+            }
+            Item::Line { ends: [x1, y1, x2, y2], stroke, width, says } => {
+                let (title, stroke) = (titled(says), colours.of("stroke", *stroke));
+                writeln!(
+                    svg,
+                    "<line x1=\"{x1:.2}\" y1=\"{y1:.2}\" x2=\"{x2:.2}\" y2=\"{y2:.2}\" {stroke} \
+                     stroke-width=\"{width:.2}\">{title}</line>"
+                )
+            }
+            Item::Text(Text { at: [x, y], text, size, fill, anchor, turned, is_bold }) => {
+                let anchor = match anchor {
+                    Anchor::Start => "start",
+                    Anchor::Middle => "middle",
+                    Anchor::End => "end",
+                };
+                let weight = if *is_bold { " font-weight=\"bold\"" } else { "" };
+                let turn = match *turned == 0.0 {
+                    true => String::new(),
+                    false => format!(" transform=\"rotate({turned} {x:.2} {y:.2})\""),
+                };
+                writeln!(
+                    svg,
+                    "<text x=\"{x:.2}\" y=\"{y:.2}\" font-size=\"{size}\" {} text-anchor=\"{anchor}\"{weight}{turn} \
+                     xml:space=\"preserve\">{}</text>",
+                    colours.of("fill", *fill),
+                    marked_up(text)
+                )
+            }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hatching_stays_within_its_rectangle() {
+        for [w, h] in [[20.0, 8.0], [8.0, 20.0], [6.0, 6.0], [4.0, 1.0]] {
+            let mut lines = 0;
+            for [x1, y1, x2, y2] in hatching([100.0, 200.0, w, h]) {
+                lines += 1;
+                for [x, y] in [[x1, y1], [x2, y2]] {
+                    assert!((100.0..=100.0 + w).contains(&x) && (200.0..=200.0 + h).contains(&y), "{x} {y}");
+                }
+                assert!(((x1 + y1) - (x2 + y2)).abs() < 1e-9, "all slope alike");
+            }
+            assert!(lines + 1 == ((w + h) / HATCH).ceil() as usize);
+        }
     }
 }

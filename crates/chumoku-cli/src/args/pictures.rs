@@ -1,0 +1,208 @@
+//! The flags of what is shown in pictures.
+
+use super::{Language, at_least_one, number_of_threads};
+use chumoku::view::HeadOrder;
+use clap::{Args as ClapArgs, ValueEnum};
+use std::path::PathBuf;
+
+/// Files for a picture.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub(crate) struct Pictures {
+    /// Write the picture as SVG, its letters as outlines
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Write the picture as PNG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) png: Option<PathBuf>,
+    /// Write the picture as PDF, its letters as outlines
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pdf: Option<PathBuf>,
+    /// The font of pictures, a file (default: the best installed one that has Japanese)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) font: Option<PathBuf>,
+}
+
+/// What is shown of attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum View {
+    /// Words by words, of one head
+    Heatmap,
+    /// Lines between words, from --threshold on
+    Lines,
+    /// All heads, small, by --sort
+    Grid,
+    /// How the score of --query and --key comes about
+    Depth,
+    /// Derived: weights times the lengths of the value vectors
+    Values,
+    /// Derived: attention multiplied through the layers, up to --layer
+    Rollout,
+}
+
+fn head(text: &str) -> Result<[usize; 2], String> {
+    let parts: Vec<Option<usize>> = text.split('.').map(|part| part.parse().ok().filter(|&n| n > 0)).collect();
+    match parts[..] {
+        [Some(layer), Some(head)] => Ok([layer - 1, head - 1]),
+        _ => Err("expected a layer and a head with a point between them, from 1, as 2.1".into()),
+    }
+}
+
+fn order(text: &str) -> Result<HeadOrder, String> {
+    let names = HeadOrder::ALL.map(|(name, _)| name);
+    let found = HeadOrder::ALL.into_iter().find(|(name, _)| *name == text);
+    found.map(|(_, order)| order).ok_or_else(|| format!("expected one of {}", names.join(", ")))
+}
+
+fn share(text: &str) -> Result<f32, String> {
+    let share = text.parse::<f32>().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "expected a number from 0 to 1".into())
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Explain {
+    /// A folder that `chumoku train` wrote
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// The text
+    #[arg(value_name = "TEXT", required_unless_present = "input")]
+    pub(crate) text: Option<String>,
+    /// Draw a picture for each line of a file, into the folders that --svg, --png and --pdf name
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "target", "html", "json"])]
+    pub(crate) input: Option<PathBuf>,
+    /// For a translator: the translation to explain (default: its own)
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) target: Option<String>,
+    /// The layer to show, from 1 (default: the last; of a translator the one that aligns best)
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) layer: Option<usize>,
+    /// The head to show, from 1 (default: the first; of a translator the one that aligns best)
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) head: Option<usize>,
+    /// What the picture shows (the page has all of these)
+    #[arg(long, value_enum)]
+    pub(crate) view: Option<View>,
+    /// The order of the heads in the grid: place, role, entropy, distance, previous, first, strongest, sink, effect
+    #[arg(long, value_name = "ORDER", value_parser = order)]
+    pub(crate) sort: Option<HeadOrder>,
+    /// The smallest share that has a line
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0.1")]
+    pub(crate) threshold: f32,
+    /// For the view depth: the token that looks, from 1 (default: the last)
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) query: Option<usize>,
+    /// For the view depth: the token that is looked at, from 1 (default: the one with the largest weight)
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) key: Option<usize>,
+    /// Switch heads off (as 2.1, or 2.1,3.4: layer and head) and show what is then predicted
+    #[arg(long, value_name = "HEADS", value_delimiter = ',', value_parser = head)]
+    pub(crate) without: Vec<[usize; 2]>,
+    /// Show the difference to the attention to another text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) compare_text: Option<String>,
+    /// Show the difference to another head (as 2.1: layer and head)
+    #[arg(long, value_name = "HEAD", value_parser = head)]
+    pub(crate) compare_head: Option<[usize; 2]>,
+    /// Show the difference to another model, of the same data say
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) compare_model: Option<PathBuf>,
+    /// Write a page with every layer and head, which opens without a network
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) pictures: Pictures,
+    /// Write all numbers as JSON (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Language of the picture and the page
+    #[arg(long, value_enum, default_value = "en")]
+    pub(crate) lang: Language,
+    /// Threads (default: the physical cores this process may use)
+    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    pub(crate) threads: Option<usize>,
+}
+
+impl Explain {
+    /// Whether a difference is asked for.
+    pub(crate) fn compares(&self) -> bool {
+        self.compare_text.is_some() || self.compare_head.is_some() || self.compare_model.is_some()
+    }
+}
+
+/// What is shown of positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PositionView {
+    /// Positions by dimensions
+    Heatmap,
+    /// Some dimensions along the positions
+    Curves,
+    /// The wavelength of each dimension
+    Wavelengths,
+    /// How alike positions are
+    Similarity,
+}
+
+/// A positional encoding that needs no model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Encoding {
+    /// Sines and cosines that are added to the embeddings
+    Sinusoidal,
+    /// Angles by which queries and keys are turned
+    Rotary,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Position {
+    /// The encoding
+    #[arg(long, value_enum, default_value = "sinusoidal")]
+    pub(crate) kind: Encoding,
+    /// That of a model instead, trained or fixed: a folder that `chumoku train` wrote
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["kind", "d_model", "base"])]
+    pub(crate) model: Option<PathBuf>,
+    /// Positions
+    #[arg(long, value_name = "N", default_value_t = 48, value_parser = at_least_one)]
+    pub(crate) length: usize,
+    /// Dimensions; of rotary positions those of a head
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = at_least_one)]
+    pub(crate) d_model: usize,
+    /// The base of rotary wavelengths (default: 10000)
+    #[arg(long, value_name = "X")]
+    pub(crate) base: Option<f64>,
+    /// What the picture shows (the page has all of these)
+    #[arg(long, value_enum, default_value = "heatmap")]
+    pub(crate) view: PositionView,
+    /// Write a page with every view, which opens without a network
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) pictures: Pictures,
+    /// Write the numbers of the picture as JSON (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Language
+    #[arg(long, value_enum, default_value = "en")]
+    pub(crate) lang: Language,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Film {
+    /// A folder that `chumoku train --watch TEXT` wrote
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// The layer to show, from 1 (default: the last)
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) layer: Option<usize>,
+    /// The head to show, from 1 (default: the one that changed most)
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) head: Option<usize>,
+    /// Write a page with the film of every head of the layer, which opens without a network
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) pictures: Pictures,
+    /// Write the numbers as JSON (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Language
+    #[arg(long, value_enum, default_value = "en")]
+    pub(crate) lang: Language,
+}

@@ -1,0 +1,34 @@
+//! `chumoku film`: the attention to one text as a model learnt.
+
+use super::model_name;
+use super::pictures::Shown;
+use crate::Usage;
+use crate::args::Film as Args;
+use chumoku::view::{Figure, Film, Lang, figures_to_html};
+use serde_json::json;
+use std::process::ExitCode;
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let film = Film::load(&args.model, &model_name(&args.model))?;
+    let [layers, heads] = film.size();
+    let layer = args.layer.unwrap_or(layers);
+    if layer > layers || args.head.is_some_and(|head| head > heads) {
+        let head = args.head.map_or_else(String::new, |head| format!(" --head {head}"));
+        let problem = format!("--layer {layer}{head}: this model has layers 1 to {layers} and heads 1 to {heads}");
+        return Err(Usage(problem).into());
+    }
+    let layer = layer - 1;
+    let head = args.head.map_or_else(|| film.most_changed(layer), |head| head - 1);
+    let lang: Lang = args.lang.into();
+    let figure = film.strip(layer, head, lang);
+    let page = || {
+        let both = |figure: &dyn Fn(Lang) -> Figure| [Lang::En, Lang::Ja].map(figure);
+        let others = (0..heads).filter(|&other| other != head);
+        let strips = [head].into_iter().chain(others).map(|head| both(&|lang| film.strip(layer, head, lang)));
+        let figures: Vec<[Figure; 2]> = strips.chain([both(&|lang| film.entropies(layer, lang))]).collect();
+        Ok(figures_to_html(&figure.title, &figures, lang))
+    };
+    let json = || json!({ "strip": figure.to_json(), "entropies": film.entropies(layer, lang).to_json() });
+    let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: None };
+    shown.show(&args.pictures, &figure, page, json)
+}

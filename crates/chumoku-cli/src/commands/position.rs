@@ -1,0 +1,48 @@
+//! `chumoku position`: the numbers by which positions are told apart.
+
+use super::model_name;
+use super::pictures::Shown;
+use crate::Usage;
+use crate::args::{Encoding, Position, PositionView};
+use chumoku::view::{Figure, Lang, PositionalEncoding, figures_to_html};
+use std::process::ExitCode;
+
+fn encoding(args: &Position) -> anyhow::Result<PositionalEncoding> {
+    /// More would be no picture, and would not fit into memory.
+    const MOST: usize = 4096;
+    for (flag, given) in [("--length", args.length), ("--d-model", args.d_model)] {
+        if given > MOST {
+            return Err(Usage(format!("{flag} {given}: expected 1 to {MOST}")).into());
+        }
+    }
+    if let Some(folder) = &args.model {
+        return Ok(PositionalEncoding::of_model(folder, args.length, &model_name(folder))?);
+    }
+    match (args.kind, args.base) {
+        (Encoding::Rotary, base) => Ok(PositionalEncoding::rotary(args.length, args.d_model, base)?),
+        (Encoding::Sinusoidal, None) => Ok(PositionalEncoding::sinusoidal(args.length, args.d_model)),
+        (Encoding::Sinusoidal, Some(_)) => {
+            Err(Usage("--base: that of sinusoidal encodings is always 10000; add --kind rotary".into()).into())
+        }
+    }
+}
+
+pub(crate) fn run(args: &Position) -> anyhow::Result<ExitCode> {
+    let encoding = encoding(args)?;
+    let lang: Lang = args.lang.into();
+    let figure = match args.view {
+        PositionView::Heatmap => encoding.heatmap(lang),
+        PositionView::Curves => encoding.curves(lang),
+        PositionView::Similarity => encoding.similarity(lang),
+        PositionView::Wavelengths => encoding.wavelength_figure(lang).ok_or_else(|| {
+            Usage("--view wavelengths: learned positions have none; try heatmap, curves or similarity".into())
+        })?,
+    };
+    let page = || {
+        let [english, japanese] = [Lang::En, Lang::Ja].map(|lang| encoding.figures(lang));
+        let figures: Vec<[Figure; 2]> = english.into_iter().zip(japanese).map(|(en, ja)| [en, ja]).collect();
+        Ok(figures_to_html(&figure.title, &figures, lang))
+    };
+    let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: None };
+    shown.show(&args.pictures, &figure, page, || figure.to_json())
+}

@@ -1,0 +1,102 @@
+//! Numbers along an axis.
+
+use super::map::Axis;
+use super::table::Table;
+use super::{Canvas, four, numbers};
+use crate::view::picture::{Anchor, Item, Paint, Text};
+use serde_json::{Value, json};
+
+/// Curves over one axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curves {
+    /// The axis, and its places.
+    pub x: Axis,
+    /// What the numbers are.
+    pub y: String,
+    /// Each curve's name, and a number at each place.
+    pub series: Vec<(String, Vec<f32>)>,
+    /// Whether the numbers are drawn by their logarithm; all are then above 0.
+    pub is_logarithmic: bool,
+}
+
+const WIDTH: f64 = 620.0;
+const HEIGHT: f64 = 300.0;
+
+/// A round step of which `span` has about five.
+fn step(span: f64) -> f64 {
+    let raw = (span / 5.0).max(f64::MIN_POSITIVE);
+    let power = 10f64.powf(raw.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].map(|x| x * power).into_iter().find(|&x| x >= raw).unwrap_or(raw)
+}
+
+impl Curves {
+    fn scaled(&self, y: f32) -> f64 {
+        if self.is_logarithmic { f64::from(y).max(f64::MIN_POSITIVE).log10() } else { f64::from(y) }
+    }
+
+    pub(super) fn draw(&self, [x0, y0]: [f64; 2], canvas: &mut Canvas<'_>) -> [f64; 2] {
+        let (left, top) = (x0 + 56.0, y0 + 18.0);
+        let all = || self.series.iter().flat_map(|(_, numbers)| numbers.iter().map(|&y| self.scaled(y)));
+        let (low, high) = all().filter(|y| y.is_finite()).fold((f64::MAX, f64::MIN), |(a, b), y| (a.min(y), b.max(y)));
+        let (low, high) = if low < high { (low, high) } else { (low.min(0.0) - 1.0, high.max(0.0) + 1.0) };
+        let by = if self.is_logarithmic { 1.0 } else { step(high - low) };
+        let (low, high) = ((low / by).floor() * by, (high / by).ceil() * by);
+        let count = self.x.labels.len().max(2);
+        let x = |i: usize| left + WIDTH * i as f64 / (count - 1) as f64;
+        let y = |value: f64| top + HEIGHT * (high - value) / (high - low);
+        let soft = |at: [f64; 2], text: String| Text::new(at, text, 12.0, Paint::Soft);
+        canvas.text(soft([x0, y0 + 4.0], self.y.clone()));
+        let ticks = ((high - low) / by).round() as usize;
+        for tick in 0..=ticks {
+            let value = low + by * tick as f64;
+            let ends = [left, y(value), left + WIDTH, y(value)];
+            canvas.items.push(Item::Line { ends, stroke: Paint::Faint, width: 1.0, says: String::new() });
+            let text = match self.is_logarithmic {
+                true if value >= 0.0 => format!("{:.0}", 10f64.powf(value)),
+                true => format!("{}", 10f64.powf(value)),
+                false => format!("{:.*}", if by < 1.0 { 1 - by.log10().floor() as i32 } else { 0 } as usize, value),
+            };
+            canvas.text(soft([left - 8.0, y(value) + 4.0], text.replace('-', "−")).anchored(Anchor::End));
+        }
+        let every = self.x.labels.len().div_ceil(12).max(1);
+        for (i, label) in self.x.labels.iter().enumerate().step_by(every) {
+            canvas.text(soft([x(i), top + HEIGHT + 18.0], label.clone()).anchored(Anchor::Middle));
+        }
+        let below = [left + WIDTH / 2.0, top + HEIGHT + 36.0];
+        canvas.text(soft(below, self.x.name.clone()).anchored(Anchor::Middle));
+        for (index, (name, numbers)) in self.series.iter().enumerate() {
+            let stroke = Paint::Series(index);
+            for (i, pair) in numbers.windows(2).enumerate() {
+                let [from, to] = [pair[0], pair[1]].map(|y| self.scaled(y));
+                if from.is_finite() && to.is_finite() {
+                    let says = format!("{name}, {}: {}", self.x.labels[i], four(pair[0].into()));
+                    let ends = [x(i), y(from), x(i + 1), y(to)];
+                    canvas.items.push(Item::Line { ends, stroke, width: 1.8, says });
+                }
+            }
+            let at = [left + WIDTH + 22.0, top + 14.0 + 20.0 * index as f64];
+            canvas.items.push(Item::Line {
+                ends: [at[0], at[1] - 4.0, at[0] + 18.0, at[1] - 4.0],
+                stroke,
+                width: 2.4,
+                says: String::new(),
+            });
+            canvas.text(Text::new([at[0] + 24.0, at[1]], name.clone(), 12.0, Paint::Ink));
+        }
+        let names = self.series.iter().map(|(name, _)| super::drawn_width(name, 12.0)).fold(0.0, f64::max);
+        [left + WIDTH + 50.0 + names, top + HEIGHT + 40.0]
+    }
+
+    pub(super) fn table(&self) -> Table {
+        let head = [self.x.name.clone()].into_iter().chain(self.series.iter().map(|(name, _)| name.clone()));
+        let rows = self.x.labels.iter().enumerate().map(|(i, label)| {
+            (label.clone(), self.series.iter().map(|(_, numbers)| four(numbers[i].into())).collect())
+        });
+        Table { caption: self.y.clone(), head: head.collect(), rows: rows.collect() }
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let series = self.series.iter().map(|(name, y)| json!({ "name": name, "values": numbers(y) }));
+        json!({ "x": { "name": self.x.name, "labels": self.x.labels }, "y": self.y, "series": series.collect::<Value>() })
+    }
+}

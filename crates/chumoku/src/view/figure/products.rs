@@ -1,0 +1,152 @@
+//! One head in depth: how a score comes about from a query and a key, and a weight from the scores of a row.
+
+use super::table::Table;
+use super::{Canvas, Lang, SIZE, four};
+use crate::view::picture::{Anchor, Item, Paint, Text};
+use crate::view::width::{clean, cut};
+use serde_json::{Value, json};
+
+/// A query and a key, their products, and the weights of the query's row.
+///
+/// `score = scale · Σ q_d k_d − slope · distance`, `weight = exp(score − max) / Σ exp(score − max)` (Vaswani et al. 2017,
+/// equation 1), in f64.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Products {
+    /// The token that looks, and the one that is looked at.
+    pub tokens: [String; 2],
+    /// The query, one number a dimension.
+    pub query: Vec<f32>,
+    /// The key.
+    pub key: Vec<f32>,
+    /// The factor of the sum of products.
+    pub scale: f64,
+    /// What ALiBi takes off.
+    pub penalty: f64,
+    /// The query's row.
+    pub row: Vec<Seen>,
+    /// Which of the row the key is.
+    pub chosen: usize,
+}
+
+/// A token that is looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// The token.
+    pub token: String,
+    /// Its score.
+    pub score: f64,
+    /// exp(score − the row's largest).
+    pub exponential: f64,
+    /// Its weight.
+    pub weight: f64,
+}
+
+/// Rows of a table in a picture; the rest is in the tables.
+const SHOWN: usize = 40;
+
+impl Products {
+    /// The product of each dimension.
+    #[must_use]
+    pub fn products(&self) -> Vec<f64> {
+        self.query.iter().zip(&self.key).map(|(q, k)| f64::from(*q) * f64::from(*k)).collect()
+    }
+
+    /// The score of the query and the key.
+    #[must_use]
+    pub fn score(&self) -> f64 {
+        self.scale * self.products().iter().sum::<f64>() - self.penalty
+    }
+
+    /// The sum, and how it becomes the score.
+    fn sums(&self, lang: Lang) -> Vec<(String, f64)> {
+        let sum: f64 = self.products().iter().sum();
+        let mut sums = vec![("q·k".to_owned(), sum), (format!("× {}", four(self.scale)), self.scale * sum)];
+        if self.penalty != 0.0 {
+            sums.push((lang.pick("− slope · distance", "− 傾き × 距離").into(), -self.penalty));
+        }
+        sums.push((lang.pick("score", "スコア").into(), self.score()));
+        sums
+    }
+
+    pub(super) fn draw(&self, [x0, y0]: [f64; 2], canvas: &mut Canvas<'_>) -> [f64; 2] {
+        let step = 19.0;
+        let lang = canvas.lang;
+        let [products, weights] = <[Table; 2]>::try_from(self.tables(lang)).expect("two tables");
+        let most = self.products().iter().fold(f64::MIN_POSITIVE, |most, x| most.max(x.abs()));
+        let column = |x: f64, i: usize| x + 54.0 + 84.0 * i as f64 + if x > x0 { 48.0 * i.min(1) as f64 } else { 0.0 };
+        let mut row = |x: f64, y: f64, name: &str, cells: &[String], fill: Paint| {
+            canvas.text(Text::new([x, y], cut(&clean(name), 18), SIZE, fill));
+            for (i, cell) in cells.iter().enumerate() {
+                canvas.text(Text::new([column(x, i) + 62.0, y], cell.clone(), SIZE, fill).anchored(Anchor::End));
+            }
+        };
+        row(x0, y0 + 10.0, &products.head[0], &products.head[1..], Paint::Soft);
+        let shown = products.rows.len().min(SHOWN + self.sums(lang).len());
+        let mut bars = Vec::new();
+        for (i, (name, cells)) in products.rows.iter().take(shown).enumerate() {
+            let y = y0 + 10.0 + step * (i + 1) as f64;
+            row(x0, y, name, cells, Paint::Ink);
+            if let Some(product) = self.products().get(i) {
+                let part = (product / most) as f32;
+                let middle = column(x0, 3) + 70.0;
+                let length = 60.0 * f64::from(part.abs());
+                let left = if part < 0.0 { middle - length } else { middle };
+                let says = format!("{}: {}", name, four(*product));
+                bars.push(Item::Rect { area: [left, y - 10.0, length, 12.0], fill: Paint::Signed(part), says });
+            }
+        }
+        let right = column(x0, 3) + 170.0;
+        row(right, y0 + 10.0, "", &weights.head[1..], Paint::Soft);
+        for (i, (name, cells)) in weights.rows.iter().take(SHOWN).enumerate() {
+            let fill = if i == self.chosen { Paint::Series(0) } else { Paint::Ink };
+            row(right, y0 + 10.0 + step * (i + 1) as f64, name, cells, fill);
+        }
+        canvas.items.extend(bars);
+        let rows = shown.max(weights.rows.len().min(SHOWN));
+        [column(right, 3) + 70.0, y0 + 16.0 + step * rows as f64]
+    }
+
+    pub(super) fn tables(&self, lang: Lang) -> Vec<Table> {
+        let [query, key] = [&self.tokens[0], &self.tokens[1]];
+        let mut rows: Vec<(String, Vec<String>)> = self
+            .products()
+            .iter()
+            .enumerate()
+            .map(|(d, product)| {
+                ((d + 1).to_string(), vec![four(self.query[d].into()), four(self.key[d].into()), four(*product)])
+            })
+            .collect();
+        rows.extend(self.sums(lang).into_iter().map(|(name, x)| (name, vec![String::new(), String::new(), four(x)])));
+        let products = Table {
+            caption: format!("q = {query}, k = {key}"),
+            head: ["d", "q", "k", "q × k"].map(String::from).to_vec(),
+            rows,
+        };
+        let head = match lang {
+            Lang::En => ["token", "score", "exp(score − max)", "weight"],
+            Lang::Ja => ["トークン", "スコア", "exp(スコア − 最大)", "重み"],
+        };
+        let rows = self.row.iter().enumerate().map(|(i, seen)| {
+            let cells = [seen.score, seen.exponential, seen.weight].map(four).to_vec();
+            (format!("{} {}", i + 1, seen.token), cells)
+        });
+        let weights = Table { caption: query.clone(), head: head.map(String::from).to_vec(), rows: rows.collect() };
+        vec![products, weights]
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let row = self.row.iter().map(|seen| {
+            json!({ "token": seen.token, "score": seen.score, "exponential": seen.exponential, "weight": seen.weight })
+        });
+        json!({
+            "tokens": self.tokens,
+            "query": super::numbers(&self.query),
+            "key": super::numbers(&self.key),
+            "products": self.products(),
+            "scale": self.scale,
+            "penalty": self.penalty,
+            "score": self.score(),
+            "row": row.collect::<Value>(),
+        })
+    }
+}

@@ -1,0 +1,286 @@
+//! Attention to one text as a model learns: what `train` recorded, and its figures.
+
+use super::figure::{Axis, Content, Curves, Figure, Map, Scale, Sheet};
+use super::phrases::{self, Lang};
+use super::roles::statistics;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+/// The attention to one text at one time of training.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Frame {
+    /// Steps taken before.
+    pub step: u64,
+    /// Epochs done before.
+    pub epoch: u64,
+    /// The words that look, and those that are looked at.
+    pub words: [Vec<String>; 2],
+    /// Number of layers.
+    pub layers: usize,
+    /// Heads of a layer.
+    pub heads: usize,
+    /// Whether a word sees none of those after it.
+    pub causal: bool,
+    /// (layers, heads, words that look, words that are looked at).
+    pub attention: Vec<f32>,
+}
+
+/// The key of a line of `log.jsonl` that holds a frame.
+pub(crate) const WATCHED: &str = "watched";
+
+/// The attention to one text as a model learnt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Film {
+    /// Name of the model's folder, without its path.
+    pub model: String,
+    /// The frames, in the order of their steps.
+    pub frames: Vec<Frame>,
+}
+
+/// Frames in a strip; of more, so many are picked evenly.
+const SHOWN: usize = 16;
+
+impl Frame {
+    fn size(&self) -> usize {
+        self.words[0].len() * self.words[1].len()
+    }
+
+    /// Its fields, each number with the digits it has.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let mut value = serde_json::to_value(Frame { attention: Vec::new(), ..self.clone() }).expect("plain data");
+        value["attention"] = self.attention.iter().map(|&x| super::json::number(x)).collect();
+        value
+    }
+
+    /// Whether numbers and words fit together.
+    fn check(&self) -> Result<(), String> {
+        let expected = self.layers.checked_mul(self.heads).and_then(|m| m.checked_mul(self.size()));
+        if expected != Some(self.attention.len()) || self.attention.is_empty() {
+            return Err(format!(
+                "{} layers, {} heads and {} by {} words do not fit {} weights",
+                self.layers,
+                self.heads,
+                self.words[0].len(),
+                self.words[1].len(),
+                self.attention.len()
+            ));
+        }
+        Ok(())
+    }
+
+    /// The weights of a head.
+    #[must_use]
+    pub fn head(&self, layer: usize, head: usize) -> &[f32] {
+        &self.attention[(layer * self.heads + head) * self.size()..][..self.size()]
+    }
+}
+
+impl Film {
+    /// Reads what training recorded in a model's folder; `model` is what it is called in pictures.
+    ///
+    /// # Errors
+    /// If the log cannot be read, or nothing was recorded in it.
+    pub fn load(folder: &Path, model: &str) -> Result<Film> {
+        let path = folder.join("log.jsonl");
+        let file = std::fs::File::open(&path).map_err(Error::io("reading", &path))?;
+        let mut frames: Vec<Frame> = Vec::new();
+        for (index, line) in BufReader::new(file).lines().enumerate() {
+            let line = line.map_err(Error::io("reading", &path))?;
+            if !line.contains(WATCHED) {
+                continue;
+            }
+            let fault = |problem: String| Error::Model {
+                path: path.clone(),
+                problem: format!("line {}: not the attention that `train --watch` records: {problem}", index + 1),
+            };
+            let mut value: serde_json::Value = serde_json::from_str(&line).map_err(|error| fault(error.to_string()))?;
+            let frame: Frame =
+                serde_json::from_value(value[WATCHED].take()).map_err(|error| fault(error.to_string()))?;
+            frame.check().map_err(fault)?;
+            if frames.first().is_some_and(|first| {
+                [first.layers, first.heads] != [frame.layers, frame.heads] || first.words != frame.words
+            }) {
+                return Err(fault("its words or heads are not those of the first".into()));
+            }
+            frames.push(frame);
+        }
+        if frames.is_empty() {
+            let problem = "no attention was recorded in training: train with `--watch TEXT`".into();
+            return Err(Error::Model { path, problem });
+        }
+        Ok(Film { model: model.into(), frames })
+    }
+
+    /// Layers and heads.
+    #[must_use]
+    pub fn size(&self) -> [usize; 2] {
+        self.frames.first().map_or([0; 2], |frame| [frame.layers, frame.heads])
+    }
+
+    fn text(&self) -> String {
+        let Some(frame) = self.frames.first() else { return String::new() };
+        match frame.words[0] == frame.words[1] {
+            true => frame.words[0].join(" "),
+            false => format!("{} → {}", frame.words[1].join(" "), frame.words[0].join(" ")),
+        }
+    }
+
+    /// The head of a layer that differs most between the first frame and the last: by the sum of absolute differences.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    #[must_use]
+    pub fn most_changed(&self, layer: usize) -> usize {
+        let [first, last] = [self.frames.first(), self.frames.last()].map(|frame| frame.expect("a film has frames"));
+        let change = |head: usize| -> f32 {
+            first.head(layer, head).iter().zip(last.head(layer, head)).map(|(a, b)| (a - b).abs()).sum()
+        };
+        (0..first.heads).fold(0, |best, head| if change(head) > change(best) { head } else { best })
+    }
+
+    /// The frames of a head beside each other.
+    ///
+    /// # Panics
+    /// If there is no such layer or head.
+    #[must_use]
+    pub fn strip(&self, layer: usize, head: usize, lang: Lang) -> Figure {
+        let last = self.frames.len() - 1;
+        let shown = self.frames.len().min(SHOWN);
+        let picked = (0..shown).map(|i| if shown > 1 { i * last / (shown - 1) } else { 0 });
+        let maps = picked.map(|index| {
+            let frame = &self.frames[index];
+            let caption = match lang {
+                Lang::En => format!("epoch {}, step {}", frame.epoch, frame.step),
+                Lang::Ja => format!("エポック {}、{} ステップ", frame.epoch, frame.step),
+            };
+            let columns = frame.words[1].len();
+            let weights = frame.head(layer, head).iter().enumerate();
+            let values = weights.map(|(at, &x)| (!frame.causal || at % columns <= at / columns).then_some(x));
+            let [rows, columns] = [("queries", "クエリ", 0), ("keys", "キー", 1)].map(|(en, ja, side)| Axis {
+                name: lang.pick(en, ja).into(),
+                labels: frame.words[side].clone(),
+                is_numbered: true,
+            });
+            Map { caption, rows, columns, values: values.collect(), scale: Scale::Share }
+        });
+        let maps: Vec<Map> = maps.collect();
+        let notes = vec![match lang {
+            Lang::En => format!("{shown} of {} recorded frames; the first is the model before training.", last + 1),
+            Lang::Ja => format!("記録された {} 枚のうち {shown} 枚。最初は学習前のモデルです。", last + 1),
+        }];
+        Figure {
+            title: format!("{}: {}", self.model, phrases::head_name(lang, layer, head)),
+            subtitle: self.text(),
+            notes,
+            content: Content::Sheet(Sheet { maps, columns: 4 }),
+            lang,
+        }
+    }
+
+    /// How concentrated each head of a layer is as training goes on: the mean entropy of its rows, 1 spread evenly.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    #[must_use]
+    pub fn entropies(&self, layer: usize, lang: Lang) -> Figure {
+        let of = |frame: &Frame, head: usize| {
+            let columns = frame.words[1].len();
+            let rows = frame.head(layer, head).chunks_exact(columns).enumerate();
+            let seen = rows.map(|(i, row)| if frame.causal { &row[..(i + 1).min(columns)] } else { row });
+            statistics([layer, head], columns, seen).entropy
+        };
+        let heads = self.size()[1];
+        let series = (0..heads).map(|head| {
+            let name = match lang {
+                Lang::En => format!("head {}", head + 1),
+                Lang::Ja => format!("ヘッド {}", head + 1),
+            };
+            (name, self.frames.iter().map(|frame| of(frame, head)).collect())
+        });
+        let curves = Curves {
+            x: Axis {
+                name: lang.pick("steps", "ステップ").into(),
+                labels: self.frames.iter().map(|frame| frame.step.to_string()).collect(),
+                is_numbered: false,
+            },
+            y: lang.pick("entropy of the weights, 1 is spread evenly", "重みのエントロピー（1 は均等）").into(),
+            series: series.collect(),
+            is_logarithmic: false,
+        };
+        let title = match lang {
+            Lang::En => format!("{}: heads of layer {}", self.model, layer + 1),
+            Lang::Ja => format!("{}: 第 {} 層のヘッド", self.model, layer + 1),
+        };
+        Figure { title, subtitle: self.text(), notes: Vec::new(), content: Content::Curves(curves), lang }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Write as _;
+
+    fn frame(step: u64, attention: [f32; 8]) -> Frame {
+        let words = ["a", "b"].map(String::from).to_vec();
+        Frame {
+            step,
+            epoch: step / 10,
+            words: [words.clone(), words],
+            layers: 1,
+            heads: 2,
+            causal: false,
+            attention: attention.to_vec(),
+        }
+    }
+
+    fn film() -> Film {
+        let first = frame(0, [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]);
+        let last = frame(10, [0.6, 0.4, 0.5, 0.5, 1.0, 0.0, 0.0, 1.0]);
+        Film { model: "m".into(), frames: vec![first, last] }
+    }
+
+    #[test]
+    fn what_was_recorded_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = String::from("{\"step\":1,\"loss\":2.0}\n");
+        for frame in film().frames {
+            let line = serde_json::json!({ "step": frame.step, WATCHED: frame });
+            writeln!(log, "{line}").unwrap();
+        }
+        std::fs::write(folder.path().join("log.jsonl"), &log).unwrap();
+        assert_eq!(Film::load(folder.path(), "m").unwrap(), film());
+        let fails = |text: &str, expected: &str| {
+            std::fs::write(folder.path().join("log.jsonl"), text).unwrap();
+            let problem = Film::load(folder.path(), "m").unwrap_err().to_string();
+            assert!(problem.contains(expected), "{problem}");
+        };
+        fails("{\"step\":1}\n", "--watch TEXT");
+        fails(&log.replace("\"heads\":2", "\"heads\":3"), "line 2");
+        fails("{\"watched\": 3}\n", "line 1");
+        fails("watched", "line 1");
+        std::fs::remove_file(folder.path().join("log.jsonl")).unwrap();
+        assert!(Film::load(folder.path(), "m").unwrap_err().to_string().contains("log.jsonl"));
+    }
+
+    #[test]
+    fn the_head_that_changed_most_is_found_and_its_entropy_falls() {
+        assert_eq!(film().most_changed(0), 1);
+        let Content::Curves(curves) = film().entropies(0, Lang::En).content else { panic!("curves") };
+        assert_eq!(curves.series[1].1, [1.0, 0.0]);
+        let expected = 0.5 * (1.0 - (0.6f32 * 0.6f32.ln() + 0.4 * 0.4f32.ln()) / 2f32.ln());
+        assert!((curves.series[0].1[1] - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_strip_picks_frames_evenly_from_the_first_to_the_last() {
+        let frames: Vec<Frame> = (0..40).map(|i| frame(10 * i, [i as f32 / 40.0; 8])).collect();
+        let Content::Sheet(sheet) = (Film { model: "m".into(), frames }).strip(0, 1, Lang::En).content else {
+            panic!()
+        };
+        assert_eq!(sheet.maps.len(), SHOWN);
+        assert_eq!((&*sheet.maps[0].caption, &*sheet.maps[15].caption), ("epoch 0, step 0", "epoch 39, step 390"));
+        assert_eq!(sheet.maps[15].value(1, 1), Some(39.0 / 40.0));
+    }
+}

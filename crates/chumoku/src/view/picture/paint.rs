@@ -1,0 +1,211 @@
+//! What colour a part of a picture has, by what it means: so that a page can show it light or dark.
+
+/// A colour: red, green, blue.
+pub type Rgb = [u8; 3];
+
+/// What is painted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Paint {
+    /// What is behind everything.
+    Paper,
+    /// Text to be read first.
+    Ink,
+    /// Text to be read second.
+    Soft,
+    /// Lines that only guide the eye.
+    Faint,
+    /// A share, from nothing, 0, to all, 1.
+    Share(f32),
+    /// Text on a share.
+    OnShare(f32),
+    /// A number with a sign, by the largest there is: −1 to 1.
+    Signed(f32),
+    /// Text on a number with a sign.
+    OnSigned(f32),
+    /// One of several curves.
+    Series(usize),
+}
+
+/// Dark on light, or light on dark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Theme {
+    /// For paper.
+    Light,
+    /// For dark screens.
+    Dark,
+}
+
+/// From nothing to all. Lightness alone carries the order, so that every kind of colour blindness keeps it.
+const SHARES: [[Rgb; 6]; 2] = [
+    [
+        [0xf1, 0xf5, 0xf3],
+        [0xc3, 0xde, 0xd5],
+        [0x86, 0xc0, 0xb8],
+        [0x3d, 0x9a, 0x9c],
+        [0x21, 0x64, 0x7d],
+        [0x17, 0x36, 0x5c],
+    ],
+    [
+        [0x1f, 0x26, 0x2f],
+        [0x1c, 0x44, 0x5c],
+        [0x20, 0x6f, 0x80],
+        [0x3c, 0x9d, 0x93],
+        [0x86, 0xc8, 0xa0],
+        [0xe6, 0xf2, 0xb8],
+    ],
+];
+
+/// From −1 by 0 to 1: orange and blue, which every kind of colour blindness keeps apart.
+const SIGNS: [[Rgb; 5]; 2] = [
+    [[0xa6, 0x49, 0x00], [0xee, 0xb0, 0x78], [0xf6, 0xf5, 0xf2], [0x8f, 0xb8, 0xe3], [0x1d, 0x55, 0x9c]],
+    [[0xff, 0xb9, 0x70], [0x9c, 0x58, 0x1f], [0x1f, 0x26, 0x2f], [0x33, 0x64, 0x9e], [0x9c, 0xc6, 0xff]],
+];
+
+/// Curves, told apart by hue and lightness (Okabe and Ito's colours).
+const SERIES: [[Rgb; 6]; 2] = [
+    [
+        [0x00, 0x72, 0xb2],
+        [0xd5, 0x5e, 0x00],
+        [0x00, 0x9e, 0x73],
+        [0xcc, 0x79, 0xa7],
+        [0x8a, 0x6d, 0x00],
+        [0x3b, 0x3b, 0x3b],
+    ],
+    [
+        [0x56, 0xb4, 0xe9],
+        [0xf0, 0x9a, 0x4a],
+        [0x2c, 0xc9, 0x9b],
+        [0xe0, 0x9a, 0xc2],
+        [0xf0, 0xe4, 0x42],
+        [0xc8, 0xc8, 0xc8],
+    ],
+];
+
+const INKS: [Rgb; 2] = [[0x17, 0x21, 0x2b], [0xe6, 0xea, 0xef]];
+
+/// A place between colours that are evenly apart.
+fn between(colours: &[Rgb], share: f32) -> Rgb {
+    let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+    let place = share * (colours.len() - 1) as f32;
+    let low = (place as usize).min(colours.len() - 2);
+    let part = place - low as f32;
+    std::array::from_fn(|i| {
+        let [from, to] = [colours[low][i], colours[low + 1][i]].map(f32::from);
+        (from + (to - from) * part).round() as u8
+    })
+}
+
+/// How light a colour looks, 0 to 1 (WCAG 2).
+fn luminance(colour: Rgb) -> f32 {
+    let [r, g, b] = colour.map(|x| {
+        let x = f32::from(x) / 255.0;
+        if x <= 0.04045 { x / 12.92 } else { ((x + 0.055) / 1.055).powf(2.4) }
+    });
+    0.2126 * r + 0.7152 * g + 0.0722 * b
+}
+
+/// Dark or light, whichever stands out more.
+fn readable_on(colour: Rgb) -> Rgb {
+    let [dark, light] = [[0x10, 0x15, 0x1b], [0xff, 0xff, 0xff]];
+    let against = |other: Rgb| {
+        let [a, b] = [luminance(colour), luminance(other)];
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    };
+    if against(dark) >= against(light) { dark } else { light }
+}
+
+impl Paint {
+    /// The colour.
+    #[must_use]
+    pub fn rgb(self, theme: Theme) -> Rgb {
+        let at = usize::from(theme == Theme::Dark);
+        match self {
+            Paint::Paper => [[0xff, 0xff, 0xff], [0x19, 0x1f, 0x27]][at],
+            Paint::Ink => INKS[at],
+            Paint::Soft => [[0x5b, 0x68, 0x75], [0x9b, 0xa6, 0xb3]][at],
+            Paint::Faint => [[0xdd, 0xe1, 0xe4], [0x36, 0x40, 0x4c]][at],
+            Paint::Share(share) => between(&SHARES[at], share),
+            Paint::OnShare(share) => readable_on(between(&SHARES[at], share)),
+            Paint::Signed(x) => between(&SIGNS[at], 0.5 + 0.5 * x),
+            Paint::OnSigned(x) => readable_on(between(&SIGNS[at], 0.5 + 0.5 * x)),
+            Paint::Series(i) => SERIES[at][i % SERIES[at].len()],
+        }
+    }
+
+    /// The name under which a page's style sheet has it; scales have [`STEPS`] of them.
+    pub(in crate::view) fn class(self) -> String {
+        let step = |share: f32| (share.clamp(0.0, 1.0) * (STEPS - 1) as f32).round() as usize;
+        match self {
+            Paint::Paper => "p".into(),
+            Paint::Ink => "i".into(),
+            Paint::Soft => "o".into(),
+            Paint::Faint => "f".into(),
+            Paint::Share(share) => format!("s{}", step(share)),
+            Paint::OnShare(share) => format!("t{}", step(share)),
+            Paint::Signed(x) => format!("d{}", step(0.5 + 0.5 * x)),
+            Paint::OnSigned(x) => format!("u{}", step(0.5 + 0.5 * x)),
+            Paint::Series(i) => format!("c{}", i % SERIES[0].len()),
+        }
+    }
+
+    /// Every class that a page may need, with what it stands for.
+    pub(in crate::view) fn classes() -> impl Iterator<Item = Paint> {
+        let share = |step: usize| step as f32 / (STEPS - 1) as f32;
+        let scales = (0..STEPS).flat_map(move |step| {
+            let (share, sign) = (share(step), 2.0 * share(step) - 1.0);
+            [Paint::Share(share), Paint::OnShare(share), Paint::Signed(sign), Paint::OnSigned(sign)]
+        });
+        let series = (0..SERIES[0].len()).map(Paint::Series);
+        [Paint::Paper, Paint::Ink, Paint::Soft, Paint::Faint].into_iter().chain(series).chain(scales)
+    }
+}
+
+/// Steps of a scale in a page.
+const STEPS: usize = 65;
+
+pub(in crate::view) fn hex([r, g, b]: Rgb) -> String {
+    format!("#{r:02x}{g:02x}{b:02x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_is_darker_on_paper_and_lighter_on_dark_screens() {
+        for i in 0..50 {
+            let [less, more] = [i, i + 1].map(|i| Paint::Share(i as f32 / 50.0));
+            assert!(luminance(more.rgb(Theme::Light)) < luminance(less.rgb(Theme::Light)), "{i}");
+            assert!(luminance(more.rgb(Theme::Dark)) > luminance(less.rgb(Theme::Dark)), "{i}");
+        }
+    }
+
+    #[test]
+    fn text_can_be_read_on_every_step() {
+        for theme in [Theme::Light, Theme::Dark] {
+            for paint in Paint::classes() {
+                let (back, text) = match paint {
+                    Paint::OnShare(x) => (Paint::Share(x), paint),
+                    Paint::OnSigned(x) => (Paint::Signed(x), paint),
+                    Paint::Ink | Paint::Soft | Paint::Series(_) => (Paint::Paper, paint),
+                    _ => continue,
+                };
+                let [a, b] = [back, text].map(|paint| luminance(paint.rgb(theme)));
+                let contrast = (a.max(b) + 0.05) / (a.min(b) + 0.05);
+                let least = if matches!(paint, Paint::Series(_)) { 3.0 } else { 4.5 };
+                assert!(contrast >= least, "{paint:?} {theme:?}: {contrast}");
+            }
+        }
+    }
+
+    #[test]
+    fn classes_are_told_apart() {
+        let mut names: Vec<String> = Paint::classes().map(Paint::class).collect();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert_eq!(Paint::Signed(-1.0).class(), "d0");
+        assert_eq!(Paint::Signed(f32::NAN).class(), "d0");
+    }
+}

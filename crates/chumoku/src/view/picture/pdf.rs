@@ -1,0 +1,102 @@
+//! A picture as PDF of one page: its shapes and the outlines of its letters, as vectors.
+
+use super::scene::Scene;
+use flate2::{Compression, write::ZlibEncoder};
+use pdf_writer::{Content, Filter, Finish, Pdf, Rect, Ref, TextStr};
+use resvg::tiny_skia::PathSegment;
+use resvg::usvg::{self, Group, Node, Paint};
+use std::io::Write;
+
+/// A number as PDF has it.
+fn shares(colour: usvg::Color) -> [f32; 3] {
+    [colour.red, colour.green, colour.blue].map(|x| f32::from(x) / 255.0)
+}
+
+fn draw(group: &Group, content: &mut Content) {
+    for node in group.children() {
+        match node {
+            Node::Group(group) => draw(group, content),
+            Node::Text(text) => draw(text.flattened(), content),
+            Node::Path(path) if path.is_visible() => {
+                let t = path.abs_transform();
+                content.save_state();
+                content.transform([t.sx, t.ky, t.kx, t.sy, t.tx, t.ty]);
+                for (is_fill, paint) in
+                    [(true, path.fill().map(|fill| fill.paint())), (false, path.stroke().map(|stroke| stroke.paint()))]
+                {
+                    // Scenes have plain colours alone.
+                    let Some(Paint::Color(colour)) = paint else { continue };
+                    let [r, g, b] = shares(*colour);
+                    outline(path, content);
+                    if is_fill {
+                        content.set_fill_rgb(r, g, b).fill_nonzero();
+                    } else {
+                        content.set_line_width(path.stroke().map_or(1.0, |stroke| stroke.width().get()));
+                        content.set_stroke_rgb(r, g, b).stroke();
+                    }
+                }
+                content.restore_state();
+            }
+            _ => {}
+        }
+    }
+}
+
+fn outline(path: &usvg::Path, content: &mut Content) {
+    let mut last = [0.0f32; 2];
+    for segment in path.data().segments() {
+        match segment {
+            PathSegment::MoveTo(p) => {
+                content.move_to(p.x, p.y);
+                last = [p.x, p.y];
+            }
+            PathSegment::LineTo(p) => {
+                content.line_to(p.x, p.y);
+                last = [p.x, p.y];
+            }
+            PathSegment::QuadTo(c, p) => {
+                // The same curve with two control points, each two thirds of the way to the one.
+                let toward = |from: f32, to: f32| from + (to - from) * 2.0 / 3.0;
+                content.cubic_to(
+                    toward(last[0], c.x),
+                    toward(last[1], c.y),
+                    toward(p.x, c.x),
+                    toward(p.y, c.y),
+                    p.x,
+                    p.y,
+                );
+                last = [p.x, p.y];
+            }
+            PathSegment::CubicTo(c1, c2, p) => {
+                content.cubic_to(c1.x, c1.y, c2.x, c2.y, p.x, p.y);
+                last = [p.x, p.y];
+            }
+            PathSegment::Close => {
+                content.close_path();
+            }
+        }
+    }
+}
+
+/// The page; a point of the scene is a point of the page. The same scene gives the same bytes.
+pub(super) fn page(scene: &Scene, tree: &usvg::Tree) -> Vec<u8> {
+    let [width, height] = [scene.width, scene.height].map(|x| x as f32);
+    let mut content = Content::new();
+    // y grows upwards in a PDF.
+    content.transform([1.0, 0.0, 0.0, -1.0, 0.0, height]);
+    draw(tree.root(), &mut content);
+    let mut packed = ZlibEncoder::new(Vec::new(), Compression::default());
+    let packed = packed.write_all(&content.finish()).and_then(|()| packed.finish()).expect("memory takes all bytes");
+
+    let [catalog, pages, page, contents, info] = [1, 2, 3, 4, 5].map(Ref::new);
+    let mut pdf = Pdf::new();
+    pdf.catalog(catalog).pages(pages);
+    pdf.pages(pages).kids([page]).count(1);
+    let mut leaf = pdf.page(page);
+    leaf.parent(pages).media_box(Rect::new(0.0, 0.0, width, height)).contents(contents);
+    leaf.resources();
+    leaf.finish();
+    pdf.stream(contents, &packed).filter(Filter::FlateDecode);
+    pdf.document_info(info).title(TextStr(&scene.description)).producer(TextStr("Chumoku"));
+    pdf.finish()
+}

@@ -1,0 +1,497 @@
+//! Figures: every number in every form is the array's, to the digits shown.
+
+mod common;
+
+use chumoku::view::{
+    Alignment, ColourDepth, Content, Explanation, Figure, Fonts, HeadOrder, Item, Lang, Map, Paint, PositionalEncoding,
+    Scale, TerminalOptions, TranslationWithoutHead, Word, figures_to_html,
+};
+use unicode_width::UnicodeWidthStr;
+
+/// Three source words by two and an end: no square.
+fn alignment() -> Alignment {
+    let words = |texts: &[&str]| {
+        let plain = texts.iter().map(|text| Word { text: (*text).into(), special: false });
+        plain.chain([Word { text: "[END]".into(), special: true }]).collect::<Vec<_>>()
+    };
+    let weight = |i: usize| [0.1, 0.2, 0.3, 0.4][(i + i / 4) % 4];
+    let mut alignment = Alignment {
+        model: "model".into(),
+        source: "a b c".into(),
+        target: "A B".into(),
+        is_given: false,
+        is_cut: false,
+        source_words: words(&["a", "b", "c"]),
+        target_words: words(&["A", "B"]),
+        layers: 1,
+        heads: 2,
+        log_probabilities: vec![-0.1; 3],
+        effects: vec![vec![Some(0.5), Some(2.0), Some(0.1), None]; 3],
+        ranking: Vec::new(),
+        without: vec![TranslationWithoutHead {
+            layer: 0,
+            head: 1,
+            log_probabilities: vec![-1.0; 3],
+            translation: "B".into(),
+        }],
+        joining: "sum over keys, mean over queries".into(),
+        attention: (0..24).map(weight).collect(),
+    };
+    alignment.ranking = alignment.rank();
+    alignment
+}
+
+fn causal() -> Explanation {
+    common::deep(&["what", "follows", "each", "word", "unseen"], true)
+}
+
+/// Every kind of figure, in a language.
+fn figures(lang: Lang) -> Vec<Figure> {
+    let (english, japanese, deep, a) = (common::english(), common::japanese(), causal(), alignment());
+    let hostile = common::hostile();
+    let mut figures = vec![
+        english.heatmap(1, 2, lang),
+        japanese.heatmap(0, 1, lang),
+        deep.heatmap(1, 0, lang),
+        hostile.heatmap(0, 1, lang),
+        english.value_weighted(1, 2, lang).unwrap(),
+        deep.rollout(1, lang).unwrap(),
+        english.lines(0, 3, 0.08, lang),
+        deep.products(1, 2, [4, 2], lang).unwrap(),
+        english.difference([0, 0], &common::example(&["The", "film", "was", "good", "."], 2, 4), [1, 1], lang).unwrap(),
+        a.heatmap(0, 1, lang),
+        a.lines(0, 0, 0.0, lang),
+        a.grid(true, lang),
+    ];
+    figures.extend(HeadOrder::ALL.map(|(_, order)| english.grid(order, lang)));
+    figures.extend(PositionalEncoding::sinusoidal(20, 10).figures(lang));
+    figures.extend(PositionalEncoding::rotary(9, 6, Some(100.0)).unwrap().figures(lang));
+    figures
+}
+
+fn maps(figure: &Figure) -> Vec<&Map> {
+    match &figure.content {
+        Content::Map(map) => vec![map],
+        Content::Sheet(sheet) => sheet.maps.iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// What stands in the cells of tables, row by row.
+fn numbers(figure: &Figure) -> Vec<Option<f64>> {
+    let cells = figure.tables().into_iter().flat_map(|table| table.rows).flat_map(|(_, cells)| cells);
+    cells.filter(|cell| !cell.is_empty()).map(|cell| cell.parse().ok()).collect()
+}
+
+fn assert_near(found: f64, expected: f64, most: f64) {
+    assert!((found - expected).abs() <= most, "{found} for {expected}");
+}
+
+#[test]
+fn figures_hold_the_arrays() {
+    let e = common::english();
+    let n = e.words.len();
+    let Content::Map(map) = e.heatmap(1, 2, Lang::En).content else { panic!("a map") };
+    for i in 0..n {
+        for j in 0..n {
+            assert_eq!(map.value(i, j), Some(e.row(1, 2, i)[j]));
+        }
+    }
+    let Content::Map(map) = e.value_weighted(1, 3, Lang::En).unwrap().content else { panic!("a map") };
+    assert_eq!(map.value(3, 1), Some(e.derived.value_weighted[((4 + 3) * n + 3) * n + 1]));
+    let Content::Map(map) = e.rollout(1, Lang::En).unwrap().content else { panic!("a map") };
+    assert_eq!(map.value(3, 1), Some(e.derived.rollout[(n + 3) * n + 1]));
+    let a = alignment();
+    let Content::Map(map) = a.heatmap(0, 1, Lang::En).content else { panic!("a map") };
+    assert_eq!((map.rows.labels.len(), map.columns.labels.len()), (3, 4));
+    assert_eq!(map.value(2, 1), Some(a.row(0, 1, 2)[1]));
+    // A causal model's later keys are no numbers.
+    let deep = causal();
+    let Content::Map(map) = deep.heatmap(0, 0, Lang::En).content else { panic!("a map") };
+    assert_eq!((map.value(1, 2), map.value(2, 1)), (None, Some(deep.row(0, 0, 2)[1])));
+}
+
+#[test]
+fn tables_say_every_number() {
+    for lang in [Lang::En, Lang::Ja] {
+        for figure in figures(lang) {
+            let mut found = numbers(&figure).into_iter();
+            for map in maps(&figure) {
+                for i in 0..map.rows.labels.len() {
+                    let row: Vec<Option<f32>> = (0..map.columns.labels.len()).map(|j| map.value(i, j)).collect();
+                    for value in &row {
+                        match (found.next().expect("a cell"), value) {
+                            (Some(shown), Some(value)) => assert_near(shown, f64::from(*value), 0.000_05),
+                            (None, None) => {}
+                            (shown, value) => panic!("{shown:?} for {value:?} in {}", figure.title),
+                        }
+                    }
+                    if map.scale == Scale::Share {
+                        let sum: f64 = row.iter().flatten().map(|&x| f64::from(x)).sum();
+                        assert_near(found.next().flatten().expect("a sum"), sum, 0.000_05);
+                    }
+                }
+            }
+            match &figure.content {
+                Content::Curves(curves) => {
+                    for i in 0..curves.x.labels.len() {
+                        for (_, series) in &curves.series {
+                            let expected = f64::from(series[i]);
+                            assert_near(found.next().flatten().expect("a number"), expected, 0.000_05);
+                        }
+                    }
+                }
+                Content::Products(products) => {
+                    for d in 0..products.query.len() {
+                        let [q, k] = [products.query[d], products.key[d]].map(f64::from);
+                        for expected in [q, k, q * k] {
+                            assert_near(found.next().flatten().expect("a number"), expected, 0.000_05);
+                        }
+                    }
+                    let sum: f64 = products.products().iter().sum();
+                    let penalty = (products.penalty != 0.0).then_some(-products.penalty);
+                    let sums = [sum, sum * products.scale].into_iter().chain(penalty).chain([products.score()]);
+                    sums.for_each(|x| assert_near(found.next().flatten().expect("a sum"), x, 0.000_05));
+                    for seen in &products.row {
+                        for expected in [seen.score, seen.exponential, seen.weight] {
+                            assert_near(found.next().flatten().expect("a number"), expected, 0.000_05);
+                        }
+                    }
+                }
+                Content::Lines(lines) => {
+                    // The other cell of a line names a word.
+                    for (.., weight) in lines.shown() {
+                        assert!(found.next().expect("a word").is_none());
+                        assert_near(found.next().flatten().expect("a share"), f64::from(weight), 0.000_05);
+                    }
+                }
+                Content::Map(_) | Content::Sheet(_) => {}
+            }
+            assert_eq!(found.next(), None, "{}", figure.title);
+        }
+    }
+}
+
+#[test]
+fn json_holds_every_number_exactly() {
+    for figure in figures(Lang::En) {
+        let json = figure.to_json();
+        assert_eq!(json["title"], figure.title.as_str());
+        let of_map = |json: &serde_json::Value, map: &Map| {
+            let shown = json["values"].as_array().unwrap().iter().flat_map(|row| row.as_array().unwrap());
+            let shown: Vec<Option<f32>> = shown.map(|x| x.as_f64().map(|x| x as f32)).collect();
+            assert_eq!(shown, map.values);
+        };
+        match &figure.content {
+            Content::Map(map) => of_map(&json["map"], map),
+            Content::Sheet(sheet) => {
+                sheet.maps.iter().enumerate().for_each(|(i, map)| of_map(&json["sheet"][i], map));
+            }
+            Content::Lines(lines) => {
+                for (i, (from, to, weight)) in lines.shown().into_iter().enumerate() {
+                    let json = &json["lines"];
+                    assert_eq!((&json["from"][i], &json["to"][i]), (&from.into(), &to.into()));
+                    assert_eq!(json["weights"][i].as_f64().unwrap() as f32, weight);
+                }
+            }
+            Content::Curves(curves) => {
+                for (s, (_, series)) in curves.series.iter().enumerate() {
+                    let shown = json["curves"]["series"][s]["values"].as_array().unwrap();
+                    assert_eq!(shown.iter().map(|x| x.as_f64().unwrap() as f32).collect::<Vec<_>>(), *series);
+                }
+            }
+            Content::Products(products) => {
+                assert_eq!(json["products"]["score"].as_f64(), Some(products.score()));
+                assert_eq!(json["products"]["row"][1]["weight"].as_f64(), Some(products.row[1].weight));
+            }
+        }
+    }
+}
+
+#[test]
+fn scores_in_depth_become_the_weights_of_the_head() {
+    for causal in [false, true] {
+        // Each word is one token, so that weights between words are those between tokens.
+        let e = common::deep(&["a", "few", "short", "words"], causal);
+        assert_eq!(e.pieces.len(), e.words.len());
+        for (layer, head, query, key) in [(0, 0, 3, 1), (1, 2, 4, 4), (1, 0, 2, 0)] {
+            let figure = e.products(layer, head, [query, key], Lang::En).unwrap();
+            let Content::Products(products) = figure.content else { panic!("products") };
+            for (j, seen) in products.row.iter().enumerate() {
+                assert_near(seen.weight, f64::from(e.row(layer, head, query)[j]), 1e-6);
+            }
+            assert_near(products.row[key].score, products.score(), 1e-12);
+            assert_eq!(products.row.len(), if causal { query + 1 } else { 5 });
+            assert_eq!(products.penalty != 0.0, causal && query != key);
+        }
+        assert_eq!(e.products(0, 0, [1, 2], Lang::En).is_none(), causal);
+    }
+    assert!(common::english().products(0, 0, [0, 0], Lang::En).is_none());
+}
+
+#[test]
+fn lines_are_those_above_the_threshold_strongest_first() {
+    let e = common::english();
+    let Content::Lines(lines) = e.lines(1, 1, 0.1, Lang::En).content else { panic!("lines") };
+    let shown = lines.shown();
+    let above = (0..e.words.len()).flat_map(|i| e.row(1, 1, i)).filter(|&&x| x >= 0.1).count();
+    assert!(above > 3 && shown.len() == above);
+    assert!(shown.windows(2).all(|two| two[0].2 >= two[1].2));
+    assert!(shown.iter().all(|&(i, j, x)| e.row(1, 1, i)[j] == x));
+}
+
+#[test]
+fn heads_stand_in_the_order_asked_for() {
+    let e = common::english();
+    let statistics = e.head_statistics();
+    let order = |order: HeadOrder| -> Vec<usize> {
+        let Content::Sheet(sheet) = e.grid(order, Lang::En).content else { panic!("a sheet") };
+        let index = |map: &Map| {
+            let name = map.caption.split(' ').next().unwrap();
+            let (layer, head) = name[1..].split_once("·H").unwrap();
+            (layer.parse::<usize>().unwrap() - 1) * e.heads + head.parse::<usize>().unwrap() - 1
+        };
+        // Each map is of the head that it names.
+        for map in &sheet.maps {
+            let (layer, head) = (index(map) / e.heads, index(map) % e.heads);
+            assert_eq!(map.value(2, 5), Some(e.row(layer, head, 2)[5]));
+        }
+        sheet.maps.iter().map(index).collect()
+    };
+    assert_eq!(order(HeadOrder::Place), (0..8).collect::<Vec<_>>());
+    let falls = |wanted: HeadOrder, figure: &dyn Fn(usize) -> f32| {
+        let found = order(wanted);
+        assert!(found.windows(2).all(|two| figure(two[0]) >= figure(two[1])), "{wanted:?}: {found:?}");
+        assert_ne!(found, (0..8).collect::<Vec<_>>(), "{wanted:?}");
+    };
+    falls(HeadOrder::Entropy, &|i| -statistics[i].entropy);
+    falls(HeadOrder::Distance, &|i| statistics[i].distance);
+    falls(HeadOrder::Previous, &|i| statistics[i].previous);
+    falls(HeadOrder::First, &|i| statistics[i].first);
+    falls(HeadOrder::Strongest, &|i| statistics[i].strongest);
+    falls(HeadOrder::Sink, &|i| statistics[i].sink_share);
+    falls(HeadOrder::Effect, &|i| (e.without[i].probabilities[0] - e.probabilities[0].probability).abs());
+}
+
+#[test]
+fn a_difference_is_of_the_words_that_both_have() {
+    let [a, b] = ["it was good", "it was not good"].map(|text| {
+        let words: Vec<&str> = text.split(' ').collect();
+        common::example(&words, 1, 2)
+    });
+    let Content::Map(map) = a.difference([0, 1], &b, [0, 0], Lang::En).unwrap().content else { panic!("a map") };
+    assert_eq!(map.rows.labels, ["[CLS]", "it", "was", "good"]);
+    // “good” is word 3 of one and word 4 of the other.
+    assert_eq!(map.value(3, 2), Some(b.row(0, 0, 4)[2] - a.row(0, 1, 3)[2]));
+    let same = a.difference([0, 0], &a, [0, 0], Lang::Ja).unwrap();
+    assert!(maps(&same)[0].values.iter().all(|x| *x == Some(0.0)));
+}
+
+/// The texts of a scene.
+fn texts(figure: &Figure) -> Vec<(String, [f64; 2])> {
+    let scene = figure.scene();
+    scene
+        .items
+        .into_iter()
+        .filter_map(|item| if let Item::Text(t) = item { Some((t.text, t.at)) } else { None })
+        .collect()
+}
+
+#[test]
+fn scenes_show_each_number_in_its_cell_and_hatch_what_is_none() {
+    for figure in figures(Lang::En) {
+        let Content::Map(map) = &figure.content else { continue };
+        let scene = figure.scene();
+        let cells: Vec<Option<([f64; 4], Paint, &str)>> = scene
+            .items
+            .iter()
+            .filter_map(|item| match item {
+                Item::Rect { area, fill, says } if !says.is_empty() => Some(Some((*area, *fill, says.as_str()))),
+                Item::Hatched(_) => Some(None),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(cells.len(), map.values.len(), "{}", figure.title);
+        let texts = texts(&figure);
+        for (cell, value) in cells.iter().zip(&map.values) {
+            let (Some(([x, y, w, h], fill, says)), Some(value)) = (cell, value) else {
+                assert!(cell.is_none() && value.is_none());
+                continue;
+            };
+            let number = |text: &str| text.replace('−', "-").trim_end_matches(" %").parse::<f64>();
+            let said = number(says.rsplit([' ', ':']).find(|part| *part != "%").unwrap()).unwrap();
+            match map.scale {
+                Scale::Share => {
+                    assert_near(said, 100.0 * f64::from(*value), 0.005_01);
+                    assert_eq!(*fill, Paint::Share(*value));
+                }
+                Scale::Signed(most) => {
+                    assert_near(said, f64::from(*value), 0.000_05);
+                    assert_eq!(*fill, Paint::Signed(value / most));
+                }
+            }
+            if *w < 34.0 {
+                continue;
+            }
+            let inside = texts.iter().find(|(_, at)| at[0] > *x && at[0] < x + w && at[1] > *y && at[1] < y + h);
+            let (text, _) = inside.unwrap_or_else(|| panic!("no number in a cell of {}", figure.title));
+            match text.as_str() {
+                "<.01" => assert!(*value > 0.0 && *value < 0.005),
+                text => assert_near(number(text).unwrap(), f64::from(*value), 0.005_01),
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_drawn_outside_a_scene() {
+    for lang in [Lang::En, Lang::Ja] {
+        for figure in figures(lang) {
+            let scene = figure.scene();
+            for item in &scene.items {
+                let points = match item {
+                    Item::Rect { area: [x, y, w, h], .. } | Item::Hatched([x, y, w, h]) => {
+                        vec![[*x, *y], [x + w, y + h]]
+                    }
+                    Item::Line { ends: [a, b, c, d], .. } => vec![[*a, *b], [*c, *d]],
+                    Item::Text(text) => vec![text.at],
+                };
+                for [x, y] in points {
+                    let inside = (0.0..=scene.width).contains(&x) && (0.0..=scene.height).contains(&y);
+                    assert!(inside, "{}: {x} {y} of {} {}", figure.title, scene.width, scene.height);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn terminals_show_every_cell_within_their_width() {
+    for lang in [Lang::En, Lang::Ja] {
+        for figure in figures(lang) {
+            for width in [80, 120] {
+                let depths = [ColourDepth::None, ColourDepth::Ansi16, ColourDepth::Ansi256, ColourDepth::TrueColour];
+                for colour in depths {
+                    let text = figure.to_text(&TerminalOptions { width, colour, lang });
+                    if colour != ColourDepth::None {
+                        continue;
+                    }
+                    assert!(!text.contains('\u{1b}'));
+                    for line in text.lines() {
+                        assert!(line.width() <= width, "{} columns of {width}: {line:?}", line.width());
+                    }
+                }
+                let Content::Map(map) = &figure.content else { continue };
+                let text = figure.to_text(&TerminalOptions { width, colour: ColourDepth::None, lang });
+                let mut shown: Vec<Vec<Option<i32>>> = vec![Vec::new(); map.rows.labels.len()];
+                for line in text.lines() {
+                    let Some((label, cells)) = line.rsplit_once('│') else { continue };
+                    if label.contains('→') {
+                        continue;
+                    }
+                    let row: usize = label.split_whitespace().next().unwrap().parse().unwrap();
+                    let wide = if map.scale == Scale::Share { 4 } else { 5 };
+                    let signs: Vec<char> = cells.chars().collect();
+                    for cell in signs.chunks(wide) {
+                        let cell: String = cell.iter().filter(|c| !"░▒▓█ ".contains(**c)).collect();
+                        let number = || cell.parse().unwrap_or_else(|_| panic!("{cell:?} in {line:?}"));
+                        shown[row - 1].push(if cell == "·" { None } else { Some(number()) });
+                    }
+                }
+                for (i, row) in shown.iter().enumerate() {
+                    assert_eq!(row.len(), map.columns.labels.len(), "{}", figure.title);
+                    for (j, cell) in row.iter().enumerate() {
+                        let expected = map.value(i, j).map(|x| (100.0 * x).round() as i32);
+                        assert_eq!(*cell, expected, "{} {i} {j}", figure.title);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_page_of_figures_holds_every_table_in_both_languages_and_runs_nothing_else() {
+    let [english, japanese] = [Lang::En, Lang::Ja].map(figures);
+    let pairs: Vec<[Figure; 2]> = english.into_iter().zip(japanese).map(|(en, ja)| [en, ja]).collect();
+    let page = figures_to_html("a <title>", &pairs, Lang::Ja);
+    assert!(page.contains("<html lang=\"ja\">") && page.contains("a &lt;title&gt;"));
+    assert_eq!(page.matches("<svg").count(), 2 * pairs.len());
+    assert_eq!(page.matches("</script>").count(), 1);
+    assert!(page.contains("default-src 'none'; script-src 'sha256-") && !page.contains("unsafe-inline"));
+    // Inline styles would be refused by the page's own policy.
+    assert!(!page.contains(" style=") && !page.contains("<img"));
+    let cells: Vec<&str> = page.split("<td>").skip(1).map(|cell| cell.split("</td>").next().unwrap()).collect();
+    let expected: Vec<String> = pairs
+        .iter()
+        .flatten()
+        .flat_map(Figure::tables)
+        .flat_map(|table| table.rows)
+        .flat_map(|(_, cells)| cells)
+        .collect();
+    assert_eq!(cells.len(), expected.len());
+    let unescaped = |cell: &str| {
+        cell.replace("&lt;", "<")
+            .replace("&gt;", ">")
+            .replace("&quot;", "\"")
+            .replace("&#39;", "'")
+            .replace("&amp;", "&")
+    };
+    for (cell, expected) in cells.iter().zip(&expected) {
+        assert!(
+            unescaped(cell) == *expected || expected.chars().any(|c| c.is_control() || c > '\u{2000}'),
+            "{cell} for {expected}"
+        );
+    }
+}
+
+#[test]
+fn every_figure_becomes_svg_png_and_pdf() {
+    let Ok(fonts) = Fonts::installed() else {
+        eprintln!("SKIPPED: no fonts are installed");
+        return;
+    };
+    for figure in figures(Lang::En).into_iter().chain(figures(Lang::Ja)) {
+        let scene = figure.scene();
+        let svg = match fonts.svg(&scene) {
+            Ok(svg) => svg,
+            Err(error) if error.to_string().contains("no installed font has") => {
+                eprintln!("SKIPPED: {}: {error}", figure.title);
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        // Letters are outlines, so that no font is needed where it is shown.
+        assert!(!svg.contains("<text") && svg.contains("<path"), "{}", figure.title);
+        let png = fonts.png(&scene, 1.0).unwrap();
+        let size = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
+        assert!(png.starts_with(b"\x89PNG"));
+        assert_eq!([size(16), size(20)], [scene.width as u32, scene.height as u32]);
+        let pdf = fonts.pdf(&scene).unwrap();
+        assert!(pdf.starts_with(b"%PDF-") && pdf.trim_ascii_end().ends_with(b"%%EOF"));
+        let media = format!("/MediaBox [0 0 {} {}]", scene.width, scene.height);
+        assert!(String::from_utf8_lossy(&pdf).contains(&media), "{media}");
+        assert_eq!(pdf, fonts.pdf(&scene).unwrap(), "the same bytes every time");
+    }
+}
+
+#[test]
+fn what_no_font_has_is_named() {
+    let Ok(fonts) = Fonts::installed() else {
+        eprintln!("SKIPPED: no fonts are installed");
+        return;
+    };
+    // A private letter is in no font.
+    let figure = common::example(&["x\u{10fffd}"], 1, 1).heatmap(0, 0, Lang::En);
+    for problem in [
+        fonts.svg(&figure.scene()).unwrap_err(),
+        fonts.png(&figure.scene(), 1.0).unwrap_err(),
+        fonts.pdf(&figure.scene()).unwrap_err(),
+    ] {
+        assert!(problem.to_string().contains("U+10FFFD"), "{problem}");
+    }
+    assert!(Fonts::of_bytes(b"no font".to_vec()).is_err());
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "no font").unwrap();
+    assert!(Fonts::of_file(file.path()).unwrap_err().to_string().contains("no font"));
+}
