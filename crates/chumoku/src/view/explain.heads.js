@@ -1,0 +1,120 @@
+// All heads as small pictures, in an order of the reader's choice; what a head does; the prediction without it.
+const STATISTICS = new Map((D.head_statistics || []).map(s => [`${s.layer},${s.head}`, s]));
+const WITHOUT = new Map((D.without || []).map(w => [`${w.layer},${w.head}`, w]));
+const statisticsOf = ({ l, h }) => STATISTICS.get(`${l},${h}`);
+const withoutOf = ({ l, h }) => WITHOUT.get(`${l},${h}`);
+const HEADS = Array.from({ length: D.layers * D.heads }, (_, i) => ({ l: Math.floor(i / D.heads), h: i % D.heads }));
+
+// ---- orders: the figure by which heads are sorted, the most first, and how it is written ----
+const ROLES = ['sink', 'pairwise', 'local', 'distant', 'broad', 'mixed'];
+const chanceOf = D.probabilities.findIndex(p => p.label === D.label);
+// By how much the probability of what is predicted changes without the head.
+const effectOf = head => { const w = withoutOf(head); return w && chanceOf >= 0 ? w.probabilities[chanceOf] - D.probabilities[chanceOf].probability : NaN; };
+const share0 = x => percent(x) + ' %';
+const SORTS = {
+  layer: { figure: () => 0, text: head => statisticsOf(head) ? T.roles[statisticsOf(head).role] ?? '' : '' },
+  role: { figure: head => -ROLES.indexOf(statisticsOf(head)?.role), text: head => T.roles[statisticsOf(head)?.role] ?? '' },
+  entropy: { field: 'entropy', text: x => known(x) ? x.toFixed(2) : '–' },
+  distance: { field: 'distance', text: x => known(x) ? x.toFixed(1) : '–' },
+  previous: { field: 'previous', text: share0 }, first: { field: 'first', text: share0 },
+  strongest: { field: 'strongest', text: share0 }, sink: { field: 'sink_share', text: share0 },
+  effect: { figure: head => Math.abs(effectOf(head)), text: head => signed(100 * effectOf(head), 1) },
+};
+const isThere = sort => sort === 'layer' || (sort === 'effect' ? WITHOUT.size > 0 : STATISTICS.size > 0);
+function figure(sort, head) {
+  const { field, figure } = SORTS[sort], x = field ? statisticsOf(head)?.[field] : figure(head);
+  return known(x) ? x : -Infinity;
+}
+const figureText = (sort, head) => SORTS[sort].field ? SORTS[sort].text(statisticsOf(head)?.[SORTS[sort].field]) : SORTS[sort].text(head);
+// Of equal heads the earlier comes first.
+const ordered = () => HEADS.map(head => [figure(S.sort, head), head]).sort(([a], [b]) => b === a ? 0 : b - a).map(([, head]) => head);
+
+// ---- small pictures: each head's canvas is kept, and painted anew when its colours change ----
+const POOL = 64, DOTS = n <= POOL ? n * Math.floor(POOL / n) : POOL;
+const canvases = HEADS.map(() => el('canvas', { width: DOTS, height: DOTS, 'aria-hidden': 'true' }));
+let painted = '';
+function paintThumb(canvas, { l, h }, css) {
+  const { values } = arrayOf('weights', l, h), max = ceiling('weights', l, h), lut = LUTS[theme()], image = new ImageData(DOTS, DOTS);
+  // The largest weight under a dot, for a mean would hide the very peaks that one looks for.
+  let seen = values;
+  if (n > POOL) {
+    seen = new Float32Array(POOL * POOL);
+    const dot = Array.from({ length: n }, (_, i) => Math.floor(i * POOL / n));
+    for (let q = 0, i = 0; q < n; q++) for (let k = 0, row = dot[q] * POOL; k < n; k++, i++) if (values[i] > seen[row + dot[k]]) seen[row + dot[k]] = values[i];
+  }
+  const side = Math.min(n, POOL), wide = DOTS / side, hatch = rgbOf(css.hatch);
+  for (let y = 0, at = 0; y < DOTS; y++) for (let x = 0; x < DOTS; x++, at += 4) {
+    const q = Math.floor(y / wide), k = Math.floor(x / wide);
+    // Hatched where no word of the dot can be seen; the rest of the hatching is the page's own colour.
+    if (isMasked(q, k)) { if ((x + y) % 4 === 0) image.data.set([...hatch, 255], at); } else image.data.set([...lut[shade(seen[q * side + k], max)].c, 255], at);
+  }
+  canvas.getContext('2d').putImageData(image, 0, 0);
+}
+const rgbOf = hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16));
+function paintThumbs() {
+  const stamp = [theme(), S.scale, S.root].join();
+  if (stamp === painted) return;
+  painted = stamp;
+  const css = colours();
+  // Those that are in sight first.
+  const jobs = ordered().map(head => () => paintThumb(canvases[head.l * D.heads + head.h], head, css));
+  inSlices(jobs, HEADS.length * square <= 4e5);
+}
+const columnsOf = () => Math.min(12, D.heads);
+function thumbs() {
+  const box = $('thumbs'), isFocused = box.contains(document.activeElement);
+  const sorts = Object.keys(SORTS).filter(isThere);
+  $('sort').replaceChildren(...sorts.map(value => el('option', { value, text: T.sorts[value], selected: value === S.sort })));
+  $('sort-box').hidden = sorts.length < 2;
+  box.classList.toggle('many', D.heads > 4);
+  box.style.gridTemplateColumns = `repeat(${columnsOf()}, ${D.heads > 4 ? 38 : Math.min(76, Math.floor(256 / D.heads))}px)`;
+  box.setAttribute('aria-label', T.allHeads);
+  box.replaceChildren(...ordered().map(head => {
+    const { l, h } = head, text = figureText(S.sort, head), isSink = statisticsOf(head)?.role === 'sink';
+    const named = [T.thumb(l + 1, h + 1), ...text ? [S.sort === 'layer' ? text : `${T.sorts[S.sort]} ${text}`] : [], ...isSink && S.sort !== 'role' && S.sort !== 'layer' ? [T.sinkBadge] : []].join(T.list);
+    const button = el('button', { type: 'button', class: isSink ? 'thumb sink' : 'thumb', role: 'radio', 'aria-label': named, title: named, head }, canvases[l * D.heads + h],
+      el('span', { class: 'tag', text: `L${l + 1}·H${h + 1}` }), el('span', { class: 'figure', text: text || '\u00a0' }));
+    button.addEventListener('click', () => choose(l, h));
+    return button;
+  }));
+  markThumb();
+  if (isFocused) box.querySelector('[aria-checked="true"]').focus();
+  paintThumbs();
+  $('thumb-note').textContent = T.thumbNote(n > POOL, S.scale === 'head') + ([...STATISTICS.values()].some(s => s.role === 'sink') ? T.gap + T.sinkKey : '');
+}
+function markThumb() {
+  for (const b of $('thumbs').children) {
+    const isChosen = b.head.l === S.layer && b.head.h === S.head;
+    b.setAttribute('aria-checked', isChosen);
+    b.tabIndex = isChosen ? 0 : -1;
+  }
+}
+$('thumbs').addEventListener('keydown', e => {
+  const all = [...$('thumbs').children], i = all.findIndex(b => b.getAttribute('aria-checked') === 'true'), across = columnsOf();
+  const to = { ArrowLeft: i - 1, ArrowRight: i + 1, ArrowUp: i - across, ArrowDown: i + across, Home: 0, End: all.length - 1 }[e.key];
+  if (to === undefined) return;
+  e.preventDefault();
+  const next = all[to];
+  if (!next) return;
+  choose(next.head.l, next.head.h);
+  next.focus();
+});
+
+// ---- the head in a sentence, and the prediction without it ----
+function about() {
+  const head = { l: S.layer, h: S.head }, s = statisticsOf(head), w = withoutOf(head);
+  $('role').textContent = s ? s.text[S.lang] + T.stop : '';
+  $('sink-note').textContent = s?.role === 'sink' ? T.sinkNote : '';
+  $('sink-note').hidden = s?.role !== 'sink';
+  $('off').hidden = !WITHOUT.size;
+  $('off').setAttribute('aria-pressed', S.off);
+  $('off-panel').hidden = !(S.off && w);
+  root.dataset.off = S.off && w ? `${S.layer + 1},${S.head + 1}` : '';
+  if (!S.off || !w) return;
+  const odds = x => percent(x, 1) + ' %', before = D.probabilities[chanceOf]?.probability, after = w.probabilities[chanceOf], isSame = w.label === D.label;
+  const [a, b] = [D.label, w.label].map(label => T.q(clip(plain(label))));
+  $('off-said').textContent = isSame ? T.offSame(a, odds(before), odds(after), signed(100 * (after - before), 1)) : T.offChanges(a, b, odds(before), odds(after));
+  $('off-said').classList.toggle('changes', !isSame);
+  const rows = D.probabilities.map((p, i) => [plain(p.label), odds(p.probability), odds(w.probabilities[i]), signed(100 * (w.probabilities[i] - p.probability), 1)]);
+  compareTable($('off-table'), T.offHead, rows, D.probabilities.findIndex(p => p.label === w.label));
+}

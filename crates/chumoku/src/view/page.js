@@ -1,0 +1,212 @@
+'use strict';
+// What the pages of an explanation and of an alignment share: elements, numbers, arrays, colours, links, tabs.
+// Every file of a page runs in one script, in the order in which html.rs joins them.
+const root = document.documentElement;
+// Anything that goes wrong is written where a test (or a curious reader) can see it.
+const tally = name => { root.dataset[name] = Number(root.dataset[name] || 0) + 1; };
+addEventListener('error', e => { tally('errors'); root.dataset.error = e.message; });
+document.addEventListener('securitypolicyviolation', () => tally('violations'));
+
+const $ = id => document.getElementById(id);
+// The only way text comes into the page: as text, never as markup.
+function el(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (name === 'text') node.textContent = value;
+    else if (name === 'class') node.className = value;
+    else if (name.includes('-') || name === 'role' || name === 'scope') node.setAttribute(name, value);
+    else node[name] = value;
+  }
+  node.append(...children);
+  return node;
+}
+const D = JSON.parse($('data').textContent);
+
+// ---- texts and numbers ----
+// Signs that have no shape, or that reverse what follows, must not act on the page's own sentences.
+const plain = text => text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '␣').replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd').replace(/^(?=\p{M})/u, '◌') || '␣';
+const clip = (s, m = 40) => { const c = [...s]; return c.length > m ? c.slice(0, m - 1).join('') + '…' : s; };
+// A word written from right to left must not turn the sentence around it.
+const RTL = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/g;
+const isolated = w => w.search(RTL) < 0 ? w : `\u2068${w}\u2069`;
+const flows = text => (text.match(RTL) || []).length > (text.match(/[A-Za-z]/g) || []).length ? 'rtl' : 'ltr';
+const isKana = text => /[\u3040-\u30ff]/.test(text);
+
+const known = x => x !== null && x !== undefined && Number.isFinite(x);
+const percent = (x, digits = 0) => known(x) ? (100 * x).toFixed(digits) : '–';
+const signed = (x, digits = 2) => !known(x) ? '–' : Math.abs(x) < .5 * 10 ** -digits ? (0).toFixed(digits) : (x > 0 ? '+' : '−') + Math.abs(x).toFixed(digits);
+// For tables: with a sign that a spreadsheet reads, and no minus before a zero.
+const fixed = x => known(x) ? (Math.abs(x) < .00005 ? 0 : x).toFixed(4) : '–';
+// The fewest digits that name the same f32.
+const exact = x => { for (let d = 1; d < 10; d++) { const s = x.toPrecision(d); if (Math.fround(Number(s)) === x) return String(Number(s)); } return String(x); };
+const within = (i, count) => Math.min(count - 1, Math.max(0, i));
+
+// ---- arrays: each is an element of its own, and decoded when it is first looked at ----
+const MAPS = new Map();
+const mapName = (name, layer, head) => [name, layer, head ?? ''].join();
+for (const node of document.querySelectorAll('.map')) MAPS.set(mapName(node.dataset.name, node.dataset.layer, node.dataset.head), node);
+function bytesOf(base64) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64);
+  const raw = atob(base64), bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  return bytes;
+}
+// Least recently used first; only so many numbers are kept.
+const decoded = new Map(), KEPT = 16e6;
+let keptCount = 0;
+// The array of this name, and whether it is rough: a byte a number, right to 0.002. Null where the file has none.
+function matrix(name, layer, head) {
+  const id = mapName(name, layer, head), node = MAPS.get(id);
+  if (!node) return null;
+  let found = decoded.get(id);
+  if (!found) {
+    const bytes = bytesOf(node.textContent), rough = node.dataset.form === 'u8';
+    let values;
+    if (rough) {
+      values = new Float32Array(bytes.length);
+      for (let i = 0; i < values.length; i++) values[i] = bytes[i] / 255;
+    } else {
+      const view = new DataView(bytes.buffer, bytes.byteOffset);
+      values = new Float32Array(bytes.length / 4);
+      for (let i = 0; i < values.length; i++) values[i] = view.getFloat32(4 * i, true);
+    }
+    let max = 0;
+    for (const x of values) if (x > max) max = x;
+    found = { values, rough, max };
+    keptCount += values.length;
+    for (const [old, { values }] of decoded) {
+      if (keptCount <= KEPT) break;
+      decoded.delete(old);
+      keptCount -= values.length;
+    }
+  } else decoded.delete(id);
+  decoded.set(id, found);
+  return found;
+}
+const hasMap = name => [...MAPS.keys()].some(id => id.startsWith(name + ','));
+// The largest number of all arrays of a name. It has to open them all, so that it is remembered.
+const largestOf = {};
+function largest(name) {
+  return largestOf[name] ??= [...MAPS.values()].reduce((max, { dataset }) => dataset.name === name ? Math.max(max, matrix(name, dataset.layer, dataset.head).max) : max, 0);
+}
+// A number of an array as it may be said: a rough one with three digits, and a sign that says so.
+const share = (x, digits, rough) => (rough ? '≈ ' : '') + percent(x, rough ? Math.min(1, digits) : digits) + ' %';
+const cellText = (x, rough) => rough ? '≈' + x.toFixed(3) : x.toFixed(4);
+
+// Work that can wait, in slices that leave room for what the reader does. A later call replaces an earlier one.
+let slices = 0;
+function inSlices(jobs, isSmall) {
+  const mine = ++slices, later = self.requestIdleCallback ? run => requestIdleCallback(run, { timeout: 300 }) : run => setTimeout(run, 16);
+  const run = () => {
+    if (mine !== slices) return;
+    for (const end = performance.now() + (isSmall ? Infinity : 10); jobs.length && performance.now() < end;) jobs.shift()();
+    if (jobs.length) later(run); else root.dataset.thumbs = 'drawn';
+  };
+  if (isSmall) run(); else { delete root.dataset.thumbs; later(run); }
+}
+
+// ---- colours: one scale for attention, light to dark or dark to light ----
+const SCALES = {
+  light: ['#f3f6f4', '#c6e4da', '#7fc5b9', '#37959a', '#1d5f78', '#1a2c52'],
+  dark: ['#1f262f', '#1c445c', '#206f80', '#3c9d93', '#86c8a0', '#e6f2b8'],
+};
+const LUTS = {};
+for (const [name, anchors] of Object.entries(SCALES)) {
+  const stops = anchors.map(hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16)));
+  LUTS[name] = Array.from({ length: 256 }, (_, i) => {
+    const place = i / 255 * (stops.length - 1), k = Math.min(stops.length - 2, Math.floor(place)), f = place - k;
+    const c = stops[k].map((v, j) => Math.round(v + (stops[k + 1][j] - v) * f));
+    const lin = c.map(v => (v /= 255) <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+    // Dark or light digits, by the contrast that WCAG defines.
+    const light = .2126 * lin[0] + .7152 * lin[1] + .0722 * lin[2] > .179;
+    return { c, css: `rgb(${c})`, ink: light ? '#10151b' : '#f6f8fa' };
+  });
+}
+const THEMES = ['auto', 'light', 'dark'];
+const system = matchMedia('(prefers-color-scheme: dark)');
+const theme = () => S.theme === 'auto' ? (system.matches ? 'dark' : 'light') : S.theme;
+function colours() {
+  const style = getComputedStyle(root), get = name => style.getPropertyValue('--' + name).trim();
+  return { card: get('card'), ink: get('ink'), soft: get('soft'), accent: get('accent'), line: get('line'), hatch: get('hatch') };
+}
+
+// ---- canvases: as large as what is visible, over a space as large as the whole ----
+const font = getComputedStyle(document.body).fontFamily;
+const measurer = document.createElement('canvas').getContext('2d');
+const LABEL = 13;
+function widthOf(text) {
+  measurer.font = `${LABEL}px ${font}`;
+  return measurer.measureText(text).width;
+}
+function fitText(text, width) {
+  if (widthOf(text) <= width) return text;
+  const c = [...text];
+  while (c.length && widthOf(c.join('') + '…') > width) c.pop();
+  return c.join('') + '…';
+}
+// Makes room for a picture of this size and returns what of it is visible, and where to draw that.
+function viewport(stage, size) {
+  const [space] = stage.children, [canvas] = space.children, room = stage.parentElement.clientWidth;
+  const limit = Math.max(420, Math.min(860, innerHeight - 140));
+  space.style.width = size.width + 'px';
+  space.style.height = size.height + 'px';
+  // The scroll bar's room is kept out of the width so that short texts need none.
+  stage.style.height = Math.min(size.height + (size.width > room ? 16 : 0), limit) + 'px';
+  stage.style.width = Math.min(room, size.width + (size.height > limit ? 16 : 0)) + 'px';
+  const view = { w: Math.min(stage.clientWidth, size.width), h: Math.min(stage.clientHeight, size.height), x: stage.scrollLeft, y: stage.scrollTop };
+  const ratio = devicePixelRatio || 1, [w, h] = [view.w, view.h].map(side => Math.round(side * ratio));
+  if (canvas.width !== w || canvas.height !== h) {
+    Object.assign(canvas, { width: w, height: h });
+    canvas.style.width = view.w + 'px';
+    canvas.style.height = view.h + 'px';
+  }
+  const ctx = canvas.getContext('2d');
+  ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return { ctx, view };
+}
+const soon = act => { let asked = false; return () => { if (!asked) { asked = true; requestAnimationFrame(() => { asked = false; act(); }); } }; };
+
+// ---- links: what is shown stands in the address, so that a link shows what its sender saw ----
+const linked = () => new URLSearchParams(location.hash.slice(1));
+// Counted from 1 in links, from 0 here; -1 where there is none.
+const fromOne = (text, count) => { const i = /^\d{1,6}$/.test(text || '') ? Number(text) - 1 : -1; return i < count ? i : -1; };
+function link(params) {
+  // Some browsers refuse this for a file on disk; the page then works without the link.
+  try { history.replaceState(null, '', '#' + params); } catch { /* nothing is lost */ }
+}
+
+// ---- tabs: arrow keys, Home and End go from one to the next that is there ----
+function makeTabs(list, names, choose) {
+  for (const name of names) $('view-' + name).addEventListener('click', () => choose(name));
+  list.addEventListener('keydown', e => {
+    const there = [...list.children].filter(tab => !tab.hidden), i = there.indexOf(document.activeElement);
+    const to = { ArrowRight: i + 1, ArrowLeft: i - 1, Home: 0, End: there.length - 1 }[e.key];
+    if (to === undefined || i < 0) return;
+    e.preventDefault();
+    const tab = there[(to + there.length) % there.length];
+    choose(tab.id.slice('view-'.length));
+    tab.focus();
+  });
+}
+function markTabs(list, chosen) {
+  for (const tab of list.children) {
+    const isChosen = tab.id === 'view-' + chosen;
+    tab.setAttribute('aria-selected', isChosen);
+    tab.tabIndex = isChosen ? 0 : -1;
+    if (isChosen) $(tab.getAttribute('aria-controls')).setAttribute('aria-labelledby', tab.id);
+  }
+}
+
+// ---- before and after, for what a head does when it is switched off ----
+// Rows of [text, before, after]; chosen is the row to be marked; odds are shares of 1, else numbers.
+function compareTable(table, headings, rows, chosen) {
+  table.replaceChildren(el('thead', {}, el('tr', {}, ...headings.map(text => el('th', { scope: 'col', text })))),
+    el('tbody', {}, ...rows.map(([name, before, after, change], i) => el('tr', { class: i === chosen ? 'chosen' : '' },
+      el('th', { scope: 'row', title: clip(name, 200) }, el('bdi', { text: clip(name) })), el('td', { text: before }), el('td', { text: after }), el('td', { class: change.startsWith('−') ? 'less' : change.startsWith('+') ? 'more' : '', text: change })))));
+}
+
+// What the promise of the footer rests on: nothing was asked for.
+addEventListener('load', () => {
+  root.dataset.requests = performance.getEntriesByType('resource').length;
+  root.dataset.ready = '1';
+});
