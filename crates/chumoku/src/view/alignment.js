@@ -1,300 +1,378 @@
-(() => {
-  const root = document.documentElement;
-  // Anything that goes wrong is written where a test (or a curious reader) can see it.
-  const tally = name => { root.dataset[name] = Number(root.dataset[name] || 0) + 1; };
-  addEventListener('error', e => { tally('errors'); root.dataset.error = e.message; });
-  document.addEventListener('securitypolicyviolation', () => tally('violations'));
+// The page of a translation. Joined after page.js and lines.js.
+const text = (tag, textContent, className = '') => el(tag, { textContent, className });
+// The two sides: q, the translation that asks, and k, the source that is looked at.
+const words = { q: D.target_words, k: D.source_words }, names = { q: words.q.map(w => plain(w.text)), k: words.k.map(w => plain(w.text)) };
+const m = names.q.length, n = names.k.length, rows = [...names.q.keys()], columns = [...names.k.keys()];
+const NOTHING = { values: new Float32Array(m * n), rough: false, max: 0 };
+const arrayOf = ({ layer, head }) => matrix('weights', layer, head) || NOTHING;
+const isSmall = m * n * D.ranking.length <= 4e5;
+// The head that is chosen; place() opens it.
+let now = NOTHING;
+const weight = (q, k) => now.values[q * n + k];
+const effect = (q, k) => D.effects[q]?.[k] ?? NaN;
+const isEffect = () => S.show === 'effect';
+const value = (q, k) => isEffect() ? effect(q, k) : weight(q, k);
+const most = of => columns.reduce((best, k) => of(k) > (best < 0 ? -Infinity : of(best)) ? k : best, -1);
+const needed = rows.map(q => most(k => effect(q, k)));
+const effectMax = D.effects.flat().reduce((a, x) => Math.max(a, Math.abs(x) || 0), 0) || 1;
+// A large alignment is not to wait until every head has been opened.
+const ceiling = () => isEffect() ? effectMax : m * n * D.ranking.length > 4e6 ? 1 : largest('weights') || 1;
+const chance = 1 / (words.k.filter(w => !w.special).length || 1);
+const WITHOUT = new Map((D.without || []).map(w => [`${w.layer},${w.head}`, w]));
 
-  const $ = id => document.getElementById(id);
-  // The only way text comes into the page: as text, never as markup.
-  function el(tag, props = {}, ...children) {
-    const node = document.createElement(tag);
-    for (const [name, value] of Object.entries(props)) {
-      if (/-|role|scope/.test(name)) node.setAttribute(name, value); else node[name] = value;
-    }
-    node.append(...children);
-    return node;
-  }
-  const text = (tag, textContent, className = '') => el(tag, { textContent, className });
+// ---- state, and its copy in the address ----
+const VIEWS = ['attention', 'effect', 'lines'], LEAST = 10;
+const SORTS = ['agreement', 'mass', 'entropy', 'end', 'strongest'].filter(sort => D.ranking.every(r => known(r[sort])));
+const CHOICES = { lang: ['en', 'ja'], theme: THEMES, show: VIEWS, sort: SORTS };
+const S = { lang: root.lang === 'ja' ? 'ja' : 'en', theme: 'auto', show: 'attention', sort: SORTS[0] };
+function readHash() {
+  const p = linked();
+  const first = r => r.layer === (D.first_layer ?? -1) && r.head === (D.first_head ?? -1);
+  const asked = r => r.layer === fromOne(p.get('layer'), D.layers) && r.head === fromOne(p.get('head'), D.heads);
+  ({ layer: S.layer, head: S.head } = D.ranking.find(asked) || D.ranking.find(first) || D.ranking[0]);
+  for (const name in CHOICES) if (CHOICES[name].includes(p.get(name))) S[name] = p.get(name);
+  S.step = fromOne(p.get('step'), m) + 1 || m;
+  // Without a word to show, the first; while the translation grows, the newest.
+  S.q = p.has('target') || p.has('source') ? fromOne(p.get('target'), m) : S.step < m ? S.step - 1 : 0;
+  S.k = fromOne(p.get('source'), n);
+  S.least = fromOne(p.get('least'), 50) + 1 || LEAST;
+  S.off = p.get('off') === '1' && WITHOUT.size > 0;
+  if (p.get('table') === '1') $('fold').open = true;
+}
+function writeHash() {
+  const { layer, head, q, k, lang, theme, show, sort, step, least, off } = S;
+  link(new URLSearchParams({ layer: layer + 1, head: head + 1, target: q + 1, source: k + 1, show, sort, step, least, off: Number(off), lang, theme, table: Number($('fold').open) }));
+}
+let T, hover = null, cells;
 
-  const D = JSON.parse($('data').textContent);
-  const view = (() => {
-    const maps = [...document.querySelectorAll('.map[data-name="weights"]')].map(map => {
-      const bytes = Uint8Array.from(atob(map.textContent), c => c.charCodeAt(0));
-      return map.dataset.form === 'f32' ? bytes : new Uint8Array(Float32Array.from(bytes, b => b / 255).buffer);
-    });
-    const out = new Uint8Array(maps.reduce((sum, map) => sum + map.length, 0));
-    maps.reduce((at, map) => { out.set(map, at); return at + map.length; }, 0);
-    return new DataView(out.buffer);
-  })();
-  // Signs that have no shape, or that reverse what follows, must not act on the page's own sentences.
-  const plain = w => w.text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '␣').replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd').replace(/^(?=\p{M})/u, '◌') || '␣';
-  const clip = (s, m = 40) => { const c = [...s]; return c.length > m ? c.slice(0, m - 1).join('') + '…' : s; };
-  // The two sides: q, the translation that asks, and k, the source that is looked at.
-  const words = { q: D.target_words, k: D.source_words }, names = { q: words.q.map(plain), k: words.k.map(plain) };
-  const m = names.q.length, n = names.k.length, rows = [...names.q.keys()], columns = [...names.k.keys()];
-  const weight = (q, k, { layer, head } = S) => view.getFloat32(4 * (((layer * D.heads + head) * m + q) * n + k), true);
-  const effect = (q, k) => D.effects[q]?.[k] ?? NaN;
-  const value = (q, k) => S.show === 'effect' ? effect(q, k) : weight(q, k);
-  const most = of => columns.reduce((best, k) => of(k) > (best < 0 ? -Infinity : of(best)) ? k : best, -1);
-  const needed = rows.map(q => most(k => effect(q, k)));
-  const largest = values => values.reduce((a, x) => Math.max(a, Math.abs(x) || 0), 0) || 1;
-  const max = { attention: largest(D.ranking.flatMap(r => rows.flatMap(q => columns.map(k => weight(q, k, r))))), effect: largest(D.effects.flat()) };
-  const chance = 1 / (words.k.filter(w => !w.special).length || 1);
+// ---- numbers and colours ----
+const odds = log => known(log) ? percent(Math.min(1, Math.exp(log)), 1) : '–';
+const brief = x => !known(x) ? '' : isEffect() ? (Math.abs(x) < .05 ? '' : x.toFixed(1).replace('-', '−')) : percent(x);
+function heat(node, x) {
+  const t = Math.abs(x) / max || 0, isOdds = isEffect(), { classList, style } = node;
+  classList.toggle('heat', known(x));
+  classList.toggle('for', isOdds && x >= 0);
+  classList.toggle('against', isOdds && x < 0);
+  // Dark or light digits, whichever can be read better.
+  classList.toggle('full', t > (isOdds ? .36 : .5));
+  // The colours go from nothing to the middle one, and from there to the last.
+  style.setProperty('--mid-share', percent(Math.min(1, 2 * t), 1) + '%');
+  style.setProperty('--end-share', percent(Math.max(0, 2 * t - 1), 1) + '%');
+}
+let max = 1;
 
-  // ---- state, and its copy in the address, so that a link shows what its sender saw ----
-  const CHOICES = { lang: ['en', 'ja'], theme: ['auto', 'light', 'dark'], show: ['attention', 'effect'] };
-  const S = { lang: root.lang === 'ja' ? 'ja' : 'en', theme: 'auto', show: 'attention' };
-  function readHash() {
-    const p = new URLSearchParams(location.hash.slice(1)), whole = (name, count) => { const i = /^\d+$/.test(p.get(name)) ? p.get(name) - 1 : -1; return i < count ? i : -1; };
-    const rank = D.ranking.find(r => r.layer === whole('layer', D.layers) && r.head === whole('head', D.heads));
-    ({ layer: S.layer, head: S.head } = rank || D.ranking[0]);
-    for (const name in CHOICES) if (CHOICES[name].includes(p.get(name))) S[name] = p.get(name);
-    // Without a word to show, the first.
-    S.q = p.has('target') || p.has('source') ? whole('target', m) : 0;
-    S.k = whole('source', n);
-    if (p.get('table') === '1') $('fold').open = true;
-  }
-  function writeHash() {
-    const { layer, head, q, k, lang, theme, show } = S;
-    // Some browsers refuse this for a file on disk; the page then works without the link.
-    try { history.replaceState(null, '', '#' + new URLSearchParams({ layer: layer + 1, head: head + 1, target: q + 1, source: k + 1, show, lang, theme, table: Number($('fold').open) })); } catch { /* nothing is lost */ }
-  }
-  let T, hover = null, cells;
-
-  // ---- numbers and colours ----
-  const known = x => x !== null && Number.isFinite(x);
-  const percent = (x, digits = 0) => known(x) ? (100 * x).toFixed(digits) : '–';
-  const odds = log => known(log) ? percent(Math.min(1, Math.exp(log)), 1) : '–';
-  const signed = (x, digits = 2) => known(x) ? (x < 0 ? '−' : '+') + Math.abs(x).toFixed(digits) : '–';
-  const brief = x => !known(x) ? '' : S.show === 'effect' ? (Math.abs(x) < .05 ? '' : x.toFixed(1).replace('-', '−')) : percent(x);
-  const system = matchMedia('(prefers-color-scheme: dark)');
-  const theme = () => S.theme === 'auto' ? (system.matches ? 'dark' : 'light') : S.theme;
-  function heat(node, x) {
-    const t = Math.abs(x) / max[S.show] || 0, isEffect = S.show === 'effect', { classList, style } = node;
-    classList.toggle('heat', known(x));
-    classList.toggle('for', isEffect && x >= 0);
-    classList.toggle('against', isEffect && x < 0);
-    // Dark or light digits, whichever can be read better.
-    classList.toggle('full', t > (isEffect ? .36 : .5));
-    // The colours go from nothing to the middle one, and from there to the last.
-    style.setProperty('--mid-share', percent(Math.min(1, 2 * t), 1) + '%');
-    style.setProperty('--end-share', percent(Math.max(0, 2 * t - 1), 1) + '%');
-  }
-
-  // ---- the large picture, and the same numbers as a table ----
-  function sheet(table, isMap, cell) {
-    const title = (side, i) => el('th', { scope: side === 'q' ? 'row' : 'col', title: clip(names[side][i], 200), className: (isMap ? 'spot' : '') + (side === 'k' && [...names.k[i]].length > 2 ? ' tall' : ''), at: { q: -1, k: -1, [side]: i } },
-      ...[text('small', i + 1), text('bdi', clip(names[side][i]))][side === 'k' && isMap ? 'reverse' : 'slice']());
-    const body = rows.map(q => el('tr', {}, title('q', q), ...columns.map(k => cell(q, k))));
-    table.replaceChildren(el('thead', {}, el('tr', {}, el('th', { textContent: `${T.key} →\n${T.query} ↓` }), ...columns.map(k => title('k', k)))), el('tbody', {}, ...body));
-    return body;
-  }
-  function fit() {
-    const cell = Math.max(18, Math.min(46, Math.floor(($('stage').parentElement.clientWidth - cells[0][0].offsetWidth - 4) / n) - 1));
-    $('map').style.setProperty('--cell', cell + 'px');
-    $('map').classList.toggle('dense', cell < 25);
-  }
-  function paint() {
-    for (const q of rows) {
-      const looked = most(k => weight(q, k));
-      for (const k of columns) {
-        const td = cells[q][k + 1], x = value(q, k), need = S.show === 'attention' && k === needed[q];
-        td.textContent = brief(x);
-        td.classList.toggle('none', !known(x));
-        td.classList.toggle('need', need);
-        td.classList.toggle('hit', need && k === looked);
-        heat(td, x);
-      }
+// ---- the large picture, and the same numbers as a table ----
+function title(side, i, isMap) {
+  const parts = [text('small', i + 1), text('bdi', clip(names[side][i]))];
+  return el('th', { scope: side === 'q' ? 'row' : 'col', title: clip(names[side][i], 200), className: (isMap ? 'spot' : '') + (side === 'k' && [...names.k[i]].length > 2 ? ' tall' : ''), at: { q: -1, k: -1, [side]: i } }, ...side === 'k' && isMap ? parts.reverse() : parts);
+}
+function sheet(table, isMap, cell) {
+  const body = rows.map(q => el('tr', {}, title('q', q, isMap), ...columns.map(k => cell(q, k))));
+  table.replaceChildren(el('thead', {}, el('tr', {}, el('th', { textContent: `${T.key} →\n${T.query} ↓` }), ...columns.map(k => title('k', k, isMap)))), el('tbody', {}, ...body));
+  return body;
+}
+function fit() {
+  if (S.show === 'lines') return lines.drawSoon();
+  const cell = Math.max(18, Math.min(46, Math.floor(($('stage').parentElement.clientWidth - cells[0][0].offsetWidth - 4) / n) - 1));
+  $('map').style.setProperty('--cell', cell + 'px');
+  $('map').classList.toggle('dense', cell < 25);
+}
+function paint() {
+  for (const q of rows) {
+    const looked = most(k => weight(q, k));
+    for (const k of columns) {
+      const td = cells[q][k + 1], x = value(q, k), need = !isEffect() && k === needed[q];
+      td.textContent = brief(x);
+      td.classList.toggle('none', !known(x));
+      td.classList.toggle('need', need);
+      td.classList.toggle('hit', need && k === looked);
+      heat(td, x);
     }
   }
-  function table() {
-    if (!$('fold').open) return;
-    sheet($('numbers'), false, (q, k) => text('td', known(value(q, k)) ? value(q, k).toFixed(4) : '–'));
-    $('numbers').prepend(text('caption', $('map-title').textContent));
-    root.dataset.table = S.show === 'effect' ? 'effect' : `${S.layer + 1},${S.head + 1}`;
-  }
+}
+function table() {
+  if (!$('fold').open) return;
+  if (S.show === 'lines') {
+    const pairs = lines.list();
+    $('numbers').replaceChildren(el('thead', {}, el('tr', {}, ...[T.query, T.key, T.part].map(name => el('th', { scope: 'col', text: name })))),
+      el('tbody', {}, ...pairs.map(i => el('tr', {}, title('q', Math.floor(i / n)), title('k', i % n), text('td', cellText(now.values[i], now.rough))))));
+  } else sheet($('numbers'), false, (q, k) => text('td', !known(value(q, k)) ? '–' : isEffect() ? value(q, k).toFixed(4) : cellText(value(q, k), now.rough)));
+  $('numbers').prepend(text('caption', $('map-title').textContent + (S.show === 'lines' ? ` (≥ ${S.least} %)` : '')));
+  root.dataset.table = isEffect() ? 'effect' : `${S.layer + 1},${S.head + 1}`;
+}
 
-  // ---- the heads in their order ----
-  const rank = () => D.ranking.findIndex(r => r.layer === S.layer && r.head === S.head);
-  function heads() {
-    const part = (name, x, mark) => {
-      const bar = el('i'), tick = el('i');
-      bar.style.width = percent(x, 1) + '%';
-      tick.style.left = percent(mark, 1) + '%';
-      return el('span', { className: 'part' }, text('span', name), el('span', { className: 'track' }, bar, mark ? tick : ''), text('span', percent(x) + ' %'));
-    };
-    const dots = Math.min(54, Math.max(m, n)) / Math.max(m, n), [width, height] = [n, m].map(x => Math.ceil(x * dots));
-    $('heads').replaceChildren(...D.ranking.map((r, i) => {
-      const canvas = el('canvas', { width, height }), image = new ImageData(width, height), { data } = image;
+// ---- the heads in their order, the most first ----
+const ordered = () => [...D.ranking].sort((a, b) => b[S.sort] - a[S.sort] || (S.sort === 'agreement' ? b.mass - a.mass : 0));
+let order = D.ranking;
+const rank = () => order.findIndex(r => r.layer === S.layer && r.head === S.head);
+function heads() {
+  const part = (name, x, mark) => {
+    const bar = el('i'), tick = el('i');
+    bar.style.width = percent(x, 1) + '%';
+    tick.style.left = percent(mark, 1) + '%';
+    return el('span', { className: 'part' }, text('span', name), el('span', { className: 'track' }, bar, mark ? tick : ''), text('span', percent(x) + ' %'));
+  };
+  const dots = Math.min(54, Math.max(m, n)) / Math.max(m, n), [width, height] = [n, m].map(x => Math.ceil(x * dots));
+  const colour = theme() === 'dark' ? [127, 224, 196] : [13, 100, 115], jobs = [], top = isEffect() ? largest('weights') || 1 : ceiling();
+  order = ordered();
+  $('sort').replaceChildren(...SORTS.map(value => el('option', { value, text: T.sorts[value], selected: value === S.sort })));
+  $('heads').replaceChildren(...order.map((r, i) => {
+    const canvas = el('canvas', { width, height });
+    jobs.push(() => {
+      const image = new ImageData(width, height), { data } = image, { values } = arrayOf(r);
       // The largest weight under a dot, for a mean would hide the very peaks that one looks for.
       for (const q of rows) for (const k of columns) {
         const dot = 4 * (Math.floor(q * dots) * width + Math.floor(k * dots));
-        data.set([...theme() === 'dark' ? [127, 224, 196] : [13, 100, 115], Math.max(data[dot + 3], 255 * weight(q, k, r) / max.attention)], dot);
+        data.set([...colour, Math.max(data[dot + 3], 255 * values[q * n + k] / top)], dot);
       }
       canvas.getContext('2d').putImageData(image, 0, 0);
-      canvas.style.width = 54 * width / Math.max(width, height) + 'px';
-      return el('button', { type: 'button', className: 'head', role: 'radio', onclick: () => choose(i) }, text('small', i + 1), canvas,
-        el('span', {}, text('b', T.name(r.layer + 1, r.head + 1)), part(T.agreement, r.agreement, chance), part(T.mass, r.mass)));
+    });
+    canvas.style.width = 54 * width / Math.max(width, height) + 'px';
+    return el('button', { type: 'button', className: 'head', role: 'radio', onclick: () => choose(i) }, text('small', i + 1), canvas,
+      el('span', {}, text('b', T.name(r.layer + 1, r.head + 1)), part(T.agreement, r.agreement, chance), part(T.mass, r.mass), ...['agreement', 'mass'].includes(S.sort) ? [] : [part(T.sorts[S.sort], r[S.sort])]));
+  }));
+  inSlices(jobs, isSmall);
+}
+function markHeads() {
+  [...$('heads').children].forEach((b, i) => { b.setAttribute('aria-checked', i === rank()); b.tabIndex = i === rank() ? 0 : -1; });
+}
+function choose(i) {
+  if (!order[i]) return;
+  const { layer, head } = order[i], list = $('heads'), button = list.children[i];
+  Object.assign(S, { layer, head, show: isEffect() ? 'attention' : S.show });
+  place();
+  if (list.contains(document.activeElement)) button.focus();
+  list.scrollTop = button.offsetTop - list.offsetTop - list.clientHeight / 2;
+}
+
+// ---- the translation without the head ----
+function about() {
+  const w = WITHOUT.get(`${S.layer},${S.head}`), isShown = S.off && w && !isEffect();
+  $('off').hidden = !WITHOUT.size || isEffect();
+  $('off').setAttribute('aria-pressed', S.off);
+  $('off-panel').hidden = !isShown;
+  root.dataset.off = isShown ? `${S.layer + 1},${S.head + 1}` : '';
+  if (!isShown) return;
+  $('off-said').replaceChildren(...w.translation === D.target ? [T.offSame] : [T.offChanges, ' ', el('bdi', { text: plain(w.translation), lang: isKana(w.translation) ? 'ja' : '' })]);
+  $('off-said').classList.toggle('changes', w.translation !== D.target);
+  const ln = x => known(x) ? x.toFixed(4).replace('-', '−') : '–';
+  const change = rows.map(q => w.log_probabilities[q] - D.log_probabilities[q]), worst = change.reduce((a, x, q) => x < change[a] ? q : a, 0);
+  compareTable($('off-table'), T.offHead, rows.map(q => [names.q[q], ln(D.log_probabilities[q]), ln(w.log_probabilities[q]), signed(change[q], 4)]), worst);
+}
+
+// ---- the two lines of words ----
+function tiles() {
+  for (const [side, whole] of [['q', D.target], ['k', D.source]]) {
+    $(side).dir = flows(whole);
+    $(side).replaceChildren(...names[side].map((w, i) => {
+      const { special } = words[side][i];
+      const title = [T.word(clip(w), i + 1), ...special ? [T.special] : [], ...side === 'q' ? [T.odds(odds(D.log_probabilities[i]))] : []].join(T.list);
+      return el('button', { type: 'button', className: special ? 'tile spot special' : 'tile spot', 'aria-label': title, title, tabIndex: i ? -1 : 0, at: { q: -1, k: -1, [side]: i } }, text('bdi', clip(w), 'word'), text('span', '', 'score'));
     }));
   }
-  function choose(i) {
-    if (!D.ranking[i]) return;
-    const { layer, head } = D.ranking[i], list = $('heads'), button = list.children[i];
-    Object.assign(S, { layer, head, show: 'attention' });
-    place();
-    if (list.contains(document.activeElement)) button.focus();
-    list.scrollTop = button.offsetTop - list.offsetTop - list.clientHeight / 2;
-  }
+}
+const at = () => hover || S;
+// What the word that is held or pointed at gets from, or gives to, the words of the other line.
+function refresh(aloud) {
+  const now = at(), other = now.q >= 0 ? 'k' : now.k >= 0 ? 'q' : '';
+  for (const side in names) [...$(side).children].forEach((tile, i) => {
+    const x = side !== other ? NaN : side === 'k' ? value(now.q, i) : value(i, now.k), shown = brief(x);
+    tile.setAttribute('aria-pressed', S[side] === i);
+    tile.classList.toggle('now', now[side] === i);
+    tile.lastChild.textContent = shown === '0' || !shown ? '' : isEffect() ? shown : shown + ' %';
+    heat(tile.firstChild, x);
+  });
+  $('map').querySelectorAll('.now, .col').forEach(node => node.classList.remove('now', 'col'));
+  if (now.q >= 0) cells[now.q][0].parentElement.classList.add('now');
+  if (now.k >= 0) for (const row of $('map').rows) row.cells[now.k + 1].classList.add('col');
+  const said = sentence(now).trim();
+  $('readout').textContent = said;
+  if (aloud) $('say').textContent = said;
+  if (S.show === 'lines') lines.drawSoon();
+}
 
-  // ---- the two lines of words ----
-  function lines() {
-    for (const [side, whole] of [['q', D.target], ['k', D.source]]) {
-      const count = pattern => (whole.match(pattern) || []).length;
-      $(side).dir = count(RTL) > count(/[A-Za-z]/g) ? 'rtl' : 'ltr';
-      $(side).replaceChildren(...names[side].map((w, i) => {
-        const { special } = words[side][i];
-        const title = [T.word(clip(w), i + 1), ...special ? [T.special] : [], ...side === 'q' ? [T.odds(odds(D.log_probabilities[i]))] : []].join(T.list);
-        return el('button', { type: 'button', className: special ? 'tile spot special' : 'tile spot', 'aria-label': title, title, tabIndex: i ? -1 : 0, at: { q: -1, k: -1, [side]: i } }, text('bdi', clip(w), 'word'), text('span', '', 'score'));
-      }));
-    }
-  }
-  const at = () => hover || S;
-  // What the word that is held or pointed at gets from, or gives to, the words of the other line.
-  function refresh(aloud) {
-    const now = at(), other = now.q >= 0 ? 'k' : now.k >= 0 ? 'q' : '';
-    for (const side in names) [...$(side).children].forEach((tile, i) => {
-      const x = side !== other ? NaN : side === 'k' ? value(now.q, i) : value(i, now.k), shown = brief(x);
-      tile.setAttribute('aria-pressed', S[side] === i);
-      tile.classList.toggle('now', now[side] === i);
-      tile.lastChild.textContent = shown === '0' || !shown ? '' : S.show === 'effect' ? shown : shown + ' %';
-      heat(tile.firstChild, x);
-    });
-    $('map').querySelectorAll('.now, .col').forEach(node => node.classList.remove('now', 'col'));
-    if (now.q >= 0) cells[now.q][0].parentElement.classList.add('now');
-    if (now.k >= 0) for (const row of $('map').rows) row.cells[now.k + 1].classList.add('col');
-    const said = sentence(now).trim();
-    $('readout').textContent = said;
-    if (aloud) $('say').textContent = said;
-  }
+// ---- what is said of a cell or a word ----
+function sentence({ q, k }) {
+  const say = (side, i) => T.quote(clip(names[side][i])), p = D.log_probabilities[q], show = isEffect() ? 'effect' : 'attention', about = now.rough ? '≈ ' : '';
+  const shareOf = isEffect() ? x => 'ln p ' + signed(-x) : x => share(x, 1, now.rough);
+  const best = (side, of) => [...names[side].keys()].filter(i => known(of(i)) && (side === 'k' || i < S.step)).sort((a, b) => of(b) - of(a)).slice(0, 3).map(i => T.share(say(side, i), shareOf(of(i)))).join(T.list) || '–';
+  if (q < 0) return k < 0 ? T.hint : T.column[show](say('k', k), best('q', i => value(i, k)));
+  const looks = k < 0 ? T.row[show](say('q', q), odds(p), best('k', i => value(q, i)))
+    : T.cell(say('q', q), say('k', k), k + 1, about + percent(weight(q, k), about ? 1 : 2), 1 + columns.filter(j => weight(q, j) > weight(q, k)).length, n);
+  const out = k < 0 ? needed[q] : k, e = effect(q, out);
+  if (isEffect() && k < 0) return looks;
+  return (isEffect() && known(e) ? '' : looks) + (known(e) ? T[k < 0 ? 'needs' : 'without'](say('q', q), say('k', out), odds(p), odds(known(p) ? p - e : p), signed(-e)) : '');
+}
 
-  // ---- what is said of a cell or a word ----
-  function sentence({ q, k }) {
-    const say = (side, i) => T.quote(clip(names[side][i])), p = D.log_probabilities[q];
-    const isEffect = S.show === 'effect', share = isEffect ? x => 'ln p ' + signed(-x) : x => percent(x, 1) + ' %';
-    const best = (side, of) => [...names[side].keys()].filter(i => known(of(i))).sort((a, b) => of(b) - of(a)).slice(0, 3).map(i => T.share(say(side, i), share(of(i)))).join(T.list) || '–';
-    if (q < 0) return k < 0 ? T.hint : T.column[S.show](say('k', k), best('q', i => value(i, k)));
-    const looks = k < 0 ? T.row[S.show](say('q', q), odds(p), best('k', i => value(q, i)))
-      : T.cell(say('q', q), say('k', k), k + 1, percent(weight(q, k), 2), 1 + columns.filter(j => weight(q, j) > weight(q, k)).length, n);
-    const out = k < 0 ? needed[q] : k, e = effect(q, out);
-    if (isEffect && k < 0) return looks;
-    return (isEffect && known(e) ? '' : looks) + (known(e) ? T[k < 0 ? 'needs' : 'without'](say('q', q), say('k', out), odds(p), odds(known(p) ? p - e : p), signed(-e)) : '');
-  }
+// ---- lines between the two texts ----
+const held = () => S.q >= 0 ? { side: 0, i: S.q } : S.k >= 0 ? { side: 1, i: S.k } : null;
+const lines = makeLines($('lines-stage'), {
+  names: [names.q, names.k], special: [words.q, words.k].map(list => list.map(w => w.special)),
+  numbers: () => now.values, rough: () => now.rough, least: () => S.least / 100 - 1e-9, titles: () => [T.query, T.key],
+  row: q => q >= S.step ? 'none' : q === S.step - 1 && S.step < m ? 'new' : 'shown', held,
+  chosen: () => hover ? hover.q >= 0 ? { side: 0, i: hover.q } : hover.k >= 0 ? { side: 1, i: hover.k } : held() : held(),
+  hover: spot => aim(spot && { q: spot.side ? -1 : spot.i, k: spot.side ? spot.i : -1 }),
+  pick: (side, i) => { const [q, k] = side ? [-1, i] : [i, -1]; if (q === S.q && k === S.k) pick(-1, -1); else pick(q, k); },
+  hold: (side, i) => pick(side ? -1 : Math.min(i, S.step - 1), side ? i : -1),
+});
 
-  // ---- pointer and keys ----
-  function aim(next) {
-    if (JSON.stringify(next) !== JSON.stringify(hover)) { hover = next; refresh(); }
-  }
-  function pick(q, k) {
-    Object.assign(S, { q, k });
-    hover = null;
-    refresh(true); writeHash();
-  }
-  function reveal() {
-    for (const side in names) {
-      const box = $(side), tile = box.children[S[side]];
-      // What lies under the pointer must not move.
-      if (tile && !box.matches(':hover')) box.scrollTop = tile.offsetTop - box.offsetTop - box.clientHeight / 2;
-    }
-    if (S.q < 0 && S.k < 0) return;
-    const cell = cells[Math.max(0, S.q)][S.k + 1], stage = $('stage');
-    stage.scrollTo(S.k < 0 ? stage.scrollLeft : cell.offsetLeft - stage.clientWidth / 2, S.q < 0 ? stage.scrollTop : cell.offsetTop - stage.clientHeight / 2);
-  }
-  const spot = e => e.target.closest?.('.spot');
-  document.addEventListener('pointerover', e => aim(spot(e)?.at || null));
-  root.addEventListener('pointerleave', () => aim(null));
-  document.addEventListener('focusin', e => aim(spot(e)?.at || null));
-  document.addEventListener('click', e => {
-    const node = spot(e);
-    if (!node) return;
-    const { q, k } = node.at;
-    if (q === S.q && k === S.k) pick(-1, -1); else pick(q, k);
-    if (node.matches('.tile')) reveal();
+// ---- the translation as it grows: only the first words of it, and the newest of them lit ----
+let playing = 0;
+function grow() {
+  rows.forEach(q => {
+    const later = q >= S.step, newest = S.step < m && q === S.step - 1;
+    for (const node of [cells[q][0].parentElement, $('q').children[q]]) { node.classList.toggle('later', later); node.classList.toggle('newest', newest); }
   });
-  for (const id of ['q', 'k', 'heads']) $(id).addEventListener('keydown', e => {
-    const all = [...$(id).children], i = all.indexOf(document.activeElement), turn = $(id).dir === 'rtl' ? -1 : 1;
-    const go = { ArrowRight: i + turn, ArrowLeft: i - turn, ArrowDown: i + 1, ArrowUp: i - 1, Home: 0, End: all.length - 1 }[e.key];
-    if (go === undefined) return;
-    e.preventDefault();
-    const next = Math.min(all.length - 1, Math.max(0, go));
-    if (id === 'heads') return choose(next);
-    all.forEach((tile, j) => { tile.tabIndex = j === next ? 0 : -1; });
-    all[next].focus();
-  });
-  $('stage').addEventListener('keydown', e => {
-    const { q, k } = S, within = (i, count) => Math.min(count - 1, Math.max(0, i));
-    const go = { ArrowLeft: [q, k - 1], ArrowRight: [q, k + 1], ArrowUp: [q - 1, k], ArrowDown: [q + 1, k], Home: [q, 0], End: [q, n] }[e.key];
-    if (go) pick(within(go[0], m), within(go[1], n)); else if (e.key === 'Enter') pick(q, -1); else return;
-    e.preventDefault();
-    reveal();
-  });
+  $('step').max = m; $('step').value = S.step;
+  $('step').setAttribute('aria-valuetext', T.step(S.step, m));
+  $('step-now').textContent = T.step(S.step, m);
+  $('play').textContent = playing ? T.pause : T.play;
+  $('play').setAttribute('aria-pressed', playing > 0);
+  root.dataset.step = S.step;
+}
+function go(step, aloud) {
+  S.step = within(step - 1, m) + 1;
+  grow();
+  pick(S.step - 1, -1, aloud);
+  reveal();
+}
+function pause() {
+  clearInterval(playing);
+  playing = 0;
+}
+function play() {
+  if (playing) { pause(); grow(); return; }
+  playing = setInterval(() => { if (S.step + 1 >= m) pause(); go(S.step + 1, false); }, 800);
+  go(S.step >= m ? 1 : S.step, true);
+}
+const byHand = step => { pause(); go(step, true); };
 
-  // ---- the rest of the page ----
-  function place() {
-    const isEffect = S.show === 'effect', name = isEffect ? T.effects : T.name(S.layer + 1, S.head + 1), top = max[S.show];
-    $('map-title').textContent = isEffect ? name : T.map(name);
-    $('lines-title').textContent = T.lines(name);
-    $('map-note').textContent = T.mapNote[S.show];
-    for (const name in CHOICES) for (const choice of CHOICES[name]) $(choice)?.setAttribute('aria-pressed', choice === S[name]);
-    [...$('heads').children].forEach((b, i) => { b.setAttribute('aria-checked', i === rank()); b.tabIndex = i === rank() ? 0 : -1; });
-    document.body.classList.toggle('effects', isEffect);
-    $('ticks').replaceChildren(...(isEffect ? [signed(-top, 1), '0', signed(top, 1)] : [0, top / 2, top].map(x => percent(x) + ' %')).map(x => text('span', x)));
-    $('marks').textContent = isEffect ? '' : T.marks;
-    paint(); refresh(); table(); writeHash();
+// ---- pointer and keys ----
+function aim(next) {
+  if (next && next.q >= S.step) next = null;
+  if (JSON.stringify(next) !== JSON.stringify(hover)) { hover = next; refresh(); }
+}
+function pick(q, k, aloud = true) {
+  Object.assign(S, { q, k });
+  hover = null;
+  refresh(aloud); writeHash();
+}
+function reveal() {
+  for (const side in names) {
+    const box = $(side), tile = box.children[S[side]];
+    // What lies under the pointer must not move.
+    if (tile && !box.matches(':hover')) box.scrollTop = tile.offsetTop - box.offsetTop - box.clientHeight / 2;
   }
-  function show() {
-    T = STRINGS[S.lang];
-    root.lang = S.lang;
-    root.dataset.theme = theme();
-    document.title = `${T.title(D.model)} – Chumoku`;
-    document.querySelectorAll('[data-t]').forEach(node => { node.textContent = T[node.dataset.t]; });
-    const logs = D.log_probabilities.filter(known), japanese = /[\u3040-\u30ff]/.test(D.source + D.target);
-    const fill = {
-      theme: T.themes[S.theme], model: D.model, source: D.source, target: D.target, 'source-title': D.is_cut ? T.cut : T.source, 'target-title': D.is_given ? T.given : T.target,
-      whole: T.whole(odds(logs.reduce((a, x) => a + x, 0) / logs.length)), chance: T.chance(percent(chance)),
-      joining: T.joining(Object.hasOwn(T.rules, D.joining) ? T.rules[D.joining] : D.joining),
-    };
-    for (const id in fill) $(id).textContent = fill[id];
-    if (japanese) for (const id of ['source', 'target', 'q', 'k', 'map', 'numbers']) $(id).lang = 'ja';
-    $('keys').replaceChildren(...T.keys.flatMap(([keys, what]) => [el('dt', {}, ...keys.split(' ').map(k => text('kbd', k))), text('dd', what)]));
-    heads(); lines();
-    cells = sheet($('map'), true, (q, k) => el('td', { className: 'spot', at: { q, k } })).map(row => [...row.children]);
-    fit(); place();
-  }
-  const set = change => { Object.assign(S, change); show(); };
-  const swap = next => { S.show = next; place(); };
-  const turn = () => set({ theme: CHOICES.theme[(CHOICES.theme.indexOf(S.theme) + 1) % 3] });
-  for (const lang of CHOICES.lang) $(lang).addEventListener('click', () => set({ lang }));
-  for (const name of CHOICES.show) $(name).addEventListener('click', () => swap(name));
-  $('theme').addEventListener('click', turn);
-  $('fold').addEventListener('toggle', () => { table(); writeHash(); });
-  addEventListener('keydown', e => {
-    if (e.ctrlKey || e.metaKey || e.altKey) return;
-    const act = {
-      '[': () => choose(rank() - 1), ']': () => choose(rank() + 1), escape: () => pick(-1, -1), t: turn,
-      e: () => swap(S.show === 'effect' ? 'attention' : 'effect'), l: () => set({ lang: S.lang === 'en' ? 'ja' : 'en' }),
-      '?': () => { $('help').open = true; $('help').scrollIntoView({ block: 'nearest' }); },
-    }[e.key.toLowerCase()];
-    if (act) { e.preventDefault(); act(); }
-  });
-  system.addEventListener('change', show);
-  new ResizeObserver(fit).observe($('stage').parentElement);
-  const start = () => { readHash(); show(); reveal(); };
-  addEventListener('hashchange', start);
-  start();
-  addEventListener('load', () => {
-    // What the promise of the footer rests on: nothing was asked for.
-    root.dataset.requests = performance.getEntriesByType('resource').length;
-    root.dataset.ready = '1';
-  });
-})();
+  if (S.q < 0 && S.k < 0) return;
+  if (S.show === 'lines') return lines.reveal();
+  const cell = cells[Math.max(0, S.q)][S.k + 1], stage = $('stage');
+  stage.scrollTo(S.k < 0 ? stage.scrollLeft : cell.offsetLeft - stage.clientWidth / 2, S.q < 0 ? stage.scrollTop : cell.offsetTop - stage.clientHeight / 2);
+}
+const spot = e => e.target.closest?.('.spot');
+document.addEventListener('pointerover', e => { if (!e.target.closest?.('#lines-stage')) aim(spot(e)?.at || null); });
+root.addEventListener('pointerleave', () => aim(null));
+document.addEventListener('focusin', e => aim(spot(e)?.at || null));
+document.addEventListener('click', e => {
+  const node = spot(e);
+  if (!node) return;
+  const { q, k } = node.at;
+  if (q === S.q && k === S.k) pick(-1, -1); else pick(q, k);
+  if (node.matches('.tile')) reveal();
+});
+for (const id of ['q', 'k', 'heads']) $(id).addEventListener('keydown', e => {
+  const all = [...$(id).children], i = all.indexOf(document.activeElement), turn = $(id).dir === 'rtl' ? -1 : 1;
+  const to = { ArrowRight: i + turn, ArrowLeft: i - turn, ArrowDown: i + 1, ArrowUp: i - 1, Home: 0, End: all.length - 1 }[e.key];
+  if (to === undefined) return;
+  e.preventDefault();
+  const next = within(Math.max(0, to), id === 'q' ? S.step : all.length);
+  if (id === 'heads') return choose(next);
+  all.forEach((tile, j) => { tile.tabIndex = j === next ? 0 : -1; });
+  all[next].focus();
+});
+$('stage').addEventListener('keydown', e => {
+  const { q, k } = S, clamp = (i, count) => within(Math.max(0, i), count);
+  const to = { ArrowLeft: [q, k - 1], ArrowRight: [q, k + 1], ArrowUp: [q - 1, k], ArrowDown: [q + 1, k], Home: [q, 0], End: [q, n] }[e.key];
+  if (to) pick(clamp(to[0], S.step), clamp(to[1], n)); else if (e.key === 'Enter') pick(q, -1); else return;
+  e.preventDefault();
+  reveal();
+});
+
+// ---- the rest of the page ----
+// What shows the head and the view that are chosen.
+function place() {
+  now = arrayOf(S);
+  max = ceiling();
+  const name = isEffect() ? T.effects : T.name(S.layer + 1, S.head + 1), isLines = S.show === 'lines';
+  $('map-title').textContent = isEffect() ? name : T.map(name);
+  $('lines-title').textContent = T.lines(name);
+  $('map-note').textContent = T.mapNote[S.show] + (now.rough && !isEffect() ? ' ' + T.roughNote : '');
+  for (const lang of CHOICES.lang) $(lang).setAttribute('aria-pressed', lang === S.lang);
+  markTabs($('views'), S.show);
+  $('picture').hidden = isLines;
+  $('lines-panel').hidden = !isLines;
+  document.body.classList.toggle('effects', isEffect());
+  document.body.classList.toggle('is-lines', isLines);
+  $('ticks').replaceChildren(...(isEffect() ? [signed(-max, 1), '0', signed(max, 1)] : [0, max / 2, max].map(x => percent(x) + ' %')).map(x => text('span', x)));
+  $('marks').textContent = isEffect() || isLines ? '' : T.marks;
+  $('least').value = S.least;
+  $('least-now').textContent = S.least + ' %';
+  $('lines-stage').setAttribute('aria-label', T.map(name));
+  markHeads(); about(); grow();
+  if (isLines) lines.draw(); else paint();
+  refresh(); table(); writeHash();
+  root.dataset.drawn ??= Math.round(performance.now());
+}
+function show() {
+  T = STRINGS[S.lang];
+  root.lang = S.lang;
+  root.dataset.theme = theme();
+  document.title = `${T.title(D.model)} – Chumoku`;
+  document.querySelectorAll('[data-t]').forEach(node => { node.textContent = T[node.dataset.t]; });
+  const logs = D.log_probabilities.filter(known), japanese = isKana(D.source + D.target);
+  const fill = {
+    theme: T.themes[S.theme], model: D.model, source: D.source, target: D.target, 'source-title': D.is_cut ? T.cut : T.source, 'target-title': D.is_given ? T.given : T.target,
+    whole: T.whole(odds(logs.reduce((a, x) => a + x, 0) / logs.length)), chance: T.chance(percent(chance)),
+    joining: T.joining(Object.hasOwn(T.rules, D.joining) ? T.rules[D.joining] : D.joining),
+    'view-attention': T.attention, 'view-effect': T.effect, 'view-lines': T.linesView,
+  };
+  for (const id in fill) $(id).textContent = fill[id];
+  if (japanese) for (const id of ['source', 'target', 'q', 'k', 'map', 'numbers', 'lines-panel', 'off-table']) $(id).lang = 'ja';
+  $('keys').replaceChildren(...T.keys.flatMap(([keys, what]) => [el('dt', {}, ...keys.split(' ').map(k => text('kbd', k))), text('dd', what)]));
+  $('views').setAttribute('aria-label', T.viewsTitle);
+  heads(); tiles();
+  cells = sheet($('map'), true, (q, k) => el('td', { className: 'spot', at: { q, k } })).map(row => [...row.children]);
+  place(); fit();
+}
+const set = change => { Object.assign(S, change); show(); };
+const swap = next => { S.show = next; hover = null; place(); fit(); reveal(); };
+const turn = () => set({ theme: THEMES[(THEMES.indexOf(S.theme) + 1) % 3] });
+function switchOff() {
+  if ($('off').hidden) return;
+  S.off = !S.off;
+  about(); writeHash();
+  if (S.off) $('say').textContent = $('off-said').textContent;
+}
+for (const lang of CHOICES.lang) $(lang).addEventListener('click', () => set({ lang }));
+makeTabs($('views'), VIEWS, swap);
+$('theme').addEventListener('click', turn);
+$('fold').addEventListener('toggle', () => { table(); writeHash(); });
+$('sort').addEventListener('change', e => { S.sort = e.target.value; heads(); markHeads(); writeHash(); });
+$('off').addEventListener('click', switchOff);
+$('play').addEventListener('click', play);
+$('step').addEventListener('input', e => byHand(Number(e.target.value)));
+$('least').addEventListener('input', e => { S.least = Number(e.target.value); place(); });
+addEventListener('keydown', e => {
+  if (e.ctrlKey || e.metaKey || e.altKey || e.target.tagName === 'SELECT') return;
+  const act = {
+    '[': () => choose(rank() - 1), ']': () => choose(rank() + 1), escape: () => pick(-1, -1), t: turn, o: switchOff,
+    p: play, ',': () => byHand(S.step - 1 || 1), '.': () => byHand(S.step + 1),
+    e: () => swap(isEffect() ? 'attention' : 'effect'), v: () => swap(VIEWS[(VIEWS.indexOf(S.show) + 1) % 3]), l: () => set({ lang: S.lang === 'en' ? 'ja' : 'en' }),
+    '?': () => { $('help').open = true; $('help').scrollIntoView({ block: 'nearest' }); },
+  }[e.key.toLowerCase()];
+  if (act) { e.preventDefault(); act(); }
+});
+system.addEventListener('change', show);
+new ResizeObserver(() => fit()).observe($('view'));
+const start = () => { pause(); readHash(); show(); reveal(); };
+addEventListener('hashchange', start);
+start();

@@ -48,7 +48,7 @@ function makeLines(stage, model) {
     for (const own of chosen ? [false, true] : [true]) {
       levels.forEach((level, at) => {
         const weight = (at + .5) / LEVELS;
-        ctx.globalAlpha = own ? .25 + .75 * Math.sqrt(weight) : .07;
+        ctx.globalAlpha = own ? .25 + .75 * Math.sqrt(weight) : .16;
         ctx.lineWidth = own ? .8 + 5 * weight : 1;
         ctx.beginPath();
         for (const i of level) {
