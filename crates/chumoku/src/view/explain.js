@@ -193,7 +193,7 @@ function draw() {
   if (!D.layers) return;
   if (S.view === 'lines') {
     lines.draw();
-    $('line-count').textContent = T.lineCount(lines.list().length);
+    $('line-count').textContent = T.lineCount(lines.count());
   } else if (S.view !== 'depth') drawHeatmap();
   root.dataset.drawn ??= Math.round(performance.now());
 }

@@ -113,5 +113,5 @@ function makeLines(stage, model) {
     model.hold(to[0], within(to[1], model.names[to[0]].length));
     reveal();
   });
-  return { draw, drawSoon, reveal, list, size: () => size };
+  return { draw, drawSoon, reveal, list, count: () => edges().count };
 }
