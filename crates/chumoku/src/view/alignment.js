@@ -1,5 +1,5 @@
 // The page of a translation. Joined after page.js and lines.js.
-const text = (tag, textContent, className = '') => el(tag, { textContent, className });
+const text = (tag, textContent, className) => el(tag, className ? { textContent, className } : { textContent });
 // The two sides: q, the translation that asks, and k, the source that is looked at.
 const words = { q: D.target_words, k: D.source_words }, names = { q: words.q.map(w => plain(w.text)), k: words.k.map(w => plain(w.text)) };
 const m = names.q.length, n = names.k.length, rows = [...names.q.keys()], columns = [...names.k.keys()];
@@ -10,7 +10,7 @@ const isSmall = m * n * D.ranking.length <= 4e5;
 let now = NOTHING;
 const weight = (q, k) => now.values[q * n + k];
 const effect = (q, k) => D.effects[q]?.[k] ?? NaN;
-const isEffect = () => S.show === 'effect';
+const isEffect = () => S.view === 'effect';
 const value = (q, k) => isEffect() ? effect(q, k) : weight(q, k);
 const most = of => columns.reduce((best, k) => of(k) > (best < 0 ? -Infinity : of(best)) ? k : best, -1);
 const needed = rows.map(q => most(k => effect(q, k)));
@@ -23,14 +23,16 @@ const WITHOUT = new Map((D.without || []).map(w => [`${w.layer},${w.head}`, w]))
 // ---- state, and its copy in the address ----
 const VIEWS = ['attention', 'effect', 'lines'], LEAST = 10;
 const SORTS = ['agreement', 'mass', 'entropy', 'end', 'strongest'].filter(sort => D.ranking.every(r => known(r[sort])));
-const CHOICES = { lang: ['en', 'ja'], theme: THEMES, show: VIEWS, sort: SORTS };
-const S = { lang: root.lang === 'ja' ? 'ja' : 'en', theme: 'auto', show: 'attention', sort: SORTS[0] };
+const CHOICES = { lang: ['en', 'ja'], theme: THEMES, view: VIEWS, sort: SORTS };
+const S = { lang: root.lang === 'ja' ? 'ja' : 'en', theme: 'auto', view: 'attention', sort: SORTS[0] };
 function readHash() {
   const p = linked();
   const first = r => r.layer === (D.first_layer ?? -1) && r.head === (D.first_head ?? -1);
   const asked = r => r.layer === fromOne(p.get('layer'), D.layers) && r.head === fromOne(p.get('head'), D.heads);
   ({ layer: S.layer, head: S.head } = D.ranking.find(asked) || D.ranking.find(first) || D.ranking[0]);
   for (const name in CHOICES) if (CHOICES[name].includes(p.get(name))) S[name] = p.get(name);
+  // Links of older pages say `show`.
+  if (VIEWS.includes(p.get('show'))) S.view = p.get('show');
   S.step = fromOne(p.get('step'), m) + 1 || m;
   // Without a word to show, the first; while the translation grows, the newest.
   S.q = p.has('target') || p.has('source') ? fromOne(p.get('target'), m) : S.step < m ? S.step - 1 : 0;
@@ -40,8 +42,8 @@ function readHash() {
   if (p.get('table') === '1') $('fold').open = true;
 }
 function writeHash() {
-  const { layer, head, q, k, lang, theme, show, sort, step, least, off } = S;
-  link(new URLSearchParams({ layer: layer + 1, head: head + 1, target: q + 1, source: k + 1, show, sort, step, least, off: Number(off), lang, theme, table: Number($('fold').open) }));
+  const { layer, head, q, k, lang, theme, view, sort, step, least, off } = S;
+  link(new URLSearchParams({ layer: layer + 1, head: head + 1, target: q + 1, source: k + 1, view, sort, step, least, off: Number(off), lang, theme, table: Number($('fold').open) }));
 }
 let T, hover = null, cells;
 
@@ -72,7 +74,7 @@ function sheet(table, isMap, cell) {
   return body;
 }
 function fit() {
-  if (S.show === 'lines') return lines.drawSoon();
+  if (S.view === 'lines') return lines.drawSoon();
   const cell = Math.max(18, Math.min(46, Math.floor(($('stage').parentElement.clientWidth - cells[0][0].offsetWidth - 4) / n) - 1));
   $('map').style.setProperty('--cell', cell + 'px');
   $('map').classList.toggle('dense', cell < 25);
@@ -92,12 +94,12 @@ function paint() {
 }
 function table() {
   if (!$('fold').open) return;
-  if (S.show === 'lines') {
+  if (S.view === 'lines') {
     const pairs = lines.list();
     $('numbers').replaceChildren(el('thead', {}, el('tr', {}, ...[T.query, T.key, T.part].map(name => el('th', { scope: 'col', text: name })))),
       el('tbody', {}, ...pairs.map(i => el('tr', {}, title('q', Math.floor(i / n)), title('k', i % n), text('td', cellText(now.values[i], now.rough))))));
   } else sheet($('numbers'), false, (q, k) => text('td', !known(value(q, k)) ? '–' : isEffect() ? value(q, k).toFixed(4) : cellText(value(q, k), now.rough)));
-  $('numbers').prepend(text('caption', $('map-title').textContent + (S.show === 'lines' ? ` (≥ ${S.least} %)` : '')));
+  $('numbers').prepend(text('caption', $('map-title').textContent + (S.view === 'lines' ? ` (≥ ${S.least} %)` : '')));
   root.dataset.table = isEffect() ? 'effect' : `${S.layer + 1},${S.head + 1}`;
 }
 
@@ -139,7 +141,7 @@ function markHeads() {
 function choose(i) {
   if (!order[i]) return;
   const { layer, head } = order[i], list = $('heads'), button = list.children[i];
-  Object.assign(S, { layer, head, show: isEffect() ? 'attention' : S.show });
+  Object.assign(S, { layer, head, view: isEffect() ? 'attention' : S.view });
   place();
   if (list.contains(document.activeElement)) button.focus();
   list.scrollTop = button.offsetTop - list.offsetTop - list.clientHeight / 2;
@@ -188,7 +190,7 @@ function refresh(aloud) {
   const said = sentence(now).trim();
   $('readout').textContent = said;
   if (aloud) $('say').textContent = said;
-  if (S.show === 'lines') lines.drawSoon();
+  if (S.view === 'lines') lines.drawSoon();
 }
 
 // ---- what is said of a cell or a word ----
@@ -264,7 +266,7 @@ function reveal() {
     if (tile && !box.matches(':hover')) box.scrollTop = tile.offsetTop - box.offsetTop - box.clientHeight / 2;
   }
   if (S.q < 0 && S.k < 0) return;
-  if (S.show === 'lines') return lines.reveal();
+  if (S.view === 'lines') return lines.reveal();
   const cell = cells[Math.max(0, S.q)][S.k + 1], stage = $('stage');
   stage.scrollTo(S.k < 0 ? stage.scrollLeft : cell.offsetLeft - stage.clientWidth / 2, S.q < 0 ? stage.scrollTop : cell.offsetTop - stage.clientHeight / 2);
 }
@@ -302,12 +304,12 @@ $('stage').addEventListener('keydown', e => {
 function place() {
   now = arrayOf(S);
   max = ceiling();
-  const name = isEffect() ? T.effects : T.name(S.layer + 1, S.head + 1), isLines = S.show === 'lines';
+  const name = isEffect() ? T.effects : T.name(S.layer + 1, S.head + 1), isLines = S.view === 'lines';
   $('map-title').textContent = isEffect() ? name : T.map(name);
   $('lines-title').textContent = T.lines(name);
-  $('map-note').textContent = T.mapNote[S.show] + (now.rough && !isEffect() ? ' ' + T.roughNote : '');
+  $('map-note').textContent = T.mapNote[S.view] + (now.rough && !isEffect() ? ' ' + T.roughNote : '');
   for (const lang of CHOICES.lang) $(lang).setAttribute('aria-pressed', lang === S.lang);
-  markTabs($('views'), S.show);
+  markTabs($('views'), S.view);
   $('picture').hidden = isLines;
   $('lines-panel').hidden = !isLines;
   document.body.classList.toggle('effects', isEffect());
@@ -344,7 +346,7 @@ function show() {
   place(); fit();
 }
 const set = change => { Object.assign(S, change); show(); };
-const swap = next => { S.show = next; hover = null; place(); fit(); reveal(); };
+const swap = next => { S.view = next; hover = null; place(); fit(); reveal(); };
 const turn = () => set({ theme: THEMES[(THEMES.indexOf(S.theme) + 1) % 3] });
 function switchOff() {
   if ($('off').hidden) return;
@@ -366,7 +368,7 @@ addEventListener('keydown', e => {
   const act = {
     '[': () => choose(rank() - 1), ']': () => choose(rank() + 1), escape: () => pick(-1, -1), t: turn, o: switchOff,
     p: play, ',': () => byHand(S.step - 1 || 1), '.': () => byHand(S.step + 1),
-    e: () => swap(isEffect() ? 'attention' : 'effect'), v: () => swap(VIEWS[(VIEWS.indexOf(S.show) + 1) % 3]), l: () => set({ lang: S.lang === 'en' ? 'ja' : 'en' }),
+    e: () => swap(isEffect() ? 'attention' : 'effect'), v: () => swap(VIEWS[(VIEWS.indexOf(S.view) + 1) % 3]), l: () => set({ lang: S.lang === 'en' ? 'ja' : 'en' }),
     '?': () => { $('help').open = true; $('help').scrollIntoView({ block: 'nearest' }); },
   }[e.key.toLowerCase()];
   if (act) { e.preventDefault(); act(); }

@@ -7,7 +7,7 @@ const KINDS = { heatmap: 'weights', lines: 'weights', depth: 'weights', values: 
 const NOTHING = { values: new Float32Array(square), rough: false, max: 0 };
 const arrayOf = (name, l, h) => matrix(name, l, name === 'rollout' ? undefined : h) || NOTHING;
 const shown = () => arrayOf(KINDS[S.view], S.layer, S.head);
-const isMasked = (q, k) => D.causal && k > q;
+const isMasked = (q, k) => D.causal && k > q, seenBy = q => D.causal ? q + 1 : n;
 // The number at which the colours end.
 const ceiling = (name, l, h) => (S.scale === 'one' ? 1 : S.scale === 'head' ? arrayOf(name, l, h).max : largest(name)) || 1;
 const ceilingNow = () => ceiling(KINDS[S.view], S.layer, S.head);
@@ -171,7 +171,7 @@ stage.addEventListener('pointermove', e => {
   if (cell) {
     if (isNew) {
       const { values, rough } = shown(), row = values.subarray(p.q * n, p.q * n + n), masked = isMasked(p.q, p.k);
-      tip.replaceChildren(el('b', { text: masked ? '—' : share(row[p.k], 2, rough) }), el('span', {}, el('bdi', { text: clip(names[p.q], 24) }), ' → ', el('bdi', { text: clip(names[p.k], 24) })), el('div', { text: masked ? '' : T.rank(rankIn(row, p.k), n) }));
+      tip.replaceChildren(el('b', { text: masked ? '—' : share(row[p.k], 2, rough) }), el('span', {}, el('bdi', { text: clip(names[p.q], 24) }), ' → ', el('bdi', { text: clip(names[p.k], 24) })), el('div', { text: masked ? '' : T.rank(rankIn(row, p.k), seenBy(p.q)) }));
     }
     const right = p.x > stage.clientWidth * .62;
     tip.style.left = right ? 'auto' : p.x + 18 + 'px';

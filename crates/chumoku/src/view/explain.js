@@ -77,7 +77,7 @@ function strips() {
   const all = $('tiles').children;
   for (let i = 0; i < all.length; i++) {
     all[i].setAttribute('aria-pressed', S.word === i);
-    all[i].children[2].style.background = q < 0 ? 'none' : lut[shade(values[q * n + i], max)].css;
+    all[i].children[2].style.background = q < 0 || isMasked(q, i) ? 'none' : lut[shade(values[q * n + i], max)].css;
   }
 }
 
@@ -88,7 +88,7 @@ const isDerived = () => S.view === 'values' || S.view === 'rollout';
 function cellSentence(q, k) {
   const { values, rough } = shown(), row = values.subarray(q * n, q * n + n), say = isDerived() ? T.cellBy[S.view] : T.cell;
   if (isMasked(q, k)) return T.cellMasked(T.q(clip(names[q])), T.q(clip(names[k])));
-  return say(T.q(clip(names[q])), q + 1, named(k, q), k + 1, (rough ? '≈ ' : '') + percent(row[k], rough ? 1 : 2), rankIn(row, k), n, rough ? '≈ ' + row[k].toFixed(3) : exact(row[k]));
+  return say(T.q(clip(names[q])), q + 1, named(k, q), k + 1, (rough ? '≈ ' : '') + percent(row[k], rough ? 1 : 2), rankIn(row, k), seenBy(q), rough ? '≈ ' + row[k].toFixed(3) : exact(row[k]));
 }
 function best(w, value, rough) {
   return [...names.keys()].filter(i => value(i) > 0).sort((a, b) => value(b) - value(a)).slice(0, 3).map(i => T.share(named(i, w), (rough ? '≈ ' : '') + percent(value(i), 1))).join(T.list) || '–';
@@ -112,6 +112,7 @@ function hold(i) {
   S.word = S.word === i ? -1 : i;
   S.query = S.key = -1; S.side = 'query';
   letGo(); strips(); read(true); draw(); writeHash();
+  if (S.view === 'depth' && S.word >= 0) inDepth({ from: firstPiece(S.word) });
 }
 
 // ---- lines ----
@@ -200,8 +201,8 @@ function draw() {
 const drawSoon = soon(draw);
 // Everything about the head and the view, which is all that changes with them.
 function present(aloud) {
-  place(); about(); markThumb();
-  if (S.view === 'depth') depth(); else { legend(); strips(); read(aloud); draw(); table(); }
+  place(); about(); markThumb(); strips();
+  if (S.view === 'depth') depth(); else { legend(); read(aloud); draw(); table(); }
 }
 function choose(l, h) {
   if (!D.layers) return;

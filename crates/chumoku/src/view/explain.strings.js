@@ -74,7 +74,7 @@ const STRINGS = {
     read1: 'Choose one word and go along its row: dark-on-light (or light-on-dark) cells show which words it takes from. Each row is a word’s 100 % of attention, shared out among all words of the text.',
     read2: 'The colours mean the same in every head unless you choose “largest of this head”. Numbers, not colours, are exact: each stands in the table below to four decimals.',
     read3: 'A score of +1.20 says that the word raises the log-odds of the class by 1.20, by comparison with the text without it. A word may be looked at much and do little, or the reverse.',
-    keys: [['← ↑ → ↓', 'from cell to cell (with the picture in focus)'], ['Home End', 'first and last word of the row'], ['Enter', 'hold the row’s word, or let it go'], ['Esc', 'let go'],
+    keys: [['← ↑ → ↓', 'with the picture in focus: from cell to cell; among lines, the word and the column; in depth, query and key'], ['Home End', 'first and last word of the row'], ['Enter', 'hold the row’s word, or let it go'], ['Esc', 'let go'],
       ['[ ]', 'layer before, next layer'], [', .', 'head before, next head'], ['V', 'next picture'], ['O', 'switch the head off'], ['L', 'English or Japanese'], ['T', 'theme'], ['?', 'this help']],
     tableTitle: 'All numbers of this picture as a table',
     captions: {
@@ -173,7 +173,7 @@ const STRINGS = {
     read1: '語を一つ選び、その行を横に見てください。色の強いマスが、その語がよく見ている語です。各行は、一語ぶんのアテンション 100 % を文中のすべての語に分けたものです。',
     read2: '「このヘッドでの最大値」を選ばないかぎり、色の意味はどのヘッドでも同じです。正確なのは色ではなく数字です。下の表に小数第 4 位まで載せています。',
     read3: '値が +1.20 の語は、その語がない文と比べて、クラスの対数オッズを 1.20 高めています。よく見られていても影響の小さい語も、その逆の語もあります。',
-    keys: [['← ↑ → ↓', 'マスの移動（図にフォーカスがあるとき）'], ['Home End', '行の最初の語、最後の語'], ['Enter', '行の語を固定、または解除'], ['Esc', '固定を解除'],
+    keys: [['← ↑ → ↓', '図にフォーカスがあるとき：マスの移動。「線」では語と列、「計算の内訳」ではクエリとキーの選択'], ['Home End', '行の最初の語、最後の語'], ['Enter', '行の語を固定、または解除'], ['Esc', '固定を解除'],
       ['[ ]', '前の層、次の層'], [', .', '前のヘッド、次のヘッド'], ['V', '次の図'], ['O', 'ヘッドを無効にする'], ['L', '日本語と英語の切り替え'], ['T', '配色の切り替え'], ['?', 'この説明']],
     tableTitle: '表示中の図のすべての数値（表）',
     captions: {
