@@ -48,7 +48,7 @@ function paint(ctx, g, view, css) {
   ctx.font = `${cell >= 34 ? 12.5 : 11}px ${font}`;
   for (let q = q0; q < q1; q++) for (let k = k0; k < k1; k++) {
     const x = values[q * n + k], colour = lut[shade(x, max)], masked = isMasked(q, k);
-    ctx.globalAlpha = S.word < 0 || S.word === q || S.word === k ? 1 : .26;
+    ctx.globalAlpha = S.word < 0 || S.word === q || S.word === k ? 1 : masked ? .5 : .26;
     ctx.fillStyle = masked ? hatch : colour.css;
     ctx.fillRect(X(k), Y(q), cell - gap, cell - gap);
     if (cell >= 24 && !masked) {

@@ -297,7 +297,6 @@ addEventListener('keydown', e => {
   if (act) { e.preventDefault(); act(); }
 });
 system.addEventListener('change', () => { if (S.theme === 'auto') show(); });
-addEventListener('beforeprint', draw);
 new ResizeObserver(drawSoon).observe($('view'));
 
 const start = () => { readHash(); show(); reveal(); draw(); };

@@ -7,7 +7,7 @@ function makeLines(stage, model) {
   const [lefts, rights] = model.names, rows = lefts.length, columns = rights.length, longest = Math.max(rows, columns);
   const step = longest > 60 ? 20 : 26, head = 30, NUMBER = 56, LEVELS = 16;
   const labels = model.names.map(list => list.map(w => fitText(clip(w), 150)));
-  const [leftWidth, rightWidth] = labels.map(list => Math.ceil(Math.max(40, ...list.map(widthOf))));
+  const wordWidths = labels.map(list => Math.ceil(Math.max(40, ...list.map(widthOf))));
   let size, found = { numbers: null };
 
   // The weights to draw, as q * columns + k, in levels from faint to strong; found anew when they change.
@@ -25,7 +25,8 @@ function makeLines(stage, model) {
   const list = () => edges().levels.flat().sort((a, b) => a - b);
 
   function draw() {
-    const room = stage.parentElement.clientWidth;
+    const room = stage.parentElement.clientWidth, titles = model.titles();
+    const [leftWidth, rightWidth] = wordWidths.map((width, side) => Math.max(width, Math.ceil(widthOf(titles[side])) - NUMBER));
     const width = Math.min(room - (head + longest * step > 860 ? 16 : 0), leftWidth + rightWidth + 2 * NUMBER + 460);
     size = { width, height: head + longest * step + 6 };
     const { ctx, view } = viewport(stage, size), css = colours(), numbers = model.numbers(), { levels } = edges(), chosen = model.chosen();
@@ -83,7 +84,7 @@ function makeLines(stage, model) {
     ctx.font = `12px ${font}`;
     ctx.fillStyle = css.soft;
     ctx.textBaseline = 'middle';
-    model.titles().forEach((text, side) => { ctx.textAlign = side ? 'left' : 'right'; ctx.fillText(text, side ? x1 + 8 : x0 - 8, head / 2); });
+    titles.forEach((text, side) => { ctx.textAlign = side ? 'left' : 'right'; ctx.fillText(text, side ? x1 + 8 : x0 - 8, head / 2); });
     stage.dataset.lines = drawn;
   }
   const drawSoon = soon(draw);

@@ -52,7 +52,7 @@ function bytesOf(base64) {
   return bytes;
 }
 // Least recently used first; only so many numbers are kept.
-const decoded = new Map(), KEPT = 16e6;
+const decoded = new Map(), largestOf = new Map(), KEPT = 16e6;
 let keptCount = 0;
 // The array of this name, and whether it is rough: a byte a number, right to 0.002. Null where the file has none.
 function matrix(name, layer, head) {
@@ -73,6 +73,7 @@ function matrix(name, layer, head) {
     let max = 0;
     for (const x of values) if (x > max) max = x;
     found = { values, rough, max };
+    largestOf.set(node, max);
     keptCount += values.length;
     for (const [old, { values }] of decoded) {
       if (keptCount <= KEPT) break;
@@ -84,10 +85,11 @@ function matrix(name, layer, head) {
   return found;
 }
 const hasMap = name => [...MAPS.keys()].some(id => id.startsWith(name + ','));
-// The largest number of all arrays of a name. It has to open them all, so that it is remembered.
-const largestOf = {};
+// The largest number of all arrays of a name: those not yet opened have to be.
 function largest(name) {
-  return largestOf[name] ??= [...MAPS.values()].reduce((max, { dataset }) => dataset.name === name ? Math.max(max, matrix(name, dataset.layer, dataset.head).max) : max, 0);
+  let max = 0;
+  for (const node of MAPS.values()) if (node.dataset.name === name) max = Math.max(max, largestOf.get(node) ?? matrix(name, node.dataset.layer, node.dataset.head).max);
+  return max;
 }
 // A number of an array as it may be said: a rough one with three digits, and a sign that says so.
 const share = (x, digits, rough) => (rough ? '≈ ' : '') + percent(x, rough ? Math.min(1, digits) : digits) + ' %';
@@ -124,7 +126,10 @@ for (const [name, anchors] of Object.entries(SCALES)) {
 }
 const THEMES = ['auto', 'light', 'dark'];
 const system = matchMedia('(prefers-color-scheme: dark)');
-const theme = () => S.theme === 'auto' ? (system.matches ? 'dark' : 'light') : S.theme;
+// On paper the page is light.
+let isPrinting = false;
+for (const [event, is] of [['beforeprint', true], ['afterprint', false]]) addEventListener(event, () => { isPrinting = is; show(); });
+const theme = () => isPrinting ? 'light' : S.theme === 'auto' ? (system.matches ? 'dark' : 'light') : S.theme;
 function colours() {
   const style = getComputedStyle(root), get = name => style.getPropertyValue('--' + name).trim();
   return { card: get('card'), ink: get('ink'), soft: get('soft'), accent: get('accent'), line: get('line'), hatch: get('hatch') };
