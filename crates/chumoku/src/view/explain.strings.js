@@ -127,7 +127,7 @@ const STRINGS = {
     causalNote: '語は自分より後の語を見られません。そのマスは斜線で示します。',
     roughNote: '≈：このファイルでは 1 個の数を 1 バイトに丸めています（誤差は最大 0.2 ポイント）。',
     sortBy: '並べ替え',
-    sorts: { layer: '層の順', role: '役割', entropy: 'エントロピー', distance: '距離', previous: '直前のトークン', first: '先頭のトークン', strongest: '最大の重み', sink: '集中の割合', effect: '無効にしたときの影響' },
+    sorts: { layer: '層の順', role: '役割', entropy: 'エントロピー', distance: '距離', previous: '直前のトークン', first: '先頭のトークン', strongest: '最大の重み', sink: '集中の割合', effect: '無効時の影響' },
     roles: { sink: '集中', local: '局所', broad: '広範', pairwise: '対', distant: '遠方', mixed: '混合' },
     sinkNote: 'ヘッドは、そこで役目がないとき、先頭のトークンや句点にアテンションを預けておくことがよくあります（「アテンション・シンク」：Clark et al. 2019、Xiao et al. 2023）。その語が重要だという意味ではありません。',
     sinkBadge: '集中：アテンションを一語に預けている', sinkKey: 'オレンジの点は「集中」のヘッドです。',
