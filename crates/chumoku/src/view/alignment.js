@@ -176,18 +176,18 @@ function tiles() {
 const at = () => hover || S;
 // What the word that is held or pointed at gets from, or gives to, the words of the other line.
 function refresh(aloud) {
-  const now = at(), other = now.q >= 0 ? 'k' : now.k >= 0 ? 'q' : '';
+  const lit = at(), other = lit.q >= 0 ? 'k' : lit.k >= 0 ? 'q' : '';
   for (const side in names) [...$(side).children].forEach((tile, i) => {
-    const x = side !== other ? NaN : side === 'k' ? value(now.q, i) : value(i, now.k), shown = brief(x);
+    const x = side !== other ? NaN : side === 'k' ? value(lit.q, i) : value(i, lit.k), shown = brief(x);
     tile.setAttribute('aria-pressed', S[side] === i);
-    tile.classList.toggle('now', now[side] === i);
+    tile.classList.toggle('now', lit[side] === i);
     tile.lastChild.textContent = shown === '0' || !shown ? '' : isEffect() ? shown : shown + ' %';
     heat(tile.firstChild, x);
   });
   $('map').querySelectorAll('.now, .col').forEach(node => node.classList.remove('now', 'col'));
-  if (now.q >= 0) cells[now.q][0].parentElement.classList.add('now');
-  if (now.k >= 0) for (const row of $('map').rows) row.cells[now.k + 1].classList.add('col');
-  const said = sentence(now).trim();
+  if (lit.q >= 0) cells[lit.q][0].parentElement.classList.add('now');
+  if (lit.k >= 0) for (const row of $('map').rows) row.cells[lit.k + 1].classList.add('col');
+  const said = sentence(lit).trim();
   $('readout').textContent = said;
   if (aloud) $('say').textContent = said;
   if (S.view === 'lines') lines.drawSoon();
@@ -366,7 +366,7 @@ $('least').addEventListener('input', e => { S.least = Number(e.target.value); pl
 addEventListener('keydown', e => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.tagName === 'SELECT') return;
   const act = {
-    '[': () => choose(rank() - 1), ']': () => choose(rank() + 1), escape: () => pick(-1, -1), t: turn, o: switchOff,
+    '[': () => choose(rank() - 1), ']': () => choose(rank() + 1), escape: () => { pause(); grow(); pick(-1, -1); }, t: turn, o: switchOff,
     p: play, ',': () => byHand(S.step - 1 || 1), '.': () => byHand(S.step + 1),
     e: () => swap(isEffect() ? 'attention' : 'effect'), v: () => swap(VIEWS[(VIEWS.indexOf(S.view) + 1) % 3]), l: () => set({ lang: S.lang === 'en' ? 'ja' : 'en' }),
     '?': () => { $('help').open = true; $('help').scrollIntoView({ block: 'nearest' }); },

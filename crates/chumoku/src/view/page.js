@@ -203,7 +203,7 @@ function markTabs(list, chosen) {
 }
 
 // ---- before and after, for what a head does when it is switched off ----
-// Rows of [text, before, after]; chosen is the row to be marked; odds are shares of 1, else numbers.
+// Rows of [text, before, after, change]; the chosen one is marked.
 function compareTable(table, headings, rows, chosen) {
   table.replaceChildren(el('thead', {}, el('tr', {}, ...headings.map(text => el('th', { scope: 'col', text })))),
     el('tbody', {}, ...rows.map(([name, before, after, change], i) => el('tr', { class: i === chosen ? 'chosen' : '' },
