@@ -14,7 +14,7 @@ use crate::ngram::{NgramConfig, NgramData, NgramModel};
 use crate::params::{Layout, Params};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_classifier::{MODEL_TYPE, ModelConfig, TextClassifier};
-use crate::{Error, Result, inference};
+use crate::{Error, ModelKind, Result, inference};
 use chumoku_kernels::{CrossEntropy, Philox};
 use serde_json::Value;
 use std::path::Path;
@@ -53,6 +53,7 @@ pub fn train(
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome> {
+    options.check_watch(ModelKind::Classifier)?;
     std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
     let ngrams = train_ngrams(data, observe)?;
     let train_texts = data.train.texts();

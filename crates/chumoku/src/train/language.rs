@@ -15,7 +15,7 @@ use crate::nn::{AttentionOptions, EncoderConfig, Mode, NormOrder, Offsets, Posit
 use crate::params::{Layout, Params};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_generator::{MODEL_TYPE, TextGenerator, TextGeneratorConfig};
-use crate::{Error, Result};
+use crate::{Error, ModelKind, Result};
 use chumoku_kernels::{Philox, Precision};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -162,6 +162,7 @@ pub fn train_language_model(
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<LanguageModelOutcome> {
+    options.check_watch(ModelKind::LanguageModel)?;
     std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
     let texts: Vec<&str> = data.train.iter().map(String::as_str).collect();
     let characters: usize = texts.iter().map(|text| text.chars().count()).sum();

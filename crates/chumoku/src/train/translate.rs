@@ -16,7 +16,7 @@ use crate::nn::{AttentionOptions, EncoderConfig, Mode, NormOrder, PositionKind};
 use crate::params::{Layout, Params};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
 use crate::text_translator::{MODEL_TYPE, TextTranslator, TextTranslatorConfig, Tokenizers, TranslateOptions};
-use crate::{Error, Result};
+use crate::{Error, ModelKind, Result};
 use chumoku_kernels::Precision;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -184,6 +184,7 @@ pub fn train_translator(
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<TranslatorOutcome> {
+    options.check_watch(ModelKind::Translator)?;
     std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
     if options.tokens == Some(Unit::Words) {
         let problem = "words are tokens of language models; a translator reads sub-words or characters";

@@ -1,48 +1,54 @@
 //! The attention to one text, recorded as training goes on, for [`Film`](crate::view::Film).
 
+use super::TrainOptions;
 use crate::look::{Look, Reading, by_word};
 use crate::models::{Classifier, LanguageModel, PairBatch, Translator};
+use crate::nn::Network;
 use crate::params::Params;
 use crate::text::{TextTokenizer, words_of};
 use crate::view::Frame;
-use crate::{Error, Result};
+use crate::{Error, ModelKind, Result};
 use std::ops::Range;
 
 /// What weights make of the text that is watched.
 pub(super) type Watch<'a> = Box<dyn Fn(&Params<f32>) -> Result<Frame> + 'a>;
 
-/// A text with nothing in it has no attention.
-fn not_empty(text: &str) -> Result<()> {
-    match text.trim().is_empty() {
-        true => Err(Error::Setting("the text to watch is empty".into())),
-        false => Ok(()),
+impl TrainOptions {
+    /// Whether the text to watch, if there is one, can be watched in a model of this kind.
+    ///
+    /// # Errors
+    /// If it is empty, the network has no attention, or a translator's has no tab in it.
+    pub fn check_watch(&self, kind: ModelKind) -> Result<()> {
+        let fault = |problem: &str| Err(Error::Setting(problem.into()));
+        match (&self.watch, kind) {
+            (None, _) => Ok(()),
+            (Some(text), _) if text.trim().is_empty() => fault("the text to watch is empty"),
+            (Some(_), ModelKind::Classifier) if self.network != Network::Transformer => {
+                fault("watching attention: a recurrent network has none")
+            }
+            (Some(text), ModelKind::Translator) if !text.contains('\t') => fault(
+                "watching a translator: expected a source and its translation with a tab between them, found no tab",
+            ),
+            _ => Ok(()),
+        }
     }
 }
 
 /// Of a classifier; a recurrent network has no attention to record.
 pub(super) fn classifier<'a>(model: &'a Classifier, tokenizer: &TextTokenizer, text: &str) -> Result<Watch<'a>> {
-    not_empty(text)?;
     let config = model.config();
-    let Some(encoder) = config.body.transformer().cloned() else {
-        return Err(Error::Setting("watching attention: a recurrent network has none".into()));
-    };
+    let (size, causal) = config.body.transformer().map_or(([0; 2], false), |c| ([c.num_layers, c.num_heads], c.causal));
     let reading = Reading::of(text, tokenizer, config.max_length)?;
     let words = reading.names(text);
     Ok(Box::new(move |params| {
         let mut look = Look::new(&reading.tokens);
         model.each_record(params, &reading.ids, &mut |record| look.add(record))?;
-        Ok(frame(
-            [words.clone(), words.clone()],
-            [encoder.num_layers, encoder.num_heads],
-            encoder.causal,
-            look.attention,
-        ))
+        Ok(frame([words.clone(), words.clone()], size, causal, look.attention))
     }))
 }
 
 /// Of a language model.
 pub(super) fn language_model<'a>(model: &'a LanguageModel, tokenizer: &TextTokenizer, text: &str) -> Result<Watch<'a>> {
-    not_empty(text)?;
     let config = model.config();
     let size = [config.encoder.num_layers, config.encoder.num_heads];
     let reading = Reading::of(text, tokenizer, config.max_length)?;
@@ -60,12 +66,7 @@ pub(super) fn translator<'a>(
     [reader, writer]: [&TextTokenizer; 2],
     text: &str,
 ) -> Result<Watch<'a>> {
-    let Some((source, target)) = text.split_once('\t') else {
-        let problem =
-            "watching a translator: expected a source and its translation with a tab between them, found no tab";
-        return Err(Error::Setting(problem.into()));
-    };
-    not_empty(source)?;
+    let (source, target) = text.split_once('\t').unwrap_or((text, ""));
     let limit = model.config().max_length - 1;
     let mut pair = PairBatch::default();
     let mut sides = Vec::new();

@@ -14,7 +14,7 @@ const UNSEEN: &str = "·";
 /// A number with its sign, in hundredths.
 fn hundredths(x: f32) -> String {
     match (100.0 * x).round() {
-        x if x == 0.0 => "0".into(),
+        0.0 => "0".into(),
         x => format!("{x:+}"),
     }
 }

@@ -21,13 +21,26 @@ struct Program {
 const EXPLAIN: Program = Program {
     template: include_str!("explain.html"),
     style: include_str!("explain.css"),
-    script: concat!(include_str!("explain.strings.js"), include_str!("explain.js")),
+    script: concat!(
+        include_str!("page.js"),
+        include_str!("lines.js"),
+        include_str!("explain.strings.js"),
+        include_str!("explain.heatmap.js"),
+        include_str!("explain.heads.js"),
+        include_str!("explain.depth.js"),
+        include_str!("explain.js")
+    ),
 };
 
 const ALIGNMENT: Program = Program {
     template: include_str!("alignment.html"),
     style: concat!(include_str!("explain.css"), include_str!("alignment.css")),
-    script: concat!(include_str!("alignment.strings.js"), include_str!("alignment.js")),
+    script: concat!(
+        include_str!("page.js"),
+        include_str!("lines.js"),
+        include_str!("alignment.strings.js"),
+        include_str!("alignment.js")
+    ),
 };
 
 /// Writes an explanation as one HTML page in the given language; the page can switch to the other. `first` is the layer

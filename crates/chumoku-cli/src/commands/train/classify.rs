@@ -5,6 +5,7 @@ use crate::args::Train;
 use crate::commands::explain::terminal_options;
 use crate::commands::{quoted, read_options};
 use crate::{harmless, report};
+use chumoku::ModelKind;
 use chumoku::builtin;
 use chumoku::data::thousands;
 use chumoku::data::{Dataset, ReadOptions, load_labelled};
@@ -19,7 +20,7 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let data = data(args)?;
     describe(&data);
-    let session = Session::new(args, threads, start)?;
+    let session = Session::new(args, ModelKind::Classifier, threads, start)?;
     let outcome = session.train(|options, out, stop, observe| train(&data, options, out, stop, observe))?;
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place, args.data.is_none()))
 }

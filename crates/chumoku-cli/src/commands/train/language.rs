@@ -4,6 +4,7 @@ use super::Session;
 use crate::Usage;
 use crate::args::Train;
 use crate::commands::{quoted, read_options};
+use chumoku::ModelKind;
 use chumoku::data::thousands;
 use chumoku::data::{DocumentBreaks, DocumentParts, load_documents};
 use chumoku::sampling::Sampling;
@@ -23,7 +24,7 @@ const VALID: f64 = 0.1;
 pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let data = data(args)?;
-    let session = Session::new(args, threads, start)?;
+    let session = Session::new(args, ModelKind::LanguageModel, threads, start)?;
     let outcome =
         session.train(|options, out, stop, observe| train_language_model(&data, options, out, stop, observe))?;
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&outcome, place))

@@ -9,6 +9,7 @@ use crate::Usage;
 use crate::args::{Task, Tokens, Train};
 use crate::progress::{Progress, duration};
 use crate::threads;
+use chumoku::ModelKind;
 use chumoku::data::{DataFiles, recognise};
 use chumoku::train::{Event, OutputFolder, TrainOptions};
 use std::io::Write;
@@ -55,15 +56,28 @@ fn task(args: &Train) -> anyhow::Result<Task> {
 /// A run that writes to a folder.
 struct Session<'a> {
     args: &'a Train,
+    options: TrainOptions,
     start: Instant,
     folder: OutputFolder,
 }
 
 impl<'a> Session<'a> {
-    fn new(args: &'a Train, threads: usize, start: Instant) -> anyhow::Result<Session<'a>> {
+    fn new(args: &'a Train, kind: ModelKind, threads: usize, start: Instant) -> anyhow::Result<Session<'a>> {
+        let options = TrainOptions {
+            seed: args.seed,
+            epochs: args.epochs,
+            network: args.model.into(),
+            tokens: args.tokens.map(Into::into),
+            precision: args.precision.into(),
+            resume: args.resume,
+            watch: args.watch.clone(),
+            ..TrainOptions::default()
+        };
+        // Before there is a folder.
+        options.check_watch(kind)?;
         let folder = OutputFolder::prepare(args.out.as_deref(), args.resume, args.force)?;
         say!("folder    {}  (seed {}, {threads} threads, {})", folder.path.display(), args.seed, chumoku::active_isa());
-        Ok(Session { args, start, folder })
+        Ok(Session { args, options, start, folder })
     }
 
     /// Trains, showing what happens; Ctrl-C stops it.
@@ -79,18 +93,8 @@ impl<'a> Session<'a> {
             }
             say!("\nstopping after this step: the run is saved and evaluated (again to leave at once)");
         })?;
-        let options = TrainOptions {
-            seed: self.args.seed,
-            epochs: self.args.epochs,
-            network: self.args.model.into(),
-            tokens: self.args.tokens.map(Into::into),
-            precision: self.args.precision.into(),
-            resume: self.args.resume,
-            watch: self.args.watch.clone(),
-            ..TrainOptions::default()
-        };
         let mut progress = Progress::new();
-        let outcome = train(&options, &self.folder.work, &stop, &mut |event| progress.show(event));
+        let outcome = train(&self.options, &self.folder.work, &stop, &mut |event| progress.show(event));
         progress.finish();
         outcome.map_err(|error| match error.is_full_disk() {
             true => anyhow::Error::from(error).context("the disk is full: make room, then run the same with --resume"),

@@ -5,6 +5,7 @@ use crate::args::Train;
 use crate::commands::explain::terminal_options;
 use crate::commands::{quoted, read_options};
 use crate::harmless;
+use chumoku::ModelKind;
 use chumoku::builtin;
 use chumoku::data::thousands;
 use chumoku::data::{DataFiles, PairDataset, PairParts, Pairs, ReadOptions, load_pairs};
@@ -22,7 +23,7 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let (data, names) = data(args)?;
     describe(&data, &names);
-    let session = Session::new(args, threads, start)?;
+    let session = Session::new(args, ModelKind::Translator, threads, start)?;
     let outcome = session
         .train(|options, out, stop, observe| train_translator(&data, names.clone(), options, out, stop, observe))?;
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place, args.data.is_none()))

@@ -1,5 +1,8 @@
 //! `chumoku explain`: why a text got its class, what comes next in it, or where a translation comes from.
 
+mod batch;
+mod model;
+
 use super::model_name;
 use super::pictures::Shown;
 use crate::args::{Explain, View};
@@ -10,8 +13,8 @@ use chumoku::view::{
     Alignment, ColourDepth, Content, Explanation, Figure, HeadOrder, Lang, TerminalOptions, alignment_to_html,
     figures_to_html, render, render_alignment, to_html, to_json,
 };
-use chumoku::{ModelKind, TextClassifier, TextGenerator, TextTranslator, TranslateOptions};
-use rayon::prelude::*;
+use chumoku::{ModelKind, TextClassifier, TextTranslator, TranslateOptions};
+use model::{Explainer, Model, named};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
@@ -84,7 +87,7 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
     let lang: Lang = args.lang.into();
     if let Some(input) = &args.input {
-        return batch(args, input, lang);
+        return batch::run(args, input, lang);
     }
     let text = args.text.as_deref().unwrap_or_default();
     match ModelKind::of(&args.model)? {
@@ -182,12 +185,6 @@ fn translation(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCod
     let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: Some(shown_text) };
     let page = || Ok(alignment_to_html(&alignment, place, lang));
     shown.show(&args.pictures, &figure, page, || alignment.to_json())
-}
-
-/// Names heads as `--without` does.
-fn named(heads: &[[usize; 2]]) -> String {
-    let names: Vec<String> = heads.iter().map(|[layer, head]| format!("{}.{}", layer + 1, head + 1)).collect();
-    names.join(", ")
 }
 
 /// The picture of a classifier's or a language model's attention that is asked for.
@@ -324,131 +321,5 @@ fn show_without_picture(args: &Explain, explanation: &Explanation, lang: Lang) -
             write!(stdout(), "{}", render(explanation, 0, 0, &terminal_options(lang)))?;
         }
     }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// A model whose self-attention is explained.
-enum Model {
-    Classifier(TextClassifier),
-    Generator(TextGenerator),
-}
-
-impl Model {
-    fn load(folder: &Path) -> anyhow::Result<Model> {
-        Ok(match ModelKind::of(folder)? {
-            ModelKind::Classifier => Model::Classifier(TextClassifier::load(folder)?),
-            ModelKind::LanguageModel => Model::Generator(TextGenerator::load(folder)?),
-            kind @ ModelKind::Translator => {
-                let problem = format!(
-                    "{}: expected a classifier or a language model, found {}",
-                    folder.display(),
-                    kind.describe()
-                );
-                return Err(Usage(problem).into());
-            }
-        })
-    }
-}
-
-/// A model, and what it is called.
-struct Explainer<'a> {
-    model: &'a Model,
-    name: String,
-}
-
-impl Explainer<'_> {
-    fn explain(&self, text: &str) -> anyhow::Result<Explanation> {
-        Ok(match self.model {
-            Model::Classifier(model) => model.explain(text, &self.name)?,
-            Model::Generator(model) => model.explain(text, &self.name)?,
-        })
-    }
-
-    /// What is predicted with heads switched off, in a sentence.
-    fn without(&self, e: &Explanation, heads: &[[usize; 2]], lang: Lang) -> anyhow::Result<String> {
-        let before = e.probabilities.iter().find(|p| p.label == e.label).map_or(f32::NAN, |p| p.probability);
-        let (label, after, now) = match self.model {
-            Model::Classifier(model) => {
-                let prediction = model.predict_without(&[&e.text], heads)?.remove(0);
-                let class = model.labels().iter().position(|label| *label == e.label);
-                let p = &prediction.probabilities;
-                (
-                    model.labels()[prediction.class()].clone(),
-                    class.map_or(f32::NAN, |class| p[class]),
-                    p[prediction.class()],
-                )
-            }
-            Model::Generator(model) => {
-                let next = model.next_token(&e.text, heads)?;
-                let of = |label: &str| next.iter().find(|(token, _)| token == label).map_or(0.0, |(_, p)| *p);
-                (next[0].0.clone(), of(&e.label), next[0].1)
-            }
-        };
-        let [before, after, now] = [before, after, now].map(|p| 100.0 * p);
-        let heads = named(heads);
-        let first = match lang {
-            Lang::En => format!("Without head {heads}: “{}” goes from {before:.1} % to {after:.1} %", e.label),
-            Lang::Ja => {
-                format!("ヘッド {heads} を無効にすると、「{}」は {before:.1} % から {after:.1} % になります", e.label)
-            }
-        };
-        let changed = match (label == e.label, lang) {
-            (true, Lang::En) => "; the prediction stays.".to_owned(),
-            (true, Lang::Ja) => "。予測は変わりません。".to_owned(),
-            (false, Lang::En) => format!("; the prediction becomes “{label}” ({now:.1} %)."),
-            (false, Lang::Ja) => format!("。予測は「{label}」（{now:.1} %）に変わります。"),
-        };
-        Ok(first + &changed)
-    }
-}
-
-/// A picture for each line of a file.
-fn batch(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<ExitCode> {
-    if !args.pictures.any() {
-        let problem = "--input draws pictures: name their folder with --png, --svg or --pdf";
-        return Err(Usage(problem.into()).into());
-    }
-    let bytes = std::fs::read_to_string(input)
-        .map_err(|error| Usage(format!("reading {}: {error}; expected one text a line, in UTF-8", input.display())))?;
-    let texts: Vec<&str> = bytes.lines().filter(|line| !line.trim().is_empty()).collect();
-    if texts.is_empty() {
-        return Err(Usage(format!("{}: no text in it; expected one a line", input.display())).into());
-    }
-    let folders = [&args.pictures.svg, &args.pictures.png, &args.pictures.pdf];
-    for folder in folders.into_iter().flatten() {
-        std::fs::create_dir_all(folder).with_context(|| format!("creating the folder {}", folder.display()))?;
-    }
-    let fonts = args.pictures.fonts()?;
-    let digits = texts.len().to_string().len().max(3);
-    let model = match ModelKind::of(&args.model)? {
-        ModelKind::Translator => None,
-        _ => Some(Model::load(&args.model)?),
-    };
-    let translator = if model.is_none() { Some(TextTranslator::load(&args.model)?) } else { None };
-    let name = model_name(&args.model);
-    let of_text = |text: &str| -> anyhow::Result<Figure> {
-        match (&model, &translator) {
-            (Some(model), _) => {
-                let place = place_in(model, args)?;
-                figure(args, &Explainer { model, name: name.clone() }.explain(text)?, place, lang)
-            }
-            (_, Some(translator)) => {
-                let alignment = translator.explain(text, None, &name)?;
-                let place = place_in_alignment(&alignment, args)?;
-                figure_of_alignment(args, &alignment, place, lang)
-            }
-            _ => unreachable!("one of the two is loaded"),
-        }
-    };
-    let draw = |(index, text): (usize, &&str)| -> anyhow::Result<()> {
-        let doing = || format!("line {} of {}", index + 1, input.display());
-        let scene = of_text(text).with_context(doing)?.scene();
-        let place = |folder: &Path, form: &str| folder.join(format!("{:0digits$}.{form}", index + 1));
-        args.pictures.draw(&fonts, &scene, place).with_context(doing)?;
-        Ok(())
-    };
-    texts.par_iter().enumerate().try_for_each(draw)?;
-    let named: Vec<String> = folders.into_iter().flatten().map(|folder| folder.display().to_string()).collect();
-    say!("wrote {} pictures into {}", texts.len(), named.join(", "));
     Ok(ExitCode::SUCCESS)
 }
