@@ -1,11 +1,16 @@
 //! Every form of a trace shows the numbers of the array: each is parsed back and compared, to the digits shown.
 
+mod common;
+
 use chumoku::trace::{Depth, Trace, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names};
-use chumoku::view::Lang;
+use chumoku::view::{ColourDepth, Lang};
+use common::strip;
+use common::traces::{number, odd, one_token, wide};
 use std::io::Read;
 use std::process::Command;
 
-const OPTIONS: TraceOptions = TraceOptions { depth: Depth::All, lang: Lang::En, digits: 4, size: 64, width: 240 };
+const OPTIONS: TraceOptions =
+    TraceOptions { depth: Depth::All, lang: Lang::En, digits: 4, size: 64, width: 240, colour: ColourDepth::None };
 
 /// Traces of all built-in examples, of each head.
 fn traces() -> Vec<Trace> {
@@ -16,26 +21,6 @@ fn traces() -> Vec<Trace> {
     }
     assert!(all.len() >= 12, "{}", all.len());
     all
-}
-
-/// A trace with everything that is hard to show: 2 queries over 3 keys, a row that sees nothing, NaN, ∞, words that mean
-/// something to a page.
-fn odd() -> Trace {
-    let file = r#"{
-        "title": "<b>&</b> \\input{x} $ | * _", "source": "a </script> b", "tokens": ["</td><script>alert(1)</script>", "\u202eabc"],
-        "key_tokens": ["a|b", "50% #_{}", "令和"],
-        "inputs": {"Q": [[1, "nan"], [2, 0.5]], "K": [[1, 0], ["inf", 1], [3, 1]], "V": [[1, 2, 3, 4], [5, 6, 7, 8], [9, 1, 2, 3]]},
-        "options": {"mask": [[false, false, false], [true, false, true]]}}"#;
-    WorkedExample::parse(file).unwrap().trace(0).unwrap()
-}
-
-fn number(text: &str) -> f64 {
-    match text.trim() {
-        "∞" | "\\infty" => f64::INFINITY,
-        "-∞" | "-\\infty" => f64::NEG_INFINITY,
-        "NaN" | "\\mathrm{NaN}" => f64::NAN,
-        text => text.parse().unwrap_or_else(|_| panic!("no number: {text:?}")),
-    }
 }
 
 /// The numbers of a step as they were shown are those of its matrix.

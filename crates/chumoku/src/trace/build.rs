@@ -172,7 +172,11 @@ impl Build<'_> {
             if let (Some(weights), Some(&value)) = (weights, value.get(shared)) {
                 let (rows, keys) = (self.shape(value), self.shape(weights));
                 if rows.0 != keys.1 {
-                    return Err(format!("V is {}×{}: expected {} rows, one for each key", rows.0, rows.1, keys.1));
+                    let [expected, found] = [[keys.0, keys.1], [rows.0, rows.1]].map(|[a, b]| format!("{a}×{b}"));
+                    let rows = if keys.1 == 1 { "1 row".into() } else { format!("{} rows", keys.1) };
+                    return Err(format!(
+                        "V is {found}: expected {rows}, one for each key, as the weights are {expected}"
+                    ));
                 }
                 let quantity = if name.is_none() && !has_output { Output } else { Quantity::HeadOutput };
                 outputs.push(self.program.compute(quantity, name, Operation::Mixture([weights, value])));

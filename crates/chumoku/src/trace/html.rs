@@ -11,6 +11,8 @@ const STYLE: &str = include_str!("trace.css");
 
 /// Terms of a sum that are shown.
 const TERMS: usize = 64;
+/// Columns more than which are printed smaller.
+const WIDE: usize = 14;
 
 /// A text on one line, as markup.
 fn escaped(text: &str) -> String {
@@ -38,13 +40,17 @@ impl Trace {
              http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; base-uri 'none'; \
              form-action 'none'\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta \
              name=\"referrer\" content=\"no-referrer\">\n<title>{} – Chumoku</title>\n<style>{style}</style>\n</head>\n<body>\n\
-             <header><div><h1><bdi>{}</bdi></h1><p class=\"source\"><bdi>{}</bdi></p></div>\n<fieldset class=\"langs\">\
-             <input type=\"radio\" name=\"lang\" id=\"en\"{}><label for=\"en\" lang=\"en\">English</label>\
+             <a class=\"skip\" href=\"#steps\">{}</a>\n<header><div><h1><bdi>{}</bdi></h1><p class=\"source\">\
+             <bdi>{}</bdi></p></div>\n<fieldset class=\"langs\"><legend class=\"unseen\">Language / 言語</legend><input type=\"radio\" name=\"lang\" id=\"en\"{}><label for=\"en\" lang=\"en\">English</label>\
              <input type=\"radio\" name=\"lang\" id=\"ja\"{}><label for=\"ja\" lang=\"ja\">日本語</label></fieldset></header>\n",
             options.lang.code(),
             hash(&style),
-            escaped(&self.title),
-            escaped(&self.title),
+            escaped(&self.heading(options.lang)),
+            both(|lang| lang.pick("Skip to the steps", "計算の手順へ").into()),
+            match self.place {
+                Some(_) => both(|lang| self.heading(lang)),
+                None => escaped(&self.title),
+            },
             escaped(&self.source),
             checked(Lang::En),
             checked(Lang::Ja),
@@ -55,9 +61,20 @@ impl Trace {
         for agreement in &self.agreements {
             let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| agreement.to_text(lang)));
         }
+        let names = self.steps.iter().enumerate();
+        let links: String = names
+            .map(|(i, step)| format!("<li><a href=\"#{}\">{}. {}</a></li>", step.name(), i + 1, escaped(&step.symbol)))
+            .collect();
+        let _ = writeln!(
+            out,
+            "<nav aria-labelledby=\"contents\"><span id=\"contents\">{}</span><ol>{links}</ol></nav>\n<main id=\"steps\" \
+             tabindex=\"-1\">",
+            both(|lang| lang.pick("Steps", "計算の手順").into())
+        );
         for (i, step) in self.steps.iter().enumerate() {
             self.step_to_html(i, step, options, &mut out);
         }
+        out.push_str("</main>\n");
         let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| words::rounding(lang, options.digits)));
         out.push_str("</body>\n</html>\n");
         out
@@ -67,10 +84,11 @@ impl Trace {
         let open = if options.depth == Depth::All { " open" } else { "" };
         let _ = write!(
             out,
-            "<details{open} id=\"{}\"><summary><span class=\"shape\">{}</span><h2>{}. {}</h2></summary>\n<p \
+            "<details{open} id=\"{}\"><summary><span class=\"shape\">{}</span><h2 id=\"{}-title\">{}. {}</h2></summary>\n<p \
              class=\"formula\">{}</p>\n",
             step.name(),
             escaped(&format!("{}: {}", step.symbol, step.shape())),
+            step.name(),
             index + 1,
             both(|lang| step.title(lang)),
             step.formula
@@ -80,10 +98,12 @@ impl Trace {
         let grid = Grid::of(self, step, [options.size; 2], options.digits);
         let largest = step.value.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
         let more = if grid.is_cut[1] { "<td class=\"more\">…</td>" } else { "" };
+        // What may be too wide for the screen is reached by the keyboard, and has the name of its step.
         let _ = writeln!(
             out,
-            "<div class=\"scroll\" tabindex=\"0\"><table><caption>{}</caption>",
-            both(|lang| step.title(lang))
+            "<div class=\"scroll{}\" tabindex=\"0\" role=\"group\" aria-labelledby=\"{}-title\"><table>",
+            if grid.columns.len() > WIDE { " wide" } else { "" },
+            step.name()
         );
         let names: String =
             grid.columns.iter().map(|name| format!("<th scope=\"col\"><bdi>{}</bdi></th>", escaped(name))).collect();
@@ -116,17 +136,21 @@ impl Trace {
             let shown = [grid.rows.len(), grid.columns.len()];
             let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| words::cut(lang, shown, grid.size)));
         }
-        if let Some(expanded) = step.expanded(options.digits, false, TERMS) {
-            let _ = writeln!(out, "<p class=\"expanded\">{}</p>", escaped(&expanded));
+        let expanded = |lang: Lang| step.expanded([options.digits, TERMS], false, lang);
+        if let [Some(english), Some(japanese)] = [Lang::En, Lang::Ja].map(expanded) {
+            let text = match english == japanese {
+                true => escaped(&english),
+                false => both(|lang| lang.pick(&english, &japanese).into()),
+            };
+            let _ = writeln!(out, "<p class=\"expanded\">{text}</p>");
         }
         let checks = step.checks.iter().map(|check| {
             let class = if check.holds { "" } else { " class=\"bad\"" };
             format!("<li{class}>{}</li>", both(|lang| check.to_text(lang)))
         });
-        let count = words::looks_at(Lang::En, self, step).len();
-        let says = (0..count).map(|k| {
-            let sentence = both(|lang| words::looks_at(lang, self, step).swap_remove(k));
-            format!("<li class=\"says\">{sentence}</li>")
+        let [english, japanese] = [Lang::En, Lang::Ja].map(|lang| words::looks_at(lang, self, step));
+        let says = english.iter().zip(&japanese).map(|(english, japanese)| {
+            format!("<li class=\"says\">{}</li>", both(|lang| lang.pick(english, japanese).into()))
         });
         let items: String = checks.chain(says).collect();
         if !items.is_empty() {

@@ -28,6 +28,7 @@ mod width;
 pub use alignment::{AlignedHead, Alignment};
 pub use alignment_terminal::render_alignment;
 pub use colour::ColourDepth;
+pub(crate) use colour::Paint;
 pub use explanation::{Attribution, Explanation, ExplanationError, LabelProbability, Parts, Piece, Word};
 pub(crate) use html::hash;
 pub use html::{alignment_to_html, to_html};
