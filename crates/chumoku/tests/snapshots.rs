@@ -79,7 +79,6 @@ fn a_trace_of_one_token() {
 fn a_trace_of_a_model_whose_matrices_are_wider_than_the_terminal() {
     let mut trace = common::traces::wide();
     assert_trace("trace-steps", &trace, Depth::Steps);
-    assert_trace("trace-shapes", &trace, Depth::Shapes);
     // The weights, and what is widest.
     trace.steps.retain(|step| ["X", "masked", "weights"].contains(&step.name()));
     assert_trace("trace-wide", &trace, Depth::All);

@@ -254,7 +254,7 @@ fn what_cannot_be_checked_is_said() {
         (r#"{"inputs": {"scores": [[1]]}, "claims": {"scaled": [[1]]}}"#, "options.d_k"),
         (
             r#"{"inputs": {"Q": [[1], [2]], "K": [[1]], "V": [[1], [2]]}, "claims": {"output": [[1], [2]]}}"#,
-            "V is 2×1: expected 1 rows",
+            "V is 2×1: expected 1 row, one for each key, as the weights are 2×1",
         ),
         (
             r#"{"tokens": ["a"], "inputs": {"Q": [[1], [2]], "K": [[1]]}, "claims": {"scores": [[1], [2]]}}"#,

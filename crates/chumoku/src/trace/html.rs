@@ -19,11 +19,46 @@ fn escaped(text: &str) -> String {
     marked_up(&clean_text(text))
 }
 
+/// A formula, or part of one, as markup: what stands after `_`, and the number of a head in brackets, is lowered.
+fn lowered(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['_', '[']) {
+        let (before, after) = rest.split_at(at);
+        out.push_str(&marked_up(before));
+        let index = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_alphanumeric()).len();
+        let (mut parts, mut left) = (Vec::new(), after);
+        if let Some(name) = left.strip_prefix('_').filter(|name| index(name) > 0) {
+            let (name, more) = name.split_at(index(name));
+            parts.push(name);
+            left = more;
+        }
+        if let Some((head, more)) = left.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
+            if head.parse::<usize>().is_ok() {
+                parts.push(head);
+                left = more;
+            }
+        }
+        if parts.is_empty() {
+            let (sign, more) = after.split_at(1);
+            out.push_str(sign);
+            left = more;
+        } else {
+            out.push_str(&format!("<sub>{}</sub>", marked_up(&parts.join(","))));
+        }
+        rest = left;
+    }
+    out + &marked_up(rest)
+}
+
 /// A sentence in both languages, of which the page shows one.
 fn both(say: impl Fn(Lang) -> String) -> String {
-    [Lang::En, Lang::Ja]
-        .map(|lang| format!("<span class=\"t\" lang=\"{}\">{}</span>", lang.code(), escaped(&say(lang))))
-        .concat()
+    [Lang::En, Lang::Ja].map(|lang| in_language(lang, &escaped(&say(lang)))).concat()
+}
+
+/// Markup that is shown where its language is chosen.
+fn in_language(lang: Lang, markup: &str) -> String {
+    format!("<span class=\"t\" lang=\"{}\">{markup}</span>", lang.code())
 }
 
 impl Trace {
@@ -63,7 +98,9 @@ impl Trace {
         }
         let names = self.steps.iter().enumerate();
         let links: String = names
-            .map(|(i, step)| format!("<li><a href=\"#{}\">{}. {}</a></li>", step.name(), i + 1, escaped(&step.symbol)))
+            .map(|(i, step)| {
+                format!("<li><a href=\"#{}\">{}. {}</a></li>", step.anchor(), i + 1, lowered(&step.symbol))
+            })
             .collect();
         let _ = writeln!(
             out,
@@ -86,14 +123,14 @@ impl Trace {
             out,
             "<details{open} id=\"{}\"><summary><span class=\"shape\">{}</span><h2 id=\"{}-title\">{}. {}</h2></summary>\n<p \
              class=\"formula\">{}</p>\n",
-            step.name(),
-            escaped(&format!("{}: {}", step.symbol, step.shape())),
-            step.name(),
+            step.anchor(),
+            lowered(&format!("{}: {}", step.symbol, step.shape())),
+            step.anchor(),
             index + 1,
             both(|lang| step.title(lang)),
             step.formula
                 .as_ref()
-                .map_or_else(|| both(|lang| words::given(lang).into()), |formula| escaped(&formula.text))
+                .map_or_else(|| both(|lang| words::given(lang).into()), |formula| lowered(&formula.text))
         );
         let grid = Grid::of(self, step, [options.size; 2], options.digits);
         let largest = step.value.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
@@ -103,7 +140,7 @@ impl Trace {
             out,
             "<div class=\"scroll{}\" tabindex=\"0\" role=\"group\" aria-labelledby=\"{}-title\"><table>",
             if grid.columns.len() > WIDE { " wide" } else { "" },
-            step.name()
+            step.anchor()
         );
         let names: String =
             grid.columns.iter().map(|name| format!("<th scope=\"col\"><bdi>{}</bdi></th>", escaped(name))).collect();
@@ -139,8 +176,10 @@ impl Trace {
         let expanded = |lang: Lang| step.expanded([options.digits, TERMS], false, lang);
         if let [Some(english), Some(japanese)] = [Lang::En, Lang::Ja].map(expanded) {
             let text = match english == japanese {
-                true => escaped(&english),
-                false => both(|lang| lang.pick(&english, &japanese).into()),
+                true => lowered(&english),
+                false => [(Lang::En, english), (Lang::Ja, japanese)]
+                    .map(|(lang, text)| in_language(lang, &lowered(&text)))
+                    .concat(),
             };
             let _ = writeln!(out, "<p class=\"expanded\">{text}</p>");
         }
@@ -157,5 +196,33 @@ impl Trace {
             let _ = writeln!(out, "<ul>{items}</ul>");
         }
         out.push_str("</details>\n");
+    }
+}
+
+impl TraceStep {
+    /// Its place on the page: what all heads have and what one has bear the same name.
+    fn anchor(&self) -> String {
+        match self.head {
+            Some(head) => format!("{}-{}", self.name(), head + 1),
+            None => self.name().into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lowered;
+
+    #[test]
+    fn indices_are_lowered() {
+        let cases = [
+            ("S_scaled[1] = S[1] / √2", "S<sub>scaled,1</sub> = S<sub>1</sub> / √2"),
+            ("[H[1] … H[8]]", "[H<sub>1</sub> … H<sub>8</sub>]"),
+            ("A: n × h·d_k = 3 × 4", "A: n × h·d<sub>k</sub> = 3 × 4"),
+            ("S_biased + (0 | −∞) < a_", "S<sub>biased</sub> + (0 | −∞) &lt; a_"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(lowered(text), expected);
+        }
     }
 }

@@ -57,8 +57,12 @@ const FORMULA: usize = 12;
 impl TraceStep {
     /// Its shape in letters and in numbers.
     pub(super) fn shape(&self) -> String {
+        self.shape_parts().join(" = ")
+    }
+
+    fn shape_parts(&self) -> [String; 2] {
         let [rows, columns] = &self.letters;
-        format!("{rows} × {columns} = {} × {}", self.value.nrows(), self.value.ncols())
+        [format!("{rows} × {columns}"), format!("{} × {}", self.value.nrows(), self.value.ncols())]
     }
 
     /// How one of its numbers came about: with so many digits, and at most so many terms.
@@ -141,7 +145,13 @@ impl Trace {
                 false => out.marked("!", &check.to_text(lang), Paint::against, Paint::against),
             }
         }
-        let looks = words::looks_at(lang, self, step);
+        // Of as many words as there are rows shown.
+        let mut looks = words::looks_at(lang, self, step);
+        let more = looks.len().saturating_sub(options.size);
+        looks.truncate(options.size);
+        if more > 0 {
+            looks.push(words::more_words(lang, more));
+        }
         if !looks.is_empty() {
             out.wrapped(INDENT, &looks.join(lang.pick("; ", "。")), plainly);
         }
@@ -201,31 +211,46 @@ impl Trace {
     fn table(&self, depth: Depth, options: &TraceOptions, out: &mut Lines) {
         let (lang, paint) = (options.lang, out.paint);
         out.line("");
-        for (i, step) in self.steps.iter().enumerate() {
+        let tails = match depth {
+            Depth::Shapes => columns(self.steps.iter().map(TraceStep::shape_parts).collect(), " = "),
+            _ => {
+                let parts = |step: &TraceStep| {
+                    let size = format!("{} × {}", step.value.nrows(), step.value.ncols());
+                    [
+                        size,
+                        step.range().map_or(String::new(), |ends| {
+                            range(lang, ends.map(number_of(&step.value, options.digits)))
+                        }),
+                    ]
+                };
+                columns(self.steps.iter().map(parts).collect(), "  ")
+            }
+        };
+        for (i, (step, tail)) in self.steps.iter().zip(&tails).enumerate() {
             let formula = step
                 .formula
                 .as_ref()
                 .map_or_else(|| format!("{} {}", step.symbol, words::given(lang)), |formula| formula.text.clone());
             let number = paint.quiet(&right(&format!("{}.", i + 1), 3));
-            let shape = match depth {
-                Depth::Shapes => step.shape(),
-                _ => format!("{} × {}", step.value.nrows(), step.value.ncols()),
-            };
-            let mut tail = shape;
-            if let (Depth::Steps, Some([low, high])) = (depth, step.range()) {
-                let write = number_of(&step.value, options.digits);
-                tail = format!("{tail}  {}", range(lang, [write(low), write(high)]));
-            }
-            let room = out.width.saturating_sub(4 + display_width(&tail) + 2);
+            let room = out.width.saturating_sub(4 + display_width(tail) + 2);
             // A line stays a line where it can: the tail is what cannot be left out.
             if room >= FORMULA.min(display_width(&formula)) {
-                out.line(&format!("{number} {}  {}", left(&formula, room), paint.quiet(&tail)));
+                out.line(&format!("{number} {}  {}", left(&formula, room), paint.quiet(tail.trim_end())));
             } else {
                 out.line(&format!("{number} {}", cut(&formula, out.width - 4)));
-                out.wrapped(4, &tail, Paint::quiet);
+                out.wrapped(4, tail.trim(), Paint::quiet);
             }
         }
+        if !self.agreements.is_empty() {
+            out.line("");
+        }
     }
+}
+
+/// Two texts a line, each to the right of its column, with something between them.
+fn columns(parts: Vec<[String; 2]>, between: &str) -> Vec<String> {
+    let widest = [0, 1].map(|k| parts.iter().map(|part| display_width(&part[k])).max().unwrap_or(0));
+    parts.iter().map(|[a, b]| format!("{}{between}{}", right(a, widest[0]), right(b, widest[1]))).collect()
 }
 
 /// The colours of a matrix's numbers.

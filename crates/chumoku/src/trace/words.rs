@@ -145,6 +145,15 @@ pub(super) fn more_terms(lang: Lang, count: usize) -> String {
     }
 }
 
+/// Words of which it is not said where they look.
+pub(super) fn more_words(lang: Lang, count: usize) -> String {
+    match lang {
+        Lang::En if count == 1 => "and 1 more word".into(),
+        Lang::En => format!("and {count} more words"),
+        Lang::Ja => format!("他 {count} 語"),
+    }
+}
+
 pub(super) fn given(lang: Lang) -> &'static str {
     lang.pick("given", "与えられた値")
 }

@@ -29,7 +29,7 @@ pub(crate) struct Visit {
     pub(crate) out: String,
     /// What the page's console said, violations of its security policy among it.
     pub(crate) said: String,
-    /// The addresses of networks that were asked for.
+    /// The addresses of networks that the page asked for.
     pub(crate) requests: Vec<String>,
 }
 
@@ -78,11 +78,11 @@ pub(crate) fn visit(page: &str, hash: &str, arguments: &[String]) -> Option<Visi
     })
 }
 
-/// The addresses of a log of the network, without those of the browser itself.
+/// The addresses that a page asked for, from a log of the network: the browser's own requests have other notes.
 fn requests(log: &str) -> Vec<String> {
-    let addresses = log.split("\"url\":\"").skip(1).filter_map(|rest| rest.split('"').next());
-    let of_networks = addresses.filter(|address| address.starts_with("http") || address.starts_with("ws"));
-    of_networks.filter(|address| !address.contains("google")).map(str::to_owned).collect()
+    // The note of Chromium's loader of resources of pages, `blink_resource_loader`.
+    const OF_PAGES: &str = "\"traffic_annotation\":101845102,\"url\":\"";
+    log.split(OF_PAGES).skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
 }
 
 /// Opens a page from disk and returns what the browser wrote: the DOM, unless `arguments` ask for a picture.
