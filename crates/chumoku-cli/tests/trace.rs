@@ -166,13 +166,33 @@ fn every_fault_of_a_file_is_named_with_its_place() {
             &["options.mask: expected a matrix [[…], […]] or a list […] of entries, found “true”"],
         ),
         (options(r#""mask": []"#), "reading", &["options.mask: expected at least one row"]),
+        // Heads that are not alike.
+        (
+            r#"{"inputs": {"Q": [[[1]], [[1], [2]]], "K": [[[1]], [[1]]], "V": [[[1]], [[2]]]}, "claims": {}}"#.into(),
+            "reading",
+            &["inputs.Q[2]: expected 1×1 numbers, as of head 1, found 2×1"],
+        ),
+        (
+            r#"{"inputs": {"Q": [[[1]], [[1]]], "K": [[1]]}, "claims": {"scores": [[[1]], [[1]]]}}"#.into(),
+            "checking",
+            &["K is 1×1: expected columns in a multiple of 2, a part for each of its heads"],
+        ),
+        (
+            r#"{"inputs": {"Q": [[[1]], [[1]], [[1]]], "K": [[[1]], [[1]]]}, "claims": {"scores": [[[1]]]}}"#.into(),
+            "checking",
+            &["heads of keys: expected a divisor of the 3 heads, found 2"],
+        ),
         // Other options.
         (
             options(r#""num_heads": "2""#),
             "reading",
             &["options.num_heads: expected a whole number from 1, found “\"2\"”"],
         ),
-        (options(r#""num_heads": 4"#), "checking", &["Q has 2 columns: expected a multiple of its 4 heads"]),
+        (
+            options(r#""num_heads": 4"#),
+            "checking",
+            &["Q is 2×2: expected columns in a multiple of 4, a part for each of its heads"],
+        ),
         (options(r#""norm": "both""#), "reading", &["options.norm: expected \"pre\" or \"post\", found “\"both\"”"]),
         (options(r#""window": -1"#), "reading", &["options.window: expected a whole number, found “-1”"]),
         (options(r#""d_k": 3"#), "checking", &["options.d_k: expected 2, the width of the queries, found 3"]),

@@ -240,10 +240,19 @@ fn nested<T>(
         let rows = rows.iter().enumerate().map(|(i, raw)| row(raw, format!("{at}[{}]", i + 1)));
         matrix(rows.collect::<Result<_, _>>()?, &at)
     };
-    Ok(Nested {
-        matrices: rows.iter().map(AsRef::as_ref).enumerate().map(head).collect::<Result<_, String>>()?,
-        is_list: false,
-    })
+    let matrices: Vec<Array2<T>> =
+        rows.iter().map(AsRef::as_ref).enumerate().map(head).collect::<Result<_, String>>()?;
+    let (rows, columns) = matrices[0].dim();
+    if let Some(h) = matrices.iter().position(|matrix| matrix.dim() != (rows, columns)) {
+        let found = matrices[h].dim();
+        return Err(format!(
+            "{place}[{}]: expected {rows}×{columns} {of}, as of head 1, found {}×{}",
+            h + 1,
+            found.0,
+            found.1
+        ));
+    }
+    Ok(Nested { matrices, is_list: false })
 }
 
 /// A number as a file writes it: plain, or as a text, which keeps its last zeros.
