@@ -209,10 +209,10 @@ fn nested<T>(
     }
     let row = |raw: &RawValue, at: String| -> Result<Vec<T>, String> {
         let entries = list(raw).ok_or_else(|| fault(&at, raw))?;
-        let read = |(j, raw): (usize, &Box<RawValue>)| {
+        let read = |(j, raw): (usize, &RawValue)| {
             entry(raw.get()).map_err(|problem| format!("{place}{at}[{}]: {problem}", j + 1))
         };
-        entries.iter().enumerate().map(read).collect()
+        entries.iter().map(AsRef::as_ref).enumerate().map(read).collect()
     };
     let matrix = |rows: Vec<Vec<T>>, at: &str| -> Result<Array2<T>, String> {
         let (count, columns) = (rows.len(), rows.first().map_or(0, Vec::len));

@@ -33,11 +33,10 @@ fn lowered(text: &str) -> String {
             parts.push(name);
             left = more;
         }
-        if let Some((head, more)) = left.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
-            if head.parse::<usize>().is_ok() {
-                parts.push(head);
-                left = more;
-            }
+        let head = left.strip_prefix('[').and_then(|inside| inside.split_once(']'));
+        if let Some((head, more)) = head.filter(|(head, _)| head.parse::<usize>().is_ok()) {
+            parts.push(head);
+            left = more;
         }
         if parts.is_empty() {
             let (sign, more) = after.split_at(1);
