@@ -95,6 +95,9 @@ fn no_line_of_the_text_is_too_wide_and_colour_is_all_that_colour_adds() {
                 }
             }
         }
+        // What is left of a line for the formula may be nothing.
+        let steps = trace.to_text(&TraceOptions { depth: Depth::Steps, digits: 15, width: 40, ..OPTIONS });
+        assert!(steps.lines().all(|line| unicode_width(line) <= 40), "{steps}");
         // Of a number nothing is missing, however little place there is and however many digits.
         let options = TraceOptions { digits: 15, width: 40, ..OPTIONS };
         let text = trace.to_text(&options);
@@ -136,6 +139,54 @@ fn colour_says_what_matters() {
     );
 }
 
+#[test]
+fn what_is_left_out_is_said_in_every_form() {
+    let wide = wide();
+    let options = TraceOptions { size: 8, width: 80, ..OPTIONS };
+    let text = wide.to_text(&options);
+    let first = part(&text, "1. Input");
+    assert!(
+        first[2].ends_with("  …") && first[3].ends_with("  …") && first[11].trim_start().starts_with('⋮'),
+        "{first:?}"
+    );
+    assert!(first[12].ends_with(" of 30 × 24 numbers are shown"), "{first:?}");
+    // Columns that do not fit are left out too.
+    let whole = wide.to_text(&TraceOptions { size: 64, width: 80, ..OPTIONS });
+    let first = part(&whole, "1. Input");
+    assert!(first[2].ends_with("  …") && first[33].starts_with("   30 × "), "{first:?}");
+    let (fits, all) = (part(&whole, "17. Sums"), wide.to_text(&TraceOptions { size: 64, width: 400, ..OPTIONS }));
+    assert!(!fits.iter().any(|line| line.contains("shown") || line.contains('⋮')), "{fits:?}");
+    assert!(!all.contains("are shown\n") && !all.contains('⋮'));
+    let markdown = wide.to_markdown(&options);
+    let first = markdown.split("\n## ").nth(1).unwrap();
+    assert_eq!(first.matches(" … |\n").count(), 10, "{first}");
+    assert!(first.contains("\n| … |") && first.contains("8 × 8 of 30 × 24 numbers are shown"), "{first}");
+    let latex = wide.to_latex(&options);
+    let first = latex.split("\\begin{array}").nth(1).unwrap();
+    assert_eq!((first.matches("\\cdots").count(), first.matches("\\vdots").count()), (9, 9), "{first}");
+    let page = wide.to_html(&options);
+    let first = page.split("<details").nth(1).unwrap();
+    assert_eq!((first.matches('…').count(), first.matches('⋮').count()), (9, 9), "{first}");
+    // A check that fails is marked.
+    let odd = odd();
+    assert!(odd.to_markdown(&OPTIONS).contains("- **!** 1 number is not finite"), "{}", odd.to_markdown(&OPTIONS));
+    assert!(odd.to_html(&OPTIONS).contains("<li class=\"bad\"><span class=\"t\" lang=\"en\">1 number is not finite"));
+}
+
+#[test]
+fn rounding_leaves_no_sign_before_nothing_and_given_weights_have_their_digits() {
+    let trace = |inputs: &str| {
+        WorkedExample::parse(&format!("{{\"title\": \"t\", \"inputs\": {inputs}}}")).unwrap().trace(0).unwrap()
+    };
+    let text = trace(r#"{"Q": [[-0.00001], [0.5]], "K": [[1]], "V": [[1]]}"#).to_text(&OPTIONS);
+    assert!(part(&text, "1. Queries")[3].ends_with(" 0.0000") && !text.contains("-0.0000"), "{text}");
+    for (weights, sums) in [("[[0.333, 0.333, 0.333]]", true), ("[[0.3, 0.3, 0.3]]", false)] {
+        let trace = trace(&format!(r#"{{"weights": {weights}, "V": [[1], [2], [3]]}}"#));
+        let step = trace.steps.iter().find(|step| step.name() == "weights").unwrap();
+        assert_eq!(step.checks[0].holds, sums, "{weights}: {:?}", step.checks);
+    }
+}
+
 /// The lines of a step's part of the text.
 fn part<'a>(text: &'a str, title: &str) -> Vec<&'a str> {
     let found = text.split("\n\n").find(|part| part.lines().next().is_some_and(|line| line.contains(title)));
@@ -158,7 +209,7 @@ fn what_is_no_number_is_shown_as_what_it_is_in_every_form() {
     ends("Keys", 4, "∞ 1");
     let text = infinite.to_text(&OPTIONS);
     let row = |title: &str, i: usize| -> Vec<&str> { part(&text, title)[i].split_whitespace().collect() };
-    assert_eq!(row("1. Scores", 3)[1..], ["∞", "1"]);
+    assert_eq!(row("2. Scores", 3)[1..], ["∞", "1"]);
     assert_eq!(row("Attention weights", 3)[1..], ["NaN", "NaN"]);
     assert_eq!(row("Attention weights", 4)[1..], ["0.0000", "0.0000"]);
     for said in ["1 row sees nothing: its weights are 0", "4 numbers are not finite: they are shown as they are"] {
@@ -559,7 +610,10 @@ fn libreoffice_comes_to_the_same_numbers_and_follows_a_changed_query() {
         out.finish().unwrap().into_inner()
     };
     let examples = ["heads", "causal", "book"].map(|name| (name, builtin(name).unwrap().trace(0).unwrap()));
-    let odds = ["odd", "one", "infinite"].into_iter().zip(odds());
+    let turned = r#"{"inputs": {"Q": [[1, 2, 3, 4], [2, 1, 0, 1]], "K": [[1, 0, 2, 1], [3, 1, 1, 2]], "V": [[1, 0], [0, 1]],
+        "W_O": [[1, 2], [3, 4]], "b_O": [1, 2]}, "options": {"rotary_base": 100, "alibi_slopes": [0.5], "hard": true}}"#;
+    let turned = WorkedExample::parse(turned).unwrap().trace(0).unwrap();
+    let odds = ["turned", "odd", "one", "infinite"].into_iter().zip([turned].into_iter().chain(odds()));
     for (name, trace) in examples.into_iter().chain(odds) {
         let bytes = trace.to_xlsx(&OPTIONS).unwrap();
         let sheet = recalculated(name, &stripped(&bytes, &|sheet| sheet));
