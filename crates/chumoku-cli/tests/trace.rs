@@ -389,6 +389,11 @@ fn a_trace_of_a_model_adds_up() {
         &["head 99: this model has heads 1 to"],
     );
     place.refuses(&["trace", "--model", "films", "--text", " "], &["empty"]);
+    assert_eq!(trace["title"], format!("films: self-attention, layer {}, head 1", trace["model"]["layer"]));
+    let long = "a good film ".repeat(1000);
+    let cut =
+        place.run(&["trace", "--model", "films", "--text", &long, "--depth", "shapes", "--lang", "ja"]).ok().stdout;
+    assert!(cut.contains(" トークンのうち最初の "), "{cut}");
     place.refuses(&["trace", "--model", "films", "--text", "x", "--part", "cross"], &["--part", "classifier"]);
 
     place.run(&["train", "films.csv", "--epochs", "1", "--out", "gru", "--model", "gru"]).ok();

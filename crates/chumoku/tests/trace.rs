@@ -378,6 +378,34 @@ fn html_shows_every_number_and_runs_nothing() {
 }
 
 #[test]
+fn html_colours_a_number_by_its_sign_and_size_and_frames_the_one_that_is_expanded() {
+    for trace in traces().iter().chain(&odds()) {
+        let page = trace.to_html(&OPTIONS);
+        for (step, part) in trace.steps.iter().zip(page.split("<details").skip(1)) {
+            let body = part.split("<tbody>").nth(1).unwrap().split("</tbody>").next().unwrap();
+            let largest = step.value.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
+            for (row, line) in body.lines().filter(|line| line.starts_with("<tr>")).enumerate() {
+                for (column, cell) in line.split("<td").skip(1).enumerate() {
+                    let tag = cell.split('>').next().unwrap();
+                    let mut classes: Vec<&str> = tag.split('"').nth(1).unwrap_or("").split_whitespace().collect();
+                    let is_framed = classes.last() == Some(&"at");
+                    let framed = step.expansion.as_ref().map(|expansion| expansion.index);
+                    assert_eq!(is_framed, framed == Some([row, column]), "{}[{row}, {column}]", step.name());
+                    classes.retain(|class| *class != "at");
+                    let x = step.value[[row, column]];
+                    let expected = match (x.abs() / largest * 8.0).round() {
+                        _ if !x.is_finite() => vec!["none".to_owned()],
+                        level if level >= 1.0 => vec![format!("{}{level}", if x < 0.0 { 'm' } else { 'p' })],
+                        _ => Vec::new(),
+                    };
+                    assert_eq!(classes, expected, "{}[{row}, {column}]", step.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn json_holds_every_number_as_it_is() {
     for trace in traces().iter().chain(&odds()) {
         let json: serde_json::Value = serde_json::from_str(&trace.to_json(Lang::En).to_string()).unwrap();
