@@ -209,7 +209,7 @@ fn what_is_no_number_is_shown_as_what_it_is_in_every_form() {
     ends("Keys", 4, "∞ 1");
     let text = infinite.to_text(&OPTIONS);
     let row = |title: &str, i: usize| -> Vec<&str> { part(&text, title)[i].split_whitespace().collect() };
-    assert_eq!(row("2. Scores", 3)[1..], ["∞", "1"]);
+    assert_eq!(row("2. Scores", 3)[1..], ["∞", "1.0000"]);
     assert_eq!(row("Attention weights", 3)[1..], ["NaN", "NaN"]);
     assert_eq!(row("Attention weights", 4)[1..], ["0.0000", "0.0000"]);
     for said in ["1 row sees nothing: its weights are 0", "4 numbers are not finite: they are shown as they are"] {
@@ -232,7 +232,7 @@ fn what_is_no_number_is_shown_as_what_it_is_in_every_form() {
     }
     let json = infinite.to_json(Lang::En);
     assert_eq!(
-        json["steps"][0]["matrix"],
+        json["steps"][1]["matrix"],
         serde_json::json!([["inf", 1.0], ["-inf", "-inf"], [2.0, "nan"], [0.0, -0.5]])
     );
     let json = one.to_json(Lang::En);
@@ -270,6 +270,8 @@ fn a_models_trace_says_where_it_is_in_its_language() {
         let model = serde_json::json!({"name": "reviews-model", "attention": "causal", "layer": 3, "head": 2});
         assert_eq!(json["model"], model);
         assert_eq!(json["cut"]["part"], "last");
+        let weights = json["steps"].as_array().unwrap().iter().find(|step| step["name"] == "weights").unwrap();
+        assert_eq!((&weights["head"], &weights["symbol"]), (&2.into(), &"A[2]".into()));
         assert_eq!((&json["cut"]["read"], &json["cut"]["tokens"]), (&30.into(), &47.into()));
     }
     // A sum of many terms says how many are left out, in the language too.
