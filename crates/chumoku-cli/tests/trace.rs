@@ -255,6 +255,12 @@ fn figures_are_checked_too() {
     assert_eq!(found.code, 1);
     let json: Value = serde_json::from_str(&found.stdout).unwrap();
     assert_eq!(json["steps"][0]["worst"]["true"], 1_050_624.0);
+    // Of three layers there are three of each, with its bias.
+    let layers = r#"{"count": {"d_model": 8, "heads": 2, "layers": 3}, "claims": {"W_Q": NUMBER}}"#;
+    place.write("layers.json", layers.replace("NUMBER", "216"));
+    place.run(&["check", "layers.json"]).ok();
+    place.write("layers.json", layers.replace("NUMBER", "72"));
+    assert_eq!(place.run(&["check", "layers.json"]).code, 1);
     place.write("c.json", file(r#"{"W_q": 1}"#));
     place.refuses(&["check", "c.json"], &["unknown key “W_q” in claims; did you mean “W_Q”?"]);
     place.write("d.json", r#"{"positions": {"d_model": 512}, "claims": {"wavelength_256": "62832"}}"#);
@@ -388,6 +394,15 @@ fn a_trace_of_a_model_adds_up() {
         &["trace", "--model", "films", "--text", "x", "--head", "99"],
         &["head 99: this model has heads 1 to"],
     );
+    // The first that is not there, too.
+    for flag in ["--layer", "--head"] {
+        let said = place.run(&["trace", "--model", "films", "--text", "x", flag, "99"]).stderr;
+        let count: usize = said.trim().rsplit(' ').next().unwrap().parse().unwrap();
+        place.run(&["trace", "--model", "films", "--text", "x", flag, &count.to_string(), "--depth", "steps"]).ok();
+        let name = flag.trim_start_matches('-');
+        let said = format!("{name} {}: this model has {name}s 1 to {count}", count + 1);
+        place.refuses(&["trace", "--model", "films", "--text", "x", flag, &(count + 1).to_string()], &[&said]);
+    }
     place.refuses(&["trace", "--model", "films", "--text", " "], &["empty"]);
     assert_eq!(trace["title"], format!("films: self-attention, layer {}, head 1", trace["model"]["layer"]));
     let long = "a good film ".repeat(1000);
