@@ -39,10 +39,185 @@ fn check_says_what_holds_and_ends_with_the_code_for_it() {
     let all = place.run(&["check", "broken.json", "nowhere.json", "wrong.json", "--json"]);
     assert_eq!(all.code, 2, "{all:?}");
     assert_eq!(all.stdout.lines().count(), 1);
-    for said in ["error: broken.json: not JSON as a worked example is written: ", "error: reading nowhere.json: "] {
+    for said in
+        ["error: reading broken.json: not JSON as a worked example is written: ", "error: reading nowhere.json: "]
+    {
         assert!(all.stderr.contains(said), "{said}: {}", all.stderr);
     }
     place.refuses(&["check"], &["<FILE>"]);
+}
+
+/// What is wrong with a file: what was being done, where it is, what was expected, what came, and what may be meant.
+#[test]
+fn every_fault_of_a_file_is_named_with_its_place() {
+    let place = Place::new();
+    let claims = |claims: &str| RIGHT.replace(r#""claims": {"#, &format!(r#""claims": {{{claims}, "#));
+    let options = |options: &str| RIGHT.replace(r#""claims""#, &format!(r#""options": {{{options}}}, "claims""#));
+    let cases: Vec<(String, &str, &[&str])> = vec![
+        // Matrices: ragged, missing, of shapes that do not fit, numbers that are none.
+        (RIGHT.replace("[4, 5, 6]", "[4, 5]"), "reading", &["inputs.V[2]: expected 3 numbers, as in row 1, found 2"]),
+        (
+            RIGHT.replace("[0, 2, 2]", "[0, 2]"),
+            "reading",
+            &["claims.scores[2]: expected 3 numbers, as in row 1, found 2"],
+        ),
+        (RIGHT.replace("\"inputs\"", "\"count\""), "reading", &["unknown key “Q” in count; known are network, "]),
+        (RIGHT.replace("\"K\": ", "\"memory\": "), "checking", &["claims.scores does not follow", "give Q and K"]),
+        (
+            RIGHT.replace("[1, 0, 1]", "[1, 0]").replace("[0, 2, 2]", "[0, 2]"),
+            "checking",
+            &["claims.scores: expected 2×3", "found 2×2"],
+        ),
+        (
+            RIGHT.replace("[1, 1]]", "[1, 1], [2, 2]]"),
+            "checking",
+            &["V is 3×3: expected 4 rows, one for each key, as the weights are 2×4"],
+        ),
+        (
+            RIGHT.replace("[[1, 0], [0, 2]]", "[[1], [0]]"),
+            "checking",
+            &["Q is 2×1 and K 3×2: expected as many columns of both"],
+        ),
+        (
+            RIGHT.replace("[4, 5, 6]", "[4, \"five\", 6]"),
+            "reading",
+            &["inputs.V[2][2]: expected a number such as 0.50, found “five”"],
+        ),
+        (
+            RIGHT.replace("[4, 5, 6]", "[4, \"0,5\", 6]"),
+            "reading",
+            &["inputs.V[2][2]: expected a number such as 0.50, found “0,5”"],
+        ),
+        (
+            RIGHT.replace("\"0.71\", 0", "true, 0"),
+            "reading",
+            &["claims.scaled[1][1]: expected a number", "found “true”"],
+        ),
+        (RIGHT.replace("\"0.71\", 0", "{}, 0"), "reading", &["claims.scaled[1][1]: expected a number", "found “{}”"]),
+        (
+            RIGHT.replace("[0, 2, 2]", "7"),
+            "reading",
+            &["claims.scores[2]: expected a matrix [[…], […]] or a list […] of numbers, found “7”"],
+        ),
+        // Keys that are not known: the nearest, and all.
+        (
+            RIGHT.replace("\"claims\"", "\"claim\""),
+            "reading",
+            &["unknown key “claim”; did you mean “claims”?", "known are title, source"],
+        ),
+        (
+            claims(r#""wieghts": [[1]]"#),
+            "reading",
+            &["unknown key “wieghts” in claims; did you mean “weights”?", "known are "],
+        ),
+        (options(r#""mask_": []"#), "reading", &["unknown key “mask_” in options; did you mean “mask”?"]),
+        (RIGHT.replacen("\"K\"", "\"Q\"", 1), "reading", &["the key “Q” in inputs stands there twice"]),
+        // Masks: which entry, and what is there instead.
+        (
+            options(r#""mask": [[true, true, false], [true, 0, true]]"#),
+            "reading",
+            &["options.mask[2][2]: expected true (the key is seen) or false, as at the mask's first place, found “0”"],
+        ),
+        (
+            options(r#""mask": [[true, true, false], [true, "true", null]]"#),
+            "reading",
+            &["options.mask[2][2]: expected true (the key is seen) or false", "found “\"true\"”"],
+        ),
+        (
+            options(r#""mask": [[0, 1, "-inf"], [true, 0, 0]]"#),
+            "reading",
+            &[
+                "options.mask[2][1]: expected a number, which is added to the score, as at the mask's first place, found “true”",
+            ],
+        ),
+        (
+            options(r#""mask": [[0, 1, "x"], [0, 0, 0]]"#),
+            "reading",
+            &["options.mask[1][3]: expected a number", "found “x”; a mask holds true and false, or numbers"],
+        ),
+        (
+            options(r#""mask": [[0, 1, null], [0, 0, 0]]"#),
+            "reading",
+            &["options.mask[1][3]: expected a number", "found “null”"],
+        ),
+        (
+            options(r#""mask": [[true, true, true], [true]]"#),
+            "reading",
+            &["options.mask[2]: expected 3 entries, as in row 1, found 1"],
+        ),
+        (
+            options(r#""mask": [[true, true, true]]"#),
+            "checking",
+            &["options.mask: expected 2×3 (queries × keys), as the scores are, found 1×3"],
+        ),
+        (
+            options(r#""mask": [[0, 0], [0, 0], [0, 0]]"#),
+            "checking",
+            &["options.mask: expected 2×3 (queries × keys), as the scores are, found 3×2"],
+        ),
+        (
+            options(r#""mask": [[[true, true, true]], [[true, true, true]]]"#),
+            "reading",
+            &["options.mask: expected one matrix for all heads, found 2"],
+        ),
+        (
+            options(r#""mask": true"#),
+            "reading",
+            &["options.mask: expected a matrix [[…], […]] or a list […] of entries, found “true”"],
+        ),
+        (options(r#""mask": []"#), "reading", &["options.mask: expected at least one row"]),
+        // Heads that are not alike.
+        (
+            r#"{"inputs": {"Q": [[[1]], [[1], [2]]], "K": [[[1]], [[1]]], "V": [[[1]], [[2]]]}, "claims": {}}"#.into(),
+            "reading",
+            &["inputs.Q[2]: expected 1×1 numbers, as of head 1, found 2×1"],
+        ),
+        (
+            r#"{"inputs": {"Q": [[[1]], [[1]]], "K": [[1]]}, "claims": {"scores": [[[1]], [[1]]]}}"#.into(),
+            "checking",
+            &["K is 1×1: expected columns in a multiple of 2, a part for each of its heads"],
+        ),
+        (
+            r#"{"inputs": {"Q": [[[1]], [[1]], [[1]]], "K": [[[1]], [[1]]]}, "claims": {"scores": [[[1]]]}}"#.into(),
+            "checking",
+            &["heads of keys: expected a divisor of the 3 heads, found 2"],
+        ),
+        // Other options.
+        (
+            options(r#""num_heads": "2""#),
+            "reading",
+            &["options.num_heads: expected a whole number from 1, found “\"2\"”"],
+        ),
+        (
+            options(r#""num_heads": 4"#),
+            "checking",
+            &["Q is 2×2: expected columns in a multiple of 4, a part for each of its heads"],
+        ),
+        (options(r#""norm": "both""#), "reading", &["options.norm: expected \"pre\" or \"post\", found “\"both\"”"]),
+        (options(r#""window": -1"#), "reading", &["options.window: expected a whole number, found “-1”"]),
+        (options(r#""d_k": 3"#), "checking", &["options.d_k: expected 2, the width of the queries, found 3"]),
+        (RIGHT.replace("\"t\"", "3"), "reading", &["title: expected a text, found “3”"]),
+        (
+            RIGHT.replace("\"inputs\"", "\"tokens\": [\"a\"], \"inputs\""),
+            "checking",
+            &["tokens: expected 2, one for each of the queries, found 1"],
+        ),
+        (RIGHT.replace("]]}", "]]"), "reading", &["not JSON as a worked example is written: ", "line 3 column "]),
+        (String::new(), "reading", &["not JSON as a worked example is written: ", "line 1 column 0"]),
+    ];
+    for (file, doing, said) in cases {
+        place.write("mine.json", &file);
+        let start = format!("error: {doing} mine.json: ");
+        let said: Vec<&str> = [&[start.as_str()], said].concat();
+        place.refuses(&["check", "mine.json"], &said);
+    }
+    place.write("latin.json", b"{\"title\": \"\xe9\"}");
+    place.refuses(
+        &["check", "latin.json"],
+        &["error: reading latin.json: expected UTF-8", "offset 11", "save the file as UTF-8"],
+    );
+    place.refuses(&["check", "none.json"], &["error: reading none.json: "]);
+    place.refuses(&["check", "."], &["error: reading .: "]);
 }
 
 #[test]
@@ -80,6 +255,12 @@ fn figures_are_checked_too() {
     assert_eq!(found.code, 1);
     let json: Value = serde_json::from_str(&found.stdout).unwrap();
     assert_eq!(json["steps"][0]["worst"]["true"], 1_050_624.0);
+    // Of three layers there are three of each, with its bias.
+    let layers = r#"{"count": {"d_model": 8, "heads": 2, "layers": 3}, "claims": {"W_Q": NUMBER}}"#;
+    place.write("layers.json", layers.replace("NUMBER", "216"));
+    place.run(&["check", "layers.json"]).ok();
+    place.write("layers.json", layers.replace("NUMBER", "72"));
+    assert_eq!(place.run(&["check", "layers.json"]).code, 1);
     place.write("c.json", file(r#"{"W_q": 1}"#));
     place.refuses(&["check", "c.json"], &["unknown key “W_q” in claims; did you mean “W_Q”?"]);
     place.write("d.json", r#"{"positions": {"d_model": 512}, "claims": {"wavelength_256": "62832"}}"#);
@@ -115,18 +296,51 @@ fn trace_shows_an_example_in_every_form() {
 }
 
 #[test]
+fn colour_is_for_terminals_and_where_it_is_asked_for() {
+    let place = Place::new();
+    let run = |vars: &[(&str, &str)], more: &[&str]| {
+        let mut command = place.command(&[&["trace", "--example", "causal"], more].concat());
+        command.envs(vars.iter().copied()).env("TERM", "xterm-256color");
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let plain = run(&[], &[]);
+    assert!(plain.contains("Attention weights") && !plain.contains('\u{1b}'), "no terminal, no colour");
+    let forced = run(&[("CLICOLOR_FORCE", "1")], &[]);
+    assert!(forced.contains("\u{1b}[1m14. Attention weights\u{1b}[0m") && forced.contains("\u{1b}[48;5;"), "{forced}");
+    assert!(run(&[("FORCE_COLOR", "3")], &[]).contains("\u{1b}[48;2;"));
+    assert_eq!(run(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], &[]), plain);
+    // A file is no terminal.
+    run(&[("CLICOLOR_FORCE", "1")], &["--out", "causal.txt"]);
+    assert_eq!(place.read("causal.txt"), plain);
+    for format in ["md", "html", "latex", "json"] {
+        assert!(!run(&[("CLICOLOR_FORCE", "1")], &["--format", format]).contains('\u{1b}'), "{format}");
+    }
+}
+
+#[test]
 fn what_cannot_be_traced_is_said() {
     let place = Place::new();
     place.write("right.json", RIGHT);
     place.refuses(&["trace"], &["--example", "--input", "--model"]);
     place.refuses(&["trace", "--example", "bok"], &["no example is called bok", "did you mean “book”", "two-tokens"]);
-    place.refuses(&["trace", "--example", "book", "--head", "2"], &["head 2: expected 1 to 1"]);
+    // A name like no other still has the list, whole.
+    place.refuses(
+        &["trace", "--example", "zzzzzz"],
+        &["no example is called zzzzzz; there are two-tokens, ", ", waves"],
+    );
+    place.refuses(&["trace", "--example", "waves"], &["tracing waves: this example is about sizes, not matrices"]);
+    place.refuses(&["trace", "--example", "book", "--layer", "0", "--model", "x"], &["--layer"]);
+    place.refuses(&["trace", "--example", "book", "--digits", "16"], &["--digits", "whole number from 1 to 15"]);
+    place.refuses(&["trace", "--example", "book", "--head", "2"], &["tracing book: head 2: expected 1 to 1"]);
     place.refuses(&["trace", "--example", "book", "--layer", "2"], &["--model"]);
     place.refuses(&["trace", "--input", "none.json"], &["reading none.json"]);
     place.refuses(&["trace", "--model", "none"], &["--text"]);
     place.refuses(&["trace", "--model", "none", "--text", "x"], &["none"]);
     place.write("misfit.json", r#"{"inputs": {"Q": [[1, 2]], "K": [[1]]}}"#);
-    place.refuses(&["trace", "--input", "misfit.json"], &["misfit.json: Q is 1×2 and K 1×1"]);
+    place.refuses(
+        &["trace", "--input", "misfit.json"],
+        &["tracing misfit.json: Q is 1×2 and K 1×1: expected as many columns of both"],
+    );
 }
 
 #[cfg(unix)]
@@ -180,7 +394,21 @@ fn a_trace_of_a_model_adds_up() {
         &["trace", "--model", "films", "--text", "x", "--head", "99"],
         &["head 99: this model has heads 1 to"],
     );
+    // The first that is not there, too.
+    for flag in ["--layer", "--head"] {
+        let said = place.run(&["trace", "--model", "films", "--text", "x", flag, "99"]).stderr;
+        let count: usize = said.trim().rsplit(' ').next().unwrap().parse().unwrap();
+        place.run(&["trace", "--model", "films", "--text", "x", flag, &count.to_string(), "--depth", "steps"]).ok();
+        let name = flag.trim_start_matches('-');
+        let said = format!("{name} {}: this model has {name}s 1 to {count}", count + 1);
+        place.refuses(&["trace", "--model", "films", "--text", "x", flag, &(count + 1).to_string()], &[&said]);
+    }
     place.refuses(&["trace", "--model", "films", "--text", " "], &["empty"]);
+    assert_eq!(trace["title"], format!("films: self-attention, layer {}, head 1", trace["model"]["layer"]));
+    let long = "a good film ".repeat(1000);
+    let cut =
+        place.run(&["trace", "--model", "films", "--text", &long, "--depth", "shapes", "--lang", "ja"]).ok().stdout;
+    assert!(cut.contains(" トークンのうち最初の "), "{cut}");
     place.refuses(&["trace", "--model", "films", "--text", "x", "--part", "cross"], &["--part", "classifier"]);
 
     place.run(&["train", "films.csv", "--epochs", "1", "--out", "gru", "--model", "gru"]).ok();
@@ -193,6 +421,13 @@ fn a_trace_of_a_model_adds_up() {
     for part in ["encoder", "decoder", "cross"] {
         let args = ["trace", "--model", "turn", "--text", "123", "--target", "32", "--part", part, "--format", "json"];
         let trace = place.run(&args).ok().json();
+        assert_eq!(trace["model"]["attention"], part);
+        let said = ["self-attention of the encoder", "self-attention of the decoder", "cross-attention"];
+        assert!(
+            said.iter().any(|said| said.contains(part) && trace["title"].as_str().unwrap().contains(said)),
+            "{}",
+            trace["title"]
+        );
         assert!(difference(&trace) < 1e-5, "{part}: {}", trace["agreements"]);
         let names: Vec<&str> = trace["steps"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
         assert_eq!(names.contains(&"rotated_Q"), part != "cross", "{names:?}");
@@ -206,6 +441,15 @@ fn a_trace_of_a_model_adds_up() {
         assert_eq!(weights["shape"], serde_json::json!(expected), "{part}");
     }
 
+    let long = "12".repeat(2000);
+    place.refuses(
+        &["trace", "--model", "turn", "--text", "123", "--target", &long],
+        &["the translation has ", " tokens: expected at most ", "as many as the model writes; give a shorter one"],
+    );
+    let cut =
+        place.run(&["trace", "--model", "turn", "--text", &long, "--target", "32", "--depth", "steps"]).ok().stdout;
+    assert!(cut.contains("The text is longer than the model reads: the first "), "{cut}");
+
     place.write("plays.txt", "to be or not to be, that is the question\n".repeat(200));
     place.run(&["train", "plays.txt", "--task", "lm", "--epochs", "1", "--out", "lm"]).ok();
     let trace = place.run(&["trace", "--model", "lm", "--text", "to be or", "--format", "json"]).ok().json();
@@ -216,6 +460,13 @@ fn a_trace_of_a_model_adds_up() {
     // Of a long text the beginning stands in the heading, not pages of it.
     assert!(cut.lines().position(|line| line.contains("given")).unwrap() < 10, "{cut}");
     assert!(trace["cut"].is_null());
+    assert_eq!(
+        trace["model"],
+        serde_json::json!({"name": "lm", "attention": "causal", "layer": trace["model"]["layer"], "head": 1})
+    );
+    let cut = place.run(&["trace", "--model", "lm", "--text", &long, "--format", "json", "--lang", "ja"]).ok().json();
+    assert_eq!((&cut["cut"]["read"], &cut["cut"]["part"]), (&64.into(), &"last".into()));
+    assert!(cut["title"].as_str().unwrap().starts_with("lm: 因果的セルフアテンション、第 "), "{}", cut["title"]);
     // Nothing looks ahead.
     let weights = trace["steps"].as_array().unwrap().iter().find(|step| step["name"] == "weights").unwrap();
     for (i, row) in weights["matrix"].as_array().unwrap().iter().enumerate() {

@@ -71,8 +71,10 @@ pub enum Error {
     #[error("{0}")]
     Setting(String),
     /// A worked example that cannot be used.
-    #[error("{file}: {problem}")]
+    #[error("{doing} {file}: {problem}")]
     Example {
+        /// What was being done, e.g. "checking".
+        doing: &'static str,
         /// Its file.
         file: String,
         /// What was expected, what came, and where.

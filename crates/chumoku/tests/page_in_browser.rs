@@ -5,70 +5,12 @@
 
 mod common;
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::fs;
+use std::path::Path;
 
-use chumoku::view::{Alignment, Explanation, Lang, TranslationWithoutHead, Word, alignment_to_html, to_html};
-
-/// One browser at a time: they are large, and the machine may be small.
-static TURN: Mutex<()> = Mutex::new(());
-
-fn browser() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let found =
-        std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file());
-    if found.is_none() {
-        eprintln!("\nSKIPPED: no chromium (looked for {names:?} on the path)\n");
-    }
-    found
-}
-
-/// Opens a page from disk and returns what the browser wrote: the DOM, unless `arguments` ask for a picture.
-/// `None` where there is no browser.
-fn open(page: &str, hash: &str, arguments: &[String]) -> Option<String> {
-    let browser = browser()?;
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = folder.path().join("page.html");
-    fs::write(&file, page).expect("the page is written");
-    let (out, err) = (folder.path().join("out"), folder.path().join("err"));
-    let create = |path: &Path| Stdio::from(File::create(path).expect("a file for output"));
-    let mut child = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
-        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-        .args(["--hide-scrollbars", "--virtual-time-budget=5000"])
-        .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
-        .args(arguments)
-        .arg(format!("file://{}#{hash}", file.display()))
-        .stdin(Stdio::null())
-        .stdout(create(&out))
-        .stderr(create(&err))
-        .spawn()
-        .expect("the browser starts");
-    let start = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().expect("the browser can be waited for") {
-            break status;
-        }
-        if start.elapsed() > Duration::from_secs(120) {
-            child.kill().expect("the browser can be ended");
-            child.wait().expect("the browser ends");
-            panic!("the browser took more than two minutes");
-        }
-        sleep(Duration::from_millis(50));
-    };
-    assert!(status.success(), "{}", fs::read_to_string(err).unwrap_or_default());
-    Some(fs::read_to_string(out).expect("the output is text"))
-}
-
-fn dom(page: &str, hash: &str) -> Option<String> {
-    open(page, hash, &["--dump-dom".to_owned(), "--window-size=1240,1850".to_owned()])
-}
+use chumoku::view::{Explanation, Lang, alignment_to_html, to_html};
+use common::alignment;
+use common::browser::{between, dom, open};
 
 /// The value of an attribute of the page's root.
 fn root<'a>(dom: &'a str, name: &str) -> Option<&'a str> {
@@ -76,12 +18,6 @@ fn root<'a>(dom: &'a str, name: &str) -> Option<&'a str> {
     let tag = &dom[start..start + dom[start..].find('>')?];
     let value = tag.split_once(&format!(" {name}=\""))?.1;
     value.split('"').next()
-}
-
-/// What stands between two marks.
-fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
-    let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("no {from} in the page"));
-    rest.split_once(to).unwrap_or_else(|| panic!("no {to} after {from}")).0
 }
 
 fn assert_quiet(dom: &str) {
@@ -651,51 +587,6 @@ fn a_model_without_attention_shows_its_words() {
     let Some(dom) = dom(&to_html(&e, [0; 2], Lang::En), "word=3&view=lines") else { return };
     assert_quiet(&dom);
     assert!(between(&dom, "id=\"attention-card\"", ">").contains("hidden"));
-}
-
-/// An alignment with weights, effects and words that must not act on the page.
-fn alignment() -> Alignment {
-    let words = |texts: &[&str]| {
-        let plain = texts.iter().map(|text| Word { text: (*text).into(), special: false });
-        plain.chain([Word { text: "[END]".into(), special: true }]).collect::<Vec<_>>()
-    };
-    let (source_words, target_words) = (words(&["令", "和", "</script>", "年"]), words(&["2026", "\u{202e}x"]));
-    let [rows, columns] = [target_words.len(), source_words.len()];
-    let raw = |i: usize| ((i * 37 + 11) % 19 + 1) as f32;
-    let attention = (0..2 * 3 * rows).flat_map(|row| {
-        let sum: f32 = (0..columns).map(|column| raw(row * columns + column)).sum();
-        (0..columns).map(move |column| raw(row * columns + column) / sum)
-    });
-    let mut alignment = Alignment {
-        model: "model".into(),
-        source: "令和</script>年".into(),
-        target: "2026 \u{202e}x".into(),
-        is_given: false,
-        is_cut: false,
-        layers: 2,
-        heads: 3,
-        log_probabilities: vec![-0.01, -0.7, -2.5],
-        effects: (0..rows)
-            .map(|row| {
-                (0..columns).map(|c| (c + 1 < columns).then_some((row * 5 + c * 3) as f32 % 7.0 - 2.0)).collect()
-            })
-            .collect(),
-        ranking: Vec::new(),
-        without: (0..6)
-            .map(|index| TranslationWithoutHead {
-                layer: index / 3,
-                head: index % 3,
-                log_probabilities: (0..rows).map(|row| -0.1 * (row + 2 * index + 1) as f32).collect(),
-                translation: format!("without {index} </script>"),
-            })
-            .collect(),
-        joining: "sum over keys, mean over queries".into(),
-        attention: attention.collect(),
-        source_words,
-        target_words,
-    };
-    alignment.ranking = alignment.rank();
-    alignment
 }
 
 #[test]

@@ -1,11 +1,28 @@
 //! Every form of a trace shows the numbers of the array: each is parsed back and compared, to the digits shown.
 
+mod common;
+
 use chumoku::trace::{Depth, Trace, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names};
-use chumoku::view::Lang;
+use chumoku::view::{ColourDepth, Lang};
+use common::strip;
+use common::traces::{number, odd, one_token, wide};
 use std::io::Read;
 use std::process::Command;
 
-const OPTIONS: TraceOptions = TraceOptions { depth: Depth::All, lang: Lang::En, digits: 4, size: 64, width: 240 };
+const OPTIONS: TraceOptions =
+    TraceOptions { depth: Depth::All, lang: Lang::En, digits: 4, size: 64, width: 240, colour: ColourDepth::None };
+
+/// What is hard to show.
+fn odds() -> Vec<Trace> {
+    vec![odd(), one_token(), infinite()]
+}
+
+/// Scores that are given: ∞, −∞ and NaN among them, a row of each.
+fn infinite() -> Trace {
+    let file = r#"{"title": "Infinite", "inputs": {"scores": [["inf", 1], ["-inf", "-inf"], [2, "nan"], [0, -0.5]], "V": [[1], ["-inf"]]},
+        "options": {"d_k": 1}}"#;
+    WorkedExample::parse(file).unwrap().trace(0).unwrap()
+}
 
 /// Traces of all built-in examples, of each head.
 fn traces() -> Vec<Trace> {
@@ -16,26 +33,6 @@ fn traces() -> Vec<Trace> {
     }
     assert!(all.len() >= 12, "{}", all.len());
     all
-}
-
-/// A trace with everything that is hard to show: 2 queries over 3 keys, a row that sees nothing, NaN, ∞, words that mean
-/// something to a page.
-fn odd() -> Trace {
-    let file = r#"{
-        "title": "<b>&</b> \\input{x} $ | * _", "source": "a </script> b", "tokens": ["</td><script>alert(1)</script>", "\u202eabc"],
-        "key_tokens": ["a|b", "50% #_{}", "令和"],
-        "inputs": {"Q": [[1, "nan"], [2, 0.5]], "K": [[1, 0], ["inf", 1], [3, 1]], "V": [[1, 2, 3, 4], [5, 6, 7, 8], [9, 1, 2, 3]]},
-        "options": {"mask": [[false, false, false], [true, false, true]]}}"#;
-    WorkedExample::parse(file).unwrap().trace(0).unwrap()
-}
-
-fn number(text: &str) -> f64 {
-    match text.trim() {
-        "∞" | "\\infty" => f64::INFINITY,
-        "-∞" | "-\\infty" => f64::NEG_INFINITY,
-        "NaN" | "\\mathrm{NaN}" => f64::NAN,
-        text => text.parse().unwrap_or_else(|_| panic!("no number: {text:?}")),
-    }
 }
 
 /// The numbers of a step as they were shown are those of its matrix.
@@ -56,7 +53,7 @@ fn assert_shows(step: &TraceStep, shown: &[Vec<String>], digits: usize) {
 
 #[test]
 fn the_text_shows_every_number() {
-    for trace in traces().iter().chain([&odd()]) {
+    for trace in traces().iter().chain(&odds()) {
         let text = trace.to_text(&OPTIONS);
         let mut parts = text.split("\n\n").skip(1);
         for (i, step) in trace.steps.iter().enumerate() {
@@ -79,18 +76,235 @@ fn the_text_shows_every_number() {
 }
 
 #[test]
-fn no_line_of_the_text_is_too_wide() {
-    for trace in traces().iter().chain([&odd()]) {
-        for (width, lang) in [(80, Lang::En), (80, Lang::Ja), (120, Lang::En), (48, Lang::En)] {
+fn no_line_of_the_text_is_too_wide_and_colour_is_all_that_colour_adds() {
+    const DEPTHS: [ColourDepth; 3] = [ColourDepth::Ansi16, ColourDepth::Ansi256, ColourDepth::TrueColour];
+    for trace in traces().iter().chain(&odds()).chain([&wide()]) {
+        for (width, lang) in [(80, Lang::En), (80, Lang::Ja), (120, Lang::En), (48, Lang::En), (40, Lang::Ja)] {
             for depth in [Depth::Shapes, Depth::Steps, Depth::All] {
-                let text = trace.to_text(&TraceOptions { depth, lang, width, ..OPTIONS });
+                let options = TraceOptions { depth, lang, width, ..OPTIONS };
+                let text = trace.to_text(&options);
                 for line in text.lines() {
                     let wide = unicode_width(line);
                     assert!(wide <= width, "{wide} columns instead of {width}: {line}");
                     assert!(!line.chars().any(|c| c.is_control() || c == '\u{202e}'), "{line:?}");
                 }
+                for colour in DEPTHS {
+                    let coloured = trace.to_text(&TraceOptions { colour, ..options });
+                    assert_eq!(strip(&coloured), text);
+                    assert_ne!(coloured, text);
+                }
             }
         }
+        // What is left of a line for the formula may be nothing.
+        let steps = trace.to_text(&TraceOptions { depth: Depth::Steps, digits: 15, width: 40, ..OPTIONS });
+        assert!(steps.lines().all(|line| unicode_width(line) <= 40), "{steps}");
+        // Of a number nothing is missing, however little place there is and however many digits.
+        let options = TraceOptions { digits: 15, width: 40, ..OPTIONS };
+        let text = trace.to_text(&options);
+        assert!(text.lines().all(|line| unicode_width(line) <= 40), "{text}");
+        for step in &trace.steps {
+            let all_whole = step.value.iter().all(|x| !x.is_finite() || x.fract() == 0.0);
+            if step.value[[0, 0]].is_finite() && !all_whole {
+                assert!(text.contains(&format!(" {:.15}", step.value[[0, 0]])), "{}: {text}", step.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn colour_says_what_matters() {
+    let options = TraceOptions { colour: ColourDepth::Ansi16, ..TraceOptions::default() };
+    let wide = wide().to_text(&options);
+    let lines: Vec<&str> = wide.lines().collect();
+    // The title and each heading, what was cut, and what is left out.
+    assert_eq!(lines[0], "\u{1b}[1mreviews-model: causal self-attention, layer 3, head 2\u{1b}[0m");
+    assert!(wide.contains("\u{1b}[33mThe text is longer than the model reads: the last 30 of 47 tokens"), "{wide}");
+    assert!(wide.contains("\u{1b}[1m18. Attention weights (head 2)\u{1b}[0m"), "{wide}");
+    assert!(wide.contains("\u{1b}[2m12 × 6 of 30 × 24 numbers are shown\u{1b}[0m"), "{wide}");
+    assert!(wide.contains("\u{1b}[94m✓\u{1b}[0m each row sums to 1"), "{wide}");
+    // A share that is the largest has the lightest ground, 0 the darkest; what is not seen is quiet.
+    let weights = wide.split("Attention weights").nth(1).unwrap().lines().nth(3).unwrap();
+    assert!(weights.contains("\u{1b}[103;30m") && weights.contains("\u{1b}[40;97m"), "{weights:?}");
+    let masked = wide.split("Masked scores").nth(1).unwrap().lines().nth(3).unwrap();
+    assert!(
+        masked.contains("\u{1b}[2m") && !masked.contains("\u{1b}[33m") && !masked.contains("\u{1b}[4"),
+        "{masked:?}"
+    );
+    // What is no number where one should be stands out, and so does a check that fails.
+    let odd = odd().to_text(&options);
+    assert!(odd.contains("\u{1b}[33m  NaN\u{1b}[0m") || odd.contains("NaN\u{1b}[0m"), "{odd}");
+    assert!(
+        odd.contains("\u{1b}[33m!\u{1b}[0m \u{1b}[33m1 number is not finite: it is shown as it is\u{1b}[0m"),
+        "{odd}"
+    );
+}
+
+#[test]
+fn what_is_left_out_is_said_in_every_form() {
+    let wide = wide();
+    let options = TraceOptions { size: 8, width: 80, ..OPTIONS };
+    let text = wide.to_text(&options);
+    let first = part(&text, "1. Input");
+    assert!(
+        first[2].ends_with("  …") && first[3].ends_with("  …") && first[11].trim_start().starts_with('⋮'),
+        "{first:?}"
+    );
+    assert!(first[12].ends_with(" of 30 × 24 numbers are shown"), "{first:?}");
+    // Columns that do not fit are left out too.
+    let whole = wide.to_text(&TraceOptions { size: 64, width: 80, ..OPTIONS });
+    let first = part(&whole, "1. Input");
+    assert!(first[2].ends_with("  …") && first[33].starts_with("   30 × "), "{first:?}");
+    let (fits, all) = (part(&whole, "17. Sums"), wide.to_text(&TraceOptions { size: 64, width: 400, ..OPTIONS }));
+    assert!(!fits.iter().any(|line| line.contains("shown") || line.contains('⋮')), "{fits:?}");
+    assert!(!all.contains("are shown\n") && !all.contains('⋮'));
+    let markdown = wide.to_markdown(&options);
+    let first = markdown.split("\n## ").nth(1).unwrap();
+    assert_eq!(first.matches(" … |\n").count(), 10, "{first}");
+    assert!(first.contains("\n| … |") && first.contains("8 × 8 of 30 × 24 numbers are shown"), "{first}");
+    let latex = wide.to_latex(&options);
+    let first = latex.split("\\begin{array}").nth(1).unwrap();
+    assert_eq!((first.matches("\\cdots").count(), first.matches("\\vdots").count()), (9, 9), "{first}");
+    let page = wide.to_html(&options);
+    let first = page.split("<details").nth(1).unwrap();
+    assert_eq!((first.matches('…').count(), first.matches('⋮').count()), (9, 9), "{first}");
+    // A check that fails is marked.
+    let odd = odd();
+    assert!(odd.to_markdown(&OPTIONS).contains("- **!** 1 number is not finite"), "{}", odd.to_markdown(&OPTIONS));
+    assert!(odd.to_html(&OPTIONS).contains("<li class=\"bad\"><span class=\"t\" lang=\"en\">1 number is not finite"));
+}
+
+#[test]
+fn rounding_leaves_no_sign_before_nothing_and_given_weights_have_their_digits() {
+    let trace = |inputs: &str| {
+        WorkedExample::parse(&format!("{{\"title\": \"t\", \"inputs\": {inputs}}}")).unwrap().trace(0).unwrap()
+    };
+    let text = trace(r#"{"Q": [[-0.00001], [0.5]], "K": [[1]], "V": [[1]]}"#).to_text(&OPTIONS);
+    assert!(part(&text, "1. Queries")[3].ends_with(" 0.0000") && !text.contains("-0.0000"), "{text}");
+    for (weights, sums) in [("[[0.333, 0.333, 0.333]]", true), ("[[0.3, 0.3, 0.3]]", false)] {
+        let trace = trace(&format!(r#"{{"weights": {weights}, "V": [[1], [2], [3]]}}"#));
+        let step = trace.steps.iter().find(|step| step.name() == "weights").unwrap();
+        assert_eq!(step.checks[0].holds, sums, "{weights}: {:?}", step.checks);
+    }
+}
+
+/// The lines of a step's part of the text.
+fn part<'a>(text: &'a str, title: &str) -> Vec<&'a str> {
+    let found = text.split("\n\n").find(|part| part.lines().next().is_some_and(|line| line.contains(title)));
+    found.unwrap_or_else(|| panic!("no {title}: {text}")).lines().collect()
+}
+
+#[test]
+fn what_is_no_number_is_shown_as_what_it_is_in_every_form() {
+    let (odd, one, infinite) = (odd(), one_token(), infinite());
+    // A row that sees nothing: −∞ throughout, no largest score, weights 0; and a NaN that is attended to shows.
+    let text = odd.to_text(&OPTIONS);
+    let ends = |title: &str, i: usize, expected: &str| {
+        let words: Vec<&str> = part(&text, title)[i].split_whitespace().collect();
+        assert!(words.join(" ").ends_with(&format!(" {expected}")), "{title}, line {i}: {words:?}");
+    };
+    ends("Masked scores", 3, "-∞ -∞ -∞");
+    ends("Largest score", 2, "-∞");
+    ends("Attention weights", 3, "0.0000 0.0000 0.0000");
+    ends("Queries", 3, "1.0000 NaN");
+    ends("Keys", 4, "∞ 1");
+    let text = infinite.to_text(&OPTIONS);
+    let row = |title: &str, i: usize| -> Vec<&str> { part(&text, title)[i].split_whitespace().collect() };
+    assert_eq!(row("2. Scores", 3)[1..], ["∞", "1.0000"]);
+    assert_eq!(row("Attention weights", 3)[1..], ["NaN", "NaN"]);
+    assert_eq!(row("Attention weights", 4)[1..], ["0.0000", "0.0000"]);
+    for said in ["1 row sees nothing: its weights are 0", "4 numbers are not finite: they are shown as they are"] {
+        assert!(part(&text, "Attention weights").iter().any(|line| line.contains(said)), "{said}: {text}");
+    }
+    let forms = |trace: &Trace, lang: Lang| {
+        let options = TraceOptions { lang, ..OPTIONS };
+        [trace.to_text(&options), trace.to_markdown(&options), trace.to_html(&options), trace.to_latex(&options)]
+    };
+    for lang in [Lang::En, Lang::Ja] {
+        for (form, name) in forms(&odd, lang).iter().zip(["text", "md", "html", "latex"]) {
+            let infinity = if name == "latex" { "-\\infty" } else { "-∞" };
+            let empty = lang.code() == "en" && form.contains("1 row sees nothing: its weights are 0")
+                || lang.code() == "ja" && form.contains("何も見えない行が 1 行あり、重みはすべて 0");
+            assert!(form.contains("NaN") && form.contains(infinity) && empty, "{name}: {form}");
+        }
+        for (form, name) in forms(&one, lang).iter().zip(["text", "md", "html", "latex"]) {
+            assert!(!form.contains("NaN") && form.contains("1 × 1") | form.contains("1 \\times 1"), "{name}: {form}");
+        }
+    }
+    let json = infinite.to_json(Lang::En);
+    assert_eq!(
+        json["steps"][1]["matrix"],
+        serde_json::json!([["inf", 1.0], ["-inf", "-inf"], [2.0, "nan"], [0.0, -0.5]])
+    );
+    let json = one.to_json(Lang::En);
+    let weights = json["steps"].as_array().unwrap().iter().find(|step| step["name"] == "weights").unwrap();
+    assert_eq!((&weights["matrix"], &weights["shape"]), (&serde_json::json!([[1.0]]), &serde_json::json!([1, 1])));
+}
+
+#[test]
+fn a_models_trace_says_where_it_is_in_its_language() {
+    let trace = wide();
+    let (english, japanese) = (
+        "reviews-model: causal self-attention, layer 3, head 2",
+        "reviews-model: 因果的セルフアテンション、第 3 層、ヘッド 2",
+    );
+    let cases = [(Lang::En, english, japanese), (Lang::Ja, japanese, english)];
+    for (lang, said, other) in cases {
+        let options = TraceOptions { lang, ..OPTIONS };
+        let first = |text: String| text.lines().next().unwrap().to_owned();
+        assert_eq!(first(trace.to_text(&options)), said);
+        assert_eq!(first(trace.to_markdown(&options)), format!("# {said}"));
+        let latex = trace.to_latex(&options);
+        assert!(latex.contains(&format!("\\section*{{{said}}}")) && !latex.contains(other), "{latex}");
+        let page = trace.to_html(&options);
+        assert!(page.contains(&format!("<title>{said} – Chumoku</title>")), "{page}");
+        let heading = page.split("<h1>").nth(1).unwrap().split("</h1>").next().unwrap();
+        assert!(
+            heading.contains(&format!("lang=\"en\">{english}<"))
+                && heading.contains(&format!("lang=\"ja\">{japanese}<"))
+        );
+        let xlsx = shared_strings(&trace.to_xlsx(&options).unwrap());
+        assert!(xlsx.iter().any(|text| text == said) && !xlsx.iter().any(|text| text == other), "{xlsx:?}");
+        let json = trace.to_json(lang);
+        assert_eq!(json["title"], said);
+        // Keys and names for programs are the same in all languages.
+        let model = serde_json::json!({"name": "reviews-model", "attention": "causal", "layer": 3, "head": 2});
+        assert_eq!(json["model"], model);
+        assert_eq!(json["cut"]["part"], "last");
+        let weights = json["steps"].as_array().unwrap().iter().find(|step| step["name"] == "weights").unwrap();
+        assert_eq!((&weights["head"], &weights["symbol"]), (&2.into(), &"A[2]".into()));
+        assert_eq!((&json["cut"]["read"], &json["cut"]["tokens"]), (&30.into(), &47.into()));
+    }
+    // A sum of many terms says how many are left out, in the language too.
+    let text = trace.to_text(&TraceOptions { lang: Lang::Ja, ..OPTIONS });
+    assert!(text.contains("…（他 16 項）") && !text.contains("more"), "{text}");
+    assert!(builtin("book").unwrap().trace(0).unwrap().to_json(Lang::Ja)["model"].is_null());
+}
+
+#[test]
+fn heads_that_share_keys_show_the_keys_that_they_read() {
+    // Six heads of width 2, three of keys: heads 1 and 2 read the first, 3 and 4 the second, 5 and 6 the third.
+    let row = |from: i32, count: i32| format!("{:?}", (from..from + count).collect::<Vec<_>>());
+    let rows = |count: i32| format!("[{}, {}]", row(1, count), row(3, count));
+    let file = format!(
+        r#"{{"inputs": {{"Q": {}, "K": {}, "V": {}}}, "options": {{"num_heads": 6, "num_key_heads": 3, "rotary_base": 100}}}}"#,
+        rows(12),
+        rows(6),
+        rows(6)
+    );
+    let example = WorkedExample::parse(&file).unwrap();
+    for head in 0..6 {
+        let trace = example.trace(head).unwrap();
+        let of = |name: &str| -> Vec<&TraceStep> {
+            trace.steps.iter().filter(|step| step.name() == name && step.head.is_some()).collect()
+        };
+        let [keys, turned] = [of("K"), of("rotated_K")];
+        assert_eq!((keys.len(), turned.len()), (1, 1), "head {}", head + 1);
+        let (key, turned) = (keys[0], turned[0]);
+        assert_eq!(key.head, Some(head / 2));
+        // The first position is turned by nothing.
+        assert_eq!(key.value.row(0), turned.value.row(0), "head {}", head + 1);
+        let scores = of("scores")[0].formula.as_ref().unwrap().text.clone();
+        assert!(scores.contains(&format!("{}ᵀ", turned.symbol)), "{scores}: {}", turned.symbol);
     }
 }
 
@@ -102,7 +316,7 @@ fn unicode_width(line: &str) -> usize {
 
 #[test]
 fn markdown_shows_every_number() {
-    for trace in traces().iter().chain([&odd()]) {
+    for trace in traces().iter().chain(&odds()) {
         let text = trace.to_markdown(&OPTIONS);
         let parts: Vec<&str> = text.split("\n## ").skip(1).collect();
         assert_eq!(parts.len(), trace.steps.len());
@@ -123,7 +337,7 @@ fn markdown_shows_every_number() {
 
 #[test]
 fn latex_shows_every_number() {
-    for trace in traces().iter().chain([&odd()]) {
+    for trace in traces().iter().chain(&odds()) {
         let text = trace.to_latex(&OPTIONS);
         let parts: Vec<&str> = text.split("\\begin{array}").skip(1).collect();
         assert_eq!(parts.len(), trace.steps.len());
@@ -141,7 +355,7 @@ fn latex_shows_every_number() {
 
 #[test]
 fn html_shows_every_number_and_runs_nothing() {
-    for trace in traces().iter().chain([&odd()]) {
+    for trace in traces().iter().chain(&odds()) {
         let page = trace.to_html(&OPTIONS);
         let parts: Vec<&str> = page.split("<details").skip(1).collect();
         assert_eq!(parts.len(), trace.steps.len());
@@ -166,8 +380,36 @@ fn html_shows_every_number_and_runs_nothing() {
 }
 
 #[test]
+fn html_colours_a_number_by_its_sign_and_size_and_frames_the_one_that_is_expanded() {
+    for trace in traces().iter().chain(&odds()) {
+        let page = trace.to_html(&OPTIONS);
+        for (step, part) in trace.steps.iter().zip(page.split("<details").skip(1)) {
+            let body = part.split("<tbody>").nth(1).unwrap().split("</tbody>").next().unwrap();
+            let largest = step.value.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
+            for (row, line) in body.lines().filter(|line| line.starts_with("<tr>")).enumerate() {
+                for (column, cell) in line.split("<td").skip(1).enumerate() {
+                    let tag = cell.split('>').next().unwrap();
+                    let mut classes: Vec<&str> = tag.split('"').nth(1).unwrap_or("").split_whitespace().collect();
+                    let is_framed = classes.last() == Some(&"at");
+                    let framed = step.expansion.as_ref().map(|expansion| expansion.index);
+                    assert_eq!(is_framed, framed == Some([row, column]), "{}[{row}, {column}]", step.name());
+                    classes.retain(|class| *class != "at");
+                    let x = step.value[[row, column]];
+                    let expected = match (x.abs() / largest * 8.0).round() {
+                        _ if !x.is_finite() => vec!["none".to_owned()],
+                        level if level >= 1.0 => vec![format!("{}{level}", if x < 0.0 { 'm' } else { 'p' })],
+                        _ => Vec::new(),
+                    };
+                    assert_eq!(classes, expected, "{}[{row}, {column}]", step.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn json_holds_every_number_as_it_is() {
-    for trace in traces().iter().chain([&odd()]) {
+    for trace in traces().iter().chain(&odds()) {
         let json: serde_json::Value = serde_json::from_str(&trace.to_json(Lang::En).to_string()).unwrap();
         let steps = json["steps"].as_array().unwrap();
         assert_eq!(steps.len(), trace.steps.len());
@@ -189,7 +431,7 @@ fn number_word(word: &str) -> f64 {
 #[test]
 fn an_expanded_number_is_worked_out_from_what_is_shown() {
     let mut count = 0;
-    for trace in traces().iter().chain([&odd()]) {
+    for trace in traces().iter().chain(&odds()) {
         for step in &trace.steps {
             let Some(expansion) = &step.expansion else { continue };
             count += 1;
@@ -218,8 +460,14 @@ fn checks_hold_and_what_is_odd_is_said() {
     }
 }
 
-/// The cells of the first sheet: place, formula, value.
+/// The cells of the first sheet that are no constant texts: place, formula, value.
 fn cells(xlsx: &[u8]) -> Vec<(String, Option<String>, String)> {
+    let all = all_cells(xlsx).into_iter().filter(|(_, kind, ..)| kind != "s");
+    all.map(|(place, _, formula, value)| (place, formula, value)).collect()
+}
+
+/// The cells of the first sheet: place, kind, formula, value.
+fn all_cells(xlsx: &[u8]) -> Vec<(String, String, Option<String>, String)> {
     let mut archive = zip::ZipArchive::new(std::io::Cursor::new(xlsx)).unwrap();
     let mut sheet = String::new();
     archive.by_name("xl/worksheets/sheet1.xml").unwrap().read_to_string(&mut sheet).unwrap();
@@ -230,11 +478,50 @@ fn cells(xlsx: &[u8]) -> Vec<(String, Option<String>, String)> {
     sheet
         .split("<c r=\"")
         .skip(1)
-        .filter(|cell| !cell.contains("t=\"s\""))
         .map(|cell| {
-            (cell.split('"').next().unwrap().to_owned(), inner(cell, "f"), inner(cell, "v").unwrap_or_default())
+            let kind = cell.split('>').next().unwrap().split("t=\"").nth(1).and_then(|rest| rest.split('"').next());
+            let place = cell.split('"').next().unwrap().to_owned();
+            (place, kind.unwrap_or("n").to_owned(), inner(cell, "f"), inner(cell, "v").unwrap_or_default())
         })
         .collect()
+}
+
+/// The texts of a spreadsheet.
+fn shared_strings(xlsx: &[u8]) -> Vec<String> {
+    let mut archive = zip::ZipArchive::new(std::io::Cursor::new(xlsx)).unwrap();
+    let mut strings = String::new();
+    archive.by_name("xl/sharedStrings.xml").unwrap().read_to_string(&mut strings).unwrap();
+    let texts = strings.split("<si>").skip(1);
+    texts.map(|text| text.split('>').nth(1).unwrap().split('<').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_spreadsheet_says_what_is_no_number() {
+    for trace in odds() {
+        let xlsx = trace.to_xlsx(&OPTIONS).unwrap();
+        let (texts, cells) = (shared_strings(&xlsx), all_cells(&xlsx));
+        let mut row = 4;
+        for step in &trace.steps {
+            let first = row + 4;
+            for ((i, j), &truth) in step.value.indexed_iter() {
+                let place = format!("{}{}", (b'B' + j as u8) as char, first + i);
+                let (_, kind, formula, value) = cells.iter().find(|(at, ..)| *at == place).unwrap();
+                let shown = if kind == "s" { &texts[value.parse::<usize>().unwrap()] } else { value };
+                let found = number(shown);
+                assert!(
+                    found == truth || (found.is_nan() && truth.is_nan()),
+                    "{} {place}: {shown} {truth}",
+                    step.name()
+                );
+                // A formula whose result is no number copies a cell, or says so itself.
+                if !truth.is_finite() {
+                    let says = |formula: &String| formula.contains('∞') || formula.chars().all(char::is_alphanumeric);
+                    assert!(formula.as_ref().is_none_or(says), "{} {place}: {formula:?}", step.name());
+                }
+            }
+            row = first + step.value.nrows();
+        }
+    }
 }
 
 #[test]
@@ -352,9 +639,12 @@ fn libreoffice_comes_to_the_same_numbers_and_follows_a_changed_query() {
         }
         out.finish().unwrap().into_inner()
     };
-    for name in ["heads", "causal", "book"] {
-        let example = builtin(name).unwrap();
-        let trace = example.trace(0).unwrap();
+    let examples = ["heads", "causal", "book"].map(|name| (name, builtin(name).unwrap().trace(0).unwrap()));
+    let turned = r#"{"inputs": {"Q": [[1, 2, 3, 4], [2, 1, 0, 1]], "K": [[1, 0, 2, 1], [3, 1, 1, 2]], "V": [[1, 0], [0, 1]],
+        "W_O": [[1, 2], [3, 4]], "b_O": [1, 2]}, "options": {"rotary_base": 100, "alibi_slopes": [0.5], "hard": true}}"#;
+    let turned = WorkedExample::parse(turned).unwrap().trace(0).unwrap();
+    let odds = ["turned", "odd", "one", "infinite"].into_iter().zip([turned].into_iter().chain(odds()));
+    for (name, trace) in examples.into_iter().chain(odds) {
         let bytes = trace.to_xlsx(&OPTIONS).unwrap();
         let sheet = recalculated(name, &stripped(&bytes, &|sheet| sheet));
         let compare = |trace: &Trace, sheet: &[Vec<String>]| {
@@ -364,7 +654,9 @@ fn libreoffice_comes_to_the_same_numbers_and_follows_a_changed_query() {
                 for ((i, j), &truth) in step.value.indexed_iter() {
                     let text = &sheet[first + i][1 + j];
                     let found = number(text);
-                    let is_same = found == truth || (found - truth).abs() <= 1e-9 * (1.0 + truth.abs());
+                    let is_same = found == truth
+                        || (found.is_nan() && truth.is_nan())
+                        || (found - truth).abs() <= 1e-9 * (1.0 + truth.abs());
                     assert!(is_same, "{name}: {}[{i}, {j}]: {text} {truth}", step.name());
                 }
                 row = first + 1 + step.value.nrows();

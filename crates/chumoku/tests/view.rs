@@ -3,6 +3,7 @@
 mod common;
 
 use chumoku::view::{ColourDepth, Derived, Explanation, Lang, TerminalOptions, from_json, render, to_html, to_json};
+use common::strip;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
@@ -25,21 +26,6 @@ fn examples() -> Vec<Explanation> {
         common::deep(&["a", "word", "of", "several", "tokens"], false),
         common::deep(&["what", "follows", "each", "word", "unseen"], true),
     ]
-}
-
-/// Removes colour sequences, and fails on any other escape.
-fn strip(text: &str) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find('\u{1b}') {
-        out.push_str(&rest[..at]);
-        let code = &rest[at..];
-        let end = code.find('m').expect("a colour sequence ends in m");
-        assert!(code[1..end].starts_with('['), "{:?}", &code[..=end]);
-        assert!(code[2..end].chars().all(|c| c.is_ascii_digit() || c == ';'), "{:?}", &code[..=end]);
-        rest = &code[end + 1..];
-    }
-    out + rest
 }
 
 /// A cell of what cannot be seen.

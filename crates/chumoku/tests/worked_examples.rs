@@ -254,7 +254,7 @@ fn what_cannot_be_checked_is_said() {
         (r#"{"inputs": {"scores": [[1]]}, "claims": {"scaled": [[1]]}}"#, "options.d_k"),
         (
             r#"{"inputs": {"Q": [[1], [2]], "K": [[1]], "V": [[1], [2]]}, "claims": {"output": [[1], [2]]}}"#,
-            "V is 2×1: expected 1 rows",
+            "V is 2×1: expected 1 row, one for each key, as the weights are 2×1",
         ),
         (
             r#"{"tokens": ["a"], "inputs": {"Q": [[1], [2]], "K": [[1]]}, "claims": {"scores": [[1], [2]]}}"#,
@@ -299,6 +299,35 @@ fn a_window_is_where_the_query_stands() {
         "claims": {"weights": [[0, "0.5", "0.5", 0], [0, 0, "0.5", "0.5"]], "output": [["2.5"], ["3.5"]]}}"#;
     let checked = WorkedExample::parse(file).unwrap().check().unwrap();
     assert!(checked.ok, "{checked:?}");
+}
+
+#[test]
+fn options_do_what_the_page_says() {
+    let check = |options: &str, claims: &str| {
+        let file = format!(
+            r#"{{"inputs": {{"Q": [[2, 0], [0, 1]], "K": [[1, 1], [3, 1]], "V": [[1], [2]]}}, "options": {{{options}}},
+                "claims": {{"scores": {}, {claims}}}}}"#,
+            if options.contains("rotary") { "[[null, null], [null, null]]" } else { "[[2, 6], [1, 1]]" }
+        );
+        let file = file.replace(r#""scores": [[null, null], [null, null]], "#, "");
+        let checked = WorkedExample::parse(&file).unwrap().check().unwrap();
+        assert!(checked.ok, "{options}: {checked:?}");
+    };
+    check("", r#""scaled": [["1.4142", "4.2426"], ["0.7071", "0.7071"]]"#);
+    // β takes the place of 1/√d_k, unless a scale is given too.
+    check(r#""beta": 0.5"#, r#""scaled": [["1.000", "3.000"], ["0.500", "0.500"]]"#);
+    check(r#""beta": 0.5, "scale": 3"#, r#""scaled": [["3.000", "9.000"], ["1.500", "1.500"]]"#);
+    check(r#""scale": 3"#, r#""scaled": [["6.000", "18.000"], ["3.000", "3.000"]]"#);
+    // ALiBi takes off the slope for each step of distance; a mask of numbers is added.
+    check(r#""scale": 1, "alibi_slopes": [0.25]"#, r#""biased": [["2.000", "5.750"], ["0.750", "1.000"]]"#);
+    check(r#""scale": 1, "mask": [[0, 1], [0, "-inf"]]"#, r#""biased": [["2.000", "7.000"], ["1.000", "-inf"]]"#);
+    // All weight on the first of the largest.
+    check(r#""hard": true"#, r#""weights": [[0, 1], [1, 0]], "output": [[2], [1]]"#);
+    // The second position is turned by 1 radian: (x, y) → (x cos 1 − y sin 1, x sin 1 + y cos 1).
+    check(
+        r#""rotary_base": 100"#,
+        r#""rotated_Q": [["2.0000", "0.0000"], ["-0.8415", "0.5403"]], "rotated_K": [["1.0000", "1.0000"], ["0.7794", "3.0647"]]"#,
+    );
 }
 
 #[test]

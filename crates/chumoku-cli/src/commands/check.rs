@@ -35,7 +35,10 @@ pub(crate) fn run(args: &Check) -> anyhow::Result<ExitCode> {
 fn check(path: &Path, json: bool) -> anyhow::Result<bool> {
     let file = path.display().to_string();
     let example = WorkedExample::open(path)?;
-    let checked = example.check().map_err(|problem| chumoku::Error::Example { file: file.clone(), problem })?;
+    let checked = example.check().map_err(|problem| {
+        let (doing, file) = ("checking", file.clone());
+        chumoku::Error::Example { doing, file, problem }
+    })?;
     let mut out = stdout().lock();
     if json {
         let steps = serde_json::to_value(&checked.steps)?;

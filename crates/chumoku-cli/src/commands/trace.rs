@@ -6,7 +6,7 @@ use crate::args::{Depth, Format, Language, Part, Trace};
 use crate::{Usage, threads};
 use chumoku::models::TranslatorPart;
 use chumoku::trace::{self, TraceOptions, TracePlace, WorkedExample, builtin};
-use chumoku::view::Lang;
+use chumoku::view::{Lang, TerminalOptions};
 use chumoku::{ModelKind, TextClassifier, TextGenerator, TextTranslator};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
@@ -24,8 +24,12 @@ pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
         Depth::All => trace::Depth::All,
     };
     let size = args.size.unwrap_or(if args.format == Format::Html { 64 } else { 12 });
-    let width = terminal_options(lang).width;
-    let options = TraceOptions { depth, lang, digits: args.digits, size, width };
+    // A file is no terminal, whatever is one.
+    let TerminalOptions { width, colour, .. } = match args.out {
+        None => terminal_options(lang),
+        Some(_) => TerminalOptions::default(),
+    };
+    let options = TraceOptions { depth, lang, digits: args.digits, size, width, colour };
     let bytes = match args.format {
         Format::Text => trace.to_text(&options).into_bytes(),
         Format::Md => trace.to_markdown(&options).into_bytes(),
@@ -92,7 +96,7 @@ fn made(args: &Trace) -> anyhow::Result<trace::Trace> {
         (None, Some(path)) => (path.display().to_string(), WorkedExample::open(path)?),
         (None, None) => return of_model(args),
     };
-    let fault = |problem: String| chumoku::Error::Example { file: name.clone(), problem };
+    let fault = |problem: String| chumoku::Error::Example { doing: "tracing", file: name.clone(), problem };
     let mut trace = example.trace(args.head - 1).map_err(fault)?;
     if trace.title.is_empty() {
         trace.title.clone_from(&name);

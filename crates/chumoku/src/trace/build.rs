@@ -133,8 +133,10 @@ impl Build<'_> {
         }
         let columns = self.shape(whole).1;
         if !columns.is_multiple_of(count) {
-            let name = result.name();
-            return Err(format!("{name} has {columns} columns: expected a multiple of its {count} heads"));
+            let (name, rows) = (result.name(), self.shape(whole).0);
+            return Err(format!(
+                "{name} is {rows}×{columns}: expected columns in a multiple of {count}, a part for each of its heads"
+            ));
         }
         let width = columns / count;
         let part = |head: usize| Operation::Columns { of: whole, range: head * width..(head + 1) * width };
@@ -172,7 +174,11 @@ impl Build<'_> {
             if let (Some(weights), Some(&value)) = (weights, value.get(shared)) {
                 let (rows, keys) = (self.shape(value), self.shape(weights));
                 if rows.0 != keys.1 {
-                    return Err(format!("V is {}×{}: expected {} rows, one for each key", rows.0, rows.1, keys.1));
+                    let [expected, found] = [[keys.0, keys.1], [rows.0, rows.1]].map(|[a, b]| format!("{a}×{b}"));
+                    let rows = if keys.1 == 1 { "1 row".into() } else { format!("{} rows", keys.1) };
+                    return Err(format!(
+                        "V is {found}: expected {rows}, one for each key, as the weights are {expected}"
+                    ));
                 }
                 let quantity = if name.is_none() && !has_output { Output } else { Quantity::HeadOutput };
                 outputs.push(self.program.compute(quantity, name, Operation::Mixture([weights, value])));
@@ -193,7 +199,10 @@ impl Build<'_> {
         let (Some(x), true) = (x, has_residual) else { return Ok(()) };
         if self.shape(x) != self.shape(output) {
             let [x, y] = [self.shape(x), self.shape(output)];
-            return Err(format!("residual: X is {}×{} and the output {}×{}; they must be alike", x.0, x.1, y.0, y.1));
+            return Err(format!(
+                "residual: X is {}×{} and the output {}×{}: expected the same of both, to add them",
+                x.0, x.1, y.0, y.1
+            ));
         }
         let sum = self.program.compute(Quantity::Residual, None, Operation::Sum([x, output]));
         if options.norm == Some(NormOrder::Post) {
@@ -316,9 +325,8 @@ impl Build<'_> {
             let count = self.heads[0];
             let Some(slope) = slopes.get(head.unwrap_or(0)).filter(|_| slopes.len() == count) else {
                 let found = slopes.len();
-                return Err(format!(
-                    "options.alibi_slopes: expected {count} numbers, one for each head, found {found}"
-                ));
+                let expected = crate::data::wording::count(count as u64, "number");
+                return Err(format!("options.alibi_slopes: expected {expected}, one for each head, found {found}"));
             };
             let distances = Array2::from_shape_fn(shape, |(i, j)| -slope * i.abs_diff(j) as f64);
             sum = Some(sum.map_or(distances.clone(), |sum| sum + &distances));

@@ -47,7 +47,7 @@ pub fn builtin(name: &str) -> Result<WorkedExample> {
         let hint = did_you_mean(name, names.iter().copied());
         return Err(Error::Setting(format!("no example is called {name}{hint}; there are {}", names.join(", "))));
     };
-    WorkedExample::parse(text).map_err(|problem| Error::Example { file: name.into(), problem })
+    WorkedExample::parse(text).map_err(|problem| Error::Example { doing: "reading", file: name.into(), problem })
 }
 
 #[cfg(test)]

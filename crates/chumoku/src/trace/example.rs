@@ -181,9 +181,9 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Numbers of one, two or three dimensions, with gaps.
-struct Numbers {
-    matrices: Claim,
+/// Entries of one, two or three dimensions.
+struct Nested<T> {
+    matrices: Vec<Array2<T>>,
     /// Whether it was written as a single list.
     is_list: bool,
 }
@@ -191,50 +191,48 @@ struct Numbers {
 /// Most numbers of a matrix: more is no worked example, and no machine's memory is to be filled by a file.
 const MOST: usize = 1 << 24;
 
-fn numbers(text: &str, place: &str) -> Result<Numbers, String> {
+/// Reads matrices of what `of` says; `entry` reads one of them, from its text.
+fn nested<T>(
+    text: &str,
+    place: &str,
+    of: &str,
+    entry: impl Fn(&str) -> Result<T, String>,
+) -> Result<Nested<T>, String> {
     let whole: &RawValue = serde_json::from_str(text).map_err(|error| format!("{place}: {error}"))?;
     let list = |raw: &RawValue| serde_json::from_str::<Vec<Box<RawValue>>>(raw.get()).ok();
     let fault = |where_: &str, found: &RawValue| {
-        format!("{place}{where_}: expected a matrix [[…], […]] or a list […] of numbers, found {}", quoted(found.get()))
+        format!("{place}{where_}: expected a matrix [[…], […]] or a list […] of {of}, found {}", quoted(found.get()))
     };
     let rows = list(whole).ok_or_else(|| fault("", whole))?;
     if rows.is_empty() {
         return Err(format!("{place}: expected at least one row, found an empty list"));
     }
-    let entry = |raw: &RawValue, at: String| -> Result<Option<Printed>, String> {
-        let text = raw.get();
-        if text == "null" {
-            return Ok(None);
-        }
-        let plain: String = match text.starts_with('"') {
-            true => serde_json::from_str(text).map_err(|error| format!("{place}{at}: {error}"))?,
-            false => text.to_owned(),
-        };
-        Printed::parse(&plain).map(Some).map_err(|problem| format!("{place}{at}: {problem}"))
-    };
-    let row = |raw: &RawValue, at: String| -> Result<Vec<Option<Printed>>, String> {
+    let row = |raw: &RawValue, at: String| -> Result<Vec<T>, String> {
         let entries = list(raw).ok_or_else(|| fault(&at, raw))?;
-        entries.iter().enumerate().map(|(j, raw)| entry(raw, format!("{at}[{}]", j + 1))).collect()
+        let read = |(j, raw): (usize, &RawValue)| {
+            entry(raw.get()).map_err(|problem| format!("{place}{at}[{}]: {problem}", j + 1))
+        };
+        entries.iter().map(AsRef::as_ref).enumerate().map(read).collect()
     };
-    let matrix = |rows: Vec<Vec<Option<Printed>>>, at: &str| -> Result<Array2<Option<Printed>>, String> {
-        let columns = rows.first().map_or(0, Vec::len);
+    let matrix = |rows: Vec<Vec<T>>, at: &str| -> Result<Array2<T>, String> {
+        let (count, columns) = (rows.len(), rows.first().map_or(0, Vec::len));
         if let Some(i) = rows.iter().position(|row| row.len() != columns) {
             let found = rows[i].len();
-            return Err(format!("{place}{at}[{}]: expected {columns} numbers, as in row 1, found {found}", i + 1));
+            return Err(format!("{place}{at}[{}]: expected {columns} {of}, as in row 1, found {found}", i + 1));
         }
-        if columns == 0 || rows.len().saturating_mul(columns) > MOST {
-            return Err(format!("{place}{at}: expected 1 to {MOST} numbers, found {}×{columns}", rows.len()));
+        if columns == 0 || count.saturating_mul(columns) > MOST {
+            return Err(format!("{place}{at}: expected 1 to {MOST} {of}, found {count}×{columns}"));
         }
-        Ok(Array2::from_shape_vec((rows.len(), columns), rows.into_iter().flatten().collect()).expect("even rows"))
+        Ok(Array2::from_shape_vec((count, columns), rows.into_iter().flatten().collect()).expect("even rows"))
     };
     let Some(first) = list(&rows[0]) else {
         let list = row(whole, String::new())?;
-        return Ok(Numbers { matrices: vec![matrix(vec![list], "")?], is_list: true });
+        return Ok(Nested { matrices: vec![matrix(vec![list], "")?], is_list: true });
     };
     let is_deep = first.first().is_some_and(|inner| list(inner).is_some());
     if !is_deep {
         let rows = rows.iter().enumerate().map(|(i, raw)| row(raw, format!("[{}]", i + 1)));
-        return Ok(Numbers { matrices: vec![matrix(rows.collect::<Result<_, _>>()?, "")?], is_list: false });
+        return Ok(Nested { matrices: vec![matrix(rows.collect::<Result<_, _>>()?, "")?], is_list: false });
     }
     let head = |(h, raw): (usize, &RawValue)| {
         let at = format!("[{}]", h + 1);
@@ -242,14 +240,71 @@ fn numbers(text: &str, place: &str) -> Result<Numbers, String> {
         let rows = rows.iter().enumerate().map(|(i, raw)| row(raw, format!("{at}[{}]", i + 1)));
         matrix(rows.collect::<Result<_, _>>()?, &at)
     };
-    Ok(Numbers {
-        matrices: rows.iter().map(AsRef::as_ref).enumerate().map(head).collect::<Result<_, String>>()?,
-        is_list: false,
-    })
+    let matrices: Vec<Array2<T>> =
+        rows.iter().map(AsRef::as_ref).enumerate().map(head).collect::<Result<_, String>>()?;
+    let (rows, columns) = matrices[0].dim();
+    if let Some(h) = matrices.iter().position(|matrix| matrix.dim() != (rows, columns)) {
+        let found = matrices[h].dim();
+        return Err(format!(
+            "{place}[{}]: expected {rows}×{columns} {of}, as of head 1, found {}×{}",
+            h + 1,
+            found.0,
+            found.1
+        ));
+    }
+    Ok(Nested { matrices, is_list: false })
+}
+
+/// A number as a file writes it: plain, or as a text, which keeps its last zeros.
+fn printed(text: &str) -> Result<Printed, String> {
+    match text.starts_with('"') {
+        true => Printed::parse(&serde_json::from_str::<String>(text).map_err(|error| error.to_string())?),
+        false => Printed::parse(text),
+    }
+}
+
+/// Numbers, with gaps.
+fn numbers(text: &str, place: &str) -> Result<Nested<Option<Printed>>, String> {
+    nested(text, place, "numbers", |text| if text == "null" { Ok(None) } else { printed(text).map(Some) })
+}
+
+/// A mask is all true and false, or all numbers.
+fn mask(text: &str) -> Result<MaskOption, String> {
+    fn one<T>(read: Nested<T>) -> Result<Array2<T>, String> {
+        let mut matrices = read.matrices;
+        let found = matrices.len();
+        let matrix = matrices.pop().filter(|_| found == 1);
+        matrix.ok_or_else(|| format!("options.mask: expected one matrix for all heads, found {found}"))
+    }
+    // Which of both it is: what stands first decides.
+    let first = text.trim_start_matches(|c: char| c == '[' || c.is_whitespace());
+    if first.starts_with("true") || first.starts_with("false") {
+        let entry = |text: &str| match text {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            other => Err(format!(
+                "expected true (the key is seen) or false, as at the mask's first place, found {}",
+                quoted(other)
+            )),
+        };
+        return Ok(MaskOption::Seen(one(nested(text, "options.mask", "entries", entry)?)?));
+    }
+    let entry = |text: &str| match text {
+        "true" | "false" => Err(format!(
+            "expected a number, which is added to the score, as at the mask's first place, found {}; a mask is all numbers, \
+             or all true and false",
+            quoted(text)
+        )),
+        text => {
+            let number = printed(text).map(|printed| printed.value);
+            number.map_err(|problem| format!("{problem}; a mask holds true and false, or numbers"))
+        }
+    };
+    Ok(MaskOption::Added(one(nested(text, "options.mask", "entries", entry)?)?))
 }
 
 /// A list stands for a column of what has one number a row, and for a row of everything else.
-fn upright(quantity: Quantity, numbers: Numbers) -> Claim {
+fn upright(quantity: Quantity, numbers: Nested<Option<Printed>>) -> Claim {
     match numbers.is_list && matches!(quantity, Quantity::Sums | Quantity::Largest) {
         true => numbers.matrices.into_iter().map(|m| m.reversed_axes()).collect(),
         false => numbers.matrices,
@@ -283,7 +338,7 @@ impl WorkedExample {
     /// If it cannot be read, or is no worked example: where, what was expected, and what was found.
     pub fn open(path: &Path) -> Result<WorkedExample> {
         let bytes = std::fs::read(path).map_err(Error::io("reading", path))?;
-        let fault = |problem: String| Error::Example { file: path.display().to_string(), problem };
+        let fault = |problem: String| Error::Example { doing: "reading", file: path.display().to_string(), problem };
         let text = std::str::from_utf8(&bytes).map_err(|error| {
             fault(format!(
                 "expected UTF-8, found another byte at offset {}; save the file as UTF-8",
@@ -349,7 +404,7 @@ impl Options {
         let defaults = Options::default();
         let truth = |key: &str| file.plain::<bool>(key, "options.", "true or false");
         let finite = |key: &str| match file.number(key)? {
-            Some(x) if !x.is_finite() => Err(format!("options.{key}: expected a finite number")),
+            Some(x) if !x.is_finite() => Err(format!("options.{key}: expected a finite number, found {x}")),
             found => Ok(found),
         };
         let causal = match file.get("causal") {
@@ -361,29 +416,7 @@ impl Options {
                 return Err(format!("options.causal: expected {expected}, found {}", quoted(other)));
             }
         };
-        let mask = match file.get("mask") {
-            None => None,
-            Some(text) if text.contains("true") || text.contains("false") => {
-                let rows: Vec<Vec<bool>> = serde_json::from_str(text)
-                    .map_err(|_| format!("options.mask: expected rows of true and false, found {}", quoted(text)))?;
-                let columns = rows.first().map_or(0, Vec::len);
-                if rows.iter().any(|row| row.len() != columns) {
-                    return Err("options.mask: expected rows of one length".into());
-                }
-                let shape = (rows.len(), columns);
-                Some(MaskOption::Seen(Array2::from_shape_vec(shape, rows.concat()).expect("even rows")))
-            }
-            Some(text) => {
-                let mut matrices = numbers(text, "options.mask")?.matrices;
-                let (Some(matrix), true) = (matrices.pop(), matrices.is_empty()) else {
-                    return Err("options.mask: expected one matrix for all heads".into());
-                };
-                if matrix.iter().any(Option::is_none) {
-                    return Err("options.mask: expected numbers, found null".into());
-                }
-                Some(MaskOption::Added(matrix.mapv(|entry| entry.map_or(0.0, |printed| printed.value))))
-            }
-        };
+        let mask = file.get("mask").map(mask).transpose()?;
         let epsilon = finite("epsilon")?.unwrap_or(defaults.epsilon);
         if epsilon < 0.0 {
             return Err(format!("options.epsilon: expected 0 or more, found {epsilon}"));

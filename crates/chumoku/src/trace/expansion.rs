@@ -3,6 +3,8 @@
 use super::operation::{Operation, StepId};
 use super::program::Program;
 use super::shown::symbol;
+use super::words::more_terms;
+use crate::view::Lang;
 use ndarray::Array2;
 
 /// How one number came about.
@@ -126,6 +128,7 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
 pub(super) struct Spelling<'a> {
     pub(super) number: &'a dyn Fn(f64) -> String,
     pub(super) is_latex: bool,
+    pub(super) lang: Lang,
     /// Most terms that are written; the others are counted.
     pub(super) terms: usize,
 }
@@ -142,10 +145,14 @@ impl Expansion {
 
     /// The expression, without the result.
     pub(super) fn spelt(&self, spelling: &Spelling<'_>) -> String {
-        let Spelling { number, is_latex, terms: most } = *spelling;
-        let [times, minus, root, dots] = match is_latex {
-            true => ["\\cdot ", " - ", "\\sqrt", "\\cdots"],
-            false => ["·", " − ", "√", "…"],
+        let Spelling { number, is_latex, lang, terms: most } = *spelling;
+        let [times, minus, root] = match is_latex {
+            true => ["\\cdot ", " - ", "\\sqrt"],
+            false => ["·", " − ", "√"],
+        };
+        let more = |count: usize| match is_latex {
+            true => format!("\\underbrace{{\\cdots}}_{{{count}}}"),
+            false => more_terms(lang, count),
         };
         // A negative number after a sign stands in brackets.
         let signed = |x: f64| if x < 0.0 { format!("({})", number(x)) } else { number(x) };
@@ -154,10 +161,8 @@ impl Expansion {
             if parts.len() <= most {
                 return parts.join(" + ");
             }
-            let (first, left) = (&parts[..most - 1], parts.len() - most);
-            let more =
-                if is_latex { format!("\\underbrace{{{dots}}}_{{{left}}}") } else { format!("{dots} ({left} more)") };
-            format!("{} + {more} + {}", first.join(" + "), parts[parts.len() - 1])
+            let left = more(parts.len() - most);
+            format!("{} + {left} + {}", parts[..most - 1].join(" + "), parts[parts.len() - 1])
         };
         match &self.form {
             Form::Products { terms, bias } => {
@@ -191,14 +196,8 @@ impl Expansion {
                 if numbers.len() <= most {
                     return format!("{max}({})", list(numbers));
                 }
-                let left = numbers.len() - most;
                 let (first, last) = (list(&numbers[..most - 1]), number(numbers[numbers.len() - 1]));
-                let more = if is_latex {
-                    format!("\\underbrace{{{dots}}}_{{{left}}}")
-                } else {
-                    format!("{dots} ({left} more)")
-                };
-                format!("{max}({first}, {more}, {last})")
+                format!("{max}({first}, {}, {last})", more(numbers.len() - most))
             }
             Form::Normalised { of: [x, mean, variance, epsilon], affine: [gamma, beta] } => {
                 let epsilon = number(*epsilon);

@@ -125,8 +125,9 @@ fn counted(text: &str) -> Result<Vec<(String, f64)>, String> {
 /// 2017, section 3.5).
 fn wavelengths(text: &str) -> Result<Vec<(String, f64)>, String> {
     let file = Object::read(text, "positions", &["d_model", "base"])?;
-    let d_model: usize =
-        file.plain("d_model", "positions.", "a whole number")?.ok_or("positions.d_model is missing")?;
+    let d_model: usize = file
+        .plain("d_model", "positions.", "a whole number")?
+        .ok_or("positions.d_model: expected a whole number, found nothing")?;
     let base: f64 = file.plain("base", "positions.", "a number")?.unwrap_or(10_000.0);
     if d_model == 0 || d_model > 1 << 20 || !base.is_finite() || base <= 0.0 {
         return Err(format!(

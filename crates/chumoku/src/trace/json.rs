@@ -32,13 +32,22 @@ impl Trace {
                 differences.map(|(name, x)| ((*name).into(), number(*x))).collect();
             json!({ "precision": agreement.precision, "largest_differences": differences })
         });
+        let model = self.place.map(|place| {
+            let [layer, head] = [place.layer + 1, place.head + 1];
+            json!({ "name": self.title, "attention": place.attention.name(), "layer": layer, "head": head })
+        });
+        let cut = self.cut.map(|cut| {
+            let part = if cut.is_end { "last" } else { "first" };
+            json!({ "read": cut.read, "tokens": cut.tokens, "part": part, "text": cut.to_text(lang) })
+        });
         json!({
-            "title": self.title,
+            "title": self.heading(lang),
+            "model": model,
             "source": self.source,
             "tokens": self.tokens,
             "key_tokens": self.key_tokens,
             "steps": self.steps.iter().map(|step| step.to_json(lang)).collect::<Value>(),
-            "cut": self.cut.map(|cut| json!({ "read": cut.read, "tokens": cut.tokens, "text": cut.to_text(lang) })),
+            "cut": cut,
             "agreements": agreements.collect::<Value>(),
         })
     }
@@ -69,7 +78,7 @@ impl TraceStep {
 impl Expansion {
     fn to_json(&self) -> Value {
         let full = |x: f64| plain(x, 17);
-        let spelling = super::expansion::Spelling { number: &full, is_latex: false, terms: usize::MAX };
+        let spelling = super::expansion::Spelling { number: &full, is_latex: false, lang: Lang::En, terms: usize::MAX };
         let mut object = json!({ "index": self.index, "text": self.spelt(&spelling), "result": number(self.result) });
         if let Form::Products { terms, bias } = &self.form {
             object["terms"] = terms.iter().map(|pair| pair.map(number).to_vec().into()).collect::<Vec<Value>>().into();

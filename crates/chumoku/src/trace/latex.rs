@@ -52,7 +52,7 @@ impl Trace {
     #[must_use]
     pub fn to_latex(&self, options: &TraceOptions) -> String {
         let TraceOptions { depth, lang, digits, size, .. } = *options;
-        let mut body = format!("\\section*{{{}}}\n", escaped(&self.title));
+        let mut body = format!("\\section*{{{}}}\n", escaped(&self.heading(lang)));
         if !self.source.is_empty() {
             let _ = writeln!(body, "{}\n", escaped(&self.source));
         }
@@ -100,7 +100,7 @@ impl Trace {
                     escaped(&words::cut(lang, [grid.rows.len(), grid.columns.len()], grid.size))
                 );
             }
-            if let Some(expanded) = step.expanded(digits, true, TERMS) {
+            if let Some(expanded) = step.expanded([digits, TERMS], true, lang) {
                 let _ = writeln!(body, "\\begin{{flushleft}}\\small$\\displaystyle {expanded}$\\end{{flushleft}}");
             }
             for check in &step.checks {

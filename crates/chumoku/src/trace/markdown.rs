@@ -34,7 +34,7 @@ impl Trace {
     #[must_use]
     pub fn to_markdown(&self, options: &TraceOptions) -> String {
         let TraceOptions { depth, lang, digits, size, .. } = *options;
-        let mut out = format!("# {}\n\n", escaped(&self.title));
+        let mut out = format!("# {}\n\n", escaped(&self.heading(lang)));
         if !self.source.is_empty() {
             let _ = writeln!(out, "{}\n", escaped(&self.source));
         }
@@ -73,7 +73,7 @@ impl Trace {
             if grid.is_cut != [false; 2] {
                 let _ = writeln!(out, "\n{}", words::cut(lang, [grid.rows.len(), grid.columns.len()], grid.size));
             }
-            if let Some(expanded) = step.expanded(digits, true, TERMS) {
+            if let Some(expanded) = step.expanded([digits, TERMS], true, lang) {
                 let _ = writeln!(out, "\n${expanded}$");
             }
             out.push('\n');

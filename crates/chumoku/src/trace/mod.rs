@@ -34,5 +34,5 @@ pub use expansion::{Expansion, Form};
 pub use formula::Formula;
 pub use model::TracePlace;
 pub use number::Printed;
-pub use shown::{Agreement, CheckKind, TextCut, Trace, TraceCheck, TraceStep};
+pub use shown::{Agreement, CheckKind, ModelAttention, ModelPlace, TextCut, Trace, TraceCheck, TraceStep};
 pub use text::{Depth, TraceOptions};

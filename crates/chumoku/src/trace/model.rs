@@ -2,7 +2,7 @@
 
 use super::example::{Diagonal, Options, WorkedExample};
 use super::quantity::Quantity;
-use super::shown::{Agreement, TextCut, Trace};
+use super::shown::{Agreement, ModelAttention, ModelPlace, TextCut, Trace};
 use crate::models::{PairBatch, TranslatorPart};
 use crate::nn::{AttentionRecord, LayerNorm};
 use crate::params::Params;
@@ -49,7 +49,8 @@ impl TextCut {
 
 /// What a trace of a model is called and of which words.
 struct Label {
-    title: String,
+    name: String,
+    place: ModelPlace,
     source: String,
     tokens: Vec<String>,
     key_tokens: Vec<String>,
@@ -127,7 +128,6 @@ impl AttentionRecord {
 fn traced(
     params: &Params<f32>,
     own: Precision,
-    head: usize,
     label: Label,
     record: impl Fn(&Params<f32>) -> Result<AttentionRecord>,
 ) -> Result<Trace> {
@@ -137,10 +137,10 @@ fn traced(
         params.set_precision(Precision::Highest);
         record(&params)?
     };
-    let Label { title, source, tokens, key_tokens, cut } = label;
-    let example = WorkedExample { title, source, tokens, key_tokens, ..exact.example() };
-    let mut trace = example.trace(head).map_err(fault)?;
-    trace.cut = cut;
+    let Label { name, place, source, tokens, key_tokens, cut } = label;
+    let example = WorkedExample { title: name, source, tokens, key_tokens, ..exact.example() };
+    let mut trace = example.trace(place.head).map_err(fault)?;
+    (trace.place, trace.cut) = (Some(place), cut);
     trace.agreements.push(exact.agreement(Precision::Highest).map_err(fault)?);
     if own != Precision::Highest {
         trace.agreements.push(record(params)?.agreement(own).map_err(fault)?);
@@ -150,10 +150,6 @@ fn traced(
 
 fn words(tokenizer: &TextTokenizer, ids: &[u32]) -> Vec<String> {
     ids.iter().map(|&id| tokenizer.token(id)).collect()
-}
-
-fn title(name: &str, part: &str, layer: usize, head: usize) -> String {
-    format!("{name}: {part}, layer {}, head {}", layer + 1, head + 1)
 }
 
 /// A text with nothing in it has no attention to show.
@@ -183,13 +179,14 @@ impl TextClassifier {
         let cut = TextCut::of(self.config.model.max_length, ids.len(), false);
         ids.truncate(self.config.model.max_length);
         let label = Label {
-            title: title(name, "self-attention", layer, place.head),
+            name: name.into(),
+            place: ModelPlace { attention: ModelAttention::SelfAttention, layer, head: place.head },
             source: text.into(),
             tokens: words(&self.tokenizer, &ids),
             key_tokens: Vec::new(),
             cut,
         };
-        traced(&self.params, self.config.precision, place.head, label, |params| {
+        traced(&self.params, self.config.precision, label, |params| {
             let record = self.model.record(params, &ids, layer)?;
             record.ok_or_else(|| Error::Setting("this model has no attention to trace".into()))
         })
@@ -212,14 +209,15 @@ impl TextGenerator {
         let cut = TextCut::of(self.config.model.max_length, ids.len(), true);
         ids.drain(..ids.len().saturating_sub(self.config.model.max_length));
         let label = Label {
-            title: title(name, "causal self-attention", layer, place.head),
+            name: name.into(),
+            place: ModelPlace { attention: ModelAttention::Causal, layer, head: place.head },
             source: text.into(),
             tokens: words(&self.tokenizer, &ids),
             key_tokens: Vec::new(),
             cut,
         };
         let record = |params: &Params<f32>| self.model.record(params, &ids, layer);
-        traced(&self.params, self.config.precision, place.head, label, record)
+        traced(&self.params, self.config.precision, label, record)
     }
 }
 
@@ -254,26 +252,31 @@ impl TextTranslator {
         let target_ids = self.tokenizers.target.encode(text)?.ids;
         let limit = model.max_length - 1;
         if target_ids.len() > limit {
-            return Err(Error::TooLong { limit, found: target_ids.len() });
+            let found = target_ids.len();
+            let problem = format!(
+                "the translation has {found} tokens: expected at most {limit}, as many as the model writes; give a shorter one"
+            );
+            return Err(Error::Setting(problem));
         }
         let mut pair = PairBatch::default();
         pair.push(&source_ids, &target_ids, self.tokenizers.target.cls());
         let of_source = words(self.tokenizers.source(), &source_ids);
         // The decoder's rows are what it is given: each looks from there to say the next.
         let of_target = words(&self.tokenizers.target, &pair.input);
-        let (what, tokens, key_tokens) = match part {
-            TranslatorPart::Encoder => ("self-attention of the encoder", of_source, Vec::new()),
-            TranslatorPart::Decoder => ("self-attention of the decoder", of_target, Vec::new()),
-            TranslatorPart::Cross => ("cross-attention", of_target, of_source),
+        let (attention, tokens, key_tokens) = match part {
+            TranslatorPart::Encoder => (ModelAttention::Encoder, of_source, Vec::new()),
+            TranslatorPart::Decoder => (ModelAttention::Decoder, of_target, Vec::new()),
+            TranslatorPart::Cross => (ModelAttention::Cross, of_target, of_source),
         };
         let label = Label {
-            title: title(name, what, layer, place.head),
+            name: name.into(),
+            place: ModelPlace { attention, layer, head: place.head },
             source: format!("{source} → {text}"),
             tokens,
             key_tokens,
             cut,
         };
         let record = |params: &Params<f32>| self.model.record(params, &pair, part, layer);
-        traced(&self.params, self.config.precision, place.head, label, record)
+        traced(&self.params, self.config.precision, label, record)
     }
 }

@@ -14,8 +14,10 @@ use ndarray::Array2;
 /// Rows are tokens and columns their numbers, or queries and keys. All numbers are f64.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// What it is called.
+    /// What it is called: a worked example's title, or a model's name.
     pub title: String,
+    /// Where in a model it is; none of a worked example.
+    pub place: Option<ModelPlace>,
     /// Where it comes from.
     pub source: String,
     /// The words of the queries.
@@ -28,6 +30,32 @@ pub struct Trace {
     pub agreements: Vec<Agreement>,
     /// What of a text was read, where it is not all.
     pub cut: Option<TextCut>,
+}
+
+/// Which head of a model is traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelPlace {
+    /// Which of its attentions.
+    pub attention: ModelAttention,
+    /// The layer, from 0.
+    pub layer: usize,
+    /// The head, from 0.
+    pub head: usize,
+}
+
+/// The attentions that models have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelAttention {
+    /// A text to itself: a classifier's.
+    SelfAttention,
+    /// A text to what stands before: a language model's.
+    Causal,
+    /// The source to itself: a translator's encoder's.
+    Encoder,
+    /// The translation to what of it is written: a translator's decoder's.
+    Decoder,
+    /// The translation to the source.
+    Cross,
 }
 
 /// A text of more tokens than a model reads at a time.
@@ -152,11 +180,11 @@ impl WorkedExample {
             program.steps().iter().filter(|step| step.quantity == quantity && step.head.is_some()).count()
         });
         let group = heads / key_heads.max().unwrap_or(0).clamp(1, heads);
-        let of_keys = |quantity| matches!(quantity, Quantity::K | Quantity::V | Quantity::TurnedK);
+        let of_keys = |quantity| matches!(quantity, Quantity::K | Quantity::V);
         let is_shown = |step: &Step| match step.head {
-            Some(own) if of_keys(step.quantity) => {
-                own == head / group || (step.quantity == Quantity::TurnedK && own == head)
-            }
+            // Turned keys bear the number of the first head that reads them.
+            Some(own) if step.quantity == Quantity::TurnedK => own / group == head / group,
+            Some(own) if of_keys(step.quantity) => own == head / group,
             Some(own) => own == head,
             None => true,
         };
@@ -164,6 +192,7 @@ impl WorkedExample {
         let key_tokens = if self.key_tokens.is_empty() { self.tokens.clone() } else { self.key_tokens.clone() };
         Ok(Trace {
             title: self.title.clone(),
+            place: None,
             source: self.source.clone(),
             tokens: self.tokens.clone(),
             key_tokens,
@@ -275,6 +304,6 @@ fn checks(program: &Program, id: StepId) -> Vec<TraceCheck> {
 }
 
 /// Whether −∞ is what it should be.
-fn is_masking(operation: &Operation) -> bool {
+pub(super) fn is_masking(operation: &Operation) -> bool {
     matches!(operation, Operation::Masked { .. } | Operation::Largest(_) | Operation::Biased { .. })
 }

@@ -2,9 +2,10 @@
 
 use super::expansion::Spelling;
 use super::grid::{Grid, number_of, plain};
+use super::quantity::Quantity;
 use super::shown::{Trace, TraceStep};
 use super::words;
-use crate::view::{Lang, clean_text, cut, display_width, left, right, wrap};
+use crate::view::{ColourDepth, Lang, TerminalPaint as Paint, clean_text, cut, display_width, left, right, wrap};
 
 /// How much of a trace is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +31,13 @@ pub struct TraceOptions {
     pub size: usize,
     /// Columns of the terminal.
     pub width: usize,
+    /// How many colours the terminal shows.
+    pub colour: ColourDepth,
 }
 
 impl Default for TraceOptions {
     fn default() -> Self {
-        TraceOptions { depth: Depth::All, lang: Lang::En, digits: 4, size: 12, width: 80 }
+        TraceOptions { depth: Depth::All, lang: Lang::En, digits: 4, size: 12, width: 80, colour: ColourDepth::None }
     }
 }
 
@@ -44,22 +47,32 @@ const TERMS: usize = 8;
 const SOURCE_LINES: usize = 3;
 /// Lines are indented by so much.
 const INDENT: usize = 3;
+/// Widest name before a row.
+const LABEL: usize = 16;
+/// Widest name over a column, unless its numbers are wider.
+const HEADING: usize = 10;
+/// A line of the overview is broken in two rather than leave a formula less than this.
+const FORMULA: usize = 12;
 
 impl TraceStep {
     /// Its shape in letters and in numbers.
     pub(super) fn shape(&self) -> String {
-        let [rows, columns] = &self.letters;
-        format!("{rows} × {columns} = {} × {}", self.value.nrows(), self.value.ncols())
+        self.shape_parts().join(" = ")
     }
 
-    /// How one of its numbers came about.
-    pub(super) fn expanded(&self, digits: usize, is_latex: bool, terms: usize) -> Option<String> {
+    fn shape_parts(&self) -> [String; 2] {
+        let [rows, columns] = &self.letters;
+        [format!("{rows} × {columns}"), format!("{} × {}", self.value.nrows(), self.value.ncols())]
+    }
+
+    /// How one of its numbers came about: with so many digits, and at most so many terms.
+    pub(super) fn expanded(&self, [digits, terms]: [usize; 2], is_latex: bool, lang: Lang) -> Option<String> {
         let expansion = self.expansion.as_ref()?;
         let number = |x: f64| {
             let text = plain(x, digits);
             if is_latex { super::latex::number(&text) } else { text }
         };
-        let spelling = Spelling { number: &number, is_latex, terms };
+        let spelling = Spelling { number: &number, is_latex, lang, terms };
         // The result has the decimals of its matrix.
         let result = number_of(&self.value, digits)(expansion.result);
         let result = if is_latex { super::latex::number(&result) } else { result };
@@ -74,21 +87,22 @@ impl TraceStep {
 }
 
 impl Trace {
-    /// The trace as text; no line is wider than `options.width`, which is at least 40.
+    /// The trace as text; no line is wider than `options.width`, which is at least 40. Without colour there is no escape
+    /// sequence in it, and colour changes nothing else.
     #[must_use]
     pub fn to_text(&self, options: &TraceOptions) -> String {
-        let width = options.width.max(40);
-        let mut out = Lines { text: String::new(), width };
-        out.wrapped(0, &clean_text(&self.title));
+        let TraceOptions { lang, colour, .. } = *options;
+        let mut out = Lines { text: String::new(), width: options.width.max(40), paint: Paint::new(colour) };
+        out.wrapped(0, &clean_text(&self.heading(lang)), Paint::strong);
         if !self.source.is_empty() {
-            let lines = wrap(&clean_text(&self.source), width - INDENT);
-            lines.iter().take(SOURCE_LINES).for_each(|line| out.line(&format!("{}{line}", " ".repeat(INDENT))));
+            let lines = wrap(&clean_text(&self.source), out.width - INDENT);
+            lines.iter().take(SOURCE_LINES).for_each(|line| out.wrapped(INDENT, line, Paint::quiet));
             if lines.len() > SOURCE_LINES {
-                out.wrapped(INDENT, "…");
+                out.wrapped(INDENT, "…", Paint::quiet);
             }
         }
         if let Some(cut) = self.cut {
-            out.wrapped(INDENT, &cut.to_text(options.lang));
+            out.wrapped(INDENT, &cut.to_text(lang), Paint::against);
         }
         match options.depth {
             Depth::All => {
@@ -96,12 +110,12 @@ impl Trace {
                     self.whole(i, step, options, &mut out);
                 }
                 out.line("");
-                out.wrapped(0, &words::rounding(options.lang, options.digits));
+                out.wrapped(0, &words::rounding(lang, options.digits), Paint::quiet);
             }
             depth => self.table(depth, options, &mut out),
         }
         for agreement in &self.agreements {
-            out.wrapped(0, &agreement.to_text(options.lang));
+            out.wrapped(0, &agreement.to_text(lang), Paint::quiet);
         }
         out.text
     }
@@ -111,42 +125,54 @@ impl Trace {
         let TraceOptions { lang, digits, .. } = *options;
         let heading = format!("{}. {}", index + 1, step.title(lang));
         let shape = format!("{}: {}", step.symbol, step.shape());
-        let room = out.width.saturating_sub(display_width(&heading) + 2);
+        let used = display_width(&heading) + display_width(&shape);
         out.line("");
-        match display_width(&shape) <= room {
-            true => out.line(&format!("{heading}{}", right(&shape, out.width - display_width(&heading)))),
-            false => {
-                out.line(&heading);
-                out.wrapped(INDENT, &shape);
-            }
+        if used + 2 <= out.width {
+            let space = " ".repeat(out.width - used);
+            out.line(&format!("{}{space}{}", out.paint.strong(&heading), out.paint.quiet(&shape)));
+        } else {
+            out.wrapped(0, &heading, Paint::strong);
+            out.wrapped(INDENT, &shape, Paint::quiet);
         }
-        out.wrapped(INDENT, step.formula.as_ref().map_or(words::given(lang), |formula| &formula.text));
+        out.wrapped(INDENT, step.formula.as_ref().map_or(words::given(lang), |formula| &formula.text), plainly);
         self.matrix(step, options, out);
-        if let Some(expanded) = step.expanded(digits, false, TERMS) {
-            out.wrapped(INDENT, &expanded);
+        if let Some(expanded) = step.expanded([digits, TERMS], false, lang) {
+            out.wrapped(INDENT, &expanded, plainly);
         }
         for check in &step.checks {
-            let mark = if check.holds { "✓" } else { "!" };
-            out.wrapped(INDENT, &format!("{mark} {}", check.to_text(lang)));
+            match check.holds {
+                true => out.marked("✓", &check.to_text(lang), Paint::favour, plainly),
+                false => out.marked("!", &check.to_text(lang), Paint::against, Paint::against),
+            }
         }
-        let looks = words::looks_at(lang, self, step);
+        // Of as many words as there are rows shown.
+        let mut looks = words::looks_at(lang, self, step);
+        let more = looks.len().saturating_sub(options.size);
+        looks.truncate(options.size);
+        if more > 0 {
+            looks.push(words::more_words(lang, more));
+        }
         if !looks.is_empty() {
-            out.wrapped(INDENT, &looks.join(lang.pick("; ", "。")));
+            out.wrapped(INDENT, &looks.join(lang.pick("; ", "。")), plainly);
         }
     }
 
     fn matrix(&self, step: &TraceStep, options: &TraceOptions, out: &mut Lines) {
         let TraceOptions { lang, digits, size, .. } = *options;
+        let paint = out.paint;
         let grid = Grid::of(self, step, [size, size], digits);
-        let label_width = grid.rows.iter().map(|label| display_width(label)).max().unwrap_or(0).min(16);
         // As many columns as fit.
         let widths: Vec<usize> = (0..grid.columns.len())
             .map(|j| {
                 let widest = grid.cells.iter().map(|row| display_width(&row[j])).max().unwrap_or(0);
-                widest.max(display_width(&grid.columns[j]).min(10)) + 2
+                widest.max(display_width(&grid.columns[j]).min(HEADING)) + 2
             })
             .collect();
-        let room = out.width.saturating_sub(INDENT + label_width + 3);
+        let (dots, all) = (3, out.width - INDENT);
+        // Of a long number nothing may be missing, so that its row's name gives way.
+        let label_width = grid.rows.iter().map(|label| display_width(label)).max().unwrap_or(0);
+        let label_width = label_width.min(LABEL).min(all.saturating_sub(widths[0] + dots));
+        let room = all - label_width - dots;
         let mut used = 0;
         let fitting = widths.iter().take_while(|&&width| {
             used += width;
@@ -154,57 +180,103 @@ impl Trace {
         });
         let count = fitting.count().max(1).min(widths.len());
         let is_cut = [grid.is_cut[0], grid.is_cut[1] || count < widths.len()];
-        let mut print = |label: &str, cells: Vec<String>, more: &str| {
-            let mut line = format!("{}{}", " ".repeat(INDENT), left(label, label_width));
-            cells.iter().for_each(|cell| line.push_str(cell));
+        let mut print = |label: &str, cells: String, more: &str| {
+            let mut line = " ".repeat(INDENT) + &paint.quiet(label) + &" ".repeat(label_width - display_width(label));
+            line.push_str(&cells);
             if is_cut[1] {
-                line.push_str(&format!("  {more}"));
+                line.push_str(&format!("  {}", paint.quiet(more)));
             }
-            out.line(line.trim_end());
+            out.line(&line);
         };
         let one = step.value.ncols() == 1 && grid.columns[0].is_empty();
         if !one {
-            let names = (0..count).map(|j| right(&cut(&grid.columns[j], widths[j] - 2), widths[j]));
-            print("", names.collect(), "…");
+            let name = |j: usize| right(&cut(&grid.columns[j], widths[j] - 2), widths[j]);
+            print("", paint.quiet(&(0..count).map(name).collect::<String>()), "…");
         }
-        for (label, row) in grid.rows.iter().zip(&grid.cells) {
-            let cells = (0..count).map(|j| right(&row[j], widths[j])).collect();
+        let heat = Heat::of(step, paint);
+        for (i, (label, row)) in grid.rows.iter().zip(&grid.cells).enumerate() {
+            let cells = (0..count).map(|j| heat.cell(step.value[[i, j]], &right(&row[j], widths[j]))).collect();
             print(&cut(label, label_width), cells, "…");
         }
         if is_cut[0] {
-            let dots = (0..count).map(|j| right("⋮", widths[j])).collect();
-            print("⋮", dots, "");
+            let dots: String = (0..count).map(|j| right("⋮", widths[j])).collect();
+            print("⋮", paint.quiet(&dots), "");
         }
         if is_cut != [false; 2] {
-            out.wrapped(INDENT, &words::cut(lang, [grid.cells.len(), count], grid.size));
+            out.wrapped(INDENT, &words::cut(lang, [grid.cells.len(), count], grid.size), Paint::quiet);
         }
     }
 
     /// All steps, a line each.
     fn table(&self, depth: Depth, options: &TraceOptions, out: &mut Lines) {
-        let lang = options.lang;
+        let (lang, paint) = (options.lang, out.paint);
         out.line("");
-        for (i, step) in self.steps.iter().enumerate() {
+        let tails = match depth {
+            Depth::Shapes => columns(self.steps.iter().map(TraceStep::shape_parts).collect(), " = "),
+            _ => {
+                let parts = |step: &TraceStep| {
+                    let size = format!("{} × {}", step.value.nrows(), step.value.ncols());
+                    [
+                        size,
+                        step.range().map_or(String::new(), |ends| {
+                            range(lang, ends.map(number_of(&step.value, options.digits)))
+                        }),
+                    ]
+                };
+                columns(self.steps.iter().map(parts).collect(), "  ")
+            }
+        };
+        for (i, (step, tail)) in self.steps.iter().zip(&tails).enumerate() {
             let formula = step
                 .formula
                 .as_ref()
                 .map_or_else(|| format!("{} {}", step.symbol, words::given(lang)), |formula| formula.text.clone());
-            let number = right(&format!("{}.", i + 1), 3);
-            let shape = match depth {
-                Depth::Shapes => step.shape(),
-                _ => format!("{} × {}", step.value.nrows(), step.value.ncols()),
-            };
-            let mut tail = shape;
-            if let (Depth::Steps, Some([low, high])) = (depth, step.range()) {
-                let write = number_of(&step.value, options.digits);
-                tail = format!("{tail}  {}", range(lang, [write(low), write(high)]));
+            let number = paint.quiet(&right(&format!("{}.", i + 1), 3));
+            let room = out.width.saturating_sub(4 + display_width(tail) + 2);
+            // A line stays a line where it can: the tail is what cannot be left out.
+            if room >= FORMULA.min(display_width(&formula)) {
+                out.line(&format!("{number} {}  {}", left(&formula, room), paint.quiet(tail.trim_end())));
+            } else {
+                out.line(&format!("{number} {}", cut(&formula, out.width - 4)));
+                out.wrapped(4, tail.trim(), Paint::quiet);
             }
-            let room = out.width.saturating_sub(4 + display_width(&tail) + 2);
-            match display_width(&formula) <= room {
-                true => out.line(&format!("{number} {}  {tail}", left(&formula, room))),
-                // A line stays a line where it can: the tail is what cannot be left out.
-                false => out.line(&format!("{number} {}  {tail}", left(&cut(&formula, room), room))),
-            }
+        }
+        if !self.agreements.is_empty() {
+            out.line("");
+        }
+    }
+}
+
+/// Two texts a line, each to the right of its column, with something between them.
+fn columns(parts: Vec<[String; 2]>, between: &str) -> Vec<String> {
+    let widest = [0, 1].map(|k| parts.iter().map(|part| display_width(&part[k])).max().unwrap_or(0));
+    parts.iter().map(|[a, b]| format!("{}{between}{}", right(a, widest[0]), right(b, widest[1]))).collect()
+}
+
+/// The colours of a matrix's numbers.
+struct Heat {
+    paint: Paint,
+    /// The largest share; none of what are no shares.
+    most: Option<f64>,
+    /// Whether −∞ is what it should be.
+    is_masking: bool,
+}
+
+impl Heat {
+    fn of(step: &TraceStep, paint: Paint) -> Heat {
+        let most = step.value.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(*x));
+        let is_share = step.quantity == Quantity::Weights && most > 0.0;
+        Heat { paint, most: is_share.then_some(most), is_masking: super::shown::is_masking(&step.operation) }
+    }
+
+    /// A number: shares by their size, what is no number standing out.
+    fn cell(&self, x: f64, text: &str) -> String {
+        match self.most {
+            _ if self.paint.is_plain() => text.to_owned(),
+            _ if x == f64::NEG_INFINITY && self.is_masking => self.paint.quiet(text),
+            _ if !x.is_finite() => self.paint.against(text),
+            Some(most) => self.paint.cell((x / most) as f32, text),
+            None => text.to_owned(),
         }
     }
 }
@@ -218,10 +290,16 @@ fn range(lang: Lang, [low, high]: [String; 2]) -> String {
     }
 }
 
+/// Text without colour.
+fn plainly(_: Paint, text: &str) -> String {
+    text.to_owned()
+}
+
 /// Text that grows line by line.
 struct Lines {
     text: String,
     width: usize,
+    paint: Paint,
 }
 
 impl Lines {
@@ -230,9 +308,27 @@ impl Lines {
         self.text.push('\n');
     }
 
-    fn wrapped(&mut self, indent: usize, text: &str) {
+    fn wrapped(&mut self, indent: usize, text: &str, colour: impl Fn(Paint, &str) -> String) {
         for line in wrap(text, self.width - indent) {
-            self.line(&format!("{}{line}", " ".repeat(indent)));
+            self.line(&(" ".repeat(indent) + &colour(self.paint, &line)));
+        }
+    }
+
+    /// A text after a sign of its own.
+    fn marked(
+        &mut self,
+        mark: &str,
+        text: &str,
+        of_mark: impl Fn(Paint, &str) -> String,
+        colour: impl Fn(Paint, &str) -> String,
+    ) {
+        let indent = INDENT + display_width(mark) + 1;
+        for (i, line) in wrap(text, self.width - indent).iter().enumerate() {
+            let before = match i {
+                0 => format!("{}{} ", " ".repeat(INDENT), of_mark(self.paint, mark)),
+                _ => " ".repeat(indent),
+            };
+            self.line(&(before + &colour(self.paint, line)));
         }
     }
 }

@@ -1,11 +1,54 @@
 //! What traces say, in English and Japanese.
 
-use super::shown::{Agreement, CheckKind, TextCut, Trace, TraceCheck, TraceStep};
+use super::shown::{Agreement, CheckKind, ModelAttention, ModelPlace, TextCut, Trace, TraceCheck, TraceStep};
 use crate::view::Lang;
 
 /// A difference or a tolerance: two digits say enough.
 pub(super) fn small(x: f64) -> String {
     if x == 0.0 { "0".into() } else { format!("{x:.1e}") }
+}
+
+impl Trace {
+    /// What it is of: a worked example's title, or a model's name and the head.
+    #[must_use]
+    pub fn heading(&self, lang: Lang) -> String {
+        match self.place {
+            Some(place) => format!("{}: {}", self.title, place.to_text(lang)),
+            None => self.title.clone(),
+        }
+    }
+}
+
+impl ModelPlace {
+    /// A phrase.
+    #[must_use]
+    pub fn to_text(self, lang: Lang) -> String {
+        let attention = match self.attention {
+            ModelAttention::SelfAttention => lang.pick("self-attention", "セルフアテンション"),
+            ModelAttention::Causal => lang.pick("causal self-attention", "因果的セルフアテンション"),
+            ModelAttention::Encoder => lang.pick("self-attention of the encoder", "エンコーダのセルフアテンション"),
+            ModelAttention::Decoder => lang.pick("self-attention of the decoder", "デコーダのセルフアテンション"),
+            ModelAttention::Cross => lang.pick("cross-attention", "クロスアテンション"),
+        };
+        let [layer, head] = [self.layer + 1, self.head + 1];
+        match lang {
+            Lang::En => format!("{attention}, layer {layer}, head {head}"),
+            Lang::Ja => format!("{attention}、第 {layer} 層、ヘッド {head}"),
+        }
+    }
+}
+
+impl ModelAttention {
+    /// Its name in JSON, the same in all languages.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            ModelAttention::SelfAttention => "self",
+            ModelAttention::Causal => "causal",
+            ModelAttention::Encoder => "encoder",
+            ModelAttention::Decoder => "decoder",
+            ModelAttention::Cross => "cross",
+        }
+    }
 }
 
 impl TraceCheck {
@@ -91,6 +134,23 @@ pub(super) fn rounding(lang: Lang, digits: usize) -> String {
     match lang {
         Lang::En => format!("Numbers are computed in double precision and shown with {digits} decimals."),
         Lang::Ja => format!("数値は倍精度で計算し、小数点以下 {digits} 桁で示す。"),
+    }
+}
+
+/// Terms of a sum that are not written.
+pub(super) fn more_terms(lang: Lang, count: usize) -> String {
+    match lang {
+        Lang::En => format!("… ({count} more)"),
+        Lang::Ja => format!("…（他 {count} 項）"),
+    }
+}
+
+/// Words of which it is not said where they look.
+pub(super) fn more_words(lang: Lang, count: usize) -> String {
+    match lang {
+        Lang::En if count == 1 => "and 1 more word".into(),
+        Lang::En => format!("and {count} more words"),
+        Lang::Ja => format!("他 {count} 語"),
     }
 }
 

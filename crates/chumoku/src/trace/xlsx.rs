@@ -47,7 +47,9 @@ impl Block {
 impl Trace {
     /// The trace as an .xlsx file: given numbers as numbers, all others as formulas of them with their results.
     ///
-    /// Of several heads the one shown is live; the output of the others stands there as numbers.
+    /// Of several heads the one shown is live; the output of the others stands there as numbers. A spreadsheet knows
+    /// neither NaN nor the infinities: they stand there as texts, and what is computed from them as what it is, without
+    /// a formula.
     ///
     /// # Errors
     /// If a matrix is larger than a sheet.
@@ -76,7 +78,7 @@ impl Trace {
         let whole = Format::new();
         let computed = Format::new().set_num_format(&decimals);
         let heading = Format::new().set_align(FormatAlign::Right).set_font_color("#666666");
-        sheet.write_with_format(0, 0, clean_text(&self.title), &strong)?;
+        sheet.write_with_format(0, 0, clean_text(&self.heading(lang)), &strong)?;
         sheet.write_with_format(1, 0, clean_text(&self.source), &quiet)?;
         let note = lang.pick(
             "Yellow cells are given: change one, and all that follows from it changes.",
@@ -112,14 +114,18 @@ impl Trace {
                         (_, true) if is_whole => &whole,
                         _ => &computed,
                     };
-                    match self.formula(step, &blocks, i, j) {
+                    match self.formula(step, &blocks, i, j).filter(|_| self.is_live(step, i, j)) {
                         Some(formula) => write_formula(sheet, at, &formula, step.value[[i, j]], format)?,
                         None => write_number(sheet, at, step.value[[i, j]], format)?,
                     }
                 }
                 if step.name() == "weights" {
                     let at = (block.row + i as u32, FIRST + columns as u16);
-                    write_formula(sheet, at, &format!("SUM({})", block.row(i)), step.value.row(i).sum(), &quiet)?;
+                    let sum = step.value.row(i).sum();
+                    match sum.is_finite() {
+                        true => write_formula(sheet, at, &format!("SUM({})", block.row(i)), sum, &quiet)?,
+                        false => write_number(sheet, at, sum, &quiet)?,
+                    }
                 }
             }
             if step.name() == "weights" {
@@ -129,6 +135,46 @@ impl Trace {
             row = block.row + rows as u32 + 1;
         }
         workbook.save_to_buffer()
+    }
+
+    /// Whether a spreadsheet comes to the same number: all that it reads for it are numbers to it.
+    fn is_live(&self, step: &TraceStep, i: usize, j: usize) -> bool {
+        let value = |id: &StepId| self.steps.iter().find(|step| step.id == *id).map(|step| &step.value);
+        let all = |id: &StepId, is_number: &dyn Fn(f64) -> bool, [row, column]: [Option<usize>; 2]| {
+            value(id).is_none_or(|matrix| match (row, column) {
+                (Some(i), Some(j)) => is_number(matrix[[i, j]]),
+                (Some(i), None) => matrix.row(i).iter().all(|x| is_number(*x)),
+                (None, Some(j)) => matrix.column(j).iter().all(|x| is_number(*x)),
+                (None, None) => matrix.iter().all(|x| is_number(*x)),
+            })
+        };
+        let finite: &dyn Fn(f64) -> bool = &f64::is_finite;
+        // What is not seen is passed over.
+        let masked: &dyn Fn(f64) -> bool = &|x| x.is_finite() || x == f64::NEG_INFINITY;
+        let [at, row, column] = [[Some(i), Some(j)], [Some(i), None], [None, Some(j)]];
+        match &step.operation {
+            // These copy a cell, whatever it holds.
+            Operation::Given | Operation::Columns { .. } | Operation::Masked { .. } | Operation::Joined(_) => true,
+            Operation::Sum(pair) => pair.iter().all(|id| all(id, finite, at)),
+            Operation::Product { factors: [a, b], bias } => {
+                all(a, finite, row)
+                    && all(b, finite, column)
+                    && bias.iter().all(|id| all(id, finite, [Some(0), Some(j)]))
+            }
+            Operation::Mixture([a, b]) => all(a, finite, row) && all(b, finite, column),
+            Operation::ProductTransposed([a, b]) => all(a, finite, row) && all(b, finite, [Some(j), None]),
+            Operation::Turned { of, .. } | Operation::RowSums(of) => all(of, finite, row),
+            Operation::Normalised { of, gamma, beta, .. } => {
+                all(of, finite, row)
+                    && [gamma, beta].into_iter().flatten().all(|id| all(id, finite, [Some(0), Some(j)]))
+            }
+            Operation::Scaled { of, .. } | Operation::Biased { of, .. } => all(of, finite, at),
+            Operation::Largest(of) | Operation::OneHot(of) => all(of, masked, row),
+            Operation::Exponentials { of, largest } => {
+                all(of, masked, at) && largest.iter().all(|id| all(id, masked, [Some(i), Some(0)]))
+            }
+            Operation::Shares { of, sums } => all(of, finite, at) && all(sums, finite, [Some(i), Some(0)]),
+        }
     }
 
     /// What a cell is computed by; none for a number.
@@ -167,7 +213,10 @@ impl Trace {
             Operation::Biased { .. } => return None,
             Operation::Masked { of, seen } if seen[[i, j]] => block(of)?.at(i, j),
             Operation::Masked { .. } => return None,
-            Operation::Largest(of) => format!("MAX({})", block(of)?.row(i)),
+            Operation::Largest(of) => {
+                let row = block(of)?.row(i);
+                format!("IF(COUNT({row})=0,\"-∞\",MAX({row}))")
+            }
             Operation::Exponentials { of, largest } => {
                 let from = block(of)?.at(i, j);
                 let largest = match largest {

@@ -84,17 +84,17 @@ const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
 
 /// Puts colour on text, as much as the terminal shows.
 #[derive(Clone, Copy)]
-pub(super) struct Paint {
+pub(crate) struct Paint {
     depth: ColourDepth,
 }
 
 impl Paint {
-    pub(super) fn new(depth: ColourDepth) -> Self {
+    pub(crate) fn new(depth: ColourDepth) -> Self {
         Self { depth }
     }
 
     /// Whether there are no colours, so that numbers stand apart by space alone.
-    pub(super) fn is_plain(self) -> bool {
+    pub(crate) fn is_plain(self) -> bool {
         self.depth == ColourDepth::None
     }
 
@@ -107,12 +107,12 @@ impl Paint {
     }
 
     /// A heading.
-    pub(super) fn strong(self, text: &str) -> String {
+    pub(crate) fn strong(self, text: &str) -> String {
         self.with("1", text)
     }
 
     /// What may be read second.
-    pub(super) fn quiet(self, text: &str) -> String {
+    pub(crate) fn quiet(self, text: &str) -> String {
         // "Faint" is missing on some terminals and too faint on others; grey is neither, where there is one.
         match self.depth {
             ColourDepth::None => text.to_owned(),
@@ -123,7 +123,7 @@ impl Paint {
     }
 
     /// What speaks for the class: blue.
-    pub(super) fn favour(self, text: &str) -> String {
+    pub(crate) fn favour(self, text: &str) -> String {
         match self.depth {
             ColourDepth::None => text.to_owned(),
             ColourDepth::Ansi16 => self.with("94", text),
@@ -133,7 +133,7 @@ impl Paint {
     }
 
     /// What speaks against it: orange.
-    pub(super) fn against(self, text: &str) -> String {
+    pub(crate) fn against(self, text: &str) -> String {
         match self.depth {
             ColourDepth::None => text.to_owned(),
             ColourDepth::Ansi16 => self.with("33", text),
@@ -167,7 +167,7 @@ impl Paint {
     /// A cell of the heatmap at a place on the scale, 0 to 1.
     ///
     /// Without colour the spaces before the digits become shade signs.
-    pub(super) fn cell(self, level: f32, text: &str) -> String {
+    pub(crate) fn cell(self, level: f32, text: &str) -> String {
         let level = if level.is_finite() { level.clamp(0.0, 1.0) } else { 0.0 };
         match self.depth {
             ColourDepth::None => {

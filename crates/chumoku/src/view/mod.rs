@@ -32,6 +32,7 @@ mod width;
 pub use alignment::{AlignedHead, Alignment, TranslationWithoutHead};
 pub use alignment_terminal::render_alignment;
 pub use colour::ColourDepth;
+pub(crate) use colour::Paint as TerminalPaint;
 pub use explained::HeadOrder;
 pub use explanation::{
     Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, LabelProbability, Parts, Piece,

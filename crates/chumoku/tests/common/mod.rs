@@ -1,8 +1,12 @@
 //! Explanations to show: made by rule, the same every time, and not symmetric in anything.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod browser;
+pub(crate) mod traces;
+
 use chumoku::view::{
-    Attribution, Depth, Derived, ExplainedKind, Explanation, LabelProbability, Parts, Piece, WithoutHead, Word,
+    Alignment, Attribution, Depth, Derived, ExplainedKind, Explanation, LabelProbability, Parts, Piece,
+    TranslationWithoutHead, WithoutHead, Word,
 };
 
 /// Numbers within 0 to 1 that look random and are the same every time.
@@ -272,4 +276,64 @@ pub(crate) fn hostile() -> Explanation {
     e.attribution.method = attack.to_owned();
     e.attribution.class = attack.to_owned();
     e
+}
+
+/// An alignment with weights, effects and words that must not act on the page.
+pub(crate) fn alignment() -> Alignment {
+    let words = |texts: &[&str]| {
+        let plain = texts.iter().map(|text| Word { text: (*text).into(), special: false });
+        plain.chain([Word { text: "[END]".into(), special: true }]).collect::<Vec<_>>()
+    };
+    let (source_words, target_words) = (words(&["令", "和", "</script>", "年"]), words(&["2026", "\u{202e}x"]));
+    let [rows, columns] = [target_words.len(), source_words.len()];
+    let raw = |i: usize| ((i * 37 + 11) % 19 + 1) as f32;
+    let attention = (0..2 * 3 * rows).flat_map(|row| {
+        let sum: f32 = (0..columns).map(|column| raw(row * columns + column)).sum();
+        (0..columns).map(move |column| raw(row * columns + column) / sum)
+    });
+    let mut alignment = Alignment {
+        model: "model".into(),
+        source: "令和</script>年".into(),
+        target: "2026 \u{202e}x".into(),
+        is_given: false,
+        is_cut: false,
+        layers: 2,
+        heads: 3,
+        log_probabilities: vec![-0.01, -0.7, -2.5],
+        effects: (0..rows)
+            .map(|row| {
+                (0..columns).map(|c| (c + 1 < columns).then_some((row * 5 + c * 3) as f32 % 7.0 - 2.0)).collect()
+            })
+            .collect(),
+        ranking: Vec::new(),
+        without: (0..6)
+            .map(|index| TranslationWithoutHead {
+                layer: index / 3,
+                head: index % 3,
+                log_probabilities: (0..rows).map(|row| -0.1 * (row + 2 * index + 1) as f32).collect(),
+                translation: format!("without {index} </script>"),
+            })
+            .collect(),
+        joining: "sum over keys, mean over queries".into(),
+        attention: attention.collect(),
+        source_words,
+        target_words,
+    };
+    alignment.ranking = alignment.rank();
+    alignment
+}
+
+/// Removes colour sequences, and fails on any other escape.
+pub(crate) fn strip(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('\u{1b}') {
+        out.push_str(&rest[..at]);
+        let code = &rest[at..];
+        let end = code.find('m').expect("a colour sequence ends in m");
+        assert!(code[1..end].starts_with('['), "{:?}", &code[..=end]);
+        assert!(code[2..end].chars().all(|c| c.is_ascii_digit() || c == ';'), "{:?}", &code[..=end]);
+        rest = &code[end + 1..];
+    }
+    out + rest
 }

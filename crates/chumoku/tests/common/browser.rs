@@ -1,0 +1,102 @@
+//! Pages in a real browser, opened from disk.
+//!
+//! Needs Chromium or Chrome on the path; without one each test says so loudly and passes.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// One browser at a time: they are large, and the machine may be small.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn browser() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let found =
+        std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name))).find(|file| file.is_file());
+    if found.is_none() {
+        eprintln!("\nSKIPPED: no chromium (looked for {names:?} on the path)\n");
+    }
+    found
+}
+
+/// What the browser did with a page.
+pub(crate) struct Visit {
+    /// What it wrote: the DOM, if it was asked for that.
+    pub(crate) out: String,
+    /// What the page's console said, violations of its security policy among it.
+    pub(crate) said: String,
+    /// The addresses of networks that the page asked for.
+    pub(crate) requests: Vec<String>,
+}
+
+/// Opens a page from disk. `None` where there is no browser.
+pub(crate) fn visit(page: &str, hash: &str, arguments: &[String]) -> Option<Visit> {
+    let browser = browser()?;
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("page.html");
+    fs::write(&file, page).expect("the page is written");
+    let [out, err, net] = ["out", "err", "net"].map(|name| folder.path().join(name));
+    let create = |path: &Path| Stdio::from(File::create(path).expect("a file for output"));
+    let mut child = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--hide-scrollbars", "--virtual-time-budget=5000", "--enable-logging=stderr"])
+        .arg(format!("--log-net-log={}", net.display()))
+        .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
+        .args(arguments)
+        .arg(format!("file://{}#{hash}", file.display()))
+        .stdin(Stdio::null())
+        .stdout(create(&out))
+        .stderr(create(&err))
+        .spawn()
+        .expect("the browser starts");
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("the browser can be waited for") {
+            break status;
+        }
+        if start.elapsed() > Duration::from_secs(120) {
+            child.kill().expect("the browser can be ended");
+            child.wait().expect("the browser ends");
+            panic!("the browser took more than two minutes");
+        }
+        sleep(Duration::from_millis(50));
+    };
+    let err = String::from_utf8_lossy(&fs::read(err).unwrap_or_default()).into_owned();
+    assert!(status.success(), "{err}");
+    let said: Vec<&str> = err.lines().filter(|line| line.contains("CONSOLE")).collect();
+    let net = String::from_utf8_lossy(&fs::read(net).expect("a log of the network")).into_owned();
+    Some(Visit {
+        out: fs::read_to_string(out).expect("the output is text"),
+        said: said.join("\n"),
+        requests: requests(&net),
+    })
+}
+
+/// The addresses that a page asked for, from a log of the network: the browser's own requests have other notes.
+fn requests(log: &str) -> Vec<String> {
+    // The note of Chromium's loader of resources of pages, `blink_resource_loader`.
+    const OF_PAGES: &str = "\"traffic_annotation\":101845102,\"url\":\"";
+    log.split(OF_PAGES).skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
+}
+
+/// Opens a page from disk and returns what the browser wrote: the DOM, unless `arguments` ask for a picture.
+/// `None` where there is no browser.
+pub(crate) fn open(page: &str, hash: &str, arguments: &[String]) -> Option<String> {
+    visit(page, hash, arguments).map(|visit| visit.out)
+}
+
+pub(crate) fn dom(page: &str, hash: &str) -> Option<String> {
+    open(page, hash, &["--dump-dom".to_owned(), "--window-size=1240,1850".to_owned()])
+}
+
+/// What stands between two marks.
+pub(crate) fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("no {from} in the page"));
+    rest.split_once(to).unwrap_or_else(|| panic!("no {to} after {from}")).0
+}
