@@ -87,7 +87,12 @@ impl Map {
             Scale::Signed(_) if !value.is_finite() => four(f64::from(value)),
             Scale::Signed(_) => {
                 let text = format!("{value:+.2}").replace("0.", ".").replace('-', "−");
-                if text.ends_with(".00") && value.abs() < 0.005 { "0".into() } else { text }
+                match text.strip_suffix(".00") {
+                    Some(_) if value.abs() < 0.005 => "0".into(),
+                    // Three digits would not fit beside the sign.
+                    Some(whole) => whole.into(),
+                    None => text,
+                }
             }
         }
     }
