@@ -179,8 +179,8 @@ fn a_film_is_recorded_as_the_model_learns_and_ends_as_the_model_is() {
     assert!(strip[1..].iter().any(is_kept) && !is_kept(&strip[0]));
     let text = place.run(&["film", model(), "--html", "film.html", "--lang", "ja"]).ok().stdout;
     assert!(text.contains("エポック 3"), "{text}");
-    // A strip for each head and the curves, in two languages.
-    assert_eq!(place.read("film.html").matches("<svg").count(), 10);
+    // A strip for each head, the difference and the curves, in two languages.
+    assert_eq!(place.read("film.html").matches("<svg").count(), 12);
     place.refuses(&["film", model(), "--layer", "3"], &["--layer 3", "layers 1 to 2"]);
     place.train_small("plain", &["--epochs", "1"]);
     place.refuses(&["film", "plain"], &["log.jsonl", "--watch TEXT"]);

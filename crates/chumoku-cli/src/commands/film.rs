@@ -25,10 +25,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let both = |figure: &dyn Fn(Lang) -> Figure| [Lang::En, Lang::Ja].map(figure);
         let others = (0..heads).filter(|&other| other != head);
         let strips = [head].into_iter().chain(others).map(|head| both(&|lang| film.strip(layer, head, lang)));
-        let figures: Vec<[Figure; 2]> = strips.chain([both(&|lang| film.entropies(layer, lang))]).collect();
+        let last = [both(&|lang| film.difference(layer, head, lang)), both(&|lang| film.entropies(layer, lang))];
+        let figures: Vec<[Figure; 2]> = strips.chain(last).collect();
         Ok(figures_to_html(&figure.title, &figures, lang))
     };
-    let json = || json!({ "strip": figure.to_json(), "entropies": film.entropies(layer, lang).to_json() });
+    let json = || {
+        json!({
+            "strip": figure.to_json(),
+            "difference": film.difference(layer, head, lang).to_json(),
+            "entropies": film.entropies(layer, lang).to_json(),
+        })
+    };
     let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: None };
     shown.show(&args.pictures, &figure, page, json)
 }

@@ -179,6 +179,31 @@ impl Film {
         }
     }
 
+    /// What training changed of a head: the weights of the last frame minus those of the first.
+    ///
+    /// # Panics
+    /// If there is no such layer or head.
+    #[must_use]
+    pub fn difference(&self, layer: usize, head: usize, lang: Lang) -> Figure {
+        let strip = self.strip(layer, head, lang);
+        let Content::Sheet(Sheet { mut maps, .. }) = strip.content else { unreachable!("a strip is a sheet") };
+        let mut last = maps.pop().expect("a film has frames");
+        let first = maps.first().unwrap_or(&last).clone();
+        let pairs = last.values.iter_mut().zip(&first.values);
+        pairs.for_each(|(now, before)| *now = now.zip(*before).map(|(now, before)| now - before));
+        let most = last.values.iter().flatten().fold(0.0f32, |most, x| most.max(x.abs()));
+        let notes = vec![
+            lang.pick(
+                "The last minus the first: blue is more, orange less.",
+                "最後から最初を引いた差です。青は増加、橙は減少。",
+            )
+            .to_owned(),
+        ];
+        let content = Content::Map(Map { scale: Scale::Signed(most), caption: String::new(), ..last.clone() });
+        let subtitle = format!("{} − {}", last.caption, first.caption);
+        Figure { subtitle, notes, content, ..strip }
+    }
+
     /// How concentrated each head of a layer is as training goes on: the mean entropy of its rows, 1 spread evenly.
     ///
     /// # Panics
@@ -282,5 +307,12 @@ mod tests {
         assert_eq!(sheet.maps.len(), SHOWN);
         assert_eq!((&*sheet.maps[0].caption, &*sheet.maps[15].caption), ("epoch 0, step 0", "epoch 39, step 390"));
         assert_eq!(sheet.maps[15].value(1, 1), Some(39.0 / 40.0));
+        let figure = film().difference(0, 1, Lang::En);
+        assert_eq!(figure.subtitle, "epoch 1, step 10 − epoch 0, step 0");
+        let Content::Map(map) = figure.content else { panic!("a map") };
+        assert_eq!(map.values, [0.5, -0.5, -0.5, 0.5].map(Some));
+        let still = Film { frames: film().frames[..1].to_vec(), ..film() }.difference(0, 0, Lang::Ja);
+        let Content::Map(map) = still.content else { panic!("a map") };
+        assert_eq!(map.values, [Some(0.0); 4]);
     }
 }
