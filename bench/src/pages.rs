@@ -14,7 +14,10 @@
 use crate::attention::{load, root, tool};
 use crate::side::{Side, digits, median};
 use chumoku::tensors::{Tensor, TensorFile};
-use chumoku::view::{Attribution, Explanation, Fonts, LabelProbability, Lang, Piece, Word, to_html};
+use chumoku::view::{
+    Attribution, Depth, Derived, ExplainedKind, Explanation, Fonts, LabelProbability, Lang, Piece, WithoutHead, Word,
+    to_html,
+};
 use chumoku_kernels::Philox;
 use rayon::prelude::*;
 use serde_json::Value;
@@ -23,6 +26,8 @@ use std::time::Instant;
 
 const LAYERS: usize = 12;
 const HEADS: usize = 12;
+/// Of a head's queries and keys.
+const WIDTH: usize = 64;
 /// An SVG with one line, the least that there is to draw.
 const LEAST: &str = "<!doctype html><title>line</title><svg><line x1=0 y1=0 x2=99 y2=99 stroke=red /></svg>";
 
@@ -115,7 +120,8 @@ impl Pages {
         let words = words(ENGLISH, 0, tokens);
         let attention = attention(1, tokens);
         let mut notes = Vec::new();
-        let (mut names, mut files) = (vec!["Chumoku".to_owned()], vec![folder.join("chumoku.html")]);
+        let mut names = ["Chumoku, all that `explain` tells", "Chumoku, weights alone"].map(String::from).to_vec();
+        let mut files = ["chumoku.html", "chumoku-weights.html"].map(|name| folder.join(name)).to_vec();
         if self.has_peer {
             let shared = folder.join("attention.safetensors");
             write_attention(&shared, &words, &attention)?;
@@ -129,7 +135,9 @@ impl Pages {
             }
             notes.extend(self.scripts_note());
         }
-        write(&files[0], &to_html(&explanation("Attention of 12 x 12 heads", &words, attention), Lang::En))?;
+        let weights = explanation("Attention of 12 x 12 heads", &words, attention);
+        write(&files[1], &to_html(&weights, [0, 0], Lang::En))?;
+        write(&files[0], &to_html(&with_all(weights), [0, 0], Lang::En))?;
         eprintln!("{tokens} tokens: measuring");
         for (name, report) in names.iter().zip(self.measure(&files, folder)?) {
             println!("{}", line(&tokens.to_string(), name, &report));
@@ -166,11 +174,12 @@ impl Pages {
     }
 }
 
-/// The explanation whose words and weights these are; what else there is to it is made up.
+/// The explanation whose words and weights these are; what else there must be is made up.
 fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanation {
     let class = |label: &str, probability| LabelProbability { label: label.into(), probability };
     let random = Philox::new(3, words.len() as u64);
     Explanation {
+        kind: ExplainedKind::Classifier,
         model: model.into(),
         text: words[1..].join(" "),
         label: "positive".into(),
@@ -181,7 +190,11 @@ fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanatio
         layers: LAYERS,
         heads: HEADS,
         attention,
+        causal: false,
         joining: "sum over keys, mean over queries".into(),
+        derived: Derived::default(),
+        depth: None,
+        without: Vec::new(),
         attribution: Attribution {
             method: "leave-one-out".into(),
             class: "positive".into(),
@@ -189,6 +202,34 @@ fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanatio
             scores: (0..words.len() as u64).map(|i| if i == 0 { 0.0 } else { 0.5 * random.normal(i) }).collect(),
         },
     }
+}
+
+/// The same with as much as `explain` tells of a model: derived maps, queries and keys, and the prediction without each
+/// head. Made up, but as large.
+fn with_all(mut explanation: Explanation) -> Explanation {
+    let tokens = explanation.words.len();
+    let vectors = |stream| {
+        let random = Philox::new(4, stream);
+        (0..(LAYERS * HEADS * tokens * WIDTH) as u64).into_par_iter().map(|i| random.normal(i)).collect::<Vec<f32>>()
+    };
+    let value_weighted = attention(5, tokens);
+    let rollout = value_weighted[..LAYERS * tokens * tokens].to_vec();
+    explanation.derived = Derived { value_weighted, rollout };
+    let [queries, keys] = [0, 1].map(vectors);
+    explanation.depth = Some(Depth { scale: (WIDTH as f64).sqrt().recip(), slopes: None, dim: WIDTH, queries, keys });
+    explanation.without = (0..LAYERS * HEADS)
+        .map(|index| {
+            let positive = Philox::new(6, 0).uniform(index as u64);
+            let label = if positive >= 0.5 { "positive" } else { "negative" }.into();
+            WithoutHead {
+                layer: index / HEADS,
+                head: index % HEADS,
+                label,
+                probabilities: vec![positive, 1.0 - positive],
+            }
+        })
+        .collect();
+    explanation
 }
 
 /// Weights (layers, heads, tokens, tokens) as trained heads have them: rows of chance, in each head with another share
@@ -371,6 +412,7 @@ mod tests {
         assert!(weights == attention(1, tokens) && weights != attention(2, tokens));
         let explanation = explanation("model", &words(ENGLISH, 0, tokens), weights);
         assert_eq!(explanation.validate(), Ok(()));
+        assert_eq!(with_all(explanation.clone()).validate(), Ok(()));
         assert_eq!(explanation.text, "the film was slow");
         // No head looks like another.
         assert!(explanation.row(0, 0, 2) != explanation.row(0, 1, 2));
