@@ -277,8 +277,14 @@ fn line(tokens: &str, name: &str, report: &Value) -> String {
             format!("{} ({least} to {most})", whole(Some(ms)))
         }
         (status, _) => {
+            let status = match status {
+                Some("empty") => "draws nothing",
+                Some("timeout") => "does not finish",
+                Some("crashed") => "crashes",
+                _ => "unknown",
+            };
             let problem = report["problem"].as_str().map(|problem| format!(": {problem}"));
-            format!("**{}**{}", status.unwrap_or("unknown"), problem.unwrap_or_default())
+            format!("**{status}**{}", problem.unwrap_or_default())
         }
     };
     format!(
@@ -441,7 +447,7 @@ mod tests {
             "| 16 | ours | 1,234,567 | 89 | 413 (400 to 1,500) | 300 | 128 MB | – |"
         );
         let crashed = json!({ "bytes": 5, "status": "crashed", "nodes": null, "problem": "it ended" });
-        assert_eq!(line("512", "theirs", &crashed), "| 512 | theirs | 5 | – | **crashed**: it ended | – | – | – |");
+        assert_eq!(line("512", "theirs", &crashed), "| 512 | theirs | 5 | – | **crashes**: it ended | – | – | – |");
     }
 
     #[test]
