@@ -20,6 +20,9 @@ to rest without anything of `--expect` is `empty`. Such a page is not tried agai
 
 `heap_bytes` is the largest JavaScript heap seen when the page answered, which it does not while its script runs, and
 it counts no typed arrays; `memory_bytes` is the peak of the page's whole process as Linux keeps it, code included.
+
+`others` is the share of the processors that other work had during a run: above a few per cent its time means little.
+With `--wait` each run first waits, so many seconds at most, until others leave nine tenths of the processors alone.
 """
 
 import argparse
@@ -209,8 +212,42 @@ class Browser:
         shutil.rmtree(self.profile, ignore_errors=True)
 
 
+def processors():
+    """Seconds that all processors together have been busy and have been there; None where there is no /proc."""
+    try:
+        times = [int(x) for x in pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    except (OSError, ValueError):
+        return None
+    ticks = os.sysconf("SC_CLK_TCK")
+    return (sum(times) - times[3] - times[4]) / ticks, sum(times) / ticks
+
+
+def own_seconds(group):
+    """Processor seconds of the processes of a group, and of those of theirs that have ended."""
+    total = 0
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group:
+            total += sum(int(x) for x in fields[11:15])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def wait_for_rest(seconds):
+    """Until the processors are idle for two seconds, or the time is up."""
+    end = time.monotonic() + seconds
+    while (before := processors()) and time.monotonic() < end:
+        time.sleep(2)
+        busy, there = (after - start for after, start in zip(processors(), before))
+        if busy < 0.1 * there:
+            break
+
+
 def measure(program, page, arguments):
     """One run."""
+    before = processors()
     browser = Browser(program, arguments.window)
     run, heap, url = {"status": "timeout"}, 0, page.resolve().as_uri()
     try:
@@ -260,6 +297,9 @@ def measure(program, page, arguments):
             run["memory_bytes"] = browser.memory() if run["status"] != "crashed" else None
         except (Crash, Slow, RuntimeError):
             run["memory_bytes"] = None
+        if before:
+            busy, there = (after - start for after, start in zip(processors(), before))
+            run["others"] = round(max(busy - own_seconds(browser.process.pid), 0) / max(there, 0.01), 3)
         browser.close()
     if browser.problems:
         run["problem"] = "; ".join([*([run["problem"]] if "problem" in run else []), *browser.problems[:3]])
@@ -275,7 +315,7 @@ def summary(page, runs):
         report |= {"drawn_ms": statistics.median(drawn), "drawn_ms_least": min(drawn), "drawn_ms_most": max(drawn)}
     own = [run["own_ms"] for run in runs if run.get("own_ms") is not None]
     report["own_ms"] = statistics.median(own) if own else None
-    for name in ["nodes", "heap_bytes", "memory_bytes"]:
+    for name in ["nodes", "heap_bytes", "memory_bytes", "others"]:
         report[name] = max((run[name] for run in runs if run.get(name) is not None), default=None)
     report["problem"] = next((run["problem"] for run in runs if "problem" in run), None)
     return report | {"browser": runs[-1]["browser"], "runs": runs}
@@ -288,6 +328,7 @@ def main():
     parser.add_argument("--timeout", type=float, default=120, help="seconds")
     parser.add_argument("--quiet", type=float, default=2, help="seconds without a change")
     parser.add_argument("--expect", default="html[data-ready], svg line", help="CSS selector of what a drawn page has")
+    parser.add_argument("--wait", type=float, default=0, help="seconds, at most, for other work to end")
     parser.add_argument("--window", default="1280,900")
     parser.add_argument("--browser", help="path of Chromium or Chrome")
     parser.add_argument("--screenshots", type=pathlib.Path, metavar="FOLDER", help="for the last frames")
@@ -310,6 +351,7 @@ def main():
                 with open(page, "rb") as file:
                     while file.read(1 << 24):
                         pass
+                wait_for_rest(arguments.wait)
                 done.append(measure(program, page, arguments))
                 run = {name: value for name, value in done[-1].items() if name != "browser"}
                 print(page.name, json.dumps(run), file=sys.stderr, flush=True)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p bench -- pages --python PATH [--scripts FOLDER] [--tokens 16,128,512] [--runs 5]
-//!     [--timeout 120] [--keep FOLDER] [--no-peer]
+//!     [--timeout 120] [--wait 0] [--keep FOLDER] [--no-peer]
 //! cargo run --release -p bench -- pictures [--count 100] [--runs 3] [--keep FOLDER]
 //! ```
 //!
@@ -42,6 +42,8 @@ struct Pages {
     tokens: Vec<usize>,
     runs: usize,
     timeout: usize,
+    /// Seconds, at most, for other work to end before a run.
+    wait: usize,
     keep: Option<PathBuf>,
     has_peer: bool,
 }
@@ -53,8 +55,10 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     // First, so that what is missing is said before anything else.
     let (least, mut notes) = pages.least(&folder)?;
     println!("Load of the machine at the start: {}\n", load());
-    println!("| tokens | page | bytes | nodes | ms until drawn | by its own clock | peak of the process | JS heap |");
-    println!("|---|---|---|---|---|---|---|---|");
+    println!(
+        "| tokens | page | bytes | nodes | ms until drawn | by its own clock | peak of the process | JS heap | other work |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
     println!("{least}");
     for &tokens in &pages.tokens {
         for note in pages.length(tokens, &folder.join(tokens.to_string()))? {
@@ -79,6 +83,7 @@ impl Pages {
             tokens: vec![16, 128, 512],
             runs: 5,
             timeout: 120,
+            wait: 0,
             keep: None,
             has_peer: true,
         };
@@ -96,6 +101,7 @@ impl Pages {
                 }
                 "--runs" => pages.runs = number(&flag, &value)?,
                 "--timeout" => pages.timeout = number(&flag, &value)?,
+                "--wait" => pages.wait = number(&flag, &value)?,
                 "--keep" => pages.keep = Some(value.into()),
                 _ => return Err(format!("unknown flag {flag}")),
             }
@@ -148,7 +154,7 @@ impl Pages {
     /// One report a page, in the order of the pages.
     fn measure(&self, files: &[PathBuf], folder: &Path) -> Result<Vec<Value>, String> {
         let mut args = vec![script("measure_page.py"), "--runs".into(), self.runs.to_string()];
-        args.extend(["--timeout".into(), self.timeout.to_string()]);
+        args.extend(["--timeout".into(), self.timeout.to_string(), "--wait".into(), self.wait.to_string()]);
         if self.keep.is_some() {
             args.extend(["--screenshots".into(), path(&folder.join("screenshots"))]);
         }
@@ -288,12 +294,13 @@ fn line(tokens: &str, name: &str, report: &Value) -> String {
         }
     };
     format!(
-        "| {tokens} | {name} | {} | {} | {drawn} | {} | {} | {} |",
+        "| {tokens} | {name} | {} | {} | {drawn} | {} | {} | {} | {} |",
         whole(number("bytes")),
         whole(number("nodes")),
         whole(number("own_ms")),
         megabytes("memory_bytes"),
         megabytes("heap_bytes"),
+        number("others").map_or("–".into(), |share| format!("{:.0} %", 100.0 * share)),
     )
 }
 
@@ -440,14 +447,14 @@ mod tests {
     fn rows_of_the_table() {
         let drawn = json!({
             "bytes": 1234567, "status": "drawn", "nodes": 89, "drawn_ms": 412.6, "drawn_ms_least": 400.2,
-            "drawn_ms_most": 1500.0, "own_ms": 300.0, "memory_bytes": 1 << 27, "heap_bytes": null, "problem": null,
+            "drawn_ms_most": 1500.0, "own_ms": 300.0, "memory_bytes": 1 << 27, "heap_bytes": null, "problem": null, "others": 0.074,
         });
         assert_eq!(
             line("16", "ours", &drawn),
-            "| 16 | ours | 1,234,567 | 89 | 413 (400 to 1,500) | 300 | 128 MB | – |"
+            "| 16 | ours | 1,234,567 | 89 | 413 (400 to 1,500) | 300 | 128 MB | – | 7 % |"
         );
         let crashed = json!({ "bytes": 5, "status": "crashed", "nodes": null, "problem": "it ended" });
-        assert_eq!(line("512", "theirs", &crashed), "| 512 | theirs | 5 | – | **crashes**: it ended | – | – | – |");
+        assert_eq!(line("512", "theirs", &crashed), "| 512 | theirs | 5 | – | **crashes**: it ended | – | – | – | – |");
     }
 
     #[test]
