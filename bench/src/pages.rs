@@ -341,7 +341,7 @@ pub(crate) fn pictures(mut args: impl Iterator<Item = String>) -> Result<(), Str
                 let text = picture % texts.len();
                 let head = picture / texts.len();
                 let lang = if text.is_multiple_of(2) { Lang::En } else { Lang::Ja };
-                let scene = texts[text].heatmap(head % LAYERS, (head / LAYERS + text) % HEADS, lang);
+                let scene = texts[text].heatmap(head % LAYERS, (head / LAYERS + text) % HEADS, lang).scene();
                 let png = fonts.png(&scene, 2.0).map_err(|error| error.to_string())?;
                 let file = folder.join(format!("{picture:03}.png"));
                 std::fs::write(&file, &png).map_err(|error| format!("{}: {error}", file.display()))?;
