@@ -372,7 +372,7 @@ fn bold(text: String, is_reached: bool) -> String {
 }
 
 /// The folder of the repository.
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()
 }
@@ -393,13 +393,13 @@ fn build(folder: &Path, flags: &[&str], name: &str) -> Result<PathBuf, String> {
     program.ok_or_else(|| format!("cargo built no {name} in {}", folder.display()))
 }
 
-fn tool(program: &str, args: &[&str]) -> String {
+pub(crate) fn tool(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output();
     output.map_or_else(|_| program.into(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// Processes that wanted to run, over one, five and fifteen minutes.
-fn load() -> String {
+pub(crate) fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = text.split(' ').take(3).collect::<Vec<_>>().join(", ");
     if load.is_empty() { "unknown".into() } else { load }

@@ -4,15 +4,19 @@
 //! cargo run --release -p bench -- attention [--only PART,…] [--threads 2,1] [--rounds 3] [--python PATH] [--no-rust]
 //! cargo run --release -p bench -- product [--threads 2]
 //! cargo run --release -p bench -- accuracy FOLDER …
+//! cargo run --release -p bench -- pages --python PATH …
+//! cargo run --release -p bench -- pictures
 //! ```
 //!
 //! `attention` prints the figures reached beside the figures asked, as Markdown for `record/`: see `attention.rs`.
 //! `product` times the matrix product alone, as `peers/torch_gemm.py` does.
 //! `accuracy` measures the defaults of `chumoku train` on real data: see `accuracy.rs`.
+//! `pages` measures pages of attention in a browser, ours and BertViz's, `pictures` draws heatmaps: see `pages.rs`.
 
 mod accuracy;
 mod attention;
 mod bandwidth;
+mod pages;
 mod product;
 mod side;
 
@@ -22,7 +26,11 @@ fn main() -> std::process::ExitCode {
         Some("attention") => attention::run(args),
         Some("product") => product::run(args),
         Some("accuracy") => accuracy::run(args),
-        _ => Err("expected `attention`, `product` or `accuracy`; `chumoku bench` times Chumoku alone".into()),
+        Some("pages") => pages::run(args),
+        Some("pictures") => pages::pictures(args),
+        _ => Err("expected `attention`, `product`, `accuracy`, `pages` or `pictures`; `chumoku bench` times Chumoku \
+                  alone"
+            .into()),
     };
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -1,0 +1,475 @@
+//! Pages and pictures of attention: ours beside BertViz's, of the same weights.
+//!
+//! ```text
+//! cargo run --release -p bench -- pages --python PATH [--scripts FOLDER] [--tokens 16,128,512] [--runs 5]
+//!     [--timeout 120] [--wait 0] [--keep FOLDER] [--no-peer]
+//! cargo run --release -p bench -- pictures [--count 100] [--runs 3] [--keep FOLDER]
+//! ```
+//!
+//! `pages` writes attention of 12 x 12 heads as a page of ours and as BertViz's two, opens each in headless Chromium
+//! (`peers/measure_page.py`, which says what "drawn" is), and prints a table for `record/`. PATH is a Python with
+//! BertViz, PyTorch and websocket-client, FOLDER of `--scripts` holds the scripts that its pages want
+//! (`peers/README.md`). `pictures` draws heatmaps as PNG files.
+
+use crate::attention::{load, root, tool};
+use crate::side::{Side, digits, median};
+use chumoku::tensors::{Tensor, TensorFile};
+use chumoku::view::{
+    Attribution, Depth, Derived, ExplainedKind, Explanation, Fonts, LabelProbability, Lang, Piece, WithoutHead, Word,
+    to_html,
+};
+use chumoku_kernels::Philox;
+use rayon::prelude::*;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+const LAYERS: usize = 12;
+const HEADS: usize = 12;
+/// Of a head's queries and keys.
+const WIDTH: usize = 64;
+/// An SVG with one line, the least that there is to draw.
+const LEAST: &str = "<!doctype html><title>line</title><svg><line x1=0 y1=0 x2=99 y2=99 stroke=red /></svg>";
+
+const ENGLISH: &str = "the film was slow at first , but every scene of its second half moved us more than we had \
+                       expected , and the unforgettable music stayed with me for days";
+const JAPANESE: &str = "この 映画 は 前半 こそ 退屈 だっ た が 、 後半 の 場面 は どれ も 予想 以上 に 心 を 動かし 、 音楽 も \
+                        忘れ られ ない";
+
+struct Pages {
+    python: PathBuf,
+    scripts: Option<PathBuf>,
+    tokens: Vec<usize>,
+    runs: usize,
+    timeout: usize,
+    /// Seconds, at most, for other work to end before a run.
+    wait: usize,
+    keep: Option<PathBuf>,
+    has_peer: bool,
+}
+
+/// Writes and measures the pages of each length.
+pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
+    let pages = Pages::new(args)?;
+    let (_temporary, folder) = folder(pages.keep.as_deref())?;
+    // First, so that what is missing is said before anything else.
+    let (least, mut notes) = pages.least(&folder)?;
+    println!("Load of the machine at the start: {}\n", load());
+    println!(
+        "| tokens | page | bytes | nodes | ms until drawn | by its own clock | peak of the process | JS heap | other work |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("{least}");
+    for &tokens in &pages.tokens {
+        for note in pages.length(tokens, &folder.join(tokens.to_string()))? {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    println!();
+    for note in notes {
+        println!("{note}");
+    }
+    println!("Load of the machine at the end: {}", load());
+    Ok(())
+}
+
+impl Pages {
+    fn new(mut args: impl Iterator<Item = String>) -> Result<Pages, String> {
+        let mut pages = Pages {
+            python: "python3".into(),
+            scripts: None,
+            tokens: vec![16, 128, 512],
+            runs: 5,
+            timeout: 120,
+            wait: 0,
+            keep: None,
+            has_peer: true,
+        };
+        while let Some(flag) = args.next() {
+            if flag == "--no-peer" {
+                pages.has_peer = false;
+                continue;
+            }
+            let value = args.next().ok_or(format!("{flag}: expected a value"))?;
+            match flag.as_str() {
+                "--python" => pages.python = value.into(),
+                "--scripts" => pages.scripts = Some(value.into()),
+                "--tokens" => {
+                    pages.tokens = value.split(',').map(|text| number(&flag, text)).collect::<Result<_, _>>()?
+                }
+                "--runs" => pages.runs = number(&flag, &value)?,
+                "--timeout" => pages.timeout = number(&flag, &value)?,
+                "--wait" => pages.wait = number(&flag, &value)?,
+                "--keep" => pages.keep = Some(value.into()),
+                _ => return Err(format!("unknown flag {flag}")),
+            }
+        }
+        Ok(pages)
+    }
+
+    /// The row of a page in which there is hardly anything, and the versions.
+    fn least(&self, folder: &Path) -> Result<(String, Vec<String>), String> {
+        let page = folder.join("line.html");
+        write(&page, LEAST)?;
+        let reports = self.measure(&[page], folder)?;
+        let row = line("–", "an SVG line, nothing else", &reports[0]);
+        let browser = reports[0]["browser"].as_str().unwrap_or("browser unknown");
+        Ok((row, vec![format!("Browser: {browser}. {}.", tool("rustc", &["--version"]))]))
+    }
+
+    /// The rows of one length; what there is to say below the table.
+    fn length(&self, tokens: usize, folder: &Path) -> Result<Vec<String>, String> {
+        eprintln!("{tokens} tokens: writing the pages");
+        std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let words = words(ENGLISH, 0, tokens);
+        let attention = attention(1, tokens);
+        let mut notes = Vec::new();
+        let mut names = ["Chumoku, all that `explain` tells", "Chumoku, weights alone"].map(String::from).to_vec();
+        let mut files = ["chumoku.html", "chumoku-weights.html"].map(|name| folder.join(name)).to_vec();
+        if self.has_peer {
+            let shared = folder.join("attention.safetensors");
+            write_attention(&shared, &words, &attention)?;
+            let mut args = vec![script("bertviz_page.py"), path(&shared), "--out".into(), path(folder)];
+            args.extend(self.scripts.iter().flat_map(|scripts| ["--scripts".into(), path(scripts)]));
+            for page in Side::new(&self.python, args).run()? {
+                let field = |name: &str| page[name].as_str().unwrap_or("unknown").to_owned();
+                names.push(format!("BertViz, {}_view", field("view")));
+                files.push(field("page").into());
+                notes.push(format!("BertViz {}, PyTorch {}.", field("bertviz"), field("torch")));
+            }
+            notes.extend(self.scripts_note());
+        }
+        let weights = explanation("Attention of 12 x 12 heads", &words, attention);
+        write(&files[1], &to_html(&weights, [0, 0], Lang::En))?;
+        write(&files[0], &to_html(&with_all(weights), [0, 0], Lang::En))?;
+        eprintln!("{tokens} tokens: measuring");
+        for (name, report) in names.iter().zip(self.measure(&files, folder)?) {
+            println!("{}", line(&tokens.to_string(), name, &report));
+        }
+        Ok(notes)
+    }
+
+    /// One report a page, in the order of the pages.
+    fn measure(&self, files: &[PathBuf], folder: &Path) -> Result<Vec<Value>, String> {
+        let mut args = vec![script("measure_page.py"), "--runs".into(), self.runs.to_string()];
+        args.extend(["--timeout".into(), self.timeout.to_string(), "--wait".into(), self.wait.to_string()]);
+        if self.keep.is_some() {
+            args.extend(["--screenshots".into(), path(&folder.join("screenshots"))]);
+        }
+        args.extend(files.iter().map(|file| path(file)));
+        let reports = Side::new(&self.python, args).run()?;
+        if reports.len() != files.len() {
+            return Err(format!("measure_page.py printed {} objects for {} pages", reports.len(), files.len()));
+        }
+        if self.keep.is_some() {
+            let text: String = reports.iter().map(|report| format!("{report}\n")).collect();
+            write(&folder.join("reports.jsonl"), &text)?;
+        }
+        Ok(reports)
+    }
+
+    /// What BertViz's pages load besides.
+    fn scripts_note(&self) -> Option<String> {
+        let scripts = self.scripts.as_ref()?;
+        let files = ["require.js", "d3.min.js", "jquery.min.js"];
+        let bytes = files.iter().filter_map(|name| Some(std::fs::metadata(scripts.join(name)).ok()?.len()));
+        let bytes = thousands(bytes.sum());
+        Some(format!("BertViz's pages load {bytes} bytes of scripts besides, here from disk and not from the network."))
+    }
+}
+
+/// The explanation whose words and weights these are; what else there must be is made up.
+fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanation {
+    let class = |label: &str, probability| LabelProbability { label: label.into(), probability };
+    let random = Philox::new(3, words.len() as u64);
+    Explanation {
+        kind: ExplainedKind::Classifier,
+        model: model.into(),
+        text: words[1..].join(" "),
+        label: "positive".into(),
+        probabilities: vec![class("positive", 0.75), class("negative", 0.25)],
+        parts: None,
+        pieces: words.iter().enumerate().map(|(word, text)| Piece { text: text.clone(), word }).collect(),
+        words: words.iter().enumerate().map(|(i, text)| Word { text: text.clone(), special: i == 0 }).collect(),
+        layers: LAYERS,
+        heads: HEADS,
+        attention,
+        causal: false,
+        joining: "sum over keys, mean over queries".into(),
+        derived: Derived::default(),
+        depth: None,
+        without: Vec::new(),
+        attribution: Attribution {
+            method: "leave-one-out".into(),
+            class: "positive".into(),
+            unit: "change in log-odds when the word is removed".into(),
+            scores: (0..words.len() as u64).map(|i| if i == 0 { 0.0 } else { 0.5 * random.normal(i) }).collect(),
+        },
+    }
+}
+
+/// The same with as much as `explain` tells of a model: derived maps, queries and keys, and the prediction without each
+/// head. Made up, but as large.
+fn with_all(mut explanation: Explanation) -> Explanation {
+    let tokens = explanation.words.len();
+    let vectors = |stream| {
+        let random = Philox::new(4, stream);
+        (0..(LAYERS * HEADS * tokens * WIDTH) as u64).into_par_iter().map(|i| random.normal(i)).collect::<Vec<f32>>()
+    };
+    let value_weighted = attention(5, tokens);
+    let rollout = value_weighted[..LAYERS * tokens * tokens].to_vec();
+    explanation.derived = Derived { value_weighted, rollout };
+    let [queries, keys] = [0, 1].map(vectors);
+    explanation.depth = Some(Depth { scale: (WIDTH as f64).sqrt().recip(), slopes: None, dim: WIDTH, queries, keys });
+    explanation.without = (0..LAYERS * HEADS)
+        .map(|index| {
+            let positive = Philox::new(6, 0).uniform(index as u64);
+            let label = if positive >= 0.5 { "positive" } else { "negative" }.into();
+            WithoutHead {
+                layer: index / HEADS,
+                head: index % HEADS,
+                label,
+                probabilities: vec![positive, 1.0 - positive],
+            }
+        })
+        .collect();
+    explanation
+}
+
+/// Weights (layers, heads, tokens, tokens) as trained heads have them: rows of chance, in each head with another share
+/// for the token itself and its neighbours, and for the first token.
+fn attention(seed: u64, tokens: usize) -> Vec<f32> {
+    let mut weights = vec![0.0f32; LAYERS * HEADS * tokens * tokens];
+    weights.par_chunks_exact_mut(tokens * tokens).enumerate().for_each(|(head, weights)| {
+        let random = Philox::new(seed, head as u64);
+        let [near, first] = [0, 1].map(|i| 4.0 * Philox::new(seed, 1 << 32).uniform(2 * head as u64 + i));
+        for (query, row) in weights.chunks_exact_mut(tokens).enumerate() {
+            for (key, weight) in row.iter_mut().enumerate() {
+                let distance = query.abs_diff(key) as f32;
+                let logit = 1.2 * random.normal((query * tokens + key) as u64) + near * (-0.7 * distance).exp();
+                *weight = (logit + if key == 0 { first } else { 0.0 }).exp();
+            }
+            let sum: f32 = row.iter().sum();
+            row.iter_mut().for_each(|weight| *weight /= sum);
+        }
+    });
+    weights
+}
+
+/// `[CLS]` and as many words of a text as are wanted, from one of them on, again and again.
+fn words(text: &str, start: usize, tokens: usize) -> Vec<String> {
+    std::iter::once("[CLS]").chain(text.split_whitespace().cycle().skip(start)).take(tokens).map(String::from).collect()
+}
+
+/// The file that `bertviz_page.py` reads.
+fn write_attention(file: &Path, words: &[String], attention: &[f32]) -> Result<(), String> {
+    let shape = [LAYERS, HEADS, words.len(), words.len()];
+    let tensor = Tensor::new(&shape, attention.to_vec()).map_err(|error| error.to_string())?;
+    let tokens = ("tokens".to_owned(), serde_json::json!(words).to_string());
+    let shared = TensorFile { tensors: [("attention".into(), tensor)].into(), metadata: [tokens].into() };
+    shared.write(file).map_err(|error| error.to_string())
+}
+
+/// A row of the table.
+fn line(tokens: &str, name: &str, report: &Value) -> String {
+    let number = |field: &str| report[field].as_f64();
+    let megabytes =
+        |field: &str| number(field).map_or("–".into(), |x| format!("{} MB", digits(x / (1 << 20) as f64)));
+    let drawn = match (report["status"].as_str(), number("drawn_ms")) {
+        (Some("drawn"), Some(ms)) => {
+            let [least, most] = ["drawn_ms_least", "drawn_ms_most"].map(|field| whole(number(field)));
+            format!("{} ({least} to {most})", whole(Some(ms)))
+        }
+        (status, _) => {
+            let status = match status {
+                Some("empty") => "draws nothing",
+                Some("timeout") => "does not finish",
+                Some("crashed") => "crashes",
+                _ => "unknown",
+            };
+            let problem = report["problem"].as_str().map(|problem| format!(": {problem}"));
+            format!("**{status}**{}", problem.unwrap_or_default())
+        }
+    };
+    format!(
+        "| {tokens} | {name} | {} | {} | {drawn} | {} | {} | {} | {} |",
+        whole(number("bytes")),
+        whole(number("nodes")),
+        whole(number("own_ms")),
+        megabytes("memory_bytes"),
+        megabytes("heap_bytes"),
+        number("others").map_or("–".into(), |share| format!("{:.0} %", 100.0 * share)),
+    )
+}
+
+/// Draws heatmaps in one go: the fonts are loaded, each picture is laid out, drawn, packed and written.
+pub(crate) fn pictures(mut args: impl Iterator<Item = String>) -> Result<(), String> {
+    let (mut count, mut runs, mut keep) = (100, 3, None);
+    while let Some(flag) = args.next() {
+        let value = args.next().ok_or(format!("{flag}: expected a value"))?;
+        match flag.as_str() {
+            "--count" => count = number(&flag, &value)?,
+            "--runs" => runs = number(&flag, &value)?,
+            "--keep" => keep = Some(PathBuf::from(value)),
+            _ => return Err(format!("unknown flag {flag}")),
+        }
+    }
+    let (_temporary, folder) = folder(keep.as_deref())?;
+    // Texts of 14 to 18 words, every other one Japanese.
+    let texts: Vec<Explanation> = (0..10)
+        .map(|text| {
+            let [of, lang] = [[ENGLISH, "English"], [JAPANESE, "Japanese"]][text % 2];
+            let words = words(of, text, 14 + text / 2);
+            let weights = attention(2 + text as u64, words.len());
+            explanation(&format!("{lang} text {}", text / 2 + 1), &words, weights)
+        })
+        .collect();
+    println!("Load of the machine at the start: {}\n", load());
+    println!("| pictures | threads | fonts loaded, s | batch with them, s | asked | bytes of a picture, about |");
+    println!("|---|---|---|---|---|---|");
+    let all = std::thread::available_parallelism().map_or(1, usize::from);
+    for threads in if all == 1 { vec![1] } else { vec![all, 1] } {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|error| error.to_string())?;
+        let (mut loading, mut whole, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for _ in 0..runs {
+            let start = Instant::now();
+            let fonts = Fonts::installed().map_err(|error| error.to_string())?;
+            loading.push(start.elapsed().as_secs_f64());
+            let draw = |picture: usize| {
+                let text = picture % texts.len();
+                let head = picture / texts.len();
+                let lang = if text.is_multiple_of(2) { Lang::En } else { Lang::Ja };
+                let scene = texts[text].heatmap(head % LAYERS, (head / LAYERS + text) % HEADS, lang).scene();
+                let png = fonts.png(&scene, 2.0).map_err(|error| error.to_string())?;
+                let file = folder.join(format!("{picture:03}.png"));
+                std::fs::write(&file, &png).map_err(|error| format!("{}: {error}", file.display()))?;
+                Ok(png.len())
+            };
+            let sizes: Result<Vec<usize>, String> = pool.install(|| (0..count).into_par_iter().map(draw).collect());
+            whole.push(start.elapsed().as_secs_f64());
+            bytes = sizes?.iter().sum::<usize>() / count;
+        }
+        whole.sort_by(f64::total_cmp);
+        loading.sort_by(f64::total_cmp);
+        let spread = format!("{} ({} to {})", digits(median(&whole)), digits(whole[0]), digits(whole[runs - 1]));
+        let asked = if count == 100 { "10" } else { "–" };
+        println!(
+            "| {count} | {threads} | {} | {spread} | {asked} | {} |",
+            digits(median(&loading)),
+            thousands(bytes as u64)
+        );
+    }
+    println!("\nLoad of the machine at the end: {}", load());
+    Ok(())
+}
+
+/// The folder to write to: one that stays, or one that goes with the first value.
+fn folder(keep: Option<&Path>) -> Result<(Option<tempfile::TempDir>, PathBuf), String> {
+    match keep {
+        Some(folder) => {
+            std::fs::create_dir_all(folder).map_err(|error| format!("--keep {}: {error}", folder.display()))?;
+            Ok((None, folder.to_owned()))
+        }
+        None => {
+            let temporary = tempfile::tempdir().map_err(|error| format!("a folder for the pages: {error}"))?;
+            let folder = temporary.path().to_owned();
+            Ok((Some(temporary), folder))
+        }
+    }
+}
+
+/// A script of `peers/`.
+fn script(name: &str) -> String {
+    path(&root().join("bench/peers").join(name))
+}
+
+fn path(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn write(file: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// A number of at least 1.
+fn number(flag: &str, text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if n >= 1 => Ok(n),
+        _ => Err(format!("{flag}: expected a number of at least 1, got {text}")),
+    }
+}
+
+/// A rounded number with commas between its thousands, or a dash.
+fn whole(x: Option<f64>) -> String {
+    x.map_or("–".into(), |x| thousands(x.round() as u64))
+}
+
+fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap_or_default()).collect();
+    groups.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn attention_is_the_same_every_time_and_fits_an_explanation() {
+        let tokens = 5;
+        let weights = attention(1, tokens);
+        assert!(weights == attention(1, tokens) && weights != attention(2, tokens));
+        let explanation = explanation("model", &words(ENGLISH, 0, tokens), weights);
+        assert_eq!(explanation.validate(), Ok(()));
+        assert_eq!(with_all(explanation.clone()).validate(), Ok(()));
+        assert_eq!(explanation.text, "the film was slow");
+        // No head looks like another.
+        assert!(explanation.row(0, 0, 2) != explanation.row(0, 1, 2));
+    }
+
+    #[test]
+    fn the_peer_gets_the_same_numbers_and_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("attention.safetensors");
+        let (words, weights) = (words(JAPANESE, 0, 3), attention(1, 3));
+        write_attention(&file, &words, &weights).unwrap();
+        let back = TensorFile::read(&file).unwrap();
+        assert_eq!(back.tensors["attention"].shape(), [12, 12, 3, 3]);
+        assert!(back.tensors["attention"].iter().eq(weights.iter().map(|&x| f64::from(x))));
+        assert_eq!(back.metadata["tokens"], r#"["[CLS]","この","映画"]"#);
+    }
+
+    #[test]
+    fn rows_of_the_table() {
+        let drawn = json!({
+            "bytes": 1234567, "status": "drawn", "nodes": 89, "drawn_ms": 412.6, "drawn_ms_least": 400.2,
+            "drawn_ms_most": 1500.0, "own_ms": 300.0, "memory_bytes": 1 << 27, "heap_bytes": null, "problem": null, "others": 0.074,
+        });
+        assert_eq!(
+            line("16", "ours", &drawn),
+            "| 16 | ours | 1,234,567 | 89 | 413 (400 to 1,500) | 300 | 128 MB | – | 7 % |"
+        );
+        let crashed = json!({ "bytes": 5, "status": "crashed", "nodes": null, "problem": "it ended" });
+        assert_eq!(line("512", "theirs", &crashed), "| 512 | theirs | 5 | – | **crashes**: it ended | – | – | – | – |");
+    }
+
+    #[test]
+    fn flags_that_cannot_be() {
+        let refused = |args: &str| Pages::new(args.split(' ').map(String::from)).err().unwrap();
+        assert!(refused("--tokens 16,0").contains("--tokens"));
+        assert!(refused("--runs").contains("--runs"));
+        assert!(refused("--colour x").contains("--colour"));
+        assert!(pictures(["--count", "no"].map(String::from).into_iter()).unwrap_err().contains("--count"));
+    }
+
+    #[test]
+    fn without_python_there_is_a_message() {
+        let args = ["--python", "no such program", "--tokens", "2"];
+        let problem = run(args.map(String::from).into_iter()).unwrap_err();
+        assert!(problem.contains("no such program"), "{problem}");
+    }
+}
