@@ -3,6 +3,7 @@
 use crate::look::{Look, Reading};
 use crate::text::CLS;
 use crate::text_classifier::{Prediction, TextClassifier};
+use crate::trace::TextCut;
 use crate::view::{Attribution, ExplainedKind, Explanation, LabelProbability, Parts, Piece, WithoutHead, Word};
 use crate::{Error, Result};
 
@@ -28,7 +29,9 @@ impl TextClassifier {
         if text.trim().is_empty() {
             return Err(Error::Setting("the text to explain is empty".into()));
         }
-        let Reading { ids, spans: words, tokens } = Reading::of(text, &self.tokenizer, self.config.model.max_length)?;
+        let Reading { ids, spans: words, tokens, tokens_of_text } =
+            Reading::of(text, &self.tokenizer, self.config.model.max_length)?;
+        let read = ids.len() - 1;
 
         let mut variants = vec![text.to_owned()];
         variants.extend(words.iter().map(|word| format!("{}{}", &text[..word.bytes.start], &text[word.bytes.end..])));
@@ -77,6 +80,7 @@ impl TextClassifier {
             kind: ExplainedKind::Classifier,
             model: name.into(),
             text: text.into(),
+            cut: (read < tokens_of_text).then_some(TextCut { read, tokens: tokens_of_text, is_end: false }),
             label: labels[class].clone(),
             probabilities,
             parts: whole.ngrams.as_ref().map(|ngrams| Parts {

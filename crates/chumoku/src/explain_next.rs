@@ -6,6 +6,7 @@ use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::{CLS, words_of};
 use crate::text_generator::TextGenerator;
+use crate::trace::TextCut;
 use crate::train::log_softmax;
 use crate::view::{Attribution, ExplainedKind, Explanation, LabelProbability, Piece, WithoutHead, Word};
 use crate::{Error, Result};
@@ -132,6 +133,7 @@ impl TextGenerator {
             kind: ExplainedKind::LanguageModel,
             model: name.into(),
             text: text.into(),
+            cut: (!has_boundary).then_some(TextCut { read: ids.len(), tokens: encoded.ids.len(), is_end: true }),
             label: label(next),
             probabilities: order
                 .iter()

@@ -16,6 +16,8 @@ pub(crate) struct Reading {
     pub(crate) spans: Vec<WordSpan>,
     /// The tokens of each word, those of `[CLS]`, which is a word of its own, first.
     pub(crate) tokens: Vec<Range<usize>>,
+    /// All tokens of the text, without `[CLS]`.
+    pub(crate) tokens_of_text: usize,
 }
 
 impl Reading {
@@ -29,7 +31,7 @@ impl Reading {
         let of_words = spans.iter().map(|word| word.tokens.start + 1..word.tokens.end.min(shown) + 1);
         let tokens = std::iter::once(0..1).chain(of_words).collect();
         let ids = std::iter::once(tokenizer.cls()).chain(encoded.ids[..shown].iter().copied()).collect();
-        Ok(Reading { ids, spans, tokens })
+        Ok(Reading { ids, spans, tokens, tokens_of_text: encoded.ids.len() })
     }
 
     /// The words' texts.

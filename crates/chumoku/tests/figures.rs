@@ -126,7 +126,7 @@ fn tables_say_every_number() {
                             (shown, value) => panic!("{shown:?} for {value:?} in {}", figure.title),
                         }
                     }
-                    if map.scale == Scale::Share {
+                    if matches!(map.scale, Scale::Share(_)) {
                         let sum: f64 = row.iter().flatten().map(|&x| f64::from(x)).sum();
                         assert_near(found.next().flatten().expect("a sum"), sum, 0.000_05);
                     }
@@ -321,9 +321,9 @@ fn scenes_show_each_number_in_its_cell_and_hatch_what_is_none() {
             let number = |text: &str| text.replace('−', "-").trim_end_matches(" %").parse::<f64>();
             let said = number(says.rsplit([' ', ':']).find(|part| *part != "%").unwrap()).unwrap();
             match map.scale {
-                Scale::Share => {
+                Scale::Share(top) => {
                     assert_near(said, 100.0 * f64::from(*value), 0.005_01);
-                    assert_eq!(*fill, Paint::Share(*value));
+                    assert_eq!(*fill, Paint::Share(value / top));
                 }
                 Scale::Signed(most) => {
                     assert_near(said, f64::from(*value), 0.000_05);
@@ -390,7 +390,8 @@ fn terminals_show_every_cell_within_their_width() {
                         continue;
                     }
                     let row: usize = label.split_whitespace().next().unwrap().parse().unwrap();
-                    let wide = if map.scale == Scale::Share { 4 } else { 5 };
+                    let row = row + 1 - usize::from(map.rows.is_numbered);
+                    let wide = if matches!(map.scale, Scale::Share(_)) { 4 } else { 5 };
                     let signs: Vec<char> = cells.chars().collect();
                     for cell in signs.chunks(wide) {
                         let cell: String = cell.iter().filter(|c| !"░▒▓█ ".contains(**c)).collect();
@@ -408,6 +409,23 @@ fn terminals_show_every_cell_within_their_width() {
             }
         }
     }
+}
+
+#[test]
+fn of_many_words_the_scale_ends_above_the_largest_share() {
+    let few = common::english().heatmap(0, 0, Lang::En);
+    assert_eq!(maps(&few)[0].scale, Scale::Share(1.0));
+    let many = common::many(60);
+    let figure = many.heatmap(0, 1, Lang::En);
+    let most = maps(&figure)[0].values.iter().flatten().fold(0.0f32, |most, &x| most.max(x));
+    let Scale::Share(top) = maps(&figure)[0].scale else { panic!("shares") };
+    assert!(top >= most && top < 1.0, "{top} for {most}");
+    let at_the_end =
+        figure.scene().items.iter().any(|item| matches!(item, Item::Text(text) if text.text == top.to_string()));
+    assert!(at_the_end, "the scale says where it ends");
+    // All maps of a sheet have one scale.
+    let grid = many.grid(HeadOrder::Place, Lang::En);
+    assert!(maps(&grid).windows(2).all(|two| two[0].scale == two[1].scale));
 }
 
 #[test]

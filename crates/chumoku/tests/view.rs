@@ -2,6 +2,7 @@
 
 mod common;
 
+use chumoku::trace::TextCut;
 use chumoku::view::{ColourDepth, Derived, Explanation, Lang, TerminalOptions, from_json, render, to_html, to_json};
 use common::strip;
 use serde_json::Value;
@@ -328,6 +329,20 @@ fn a_large_page_holds_the_first_head_exactly_and_the_others_as_bytes() {
     // What is derived is left out where it is large; rollout, of which there is one a layer, is not.
     assert!(shown.derived.value_weighted.is_empty() && shown.derived.rollout == e.derived.rollout);
     assert!(page.contains("\"first_layer\":0,\"first_head\":1"));
+}
+
+#[test]
+fn a_text_that_is_cut_is_said_to_be() {
+    let mut e = common::english();
+    assert!(!to_html(&e, [0; 2], Lang::En).contains("\"cut\":{"));
+    e.cut = Some(TextCut { read: 15, tokens: 900, is_end: false });
+    let page = to_html(&e, [0; 2], Lang::En);
+    for lang in [Lang::En, Lang::Ja] {
+        let text = render(&e, 0, 0, &TerminalOptions { width: 200, lang, ..TerminalOptions::default() });
+        let said = text.lines().find(|line| line.contains("900")).expect("a sentence").trim().to_owned();
+        assert!(said.contains("15") && page.contains(&said), "{said}");
+    }
+    assert_eq!(from_json(&to_json(&e)).unwrap().cut, e.cut);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::program::{Program, Step};
 use super::quantity::{Axis, Quantity};
 use crate::view::Lang;
 use ndarray::Array2;
+use serde::{Deserialize, Serialize};
 
 /// Attention computed step by step, of one head where there are several.
 ///
@@ -59,7 +60,7 @@ pub enum ModelAttention {
 }
 
 /// A text of more tokens than a model reads at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextCut {
     /// Tokens that were read.
     pub read: usize,

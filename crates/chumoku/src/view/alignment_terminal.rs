@@ -96,6 +96,7 @@ pub fn render_alignment(alignment: &Alignment, place: Option<[usize; 2]>, option
             label,
             top,
             corner,
+            from: 1,
             is_signed: false,
         };
         panel.lines(paint).iter().for_each(|text| line(text));

@@ -236,6 +236,8 @@ function show() {
   const chance = D.probabilities.find(p => p.label === D.label);
   $('chance').textContent = chance ? `${percent(chance.probability, 1)} %` : '';
   $('text').textContent = D.text;
+  $('cut').hidden = !D.cut;
+  $('cut').textContent = D.cut ? D.cut[S.lang] : '';
   for (const id of ['text', 'tiles', 'map', 'lines', 'depth', 'numbers', 'pieces']) if (kana) $(id).lang = 'ja';
   const cls = T.q(isModel ? plain(D.attribution.class) : D.attribution.class);
   $('effect-title').textContent = T.effect(cls);

@@ -62,7 +62,7 @@ impl Explanation {
         let [rows, columns] =
             queries_and_keys(lang).map(|name| Axis { name, labels: labels(&self.words), is_numbered: true });
         let values = numbers.iter().enumerate().map(|(at, &x)| seen(at).then_some(x)).collect();
-        Map { caption, rows, columns, values, scale: Scale::Share }
+        Map { caption, rows, columns, values, scale: Scale::of_shares(n, numbers.iter()) }
     }
 
     fn square(&self, numbers: &[f32], index: usize) -> Vec<f32> {
@@ -116,7 +116,7 @@ impl Explanation {
             );
             let name = lang.pick("value-weighted attention", "バリューで重み付けしたアテンション");
             Figure {
-                title: format!("{}, {name}", self.title(layer, head, lang)),
+                title: format!("{}{}{name}", self.title(layer, head, lang), lang.pick(", ", "、")),
                 subtitle: self.text.clone(),
                 notes,
                 content: Content::Map(self.map(&shares, String::new(), lang)),
@@ -160,7 +160,7 @@ impl Explanation {
     pub fn lines(&self, layer: usize, head: usize, threshold: f32, lang: Lang) -> Figure {
         let Figure { title, subtitle, mut notes, content, .. } = self.heatmap(layer, head, lang);
         let Content::Map(map) = content else { unreachable!("a heatmap is a map") };
-        notes.push(threshold_note(lang, threshold));
+        notes.push(threshold_note(lang, threshold, &map.values));
         let words = [map.rows.labels, map.columns.labels];
         Figure {
             title,
@@ -211,7 +211,9 @@ impl Explanation {
             let weights = self.square(&self.attention, head.layer * self.heads + head.head);
             self.map(&weights, format!("L{}·H{}  {figure}", head.layer + 1, head.head + 1), lang)
         });
-        let maps = maps.collect();
+        // One scale for all.
+        let scale = Scale::of_shares(self.words.len(), self.attention.iter());
+        let maps = maps.map(|map| Map { scale, ..map }).collect();
         let title = match lang {
             Lang::En => format!("{}: all heads, {}", self.model, order.name(lang)),
             Lang::Ja => format!("{}: すべてのヘッド（{}）", self.model, order.name(lang)),
@@ -309,8 +311,8 @@ impl Explanation {
             |e: &Explanation, layer, head| format!("{} “{}”", e.title(layer, head, lang), super::clean_text(&e.text));
         let [minuend, subtrahend] = [of(other, other_layer, other_head), of(self, layer, head)];
         let what = lang.pick(
-            "The first minus the second: blue is more, orange less.",
-            "前者から後者を引いた差です。青は増加、橙は減少。",
+            "What is compared minus the text given: blue is more, orange less.",
+            "比較対象の値から元の文の値を引いた差です。青は増加、橙は減少。",
         );
         let mut notes = vec![what.to_owned()];
         let gone = self.words.len() + other.words.len() - 2 * pairs.len();
@@ -331,8 +333,15 @@ impl Explanation {
     }
 }
 
-fn threshold_note(lang: Lang, threshold: f32) -> String {
+fn threshold_note(lang: Lang, threshold: f32, weights: &[Option<f32>]) -> String {
     let percent = 100.0 * threshold;
+    let most = 100.0 * weights.iter().flatten().fold(0.0f32, |most, &x| most.max(x));
+    if most < percent {
+        return match lang {
+            Lang::En => format!("No share is {percent} % or more; the largest is {most:.1} %."),
+            Lang::Ja => format!("{percent} % 以上の割合はありません。最大は {most:.1} % です。"),
+        };
+    }
     match lang {
         Lang::En => format!("A line for each share from {percent} % on; the thicker and darker, the larger."),
         Lang::Ja => format!("{percent} % 以上の割合を線で示します。太く濃いほど大きい値です。"),
@@ -415,7 +424,8 @@ impl Alignment {
         let [rows, columns] = [(names[0], &self.target_words), (names[1], &self.source_words)]
             .map(|(name, words)| Axis { name: name.into(), labels: labels(words), is_numbered: true });
         let weights = (0..self.target_words.len()).flat_map(|i| self.row(layer, head, i));
-        Map { caption, rows, columns, values: weights.map(|&x| Some(x)).collect(), scale: Scale::Share }
+        let scale = Scale::of_shares(self.source_words.len(), self.attention.iter());
+        Map { caption, rows, columns, values: weights.map(|&x| Some(x)).collect(), scale }
     }
 
     fn figure(&self, title: String, notes: Vec<String>, content: Content, lang: Lang) -> Figure {
@@ -440,9 +450,10 @@ impl Alignment {
     #[must_use]
     pub fn lines(&self, layer: usize, head: usize, threshold: f32, lang: Lang) -> Figure {
         let map = self.map(layer, head, String::new(), lang);
+        let note = threshold_note(lang, threshold, &map.values);
         let words = [map.rows.labels, map.columns.labels];
         let content = Content::Lines(Lines { words, weights: map.values, threshold });
-        self.figure(phrases::head_name(lang, layer, head), vec![threshold_note(lang, threshold)], content, lang)
+        self.figure(phrases::head_name(lang, layer, head), vec![note], content, lang)
     }
 
     /// All heads: layer by layer, or by how well they align, the best first.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::trace::TextCut;
+
 use super::roles::{HeadStatistics, statistics};
 
 /// One text, the prediction for it, and what the model looked at.
@@ -26,6 +28,9 @@ pub struct Explanation {
     pub model: String,
     /// The text as it was given.
     pub text: String,
+    /// If the text is longer than what the model reads at a time: what the words and their attention are of.
+    #[serde(default)]
+    pub cut: Option<TextCut>,
     /// The predicted class; of a language model, the token that it says comes next.
     pub label: String,
     /// Every class with its probability, most probable first; of a language model, the likeliest tokens.
@@ -205,6 +210,7 @@ impl Explanation {
             kind: self.kind,
             model: self.model.clone(),
             text: self.text.clone(),
+            cut: self.cut,
             label: self.label.clone(),
             probabilities: self.probabilities.clone(),
             parts: self.parts.clone(),

@@ -149,6 +149,8 @@ impl Film {
         let last = self.frames.len() - 1;
         let shown = self.frames.len().min(SHOWN);
         let picked = (0..shown).map(|i| if shown > 1 { i * last / (shown - 1) } else { 0 });
+        let all = self.frames.iter().flat_map(|frame| frame.head(layer, head));
+        let scale = Scale::of_shares(self.frames.first().map_or(0, |frame| frame.words[1].len()), all);
         let maps = picked.map(|index| {
             let frame = &self.frames[index];
             let caption = match lang {
@@ -163,12 +165,12 @@ impl Film {
                 labels: frame.words[side].clone(),
                 is_numbered: true,
             });
-            Map { caption, rows, columns, values: values.collect(), scale: Scale::Share }
+            Map { caption, rows, columns, values: values.collect(), scale }
         });
         let maps: Vec<Map> = maps.collect();
         let notes = vec![match lang {
             Lang::En => format!("{shown} of {} recorded frames; the first is the model before training.", last + 1),
-            Lang::Ja => format!("記録された {} 枚のうち {shown} 枚。最初は学習前のモデルです。", last + 1),
+            Lang::Ja => format!("記録された {} 枚のうち {shown} 枚。最初は訓練前のモデルです。", last + 1),
         }];
         Figure {
             title: format!("{}: {}", self.model, phrases::head_name(lang, layer, head)),

@@ -37,6 +37,8 @@ pub(super) struct Panel<'a> {
     pub(super) top: f32,
     /// What stands between the two axes.
     pub(super) corner: &'a str,
+    /// The number of the first row and column: 1, or 0 where they are numbers themselves.
+    pub(super) from: usize,
     /// Whether numbers have a sign: they are then written in hundredths, with it.
     pub(super) is_signed: bool,
 }
@@ -62,7 +64,7 @@ impl Panel<'_> {
             lines.push(format!("{gutter} {signs}"));
         }
         let corner = right(self.corner, display_width(&gutter) - 1);
-        let mut numbers: String = self.keys.iter().map(|k| right(&(k + 1).to_string(), self.cell)).collect();
+        let mut numbers: String = self.keys.iter().map(|k| right(&(k + self.from).to_string(), self.cell)).collect();
         if let Some(rest) = self.rest {
             numbers += &right(rest, self.cell + 1);
         }
@@ -86,7 +88,7 @@ impl Panel<'_> {
             }
             lines.push(format!(
                 "  {} {} {}{cells}",
-                paint.quiet(&right(&(query + 1).to_string(), index)),
+                paint.quiet(&right(&(query + self.from).to_string(), index)),
                 left(&row_words[query], self.label),
                 paint.quiet("│"),
             ));

@@ -8,7 +8,7 @@ use super::alignment::Alignment;
 use super::base64;
 use super::explanation::{Derived, Explanation};
 use super::json::{fields, shorten};
-use super::phrases::{KNOWN, Lang};
+use super::phrases::{self, KNOWN, Lang};
 use super::width::clean;
 
 /// A page without its data: template, style sheet and script.
@@ -193,7 +193,13 @@ fn data(explanation: &Explanation, first: [usize; 2]) -> String {
         fields.remove(empty);
     }
     fields.extend(places(first));
-    let words: Vec<String> = explanation.words.iter().map(|word| clean(&word.text)).collect();
+    if let Some(cut) = &explanation.cut {
+        let both = [Lang::En, Lang::Ja].map(|lang| (lang.code().to_owned(), phrases::cut(lang, cut).into()));
+        fields.insert("cut".to_owned(), Value::Object(both.into_iter().collect()));
+    }
+    // What is written from right to left must not turn the sentence around it.
+    let words: Vec<String> =
+        explanation.words.iter().map(|word| format!("\u{2068}{}\u{2069}", clean(&word.text))).collect();
     let statistics = explanation.head_statistics().into_iter().map(|head| {
         let mut fields = shorten(serde_json::to_value(head).expect("figures are plain data"));
         let text = |lang| Value::from(head.to_text(lang, words.get(head.sink).map_or("", |word| word)));

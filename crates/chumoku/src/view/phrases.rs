@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use crate::trace::TextCut;
+
 use super::explanation::{Attribution, ExplainedKind, Explanation};
 
 /// The language people are spoken to in.
@@ -61,6 +63,28 @@ pub(super) fn prediction(lang: Lang, kind: ExplainedKind) -> &'static str {
     }
 }
 
+/// What is shown of a text that is longer than what is read at a time.
+pub(super) fn cut(lang: Lang, cut: &TextCut) -> String {
+    let (read, tokens) = (cut.read, cut.tokens);
+    match (lang, cut.is_end) {
+        (Lang::En, false) => format!(
+            "The text has {tokens} tokens. Words, their effects and attention are shown of the first {read}; the prediction is \
+             of the whole."
+        ),
+        (Lang::Ja, false) => format!(
+            "このテキストは {tokens} トークンです。語とその影響、アテンションは最初の {read} トークンのもので、予測はテキスト全体のものです。"
+        ),
+        (Lang::En, true) => {
+            format!("The text has {tokens} tokens. The model read the last {read}, and what is shown is of these.")
+        }
+        (Lang::Ja, true) => {
+            format!(
+                "このテキストは {tokens} トークンです。モデルが読んだのは最後の {read} トークンで、表示もその部分だけです。"
+            )
+        }
+    }
+}
+
 pub(super) fn causal_note(lang: Lang) -> &'static str {
     lang.pick(
         "A word sees itself and those before it; · is what it cannot see.",
@@ -93,7 +117,13 @@ pub(super) fn no_attention(lang: Lang) -> &'static str {
     }
 }
 
-pub(super) fn more_classes(lang: Lang, count: usize) -> String {
+pub(super) fn more_classes(lang: Lang, kind: ExplainedKind, count: usize) -> String {
+    if kind == ExplainedKind::LanguageModel {
+        return match lang {
+            Lang::En => format!("and {count} more tokens, of the likeliest"),
+            Lang::Ja => format!("ほか {count} トークン（確率の高いもの）"),
+        };
+    }
     match lang {
         Lang::En => format!("and {count} more classes"),
         Lang::Ja => format!("ほか {count} クラス"),

@@ -168,7 +168,7 @@ impl HeadStatistics {
             (Lang::Ja, Role::Pairwise) => format!("対: 各語は平均して {strongest} を一つの語に向ける"),
             (Lang::Ja, Role::Distant) => format!("遠方: 平均して {distance} 語離れた語を見る"),
             (Lang::Ja, Role::Mixed) => {
-                format!("混合: エントロピー {entropy}（最大 1）、近傍 {nearby}、最多は{word}（{sink}）")
+                format!("混合: エントロピー {entropy}（最大 1）、近傍 {nearby}、最も見られているのは{word}（{sink}）")
             }
         }
     }

@@ -136,6 +136,9 @@ impl Page<'_> {
         if lines.len() > 3 {
             self.line("  …");
         }
+        if let Some(cut) = &e.cut {
+            self.prose(&phrases::cut(lang, cut), str::to_owned);
+        }
         self.note(&clean_text(&e.model));
         self.line("");
         self.probabilities();
@@ -178,7 +181,7 @@ impl Page<'_> {
             self.line(&format!("  {} {filled}{cells}", left(label, label_width)));
         }
         if shown.len() < e.probabilities.len() {
-            let more = phrases::more_classes(self.lang, e.probabilities.len() - shown.len());
+            let more = phrases::more_classes(self.lang, e.kind, e.probabilities.len() - shown.len());
             self.note(&more);
         }
     }
@@ -289,8 +292,19 @@ impl Page<'_> {
             let rest = rest.then(|| phrases::rest(lang));
             let weight = |query: usize, key: usize| e.weight(layer, head, query, key);
             let corner = phrases::corner(lang);
-            let panel =
-                Panel { words, weight: &weight, rows: &shown, keys, rest, cell, label, top, corner, is_signed: false };
+            let panel = Panel {
+                words,
+                weight: &weight,
+                rows: &shown,
+                keys,
+                rest,
+                cell,
+                label,
+                top,
+                corner,
+                from: 1,
+                is_signed: false,
+            };
             panel.lines(self.paint).iter().for_each(|line| self.line(line));
         }
 

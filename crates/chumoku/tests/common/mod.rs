@@ -87,6 +87,7 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
         kind: ExplainedKind::Classifier,
         model: "reviews-model".to_owned(),
         text: words.join(" "),
+        cut: None,
         label: "positive".to_owned(),
         probabilities: vec![
             probability("positive", 0.871_23),

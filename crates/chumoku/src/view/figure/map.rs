@@ -6,6 +6,7 @@ use crate::view::colour::{self, ColourDepth};
 use crate::view::heatmap::{Panel, legend};
 use crate::view::phrases;
 use crate::view::picture::{Anchor, Item, Paint, Text};
+use crate::view::terminal::nice_top;
 use crate::view::width::{clean, cut, display_width};
 use serde_json::{Value, json};
 
@@ -38,8 +39,8 @@ impl Axis {
 /// What the numbers of a map mean, and with it their colours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scale {
-    /// Shares of attention, 0 to 1.
-    Share,
+    /// Shares of attention, in colours from 0 to this: 1, so that pictures compare, unless all are small.
+    Share(f32),
     /// Numbers with a sign, shown up to this size.
     Signed(f32),
 }
@@ -62,6 +63,17 @@ pub struct Map {
 /// Columns of a name.
 const LABEL: usize = 16;
 
+impl Scale {
+    /// Of shares between so many words: of many words each gets little, and all would look alike beside 1.
+    pub(in crate::view) fn of_shares<'a>(words: usize, shares: impl Iterator<Item = &'a f32>) -> Scale {
+        const FEW: usize = 24;
+        match words <= FEW {
+            true => Scale::Share(1.0),
+            false => Scale::Share(nice_top(shares.fold(0.0f32, |most, &x| most.max(x)))),
+        }
+    }
+}
+
 impl Map {
     /// The number of a row and a column.
     #[must_use]
@@ -72,7 +84,7 @@ impl Map {
     /// The colour of a number, and that of text on it.
     pub(super) fn paints(&self, value: f32) -> [Paint; 2] {
         match self.scale {
-            Scale::Share => [Paint::Share(value), Paint::OnShare(value)],
+            Scale::Share(top) => [Paint::Share(value / top), Paint::OnShare(value / top)],
             Scale::Signed(most) => {
                 let part = if most > 0.0 { value / most } else { 0.0 };
                 [Paint::Signed(part), Paint::OnSigned(part)]
@@ -83,7 +95,7 @@ impl Map {
     /// A number in a cell.
     fn short(&self, value: f32) -> String {
         match self.scale {
-            Scale::Share => short(value),
+            Scale::Share(_) => short(value),
             Scale::Signed(_) if !value.is_finite() => four(f64::from(value)),
             Scale::Signed(_) => {
                 let text = format!("{value:+.2}").replace("0.", ".").replace('-', "−");
@@ -102,8 +114,8 @@ impl Map {
         let [query, key] = [(&self.rows, row), (&self.columns, column)].map(|(axis, i)| axis.name_of(i));
         let percent = f64::from(value) * 100.0;
         match (self.scale, lang) {
-            (Scale::Share, Lang::En) => format!("{query} → {key}: {percent:.2} %"),
-            (Scale::Share, Lang::Ja) => format!("{query} → {key}：{percent:.2} %"),
+            (Scale::Share(_), Lang::En) => format!("{query} → {key}: {percent:.2} %"),
+            (Scale::Share(_), Lang::Ja) => format!("{query} → {key}：{percent:.2} %"),
             (Scale::Signed(_), _) => format!("{query} / {key}: {}", four(f64::from(value))),
         }
     }
@@ -169,7 +181,7 @@ impl Map {
     pub(super) fn draw_scale(&self, [x, top]: [f64; 2], height: f64, canvas: &mut Canvas<'_>) -> f64 {
         const STEPS: usize = 48;
         let [low, high] = match self.scale {
-            Scale::Share => [0.0, 1.0],
+            Scale::Share(top) => [0.0, top],
             Scale::Signed(most) => [-most, most],
         };
         for step in 0..STEPS {
@@ -184,7 +196,7 @@ impl Map {
         for share in [0.0f32, 0.5, 1.0] {
             let value = low + (high - low) * share;
             let text = match self.scale {
-                Scale::Share => format!("{value}"),
+                Scale::Share(_) => format!("{value}"),
                 Scale::Signed(_) if value == 0.0 => "0".into(),
                 Scale::Signed(most) => format!("{value:+.*}", if most < 0.1 { 3 } else { 2 }).replace('-', "−"),
             };
@@ -198,7 +210,7 @@ impl Map {
         let named = |axis: &Axis| (0..axis.labels.len()).map(|i| axis.name_of(i)).collect::<Vec<String>>();
         let corner = format!("{} ↓ {} →", self.rows.name, self.columns.name);
         let mut head: Vec<String> = [corner].into_iter().chain(named(&self.columns)).collect();
-        let has_sum = self.scale == Scale::Share;
+        let has_sum = matches!(self.scale, Scale::Share(_));
         if has_sum {
             head.push(lang.pick("sum", "合計").into());
         }
@@ -214,11 +226,14 @@ impl Map {
     /// Lines of a terminal: per cent, or hundredths with their sign.
     pub(super) fn lines(&self, width: usize, depth: ColourDepth, lang: Lang) -> Vec<String> {
         let paint = colour::Paint::new(depth);
-        let words = [&self.rows, &self.columns]
-            .map(|axis| axis.labels.iter().map(|label| clean(label)).collect::<Vec<String>>());
+        // What has no number of its own is named by its place, from 0.
+        let words = [&self.rows, &self.columns].map(|axis| {
+            let name = |label: &String| if axis.is_numbered { clean(label) } else { String::new() };
+            axis.labels.iter().map(name).collect::<Vec<String>>()
+        });
         let [n, m] = [words[0].len(), words[1].len()];
         let (top, is_signed) = match self.scale {
-            Scale::Share => (1.0, false),
+            Scale::Share(top) => (top, false),
             Scale::Signed(most) => (most.max(f32::MIN_POSITIVE), true),
         };
         let cell = if is_signed { 5 } else { 4 };
@@ -234,10 +249,18 @@ impl Map {
         let mut lines = Vec::new();
         for (i, part) in keys.chunks(m.div_ceil(panels).max(1)).enumerate() {
             if panels > 1 {
-                let note = phrases::panel_note(lang, i + 1, panels, part[0] + 1, part[part.len() - 1] + 1);
+                let note = {
+                    let [first, last] =
+                        [part[0], part[part.len() - 1]].map(|i| i + usize::from(self.columns.is_numbered));
+                    match self.columns.is_numbered {
+                        true => phrases::panel_note(lang, i + 1, panels, first, last),
+                        false => format!("{} {first}–{last}", self.columns.name),
+                    }
+                };
                 lines.push(format!("  {}", paint.quiet(&note)));
             }
             let panel = Panel {
+                from: usize::from(self.rows.is_numbered),
                 words: [&words[0], &words[1]],
                 weight: &|row, column| self.value(row, column),
                 rows: &rows,
@@ -254,7 +277,7 @@ impl Map {
         }
         let most = self.values.iter().flatten().fold(0.0f32, |most, x| most.max(x.abs()));
         match self.scale {
-            Scale::Share => {
+            Scale::Share(_) => {
                 let (scale, note) = legend(lang, depth, [width, cell], [top, most]);
                 lines.extend(scale);
                 lines.extend(note.map(|note| format!("  {note}")));

@@ -18,11 +18,17 @@ pub fn figures_to_html(title: &str, figures: &[[Figure; 2]], lang: Lang) -> Stri
     let style = STYLE.replace("\r\n", "\n") + &Colours::style();
     let script = SCRIPT.replace("\r\n", "\n");
     let title = marked_up(title);
+    let heading = |figure: &Figure| {
+        let (code, text) = (figure.lang.code(), marked_up(&figure.title));
+        let hidden = if figure.lang == lang { "" } else { " hidden" };
+        format!("<h1 lang=\"{code}\" data-lang=\"{code}\"{hidden}><bdi>{text}</bdi></h1>")
+    };
+    let headings: String = figures.first().iter().flat_map(|both| both.iter().map(heading)).collect();
     let mut page = format!(
         "<!doctype html>\n<html lang=\"{}\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" \
          content=\"default-src 'none'; script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'\">\n<meta \
          name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"generator\" content=\"Chumoku\">\n\
-         <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n<header><h1><bdi>{title}</bdi></h1><div \
+         <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n<header>{headings}<div \
          class=\"tools\"><button type=\"button\" id=\"en\" lang=\"en\">English</button><button type=\"button\" id=\"ja\" \
          lang=\"ja\">日本語</button><button type=\"button\" id=\"theme\" aria-label=\"theme, 表示\">◐</button></div></header>\n\
          <main>\n",

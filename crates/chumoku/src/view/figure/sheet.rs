@@ -45,7 +45,7 @@ impl Sheet {
         let mut bottom = y0;
         for (index, map) in self.maps.iter().enumerate() {
             let [x, y] = [x0 + (index % across) as f64 * step_x, y0 + (index / across) as f64 * step_y];
-            canvas.text(Text::new([x, y + 8.0], cut(&clean(&map.caption), 22), 11.0, Paint::Ink));
+            canvas.text(Text::new([x, y + 8.0], cut(&clean(&map.caption), 26), 10.0, Paint::Ink));
             let (rows, columns, values) = pooled(map, POOL);
             let cell = SIDE / rows.max(columns).max(1) as f64;
             let gap = if cell >= 8.0 { 0.6 } else { 0.0 };
@@ -77,7 +77,7 @@ impl Sheet {
         let paint = Colour::new(depth);
         let side = self.maps.iter().map(|map| map.columns.labels.len()).max().unwrap_or(1).min(24);
         // Two columns of a terminal are about as wide as a line is high.
-        let wide = (2 * side).max(22) + 2;
+        let wide = (2 * side).max(24) + 2;
         let across = ((width - 2) / wide).max(1);
         let mut lines = Vec::new();
         for part in self.maps.chunks(across) {
@@ -93,7 +93,7 @@ impl Sheet {
                         line += &match values[i * columns + j] {
                             None => paint.quiet("··"),
                             Some(x) => match map.scale {
-                                Scale::Share => paint.shade(x),
+                                Scale::Share(top) => paint.shade(x / top),
                                 Scale::Signed(most) => paint.signed(x / most.max(f32::MIN_POSITIVE), sign(x)),
                             },
                         };

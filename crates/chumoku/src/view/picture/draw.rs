@@ -168,7 +168,9 @@ fn find_missing(group: &Group, letters: &mut Vec<String>) {
             Node::Group(group) => find_missing(group, letters),
             Node::Text(text) => {
                 let glyphs = text.layouted().iter().flat_map(|span| &span.positioned_glyphs);
-                letters.extend(glyphs.filter(|glyph| glyph.id.0 == 0).map(|glyph| glyph.text.clone()));
+                letters.extend(
+                    glyphs.filter(|glyph| glyph.id.0 == 0 && !glyph.text.is_empty()).map(|glyph| glyph.text.clone()),
+                );
             }
             _ => {}
         }

@@ -215,11 +215,16 @@ impl Item {
                     "<text x=\"{x:.2}\" y=\"{y:.2}\" font-size=\"{size}\" {} text-anchor=\"{anchor}\"{weight}{turn} \
                      xml:space=\"preserve\">{}</text>",
                     colours.of("fill", *fill),
-                    marked_up(text)
+                    marked_up(&drawn(text))
                 )
             }
         };
     }
+}
+
+/// A text as it is drawn: few fonts have the pictures of control characters, which stand for what has no shape.
+fn drawn(text: &str) -> String {
+    text.chars().map(|c| if ('\u{2400}'..='\u{2426}').contains(&c) { '·' } else { c }).collect()
 }
 
 #[cfg(test)]
