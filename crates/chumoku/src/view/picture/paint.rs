@@ -106,7 +106,8 @@ fn luminance(colour: Rgb) -> f32 {
 
 /// Dark or light, whichever stands out more.
 fn readable_on(colour: Rgb) -> Rgb {
-    let [dark, light] = [[0x10, 0x15, 0x1b], [0xff, 0xff, 0xff]];
+    // Black and white: of any less dark a middling colour would be too near.
+    let [dark, light] = [[0x00; 3], [0xff; 3]];
     let against = |other: Rgb| {
         let [a, b] = [luminance(colour), luminance(other)];
         (a.max(b) + 0.05) / (a.min(b) + 0.05)
