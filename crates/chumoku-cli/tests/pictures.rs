@@ -128,6 +128,16 @@ fn pictures_are_written_one_or_many() {
     place.refuses(&["explain", model(), "--input", "empty.txt", "--png", "p"], &["empty.txt", "one a line"]);
     place.refuses(&["explain", model(), TEXT, "--png", "b.png", "--font", "texts.txt"], &["texts.txt", "no font"]);
     place.refuses(&["explain", model()], &["TEXT"]);
+    // Lines count as editors count them, blank ones too.
+    place.write("private.txt", "one text\n\nanother \u{10fffd}\n");
+    let run = place.run(&["explain", model(), "--input", "private.txt", "--png", "p"]);
+    assert_ne!(run.code, 0);
+    run.has_one_error(&["line 3 of private.txt", "U+10FFFD"]);
+    for flag in [["--without", "1.1"], ["--compare-head", "1.1"], ["--compare-text", "x"]] {
+        let args = [&["explain", model(), "--input", "texts.txt", "--png", "p"][..], &flag].concat();
+        place.refuses(&args, &[flag[0], "--input"]);
+    }
+    place.refuses(&["explain", model(), TEXT, "--without", "1.1", "--compare-head", "1.2"], &["--compare-head"]);
 }
 
 #[test]

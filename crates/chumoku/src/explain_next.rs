@@ -159,3 +159,93 @@ impl TextGenerator {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::{LanguageModel, LanguageModelConfig};
+    use crate::nn::{AttentionOptions, EncoderConfig, NormOrder, PositionKind};
+    use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
+    use crate::text_generator::TextGeneratorConfig;
+    use chumoku_kernels::Precision;
+    use testkit::Random;
+
+    fn generator(max_length: usize) -> TextGenerator {
+        let config = TokenizerConfig { vocab_size: 60, min_frequency: 1, form: TextForm::Folded, unit: Unit::Subwords };
+        let tokenizer = TextTokenizer::train(&["ab ab ab cd cd", "q w"], &config).unwrap();
+        let encoder = EncoderConfig {
+            num_layers: 2,
+            d_model: 16,
+            num_heads: 2,
+            d_ff: 24,
+            activation: "gelu".into(),
+            norm_order: NormOrder::Pre,
+            dropout: 0.0,
+            attention_dropout: 0.0,
+            causal: true,
+            attention: AttentionOptions::default(),
+        };
+        let config = LanguageModelConfig {
+            vocab_size: tokenizer.vocab_size(),
+            encoder,
+            position: PositionKind::Learned,
+            max_length,
+            embedding_dropout: 0.0,
+        };
+        let model = LanguageModel::new(config.clone()).unwrap();
+        let mut params = Params::zeros(model.layout());
+        let mut random = Random::new(3);
+        params.values_mut().iter_mut().for_each(|value| *value = 0.4 * random.number() as f32);
+        let config = TextGeneratorConfig {
+            model_type: String::new(),
+            chumoku_version: String::new(),
+            precision: Precision::default(),
+            vocabulary_sha256: String::new(),
+            model: config,
+        };
+        TextGenerator { config, model, params, tokenizer }
+    }
+
+    #[test]
+    fn what_is_explained_is_what_comes_next_however_long_the_text_is() {
+        let text = "ab wxyz cd ab";
+        let of = generator(99);
+        let all = of.tokenizer.encode(text).unwrap().ids;
+        let words = words_of(text, &of.tokenizer.encode(text).unwrap());
+        let count = all.len();
+        assert!(words.len() == 4 && words[1].tokens.len() > 2, "{words:?}");
+        for most in 1..count + 3 {
+            let of = generator(most);
+            let e = of.explain(text, "m").unwrap();
+            e.validate().unwrap();
+            let has_boundary = most > count;
+            assert_eq!(e.words[0].special, has_boundary, "{most}");
+            // The end of the text is read, as many tokens as there is room for.
+            let read: Vec<String> = all[count - count.min(most)..].iter().map(|&id| of.tokenizer.token(id)).collect();
+            let shown: Vec<&str> = e.pieces.iter().skip(usize::from(has_boundary)).map(|p| p.text.as_str()).collect();
+            assert_eq!(shown, read, "{most}");
+            let left = words.iter().filter(|word| word.tokens.end > count - count.min(most)).count();
+            let names: Vec<&str> = e.words.iter().filter(|w| !w.special).map(|w| w.text.as_str()).collect();
+            assert_eq!(names, ["ab", "wxyz", "cd", "ab"][4 - left..], "{most}");
+            let next = of.next_token(text, &[]).unwrap();
+            for (shown, (token, p)) in e.probabilities.iter().zip(&next) {
+                assert!(shown.label == *token && (shown.probability - p).abs() < 1e-6, "{most}");
+            }
+            assert_eq!(e.label, next[0].0);
+            for without in &e.without {
+                let next = of.next_token(text, &[[without.layer, without.head]]).unwrap();
+                assert_eq!(without.label, next[0].0);
+                for (shown, p) in e.probabilities.iter().zip(&without.probabilities) {
+                    let expected = next.iter().find(|(token, _)| *token == shown.label).unwrap().1;
+                    assert!((expected - p).abs() < 1e-6);
+                }
+            }
+            // Rows of weights are shares.
+            for i in 0..e.words.len() {
+                assert!((e.row(1, 1, i).iter().sum::<f32>() - 1.0).abs() < 1e-5);
+            }
+        }
+        assert!(of.next_token(text, &[[2, 0]]).unwrap_err().to_string().contains("layers 1 to 2"));
+        assert!(of.explain(" \n", "m").unwrap_err().to_string().contains("empty"));
+    }
+}

@@ -168,6 +168,7 @@ mod tests {
     use crate::models::{LanguageModel, LanguageModelConfig};
     use crate::nn::{AttentionOptions, EncoderConfig, NormOrder, PositionKind};
     use crate::params::Params;
+    use crate::text::{TextForm, TokenizerConfig, Unit};
     use ndarray::array;
     use testkit::Random;
 
@@ -334,6 +335,50 @@ mod tests {
         config.encoder.attention.window = Some(2);
         let narrow = LanguageModel::new(config).unwrap();
         assert!(look(&narrow, &params, &WORDS).0.depth.is_none());
+    }
+
+    #[test]
+    fn hard_attention_leaves_no_depth() {
+        let (model, params) = models().remove(0);
+        let mut config = model.config().clone();
+        config.encoder.attention.hard_attention = true;
+        let hard = LanguageModel::new(config).unwrap();
+        assert!(look(&hard, &params, &WORDS).0.depth.is_none());
+    }
+
+    #[test]
+    fn values_of_no_length_leave_the_weights_as_they_are() {
+        let (model, params) = models().remove(0);
+        let nothing = Params::zeros(params.layout());
+        let (look, _) = look(&model, &nothing, &WORDS);
+        assert!(look.attention.iter().all(|x| x.is_finite()));
+        assert_eq!(look.derived.value_weighted, look.attention);
+    }
+
+    #[test]
+    fn a_text_is_read_up_to_the_last_token_that_fits() {
+        let form = TextForm::Folded;
+        let config = TokenizerConfig { vocab_size: 60, min_frequency: 1, form, unit: Unit::Subwords };
+        let tokenizer = TextTokenizer::train(&["ab ab ab cd cd", "q w"], &config).unwrap();
+        let text = "ab wxyz cd";
+        let all = tokenizer.encode(text).unwrap();
+        let words = words_of(text, &all);
+        let cut_word = words[1].tokens.clone();
+        assert!(words.len() == 3 && cut_word.len() > 2, "{words:?}");
+        for most in 1..all.ids.len() + 4 {
+            let reading = Reading::of(text, &tokenizer, most).unwrap();
+            // [CLS] and as many tokens as there is room for.
+            let expected = all.ids.len().min(most - 1);
+            assert_eq!(reading.ids[0], tokenizer.cls());
+            assert_eq!(reading.ids[1..], all.ids[..expected], "{most}");
+            let started = words.iter().filter(|word| word.tokens.start < expected).count();
+            assert_eq!(reading.names(text), [&["[CLS]", "ab", "wxyz", "cd"][..started + 1]].concat());
+            // Each token that is read belongs to one word, in order.
+            assert_eq!(reading.tokens.len(), started + 1);
+            assert!(reading.tokens.windows(2).all(|two| two[0].end == two[1].start && two[1].start < two[1].end));
+            assert_eq!(reading.tokens.last().unwrap().end, reading.ids.len());
+        }
+        assert_eq!(Reading::of("", &tokenizer, 5).unwrap().tokens, [0..1]);
     }
 
     #[test]

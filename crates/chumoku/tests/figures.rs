@@ -429,6 +429,316 @@ fn of_many_words_the_scale_ends_above_the_largest_share() {
 }
 
 #[test]
+fn a_causal_model_sees_a_word_and_those_before_it() {
+    let e = causal();
+    let figures =
+        [e.heatmap(1, 0, Lang::En), e.value_weighted(0, 1, Lang::En).unwrap(), e.rollout(1, Lang::En).unwrap()];
+    for figure in &figures {
+        let map = maps(figure)[0];
+        for i in 0..e.words.len() {
+            for j in 0..e.words.len() {
+                assert_eq!(map.value(i, j).is_some(), j <= i, "{i} {j}");
+            }
+        }
+    }
+}
+
+#[test]
+fn small_maps_say_where_they_stand_and_their_figure() {
+    let e = common::english();
+    for (name, order) in HeadOrder::ALL {
+        let Content::Sheet(sheet) = e.grid(order, Lang::En).content else { panic!("a sheet") };
+        assert_eq!(sheet.columns, if name == "place" { e.heads } else { 0 });
+        let mut roles = Vec::new();
+        for map in &sheet.maps {
+            let (place, figure) = map.caption.split_once("  ").unwrap();
+            let (layer, head) = place[1..].split_once("·H").unwrap();
+            let [layer, head] = [layer, head].map(|x| x.parse::<usize>().unwrap() - 1);
+            let found = &e.head_statistics()[layer * e.heads + head];
+            roles.push(found.role as u8);
+            let percent = |x: f32| format!("{:.0} %", 100.0 * x);
+            let without = e.without.iter().find(|w| [w.layer, w.head] == [layer, head]).unwrap();
+            let expected = match name {
+                "place" | "role" => found.role.name(Lang::En).to_owned(),
+                "entropy" => format!("{:.2}", found.entropy),
+                "distance" => format!("{:.1}", found.distance),
+                "previous" => percent(found.previous),
+                "first" => percent(found.first),
+                "strongest" => percent(found.strongest),
+                "sink" => percent(found.sink_share),
+                "effect" => format!("{:+.1}", 100.0 * (without.probabilities[0] - e.probabilities[0].probability)),
+                other => panic!("{other}"),
+            };
+            assert_eq!(figure, expected, "{name}");
+        }
+        let differ = |roles: &[u8]| roles.windows(2).filter(|two| two[0] != two[1]).count();
+        let mut sorted = roles.clone();
+        sorted.sort_unstable();
+        assert!(name != "role" || (roles == sorted && differ(&roles) > 0), "{roles:?}");
+    }
+}
+
+#[test]
+fn differences_say_which_is_taken_from_which() {
+    let [a, b] = ["it was good", "it was not good"].map(|text| {
+        let words: Vec<&str> = text.split(' ').collect();
+        common::example(&words, 1, 2)
+    });
+    let figure = a.difference([0, 1], &b, [0, 0], Lang::En).unwrap();
+    let (first, second) = figure.subtitle.split_once(" − ").unwrap();
+    assert!(
+        first.ends_with("head 1 “it was not good”") && second.ends_with("head 2 “it was good”"),
+        "{first} {second}"
+    );
+    assert!(figure.notes.concat().contains("(1)"), "{:?}", figure.notes);
+    let depth = causal().products(0, 0, [4, 2], Lang::En).unwrap();
+    let [query, key] = [4, 2].map(|i| format!("{} {}", i + 1, causal().pieces[i].text));
+    assert_eq!(depth.subtitle, format!("{query} → {key}"));
+}
+
+#[test]
+fn rows_of_an_alignment_are_the_translation_and_its_heads_keep_their_places() {
+    let mut a = alignment();
+    (a.layers, a.attention) = (2, (0..48).map(|i| [0.1, 0.2, 0.3, 0.4][(i * 7 + i / 4) % 4]).collect());
+    a.ranking = a.rank();
+    for lang in [Lang::En, Lang::Ja] {
+        let figure = a.heatmap(1, 0, lang);
+        let map = maps(&figure)[0];
+        assert_eq!(map.rows.labels, ["A", "B", "[END]"]);
+        assert_eq!(map.columns.labels, ["a", "b", "c", "[END]"]);
+        let names = [&map.rows.name, &map.columns.name].map(|name| name.split([':', '：']).next().unwrap());
+        assert_eq!(names, if lang == Lang::En { ["target", "source"] } else { ["訳文", "原文"] });
+        assert_eq!(map.value(2, 1), Some(a.row(1, 0, 2)[1]));
+    }
+    let of = |is_ranked: bool| {
+        let Content::Sheet(sheet) = a.grid(is_ranked, Lang::En).content else { panic!("a sheet") };
+        let captions: Vec<String> = sheet.maps.iter().map(|map| map.caption[..6].trim().to_owned()).collect();
+        (sheet.columns, captions)
+    };
+    assert_eq!(of(false), (2, ["L1·H1", "L1·H2", "L2·H1", "L2·H2"].map(String::from).to_vec()));
+    let ranked = a.ranking.iter().map(|head| format!("L{}·H{}", head.layer + 1, head.head + 1));
+    assert_eq!(of(true), (0, ranked.collect()));
+}
+
+#[test]
+fn scales_run_from_the_least_below_to_the_most_above() {
+    for figure in figures(Lang::En) {
+        let Some(map) = maps(&figure).first().copied() else { continue };
+        let scene = figure.scene();
+        let bar: Vec<([f64; 4], f32)> = scene
+            .items
+            .iter()
+            .filter_map(|item| match item {
+                Item::Rect { area, fill: Paint::Share(x) | Paint::Signed(x), says }
+                    if says.is_empty() && area[2] == 14.0 =>
+                {
+                    Some((*area, *x))
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(bar.len(), 48, "{}", figure.title);
+        assert!(bar.windows(2).all(|two| two[0].0[1] < two[1].0[1] && two[0].1 > two[1].1));
+        let [x, top] = [bar[0].0[0], bar[0].0[1]];
+        let beside = texts(&figure).into_iter().filter(|(_, at)| at[0] == x + 20.0 && at[1] >= top);
+        let mut labels: Vec<(f64, f32)> =
+            beside.filter_map(|(text, at)| Some((at[1], text.replace('−', "-").parse().ok()?))).collect();
+        labels.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert!(labels.len() == 3 && labels.windows(2).all(|two| two[0].1 > two[1].1), "{labels:?}");
+        let least = if matches!(map.scale, Scale::Share(_)) { 0.0 } else { -labels[0].1 };
+        assert_eq!(labels[2].1, least);
+    }
+}
+
+#[test]
+fn narrow_terminals_are_not_overrun() {
+    let many: Vec<String> = (0..30).map(|i| format!("word{i}")).collect();
+    let many = common::example(&many.iter().map(String::as_str).collect::<Vec<_>>(), 1, 2);
+    for lang in [Lang::En, Lang::Ja] {
+        for figure in figures(lang).into_iter().chain([many.grid(HeadOrder::Place, lang), many.heatmap(0, 1, lang)]) {
+            for width in 40..70 {
+                let text = figure.to_text(&TerminalOptions { width, colour: ColourDepth::None, lang });
+                for line in text.lines() {
+                    assert!(line.width() <= width, "{} columns of {width}: {line:?}", line.width());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_pooled_says_so_in_every_form() {
+    let says = |notes: &str| notes.contains("the largest of several weights");
+    for (words, terminal, picture) in [(23, false, false), (24, true, false), (63, true, false), (64, true, true)] {
+        let texts: Vec<String> = (0..words).map(|i| format!("w{i}")).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let e = common::example(&texts, 1, 1);
+        let mut a = alignment();
+        (a.source_words, a.heads) = (e.words.clone(), 1);
+        a.attention = vec![1.0 / e.words.len() as f32; 3 * e.words.len()];
+        a.ranking.truncate(1);
+        a.ranking[0].head = 0;
+        for figure in [e.grid(HeadOrder::Place, Lang::En), a.grid(true, Lang::En)] {
+            assert_eq!(says(&figure.notes.concat()), picture, "{words}");
+            let text = figure.to_text(&TerminalOptions { width: 80, colour: ColourDepth::None, lang: Lang::En });
+            assert_eq!(text.matches("the largest of several weights").count(), usize::from(terminal), "{words}");
+        }
+    }
+}
+
+#[test]
+fn pooled_maps_keep_their_peaks_in_their_places() {
+    let texts: Vec<String> = (0..127).map(|i| format!("w{i}")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let mut e = common::example(&texts, 1, 1);
+    e.attention = vec![0.001; 128 * 128];
+    // Row 10 and column 101 of 128 are row 5 and column 50 of 64.
+    e.attention[10 * 128 + 101] = 0.9;
+    let scene = e.grid(HeadOrder::Place, Lang::En).scene();
+    let cells = scene.items.iter().filter_map(|item| match item {
+        Item::Rect { area, fill: Paint::Share(x), .. } => Some((*area, *x)),
+        _ => None,
+    });
+    let cells: Vec<([f64; 4], f32)> = cells.take(64 * 64).collect();
+    let [x0, y0, side, _] = cells[0].0;
+    let peak: Vec<&([f64; 4], f32)> = cells.iter().filter(|(_, x)| *x > 0.5).collect();
+    assert_eq!(peak.len(), 1);
+    assert_near(peak[0].0[0], x0 + 50.0 * side, 1e-6);
+    assert_near(peak[0].0[1], y0 + 5.0 * side, 1e-6);
+    // Of three rows and 128 columns the columns alone are pooled.
+    let mut a = alignment();
+    (a.source_words, a.heads) = (e.words.clone(), 1);
+    a.attention = vec![0.001; 3 * 128];
+    a.attention[2 * 128 + 101] = 0.9;
+    a.ranking.truncate(1);
+    a.ranking[0].head = 0;
+    let scene = a.grid(false, Lang::En).scene();
+    let cells = scene.items.iter().filter_map(|item| match item {
+        Item::Rect { area, fill: Paint::Share(x), .. } => Some((*area, *x)),
+        _ => None,
+    });
+    let cells: Vec<([f64; 4], f32)> = cells.take(3 * 64).collect();
+    let ([x0, y0, side, _], peak) = (cells[0].0, cells.iter().find(|(_, x)| *x > 0.5).unwrap());
+    assert_near(peak.0[0], x0 + 50.0 * side, 1e-6);
+    assert_near(peak.0[1], y0 + 2.0 * side, 1e-6);
+}
+
+#[test]
+fn a_picture_of_many_dimensions_and_tokens_still_shows_the_sums_and_the_chosen_key() {
+    let deep = causal();
+    let Some(Figure { content: Content::Products(small), .. }) = deep.products(0, 0, [3, 1], Lang::En) else {
+        panic!()
+    };
+    let mut large = small.clone();
+    large.query = (0..64).map(|d| d as f32 / 100.0 - 0.3).collect();
+    large.key = (0..64).map(|d| 0.5 - d as f32 / 100.0).collect();
+    large.row = (0..60).map(|i| chumoku::view::Seen { token: format!("t{i}"), ..small.row[1].clone() }).collect();
+    for chosen in [2, 39, 40, 59] {
+        large.chosen = chosen;
+        let figure = Figure {
+            title: "t".into(),
+            subtitle: String::new(),
+            notes: Vec::new(),
+            content: Content::Products(large.clone()),
+            lang: Lang::En,
+        };
+        let scene = figure.scene();
+        let all: Vec<&chumoku::view::Text> =
+            scene.items.iter().filter_map(|item| if let Item::Text(t) = item { Some(t) } else { None }).collect();
+        assert!(all.iter().any(|t| t.text == "score"), "{chosen}");
+        let score = format!("{:.4}", large.score());
+        assert!(all.iter().any(|t| t.text == score), "{score}");
+        assert!(all.iter().any(|t| t.text == "…"));
+        // The chosen row alone stands out.
+        let marked: Vec<&str> = all.iter().filter(|t| t.fill == Paint::Series(0)).map(|t| t.text.as_str()).collect();
+        assert_eq!(marked[0], format!("{} t{chosen}", chosen + 1));
+        assert_eq!(marked.len(), 4);
+        for item in &scene.items {
+            if let Item::Rect { area, fill: Paint::Signed(part), says } = item {
+                let d: usize = says.split(':').next().unwrap().parse().unwrap();
+                let product = large.products()[d - 1];
+                assert_eq!(product < 0.0, *part < 0.0);
+                // To the left of the middle what is below 0, to the right what is above.
+                let middle = scene
+                    .items
+                    .iter()
+                    .filter_map(|item| match item {
+                        Item::Rect { area, fill: Paint::Signed(x), .. } if *x > 0.0 => Some(area[0]),
+                        _ => None,
+                    })
+                    .next()
+                    .unwrap();
+                let edge = if product < 0.0 { area[0] + area[2] } else { area[0] };
+                assert_near(edge, middle, 1e-4);
+            }
+        }
+    }
+}
+
+#[test]
+fn thresholds_are_named_as_they_were_given() {
+    for (threshold, expected) in [(0.1, "from 10 %"), (0.29, "from 29 %"), (0.57, "from 57 %"), (0.005, "from 0.5 %")] {
+        let note = common::english().lines(0, 0, threshold, Lang::En).notes.concat();
+        assert!(note.contains(expected), "{note}");
+    }
+}
+
+#[test]
+fn lines_run_from_the_word_that_looks() {
+    let a = alignment();
+    let figure = a.lines(0, 1, 0.35, Lang::En);
+    let Content::Lines(lines) = &figure.content else { panic!("lines") };
+    assert_eq!(
+        lines.words,
+        [["A", "B", "[END]"].map(String::from).to_vec(), ["a", "b", "c", "[END]"].map(String::from).to_vec()]
+    );
+    let scene = figure.scene();
+    let at = |name: &str, is_left: bool| {
+        let all = texts(&figure).into_iter().filter(|(text, _)| text == name).map(|(_, at)| at);
+        all.min_by(|a, b| if is_left { a[0].total_cmp(&b[0]) } else { b[0].total_cmp(&a[0]) }).unwrap()[1]
+    };
+    let mut count = 0;
+    for item in &scene.items {
+        let Item::Line { ends: [x1, y1, x2, y2], says, .. } = item else { continue };
+        let (from, to) = says.split_once(" → ").unwrap();
+        let from = from.split_once(' ').unwrap().1;
+        let to = to.split_once(' ').unwrap().1.split_once(':').unwrap().0;
+        assert!(x1 < x2);
+        assert_near(*y1, at(from, true) - 4.5, 1e-9);
+        assert_near(*y2, at(to, false) - 4.5, 1e-9);
+        count += 1;
+    }
+    assert_eq!(count, lines.shown().len());
+    let table = &figure.tables()[0];
+    for ((from, to, _), (name, cells)) in lines.shown().into_iter().zip(&table.rows) {
+        assert_eq!(*name, format!("{} {}", from + 1, lines.words[0][from]));
+        assert_eq!(cells[0], format!("{} {}", to + 1, lines.words[1][to]));
+    }
+}
+
+#[test]
+fn curves_rise_where_numbers_do_and_ticks_name_their_values() {
+    let figure = PositionalEncoding::sinusoidal(20, 8).wavelength_figure(Lang::En).unwrap();
+    let scene = figure.scene();
+    let ends: Vec<[f64; 4]> = scene
+        .items
+        .iter()
+        .filter_map(|item| match item {
+            Item::Line { ends, says, .. } if !says.is_empty() => Some(*ends),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ends.len(), 3);
+    // Higher is smaller y, and each pair repeats after ten times as many positions: a straight line.
+    assert!(ends.iter().all(|[_, y1, _, y2]| y1 > y2));
+    assert_near(ends[0][1] - ends[0][3], ends[2][1] - ends[2][3], 1e-4);
+    // Ticks at powers of ten; the first wavelength, 6.28, is between 1 and 10.
+    let y = |tick: &str| texts(&figure).into_iter().find(|(text, _)| text == tick).unwrap().1[1] - 4.0;
+    assert!(y("1") > ends[0][1] && ends[0][1] > y("10"));
+    assert!(y("1000") > ends[2][3] && ends[2][3] > y("10000"));
+}
+
+#[test]
 fn a_page_of_figures_holds_every_table_in_both_languages_and_runs_nothing_else() {
     let [english, japanese] = [Lang::En, Lang::Ja].map(figures);
     let pairs: Vec<[Figure; 2]> = english.into_iter().zip(japanese).map(|(en, ja)| [en, ja]).collect();

@@ -58,6 +58,13 @@ fn share(text: &str) -> Result<f32, String> {
     share.ok_or_else(|| "expected a number from 0 to 1".into())
 }
 
+/// What shows a difference.
+const COMPARING: [&str; 3] = ["compare_text", "compare_head", "compare_model"];
+
+/// What is of one text.
+const INPUT_ALONE: [&str; 8] =
+    ["text", "target", "html", "json", "without", "compare_text", "compare_head", "compare_model"];
+
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Explain {
     /// A folder that `chumoku train` wrote
@@ -67,7 +74,7 @@ pub(crate) struct Explain {
     #[arg(value_name = "TEXT", required_unless_present = "input")]
     pub(crate) text: Option<String>,
     /// Draw a picture for each line of a file, into the folders that --svg, --png and --pdf name
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "target", "html", "json"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = INPUT_ALONE)]
     pub(crate) input: Option<PathBuf>,
     /// For a translator: the translation to explain (default: its own)
     #[arg(long, value_name = "TEXT")]
@@ -94,7 +101,7 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) key: Option<usize>,
     /// Switch heads off (as 2.1, or 2.1,3.4: layer and head) and show what is then predicted
-    #[arg(long, value_name = "HEADS", value_delimiter = ',', value_parser = head)]
+    #[arg(long, value_name = "HEADS", value_delimiter = ',', value_parser = head, conflicts_with_all = COMPARING)]
     pub(crate) without: Vec<[usize; 2]>,
     /// Show the difference to the attention to another text
     #[arg(long, value_name = "TEXT")]

@@ -96,3 +96,108 @@ pub(super) fn translator<'a>(
 fn frame(words: [Vec<String>; 2], [layers, heads]: [usize; 2], causal: bool, attention: Vec<f32>) -> Frame {
     Frame { step: 0, epoch: 0, words, layers, heads, causal, attention }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::{LanguageModelConfig, TranslatorConfig};
+    use crate::nn::{AttentionOptions, EncoderConfig, NormOrder, PositionKind};
+    use crate::text::{TextForm, TokenizerConfig, Unit};
+    use std::sync::Arc;
+    use testkit::Random;
+
+    fn tokenizer() -> TextTokenizer {
+        let config = TokenizerConfig { vocab_size: 60, min_frequency: 1, form: TextForm::Folded, unit: Unit::Subwords };
+        TextTokenizer::train(&["ab ab ab cd cd", "q w"], &config).unwrap()
+    }
+
+    fn encoder(causal: bool) -> EncoderConfig {
+        EncoderConfig {
+            num_layers: 1,
+            d_model: 16,
+            num_heads: 2,
+            d_ff: 24,
+            activation: "gelu".into(),
+            norm_order: NormOrder::Pre,
+            dropout: 0.0,
+            attention_dropout: 0.0,
+            causal,
+            attention: AttentionOptions::default(),
+        }
+    }
+
+    fn random(layout: &Arc<crate::params::Layout>) -> Params<f32> {
+        let mut params = Params::zeros(layout);
+        let mut random = Random::new(3);
+        params.values_mut().iter_mut().for_each(|value| *value = 0.4 * random.number() as f32);
+        params
+    }
+
+    #[test]
+    fn a_translator_is_watched_from_the_translation_to_the_source() {
+        let tokenizer = tokenizer();
+        let config = |max_length| TranslatorConfig {
+            source_vocab_size: tokenizer.vocab_size(),
+            target_vocab_size: tokenizer.vocab_size(),
+            joint_vocabulary: false,
+            encoder: encoder(false),
+            num_decoder_layers: 1,
+            position: PositionKind::Sinusoidal,
+            max_length,
+            embedding_dropout: 0.0,
+        };
+        let text = "ab wxyz cd\tcd ab";
+        let longest = tokenizer.encode("ab wxyz cd").unwrap().ids.len();
+        let model = Translator::new(config(longest + 1)).unwrap();
+        let watch = translator(&model, [&tokenizer; 2], text).unwrap();
+        let frame = watch(&random(model.layout())).unwrap();
+        assert_eq!(frame.words, [vec!["cd", "ab", "[END]"], vec!["ab", "wxyz", "cd", "[END]"]]);
+        assert_eq!((frame.layers, frame.heads, frame.causal), (1, 2, false));
+        assert_eq!(frame.attention.len(), 2 * 3 * 4);
+        assert!(frame.attention.chunks(4).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5));
+        // One token less than the source and its end is too few.
+        let model = Translator::new(config(longest)).unwrap();
+        assert!(translator(&model, [&tokenizer; 2], text).is_err());
+    }
+
+    #[test]
+    fn a_language_model_is_watched_as_one_that_sees_no_later_word() {
+        let tokenizer = tokenizer();
+        let config = LanguageModelConfig {
+            vocab_size: tokenizer.vocab_size(),
+            encoder: encoder(true),
+            position: PositionKind::Sinusoidal,
+            max_length: 20,
+            embedding_dropout: 0.0,
+        };
+        let model = LanguageModel::new(config).unwrap();
+        let frame = language_model(&model, &tokenizer, "ab cd").unwrap()(&random(model.layout())).unwrap();
+        assert!(frame.causal);
+        assert_eq!(frame.words[0], ["[CLS]", "ab", "cd"]);
+        for (at, x) in frame.attention.iter().enumerate() {
+            assert_eq!(at % 3 > at / 3 % 3, *x == 0.0, "{at}: {x}");
+        }
+    }
+
+    #[test]
+    fn texts_that_cannot_be_watched_are_refused() {
+        let fault = |text: &str, kind: ModelKind, network: Network| {
+            let options = TrainOptions { watch: Some(text.into()), network, ..TrainOptions::default() };
+            options.check_watch(kind).err().map(|error| error.to_string())
+        };
+        let transformer = Network::Transformer;
+        assert!(fault("x", ModelKind::Translator, transformer).unwrap().contains("tab"));
+        assert!(fault(" \t ", ModelKind::Translator, transformer).unwrap().contains("empty"));
+        assert!(
+            fault("x", ModelKind::Classifier, Network::Recurrent(chumoku_kernels::Cell::Lstm))
+                .unwrap()
+                .contains("recurrent")
+        );
+        for (text, kind) in
+            [("x\ty", ModelKind::Translator), ("x", ModelKind::Classifier), ("x", ModelKind::LanguageModel)]
+        {
+            assert_eq!(fault(text, kind, transformer), None);
+        }
+        assert!(TrainOptions::default().check_watch(ModelKind::Translator).is_ok());
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::alignment::Alignment;
 use super::explanation::Explanation;
-use super::figure::{Axis, Content, Figure, Lines, Map, Products, Scale, Seen, Sheet};
+use super::figure::{Axis, Content, Figure, Lines, Map, Products, Scale, Seen, Sheet, pooled_note};
 use super::phrases::{self, Lang};
 use super::roles::HeadStatistics;
 
@@ -213,16 +213,12 @@ impl Explanation {
         });
         // One scale for all.
         let scale = Scale::of_shares(self.words.len(), self.attention.iter());
-        let maps = maps.map(|map| Map { scale, ..map }).collect();
+        let maps: Vec<Map> = maps.map(|map| Map { scale, ..map }).collect();
         let title = match lang {
             Lang::En => format!("{}: all heads, {}", self.model, order.name(lang)),
             Lang::Ja => format!("{}: すべてのヘッド（{}）", self.model, order.name(lang)),
         };
-        let mut notes = Vec::new();
-        if self.words.len() > 64 {
-            let note = "A dot shows the largest of several weights.";
-            notes.push(lang.pick(note, "1 点は、まとめた重みのうち最大の値を表します。").to_owned());
-        }
+        let notes = pooled_note(&maps, lang).into_iter().collect();
         let columns = if order == HeadOrder::Place { self.heads } else { 0 };
         Figure { title, subtitle: self.text.clone(), notes, content: Content::Sheet(Sheet { maps, columns }), lang }
     }
@@ -334,9 +330,11 @@ impl Explanation {
 }
 
 fn threshold_note(lang: Lang, threshold: f32, weights: &[Option<f32>]) -> String {
-    let percent = 100.0 * threshold;
-    let most = 100.0 * weights.iter().flatten().fold(0.0f32, |most, &x| most.max(x));
-    if most < percent {
+    // As it was given: 0.29 is 29, not 28.999999.
+    let percent = (1e6 * f64::from(threshold)).round() / 1e4;
+    let largest = weights.iter().flatten().fold(0.0f32, |most, &x| most.max(x));
+    let most = 100.0 * largest;
+    if largest < threshold {
         return match lang {
             Lang::En => format!("No share is {percent} % or more; the largest is {most:.1} %."),
             Lang::Ja => format!("{percent} % 以上の割合はありません。最大は {most:.1} % です。"),
@@ -468,13 +466,14 @@ impl Alignment {
             self.map(head.layer, head.head, caption, lang)
         });
         let columns = if is_ranked { 0 } else { self.heads };
-        let content = Content::Sheet(Sheet { maps: maps.collect(), columns });
+        let maps: Vec<Map> = maps.collect();
         let title = lang.pick("all heads of the cross-attention", "クロスアテンションのすべてのヘッド");
         let note = lang.pick(
             "The figure is the share of words for which the head looks most at the source word that they need most.",
             "数字は、訳文の語のうち、最も必要な原文の語をヘッドが最もよく見ているものの割合です。",
         );
-        self.figure(title.into(), vec![note.into()], content, lang)
+        let notes = [note.to_owned()].into_iter().chain(pooled_note(&maps, lang)).collect();
+        self.figure(title.into(), notes, Content::Sheet(Sheet { maps, columns }), lang)
     }
 }
 

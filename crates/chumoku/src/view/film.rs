@@ -1,6 +1,6 @@
 //! Attention to one text as a model learns: what `train` recorded, and its figures.
 
-use super::figure::{Axis, Content, Curves, Figure, Map, Scale, Sheet};
+use super::figure::{Axis, Content, Curves, Figure, Map, Scale, Sheet, pooled_note};
 use super::phrases::{self, Lang};
 use super::roles::statistics;
 use crate::{Error, Result};
@@ -96,13 +96,17 @@ impl Film {
                 problem: format!("line {}: not the attention that `train --watch` records: {problem}", index + 1),
             };
             let mut value: serde_json::Value = serde_json::from_str(&line).map_err(|error| fault(error.to_string()))?;
-            let frame: Frame =
-                serde_json::from_value(value[WATCHED].take()).map_err(|error| fault(error.to_string()))?;
+            let Some(value) = value.get_mut(WATCHED) else {
+                return Err(fault(format!("expected an object with \"{WATCHED}\" in it")));
+            };
+            let frame: Frame = serde_json::from_value(value.take()).map_err(|error| fault(error.to_string()))?;
             frame.check().map_err(fault)?;
             if frames.first().is_some_and(|first| {
                 [first.layers, first.heads] != [frame.layers, frame.heads] || first.words != frame.words
             }) {
-                return Err(fault("its words or heads are not those of the first".into()));
+                let problem = "its words or heads are not those of the first, as when training went on with another text: \
+                               train anew with one `--watch TEXT`";
+                return Err(fault(problem.into()));
             }
             frames.push(frame);
         }
@@ -143,7 +147,7 @@ impl Film {
     /// The frames of a head beside each other.
     ///
     /// # Panics
-    /// If there is no such layer or head.
+    /// If there is no such layer or head, or no frame.
     #[must_use]
     pub fn strip(&self, layer: usize, head: usize, lang: Lang) -> Figure {
         let last = self.frames.len() - 1;
@@ -168,10 +172,16 @@ impl Film {
             Map { caption, rows, columns, values: values.collect(), scale }
         });
         let maps: Vec<Map> = maps.collect();
-        let notes = vec![match lang {
-            Lang::En => format!("{shown} of {} recorded frames; the first is the model before training.", last + 1),
-            Lang::Ja => format!("記録された {} 枚のうち {shown} 枚。最初は訓練前のモデルです。", last + 1),
-        }];
+        let mut note = match lang {
+            Lang::En => format!("{shown} of {} recorded frames", last + 1),
+            Lang::Ja => format!("記録された {} 枚のうち {shown} 枚", last + 1),
+        };
+        // Training that is continued may be watched from there on alone.
+        note += match self.frames[0].step {
+            0 => lang.pick("; the first is the model before training.", "。最初は訓練前のモデルです。"),
+            _ => lang.pick(".", "。"),
+        };
+        let notes = [note].into_iter().chain(pooled_note(&maps, lang)).collect();
         Figure {
             title: format!("{}: {}", self.model, phrases::head_name(lang, layer, head)),
             subtitle: self.text(),
@@ -287,6 +297,10 @@ mod tests {
         fails(&log.replace("\"heads\":2", "\"heads\":3"), "line 2");
         fails("{\"watched\": 3}\n", "line 1");
         fails("watched", "line 1");
+        for other in ["\"watched\"", "[\"watched\"]", "{\"text\": \"watched\"}"] {
+            fails(&format!("{other}\n"), "line 1: not the attention");
+        }
+        fails(&log.replace("\"a\"", "\"x\"").replacen("\"x\"", "\"a\"", 2), "train anew");
         std::fs::remove_file(folder.path().join("log.jsonl")).unwrap();
         assert!(Film::load(folder.path(), "m").unwrap_err().to_string().contains("log.jsonl"));
     }
@@ -316,5 +330,40 @@ mod tests {
         let still = Film { frames: film().frames[..1].to_vec(), ..film() }.difference(0, 0, Lang::Ja);
         let Content::Map(map) = still.content else { panic!("a map") };
         assert_eq!(map.values, [Some(0.0); 4]);
+    }
+
+    #[test]
+    fn the_model_before_training_is_named_only_where_it_was_recorded() {
+        let note = |steps: [u64; 2], lang: Lang| {
+            let frames = steps.map(|step| frame(step, [0.5; 8])).to_vec();
+            Film { model: "m".into(), frames }.strip(0, 0, lang).notes.concat()
+        };
+        assert!(note([0, 10], Lang::En).contains("before training") && note([0, 10], Lang::Ja).contains("訓練前"));
+        assert!(!note([10, 20], Lang::En).contains("before training") && !note([10, 20], Lang::Ja).contains("訓練前"));
+    }
+
+    #[test]
+    fn films_of_translators_and_of_causal_models_show_what_was_seen() {
+        let [target, source] = [&["A", "B"][..], &["a", "b", "c"]].map(|w| w.iter().map(|w| (*w).to_owned()).collect());
+        let attention = vec![0.5, 0.3, 0.2, 0.1, 0.2, 0.7];
+        let mut frame = Frame { words: [target, source], heads: 1, attention, ..frame(0, [0.0; 8]) };
+        let of = |frame: &Frame| Film { model: "m".into(), frames: vec![frame.clone()] };
+        let figure = of(&frame).strip(0, 0, Lang::En);
+        assert_eq!(figure.subtitle, "a b c → A B");
+        let Content::Sheet(sheet) = figure.content else { panic!("a sheet") };
+        assert_eq!(
+            [&sheet.maps[0].rows.labels[..], &sheet.maps[0].columns.labels],
+            [&frame.words[0][..], &frame.words[1]]
+        );
+        assert_eq!(sheet.maps[0].value(1, 2), Some(0.7));
+
+        frame.words[1].pop();
+        (frame.attention, frame.causal) = (vec![1.0, 0.0, 0.5, 0.5], true);
+        frame.words[1] = frame.words[0].clone();
+        let Content::Sheet(sheet) = of(&frame).strip(0, 0, Lang::En).content else { panic!("a sheet") };
+        assert_eq!(sheet.maps[0].values, [Some(1.0), None, Some(0.5), Some(0.5)]);
+        // The first word has no choice, and the second is evenly spread over what it sees.
+        let Content::Curves(curves) = of(&frame).entropies(0, Lang::En).content else { panic!("curves") };
+        assert_eq!(curves.series[0].1, [1.0]);
     }
 }

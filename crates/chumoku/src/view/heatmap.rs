@@ -118,7 +118,7 @@ pub(super) fn legend(
         largest += &phrases::full(lang, FULL);
     }
     // The bar, in colour, is 20 columns wide and not as wide as its text is long.
-    let used = 2 + display_width(word) + 3 + if shades { 7 } else { 20 } + 6;
+    let used = 2 + display_width(word) + 4 + if shades { 7 } else { 20 } + 6;
     if used + 1 + display_width(&largest) <= width {
         (Some(format!("{scale} {largest}")), None)
     } else {

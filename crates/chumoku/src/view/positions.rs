@@ -19,7 +19,7 @@ pub struct PositionalEncoding {
     table: Array2<f32>,
     /// The wavelength of each pair of dimensions in positions, if it has any.
     wavelengths: Vec<f64>,
-    /// Of how many dimensions the vectors are that [`PositionalEncoding::similarity`] compares.
+    /// Whether queries and keys are turned, and nothing is added to the embeddings.
     is_rotary: bool,
 }
 
@@ -197,7 +197,11 @@ impl PositionalEncoding {
     #[must_use]
     pub fn wavelength_figure(&self, lang: Lang) -> Option<Figure> {
         (!self.wavelengths.is_empty()).then(|| {
-            let labels = (0..self.wavelengths.len()).map(|i| format!("{}–{}", 2 * i, 2 * i + 1)).collect();
+            let d = self.table.ncols();
+            // Of an odd number of dimensions the last has no partner.
+            let label = |i: usize| if 2 * i + 1 < d { format!("{}–{}", 2 * i, 2 * i + 1) } else { (2 * i).to_string() };
+            let labels = (0..self.wavelengths.len()).map(label).collect();
+            let last = self.wavelengths[self.wavelengths.len() - 1];
             let curves = Curves {
                 x: Axis { name: lang.pick("dimensions", "次元").into(), labels, is_numbered: false },
                 y: lang.pick("wavelength in positions (logarithmic)", "波長（位置の数、対数目盛）").into(),
@@ -207,13 +211,14 @@ impl PositionalEncoding {
                 )],
                 is_logarithmic: true,
             };
-            let notes = vec![
-                lang.pick(
-                    "Pair i repeats after 2π · base^(2i/d) positions: the first in 6.28, the last in about 2π · base.",
-                    "i 番目の対は 2π · 基数^(2i/d) 位置ごとに繰り返します。最初の対は 6.28、最後の対は約 2π · 基数です。",
-                )
-                .to_owned(),
-            ];
+            let notes = vec![match lang {
+                Lang::En => format!(
+                    "Pair i, from 0, repeats after 2π · base^(2i/d) positions: the first in 6.28, the last in {last:.2}."
+                ),
+                Lang::Ja => format!(
+                    "i 番目（0 から）の対は 2π · 基数^(2i/d) 位置ごとに繰り返します。最初の対は 6.28、最後の対は {last:.2} です。"
+                ),
+            }];
             self.figure(lang, ["The wavelength of each pair of dimensions", "各次元対の波長"], notes, Content::Curves(curves))
         })
     }
@@ -236,7 +241,8 @@ impl PositionalEncoding {
             values: (0..n).flat_map(|i| (0..n).map(move |j| (i, j))).map(value).collect(),
             scale: Scale::Signed(1.0),
         };
-        let notes = if self.wavelengths.is_empty() {
+        // A dimension without a partner is a sine alone, whose products depend on the places too.
+        let notes = if self.wavelengths.is_empty() || self.table.ncols() % 2 == 1 {
             Vec::new()
         } else {
             let note = lang.pick(
@@ -302,6 +308,39 @@ mod tests {
             let problem = PositionalEncoding::rotary(4, dim, base).unwrap_err().to_string();
             assert!(problem.contains("expected") && problem.contains("got"), "{problem}");
         }
+    }
+
+    #[test]
+    fn notes_and_labels_are_true_of_every_number_of_dimensions() {
+        let even = PositionalEncoding::sinusoidal(20, 4);
+        assert_eq!(even.similarity(Lang::En).notes.len(), 1);
+        // Of four dimensions the last pair repeats after 2π · 100, not 2π · 10000.
+        assert!(even.wavelength_figure(Lang::En).unwrap().notes[0].contains("the last in 628.32"));
+        let odd = PositionalEncoding::sinusoidal(20, 5);
+        let Content::Curves(curves) = odd.wavelength_figure(Lang::Ja).unwrap().content else { panic!("curves") };
+        assert_eq!(curves.x.labels, ["0–1", "2–3", "4"]);
+        let figure = odd.similarity(Lang::Ja);
+        let Content::Map(map) = &figure.content else { panic!("a map") };
+        assert!((map.value(0, 3).unwrap() - map.value(10, 13).unwrap()).abs() > 1e-6 && figure.notes.is_empty());
+    }
+
+    #[test]
+    fn curves_are_of_dimensions_at_the_quarters() {
+        let Content::Curves(curves) = PositionalEncoding::sinusoidal(5, 32).curves(Lang::En).content else { panic!() };
+        let names: Vec<&str> = curves.series.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["dimension 0", "dimension 1", "dimension 8", "dimension 16", "dimension 24"]);
+        let encoding = PositionalEncoding::rotary(5, 32, None).unwrap();
+        assert_eq!(encoding.table()[[3, 0]], 3f32.cos());
+        assert_eq!(encoding.table()[[3, 1]], 3f32.sin());
+    }
+
+    #[test]
+    fn vectors_of_other_lengths_are_compared_by_their_angle() {
+        let table = ndarray::array![[1.0, 0.0], [3.0, 3.0], [0.0, 0.0]];
+        let Content::Map(map) = PositionalEncoding::learned("m", table).similarity(Lang::En).content else { panic!() };
+        let half = 0.5f32.sqrt();
+        let expected = [1.0, half, 0.0, half, 1.0, 0.0, 0.0, 0.0, 0.0];
+        assert!(map.values.iter().zip(expected).all(|(a, b)| (a.unwrap() - b).abs() < 1e-6), "{:?}", map.values);
     }
 
     #[test]

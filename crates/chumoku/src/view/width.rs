@@ -21,7 +21,8 @@ pub(crate) fn clean(text: &str) -> String {
         match c {
             '\u{0}'..='\u{1f}' => out.extend(char::from_u32(0x2400 + u32::from(c))),
             '\u{7f}' => out.push('\u{2421}'),
-            '\u{80}'..='\u{9f}' => out.push('\u{fffd}'),
+            // XML has no place for the last two.
+            '\u{80}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             '\u{2028}' | '\u{2029}' => out.push('\u{2424}'),
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
                 out.push('\u{fffd}');
@@ -210,6 +211,13 @@ fn opens_at_end(unit: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn markup_holds_nothing_that_xml_has_no_place_for() {
+        let text: String = (0..=0xffff).filter_map(char::from_u32).collect();
+        let marked = marked_up(&text);
+        assert!(!marked.contains(|c: char| c.is_control() || ['\u{fffe}', '\u{ffff}', '<', '>', '"'].contains(&c)));
+    }
 
     #[test]
     fn widths_of_scripts() {

@@ -20,7 +20,8 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     }
     let bytes = std::fs::read_to_string(input)
         .map_err(|error| Usage(format!("reading {}: {error}; expected one text a line, in UTF-8", input.display())))?;
-    let texts: Vec<&str> = bytes.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines = bytes.lines().enumerate().map(|(index, line)| (index + 1, line));
+    let texts: Vec<(usize, &str)> = lines.filter(|(_, line)| !line.trim().is_empty()).collect();
     if texts.is_empty() {
         return Err(Usage(format!("{}: no text in it; expected one a line", input.display())).into());
     }
@@ -50,8 +51,8 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
             _ => unreachable!("one of the two is loaded"),
         }
     };
-    let draw = |(index, text): (usize, &&str)| -> anyhow::Result<()> {
-        let doing = || format!("line {} of {}", index + 1, input.display());
+    let draw = |(index, (line, text)): (usize, &(usize, &str))| -> anyhow::Result<()> {
+        let doing = || format!("line {line} of {}", input.display());
         let scene = of_text(text).with_context(doing)?.scene();
         let place = |folder: &Path, form: &str| folder.join(format!("{:0digits$}.{form}", index + 1));
         args.pictures.draw(&fonts, &scene, place).with_context(doing)?;

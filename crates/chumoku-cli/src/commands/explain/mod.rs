@@ -219,7 +219,7 @@ fn figure(args: &Explain, e: &Explanation, [layer, head]: [usize; 2], lang: Lang
             let key = args.key.map_or(most, |key| key - 1);
             of(key).ok_or_else(|| {
                 Usage(format!(
-                    "--key {}: token {} sees those before it alone; choose 1 to {}",
+                    "--key {}: token {} sees itself and those before it alone; choose 1 to {}",
                     key + 1,
                     query + 1,
                     query + 1
@@ -290,6 +290,13 @@ fn compare(
             Explainer { model: &model, name }.explain(text)?
         }
     };
+    if other.layers == 0 {
+        let problem = format!(
+            "--compare-model: {} is a recurrent network and has no attention to compare; name a transformer",
+            other.model
+        );
+        return Err(Usage(problem).into());
+    }
     let [layer, head] = args.compare_head.unwrap_or(place);
     if layer >= other.layers || head >= other.heads {
         let problem = format!(

@@ -7,7 +7,7 @@ use crate::view::heatmap::{Panel, legend};
 use crate::view::phrases;
 use crate::view::picture::{Anchor, Item, Paint, Text};
 use crate::view::terminal::nice_top;
-use crate::view::width::{clean, cut, display_width};
+use crate::view::width::{clean, cut, display_width, wrap};
 use serde_json::{Value, json};
 
 /// The rows or the columns of a map.
@@ -98,7 +98,8 @@ impl Map {
             Scale::Share(_) => short(value),
             Scale::Signed(_) if !value.is_finite() => four(f64::from(value)),
             Scale::Signed(_) => {
-                let text = format!("{value:+.2}").replace("0.", ".").replace('-', "−");
+                // The 0 before the point alone: that of 10.05 counts.
+                let text = format!("{value:+.2}").replace("+0.", "+.").replace("-0.", "-.").replace('-', "−");
                 match text.strip_suffix(".00") {
                     Some(_) if value.abs() < 0.005 => "0".into(),
                     // Three digits would not fit beside the sign.
@@ -280,12 +281,15 @@ impl Map {
             Scale::Share(_) => {
                 let (scale, note) = legend(lang, depth, [width, cell], [top, most]);
                 lines.extend(scale);
-                lines.extend(note.map(|note| format!("  {note}")));
+                lines.extend(note.iter().flat_map(|note| wrap(note, width - 2)).map(|line| format!("  {line}")));
             }
-            Scale::Signed(_) => lines.push(match lang {
-                Lang::En => format!("  in hundredths; the largest here is {}", four(f64::from(most))),
-                Lang::Ja => format!("  単位は 100 分の 1。ここでの最大は {}", four(f64::from(most))),
-            }),
+            Scale::Signed(_) => {
+                let note = match lang {
+                    Lang::En => format!("in hundredths; the largest here is {}", four(f64::from(most))),
+                    Lang::Ja => format!("単位は 100 分の 1。ここでの最大は {}", four(f64::from(most))),
+                };
+                lines.extend(wrap(&note, width - 2).iter().map(|line| format!("  {line}")));
+            }
         }
         lines
     }
@@ -311,5 +315,31 @@ fn short(weight: f32) -> String {
         w if w >= 0.995 => "1".into(),
         w if w < 0.005 => if w > 0.0 { "<.01" } else { "0" }.into(),
         w => format!("{w:.2}").trim_start_matches('0').to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_cells_are_short_and_right() {
+        let axis = Axis { name: String::new(), labels: vec!["a".into()], is_numbered: false };
+        let map = |scale| Map {
+            caption: String::new(),
+            rows: axis.clone(),
+            columns: axis.clone(),
+            values: vec![None],
+            scale,
+        };
+        let signed = |x: f32| map(Scale::Signed(1.0)).short(x);
+        let cases = [(0.5, "+.50"), (-0.05, "−.05"), (10.05, "+10.05"), (-20.5, "−20.50"), (1.0, "+1"), (-3.0, "−3")];
+        for (x, expected) in cases.into_iter().chain([(0.001, "0"), (-0.004, "0"), (f32::NAN, "NaN")]) {
+            assert_eq!(signed(x), expected);
+        }
+        let shares = [(0.0, "0"), (0.004, "<.01"), (0.25, ".25"), (0.994, ".99"), (0.995, "1"), (1.0, "1")];
+        for (x, expected) in shares {
+            assert_eq!(map(Scale::Share(1.0)).short(x), expected);
+        }
     }
 }

@@ -15,6 +15,7 @@ pub use map::{Axis, Map, Scale};
 pub use page::figures_to_html;
 pub use products::{Products, Seen};
 pub use sheet::Sheet;
+pub(super) use sheet::pooled_note;
 pub use table::Table;
 
 use super::phrases::Lang;
@@ -135,7 +136,7 @@ impl Figure {
         lines.push(String::new());
         lines.extend(match &self.content {
             Content::Map(map) => map.lines(width, options.colour, self.lang),
-            Content::Sheet(sheet) => sheet.lines(width, options.colour),
+            Content::Sheet(sheet) => sheet.lines(width, options.colour, self.lang),
             Content::Lines(_) | Content::Curves(_) | Content::Products(_) => {
                 let tables = self.tables();
                 tables.iter().flat_map(|table| table.lines(width, paint, self.lang)).collect()

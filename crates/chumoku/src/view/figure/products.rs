@@ -44,6 +44,13 @@ pub struct Seen {
 /// Rows of a table in a picture; the rest is in the tables.
 const SHOWN: usize = 40;
 
+/// The first rows, none where there are more, and the last.
+fn some(first: Vec<usize>, last: &[usize]) -> Vec<Option<usize>> {
+    let more = first.len() > SHOWN;
+    let first = first.into_iter().take(SHOWN).map(Some);
+    first.chain(more.then_some(None)).chain(last.iter().copied().map(Some)).collect()
+}
+
 impl Products {
     /// The product of each dimension.
     #[must_use]
@@ -81,10 +88,17 @@ impl Products {
             }
         };
         row(x0, y0 + 10.0, &products.head[0], &products.head[1..], Paint::Soft);
-        let shown = products.rows.len().min(SHOWN + self.sums(lang).len());
+        // The sums are what the products are for, and the chosen key what the picture is of.
+        let dimensions = self.products().len();
+        let left_rows = some((0..dimensions).collect(), &(dimensions..products.rows.len()).collect::<Vec<_>>());
         let mut bars = Vec::new();
-        for (i, (name, cells)) in products.rows.iter().take(shown).enumerate() {
-            let y = y0 + 10.0 + step * (i + 1) as f64;
+        for (line, i) in left_rows.iter().enumerate() {
+            let y = y0 + 10.0 + step * (line + 1) as f64;
+            let Some(i) = *i else {
+                row(x0, y, "…", &[], Paint::Soft);
+                continue;
+            };
+            let (name, cells) = &products.rows[i];
             row(x0, y, name, cells, Paint::Ink);
             if let Some(product) = self.products().get(i) {
                 let part = (product / most) as f32;
@@ -97,12 +111,20 @@ impl Products {
         }
         let right = column(x0, 3) + 170.0;
         row(right, y0 + 10.0, "", &weights.head[1..], Paint::Soft);
-        for (i, (name, cells)) in weights.rows.iter().take(SHOWN).enumerate() {
+        let last = if self.chosen < SHOWN { Vec::new() } else { vec![self.chosen] };
+        let right_rows = some((0..weights.rows.len()).filter(|i| !last.contains(i)).collect(), &last);
+        for (line, i) in right_rows.iter().enumerate() {
+            let y = y0 + 10.0 + step * (line + 1) as f64;
+            let Some(i) = *i else {
+                row(right, y, "…", &[], Paint::Soft);
+                continue;
+            };
+            let (name, cells) = &weights.rows[i];
             let fill = if i == self.chosen { Paint::Series(0) } else { Paint::Ink };
-            row(right, y0 + 10.0 + step * (i + 1) as f64, name, cells, fill);
+            row(right, y, name, cells, fill);
         }
         canvas.items.extend(bars);
-        let rows = shown.max(weights.rows.len().min(SHOWN));
+        let rows = left_rows.len().max(right_rows.len());
         [column(right, 3) + 70.0, y0 + 16.0 + step * rows as f64]
     }
 

@@ -1,10 +1,10 @@
 //! Many small maps beside each other: all heads of a model, or one head as it learns.
 
-use super::Canvas;
 use super::map::{Map, Scale};
+use super::{Canvas, Lang};
 use crate::view::colour::{ColourDepth, Paint as Colour};
 use crate::view::picture::{Item, Paint, Text};
-use crate::view::width::{clean, cut, left};
+use crate::view::width::{clean, cut, left, wrap};
 
 /// Maps of one kind, in an order that says something.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +19,22 @@ pub struct Sheet {
 const SIDE: f64 = 132.0;
 /// Cells along a side of a small map: more are pooled, by their largest.
 const POOL: usize = 64;
+
+/// Cells along a side of a map in a terminal.
+const TERMINAL: usize = 24;
+
+fn are_larger(maps: &[Map], most: usize) -> bool {
+    maps.iter().any(|map| map.rows.labels.len().max(map.columns.labels.len()) > most)
+}
+
+fn pooled_text(lang: Lang) -> &'static str {
+    lang.pick("A dot shows the largest of several weights.", "1 点は、まとめた重みのうち最大の値を表します。")
+}
+
+/// What must be said of maps that are pooled in a picture.
+pub(in crate::view) fn pooled_note(maps: &[Map], lang: Lang) -> Option<String> {
+    are_larger(maps, POOL).then(|| pooled_text(lang).to_owned())
+}
 
 /// A map of at most so many rows and columns: the largest of what falls together, for a mean would hide the very peaks
 /// that one looks for.
@@ -73,9 +89,10 @@ impl Sheet {
     }
 
     /// Small maps of shades or colours, as many beside each other as fit.
-    pub(super) fn lines(&self, width: usize, depth: ColourDepth) -> Vec<String> {
+    pub(super) fn lines(&self, width: usize, depth: ColourDepth, lang: Lang) -> Vec<String> {
         let paint = Colour::new(depth);
-        let side = self.maps.iter().map(|map| map.columns.labels.len()).max().unwrap_or(1).min(24);
+        let most = ((width - 2) / 2).min(TERMINAL);
+        let side = self.maps.iter().map(|map| map.columns.labels.len()).max().unwrap_or(1).min(most);
         // Two columns of a terminal are about as wide as a line is high.
         let wide = (2 * side).max(24) + 2;
         let across = ((width - 2) / wide).max(1);
@@ -83,7 +100,7 @@ impl Sheet {
         for part in self.maps.chunks(across) {
             let captions: String = part.iter().map(|map| left(&cut(&clean(&map.caption), wide - 2), wide)).collect();
             lines.push(format!("  {captions}"));
-            let small: Vec<_> = part.iter().map(|map| (map, pooled(map, 24))).collect();
+            let small: Vec<_> = part.iter().map(|map| (map, pooled(map, most))).collect();
             let height = small.iter().map(|(_, (rows, ..))| *rows).max().unwrap_or(0);
             for i in 0..height {
                 let mut line = String::from("  ");
@@ -103,6 +120,10 @@ impl Sheet {
                 lines.push(line);
             }
             lines.push(String::new());
+        }
+        // Of larger maps a note says it whatever the form.
+        if are_larger(&self.maps, most) && !are_larger(&self.maps, POOL) {
+            lines.extend(wrap(pooled_text(lang), width - 2).iter().map(|line| format!("  {}", paint.quiet(line))));
         }
         lines
     }

@@ -2,7 +2,7 @@
 
 use super::Lang;
 use crate::view::colour::Paint;
-use crate::view::width::{clean, cut, display_width, left, right};
+use crate::view::width::{clean, cut, display_width, left, right, wrap};
 
 /// A table of words and numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,10 +53,12 @@ impl Table {
         lines.extend(self.rows.iter().map(|(label, cells)| line(label, cells)));
         if fits.len() < columns {
             let more = columns - fits.len();
-            lines.push(match lang {
-                Lang::En => format!("  … and {more} more columns (--html and --json have all)"),
-                Lang::Ja => format!("  … ほか {more} 列（--html と --json にはすべてあります）"),
-            });
+            let note = match lang {
+                Lang::En if more == 1 => "… and 1 more column (--html and --json have all)".to_owned(),
+                Lang::En => format!("… and {more} more columns (--html and --json have all)"),
+                Lang::Ja => format!("… ほか {more} 列（--html と --json にはすべてあります）"),
+            };
+            lines.extend(wrap(&note, width - 2).into_iter().map(|line| format!("  {line}")));
         }
         lines.push(String::new());
         lines

@@ -139,7 +139,7 @@ impl Fonts {
         let tree = self.tree(scene)?;
         let [width, height] = [scene.width, scene.height].map(|x| (x * scale).ceil());
         let fault =
-            || Error::Setting(format!("a picture of {width} × {height} points is too large to draw; use --svg"));
+            || Error::Setting(format!("a picture of {width} × {height} pixels is too large to draw; use --svg"));
         if width > 20_000.0 || height > 20_000.0 {
             return Err(fault());
         }
