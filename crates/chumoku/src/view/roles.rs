@@ -187,6 +187,8 @@ mod tests {
         let sink = of(&[&[0.8, 0.1, 0.1, 0.0], &[0.7, 0.3, 0.0, 0.0], &[0.9, 0.0, 0.1, 0.0], &[0.6, 0.2, 0.1, 0.1]]);
         assert_eq!((sink.role, sink.sink, sink.layer, sink.head), (Role::Sink, 0, 1, 2));
         assert!((sink.sink_share - 0.75).abs() < 1e-6 && (sink.first - 0.75).abs() < 1e-6);
+        // .7, 0 and .1 of four rows: the word after would get other shares.
+        assert!((sink.previous - 0.2).abs() < 1e-6);
         let broad = of(&[&[0.25f32; 4][..]; 4]);
         assert_eq!(broad.role, Role::Broad);
         assert!((broad.entropy - 1.0).abs() < 1e-6 && (broad.distance - 1.25).abs() < 1e-6);
