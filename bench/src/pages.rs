@@ -185,6 +185,7 @@ fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanatio
     let class = |label: &str, probability| LabelProbability { label: label.into(), probability };
     let random = Philox::new(3, words.len() as u64);
     Explanation {
+        cut: None,
         kind: ExplainedKind::Classifier,
         model: model.into(),
         text: words[1..].join(" "),

@@ -69,14 +69,14 @@ fn heads_are_switched_off_and_the_prediction_is_that_of_the_page() {
     let percent = |x: &serde_json::Value| format!("{:.1} %", 100.0 * x.as_f64().unwrap());
     let said = place.run(&["explain", model(), TEXT, "--without", "2.3"]).ok().stdout;
     let expected = format!(
-        "Without head 2.3: “{label}” goes from {} to {}",
+        "Without head 2.3:\n  “{label}” goes from {} to {}",
         percent(&value["probabilities"][0]["probability"]),
         percent(&without[6]["probabilities"][0])
     );
     assert!(said.contains(&expected), "{expected}: {said}");
     let all = "1.1,1.2,1.3,1.4,2.1,2.2,2.3,2.4";
     let said = place.run(&["explain", model(), TEXT, "--without", all, "--lang", "ja"]).ok().stdout;
-    assert!(said.contains("1.1, 1.2") && said.contains("無効にすると"), "{said}");
+    assert!(said.contains("1.1、1.2") && said.contains("無効にすると"), "{said}");
     place.refuses(&["explain", model(), TEXT, "--without", "3.1"], &["layer 3, head 1", "layers 1 to 2"]);
     place.refuses(&["explain", model(), TEXT, "--without", "3"], &["--without", "2.1"]);
 }
@@ -128,6 +128,11 @@ fn pictures_are_written_one_or_many() {
     place.refuses(&["explain", model(), "--input", "empty.txt", "--png", "p"], &["empty.txt", "one a line"]);
     place.refuses(&["explain", model(), TEXT, "--png", "b.png", "--font", "texts.txt"], &["texts.txt", "no font"]);
     place.refuses(&["explain", model()], &["TEXT"]);
+    for (flag, value, view) in [("--sort", "role", "grid"), ("--threshold", "0.5", "lines"), ("--key", "1", "depth")] {
+        place.refuses(&["explain", model(), TEXT, flag, value], &[flag, view]);
+    }
+    place.refuses(&["explain", model(), TEXT, "--view", "lines", "--threshold", "-1"], &["0 to 1"]);
+    place.refuses(&["explain", model(), "--input", "texts.txt", "--png", "a.svg"], &["a.svg"]);
     // Lines count as editors count them, blank ones too.
     place.write("private.txt", "one text\n\nanother \u{10fffd}\n");
     let run = place.run(&["explain", model(), "--input", "private.txt", "--png", "p"]);
@@ -232,6 +237,7 @@ fn language_models_and_translators_are_looked_at_too() {
     assert!(place.run(&["film", "tr"]).ok().stdout.contains("→ 1 2 [END]"));
     let run = place.run(&["explain", "tr", "one two", "--view", "grid", "--without", "1.1"]).ok();
     assert!(run.stdout.contains("L1·H1") && run.stdout.contains("the model writes"), "{}", run.stdout);
+    place.refuses(&["explain", "tr", "one", "--view", "grid", "--sort", "effect"], &["--sort", "align"]);
     place.refuses(&["explain", "tr", "one", "--view", "rollout"], &["heatmap, lines and grid"]);
     place.refuses(&["explain", "tr", "one", "--compare-text", "two"], &["classifiers and language models"]);
 }

@@ -1,6 +1,7 @@
 //! The flags of what is shown in pictures.
 
 use super::{Language, at_least_one, number_of_threads};
+use crate::Usage;
 use chumoku::view::HeadOrder;
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
@@ -88,12 +89,12 @@ pub(crate) struct Explain {
     /// What the picture shows (the page has all of these)
     #[arg(long, value_enum)]
     pub(crate) view: Option<View>,
-    /// The order of the heads in the grid: place, role, entropy, distance, previous, first, strongest, sink, effect
+    /// For the view grid: the order of the heads: place, role, entropy, distance, previous, first, strongest, sink, effect
     #[arg(long, value_name = "ORDER", value_parser = order)]
     pub(crate) sort: Option<HeadOrder>,
-    /// The smallest share that has a line
-    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0.1")]
-    pub(crate) threshold: f32,
+    /// For the view lines: the smallest share that has a line (default: 0.1)
+    #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true)]
+    pub(crate) threshold: Option<f32>,
     /// For the view depth: the token that looks, from 1 (default: the last)
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) query: Option<usize>,
@@ -129,6 +130,27 @@ pub(crate) struct Explain {
 }
 
 impl Explain {
+    /// The smallest share that has a line.
+    pub(crate) fn threshold(&self) -> f32 {
+        self.threshold.unwrap_or(0.1)
+    }
+
+    /// Whether each flag is of what is shown.
+    pub(crate) fn check(&self) -> Result<(), Usage> {
+        let flags = [
+            ("--sort", self.sort.is_some(), View::Grid, "grid"),
+            ("--threshold", self.threshold.is_some(), View::Lines, "lines"),
+            ("--query", self.query.is_some(), View::Depth, "depth"),
+            ("--key", self.key.is_some(), View::Depth, "depth"),
+        ];
+        match flags.into_iter().find(|&(_, is_given, view, _)| is_given && self.view != Some(view)) {
+            Some((flag, _, _, view)) => {
+                Err(Usage(format!("{flag} is for --view {view}; add that, or leave {flag} out")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Whether a difference is asked for.
     pub(crate) fn compares(&self) -> bool {
         self.compare_text.is_some() || self.compare_head.is_some() || self.compare_model.is_some()
@@ -172,7 +194,7 @@ pub(crate) struct Position {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = at_least_one)]
     pub(crate) d_model: usize,
     /// The base of rotary wavelengths (default: 10000)
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(crate) base: Option<f64>,
     /// What the picture shows (the page has all of these)
     #[arg(long, value_enum, default_value = "heatmap")]

@@ -4,11 +4,14 @@ use super::model_name;
 use super::pictures::Shown;
 use crate::Usage;
 use crate::args::Film as Args;
+use chumoku::ModelKind;
 use chumoku::view::{Figure, Film, Lang, figures_to_html};
 use serde_json::json;
 use std::process::ExitCode;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    // Says it well if this is no model's folder.
+    ModelKind::of(&args.model)?;
     let film = Film::load(&args.model, &model_name(&args.model))?;
     let [layers, heads] = film.size();
     let layer = args.layer.unwrap_or(layers);

@@ -27,7 +27,8 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     }
     let folders = [&args.pictures.svg, &args.pictures.png, &args.pictures.pdf];
     for folder in folders.into_iter().flatten() {
-        std::fs::create_dir_all(folder).with_context(|| format!("creating the folder {}", folder.display()))?;
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Usage(format!("creating the folder {} for the pictures: {error}", folder.display())))?;
     }
     let fonts = args.pictures.fonts()?;
     let digits = texts.len().to_string().len().max(3);
@@ -59,7 +60,8 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         Ok(())
     };
     texts.par_iter().enumerate().try_for_each(draw)?;
-    let named: Vec<String> = folders.into_iter().flatten().map(|folder| folder.display().to_string()).collect();
+    let mut named: Vec<String> = folders.into_iter().flatten().map(|folder| folder.display().to_string()).collect();
+    named.dedup();
     say!("wrote {} pictures into {}", texts.len(), named.join(", "));
     Ok(ExitCode::SUCCESS)
 }

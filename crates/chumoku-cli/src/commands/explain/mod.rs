@@ -84,6 +84,7 @@ fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result
 }
 
 pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
+    args.check()?;
     threads::start(args.threads)?;
     let lang: Lang = args.lang.into();
     if let Some(input) = &args.input {
@@ -176,10 +177,10 @@ fn translation(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCod
     if !args.without.is_empty() {
         let translated = model.translate_without(&[text], &args.without, &TranslateOptions::default())?;
         let now = translated.first().map_or("", |translation| translation.text());
-        let heads = named(&args.without);
+        let heads = named(&args.without, lang);
         shown_text += &match lang {
-            Lang::En => format!("\nWithout head {heads} of the cross-attention the model writes: {now}\n"),
-            Lang::Ja => format!("\nクロスアテンションのヘッド {heads} を無効にしたときの訳: {now}\n"),
+            Lang::En => format!("\nWithout {heads} of the cross-attention the model writes:\n  {now}\n"),
+            Lang::Ja => format!("\nクロスアテンションの{heads}を無効にしたときの訳：\n  {now}\n"),
         };
     }
     let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: Some(shown_text) };
@@ -197,7 +198,7 @@ fn figure(args: &Explain, e: &Explanation, [layer, head]: [usize; 2], lang: Lang
     let view = args.view.unwrap_or(View::Heatmap);
     Ok(match view {
         View::Heatmap => e.heatmap(layer, head, lang),
-        View::Lines => e.lines(layer, head, args.threshold, lang),
+        View::Lines => e.lines(layer, head, args.threshold(), lang),
         View::Grid => e.grid(args.sort.unwrap_or_default(), lang),
         View::Values => e.value_weighted(layer, head, lang).ok_or_else(|| missing("values"))?,
         View::Rollout => e.rollout(layer, lang).ok_or_else(|| missing("rollout"))?,
@@ -233,8 +234,16 @@ fn figure(args: &Explain, e: &Explanation, [layer, head]: [usize; 2], lang: Lang
 fn figure_of_alignment(args: &Explain, a: &Alignment, [layer, head]: [usize; 2], lang: Lang) -> anyhow::Result<Figure> {
     Ok(match args.view.unwrap_or(View::Heatmap) {
         View::Heatmap => a.heatmap(layer, head, lang),
-        View::Lines => a.lines(layer, head, args.threshold, lang),
-        View::Grid => a.grid(args.sort.is_none_or(|order| order != HeadOrder::Place), lang),
+        View::Lines => a.lines(layer, head, args.threshold(), lang),
+        View::Grid => match args.sort {
+            None => a.grid(true, lang),
+            Some(HeadOrder::Place) => a.grid(false, lang),
+            Some(_) => {
+                let problem =
+                    "--sort: heads of a translator stand by how well they align, or by place; the page has more orders";
+                return Err(Usage(problem.into()).into());
+            }
+        },
         View::Depth | View::Values | View::Rollout => {
             let problem = "--view: of a translator's cross-attention there are heatmap, lines and grid; `chumoku trace` shows \
                            its numbers";

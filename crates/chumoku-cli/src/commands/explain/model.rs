@@ -6,9 +6,13 @@ use chumoku::{ModelKind, TextClassifier, TextGenerator};
 use std::path::Path;
 
 /// Names heads as `--without` does.
-pub(super) fn named(heads: &[[usize; 2]]) -> String {
+pub(super) fn named(heads: &[[usize; 2]], lang: Lang) -> String {
     let names: Vec<String> = heads.iter().map(|[layer, head]| format!("{}.{}", layer + 1, head + 1)).collect();
-    names.join(", ")
+    match (lang, names.len()) {
+        (Lang::En, 1) => format!("head {}", names[0]),
+        (Lang::En, _) => format!("heads {}", names.join(", ")),
+        (Lang::Ja, _) => format!("ヘッド {} ", names.join("、")),
+    }
 }
 
 /// A model whose self-attention is explained.
@@ -22,12 +26,9 @@ impl Model {
         Ok(match ModelKind::of(folder)? {
             ModelKind::Classifier => Model::Classifier(Box::new(TextClassifier::load(folder)?)),
             ModelKind::LanguageModel => Model::Generator(Box::new(TextGenerator::load(folder)?)),
-            kind @ ModelKind::Translator => {
-                let problem = format!(
-                    "{}: expected a classifier or a language model, found {}",
-                    folder.display(),
-                    kind.describe()
-                );
+            ModelKind::Translator => {
+                let problem =
+                    format!("{}: expected a classifier or a language model, found a translator", folder.display());
                 return Err(Usage(problem).into());
             }
         })
@@ -69,18 +70,19 @@ impl Explainer<'_> {
             }
         };
         let [before, after, now] = [before, after, now].map(|p| 100.0 * p);
-        let heads = named(heads);
+        let heads = named(heads, lang);
+        // Two lines, so that an ordinary label fits a narrow terminal.
         let first = match lang {
-            Lang::En => format!("Without head {heads}: “{}” goes from {before:.1} % to {after:.1} %", e.label),
+            Lang::En => format!("Without {heads}:\n  “{}” goes from {before:.1} % to {after:.1} %", e.label),
             Lang::Ja => {
-                format!("ヘッド {heads} を無効にすると、「{}」は {before:.1} % から {after:.1} % になります", e.label)
+                format!("{heads}を無効にすると：\n  「{}」は {before:.1} % から {after:.1} % になります", e.label)
             }
         };
         let changed = match (label == e.label, lang) {
             (true, Lang::En) => "; the prediction stays.".to_owned(),
             (true, Lang::Ja) => "。予測は変わりません。".to_owned(),
-            (false, Lang::En) => format!("; the prediction becomes “{label}” ({now:.1} %)."),
-            (false, Lang::Ja) => format!("。予測は「{label}」（{now:.1} %）に変わります。"),
+            (false, Lang::En) => format!(".\n  The prediction becomes “{label}” ({now:.1} %)."),
+            (false, Lang::Ja) => format!("。\n  予測は「{label}」（{now:.1} %）に変わります。"),
         };
         Ok(first + &changed)
     }
