@@ -13,10 +13,12 @@ Drawn is, in milliseconds since the navigation began (`performance.timeOrigin`),
  - the last frame at whose beginning the number of elements, or an attribute of <html>, was another than in the frame
    before (a page may say there that what lies below the window is drawn too),
 once the document is complete, something of `--expect` is in it, and neither has changed for `--quiet` seconds, in
-which the page answered. `own_ms` is the attribute `data-drawn` of <html>, what a page says of itself, if it does.
+which the page answered. Work that goes on unseen, below the window say, is counted only if `--expect` names its end.
+`own_ms` is the attribute `data-drawn` of <html>, what a page says of itself, if it does.
 
-A page that has not come so far by `--timeout` seconds is `timeout`; one whose process ends is `crashed`; one that comes
-to rest without anything of `--expect` is `empty`. Such a page is not tried again. `problem` says what was seen.
+A page that has not come so far by `--timeout` seconds is `timeout`; one whose process ends is `crashed`; one in which
+nothing changes for 20 seconds and nothing of `--expect` is there is `empty`. Such a page is not tried again.
+`problem` says what was seen.
 
 `heap_bytes` is the largest JavaScript heap seen when the page answered, which it does not while its script runs, and
 it counts no typed arrays; `memory_bytes` is the peak of the page's whole process as Linux keeps it, code included.
@@ -47,6 +49,10 @@ FLAGS = [
     "--remote-allow-origins=*",
     "--remote-debugging-port=0",
 ]
+# Of our pages, which say when the last thumbnail is drawn, and of BertViz's.
+EXPECT = "html[data-thumbs=drawn], svg line"
+# Seconds without a change after which a page has come to rest that shows nothing of what is expected.
+REST = 20
 # In every frame, before it is drawn: has something changed? The browser keeps the number of elements until it does.
 PROBE = """(() => {
   const probe = window.__probe = { seen: '', at: 0 };
@@ -62,7 +68,7 @@ PROBE = """(() => {
 STATE = """new Promise(answer => requestAnimationFrame(() => requestAnimationFrame(() => answer({
   origin: performance.timeOrigin, now: performance.now(), ...window.__probe,
   complete: document.readyState === 'complete', nodes: document.querySelectorAll('*').length,
-  expected: document.querySelector(EXPECT) !== null, own: document.documentElement.dataset.drawn || null,
+  expected: document.querySelector(EXPECTED) !== null, own: document.documentElement.dataset.drawn || null,
   url: location.href, paint: performance.getEntriesByType('paint').map(e => e.startTime).pop() || null,
 }))))"""
 
@@ -254,7 +260,7 @@ def measure(program, page, arguments):
         browser.call("Page.addScriptToEvaluateOnNewDocument", {"source": PROBE})
         browser.call("Page.startScreencast", {"format": "png", "everyNthFrame": 1})
         asked = json.dumps(arguments.expect)
-        state_of_page = {"expression": STATE.replace("EXPECT", asked), "awaitPromise": True, "returnByValue": True}
+        state_of_page = {"expression": STATE.replace("EXPECTED", asked), "awaitPromise": True, "returnByValue": True}
         start, state, still = time.monotonic(), None, None
         end = start + arguments.timeout
         browser.send("Page.navigate", {"url": url})
@@ -271,8 +277,10 @@ def measure(program, page, arguments):
             seen = (state["seen"], browser.changes)
             if still is None or seen != still[0]:
                 still = (seen, time.monotonic())
-            elif state["complete"] and time.monotonic() - still[1] >= arguments.quiet:
-                break
+            elif state["complete"]:
+                enough = arguments.quiet if state["expected"] else max(REST, arguments.quiet)
+                if time.monotonic() - still[1] >= enough:
+                    break
             pause = time.monotonic() + 0.05
             while time.monotonic() < pause:
                 browser.pump(pause - time.monotonic())
@@ -327,7 +335,7 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--timeout", type=float, default=120, help="seconds")
     parser.add_argument("--quiet", type=float, default=2, help="seconds without a change")
-    parser.add_argument("--expect", default="html[data-ready], svg line", help="CSS selector of what a drawn page has")
+    parser.add_argument("--expect", default=EXPECT, help="CSS selector of what a drawn page has")
     parser.add_argument("--wait", type=float, default=0, help="seconds, at most, for other work to end")
     parser.add_argument("--window", default="1280,900")
     parser.add_argument("--browser", help="path of Chromium or Chrome")
