@@ -88,7 +88,7 @@ fn parallel_files_are_recognised_learnt_and_translated() {
     let words = texts("source_words");
     let at = |row: usize| words[..most(row)].concat().len();
     assert!((0..4).contains(&at(0)) && (4..7).contains(&at(1)) && (7..11).contains(&at(2)), "{all}");
-    assert!(place.read("page.html").contains("attention_f32le_base64"));
+    assert!(place.read("page.html").contains("data-name=\"weights\""));
     let given = place.run(&["explain", "model", "four two nine", "--target", "428", "--json", "-"]).ok().json();
     assert!(given["is_given"] == true && given["target"] == "428");
     assert!(given["log_probabilities"][2].as_f64() < all["log_probabilities"][2].as_f64());
