@@ -15,6 +15,7 @@ mod progress;
 mod report;
 mod threads;
 
+use chumoku::{Lang, set_lang};
 use clap::Parser;
 use clap::error::ErrorKind;
 use std::process::ExitCode;
@@ -23,8 +24,13 @@ use std::process::ExitCode;
 static ALLOCATOR: chumoku::Allocator = chumoku::Allocator;
 
 fn main() -> ExitCode {
+    let environment = Lang::of_environment(|name| std::env::var(name).ok());
+    set_lang(environment);
     let args = match args::Args::try_parse() {
-        Ok(args) => args,
+        Ok(args) => {
+            set_lang(args.lang.map_or(environment, Lang::from));
+            args
+        }
         Err(error) => return usage(&error),
     };
     match commands::run(args) {

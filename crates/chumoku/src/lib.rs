@@ -15,6 +15,7 @@ mod explain;
 mod explain_next;
 mod explain_translation;
 mod inference;
+pub mod lang;
 mod look;
 pub mod metrics;
 mod model_folder;
@@ -36,6 +37,7 @@ pub mod view;
 
 pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
 pub use error::{Error, Result};
+pub use lang::{Lang, set_lang};
 pub use model_folder::ModelKind;
 pub use text_classifier::{ModelConfig, Prediction, TextClassifier, has_checkpoints, is_model_folder};
 pub use text_generator::{Stop, TextGenerator, TextGeneratorConfig};

@@ -18,6 +18,9 @@ use std::path::PathBuf;
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// The language of messages, pictures and pages (default: the environment's, LANG=ja_JP.UTF-8 say)
+    #[arg(long, value_enum, global = true, value_name = "LANG", display_order = 1000)]
+    pub(crate) lang: Option<Language>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -375,13 +378,22 @@ pub(crate) struct Attend {
     pub(crate) threads: Option<usize>,
 }
 
-/// A language of pictures.
+/// The language in which people are spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Language {
     /// English
     En,
     /// Japanese
     Ja,
+}
+
+impl From<Language> for chumoku::Lang {
+    fn from(lang: Language) -> chumoku::Lang {
+        match lang {
+            Language::En => chumoku::Lang::En,
+            Language::Ja => chumoku::Lang::Ja,
+        }
+    }
 }
 
 /// What is measured.

@@ -83,9 +83,6 @@ pub(crate) struct Trace {
     /// Write to a file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// The language of what is said
-    #[arg(long, value_enum, default_value = "en")]
-    pub(crate) lang: super::Language,
 }
 
 /// Which attention of a translator.

@@ -1,6 +1,6 @@
 //! The flags of what is shown in pictures.
 
-use super::{Language, at_least_one, number_of_threads};
+use super::{at_least_one, number_of_threads};
 use crate::Usage;
 use chumoku::view::HeadOrder;
 use clap::{Args as ClapArgs, ValueEnum};
@@ -121,9 +121,6 @@ pub(crate) struct Explain {
     /// Write all numbers as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Language of the picture and the page
-    #[arg(long, value_enum, default_value = "en")]
-    pub(crate) lang: Language,
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,
@@ -207,9 +204,6 @@ pub(crate) struct Position {
     /// Write the numbers of the picture as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Language
-    #[arg(long, value_enum, default_value = "en")]
-    pub(crate) lang: Language,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -231,7 +225,4 @@ pub(crate) struct Film {
     /// Write the numbers as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Language
-    #[arg(long, value_enum, default_value = "en")]
-    pub(crate) lang: Language,
 }

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let layer = layer - 1;
     let head = args.head.map_or_else(|| film.most_changed(layer), |head| head - 1);
-    let lang: Lang = args.lang.into();
+    let lang = chumoku::lang::lang();
     let figure = film.strip(layer, head, lang);
     let page = || {
         let both = |figure: &dyn Fn(Lang) -> Figure| [Lang::En, Lang::Ja].map(figure);

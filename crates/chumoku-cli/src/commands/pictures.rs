@@ -1,21 +1,12 @@
 //! Figures in files and on the terminal.
 
 use super::explain::{terminal_options, write};
-use crate::args::{Language, Pictures};
-use chumoku::view::{Figure, Fonts, Lang, Scene};
+use crate::args::Pictures;
+use chumoku::view::{Figure, Fonts, Scene};
 use serde_json::Value;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-impl From<Language> for Lang {
-    fn from(lang: Language) -> Lang {
-        match lang {
-            Language::En => Lang::En,
-            Language::Ja => Lang::Ja,
-        }
-    }
-}
 
 impl Pictures {
     /// Whether any is asked for.

@@ -29,7 +29,7 @@ fn encoding(args: &Position) -> anyhow::Result<PositionalEncoding> {
 
 pub(crate) fn run(args: &Position) -> anyhow::Result<ExitCode> {
     let encoding = encoding(args)?;
-    let lang: Lang = args.lang.into();
+    let lang = chumoku::lang::lang();
     let figure = match args.view {
         PositionView::Heatmap => encoding.heatmap(lang),
         PositionView::Curves => encoding.curves(lang),

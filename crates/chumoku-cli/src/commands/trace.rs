@@ -2,21 +2,18 @@
 
 use super::explain::{terminal_options, write};
 use super::model_name;
-use crate::args::{Depth, Format, Language, Part, Trace};
+use crate::args::{Depth, Format, Part, Trace};
 use crate::{Usage, threads};
 use chumoku::models::TranslatorPart;
 use chumoku::trace::{self, TraceOptions, TracePlace, WorkedExample, builtin};
-use chumoku::view::{Lang, TerminalOptions};
+use chumoku::view::TerminalOptions;
 use chumoku::{ModelKind, TextClassifier, TextGenerator, TextTranslator};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
-    let lang = match args.lang {
-        Language::En => Lang::En,
-        Language::Ja => Lang::Ja,
-    };
+    let lang = chumoku::lang::lang();
     let trace = made(args)?;
     let depth = match args.depth {
         Depth::Shapes => trace::Depth::Shapes,

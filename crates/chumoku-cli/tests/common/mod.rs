@@ -92,7 +92,8 @@ impl Place {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_chumoku"));
         command.args(args).current_dir(&self.root).stdin(Stdio::null());
-        for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "COLORTERM", "RUST_BACKTRACE"] {
+        let colours = ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "COLORTERM", "RUST_BACKTRACE"];
+        for name in colours.iter().chain(&["LC_ALL", "LC_MESSAGES", "LANG"]) {
             command.env_remove(name);
         }
         command

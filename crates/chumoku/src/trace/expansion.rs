@@ -4,7 +4,7 @@ use super::operation::{Operation, StepId};
 use super::program::Program;
 use super::shown::symbol;
 use super::words::more_terms;
-use crate::view::Lang;
+use crate::lang::Lang;
 use ndarray::Array2;
 
 /// How one number came about.

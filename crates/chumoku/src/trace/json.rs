@@ -3,7 +3,7 @@
 use super::expansion::{Expansion, Form};
 use super::grid::plain;
 use super::shown::{Trace, TraceStep};
-use crate::view::Lang;
+use crate::lang::Lang;
 use ndarray::Array2;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! What the matrices of a worked example are: names, shapes in letters, titles.
 
-use crate::view::Lang;
+use crate::lang::Lang;
 
 /// A matrix of a worked example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ use super::formula::{Formula, formula};
 use super::operation::{Operation, StepId};
 use super::program::{Program, Step};
 use super::quantity::{Axis, Quantity};
-use crate::view::Lang;
+use crate::lang::Lang;
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! What traces say, in English and Japanese.
 
 use super::shown::{Agreement, CheckKind, ModelAttention, ModelPlace, TextCut, Trace, TraceCheck, TraceStep};
-use crate::view::Lang;
+use crate::lang::Lang;
 
 /// A difference or a tolerance: two digits say enough.
 pub(super) fn small(x: f64) -> String {

@@ -124,8 +124,8 @@ pub fn render_alignment(alignment: &Alignment, place: Option<[usize; 2]>, option
 #[cfg(test)]
 mod tests {
     use super::super::alignment::tests::example;
-    use super::super::phrases::Lang;
     use super::*;
+    use crate::lang::Lang;
 
     #[test]
     fn the_best_head_is_shown_and_all_lines_fit() {

@@ -3,8 +3,9 @@
 use super::alignment::Alignment;
 use super::explanation::Explanation;
 use super::figure::{Axis, Content, Figure, Lines, Map, Products, Scale, Seen, Sheet, pooled_note};
-use super::phrases::{self, Lang};
+use super::phrases;
 use super::roles::HeadStatistics;
+use crate::lang::Lang;
 
 /// By what heads are put in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

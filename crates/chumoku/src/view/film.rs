@@ -1,8 +1,9 @@
 //! Attention to one text as a model learns: what `train` recorded, and its figures.
 
 use super::figure::{Axis, Content, Curves, Figure, Map, Scale, Sheet, pooled_note};
-use super::phrases::{self, Lang};
+use super::phrases;
 use super::roles::statistics;
+use crate::lang::Lang;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader};

@@ -1,9 +1,10 @@
 //! A block of weights for a terminal: words standing on end over the columns, and a line for each row.
 
 use super::colour::{ColourDepth, Paint};
-use super::phrases::{self, Lang};
+use super::phrases;
 use super::terminal::{percent, stand};
 use super::width::{display_width, left, right};
+use crate::lang::Lang;
 
 /// What stands for 100 where it would run into the number before it.
 pub(super) const FULL: &str = "**";

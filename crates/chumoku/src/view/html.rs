@@ -8,8 +8,9 @@ use super::alignment::Alignment;
 use super::base64;
 use super::explanation::{Derived, Explanation};
 use super::json::{fields, shorten};
-use super::phrases::{self, KNOWN, Lang};
+use super::phrases::{self, KNOWN};
 use super::width::clean;
+use crate::lang::Lang;
 
 /// A page without its data: template, style sheet and script.
 struct Program {

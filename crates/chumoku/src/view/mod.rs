@@ -29,6 +29,7 @@ mod roles;
 mod terminal;
 mod width;
 
+pub use crate::lang::Lang;
 pub use alignment::{AlignedHead, Alignment, TranslationWithoutHead};
 pub use alignment_terminal::render_alignment;
 pub use colour::ColourDepth;
@@ -44,7 +45,6 @@ pub use film::{Film, Frame};
 pub(crate) use html::hash;
 pub use html::{alignment_to_html, to_html};
 pub use json::{from_json, to_json};
-pub use phrases::Lang;
 pub use picture::{Anchor, Fonts, Item, Paint, Rgb, Scene, Text, Theme};
 pub use positions::PositionalEncoding;
 pub use roles::{HeadStatistics, Role};

@@ -1,47 +1,9 @@
 //! What the terminal view says, in English and in Japanese.
 
-use std::str::FromStr;
-
+use crate::lang::Lang;
 use crate::trace::TextCut;
 
 use super::explanation::{Attribution, ExplainedKind, Explanation};
-
-/// The language people are spoken to in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Lang {
-    /// English.
-    #[default]
-    En,
-    /// Japanese.
-    Ja,
-}
-
-impl Lang {
-    /// The language's code, as `--lang` and HTML write it.
-    #[must_use]
-    pub fn code(self) -> &'static str {
-        self.pick("en", "ja")
-    }
-
-    pub(crate) fn pick<'a>(self, en: &'a str, ja: &'a str) -> &'a str {
-        match self {
-            Self::En => en,
-            Self::Ja => ja,
-        }
-    }
-}
-
-impl FromStr for Lang {
-    type Err = String;
-
-    fn from_str(code: &str) -> Result<Self, Self::Err> {
-        match code {
-            "en" => Ok(Self::En),
-            "ja" => Ok(Self::Ja),
-            other => Err(format!("the languages are en and ja; got {other:?}")),
-        }
-    }
-}
 
 /// Phrases that stand in an explanation's own fields, with their Japanese.
 pub(super) const KNOWN: [(&str, &str); 3] = [

@@ -1,7 +1,7 @@
 //! The figures of positional encoding.
 
 use super::figure::{Axis, Content, Curves, Figure, Map, Scale};
-use super::phrases::Lang;
+use crate::lang::Lang;
 use crate::nn::{PositionKind, Rotary, sinusoidal};
 use crate::params::Params;
 use crate::{Error, ModelKind, Result, TextClassifier, TextGenerator, TextTranslator};

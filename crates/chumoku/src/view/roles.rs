@@ -4,7 +4,7 @@
 //! 2019): some look at neighbours, some broadly, some pair words up, and many rest on one token that says nothing, a sink,
 //! where they have nothing to do.
 
-use super::phrases::Lang;
+use crate::lang::Lang;
 use serde::Serialize;
 
 /// What a head does, as its figures show.

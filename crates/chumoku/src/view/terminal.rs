@@ -5,8 +5,9 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::colour::{ColourDepth, Paint};
 use super::explanation::{Explanation, LabelProbability};
 use super::heatmap::{Panel, legend};
-use super::phrases::{self, Lang};
+use super::phrases;
 use super::width::{clean, clean_text, cut, display_width, left, right, wrap};
+use crate::lang::Lang;
 
 /// How to write an explanation for a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

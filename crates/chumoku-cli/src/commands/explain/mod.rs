@@ -86,7 +86,7 @@ fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result
 pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     args.check()?;
     threads::start(args.threads)?;
-    let lang: Lang = args.lang.into();
+    let lang = chumoku::lang::lang();
     if let Some(input) = &args.input {
         return batch::run(args, input, lang);
     }

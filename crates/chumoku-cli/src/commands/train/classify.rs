@@ -9,8 +9,9 @@ use chumoku::ModelKind;
 use chumoku::builtin;
 use chumoku::data::thousands;
 use chumoku::data::{Dataset, ReadOptions, load_labelled};
+use chumoku::lang::lang;
 use chumoku::train::{Outcome, TrainingData, train};
-use chumoku::view::{Lang, render};
+use chumoku::view::render;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -113,7 +114,7 @@ fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) 
         writeln!(out, "One of them, explained:\n")?;
         let explanation = outcome.model.explain(text, &name.to_string())?;
         let layer = explanation.layers.saturating_sub(1);
-        writeln!(out, "{}", render(&explanation, layer, 0, &terminal_options(Lang::En)))?;
+        writeln!(out, "{}", render(&explanation, layer, 0, &terminal_options(lang())))?;
         writeln!(out, "Next:")?;
         writeln!(out, "  chumoku train your-file.csv           your own texts: CSV, TSV, JSONL, Parquet, .gz")?;
     } else {

@@ -9,8 +9,9 @@ use chumoku::ModelKind;
 use chumoku::builtin;
 use chumoku::data::thousands;
 use chumoku::data::{DataFiles, PairDataset, PairParts, Pairs, ReadOptions, load_pairs};
+use chumoku::lang::lang;
 use chumoku::train::{TranslationScores, TranslatorOutcome, train_translator};
-use chumoku::view::{Lang, render_alignment};
+use chumoku::view::render_alignment;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -104,7 +105,7 @@ fn show(data: &PairParts, outcome: &TranslatorOutcome, place: &Path, is_builtin:
     if is_builtin {
         writeln!(out, "\nOne of them, explained:\n")?;
         let alignment = outcome.model.explain(aligned(pairs), None, &name)?;
-        write!(out, "{}", render_alignment(&alignment, None, &terminal_options(Lang::En)))?;
+        write!(out, "{}", render_alignment(&alignment, None, &terminal_options(lang())))?;
     }
     let place = quoted(&name);
     writeln!(out, "\nNext:")?;

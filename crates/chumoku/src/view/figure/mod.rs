@@ -18,11 +18,11 @@ pub use sheet::Sheet;
 pub(super) use sheet::pooled_note;
 pub use table::Table;
 
-use super::phrases::Lang;
 use super::picture::{Item, Paint, Scene, Text};
 use super::terminal::TerminalOptions;
 use super::width::{clean_text, cut, display_width, wrap};
 use super::{colour, json};
+use crate::lang::Lang;
 use serde_json::{Map as Object, Value};
 
 /// A picture before any form of it.

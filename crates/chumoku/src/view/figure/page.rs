@@ -2,9 +2,9 @@
 
 use super::Figure;
 use super::table::Table;
+use crate::lang::Lang;
 use crate::view::html::hash;
 use crate::view::marked_up;
-use crate::view::phrases::Lang;
 use crate::view::picture::Colours;
 use std::fmt::Write;
 

@@ -1,0 +1,114 @@
+//! The language in which people are spoken to.
+//!
+//! A picture, a page or a table takes its [`Lang`] as an argument. Messages (errors, and what is said while a model
+//! trains) are made where the fault is found, far from whoever chose a language; they are in the language of the
+//! process, as with a locale: English unless the program calls [`set_lang`] when it starts.
+
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The language people are spoken to in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Lang {
+    /// English.
+    #[default]
+    En,
+    /// Japanese.
+    Ja,
+}
+
+impl Lang {
+    /// The language's code, as `--lang` and HTML write it.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        self.pick("en", "ja")
+    }
+
+    /// The one of two texts that is in this language.
+    #[must_use]
+    pub fn pick<'a>(self, en: &'a str, ja: &'a str) -> &'a str {
+        match self {
+            Self::En => en,
+            Self::Ja => ja,
+        }
+    }
+
+    /// The language that the environment asks for: of `LC_ALL`, `LC_MESSAGES` and `LANG` the first that is set and not
+    /// empty, as POSIX has it. English where that names a language we do not speak.
+    #[must_use]
+    pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Lang {
+        let set = |name| variable(name).filter(|value| !value.is_empty());
+        let locale = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(set).unwrap_or_default();
+        let language = locale.split(['_', '.', '@', '-']).next().unwrap_or_default();
+        match language.eq_ignore_ascii_case("ja") || language.eq_ignore_ascii_case("japanese") {
+            true => Lang::Ja,
+            false => Lang::En,
+        }
+    }
+}
+
+impl FromStr for Lang {
+    type Err = String;
+
+    fn from_str(code: &str) -> Result<Self, Self::Err> {
+        match code {
+            "en" => Ok(Self::En),
+            "ja" => Ok(Self::Ja),
+            other => {
+                Err(crate::tr!("the languages are en and ja; got {other:?}", "使える言語は en と ja です: {other:?}"))
+            }
+        }
+    }
+}
+
+static IS_JAPANESE: AtomicBool = AtomicBool::new(false);
+
+/// Makes `lang` the language of this process's messages.
+pub fn set_lang(lang: Lang) {
+    IS_JAPANESE.store(lang == Lang::Ja, Ordering::Relaxed);
+}
+
+/// The language of this process's messages.
+#[must_use]
+pub fn lang() -> Lang {
+    if IS_JAPANESE.load(Ordering::Relaxed) { Lang::Ja } else { Lang::En }
+}
+
+/// A message in the language of the process: the English and the Japanese format string, then their arguments.
+///
+/// Both may name variables in braces, in the order that each language wants.
+///
+/// ```
+/// let rows = 3;
+/// let said = chumoku::tr!("{rows} rows in {}", "{} に {rows} 行", "reviews.tsv");
+/// assert_eq!(said, "3 rows in reviews.tsv");
+/// ```
+#[macro_export]
+macro_rules! tr {
+    ($en:literal, $ja:literal $(, $argument:expr)* $(,)?) => {
+        match $crate::lang::lang() {
+            $crate::lang::Lang::En => ::std::format!($en $(, $argument)*),
+            $crate::lang::Lang::Ja => ::std::format!($ja $(, $argument)*),
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_is_read_as_posix_reads_it() {
+        let of = |set: &[(&str, &str)]| {
+            Lang::of_environment(|name| set.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()))
+        };
+        assert_eq!(of(&[]), Lang::En);
+        assert_eq!(of(&[("LANG", "ja_JP.UTF-8")]), Lang::Ja);
+        assert_eq!(of(&[("LANG", "ja")]), Lang::Ja);
+        assert_eq!(of(&[("LANG", "japanese")]), Lang::Ja);
+        assert_eq!(of(&[("LANG", "jam_JM")]), Lang::En);
+        assert_eq!(of(&[("LANG", "ja_JP.UTF-8"), ("LC_ALL", "C")]), Lang::En);
+        assert_eq!(of(&[("LANG", "ja_JP.UTF-8"), ("LC_ALL", "")]), Lang::Ja);
+        assert_eq!(of(&[("LANG", "en_GB.UTF-8"), ("LC_MESSAGES", "ja_JP.eucJP")]), Lang::Ja);
+    }
+}
