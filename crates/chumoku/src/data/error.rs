@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::wording::{count, quoted, size};
+use crate::lang::{Lang, lang};
+use crate::tr;
 
 /// Where in a file something is: `train.csv:17:4`, or `train.parquet, row 17`.
 ///
@@ -42,7 +44,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         match (self.is_row, self.column) {
-            (true, _) => write!(f, "{path}, row {}", self.line),
+            (true, _) => f.write_str(&tr!("{path}, row {}", "{path} の {} 行目", self.line)),
             (false, Some(column)) => write!(f, "{path}:{}:{column}", self.line),
             (false, None) => write!(f, "{path}:{}", self.line),
         }
@@ -75,10 +77,10 @@ impl Role {
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Role::Text => "text",
-            Role::Label => "label",
-            Role::Source => "source",
-            Role::Target => "target",
+            Role::Text => lang().pick("text", "テキスト"),
+            Role::Label => lang().pick("label", "ラベル"),
+            Role::Source => lang().pick("source", "原文"),
+            Role::Target => lang().pick("target", "訳文"),
         })
     }
 }
@@ -92,132 +94,128 @@ impl fmt::Display for Role {
 #[allow(missing_docs, reason = "the messages say what each variant and field is")]
 pub enum DataError {
     // The file as a whole.
-    #[error("{}: opening the data: expected a file, found nothing of that name{hint}", path.display())]
+    #[error("{}", tr!("{}: opening the data: expected a file, found nothing of that name{hint}", "{}: データを開けません。その名前のファイルがありません{hint}", path.display()))]
     Missing { path: PathBuf, hint: String },
-    #[error("{}: opening the data: expected a file, found a folder; name a file inside it{hint}", path.display())]
+    #[error("{}", tr!("{}: opening the data: expected a file, found a folder; name a file inside it{hint}", "{}: データを開けません。ファイルではなくフォルダです。中のファイルを指定してください{hint}", path.display()))]
     Folder { path: PathBuf, hint: String },
-    #[error("{}: {doing}: {source}; check the path, its permissions and the disk", path.display())]
+    #[error("{}", tr!("{}: {doing}: {source}; check the path, its permissions and the disk", "{}: {doing}: {source}。パス、アクセス権、ディスクを確認してください", path.display()))]
     Io { path: PathBuf, doing: &'static str, source: io::Error },
-    #[error("{}: reading the data: expected rows, found an empty file; check that it was written or downloaded whole", path.display())]
+    #[error("{}", tr!("{}: reading the data: expected rows, found an empty file; check that it was written or downloaded whole", "{}: データを読めません。ファイルが空です。最後まで書き込まれたか、ダウンロードが完了したかを確認してください", path.display()))]
     Empty { path: PathBuf },
-    #[error("{}: reading the data: expected rows below the header ({columns}), found none; check that the file was written whole", path.display())]
+    #[error("{}", tr!("{}: reading the data: expected rows below the header ({columns}), found none; check that the file was written whole", "{}: データを読めません。見出し行（{columns}）の下に行がありません。ファイルが最後まで書き込まれたかを確認してください", path.display()))]
     OnlyHeader { path: PathBuf, columns: String },
-    #[error("{}: recognising the format: expected CSV, TSV, JSONL, Parquet, fastText or plain text, found {found}; {advice}", path.display())]
+    #[error("{}", tr!("{}: recognising the format: expected CSV, TSV, JSONL, Parquet, fastText or plain text, found {found}; {advice}", "{}: 形式を判別できません。CSV・TSV・JSONL・Parquet・fastText・プレーンテキストのいずれかが必要ですが、{found}です。{advice}", path.display()))]
     OtherFormat { path: PathBuf, found: &'static str, advice: &'static str },
-    #[error("{}: decompressing gzip: expected the end of the stream, found {found}{after}; download or compress the file again", path.display())]
+    #[error("{}", tr!("{}: decompressing gzip: expected the end of the stream, found {found}{after}; download or compress the file again", "{}: gzip を展開できません。ストリームの終わりのはずの位置に{found}があります{after}。もう一度ダウンロードするか、圧縮し直してください", path.display()))]
     Gzip { path: PathBuf, found: String, after: String },
-    #[error("{}: reading Parquet: expected a whole, undamaged file, found: {detail}; write or download the file again", path.display())]
+    #[error("{}", tr!("{}: reading Parquet: expected a whole, undamaged file, found: {detail}; write or download the file again", "{}: Parquet を読めません。ファイルが途中で切れているか壊れています（{detail}）。書き出すかダウンロードし直してください", path.display()))]
     Parquet { path: PathBuf, detail: String },
-    #[error("{}: reading Parquet: expected a column of strings, found {columns}; write the texts as a string column", path.display())]
+    #[error("{}", tr!("{}: reading Parquet: expected a column of strings, found {columns}; write the texts as a string column", "{}: Parquet を読めません。文字列の列が必要ですが、{columns} しかありません。テキストを文字列の列として書き出してください", path.display()))]
     NoStringColumns { path: PathBuf, columns: String },
 
     // Characters.
-    #[error(
-        "--encoding {label}: expected the name of an encoding (such as shift_jis, euc-jp, windows-1252, utf-16le), found {}{hint}",
-        quoted(label)
-    )]
+    #[error("{}", tr!("--encoding {label}: expected the name of an encoding (such as shift_jis, euc-jp, windows-1252, utf-16le), found {}{hint}", "--encoding {label}: 文字コードの名前（shift_jis、euc-jp、windows-1252、utf-16le など）が必要ですが、{}です{hint}", quoted(label)))]
     UnknownEncoding { label: String, hint: String },
-    #[error(
-        "{place}: reading text: expected UTF-8, found other bytes at byte {offset} of the file; name its encoding, such as --encoding {guess}"
-    )]
+    #[error("{}", tr!("{place}: reading text: expected UTF-8, found other bytes at byte {offset} of the file; name its encoding, such as --encoding {guess}", "{place}: テキストを読めません。ファイルの {offset} バイト目に UTF-8 でないバイトがあります。--encoding {guess} のように文字コードを指定してください"))]
     NotUtf8 { place: Place, offset: u64, guess: &'static str },
-    #[error(
-        "{place}: reading text: expected {encoding}, found bytes that it does not have at byte {offset} of the file; try another --encoding"
-    )]
+    #[error("{}", tr!("{place}: reading text: expected {encoding}, found bytes that it does not have at byte {offset} of the file; try another --encoding", "{place}: テキストを読めません。ファイルの {offset} バイト目に {encoding} にないバイトがあります。--encoding に別の文字コードを指定してください"))]
     NotInEncoding { place: Place, offset: u64, encoding: &'static str },
-    #[error(
-        "{place}: reading text: expected characters, found a NUL byte; is it a binary file, or UTF-16 (--encoding utf-16le)?"
-    )]
+    #[error("{}", tr!("{place}: reading text: expected characters, found a NUL byte; is it a binary file, or UTF-16 (--encoding utf-16le)?", "{place}: テキストを読めません。NUL バイトがあります。バイナリファイルか、UTF-16（--encoding utf-16le）ではありませんか"))]
     Nul { place: Place },
 
     // Rows.
-    #[error("{place}: reading a {format} row: expected {}, as in line {model}, found {found}; {advice}, or leave such rows out with --skip-bad-rows", count(*.expected, "column"))]
+    #[error("{}", ragged(place, format, [*expected, *found, *model], advice))]
     Ragged { place: Place, format: &'static str, expected: u64, found: u64, model: u64, advice: &'static str },
-    #[error(
-        "{place}: reading a CSV field: expected a closing quote (\") for the one that opens here, found {found}; close it, write a quote inside quotes twice (\"\"), or leave such rows out with --skip-bad-rows"
-    )]
+    #[error("{}", tr!("{place}: reading a CSV field: expected a closing quote (\") for the one that opens here, found {found}; close it, write a quote inside quotes twice (\"\"), or leave such rows out with --skip-bad-rows", "{place}: CSV のフィールドを読めません。ここで開いた引用符（\"）が閉じられないまま{found}になりました。閉じるか、引用符の中の引用符を 2 つ重ねて（\"\"）書いてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
     UnclosedQuote { place: Place, found: String },
-    #[error(
-        "{place}: reading a CSV field: expected {expected} after its closing quote, found {} at {found_at}; write a quote inside quotes twice (\"\"), or leave such rows out with --skip-bad-rows",
-        quoted(found)
-    )]
+    #[error("{}", tr!("{place}: reading a CSV field: expected {expected} after its closing quote, found {} at {found_at}; write a quote inside quotes twice (\"\"), or leave such rows out with --skip-bad-rows", "{place}: CSV のフィールドを読めません。閉じの引用符の後には{expected}が必要ですが、{found_at} に{}があります。引用符の中の引用符は 2 つ重ねて（\"\"）書いてください。--skip-bad-rows を付けると、このような行を除いて続けます", quoted(found)))]
     StrayQuote { place: Place, found_at: String, expected: &'static str, found: String },
-    #[error(
-        "{place}: reading a header: expected at most {limit} columns, found {found}; is it a table with one text per row?"
-    )]
+    #[error("{}", tr!("{place}: reading a header: expected at most {limit} columns, found {found}; is it a table with one text per row?", "{place}: 見出し行を読めません。列は {limit} 以下のはずが {found} 列あります。1 行に 1 つのテキストがある表ですか"))]
     TooManyColumns { place: Place, limit: usize, found: usize },
-    #[error(
-        "{place}: reading JSON: expected one object on the line, found: {detail}; mend the line, or leave such rows out with --skip-bad-rows"
-    )]
+    #[error("{}", tr!("{place}: reading JSON: expected one object on the line, found: {detail}; mend the line, or leave such rows out with --skip-bad-rows", "{place}: JSON を読めません。1 行に 1 つのオブジェクトが必要です（{detail}）。行を直してください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
     BadJson { place: Place, detail: String },
-    #[error("{place}: reading JSON: expected an object ({{…}}) on each line, found {found}; {advice}")]
+    #[error("{}", tr!("{place}: reading JSON: expected an object ({{…}}) on each line, found {found}; {advice}", "{place}: JSON を読めません。各行にオブジェクト（{{…}}）が必要ですが、{found}です。{advice}"))]
     NotAnObject { place: Place, found: &'static str, advice: &'static str },
-    #[error("{place}: reading the {role}: expected a string, number or true/false in {}, found {found}; flatten it, or choose another column with {}", quoted(column), role.flag())]
+    #[error("{}", tr!("{place}: reading the {role}: expected a string, number or true/false in {}, found {found}; flatten it, or choose another column with {}", "{place}: {role}を読めません。{}には文字列・数値・真偽値が必要ですが、{found}です。平らな値にするか、{} で別の列を選んでください", quoted(column), role.flag()))]
     Nested { place: Place, role: Role, column: String, found: &'static str },
-    #[error(
-        "{place}: reading the text: expected some characters, found an empty text; fill it in, or leave such rows out with --skip-bad-rows"
-    )]
+    #[error("{}", tr!("{place}: reading the text: expected some characters, found an empty text; fill it in, or leave such rows out with --skip-bad-rows", "{place}: テキストが空です。値を入れてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
     EmptyText { place: Place },
-    #[error(
-        "{place}: reading the label: expected a class name, found {found}; fill it in, or leave such rows out with --skip-bad-rows"
-    )]
+    #[error("{}", tr!("{place}: reading the label: expected a class name, found {found}; fill it in, or leave such rows out with --skip-bad-rows", "{place}: ラベルを読めません。クラス名が必要ですが、{found}です。値を入れてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
     EmptyLabel { place: Place, found: &'static str },
-    #[error(
-        "{place}: reading pairs: expected a source and its target, found an empty {role}; fill it in, or leave such rows out with --skip-bad-rows"
-    )]
+    #[error("{}", tr!("{place}: reading pairs: expected a source and its target, found an empty {role}; fill it in, or leave such rows out with --skip-bad-rows", "{place}: 対訳を読めません。原文と訳文の両方が必要ですが、{role}が空です。値を入れてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
     EmptySide { place: Place, role: Role },
-    #[error(
-        "{place}: reading pairs: expected a partner for each line, found the end of {} after {}; this is the first line without one: check that both files were written whole and line up",
-        other.display(), count(*.lines, "line")
-    )]
+    #[error("{}", {
+ let (other, count) = (other.display(), count(*lines, "line"));
+ tr!("{place}: reading pairs: expected a partner for each line, found the end of {other} after {count}; this is the first line without one: check that both files were written whole and line up", "{place}: 対訳を読めません。各行に相手の行が必要ですが、{other} は {lines} 行で終わっています。相手のない最初の行はここです。両方のファイルが最後まで書き込まれ、行が対応しているかを確認してください")})]
     Unpaired { place: Place, other: PathBuf, lines: u64 },
-    #[error(
-        "{place}: reading the label: expected one label, found {found} ({labels}); keep one for each text, or leave such rows out with --skip-bad-rows"
-    )]
+    #[error("{}", tr!("{place}: reading the label: expected one label, found {found} ({labels}); keep one for each text, or leave such rows out with --skip-bad-rows", "{place}: ラベルを読めません。1 つのはずが {found} 個あります（{labels}）。テキストごとに 1 つにしてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
     SeveralLabels { place: Place, found: usize, labels: String },
-    #[error("{place}: reading {what}: expected at most {}, found {}; cut it into shorter texts, or leave such rows out with --skip-bad-rows", size(*.limit), size(*.bytes))]
+    #[error("{}", tr!("{place}: reading {what}: expected at most {}, found {}; cut it into shorter texts, or leave such rows out with --skip-bad-rows", "{place}: {what}を読めません。{} 以下のはずが {} あります。短いテキストに分けてください。--skip-bad-rows を付けると、このような行を除いて続けます", size(*limit), size(*bytes)))]
     TooLong { place: Place, what: &'static str, limit: u64, bytes: u64 },
-    #[error("{place}: reading a line: expected its end, found none within {}; is it a text file?", size(*.bytes))]
+    #[error("{}", tr!("{place}: reading a line: expected its end, found none within {}; is it a text file?", "{place}: 行を読めません。{} 以内に行の終わりがありません。テキストファイルですか", size(*bytes)))]
     EndlessLine { place: Place, bytes: u64 },
 
     // Columns.
-    #[error("{}: choosing the {role} column: expected {}, found no such column among {columns}{hint}", path.display(), quoted(wanted))]
+    #[error("{}", tr!("{}: choosing the {role} column: expected {}, found no such column among {columns}{hint}", "{}: {role}の列を選べません。{} という列は {columns} の中にありません{hint}", path.display(), quoted(wanted)))]
     NoSuchColumn { path: PathBuf, role: Role, wanted: String, columns: String, hint: String },
-    #[error("{}: choosing the {role} column: expected one that stands out, found {candidates}; name one with {} NAME", path.display(), role.flag())]
+    #[error("{}", tr!("{}: choosing the {role} column: expected one that stands out, found {candidates}; name one with {} NAME", "{}: {role}の列を 1 つに決められません（{candidates}）。{} 列名 で指定してください", path.display(), role.flag()))]
     Ambiguous { path: PathBuf, role: Role, candidates: String },
-    #[error("{}: choosing the {role} column: expected {wanted}, found only {columns}; {advice}", path.display())]
+    #[error("{}", tr!("{}: choosing the {role} column: expected {wanted}, found only {columns}; {advice}", "{}: {role}の列を選べません。{wanted}が必要ですが、{columns} しかありません。{advice}", path.display()))]
     NoColumn { path: PathBuf, role: Role, wanted: &'static str, columns: String, advice: &'static str },
-    #[error("{}: choosing the columns: expected the {} and the {} in two columns, found {} named for both; change --text or --label", path.display(), roles[0], roles[1], quoted(column))]
+    #[error("{}", tr!("{}: choosing the columns: expected the {} and the {} in two columns, found {} named for both; change --text or --label", "{}: 列を選べません。{}と{}は別の列のはずですが、両方に{}が指定されています。--text か --label を変えてください", path.display(), roles[0], roles[1], quoted(column)))]
     SameColumn { path: PathBuf, roles: [Role; 2], column: String },
-    #[error("{}: reading one of two parallel files: expected lines of text, found Parquet; name it alone, or write each side as a text file", path.display())]
+    #[error("{}", tr!("{}: reading one of two parallel files: expected lines of text, found Parquet; name it alone, or write each side as a text file", "{}: 対訳の片側を読めません。テキストの行が必要ですが、Parquet です。単独で指定するか、両側をテキストファイルとして書き出してください", path.display()))]
     NotParallel { path: PathBuf },
 
     // The data set as a whole.
-    #[error("{}: reading labelled texts: expected rows, found none that can be used ({skipped}); mend the file or choose other columns with --text and --label", path.display())]
+    #[error("{}", tr!("{}: reading labelled texts: expected rows, found none that can be used ({skipped}); mend the file or choose other columns with --text and --label", "{}: ラベル付きテキストを読めません。使える行がありません（{skipped}）。ファイルを直すか、--text と --label で別の列を選んでください", path.display()))]
     NoUsableRows { path: PathBuf, skipped: String },
-    #[error("{}: reading pairs: expected rows, found none that can be used ({skipped}); mend the data or choose other columns with --text and --label", path.display())]
+    #[error("{}", tr!("{}: reading pairs: expected rows, found none that can be used ({skipped}); mend the data or choose other columns with --text and --label", "{}: 対訳を読めません。使える行がありません（{skipped}）。データを直すか、--text と --label で別の列を選んでください", path.display()))]
     NoUsablePairs { path: PathBuf, skipped: String },
-    #[error("{}: preparing to train: expected at least {}, found {}; add more examples", path.display(), count(*.least, "row"), count(*.rows, "row"))]
+    #[error("{}", not_enough(path, *rows, *least))]
     TooFewRows { path: PathBuf, rows: u64, least: u64 },
-    #[error("{}: preparing to train: expected two or more classes, found only {} in all {}; is {column} the label? Name another with --label", path.display(), quoted(label), count(*.rows, "row"))]
+    #[error("{}", one_class(path, label, *rows, column))]
     OneClass { path: PathBuf, label: String, rows: u64, column: String },
-    #[error(
-        "{place}: reading the label: expected at most {limit} classes, found more in {column}; is it an identifier? Name another column with --label"
-    )]
+    #[error("{}", tr!("{place}: reading the label: expected at most {limit} classes, found more in {column}; is it an identifier? Name another column with --label", "{place}: ラベルを読めません。クラスは {limit} 以下のはずですが、{column}にはもっとあります。識別子ではありませんか。--label で別の列を指定してください"))]
     TooManyClasses { place: Place, limit: usize, column: String },
-    #[error(
-        "{place}: checking the labels: expected a class of the training data ({known}), found {}{hint}; correct it, or add such rows to the training data",
-        quoted(label)
-    )]
+    #[error("{}", tr!("{place}: checking the labels: expected a class of the training data ({known}), found {}{hint}; correct it, or add such rows to the training data", "{place}: ラベルを確認できません。学習データのクラス（{known}）のいずれかが必要ですが、{}です{hint}。直すか、そのような行を学習データに加えてください", quoted(label)))]
     UnknownLabel { place: Place, label: String, known: Box<str>, hint: Box<str> },
 
     // Output.
-    #[error("writing the output: {source}; check the disk and who reads it")]
+    #[error("{}", tr!("writing the output: {source}; check the disk and who reads it", "出力を書き込めません: {source}。ディスクと、出力を読んでいるプログラムを確認してください"))]
     Write { source: io::Error },
-    #[error(
-        "writing row {row}: expected fields that a TSV file can hold, found a line break that would be read back wrongly; write JSON instead (--json)"
-    )]
+    #[error("{}", tr!("writing row {row}: expected fields that a TSV file can hold, found a line break that would be read back wrongly; write JSON instead (--json)", "{row} 行目を書き込めません。TSV に書けない改行が値に含まれています。JSON で書き出してください（--json）"))]
     Unwritable { row: u64 },
+}
+
+fn ragged(place: &Place, format: &str, [expected, found, model]: [u64; 3], advice: &str) -> String {
+    let columns = count(expected, "column");
+    tr!(
+        "{place}: reading a {format} row: expected {columns}, as in line {model}, found {found}; {advice}, or leave such rows out with --skip-bad-rows",
+        "{place}: {format} の行を読めません。{model} 行目と同じ {expected} 列のはずが {found} 列です。{advice}。--skip-bad-rows を付けると、このような行を除いて続けます"
+    )
+}
+
+fn not_enough(path: &Path, rows: u64, least: u64) -> String {
+    let path = path.display();
+    match lang() {
+        Lang::En => format!(
+            "{path}: preparing to train: expected at least {}, found {}; add more examples",
+            count(least, "row"),
+            count(rows, "row")
+        ),
+        Lang::Ja => {
+            format!("{path}: 学習の準備ができません。{least} 行以上が必要ですが、{rows} 行です。例を増やしてください")
+        }
+    }
+}
+
+fn one_class(path: &Path, label: &str, rows: u64, column: &str) -> String {
+    let (path, label, counted) = (path.display(), quoted(label), count(rows, "row"));
+    tr!(
+        "{path}: preparing to train: expected two or more classes, found only {label} in all {counted}; is {column} the label? Name another with --label",
+        "{path}: 学習の準備ができません。2 つ以上のクラスが必要ですが、全 {rows} 行が{label}です。{column}はラベルですか。--label で別の列を指定してください"
+    )
 }
 
 impl DataError {
