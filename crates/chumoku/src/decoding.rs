@@ -1,5 +1,6 @@
 //! Decoding: from the logits of next tokens to whole sequences.
 
+use crate::tr;
 use crate::{Error, Result};
 use ndarray::{Array2, ArrayView1};
 
@@ -59,9 +60,17 @@ impl BeamSearch {
     /// If the beam is 0 or wider than the vocabulary, or the penalty is not a number.
     fn check(&self, vocabulary: usize) -> Result<()> {
         let problem = if self.beam == 0 || self.beam > vocabulary {
-            format!("beam: expected 1 to {vocabulary} (the size of the vocabulary), got {}", self.beam)
+            tr!(
+                "beam: expected 1 to {vocabulary} (the size of the vocabulary), got {}",
+                "ビーム幅: 1 から語彙の大きさ {vocabulary} までが必要ですが、{} です",
+                self.beam
+            )
         } else if !self.length_penalty.is_finite() {
-            format!("length penalty: expected a finite number, got {}", self.length_penalty)
+            tr!(
+                "length penalty: expected a finite number, got {}",
+                "長さの罰則: 有限の数が必要ですが、{} です",
+                self.length_penalty
+            )
         } else {
             return Ok(());
         };
@@ -170,7 +179,10 @@ struct Candidate {
 /// `ln Σ eˣ`
 fn log_sum_exp(x: ArrayView1<'_, f32>) -> Result<f64> {
     if x.iter().any(|x| x.is_nan()) {
-        let problem = "the model gives a logit that is not a number: its weights are too large to use";
+        let problem = tr!(
+            "the model gives a logit that is not a number: its weights are too large to use",
+            "モデルのロジットが数になりません（NaN）。重みが大きすぎて使えません"
+        );
         return Err(Error::NotFinite(problem.into()));
     }
     let largest = f64::from(x.iter().copied().fold(f32::NEG_INFINITY, f32::max));

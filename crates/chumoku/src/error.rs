@@ -1,6 +1,8 @@
 //! What can go wrong, each with what was being done, what was expected and what came.
 
 use crate::data::DataError;
+use crate::lang::{doing as doing_of, system};
+use crate::tr;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -23,7 +25,7 @@ pub enum Error {
     #[error(transparent)]
     Metric(#[from] crate::metrics::MetricError),
     /// A sequence is longer than the model's positions.
-    #[error("a sequence of {found} tokens is longer than the {limit} positions of the model")]
+    #[error("{}", tr!("a sequence of {found} tokens is longer than the {limit} positions of the model", "{found} トークンの系列は、モデルの位置の数 {limit} を超えています"))]
     TooLong {
         /// Positions of the model.
         limit: usize,
@@ -31,7 +33,7 @@ pub enum Error {
         found: usize,
     },
     /// Heads that do not divide the width.
-    #[error("d_model must be a multiple of num_heads, and both at least 1: got {d_model} and {num_heads}")]
+    #[error("{}", tr!("d_model must be a multiple of num_heads, and both at least 1: got {d_model} and {num_heads}", "d_model は num_heads の倍数で、どちらも 1 以上でなければなりません: {d_model} と {num_heads}"))]
     Heads {
         /// The width.
         d_model: usize,
@@ -39,7 +41,7 @@ pub enum Error {
         num_heads: usize,
     },
     /// A file could not be read or written.
-    #[error("{doing} {}: {source}", path.display())]
+    #[error("{}", tr!("{} {}: {}", "{1}: {0}に失敗しました: {2}", doing_of(doing), path.display(), system(source)))]
     Io {
         /// What was being done, e.g. "reading".
         doing: &'static str,
@@ -57,7 +59,7 @@ pub enum Error {
         problem: String,
     },
     /// A tokenizer that cannot be trained or used.
-    #[error("tokenizer: {0}")]
+    #[error("{}", tr!("tokenizer: {}", "トークナイザー: {}", _0))]
     Tokenizer(String),
     /// The output folder cannot be used.
     #[error("{}: {problem}", path.display())]
@@ -71,7 +73,7 @@ pub enum Error {
     #[error("{0}")]
     Setting(String),
     /// A worked example that cannot be used.
-    #[error("{doing} {file}: {problem}")]
+    #[error("{}", tr!("{} {file}: {problem}", "{file}の{}: {problem}", doing_of(doing)))]
     Example {
         /// What was being done, e.g. "checking".
         doing: &'static str,

@@ -4,6 +4,7 @@
 //! trains) are made where the fault is found, far from whoever chose a language; they are in the language of the
 //! process, as with a locale: English unless the program calls [`set_lang`] when it starts.
 
+use std::io::{self, ErrorKind};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -74,6 +75,57 @@ pub fn lang() -> Lang {
     if IS_JAPANESE.load(Ordering::Relaxed) { Lang::Ja } else { Lang::En }
 }
 
+/// What the system said of a file or a pipe, in the language of the process, with the system's own number.
+///
+/// The standard library speaks English alone, and says nothing else than what its kind and number say.
+#[must_use]
+pub fn system(error: &io::Error) -> String {
+    let known = match (lang(), error.kind()) {
+        (Lang::En, _) => None,
+        (Lang::Ja, ErrorKind::NotFound) => Some("ファイルもフォルダもありません"),
+        (Lang::Ja, ErrorKind::PermissionDenied) => Some("アクセスが許可されていません"),
+        (Lang::Ja, ErrorKind::AlreadyExists) => Some("すでに存在します"),
+        (Lang::Ja, ErrorKind::IsADirectory) => Some("フォルダです"),
+        (Lang::Ja, ErrorKind::NotADirectory) => Some("途中にフォルダでないものがあります"),
+        (Lang::Ja, ErrorKind::StorageFull) => Some("ディスクに空きがありません"),
+        (Lang::Ja, ErrorKind::QuotaExceeded) => Some("割り当てられた容量を超えています"),
+        (Lang::Ja, ErrorKind::ReadOnlyFilesystem) => Some("読み取り専用のファイルシステムです"),
+        (Lang::Ja, ErrorKind::FileTooLarge) => Some("ファイルが大きすぎます"),
+        (Lang::Ja, ErrorKind::BrokenPipe) => Some("パイプの読み手がいません"),
+        (Lang::Ja, ErrorKind::UnexpectedEof) => Some("途中で終わっています"),
+        (Lang::Ja, ErrorKind::OutOfMemory) => Some("メモリが足りません"),
+        (Lang::Ja, _) => None,
+    };
+    match (known, error.raw_os_error()) {
+        (Some(known), Some(number)) => format!("{known}（os error {number}）"),
+        (Some(known), None) => known.to_owned(),
+        (None, _) => error.to_string(),
+    }
+}
+
+/// What was being done to a file, as a noun of the process's language: "reading", 読み込み.
+pub(crate) fn doing(what: &'static str) -> &'static str {
+    lang().pick(what, japanese_doing(what))
+}
+
+fn japanese_doing(what: &'static str) -> &'static str {
+    match what {
+        "reading" | "reading the data" | "reading the tensors" => "読み込み",
+        "opening" | "opening the data" => "オープン",
+        "writing" | "writing to" | "writing the file" | "writing the tensors" => "書き込み",
+        "creating" | "creating the folder" | "creating a folder in" => "作成",
+        "copying Parquet to a temporary file" => "Parquet の一時ファイルへのコピー",
+        "replacing" => "置き換え",
+        "renaming" => "名前の変更",
+        "removing" => "削除",
+        "flushing" => "ディスクへの書き出し",
+        "shortening" => "切り詰め",
+        "tracing" => "トレース",
+        "checking" => "検算",
+        other => other,
+    }
+}
+
 /// A message in the language of the process: the English and the Japanese format string, then their arguments.
 ///
 /// Both may name variables in braces, in the order that each language wants.
@@ -110,5 +162,36 @@ mod tests {
         assert_eq!(of(&[("LANG", "ja_JP.UTF-8"), ("LC_ALL", "C")]), Lang::En);
         assert_eq!(of(&[("LANG", "ja_JP.UTF-8"), ("LC_ALL", "")]), Lang::Ja);
         assert_eq!(of(&[("LANG", "en_GB.UTF-8"), ("LC_MESSAGES", "ja_JP.eucJP")]), Lang::Ja);
+    }
+
+    /// The files of a folder and of those in it.
+    fn sources(folder: &std::path::Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&path, found);
+            } else if path.extension().is_some_and(|ending| ending == "rs") && !path.ends_with("lang.rs") {
+                found.push(std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_is_done_to_a_file_has_a_japanese_name() {
+        let mut files = Vec::new();
+        sources(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
+        let mut seen = 0;
+        for file in &files {
+            for start in ["Error::io(\"", "doing: \""] {
+                for (at, _) in file.match_indices(start) {
+                    let verb = file[at + start.len()..].split('"').next().unwrap();
+                    // Leaked once for each of a few dozen: a name is 'static everywhere else.
+                    let japanese = japanese_doing(verb.to_owned().leak());
+                    assert_ne!(japanese, verb, "say it in Japanese in `doing`");
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 20, "{seen}: where have they gone?");
     }
 }

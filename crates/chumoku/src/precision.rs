@@ -1,5 +1,6 @@
 //! How a [`Precision`] is written in files: by its name.
 
+use crate::tr;
 use chumoku_kernels::Precision;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serializer};
@@ -10,6 +11,10 @@ pub(crate) fn serialize<S: Serializer>(precision: &Precision, serializer: S) -> 
 
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Precision, D::Error> {
     let name = String::deserialize(deserializer)?;
-    Precision::named(&name)
-        .ok_or_else(|| D::Error::custom(format!("precision: expected highest, high or medium, got {name:?}")))
+    Precision::named(&name).ok_or_else(|| {
+        D::Error::custom(tr!(
+            "precision: expected highest, high or medium, got {name:?}",
+            "precision: highest、high、medium のいずれかが必要ですが、{name:?} です"
+        ))
+    })
 }

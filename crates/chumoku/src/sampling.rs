@@ -1,5 +1,6 @@
 //! Choosing the next token from its logits.
 
+use crate::tr;
 use crate::{Error, Result};
 use chumoku_kernels::Philox;
 
@@ -30,9 +31,17 @@ impl Sampling {
     /// If an option is out of its range.
     pub fn check(&self) -> Result<()> {
         let problem = if !(self.temperature.is_finite() && self.temperature >= 0.0) {
-            format!("temperature: expected a finite number of at least 0, got {}", self.temperature)
+            tr!(
+                "temperature: expected a finite number of at least 0, got {}",
+                "temperature: 0 以上の有限の数が必要ですが、{} です",
+                self.temperature
+            )
         } else if !(self.top_p > 0.0 && self.top_p <= 1.0) {
-            format!("top p: expected a number above 0 and up to 1, got {}", self.top_p)
+            tr!(
+                "top p: expected a number above 0 and up to 1, got {}",
+                "top p: 0 より大きく 1 以下の数が必要ですが、{} です",
+                self.top_p
+            )
         } else {
             return Ok(());
         };
@@ -46,7 +55,10 @@ impl Sampling {
     pub fn candidates(&self, logits: &[f32]) -> Result<Vec<(u32, f64)>> {
         self.check()?;
         if logits.iter().any(|x| x.is_nan()) {
-            let problem = "the model gives a logit that is not a number: its weights are too large to use";
+            let problem = tr!(
+                "the model gives a logit that is not a number: its weights are too large to use",
+                "モデルのロジットが数になりません（NaN）。重みが大きすぎて使えません"
+            );
             return Err(Error::NotFinite(problem.into()));
         }
         let mut all: Vec<(u32, f64)> = (0..).zip(logits.iter().map(|&x| f64::from(x))).collect();
@@ -87,7 +99,12 @@ impl Sampling {
         });
         // Rounding may leave the last sum a little below 1.
         let found = found.or(candidates.last()).map(|&(token, _)| token);
-        found.ok_or_else(|| Error::Setting("sampling: expected at least one logit, got none".into()))
+        found.ok_or_else(|| {
+            Error::Setting(tr!(
+                "sampling: expected at least one logit, got none",
+                "サンプリング: ロジットが 1 つもありません"
+            ))
+        })
     }
 }
 

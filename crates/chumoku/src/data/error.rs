@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::wording::{count, quoted, size};
-use crate::lang::{Lang, lang};
+use crate::lang::{Lang, doing as doing_of, lang, system};
 use crate::tr;
 
 /// Where in a file something is: `train.csv:17:4`, or `train.parquet, row 17`.
@@ -98,7 +98,7 @@ pub enum DataError {
     Missing { path: PathBuf, hint: String },
     #[error("{}", tr!("{}: opening the data: expected a file, found a folder; name a file inside it{hint}", "{}: データを開けません。ファイルではなくフォルダです。中のファイルを指定してください{hint}", path.display()))]
     Folder { path: PathBuf, hint: String },
-    #[error("{}", tr!("{}: {doing}: {source}; check the path, its permissions and the disk", "{}: {doing}: {source}。パス、アクセス権、ディスクを確認してください", path.display()))]
+    #[error("{}", tr!("{}: {}: {}; check the path, its permissions and the disk", "{}: {}に失敗しました: {}。パス、アクセス権、ディスクを確認してください", path.display(), doing_of(doing), system(source)))]
     Io { path: PathBuf, doing: &'static str, source: io::Error },
     #[error("{}", tr!("{}: reading the data: expected rows, found an empty file; check that it was written or downloaded whole", "{}: データを読めません。ファイルが空です。最後まで書き込まれたか、ダウンロードが完了したかを確認してください", path.display()))]
     Empty { path: PathBuf },
@@ -182,7 +182,7 @@ pub enum DataError {
     UnknownLabel { place: Place, label: String, known: Box<str>, hint: Box<str> },
 
     // Output.
-    #[error("{}", tr!("writing the output: {source}; check the disk and who reads it", "出力を書き込めません: {source}。ディスクと、出力を読んでいるプログラムを確認してください"))]
+    #[error("{}", tr!("writing the output: {}; check the disk and who reads it", "出力を書き込めません: {}。ディスクと、出力を読んでいるプログラムを確認してください", system(source)))]
     Write { source: io::Error },
     #[error("{}", tr!("writing row {row}: expected fields that a TSV file can hold, found a line break that would be read back wrongly; write JSON instead (--json)", "{row} 行目を書き込めません。TSV に書けない改行が値に含まれています。JSON で書き出してください（--json）"))]
     Unwritable { row: u64 },

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use crate::tr;
 use flate2::read::MultiGzDecoder;
 
 /// What went wrong below the level of lines; travels inside an [`io::Error`] up to where the place is known.
@@ -9,7 +10,7 @@ use flate2::read::MultiGzDecoder;
 pub(crate) enum Fault {
     #[error("{0}")]
     Gzip(String),
-    #[error("bytes that {encoding} does not have at byte {offset}")]
+    #[error("{}", tr!("bytes that {encoding} does not have at byte {offset}", "{offset} バイト目に {encoding} にないバイト"))]
     Encoding { encoding: &'static str, offset: u64 },
 }
 

@@ -25,6 +25,7 @@ pub use bleu::{Bleu, BleuCounts, BleuScore, MAX_ORDER};
 pub use chrf::{Chrf, ChrfCounts, ChrfScore};
 pub use tokens::BleuTokenizer;
 
+use crate::tr;
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -33,16 +34,15 @@ use std::hash::Hash;
 #[non_exhaustive]
 pub enum MetricError {
     /// There is nothing to score.
-    #[error("scoring translations: expected at least one line, found none")]
+    #[error("{}", tr!("scoring translations: expected at least one line, found none", "翻訳を採点できません。行が 1 つもありません"))]
     NoLines,
     /// There is nothing to compare with.
-    #[error("scoring translations: expected at least one set of references, found none")]
+    #[error("{}", tr!("scoring translations: expected at least one set of references, found none", "翻訳を採点できません。参照訳がありません"))]
     NoReferences,
     /// The numbers of lines differ.
     #[error(
-        "scoring translations: expected as many references as hypotheses, found {references} and {hypotheses}: line \
-         {line} of the {longer} has no partner"
-    )]
+        "{}", tr!("scoring translations: expected as many references as hypotheses, found {references} and {hypotheses}: line \
+         {line} of the {longer} has no partner", "翻訳を採点できません。参照訳と訳文の数が同じはずですが、{references} と {hypotheses} です。{longer} の {line} 行目に相手がありません"))]
     Unpaired {
         /// Lines of the hypotheses.
         hypotheses: usize,

@@ -1,14 +1,16 @@
 //! What can go wrong.
 
+use crate::tr;
+
 /// Why a model could not be trained or read.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NgramError {
     /// There is nothing to learn from.
-    #[error("n-gram model: expected at least one training text, got none")]
+    #[error("{}", tr!("n-gram model: expected at least one training text, got none", "n-gram モデル: 学習用のテキストが 1 つもありません"))]
     NoTexts,
     /// Texts and labels do not pair up.
-    #[error("n-gram model: expected one label per text, got {labels} labels for {texts} texts")]
+    #[error("{}", tr!("n-gram model: expected one label per text, got {labels} labels for {texts} texts", "n-gram モデル: テキストごとに 1 つのラベルが必要ですが、テキスト {texts} 件にラベル {labels} 件です"))]
     Lengths {
         /// Number of texts.
         texts: usize,
@@ -16,13 +18,13 @@ pub enum NgramError {
         labels: usize,
     },
     /// There is nothing to tell apart.
-    #[error("n-gram model: expected at least two classes, got {got}")]
+    #[error("{}", tr!("n-gram model: expected at least two classes, got {got}", "n-gram モデル: 2 つ以上のクラスが必要ですが、{got} です"))]
     Classes {
         /// Number of classes.
         got: usize,
     },
     /// A label names no class.
-    #[error("n-gram model: expected labels below the number of classes ({classes}), got {label} in row {row}")]
+    #[error("{}", tr!("n-gram model: expected labels below the number of classes ({classes}), got {label} in row {row}", "n-gram モデル: ラベルはクラスの数（{classes}）より小さいはずですが、行 {row} は {label} です"))]
     Label {
         /// Row, counted from 0.
         row: usize,
@@ -32,7 +34,7 @@ pub enum NgramError {
         classes: usize,
     },
     /// Class weights are not one finite number of at least 0 per class, some of them above 0.
-    #[error("n-gram model: expected {classes} class weights that are finite and not negative, got {got:?}")]
+    #[error("{}", tr!("n-gram model: expected {classes} class weights that are finite and not negative, got {got:?}", "n-gram モデル: 有限で負でないクラスの重みが {classes} 個必要ですが、{got:?} です"))]
     ClassWeights {
         /// Number of classes.
         classes: usize,
@@ -40,7 +42,7 @@ pub enum NgramError {
         got: Vec<f32>,
     },
     /// A setting is out of its range.
-    #[error("n-gram model: expected {expected} for `{setting}`, got {got}")]
+    #[error("{}", tr!("n-gram model: expected {expected} for `{setting}`, got {got}", "n-gram モデル: `{setting}` には{expected}が必要ですが、{got} です"))]
     Setting {
         /// Name of the setting.
         setting: &'static str,
@@ -50,7 +52,7 @@ pub enum NgramError {
         got: String,
     },
     /// A stored array cannot be part of a model.
-    #[error("n-gram model: tensor `{tensor}`: expected {expected}, got {got}; the file is damaged or not of this kind")]
+    #[error("{}", tr!("n-gram model: tensor `{tensor}`: expected {expected}, got {got}; the file is damaged or not of this kind", "n-gram モデル: テンソル `{tensor}`: {expected}が必要ですが、{got} です。ファイルが壊れているか、別の種類です"))]
     Tensor {
         /// Name of the tensor.
         tensor: &'static str,
@@ -60,6 +62,6 @@ pub enum NgramError {
         got: String,
     },
     /// The cancel flag was set.
-    #[error("n-gram model: training was cancelled")]
+    #[error("{}", tr!("n-gram model: training was cancelled", "n-gram モデル: 学習は中止されました"))]
     Cancelled,
 }

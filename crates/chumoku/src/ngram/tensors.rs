@@ -4,6 +4,7 @@ use super::error::NgramError;
 use super::model::NgramModel;
 use super::tokens::NgramScheme;
 use super::vocabulary::Vocabulary;
+use crate::tr;
 use std::borrow::Cow;
 
 /// The arrays of a model, all row-major.
@@ -63,10 +64,10 @@ impl NgramModel {
         let classes = tensors.prior.len();
         let features = tensors.hashes.len();
         if classes < 2 {
-            return Err(wrong("prior", "at least two classes".into(), classes.to_string()));
+            return Err(wrong("prior", tr!("at least two classes", "2 つ以上のクラス"), classes.to_string()));
         }
         if features > u32::MAX as usize {
-            return Err(wrong("hashes", format!("at most {} features", u32::MAX), features.to_string()));
+            return Err(wrong("hashes", tr!("at most {} features", "{} 個以下の特徴", u32::MAX), features.to_string()));
         }
         let outputs = outputs_of(classes);
         let weights = features.checked_mul(outputs);
@@ -75,17 +76,25 @@ impl NgramModel {
         length("bias", &tensors.bias, Some(outputs))?;
         for (name, array) in [("weights", &tensors.weights), ("bias", &tensors.bias), ("prior", &tensors.prior)] {
             if let Some(at) = array.iter().position(|x| !x.is_finite()) {
-                return Err(wrong(name, "finite numbers".into(), format!("{} at index {at}", array[at])));
+                return Err(wrong(
+                    name,
+                    tr!("finite numbers", "有限の数"),
+                    tr!("{} at index {at}", "{}（位置 {at}）", array[at]),
+                ));
             }
         }
         let is_weight = |x: &f32| (IDF_RANGE.0..=IDF_RANGE.1).contains(x);
         if let Some(at) = tensors.idf.iter().position(|x| !is_weight(x)) {
-            let expected = format!("numbers from {:e} to {:e}", IDF_RANGE.0, IDF_RANGE.1);
-            return Err(wrong("idf", expected, format!("{} at index {at}", tensors.idf[at])));
+            let expected = tr!("numbers from {:e} to {:e}", "{:e} から {:e} までの数", IDF_RANGE.0, IDF_RANGE.1);
+            return Err(wrong("idf", expected, tr!("{} at index {at}", "{}（位置 {at}）", tensors.idf[at])));
         }
         let hashes: Vec<u64> = tensors.hashes.iter().map(|&hash| hash as u64).collect();
         if let Some(at) = hashes.windows(2).position(|pair| pair[0] >= pair[1]) {
-            return Err(wrong("hashes", "strictly ascending numbers".into(), format!("a fall after index {at}")));
+            return Err(wrong(
+                "hashes",
+                tr!("strictly ascending numbers", "狭義の昇順の数"),
+                tr!("a fall after index {at}", "位置 {at} の後で減少"),
+            ));
         }
         let mut weights = tensors.weights.into_owned();
         weights.extend_from_slice(&tensors.bias);
@@ -112,7 +121,8 @@ fn length(tensor: &'static str, array: &[f32], expected: Option<usize>) -> Resul
     if Some(array.len()) == expected {
         return Ok(());
     }
-    let expected = expected.map_or_else(|| "a length that memory can hold".into(), |n| format!("{n} numbers"));
+    let expected =
+        expected.map_or_else(|| tr!("a length that memory can hold", "メモリに入る長さ"), |n| format!("{n} numbers"));
     Err(wrong(tensor, expected, array.len().to_string()))
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Encoder, EncoderCache, EncoderConfig, Mode, Offsets, Recurrent, RecurrentCache, RecurrentConfig};
 use crate::params::{Builder, Params};
+use crate::tr;
 use crate::{Error, Result};
 use chumoku_kernels::{Cell, Real};
 use ndarray::Array2;
@@ -149,7 +150,10 @@ impl BodyConfig {
             ("hidden_size", c.hidden_size, 1 << 16),
         ];
         match sizes.into_iter().find(|&(_, size, most)| size == 0 || size > most) {
-            Some((name, size, most)) => Err(format!("{name}: expected 1 to {most}, found {size}")),
+            Some((name, size, most)) => Err(tr!(
+                "{name}: expected 1 to {most}, found {size}",
+                "{name}: 1 から {most} までが必要ですが、{size} です"
+            )),
             None => Ok(()),
         }
     }
@@ -237,7 +241,10 @@ impl Body {
         match (self, cache) {
             (Body::Transformer(encoder), BodyCache::Transformer(c)) => encoder.backward(p, c, offsets, dy, mode, grads),
             (Body::Recurrent(network), BodyCache::Recurrent(c)) => network.backward(p, c, offsets, dy, mode, grads),
-            _ => Err(Error::Setting("backward: expected what this network remembers, got another's".into())),
+            _ => Err(Error::Setting(tr!(
+                "backward: expected what this network remembers, got another's",
+                "backward: このネットワークの記憶が必要ですが、別のネットワークのものです"
+            ))),
         }
     }
 
@@ -260,7 +267,10 @@ impl Body {
             (Body::Transformer(encoder), BodyCache::Transformer(cache)) => {
                 encoder.weights(cache, offsets, layer, sequence, head)
             }
-            _ => Err(Error::Setting("attention weights: a recurrent network has none".into())),
+            _ => Err(Error::Setting(tr!(
+                "attention weights: a recurrent network has none",
+                "再帰型ネットワークにアテンションの重みはありません"
+            ))),
         }
     }
 

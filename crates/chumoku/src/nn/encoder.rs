@@ -4,6 +4,7 @@ use super::record::AttentionRecord;
 use super::{AttentionOptions, EncoderLayer, EncoderLayerCache, LayerNorm, LayerNormCache, Mode, NormOrder, Offsets};
 use crate::Result;
 use crate::params::{Builder, Params};
+use crate::tr;
 use chumoku_kernels::{Activation, KeyValueCache, Real};
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
@@ -45,11 +46,18 @@ impl EncoderConfig {
         ];
         for (name, size, most) in sizes {
             if size == 0 || size > most {
-                return Err(format!("{name}: expected 1 to {most}, found {size}"));
+                return Err(tr!(
+                    "{name}: expected 1 to {most}, found {size}",
+                    "{name}: 1 から {most} までが必要ですが、{size} です"
+                ));
             }
         }
         if !["gelu", "relu"].contains(&self.activation.as_str()) {
-            return Err(format!("activation: expected \"gelu\" or \"relu\", found \"{}\"", self.activation));
+            return Err(tr!(
+                "activation: expected \"gelu\" or \"relu\", found \"{}\"",
+                "activation: \"gelu\" か \"relu\" が必要ですが、\"{}\" です",
+                self.activation
+            ));
         }
         Ok(())
     }

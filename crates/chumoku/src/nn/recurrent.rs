@@ -48,7 +48,12 @@ mod cell_name {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cell, D::Error> {
         let name = String::deserialize(deserializer)?;
-        Cell::named(&name).ok_or_else(|| D::Error::custom(format!("cell: expected rnn, lstm or gru, got {name:?}")))
+        Cell::named(&name).ok_or_else(|| {
+            D::Error::custom(crate::tr!(
+                "cell: expected rnn, lstm or gru, got {name:?}",
+                "cell: rnn、lstm、gru のいずれかが必要ですが、{name:?} です"
+            ))
+        })
     }
 }
 

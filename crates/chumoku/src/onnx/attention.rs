@@ -5,6 +5,7 @@ use super::float::{Float, FloatElement, for_float, numbers, room, tensor};
 use super::problem::{Place, Problem};
 use crate::Result;
 use crate::tensors::Tensor;
+use crate::tr;
 use chumoku_kernels::{bf16, f16};
 use serde::{Deserialize, Deserializer};
 
@@ -39,7 +40,10 @@ fn zero_or_one<'de, D: Deserializer<'de>>(number: D) -> Result<Option<bool>, D::
     match i64::deserialize(number)? {
         0 => Ok(Some(false)),
         1 => Ok(Some(true)),
-        other => Err(serde::de::Error::custom(format!("is_causal: expected 0 or 1, got {other}"))),
+        other => Err(serde::de::Error::custom(tr!(
+            "is_causal: expected 0 or 1, got {other}",
+            "is_causal: 0 か 1 が必要ですが、{other} です"
+        ))),
     }
 }
 

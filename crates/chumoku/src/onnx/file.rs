@@ -2,6 +2,7 @@
 
 use super::attention::{Attributes, Inputs, Wanted, attention};
 use crate::tensors::{Tensor, TensorFile};
+use crate::tr;
 use crate::{Error, Result};
 
 /// The operator's inputs, as files name them.
@@ -26,10 +27,20 @@ pub fn attend(file: &TensorFile, flags: &Attributes) -> Result<TensorFile> {
         let plain = name.strip_prefix("in.").unwrap_or(name);
         if let Some(at) = INPUTS.iter().position(|input| *input == plain) {
             if found[at].replace(tensor).is_some() {
-                return Err(Error::operator(plain, format!("it is there twice, as {plain} and in.{plain}; keep one")));
+                return Err(Error::operator(
+                    plain,
+                    tr!(
+                        "it is there twice, as {plain} and in.{plain}; keep one",
+                        "{plain} と in.{plain} の 2 つがあります。どちらか 1 つにしてください"
+                    ),
+                ));
             }
         } else if !name.starts_with("out.") && !OUTPUTS.contains(&name.as_str()) {
-            let problem = format!("expected tensors of the names {}; rename it or take it out", INPUTS.join(", "));
+            let problem = tr!(
+                "expected tensors of the names {}; rename it or take it out",
+                "使えるテンソル名は {} です。名前を変えるか、取り除いてください",
+                INPUTS.join(", ")
+            );
             return Err(Error::operator(name, problem));
         }
     }
@@ -37,7 +48,13 @@ pub fn attend(file: &TensorFile, flags: &Attributes) -> Result<TensorFile> {
     let missing = |name: &'static str| {
         let names: Vec<&str> = file.tensors.keys().map(String::as_str).collect();
         let holds = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-        Error::operator(name, format!("expected a tensor of this name, got a file with {holds}"))
+        Error::operator(
+            name,
+            tr!(
+                "expected a tensor of this name, got a file with {holds}",
+                "この名前のテンソルが必要ですが、ファイルにあるのは {holds} です"
+            ),
+        )
     };
     let inputs = Inputs {
         query: query.ok_or_else(|| missing("Q"))?,
@@ -75,5 +92,7 @@ pub fn attend(file: &TensorFile, flags: &Attributes) -> Result<TensorFile> {
 /// A text of the metadata, or what stands for none.
 fn metadata<T: Default>(file: &TensorFile, key: &str, read: impl Fn(&str) -> serde_json::Result<T>) -> Result<T> {
     let Some(text) = file.metadata.get(key) else { return Ok(T::default()) };
-    read(text).map_err(|error| Error::operator(key, format!("the metadata cannot be used: {error}")))
+    read(text).map_err(|error| {
+        Error::operator(key, tr!("the metadata cannot be used: {error}", "メタデータを使えません: {error}"))
+    })
 }

@@ -2,7 +2,9 @@
 
 use super::attention::{Attributes, Inputs};
 use super::float::Float;
+use crate::lang::lang;
 use crate::tensors::Tensor;
+use crate::tr;
 use crate::{Error, Result};
 use chumoku_kernels::{Heads, Stage};
 
@@ -58,31 +60,52 @@ impl Place {
             [batch, heads, length, dim] => {
                 if given.is_some_and(|given| usize::try_from(given) != Ok(heads)) {
                     let given = given.unwrap_or_default();
-                    let problem =
-                        format!("{name} has the {heads} heads of its shape {shape:?}, got {given}; leave it out");
+                    let problem = tr!(
+                        "{name} has the {heads} heads of its shape {shape:?}, got {given}; leave it out",
+                        "{name} のヘッド数は形 {shape:?} から {heads} と決まりますが、{given} が指定されています。指定を外してください"
+                    );
                     return Err(Error::operator(flag, problem));
                 }
                 Place { batch, heads, length, dim, stored: length, heads_in_rows: false }
             }
             [batch, length, width] => {
                 let given = given.ok_or_else(|| {
-                    Error::operator(flag, format!("it must be given, because {name} has three axes: {shape:?}"))
+                    Error::operator(
+                        flag,
+                        tr!(
+                            "it must be given, because {name} has three axes: {shape:?}",
+                            "{name} は 3 軸（{shape:?}）なので指定が必要です"
+                        ),
+                    )
                 })?;
                 let heads = usize::try_from(given).ok().filter(|&heads| heads > 0 && width % heads == 0);
                 let heads = heads.ok_or_else(|| {
-                    Error::operator(flag, format!("expected a divisor of the width {width} of {name}, got {given}"))
+                    Error::operator(
+                        flag,
+                        tr!(
+                            "expected a divisor of the width {width} of {name}, got {given}",
+                            "{name} の幅 {width} の約数が必要ですが、{given} です"
+                        ),
+                    )
                 })?;
                 Place { batch, heads, length, dim: width / heads, stored: length, heads_in_rows: true }
             }
             _ => {
-                let problem = format!(
-                    "expected three axes (batch, length, width) or four (batch, heads, length, dim), got shape {shape:?}"
+                let problem = tr!(
+                    "expected three axes (batch, length, width) or four (batch, heads, length, dim), got shape {shape:?}",
+                    "3 軸（バッチ、長さ、幅）か 4 軸（バッチ、ヘッド、長さ、次元）が必要ですが、形は {shape:?} です"
                 );
                 return Err(Error::operator(name, problem));
             }
         };
         if place.heads == 0 || place.dim == 0 {
-            return Err(Error::operator(name, format!("expected at least one head of width 1, got shape {shape:?}")));
+            return Err(Error::operator(
+                name,
+                tr!(
+                    "expected at least one head of width 1, got shape {shape:?}",
+                    "幅 1 以上のヘッドが 1 つ以上必要ですが、形は {shape:?} です"
+                ),
+            ));
         }
         Ok(place)
     }
@@ -135,30 +158,46 @@ impl Problem {
         let value = Place::of("V", inputs.value, ("kv_num_heads", attributes.kv_num_heads))?;
         for (name, tensor, place) in [("K", inputs.key, key), ("V", inputs.value, value)] {
             if place.heads_in_rows != query.heads_in_rows {
-                let problem = format!(
+                let problem = tr!(
                     "expected as many axes as Q, got shapes {:?} and {:?}",
+                    "Q と同じ数の軸が必要ですが、形は {:?} と {:?} です",
                     tensor.shape(),
                     inputs.query.shape()
                 );
                 return Err(Error::operator(name, problem));
             }
-            same(name, "sequences", place.batch, query.batch, "Q")?;
+            same(name, lang().pick("sequences", "系列の数"), place.batch, query.batch, "Q")?;
         }
-        same("K", "numbers in a head", key.dim, query.dim, "Q")?;
-        same("V", "heads", value.heads, key.heads, "K")?;
-        same("V", "rows", value.length, key.length, "K")?;
+        same("K", lang().pick("numbers in a head", "ヘッド内の数の個数"), key.dim, query.dim, "Q")?;
+        same("V", lang().pick("heads", "ヘッド数"), value.heads, key.heads, "K")?;
+        same("V", lang().pick("rows", "行数"), value.length, key.length, "K")?;
         if !query.heads.is_multiple_of(key.heads) {
-            let problem = format!("expected a divisor of the {} heads of Q, got {} heads", query.heads, key.heads);
+            let problem = tr!(
+                "expected a divisor of the {} heads of Q, got {} heads",
+                "Q のヘッド数 {} の約数が必要ですが、{} です",
+                query.heads,
+                key.heads
+            );
             return Err(Error::operator("K", problem));
         }
         let past = past(inputs, key, value)?;
         let total = past.unwrap_or(0).checked_add(key.length);
-        let total =
-            total.ok_or_else(|| Error::operator("past_key", "past and new keys are more than can be counted"))?;
+        let total = total.ok_or_else(|| {
+            Error::operator(
+                "past_key",
+                tr!(
+                    "past and new keys are more than can be counted",
+                    "過去のキーと新しいキーの合計が数えられる範囲を超えています"
+                ),
+            )
+        })?;
         let key_lengths = key_lengths(inputs, query.batch, total)?;
         let reach = mask_reach(inputs.mask, [query.batch, query.heads, query.length], total)?;
         if let Some(longest) = key_lengths.iter().flatten().copied().max().filter(|&longest| longest > reach) {
-            let problem = format!("expected a last axis of at least nonpad_kv_seqlen, {longest}, got {reach}");
+            let problem = tr!(
+                "expected a last axis of at least nonpad_kv_seqlen, {longest}, got {reach}",
+                "最後の軸は nonpad_kv_seqlen（{longest}）以上が必要ですが、{reach} です"
+            );
             return Err(Error::operator("attn_mask", problem));
         }
         let softmax_in = match attributes.softmax_precision {
@@ -168,7 +207,10 @@ impl Problem {
             Some(11) => Float::F64,
             Some(16) => Float::Bf16,
             Some(other) => {
-                let problem = format!("expected 1 (f32), 10 (f16), 11 (f64) or 16 (bf16), got {other}");
+                let problem = tr!(
+                    "expected 1 (f32), 10 (f16), 11 (f64) or 16 (bf16), got {other}",
+                    "1（f32）、10（f16）、11（f64）、16（bf16）のいずれかが必要ですが、{other} です"
+                );
                 return Err(Error::operator("softmax_precision", problem));
             }
         };
@@ -180,18 +222,29 @@ impl Problem {
         let compute_in = if float == Float::F32 && has_f64 { Float::F64 } else { float };
         let number = |name, x: f64| match x.is_finite() {
             true => Ok(x),
-            false => Err(Error::operator(name, format!("expected a finite number, got {x}"))),
+            false => {
+                Err(Error::operator(name, tr!("expected a finite number, got {x}", "有限の数が必要ですが、{x} です")))
+            }
         };
         let scale = number("scale", attributes.scale.unwrap_or(1.0 / (query.dim as f64).sqrt()))?;
         if scale < 0.0 {
             return Err(Error::operator(
                 "scale",
-                format!("expected 0 or above, as its square root is taken, got {scale}"),
+                tr!(
+                    "expected 0 or above, as its square root is taken, got {scale}",
+                    "平方根を取るため 0 以上が必要ですが、{scale} です"
+                ),
             ));
         }
         let softcap = number("softcap", attributes.softcap.unwrap_or(0.0))?;
         if softcap < 0.0 {
-            return Err(Error::operator("softcap", format!("expected 0 for none, or a number above, got {softcap}")));
+            return Err(Error::operator(
+                "softcap",
+                tr!(
+                    "expected 0 for none, or a number above, got {softcap}",
+                    "0（なし）か正の数が必要ですが、{softcap} です"
+                ),
+            ));
         }
         Ok(Problem {
             query,
@@ -214,7 +267,8 @@ impl Problem {
                 2 => Stage::Masked,
                 3 => Stage::Weights,
                 other => {
-                    let problem = format!("expected 0, 1, 2 or 3, got {other}");
+                    let problem =
+                        tr!("expected 0, 1, 2 or 3, got {other}", "0、1、2、3 のいずれかが必要ですが、{other} です");
                     return Err(Error::operator("qk_matmul_output_mode", problem));
                 }
             },
@@ -242,7 +296,13 @@ impl Problem {
 }
 
 fn float(name: &'static str, tensor: &Tensor) -> Result<Float> {
-    let problem = || format!("expected f32, f64, f16 or bf16, got {}", tensor.type_name());
+    let problem = || {
+        tr!(
+            "expected f32, f64, f16 or bf16, got {}",
+            "f32、f64、f16、bf16 のいずれかが必要ですが、{} です",
+            tensor.type_name()
+        )
+    };
     Float::of(tensor).ok_or_else(|| Error::operator(name, problem()))
 }
 
@@ -250,14 +310,25 @@ fn same_type(name: &'static str, tensor: &Tensor, other: &str, like: &Tensor) ->
     if tensor.type_name() == like.type_name() {
         return Ok(());
     }
-    let problem = format!("expected {} as {other}, got {}; convert one of them", like.type_name(), tensor.type_name());
+    let problem = tr!(
+        "expected {} as {other}, got {}; convert one of them",
+        "{other} と同じ {} が必要ですが、{} です。どちらかを変換してください",
+        like.type_name(),
+        tensor.type_name()
+    );
     Err(Error::operator(name, problem))
 }
 
 fn same(name: &'static str, what: &str, found: usize, expected: usize, other: &str) -> Result<()> {
     match found == expected {
         true => Ok(()),
-        false => Err(Error::operator(name, format!("expected {expected} {what} as {other}, got {found}"))),
+        false => Err(Error::operator(
+            name,
+            tr!(
+                "expected {expected} {what} as {other}, got {found}",
+                "{what}は {other} と同じ {expected} のはずですが、{found} です"
+            ),
+        )),
     }
 }
 
@@ -266,23 +337,41 @@ fn past(inputs: &Inputs<'_>, key: Place, value: Place) -> Result<Option<usize>> 
     let (past_key, past_value) = match (inputs.past_key, inputs.past_value) {
         (None, None) => return Ok(None),
         (Some(key), Some(value)) => (key, value),
-        (Some(_), None) => return Err(Error::operator("past_value", "it must be given, because past_key is")),
-        (None, Some(_)) => return Err(Error::operator("past_key", "it must be given, because past_value is")),
+        (Some(_), None) => {
+            return Err(Error::operator(
+                "past_value",
+                tr!("it must be given, because past_key is", "past_key があるときは、これも必要です"),
+            ));
+        }
+        (None, Some(_)) => {
+            return Err(Error::operator(
+                "past_key",
+                tr!("it must be given, because past_value is", "past_value があるときは、これも必要です"),
+            ));
+        }
     };
     if inputs.key_lengths.is_some() {
-        let problem = "it cannot be given together with past_key: K and V are then the whole cache";
+        let problem = tr!(
+            "it cannot be given together with past_key: K and V are then the whole cache",
+            "past_key と同時には指定できません。このとき K と V はキャッシュ全体です"
+        );
         return Err(Error::operator("nonpad_kv_seqlen", problem));
     }
     same_type("past_key", past_key, "K", inputs.key)?;
     same_type("past_value", past_value, "V", inputs.value)?;
     let &[_, _, past, _] = past_key.shape() else {
-        let problem = format!("expected four axes (batch, heads, length, dim), got shape {:?}", past_key.shape());
+        let problem = tr!(
+            "expected four axes (batch, heads, length, dim), got shape {:?}",
+            "4 軸（バッチ、ヘッド、長さ、次元）が必要ですが、形は {:?} です",
+            past_key.shape()
+        );
         return Err(Error::operator("past_key", problem));
     };
     for (name, tensor, new) in [("past_key", past_key, key), ("past_value", past_value, value)] {
         let expected = [new.batch, new.heads, past, new.dim];
         if tensor.shape() != expected {
-            let problem = format!("expected shape {expected:?}, got {:?}", tensor.shape());
+            let problem =
+                tr!("expected shape {expected:?}, got {:?}", "形 {expected:?} が必要ですが、{:?} です", tensor.shape());
             return Err(Error::operator(name, problem));
         }
     }
@@ -292,16 +381,23 @@ fn past(inputs: &Inputs<'_>, key: Place, value: Place) -> Result<Option<usize>> 
 fn key_lengths(inputs: &Inputs<'_>, batch: usize, total: usize) -> Result<Option<Vec<usize>>> {
     let Some(tensor) = inputs.key_lengths else { return Ok(None) };
     let Tensor::I64(lengths) = tensor else {
-        let problem = format!("expected whole numbers, got {}", tensor.type_name());
+        let problem = tr!("expected whole numbers, got {}", "整数が必要ですが、{} です", tensor.type_name());
         return Err(Error::operator("nonpad_kv_seqlen", problem));
     };
     if lengths.shape() != [batch] {
-        let problem = format!("expected one number for each of {batch} sequences, got shape {:?}", lengths.shape());
+        let problem = tr!(
+            "expected one number for each of {batch} sequences, got shape {:?}",
+            "{batch} 本の系列に 1 つずつの数が必要ですが、形は {:?} です",
+            lengths.shape()
+        );
         return Err(Error::operator("nonpad_kv_seqlen", problem));
     }
     let checked = lengths.iter().enumerate().map(|(s, &length)| {
         usize::try_from(length).ok().filter(|&length| length <= total).ok_or_else(|| {
-            let problem = format!("expected 0 to the {total} keys, got {length} for sequence {s}");
+            let problem = tr!(
+                "expected 0 to the {total} keys, got {length} for sequence {s}",
+                "0 からキーの数 {total} までが必要ですが、系列 {s} では {length} です"
+            );
             Error::operator("nonpad_kv_seqlen", problem)
         })
     });
@@ -312,16 +408,19 @@ fn key_lengths(inputs: &Inputs<'_>, batch: usize, total: usize) -> Result<Option
 fn mask_reach(mask: Option<&Tensor>, sizes: [usize; 3], total: usize) -> Result<usize> {
     let Some(mask) = mask else { return Ok(total) };
     if let Tensor::I64(_) = mask {
-        let problem =
-            "expected bool (true = attend) or floating point (added to the scores), got whole numbers; convert it";
+        let problem = tr!(
+            "expected bool (true = attend) or floating point (added to the scores), got whole numbers; convert it",
+            "bool（true で注目）か浮動小数点数（スコアに加算）が必要ですが、整数です。変換してください"
+        );
         return Err(Error::operator("attn_mask", problem));
     }
     let shape = mask.shape();
     let [batch, heads, queries] = sizes;
     let problem = || {
-        let problem = format!(
+        let problem = tr!(
             "expected one to four axes that broadcast to (batch, heads, queries, keys) = ({batch}, {heads}, {queries}, \
-             {total}), the last one maybe shorter, got shape {shape:?}"
+             {total}), the last one maybe shorter, got shape {shape:?}",
+            "（バッチ、ヘッド、クエリ、キー）=（{batch}, {heads}, {queries}, {total}）にブロードキャストできる 1 から 4 軸（最後の軸は短くてもよい）が必要ですが、形は {shape:?} です"
         );
         Error::operator("attn_mask", problem)
     };
@@ -335,7 +434,13 @@ fn window(name: &'static str, size: Option<i64>) -> Result<Option<usize>> {
         None | Some(-1) => Ok(None),
         Some(size) => match usize::try_from(size) {
             Ok(size) => Ok(Some(size)),
-            Err(_) => Err(Error::operator(name, format!("expected -1 for no bound, or 0 and above, got {size}"))),
+            Err(_) => Err(Error::operator(
+                name,
+                tr!(
+                    "expected -1 for no bound, or 0 and above, got {size}",
+                    "-1（制限なし）か 0 以上が必要ですが、{size} です"
+                ),
+            )),
         },
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Whatever the bytes are, reading them gives arrays or an error, and takes memory in proportion to what they hold.
 
+use crate::lang::{doing as doing_of, lang, system};
+
 mod npy;
 mod npz;
 mod safetensors;
@@ -9,6 +11,7 @@ mod safetensors;
 mod tests;
 
 use crate::data::{AtomicOutput, DataError};
+use crate::tr;
 use chumoku_kernels::{bf16, f16};
 use ndarray::{ArrayD, IxDyn};
 use std::collections::BTreeMap;
@@ -80,7 +83,7 @@ impl Tensor {
             Tensor::F16(_) => "f16",
             Tensor::Bf16(_) => "bf16",
             Tensor::Bool(_) => "bool",
-            Tensor::I64(_) => "whole numbers",
+            Tensor::I64(_) => lang().pick("whole numbers", "整数"),
         }
     }
 
@@ -99,10 +102,13 @@ impl Tensor {
         }
         if finite > 0 {
             let mean = sum / finite as f64;
-            summary.push_str(&format!(", {least:.4} to {largest:.4}, mean {mean:.4}"));
+            summary.push_str(&tr!(
+                ", {least:.4} to {largest:.4}, mean {mean:.4}",
+                "、{least:.4} から {largest:.4}、平均 {mean:.4}"
+            ));
         }
         if others > 0 {
-            summary.push_str(&format!(", {others} not finite"));
+            summary.push_str(&tr!(", {others} not finite", "、有限でない数 {others} 個"));
         }
         summary
     }
@@ -132,7 +138,7 @@ pub struct TensorFile {
 #[derive(Debug, thiserror::Error)]
 pub enum TensorError {
     /// It could not be read or written.
-    #[error("{}: {doing}: {source}", path.display())]
+    #[error("{}", tr!("{}: {}: {}", "{}: {}に失敗しました: {}", path.display(), doing_of(doing), system(source)))]
     Io {
         /// The file.
         path: PathBuf,
@@ -142,13 +148,13 @@ pub enum TensorError {
         source: io::Error,
     },
     /// Its name has another ending.
-    #[error("{}: expected a name that ends in .safetensors or .npz", path.display())]
+    #[error("{}", tr!("{}: expected a name that ends in .safetensors or .npz", "{}: .safetensors か .npz で終わる名前が必要です", path.display()))]
     Ending {
         /// The file.
         path: PathBuf,
     },
     /// It is not what its name says, or damaged.
-    #[error("{}: reading {format}: {problem}; write or download the file again", path.display())]
+    #[error("{}", tr!("{}: reading {format}: {problem}; write or download the file again", "{}: {format} を読めません。{problem}。ファイルを書き出すかダウンロードし直してください", path.display()))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -158,7 +164,7 @@ pub enum TensorError {
         problem: String,
     },
     /// A tensor of it cannot be used.
-    #[error("{}: tensor “{name}”: {problem}", path.display())]
+    #[error("{}", tr!("{}: tensor “{name}”: {problem}", "{}: テンソル “{name}”: {problem}", path.display()))]
     Tensor {
         /// The file.
         path: PathBuf,
@@ -207,7 +213,10 @@ impl TensorFormat {
     /// If they cannot: NumPy knows no bf16.
     pub fn check(self, path: &Path, name: &str, tensor: &Tensor) -> Result<(), TensorError> {
         if self == TensorFormat::Npz && matches!(tensor, Tensor::Bf16(_)) {
-            let problem = "it is bf16, for which NumPy has no type; write a .safetensors file instead".to_owned();
+            let problem = tr!(
+                "it is bf16, for which NumPy has no type; write a .safetensors file instead",
+                "bf16 です。NumPy にはこの型がないので、.safetensors に書き出してください"
+            );
             return Err(TensorError::Tensor { path: path.to_owned(), name: name.to_owned(), problem });
         }
         Ok(())
@@ -301,12 +310,17 @@ impl Number {
             Tensor: From<ArrayD<T>>,
         {
             let numbers: Vec<T> = bytes.as_chunks().0.iter().map(|&bytes| of(bytes)).collect();
-            Tensor::new(shape, numbers).map_err(|error| format!("shape {shape:?} cannot be: {error}"))
+            Tensor::new(shape, numbers)
+                .map_err(|error| tr!("shape {shape:?} cannot be: {error}", "形 {shape:?} は作れません: {error}"))
         }
         let size = shape.iter().try_fold(self.bytes(), |size, &axis| size.checked_mul(axis));
         if size != Some(bytes.len()) {
             let per = self.bytes();
-            return Err(format!("expected shape {shape:?} times {per} bytes, got {} bytes", bytes.len()));
+            return Err(tr!(
+                "expected shape {shape:?} times {per} bytes, got {} bytes",
+                "形 {shape:?} × {per} バイトが必要ですが、{} バイトです",
+                bytes.len()
+            ));
         }
         match self {
             Number::F32 => numbers(bytes, shape, f32::from_le_bytes),
@@ -323,7 +337,10 @@ impl Number {
             Number::Unsigned(4) => numbers(bytes, shape, |bytes| i64::from(u32::from_le_bytes(bytes))),
             Number::Unsigned(_) => {
                 if bytes.as_chunks().0.iter().any(|&bytes| u64::from_le_bytes(bytes) > i64::MAX as u64) {
-                    return Err("expected whole numbers below 2^63, got larger ones".to_owned());
+                    return Err(tr!(
+                        "expected whole numbers below 2^63, got larger ones",
+                        "2^63 未満の整数が必要ですが、それより大きな数があります"
+                    ));
                 }
                 numbers(bytes, shape, i64::from_le_bytes)
             }

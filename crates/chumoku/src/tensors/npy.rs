@@ -5,16 +5,26 @@
 //! Source: `numpy.lib.format`, versions 1.0 to 3.0.
 
 use super::{Number, Tensor, little_endian};
+use crate::lang::lang;
+use crate::tr;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// The array in the bytes of an `.npy` file, or what is wrong with them.
 pub(super) fn parse(bytes: &[u8]) -> Result<Tensor, String> {
-    let (header, data) = split(bytes).ok_or("expected the header of an .npy array, got other bytes or too few")?;
-    let header = std::str::from_utf8(header).map_err(|_| "expected a header in UTF-8, got other bytes")?;
+    let (header, data) = split(bytes).ok_or(lang().pick(
+        "expected the header of an .npy array, got other bytes or too few",
+        ".npy 配列のヘッダーが必要ですが、別の内容か、長さが足りません",
+    ))?;
+    let header = std::str::from_utf8(header).map_err(|_| {
+        lang().pick("expected a header in UTF-8, got other bytes", "UTF-8 のヘッダーが必要ですが、別のバイトです")
+    })?;
     let header: Header = Header::parse(header).ok_or_else(|| {
         let start: String = header.chars().take(60).collect();
-        format!("expected a header {{'descr': …, 'fortran_order': …, 'shape': …}}, got {start}")
+        tr!(
+            "expected a header {{'descr': …, 'fortran_order': …, 'shape': …}}, got {start}",
+            "ヘッダー {{'descr': …, 'fortran_order': …, 'shape': …}} が必要ですが、{start} です"
+        )
     })?;
     let (number, is_big_endian) = number(&header.descr)?;
     let mut swapped;
@@ -60,10 +70,18 @@ fn number(descr: &str) -> Result<(Number, bool), String> {
         "u4" => Number::Unsigned(4),
         "u8" => Number::Unsigned(8),
         "V2" => {
-            let problem = "it has the type V2, bare bytes: NumPy has no bf16; store it as f32, or all in .safetensors";
+            let problem = tr!(
+                "it has the type V2, bare bytes: NumPy has no bf16; store it as f32, or all in .safetensors",
+                "型 V2（生のバイト）です。NumPy に bf16 はないので、f32 にするか、すべてを .safetensors に保存してください"
+            );
             return Err(problem.to_owned());
         }
-        _ => return Err(format!("expected f2, f4, f8, b1 or whole numbers, got the type {descr}; convert it")),
+        _ => {
+            return Err(tr!(
+                "expected f2, f4, f8, b1 or whole numbers, got the type {descr}; convert it",
+                "f2、f4、f8、b1、整数のいずれかが必要ですが、型は {descr} です。変換してください"
+            ));
+        }
     };
     Ok((number, descr.starts_with('>')))
 }

@@ -1,6 +1,7 @@
 //! `.npz`: a zip archive of `.npy` arrays, stored or deflated.
 
 use super::{Fault, TensorFile, npy};
+use crate::tr;
 use std::io::{self, Cursor, Read, Write};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
@@ -16,10 +17,12 @@ pub(super) fn parse(bytes: &[u8]) -> Result<TensorFile, Fault> {
         let fault = |problem: String| Fault::Tensor(name.clone(), problem);
         // Not the size that the archive claims: memory is taken as bytes come.
         let mut bytes = Vec::new();
-        entry.read_to_end(&mut bytes).map_err(|error| fault(format!("it cannot be unpacked: {error}")))?;
+        entry
+            .read_to_end(&mut bytes)
+            .map_err(|error| fault(tr!("it cannot be unpacked: {error}", "展開できません: {error}")))?;
         let tensor = npy::parse(&bytes).map_err(fault)?;
         if file.tensors.insert(name.clone(), tensor).is_some() {
-            return Err(Fault::Tensor(name, "it is there twice; keep one".to_owned()));
+            return Err(Fault::Tensor(name, tr!("it is there twice; keep one", "2 つあります。1 つにしてください")));
         }
     }
     Ok(file)

@@ -1,6 +1,7 @@
 //! `.safetensors`, by the crate of that name.
 
 use super::{Fault, Number, Tensor, TensorFile, little_endian};
+use crate::tr;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use std::io::{self, Write};
 
@@ -25,7 +26,10 @@ pub(super) fn parse(bytes: &[u8]) -> Result<TensorFile, Fault> {
             Dtype::U32 => Number::Unsigned(4),
             Dtype::U64 => Number::Unsigned(8),
             other => {
-                let problem = format!("expected f32, f64, f16, bf16, bool or whole numbers, got {other:?}");
+                let problem = tr!(
+                    "expected f32, f64, f16, bf16, bool or whole numbers, got {other:?}",
+                    "f32、f64、f16、bf16、bool、整数のいずれかが必要ですが、{other:?} です"
+                );
                 return Err(Fault::Tensor(name.to_owned(), problem));
             }
         };

@@ -1,6 +1,7 @@
 //! The sizes and options of multi-head attention.
 
 use crate::nn::{PositionKind, Rotary};
+use crate::tr;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -100,19 +101,26 @@ impl MultiHeadAttentionConfig {
         let fault = |problem: String| Err(Error::Setting(problem));
         let (heads, key_heads) = (self.num_heads, config.num_key_heads());
         if key_heads == 0 || !heads.is_multiple_of(key_heads) {
-            return fault(format!("num_key_heads: expected a divisor of the {heads} heads, got {key_heads}"));
+            return fault(tr!(
+                "num_key_heads: expected a divisor of the {heads} heads, got {key_heads}",
+                "num_key_heads: ヘッド数 {heads} の約数が必要ですが、{key_heads} です"
+            ));
         }
         if options.position == PositionKind::Rotary && !self.head_dim.is_multiple_of(2) {
             let width = self.head_dim;
-            return fault(format!(
-                "rotary positions: expected heads of an even width (d_model / num_heads), got {width}"
+            return fault(tr!(
+                "rotary positions: expected heads of an even width (d_model / num_heads), got {width}",
+                "回転位置エンコーディング: ヘッドの幅（d_model / num_heads）は偶数のはずですが、{width} です"
             ));
         }
         if let Some(beta) = options.beta.filter(|beta| !beta.is_finite()) {
-            return fault(format!("beta: expected a finite number, got {beta}"));
+            return fault(tr!("beta: expected a finite number, got {beta}", "beta: 有限の数が必要ですが、{beta} です"));
         }
         if let Some(base) = options.rotary_base.filter(|base| !(base.is_finite() && *base > 0.0)) {
-            return fault(format!("rotary_base: expected a finite number above 0, got {base}"));
+            return fault(tr!(
+                "rotary_base: expected a finite number above 0, got {base}",
+                "rotary_base: 正の有限の数が必要ですが、{base} です"
+            ));
         }
         Ok(config)
     }

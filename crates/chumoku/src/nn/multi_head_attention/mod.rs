@@ -12,6 +12,7 @@ pub use step::ProjectedMemory;
 
 use super::{Linear, Mode, Offsets, Rotary, alibi_slopes, numbers_mut, zeros};
 use crate::params::{Builder, Init, ParamId, Params};
+use crate::tr;
 use crate::{Error, Result};
 use chumoku_kernels::{Attention, Causal, Gradients, Heads, HeadsMut, Mask, Precision, Real, Saved, Then};
 use hard::Choice;
@@ -195,7 +196,10 @@ impl MultiHeadAttention {
         mode: Mode,
     ) -> Result<(Array2<T>, MultiHeadAttentionCache<T>)> {
         if input.memory.is_some() && self.config.has_places() {
-            let problem = "rotary positions and ALiBi tell places in one sequence apart: cross-attention has two";
+            let problem = tr!(
+                "rotary positions and ALiBi tell places in one sequence apart: cross-attention has two",
+                "回転位置エンコーディングと ALiBi は 1 本の系列の中の位置を区別するもので、2 本の系列にまたがるクロスアテンションでは使えません"
+            );
             return Err(Error::Setting(problem.into()));
         }
         let projected = self.project(p, input, None)?;

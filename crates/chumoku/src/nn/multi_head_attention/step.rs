@@ -7,6 +7,7 @@
 use super::super::zeros;
 use super::{AttentionInput, Choice, Mode, MultiHeadAttention, Offsets, heads_mut_of, heads_of};
 use crate::params::Params;
+use crate::tr;
 use crate::{Error, Result};
 use chumoku_kernels::{Causal, Heads, KeyValueCache, Real, Then};
 use ndarray::{Array2, ArrayView2, Axis, concatenate};
@@ -32,7 +33,10 @@ impl<T: Real> ProjectedMemory<T> {
     pub fn select(&mut self, sequences: &[usize]) -> Result<()> {
         let count = self.offsets.sequences();
         if let Some(bad) = sequences.iter().find(|&&s| s >= count) {
-            return Err(Error::Setting(format!("memory: expected sequences below {count}, got {bad}")));
+            return Err(Error::Setting(tr!(
+                "memory: expected sequences below {count}, got {bad}",
+                "memory: {count} 未満の系列番号が必要ですが、{bad} です"
+            )));
         }
         if sequences.iter().copied().eq(0..count) {
             return Ok(());
@@ -99,7 +103,10 @@ impl MultiHeadAttention {
         then: Then<'_, T>,
     ) -> Result<Array2<T>> {
         if !self.config.causal {
-            let problem = "decoding step by step needs causal attention: here earlier tokens see later ones";
+            let problem = tr!(
+                "decoding step by step needs causal attention: here earlier tokens see later ones",
+                "1 トークンずつの生成には因果的なアテンションが必要ですが、ここでは前のトークンが後のトークンを見ています"
+            );
             return Err(Error::Setting(problem.into()));
         }
         check_rows("attention: new tokens", &x, offsets)?;
@@ -161,7 +168,10 @@ impl MultiHeadAttention {
     ) -> Result<Array2<T>> {
         let c = &self.config;
         if c.causal || c.options.window.is_some() || c.has_places() {
-            let problem = "attention to a memory has no causality, windows or places: queries stand nowhere in it";
+            let problem = tr!(
+                "attention to a memory has no causality, windows or places: queries stand nowhere in it",
+                "メモリへのアテンションに因果マスク、窓、位置は使えません。クエリはその中に位置を持ちません"
+            );
             return Err(Error::Setting(problem.into()));
         }
         check_rows("attention: new tokens", &x, offsets)?;
