@@ -98,6 +98,62 @@ impl Progress {
     }
 }
 
+/// How far a stream of rows has come: a line that changes on a terminal, else a line now and then. Silent where it would
+/// run into answers on the same terminal, and at first, since most streams are short.
+pub(crate) struct RowProgress {
+    bar: Option<ProgressBar>,
+    is_silent: bool,
+    start: Instant,
+    told: Duration,
+    rows: usize,
+}
+
+/// Streams that take less than this need no progress.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl RowProgress {
+    pub(crate) fn new() -> Self {
+        let is_silent = stderr().is_terminal() && std::io::stdout().is_terminal();
+        RowProgress { bar: None, is_silent, start: Instant::now(), told: Duration::ZERO, rows: 0 }
+    }
+
+    /// Counts rows that have been answered.
+    pub(crate) fn add(&mut self, rows: usize) {
+        self.rows += rows;
+        let elapsed = self.start.elapsed();
+        if !self.is_silent && elapsed >= PATIENCE && stderr().is_terminal() {
+            let bar = self.bar.get_or_insert_with(ProgressBar::new_spinner);
+            bar.set_message(rows_done(self.rows, elapsed));
+            bar.tick();
+        } else if !self.is_silent && is_due(&mut self.told, elapsed) {
+            say!("rows      {}", rows_done(self.rows, elapsed));
+        }
+    }
+
+    /// Takes the line away.
+    pub(crate) fn finish(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Whether a plain line is due, the last one having come at `told`.
+fn is_due(told: &mut Duration, elapsed: Duration) -> bool {
+    let is_due = elapsed.saturating_sub(*told) >= LINE_EVERY;
+    if is_due {
+        *told = elapsed;
+    }
+    is_due
+}
+
+/// `12,000 done, 1,200 a second`
+fn rows_done(rows: usize, elapsed: Duration) -> String {
+    let done = thousands(rows);
+    let rate = thousands((rows as f64 / elapsed.as_secs_f64().max(1e-3)) as usize);
+    chumoku::tr!("{done} done, {rate} a second", "{done} 行 (毎秒 {rate} 行)")
+}
+
 /// So many of something.
 pub(crate) fn count(n: usize, singular: &str) -> String {
     if n == 1 { format!("1 {singular}") } else { format!("{} {singular}s", thousands(n)) }
@@ -121,6 +177,14 @@ pub(crate) fn megabytes(bytes: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_progress_come_every_twenty_seconds() {
+        let mut told = Duration::ZERO;
+        let due: Vec<u64> = (0..90).filter(|&s| is_due(&mut told, Duration::from_secs(s))).collect();
+        assert_eq!(due, [20, 40, 60, 80]);
+        assert_eq!(rows_done(12_000, Duration::from_secs(10)), "12,000 done, 1,200 a second");
+    }
 
     #[test]
     fn numbers_as_people_write_them() {

@@ -35,7 +35,7 @@ fn the_folder_is_complete_and_eval_agrees_with_it() {
 
     // The scores are those of the predictions.
     let predicted = place.run(&["predict", "deep/model", "--input", "test.csv", "--json"]).ok().json_lines();
-    let right = predicted.iter().filter(|row| row["label"] == row["predicted_label"]).count();
+    let right = predicted.iter().filter(|row| row["label"] == row["input"]["label"]).count();
     assert_eq!(right as f64 / 60.0, metrics["accuracy"].as_f64().unwrap());
 
     let card = place.read("deep/model/README.md");

@@ -7,6 +7,7 @@ pub(crate) use numbers::{Check, Count, Depth, Format, Network, Part, Trace};
 pub(crate) use pictures::{Encoding, Explain, Film, Pictures, Position, PositionView, View};
 
 use chumoku::Cell;
+use chumoku::data::{DataError, Kept};
 use chumoku::nn;
 use chumoku::text::Unit;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -144,17 +145,51 @@ pub(crate) struct Reading {
     /// The column that holds the label: a name, or a number from 1
     #[arg(long, value_name = "COL")]
     pub(crate) label: Option<String>,
-    /// The file's encoding if it is not UTF-8, e.g. shift_jis, euc-jp, windows-1252
+    /// The file's encoding if it is not UTF-8, e.g. cp932, shift_jis, euc-jp, utf-16, windows-1252
     #[arg(long, value_name = "NAME")]
     pub(crate) encoding: Option<String>,
-    /// Leave out rows that cannot be read or are empty, and count them, instead of stopping
+    /// The format, if it is not to be recognised from name and content
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: Option<DataFormat>,
+    /// What stands between the fields of a CSV file: one character, or tab
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    pub(crate) delimiter: Option<char>,
+    /// Leave out rows that cannot be read or are empty, and count them
     #[arg(long)]
     pub(crate) skip_bad_rows: bool,
+    /// What came through pipes.
+    #[arg(skip)]
+    pub(crate) kept: Kept,
 }
 
-#[derive(Debug, ClapArgs)]
+impl Reading {
+    /// Makes data readable twice that comes through a pipe; `-` becomes the name of standard input.
+    pub(crate) fn keep(&mut self, data: &mut PathBuf) -> Result<(), DataError> {
+        *data = self.kept.keep(data)?;
+        Ok(())
+    }
+}
+
+/// The format of a data file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DataFormat {
+    /// Fields between commas, or what --delimiter says, maybe in quotes
+    Csv,
+    /// Fields between tabs
+    Tsv,
+    /// A JSON object a line
+    Jsonl,
+    /// Apache Parquet
+    Parquet,
+    /// `__label__x text`
+    Fasttext,
+    /// A text a line
+    Text,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Train {
-    /// CSV, TSV, JSONL, Parquet or fastText lines, each also as .gz
+    /// CSV, TSV, JSONL, Parquet or fastText lines, each also as .gz; - for standard input
     #[arg(value_name = "DATA")]
     pub(crate) data: Option<PathBuf>,
     #[arg(long, value_enum)]
@@ -203,12 +238,13 @@ pub(crate) struct Train {
     pub(crate) json: bool,
 }
 
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Eval {
     /// A folder that `chumoku train` wrote
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// A labelled file; for a translator pairs, as a.ja,a.en or a table; for a language model plain text
+    /// A labelled file; for a translator pairs, as a.ja,a.en or a table; for a language model plain text; - for standard
+    /// input
     #[arg(value_name = "DATA")]
     pub(crate) data: PathBuf,
     #[command(flatten)]
@@ -226,17 +262,23 @@ pub(crate) struct Predict {
     /// A folder that `chumoku train` wrote
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// Texts; without any, and without --input, lines of standard input
+    /// Texts; without any, and without --input, what comes on standard input: lines, or a table
     #[arg(value_name = "TEXT")]
     pub(crate) texts: Vec<String>,
-    /// A file whose rows get a label and a probability; all its columns are kept
+    /// A file whose rows get a label and a probability, - for standard input; all its columns are kept
     #[arg(long, value_name = "FILE", conflicts_with = "texts")]
     pub(crate) input: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,
+    /// Stop at the first row that cannot be answered, instead of leaving its answer empty
+    #[arg(long, conflicts_with = "skip_bad_rows")]
+    pub(crate) strict: bool,
+    /// Begin CSV and TSV output with a byte order mark, by which Excel knows UTF-8
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) bom: bool,
     /// Give the N most probable classes
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
-    pub(crate) top: usize,
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) top: Option<usize>,
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,
@@ -250,14 +292,20 @@ pub(crate) struct Translate {
     /// A folder that `chumoku train --task translate` wrote
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// Texts; without any, and without --input, lines of standard input
+    /// Texts; without any, and without --input, what comes on standard input: lines, or a table
     #[arg(value_name = "TEXT")]
     pub(crate) texts: Vec<String>,
-    /// A file whose rows get a translation; all its columns are kept
+    /// A file whose rows get a translation, - for standard input; all its columns are kept
     #[arg(long, value_name = "FILE", conflicts_with = "texts")]
     pub(crate) input: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,
+    /// Stop at the first row that cannot be translated, instead of leaving its translation empty
+    #[arg(long, conflicts_with = "skip_bad_rows")]
+    pub(crate) strict: bool,
+    /// Begin CSV and TSV output with a byte order mark, by which Excel knows UTF-8
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) bom: bool,
     /// Hypotheses followed at a time; 1 takes the most probable token at each step
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one)]
     pub(crate) beam: usize,
@@ -309,7 +357,7 @@ pub(crate) struct Generate {
     pub(crate) json: bool,
 }
 
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Compare {
     /// A labelled file (without one: the built-in reviews)
     #[arg(value_name = "DATA")]
@@ -506,6 +554,26 @@ pub(crate) struct Info {
     /// Print as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+fn delimiter(text: &str) -> Result<char, String> {
+    let named = match text {
+        "tab" | "\\t" => Some('\t'),
+        "comma" => Some(','),
+        "semicolon" => Some(';'),
+        "pipe" => Some('|'),
+        "space" => Some(' '),
+        _ => None,
+    };
+    let mut characters = text.chars();
+    let one = characters.next().filter(|_| characters.next().is_none());
+    let can_be = |c: &char| c.is_ascii() && !c.is_ascii_alphanumeric() && !['"', '\n', '\r'].contains(c);
+    named.or(one.filter(can_be)).ok_or_else(|| {
+        chumoku::tr!(
+            "expected one ASCII character that is no letter, digit or quote (such as ; or |), or tab",
+            "英数字と引用符以外の ASCII 文字 1 つ（; や | など）か tab を指定してください"
+        )
+    })
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

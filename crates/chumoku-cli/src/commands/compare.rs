@@ -21,11 +21,15 @@ const WIDTH: usize = 80;
 
 pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
+    let args = &mut args.clone();
+    if let Some(data) = &mut args.data {
+        args.reading.keep(data)?;
+    }
     // Before minutes of work: a place that cannot be written to.
     let svg = args.svg.as_deref().map(AtomicOutput::create).transpose()?;
     let data = match &args.data {
         None => classify::built_in(),
-        Some(path) => TrainingData::new(&classify::load(path, &read_options(&args.reading, true))?, None, None)?,
+        Some(path) => TrainingData::new(&classify::load(path, &read_options(&args.reading, true)?)?, None, None)?,
     };
     classify::describe(&data);
     let options = TrainOptions {

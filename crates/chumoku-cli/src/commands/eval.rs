@@ -17,6 +17,8 @@ const SEED: u64 = 42;
 
 pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
+    let args = &mut args.clone();
+    args.reading.keep(&mut args.data)?;
     match ModelKind::of(&args.model)? {
         ModelKind::Classifier => classes(args),
         ModelKind::Translator => translations(args),
@@ -26,7 +28,7 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
 
 fn translations(args: &Eval) -> anyhow::Result<ExitCode> {
     let model = TextTranslator::load(&args.model)?;
-    let dataset = translate::load(&args.data, &read_options(&args.reading, false))?;
+    let dataset = translate::load(&args.data, &read_options(&args.reading, false)?)?;
     let scores = TranslationScores::measure(&model, &dataset.pairs.iter().collect(), &TranslateOptions::default())?;
     let mut out = stdout().lock();
     if args.json {
@@ -47,8 +49,11 @@ fn translations(args: &Eval) -> anyhow::Result<ExitCode> {
 
 fn text(args: &Eval) -> anyhow::Result<ExitCode> {
     let model = TextGenerator::load(&args.model)?;
-    let documents = load_documents(&args.data, DocumentBreaks::Auto, &read_options(&args.reading, false))?;
+    let documents = load_documents(&args.data, DocumentBreaks::Auto, &read_options(&args.reading, false)?)?;
     say!("data      {}", documents.description);
+    if documents.skipped.count > 0 {
+        say!("skipped   {}", documents.skipped);
+    }
     let scores = LanguageScores::measure(&model, &documents.texts)?;
     let mut out = stdout().lock();
     match args.json {
@@ -60,7 +65,7 @@ fn text(args: &Eval) -> anyhow::Result<ExitCode> {
 
 fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
     let model = TextClassifier::load(&args.model)?;
-    let dataset = load_labelled(&args.data, &read_options(&args.reading, true))?;
+    let dataset = load_labelled(&args.data, &read_options(&args.reading, true)?)?;
     say!("data      {}", dataset.description);
     if dataset.skipped.count > 0 {
         say!("skipped   {}", dataset.skipped);

@@ -19,8 +19,8 @@ mod train;
 mod translate;
 
 use crate::Usage;
-use crate::args::{Args, Command, Reading};
-use chumoku::data::ReadOptions;
+use crate::args::{Args, Command, DataFormat, Reading};
+use chumoku::data::{Format, ReadOptions};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -50,16 +50,38 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn read_options(reading: &Reading, require_label: bool) -> ReadOptions {
-    ReadOptions {
+fn read_options(reading: &Reading, require_label: bool) -> anyhow::Result<ReadOptions> {
+    let (format, find_delimiter) = match (reading.format, reading.delimiter) {
+        (None, None) => (None, false),
+        (None | Some(DataFormat::Tsv), Some('\t')) | (Some(DataFormat::Tsv), None) => (Some(Format::Tsv), false),
+        (None | Some(DataFormat::Csv), Some(delimiter)) => (Some(Format::Csv { delimiter }), false),
+        (Some(DataFormat::Csv), None) => (Some(Format::Csv { delimiter: ',' }), true),
+        (Some(format), Some(_)) => {
+            let name =
+                clap::ValueEnum::to_possible_value(&format).map_or_else(String::new, |value| value.get_name().into());
+            let problem = chumoku::tr!(
+                "--delimiter: only CSV has a delimiter to choose, and the format is --format {name}; leave one of them out",
+                "--delimiter: 区切り文字を選べるのは CSV だけですが、--format {name} が指定されています。どちらかを外してください"
+            );
+            return Err(Usage(problem).into());
+        }
+        (Some(DataFormat::Jsonl), None) => (Some(Format::JsonLines), false),
+        (Some(DataFormat::Parquet), None) => (Some(Format::Parquet), false),
+        (Some(DataFormat::Fasttext), None) => (Some(Format::FastText), false),
+        (Some(DataFormat::Text), None) => (Some(Format::PlainText), false),
+    };
+    Ok(ReadOptions {
         text: reading.text.clone(),
         label: reading.label.clone(),
         encoding: reading.encoding.clone(),
         skip_bad_rows: reading.skip_bad_rows,
         require_label,
         require_text: true,
+        format,
+        find_delimiter,
+        kept: reading.kept.clone(),
         ..ReadOptions::default()
-    }
+    })
 }
 
 /// What a model is called in talk: its folder's name.

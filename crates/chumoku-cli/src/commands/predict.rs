@@ -1,11 +1,11 @@
 //! `chumoku predict`: the class of texts given, or of every row of a file or of standard input, as a stream.
 
-use super::stream::{Given, stream};
+use super::stream::{Form, Given, stream};
 use crate::args::Predict;
 use crate::{harmless, threads};
 use chumoku::data::Source;
 use chumoku::{Prediction, TextClassifier};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 
@@ -18,12 +18,11 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
     };
     let mut out = stdout().lock();
     for (text, prediction) in texts.iter().zip(model.predict(&texts)?) {
-        let top = top(&model, &prediction, args.top);
         if args.json {
-            writeln!(out, "{}", to_json(text, &model, &prediction, args.top))?;
+            writeln!(out, "{}", Value::Object(object(text, &model, &prediction, args.top)))?;
         } else {
-            let line: Vec<String> =
-                top.iter().map(|(label, p)| format!("{}\t{:.1} %", harmless(label), 100.0 * p)).collect();
+            let top = top(&model, &prediction, args.top.unwrap_or(1)).into_iter();
+            let line: Vec<String> = top.map(|(label, p)| format!("{}\t{:.1} %", harmless(label), 100.0 * p)).collect();
             writeln!(out, "{}\t{}", line.join("\t"), harmless(text))?;
         }
     }
@@ -40,18 +39,37 @@ fn rounded(p: f32) -> Value {
     json!((f64::from(p) * 1e6).round() / 1e6)
 }
 
-fn to_json(text: &str, model: &TextClassifier, prediction: &Prediction, n: usize) -> Value {
-    let top = top(model, prediction, n.max(1));
-    let mut value = json!({ "text": text, "label": top[0].0, "probability": rounded(top[0].1) });
-    if n > 1 {
-        value["top"] = top.iter().map(|(label, p)| json!({ "label": label, "probability": rounded(*p) })).collect();
+/// The answer of `--json` to a text, the same wherever the text came from; `top` if so many classes are asked for.
+fn object(text: &str, model: &TextClassifier, prediction: &Prediction, asked: Option<usize>) -> Map<String, Value> {
+    let class = |(label, p): (&str, f32)| json!({ "label": label, "probability": rounded(p) });
+    let best = top(model, prediction, 1)[0];
+    let mut object = Map::new();
+    object.insert("text".into(), text.into());
+    object.insert("label".into(), best.0.into());
+    object.insert("probability".into(), rounded(best.1));
+    if let Some(n) = asked {
+        object.insert("top".into(), top(model, prediction, n).into_iter().map(class).collect());
     }
-    value
+    object
+}
+
+/// The same for a row without an answer, its text aside.
+fn unanswered(asked: Option<usize>) -> Map<String, Value> {
+    let keys = ["label", "probability"].into_iter().map(|key| (key.to_owned(), Value::Null));
+    keys.chain(asked.map(|_| ("top".to_owned(), json!([])))).collect()
 }
 
 /// The rows of a source, each with its label.
 fn rows(args: &Predict, model: &TextClassifier, source: Source) -> anyhow::Result<ExitCode> {
-    let n = args.top.min(model.labels().len());
+    if args.json {
+        let form = Form::Objects { unanswered: unanswered(args.top) };
+        return stream(source, form, args.strict, |texts| {
+            let predictions = model.predict(texts)?;
+            let answers = texts.iter().zip(&predictions);
+            Ok(answers.map(|(text, prediction)| vec![object(text, model, prediction, args.top).into()]).collect())
+        });
+    }
+    let n = args.top.unwrap_or(1).min(model.labels().len());
     let names: Vec<String> = (1..=n)
         .flat_map(|i| {
             let suffix = if i == 1 { String::new() } else { format!("_{i}") };
@@ -59,7 +77,7 @@ fn rows(args: &Predict, model: &TextClassifier, source: Source) -> anyhow::Resul
         })
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    stream(source, &names, args.json, |texts| {
+    stream(source, Form::Columns { names: &names, bom: args.bom }, args.strict, |texts| {
         let predictions = model.predict(texts)?;
         let added = |prediction: &Prediction| {
             let top = top(model, prediction, n).into_iter();

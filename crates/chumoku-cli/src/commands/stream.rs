@@ -1,17 +1,26 @@
-//! Texts that a command is given, and files that it streams through a model.
+//! Texts that a command is given, and rows that it streams through a model.
 
 use super::read_options;
 use crate::Usage;
 use crate::args::Reading;
-use anyhow::Context;
-use chumoku::data::{Format, OutputForm, ReadOptions, Record, RecordWriter, Source};
-use serde_json::Value;
-use std::io::{BufWriter, IsTerminal, Write, stdin, stdout};
+use crate::progress::{RowProgress, count};
+use chumoku::data::{
+    DataError, Format, Layout, OutputForm, ReadOptions, Record, RecordWriter, STANDARD_INPUT, Skipped, Source,
+};
+use serde_json::{Map, Value};
+use std::io::{BufWriter, IsTerminal, StdoutLock, Write, stdin, stdout};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Rows answered at a time: memory does not grow with the file.
 const CHUNK: usize = 256;
+/// How long a chunk waits for its next row; one that takes longer is somebody's who waits for an answer.
+const MOMENT: Duration = Duration::from_millis(5);
+/// The column of the reason why a row has no answer.
+const ERROR: &str = "error";
 
 /// What a command is to work on.
 pub(super) enum Given<'a> {
@@ -20,82 +29,233 @@ pub(super) enum Given<'a> {
 }
 
 impl<'a> Given<'a> {
-    /// The file of `--input`, the texts of the command line or, without both, lines of standard input.
+    /// The file of `--input`, the texts of the command line or, without both, what comes on standard input.
     pub(super) fn of(
         command: &str,
         input: Option<&Path>,
         texts: &'a [String],
         reading: &Reading,
     ) -> anyhow::Result<Given<'a>> {
-        let standard_input = |options: &ReadOptions| Source::from_reader(Path::new("standard input"), stdin(), options);
-        if let Some(path) = input {
-            let options = read_options(reading, false);
-            let is_piped = path.as_os_str() == "-";
-            let source = if is_piped { standard_input(&options)? } else { Source::open(path, &options)? };
-            say!("data      {}", source.describe());
-            return Ok(Given::Rows(Box::new(source)));
+        let is_dash = |name: &str| name == "-";
+        let is_piped = input.is_some_and(|path| path.as_os_str() == "-") || matches!(texts, [text] if is_dash(text));
+        if input.is_none() && !is_piped && !texts.is_empty() {
+            if let Some(at) = texts.iter().position(|text| text.trim().is_empty()) {
+                let problem = format!("text {} of {} is empty; give some text to {command}", at + 1, texts.len());
+                return Err(Usage(problem).into());
+            }
+            return Ok(Given::Texts(texts.iter().map(String::as_str).collect()));
         }
-        if texts.is_empty() {
-            if stdin().is_terminal() {
+        let options = ReadOptions { faults_in_place: true, ..read_options(reading, false)? };
+        let source = match input {
+            Some(path) if !is_piped => Source::open(path, &options)?,
+            // As a file: what it is can wait until enough of it has come to tell.
+            Some(_) if options.format.is_none() => Source::from_reader(Path::new(STANDARD_INPUT), stdin(), &options)?,
+            None if !is_piped && stdin().is_terminal() => {
                 let problem =
                     format!("no text: give one, e.g. chumoku {command} MODEL \"some text\", or a file with --input");
                 return Err(Usage(problem).into());
             }
-            let asked = read_options(reading, false);
-            let options = ReadOptions { text: None, label: None, format: Some(Format::PlainText), ..asked };
-            return Ok(Given::Rows(Box::new(standard_input(&options)?)));
-        }
-        if let Some(at) = texts.iter().position(|text| text.trim().is_empty()) {
-            let problem = format!("text {} of {} is empty; give some text to {command}", at + 1, texts.len());
-            return Err(Usage(problem).into());
-        }
-        Ok(Given::Texts(texts.iter().map(String::as_str).collect()))
+            _ => Source::from_live(Path::new(STANDARD_INPUT), stdin(), &options)?,
+        };
+        say!("data      {}", source.describe());
+        Ok(Given::Rows(Box::new(source)))
     }
 }
 
-/// Streams the rows of a source, in order and with all their columns; `answer` gives the values to add to each of some
-/// texts.
+/// The form in which rows are answered.
+pub(super) enum Form<'a> {
+    /// The rows as they came, with these columns behind theirs.
+    Columns { names: &'a [&'a str], bom: bool },
+    /// Objects of the command's own; one without an answer has these values.
+    Objects { unanswered: Map<String, Value> },
+}
+
+/// Streams the rows of a source, in order. `answer` gives for each of some texts the values of the columns to add, or
+/// the object.
+///
+/// A row that cannot be answered keeps its place, with the reason; if `strict`, it ends the stream, behind the answers to
+/// the rows before it.
 pub(super) fn stream(
     source: Source,
-    names: &[&str],
-    json: bool,
+    form: Form<'_>,
+    strict: bool,
     mut answer: impl FnMut(&[&str]) -> anyhow::Result<Vec<Vec<Value>>>,
 ) -> anyhow::Result<ExitCode> {
-    let layout = source.layout().clone();
-    let form = if json { OutputForm::JsonLines } else { OutputForm::LikeInput };
     let text_column = source.columns().text;
-    let mut writer = RecordWriter::new(BufWriter::new(stdout().lock()), &layout, names, form)?;
-    let mut records = source.records();
-    let mut chunk: Vec<Record> = Vec::with_capacity(CHUNK);
+    let mut writer = Answers::new(source.layout(), text_column, form)?;
+    let (rows, reader) = read_ahead(source);
+    let mut progress = RowProgress::new();
+    let mut unanswered = (0, String::new());
     loop {
-        chunk.clear();
-        let mut failed = None;
-        for record in records.by_ref().take(CHUNK) {
-            match record {
-                Ok(record) => chunk.push(record),
-                Err(error) => {
-                    failed = Some(error);
+        let (chunk, mut end) = gather(&rows, &mut writer)?;
+        let strict_end = chunk.iter().position(|(_, fault)| strict && fault.is_some());
+        let kept = strict_end.unwrap_or(chunk.len());
+        let texts = chunk[..kept].iter().filter(|(_, fault)| fault.is_none());
+        let texts: Vec<&str> = texts.map(|(record, _)| record.field(text_column)).collect();
+        let mut found = if texts.is_empty() { Vec::new() } else { answer(&texts)? }.into_iter();
+        for (at, (record, fault)) in chunk.into_iter().enumerate() {
+            match fault {
+                Some(fault) if at == kept => {
+                    end = Some(Err(fault));
                     break;
                 }
+                Some(fault) => {
+                    let reason = fault.reason();
+                    writer.write(&record, None, Some(&reason))?;
+                    if unanswered.0 == 0 {
+                        unanswered.1 = reason;
+                    }
+                    unanswered.0 += 1;
+                }
+                None => writer.write(&record, found.next(), None)?,
             }
         }
-        let texts: Vec<&str> = chunk.iter().map(|record| record.field(text_column)).collect();
-        for (record, added) in chunk.iter().zip(answer(&texts)?) {
-            writer.write(record, &added)?;
-        }
-        if let Some(error) = failed {
-            // What was read before the fault has been answered; it is written out before the error is told.
-            writer.finish()?.flush().context("writing the answers")?;
-            return Err(error.into());
-        }
-        if chunk.len() < CHUNK {
+        progress.add(kept);
+        if let Some(end) = end {
+            progress.finish();
+            // What was read before a fault has been answered; it is written out before the fault is told.
+            writer.flush()?;
+            end?;
             break;
         }
     }
-    writer.finish()?.flush().context("writing the answers")?;
-    let skipped = records.skipped();
+    let skipped = reader.join().unwrap_or_default();
     if skipped.count > 0 {
         say!("skipped   {skipped}");
     }
+    if let (n @ 1.., first) = unanswered {
+        let rows = count(n, "row");
+        let have = if n == 1 { "has" } else { "have" };
+        let said = chumoku::tr!(
+            "{rows} {have} no answer, the first because: {first}",
+            "{n} 行に答えがありません。最初の理由: {first}"
+        );
+        say!("unanswered {said}");
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A row, and what keeps it from being answered.
+type Row = (Record, Option<DataError>);
+/// What ends a stream: its end, or what cannot be read past.
+type End = Result<(), DataError>;
+
+/// Reads rows in a thread of its own, so that whoever answers them sees which have come. The thread ends with the rows
+/// and says which were left out.
+fn read_ahead(source: Source) -> (Receiver<Result<Row, DataError>>, JoinHandle<Skipped>) {
+    let (sender, rows) = sync_channel(CHUNK);
+    let reader = thread::spawn(move || {
+        let mut records = source.records();
+        while let Some(row) = records.next_in_place().transpose() {
+            let failed = row.is_err();
+            if sender.send(row).is_err() || failed {
+                break;
+            }
+        }
+        records.skipped().clone()
+    });
+    (rows, reader)
+}
+
+/// The rows to answer next, and how the stream ends if it does. Before a wait all answers are handed on.
+fn gather(
+    rows: &Receiver<Result<Row, DataError>>,
+    writer: &mut Answers<'_>,
+) -> anyhow::Result<(Vec<Row>, Option<End>)> {
+    let mut chunk = Vec::with_capacity(CHUNK);
+    while chunk.len() < CHUNK {
+        let next = match chunk.is_empty() {
+            false => rows.recv_timeout(MOMENT),
+            true => match rows.try_recv() {
+                Err(TryRecvError::Empty) => {
+                    writer.flush()?;
+                    rows.recv().map_err(|_| RecvTimeoutError::Disconnected)
+                }
+                other => other.map_err(|_| RecvTimeoutError::Disconnected),
+            },
+        };
+        match next {
+            Ok(Ok(row)) => chunk.push(row),
+            Ok(Err(error)) => return Ok((chunk, Some(Err(error)))),
+            Err(RecvTimeoutError::Timeout) => break,
+            Err(RecvTimeoutError::Disconnected) => return Ok((chunk, Some(Ok(())))),
+        }
+    }
+    Ok((chunk, None))
+}
+
+/// Where answers are written.
+enum Answers<'a> {
+    Columns {
+        writer: RecordWriter<BufWriter<StdoutLock<'a>>>,
+        /// Columns added, that of reasons not counted.
+        added: usize,
+    },
+    Objects {
+        out: BufWriter<StdoutLock<'a>>,
+        unanswered: Map<String, Value>,
+        text: usize,
+        /// The names of the input's columns; none where it has only texts.
+        keys: Option<Vec<String>>,
+    },
+}
+
+impl Answers<'_> {
+    fn new(layout: &Layout, text: usize, form: Form<'_>) -> anyhow::Result<Self> {
+        let out = BufWriter::new(stdout().lock());
+        Ok(match form {
+            Form::Objects { unanswered } => {
+                let keys = (layout.format != Format::PlainText).then(|| layout.keys());
+                Answers::Objects { out, unanswered, text, keys }
+            }
+            Form::Columns { names, bom } => {
+                if bom && matches!(layout.format, Format::JsonLines | Format::Parquet) {
+                    let problem = chumoku::tr!(
+                        "--bom: the rows are written as JSON, which has no byte order mark; leave it out",
+                        "--bom: 行は JSON で書き出され、JSON に BOM は付きません。--bom を外してください"
+                    );
+                    return Err(Usage(problem).into());
+                }
+                let form = if bom { OutputForm::Marked } else { OutputForm::LikeInput };
+                let all = [names, &[ERROR]].concat();
+                Answers::Columns { writer: RecordWriter::new(out, layout, &all, form)?, added: names.len() }
+            }
+        })
+    }
+
+    /// Writes a row with its answer or, without one, with the reason.
+    fn write(&mut self, record: &Record, answer: Option<Vec<Value>>, reason: Option<&str>) -> Result<(), DataError> {
+        let reason = reason.map_or(Value::Null, Value::from);
+        match self {
+            Answers::Columns { writer, added } => {
+                let mut values = answer.unwrap_or_else(|| vec![Value::Null; *added]);
+                values.push(reason);
+                writer.write(record, &values)
+            }
+            Answers::Objects { out, unanswered, text, keys } => {
+                let mut object = Map::new();
+                match answer.and_then(|mut values| values.pop()) {
+                    Some(Value::Object(answer)) => object = answer,
+                    _ => {
+                        object.insert("text".into(), record.field(*text).into());
+                        object.extend(unanswered.clone());
+                    }
+                }
+                if let Some(keys) = keys {
+                    object.insert("input".into(), record.to_object(keys).into());
+                }
+                if !reason.is_null() {
+                    object.insert(ERROR.into(), reason);
+                }
+                writeln!(out, "{}", Value::Object(object)).map_err(|source| DataError::Write { source })
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), DataError> {
+        match self {
+            Answers::Columns { writer, .. } => writer.flush(),
+            Answers::Objects { out, .. } => out.flush().map_err(|source| DataError::Write { source }),
+        }
+    }
 }

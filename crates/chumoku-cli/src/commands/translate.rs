@@ -1,10 +1,11 @@
 //! `chumoku translate`: texts given, or every row of a file or of standard input, as a stream.
 
-use super::stream::{Given, stream};
+use super::stream::{Form, Given, stream};
 use crate::args::Translate;
 use crate::{Usage, harmless, threads};
+use chumoku::data::Source;
 use chumoku::{TextTranslator, TranslateOptions, Translation};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 
@@ -19,11 +20,7 @@ pub(crate) fn run(args: &Translate) -> anyhow::Result<ExitCode> {
     let mut cut = 0;
     let texts = match Given::of("translate", args.input.as_deref(), &args.texts, &args.reading)? {
         Given::Rows(source) => {
-            let code = stream(*source, &["translation", "score"], args.json, |texts| {
-                let found = model.translate(texts, &options)?;
-                cut += found.iter().filter(|translation| translation.is_cut).count();
-                Ok(found.iter().map(|translation| vec![translation.text().into(), score(translation, 0)]).collect())
-            });
+            let code = rows(args, &model, &options, *source, &mut cut);
             tell_of_cuts(&model, cut);
             return code;
         }
@@ -33,7 +30,7 @@ pub(crate) fn run(args: &Translate) -> anyhow::Result<ExitCode> {
     for (text, translation) in texts.iter().zip(model.translate(&texts, &options)?) {
         cut += usize::from(translation.is_cut);
         if args.json {
-            writeln!(out, "{}", to_json(text, &translation, &model, args)?)?;
+            writeln!(out, "{}", Value::Object(object(text, &translation, &model, args)?))?;
             continue;
         }
         for (at, (text, _)) in translation.hypotheses.iter().take(args.n_best).enumerate() {
@@ -45,6 +42,46 @@ pub(crate) fn run(args: &Translate) -> anyhow::Result<ExitCode> {
     }
     tell_of_cuts(&model, cut);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The rows of a source, each with its translation; counts the sources that were cut.
+fn rows(
+    args: &Translate,
+    model: &TextTranslator,
+    options: &TranslateOptions,
+    source: Source,
+    cut: &mut usize,
+) -> anyhow::Result<ExitCode> {
+    let mut translate = |texts: &[&str]| -> anyhow::Result<Vec<Translation>> {
+        let found = model.translate(texts, options)?;
+        *cut += found.iter().filter(|translation| translation.is_cut).count();
+        Ok(found)
+    };
+    if args.json {
+        let unanswered = ["translation", "score"].into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
+        return stream(source, Form::Objects { unanswered }, args.strict, |texts| {
+            let found = translate(texts)?;
+            let answers = texts.iter().zip(&found);
+            answers.map(|(text, translation)| Ok(vec![object(text, translation, model, args)?.into()])).collect()
+        });
+    }
+    let names: Vec<String> = (1..=args.n_best)
+        .flat_map(|i| {
+            let suffix = if i == 1 { String::new() } else { format!("_{i}") };
+            [format!("translation{suffix}"), format!("score{suffix}")]
+        })
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    stream(source, Form::Columns { names: &names, bom: args.bom }, args.strict, |texts| {
+        let added = |translation: &Translation| {
+            let each = translation.hypotheses.iter().enumerate().take(args.n_best);
+            let mut values: Vec<Value> =
+                each.flat_map(|(at, (text, _))| [text.as_str().into(), score(translation, at)]).collect();
+            values.resize(names.len(), Value::Null);
+            values
+        };
+        Ok(translate(texts)?.iter().map(added).collect())
+    })
 }
 
 /// A score with as many digits as it is worth.
@@ -59,15 +96,24 @@ fn tell_of_cuts(model: &TextTranslator, cut: usize) {
     }
 }
 
-fn to_json(text: &str, translation: &Translation, model: &TextTranslator, args: &Translate) -> anyhow::Result<Value> {
-    let mut value = json!({ "text": text, "translation": translation.text(), "score": score(translation, 0) });
+/// The answer of `--json` to a text, the same wherever the text came from.
+fn object(
+    text: &str,
+    translation: &Translation,
+    model: &TextTranslator,
+    args: &Translate,
+) -> anyhow::Result<Map<String, Value>> {
+    let mut value = Map::new();
+    value.insert("text".into(), text.into());
+    value.insert("translation".into(), translation.text().into());
+    value.insert("score".into(), score(translation, 0));
     if args.n_best > 1 {
         let each = translation.hypotheses.iter().take(args.n_best).enumerate();
-        value["n_best"] =
-            each.map(|(at, (text, _))| json!({ "text": text, "score": score(translation, at) })).collect();
+        let each = each.map(|(at, (text, _))| json!({ "text": text, "score": score(translation, at) }));
+        value.insert("n_best".into(), each.collect());
     }
     if translation.is_cut {
-        value["is_cut"] = true.into();
+        value.insert("is_cut".into(), true.into());
     }
     if args.alignment {
         let alignment = model.align(text, Some(translation.text()))?;
@@ -78,11 +124,9 @@ fn to_json(text: &str, translation: &Translation, model: &TextTranslator, args: 
             });
             heads.collect::<Value>()
         });
-        value["alignment"] = json!({
-            "source": alignment.source,
-            "target": alignment.target,
-            "layers": layers.collect::<Value>(),
-        });
+        let layers = layers.collect::<Value>();
+        let shown = json!({ "source": alignment.source, "target": alignment.target, "layers": layers });
+        value.insert("alignment".into(), shown);
     }
     Ok(value)
 }

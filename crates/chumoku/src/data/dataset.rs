@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::columns::{Columns, LABEL_WANTED, no_column};
 use super::error::{DataError, Place, Role};
 use super::format::{Format, ReadOptions};
+use super::label_kind::{LabelKind, some_labels};
 use super::record::{Layout, Record, Skipped};
 use super::source::{Records, Source};
 use super::wording::{did_you_mean, listed};
@@ -41,6 +42,8 @@ pub struct Dataset {
     pub layout: Layout,
     /// The columns in use.
     pub columns: Columns,
+    /// Whether somebody has named the label column.
+    is_label_asked: bool,
     /// Whether places are rows, as in Parquet.
     rows: bool,
 }
@@ -65,6 +68,7 @@ impl Source {
     pub fn into_dataset(self) -> Result<Dataset, DataError> {
         let (layout, columns, description) = (self.layout().clone(), self.columns().clone(), self.describe());
         let rows = self.place(0).is_row;
+        let is_label_asked = self.is_label_asked();
         let Some(label_column) = columns.label else {
             let columns = layout.column_title(columns.text);
             return Err(no_column(&layout, Role::Label, LABEL_WANTED, columns));
@@ -81,6 +85,9 @@ impl Source {
             };
             if !classes.contains(&example.label) {
                 if classes.len() == MAX_CLASSES {
+                    if let Some(kind) = LabelKind::of(&examples, is_label_asked) {
+                        return Err(no_classes(&layout, label_column, &examples, kind));
+                    }
                     let place = records.source().place(example.line);
                     let column = layout.column_title(label_column);
                     return Err(DataError::TooManyClasses { place, limit: MAX_CLASSES, column });
@@ -94,7 +101,21 @@ impl Source {
         if examples.is_empty() {
             return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
         }
-        Ok(Dataset { path, examples, skipped, description, layout, columns, rows })
+        Ok(Dataset { path, examples, skipped, description, layout, columns, is_label_asked, rows })
+    }
+}
+
+/// The error of a label column that holds no classes.
+fn no_classes(layout: &Layout, column: usize, examples: &[Example], kind: LabelKind) -> DataError {
+    let classes: HashSet<&str> = examples.iter().map(|example| example.label.as_str()).collect();
+    let others = (0..layout.columns.len()).filter(|&other| other != column).map(|other| layout.column_title(other));
+    DataError::NoClasses {
+        path: layout.path.clone(),
+        column: layout.column_title(column),
+        found: [classes.len() as u64, examples.len() as u64],
+        examples: some_labels(examples).into(),
+        looks_like: kind.describe().into(),
+        others: others.take(8).collect::<Vec<_>>().join(", ").into(),
     }
 }
 
@@ -136,7 +157,7 @@ impl Dataset {
     ///
     /// # Errors
     ///
-    /// Too few rows, or one class only.
+    /// Too few rows, one class only, or a column that looks like none of classes: a measure, dates, identifiers, texts.
     pub fn check_trainable(&self) -> Result<(), DataError> {
         let (path, rows) = (self.path.clone(), self.examples.len() as u64);
         if rows < MIN_TRAINING_ROWS {
@@ -150,7 +171,13 @@ impl Dataset {
             };
             return Err(DataError::OneClass { path, label: label.clone(), rows, column });
         }
-        Ok(())
+        match (LabelKind::of(&self.examples, self.is_label_asked), self.columns.label) {
+            // In front of each text of a fastText file stands a label and nothing else.
+            (Some(kind), Some(column)) if self.layout.format != Format::FastText => {
+                Err(no_classes(&self.layout, column, &self.examples, kind))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks that every label is among `known`, those of the training data.

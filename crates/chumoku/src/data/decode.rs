@@ -4,34 +4,10 @@ use std::io::{self, Read};
 
 use encoding_rs::{Decoder, DecoderResult, Encoding};
 
-use super::error::DataError;
 use super::gzip::Fault;
-use super::wording::did_you_mean;
 
 /// Bytes taken from the input at a time.
 const CHUNK: usize = 16 * 1024;
-
-/// The encoding that a label such as `shift_jis` or `windows-31j` names.
-pub(crate) fn encoding_named(label: &str) -> Result<&'static Encoding, DataError> {
-    Encoding::for_label_no_replacement(label.trim().as_bytes()).ok_or_else(|| DataError::UnknownEncoding {
-        label: label.to_owned(),
-        hint: did_you_mean(
-            label,
-            [
-                "utf-8",
-                "utf-16le",
-                "utf-16be",
-                "shift_jis",
-                "euc-jp",
-                "iso-2022-jp",
-                "windows-1252",
-                "gb18030",
-                "big5",
-                "euc-kr",
-            ],
-        ),
-    })
-}
 
 /// The encoding to name in a hint for a line that is not UTF-8: the first of the common ones that makes sense of it.
 pub(crate) fn likely_encoding(line: &[u8]) -> &'static str {

@@ -7,8 +7,9 @@
 //! - A field that begins with a quote ends at the next quote that is not doubled, and may run over several lines.
 //!   Anything but a delimiter or the end of the line behind that quote is an error.
 //! - In any other field a quote is a plain character.
-//! - Empty lines are no rows, nor is white space alone where there are several columns.
+//! - Empty lines are no rows, nor is `sep=;` in the first line (Excel's), nor is white space alone where there are several columns.
 
+use super::detect::named_delimiter;
 use super::error::DataError;
 use super::lines::{Line, LineReader};
 use super::reader::{MAX_COLUMNS, MAX_ROW_BYTES, MAX_TEXT_BYTES, Width};
@@ -17,7 +18,7 @@ use super::wording::{QUOTED_CHARS, size};
 
 /// Reads the rows of a CSV file.
 pub(crate) struct CsvReader {
-    lines: LineReader,
+    pub(crate) lines: LineReader,
     delimiter: char,
     width: Width,
 }
@@ -40,6 +41,8 @@ impl CsvReader {
             match self.lines.next_line()? {
                 None => return Ok(None),
                 Some(line) if self.width.is_blank(&line.text, self.delimiter) => {}
+                // Excel's way of naming the delimiter is no row.
+                Some(line) if line.number == 1 && named_delimiter(&line.text) == Some(self.delimiter) => {}
                 Some(line) => break line,
             }
         };

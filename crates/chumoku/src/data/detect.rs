@@ -2,10 +2,17 @@
 
 use std::path::Path;
 
-use super::format::Format;
+use super::columns::named_role;
+use super::error::Role;
+use super::format::{Format, ReadOptions};
+use super::header::is_name;
+use crate::lang::lang;
 
 /// Lines of the head that are looked at.
 const LINES: usize = 200;
+
+/// What may stand between the fields of a file that promises no table.
+const DELIMITERS: [char; 3] = [',', ';', '|'];
 
 /// The prefix that fastText puts before a label.
 pub(crate) const LABEL_PREFIX: &str = "__label__";
@@ -22,11 +29,6 @@ pub(crate) fn is_data_name(path: &Path) -> bool {
     let extensions =
         ["csv", "tsv", "tab", "jsonl", "ndjson", "json", "parquet", "txt", "text", "dat", "ft", "fasttext"];
     extensions.contains(&extension(path).as_str())
-}
-
-/// Whether the name promises a table, so that delimiters in the text need not be taken at their word.
-pub(crate) fn is_table_name(path: &Path) -> bool {
-    matches!(extension(path).as_str(), "csv" | "tsv" | "tab")
 }
 
 /// Formats that are recognised only to be declined: what it is, and what to do.
@@ -48,31 +50,56 @@ pub(crate) fn other_format(head: &[u8]) -> Option<(&'static str, &'static str)> 
     table.iter().find(|(magic, ..)| head.starts_with(magic)).map(|&(_, found, advice)| (found, advice))
 }
 
-/// The format of a text file, and why: what the first lines show beyond doubt, then the extension, then a delimiter
-/// that cuts every line into the same number of fields.
-pub(crate) fn detect(path: &Path, head: &str, whole: bool) -> (Format, &'static str) {
+/// What a file is taken for.
+pub(crate) struct Found {
+    pub(crate) format: Format,
+    pub(crate) why: &'static str,
+    /// Whether it is more than a guess from commas, which prose has too.
+    pub(crate) is_sure: bool,
+}
+
+/// The format of a text file, and why: what the options say, what the first lines show beyond doubt, then the extension,
+/// then a delimiter that cuts every row into the same number of fields.
+pub(crate) fn detect(path: &Path, head: &str, whole: bool, options: &ReadOptions) -> Found {
+    let sure = |format, why| Found { format, why, is_sure: true };
+    let as_asked = "as asked";
     let lines = complete_lines(head, whole);
+    match options.format {
+        Some(Format::Csv { .. }) if options.find_delimiter => {
+            return sure(Format::Csv { delimiter: csv_delimiter(head, whole) }, as_asked);
+        }
+        Some(format) => return sure(format, as_asked),
+        None => {}
+    }
+    let by_name = lang().pick("the file's name", "ファイル名から");
     let first = lines.iter().find(|line| !line.trim().is_empty()).copied().unwrap_or("");
     let extension = extension(path);
     match extension.as_str() {
-        "jsonl" | "ndjson" | "json" => return (Format::JsonLines, "the file's name"),
-        "ft" | "fasttext" => return (Format::FastText, "the file's name"),
+        "jsonl" | "ndjson" | "json" => return sure(Format::JsonLines, by_name),
+        "ft" | "fasttext" => return sure(Format::FastText, by_name),
         _ => {}
     }
     if first.starts_with(LABEL_PREFIX) {
-        return (Format::FastText, "its lines begin with __label__");
+        return sure(Format::FastText, lang().pick("its lines begin with __label__", "行が __label__ で始まる"));
     }
     if is_object(first) {
-        return (Format::JsonLines, "its lines are JSON objects");
+        return sure(Format::JsonLines, lang().pick("its lines are JSON objects", "各行が JSON オブジェクト"));
+    }
+    if let Some(delimiter) = named_delimiter(first) {
+        let why = lang().pick("its first line names the delimiter", "1 行目が区切り文字を示す");
+        return sure(Format::Csv { delimiter }, why);
     }
     match extension.as_str() {
-        "csv" => (Format::Csv { delimiter: csv_delimiter(&lines) }, "the file's name"),
-        "tsv" | "tab" => (Format::Tsv, "the file's name"),
-        _ if has_tabs(&lines) => (Format::Tsv, "each line has the same number of tabs"),
-        _ => match [',', ';', '|'].into_iter().find(|&delimiter| is_table(&lines, delimiter)) {
-            Some(delimiter) => (Format::Csv { delimiter }, "each line has the same number of fields"),
-            None => (Format::PlainText, "no field delimiter fits all lines"),
-        },
+        "csv" => sure(Format::Csv { delimiter: csv_delimiter(head, whole) }, by_name),
+        "tsv" | "tab" => sure(Format::Tsv, by_name),
+        _ if has_tabs(&lines) || Shape::of(head, whole, '\t').is_regular() => {
+            let why = lang().pick("each line has the same number of tabs", "各行のタブの数が等しい");
+            sure(Format::Tsv, why)
+        }
+        _ => DELIMITERS.into_iter().find_map(|delimiter| table(head, whole, delimiter)).unwrap_or_else(|| {
+            let why = lang().pick("no field delimiter fits all lines", "すべての行に合う区切り文字がない");
+            Found { format: Format::PlainText, why, is_sure: false }
+        }),
     }
 }
 
@@ -80,6 +107,13 @@ pub(crate) fn detect(path: &Path, head: &str, whole: bool) -> (Format, &'static 
 fn complete_lines(head: &str, whole: bool) -> Vec<&str> {
     let end = if whole { head.len() } else { head.rfind(['\n', '\r']).unwrap_or(head.len()) };
     head[..end].split(['\n', '\r']).filter(|line| !line.is_empty()).take(LINES).collect()
+}
+
+/// The delimiter that Excel reads in a first line such as `sep=;`.
+pub(crate) fn named_delimiter(line: &str) -> Option<char> {
+    let mut named = line.strip_prefix("sep=")?.chars();
+    let delimiter = named.next().filter(|c| c.is_ascii() && !c.is_alphanumeric() && *c != '"')?;
+    named.next().is_none().then_some(delimiter)
 }
 
 /// Whether a line is a JSON object, or the beginning of one that is too long to be seen whole.
@@ -101,40 +135,148 @@ fn has_tabs(lines: &[&str]) -> bool {
     lines.iter().filter(|line| line.matches('\t').count() == expected).count() * 10 >= lines.len() * 9
 }
 
-/// The delimiter of a file that calls itself CSV: a comma, unless the first line has none and another fits all lines.
-fn csv_delimiter(lines: &[&str]) -> char {
-    let comma_fits = lines.first().is_none_or(|line| fields(line, ',') != Some(1));
-    let other = [';', '\t', '|'].into_iter().find(|&delimiter| {
-        let expected = lines.first().and_then(|line| fields(line, delimiter));
-        // Rows over several lines count differently from the outside; the first lines are enough of a sign.
-        expected.is_some_and(|n| n > 1) && lines.iter().take(2).all(|line| fields(line, delimiter) == expected)
-    });
-    if comma_fits { ',' } else { other.unwrap_or(',') }
-}
-
-/// Whether a delimiter makes a table of a file that promises none: the same number of fields, two or more, in each of
-/// at least two lines, and not as prose has it, with a space behind.
-fn is_table(lines: &[&str], delimiter: char) -> bool {
-    let Some(expected) = lines.first().and_then(|line| fields(line, delimiter)) else {
-        return false;
-    };
-    if expected < 2 || lines.len() < 2 {
-        return false;
+/// The delimiter of a file that is known to be CSV: the first that makes a table of most rows, preferably one whose
+/// first row names columns we know; else the first that the first row holds.
+fn csv_delimiter(head: &str, whole: bool) -> char {
+    if let Some(named) = head.lines().next().and_then(named_delimiter) {
+        return named;
     }
-    let prose = [delimiter, ' '].iter().collect::<String>();
-    let like_prose = lines.iter().filter(|line| line.contains(&prose)).count();
-    like_prose * 2 <= lines.len() && lines.iter().all(|line| fields(line, delimiter) == Some(expected))
+    let shapes = [',', ';', '\t', '|'].map(|delimiter| (delimiter, Shape::of(head, whole, delimiter)));
+    let found = |fits: fn(&Shape<'_>) -> bool| shapes.iter().find(|(_, shape)| fits(shape)).map(|(found, _)| *found);
+    found(|shape| shape.is_regular() && shape.names_a_column())
+        .or_else(|| found(|shape| shape.is_regular()))
+        .or_else(|| found(|shape| shape.first.len() > 1))
+        .unwrap_or(',')
 }
 
-/// The number of fields in a line, quotes respected; `None` if a quote is left open.
-fn fields(line: &str, delimiter: char) -> Option<usize> {
-    let (mut count, mut quoted) = (1, false);
-    for c in line.chars() {
-        if c == '"' {
-            quoted = !quoted;
-        } else if c == delimiter && !quoted {
-            count += 1;
+/// The table that a delimiter makes of a file whose name promises none. Either the first row names a column we know, or
+/// the rows have the same number of fields, two or more, and delimiters stand as in tables: without a space behind them,
+/// except in quotes.
+fn table(head: &str, whole: bool, delimiter: char) -> Option<Found> {
+    let shape = Shape::of(head, whole, delimiter);
+    let format = Format::Csv { delimiter };
+    if shape.names_a_column() && (shape.is_regular() || shape.is_mostly_regular() || shape.is_header_alone()) {
+        let why = lang().pick("its first line names columns", "1 行目が列の名前");
+        return Some(Found { format, why, is_sure: true });
+    }
+    let is_even = shape.widths.len() > 1 && shape.widths.iter().all(|&width| width == shape.first.len());
+    let is_prose = shape.spaced * 2 > shape.widths.len();
+    if !is_even || shape.first.len() < 2 || is_prose {
+        return None;
+    }
+    let why = lang().pick("each line has the same number of fields", "各行のフィールドの数が等しい");
+    Some(Found { format, why, is_sure: shape.quoted * 2 >= shape.widths.len() })
+}
+
+/// What the first rows look like with a delimiter, quotes read as in CSV.
+struct Shape<'a> {
+    /// The fields of the first row, as they stand.
+    first: Vec<&'a str>,
+    /// The number of fields of each row.
+    widths: Vec<usize>,
+    /// Rows with a delimiter that has a space behind it, outside quotes.
+    spaced: usize,
+    /// Rows with a field in quotes.
+    quoted: usize,
+}
+
+impl<'a> Shape<'a> {
+    fn of(head: &'a str, whole: bool, delimiter: char) -> Self {
+        let mut shape = Shape { first: Vec::new(), widths: Vec::new(), spaced: 0, quoted: 0 };
+        let mut rest = head;
+        while !rest.is_empty() && shape.widths.len() < LINES {
+            let Some((row, behind)) = Row::cut(rest, whole, delimiter) else { break };
+            rest = behind;
+            if row.fields.iter().all(|field| field.trim().is_empty()) {
+                continue;
+            }
+            shape.widths.push(row.fields.len());
+            shape.spaced += usize::from(row.fields.iter().skip(1).any(|field| field.starts_with(' ')));
+            shape.quoted += usize::from(row.has_quotes);
+            if shape.first.is_empty() {
+                shape.first = row.fields;
+            }
+        }
+        shape
+    }
+
+    /// Whether nine of ten rows have as many fields as the first, two or more.
+    fn is_regular(&self) -> bool {
+        let fitting = self.widths.iter().filter(|&&width| width == self.first.len()).count();
+        self.first.len() > 1 && self.widths.len() > 1 && fitting * 10 >= self.widths.len() * 9
+    }
+
+    /// Whether at least half of the rows do, and no delimiter stands as in prose: under names that we know, the others
+    /// are faults to show.
+    fn is_mostly_regular(&self) -> bool {
+        let fitting = self.widths.iter().filter(|&&width| width == self.first.len()).count();
+        self.spaced == 0 && self.widths.len() > 1 && fitting * 2 >= self.widths.len()
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.first.iter().map(|field| field.trim().trim_matches('"'))
+    }
+
+    /// Whether the first row is one of names, with one among them that we know.
+    fn names_a_column(&self) -> bool {
+        self.first.len() > 1
+            && self.names().any(|name| named_role(name).is_some())
+            && self.names().all(|name| name.is_empty() || is_name(name))
+    }
+
+    /// Whether the first row is all there is as yet, and names a column of texts, as no prose does.
+    fn is_header_alone(&self) -> bool {
+        self.widths.len() == 1 && self.spaced == 0 && self.names().any(|name| named_role(name) == Some(Role::Text))
+    }
+}
+
+/// The fields of a row, those in quotes with their quotes.
+struct Row<'a> {
+    fields: Vec<&'a str>,
+    has_quotes: bool,
+}
+
+impl<'a> Row<'a> {
+    /// The first row of `text` and what is behind it; `None` if the text ends before the row does, and is not whole.
+    fn cut(text: &'a str, whole: bool, delimiter: char) -> Option<(Row<'a>, &'a str)> {
+        let mut row = Row { fields: Vec::new(), has_quotes: false };
+        let mut rest = text;
+        loop {
+            let ends = |c: char| c == delimiter || c == '\n' || c == '\r';
+            let end = match quoted_end(rest, ends) {
+                Some(end) => {
+                    row.has_quotes = true;
+                    end
+                }
+                // A quote that stays open may close behind what can be seen.
+                None if rest.starts_with('"') && !whole && closing_quote(rest).is_none() => return None,
+                None => rest.find(ends).unwrap_or(rest.len()),
+            };
+            row.fields.push(&rest[..end]);
+            rest = &rest[end..];
+            match rest.chars().next() {
+                None => return whole.then_some((row, rest)),
+                Some(c) if c == delimiter => rest = &rest[c.len_utf8()..],
+                Some(_) => return Some((row, rest.strip_prefix("\r\n").unwrap_or(&rest[1..]))),
+            }
         }
     }
-    (!quoted).then_some(count)
+}
+
+/// Where the field in quotes ends with which `text` begins; `None` if there is none, or something else follows it.
+fn quoted_end(text: &str, ends: impl Fn(char) -> bool) -> Option<usize> {
+    let end = closing_quote(text)? + 1;
+    text[end..].chars().next().is_none_or(ends).then_some(end)
+}
+
+/// Where the quote stands that closes the one with which `text` begins.
+fn closing_quote(text: &str) -> Option<usize> {
+    let mut at = text.strip_prefix('"').map(|_| 1)?;
+    loop {
+        let quote = at + text[at..].find('"')?;
+        if !text[quote + 1..].starts_with('"') {
+            return Some(quote);
+        }
+        at = quote + 2;
+    }
 }

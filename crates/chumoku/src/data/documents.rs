@@ -67,15 +67,14 @@ pub fn load_documents(path: &Path, breaks: DocumentBreaks, options: &ReadOptions
     let opened = open_path(path, options)?;
     let format = match &opened.content {
         Content::Parquet(_) => Format::Parquet,
-        Content::Text { head, whole, .. } => options.format.unwrap_or_else(|| {
-            let found = detect::detect(path, head, *whole).0;
-            // Prose may have a comma in each line; only a name, of the file or of a column, makes a table of it.
-            let is_named = detect::is_table_name(path) || options.text.is_some();
-            match found {
-                Format::Csv { .. } if !is_named => Format::PlainText,
+        Content::Text { head, whole, .. } => {
+            let found = detect::detect(path, head, *whole, options);
+            // Prose may have a comma in each line.
+            match found.format {
+                Format::Csv { .. } if !found.is_sure && options.text.is_none() => Format::PlainText,
                 other => other,
             }
-        }),
+        }
     };
     match opened.content {
         Content::Text { lines, .. } if format == Format::PlainText => {

@@ -100,6 +100,8 @@ pub enum DataError {
     Folder { path: PathBuf, hint: String },
     #[error("{}", tr!("{}: {}: {}; check the path, its permissions and the disk", "{}: {}に失敗しました: {}。パス、アクセス権、ディスクを確認してください", path.display(), doing_of(doing), system(source)))]
     Io { path: PathBuf, doing: &'static str, source: io::Error },
+    #[error("{}", tr!("{}: copying the data to a temporary file, to read it twice: {source}; make room there, name another folder in TMPDIR, or give a file", "{}: データを 2 回読むための一時ファイルに書き込めません: {source}。空き容量を増やすか、TMPDIR で別のフォルダを指定するか、ファイルで渡してください", path.display()))]
+    Copy { path: PathBuf, source: io::Error },
     #[error("{}", tr!("{}: reading the data: expected rows, found an empty file; check that it was written or downloaded whole", "{}: データを読めません。ファイルが空です。最後まで書き込まれたか、ダウンロードが完了したかを確認してください", path.display()))]
     Empty { path: PathBuf },
     #[error("{}", tr!("{}: reading the data: expected rows below the header ({columns}), found none; check that the file was written whole", "{}: データを読めません。見出し行（{columns}）の下に行がありません。ファイルが最後まで書き込まれたかを確認してください", path.display()))]
@@ -112,10 +114,14 @@ pub enum DataError {
     Parquet { path: PathBuf, detail: String },
     #[error("{}", tr!("{}: reading Parquet: expected a column of strings, found {columns}; write the texts as a string column", "{}: Parquet を読めません。文字列の列が必要ですが、{columns} しかありません。テキストを文字列の列として書き出してください", path.display()))]
     NoStringColumns { path: PathBuf, columns: String },
+    #[error("{}", tr!("{}: reading Parquet: expected Snappy, gzip, zstd, LZ4, Brotli or no compression, found {codec}; write the file again with one of these", "{}: Parquet を読めません。圧縮は Snappy・gzip・zstd・LZ4・Brotli・無圧縮のいずれかが必要ですが、{codec} です。いずれかで書き出し直してください", path.display()))]
+    ParquetCodec { path: PathBuf, codec: &'static str },
 
     // Characters.
     #[error("{}", tr!("--encoding {label}: expected the name of an encoding (such as shift_jis, euc-jp, windows-1252, utf-16le), found {}{hint}", "--encoding {label}: 文字コードの名前（shift_jis、euc-jp、windows-1252、utf-16le など）が必要ですが、{}です{hint}", quoted(label)))]
     UnknownEncoding { label: String, hint: String },
+    #[error("{}", tr!("--encoding {label}: expected an encoding that can be read, found {}; the nearest that can is {nearest}, or convert the file: iconv -f {label} -t utf-8", "--encoding {label}: {}は読めない文字コードです。最も近いのは {nearest} です。または iconv -f {label} -t utf-8 で変換してください", quoted(label)))]
+    EncodingNotRead { label: String, nearest: &'static str },
     #[error("{}", tr!("{place}: reading text: expected UTF-8, found other bytes at byte {offset} of the file; name its encoding, such as --encoding {guess}", "{place}: テキストを読めません。ファイルの {offset} バイト目に UTF-8 でないバイトがあります。--encoding {guess} のように文字コードを指定してください"))]
     NotUtf8 { place: Place, offset: u64, guess: &'static str },
     #[error("{}", tr!("{place}: reading text: expected {encoding}, found bytes that it does not have at byte {offset} of the file; try another --encoding", "{place}: テキストを読めません。ファイルの {offset} バイト目に {encoding} にないバイトがあります。--encoding に別の文字コードを指定してください"))]
@@ -176,6 +182,15 @@ pub enum DataError {
     TooFewRows { path: PathBuf, rows: u64, least: u64 },
     #[error("{}", one_class(path, label, *rows, column))]
     OneClass { path: PathBuf, label: String, rows: u64, column: String },
+    #[error("{}", tr!("{}: preparing to train: expected a label column of few, repeated values, found {} different values in {} rows of {column}, such as {examples}; it looks like {looks_like}; name another column with --label (such as {others}), or sort the values into a few classes", "{}: 学習の準備ができません。ラベル列には少数の繰り返す値が必要ですが、{2} 行の{column}に {1} 種類の値があります（{examples} など）。{looks_like}のようです。--label で別の列（{others}）を指定するか、値を少数のクラスにまとめてください", path.display(), found[0], found[1]))]
+    NoClasses {
+        path: PathBuf,
+        column: String,
+        found: [u64; 2],
+        examples: Box<str>,
+        looks_like: Box<str>,
+        others: Box<str>,
+    },
     #[error("{}", tr!("{place}: reading the label: expected at most {limit} classes, found more in {column}; is it an identifier? Name another column with --label", "{place}: ラベルを読めません。クラスは {limit} 以下のはずですが、{column}にはもっとあります。識別子ではありませんか。--label で別の列を指定してください"))]
     TooManyClasses { place: Place, limit: usize, column: String },
     #[error("{}", tr!("{place}: checking the labels: expected a class of the training data ({known}), found {}{hint}; correct it, or add such rows to the training data", "{place}: ラベルを確認できません。学習データのクラス（{known}）のいずれかが必要ですが、{}です{hint}。直すか、そのような行を学習データに加えてください", quoted(label)))]
@@ -240,6 +255,14 @@ impl DataError {
             | DataError::TooLong { place, .. } => Some(place.line),
             _ => None,
         }
+    }
+
+    /// The message without the advice to leave rows out, for a row that is told of and not stopped at.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let said = self.to_string();
+        let advice = lang().pick("; ", "。--skip-bad-rows");
+        said.rsplit_once(advice).map_or(said.as_str(), |(reason, _)| reason).to_owned()
     }
 
     /// Whether the reader of the output has gone away, which ends a pipeline quietly (`chumoku predict … | head`).

@@ -15,7 +15,7 @@ pub(crate) const FAST_TEXT_COLUMNS: [&str; 2] = ["label", "text"];
 /// Several labels on a line are an error: a classifier learns one class for a text, and taking the first in silence
 /// would train it on half the truth.
 pub(crate) struct FastTextReader {
-    lines: LineReader,
+    pub(crate) lines: LineReader,
 }
 
 impl FastTextReader {
@@ -57,7 +57,7 @@ impl FastTextReader {
 
 /// Reads one text a line; an empty line is an empty text, so that output lines up with input.
 pub(crate) struct PlainReader {
-    lines: LineReader,
+    pub(crate) lines: LineReader,
 }
 
 impl PlainReader {

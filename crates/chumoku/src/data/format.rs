@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::kept::Kept;
+
 /// How rows are laid out in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -59,6 +61,9 @@ pub struct ReadOptions {
     pub encoding: Option<String>,
     /// Leave out rows that cannot be used, and count them, in place of stopping at the first.
     pub skip_bad_rows: bool,
+    /// Open a file whose first rows cannot all be used; each fault comes in its place when the rows are read
+    /// ([`Records::next_in_place`](super::Records::next_in_place)).
+    pub faults_in_place: bool,
     /// Whether a label column must be found; if not, one is used only when its name says so.
     pub require_label: bool,
     /// Whether a row with an empty text is an error, as it always is where labelled rows are read.
@@ -67,4 +72,8 @@ pub struct ReadOptions {
     pub header: Option<bool>,
     /// The format; recognised from name and content if `None`.
     pub format: Option<Format>,
+    /// With a `format` of CSV: its delimiter is to be found in the file, whatever `format` says.
+    pub find_delimiter: bool,
+    /// Data that came through pipes and is read from copies.
+    pub kept: Kept,
 }

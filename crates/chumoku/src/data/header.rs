@@ -40,7 +40,10 @@ pub(crate) fn has_header(first: &[String], below: &[&[String]], options: &ReadOp
     if !roles.is_empty() || named_pair(first).is_some() {
         return true;
     }
-    let named_like_columns = first.iter().enumerate().all(|(c, name)| is_name(name) || (c == 0 && name.is_empty()));
+    // An index has no name, nor has the column that a delimiter at the end of each line makes.
+    let last = first.len().saturating_sub(1);
+    let named_like_columns =
+        first.iter().enumerate().all(|(c, name)| is_name(name) || ((c == 0 || c == last) && name.is_empty()));
     first.len() > 1
         && named_like_columns
         && (0..first.len()).any(|c| is_all_numbers(&below, c) || has_few_values(&below, c))
@@ -60,7 +63,7 @@ fn is_default_index(first: &[String]) -> bool {
 }
 
 /// Whether a field could be the name of a column: short, and no sentence.
-fn is_name(field: &str) -> bool {
+pub(crate) fn is_name(field: &str) -> bool {
     let field = field.trim();
     let chars = field.chars().count();
     (1..=40).contains(&chars)

@@ -8,7 +8,7 @@ use super::record::Record;
 
 /// Reads the objects of a JSONL file.
 pub(crate) struct JsonReader {
-    lines: LineReader,
+    pub(crate) lines: LineReader,
 }
 
 impl JsonReader {

@@ -37,7 +37,7 @@ pub(crate) fn column_of(line: &str, at: usize) -> u64 {
 ///
 /// Memory stays bounded whatever comes: of a line over the limit only its length is kept.
 pub(crate) struct LineReader {
-    input: BufReader<Box<dyn Read>>,
+    input: BufReader<Box<dyn Read + Send>>,
     path: PathBuf,
     /// Most bytes a line may have.
     limit: u64,
@@ -55,7 +55,7 @@ pub(crate) struct LineReader {
 }
 
 impl LineReader {
-    pub(crate) fn new(path: &Path, input: Box<dyn Read>, offset: u64, carriage_returns: bool) -> Self {
+    pub(crate) fn new(path: &Path, input: Box<dyn Read + Send>, offset: u64, carriage_returns: bool) -> Self {
         LineReader {
             input: BufReader::with_capacity(1 << 16, input),
             path: path.to_owned(),
@@ -72,6 +72,11 @@ impl LineReader {
     /// Tightens the limit where a line is a text and not more.
     pub(crate) fn with_limit(self, limit: u64, limited: &'static str) -> Self {
         LineReader { limit, limited, ..self }
+    }
+
+    /// Lines begun so far, those given back included.
+    pub(crate) fn begun(&self) -> u64 {
+        self.number
     }
 
     pub(crate) fn place(&self, line: u64) -> Place {

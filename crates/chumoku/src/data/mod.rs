@@ -3,13 +3,15 @@
 //!
 //! The way of a file through this module, one source file each:
 //!
-//! 1. [`Source::open`] undoes gzip (`gzip.rs`) and any encoding but UTF-8 (`decode.rs`), then cuts the stream into
-//!    lines of bounded length (`lines.rs`).
+//! 1. [`Source::open`] undoes gzip (`gzip.rs`) and any encoding but UTF-8 (`encoding_names.rs`, `decode.rs`), then cuts the
+//!    stream into lines of bounded length (`lines.rs`). What comes through a pipe is kept to be read twice ([`Kept`]), or
+//!    taken as it comes (`arriving.rs`).
 //! 2. The format follows from the extension and the first lines (`detect.rs`), and one reader turns lines into
 //!    [`Record`]s (`delimited.rs`, `tsv.rs`, `json_lines.rs`, `fasttext.rs`, `parquet.rs`).
 //! 3. A sample of the first rows says whether there is a header (`header.rs`) and which columns hold the text and the
 //!    label (`columns.rs`, by what `profile.rs` finds).
-//! 4. [`Source::records`] streams the rows in constant memory; [`load_labelled`] collects them (`dataset.rs`).
+//! 4. [`Source::records`] streams the rows in constant memory; [`load_labelled`] collects them (`dataset.rs`), and
+//!    `label_kind.rs` says what a label column looks like that holds no classes.
 //! 5. Pairs for translation come from two columns (`pair_columns.rs`) or from two parallel files (`parallel.rs`):
 //!    [`PairRecords`] streams them, [`load_pairs`] collects them (`pairs.rs`). [`load_documents`] reads plain text and
 //!    columns of documents for language models (`documents.rs`). [`recognise`] says which of the three a file is for.
@@ -18,6 +20,7 @@
 //!
 //! Nothing here panics on what a file holds: whatever is wrong is a [`DataError`] that says where and what to do.
 
+mod arriving;
 mod atomic;
 mod columns;
 mod dataset;
@@ -25,12 +28,15 @@ mod decode;
 mod delimited;
 mod detect;
 mod documents;
+mod encoding_names;
 mod error;
 mod fasttext;
 mod format;
 mod gzip;
 mod header;
 mod json_lines;
+mod kept;
+mod label_kind;
 mod lines;
 mod open;
 mod pair_columns;
@@ -60,6 +66,7 @@ pub use dataset::{Dataset, Example, MAX_CLASSES, MIN_TRAINING_ROWS, load_labelle
 pub use documents::{DocumentBreaks, DocumentParts, Documents, load_documents};
 pub use error::{DataError, Place, Role};
 pub use format::{Format, ReadOptions};
+pub use kept::{Kept, STANDARD_INPUT};
 pub use pair_parts::{PairParts, Pairs};
 pub use pairs::{Pair, PairDataset, PairRecords, load_pairs};
 pub use parallel::DataFiles;

@@ -4,8 +4,10 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::Path;
 
-use super::decode::{Decoding, encoding_named};
+use super::arriving::{Arriving, Looking};
+use super::decode::Decoding;
 use super::detect;
+use super::encoding_names::encoding_named;
 use super::error::DataError;
 use super::format::{Format, ReadOptions};
 use super::gzip::{Fault, Gunzip};
@@ -31,6 +33,8 @@ pub(crate) enum Content {
         head: String,
         /// Whether `head` is all there is.
         whole: bool,
+        /// Whether more than `head` is not to be waited for before the first rows are given.
+        is_live: bool,
     },
     Parquet(File),
 }
@@ -38,6 +42,10 @@ pub(crate) enum Content {
 /// Opens a file by its path.
 pub(crate) fn open_path(path: &Path, options: &ReadOptions) -> Result<Opened, DataError> {
     let io = |source| DataError::Io { path: path.to_owned(), doing: "opening the data", source };
+    if let Some(kept) = options.kept.open(path) {
+        let (again, file) = kept.map_err(io)?;
+        return open_reader(path, Box::new(again), Some(file), None, options);
+    }
     let metadata = match fs::metadata(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Err(DataError::Missing { path: path.to_owned(), hint: sibling_hint(path) });
@@ -49,22 +57,42 @@ pub(crate) fn open_path(path: &Path, options: &ReadOptions) -> Result<Opened, Da
     }
     let file = File::open(path).map_err(io)?;
     let reopen = if metadata.is_file() { Some(File::open(path).map_err(io)?) } else { None };
-    open_reader(path, Box::new(file), reopen, options)
+    open_reader(path, Box::new(file), reopen, None, options)
+}
+
+/// Opens a stream whose rows are wanted as they come; `path` as in [`open_reader`].
+pub(crate) fn open_live(
+    path: &Path,
+    input: impl Read + Send + 'static,
+    options: &ReadOptions,
+) -> Result<Opened, DataError> {
+    let (arriving, looking) = Arriving::new(input);
+    open_reader(path, Box::new(arriving), None, Some(looking), options)
 }
 
 /// Opens a stream; `path` names it in messages and its extension counts as a file's would.
 ///
-/// `seekable` is the same content as a file, which spares Parquet a copy.
+/// `seekable` is the same content as a file, which spares Parquet a copy; `looking` is there if the stream is not to be
+/// waited for.
 pub(crate) fn open_reader(
     path: &Path,
-    input: Box<dyn Read>,
+    input: Box<dyn Read + Send>,
     seekable: Option<File>,
+    looking: Option<Looking>,
     options: &ReadOptions,
 ) -> Result<Opened, DataError> {
     // An unknown encoding is a slip on the command line, whatever the file holds.
     let named = options.encoding.as_deref().map(encoding_named).transpose()?;
     let mut raw = Peeked::new(input);
     let gzip = raw.head.starts_with(&[0x1f, 0x8b]);
+    // Nobody types gzip or Parquet.
+    let looking = looking.filter(|looking| {
+        let is_typed = !gzip && !raw.head.starts_with(b"PAR1");
+        if !is_typed {
+            looking.end();
+        }
+        is_typed
+    });
     if gzip {
         raw = Peeked::new(Box::new(Gunzip::new(raw)));
     }
@@ -110,7 +138,11 @@ pub(crate) fn open_reader(
     let (whole, head) = (text.whole, String::from_utf8_lossy(head).into_owned());
     let carriage_returns = head.contains('\r') && !head.contains('\n');
     let lines = LineReader::new(path, Box::new(text), offset, carriage_returns);
-    let content = Content::Text { lines, head, whole };
+    let is_live = looking.is_some() && !whole;
+    if let Some(looking) = looking {
+        looking.end();
+    }
+    let content = Content::Text { lines, head, whole, is_live };
     Ok(Opened { content, gzip, encoding: encoding.map(|encoding| encoding.name()) })
 }
 
@@ -121,11 +153,11 @@ struct Peeked {
     /// Whether the stream ended within `head`.
     whole: bool,
     error: Option<io::Error>,
-    rest: Box<dyn Read>,
+    rest: Box<dyn Read + Send>,
 }
 
 impl Peeked {
-    fn new(mut rest: Box<dyn Read>) -> Self {
+    fn new(mut rest: Box<dyn Read + Send>) -> Self {
         let mut head = vec![0; HEAD];
         let (mut filled, mut whole, mut error) = (0, false, None);
         while filled < HEAD {
@@ -136,6 +168,9 @@ impl Peeked {
                 }
                 Ok(n) => filled += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // What has come is enough to look at; nothing is not.
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && filled > 0 => break,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) => {
                     error = Some(e);
                     break;

@@ -60,7 +60,10 @@ impl PairRecords {
     /// What the files were taken for and why, in one line.
     pub fn describe(&self) -> String {
         match &self.reader {
-            PairReader::Table(table, columns) => format!("{}; {}", table.describe(), columns.describe(&table.layout)),
+            PairReader::Table(table, columns) => {
+                let rest = table.layout.not_used(&[Some(columns.source), Some(columns.target)]);
+                format!("{}; {}{rest}", table.describe(), columns.describe(&table.layout))
+            }
             PairReader::Parallel(reader) => reader.describe(),
         }
     }

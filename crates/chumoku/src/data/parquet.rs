@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use parquet::basic::{ConvertedType, LogicalType, Type as PhysicalType};
+use parquet::basic::{Compression, ConvertedType, LogicalType, Type as PhysicalType};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
@@ -30,6 +30,10 @@ impl ParquetReader {
     /// Opens a file that begins as Parquet does, and checks that it has a column of strings.
     pub(crate) fn open(path: &Path, file: File) -> Result<Self, DataError> {
         let reader = caught(path, || SerializedFileReader::new(file))?;
+        let chunks = reader.metadata().row_groups().iter().flat_map(|group| group.columns());
+        if chunks.into_iter().any(|chunk| chunk.compression() == Compression::LZO) {
+            return Err(DataError::ParquetCodec { path: path.to_owned(), codec: "LZO" });
+        }
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
         let fields = schema.root_schema().get_fields();
         let columns: Vec<String> = fields.iter().map(|field| field.name().to_owned()).collect();

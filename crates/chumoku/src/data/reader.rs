@@ -40,6 +40,18 @@ impl Reader {
         }
     }
 
+    /// Lines begun so far; 0 where there are none.
+    pub(crate) fn lines(&self) -> u64 {
+        match self {
+            Reader::Csv(reader) => reader.lines.begun(),
+            Reader::Tsv(reader) => reader.lines.begun(),
+            Reader::Json(reader) => reader.lines.begun(),
+            Reader::FastText(reader) => reader.lines.begun(),
+            Reader::Plain(reader) => reader.lines.begun(),
+            Reader::Parquet(_) => 0,
+        }
+    }
+
     /// The next row, or `None` at the end. After a row error reading may go on; after any other it must not.
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
         match self {

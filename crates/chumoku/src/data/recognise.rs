@@ -1,7 +1,6 @@
 //! What a file is for: classes to tell apart, pairs to translate, or text to continue.
 
 use super::columns;
-use super::detect;
 use super::error::DataError;
 use super::format::{Format, ReadOptions};
 use super::pair_columns::promised_pair;
@@ -66,8 +65,8 @@ pub fn recognise(files: &DataFiles, options: &ReadOptions) -> Result<Recognised,
         }
         Err(error) => {
             let is_text = |c: &usize| Profile::of(layout, &rows, *c).is_sentence_like();
-            // Prose may have a comma in each line; only a name promises a table.
-            let is_guess = matches!(layout.format, Format::Csv { .. }) && !detect::is_table_name(path);
+            // Prose may have a comma in each line.
+            let is_guess = matches!(layout.format, Format::Csv { .. }) && !table.is_sure();
             let texts: Vec<usize> = (0..layout.columns.len()).filter(is_text).collect();
             match (texts.as_slice(), &error) {
                 _ if is_guess => found(Task::LanguageModel, "lines that make no table of labels or pairs".to_owned()),

@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 use super::format::Format;
 use super::wording::count;
 
+/// Columns that a description names at most.
+const NAMED_COLUMNS: usize = 8;
+
 /// One row, with all its columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
@@ -31,6 +34,14 @@ impl Record {
     /// The field of a column; empty if there is none.
     pub fn field(&self, column: usize) -> &str {
         self.fields.get(column).map_or("", String::as_str)
+    }
+
+    /// The row as an object: its own, or its fields under `keys` ([`Layout::keys`]).
+    pub fn to_object(&self, keys: &[String]) -> Map<String, Value> {
+        match &self.object {
+            Some(object) => object.clone(),
+            None => keys.iter().cloned().zip(self.fields.iter().cloned().map(Value::String)).collect(),
+        }
     }
 
     /// Sets the fields of an object to the values of these keys.
@@ -89,6 +100,42 @@ impl Layout {
             }
             _ => format!("column {}", column + 1),
         }
+    }
+
+    /// The columns outside `used`, as a description ends: `; not used: column “id”`. Nothing if there is none.
+    pub(crate) fn not_used(&self, used: &[Option<usize>]) -> String {
+        let left = (0..self.columns.len()).filter(|column| !used.contains(&Some(*column)));
+        let titles: Vec<String> = left.map(|column| self.column_title(column)).collect();
+        let shown = titles.iter().take(NAMED_COLUMNS).map(String::as_str).collect::<Vec<_>>();
+        match titles.len() - shown.len() {
+            _ if titles.is_empty() => String::new(),
+            0 => crate::tr!("; not used: {}", "。使わない列: {}", shown.join(", ")),
+            more => {
+                crate::tr!("; not used: {} and {more} more", "。使わない列: {} ほか {more} 列", shown.join(", "))
+            }
+        }
+    }
+
+    /// The names of the columns as keys of an object: none empty, none twice.
+    pub fn keys(&self) -> Vec<String> {
+        let mut seen = std::collections::HashSet::new();
+        let columns = self.columns.iter().enumerate();
+        columns
+            .map(|(c, name)| {
+                let name = if name.trim().is_empty() { format!("column_{}", c + 1) } else { name.clone() };
+                let numbered = (2_u64..).map(|n| format!("{name}_{n}"));
+                let mut names = std::iter::once(name.clone()).chain(numbered);
+                let key = names.find(|name| !seen.contains(name)).unwrap_or(name);
+                seen.insert(key.clone());
+                key
+            })
+            .collect()
+    }
+
+    /// A row of empty fields, in the place of one that cannot be read.
+    pub(crate) fn empty_record(&self, line: u64) -> Record {
+        let object = matches!(self.format, Format::JsonLines | Format::Parquet).then(Map::new);
+        Record { line, fields: vec![String::new(); self.columns.len()], object }
     }
 
     /// Whether the file itself names its columns.

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::columns::{self, Columns};
 use super::error::{DataError, Place, Role};
 use super::format::{Format, ReadOptions};
-use super::open::{Opened, open_path, open_reader};
+use super::open::{Opened, open_live, open_path, open_reader};
 use super::record::{Layout, Record, Skipped};
 use super::table::Table;
 
@@ -33,8 +33,22 @@ impl Source {
     /// # Errors
     ///
     /// As for [`Source::open`].
-    pub fn from_reader(name: &Path, input: impl Read + 'static, options: &ReadOptions) -> Result<Self, DataError> {
-        Self::from_opened(name, open_reader(name, Box::new(input), None::<File>, options)?, options)
+    pub fn from_reader(
+        name: &Path,
+        input: impl Read + Send + 'static,
+        options: &ReadOptions,
+    ) -> Result<Self, DataError> {
+        Self::from_opened(name, open_reader(name, Box::new(input), None::<File>, None, options)?, options)
+    }
+
+    /// The same for a stream whose rows are wanted as they come, lines that somebody types for instance: no more is
+    /// waited for than one row. Format and columns are chosen from what has come when nothing has for a tenth of a second.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Source::open`].
+    pub fn from_live(name: &Path, input: impl Read + Send + 'static, options: &ReadOptions) -> Result<Self, DataError> {
+        Self::from_opened(name, open_live(name, input, options)?, options)
     }
 
     pub(crate) fn from_opened(path: &Path, opened: Opened, options: &ReadOptions) -> Result<Self, DataError> {
@@ -47,7 +61,7 @@ impl Source {
             }
         }
         let source = Source { table, columns };
-        if options.require_text && !options.skip_bad_rows {
+        if options.require_text && !options.skip_bad_rows && !options.faults_in_place {
             // Better now than after half of the work.
             source.table.sample.iter().try_for_each(|row| source.check(row))?;
         }
@@ -64,6 +78,11 @@ impl Source {
         &self.columns
     }
 
+    /// Whether the options name the label column.
+    pub(crate) fn is_label_asked(&self) -> bool {
+        self.table.options.label.is_some()
+    }
+
     /// What was recognised and why, in one line:
     /// `train.csv: CSV with a header, 2 columns (the file's name); text = column “review” (its name), …`
     pub fn describe(&self) -> String {
@@ -77,8 +96,9 @@ impl Source {
                 out.push_str(&format!("; text = {} ({text_why})", layout.column_title(*text)));
                 match label {
                     Some(label) => out.push_str(&format!(", label = {} ({label_why})", layout.column_title(*label))),
-                    None => out.push_str(", no label"),
+                    None => out.push_str(&crate::tr!(", no label", "、ラベルなし")),
                 }
+                out.push_str(&layout.not_used(&[Some(*text), *label]));
             }
         }
         out
@@ -140,6 +160,40 @@ impl Records {
         };
         self.source.check(&row)?;
         Ok(Some(row))
+    }
+
+    /// The next row, also if it cannot be used: it comes with what is wrong with it, for output that lines up with the
+    /// input. Of a row that cannot even be cut into fields the fields are empty.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be read past; there are no more rows then.
+    pub fn next_in_place(&mut self) -> Result<Option<(Record, Option<DataError>)>, DataError> {
+        while !self.done {
+            let (record, fault) = match self.source.table.next_row() {
+                Ok(None) => {
+                    self.done = true;
+                    break;
+                }
+                Ok(Some(row)) => {
+                    let fault = self.source.check(&row).err();
+                    (Some(row), fault)
+                }
+                Err(error) => (None, Some(error)),
+            };
+            let Some(error) = fault else { return Ok(record.map(|record| (record, None))) };
+            let Some(line) = error.row() else {
+                self.done = true;
+                return Err(error);
+            };
+            if self.source.table.options.skip_bad_rows {
+                self.leave_out(error)?;
+                continue;
+            }
+            let record = record.unwrap_or_else(|| self.source.layout().empty_record(line));
+            return Ok(Some((record, Some(error))));
+        }
+        Ok(None)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::detect;
+use super::detect::{self, Found};
 use super::error::{DataError, Place, Role};
 use super::fasttext::FAST_TEXT_COLUMNS;
 use super::format::{Format, ReadOptions};
@@ -17,6 +17,7 @@ use super::profile::nested_value;
 use super::reader::{MAX_COLUMNS, MAX_TEXT_BYTES, Reader};
 use super::record::{Layout, Record, Skipped};
 use super::wording::{count, listed};
+use crate::lang::lang;
 
 /// Rows looked at to choose the columns.
 const SAMPLE_ROWS: usize = 1_000;
@@ -30,6 +31,10 @@ pub(crate) struct Table {
     pub(crate) skipped: Skipped,
     /// The first rows, which come before those of the reader.
     pub(crate) sample: VecDeque<Record>,
+    /// What was wrong among the first rows, if that is told in its place: each with the rows of the sample before it.
+    faults: VecDeque<(usize, DataError)>,
+    /// Rows of the sample that have been given out.
+    given: usize,
     origin: Origin,
     reader: Reader,
     /// A key whose objects are taken apart: their keys become columns.
@@ -39,44 +44,56 @@ pub(crate) struct Table {
 /// How the file was recognised, for the description.
 struct Origin {
     format_why: &'static str,
+    /// Whether the format is more than a guess.
+    is_sure: bool,
     gzip: bool,
     encoding: Option<&'static str>,
 }
 
 impl Table {
     pub(crate) fn of(path: &Path, opened: Opened, options: &ReadOptions) -> Result<Self, DataError> {
-        let (format, format_why, mut reader) = match opened.content {
+        let (found, mut reader, live_lines) = match opened.content {
             Content::Parquet(file) => {
-                (Format::Parquet, "its first bytes", Reader::Parquet(Box::new(ParquetReader::open(path, file)?)))
+                let reader = Reader::Parquet(Box::new(ParquetReader::open(path, file)?));
+                let why = lang().pick("its first bytes", "先頭のバイトから");
+                (Found { format: Format::Parquet, why, is_sure: true }, reader, None)
             }
-            Content::Text { lines, head, whole } => {
-                let (format, why) = match options.format {
-                    Some(format) => (format, "as asked"),
-                    None => detect::detect(path, &head, whole),
-                };
-                (format, why, Reader::of_lines(format, lines))
+            Content::Text { lines, head, whole, is_live } => {
+                let found = detect::detect(path, &head, whole, options);
+                let reader = Reader::of_lines(found.format, lines);
+                (found, reader, is_live.then(|| head.matches('\n').count() as u64))
             }
         };
+        let Found { format, why: format_why, is_sure } = found;
         let mut skipped = Skipped::default();
-        let mut sample = sample(&mut reader, options, &mut skipped)?;
+        let mut first = Sample::default();
+        first.take(&mut reader, options, &mut skipped, live_lines)?;
         let mut layout = Layout { path: path.to_owned(), format, header: false, columns: Vec::new() };
         layout.columns = match &reader {
             Reader::Csv(_) | Reader::Tsv(_) => {
-                layout.header = sample.front().is_some_and(|first| {
-                    let below: Vec<&[String]> = sample.iter().skip(1).map(|row| row.fields.as_slice()).collect();
+                let rows = &first.rows;
+                layout.header = rows.front().is_some_and(|first| {
+                    let below: Vec<&[String]> = rows.iter().skip(1).map(|row| row.fields.as_slice()).collect();
                     has_header(&first.fields, &below, options)
                 });
-                let names = if layout.header { sample.pop_front() } else { None };
-                let width = sample.front().map_or(0, |row| row.fields.len());
+                let names = if layout.header { first.take_header() } else { None };
+                if first.rows.is_empty() && live_lines.is_some() {
+                    // Of a stream the header has come and nothing else yet.
+                    first.take(&mut reader, options, &mut skipped, live_lines)?;
+                }
+                let width = first.rows.front().map_or(0, |row| row.fields.len());
                 names.map_or_else(|| (1..=width).map(|n| format!("column_{n}")).collect(), |row| row.fields)
             }
-            Reader::Json(_) => keys(&sample),
+            Reader::Json(_) => keys(&first.rows),
             Reader::FastText(_) => FAST_TEXT_COLUMNS.map(str::to_owned).to_vec(),
             Reader::Plain(_) => vec!["text".to_owned()],
             Reader::Parquet(reader) => reader.columns.clone(),
         };
+        let Sample { rows: mut sample, mut faults } = first;
         if sample.is_empty() {
-            return Err(if skipped.count > 0 {
+            return Err(if let Some((_, fault)) = faults.pop_front() {
+                fault
+            } else if skipped.count > 0 {
                 DataError::NoUsableRows { path: path.to_owned(), skipped: skipped.to_string() }
             } else if layout.columns.is_empty() {
                 DataError::Empty { path: path.to_owned() }
@@ -87,8 +104,23 @@ impl Table {
         for row in &mut sample {
             row.fill(&layout.columns);
         }
-        let origin = Origin { format_why, gzip: opened.gzip, encoding: opened.encoding };
-        Ok(Table { layout, options: options.clone(), skipped, sample, origin, reader, unpacked: None })
+        let origin = Origin { format_why, is_sure, gzip: opened.gzip, encoding: opened.encoding };
+        Ok(Table {
+            layout,
+            options: options.clone(),
+            skipped,
+            sample,
+            faults,
+            given: 0,
+            origin,
+            reader,
+            unpacked: None,
+        })
+    }
+
+    /// Whether the format is more than a guess from commas, which prose has too.
+    pub(crate) fn is_sure(&self) -> bool {
+        self.origin.is_sure || self.options.text.is_some()
     }
 
     /// Takes objects apart that hold a text in two languages or more, as in `{"translation": {"ja": "…", "en": "…"}}`:
@@ -141,7 +173,13 @@ impl Table {
 
     /// The next row, those of the sample first. After a row error reading may go on; after any other it must not.
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
+        let is_next = |(before, _): &(usize, DataError)| *before == self.given;
+        if let Some((_, fault)) = if self.faults.front().is_some_and(is_next) { self.faults.pop_front() } else { None }
+        {
+            return Err(fault);
+        }
         if let Some(row) = self.sample.pop_front() {
+            self.given += 1;
             return Ok(Some(row));
         }
         let Some(mut row) = self.reader.next_row()? else {
@@ -184,20 +222,56 @@ impl Table {
     }
 }
 
-/// Reads the first rows. An error ends it at once, so that it is seen before any work is done.
-fn sample(reader: &mut Reader, options: &ReadOptions, skipped: &mut Skipped) -> Result<VecDeque<Record>, DataError> {
-    let (mut rows, mut bytes) = (VecDeque::new(), 0);
-    while rows.len() <= SAMPLE_ROWS && bytes < SAMPLE_BYTES {
-        match reader.next_row() {
-            Ok(None) => break,
-            Ok(Some(row)) => {
-                bytes += row.bytes();
-                rows.push_back(row);
+/// The first rows, and what is wrong among them if that is to be told in its place.
+#[derive(Default)]
+struct Sample {
+    rows: VecDeque<Record>,
+    faults: VecDeque<(usize, DataError)>,
+}
+
+impl Sample {
+    /// Reads rows. An error ends it at once, so that it is seen before any work is done, unless it is to be told in its
+    /// place. Of a stream no more is waited for than the lines that have come, and one row.
+    fn take(
+        &mut self,
+        reader: &mut Reader,
+        options: &ReadOptions,
+        skipped: &mut Skipped,
+        live_lines: Option<u64>,
+    ) -> Result<(), DataError> {
+        let mut bytes = 0;
+        while self.rows.len() <= SAMPLE_ROWS && bytes < SAMPLE_BYTES {
+            let is_enough = live_lines.is_some_and(|lines| reader.lines() >= lines);
+            if is_enough && !self.rows.is_empty() {
+                break;
             }
-            Err(error) => skip(error, options, skipped)?,
+            match reader.next_row() {
+                Ok(None) => break,
+                Ok(Some(row)) => {
+                    bytes += row.bytes();
+                    self.rows.push_back(row);
+                }
+                Err(error) => match skip(error, options, skipped) {
+                    Ok(()) => {}
+                    Err(error) if options.faults_in_place => {
+                        let is_last = !error.is_row_error();
+                        self.faults.push_back((self.rows.len(), error));
+                        if is_last || self.faults.len() > SAMPLE_ROWS {
+                            break;
+                        }
+                    }
+                    Err(error) => return Err(error),
+                },
+            }
         }
+        Ok(())
     }
-    Ok(rows)
+
+    /// Takes the first row away, which holds names.
+    fn take_header(&mut self) -> Option<Record> {
+        self.faults.iter_mut().for_each(|(before, _)| *before = before.saturating_sub(1));
+        self.rows.pop_front()
+    }
 }
 
 /// Counts a row error if rows may be skipped, else gives the error back.

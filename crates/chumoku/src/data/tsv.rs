@@ -25,7 +25,7 @@ const JOINED_BYTES: usize = 1 << 20;
 
 /// Reads the rows of a TSV file.
 pub(crate) struct TsvReader {
-    lines: LineReader,
+    pub(crate) lines: LineReader,
     width: Width,
 }
 

@@ -15,6 +15,8 @@ pub enum OutputForm {
     /// CSV, TSV and JSONL as they came; plain text and fastText as TSV with a header; Parquet as JSONL.
     #[default]
     LikeInput,
+    /// The same with a byte order mark in front of CSV and TSV, from which Excel sees that they are UTF-8.
+    Marked,
     /// JSONL, whatever came.
     JsonLines,
 }
@@ -61,13 +63,15 @@ impl<W: Write> RecordWriter<W> {
                     .delimiter(u8::try_from(delimiter).unwrap_or(b','))
                     .has_headers(false)
                     .flexible(true)
-                    .from_writer(MarkGuard::new(out));
+                    .from_writer(MarkGuard::new(out, form)?);
                 (Rows::Csv(Box::new(writer)), layout.header)
             }
-            (_, Format::Tsv) => (Rows::Tsv { out: MarkGuard::new(out), begun: false }, layout.header),
-            (_, Format::FastText | Format::PlainText) => (Rows::Tsv { out: MarkGuard::new(out), begun: false }, true),
+            (_, Format::Tsv) => (Rows::Tsv { out: MarkGuard::new(out, form)?, begun: false }, layout.header),
+            (_, Format::FastText | Format::PlainText) => {
+                (Rows::Tsv { out: MarkGuard::new(out, form)?, begun: false }, true)
+            }
         };
-        let mut writer = RecordWriter { rows, keys: unique_keys(layout), added: names, written: 0 };
+        let mut writer = RecordWriter { rows, keys: layout.keys(), added: names, written: 0 };
         if header {
             let names: Vec<String> = layout.columns.iter().chain(&writer.added).cloned().collect();
             writer.write_fields(&names)?;
@@ -80,7 +84,8 @@ impl<W: Write> RecordWriter<W> {
         &self.added
     }
 
-    /// Writes one row; `values` belong to the added columns, in order.
+    /// Writes one row; `values` belong to the added columns, in order. One that is null is left out of an object, and is
+    /// an empty field elsewhere.
     ///
     /// # Errors
     ///
@@ -88,11 +93,8 @@ impl<W: Write> RecordWriter<W> {
     pub fn write(&mut self, record: &Record, values: &[Value]) -> Result<(), DataError> {
         self.written += 1;
         if let Rows::Json(out) = &mut self.rows {
-            let mut object = match &record.object {
-                Some(object) => object.clone(),
-                None => self.keys.iter().cloned().zip(record.fields.iter().cloned().map(Value::String)).collect(),
-            };
-            for (name, value) in self.added.iter().zip(values) {
+            let mut object = record.to_object(&self.keys);
+            for (name, value) in self.added.iter().zip(values).filter(|(_, value)| !value.is_null()) {
                 // A key that came only after the sample may still be in the way.
                 let name = free_name(name, |name| object.contains_key(name));
                 object.insert(name, value.clone());
@@ -106,7 +108,14 @@ impl<W: Write> RecordWriter<W> {
     fn write_fields(&mut self, fields: &[String]) -> Result<(), DataError> {
         match &mut self.rows {
             Rows::Json(_) => Ok(()),
-            Rows::Csv(writer) => writer.write_record(fields).map_err(|error| DataError::Write { source: error.into() }),
+            Rows::Csv(writer) => writer.write_record(fields).map_err(|error| {
+                // Made an `io::Error` as a whole, it would not say any more that the reader has gone.
+                let source = match error.into_kind() {
+                    csv::ErrorKind::Io(source) => source,
+                    other => io::Error::other(format!("{other:?}")),
+                };
+                DataError::Write { source }
+            }),
             Rows::Tsv { out, begun } => {
                 let row = tsv_row(fields);
                 if row.contains('\n') && !(*begun && reads_back(&row, fields)) {
@@ -116,6 +125,20 @@ impl<W: Write> RecordWriter<W> {
                 out.write_all(format!("{row}\n").as_bytes()).map_err(|source| DataError::Write { source })
             }
         }
+    }
+
+    /// Hands on all that has been written.
+    ///
+    /// # Errors
+    ///
+    /// If the output cannot be written.
+    pub fn flush(&mut self) -> Result<(), DataError> {
+        let flushed = match &mut self.rows {
+            Rows::Json(out) => out.flush(),
+            Rows::Tsv { out, .. } => out.flush(),
+            Rows::Csv(writer) => writer.flush(),
+        };
+        flushed.map_err(|source| DataError::Write { source })
     }
 
     /// Flushes and gives the output back.
@@ -164,37 +187,27 @@ fn free_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
     names.find(|name| !taken(name)).unwrap_or(predicted)
 }
 
-/// The column names as keys of an object: none empty, none twice.
-fn unique_keys(layout: &Layout) -> Vec<String> {
-    let mut seen = std::collections::HashSet::new();
-    let columns = layout.columns.iter().enumerate();
-    columns
-        .map(|(c, name)| {
-            let name = if name.trim().is_empty() { format!("column_{}", c + 1) } else { name.clone() };
-            let numbered = (2_u64..).map(|n| format!("{name}_{n}"));
-            let mut names = std::iter::once(name.clone()).chain(numbered);
-            let key = names.find(|name| !seen.contains(name)).unwrap_or(name);
-            seen.insert(key.clone());
-            key
-        })
-        .collect()
-}
+/// The byte order mark in UTF-8.
+const MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// Puts a byte order mark in front of output that begins with one, because a reader takes the first away.
+/// Puts a byte order mark in front of output that is to have one, or that begins with one, because a reader takes the first away.
 struct MarkGuard<W> {
     out: W,
     begun: bool,
 }
 
 impl<W: Write> MarkGuard<W> {
-    fn new(out: W) -> Self {
-        MarkGuard { out, begun: false }
+    fn new(mut out: W, form: OutputForm) -> Result<Self, DataError> {
+        let begun = form == OutputForm::Marked;
+        if begun {
+            out.write_all(MARK).map_err(|source| DataError::Write { source })?;
+        }
+        Ok(MarkGuard { out, begun })
     }
 }
 
 impl<W: Write> Write for MarkGuard<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        const MARK: &[u8] = "\u{feff}".as_bytes();
         if !self.begun && bytes.starts_with(MARK) {
             self.out.write_all(MARK)?;
         }

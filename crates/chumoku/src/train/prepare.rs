@@ -1,9 +1,10 @@
 //! Rows with their labels as class numbers, in three parts.
 
-use crate::data::wording::count;
+use crate::data::wording::{count, listed};
 use crate::data::{self, Dataset, Example};
+use crate::tr;
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Texts and their classes.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +61,23 @@ pub struct TrainingData {
 /// The share of rows held out for validation, and for testing.
 const HELD_OUT: f64 = 0.1;
 
+/// Says which classes have no row to test on, if others have.
+fn untested(split: &[usize], given: Option<&Dataset>, train: &[Example], labels: &[String]) -> Option<String> {
+    let tested: HashSet<&str> = match given {
+        Some(dataset) => dataset.examples.iter().map(|example| example.label.as_str()).collect(),
+        None => split.iter().map(|&row| train[row].label.as_str()).collect(),
+    };
+    let missing: Vec<&String> = labels.iter().filter(|label| !tested.contains(label.as_str())).collect();
+    if missing.is_empty() || tested.is_empty() {
+        return None;
+    }
+    let (n, all, names) = (missing.len(), labels.len(), listed(&missing));
+    Some(tr!(
+        "{n} of {all} classes have no row to test on (rare ones are for training only): {names}",
+        "{all} クラスのうち {n} クラスにはテスト用の行がありません (まれなクラスは学習だけに使います): {names}"
+    ))
+}
+
 impl TrainingData {
     /// Parts of the files given: validation and test rows are split off the training file where they have no file of
     /// their own. The split depends on the texts alone, not on the seed, so runs with different seeds compare.
@@ -111,6 +129,7 @@ impl TrainingData {
                 ));
             }
         }
+        notes.extend(untested(&split.test, test, &train.examples, &labels));
         let data = TrainingData {
             train: part(&split.train),
             valid: own(valid, &split.valid),

@@ -18,7 +18,11 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         let problem = "--input draws pictures: name their folder with --png, --svg or --pdf";
         return Err(Usage(problem.into()).into());
     }
-    let bytes = std::fs::read_to_string(input)
+    let bytes = match input.as_os_str() == "-" {
+        true => std::io::read_to_string(std::io::stdin()),
+        false => std::fs::read_to_string(input),
+    };
+    let bytes = bytes
         .map_err(|error| Usage(format!("reading {}: {error}; expected one text a line, in UTF-8", input.display())))?;
     let lines = bytes.lines().enumerate().map(|(index, line)| (index + 1, line));
     let texts: Vec<(usize, &str)> = lines.filter(|(_, line)| !line.trim().is_empty()).collect();

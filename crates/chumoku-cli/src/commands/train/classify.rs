@@ -45,7 +45,7 @@ pub(crate) fn built_in() -> TrainingData {
 }
 
 fn data(args: &Train) -> anyhow::Result<TrainingData> {
-    let options = read_options(&args.reading, true);
+    let options = read_options(&args.reading, true)?;
     let Some(path) = &args.data else { return Ok(built_in()) };
     let dataset = load(path, &options)?;
     // Other files may name their columns differently: what was asked for is asked of each.

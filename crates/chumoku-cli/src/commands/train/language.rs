@@ -6,7 +6,7 @@ use crate::args::Train;
 use crate::commands::{quoted, read_options};
 use chumoku::ModelKind;
 use chumoku::data::thousands;
-use chumoku::data::{DocumentBreaks, DocumentParts, load_documents};
+use chumoku::data::{DocumentBreaks, DocumentParts, Documents, load_documents};
 use chumoku::sampling::Sampling;
 use chumoku::train::{LanguageModelOutcome, LanguageScores, train_language_model};
 use std::io::Write;
@@ -36,16 +36,19 @@ fn data(args: &Train) -> anyhow::Result<DocumentParts> {
             "a language model has no built-in data: give a file of text, e.g. chumoku train book.txt --task lm";
         return Err(Usage(problem.into()).into());
     };
-    let options = read_options(&args.reading, false);
-    let load = |path: &Path| -> anyhow::Result<Vec<String>> {
+    let options = read_options(&args.reading, false)?;
+    let load = |path: &Path| -> anyhow::Result<Documents> {
         let documents = load_documents(path, DocumentBreaks::Auto, &options)?;
         say!("data      {}", documents.description);
-        Ok(documents.texts)
+        if documents.skipped.count > 0 {
+            say!("skipped   {}", documents.skipped);
+        }
+        Ok(documents)
     };
-    let documents = load_documents(path, DocumentBreaks::Auto, &options)?;
-    say!("data      {}", documents.description);
-    let valid = args.valid.as_deref().map(load).transpose()?;
-    let test = args.test.as_deref().map(load).transpose()?;
+    let documents = load(path)?;
+    let texts = |path: &Path| Ok::<_, anyhow::Error>(load(path)?.texts);
+    let valid = args.valid.as_deref().map(texts).transpose()?;
+    let test = args.test.as_deref().map(texts).transpose()?;
     let characters: usize = documents.texts.iter().map(|text| text.chars().count()).sum();
     if characters < LEAST {
         let problem = format!(

@@ -24,6 +24,11 @@ const INTERRUPTED: u8 = 130;
 
 pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     let threads = threads::start(args.threads)?;
+    let args = &mut args.clone();
+    for data in [&mut args.data, &mut args.valid, &mut args.test].into_iter().flatten() {
+        args.reading.keep(data)?;
+    }
+    let args = &*args;
     let task = task(args)?;
     if args.tokens == Some(Tokens::Words) && task != Task::Lm {
         let problem = "--tokens words: only language models are trained on whole words; a translation could not hold a \
@@ -43,7 +48,7 @@ fn task(args: &Train) -> anyhow::Result<Task> {
     if let Some(task) = args.task {
         return Ok(task);
     }
-    let found = recognise(&DataFiles::of_argument(path), &read_options(&args.reading, false))?;
+    let found = recognise(&DataFiles::of_argument(path), &read_options(&args.reading, false)?)?;
     let (task, name) = match found.task {
         chumoku::data::Task::Classify => (Task::Classify, "classify"),
         chumoku::data::Task::Translate => (Task::Translate, "translate"),
@@ -120,7 +125,17 @@ impl<'a> Session<'a> {
         };
         if interrupted {
             let again = to_continue(std::env::args().skip(1), self.args, &self.folder.path);
-            say!("interrupted: continue with  {again}");
+            match self.args.reading.kept.is_empty() {
+                true => say!("interrupted: continue with  {again}"),
+                // The pipe is empty now.
+                false => {
+                    let said = chumoku::tr!(
+                        "interrupted: continue with  {again}  and the same data, which came through a pipe",
+                        "中断しました。パイプから来たものと同じデータを渡して続けてください:  {again}"
+                    );
+                    say!("{said}");
+                }
+            }
             return Ok(ExitCode::from(INTERRUPTED));
         }
         shown.map(|()| ExitCode::SUCCESS)

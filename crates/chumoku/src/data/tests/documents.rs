@@ -61,7 +61,10 @@ fn documents_in_rows() {
     let lines = "{\"id\":1,\"text\":\"one\\n\\ntwo\"}\n{\"id\":2,\"text\":\"three\"}\n";
     let documents = load("a.jsonl", lines, DocumentBreaks::Auto);
     assert_eq!(documents.texts, ["one\n\ntwo", "three"]);
-    assert!(about(&documents).ends_with("text = column “text” (its name), no label; 2 documents, one a row"));
+    assert!(
+        about(&documents)
+            .ends_with("text = column “text” (its name), no label; not used: column “id”; 2 documents, one a row")
+    );
     assert_eq!(load("a.csv", "title,text\na,b c\nd,e f\n", DocumentBreaks::Auto).texts, ["b c", "e f"]);
     // The same number of commas makes no table of a text, but a name does.
     let poem = "one,two\nthree,four\n";

@@ -60,11 +60,11 @@ fn each_format_is_described() {
         "b.csv: CSV without a header, 2 columns (the file's name); text = column 1 (the longest and most varied), label = column 2 (the only other)",
         "c.tsv: TSV with a header, 2 columns (the file's name); text = column “text” (its name), label = column “label” (its name)",
         "d.tsv: TSV without a header, 2 columns (the file's name); text = column 1 (the longest and most varied), label = column 2 (the only other)",
-        "e.jsonl: JSONL, 3 keys (the file's name); text = column “text” (its name), label = column “label” (its name)",
+        "e.jsonl: JSONL, 3 keys (the file's name); text = column “text” (its name), label = column “label” (its name); not used: column “id”",
         "f.txt: fastText (its lines begin with __label__); the label is in front of each text",
         "g.fasttext: fastText (the file's name); the label is in front of each text",
         "h.dat: TSV without a header, 2 columns (each line has the same number of tabs); text = column 1 (the longest and most varied), label = column 2 (the only other)",
-        "i.txt: JSONL, 3 keys (its lines are JSON objects); text = column “text” (its name), label = column “label” (its name)",
+        "i.txt: JSONL, 3 keys (its lines are JSON objects); text = column “text” (its name), label = column “label” (its name); not used: column “id”",
         "j.csv: CSV (; between fields) with a header, 2 columns (the file's name); text = column “本文” (its name), label = column “感情” (its name)",
         "k: CSV (; between fields) without a header, 2 columns (each line has the same number of fields); text = column 2 (the longest and most varied), label = column 1 (the only other)",
         "l.txt: CSV without a header, 2 columns (each line has the same number of fields); text = column 1 (the longest and most varied), label = column 2 (the only other)",
@@ -214,4 +214,82 @@ fn an_output_appears_whole_or_not_at_all() {
     assert_eq!(fs::read(&path).unwrap(), b"after");
     assert_eq!(fs::read_dir(folder.0.path()).unwrap().count(), 1);
     assert!(AtomicOutput::create(&folder.path("no/such/folder.csv")).is_err());
+}
+
+/// What a file of this name and content is taken for.
+fn taken_for(name: &str, content: &str, options: &ReadOptions) -> String {
+    let source = Source::from_reader(Path::new(name), std::io::Cursor::new(content.to_owned()), options).unwrap();
+    let layout = source.layout();
+    format!("{}{}, {}", layout.format, if layout.header { " with a header" } else { "" }, layout.columns.len())
+}
+
+#[test]
+fn a_table_without_a_name_is_seen_by_its_quotes_and_its_header() {
+    let told = |content: &str| taken_for("standard input", content, &ReadOptions::default());
+    // As many quoted commas and line breaks as may be.
+    for quoted in 0..=20 {
+        let row = |i: usize| match i < quoted {
+            true => format!("{i},\"good, cheap,\n and near {i}\",x\n"),
+            false => format!("{i},dear and far away {i},x\n"),
+        };
+        let rows: String = (0..20).map(row).collect();
+        assert_eq!(told(&format!("id,text,label\n{rows}")), "CSV with a header, 3", "{quoted}");
+        assert_eq!(told(&rows), "CSV, 3", "{quoted}");
+        assert_eq!(
+            told(&format!("id,text,label\n{rows}").replace(',', ";")),
+            "CSV (; between fields) with a header, 3"
+        );
+        let tabs = format!("id,text,label\n{rows}").replace("good, cheap,", "good").replace(',', "\t");
+        assert_eq!(told(&tabs), "TSV with a header, 3", "{quoted}");
+    }
+    // A space behind each comma, under names that we know.
+    assert_eq!(told("text, label\na fine day, good\na bad day, bad\n"), "CSV with a header, 2");
+    // One row in ten may be wrong, where the header says that it is a table.
+    let rows = "fine,good\n".repeat(20);
+    assert_eq!(
+        taken_for(
+            "x",
+            &format!("text,label\n{rows}a,b,c\n"),
+            &ReadOptions { faults_in_place: true, ..ReadOptions::default() }
+        ),
+        "CSV with a header, 2"
+    );
+    // Prose stays prose.
+    for prose in [
+        "Good, cheap\nBad, dear\n",
+        "\"Good,\" she said, smiling.\n\"Bad,\" said he.\n",
+        "He wrote: the text, the label.\nAnd more, and more, and more.\n",
+        "\"An open quote\nand no end\n",
+        "a line; and another\nand a third; yes\n",
+    ] {
+        assert_eq!(told(prose), "plain text, 1", "{prose}");
+    }
+}
+
+#[test]
+fn the_delimiter_is_that_of_most_rows_and_of_the_header() {
+    let told = |content: &str| taken_for("x.csv", content, &ReadOptions::default());
+    assert_eq!(
+        told("id;text, raw;label\n1;good, cheap;x\n2;\"bad; dear\";y\n"),
+        "CSV (; between fields) with a header, 3"
+    );
+    assert_eq!(told("sep=;\ntext;label\ngood;x\nbad;y\n"), "CSV (; between fields) with a header, 2");
+    assert_eq!(told("text;label\n\"good\n;\";x\n\"bad,\n,\";y\n"), "CSV (; between fields) with a header, 2");
+    assert_eq!(told("\"first\nname\",text\n\"a\",b\n"), "CSV with a header, 2");
+    let find = |find_delimiter| ReadOptions {
+        format: Some(Format::Csv { delimiter: '|' }),
+        find_delimiter,
+        ..ReadOptions::default()
+    };
+    assert_eq!(taken_for("x.txt", "a text,good\nb text,bad\n", &find(true)), "CSV, 2");
+    assert_eq!(taken_for("x.txt", "a text,good\nb text,bad\n", &find(false)), "CSV (| between fields), 1");
+    let rows: Vec<String> =
+        Source::from_reader(Path::new("x.csv"), "sep=;\ntext;n\ngood;1\n".as_bytes(), &ReadOptions::default())
+            .unwrap()
+            .records()
+            .map(|row| row.unwrap().fields.join("/"))
+            .collect();
+    assert_eq!(rows, ["good/1"]);
+    // A delimiter at the end of each line makes a last column without a name or a value.
+    assert_eq!(told("day,mood,\n1,a fine day,\n2,a bad day,\n"), "CSV with a header, 3");
 }

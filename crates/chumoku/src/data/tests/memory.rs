@@ -15,11 +15,11 @@ fn peak() -> Option<u64> {
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-fn long_line(before: &str, after: &str) -> impl Read + 'static {
+fn long_line(before: &str, after: &str) -> impl Read + Send + 'static {
     Cursor::new(before.to_owned()).chain(repeat(b'a').take(LONG)).chain(Cursor::new(after.to_owned()))
 }
 
-fn error_of(name: &str, input: impl Read + 'static) -> String {
+fn error_of(name: &str, input: impl Read + Send + 'static) -> String {
     let options = ReadOptions::default();
     let source = Source::from_reader(Path::new(name), input, &options);
     let mut results = source.map_or_else(|error| vec![Err(error)], |source| source.records().collect::<Vec<_>>());

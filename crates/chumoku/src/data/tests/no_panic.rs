@@ -55,6 +55,9 @@ fn options() -> impl Strategy<Value = ReadOptions> {
             require_text: require_label,
             header,
             format,
+            faults_in_place: header.is_none(),
+            find_delimiter: skip_bad_rows,
+            kept: Kept::default(),
         },
     )
 }
@@ -82,6 +85,19 @@ fn check(name: &str, bytes: Vec<u8>, options: &ReadOptions) {
             }
             writer.finish().unwrap();
             json.finish().unwrap();
+        }
+    }
+    for is_live in [false, true] {
+        let input = Cursor::new(bytes.clone());
+        let source = match is_live {
+            true => Source::from_live(Path::new(name), input, options),
+            false => Source::from_reader(Path::new(name), input, options),
+        };
+        let Ok(source) = source else { continue };
+        let (width, mut records) = (source.layout().columns.len(), source.records());
+        while let Ok(Some((record, fault))) = records.next_in_place() {
+            assert_eq!(record.fields.len(), width);
+            fault.iter().for_each(one_line);
         }
     }
     if let Ok(source) = Source::from_reader(Path::new(name), Cursor::new(bytes), options) {

@@ -38,7 +38,7 @@ fn asking(source: Option<&str>, target: Option<&str>) -> ReadOptions {
 /// The columns chosen, as the description has them.
 fn columns(files: &DataFiles, options: &ReadOptions) -> String {
     let description = PairRecords::open(files, options).unwrap().describe();
-    description.rsplit_once("; ").unwrap().1.to_owned()
+    description.split("; ").find(|part| part.starts_with("source = ")).unwrap().to_owned()
 }
 
 #[test]

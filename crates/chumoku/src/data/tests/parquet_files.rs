@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ::parquet::basic::{Compression, Encoding, ZstdLevel};
 use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use ::parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
+use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::parser::parse_message_type;
 
@@ -64,6 +65,7 @@ fn variants() -> Vec<(&'static str, WriterPropertiesBuilder)> {
         ("zstd", dictionary().set_compression(Compression::ZSTD(ZstdLevel::default()))),
         ("gzip", dictionary().set_compression(Compression::GZIP(Default::default()))),
         ("lz4", plain().set_compression(Compression::LZ4_RAW)),
+        ("brotli", dictionary().set_compression(Compression::BROTLI(Default::default()))),
     ]
 }
 
@@ -78,7 +80,7 @@ fn every_encoding_and_compression_is_read() {
             let gzip = if file_name.ends_with("gz") { ", gzip" } else { "" };
             assert!(dataset.description.ends_with(&format!(
                 ": Parquet, 5 columns{gzip} (its first bytes); text = column “review” (its name), label = column \
-                 “stars” (its name)"
+                 “stars” (its name); not used: column “id”, column “seen”, column “weight”"
             )));
             assert_eq!((dataset.examples.len(), dataset.skipped.count), (2700, 300), "{name}");
             assert_eq!(dataset.examples[2699].text, "good review 良い 2998");
@@ -175,4 +177,51 @@ fn times_beyond_the_calendar_are_null() {
     let rows = rows(&path, &ReadOptions::default());
     assert!(rows[0][1].starts_with("1970-01-01 00:00:00"), "{rows:?}");
     assert_eq!(rows[1], ["b", ""]);
+}
+
+#[test]
+fn a_compression_that_is_not_read_is_named() {
+    // No writer makes LZO: a file without compression is made to say so.
+    let bytes = file(plain(), 100);
+    let begin = bytes.len() - 8 - u32::from_le_bytes(bytes[bytes.len() - 8..][..4].try_into().unwrap()) as usize;
+    let folder = Folder::new();
+    let says_lzo = |bytes: &[u8]| {
+        let path = folder.file("a.parquet", bytes);
+        let reader = quiet::catch(|| SerializedFileReader::new(fs::File::open(path).unwrap()).ok()).ok().flatten();
+        reader.is_some_and(|reader| {
+            let groups = reader.metadata().row_groups();
+            groups.iter().any(|group| group.columns().iter().any(|chunk| chunk.compression() == Compression::LZO))
+        })
+    };
+    let made = (begin..bytes.len() - 8).find_map(|at| {
+        let mut changed = bytes.clone();
+        changed[at] = 6;
+        (bytes[at] == 0 && says_lzo(&changed)).then_some(changed)
+    });
+    assert_eq!(
+        message("a.parquet", made.expect("a byte of the footer is the compression"), &labelled()),
+        "a.parquet: reading Parquet: expected Snappy, gzip, zstd, LZ4, Brotli or no compression, found LZO; write the file \
+         again with one of these"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn parquet_comes_through_a_pipe_too() {
+    let folder = Folder::new();
+    let (pipe, bytes) = (folder.path("pipe"), file(dictionary(), 300));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for bytes in [bytes.clone(), gz(&bytes)] {
+        let writer = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::write(pipe, bytes).unwrap()
+        });
+        let mut kept = Kept::default();
+        assert_eq!(kept.keep(&pipe).unwrap(), pipe);
+        writer.join().unwrap();
+        let options = ReadOptions { kept, ..skipping() };
+        // Twice, as `train` does.
+        assert_eq!(recognise(&DataFiles::One(pipe.clone()), &options).unwrap().task, Task::Classify);
+        assert_eq!(load_labelled(&pipe, &options).unwrap().examples.len(), 270);
+    }
 }

@@ -221,7 +221,14 @@ fn data_sets_that_cannot_be_trained_on() {
     let many: String = (0..=MAX_CLASSES).map(|i| format!("text {i},id{i}\n")).collect();
     assert_eq!(
         message("a.csv", format!("text,label\n{many}"), &labelled()),
-        "a.csv:5002: reading the label: expected at most 5000 classes, found more in column “label”; is it an \
+        "a.csv: preparing to train: expected a label column of few, repeated values, found 5000 different values in 5000 \
+         rows of column “label”, such as “id0”, “id1”, “id2”; it looks like an identifier; name another column with --label \
+         (such as column “text”), or sort the values into a few classes"
+    );
+    let many: String = (0..=5 * MAX_CLASSES).map(|i| format!("text {i},kind {}\n", i / 5)).collect();
+    assert_eq!(
+        message("a.csv", format!("text,label\n{many}"), &labelled()),
+        "a.csv:25002: reading the label: expected at most 5000 classes, found more in column “label”; is it an \
          identifier? Name another column with --label"
     );
 }

@@ -1,0 +1,181 @@
+//! What a column of labels looks like when it holds no classes: a measure, dates, identifiers, or texts.
+//!
+//! A classifier trained on such a column learns nothing, and takes long over it. Few whole numbers are classes like any
+//! other: ratings from 1 to 5, 0 and 1, the numbers of a hundred intents.
+
+use std::collections::HashMap;
+
+use super::dataset::Example;
+use super::profile::is_number;
+use super::wording::quoted;
+use crate::tr;
+
+/// Fewer rows say nothing about what a column is.
+const LEAST_ROWS: usize = 20;
+/// So few classes are classes, whatever their names look like.
+const FEW_CLASSES: usize = 20;
+/// Whole numbers may have so many classes, if each has rows enough.
+const MANY_NUMBERS: usize = 50;
+/// Rows that a class has on average, where a class is worth the name.
+const ROWS_OF_A_CLASS: usize = 5;
+/// Characters of a label, on average, from which on labels are texts.
+const LONG_LABEL: usize = 40;
+/// Values that a message quotes.
+const QUOTED: usize = 3;
+
+/// What a column of labels looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LabelKind {
+    /// Numbers that measure something.
+    Measure,
+    /// Numbers or codes of which nearly each comes once.
+    Identifier,
+    /// Days or times.
+    Dates,
+    /// Sentences.
+    Texts,
+    /// Words of which nearly each comes once.
+    Unique,
+}
+
+impl LabelKind {
+    /// What the labels look like, if not like classes. Numbers that someone has named as the label (`is_asked`) are
+    /// classes as long as each has rows enough to learn from.
+    pub(crate) fn of(examples: &[Example], is_asked: bool) -> Option<Self> {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        examples.iter().for_each(|example| *counts.entry(&example.label).or_default() += 1);
+        let (rows, classes) = (examples.len(), counts.len());
+        let mostly_unique = classes * 2 > rows;
+        if rows < LEAST_ROWS || classes <= FEW_CLASSES && !mostly_unique {
+            return None;
+        }
+        let is_thin = classes * ROWS_OF_A_CLASS > rows;
+        let all = |fits: fn(&str) -> bool| counts.keys().filter(|label| fits(label)).count() * 10 >= classes * 9;
+        if all(is_date) {
+            return Some(LabelKind::Dates);
+        }
+        if counts.keys().all(|label| is_number(label)) {
+            let numbers: Option<Vec<i64>> = counts.keys().map(|label| whole(label)).collect();
+            let Some(numbers) = numbers else { return Some(LabelKind::Measure) };
+            let (first, last) = (numbers.iter().min()?, numbers.iter().max()?);
+            // Numbers of classes begin with 0 or 1 and leave none out.
+            let is_numbering = (0..=1).contains(first) && last - first < (classes + classes / 4) as i64;
+            return match () {
+                () if mostly_unique => Some(LabelKind::Identifier),
+                () if is_thin && !(is_numbering && is_asked) => Some(LabelKind::Measure),
+                () if classes > MANY_NUMBERS && !is_numbering && !is_asked => Some(LabelKind::Measure),
+                () => None,
+            };
+        }
+        if !is_thin {
+            return None;
+        }
+        let chars: usize = counts.keys().map(|label| label.chars().count()).sum();
+        match () {
+            () if chars > classes * LONG_LABEL => Some(LabelKind::Texts),
+            () if all(is_code) && (mostly_unique || classes * 3 > rows && !is_asked) => Some(LabelKind::Identifier),
+            () if mostly_unique => Some(LabelKind::Unique),
+            () => None,
+        }
+    }
+
+    /// What it looks like, in words.
+    pub(crate) fn describe(self) -> String {
+        match self {
+            LabelKind::Measure => tr!("a measure, such as a price, a count or a score", "価格・個数・点数などの数値"),
+            LabelKind::Identifier => tr!("an identifier", "ID (識別子)"),
+            LabelKind::Dates => tr!("dates or times", "日付や時刻"),
+            LabelKind::Texts => tr!("free text", "自由記述の文章"),
+            LabelKind::Unique => {
+                tr!("names or texts, with a class of its own for nearly every row", "ほぼ行ごとに異なる名前や文")
+            }
+        }
+    }
+}
+
+/// The first different labels, in quotes.
+pub(crate) fn some_labels(examples: &[Example]) -> String {
+    let mut found: Vec<&str> = Vec::new();
+    for example in examples {
+        if !found.contains(&example.label.as_str()) {
+            found.push(&example.label);
+        }
+        if found.len() == QUOTED {
+            break;
+        }
+    }
+    found.into_iter().map(quoted).collect::<Vec<_>>().join(", ")
+}
+
+/// The whole number that a label is, also as `3.0`.
+fn whole(label: &str) -> Option<i64> {
+    let number: f64 = label.trim().parse().ok()?;
+    (number.fract() == 0.0 && number.abs() < 1e15).then_some(number as i64)
+}
+
+/// Whether a label is a day or a time, as in `2026-11-22`, `22.11.2026 07:30` or `2026年11月22日`.
+fn is_date(label: &str) -> bool {
+    let label = label.trim();
+    let digits = label.chars().filter(char::is_ascii_digit).count();
+    let between = label.chars().filter(|c| matches!(c, '-' | '/' | '.' | ':' | '年' | '月')).count();
+    let is_marked = |c: char| c.is_ascii_digit() || "-/.:+TZ 年月日時分秒".contains(c);
+    let parts = label.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
+    let fits = parts.clone().all(|part| part.len() <= 4 || label.contains(['T', ' ', '.']));
+    (4..=23).contains(&digits) && between >= 2 && parts.count() >= 3 && fits && label.chars().all(is_marked)
+}
+
+/// Whether a label is a code: digits or hexadecimal among other characters, and no space.
+fn is_code(label: &str) -> bool {
+    label.chars().any(|c| c.is_ascii_digit()) && !label.contains(char::is_whitespace) && label.is_ascii()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(rows: usize, label: impl Fn(usize) -> String) -> Option<LabelKind> {
+        LabelKind::of(&examples(rows, label), false)
+    }
+
+    fn examples(rows: usize, label: impl Fn(usize) -> String) -> Vec<Example> {
+        let example = |i: usize| Example { text: format!("text {i}"), label: label(i), line: i as u64 + 1 };
+        (0..rows).map(example).collect()
+    }
+
+    #[test]
+    fn what_is_no_class_is_seen() {
+        // Votes: many values, few rows each.
+        assert_eq!(kind(5_000, |i| (i * i % 1_931).to_string()), Some(LabelKind::Measure));
+        assert_eq!(kind(500, |i| format!("{:.2}", (i % 90) as f64 / 7.0)), Some(LabelKind::Measure));
+        // Ages: many rows each, but neither a numbering of classes nor asked for.
+        assert_eq!(kind(9_000, |i| (18 + i % 70).to_string()), Some(LabelKind::Measure));
+        assert_eq!(kind(300, |i| (100_000 + i).to_string()), Some(LabelKind::Identifier));
+        assert_eq!(kind(300, |i| format!("user-{i:05}")), Some(LabelKind::Identifier));
+        assert_eq!(kind(300, |i| format!("2026-{:02}-{:02}", 1 + i % 12, 1 + i % 28)), Some(LabelKind::Dates));
+        assert_eq!(
+            kind(300, |i| format!("{}年{}月{}日", 2000 + i % 26, 1 + i % 12, 1 + i % 28)),
+            Some(LabelKind::Dates)
+        );
+        assert_eq!(kind(300, |i| format!("22.11.2026 07:{:02}:{:02}", i / 60, i % 60)), Some(LabelKind::Dates));
+        assert_eq!(kind(100, |i| format!("This is what somebody wrote about visit {i}.")), Some(LabelKind::Texts));
+        assert_eq!(
+            kind(100, |i| format!("Name {}", "x".repeat(i % 30) + &"y".repeat(i / 30))),
+            Some(LabelKind::Unique)
+        );
+    }
+
+    #[test]
+    fn classes_stay_classes() {
+        for labels in [5_usize, 2, 3, 10, 20] {
+            assert_eq!(kind(60, |i| (i % labels).to_string()), None, "{labels}");
+        }
+        assert_eq!(kind(400, |i| format!("{:.1}", (i % 10) as f64 / 2.0)), None, "half stars");
+        assert_eq!(kind(15_000, |i| (i % 150).to_string()), None, "numbered intents");
+        assert_eq!(kind(3_000, |i| format!("intent_{}", i % 300)), None);
+        assert_eq!(kind(400, |i| format!("faq about {}", "x".repeat(i % 77))), None);
+        assert_eq!(kind(5, |i| i.to_string()), None, "too few rows to tell");
+        // Asked for, and rows enough.
+        let ages = examples(9_000, |i| (18 + i % 70).to_string());
+        assert_eq!(LabelKind::of(&ages, true), None);
+    }
+}
