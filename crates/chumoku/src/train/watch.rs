@@ -20,7 +20,7 @@ impl TrainOptions {
     /// # Errors
     /// If it is empty, the network has no attention, or a translator's has no tab in it.
     pub fn check_watch(&self, kind: ModelKind) -> Result<()> {
-        let fault = |problem: &str| Err(Error::Setting(problem.into()));
+        let fault = |problem: String| Err(Error::Setting(problem));
         match (&self.watch, kind) {
             (None, _) => Ok(()),
             (Some(text), _) if text.trim().is_empty() => {
