@@ -14,25 +14,24 @@ mod commands;
 mod progress;
 mod report;
 mod threads;
+mod usage;
 
-use chumoku::{Lang, set_lang};
 use clap::Parser;
-use clap::error::ErrorKind;
 use std::process::ExitCode;
+use usage::Usage;
 
 #[global_allocator]
 static ALLOCATOR: chumoku::Allocator = chumoku::Allocator;
 
 fn main() -> ExitCode {
-    let environment = Lang::of_environment(|name| std::env::var(name).ok());
-    set_lang(environment);
+    usage::choose_lang(std::env::args_os().skip(1));
     let args = match args::Args::try_parse() {
-        Ok(args) => {
-            set_lang(args.lang.map_or(environment, Lang::from));
-            args
-        }
-        Err(error) => return usage(&error),
+        Ok(args) => args,
+        Err(error) => return usage::refuse(&error),
     };
+    if let Some(lang) = args.lang {
+        chumoku::set_lang(lang.into());
+    }
     match commands::run(args) {
         Ok(code) => code,
         Err(error) => {
@@ -40,7 +39,7 @@ fn main() -> ExitCode {
                 // The reader has gone (`… | head`): nothing is wrong.
                 return ExitCode::SUCCESS;
             }
-            say!("error: {}", one_line(&error));
+            say!("{}: {}", chumoku::lang::lang().pick("error", "エラー"), one_line(&error));
             let is_usage = match error.downcast_ref::<chumoku::Error>() {
                 Some(error) => error.is_usage(),
                 None => {
@@ -51,26 +50,6 @@ fn main() -> ExitCode {
             ExitCode::from(if is_usage { 2 } else { 1 })
         }
     }
-}
-
-/// Prints help and the version as they are asked for, and what is wrong with the command line as one line.
-fn usage(error: &clap::Error) -> ExitCode {
-    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        let _ = error.print();
-        return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
-    }
-    // What is wrong, what may be meant, and how to call it stand in paragraphs.
-    let said = error.to_string();
-    let parts = said.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
-    let parts: Vec<String> = parts
-        .filter(|part| !part.is_empty() && !part.starts_with("Usage:") && !part.starts_with("tip: to pass"))
-        .map(|part| match part.strip_prefix("For more information, try '--help'") {
-            Some(_) => "all options: --help".into(),
-            None => part.trim_start_matches("tip: ").trim_end_matches('.').to_owned(),
-        })
-        .collect();
-    say!("{}", parts.join("; "));
-    ExitCode::from(2)
 }
 
 /// An error and its causes, each said once, in one line that cannot steer a terminal.
@@ -90,18 +69,6 @@ fn one_line(error: &anyhow::Error) -> String {
 fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
-
-/// A use of the command that cannot work; exit code 2.
-#[derive(Debug)]
-struct Usage(String);
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {

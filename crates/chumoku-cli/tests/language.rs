@@ -26,3 +26,48 @@ fn the_flag_goes_before_the_environment_and_english_is_the_default() {
     // Before the command as well as behind it.
     assert_eq!(text(&["--lang", "ja", "trace", "--example", "book"], None), text(&japanese, None));
 }
+
+/// What the command says in Japanese, and that it refuses.
+fn refused(place: &Place, args: &[&str]) -> String {
+    let run = common::Run::of(place.command(args).env("LANG", "ja_JP.UTF-8").output().unwrap());
+    assert_eq!(run.code, 2, "{run:#?}");
+    assert!(run.stdout.is_empty() && run.stderr.lines().count() == 1, "{run:#?}");
+    assert!(run.stderr.starts_with("エラー: "), "{run:#?}");
+    run.stderr
+}
+
+#[test]
+fn what_is_wrong_with_a_command_line_is_said_in_japanese() {
+    let place = Place::new();
+    let says = |args: &[&str], parts: &[&str]| {
+        let said = refused(&place, args);
+        for part in parts {
+            assert!(said.contains(part), "{args:?}: expected {part:?} in {said}");
+        }
+        // Only names are left of English: no sentence of clap's.
+        for word in ["expected", "error", "invalid", "unexpected", "required", "cannot", "found", "tip:"] {
+            assert!(!said.contains(word), "{args:?}: {word:?} in {said}");
+        }
+    };
+    says(&["train", "x.csv", "--epoch", "3"], &["--epoch", "--epochs のことですか"]);
+    says(&["train", "x.csv", "--epochs", "0"], &["--epochs <N>", "“0”", "範囲"]);
+    says(&["train", "x.csv", "--seed", "x"], &["--seed <N>", "数が必要です"]);
+    says(&["train", "x.csv", "--threads", "0"], &["--threads <N>", "1 から 1024 までの整数"]);
+    says(&["train", "x.csv", "--precision", "low"], &["“low”", "highest, high, medium"]);
+    says(&["train", "x.csv", "y.csv"], &["“y.csv”"]);
+    says(&["trian", "x.csv"], &["“trian”", "train"]);
+    says(&["eval", "m"], &["<DATA>", "必要な引数がありません"]);
+    says(&["predict", "m", "text", "--input", "x.csv"], &["同時に使えません", "--input <FILE>"]);
+    says(&["explain", "m", "t", "--lang", "fr"], &["“fr”", "en, ja"]);
+    says(&["train", "--seed"], &["--seed <N>", "値がありません"]);
+}
+
+#[test]
+fn faults_of_files_are_said_in_japanese() {
+    let place = Place::new();
+    place.write("bytes.csv", b"text,label\nabc,\x82\xa0\n");
+    place.write("empty.csv", "");
+    assert!(refused(&place, &["train", "missing.csv"]).contains("その名前のファイルがありません"));
+    assert!(refused(&place, &["train", "empty.csv"]).contains("ファイルが空です"));
+    assert!(refused(&place, &["train", "bytes.csv"]).contains("UTF-8 でないバイト"));
+}

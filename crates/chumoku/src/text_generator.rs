@@ -1,5 +1,6 @@
 //! A trained language model as a whole: its folder, and the text that it writes.
 
+use crate::lang::lang;
 use crate::model_folder::{
     CONFIG, Kind, WEIGHTS, check_files, fault, read_config, read_params, read_tokenizer, serialize, tensors_of, write,
 };
@@ -8,6 +9,7 @@ use crate::nn::Offsets;
 use crate::params::Params;
 use crate::sampling::Sampling;
 use crate::text::TextTokenizer;
+use crate::tr;
 use crate::{Error, Result};
 use chumoku_kernels::Precision;
 use safetensors::SafeTensors;
@@ -162,7 +164,7 @@ impl TextGenerator {
         check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
         let kind: Kind = read_config(folder)?;
         if kind.model_type != MODEL_TYPE {
-            return Err(fault(folder, CONFIG, kind.is_not("a language model")));
+            return Err(fault(folder, CONFIG, kind.is_not(lang().pick("a language model", "言語モデル"))));
         }
         let config: TextGeneratorConfig = read_config(folder)?;
         config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
@@ -170,8 +172,13 @@ impl TextGenerator {
         let tokenizer = read_tokenizer(folder, TOKENIZER, size, sha256)?;
         let path = folder.join(WEIGHTS);
         let bytes = std::fs::read(&path).map_err(Error::io("reading", path))?;
-        let tensors = SafeTensors::deserialize(&bytes)
-            .map_err(|error| fault(folder, WEIGHTS, format!("not a sound safetensors file: {error}")))?;
+        let tensors = SafeTensors::deserialize(&bytes).map_err(|error| {
+            fault(
+                folder,
+                WEIGHTS,
+                tr!("not a sound safetensors file: {error}", "safetensors ファイルとして正しくありません: {error}"),
+            )
+        })?;
         let model =
             LanguageModel::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, error.to_string()))?;
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
@@ -188,7 +195,10 @@ impl TextGeneratorConfig {
             [("vocab_size", m.vocab_size, 1, 1 << 24), ("max_length", m.max_length, 2, 1 << 20)]
         {
             if size < least || size > most {
-                return Err(format!("{name}: expected {least} to {most}, found {size}"));
+                return Err(tr!(
+                    "{name}: expected {least} to {most}, found {size}",
+                    "{name}: {least} から {most} までが必要ですが、{size} です"
+                ));
             }
         }
         Ok(())

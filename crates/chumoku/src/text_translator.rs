@@ -2,6 +2,7 @@
 
 use crate::decoding::{BeamSearch, Hypothesis, NextToken};
 use crate::inference::side_by_side;
+use crate::lang::lang;
 use crate::look::check_head;
 use crate::model_folder::{
     CONFIG, Kind, WEIGHTS, check_files, fault, read_config, read_params, read_tokenizer, serialize, tensors_of, write,
@@ -10,6 +11,7 @@ use crate::models::{PairBatch, Translator, TranslatorConfig, TranslatorState};
 use crate::nn::{Memory, Offsets};
 use crate::params::Params;
 use crate::text::TextTokenizer;
+use crate::tr;
 use crate::train::by_length;
 use crate::{Error, Result};
 use chumoku_kernels::Precision;
@@ -271,7 +273,7 @@ impl TextTranslator {
         check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
         let kind: Kind = read_config(folder)?;
         if kind.model_type != MODEL_TYPE {
-            return Err(fault(folder, CONFIG, kind.is_not("a translator")));
+            return Err(fault(folder, CONFIG, kind.is_not(lang().pick("a translator", "翻訳器"))));
         }
         let config: TextTranslatorConfig = read_config(folder)?;
         config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
@@ -286,8 +288,13 @@ impl TextTranslator {
         let tokenizers = Tokenizers { source, target };
         let path = folder.join(WEIGHTS);
         let bytes = std::fs::read(&path).map_err(Error::io("reading", path))?;
-        let tensors = SafeTensors::deserialize(&bytes)
-            .map_err(|error| fault(folder, WEIGHTS, format!("not a sound safetensors file: {error}")))?;
+        let tensors = SafeTensors::deserialize(&bytes).map_err(|error| {
+            fault(
+                folder,
+                WEIGHTS,
+                tr!("not a sound safetensors file: {error}", "safetensors ファイルとして正しくありません: {error}"),
+            )
+        })?;
         let model = Translator::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, error.to_string()))?;
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
         Ok(TextTranslator { config, model, params, tokenizers })
@@ -307,12 +314,18 @@ impl TextTranslatorConfig {
         ];
         for (name, size, least, most) in sizes {
             if size < least || size > most {
-                return Err(format!("{name}: expected {least} to {most}, found {size}"));
+                return Err(tr!(
+                    "{name}: expected {least} to {most}, found {size}",
+                    "{name}: {least} から {most} までが必要ですが、{size} です"
+                ));
             }
         }
         if m.joint_vocabulary && m.source_vocab_size != m.target_vocab_size {
             let [a, b] = [m.source_vocab_size, m.target_vocab_size];
-            return Err(format!("source_vocab_size: expected {b}, as the vocabulary is joint, found {a}"));
+            return Err(tr!(
+                "source_vocab_size: expected {b}, as the vocabulary is joint, found {a}",
+                "source_vocab_size: 語彙が共通なので {b} のはずですが、{a} です"
+            ));
         }
         Ok(())
     }

@@ -579,14 +579,14 @@ fn delimiter(text: &str) -> Result<char, String> {
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if n >= 1 => Ok(n),
-        _ => Err("expected a whole number of at least 1".into()),
+        _ => Err(chumoku::tr!("expected a whole number of at least 1", "1 以上の整数が必要です")),
     }
 }
 
 fn share(text: &str) -> Result<f32, String> {
     match text.parse() {
         Ok(x) if (0.0..1.0).contains(&x) => Ok(x),
-        _ => Err("expected a number from 0 to below 1".into()),
+        _ => Err(chumoku::tr!("expected a number from 0 to below 1", "0 以上 1 未満の数が必要です")),
     }
 }
 
@@ -594,6 +594,6 @@ fn share(text: &str) -> Result<f32, String> {
 fn number_of_threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n @ 1..=1024) => Ok(n),
-        _ => Err("expected a whole number from 1 to 1024".into()),
+        _ => Err(chumoku::tr!("expected a whole number from 1 to 1024", "1 から 1024 までの整数が必要です")),
     }
 }

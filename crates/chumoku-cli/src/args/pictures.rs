@@ -44,7 +44,10 @@ fn head(text: &str) -> Result<[usize; 2], String> {
     let parts: Vec<Option<usize>> = text.split('.').map(|part| part.parse().ok().filter(|&n| n > 0)).collect();
     match parts[..] {
         [Some(layer), Some(head)] => Ok([layer - 1, head - 1]),
-        _ => Err("expected a layer and a head with a point between them, from 1, as 2.1".into()),
+        _ => Err(chumoku::tr!(
+            "expected a layer and a head with a point between them, from 1, as 2.1",
+            "層とヘッドを 2.1 のように点でつないで（1 から）指定してください"
+        )),
     }
 }
 
@@ -56,7 +59,7 @@ fn order(text: &str) -> Result<HeadOrder, String> {
 
 fn share(text: &str) -> Result<f32, String> {
     let share = text.parse::<f32>().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| "expected a number from 0 to 1".into())
+    share.ok_or_else(|| chumoku::tr!("expected a number from 0 to 1", "0 から 1 までの数が必要です"))
 }
 
 /// What shows a difference.

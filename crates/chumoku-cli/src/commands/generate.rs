@@ -41,7 +41,14 @@ pub(crate) fn run(args: &Generate) -> anyhow::Result<ExitCode> {
     written?;
     put("\n")?;
     if stop == Stop::Enough {
-        say!("stopped after {} tokens (--max-tokens)", args.max_tokens);
+        say!(
+            "{}",
+            chumoku::tr!(
+                "stopped after {} tokens (--max-tokens)",
+                "{} トークンで止めました（--max-tokens）",
+                args.max_tokens
+            )
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

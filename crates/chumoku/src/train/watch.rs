@@ -6,6 +6,7 @@ use crate::models::{Classifier, LanguageModel, PairBatch, Translator};
 use crate::nn::Network;
 use crate::params::Params;
 use crate::text::{TextTokenizer, words_of};
+use crate::tr;
 use crate::view::Frame;
 use crate::{Error, ModelKind, Result};
 use std::ops::Range;
@@ -19,16 +20,20 @@ impl TrainOptions {
     /// # Errors
     /// If it is empty, the network has no attention, or a translator's has no tab in it.
     pub fn check_watch(&self, kind: ModelKind) -> Result<()> {
-        let fault = |problem: &str| Err(Error::Setting(problem.into()));
+        let fault = |problem: String| Err(Error::Setting(problem));
         match (&self.watch, kind) {
             (None, _) => Ok(()),
-            (Some(text), _) if text.trim().is_empty() => fault("the text to watch is empty"),
-            (Some(_), ModelKind::Classifier) if self.network != Network::Transformer => {
-                fault("watching attention: a recurrent network has none")
+            (Some(text), _) if text.trim().is_empty() => {
+                fault(tr!("the text to watch is empty", "見守るテキストが空です"))
             }
-            (Some(text), ModelKind::Translator) if !text.contains('\t') => fault(
+            (Some(_), ModelKind::Classifier) if self.network != Network::Transformer => fault(tr!(
+                "watching attention: a recurrent network has none",
+                "再帰型ネットワークに見守るアテンションはありません"
+            )),
+            (Some(text), ModelKind::Translator) if !text.contains('\t') => fault(tr!(
                 "watching a translator: expected a source and its translation with a tab between them, found no tab",
-            ),
+                "翻訳器を見守るには原文と訳文をタブで区切って指定しますが、タブがありません"
+            )),
             _ => Ok(()),
         }
     }

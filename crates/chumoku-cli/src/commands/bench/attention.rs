@@ -28,8 +28,11 @@ impl Problem {
     fn new(args: &BenchAttention) -> Result<Problem> {
         let kv_heads = args.kv_heads.unwrap_or(args.heads);
         if !args.heads.is_multiple_of(kv_heads) {
-            let problem =
-                format!("--kv-heads: expected a divisor of the {} heads of queries, got {kv_heads}", args.heads);
+            let problem = chumoku::tr!(
+                "--kv-heads: expected a divisor of the {} heads of queries, got {kv_heads}",
+                "--kv-heads: クエリのヘッド数 {} の約数が必要ですが、{kv_heads} です",
+                args.heads
+            );
             return Err(Usage(problem).into());
         }
         Ok(Problem {
@@ -191,7 +194,12 @@ fn kernel<T: Element>(attention: &Attention<'_, T>) -> String {
 /// An array of NaN.
 pub(super) fn array<T: Element>(len: usize) -> Result<Vec<T>> {
     let mut array = Vec::new();
-    let refused = |_| Usage(format!("bench: the system refused an array of {len} numbers; take smaller sizes"));
+    let refused = |_| {
+        Usage(chumoku::tr!(
+            "bench: the system refused an array of {len} numbers; take smaller sizes",
+            "bench: 数 {len} 個の配列のメモリを確保できません。大きさを小さくしてください"
+        ))
+    };
     array.try_reserve_exact(len).map_err(refused)?;
     array.resize(len, T::of(f64::NAN));
     Ok(array)

@@ -61,7 +61,13 @@ impl Deviation {
     pub(super) fn require(&self, allowed: f64) -> Result<()> {
         let relative = self.relative();
         if relative.is_nan() || relative > allowed {
-            bail!("the answer is wrong: its relative error is {relative:.1e}, expected at most {allowed:.0e}");
+            bail!(
+                "{}",
+                chumoku::tr!(
+                    "the answer is wrong: its relative error is {relative:.1e}, expected at most {allowed:.0e}",
+                    "答えが誤っています。相対誤差は {relative:.1e} で、{allowed:.0e} 以下のはずです"
+                )
+            );
         }
         Ok(())
     }

@@ -187,15 +187,25 @@ fn title(args: &BenchClassifier, is_training: bool) -> String {
 
 /// One length a line.
 fn read_lengths(path: &Path) -> Result<Vec<usize>> {
-    let refuse = |problem: String| Usage(format!("bench: --lengths {}: {problem}", path.display()));
+    let refuse = |problem: String| {
+        Usage(chumoku::tr!("bench: --lengths {}: {problem}", "bench: --lengths {}: {problem}", path.display()))
+    };
     let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
     let number = |(line, text): (usize, &str)| match text.trim().parse() {
         Ok(n) if n >= 1 => Ok(n),
-        _ => Err(refuse(format!("line {}: expected a whole number of at least 1, got {text:?}", line + 1))),
+        _ => Err(refuse(chumoku::tr!(
+            "line {}: expected a whole number of at least 1, got {text:?}",
+            "{} 行目: 1 以上の整数が必要ですが、{text:?} です",
+            line + 1
+        ))),
     };
     let lengths: Vec<usize> = text.lines().enumerate().map(number).collect::<Result<_, _>>()?;
     if lengths.is_empty() {
-        return Err(refuse("expected one length a line, got nothing".into()).into());
+        return Err(refuse(chumoku::tr!(
+            "expected one length a line, got nothing",
+            "1 行に 1 つの長さが必要ですが、何もありません"
+        ))
+        .into());
     }
     Ok(lengths)
 }

@@ -12,7 +12,11 @@ pub(super) fn check(what: &str, needed: f64) -> anyhow::Result<()> {
     }
     let gigabytes = |bytes: f64| format!("{:.1} GB", bytes / 1e9);
     let (needed, free) = (gigabytes(needed), gigabytes(free));
-    Err(Usage(format!("bench: {what} needs {needed} of memory, and {free} are free; take smaller sizes")).into())
+    Err(Usage(chumoku::tr!(
+        "bench: {what} needs {needed} of memory, and {free} are free; take smaller sizes",
+        "bench: {what}には {needed} のメモリが必要ですが、空きは {free} です。大きさを小さくしてください"
+    ))
+    .into())
 }
 
 /// What is in memory of this process.
