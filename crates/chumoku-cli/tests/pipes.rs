@@ -73,6 +73,14 @@ fn every_command_takes_a_dash() {
     }
     let zipped = place.run_on(&gz(&table), &["predict", model()]).ok();
     assert_eq!(zipped.stdout, predict.stdout);
+    let example = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/worked/by-hand.json")).unwrap();
+    place.write("example.json", &example);
+    for command in [&["check"][..], &["trace", "--input"]] {
+        let [of_file, piped] = ["example.json", "-"].map(|file| [command, &[file]].concat());
+        let (of_file, piped) = (place.run(&of_file), place.run_on(&example, &piped));
+        let named = piped.stdout.strip_prefix("-:").map(|rest| format!("example.json:{rest}"));
+        assert_eq!((piped.code, named.unwrap_or(piped.stdout)), (of_file.code, of_file.stdout));
+    }
     let run = place.run_on(b"", &["train", "-"]);
     assert_eq!(run.code, 2, "{run:#?}");
     run.has_one_error(&["standard input", "empty"]);

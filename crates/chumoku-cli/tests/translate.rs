@@ -46,6 +46,19 @@ fn parallel_files_are_recognised_learnt_and_translated() {
     assert_eq!(run.stdout.lines().map(second).collect::<Vec<_>>(), ["translation", "429", "111"]);
     let piped = place.run_on(b"four two nine\none one one\n", &["translate", "model"]).ok();
     assert_eq!(piped.stdout, run.stdout);
+    // A row that cannot be translated keeps its place; the schema of JSON is that of a text given.
+    let piped = place.run_on(b"four two nine\n\none one one\n", &["translate", "model"]).ok();
+    assert_eq!(piped.stdout.lines().map(second).collect::<Vec<_>>(), ["translation", "429", "", "111"]);
+    assert!(piped.stdout.lines().nth(2).unwrap().contains("empty text"), "{piped:#?}");
+    let strict = place.run_on(b"four two nine\n\none one one\n", &["translate", "model", "--strict"]);
+    assert_eq!((strict.code, strict.stdout.lines().count()), (2, 2), "{strict:#?}");
+    place.write("new.csv", "id,source\n7,four two nine\n");
+    let given = place.run(&["translate", "model", "four two nine", "--json", "--n-best", "2"]).ok().json();
+    let args = ["translate", "model", "--input", "new.csv", "--text", "source", "--json", "--n-best", "2"];
+    let mut row = place.run(&args).ok().json();
+    let input = row.as_object_mut().unwrap().remove("input");
+    assert_eq!(input, Some(serde_json::json!({ "id": "7", "source": "four two nine" })));
+    assert_eq!(row, given);
 
     let json = place.run(&["translate", "model", "four two nine", "--json", "--n-best", "3", "--alignment"]).ok();
     let value: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();

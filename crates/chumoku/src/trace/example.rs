@@ -12,6 +12,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::fmt;
+use std::io::Read;
 use std::path::Path;
 
 /// A worked example of attention: matrices, and what someone says follows from them.
@@ -332,12 +333,19 @@ const OPTIONS: [&str; 15] = [
 ];
 
 impl WorkedExample {
-    /// Reads a file.
+    /// Reads a file, or standard input if it is called `-`.
     ///
     /// # Errors
     /// If it cannot be read, or is no worked example: where, what was expected, and what was found.
     pub fn open(path: &Path) -> Result<WorkedExample> {
-        let bytes = std::fs::read(path).map_err(Error::io("reading", path))?;
+        let bytes = match path.as_os_str() == "-" {
+            true => {
+                let mut bytes = Vec::new();
+                std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+            }
+            false => std::fs::read(path),
+        };
+        let bytes = bytes.map_err(Error::io("reading", path))?;
         let fault = |problem: String| Error::Example { doing: "reading", file: path.display().to_string(), problem };
         let text = std::str::from_utf8(&bytes).map_err(|error| {
             fault(format!(
