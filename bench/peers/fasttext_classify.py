@@ -20,7 +20,7 @@ import labelled
 
 COMMON = {"lr": 0.5, "dim": 100, "epoch": 25, "minCount": 1, "loss": "softmax", "verbose": 0}
 SETTINGS = {
-    "words": {"wordNgrams": 1},
+    "words, and parts of words": {"wordNgrams": 1, "minn": 3, "maxn": 5},
     "pairs of words": {"wordNgrams": 2},
     "runs of up to four words": {"wordNgrams": 4},
     "pairs of words, and parts of words": {"wordNgrams": 2, "minn": 3, "maxn": 5},
