@@ -2,19 +2,32 @@
 //!
 //! ```text
 //! cargo run --release -p bench -- accuracy FOLDER [--sets sst2,trec] [--seeds 1,2,3] [--threads 2]
-//!     [--precision medium]
+//!     [--precision medium] [--keep MODELS]
 //! ```
 //!
 //! FOLDER holds a folder for each set, with files `train.*`, perhaps `dev.*`, and `test.*` in any format that Chumoku
-//! reads. One JSON object a run, then one with the means of each set.
+//! reads. One JSON object a run, then one with the means of each set. `--keep` leaves the models as `MODELS/SET-SEED`.
 
 use chumoku::Precision;
 use chumoku::data::{Dataset, ReadOptions, load_labelled};
 use chumoku::train::{TrainOptions, TrainingData, train};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
+
+/// What is measured of a run: percentages on the test rows, then the weights of the two halves, then seconds.
+const FIGURES: [&str; 9] = [
+    "accuracy",
+    "macro_f1",
+    "attention_accuracy",
+    "attention_macro_f1",
+    "ngrams_accuracy",
+    "ngrams_macro_f1",
+    "blend_attention",
+    "blend_ngrams",
+    "seconds",
+];
 
 /// The file of a set whose name starts with `stem.`.
 fn file(folder: &Path, stem: &str) -> Option<PathBuf> {
@@ -36,6 +49,7 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> 
     let folder = PathBuf::from(args.next().ok_or("expected a folder of data sets")?);
     let mut sets: Vec<String> = ["sst2", "trec", "banking77", "ja_jrte_sentiment", "imdb"].map(String::from).to_vec();
     let (mut seeds, mut threads, mut precision) = (vec![1u64, 2, 3], 2usize, TrainOptions::default().precision);
+    let mut keep = None;
     while let Some(flag) = args.next() {
         let value = args.next().ok_or(format!("{flag}: expected a value"))?;
         let wrong = |_| format!("{flag}: expected numbers, got {value}");
@@ -45,6 +59,7 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> 
             "--precision" => {
                 precision = Precision::named(&value).ok_or(format!("{flag}: no level is called {value}"))?
             }
+            "--keep" => keep = Some(PathBuf::from(&value)),
             "--threads" => threads = value.parse().map_err(wrong)?,
             _ => return Err(format!("unknown flag {flag}")),
         }
@@ -56,23 +71,22 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> 
         let training = load(&at, "train")?.ok_or(format!("{}: there is no train file", at.display()))?;
         let (valid, test) = (load(&at, "dev")?, load(&at, "test")?);
         let data = TrainingData::new(&training, valid.as_ref(), test.as_ref()).map_err(|error| error.to_string())?;
-        let mut all: Vec<[f64; 6]> = Vec::new();
+        let mut all: Vec<[f64; FIGURES.len()]> = Vec::new();
         for &seed in &seeds {
-            let out = tempfile::tempdir().map_err(|error| error.to_string())?;
+            let passing = tempfile::tempdir().map_err(|error| error.to_string())?;
+            let out = keep.as_ref().map_or(passing.path().to_owned(), |keep| keep.join(format!("{set}-{seed}")));
             let start = Instant::now();
             let options = TrainOptions { seed, precision, ..TrainOptions::default() };
-            let outcome = train(&data, &options, out.path(), &AtomicBool::new(false), &mut |_| {})
+            let outcome = train(&data, &options, &out, &AtomicBool::new(false), &mut |_| {})
                 .map_err(|error| error.to_string())?;
             let [attention, ngrams, _] = &outcome.parts;
             let seconds = start.elapsed().as_secs_f64();
-            let figures = [
-                outcome.test.accuracy,
-                outcome.test.macro_f1,
-                attention.accuracy,
-                attention.macro_f1,
-                ngrams.accuracy,
-                seconds,
-            ];
+            let blend = outcome.model.config().blend;
+            let percentages = [&outcome.test, attention, ngrams].map(|scores| [scores.accuracy, scores.macro_f1]);
+            let percentages = percentages.as_flattened().iter().map(|share| 100.0 * share);
+            let figures: Vec<f64> =
+                percentages.chain([f64::from(blend.attention), f64::from(blend.ngrams), seconds]).collect();
+            let figures = figures.try_into().expect("six percentages, two weights and the seconds");
             println!("{}", line(set, &seed.to_string(), figures));
             all.push(figures);
         }
@@ -82,12 +96,11 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> 
     Ok(())
 }
 
-fn line(set: &str, seed: &str, [accuracy, macro_f1, attention, attention_f1, ngrams, seconds]: [f64; 6]) -> String {
-    let percent = |x: f64| (1e4 * x).round() / 1e2;
-    json!({
-        "set": set, "seed": seed, "accuracy": percent(accuracy), "macro_f1": percent(macro_f1),
-        "attention_accuracy": percent(attention), "attention_macro_f1": percent(attention_f1),
-        "ngrams_accuracy": percent(ngrams), "seconds": seconds.round(),
-    })
-    .to_string()
+fn line(set: &str, seed: &str, figures: [f64; FIGURES.len()]) -> String {
+    let isa = chumoku::active_isa().name();
+    let mut line: Map<String, Value> = Map::from_iter(
+        [("set", set), ("seed", seed), ("isa", isa)].map(|(name, value)| (name.to_owned(), json!(value))),
+    );
+    line.extend(FIGURES.iter().zip(figures).map(|(name, x)| (name.to_string(), json!((1e2 * x).round() / 1e2))));
+    Value::Object(line).to_string()
 }

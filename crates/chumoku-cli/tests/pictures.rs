@@ -145,6 +145,70 @@ fn pictures_are_written_one_or_many() {
     place.refuses(&["explain", model(), TEXT, "--without", "1.1", "--compare-head", "1.2"], &["--compare-head"]);
 }
 
+/// What a PNG says of its size.
+fn pixels(place: &Place, name: &str) -> [u32; 2] {
+    let png = std::fs::read(place.path(name)).unwrap();
+    [16, 20].map(|at| u32::from_be_bytes(png[at..at + 4].try_into().unwrap()))
+}
+
+#[test]
+fn a_png_has_twice_the_pixels_of_its_svg() {
+    if !has_fonts() {
+        return;
+    }
+    let place = Place::new();
+    place.run(&["position", "--length", "8", "--d-model", "4", "--svg", "a.svg", "--png", "a.png"]).ok();
+    let svg = place.read("a.svg");
+    let size = ["width", "height"].map(|name| -> u32 {
+        svg.split_once(&format!(" {name}=\"")).unwrap().1.split('"').next().unwrap().parse().unwrap()
+    });
+    assert_eq!(pixels(&place, "a.png"), size.map(|x| 2 * x));
+}
+
+/// What can be written is, and it fails for the rest alone.
+#[test]
+fn a_picture_that_cannot_be_drawn_costs_no_other_file() {
+    let place = Place::new();
+    // A private letter is in no font. Without any font no picture can be drawn either.
+    let text = "clean \u{10fffd}";
+    let fails = |args: &[&str], written: &[&str]| {
+        let run = place.run(args);
+        assert_eq!(run.stderr.matches("error: ").count(), 1, "{args:?}: {}", run.stderr);
+        assert_ne!(run.code, 0, "{args:?}");
+        assert_eq!(run.stderr.matches("wrote ").count(), written.len(), "{args:?}: {}", run.stderr);
+        for name in written {
+            assert!(!place.read(name).is_empty(), "{args:?}: {name}");
+            std::fs::remove_file(place.path(name)).unwrap();
+        }
+        run
+    };
+    let all = ["--png", "a.png", "--svg", "a.svg", "--html", "a.html", "--json", "a.json"];
+    let run = fails(&[&["explain", model(), text][..], &all].concat(), &["a.html", "a.json"]);
+    assert!(run.stdout.contains("Prediction"), "{}", run.stdout);
+    assert!(!place.path("a.png").exists() && !place.path("a.svg").exists());
+    // JSON on standard output is whole.
+    let run = fails(&["explain", model(), text, "--png", "a.png", "--json", "-"], &[]);
+    assert_eq!(run.json()["text"], text);
+    let other = ["--compare-text", text, "--pdf", "a.pdf", "--html", "a.html"];
+    fails(&[&["explain", model(), text][..], &other].concat(), &["a.html"]);
+    // A font's file that is none, and a folder that is not there.
+    place.write("no.ttf", "no font");
+    let font = ["--font", "no.ttf", "--png", "a.png", "--html", "a.html", "--json", "a.json"];
+    fails(&[&["position", "--length", "8", "--d-model", "4"][..], &font].concat(), &["a.html", "a.json"]);
+    fails(&[&["film", model()][..], &font].concat(), &["a.html", "a.json"]);
+    let run = fails(&["position", "--html", "nowhere/a.html", "--json", "a.json"], &["a.json"]);
+    run.has_one_error(&["nowhere"]);
+    if has_fonts() {
+        fails(&["position", "--png", "nowhere/a.png", "--svg", "a.svg", "--html", "a.html"], &["a.svg", "a.html"]);
+        // Many texts: the others are drawn.
+        place.write("texts.txt", format!("one text\n{text}\nanother text\n"));
+        let run = place.run(&["explain", model(), "--input", "texts.txt", "--png", "many"]);
+        run.has_one_error(&["line 2 of texts.txt", "U+10FFFD"]);
+        assert!(run.stderr.contains("wrote 2 of 3 pictures into many"), "{}", run.stderr);
+        assert_eq!(place.names("many"), ["001.png", "003.png"]);
+    }
+}
+
 #[test]
 fn positions_are_shown_of_encodings_and_of_models() {
     let place = Place::new();

@@ -105,8 +105,9 @@ impl Error {
         move |source| Error::Io { doing, path, source }
     }
 
+    /// The argument may bear a name out of a file, with line feeds and worse in it.
     pub(crate) fn operator(argument: &str, problem: impl Into<String>) -> Error {
-        Error::Operator { argument: argument.to_owned(), problem: problem.into() }
+        Error::Operator { argument: crate::view::clean(argument), problem: problem.into() }
     }
 
     /// Whether there was no room on the disk for what was to be written.

@@ -41,6 +41,24 @@ fn the_files_are_good() {
     }
 }
 
+/// A name with a line feed in it, which damage rarely makes.
+#[test]
+fn names_of_tensors_stay_on_one_line() {
+    for mut bytes in FILES.clone() {
+        let name = b"in.Q";
+        let places: Vec<usize> = (0..bytes.len() - 4).filter(|&at| &bytes[at..at + 4] == name).collect();
+        assert!(!places.is_empty());
+        // JSON writes a line feed as two letters; an archive as it is.
+        let is_json = bytes[8] == b'{';
+        let other: &[u8] = if is_json { b"in\\n" } else { b"in\nQ" };
+        places.iter().for_each(|&at| bytes[at..at + 4].copy_from_slice(other));
+        let format = if is_json { TensorFormat::Safetensors } else { TensorFormat::Npz };
+        let file = TensorFile::parse(std::path::Path::new("x"), format, &bytes).unwrap();
+        let said = chumoku::onnx::attend(&file, &Default::default()).unwrap_err().to_string();
+        assert!(said.starts_with("in\u{240a}") && !said.contains('\n'), "{said}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 

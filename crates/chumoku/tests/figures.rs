@@ -3,8 +3,8 @@
 mod common;
 
 use chumoku::view::{
-    Alignment, ColourDepth, Content, Explanation, Figure, Fonts, HeadOrder, Item, Lang, Map, Paint, PositionalEncoding,
-    Scale, TerminalOptions, TranslationWithoutHead, Word, figures_to_html,
+    Alignment, Anchor, ColourDepth, Content, Explanation, Figure, Fonts, HeadOrder, Item, Lang, Map, Paint,
+    PositionalEncoding, Scale, Scene, TerminalOptions, Text, Theme, TranslationWithoutHead, Word, figures_to_html,
 };
 use unicode_width::UnicodeWidthStr;
 
@@ -826,4 +826,167 @@ fn what_no_font_has_is_named() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "no font").unwrap();
     assert!(Fonts::of_file(file.path()).unwrap_err().to_string().contains("no font"));
+}
+
+/// A picture of one rectangle, and of words that stand upright: from (50, 150) upwards.
+fn scene() -> Scene {
+    let upright = Text { turned: -90.0, ..Text::new([50.0, 150.0], "HHHH", 20.0, Paint::Ink) };
+    let area = [10.0, 20.0, 30.0, 40.0];
+    Scene {
+        width: 100.0,
+        height: 200.0,
+        description: "a rectangle and a word".into(),
+        items: vec![Item::Rect { area, fill: Paint::Signed(1.0), says: String::new() }, Item::Text(upright)],
+    }
+}
+
+/// The outlines that a PDF fills, where they lie on its page: [left, bottom, right, top], with their colours.
+fn filled(pdf: &[u8]) -> Vec<([f32; 4], String)> {
+    let start = b"stream\n";
+    let at = pdf.windows(start.len()).position(|bytes| bytes == start).expect("a stream") + start.len();
+    let mut content = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::ZlibDecoder::new(&pdf[at..]), &mut content)
+        .expect("deflated text");
+    let (mut transform, mut saved) = ([1.0f32, 0.0, 0.0, 1.0, 0.0, 0.0], Vec::new());
+    let (mut points, mut colour, mut found) = (Vec::<[f32; 2]>::new(), String::new(), Vec::new());
+    let mut operands: Vec<f32> = Vec::new();
+    for token in content.split_whitespace() {
+        if let Ok(number) = token.parse() {
+            operands.push(number);
+            continue;
+        }
+        match token {
+            "q" => saved.push(transform),
+            "Q" => transform = saved.pop().expect("a state"),
+            "cm" => {
+                // The new one acts first: [a b c d e f] of ISO 32000, 8.3.4.
+                let ([a, b, c, d, e, f], t) = (<[f32; 6]>::try_from(&*operands).expect("six numbers"), transform);
+                let turn = |x: f32, y: f32| [x * t[0] + y * t[2], x * t[1] + y * t[3]];
+                let ([x, y], [z, w], [e, f]) = (turn(a, b), turn(c, d), turn(e, f));
+                transform = [x, y, z, w, e + t[4], f + t[5]];
+            }
+            "m" | "l" | "c" => points.extend(operands.chunks_exact(2).map(|p| {
+                let t = transform;
+                [p[0] * t[0] + p[1] * t[2] + t[4], p[0] * t[1] + p[1] * t[3] + t[5]]
+            })),
+            "rg" => colour = operands.iter().map(|x| format!("{:02x}", (x * 255.0).round() as u8)).collect(),
+            "f" => {
+                let of = |axis: usize, choose: fn(f32, f32) -> f32, start: f32| {
+                    points.iter().map(|p| p[axis]).fold(start, choose)
+                };
+                let (least, most) = (f32::INFINITY, f32::NEG_INFINITY);
+                let area =
+                    [of(0, f32::min, least), of(1, f32::min, least), of(0, f32::max, most), of(1, f32::max, most)];
+                found.push((area, colour.clone()));
+                points.clear();
+            }
+            _ => {}
+        }
+        operands.clear();
+    }
+    found
+}
+
+#[test]
+fn a_pdf_has_everything_where_the_scene_has_it() {
+    let Ok(fonts) = Fonts::installed() else {
+        eprintln!("SKIPPED: no fonts are installed");
+        return;
+    };
+    let shapes = filled(&fonts.pdf(&scene()).unwrap());
+    let hex = |paint: Paint| paint.rgb(Theme::Light).map(|x| format!("{x:02x}")).concat();
+    let of = |paint: Paint| {
+        let mut areas = shapes.iter().filter(|(_, colour)| *colour == hex(paint)).map(|(area, _)| *area);
+        let first = areas.next().expect("a shape of this colour");
+        areas.fold(first, |a, b| [a[0].min(b[0]), a[1].min(b[1]), a[2].max(b[2]), a[3].max(b[3])])
+    };
+    // y grows upwards in a PDF: 200 − 20 − 40 to 200 − 20.
+    for (found, expected) in of(Paint::Signed(1.0)).into_iter().zip([10.0, 140.0, 40.0, 180.0]) {
+        assert_near(found.into(), expected, 0.01);
+    }
+    assert_eq!(of(Paint::Paper), [0.0, 0.0, 100.0, 200.0]);
+    // Four upright letters: from 50 points above the page's foot upwards, and left of where they begin.
+    let [left, bottom, right, top] = of(Paint::Ink);
+    assert!((34.0..50.0).contains(&left) && (49.0..51.0).contains(&right), "{left} to {right}");
+    assert!((50.0..54.0).contains(&bottom) && (80.0..130.0).contains(&top), "{bottom} to {top}");
+}
+
+#[test]
+fn a_png_is_as_many_times_as_large_as_it_is_asked_for() {
+    let Ok(fonts) = Fonts::installed() else {
+        eprintln!("SKIPPED: no fonts are installed");
+        return;
+    };
+    for scale in [1.0, 2.0, 0.5] {
+        let png = fonts.png(&scene(), scale).unwrap();
+        let pixels = resvg::tiny_skia::Pixmap::decode_png(&png).unwrap();
+        assert_eq!([pixels.width(), pixels.height()], [100.0, 200.0].map(|x| (x * scale) as u32));
+        let at = |x: f64, y: f64| {
+            let pixel = pixels.pixel((x * scale) as u32, (y * scale) as u32).expect("within the picture");
+            [pixel.red(), pixel.green(), pixel.blue()]
+        };
+        let [fill, paper] = [Paint::Signed(1.0), Paint::Paper].map(|paint| paint.rgb(Theme::Light));
+        for ([x, y], expected) in [
+            ([14.0, 24.0], fill),
+            ([36.0, 56.0], fill),
+            ([6.0, 40.0], paper),
+            ([44.0, 40.0], paper),
+            ([25.0, 14.0], paper),
+            ([25.0, 66.0], paper),
+            ([90.0, 190.0], paper),
+        ] {
+            assert_eq!(at(x, y), expected, "({x}, {y}) × {scale}");
+        }
+    }
+    let large = Scene { width: 10_001.0, ..scene() };
+    let problem = fonts.png(&large, 2.0).unwrap_err().to_string();
+    assert!(problem.contains("20002 × 400") && problem.contains("--svg"), "{problem}");
+    assert!(fonts.png(&Scene { width: 10_000.0, height: 1.0, ..scene() }, 2.0).is_ok());
+}
+
+/// A flag is a pair of letters of their own, which few fonts have: a picture shows the letters.
+#[test]
+fn flags_are_drawn_as_their_letters() {
+    let Ok(fonts) = Fonts::installed() else {
+        eprintln!("SKIPPED: no fonts are installed");
+        return;
+    };
+    let drawn = |text: &str| {
+        let scene = Scene { items: vec![Text::new([10.0, 20.0], text, 13.0, Paint::Ink).into()], ..scene() };
+        (fonts.png(&scene, 1.0).unwrap(), fonts.pdf(&scene).unwrap())
+    };
+    assert_eq!(drawn("🇯🇵 🇦🇿"), drawn("JP AZ"));
+    assert_ne!(drawn("🇯🇵"), drawn("JQ"));
+    // In a page it is its reader's fonts that draw it.
+    let figure = common::example(&["🇯🇵"], 1, 1).heatmap(0, 0, Lang::En);
+    assert!(figures_to_html("", &[[figure.clone(), figure]], Lang::En).contains("🇯🇵"));
+}
+
+#[test]
+fn no_text_of_a_score_in_depth_stands_on_another() {
+    for lang in [Lang::En, Lang::Ja] {
+        for words in [&["a"][..], &["incomprehensibilities", "understand", "日本語の長い単語です"]] {
+            let deep = common::deep(words, true);
+            let last = deep.pieces.len() - 1;
+            let figure = deep.products(1, 2, [last, 0], lang).expect("a key that is seen");
+            let scene = figure.scene();
+            // About as wide as they are drawn; wide letters are twice as wide as narrow ones.
+            let extents: Vec<([f64; 3], &str)> = scene
+                .items
+                .iter()
+                .filter_map(|item| if let Item::Text(text) = item { Some(text) } else { None })
+                .map(|text| {
+                    let width = text.text.width() as f64 * text.size * 0.55;
+                    let from = text.at[0] - if text.anchor == Anchor::End { width } else { 0.0 };
+                    ([from, from + width, text.at[1]], &*text.text)
+                })
+                .collect();
+            for (i, ([from, to, y], text)) in extents.iter().enumerate() {
+                for ([other, end, line], next) in &extents[i + 1..] {
+                    let is_beside = to + 2.0 <= *other || end + 2.0 <= *from || (y - line).abs() > 12.0;
+                    assert!(is_beside, "{text} and {next}: {from:.0} to {to:.0}, {other:.0} to {end:.0}");
+                }
+            }
+        }
+    }
 }

@@ -332,6 +332,41 @@ fn a_large_page_holds_the_first_head_exactly_and_the_others_as_bytes() {
 }
 
 #[test]
+fn a_very_large_page_holds_queries_and_keys_of_the_first_head_alone() {
+    let mut e = common::deep(&["a", "word", "of", "several", "tokens"], false);
+    let (maps, tokens) = (e.layers * e.heads, e.pieces.len());
+    let with_dim = |e: &mut Explanation, dim: usize| {
+        let depth = e.depth.as_mut().expect("queries and keys");
+        depth.dim = dim;
+        depth.queries = (0..maps * tokens * dim).map(|i| i as f32).collect();
+        depth.keys = (0..maps * tokens * dim).map(|i| -1.0 - i as f32).collect();
+    };
+    let most = (1 << 20) / (maps * tokens);
+    // As many as a page holds of all heads, and one dimension more.
+    with_dim(&mut e, most);
+    let shown = from_page(&to_html(&e, [1, 2], Lang::En)).depth.expect("queries and keys");
+    assert_eq!(Some(&shown), e.depth.as_ref());
+    with_dim(&mut e, most + 1);
+    let size = tokens * (most + 1);
+    for first in [[0, 0], [0, 2], [1, 0], [1, 1]] {
+        let page = to_html(&e, first, Lang::En);
+        let index = first[0] * e.heads + first[1];
+        let depth = e.depth.as_ref().expect("queries and keys");
+        for (name, numbers) in [("queries", &depth.queries), ("keys", &depth.keys)] {
+            let start = format!("data-name=\"{name}\" ");
+            let found: Vec<&str> = page.split(&start).skip(1).collect();
+            assert_eq!(found.len(), 1, "{name} of one head");
+            let (attributes, rest) = found[0].split_once('>').unwrap();
+            let expected = format!("data-layer=\"{}\" data-head=\"{}\" data-form=\"f32\"", first[0], first[1]);
+            assert_eq!(attributes, expected);
+            let bytes = decode(rest.split('<').next().unwrap());
+            let found: Vec<f32> = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+            assert_eq!(found, numbers[index * size..][..size], "{name} of {first:?}");
+        }
+    }
+}
+
+#[test]
 fn a_text_that_is_cut_is_said_to_be() {
     let mut e = common::english();
     assert!(!to_html(&e, [0; 2], Lang::En).contains("\"cut\":{"));

@@ -52,16 +52,19 @@ pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
     });
     progress.finish();
     let comparison = comparison?;
-    if let Some((path, mut file)) = args.svg.as_ref().zip(svg) {
+    let drawn = args.svg.as_ref().zip(svg).map_or(Ok(()), |(path, mut file)| -> anyhow::Result<()> {
         file.write_all(to_svg(&comparison).as_bytes()).with_context(|| format!("writing {}", path.display()))?;
         file.commit()?;
         say!("wrote     {}", path.display());
-    }
+        Ok(())
+    });
     say!("");
     match args.json {
         true => writeln!(stdout(), "{}", serde_json::to_string(&comparison)?)?,
         false => write!(stdout(), "{}", text(&comparison))?,
     }
+    // The figures took minutes: a picture that cannot be written must not cost them.
+    drawn?;
     Ok(ExitCode::SUCCESS)
 }
 

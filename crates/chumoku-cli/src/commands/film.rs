@@ -5,7 +5,7 @@ use super::pictures::Shown;
 use crate::Usage;
 use crate::args::Film as Args;
 use chumoku::ModelKind;
-use chumoku::view::{Figure, Film, Lang, figures_to_html};
+use chumoku::view::{Film, film_to_html};
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -24,14 +24,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let head = args.head.map_or_else(|| film.most_changed(layer), |head| head - 1);
     let lang = chumoku::lang::lang();
     let figure = film.strip(layer, head, lang);
-    let page = || {
-        let both = |figure: &dyn Fn(Lang) -> Figure| [Lang::En, Lang::Ja].map(figure);
-        let others = (0..heads).filter(|&other| other != head);
-        let strips = [head].into_iter().chain(others).map(|head| both(&|lang| film.strip(layer, head, lang)));
-        let last = [both(&|lang| film.difference(layer, head, lang)), both(&|lang| film.entropies(layer, lang))];
-        let figures: Vec<[Figure; 2]> = strips.chain(last).collect();
-        Ok(figures_to_html(&figure.title, &figures, lang))
-    };
+    let page = || Ok(film_to_html(&film, layer, head, lang));
     let json = || {
         json!({
             "strip": figure.to_json(),

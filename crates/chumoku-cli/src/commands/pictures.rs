@@ -22,38 +22,77 @@ impl Pictures {
         })
     }
 
-    /// Writes the files that are asked for; `place` says where, given what the user named.
+    /// Writes the files that are asked for, each by itself; `place` says where, given what the user named.
     pub(crate) fn draw(
         &self,
         fonts: &Fonts,
         scene: &Scene,
+        outcome: &mut Outcome,
         place: impl Fn(&Path, &str) -> PathBuf,
-    ) -> anyhow::Result<Vec<PathBuf>> {
-        let mut written = Vec::new();
-        if let Some(path) = &self.svg {
-            written.push(place(path, "svg"));
-            write(&written[written.len() - 1], fonts.svg(scene)?)?;
-        }
-        if let Some(path) = &self.png {
-            // Twice as many pixels as points: sharp on the screens of today, and in print.
-            written.push(place(path, "png"));
-            write(&written[written.len() - 1], fonts.png(scene, 2.0)?)?;
-        }
-        if let Some(path) = &self.pdf {
-            written.push(place(path, "pdf"));
-            write(&written[written.len() - 1], fonts.pdf(scene)?)?;
-        }
-        Ok(written)
+    ) {
+        let mut one = |path: &Option<PathBuf>, form: &str, bytes: &dyn Fn() -> chumoku::Result<Vec<u8>>| {
+            if let Some(path) = path {
+                outcome.write(&place(path, form), || Ok(bytes()?));
+            }
+        };
+        one(&self.svg, "svg", &|| fonts.svg(scene).map(String::into_bytes));
+        // Twice as many pixels as points: sharp on the screens of today, and in print.
+        one(&self.png, "png", &|| fonts.png(scene, 2.0));
+        one(&self.pdf, "pdf", &|| fonts.pdf(scene));
     }
 
-    /// Writes the files that are asked for, and says so.
-    pub(crate) fn write(&self, figure: &Figure) -> anyhow::Result<()> {
+    /// Writes the files that are asked for.
+    fn write(&self, figure: &Figure, outcome: &mut Outcome) {
         if self.any() {
-            for path in self.draw(&self.fonts()?, &figure.scene(), |path, _| path.to_owned())? {
-                say!("wrote {}", path.display());
+            match self.fonts() {
+                Ok(fonts) => self.draw(&fonts, &figure.scene(), outcome, |path, _| path.to_owned()),
+                Err(error) => outcome.failed(error),
             }
         }
-        Ok(())
+    }
+}
+
+/// What became of several files: that one of them cannot be made is no reason to withhold the others.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) written: Vec<PathBuf>,
+    problems: Vec<anyhow::Error>,
+}
+
+impl Outcome {
+    /// Writes a file, all of it or nothing.
+    pub(crate) fn write<B: AsRef<[u8]>>(&mut self, path: &Path, bytes: impl FnOnce() -> anyhow::Result<B>) {
+        match bytes().and_then(|bytes| write(path, bytes)) {
+            Ok(()) => self.written.push(path.to_owned()),
+            Err(error) => self.failed(error),
+        }
+    }
+
+    /// Keeps a problem, once if several files have the same.
+    fn failed(&mut self, problem: anyhow::Error) {
+        if !self.problems.iter().any(|other| format!("{other:#}") == format!("{problem:#}")) {
+            self.problems.push(problem);
+        }
+    }
+
+    /// Says what was written.
+    fn say(&self) {
+        for path in &self.written {
+            say!("{}", chumoku::tr!("wrote {}", "{} を書き出しました", path.display()));
+        }
+    }
+
+    /// The first problem, if there was one; others are said before it.
+    pub(crate) fn result(self) -> anyhow::Result<()> {
+        let mut problems = self.problems.into_iter();
+        let Some(first) = problems.next() else { return Ok(()) };
+        for other in problems {
+            say!(
+                "{}",
+                chumoku::tr!("also not written: {}", "こちらも書き出せませんでした: {}", crate::one_line(&other))
+            );
+        }
+        Err(first)
     }
 }
 
@@ -67,32 +106,31 @@ pub(crate) struct Shown<'a> {
 
 impl Shown<'_> {
     /// Writes the page, the pictures and the JSON where they are asked for, and the text unless the JSON goes to standard
-    /// output.
+    /// output. All that can be written is, and then it fails if something could not be.
     pub(crate) fn show(
         self,
         pictures: &Pictures,
         figure: &Figure,
         page: impl FnOnce() -> anyhow::Result<String>,
-        json: impl FnOnce() -> Value,
+        json: impl Fn() -> Value,
     ) -> anyhow::Result<ExitCode> {
-        pictures.write(figure)?;
+        let mut outcome = Outcome::default();
+        pictures.write(figure, &mut outcome);
         if let Some(path) = self.html {
-            write(path, page()?)?;
-            say!("wrote {}", path.display());
+            outcome.write(path, page);
         }
-        match self.json {
-            Some(path) if path.as_os_str() == "-" => {
-                writeln!(stdout(), "{}", json())?;
-                return Ok(ExitCode::SUCCESS);
-            }
-            Some(path) => {
-                write(path, format!("{}\n", json()))?;
-                say!("wrote {}", path.display());
-            }
-            None => {}
+        let is_dash = self.json.is_some_and(|path| path.as_os_str() == "-");
+        if let Some(path) = self.json.filter(|_| !is_dash) {
+            outcome.write(path, || Ok(format!("{}\n", json())));
         }
-        let text = self.text.unwrap_or_else(|| figure.to_text(&terminal_options(figure.lang)));
-        write!(stdout(), "{text}")?;
+        outcome.say();
+        if is_dash {
+            writeln!(stdout(), "{}", json())?;
+        } else {
+            let text = self.text.unwrap_or_else(|| figure.to_text(&terminal_options(figure.lang)));
+            write!(stdout(), "{text}")?;
+        }
+        outcome.result()?;
         Ok(ExitCode::SUCCESS)
     }
 }

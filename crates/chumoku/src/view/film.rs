@@ -1,11 +1,14 @@
 //! Attention to one text as a model learns: what `train` recorded, and its figures.
 
-use super::figure::{Axis, Content, Curves, Figure, Map, Scale, Sheet, pooled_note};
+use super::base64;
+use super::figure::{Axis, Content, Curves, Figure, Map, POOL, Player, Scale, Sheet, page, pooled, pooled_note};
+use super::html::{escape, floats};
 use super::phrases;
 use super::roles::statistics;
 use crate::lang::Lang;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
@@ -145,6 +148,37 @@ impl Film {
         (0..first.heads).fold(0, |best, head| if change(head) > change(best) { head } else { best })
     }
 
+    /// Numbers of at most so many frames, picked evenly, the first and the last among them.
+    fn picked(&self, most: usize) -> impl Iterator<Item = usize> {
+        let last = self.frames.len() - 1;
+        let shown = self.frames.len().min(most);
+        (0..shown).map(move |i| if shown > 1 { i * last / (shown - 1) } else { 0 })
+    }
+
+    /// The colours of a head, the same in every frame.
+    fn scale(&self, layer: usize, head: usize) -> Scale {
+        let all = self.frames.iter().flat_map(|frame| frame.head(layer, head));
+        Scale::of_shares(self.frames.first().map_or(0, |frame| frame.words[1].len()), all)
+    }
+
+    /// One frame of a head.
+    fn map(&self, index: usize, [layer, head]: [usize; 2], scale: Scale, lang: Lang) -> Map {
+        let frame = &self.frames[index];
+        let caption = match lang {
+            Lang::En => format!("epoch {}, step {}", frame.epoch, frame.step),
+            Lang::Ja => format!("エポック {}、{} ステップ", frame.epoch, frame.step),
+        };
+        let columns = frame.words[1].len();
+        let weights = frame.head(layer, head).iter().enumerate();
+        let values = weights.map(|(at, &x)| (!frame.causal || at % columns <= at / columns).then_some(x));
+        let [rows, columns] = [("queries", "クエリ", 0), ("keys", "キー", 1)].map(|(en, ja, side)| Axis {
+            name: lang.pick(en, ja).into(),
+            labels: frame.words[side].clone(),
+            is_numbered: true,
+        });
+        Map { caption, rows, columns, values: values.collect(), scale }
+    }
+
     /// The frames of a head beside each other.
     ///
     /// # Panics
@@ -153,26 +187,8 @@ impl Film {
     pub fn strip(&self, layer: usize, head: usize, lang: Lang) -> Figure {
         let last = self.frames.len() - 1;
         let shown = self.frames.len().min(SHOWN);
-        let picked = (0..shown).map(|i| if shown > 1 { i * last / (shown - 1) } else { 0 });
-        let all = self.frames.iter().flat_map(|frame| frame.head(layer, head));
-        let scale = Scale::of_shares(self.frames.first().map_or(0, |frame| frame.words[1].len()), all);
-        let maps = picked.map(|index| {
-            let frame = &self.frames[index];
-            let caption = match lang {
-                Lang::En => format!("epoch {}, step {}", frame.epoch, frame.step),
-                Lang::Ja => format!("エポック {}、{} ステップ", frame.epoch, frame.step),
-            };
-            let columns = frame.words[1].len();
-            let weights = frame.head(layer, head).iter().enumerate();
-            let values = weights.map(|(at, &x)| (!frame.causal || at % columns <= at / columns).then_some(x));
-            let [rows, columns] = [("queries", "クエリ", 0), ("keys", "キー", 1)].map(|(en, ja, side)| Axis {
-                name: lang.pick(en, ja).into(),
-                labels: frame.words[side].clone(),
-                is_numbered: true,
-            });
-            Map { caption, rows, columns, values: values.collect(), scale }
-        });
-        let maps: Vec<Map> = maps.collect();
+        let scale = self.scale(layer, head);
+        let maps: Vec<Map> = self.picked(SHOWN).map(|index| self.map(index, [layer, head], scale, lang)).collect();
         let mut note = match lang {
             Lang::En => format!("{shown} of {} recorded frames", last + 1),
             Lang::Ja => format!("記録された {} 枚のうち {shown} 枚", last + 1),
@@ -255,10 +271,91 @@ impl Film {
     }
 }
 
+/// A film as one page: a player of every head of a layer, that starts with `head`, with the words on its axes; below it a
+/// strip of each head, what training changed of this one, and the entropy of all along the way. In English and Japanese,
+/// starting in `lang`; like [`figures_to_html`](super::figures_to_html) it asks nothing of the network.
+///
+/// A link may end in `#head=2&frame=5`, counted from 1; with `play=1` it plays, unless its reader wants no motion. Of many
+/// words, a cell of the player is the largest of several; of very many frames, it has some, picked evenly.
+///
+/// # Panics
+/// If there is no such layer or head, or no frame.
+#[must_use]
+pub fn film_to_html(film: &Film, layer: usize, head: usize, lang: Lang) -> String {
+    let heads = film.size()[1];
+    let both = |figure: &dyn Fn(Lang) -> Figure| [Lang::En, Lang::Ja].map(figure);
+    let others = (0..heads).filter(|&other| other != head);
+    let strips = [head].into_iter().chain(others).map(|head| both(&|lang| film.strip(layer, head, lang)));
+    let last = [both(&|lang| film.difference(layer, head, lang)), both(&|lang| film.entropies(layer, lang))];
+    let figures: Vec<[Figure; 2]> = strips.chain(last).collect();
+    let title = match lang {
+        Lang::En => format!("{}: attention as it was learnt", film.model),
+        Lang::Ja => format!("{}: 学習中の注意の変化", film.model),
+    };
+    let player = Player {
+        element: &film.player(layer, head),
+        script: include_str!("figure/film.js"),
+        style: include_str!("figure/film.css"),
+    };
+    page(&title, &figures, player, lang)
+}
+
+impl Film {
+    /// The element of the player: words and frames as JSON, the weights of each head as base64 of f32, frame by frame.
+    fn player(&self, layer: usize, head: usize) -> String {
+        /// Numbers of a page, about 20 MB.
+        const MOST: usize = 1 << 22;
+        let heads = self.size()[1];
+        let map = |index: usize, head: usize| self.map(index, [layer, head], Scale::Share(1.0), Lang::En);
+        let first = map(0, head);
+        let (rows, columns, _) = pooled(&first, POOL);
+        let frames: Vec<usize> = self.picked((MOST / (rows * columns * heads).max(1)).max(2)).collect();
+        // What is pooled bears the name of the first word of several.
+        let names = |axis: &Axis, count: usize| {
+            let words = axis.labels.len();
+            let name = |i: usize| {
+                let more = if count < words { "…" } else { "" };
+                // The first word that falls into it, as `pooled` deals them out.
+                format!("{}{more}", axis.labels[(i * words).div_ceil(count)])
+            };
+            (0..count).map(name).collect::<Vec<String>>()
+        };
+        let tops: Vec<f32> = (0..heads)
+            .map(|head| match self.scale(layer, head) {
+                Scale::Share(top) => top,
+                Scale::Signed(_) => unreachable!("weights are shares"),
+            })
+            .collect();
+        let data = serde_json::json!({
+            "layer": layer,
+            "head": head,
+            "tops": tops,
+            "rows": names(&first.rows, rows),
+            "columns": names(&first.columns, columns),
+            "pooled": rows < first.rows.labels.len() || columns < first.columns.labels.len(),
+            "recorded": self.frames.len(),
+            "frames": frames.iter().map(|&i| [self.frames[i].epoch, self.frames[i].step]).collect::<Vec<_>>(),
+        });
+        let mut element = format!(
+            "<section id=\"film\" hidden></section>\n<script type=\"application/json\" id=\"film-data\">{}</script>\n",
+            escape(&data.to_string())
+        );
+        for head in 0..heads {
+            let weights = frames.iter().flat_map(|&index| pooled(&map(index, head), POOL).2);
+            let weights: Vec<f32> = weights.map(|x| x.unwrap_or(f32::NAN)).collect();
+            let base64 = base64::encode(&floats(&weights));
+            let _ = writeln!(
+                element,
+                "<script type=\"text/plain\" class=\"film-head\" data-head=\"{head}\">{base64}</script>"
+            );
+        }
+        element
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fmt::Write as _;
 
     fn frame(step: u64, attention: [f32; 8]) -> Frame {
         let words = ["a", "b"].map(String::from).to_vec();

@@ -178,7 +178,7 @@ impl Program {
 }
 
 /// Numbers as little-endian f32.
-fn floats(numbers: &[f32]) -> Vec<u8> {
+pub(super) fn floats(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
@@ -217,7 +217,7 @@ fn data(explanation: &Explanation, first: [usize; 2]) -> String {
 ///
 /// `</script>` would end the element and `<!--` change how its end is found. All these characters stand only
 /// within JSON's strings, where `\u` says the same.
-fn escape(json: &str) -> String {
+pub(super) fn escape(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         match c {

@@ -41,7 +41,7 @@ pub use explanation::{
 };
 pub use figure::{Axis, Content, Curves, Figure, Lines, Map, Products, Scale, Seen, Sheet, Table, figures_to_html};
 pub(crate) use film::WATCHED;
-pub use film::{Film, Frame};
+pub use film::{Film, Frame, film_to_html};
 pub(crate) use html::hash;
 pub use html::{alignment_to_html, to_html};
 pub use json::{from_json, to_json};

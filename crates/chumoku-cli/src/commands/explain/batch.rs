@@ -5,6 +5,7 @@ use super::{figure, figure_of_alignment, place_in, place_in_alignment};
 use crate::Usage;
 use crate::args::Explain;
 use crate::commands::model_name;
+use crate::commands::pictures::Outcome;
 use anyhow::Context;
 use chumoku::view::{Figure, Lang};
 use chumoku::{ModelKind, TextTranslator};
@@ -60,12 +61,25 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         let doing = || format!("line {line} of {}", input.display());
         let scene = of_text(text).with_context(doing)?.scene();
         let place = |folder: &Path, form: &str| folder.join(format!("{:0digits$}.{form}", index + 1));
-        args.pictures.draw(&fonts, &scene, place).with_context(doing)?;
-        Ok(())
+        let mut outcome = Outcome::default();
+        args.pictures.draw(&fonts, &scene, &mut outcome, place);
+        outcome.result().with_context(doing)
     };
-    texts.par_iter().enumerate().try_for_each(draw)?;
+    // A line that cannot be drawn does not keep the others from being drawn.
+    let failed: Vec<anyhow::Error> = texts.par_iter().enumerate().filter_map(|text| draw(text).err()).collect();
     let mut named: Vec<String> = folders.into_iter().flatten().map(|folder| folder.display().to_string()).collect();
     named.dedup();
-    say!("wrote {} pictures into {}", texts.len(), named.join(", "));
-    Ok(ExitCode::SUCCESS)
+    let (drawn, into) = (texts.len() - failed.len(), named.join(", "));
+    say!(
+        "{}",
+        match failed.len() {
+            0 => chumoku::tr!("wrote {drawn} pictures into {into}", "{into} に {drawn} 枚の図を書き出しました"),
+            _ => chumoku::tr!(
+                "wrote {drawn} of {} pictures into {into}",
+                "{into} に {} 枚のうち {drawn} 枚の図を書き出しました",
+                texts.len()
+            ),
+        }
+    );
+    failed.into_iter().next().map_or(Ok(ExitCode::SUCCESS), Err)
 }

@@ -11,12 +11,19 @@
     root.dataset.theme = state.theme === 'auto' ? (dark.matches ? 'dark' : 'light') : state.theme;
     document.querySelectorAll('[data-lang]').forEach(part => { part.hidden = part.dataset.lang !== state.lang; });
     for (const lang of ['en', 'ja']) $(lang).setAttribute('aria-pressed', lang === state.lang);
+    document.dispatchEvent(new Event('shown'));
     $('theme').title = { auto: 'system · 自動', light: 'light · ライト', dark: 'dark · ダーク' }[state.theme];
+  };
+  // Other keys of the address are left as they are.
+  const link = keys => {
+    const p = new URLSearchParams(location.hash.slice(1));
+    for (const [key, value] of Object.entries(keys)) p.set(key, value);
+    try { history.replaceState(null, '', '#' + p); } catch { /* a file on disk may refuse */ }
   };
   const set = change => {
     Object.assign(state, change);
     show();
-    try { history.replaceState(null, '', '#' + new URLSearchParams(state)); } catch { /* a file on disk may refuse */ }
+    link(state);
   };
   const read = () => {
     const p = new URLSearchParams(location.hash.slice(1));

@@ -178,7 +178,7 @@ impl Map {
         [(x + 60.0).max(left + width + column_room * 0.6), bottom.max(top + height)]
     }
 
-    /// The scale, of shares always from 0 to 1, so that pictures compare.
+    /// The scale: of shares from 0 to where their colours end, of numbers with a sign as far below 0 as above.
     pub(super) fn draw_scale(&self, [x, top]: [f64; 2], height: f64, canvas: &mut Canvas<'_>) -> f64 {
         const STEPS: usize = 48;
         let [low, high] = match self.scale {

@@ -13,9 +13,10 @@ pub use curves::Curves;
 pub use lines::Lines;
 pub use map::{Axis, Map, Scale};
 pub use page::figures_to_html;
+pub(super) use page::{Player, page};
 pub use products::{Products, Seen};
 pub use sheet::Sheet;
-pub(super) use sheet::pooled_note;
+pub(super) use sheet::{POOL, pooled, pooled_note};
 pub use table::Table;
 
 use super::picture::{Item, Paint, Scene, Text};

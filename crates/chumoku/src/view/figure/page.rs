@@ -11,12 +11,25 @@ use std::fmt::Write;
 const STYLE: &str = include_str!("figure.css");
 const SCRIPT: &str = include_str!("figure.js");
 
+/// What a page has above its figures: an element, and the script and style sheet that work it.
+#[derive(Clone, Copy, Default)]
+pub(in crate::view) struct Player<'a> {
+    pub(in crate::view) element: &'a str,
+    pub(in crate::view) script: &'a str,
+    pub(in crate::view) style: &'a str,
+}
+
 /// A page of figures, each given in English and in Japanese; the page can switch, and starts in `lang`. Behind each picture
 /// stands a table of its numbers. It asks nothing of the network, and nothing in it but its own script can run.
 #[must_use]
 pub fn figures_to_html(title: &str, figures: &[[Figure; 2]], lang: Lang) -> String {
-    let style = STYLE.replace("\r\n", "\n") + &Colours::style();
-    let script = SCRIPT.replace("\r\n", "\n");
+    page(title, figures, Player::default(), lang)
+}
+
+/// A page of figures, below what moves.
+pub(in crate::view) fn page(title: &str, figures: &[[Figure; 2]], player: Player<'_>, lang: Lang) -> String {
+    let style = (STYLE.to_owned() + player.style).replace("\r\n", "\n") + &Colours::style();
+    let script = (SCRIPT.to_owned() + player.script).replace("\r\n", "\n");
     let title = marked_up(title);
     let heading = |figure: &Figure| {
         let (code, text) = (figure.lang.code(), marked_up(&figure.title));
@@ -31,10 +44,11 @@ pub fn figures_to_html(title: &str, figures: &[[Figure; 2]], lang: Lang) -> Stri
          <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n<header>{headings}<div \
          class=\"tools\"><button type=\"button\" id=\"en\" lang=\"en\">English</button><button type=\"button\" id=\"ja\" \
          lang=\"ja\">日本語</button><button type=\"button\" id=\"theme\" aria-label=\"theme, 表示\">◐</button></div></header>\n\
-         <main>\n",
+         <main>\n{}",
         lang.code(),
         hash(&script),
         hash(&style),
+        player.element,
     );
     for both in figures {
         page.push_str("<section>\n");

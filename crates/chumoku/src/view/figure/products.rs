@@ -1,7 +1,7 @@
 //! One head in depth: how a score comes about from a query and a key, and a weight from the scores of a row.
 
 use super::table::Table;
-use super::{Canvas, Lang, SIZE, four};
+use super::{Canvas, Lang, SIZE, drawn_width, four};
 use crate::view::picture::{Anchor, Item, Paint, Text};
 use crate::view::width::{clean, cut};
 use serde_json::{Value, json};
@@ -43,6 +43,44 @@ pub struct Seen {
 
 /// Rows of a table in a picture; the rest is in the tables.
 const SHOWN: usize = 40;
+/// Room between columns of a picture.
+const GAP: f64 = 16.0;
+/// Length of the longest bar.
+const BAR: f64 = 60.0;
+
+/// The name of a row as it is drawn.
+fn named(name: &str) -> String {
+    cut(&clean(name), 18)
+}
+
+/// Where the columns of a table stand in a picture: names begin at the left, numbers end where their column does.
+struct Columns {
+    left: f64,
+    ends: Vec<f64>,
+}
+
+impl Columns {
+    /// Each as wide as what is widest in it. A name with nothing in the first columns may run on into them.
+    fn of(table: &Table, left: f64) -> Columns {
+        let widest =
+            |texts: &mut dyn Iterator<Item = &str>| texts.map(|text| drawn_width(text, SIZE)).fold(0.0, f64::max);
+        let has_numbers = |cells: &[String]| cells.first().is_some_and(|cell| !cell.is_empty());
+        let names: Vec<String> =
+            table.rows.iter().filter(|(_, cells)| has_numbers(cells)).map(|(name, _)| named(name)).collect();
+        let mut at = left + widest(&mut names.iter().map(String::as_str));
+        let mut ends = Vec::new();
+        for (i, head) in table.head.iter().skip(1).enumerate() {
+            let cells = table.rows.iter().filter_map(|(_, cells)| cells.get(i)).map(String::as_str);
+            at += GAP + widest(&mut cells.chain([head.as_str()]));
+            ends.push(at);
+        }
+        Columns { left, ends }
+    }
+
+    fn end(&self) -> f64 {
+        self.ends.last().copied().unwrap_or(self.left)
+    }
+}
 
 /// The first rows, none where there are more, and the last.
 fn some(first: Vec<usize>, last: &[usize]) -> Vec<Option<usize>> {
@@ -80,14 +118,14 @@ impl Products {
         let lang = canvas.lang;
         let [products, weights] = <[Table; 2]>::try_from(self.tables(lang)).expect("two tables");
         let most = self.products().iter().fold(f64::MIN_POSITIVE, |most, x| most.max(x.abs()));
-        let column = |x: f64, i: usize| x + 54.0 + 84.0 * i as f64 + if x > x0 { 48.0 * i.min(1) as f64 } else { 0.0 };
-        let mut row = |x: f64, y: f64, name: &str, cells: &[String], fill: Paint| {
-            canvas.text(Text::new([x, y], cut(&clean(name), 18), SIZE, fill));
-            for (i, cell) in cells.iter().enumerate() {
-                canvas.text(Text::new([column(x, i) + 62.0, y], cell.clone(), SIZE, fill).anchored(Anchor::End));
+        let mut row = |columns: &Columns, y: f64, name: &str, cells: &[String], fill: Paint| {
+            canvas.text(Text::new([columns.left, y], named(name), SIZE, fill));
+            for (cell, end) in cells.iter().zip(&columns.ends).filter(|(cell, _)| !cell.is_empty()) {
+                canvas.text(Text::new([*end, y], cell.clone(), SIZE, fill).anchored(Anchor::End));
             }
         };
-        row(x0, y0 + 10.0, &products.head[0], &products.head[1..], Paint::Soft);
+        let left = Columns::of(&products, x0);
+        row(&left, y0 + 10.0, &products.head[0], &products.head[1..], Paint::Soft);
         // The sums are what the products are for, and the chosen key what the picture is of.
         let dimensions = self.products().len();
         let left_rows = some((0..dimensions).collect(), &(dimensions..products.rows.len()).collect::<Vec<_>>());
@@ -95,37 +133,37 @@ impl Products {
         for (line, i) in left_rows.iter().enumerate() {
             let y = y0 + 10.0 + step * (line + 1) as f64;
             let Some(i) = *i else {
-                row(x0, y, "…", &[], Paint::Soft);
+                row(&left, y, "…", &[], Paint::Soft);
                 continue;
             };
             let (name, cells) = &products.rows[i];
-            row(x0, y, name, cells, Paint::Ink);
+            row(&left, y, name, cells, Paint::Ink);
             if let Some(product) = self.products().get(i) {
                 let part = (product / most) as f32;
-                let middle = column(x0, 3) + 70.0;
-                let length = 60.0 * f64::from(part.abs());
-                let left = if part < 0.0 { middle - length } else { middle };
+                let middle = left.end() + GAP + BAR;
+                let length = BAR * f64::from(part.abs());
+                let from = if part < 0.0 { middle - length } else { middle };
                 let says = format!("{}: {}", name, four(*product));
-                bars.push(Item::Rect { area: [left, y - 10.0, length, 12.0], fill: Paint::Signed(part), says });
+                bars.push(Item::Rect { area: [from, y - 10.0, length, 12.0], fill: Paint::Signed(part), says });
             }
         }
-        let right = column(x0, 3) + 170.0;
-        row(right, y0 + 10.0, "", &weights.head[1..], Paint::Soft);
+        let right = Columns::of(&weights, left.end() + 2.0 * (GAP + BAR) + GAP);
+        row(&right, y0 + 10.0, "", &weights.head[1..], Paint::Soft);
         let last = if self.chosen < SHOWN { Vec::new() } else { vec![self.chosen] };
         let right_rows = some((0..weights.rows.len()).filter(|i| !last.contains(i)).collect(), &last);
         for (line, i) in right_rows.iter().enumerate() {
             let y = y0 + 10.0 + step * (line + 1) as f64;
             let Some(i) = *i else {
-                row(right, y, "…", &[], Paint::Soft);
+                row(&right, y, "…", &[], Paint::Soft);
                 continue;
             };
             let (name, cells) = &weights.rows[i];
             let fill = if i == self.chosen { Paint::Series(0) } else { Paint::Ink };
-            row(right, y, name, cells, fill);
+            row(&right, y, name, cells, fill);
         }
         canvas.items.extend(bars);
         let rows = left_rows.len().max(right_rows.len());
-        [column(right, 3) + 70.0, y0 + 16.0 + step * rows as f64]
+        [right.end(), y0 + 16.0 + step * rows as f64]
     }
 
     pub(super) fn tables(&self, lang: Lang) -> Vec<Table> {

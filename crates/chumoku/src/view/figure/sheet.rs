@@ -18,7 +18,7 @@ pub struct Sheet {
 /// Size of a small map.
 const SIDE: f64 = 132.0;
 /// Cells along a side of a small map: more are pooled, by their largest.
-const POOL: usize = 64;
+pub(in crate::view) const POOL: usize = 64;
 
 /// Cells along a side of a map in a terminal.
 const TERMINAL: usize = 24;
@@ -38,7 +38,7 @@ pub(in crate::view) fn pooled_note(maps: &[Map], lang: Lang) -> Option<String> {
 
 /// A map of at most so many rows and columns: the largest of what falls together, for a mean would hide the very peaks
 /// that one looks for.
-fn pooled(map: &Map, most: usize) -> (usize, usize, Vec<Option<f32>>) {
+pub(in crate::view) fn pooled(map: &Map, most: usize) -> (usize, usize, Vec<Option<f32>>) {
     let [n, m] = [map.rows.labels.len(), map.columns.labels.len()];
     let [rows, columns] = [n.min(most), m.min(most)];
     let mut values: Vec<Option<f32>> = vec![None; rows * columns];

@@ -215,16 +215,27 @@ impl Item {
                     "<text x=\"{x:.2}\" y=\"{y:.2}\" font-size=\"{size}\" {} text-anchor=\"{anchor}\"{weight}{turn} \
                      xml:space=\"preserve\">{}</text>",
                     colours.of("fill", *fill),
-                    marked_up(&drawn(text))
+                    marked_up(&drawn(text, colours))
                 )
             }
         };
     }
 }
 
-/// A text as it is drawn: few fonts have the pictures of control characters, which stand for what has no shape.
-fn drawn(text: &str) -> String {
-    text.chars().map(|c| if ('\u{2400}'..='\u{2426}').contains(&c) { '·' } else { c }).collect()
+/// A text as it is drawn: few fonts have the pictures of control characters, which stand for what has no shape. Nor have
+/// they flags, which are pairs of letters of their own (🇯🇵 is J and P): a picture shows the letters, as systems without
+/// flags do. A page is drawn with its reader's fonts.
+fn drawn(text: &str, colours: Colours) -> String {
+    const FIRST: char = '\u{1f1e6}';
+    text.chars()
+        .map(|c| match c {
+            '\u{2400}'..='\u{2426}' => '·',
+            FIRST..='\u{1f1ff}' if colours == Colours::Fixed => {
+                char::from(b'A' + u8::try_from(u32::from(c) - u32::from(FIRST)).expect("one of 26"))
+            }
+            c => c,
+        })
+        .collect()
 }
 
 #[cfg(test)]
