@@ -23,6 +23,10 @@ impl TrainOptions {
         match (&self.watch, kind) {
             (None, _) => Ok(()),
             (Some(text), _) if text.trim().is_empty() => fault("the text to watch is empty"),
+            (Some(_), ModelKind::Ngrams) => fault(&crate::tr!(
+                "watching attention: an n-gram model has none",
+                "アテンションの記録：n-gram モデルにはアテンションがありません"
+            )),
             (Some(_), ModelKind::Classifier) if self.network != Network::Transformer => {
                 fault("watching attention: a recurrent network has none")
             }
