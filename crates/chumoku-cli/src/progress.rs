@@ -1,7 +1,9 @@
 //! What people see while a model trains: a bar on a terminal, plain lines elsewhere. All on standard error.
 
+use chumoku::Lang;
 use chumoku::data::thousands;
-use chumoku::train::{Event, Figure};
+use chumoku::lang::lang;
+use chumoku::train::{Event, Figure, Settings};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
@@ -10,7 +12,11 @@ use std::time::{Duration, Instant};
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     is_terminal: bool,
+    /// When the command began.
+    start: Instant,
     steps: u64,
+    /// Whether the bar, if there is one, shows work before or after the steps.
+    is_working: bool,
     last_line: Instant,
     score: String,
 }
@@ -19,12 +25,14 @@ pub(crate) struct Progress {
 const LINE_EVERY: Duration = Duration::from_secs(20);
 
 impl Progress {
-    /// Shows nothing yet.
-    pub(crate) fn new() -> Self {
+    /// Of a command that began at `start`; shows nothing yet.
+    pub(crate) fn new(start: Instant) -> Self {
         Progress {
+            start,
             bar: None,
             is_terminal: stderr().is_terminal(),
             steps: 0,
+            is_working: false,
             last_line: Instant::now(),
             score: String::new(),
         }
@@ -47,19 +55,29 @@ impl Progress {
     /// Shows an event.
     pub(crate) fn show(&mut self, event: Event<'_>) {
         match event {
-            Event::Said(what, text) => self.say(&format!("{what:<9} {text}")),
-            Event::Ready { settings, steps, done, expected, bytes } => {
-                self.say(&format!(
-                    "plan      at most {}, {} of up to {} tokens; stops {} after the best; expected time {} at most, \
-                     memory {}",
-                    count(settings.epochs as usize, "epoch"),
-                    count(steps as usize, "step"),
-                    thousands(settings.batch_tokens),
-                    count(settings.patience as usize, "epoch"),
-                    duration(expected),
-                    megabytes(bytes)
-                ));
+            Event::Said(what, text) => {
+                // What was going on has come to its end.
+                if std::mem::take(&mut self.is_working) {
+                    self.finish();
+                }
+                self.say(&format!("{what:<9} {text}"));
+            }
+            Event::Working(what, text) => {
+                self.is_working = true;
+                if self.is_terminal {
+                    let bar = self.bar.get_or_insert_with(ProgressBar::new_spinner);
+                    bar.set_message(format!("{what:<9} {text}"));
+                    bar.tick();
+                } else if self.last_line.elapsed() >= LINE_EVERY {
+                    self.last_line = Instant::now();
+                    self.say(&format!("{what:<9} {text}"));
+                }
+            }
+            Event::Ready { settings, steps, done, expected, bytes, .. } => {
+                self.say(&plan(settings, steps, self.start.elapsed() + expected, bytes));
                 self.steps = steps;
+                self.is_working = false;
+                self.finish();
                 if self.is_terminal {
                     let bar = ProgressBar::new(steps).with_position(done);
                     let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}  {eta} left");
@@ -94,6 +112,39 @@ impl Progress {
                     if is_best { "  best" } else { "" }
                 ));
             }
+        }
+    }
+}
+
+/// The line on what is about to happen, in all `time` from the command's start to its end.
+fn plan(settings: &Settings, steps: u64, time: Duration, bytes: usize) -> String {
+    // What can stop a run early makes its epochs and its time the most that they can be.
+    let may_stop = settings.patience < settings.epochs;
+    let (epochs, patience) = (settings.epochs as usize, settings.patience as usize);
+    let (tokens, time, memory) = (thousands(settings.batch_tokens), duration(time), megabytes(bytes));
+    match lang() {
+        Lang::En => {
+            let [most, stops, most_time] = match may_stop {
+                true => ["at most ", &format!("; stops {} after the best", count(patience, "epoch")), " at most"],
+                false => [""; 3],
+            };
+            format!(
+                "plan      {most}{}, {} of up to {tokens} tokens{stops}; expected time {time} in all{most_time}, memory \
+                 {memory}",
+                count(epochs, "epoch"),
+                count(steps as usize, "step")
+            )
+        }
+        Lang::Ja => {
+            let [most, stops] = match may_stop {
+                true => ["最大 ", &format!("、最良から {patience} エポックで停止")],
+                false => [""; 2],
+            };
+            let steps = thousands(steps as usize);
+            format!(
+                "plan      {most}{epochs} エポック、{steps} ステップ（各 {tokens} トークンまで）{stops}、\
+                 予想時間は全体で{most}{time}、メモリ {memory}"
+            )
         }
     }
 }
@@ -177,6 +228,20 @@ pub(crate) fn megabytes(bytes: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chumoku::train::Shape;
+
+    #[test]
+    fn a_run_that_cannot_stop_early_is_not_said_to() {
+        let settings = |epochs, patience| Settings { epochs, patience, ..chumoku::train::Plan::new(&SHAPE).settings };
+        const SHAPE: Shape<'_> = Shape { lengths: &[10, 20], class_rows: &[1, 1], vocab_size: 100 };
+        let said = |epochs, patience| plan(&settings(epochs, patience), 7, Duration::from_secs(20), 5 << 20);
+        let once = said(1, 20);
+        assert!(once.starts_with("plan      1 epoch, 7 steps"), "{once}");
+        assert!(!once.contains("stops") && !once.contains("at most"), "{once}");
+        let long = said(60, 20);
+        assert!(long.contains("at most 60 epochs") && long.contains("stops 20 epochs after the best"), "{long}");
+        assert!(long.contains("20 s in all at most"), "{long}");
+    }
 
     #[test]
     fn lines_of_progress_come_every_twenty_seconds() {

@@ -1,6 +1,8 @@
 //! Scores as tables for people.
 
+use chumoku::lang::lang;
 use chumoku::train::Scores;
+use chumoku::{Lang, tr};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
@@ -14,16 +16,21 @@ pub(crate) fn percent(x: f64) -> String {
     format!("{:.1} %", 100.0 * x)
 }
 
-/// `text` cut or filled to `width` columns.
+/// `text` cut, which shows, or filled to `width` columns.
 pub(crate) fn fit(text: &str, width: usize) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        let mut next = out.clone();
-        next.push(if c.is_control() { ' ' } else { c });
-        if next.width() > width {
-            break;
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut out = text.clone();
+    if text.width() > width {
+        out.clear();
+        for c in text.chars() {
+            let mut next = out.clone();
+            next.push(c);
+            if next.width() + 1 > width {
+                break;
+            }
+            out = next;
         }
-        out = next;
+        out.push('…');
     }
     let missing = width.saturating_sub(out.width());
     out + &" ".repeat(missing)
@@ -47,18 +54,59 @@ pub(crate) fn comparison(rows: &[(&str, &Scores)]) -> String {
     out
 }
 
-/// Precision and recall of each class and, where they are few, the confusion matrix.
-pub(crate) fn classes(scores: &Scores) -> String {
-    let mut order: Vec<usize> = (0..scores.classes.len()).collect();
+/// Precision and recall of each class and, where they are few, the confusion matrix. `all` says where there are figures
+/// of all classes.
+pub(crate) fn classes(scores: &Scores, all: &str) -> String {
+    let mut order: Vec<usize> = (0..scores.classes.len()).filter(|&class| !scores.is_absent(class)).collect();
     let mut out = String::new();
-    if order.len() > MOST_CLASSES {
+    let n = order.len();
+    if n > MOST_CLASSES {
+        order.retain(|&class| scores.classes[class].f1 < 1.0);
         order.sort_by(|&a, &b| scores.classes[a].f1.total_cmp(&scores.classes[b].f1));
-        let _ = writeln!(out, "The {MOST_CLASSES} worst of {} classes (all are in metrics.json):", order.len());
+        let faulty = order.len();
         order.truncate(MOST_CLASSES);
+        out += &match faulty {
+            0 => tr!(
+                "Each of the {n} classes is predicted without a fault.\n",
+                "{n}クラスすべてが誤りなく予測されました。\n"
+            ),
+            1..=MOST_CLASSES => tr!(
+                "Of {n} classes, those with faults, the worst first (all: {all}):\n",
+                "{n}クラスのうち誤りのあるもの。悪い順（全クラス：{all}）：\n"
+            ),
+            _ => tr!(
+                "The {MOST_CLASSES} worst of {n} classes (all: {all}):\n",
+                "{n}クラスのうち下位{MOST_CLASSES}クラス（全クラス：{all}）：\n"
+            ),
+        };
     }
-    let widest = order.iter().map(|&class| scores.classes[class].label.width()).max().unwrap_or(0).clamp(5, 30);
-    let _ = writeln!(out, "{} {:>9} {:>9} {:>9} {:>7}", fit("class", widest), "precision", "recall", "F1", "rows");
-    for &class in &order {
+    if !order.is_empty() {
+        out += &class_table(scores, &order);
+    }
+    if scores.classes.len() <= MOST_CONFUSED {
+        out += &confusion(scores);
+    }
+    // Nothing trails.
+    out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+fn class_table(scores: &Scores, order: &[usize]) -> String {
+    let widest = order.iter().map(|&class| scores.classes[class].label.width()).max().unwrap_or(0).clamp(8, 36);
+    let headings = lang().pick("class", "クラス");
+    let [precision, recall, rows] = match lang() {
+        Lang::En => ["precision", "recall", "rows"],
+        Lang::Ja => ["適合率", "再現率", "行数"],
+    };
+    let right = |text: &str, width: usize| " ".repeat(width.saturating_sub(text.width())) + text;
+    let mut out = format!(
+        "{} {} {} {:>9} {}\n",
+        fit(headings, widest),
+        right(precision, 9),
+        right(recall, 9),
+        "F1",
+        right(rows, 7)
+    );
+    for &class in order {
         let c = &scores.classes[class];
         let _ = writeln!(
             out,
@@ -70,39 +118,92 @@ pub(crate) fn classes(scores: &Scores) -> String {
             c.rows
         );
     }
-    let n = scores.classes.len();
-    if n <= MOST_CONFUSED {
-        let cell = 7;
-        let _ = write!(out, "\n{}", fit("true ↓  predicted →", widest.max(19)));
-        for class in &scores.classes {
-            let _ = write!(out, " {}", fit(&class.label, cell.max(class.label.width().min(12))));
+    out
+}
+
+/// Rows by true and predicted class. Where the names do not fit beside each other, columns are numbered.
+fn confusion(scores: &Scores) -> String {
+    const WIDTH: usize = 80;
+    let names: Vec<&str> = scores.classes.iter().map(|class| class.label.as_str()).collect();
+    let digits = scores.confusion.iter().flatten().map(|count| count.to_string().len()).max().unwrap_or(1).max(3);
+    let corner = tr!("true ↓  predicted →", "正解 ↓  予測 →");
+    let widest = names.iter().map(|name| name.width()).max().unwrap_or(0).max(corner.width());
+    let whole = widest + names.iter().map(|name| 1 + name.width().max(digits)).sum::<usize>();
+    let (rows, columns): (Vec<String>, Vec<String>) = match whole <= WIDTH {
+        true => names.iter().map(|name| ((*name).to_owned(), (*name).to_owned())).unzip(),
+        false => names.iter().zip(1..).map(|(name, n)| (format!("{n:>2} {name}"), n.to_string())).unzip(),
+    };
+    let cells: usize = columns.iter().map(|name| 1 + name.width().max(digits)).sum();
+    let widest = rows.iter().map(|name| name.width()).max().unwrap_or(0).max(corner.width());
+    let first = widest.min(WIDTH.saturating_sub(cells)).max(corner.width());
+    let mut out = format!("\n{}", fit(&corner, first));
+    for name in &columns {
+        let _ = write!(out, " {}", fit(name, digits.max(name.width())));
+    }
+    out.push('\n');
+    for (name, row) in rows.iter().zip(&scores.confusion) {
+        out += &fit(name, first);
+        for (column, count) in columns.iter().zip(row) {
+            let width = digits.max(column.width());
+            let _ = write!(out, " {count:<width$}");
         }
         out.push('\n');
-        for (class, row) in scores.classes.iter().zip(&scores.confusion) {
-            let _ = write!(out, "{}", fit(&class.label, widest.max(19)));
-            for (other, count) in scores.classes.iter().zip(row) {
-                let width = cell.max(other.label.width().min(12));
-                let _ = write!(out, " {count:<width$}");
-            }
-            out.push('\n');
-        }
     }
-    // Nothing trails.
-    out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chumoku::train::Judged;
+
+    fn scored(truth: &[u32], predicted: &[u32], labels: &[&str]) -> Scores {
+        let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
+        Scores::of(&Judged { truth, predicted, texts: &[] }, &labels, None, 1)
+    }
 
     #[test]
     fn tables_line_up_and_fit() {
-        let labels = ["negative", "とても良い", "x"].map(String::from);
-        let scores = Scores::of(&[0, 1, 2, 1], &[0, 1, 1, 1], &labels, None, 1);
-        let table = classes(&scores);
+        let scores = scored(&[0, 1, 2, 1], &[0, 1, 1, 1], &["negative", "とても良い", "x"]);
+        let table = classes(&scores, "metrics.json");
         assert!(table.lines().all(|line| line.width() <= 80), "{table}");
         assert!(table.contains("とても良い"));
         let table = comparison(&[("this model", &scores)]);
         assert!(table.lines().all(|line| line.width() <= 80), "{table}");
+    }
+
+    #[test]
+    fn headings_of_the_confusion_matrix_are_whole() {
+        let scores = scored(&[0, 1, 1], &[0, 1, 0], &["recommended without reservation", "not recommended"]);
+        let table = classes(&scores, "metrics.json");
+        let heading = table.lines().find(|line| line.starts_with("true")).unwrap();
+        assert!(heading.ends_with("recommended without reservation not recommended"), "{table}");
+        // Those that do not fit are numbered, and the rows say what the numbers mean.
+        let names: Vec<String> = (0..10).map(|i| format!("a class with a rather long name, number {i}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let table = classes(&scored(&[0, 9], &[9, 9], &names), "metrics.json");
+        assert!(table.lines().all(|line| line.width() <= 80), "{table}");
+        let heading = table.lines().find(|line| line.starts_with("true")).unwrap();
+        assert_eq!(
+            heading.split_whitespace().skip(4).collect::<Vec<_>>(),
+            ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10"]
+        );
+        assert!(table.lines().any(|line| line.starts_with("10 a class with") && line.ends_with('1')), "{table}");
+    }
+
+    #[test]
+    fn the_worst_classes_have_faults() {
+        let names: Vec<String> = (0..30).map(|i| format!("class {i}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let truth: Vec<u32> = (0..29).collect();
+        let mut predicted = truth.clone();
+        assert!(classes(&scored(&truth, &predicted, &names), "x").starts_with("Each of the 29 classes is predicted"));
+        predicted[3] = 4;
+        let table = classes(&scored(&truth, &predicted, &names), "metrics.json");
+        assert!(table.starts_with("Of 29 classes, those with faults") && table.contains("metrics.json"), "{table}");
+        assert_eq!(table.lines().count(), 4, "{table}");
+        assert!(!table.contains("100.0 %  100.0 %  100.0 %"), "{table}");
+        // What neither occurs nor is predicted is no class to be worst.
+        assert!(!table.contains("class 29"), "{table}");
     }
 }

@@ -14,8 +14,16 @@ fn the_folder_is_complete_and_eval_agrees_with_it() {
         place.run(&["train", "train.csv", "--test", "test.csv", "--out", "deep/model", "--epochs", "3", "--json"]).ok();
     let metrics = run.json();
     assert_eq!(metrics, place.json("deep/model/metrics.json"));
-    let names =
-        ["README.md", "checkpoints", "config.json", "log.jsonl", "metrics.json", "model.safetensors", "tokenizer.json"];
+    let names = [
+        "README.md",
+        "checkpoints",
+        "config.json",
+        "log.jsonl",
+        "metrics.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "trained-on.bin",
+    ];
     assert_eq!(place.names("deep/model"), names);
     assert_eq!(place.names("deep/model/checkpoints").len(), 2);
 

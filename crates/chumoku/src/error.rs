@@ -116,6 +116,11 @@ impl Error {
         matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
     }
 
+    /// Whether work was stopped because the caller asked for it, with nothing to show for it.
+    pub fn is_interrupted(&self) -> bool {
+        matches!(self, Error::Ngram(crate::ngram::NgramError::Cancelled))
+    }
+
     /// Whether the input or the use is at fault (exit code 2) rather than the work (exit code 1).
     pub fn is_usage(&self) -> bool {
         !matches!(self, Error::Kernel(_) | Error::NotFinite(_) | Error::Tokenizer(_) | Error::Ngram(_))

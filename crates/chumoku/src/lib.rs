@@ -30,6 +30,7 @@ pub mod tensors;
 pub mod text;
 mod text_classifier;
 mod text_generator;
+mod text_ngrams;
 mod text_translator;
 pub mod trace;
 pub mod train;
@@ -41,6 +42,7 @@ pub use lang::{Lang, set_lang};
 pub use model_folder::ModelKind;
 pub use text_classifier::{ModelConfig, Prediction, TextClassifier, has_checkpoints, is_model_folder};
 pub use text_generator::{Stop, TextGenerator, TextGeneratorConfig};
+pub use text_ngrams::{NgramClassifier, NgramClassifierConfig, NgramEffect};
 pub use text_translator::{TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions, Translation};
 
 /// The best instruction set of this machine, whatever `CHUMOKU_ISA` says.

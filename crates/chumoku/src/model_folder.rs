@@ -65,6 +65,8 @@ pub(crate) struct Kind {
 pub enum ModelKind {
     /// A [`TextClassifier`](crate::TextClassifier).
     Classifier,
+    /// An [`NgramClassifier`](crate::NgramClassifier).
+    Ngrams,
     /// A [`TextTranslator`](crate::TextTranslator).
     Translator,
     /// A [`TextGenerator`](crate::TextGenerator).
@@ -72,7 +74,8 @@ pub enum ModelKind {
 }
 
 impl ModelKind {
-    const ALL: [ModelKind; 3] = [ModelKind::Classifier, ModelKind::Translator, ModelKind::LanguageModel];
+    const ALL: [ModelKind; 4] =
+        [ModelKind::Classifier, ModelKind::Ngrams, ModelKind::Translator, ModelKind::LanguageModel];
 
     /// What the folder holds.
     ///
@@ -87,6 +90,7 @@ impl ModelKind {
     fn model_type(self) -> &'static str {
         match self {
             ModelKind::Classifier => crate::text_classifier::MODEL_TYPE,
+            ModelKind::Ngrams => crate::text_ngrams::MODEL_TYPE,
             ModelKind::Translator => crate::text_translator::MODEL_TYPE,
             ModelKind::LanguageModel => crate::text_generator::MODEL_TYPE,
         }
@@ -96,6 +100,10 @@ impl ModelKind {
     pub fn describe(self) -> &'static str {
         match self {
             ModelKind::Classifier => "a text classifier; `chumoku predict`, `eval` and `explain` are for it",
+            ModelKind::Ngrams => crate::lang::lang().pick(
+                "an n-gram model, which has no attention; `chumoku predict`, `eval` and `explain` are for it",
+                "アテンションのない n-gram モデル（`chumoku predict`、`eval`、`explain` で使います）",
+            ),
             ModelKind::Translator => "a translator; `chumoku translate`, `eval` and `explain` are for it",
             ModelKind::LanguageModel => "a language model; `chumoku generate` and `eval` are for it",
         }

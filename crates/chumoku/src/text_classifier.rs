@@ -3,8 +3,8 @@
 use crate::data::Example;
 use crate::look::check_head;
 use crate::model_folder::{
-    CONFIG, Kind, WEIGHTS, check_files, f32_bytes, fault, floats, read_config, read_params, read_tokenizer, serialize,
-    tensors_of, write,
+    CONFIG, Kind, Tensors, WEIGHTS, check_files, f32_bytes, fault, floats, read_config, read_params, read_tokenizer,
+    serialize, tensors_of, write,
 };
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
@@ -61,7 +61,7 @@ const NGRAMS: &str = "ngrams.";
 pub struct Prediction {
     /// Calibrated probabilities of the whole predictor, by class number.
     pub probabilities: Vec<f32>,
-    /// The network's own log-probabilities.
+    /// The network's own log-probabilities; empty where there is no network.
     pub attention: Vec<f32>,
     /// The n-gram model's log-probabilities.
     pub ngrams: Option<Vec<f32>>,
@@ -163,7 +163,8 @@ impl TextClassifier {
     /// # Errors
     /// If a text cannot be read as tokens.
     pub fn score(&self, examples: &[Example], seed: u64) -> Result<(Scores, [Scores; 2])> {
-        crate::train::score(self, &Rows::of(examples, &self.config.labels), seed)
+        let (whole, parts, _) = crate::train::score(self, &Rows::of(examples, &self.config.labels), seed)?;
+        Ok((whole, parts))
     }
 
     /// Writes `config.json`, `tokenizer.json` and, last, `model.safetensors`: each appears whole or not at all, and
@@ -185,19 +186,7 @@ impl TextClassifier {
 
     fn tensors(&self) -> Vec<u8> {
         let mut arrays = tensors_of(&self.params);
-        if let Some(ngrams) = &self.ngrams {
-            let tensors = ngrams.tensors();
-            let data = [
-                (Dtype::I64, tensors.hashes.iter().flat_map(|x| x.to_le_bytes()).collect()),
-                (Dtype::F32, f32_bytes(&tensors.idf)),
-                (Dtype::F32, f32_bytes(&tensors.weights)),
-                (Dtype::F32, f32_bytes(&tensors.bias)),
-                (Dtype::F32, f32_bytes(&tensors.prior)),
-            ];
-            for ((name, shape), (dtype, bytes)) in tensors.shapes().into_iter().zip(data) {
-                arrays.push((format!("{NGRAMS}{name}"), dtype, shape, bytes));
-            }
-        }
+        arrays.extend(self.ngrams.iter().flat_map(ngram_tensors));
         serialize(&arrays)
     }
 
@@ -238,13 +227,7 @@ impl ModelConfig {
         if self.labels.len() != m.num_classes || self.labels.len() < 2 {
             return Err(format!("labels: expected {} (at least 2), found {}", m.num_classes, self.labels.len()));
         }
-        if let Some(label) = self.labels.iter().find(|label| label.trim().is_empty()) {
-            return Err(format!("labels: expected a name for each class, found \"{label}\""));
-        }
-        let mut seen = HashSet::new();
-        if let Some(label) = self.labels.iter().find(|label| !seen.insert(label.as_str())) {
-            return Err(format!("labels: expected each once, found \"{label}\" twice"));
-        }
+        check_labels(&self.labels)?;
         for (name, size, least, most) in
             [("vocab_size", m.vocab_size, 1, 1 << 24), ("max_length", m.max_length, 2, 1 << 20)]
         {
@@ -261,12 +244,45 @@ impl ModelConfig {
     }
 }
 
+/// What is wrong with the names of classes, if anything.
+pub(crate) fn check_labels(labels: &[String]) -> Result<(), String> {
+    if labels.len() < 2 {
+        return Err(format!("labels: expected at least 2, found {}", labels.len()));
+    }
+    if let Some(label) = labels.iter().find(|label| label.trim().is_empty()) {
+        return Err(format!("labels: expected a name for each class, found \"{label}\""));
+    }
+    let mut seen = HashSet::new();
+    if let Some(label) = labels.iter().find(|label| !seen.insert(label.as_str())) {
+        return Err(format!("labels: expected each once, found \"{label}\" twice"));
+    }
+    Ok(())
+}
+
 /// Whether the folder is of a run that has not finished.
 pub fn has_checkpoints(folder: &Path) -> bool {
     crate::train::has_checkpoint(&folder.join("checkpoints"))
 }
 
-fn read_ngrams(tensors: &SafeTensors<'_>, scheme: &NgramScheme, classes: usize) -> Result<NgramModel, String> {
+/// The arrays of an n-gram model, to be written.
+pub(crate) fn ngram_tensors(ngrams: &NgramModel) -> Tensors {
+    let tensors = ngrams.tensors();
+    let data = [
+        (Dtype::I64, tensors.hashes.iter().flat_map(|x| x.to_le_bytes()).collect()),
+        (Dtype::F32, f32_bytes(&tensors.idf)),
+        (Dtype::F32, f32_bytes(&tensors.weights)),
+        (Dtype::F32, f32_bytes(&tensors.bias)),
+        (Dtype::F32, f32_bytes(&tensors.prior)),
+    ];
+    let named = tensors.shapes().into_iter().zip(data);
+    named.map(|((name, shape), (dtype, bytes))| (format!("{NGRAMS}{name}"), dtype, shape, bytes)).collect()
+}
+
+pub(crate) fn read_ngrams(
+    tensors: &SafeTensors<'_>,
+    scheme: &NgramScheme,
+    classes: usize,
+) -> Result<NgramModel, String> {
     let get = |name: &str, dtype: Dtype| {
         let name = format!("{NGRAMS}{name}");
         let view = tensors.tensor(&name).map_err(|_| format!("there is no tensor {name}"))?;

@@ -81,12 +81,15 @@ pub(crate) enum Model {
     Lstm,
     /// The same with gated recurrent units
     Gru,
+    /// No network: the linear model over n-grams alone, trained in seconds
+    Ngrams,
 }
 
-impl From<Model> for nn::Network {
-    fn from(model: Model) -> Self {
-        match model {
-            Model::Transformer => nn::Network::Transformer,
+impl Model {
+    /// The network; n-grams have none, and what is said of one is of no effect.
+    pub(crate) fn network(self) -> nn::Network {
+        match self {
+            Model::Transformer | Model::Ngrams => nn::Network::Transformer,
             Model::Rnn => nn::Network::Recurrent(Cell::Rnn),
             Model::Lstm => nn::Network::Recurrent(Cell::Lstm),
             Model::Gru => nn::Network::Recurrent(Cell::Gru),
@@ -194,7 +197,7 @@ pub(crate) struct Train {
     pub(crate) data: Option<PathBuf>,
     #[arg(long, value_enum)]
     pub(crate) task: Option<Task>,
-    /// The network that reads the texts
+    /// What reads the texts of a classifier; a network is joined with n-grams
     #[arg(long, value_enum, default_value = "transformer")]
     pub(crate) model: Model,
     /// Tokens of a translator or a language model (default: by the texts)

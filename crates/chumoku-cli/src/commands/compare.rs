@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
         precision: args.precision.into(),
         ..TrainOptions::default()
     };
-    let mut progress = Progress::new();
+    let mut progress = Progress::new(std::time::Instant::now());
     let comparison = compare(&data, &options, &mut |stage| match stage {
         Stage::Training(name) => {
             progress.finish();

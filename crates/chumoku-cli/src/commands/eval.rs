@@ -5,9 +5,9 @@ use super::train::{language, translate};
 use crate::args::Eval;
 use crate::progress::count;
 use crate::{report, threads};
-use chumoku::data::{DocumentBreaks, load_documents, load_labelled};
-use chumoku::train::{LanguageScores, TranslationScores};
-use chumoku::{ModelKind, TextClassifier, TextGenerator, TextTranslator, TranslateOptions};
+use chumoku::data::{Dataset, DocumentBreaks, load_documents, load_labelled, thousands};
+use chumoku::train::{LanguageScores, Scores, SeenTexts, TranslationScores};
+use chumoku::{ModelKind, NgramClassifier, TextClassifier, TextGenerator, TextTranslator, TranslateOptions, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
@@ -21,6 +21,7 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
     args.reading.keep(&mut args.data)?;
     match ModelKind::of(&args.model)? {
         ModelKind::Classifier => classes(args),
+        ModelKind::Ngrams => ngrams(args),
         ModelKind::Translator => translations(args),
         ModelKind::LanguageModel => text(args),
     }
@@ -63,34 +64,81 @@ fn text(args: &Eval) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
-    let model = TextClassifier::load(&args.model)?;
+/// A labelled file, and how many of its rows have a text that the model was trained on, where that is known.
+fn labelled(args: &Eval, labels: &[String]) -> anyhow::Result<(Dataset, Option<usize>)> {
     let dataset = load_labelled(&args.data, &read_options(&args.reading, true)?)?;
     say!("data      {}", dataset.description);
     if dataset.skipped.count > 0 {
         say!("skipped   {}", dataset.skipped);
     }
-    dataset.check_known_labels(model.labels())?;
-    let (whole, parts) = model.score(&dataset.examples, SEED)?;
-    let mut out = stdout().lock();
-    if args.json {
-        writeln!(
-            out,
+    dataset.check_known_labels(labels)?;
+    let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
+    let seen = SeenTexts::load(&args.model)?.map(|seen| seen.count(&texts));
+    if let Some(n) = seen.filter(|&n| n > 0) {
+        let rows = thousands(texts.len());
+        let n = thousands(n);
+        say!(
             "{}",
-            json!({
-                "rows": whole.rows,
-                "accuracy": whole.accuracy,
-                "macro_f1": whole.macro_f1,
-                "scores": whole,
-                "parts": { "attention": parts[0], "ngrams": parts[1] },
-            })
-        )?;
-        return Ok(ExitCode::SUCCESS);
+            tr!(
+                "note      warning: {n} of {rows} rows have a text that the model was trained on or chosen by: their score \
+                 says nothing about new texts",
+                "note      警告：{rows}行中{n}行のテキストはモデルの学習または選択に使われています。\
+                 その行の評価値からは、新しいテキストについて何も分かりません"
+            )
+        );
+    }
+    Ok((dataset, seen))
+}
+
+/// The scores for people: what must be said first, predictors side by side, and each class.
+fn print(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
+    let mut out = stdout().lock();
+    let whole = rows[0].1;
+    if let Some(warning) = whole.warning() {
+        writeln!(out, "{warning}\n")?;
     }
     writeln!(out, "{}\n", count(whole.rows, "row"))?;
+    writeln!(out, "{}", report::comparison(rows))?;
+    write!(out, "{}", report::classes(whole, "--json"))?;
+    Ok(())
+}
+
+fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
+    let model = TextClassifier::load(&args.model)?;
+    let (dataset, seen) = labelled(args, model.labels())?;
+    let (whole, parts) = model.score(&dataset.examples, SEED)?;
+    if args.json {
+        let scores = json!({
+            "rows": whole.rows,
+            "rows_trained_on": seen,
+            "accuracy": whole.accuracy,
+            "macro_f1": whole.macro_f1,
+            "scores": whole,
+            "parts": { "attention": parts[0], "ngrams": parts[1] },
+        });
+        writeln!(stdout(), "{scores}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let alone = format!("  {} alone", model.config().model.body.network().noun());
-    let rows = [("this model", &whole), (&alone, &parts[0]), ("  n-grams alone", &parts[1])];
-    writeln!(out, "{}", report::comparison(&rows))?;
-    write!(out, "{}", report::classes(&whole))?;
+    print(&[("this model", &whole), (&alone, &parts[0]), ("  n-grams alone", &parts[1])])?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn ngrams(args: &Eval) -> anyhow::Result<ExitCode> {
+    let model = NgramClassifier::load(&args.model)?;
+    let (dataset, seen) = labelled(args, model.labels())?;
+    let scores = model.score(&dataset.examples, SEED)?;
+    if args.json {
+        let scores = json!({
+            "rows": scores.rows,
+            "rows_trained_on": seen,
+            "accuracy": scores.accuracy,
+            "macro_f1": scores.macro_f1,
+            "scores": scores,
+        });
+        writeln!(stdout(), "{scores}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&[("this model", &scores)])?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,7 +11,9 @@ use std::process::ExitCode;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Says it well if this is no model's folder.
-    ModelKind::of(&args.model)?;
+    if ModelKind::of(&args.model)? == ModelKind::Ngrams {
+        return Err(super::explain::no_attention(&args.model));
+    }
     let film = Film::load(&args.model, &model_name(&args.model))?;
     let [layers, heads] = film.size();
     let layer = args.layer.unwrap_or(layers);

@@ -4,14 +4,45 @@ use super::stream::{Form, Given, stream};
 use crate::args::Predict;
 use crate::{harmless, threads};
 use chumoku::data::Source;
-use chumoku::{Prediction, TextClassifier};
+use chumoku::{ModelKind, NgramClassifier, Prediction, TextClassifier};
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
+use std::path::Path;
 use std::process::ExitCode;
+
+/// What predicts classes.
+enum Model {
+    Classifier(Box<TextClassifier>),
+    Ngrams(Box<NgramClassifier>),
+}
+
+impl Model {
+    fn load(folder: &Path) -> anyhow::Result<Model> {
+        Ok(match ModelKind::of(folder)? {
+            ModelKind::Ngrams => Model::Ngrams(Box::new(NgramClassifier::load(folder)?)),
+            // Says what is wrong with a model of another kind.
+            _ => Model::Classifier(Box::new(TextClassifier::load(folder)?)),
+        })
+    }
+
+    fn labels(&self) -> &[String] {
+        match self {
+            Model::Classifier(model) => model.labels(),
+            Model::Ngrams(model) => model.labels(),
+        }
+    }
+
+    fn predict(&self, texts: &[&str]) -> chumoku::Result<Vec<Prediction>> {
+        match self {
+            Model::Classifier(model) => model.predict(texts),
+            Model::Ngrams(model) => model.predict(texts),
+        }
+    }
+}
 
 pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
-    let model = TextClassifier::load(&args.model)?;
+    let model = Model::load(&args.model)?;
     let texts = match Given::of("predict", args.input.as_deref(), &args.texts, &args.reading)? {
         Given::Rows(source) => return rows(args, &model, *source),
         Given::Texts(texts) => texts,
@@ -29,7 +60,7 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn top<'a>(model: &'a TextClassifier, prediction: &Prediction, n: usize) -> Vec<(&'a str, f32)> {
+fn top<'a>(model: &'a Model, prediction: &Prediction, n: usize) -> Vec<(&'a str, f32)> {
     let ranked = prediction.ranked().into_iter().take(n);
     ranked.map(|class| (model.labels()[class].as_str(), prediction.probabilities[class])).collect()
 }
@@ -40,7 +71,7 @@ fn rounded(p: f32) -> Value {
 }
 
 /// The answer of `--json` to a text, the same wherever the text came from; `top` if so many classes are asked for.
-fn object(text: &str, model: &TextClassifier, prediction: &Prediction, asked: Option<usize>) -> Map<String, Value> {
+fn object(text: &str, model: &Model, prediction: &Prediction, asked: Option<usize>) -> Map<String, Value> {
     let class = |(label, p): (&str, f32)| json!({ "label": label, "probability": rounded(p) });
     let best = top(model, prediction, 1)[0];
     let mut object = Map::new();
@@ -60,7 +91,7 @@ fn unanswered(asked: Option<usize>) -> Map<String, Value> {
 }
 
 /// The rows of a source, each with its label.
-fn rows(args: &Predict, model: &TextClassifier, source: Source) -> anyhow::Result<ExitCode> {
+fn rows(args: &Predict, model: &Model, source: Source) -> anyhow::Result<ExitCode> {
     if args.json {
         let form = Form::Objects { unanswered: unanswered(args.top) };
         return stream(source, form, args.strict, |texts| {

@@ -74,6 +74,7 @@ fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
     }
     Ok(match kind {
         ModelKind::Classifier => TextClassifier::load(folder)?.trace(text, place, &name)?,
+        ModelKind::Ngrams => return Err(super::explain::no_attention(folder)),
         ModelKind::LanguageModel => TextGenerator::load(folder)?.trace(text, place, &name)?,
         ModelKind::Translator => {
             let part = match args.part {

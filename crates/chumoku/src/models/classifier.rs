@@ -36,6 +36,12 @@ pub struct ClassifierConfig {
 }
 
 impl ClassifierConfig {
+    /// Multiply–adds of reading a sequence of so many tokens once, forward.
+    pub fn multiply_adds(&self, tokens: f64) -> f64 {
+        let (per_token, per_pair) = self.body.multiply_adds();
+        tokens * (per_token + per_pair * tokens) + (self.body.d_model() * self.num_classes) as f64
+    }
+
     /// A recurrent classifier of the same size: one layer in both directions, as wide as brings the number of parameters
     /// nearest. It sees the order of tokens by itself, so it has no positional encoding.
     ///

@@ -34,6 +34,7 @@ pub use model::NgramModel;
 pub use select::{NgramData, NgramReport};
 pub use tensors::NgramTensors;
 pub use tokens::NgramScheme;
+pub(crate) use tokens::words;
 
 use serde::{Deserialize, Serialize};
 

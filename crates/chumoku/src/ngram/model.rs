@@ -6,6 +6,7 @@ use super::tensors::outputs_of;
 use super::tokens::{NgramScheme, Reader};
 use super::vocabulary::Vocabulary;
 use rayon::prelude::*;
+use std::collections::HashMap;
 
 /// A trained linear classifier on n-grams.
 #[derive(Debug, Clone)]
@@ -28,6 +29,11 @@ impl NgramModel {
     /// Number of n-grams that the model knows.
     pub fn num_features(&self) -> usize {
         self.vocabulary.len()
+    }
+
+    /// Bytes that the model holds.
+    pub fn bytes(&self) -> usize {
+        16 * self.vocabulary.len() + 4 * (self.weights.len() + self.prior.len())
     }
 
     /// Which n-grams the model reads.
@@ -83,6 +89,36 @@ impl NgramModel {
         if let ([first, second], [_]) = (logits, bias) {
             (*first, *second) = (*first * -0.5, *first * 0.5);
         }
+    }
+
+    /// What each n-gram of a text that the model knows adds to the score of a class, less the mean of what it adds to the
+    /// others; of two classes its part of the log-odds. They add up to the score of the text without its bias.
+    pub(crate) fn contributions(&self, text: &str, class: usize) -> Vec<(String, f32)> {
+        let mut scratch = Scratch::default();
+        let mut logits = vec![0.0; self.num_classes()];
+        self.write_logits(text, &mut scratch, &mut logits);
+        let outputs = self.outputs();
+        let of_class = |weights: &[f32]| match weights {
+            [one] => {
+                if class == 1 {
+                    *one
+                } else {
+                    -one
+                }
+            }
+            many => {
+                let others = many.iter().sum::<f32>() - many[class];
+                many[class] - others / (many.len() - 1) as f32
+            }
+        };
+        let row = &scratch.row;
+        let named: HashMap<u64, String> = Reader::named(text, &self.scheme).into_iter().collect();
+        let parts = row.indices.iter().zip(&row.values).filter_map(|(&feature, &value)| {
+            let feature = feature as usize;
+            let name = named.get(&self.vocabulary.hashes()[feature])?;
+            Some((name.clone(), value * of_class(&self.weights[feature * outputs..][..outputs])))
+        });
+        parts.collect()
     }
 
     pub(super) fn outputs(&self) -> usize {

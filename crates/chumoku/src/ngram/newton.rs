@@ -15,6 +15,8 @@ pub(crate) struct Stop<'a> {
     /// Norm of the gradient, relative to its norm where W = 0 and b = b₀.
     pub(crate) tolerance: f64,
     pub(crate) is_cancelled: &'a (dyn Fn() -> bool + Sync),
+    /// Told the number of each step and the relative gradient before it.
+    pub(crate) progress: &'a dyn Fn(usize, f64),
 }
 
 /// What a fit ended with.
@@ -48,6 +50,7 @@ pub(crate) fn fit(problem: &Problem, weights: &mut [f32], c: f32, stop: &Stop) -
         if outcome.relative_gradient <= tolerance || steps == MOST_STEPS || (stop.is_cancelled)() {
             break;
         }
+        (stop.progress)(steps, outcome.relative_gradient);
         let accuracy = outcome.relative_gradient.sqrt().clamp(0.01, 0.3);
         outcome.products += at.newton_step(accuracy, stop, &mut step);
         let Some(length) = at.step_length(weights, &step) else {

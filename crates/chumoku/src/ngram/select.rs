@@ -10,6 +10,7 @@ use super::sparse::Sparse;
 use super::tensors::outputs_of;
 use super::tokens::NgramScheme;
 use super::vocabulary::{CountedTexts, Vocabulary};
+use crate::tr;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -69,21 +70,29 @@ impl NgramModel {
         let outputs = outputs_of(data.num_classes);
 
         let scheme = scheme_for(data.texts, config);
-        let counted = CountedTexts::read(data.texts, &scheme, &is_cancelled);
+        let reading = |read: usize| {
+            progress(&tr!("{read} of {} texts read", "{} 件中 {read} 件を読み込み済み", data.texts.len()));
+        };
+        let counted = CountedTexts::read(data.texts, &scheme, &is_cancelled, &reading);
         go_on()?;
         let vocabulary = choose_features(&counted, data, config);
         let x = counted.rows(&vocabulary);
         drop(counted);
         go_on()?;
         let xt = x.transposed();
-        progress(&format!("n-grams: {} features from {} texts", vocabulary.len(), data.texts.len()));
+        progress(&tr!(
+            "{} n-grams from {} texts",
+            "{1} 件のテキストから {0} 個の n-gram",
+            vocabulary.len(),
+            data.texts.len()
+        ));
 
         let row_weights: Vec<f32> = data.labels.iter().map(|&label| class_weight(data, label)).collect();
         let prior = log_shares(data.labels, &row_weights, data.num_classes);
         let bias = if let [first, second] = prior[..] { vec![second - first] } else { prior.clone() };
         let problem = Problem { x: &x, xt: &xt, labels: data.labels, row_weights: &row_weights, outputs, prior: &bias };
         let valid = data.valid.filter(|(texts, _)| !texts.is_empty()).map(|(texts, labels)| {
-            let rows = CountedTexts::read(texts, &scheme, &is_cancelled).rows(&vocabulary);
+            let rows = CountedTexts::read(texts, &scheme, &is_cancelled, &|_| {}).rows(&vocabulary);
             (rows, labels)
         });
         go_on()?;
@@ -114,11 +123,18 @@ fn choose_c(
         grid.retain(|&c| c < config.c_without_validation);
         grid.push(config.c_without_validation);
     }
-    let stop = Stop { tolerance: config.tolerance, is_cancelled: listener.is_cancelled };
     let mut weights = problem.start();
     let mut products = 0;
     let mut best: Option<(Vec<f32>, NgramReport)> = None;
     for &c in &grid {
+        let step = |step: usize, gradient: f64| {
+            (listener.progress)(&tr!(
+                "C {c}: step {step}, gradient {gradient:.4} of {:.4}",
+                "C {c}：ステップ {step}、勾配 {gradient:.4}（目標 {:.4}）",
+                config.tolerance
+            ));
+        };
+        let stop = Stop { tolerance: config.tolerance, is_cancelled: listener.is_cancelled, progress: &step };
         let outcome = fit(problem, &mut weights, c, &stop);
         if (listener.is_cancelled)() {
             return Err(NgramError::Cancelled);
@@ -127,7 +143,11 @@ fn choose_c(
         let score = valid.map(|(rows, labels)| {
             let score = evaluate(&problem.scores_of(rows, &weights), labels, data);
             let percent = 100.0 * score.accuracy;
-            (listener.progress)(&format!("n-grams: C {c}: validation loss {:.4}, accuracy {percent:.2} %", score.loss));
+            (listener.progress)(&tr!(
+                "C {c}: validation loss {:.4}, accuracy {percent:.2} %",
+                "C {c}：検証データの損失 {:.4}、正解率 {percent:.2} %",
+                score.loss
+            ));
             score
         });
         let report = NgramReport {

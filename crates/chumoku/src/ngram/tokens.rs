@@ -16,6 +16,7 @@
 
 use super::error::NgramError;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Which n-grams are read from a text. Part of the model.
@@ -84,9 +85,68 @@ pub(crate) struct Reader {
     units: Vec<Unit>,
     run: Vec<u64>,
     hashes: Vec<u64>,
+    /// What stands for what, if it was asked for.
+    names: Option<Names>,
+}
+
+/// The n-grams of a text, readable.
+#[derive(Debug, Default)]
+struct Names {
+    /// The units of `Reader::run`: places in `Reader::folded`; none for an edge or a space.
+    run: Vec<Option<(usize, usize)>>,
+    found: Vec<(u64, String)>,
 }
 
 impl Reader {
+    /// The n-grams of a text with their hashes, in the order in which they are found, a repeated one as often as it
+    /// occurs.
+    pub(crate) fn named(text: &str, scheme: &NgramScheme) -> Vec<(u64, String)> {
+        let mut reader = Reader { names: Some(Names::default()), ..Reader::default() };
+        reader.read(text, scheme);
+        reader.names.map(|names| names.found).unwrap_or_default()
+    }
+
+    fn clear_run(&mut self) {
+        self.run.clear();
+        if let Some(names) = &mut self.names {
+            names.run.clear();
+        }
+    }
+
+    /// Adds a unit to the run, with its place in the folded text.
+    fn add(&mut self, hash: u64, place: Option<(usize, usize)>) {
+        self.run.push(hash);
+        if let Some(names) = &mut self.names {
+            names.run.push(place);
+        }
+    }
+
+    /// Adds the hash of every part of the run; a lone edge is no feature.
+    fn take_runs(&mut self, family: u64, shortest: usize, longest: usize) {
+        let first = self.hashes.len();
+        runs(&self.run, family, shortest, longest, &mut self.hashes);
+        let Some(names) = &mut self.names else { return };
+        let mut hashes = self.hashes[first..].iter();
+        let last = self.run.len().saturating_sub(1);
+        let name = |at: usize| match (names.run[at], family) {
+            (Some((start, end)), _) => &self.folded[start..end],
+            (None, _) if self.run[at] != EDGE => " ",
+            (None, INSIDE) => "_",
+            (None, _) if at == last => "[END]",
+            (None, _) => "[START]",
+        };
+        let gap = if family == WORDS { " " } else { "" };
+        for start in 0..self.run.len() {
+            for length in shortest..=longest.min(self.run.len() - start) {
+                if length > 1 || self.run[start] != EDGE {
+                    let parts: Vec<&str> = (start..start + length).map(name).collect();
+                    let hash = hashes.next().expect("a hash for each run");
+                    names.found.push((*hash, parts.join(gap)));
+                }
+            }
+        }
+    }
+
     /// The hashes of all n-grams of `text`, ascending, a repeated n-gram as often as it occurs.
     pub(crate) fn read(&mut self, text: &str, scheme: &NgramScheme) -> &[u64] {
         self.folded.clear();
@@ -151,69 +211,74 @@ impl Reader {
     /// Every run of 1 to `scheme.characters` graphemes. White space beside an unspaced character is dropped (so text
     /// cut into words by a tool reads as plain text does), elsewhere it counts as one character.
     fn character_runs(&mut self, scheme: &NgramScheme) {
-        self.run.clear();
+        self.clear_run();
         if scheme.edges {
-            self.run.push(EDGE);
+            self.add(EDGE, None);
         }
         let mut previous = Kind::Unspaced;
         let mut space = false;
-        for unit in &self.units {
+        for index in 0..self.units.len() {
+            let unit = self.units[index];
             if unit.kind == Kind::Space {
                 space = true;
                 continue;
             }
             if space && previous != Kind::Unspaced && unit.kind != Kind::Unspaced {
-                self.run.push(fnv1a(b" "));
+                self.add(fnv1a(b" "), None);
             }
-            self.run.push(fnv1a(&self.folded.as_bytes()[unit.start..unit.end]));
+            self.add(fnv1a(&self.folded.as_bytes()[unit.start..unit.end]), Some((unit.start, unit.end)));
             space = false;
             previous = unit.kind;
         }
         if scheme.edges {
-            self.run.push(EDGE);
+            self.add(EDGE, None);
         }
-        runs(&self.run, CHARACTERS, 1, scheme.characters, &mut self.hashes);
+        self.take_runs(CHARACTERS, 1, scheme.characters);
     }
 
     /// Every run of 1 to `scheme.words` words and marks; characters of unspaced runs and, if asked for, inside words.
     fn word_runs(&mut self, scheme: &NgramScheme) {
         self.join_words();
-        self.run.clear();
+        self.clear_run();
         if scheme.edges {
-            self.run.push(EDGE);
+            self.add(EDGE, None);
         }
         let mut index = 0;
-        while index < self.units.len() {
-            if self.units[index].kind == Kind::Unspaced {
-                runs(&self.run, WORDS, 1, scheme.words, &mut self.hashes);
-                self.run.clear();
-                while self.units.get(index).is_some_and(|unit| unit.kind == Kind::Unspaced) {
-                    self.run.push(self.units[index].hash);
+        while let Some(&unit) = self.units.get(index) {
+            if unit.kind == Kind::Unspaced {
+                self.take_runs(WORDS, 1, scheme.words);
+                self.clear_run();
+                while let Some(&unit) = self.units.get(index).filter(|unit| unit.kind == Kind::Unspaced) {
+                    self.add(unit.hash, Some((unit.start, unit.end)));
                     index += 1;
                 }
-                runs(&self.run, CHARACTERS, 1, scheme.characters, &mut self.hashes);
-                self.run.clear();
+                self.take_runs(CHARACTERS, 1, scheme.characters);
+                self.clear_run();
             } else {
-                self.run.push(self.units[index].hash);
+                self.add(unit.hash, Some((unit.start, unit.end)));
                 index += 1;
             }
         }
         if scheme.edges {
-            self.run.push(EDGE);
+            self.add(EDGE, None);
         }
-        runs(&self.run, WORDS, 1, scheme.words, &mut self.hashes);
+        self.take_runs(WORDS, 1, scheme.words);
         if let Some((shortest, longest)) = scheme.inside_words {
-            for unit in &self.units {
-                if unit.kind != Kind::Word {
+            for index in 0..self.units.len() {
+                let Unit { start, end, kind, .. } = self.units[index];
+                if kind != Kind::Word {
                     continue;
                 }
-                self.run.clear();
-                self.run.push(EDGE);
-                let mut buffer = [0; 4];
-                let word = self.folded[unit.start..unit.end].chars();
-                self.run.extend(word.map(|c| fnv1a(c.encode_utf8(&mut buffer).as_bytes())));
-                self.run.push(EDGE);
-                runs(&self.run, INSIDE, shortest, longest, &mut self.hashes);
+                self.clear_run();
+                self.add(EDGE, None);
+                let mut at = start;
+                while at < end {
+                    let length = self.folded[at..].chars().next().map_or(1, char::len_utf8);
+                    self.add(fnv1a(&self.folded.as_bytes()[at..at + length]), Some((at, at + length)));
+                    at += length;
+                }
+                self.add(EDGE, None);
+                self.take_runs(INSIDE, shortest, longest);
             }
         }
     }
@@ -251,6 +316,40 @@ impl Reader {
     fn is_apostrophe(&self, index: usize) -> bool {
         let unit = self.units[index];
         &self.folded[unit.start..unit.end] == "'"
+    }
+}
+
+/// The words of a text, by their bytes: as they are read, but an unspaced script by runs of one kind of letter.
+pub(crate) fn words(text: &str) -> Vec<Range<usize>> {
+    let mut words: Vec<Range<usize>> = Vec::new();
+    let mut last: Option<(Kind, u8)> = None;
+    for (start, grapheme) in text.grapheme_indices(true) {
+        let end = start + grapheme.len();
+        let first = grapheme.chars().next().map_or(' ', fold_width);
+        let kind = kind_of(first);
+        let is_apostrophe = first == '\'' && last.is_some_and(|(kind, _)| kind == Kind::Word);
+        let follows = |c: char| kind_of(fold_width(c)) == Kind::Word;
+        let kind = if is_apostrophe && text[end..].chars().next().is_some_and(follows) { Kind::Word } else { kind };
+        let this = (kind, if kind == Kind::Unspaced { alphabet(first) } else { 0 });
+        match words.last_mut() {
+            Some(word) if last == Some(this) && kind != Kind::Mark && kind != Kind::Space => word.end = end,
+            _ if kind != Kind::Space => words.push(start..end),
+            _ => {}
+        }
+        last = Some(this);
+    }
+    if words.is_empty() {
+        words.push(0..text.len());
+    }
+    words
+}
+
+/// Hiragana, katakana (with the mark that lengthens), or anything else.
+fn alphabet(c: char) -> u8 {
+    match c {
+        '\u{3041}'..='\u{309f}' => 1,
+        '\u{30a1}'..='\u{30ff}' | '\u{ff66}'..='\u{ff9f}' => 2,
+        _ => 3,
     }
 }
 

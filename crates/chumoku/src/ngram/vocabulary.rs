@@ -6,6 +6,8 @@ use rayon::prelude::*;
 
 /// Texts that one task reads.
 const TEXTS_PER_TASK: usize = 64;
+/// Texts that are read between two reports of progress, a multiple of the above.
+const TEXTS_PER_STRETCH: usize = 1 << 13;
 /// Parts of the hash space that are counted apart, a power of two.
 const SHARDS: usize = 16;
 
@@ -30,8 +32,14 @@ impl Piece {
 }
 
 impl CountedTexts {
-    /// Reads all texts, on all threads. Texts not begun when `is_cancelled` turns true are left out.
-    pub(crate) fn read(texts: &[&str], scheme: &NgramScheme, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Self {
+    /// Reads all texts, on all threads, telling `progress` how many have been read. Texts not begun when `is_cancelled`
+    /// turns true are left out.
+    pub(crate) fn read(
+        texts: &[&str],
+        scheme: &NgramScheme,
+        is_cancelled: &(dyn Fn() -> bool + Sync),
+        progress: &dyn Fn(usize),
+    ) -> Self {
         let read = |texts: &[&str]| {
             let mut piece = Piece { starts: vec![0], ..Piece::default() };
             if is_cancelled() {
@@ -47,7 +55,12 @@ impl CountedTexts {
             }
             piece
         };
-        CountedTexts { pieces: texts.par_chunks(TEXTS_PER_TASK).map(read).collect() }
+        let mut pieces = Vec::with_capacity(texts.len().div_ceil(TEXTS_PER_TASK));
+        for (stretch, texts) in texts.chunks(TEXTS_PER_STRETCH).enumerate() {
+            progress(stretch * TEXTS_PER_STRETCH);
+            pieces.par_extend(texts.par_chunks(TEXTS_PER_TASK).map(read));
+        }
+        CountedTexts { pieces }
     }
 
     /// Every n-gram with the number of texts that have it, hashes ascending.

@@ -138,6 +138,22 @@ impl BodyConfig {
         }
     }
 
+    /// Multiply–adds of a forward pass: for each token, and for each pair of query and key.
+    pub(crate) fn multiply_adds(&self) -> (f64, f64) {
+        match self {
+            // Queries, keys, values and the output; two of the feed-forward part. Scores and sums of values.
+            BodyConfig::Transformer(c) => {
+                let per_token = c.num_layers * (4 * c.d_model * c.d_model + 2 * c.d_model * c.d_ff);
+                (per_token as f64, (2 * c.num_layers * c.d_model) as f64)
+            }
+            // Each gate of inputs and of the state, in each direction.
+            BodyConfig::Recurrent(c) => {
+                let gates = c.cell.gates() * c.width();
+                ((c.num_layers * gates * (c.d_model + c.hidden_size)) as f64, 0.0)
+            }
+        }
+    }
+
     /// What is wrong with the sizes, if anything.
     pub(crate) fn check(&self) -> Result<(), String> {
         let c = match self {

@@ -1,17 +1,20 @@
 //! The report of a run: scores beside the baselines, `metrics.json`, and the model card.
 
-use super::classify::mean_loss;
+use super::classify::{largest, mean_loss};
 use super::run::plan_json;
-use super::{Plan, Scores, State, TrainOptions, TrainingData};
+use super::{Advice, Plan, Rows, Scores, State, TrainOptions, TrainingData};
 use crate::Result;
 use crate::nn::Network;
 use crate::text_classifier::TextClassifier;
+use crate::text_ngrams::NgramClassifier;
 use serde_json::{Value, json};
+use std::fmt::Write;
 
 /// Scores on the test rows: of the whole predictor, then of the network, the n-grams and the most frequent class.
 pub(crate) struct Report {
     pub(crate) whole: Scores,
     pub(crate) parts: [Scores; 3],
+    pub(crate) advice: Advice,
 }
 
 /// Names of [`Report::parts`], in `metrics.json`.
@@ -28,30 +31,46 @@ pub(crate) fn report_rows(data: &TrainingData) -> (&super::Rows, &'static str) {
 
 pub(crate) fn evaluate(model: &TextClassifier, data: &TrainingData, seed: u64) -> Result<Report> {
     let (rows, _) = report_rows(data);
-    let (whole, [attention, ngrams]) = score(model, rows, seed)?;
+    let (whole, [attention, ngrams], advice) = score(model, rows, seed)?;
+    Ok(Report { whole, parts: [attention, ngrams, majority(data, rows, seed)], advice })
+}
+
+/// Scores of always predicting the class that is the most frequent in training.
+pub(crate) fn majority(data: &TrainingData, rows: &Rows, seed: u64) -> Scores {
     let counts = data.class_rows();
     let most = (0..counts.len()).fold(0, |best, class| if counts[class] > counts[best] { class } else { best });
-    let majority = Scores::of(&rows.labels, &vec![most as u32; rows.len()], &data.labels, None, seed);
-    Ok(Report { whole, parts: [attention, ngrams, majority] })
+    let predicted = vec![most as u32; rows.len()];
+    Scores::of(&rows.judged(&predicted, &rows.texts()), &data.labels, None, seed)
 }
 
-/// Scores of the whole predictor, and of the network and the n-grams alone.
-pub(crate) fn score(model: &TextClassifier, rows: &super::Rows, seed: u64) -> Result<(Scores, [Scores; 2])> {
-    let predictions = model.predict(&rows.texts())?;
-    let score = |log_p: Vec<Vec<f32>>| {
-        let predicted: Vec<u32> = log_p.iter().map(|row| largest(row)).collect();
-        let loss = mean_loss(&log_p, &rows.labels);
-        Scores::of(&rows.labels, &predicted, model.labels(), Some(loss), seed)
-    };
+/// Scores of the whole predictor, and of the network and the n-grams alone; and which of them to use.
+pub(crate) fn score(model: &TextClassifier, rows: &Rows, seed: u64) -> Result<(Scores, [Scores; 2], Advice)> {
+    let texts = rows.texts();
+    let predictions = model.predict(&texts)?;
     let logs = |p: &[f32]| p.iter().map(|p| p.max(1e-30).ln()).collect::<Vec<_>>();
-    let whole = score(predictions.iter().map(|p| logs(&p.probabilities)).collect());
-    let attention = score(predictions.iter().map(|p| p.attention.clone()).collect());
-    let ngrams = score(predictions.iter().map(|p| p.ngrams.clone().unwrap_or_else(|| p.attention.clone())).collect());
-    Ok((whole, [attention, ngrams]))
+    let whole = predictions.iter().map(|p| logs(&p.probabilities)).collect();
+    let attention = predictions.iter().map(|p| p.attention.clone()).collect();
+    let ngrams = predictions.iter().map(|p| p.ngrams.clone().unwrap_or_else(|| p.attention.clone())).collect();
+    let [whole, attention, ngrams] =
+        [whole, attention, ngrams].map(|log_p| of_log_p(log_p, rows, &texts, model.labels(), seed));
+    let judged = rows.judged(&whole.1, &texts);
+    let advice = Advice::of(&judged, [&attention.1, &ngrams.1], model.labels().len(), seed);
+    Ok((whole.0, [attention.0, ngrams.0], advice))
 }
 
-fn largest(row: &[f32]) -> u32 {
-    (0..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best }) as u32
+/// Scores of an n-gram model.
+pub(crate) fn score_ngrams(model: &NgramClassifier, rows: &Rows, seed: u64) -> Result<Scores> {
+    let texts = rows.texts();
+    let log_p = model.predict(&texts)?.into_iter();
+    let log_p = log_p.map(|p| p.probabilities.iter().map(|p| p.max(1e-30).ln()).collect()).collect();
+    Ok(of_log_p(log_p, rows, &texts, model.labels(), seed).0)
+}
+
+/// Scores of rows of log-probabilities, and the classes predicted.
+fn of_log_p(log_p: Vec<Vec<f32>>, rows: &Rows, texts: &[&str], labels: &[String], seed: u64) -> (Scores, Vec<u32>) {
+    let predicted: Vec<u32> = log_p.iter().map(|row| largest(row)).collect();
+    let loss = mean_loss(&log_p, &rows.labels);
+    (Scores::of(&rows.judged(&predicted, texts), labels, Some(loss), seed), predicted)
 }
 
 pub(crate) fn metrics(
@@ -87,6 +106,7 @@ pub(crate) fn metrics(
         "macro_f1": report.whole.macro_f1,
         "scores": value(&report.whole),
         "parts": baselines,
+        "advice": report.advice,
         "plan": plan_json(plan),
         "notes": data.notes,
     })
@@ -101,17 +121,9 @@ pub(crate) fn model_card(
     options: &TrainOptions,
     interrupted: bool,
 ) -> String {
-    use std::fmt::Write;
-    let mut card = String::new();
+    let mut card = heading(data, &report.whole);
     let (body, noun) = (&model.config().model.body, model.config().model.body.network().noun());
     let (rows, part) = report_rows(data);
-    let percent = |x: f64| format!("{:.1} %", 100.0 * x);
-    let part = match part {
-        "test" => "test rows, which training never saw",
-        "valid" => "validation rows, which training was chosen by: an optimistic figure",
-        _ => "training rows, for want of others: this says nothing about new texts",
-    };
-    let _ = writeln!(card, "# Text classifier: {}\n", data.labels.join(", ").chars().take(200).collect::<String>());
     if interrupted {
         let _ = writeln!(card, "**Training was interrupted after {} epochs.** `--resume` continues it.\n", state.epoch);
     }
@@ -128,22 +140,11 @@ pub(crate) fn model_card(
         env!("CARGO_PKG_VERSION"),
         data.labels.len()
     );
-    let _ = writeln!(card, "## Scores\n\nOn {} {part}:\n", rows.len());
-    let _ = writeln!(card, "| | accuracy | macro-F1 | 95 % interval of macro-F1 |\n|---|---|---|---|");
     let alone = format!("{noun} alone");
     let names = [&alone, "n-grams alone (baseline)", "always the most frequent class (baseline)"];
-    let all = std::iter::once(("**this model**", &report.whole)).chain(names.into_iter().zip(&report.parts));
-    for (name, scores) in all {
-        let [low, high] = scores.macro_f1_interval;
-        let _ = writeln!(
-            card,
-            "| {name} | {} | {} | {} to {} |",
-            percent(scores.accuracy),
-            percent(scores.macro_f1),
-            percent(low),
-            percent(high)
-        );
-    }
+    let all: Vec<_> =
+        std::iter::once(("**this model**", &report.whole)).chain(names.into_iter().zip(&report.parts)).collect();
+    card += &score_table(rows.len(), part, &all);
     let blend = model.config().blend;
     let _ = writeln!(
         card,
@@ -151,33 +152,8 @@ pub(crate) fn model_card(
          power {:.2}; both powers were fitted on the validation rows, so the probabilities are calibrated on them.\n",
         blend.attention, blend.ngrams
     );
-    let _ = writeln!(card, "| class | precision | recall | F1 | rows |\n|---|---|---|---|---|");
-    for class in report.whole.classes.iter().take(100) {
-        let _ = writeln!(
-            card,
-            "| {} | {} | {} | {} | {} |",
-            class.label.replace('|', "\\|"),
-            percent(class.precision),
-            percent(class.recall),
-            percent(class.f1),
-            class.rows
-        );
-    }
-    if report.whole.classes.len() > 100 {
-        let _ = writeln!(card, "\n(the first 100 of {} classes; all are in `metrics.json`)", data.labels.len());
-    }
-    let _ = writeln!(
-        card,
-        "\n## Data\n\n{} rows to train on, {} to validate, {} to test. SHA-256 of texts and labels: `{}`. Seed {}.\n",
-        data.train.len(),
-        data.valid.len(),
-        data.test.len(),
-        data.fingerprint(),
-        options.seed
-    );
-    for note in &data.notes {
-        let _ = writeln!(card, "- {note}");
-    }
+    card += &class_table(&report.whole);
+    card += &data_section(data, options.seed);
     let _ = writeln!(
         card,
         "\n## Limits\n\nThe model knows nothing but its training rows. Texts unlike them, in another language, style or \
@@ -190,5 +166,77 @@ pub(crate) fn model_card(
             Network::Recurrent(_) => "",
         }
     );
+    card
+}
+
+/// The title, and what must be known before any figure.
+pub(super) fn heading(data: &TrainingData, scores: &Scores) -> String {
+    let mut card = format!("# Text classifier: {}\n\n", data.labels.join(", ").chars().take(200).collect::<String>());
+    if let Some(warning) = scores.warning() {
+        let _ = writeln!(card, "**{warning}**\n");
+    }
+    card
+}
+
+fn percent(x: f64) -> String {
+    format!("{:.1} %", 100.0 * x)
+}
+
+/// The scores of predictors with these names.
+pub(super) fn score_table(rows: usize, part: &str, all: &[(&str, &Scores)]) -> String {
+    let part = match part {
+        "test" => "test rows, which training never saw",
+        "valid" => "validation rows, which training was chosen by: an optimistic figure",
+        _ => "training rows, for want of others: this says nothing about new texts",
+    };
+    let mut card = format!("## Scores\n\nOn {rows} {part}:\n\n");
+    let _ = writeln!(card, "| | accuracy | macro-F1 | 95 % interval of macro-F1 |\n|---|---|---|---|");
+    for (name, scores) in all {
+        let [low, high] = scores.macro_f1_interval;
+        let _ = writeln!(
+            card,
+            "| {name} | {} | {} | {} to {} |",
+            percent(scores.accuracy),
+            percent(scores.macro_f1),
+            percent(low),
+            percent(high)
+        );
+    }
+    card
+}
+
+/// Precision and recall of each class.
+pub(super) fn class_table(scores: &Scores) -> String {
+    const MOST: usize = 100;
+    let mut card = String::from("| class | precision | recall | F1 | rows |\n|---|---|---|---|---|\n");
+    for class in scores.classes.iter().take(MOST) {
+        let _ = writeln!(
+            card,
+            "| {} | {} | {} | {} | {} |",
+            class.label.replace('|', "\\|"),
+            percent(class.precision),
+            percent(class.recall),
+            percent(class.f1),
+            class.rows
+        );
+    }
+    if scores.classes.len() > MOST {
+        let _ = writeln!(card, "\n(the first {MOST} of {} classes; all are in `metrics.json`)", scores.classes.len());
+    }
+    card
+}
+
+/// Where the rows come from.
+pub(super) fn data_section(data: &TrainingData, seed: u64) -> String {
+    let mut card = format!(
+        "\n## Data\n\n{} rows to train on, {} to validate, {} to test. SHA-256 of texts and labels: `{}`. Seed {seed}.\n\n",
+        data.train.len(),
+        data.valid.len(),
+        data.test.len(),
+        data.fingerprint()
+    );
+    for note in &data.notes {
+        let _ = writeln!(card, "- {note}");
+    }
     card
 }

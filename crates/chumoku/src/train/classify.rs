@@ -1,16 +1,18 @@
 //! Training a classifier: the n-gram baseline, tokens, the plan, the run, and at the end the report.
 
+use super::card::report_rows;
+use super::memory::{FORWARD, Footing, Held, bytes_of};
 use super::parts::Learnt;
 use super::run::{Ended, Evaluation, Figure, Place, Task, run};
 use super::state::Best;
 use super::watch;
 use super::{
-    Blend, Event, Plan, Scores, Settings, Shape, TrainOptions, TrainingData, batches, log_softmax, quick_scores,
+    Blend, Event, Plan, Rows, Scores, Settings, Shape, TrainOptions, TrainingData, batches, log_softmax, quick_scores,
 };
 use crate::data::wording::{count, thousands};
 use crate::model_folder::write;
 use crate::models::Classifier;
-use crate::ngram::{NgramConfig, NgramData, NgramModel};
+use crate::ngram::NgramModel;
 use crate::params::{Layout, Params};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_classifier::{MODEL_TYPE, ModelConfig, TextClassifier};
@@ -20,7 +22,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::Duration;
 
 /// How a run ended.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub struct Outcome {
     pub test: Scores,
     /// Scores on the test rows of the transformer alone, the n-grams alone, and the most frequent class.
     pub parts: [Scores; 3],
+    /// Which of the three predictors the figures advise to use, in one line.
+    pub advice: String,
     /// The best evaluation.
     pub best: Option<Best>,
     /// Whether it was stopped before its end.
@@ -55,7 +59,9 @@ pub fn train(
 ) -> Result<Outcome> {
     options.check_watch(ModelKind::Classifier)?;
     std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
-    let ngrams = train_ngrams(data, observe)?;
+    let before = Held::measure();
+    let (ngrams, ngram_seconds) = super::ngrams::fit(data, "baseline", stop, observe)?;
+    let footing = ngram_footing(data, &ngrams, [before, Held::measure()]);
     let train_texts = data.train.texts();
     let vocab_size = TextTokenizer::suitable_vocab_size(&train_texts);
     let config = TokenizerConfig { vocab_size, min_frequency: 2, form: TextForm::Folded, unit: Unit::Subwords };
@@ -77,56 +83,34 @@ pub fn train(
         rows: &rows,
         valid_rows: &valid_rows,
         vocabulary: tokenizer.to_json()?,
+        footing,
+        ngram_seconds,
     };
     task.describe(observe);
     let watch = options.watch.as_deref().map(|text| watch::classifier(&model, &tokenizer, text)).transpose()?;
     let ended = run(&task, options, watch, out, stop, observe)?;
-    finish(data, options, out, &plan, &ended, tokenizer, model, ngrams)
-}
-
-fn train_ngrams(data: &TrainingData, observe: &mut dyn FnMut(Event<'_>)) -> Result<NgramModel> {
-    let start = Instant::now();
-    let (texts, valid_texts) = (data.train.texts(), data.valid.texts());
-    let valid = (!valid_texts.is_empty()).then_some((&valid_texts[..], &data.valid.labels[..]));
-    let ngram_data = NgramData {
-        texts: &texts,
-        labels: &data.train.labels,
-        num_classes: data.labels.len(),
-        valid,
-        class_weights: None,
-    };
-    let ngrams = NgramModel::train(&ngram_data, &NgramConfig::default(), &AtomicBool::new(false), &|_| {})?;
-    let scores = valid.map(|(texts, labels)| {
-        let logits = ngrams.logits_of(texts);
-        let predicted: Vec<u32> = logits.chunks_exact(data.labels.len()).map(largest).collect();
-        quick_scores(labels, &predicted, data.labels.len())
-    });
-    let (seconds, features) = (start.elapsed().as_secs_f64(), ngrams.num_features());
-    let score = scores.map_or(String::new(), |(accuracy, f1)| {
-        format!(", validation accuracy {:.1} %, macro-F1 {:.1} %", 100.0 * accuracy, 100.0 * f1)
-    });
-    observe(Event::Said(
-        "baseline",
-        format!("{} n-grams and a linear model in {seconds:.1} s{score}", thousands(features)),
-    ));
-    Ok(ngrams)
-}
-
-/// The n-gram model once more, with the penalty that was chosen, on training and validation rows.
-fn refit_ngrams(data: &TrainingData, chosen: &NgramModel) -> Result<NgramModel> {
-    let defaults = NgramConfig::default();
-    let c = chosen.report().map_or(defaults.c_without_validation, |report| report.c);
-    let texts = [data.train.texts(), data.valid.texts()].concat();
-    let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
-    let num_classes = data.labels.len();
-    let data = NgramData { texts: &texts, labels: &labels, num_classes, valid: None, class_weights: None };
-    let config = NgramConfig { c_grid: vec![c], c_without_validation: c, ..defaults };
-    Ok(NgramModel::train(&data, &config, &AtomicBool::new(false), &|_| {})?)
+    let finished = Finished { data, options, out, plan: &plan, ended: &ended, stop };
+    finished.write(tokenizer, model, (ngrams, ngram_seconds), observe)
 }
 
 /// The class of the largest number, the first of equals.
-fn largest(row: &[f32]) -> u32 {
+pub(super) fn largest(row: &[f32]) -> u32 {
     (0..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best }) as u32
+}
+
+/// What the data and the n-gram model hold, from what the process held `before` the model was trained and `after`.
+fn ngram_footing(data: &TrainingData, ngrams: &NgramModel, [before, after]: [Held; 2]) -> Footing {
+    let bytes = |rows: &Rows| rows.texts.iter().map(|text| text.len()).sum::<usize>();
+    let (train, valid) = (bytes(&data.train), bytes(&data.valid));
+    let model = ngrams.bytes();
+    // Where the system does not say: each character begins a few n-grams, each of which is held three times.
+    let by_formula = 80 * train + 10 * model;
+    let training = if after.most > 0 { after.most - before.now.min(after.most) } else { by_formula };
+    // Once more, on the validation rows too, with the scores of the rows that are reported on.
+    let again = training as f64 * (train + valid) as f64 / train.max(1) as f64;
+    let scored = report_rows(data).0.len() * (40 * data.labels.len() + 400);
+    let base = if before.now > 0 { before.now } else { 3 * (train + valid) };
+    Footing { base, kept: model, later: again as usize + scored }
 }
 
 /// A classifier's task.
@@ -139,6 +123,10 @@ struct Classify<'a> {
     valid_rows: &'a [Vec<u32>],
     /// The tokenizer's file.
     vocabulary: String,
+    /// Memory without that of the tokens.
+    footing: Footing,
+    /// Time in which the n-gram model was trained.
+    ngram_seconds: f64,
 }
 
 /// Streams of the run's random numbers; see also [`batches`].
@@ -259,6 +247,37 @@ impl Task for Classify<'_> {
         })
     }
 
+    fn work(&self, batch: &[usize]) -> Option<u64> {
+        // Twice as much backward as forward; some tokens are left out.
+        let kept = 1.0 - f64::from(self.plan.token_dropout);
+        let of_row =
+            |&row: &usize| self.plan.model.multiply_adds(1.0 + kept * self.rows[row].len().min(self.window()) as f64);
+        Some((batch.iter().map(of_row).sum::<f64>() / FORWARD) as u64)
+    }
+
+    fn evaluation_share(&self) -> f64 {
+        let limit = self.window();
+        let forward = |rows: &[Vec<u32>]| -> f64 {
+            // Long rows are read in windows of nearly equal size.
+            let of_row = |row: &Vec<u32>| {
+                let windows = row.len().div_ceil(limit).max(1) as f64;
+                windows * self.plan.model.multiply_adds(1.0 + row.len() as f64 / windows)
+            };
+            rows.iter().map(of_row).sum()
+        };
+        let learning: f64 = (0..self.rows.len()).filter_map(|row| self.work(&[row])).map(|work| work as f64).sum();
+        forward(if self.valid_rows.is_empty() { self.rows } else { self.valid_rows }) / learning.max(1.0)
+    }
+
+    fn footing(&self) -> Footing {
+        Footing { kept: self.footing.kept + bytes_of(self.rows) + bytes_of(self.valid_rows), ..self.footing }
+    }
+
+    fn afterwards(&self) -> Duration {
+        // The n-gram model once more, with one penalty in place of some.
+        Duration::from_secs_f64(self.ngram_seconds)
+    }
+
     fn activations(&self) -> usize {
         let body = &self.plan.model.body;
         let per_token = body.numbers_per_token() + 6 * body.d_model();
@@ -272,43 +291,58 @@ pub(crate) fn mean_loss(log_p: &[Vec<f32>], labels: &[u32]) -> f64 {
     sum / labels.len().max(1) as f64
 }
 
-/// Blend, scores, and the folder's files.
-#[allow(clippy::too_many_arguments)]
-fn finish(
-    data: &TrainingData,
-    options: &TrainOptions,
-    out: &Path,
-    plan: &Plan,
-    ended: &Ended,
-    tokenizer: TextTokenizer,
-    model: Classifier,
-    ngrams: NgramModel,
-) -> Result<Outcome> {
-    let (state, interrupted, params) = (&ended.state, ended.interrupted, ended.params());
-    let config = ModelConfig {
-        model_type: MODEL_TYPE.into(),
-        chumoku_version: env!("CARGO_PKG_VERSION").into(),
-        labels: data.labels.clone(),
-        blend: Blend::ATTENTION,
-        ngrams: Some(ngrams.scheme().clone()),
-        precision: plan.settings.precision,
-        model: plan.model.clone(),
-    };
-    let mut classifier = TextClassifier { config, model, params, tokenizer, ngrams: Some(ngrams) };
-    let valid = classifier.predict(&data.valid.texts())?;
-    let attention: Vec<Vec<f32>> = valid.iter().map(|p| p.attention.clone()).collect();
-    let ngrams: Vec<Vec<f32>> = valid.iter().filter_map(|p| p.ngrams.clone()).collect();
-    classifier.config.blend = Blend::fit(&attention, &ngrams, &data.valid.labels);
-    // Everything is chosen: the n-grams now learn from the validation rows too.
-    classifier.ngrams = classifier.ngrams.map(|chosen| refit_ngrams(data, &chosen)).transpose()?;
+/// A run whose steps have ended.
+struct Finished<'a> {
+    data: &'a TrainingData,
+    options: &'a TrainOptions,
+    out: &'a Path,
+    plan: &'a Plan,
+    ended: &'a Ended,
+    stop: &'a AtomicBool,
+}
 
-    let report = super::card::evaluate(&classifier, data, options.seed)?;
-    let metrics = super::card::metrics(&classifier, data, options, plan, state, &report, interrupted);
-    classifier.save(out)?;
-    let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
-    write(&out.join("metrics.json"), pretty.as_bytes())?;
-    let card = super::card::model_card(&classifier, data, state, &report, options, interrupted);
-    write(&out.join("README.md"), card.as_bytes())?;
-    let super::card::Report { whole, parts } = report;
-    Ok(Outcome { model: classifier, metrics, test: whole, parts, best: state.best, interrupted })
+impl Finished<'_> {
+    /// Blend, scores, and the folder's files.
+    fn write(
+        self,
+        tokenizer: TextTokenizer,
+        model: Classifier,
+        (ngrams, ngram_seconds): (NgramModel, f64),
+        observe: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Outcome> {
+        let Finished { data, options, out, plan, ended, stop } = self;
+        let (state, interrupted, params) = (&ended.state, ended.interrupted, ended.params());
+        let config = ModelConfig {
+            model_type: MODEL_TYPE.into(),
+            chumoku_version: env!("CARGO_PKG_VERSION").into(),
+            labels: data.labels.clone(),
+            blend: Blend::ATTENTION,
+            ngrams: Some(ngrams.scheme().clone()),
+            precision: plan.settings.precision,
+            model: plan.model.clone(),
+        };
+        let mut classifier = TextClassifier { config, model, params, tokenizer, ngrams: Some(ngrams) };
+        let valid = classifier.predict(&data.valid.texts())?;
+        let attention: Vec<Vec<f32>> = valid.iter().map(|p| p.attention.clone()).collect();
+        let ngrams: Vec<Vec<f32>> = valid.iter().filter_map(|p| p.ngrams.clone()).collect();
+        classifier.config.blend = Blend::fit(&attention, &ngrams, &data.valid.labels);
+        // Everything is chosen: the n-grams now learn from the validation rows too. Whoever interrupted the run does not
+        // wait for that.
+        if !interrupted {
+            let refit = |chosen: NgramModel| super::ngrams::refit(data, &chosen, stop, observe);
+            classifier.ngrams = classifier.ngrams.map(refit).transpose()?;
+        }
+
+        let report = super::card::evaluate(&classifier, data, options.seed)?;
+        let metrics = super::card::metrics(&classifier, data, options, plan, state, &report, interrupted);
+        super::ngrams::save_seen(data, out)?;
+        classifier.save(out)?;
+        let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
+        write(&out.join("metrics.json"), pretty.as_bytes())?;
+        let card = super::card::model_card(&classifier, data, state, &report, options, interrupted);
+        write(&out.join("README.md"), card.as_bytes())?;
+        let super::card::Report { whole, parts, advice } = report;
+        let advice = advice.sentence(classifier.config.model.body.network().noun(), ngram_seconds);
+        Ok(Outcome { model: classifier, metrics, test: whole, parts, advice, best: state.best, interrupted })
+    }
 }

@@ -1,5 +1,6 @@
 //! Training a language model: documents as tokens, the plan, the run, and at the end the report.
 
+use super::memory::{FORWARD, Footing, Held, bytes_of};
 use super::parts::Learnt;
 use super::run::{Evaluation, Place, Task, plan_json, run, sha256_of};
 use super::state::Best;
@@ -13,7 +14,7 @@ use crate::model_folder::write;
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::{AttentionOptions, EncoderConfig, Mode, NormOrder, Offsets, PositionKind};
 use crate::params::{Layout, Params};
-use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
+use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
 use crate::text_generator::{MODEL_TYPE, TextGenerator, TextGeneratorConfig};
 use crate::{Error, ModelKind, Result};
 use chumoku_kernels::{Philox, Precision};
@@ -58,16 +59,20 @@ pub struct LanguageScores {
     pub tokens: usize,
     /// How many of them stand for a word that the tokenizer does not know; perplexities count these as one word.
     pub unknown: usize,
-    /// Words between white space.
-    pub words: usize,
+    /// Words between white space; none in scripts written without it.
+    pub words: Option<usize>,
+    /// Characters.
+    pub characters: usize,
     /// Bytes of UTF-8.
     pub bytes: usize,
     /// Mean −ln p of a token.
     pub loss: f64,
     /// e to the mean −ln p of a token.
     pub perplexity_per_token: f64,
-    /// e to the whole −ln p by words: comparable between tokenizers.
-    pub perplexity_per_word: f64,
+    /// e to the whole −ln p by words: comparable between tokenizers. None where there are no words to count.
+    pub perplexity_per_word: Option<f64>,
+    /// e to the whole −ln p by characters: comparable between tokenizers.
+    pub perplexity_per_character: f64,
     /// 2 to the whole −log₂ p by bytes.
     pub perplexity_per_byte: f64,
 }
@@ -85,22 +90,37 @@ impl LanguageScores {
         Ok(LanguageScores { unknown, ..LanguageScores::of(total, tokens, texts) })
     }
 
+    /// Perplexities with what they are by, the first by token; by character where there are no words to count.
+    pub fn perplexities(&self) -> [(&'static str, f64); 3] {
+        let by_word = self.perplexity_per_word.map(|value| ("word", value));
+        let middle = by_word.unwrap_or(("character", self.perplexity_per_character));
+        [("token", self.perplexity_per_token), middle, ("byte", self.perplexity_per_byte)]
+    }
+
     fn of(total: f64, tokens: usize, texts: &[String]) -> LanguageScores {
-        let words = texts.iter().map(|text| text.split_whitespace().count()).sum();
+        // Where few letters are of a script that sets words off, what stands between white space is a sentence.
+        let is_spaced = unspaced_share(texts.iter().map(String::as_str)) <= UNSPACED_SHARE;
+        let words = is_spaced.then(|| texts.iter().map(|text| text.split_whitespace().count()).sum());
+        let characters = texts.iter().map(|text| text.chars().count()).sum();
         let bytes = texts.iter().map(String::len).sum();
         let per = |n: usize| (total / n.max(1) as f64).exp();
         LanguageScores {
             tokens,
             unknown: 0,
             words,
+            characters,
             bytes,
             loss: total / tokens.max(1) as f64,
             perplexity_per_token: per(tokens),
-            perplexity_per_word: per(words),
+            perplexity_per_word: words.map(per),
+            perplexity_per_character: per(characters),
             perplexity_per_byte: per(bytes),
         }
     }
 }
+
+/// Share of letters of scripts written without spaces from which on words are not counted.
+const UNSPACED_SHARE: f64 = 0.3;
 
 /// Characters up to which a text is read character by character.
 const SMALL: usize = 2_000_000;
@@ -164,6 +184,7 @@ pub fn train_language_model(
 ) -> Result<LanguageModelOutcome> {
     options.check_watch(ModelKind::LanguageModel)?;
     std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
+    let base = Held::measure().now;
     let texts: Vec<&str> = data.train.iter().map(String::as_str).collect();
     let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
     let tokens = options.tokens.unwrap_or(if characters <= SMALL { Unit::Characters } else { Unit::Subwords });
@@ -193,6 +214,7 @@ pub fn train_language_model(
         train,
         valid,
         vocabulary: &vocabulary_sha256,
+        base,
         windows: Mutex::default(),
     };
     task.describe(observe);
@@ -258,6 +280,8 @@ struct Language<'a> {
     valid: Vec<Vec<u32>>,
     /// SHA-256 of the vocabulary.
     vocabulary: &'a str,
+    /// Bytes that the process held before.
+    base: usize,
     /// The windows of the epoch that was asked for last.
     windows: Mutex<(u64, Arc<Vec<Window>>)>,
 }
@@ -391,6 +415,17 @@ impl Task for Language<'_> {
         Ok(Evaluation::of_loss(total / count.max(1) as f64, is_held_out))
     }
 
+    fn evaluation_share(&self) -> f64 {
+        let tokens = |documents: &[Vec<u32>]| documents.iter().map(Vec::len).sum::<usize>() as f64;
+        let train = tokens(&self.train);
+        let valid = if self.valid.is_empty() { train } else { tokens(&self.valid) };
+        FORWARD * valid / train.max(1.0)
+    }
+
+    fn footing(&self) -> Footing {
+        Footing { base: self.base, kept: bytes_of(&self.train) + bytes_of(&self.valid), later: 0 }
+    }
+
     fn activations(&self) -> usize {
         let encoder = &self.plan.model.encoder;
         let per_token = encoder.num_layers * (22 * encoder.d_model + 6 * encoder.d_ff) + 6 * encoder.d_model;
@@ -423,9 +458,19 @@ mod tests {
     fn perplexities_are_of_the_same_whole() {
         let texts = ["two words".to_owned(), "三".to_owned()];
         let scores = LanguageScores::of(12.0, 6, &texts);
-        assert_eq!((scores.tokens, scores.words, scores.bytes), (6, 3, 12));
+        assert_eq!((scores.tokens, scores.words, scores.characters, scores.bytes), (6, Some(3), 10, 12));
         assert!((scores.perplexity_per_token - 2f64.exp()).abs() < 1e-12);
-        assert!((scores.perplexity_per_word - 4f64.exp()).abs() < 1e-12);
+        assert!((scores.perplexity_per_word.unwrap() - 4f64.exp()).abs() < 1e-12);
+        assert!((scores.perplexity_per_character - 1.2f64.exp()).abs() < 1e-12);
         assert!((scores.perplexity_per_byte - 1f64.exp()).abs() < 1e-12);
+        assert_eq!(scores.perplexities().map(|(name, _)| name), ["token", "word", "byte"]);
+    }
+
+    #[test]
+    fn where_words_are_not_set_off_perplexity_is_by_character() {
+        let scores = LanguageScores::of(12.0, 6, &["吾輩は猫である。名前は まだ無い。".to_owned()]);
+        assert_eq!((scores.words, scores.characters), (None, 17));
+        assert_eq!(scores.perplexities().map(|(name, _)| name), ["token", "character", "byte"]);
+        assert!((scores.perplexities()[1].1 - (12.0f64 / 17.0).exp()).abs() < 1e-12);
     }
 }

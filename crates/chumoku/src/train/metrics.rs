@@ -1,6 +1,6 @@
 //! Scores of predictions: accuracy, macro-F1 with a bootstrap interval, per-class figures, the confusion matrix.
 
-use chumoku_kernels::Philox;
+use super::resample::{Intervals, Judged, intervals};
 use serde::{Deserialize, Serialize};
 
 /// Precision, recall and F1 of one class.
@@ -25,12 +25,15 @@ pub struct Scores {
     pub rows: usize,
     /// Share predicted right.
     pub accuracy: f64,
-    /// The middle 95 % of accuracy over 1,000 resamples of the rows (Efron 1979, percentile method).
+    /// The middle 95 % of accuracy over 1,000 resamples of the texts, class by class; `resample.rs` says how.
     pub accuracy_interval: [f64; 2],
     /// Mean F1 of the classes that occur, in the rows or in the predictions.
     pub macro_f1: f64,
     /// The middle 95 % of macro-F1 over the same resamples.
     pub macro_f1_interval: [f64; 2],
+    /// Classes that have rows and were never predicted.
+    #[serde(default)]
+    pub never_predicted: Vec<String>,
     /// Mean negative log-probability of the right class, in nats; absent for predictors without probabilities.
     pub log_loss: Option<f64>,
     /// Each class.
@@ -38,8 +41,6 @@ pub struct Scores {
     /// Rows by true class (outer) and predicted class (inner), in the order of `classes`.
     pub confusion: Vec<Vec<usize>>,
 }
-
-const RESAMPLES: u64 = 1000;
 
 /// Rows by true class and predicted class.
 fn confusion(truth: &[u32], predicted: &[u32], classes: usize) -> Vec<Vec<usize>> {
@@ -79,8 +80,9 @@ pub fn quick_scores(truth: &[u32], predicted: &[u32], classes: usize) -> (f64, f
 }
 
 impl Scores {
-    /// Scores `predicted` against `truth` (class numbers), resampling with `seed`.
-    pub fn of(truth: &[u32], predicted: &[u32], labels: &[String], log_loss: Option<f64>, seed: u64) -> Scores {
+    /// Scores rows, resampling with `seed`.
+    pub fn of(judged: &Judged<'_>, labels: &[String], log_loss: Option<f64>, seed: u64) -> Scores {
+        let Judged { truth, predicted, .. } = *judged;
         let classes = labels.len();
         let (accuracy, macro_f1) = quick_scores(truth, predicted, classes);
         let confusion = confusion(truth, predicted, classes);
@@ -96,37 +98,59 @@ impl Scores {
                 rows,
             }
         });
-        let rows = truth.len();
-        let (mut accuracies, mut f1s) = (Vec::new(), Vec::new());
-        for resample in 0..if rows == 0 { 0 } else { RESAMPLES } {
-            let random = Philox::new(seed, (1 << 61) + resample);
-            let drawn = (0..rows.div_ceil(4)).flat_map(|block| random.block(block as u64)).take(rows);
-            let rows = drawn.map(|word| {
-                let row = ((u64::from(word) * rows as u64) >> 32) as usize;
-                (truth[row], predicted[row])
-            });
-            let (accuracy, f1) = tally(rows, classes);
-            accuracies.push(accuracy);
-            f1s.push(f1);
-        }
+        let classes: Vec<ClassScore> = each.collect();
+        let is_missed = |class: &usize| classes[*class].rows > 0 && column(*class) == 0;
+        let Intervals { accuracy: accuracy_interval, macro_f1: macro_f1_interval } =
+            intervals(judged, classes.len(), seed);
         Scores {
-            rows,
+            rows: truth.len(),
             accuracy,
-            accuracy_interval: middle(&mut accuracies),
+            accuracy_interval,
             macro_f1,
-            macro_f1_interval: middle(&mut f1s),
+            macro_f1_interval,
+            never_predicted: (0..classes.len()).filter(is_missed).map(|class| labels[class].clone()).collect(),
             log_loss,
-            classes: each.collect(),
+            classes,
             confusion,
         }
     }
+
+    /// Classes that the model knows and that neither occur nor are predicted: there is nothing to say of them.
+    pub fn is_absent(&self, class: usize) -> bool {
+        self.classes[class].rows == 0 && self.confusion.iter().all(|row| row[class] == 0)
+    }
+
+    /// What must be said before any figure, if anything: that classes are never predicted. One line.
+    pub fn warning(&self) -> Option<String> {
+        const MOST: usize = 5;
+        let missed = &self.never_predicted;
+        if missed.is_empty() {
+            return None;
+        }
+        let rows =
+            |label: &String| self.classes.iter().find(|class| class.label == *label).map_or(0, |class| class.rows);
+        let each = missed.iter().take(MOST).map(|label| {
+            let (name, rows) = (short(label), rows(label));
+            crate::tr!("“{name}” ({rows} of {} rows)", "「{name}」（{}行中{rows}行）", self.rows)
+        });
+        let more = match missed.len().saturating_sub(MOST) {
+            0 => String::new(),
+            more => crate::tr!(" and {more} more", "ほか{more}クラス"),
+        };
+        let each: Vec<String> = each.collect();
+        let listed = each.join(crate::lang::lang().pick(", ", "、"));
+        Some(crate::tr!("Never predicted: {listed}{more}.", "一度も予測されないクラス：{listed}{more}。"))
+    }
 }
 
-/// The 2.5th and 97.5th percentile.
-fn middle(values: &mut [f64]) -> [f64; 2] {
-    values.sort_by(f64::total_cmp);
-    let at = |share: f64| values.get((share * values.len() as f64) as usize).copied().unwrap_or(0.0);
-    [at(0.025), at(0.975)]
+/// A name that leaves room in a line, without what would break it.
+fn short(name: &str) -> String {
+    const MOST: usize = 40;
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    match name.char_indices().nth(MOST) {
+        Some((end, _)) => name[..end].chars().map(plain).chain(['…']).collect(),
+        None => name.chars().map(plain).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -136,7 +160,8 @@ mod tests {
     #[test]
     fn figures_by_hand() {
         let labels = ["a", "b", "c"].map(String::from);
-        let scores = Scores::of(&[0, 0, 0, 1, 1], &[0, 0, 1, 1, 0], &labels, None, 1);
+        let judged = Judged { truth: &[0, 0, 0, 1, 1], predicted: &[0, 0, 1, 1, 0], texts: &[] };
+        let scores = Scores::of(&judged, &labels, None, 1);
         assert_eq!(scores.accuracy, 0.6);
         assert_eq!(scores.confusion, [vec![2, 1, 0], vec![1, 1, 0], vec![0, 0, 0]]);
         // a: precision 2/3, recall 2/3; b: 1/2, 1/2; c does not occur and does not count.
@@ -150,7 +175,8 @@ mod tests {
     fn the_interval_has_the_width_of_the_binomial() {
         let truth: Vec<u32> = vec![0; 1000];
         let predicted: Vec<u32> = (0..1000).map(|i| u32::from(i % 5 == 0)).collect();
-        let scores = Scores::of(&truth, &predicted, &["a".into(), "b".into()], None, 3);
+        let judged = Judged { truth: &truth, predicted: &predicted, texts: &[] };
+        let scores = Scores::of(&judged, &["a".into(), "b".into()], None, 3);
         let [low, high] = scores.accuracy_interval;
         // 1.96 · √(0.8 · 0.2 / 1000) = 0.0248
         assert!((low - 0.7752).abs() < 0.006 && (high - 0.8248).abs() < 0.006, "{low} {high}");
@@ -158,7 +184,20 @@ mod tests {
 
     #[test]
     fn nothing_to_score() {
-        let scores = Scores::of(&[], &[], &["a".into()], None, 1);
+        let nothing = Judged { truth: &[], predicted: &[], texts: &[] };
+        let scores = Scores::of(&nothing, &["a".into()], None, 1);
         assert_eq!((scores.rows, scores.accuracy, scores.macro_f1), (0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn classes_that_are_never_predicted_are_named_first() {
+        let labels = ["common", "rare", "absent"].map(String::from);
+        let truth: Vec<u32> = (0..100).map(|i| u32::from(i == 7)).collect();
+        let scores = Scores::of(&Judged { truth: &truth, predicted: &[0; 100], texts: &[] }, &labels, None, 1);
+        assert_eq!(scores.never_predicted, ["rare"]);
+        assert_eq!(scores.warning().unwrap(), "Never predicted: “rare” (1 of 100 rows).");
+        assert!(scores.is_absent(2) && !scores.is_absent(1));
+        let scores = Scores::of(&Judged { truth: &truth, predicted: &truth, texts: &[] }, &labels, None, 1);
+        assert_eq!(scores.warning(), None);
     }
 }

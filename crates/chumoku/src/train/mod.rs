@@ -1,5 +1,6 @@
 //! Training: from rows of text to a model folder. `run` is what all tasks share.
 
+mod advice;
 mod batches;
 mod blend;
 mod card;
@@ -7,30 +8,38 @@ mod checkpoint;
 mod classify;
 mod folder;
 mod language;
+mod memory;
 mod metrics;
+mod ngrams;
 mod parts;
 mod plan;
 mod prepare;
+mod resample;
 mod run;
 mod schedule;
+mod seen;
 mod state;
 mod text_cards;
 mod translate;
 mod watch;
 
+pub use advice::{Advice, Gain, Predictor};
 pub use batches::{batches, by_length};
 pub use blend::{Blend, log_softmax};
-pub(crate) use card::score;
+pub(crate) use card::{score, score_ngrams};
 pub use checkpoint::exists as has_checkpoint;
 pub(crate) use checkpoint::hex;
 pub use classify::{Outcome, train};
 pub use folder::OutputFolder;
 pub use language::{LanguageModelOutcome, LanguageModelPlan, LanguageScores, train_language_model};
 pub use metrics::{ClassScore, Scores, quick_scores};
+pub use ngrams::{NgramOutcome, train_ngram_classifier};
 pub use parts::{Learnt, Parts};
 pub use plan::{Plan, Settings, Shape};
 pub use prepare::{Rows, TrainingData};
+pub use resample::Judged;
 pub use run::{Event, Figure, TrainOptions};
 pub use schedule::learning_rate;
+pub use seen::SeenTexts;
 pub use state::{Best, State};
 pub use translate::{TranslationScores, TranslatorOutcome, TranslatorPlan, train_translator};

@@ -1,5 +1,6 @@
 //! Rows with their labels as class numbers, in three parts.
 
+use super::Judged;
 use crate::data::wording::{count, listed};
 use crate::data::{self, Dataset, Example};
 use crate::tr;
@@ -29,6 +30,11 @@ impl Rows {
     /// The texts, borrowed.
     pub fn texts(&self) -> Vec<&str> {
         self.texts.iter().map(String::as_str).collect()
+    }
+
+    /// These rows as they were `predicted`; `texts` are theirs.
+    pub(crate) fn judged<'a>(&'a self, predicted: &'a [u32], texts: &'a [&'a str]) -> Judged<'a> {
+        Judged { truth: &self.labels, predicted, texts }
     }
 
     /// Rows of examples whose labels are in `labels`; others are left out.

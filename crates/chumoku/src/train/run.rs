@@ -1,5 +1,6 @@
 //! Training as such, whatever the task: steps, evaluations, checkpoints, the log.
 
+use super::memory::{Footing, Held, Sizes, peak};
 use super::parts::{Learnt, Parts};
 use super::watch::Watch;
 use super::{Settings, State, checkpoint};
@@ -65,7 +66,10 @@ impl Default for TrainOptions {
 pub enum Event<'a> {
     /// Something that the user should know: what it is about, and what there is to say.
     Said(&'static str, String),
-    /// All is ready for the first step.
+    /// Something that takes a while goes on: what it is about, and how far it has got. The next event is about what
+    /// comes after.
+    Working(&'static str, String),
+    /// The first steps have been taken, so that what is to come can be told.
     Ready {
         /// The settings.
         settings: &'a Settings,
@@ -73,10 +77,12 @@ pub enum Event<'a> {
         steps: u64,
         /// Steps taken already, when resuming.
         done: u64,
-        /// Time that all epochs would take, measured on one step.
+        /// Time from now to the end, if all epochs are gone through: by the rate of the first steps.
         expected: Duration,
-        /// Memory that training will hold, about.
+        /// The most memory that the process will have held, about.
         bytes: usize,
+        /// Multiply–adds of all epochs with their evaluations, about; none where they are not counted.
+        multiply_adds: Option<u64>,
     },
     /// A step was taken.
     Step {
@@ -150,6 +156,18 @@ pub(crate) trait Task: Sync {
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation>;
     /// Numbers that a step remembers, about.
     fn activations(&self) -> usize;
+    /// Multiply–adds of learning from a batch, about; where they are not counted, all batches are taken to be alike.
+    fn work(&self, _batch: &[usize]) -> Option<u64> {
+        None
+    }
+    /// The work of an evaluation as a share of that of an epoch's learning.
+    fn evaluation_share(&self) -> f64;
+    /// Memory beside the state of the run.
+    fn footing(&self) -> Footing;
+    /// Time that is needed after the steps.
+    fn afterwards(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// Where in a run a batch is learnt from.
@@ -227,6 +245,56 @@ impl Log {
     }
 }
 
+/// How fast the first steps are.
+struct Pace {
+    steps: usize,
+    since: Instant,
+    /// Time of the first step.
+    first: Duration,
+    /// Of the first step or, once there are more, of those after it.
+    work: f64,
+}
+
+impl Pace {
+    /// Steps that are looked at, at the most.
+    const STEPS: usize = 8;
+    /// Time for which they are looked at, once there are two.
+    const TIME: Duration = Duration::from_secs(2);
+
+    fn new() -> Pace {
+        Pace { steps: 0, since: Instant::now(), first: Duration::ZERO, work: 0.0 }
+    }
+
+    /// A step has been taken.
+    fn add(&mut self, work: f64) {
+        self.steps += 1;
+        // The first also fills caches and scratch memory: the clock starts after it, if there is a second.
+        if self.steps == 2 {
+            self.work = 0.0;
+        }
+        self.work += work;
+        if self.steps == 1 {
+            self.first = self.since.elapsed();
+            self.since = Instant::now();
+        }
+    }
+
+    fn is_enough(&self) -> bool {
+        self.steps >= Pace::STEPS || self.steps > 1 && self.since.elapsed() >= Pace::TIME
+    }
+
+    /// Work a second.
+    fn rate(&self) -> f64 {
+        let time = if self.steps > 1 { self.since.elapsed() } else { self.first };
+        self.work / time.as_secs_f64().max(1e-9)
+    }
+}
+
+/// The work of a batch; 1 where it is not counted.
+fn work(task: &impl Task, batch: &[usize]) -> f64 {
+    task.work(batch).map_or(1.0, |work| work as f64)
+}
+
 struct Run<'a, T> {
     task: &'a T,
     seed: u64,
@@ -278,7 +346,6 @@ pub(crate) fn run<T: Task>(
         parts: Parts::new(task.layout(), task.settings().batch_tokens),
         watch,
     };
-    run.announce(&state, observe)?;
     if state.step == 0 {
         run.record(&state, &state.params)?;
     }
@@ -287,28 +354,29 @@ pub(crate) fn run<T: Task>(
 }
 
 impl<T: Task> Run<'_, T> {
-    /// Says what is about to happen, with the time of one step measured on a batch of the middle.
-    fn announce(&mut self, state: &State, observe: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+    /// Says what is to come, by the steps that `pace` has seen.
+    fn announce(&self, state: &State, batches: &[Vec<usize>], pace: &Pace, observe: &mut dyn FnMut(Event<'_>)) {
         let (task, settings) = (self.task, self.task.settings());
-        let first = task.batches(0, self.seed);
-        let steps = first.len() as u64 * settings.epochs;
-        // The second run counts: the first also fills caches and scratch memory.
-        let mut one = Duration::ZERO;
-        if let Some(middle) = first.get(first.len() / 2) {
-            for _ in 0..2 {
-                let start = Instant::now();
-                self.learn(state, middle, [0, 0])?;
-                one = start.elapsed();
-            }
-        }
+        let epoch: f64 = batches.iter().map(|batch| work(task, batch)).sum();
+        let epochs = settings.epochs as f64;
+        let evaluations = epochs - state.epoch as f64;
+        let done: f64 = batches.iter().take(state.batch as usize).map(|batch| work(task, batch)).sum();
+        let left = epoch * (evaluations * (1.0 + task.evaluation_share())) - done;
+        let steps = batches.len() as u64 * settings.epochs;
+        let sizes = Sizes {
+            parameters: state.params.values().len(),
+            gradients: self.parts.count(),
+            activations: task.activations(),
+        };
+        let is_counted = batches.first().is_some_and(|batch| task.work(batch).is_some());
         observe(Event::Ready {
             settings,
             steps,
             done: state.step,
-            expected: one.mul_f64(1.15 * (steps.saturating_sub(state.step)) as f64),
-            bytes: 4 * ((5 + self.parts.count()) * state.params.values().len() + task.activations()),
+            expected: Duration::from_secs_f64((left / pace.rate()).clamp(0.0, 1e9)) + task.afterwards(),
+            bytes: peak(&task.footing(), &sizes, Held::measure()),
+            multiply_adds: is_counted.then_some((epoch * epochs * (1.0 + task.evaluation_share())) as u64),
         });
-        Ok(())
     }
 
     /// Steps until the end, or until asked to stop: then `true`.
@@ -321,6 +389,7 @@ impl<T: Task> Run<'_, T> {
     ) -> Result<bool> {
         let (mut saved, began) = (Instant::now(), Instant::now());
         let mut tokens = 0;
+        let mut pace = Some(Pace::new());
         let mut steps = None;
         while !state.is_done(self.task.settings()) {
             let batches = self.task.batches(state.epoch, self.seed);
@@ -343,6 +412,13 @@ impl<T: Task> Run<'_, T> {
                 let smooth = self.loss.map_or(loss, |before| before + 0.05 * (loss - before));
                 self.loss = Some(smooth);
                 let seconds = began.elapsed().as_secs_f64();
+                if let Some(seen) = &mut pace {
+                    seen.add(work(self.task, batch));
+                    if seen.is_enough() || state.batch as usize == batches.len() {
+                        self.announce(state, &batches, seen, observe);
+                        pace = None;
+                    }
+                }
                 observe(Event::Step { step, loss: smooth, tokens_per_second: tokens as f64 / seconds });
                 if step.is_multiple_of(50) {
                     self.log.write(json!({ "step": step, "epoch": state.epoch, "loss": smooth }))?;

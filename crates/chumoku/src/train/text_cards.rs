@@ -111,19 +111,18 @@ pub(super) fn language_model(
     };
     let _ = writeln!(card, "## Scores\n\nOn {} tokens of {part}:\n", thousands(scores.tokens));
     let _ = writeln!(card, "| | |\n|---|---|\n| loss | {:.4} nats a token |", scores.loss);
-    for (name, value) in [
-        ("token", scores.perplexity_per_token),
-        ("word", scores.perplexity_per_word),
-        ("byte", scores.perplexity_per_byte),
-    ] {
+    for (name, value) in scores.perplexities() {
         let _ = writeln!(card, "| perplexity per {name} | {value:.3} |");
     }
     let _ = writeln!(
         card,
         "\nText is read in windows of the context, which lie side by side: the first tokens of a window are foretold from \
-         little. Perplexities per word and per byte compare with those of models with other tokens.\n\n## Data\n\n{} SHA-256 \
+         little. Perplexities per {} and per byte compare with those of models with other tokens.\n\n## Data\n\n{} SHA-256 \
          of the tokens: `{}`. Seed {}.\n",
-        data.description, run.data_sha256, run.seed
+        scores.perplexities()[1].0,
+        data.description,
+        run.data_sha256,
+        run.seed
     );
     let _ = writeln!(
         card,

@@ -1,5 +1,6 @@
 //! Training a translator: tokens of both sides, the plan, the run, and at the end the report.
 
+use super::memory::{FORWARD, Footing, Held, bytes_of};
 use super::parts::Learnt;
 use super::run::{Evaluation, Place, Task, plan_json, run, sha256_of};
 use super::state::Best;
@@ -186,6 +187,7 @@ pub fn train_translator(
 ) -> Result<TranslatorOutcome> {
     options.check_watch(ModelKind::Translator)?;
     std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
+    let base = Held::measure().now;
     if options.tokens == Some(Unit::Words) {
         let problem = "words are tokens of language models; a translator reads sub-words or characters";
         return Err(Error::Setting(format!("tokens: {problem}")));
@@ -202,7 +204,8 @@ pub fn train_translator(
     plan.settings.precision = options.precision;
     let model = Translator::new(plan.model.clone())?;
     let hashes = [tokenizers.source(), &tokenizers.target].map(TextTokenizer::vocabulary_sha256);
-    let task = Translate { plan: &plan, unit, model: &model, boundary: tokenizers.target.cls(), train, valid, hashes };
+    let task =
+        Translate { plan: &plan, unit, model: &model, boundary: tokenizers.target.cls(), train, valid, hashes, base };
     task.describe(left_out + valid_left_out, observe);
     let watch = options
         .watch
@@ -310,6 +313,8 @@ struct Translate<'a> {
     valid: Vec<TokenPair>,
     /// Of the vocabularies.
     hashes: [String; 2],
+    /// Bytes that the process held before.
+    base: usize,
 }
 
 impl Translate<'_> {
@@ -402,6 +407,18 @@ impl Task for Translate<'_> {
         let sums = side_by_side(&batches, of_batch)?;
         let [sum, tokens] = [0, 1].map(|i| sums.iter().map(|sums| sums[i]).sum::<f64>());
         Ok(Evaluation::of_loss(sum / tokens.max(1.0), is_held_out))
+    }
+
+    fn evaluation_share(&self) -> f64 {
+        let tokens = |pairs: &[TokenPair]| lengths(pairs).iter().sum::<usize>() as f64;
+        let train = tokens(&self.train);
+        let valid = if self.valid.is_empty() { train } else { tokens(&self.valid) };
+        FORWARD * valid / train.max(1.0)
+    }
+
+    fn footing(&self) -> Footing {
+        let kept = self.train.iter().chain(&self.valid).map(|pair| bytes_of(pair)).sum();
+        Footing { base: self.base, kept, later: 0 }
     }
 
     fn activations(&self) -> usize {

@@ -26,6 +26,10 @@ impl TrainOptions {
             (Some(text), _) if text.trim().is_empty() => {
                 fault(tr!("the text to watch is empty", "見守るテキストが空です"))
             }
+            (Some(_), ModelKind::Ngrams) => fault(tr!(
+                "watching attention: an n-gram model has none",
+                "n-gram モデルに見守るアテンションはありません"
+            )),
             (Some(_), ModelKind::Classifier) if self.network != Network::Transformer => fault(tr!(
                 "watching attention: a recurrent network has none",
                 "再帰型ネットワークに見守るアテンションはありません"

@@ -75,6 +75,8 @@ pub enum ExplainedKind {
     Classifier,
     /// A language model: the prediction is of the next token.
     LanguageModel,
+    /// A classifier of n-grams alone, which has no attention.
+    Ngrams,
 }
 
 /// What is derived from attention weights: no head computed these numbers. Empty, or with rows that sum to 1.

@@ -20,7 +20,7 @@ pub(super) fn known(lang: Lang, phrase: &str) -> &str {
 
 pub(super) fn prediction(lang: Lang, kind: ExplainedKind) -> &'static str {
     match kind {
-        ExplainedKind::Classifier => lang.pick("Prediction", "予測"),
+        ExplainedKind::Classifier | ExplainedKind::Ngrams => lang.pick("Prediction", "予測"),
         ExplainedKind::LanguageModel => lang.pick("Next token", "次のトークン"),
     }
 }
@@ -72,7 +72,13 @@ pub(super) fn halves(lang: Lang, has_attention: bool) -> [&'static str; 3] {
     }
 }
 
-pub(super) fn no_attention(lang: Lang) -> &'static str {
+pub(super) fn no_attention(lang: Lang, kind: ExplainedKind) -> &'static str {
+    if kind == ExplainedKind::Ngrams {
+        return lang.pick(
+            "The model is n-grams alone: it has no attention to show.",
+            "このモデルは n-gram だけのモデルであり、表示できるアテンションはありません。",
+        );
+    }
     match lang {
         Lang::En => "The model is a recurrent network: it has no attention to show.",
         Lang::Ja => "このモデルは再帰型ニューラルネットワークであり、表示できるアテンションはありません。",

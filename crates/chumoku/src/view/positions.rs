@@ -96,6 +96,14 @@ impl PositionalEncoding {
                 let base = encoder.and_then(|encoder| encoder.attention.rotary_base);
                 (config.position, [config.body.d_model(), heads], base, learned(&model.params))
             }
+            kind @ ModelKind::Ngrams => {
+                let (path, found) = (folder.to_owned(), kind.describe());
+                let problem = crate::tr!(
+                    "expected a model with positional encoding, found {found}",
+                    "位置エンコーディングのあるモデルが必要です：{found}"
+                );
+                return Err(Error::Model { path, problem });
+            }
             ModelKind::Translator => {
                 let model = TextTranslator::load(folder)?;
                 let config = &model.config().model;

@@ -78,7 +78,7 @@ pub fn render(explanation: &Explanation, layer: usize, head: usize, options: &Te
         page.attention(layer, head);
     } else {
         page.line("");
-        page.note(phrases::no_attention(options.lang));
+        page.note(phrases::no_attention(options.lang, explanation.kind));
     }
     page.out
 }

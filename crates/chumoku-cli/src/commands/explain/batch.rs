@@ -1,7 +1,7 @@
 //! `chumoku explain --input`: a picture for each line of a file.
 
 use super::model::{Explainer, Model};
-use super::{figure, figure_of_alignment, place_in, place_in_alignment};
+use super::{figure, figure_of_alignment, no_attention, place_in, place_in_alignment};
 use crate::Usage;
 use crate::args::Explain;
 use crate::commands::model_name;
@@ -18,6 +18,9 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     if !args.pictures.any() {
         let problem = "--input draws pictures: name their folder with --png, --svg or --pdf";
         return Err(Usage(problem.into()).into());
+    }
+    if ModelKind::of(&args.model)? == ModelKind::Ngrams {
+        return Err(no_attention(&args.model));
     }
     let bytes = match input.as_os_str() == "-" {
         true => std::io::read_to_string(std::io::stdin()),

@@ -2,6 +2,7 @@
 
 mod batch;
 mod model;
+mod ngrams;
 
 use super::model_name;
 use super::pictures::Shown;
@@ -14,6 +15,7 @@ use chumoku::view::{
     figures_to_html, render, render_alignment, to_html, to_json,
 };
 use chumoku::{ModelKind, TextClassifier, TextTranslator, TranslateOptions};
+pub(crate) use model::no_attention;
 use model::{Explainer, Model, named};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
@@ -47,12 +49,8 @@ fn place(args: &Explain, [layers, heads]: [usize; 2], default: [usize; 2]) -> an
     Ok([layer - 1, head - 1])
 }
 
-/// The layer and head to show of a classifier; both 0 for a recurrent network, which has none.
-fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result<[usize; 2]> {
-    let body = &model.config().model.body;
-    if let Some(encoder) = body.transformer() {
-        return place(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1]);
-    }
+/// The first flag given that asks for attention.
+fn attention_flag(args: &Explain) -> Option<&'static str> {
     let flags = [
         ("--layer", args.layer.is_some()),
         ("--head", args.head.is_some()),
@@ -66,7 +64,16 @@ fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result
         ("--compare-head", args.compare_head.is_some()),
         ("--compare-model", args.compare_model.is_some()),
     ];
-    if let Some((flag, _)) = flags.into_iter().find(|(_, given)| *given) {
+    flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+}
+
+/// The layer and head to show of a classifier; both 0 for a recurrent network, which has none.
+fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result<[usize; 2]> {
+    let body = &model.config().model.body;
+    if let Some(encoder) = body.transformer() {
+        return place(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1]);
+    }
+    if let Some(flag) = attention_flag(args) {
         let problem = format!(
             "{flag}: this model is a recurrent network, {} ({}), and has no attention to show; the effect of each word is \
              shown without {flag}, and by --json",
@@ -93,6 +100,7 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     let text = args.text.as_deref().unwrap_or_default();
     match ModelKind::of(&args.model)? {
         ModelKind::Translator => translation(args, text, lang),
+        ModelKind::Ngrams => ngrams::run(args, text, lang),
         kind if args.target.is_some() => {
             let problem =
                 format!("--target: a translation is explained by a translator; this model is {}", kind.describe());

@@ -2,7 +2,7 @@
 
 use crate::Usage;
 use chumoku::view::{Explanation, Lang};
-use chumoku::{ModelKind, TextClassifier, TextGenerator};
+use chumoku::{ModelKind, TextClassifier, TextGenerator, tr};
 use std::path::Path;
 
 /// Names heads as `--without` does.
@@ -13,6 +13,18 @@ pub(super) fn named(heads: &[[usize; 2]], lang: Lang) -> String {
         (Lang::En, _) => format!("heads {}", names.join(", ")),
         (Lang::Ja, _) => format!("ヘッド {} ", names.join("、")),
     }
+}
+
+/// That a folder holds an n-gram model where attention is asked for.
+pub(crate) fn no_attention(folder: &Path) -> anyhow::Error {
+    let folder = folder.display();
+    let problem = tr!(
+        "{folder}: this is an n-gram model, which has no attention; name a model with a transformer, as `chumoku train` \
+         without --model ngrams makes it",
+        "{folder}：n-gram モデルにはアテンションがありません。トランスフォーマーのモデル（--model ngrams なしの \
+         `chumoku train` で作ったもの）を指定してください"
+    );
+    Usage(problem).into()
 }
 
 /// A model whose self-attention is explained.
@@ -26,6 +38,7 @@ impl Model {
         Ok(match ModelKind::of(folder)? {
             ModelKind::Classifier => Model::Classifier(Box::new(TextClassifier::load(folder)?)),
             ModelKind::LanguageModel => Model::Generator(Box::new(TextGenerator::load(folder)?)),
+            ModelKind::Ngrams => return Err(no_attention(folder)),
             ModelKind::Translator => {
                 let problem =
                     format!("{}: expected a classifier or a language model, found a translator", folder.display());

@@ -1,16 +1,17 @@
 //! Training a classifier.
 
 use super::Session;
-use crate::args::Train;
+use crate::args::{Model, Train};
 use crate::commands::explain::terminal_options;
 use crate::commands::{quoted, read_options};
-use crate::{harmless, report};
+use crate::{Usage, harmless, report};
 use chumoku::ModelKind;
 use chumoku::builtin;
 use chumoku::data::thousands;
 use chumoku::data::{Dataset, ReadOptions, load_labelled};
 use chumoku::lang::lang;
-use chumoku::train::{Outcome, TrainingData, train};
+use chumoku::tr;
+use chumoku::train::{Outcome, Scores, TrainingData, train, train_ngram_classifier};
 use chumoku::view::render;
 use std::io::Write;
 use std::path::Path;
@@ -21,9 +22,63 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let data = data(args)?;
     describe(&data);
+    if args.model == Model::Ngrams {
+        return ngrams(args, &data, threads, start);
+    }
     let session = Session::new(args, ModelKind::Classifier, threads, start)?;
-    let outcome = session.train(|options, out, stop, observe| train(&data, options, out, stop, observe))?;
+    let trained = session.train(|options, out, stop, observe| train(&data, options, out, stop, observe))?;
+    let Some(outcome) = trained else { return Ok(session.interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place, args.data.is_none()))
+}
+
+/// Trains the n-gram model alone.
+fn ngrams(args: &Train, data: &TrainingData, threads: usize, start: Instant) -> anyhow::Result<ExitCode> {
+    if args.epochs.is_some() {
+        let problem = tr!(
+            "--epochs: an n-gram model is not trained in epochs; leave it out",
+            "--epochs：n-gram モデルの学習にエポックはありません。指定を外してください"
+        );
+        return Err(Usage(problem).into());
+    }
+    let session = Session::new(args, ModelKind::Ngrams, threads, start)?;
+    let trained =
+        session.train(|options, out, stop, observe| train_ngram_classifier(data, options, out, stop, observe))?;
+    let Some(outcome) = trained else { return Ok(session.interrupted()) };
+    session.finish(false, &outcome.metrics, |place| {
+        let mut out = std::io::stdout().lock();
+        let rows = [("this model", &outcome.test), ("baseline: most frequent class", &outcome.majority)];
+        write!(out, "{}", scores(&outcome.metrics, &rows)?)?;
+        writeln!(out, "{}", next(place, args.data.is_none(), false))?;
+        writeln!(out, "{}", outcome.advice)?;
+        Ok(())
+    })
+}
+
+/// Predictors side by side and each class of the first, with what must be known before.
+fn scores(metrics: &serde_json::Value, rows: &[(&str, &Scores)]) -> anyhow::Result<String> {
+    let whole = rows[0].1;
+    let warning = whole.warning().map_or(String::new(), |warning| warning + "\n\n");
+    let part = match metrics["scored_on"].as_str() {
+        Some("test") => "rows that training never saw",
+        Some("valid") => "validation rows (there are no test rows: the figure is optimistic)",
+        _ => "training rows (there are no others: the figure says nothing about new texts)",
+    };
+    let count = thousands(whole.rows);
+    let classes = report::classes(whole, "metrics.json");
+    Ok(format!("{warning}On {count} {part}:\n\n{}\n{classes}\n", report::comparison(rows)))
+}
+
+/// What to do next.
+fn next(place: &Path, is_builtin: bool, has_page: bool) -> String {
+    let mut lines = vec!["Next:".to_owned()];
+    if is_builtin {
+        lines.push("  chumoku train your-file.csv           your own texts: CSV, TSV, JSONL, Parquet, .gz".into());
+    }
+    let place = quoted(&place.display().to_string());
+    lines.push(format!("  chumoku predict {place} \"some text\""));
+    let page = if has_page { " --html why.html" } else { "" };
+    lines.push(format!("  chumoku explain {place} \"some text\"{page}"));
+    lines.join("\n") + "\n"
 }
 
 pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<Dataset> {
@@ -87,12 +142,6 @@ pub(crate) fn describe(data: &TrainingData) {
 /// The scores beside the baselines and, for the built-in data, one held-out text explained.
 fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    let part = match outcome.metrics["scored_on"].as_str() {
-        Some("test") => "rows that training never saw",
-        Some("valid") => "validation rows (there are no test rows: the figure is optimistic)",
-        _ => "training rows (there are no others: the figure says nothing about new texts)",
-    };
-    writeln!(out, "On {} {part}:\n", thousands(outcome.test.rows))?;
     let [attention, ngrams, majority] = &outcome.parts;
     let noun = outcome.model.config().model.body.network().noun();
     let alone = format!("  its {noun} alone");
@@ -102,12 +151,12 @@ fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) 
         ("baseline: n-grams, linear", ngrams),
         ("baseline: most frequent class", majority),
     ];
-    writeln!(out, "{}", report::comparison(&rows))?;
+    let shown = scores(&outcome.metrics, &rows)?;
+    write!(out, "{shown}")?;
     if let Some(best) = outcome.best {
         let epochs = outcome.metrics["epochs"].as_u64().unwrap_or(best.epoch);
         writeln!(out, "The {noun}'s weights are those after epoch {} of {epochs}, the best.\n", best.epoch)?;
     }
-    writeln!(out, "{}", report::classes(&outcome.test))?;
     let name = place.display();
     if is_builtin {
         let text = held_out(data, outcome)?;
@@ -115,14 +164,9 @@ fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) 
         let explanation = outcome.model.explain(text, &name.to_string())?;
         let layer = explanation.layers.saturating_sub(1);
         writeln!(out, "{}", render(&explanation, layer, 0, &terminal_options(lang())))?;
-        writeln!(out, "Next:")?;
-        writeln!(out, "  chumoku train your-file.csv           your own texts: CSV, TSV, JSONL, Parquet, .gz")?;
-    } else {
-        writeln!(out, "Next:")?;
     }
-    let place = quoted(&name.to_string());
-    writeln!(out, "  chumoku predict {place} \"some text\"")?;
-    writeln!(out, "  chumoku explain {place} \"some text\" --html why.html")?;
+    writeln!(out, "{}", next(place, is_builtin, true))?;
+    writeln!(out, "{}", outcome.advice)?;
     Ok(())
 }
 

@@ -25,8 +25,9 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let data = data(args)?;
     let session = Session::new(args, ModelKind::LanguageModel, threads, start)?;
-    let outcome =
+    let trained =
         session.train(|options, out, stop, observe| train_language_model(&data, options, out, stop, observe))?;
+    let Some(outcome) = trained else { return Ok(session.interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&outcome, place))
 }
 
@@ -100,14 +101,10 @@ fn show(outcome: &LanguageModelOutcome, place: &Path) -> anyhow::Result<()> {
 /// Scores, one a line.
 pub(crate) fn scored(scores: &LanguageScores) -> String {
     let mut text = format!("loss                    {:>9.4} nats a token\n", scores.loss);
-    for (name, value) in [
-        ("token", scores.perplexity_per_token),
-        ("word", scores.perplexity_per_word),
-        ("byte", scores.perplexity_per_byte),
-    ] {
+    for (name, value) in scores.perplexities() {
         // What a model has never seen the like of needs no decimals.
         let value = if value < 1e6 { format!("{value:.3}") } else { format!("{value:.1e}") };
-        text += &format!("perplexity per {name:<8} {value:>9}\n");
+        text += &format!("perplexity per {name:<9}{value:>9}\n");
     }
     if scores.unknown > 0 {
         let share = 100.0 * scores.unknown as f64 / scores.tokens.max(1) as f64;

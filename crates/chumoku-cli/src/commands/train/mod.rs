@@ -6,12 +6,14 @@ pub(super) mod translate;
 
 use super::{quoted, read_options};
 use crate::Usage;
-use crate::args::{Task, Tokens, Train};
+use crate::args::{Model, Task, Tokens, Train};
 use crate::progress::{Progress, duration};
 use crate::threads;
 use chumoku::ModelKind;
 use chumoku::data::{DataFiles, recognise};
+use chumoku::tr;
 use chumoku::train::{Event, OutputFolder, TrainOptions};
+use clap::ValueEnum;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -34,6 +36,15 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         let problem = "--tokens words: only language models are trained on whole words; a translation could not hold a \
                        word that is not in the vocabulary. Expected subwords or characters";
         return Err(Usage(problem.into()).into());
+    }
+    if task != Task::Classify && args.model != Model::Transformer {
+        let name = args.model.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
+        let problem = tr!(
+            "--model {name}: only classifiers can be of another kind than transformers; leave it out, or give \
+             --task classify",
+            "--model {name}：トランスフォーマー以外を選べるのは分類器だけです。指定を外すか、--task classify を指定してください"
+        );
+        return Err(Usage(problem).into());
     }
     match task {
         Task::Classify => classify::run(args, threads),
@@ -71,7 +82,7 @@ impl<'a> Session<'a> {
         let options = TrainOptions {
             seed: args.seed,
             epochs: args.epochs,
-            network: args.model.into(),
+            network: args.model.network(),
             tokens: args.tokens.map(Into::into),
             precision: args.precision.into(),
             resume: args.resume,
@@ -85,26 +96,52 @@ impl<'a> Session<'a> {
         Ok(Session { args, options, start, folder })
     }
 
-    /// Trains, showing what happens; Ctrl-C stops it.
+    /// Trains, showing what happens; Ctrl-C stops it. None if it was stopped before there was anything to save.
     fn train<O>(
         &self,
         train: impl FnOnce(&TrainOptions, &Path, &AtomicBool, &mut dyn FnMut(Event<'_>)) -> chumoku::Result<O>,
-    ) -> anyhow::Result<O> {
+    ) -> anyhow::Result<Option<O>> {
         let stop = Arc::new(AtomicBool::new(false));
         let handler = Arc::clone(&stop);
         ctrlc::set_handler(move || {
             if handler.swap(true, Ordering::Relaxed) {
                 std::process::exit(i32::from(INTERRUPTED));
             }
-            say!("\nstopping after this step: the run is saved and evaluated (again to leave at once)");
+            say!(
+                "\n{}",
+                tr!(
+                    "stopping after this step: what has been trained is saved and evaluated (again to leave at once)",
+                    "このステップで停止します：学習した分を保存して評価します（もう一度押すとすぐに終了します）"
+                )
+            );
         })?;
-        let mut progress = Progress::new();
+        let mut progress = Progress::new(self.start);
         let outcome = train(&self.options, &self.folder.work, &stop, &mut |event| progress.show(event));
         progress.finish();
-        outcome.map_err(|error| match error.is_full_disk() {
-            true => anyhow::Error::from(error).context("the disk is full: make room, then run the same with --resume"),
-            false => error.into(),
-        })
+        match outcome {
+            Ok(outcome) => Ok(Some(outcome)),
+            Err(error) if error.is_interrupted() => Ok(None),
+            Err(error) if error.is_full_disk() => {
+                let doing = "the disk is full: make room, then run the same with --resume";
+                Err(anyhow::Error::from(error).context(doing))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Says how to go on, and gives the exit code.
+    fn interrupted(&self) -> ExitCode {
+        let again = to_continue(std::env::args().skip(1), self.args, &self.folder.path);
+        let said = match self.args.reading.kept.is_empty() {
+            true => tr!("interrupted: continue with  {again}", "中断しました。続けるには  {again}"),
+            // The pipe is empty now.
+            false => tr!(
+                "interrupted: continue with  {again}  and the same data, which came through a pipe",
+                "中断しました。パイプから来たものと同じデータを渡して続けてください:  {again}"
+            ),
+        };
+        say!("{said}");
+        ExitCode::from(INTERRUPTED)
     }
 
     /// Puts the model in its place, and shows what came of it: `metrics` as JSON, or what `show` says about the place.
@@ -124,19 +161,7 @@ impl<'a> Session<'a> {
             false => show(place),
         };
         if interrupted {
-            let again = to_continue(std::env::args().skip(1), self.args, &self.folder.path);
-            match self.args.reading.kept.is_empty() {
-                true => say!("interrupted: continue with  {again}"),
-                // The pipe is empty now.
-                false => {
-                    let said = chumoku::tr!(
-                        "interrupted: continue with  {again}  and the same data, which came through a pipe",
-                        "中断しました。パイプから来たものと同じデータを渡して続けてください:  {again}"
-                    );
-                    say!("{said}");
-                }
-            }
-            return Ok(ExitCode::from(INTERRUPTED));
+            return Ok(self.interrupted());
         }
         shown.map(|()| ExitCode::SUCCESS)
     }

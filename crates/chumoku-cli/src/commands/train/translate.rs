@@ -25,8 +25,9 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let (data, names) = data(args)?;
     describe(&data, &names);
     let session = Session::new(args, ModelKind::Translator, threads, start)?;
-    let outcome = session
+    let trained = session
         .train(|options, out, stop, observe| train_translator(&data, names.clone(), options, out, stop, observe))?;
+    let Some(outcome) = trained else { return Ok(session.interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place, args.data.is_none()))
 }
 

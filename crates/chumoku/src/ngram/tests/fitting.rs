@@ -128,7 +128,7 @@ fn the_solution_has_no_slope_and_no_better_neighbour() {
         with_problem(classes, |problem| {
             for c in [0.1, 1.0, 100.0] {
                 let mut weights = problem.start();
-                let stop = Stop { tolerance: 1e-5, is_cancelled: &|| false };
+                let stop = Stop { tolerance: 1e-5, is_cancelled: &|| false, progress: &|_, _| () };
                 let outcome = fit(problem, &mut weights, c, &stop);
                 assert!(outcome.relative_gradient < 1e-4, "{classes} classes, C {c}: {outcome:?}");
                 let least = problem.objective(&weights, c);
@@ -153,7 +153,7 @@ fn two_classes_as_one_output_or_two_agree() {
         let row_weights = &[1.0; 60];
         let problem = Problem { x: &x, xt: &xt, labels: &labels, row_weights, outputs, prior: &prior };
         let mut weights = problem.start();
-        fit(&problem, &mut weights, c, &Stop { tolerance: 1e-6, is_cancelled: &|| false });
+        fit(&problem, &mut weights, c, &Stop { tolerance: 1e-6, is_cancelled: &|| false, progress: &|_, _| () });
         problem.scores_of(&x, &weights)
     };
     let (one, two) = (solve(1, 2.0), solve(2, 1.0));

@@ -75,7 +75,7 @@ const GOLDEN_CHARACTER: [u64; 1] = [0xe52d_3b5c_2dd8_13d7];
 #[test]
 fn rows_are_those_worked_out_by_hand() {
     // Two texts; a is in one of them: idf 1 + ln(3/2) = 1.405465; b in both: 1 + ln(3/3) = 1.
-    let counted = CountedTexts::read(&["a b a", "b"], &WORDS, &|| false);
+    let counted = CountedTexts::read(&["a b a", "b"], &WORDS, &|| false, &|_| ());
     let frequencies = counted.document_frequencies(1);
     assert_eq!(frequencies.len(), 2);
     let vocabulary = Vocabulary::with_idf(&frequencies, 2);
@@ -96,7 +96,7 @@ fn rows_are_those_worked_out_by_hand() {
 #[test]
 fn words_and_characters_weigh_the_same() {
     let scheme = NgramScheme { words: 2, inside_words: Some((2, 4)), ..WORDS };
-    let counted = CountedTexts::read(&["the whole film", "a film"], &scheme, &|| false);
+    let counted = CountedTexts::read(&["the whole film", "a film"], &scheme, &|| false, &|_| ());
     let vocabulary = Vocabulary::with_idf(&counted.document_frequencies(1), 2);
     let rows = counted.rows(&vocabulary);
     let (columns, values) = rows.row(0);
@@ -133,7 +133,7 @@ proptest! {
             hashes.into_iter().for_each(|hash| *plain.entry(hash).or_insert(0) += 1);
         }
         plain.retain(|_, texts| *texts >= 2);
-        let counted = CountedTexts::read(&texts, &scheme, &|| false);
+        let counted = CountedTexts::read(&texts, &scheme, &|| false, &|_| ());
         prop_assert_eq!(counted.document_frequencies(2), plain.into_iter().collect::<Vec<(u64, u32)>>());
     }
 }

@@ -1,0 +1,66 @@
+//! `chumoku explain` of an n-gram model: the effect of each word and of each n-gram. It has no attention.
+
+use super::{attention_flag, terminal_options, write};
+use crate::args::Explain;
+use crate::commands::model_name;
+use crate::report::fit;
+use crate::{Usage, harmless};
+use chumoku::view::{Lang, render, to_json};
+use chumoku::{NgramClassifier, NgramEffect, tr};
+use std::fmt::Write as _;
+use std::io::{Write, stdout};
+use std::process::ExitCode;
+
+/// N-grams shown; `--json` has all.
+const SHOWN: usize = 20;
+
+pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
+    let flag = attention_flag(args).or(args.target.is_some().then_some("--target"));
+    if let Some(flag) = flag {
+        let problem = tr!(
+            "{flag}: this is an n-gram model and has no attention to show; the effects of words and n-grams are shown \
+             without {flag}, and by --json",
+            "{flag}：n-gram モデルには表示できるアテンションがありません。単語と n-gram の効果は、{flag} なしの表示と --json にあります"
+        );
+        return Err(Usage(problem).into());
+    }
+    let model = NgramClassifier::load(&args.model)?;
+    let explanation = model.explain(text, &model_name(&args.model))?;
+    let effects = model.ngram_effects(text)?;
+    let mut json = to_json(&explanation);
+    json["ngrams"] = serde_json::to_value(&effects)?;
+    match &args.json {
+        Some(path) if path.as_os_str() == "-" => writeln!(stdout(), "{json}")?,
+        other => {
+            if let Some(path) = other {
+                write(path, format!("{json}\n"))?;
+                say!("wrote {}", path.display());
+            }
+            let shown = render(&explanation, 0, 0, &terminal_options(lang)) + &table(&explanation.label, &effects);
+            write!(stdout(), "{shown}")?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The strongest n-grams, one a line.
+fn table(label: &str, effects: &[NgramEffect]) -> String {
+    let label = harmless(label);
+    let mut out = tr!(
+        "\nN-grams, the strongest first (+ speaks for \"{label}\", - against it)\n",
+        "\nn-gram（効果の大きい順。+ は「{label}」に有利、- は不利）\n"
+    );
+    if effects.is_empty() {
+        out += &tr!(
+            "  none that the model knows: the prediction is the shares of the classes in training\n",
+            "  モデルが知っている n-gram はありません。予測は学習データでのクラスの割合です\n"
+        );
+    }
+    for effect in effects.iter().take(SHOWN) {
+        let _ = writeln!(out, "  {:+8.3}  {}", effect.effect, fit(&effect.ngram, 60).trim_end());
+    }
+    if let Some(more) = effects.len().checked_sub(SHOWN).filter(|&more| more > 0) {
+        out += &tr!("  and {more} more (--json has all)\n", "  ほか{more}個（すべては --json に）\n");
+    }
+    out
+}

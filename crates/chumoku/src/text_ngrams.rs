@@ -1,0 +1,207 @@
+//! A classifier of n-grams alone: its folder, and what it is asked. It has no network, no tokenizer and no attention.
+
+use crate::data::Example;
+use crate::model_folder::{CONFIG, Kind, WEIGHTS, check_files, fault, read_config, serialize, write};
+use crate::ngram::{NgramModel, NgramScheme};
+use crate::text_classifier::{Prediction, check_labels, ngram_tensors, read_ngrams};
+use crate::train::{Rows, Scores, log_softmax};
+use crate::view::{Attribution, ExplainedKind, Explanation, LabelProbability, Word};
+use crate::{Error, Result, tr};
+use rayon::prelude::*;
+use safetensors::SafeTensors;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// `config.json` of an n-gram model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NgramClassifierConfig {
+    /// Always "chumoku_ngram_classifier".
+    pub model_type: String,
+    /// The version that wrote it.
+    pub chumoku_version: String,
+    /// The classes, in the order of their numbers.
+    pub labels: Vec<String>,
+    /// By what the scores are multiplied before their softmax: fitted on validation rows, so that probabilities are
+    /// calibrated.
+    pub scale: f32,
+    /// Which n-grams are read.
+    pub ngrams: NgramScheme,
+}
+
+/// The `model_type` of an n-gram model.
+pub(crate) const MODEL_TYPE: &str = "chumoku_ngram_classifier";
+
+/// A linear classifier of n-grams, and its classes.
+#[derive(Debug)]
+pub struct NgramClassifier {
+    pub(crate) config: NgramClassifierConfig,
+    pub(crate) ngrams: NgramModel,
+}
+
+/// What an n-gram of a text does to the prediction.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NgramEffect {
+    /// The n-gram: words with spaces between them, or characters. `[START]` and `[END]` are the ends of the text, `_` is
+    /// the end of a word.
+    pub ngram: String,
+    /// What it adds to the scaled score of the predicted class, less the mean of what it adds to the others: of two
+    /// classes exactly its part of the log-odds.
+    pub effect: f32,
+}
+
+impl NgramClassifier {
+    /// The classes, in the order of their numbers.
+    pub fn labels(&self) -> &[String] {
+        &self.config.labels
+    }
+
+    /// What the model is.
+    pub fn config(&self) -> &NgramClassifierConfig {
+        &self.config
+    }
+
+    /// N-grams that the model knows.
+    pub fn num_features(&self) -> usize {
+        self.ngrams.num_features()
+    }
+
+    /// Predicts each text, on all threads. A text's prediction does not depend on the others.
+    ///
+    /// # Errors
+    /// If weights are so large that a probability is not a number.
+    pub fn predict(&self, texts: &[&str]) -> Result<Vec<Prediction>> {
+        let logits = self.ngrams.logits_of(texts);
+        let predict = |logits: &[f32]| {
+            let ngrams = log_softmax(logits);
+            let scaled: Vec<f32> = ngrams.iter().map(|x| self.config.scale * x).collect();
+            let probabilities: Vec<f32> = log_softmax(&scaled).iter().map(|x| x.exp()).collect();
+            Prediction { probabilities, attention: Vec::new(), ngrams: Some(ngrams), windows: 1 }
+        };
+        let found: Vec<Prediction> =
+            logits.par_chunks_exact(self.labels().len()).with_min_len(256).map(predict).collect();
+        if found.iter().any(|prediction| prediction.probabilities.iter().any(|p| !p.is_finite())) {
+            let problem = tr!(
+                "the model gives a probability that is not a number: its weights are too large to use",
+                "モデルの確率が数値になりません。重みが大きすぎて使えません"
+            );
+            return Err(Error::NotFinite(problem));
+        }
+        Ok(found)
+    }
+
+    /// Scores on labelled examples, resampled with `seed`. Examples whose label the model does not know are left out.
+    ///
+    /// # Errors
+    /// See [`NgramClassifier::predict`].
+    pub fn score(&self, examples: &[Example], seed: u64) -> Result<Scores> {
+        crate::train::score_ngrams(self, &Rows::of(examples, &self.config.labels), seed)
+    }
+
+    /// Explains the prediction for `text`; `name` is what the model is called. An explanation without attention: each
+    /// word's score is the log-odds of the predicted class with the word minus those without it.
+    ///
+    /// # Errors
+    /// If the text is empty.
+    pub fn explain(&self, text: &str, name: &str) -> Result<Explanation> {
+        if text.trim().is_empty() {
+            return Err(Error::Setting(tr!("the text to explain is empty", "説明する文が空です")));
+        }
+        let spans = crate::ngram::words(text);
+        let mut variants = vec![text.to_owned()];
+        variants.extend(spans.iter().map(|word| format!("{}{}", &text[..word.start], &text[word.end..])));
+        let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
+        let predictions = self.predict(&variants)?;
+        let whole = &predictions[0];
+        let class = whole.class();
+        let log_odds = |prediction: &Prediction| {
+            let p = f64::from(prediction.probabilities[class]).clamp(1e-12, 1.0 - 1e-12);
+            (p / (1.0 - p)).ln()
+        };
+        let scores = predictions[1..].iter().map(|without| (log_odds(whole) - log_odds(without)) as f32);
+        let labels = &self.config.labels;
+        let of_class =
+            |class: usize| LabelProbability { label: labels[class].clone(), probability: whole.probabilities[class] };
+        Ok(Explanation {
+            kind: ExplainedKind::Ngrams,
+            model: name.into(),
+            text: text.into(),
+            cut: None,
+            label: labels[class].clone(),
+            probabilities: whole.ranked().into_iter().map(of_class).collect(),
+            parts: None,
+            pieces: Vec::new(),
+            words: spans.iter().map(|word| Word { text: text[word.clone()].into(), special: false }).collect(),
+            layers: 0,
+            heads: 0,
+            attention: Vec::new(),
+            causal: false,
+            joining: crate::explain::JOINING.into(),
+            derived: Default::default(),
+            depth: None,
+            without: Vec::new(),
+            attribution: Attribution {
+                method: "leave-one-out".into(),
+                class: labels[class].clone(),
+                unit: "change in log-odds when the word is removed".into(),
+                scores: scores.collect(),
+            },
+        })
+    }
+
+    /// What each n-gram of `text` that the model knows does to the prediction, the strongest first.
+    ///
+    /// # Errors
+    /// See [`NgramClassifier::predict`].
+    pub fn ngram_effects(&self, text: &str) -> Result<Vec<NgramEffect>> {
+        let class = self.predict(&[text])?.first().map_or(0, Prediction::class);
+        let found = self.ngrams.contributions(text, class).into_iter();
+        let mut effects: Vec<NgramEffect> =
+            found.map(|(ngram, effect)| NgramEffect { ngram, effect: self.config.scale * effect }).collect();
+        effects.sort_by(|a, b| b.effect.abs().total_cmp(&a.effect.abs()));
+        Ok(effects)
+    }
+
+    /// Writes `config.json` and, last, `model.safetensors`: each appears whole or not at all, and a folder without the
+    /// last is no model.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn save(&self, folder: &Path) -> Result<()> {
+        std::fs::create_dir_all(folder).map_err(Error::io("creating", folder))?;
+        let config = serde_json::to_string_pretty(&self.config).expect("a configuration is plain data") + "\n";
+        write(&folder.join(CONFIG), config.as_bytes())?;
+        write(&folder.join(WEIGHTS), &serialize(&ngram_tensors(&self.ngrams)))
+    }
+
+    /// Reads a model folder, trusting nothing in it.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged, or does not fit the others.
+    pub fn load(folder: &Path) -> Result<NgramClassifier> {
+        check_files(folder, &[CONFIG, WEIGHTS])?;
+        let kind: Kind = read_config(folder)?;
+        if kind.model_type != MODEL_TYPE {
+            return Err(fault(folder, CONFIG, kind.is_not("an n-gram model")));
+        }
+        let config: NgramClassifierConfig = read_config(folder)?;
+        check_labels(&config.labels).map_err(|problem| fault(folder, CONFIG, problem))?;
+        if !config.scale.is_finite() || config.scale < 0.0 {
+            let problem = tr!(
+                "scale: expected a number of at least 0, found {}",
+                "scale：0 以上の数値が必要です（{}）",
+                config.scale
+            );
+            return Err(fault(folder, CONFIG, problem));
+        }
+        let path = folder.join(WEIGHTS);
+        let bytes = std::fs::read(&path).map_err(Error::io("reading", path))?;
+        let tensors = SafeTensors::deserialize(&bytes).map_err(|error| {
+            let problem =
+                tr!("not a sound safetensors file: {error}", "正しい safetensors ファイルではありません：{error}");
+            fault(folder, WEIGHTS, problem)
+        })?;
+        let ngrams = read_ngrams(&tensors, &config.ngrams, config.labels.len())
+            .map_err(|problem| fault(folder, WEIGHTS, problem))?;
+        Ok(NgramClassifier { config, ngrams })
+    }
+}

@@ -1,0 +1,102 @@
+//! How much memory a run will hold at its peak: by formula for what is still to come, and by what the system says for what
+//! has been.
+
+/// What a process holds, in bytes, as the system counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// Now.
+    pub(crate) now: usize,
+    /// At the most so far.
+    pub(crate) most: usize,
+}
+
+impl Held {
+    /// Of this process; 0 where the system does not say (it does on Linux).
+    pub(crate) fn measure() -> Held {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        Held::of(&status)
+    }
+
+    /// From the text of `/proc/self/status`.
+    fn of(status: &str) -> Held {
+        let field = |name: &str| {
+            let value = status.lines().find_map(|line| line.strip_prefix(name))?;
+            value.trim().trim_end_matches(" kB").parse::<usize>().ok()
+        };
+        let bytes = |name| field(name).map_or(0, |kilobytes| kilobytes << 10);
+        Held { now: bytes("VmRSS:"), most: bytes("VmHWM:") }
+    }
+}
+
+/// The share of a step's work that is its forward pass; backward is twice that.
+pub(crate) const FORWARD: f64 = 1.0 / 3.0;
+
+/// Bytes of rows of tokens.
+pub(crate) fn bytes_of(rows: &[Vec<u32>]) -> usize {
+    rows.iter().map(|row| size_of::<Vec<u32>>() + BLOCK + 4 * row.capacity()).sum()
+}
+
+/// What the allocator adds to a block, about.
+const BLOCK: usize = 16;
+
+/// What a run holds beside its state, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Footing {
+    /// What was held before any training: the program and the data.
+    pub(crate) base: usize,
+    /// What was made before the steps and stays: tokens, the n-gram model.
+    pub(crate) kept: usize,
+    /// What is needed for a while after the steps: to train the n-gram model once more, to score.
+    pub(crate) later: usize,
+}
+
+/// The sizes of what a run makes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    /// Numbers in the model.
+    pub(crate) parameters: usize,
+    /// Gradients of the whole model that are held at a time.
+    pub(crate) gradients: usize,
+    /// Numbers that a step remembers.
+    pub(crate) activations: usize,
+}
+
+/// The most that the process will have held when the run is over: at the steps, where a checkpoint is written, or after them.
+///
+/// Weights, both moments, average and best weights are five times the parameters. A checkpoint is written from copies: their
+/// bytes, and the file's. It is written between steps, when nothing else is remembered. What the process `held` so far, some
+/// steps included, is the least that it can be.
+pub(crate) fn peak(footing: &Footing, sizes: &Sizes, held: Held) -> usize {
+    const NUMBER: usize = 4;
+    let state = 5 * NUMBER * sizes.parameters;
+    let checkpoint = 2 * state;
+    let resting = footing.base + footing.kept + state;
+    let learning = resting + NUMBER * sizes.gradients * sizes.parameters + checkpoint.max(NUMBER * sizes.activations);
+    let last = resting + footing.later;
+    learning.max(last).max(held.most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_is_understood() {
+        let status = "Name:\tchumoku\nVmPeak:\t  99999 kB\nVmHWM:\t   20480 kB\nVmRSS:\t   10240 kB\nThreads:\t2\n";
+        assert_eq!(Held::of(status), Held { now: 10 << 20, most: 20 << 20 });
+        assert_eq!(Held::of("something else"), Held::default());
+    }
+
+    #[test]
+    fn the_peak_is_where_most_is_held() {
+        let sizes = Sizes { parameters: 1000, gradients: 2, activations: 5000 };
+        let footing = Footing { base: 100_000, kept: 50_000, later: 0 };
+        // State 20,000, gradients 8,000, a checkpoint 40,000.
+        assert_eq!(peak(&footing, &sizes, Held::default()), 218_000);
+        let many = Sizes { activations: 20_000, ..sizes };
+        assert_eq!(peak(&footing, &many, Held::default()), 258_000);
+        let last = Footing { later: 500_000, ..footing };
+        assert_eq!(peak(&last, &sizes, Held::default()), 670_000);
+        assert_eq!(peak(&footing, &sizes, Held { now: 0, most: 1_000_000 }), 1_000_000);
+    }
+}

@@ -1,0 +1,198 @@
+//! Training the n-gram model: as half of a classifier, and alone.
+
+use super::card::{class_table, data_section, heading, majority, report_rows, score_ngrams, score_table};
+use super::classify::largest;
+use super::{Blend, Event, Scores, SeenTexts, TrainOptions, TrainingData, advice, log_softmax, quick_scores};
+use crate::data::wording::thousands;
+use crate::model_folder::write;
+use crate::ngram::{NgramConfig, NgramData, NgramModel};
+use crate::text_ngrams::{MODEL_TYPE, NgramClassifier, NgramClassifierConfig};
+use crate::{Error, ModelKind, Result, tr};
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// How the training of an n-gram model ended.
+#[derive(Debug)]
+pub struct NgramOutcome {
+    /// The model, as it was saved.
+    pub model: NgramClassifier,
+    /// What `metrics.json` holds.
+    pub metrics: Value,
+    /// Scores on the test rows.
+    pub test: Scores,
+    /// Scores on the same rows of always predicting the most frequent class.
+    pub majority: Scores,
+    /// What the figures advise, in one line.
+    pub advice: String,
+}
+
+/// Trains a classifier of n-grams alone and writes the model folder `out`.
+///
+/// The bytes of `model.safetensors` follow from the data and the build; there is nothing random in it.
+///
+/// # Errors
+/// If the folder cannot be written; [`Error::Ngram`] with [`Cancelled`](crate::ngram::NgramError::Cancelled) when `stop`
+/// was set: nothing has been written then.
+pub fn train_ngram_classifier(
+    data: &TrainingData,
+    options: &TrainOptions,
+    out: &Path,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<NgramOutcome> {
+    options.check_watch(ModelKind::Ngrams)?;
+    std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
+    let (chosen, _) = fit(data, "n-grams", stop, observe)?;
+    let (c, valid_loss) = chosen.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
+    let logits = chosen.logits_of(&data.valid.texts());
+    let log_p: Vec<Vec<f32>> = logits.chunks_exact(data.labels.len()).map(log_softmax).collect();
+    let scale = Blend::fit(&log_p, &[], &data.valid.labels).attention;
+    let ngrams = refit(data, &chosen, stop, observe)?;
+    let config = NgramClassifierConfig {
+        model_type: MODEL_TYPE.into(),
+        chumoku_version: env!("CARGO_PKG_VERSION").into(),
+        labels: data.labels.clone(),
+        scale,
+        ngrams: ngrams.scheme().clone(),
+    };
+    let model = NgramClassifier { config, ngrams };
+    let (rows, scored_on) = report_rows(data);
+    let test = score_ngrams(&model, rows, options.seed)?;
+    let majority = majority(data, rows, options.seed);
+    let metrics = json!({
+        "chumoku_version": env!("CARGO_PKG_VERSION"),
+        "model": "ngrams",
+        "seed": options.seed,
+        "interrupted": false,
+        "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
+        "labels": data.labels,
+        "data_sha256": data.fingerprint(),
+        "features": model.num_features(),
+        "c": c,
+        "scale": scale,
+        "valid": valid_loss.map(|loss| json!({ "log_loss": loss })),
+        "scored_on": scored_on,
+        "accuracy": test.accuracy,
+        "macro_f1": test.macro_f1,
+        "scores": test,
+        "parts": { "majority": majority },
+        "notes": data.notes,
+    });
+    save_seen(data, out)?;
+    let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
+    write(&out.join("metrics.json"), pretty.as_bytes())?;
+    write(&out.join("README.md"), card(&model, data, [&test, &majority], options.seed).as_bytes())?;
+    model.save(out)?;
+    let advice = advice::of_ngrams_alone(test.accuracy, test.rows);
+    Ok(NgramOutcome { model, metrics, test, majority, advice })
+}
+
+/// The model card.
+fn card(model: &NgramClassifier, data: &TrainingData, [test, majority]: [&Scores; 2], seed: u64) -> String {
+    let (rows, part) = report_rows(data);
+    let mut card = heading(data, test);
+    let _ = writeln!(
+        card,
+        "A linear model over {} n-grams, trained from scratch with Chumoku {}; no network. It sorts texts into {} \
+         classes.\n",
+        thousands(model.num_features()),
+        env!("CARGO_PKG_VERSION"),
+        data.labels.len()
+    );
+    let all = [("**this model**", test), ("always the most frequent class (baseline)", majority)];
+    card += &score_table(rows.len(), part, &all);
+    let _ = writeln!(
+        card,
+        "\nScores are multiplied by {:.2}, which was fitted on the validation rows, so the probabilities are calibrated on \
+         them.\n",
+        model.config().scale
+    );
+    card += &class_table(test);
+    card += &data_section(data, seed);
+    let _ = writeln!(
+        card,
+        "\n## Limits\n\nThe model knows nothing but its training rows. Texts unlike them, in another language, style or \
+         subject, get answers that mean little. Of the order of words it sees no more than what stands side by side.\n\n## \
+         Use\n\n```\nchumoku predict THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some text\"\n```"
+    );
+    card
+}
+
+/// Fits the model on the training rows, its penalty chosen on the validation rows; with the seconds that took. `what` it
+/// is called in talk.
+pub(super) fn fit(
+    data: &TrainingData,
+    what: &'static str,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<(NgramModel, f64)> {
+    let start = Instant::now();
+    let (texts, valid_texts) = (data.train.texts(), data.valid.texts());
+    let valid = (!valid_texts.is_empty()).then_some((&valid_texts[..], &data.valid.labels[..]));
+    let ngram_data = NgramData {
+        texts: &texts,
+        labels: &data.train.labels,
+        num_classes: data.labels.len(),
+        valid,
+        class_weights: None,
+    };
+    let ngrams = train(&ngram_data, &NgramConfig::default(), stop, observe)?;
+    let scores = valid.map(|(texts, labels)| {
+        let logits = ngrams.logits_of(texts);
+        let predicted: Vec<u32> = logits.chunks_exact(data.labels.len()).map(largest).collect();
+        quick_scores(labels, &predicted, data.labels.len())
+    });
+    let (seconds, features) = (start.elapsed().as_secs_f64(), thousands(ngrams.num_features()));
+    let score = scores.map_or(String::new(), |(accuracy, f1)| {
+        let [accuracy, f1] = [100.0 * accuracy, 100.0 * f1];
+        tr!(
+            ", validation accuracy {accuracy:.1} %, macro-F1 {f1:.1} %",
+            "、検証データの正解率 {accuracy:.1} %、マクロ F1 {f1:.1} %"
+        )
+    });
+    observe(Event::Said(
+        what,
+        tr!(
+            "{features} n-grams and a linear model in {seconds:.1} s{score}",
+            "n-gram {features} 個の線形モデル、{seconds:.1} 秒{score}"
+        ),
+    ));
+    Ok((ngrams, seconds))
+}
+
+/// The model once more, with the penalty that was chosen, on training and validation rows.
+pub(super) fn refit(
+    data: &TrainingData,
+    chosen: &NgramModel,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<NgramModel> {
+    let defaults = NgramConfig::default();
+    let c = chosen.report().map_or(defaults.c_without_validation, |report| report.c);
+    let texts = [data.train.texts(), data.valid.texts()].concat();
+    let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
+    let num_classes = data.labels.len();
+    let data = NgramData { texts: &texts, labels: &labels, num_classes, valid: None, class_weights: None };
+    let config = NgramConfig { c_grid: vec![c], c_without_validation: c, ..defaults };
+    train(&data, &config, stop, observe)
+}
+
+fn train(
+    data: &NgramData<'_>,
+    config: &NgramConfig,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<NgramModel> {
+    let observe = RefCell::new(observe);
+    let progress = |line: &str| (observe.borrow_mut())(Event::Working("n-grams", line.into()));
+    Ok(NgramModel::train(data, config, stop, &progress)?)
+}
+
+/// Writes which texts were trained on or chosen by.
+pub(super) fn save_seen(data: &TrainingData, out: &Path) -> Result<()> {
+    SeenTexts::of(&[data.train.texts(), data.valid.texts()].concat()).save(out)
+}

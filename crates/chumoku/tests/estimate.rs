@@ -1,0 +1,41 @@
+//! The work of a run, by formula, against the multiply–adds that the kernels count. Alone in its file: the count is of the
+//! whole process.
+
+use chumoku::nn::{Network, PositionKind};
+use chumoku::train::{Event, Rows, TrainOptions, TrainingData, train};
+use chumoku::{Cell, builtin};
+use std::sync::atomic::AtomicBool;
+
+/// Rows of so many copies of the built-in reviews each.
+fn reviews(rows: usize, copies: usize) -> TrainingData {
+    let data = builtin::reviews();
+    let part = |part: &Rows, rows: usize| {
+        let texts = part.texts.iter().map(|text| format!("{text} ").repeat(copies));
+        Rows { texts: texts.take(rows).collect(), labels: part.labels.iter().copied().take(rows).collect() }
+    };
+    TrainingData { train: part(&data.train, rows), valid: part(&data.valid, 20), test: part(&data.test, 20), ..data }
+}
+
+#[test]
+fn the_work_of_a_run_is_foretold() {
+    for (name, data, network) in [
+        ("short rows", reviews(300, 1), Network::Transformer),
+        ("rows of many windows", reviews(40, 40), Network::Transformer),
+        ("recurrent", reviews(200, 1), Network::Recurrent(Cell::Gru)),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let position = if network == Network::Transformer { PositionKind::Sinusoidal } else { PositionKind::None };
+        let options = TrainOptions { epochs: Some(2), network, position, ..TrainOptions::default() };
+        let (mut foretold, before) = (None, chumoku_kernels::multiply_adds());
+        let mut observe = |event: Event<'_>| {
+            if let Event::Ready { multiply_adds, .. } = event {
+                assert!(foretold.is_none(), "said twice");
+                foretold = multiply_adds;
+            }
+        };
+        train(&data, &options, folder.path(), &AtomicBool::new(false), &mut observe).unwrap();
+        let counted = (chumoku_kernels::multiply_adds() - before) as f64;
+        let ratio = foretold.expect("the work is foretold") as f64 / counted;
+        assert!((1.0 / 1.5..1.5).contains(&ratio), "{name}: foretold is {ratio:.2} of what was counted");
+    }
+}
