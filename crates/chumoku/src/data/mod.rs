@@ -45,7 +45,6 @@ mod pairs;
 mod parallel;
 mod parquet;
 mod profile;
-mod quiet;
 mod reader;
 mod recognise;
 mod record;

@@ -13,9 +13,9 @@ use parquet::schema::types::Type;
 use serde_json::{Map, Number, Value};
 
 use super::error::{DataError, Place};
-use super::quiet;
 use super::record::Record;
 use super::wording::listed;
+use crate::quiet;
 
 /// Reads the rows of a Parquet file.
 pub(crate) struct ParquetReader {
