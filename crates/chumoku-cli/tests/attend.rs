@@ -206,6 +206,25 @@ fn what_cannot_be_used_is_refused() {
     refuses("bad.safetensors", &HEADS, &["bad.safetensors: reading safetensors"]);
 }
 
+/// Four megabytes of queries and keys have four terabytes of scores. Y alone, of a window of one key, is soon there.
+#[test]
+fn what_cannot_fit_is_refused_before_the_work_starts() {
+    let place = Place::new();
+    let zeros = || Tensor::new(&[1, 1, 1_000_000, 1], vec![0.0f32; 1_000_000]).unwrap();
+    let mut file = TensorFile::default();
+    for name in ["Q", "K", "V"] {
+        file.tensors.insert(name.to_owned(), zeros());
+    }
+    file.write(&place.path("long.safetensors")).unwrap();
+    let window = ["attend", "long.safetensors", "--left-window-size=0", "--right-window-size=0"];
+    let said = [
+        "long.safetensors: qk_matmul_output: with its shape [1, 1, 1000000, 1000000] the results take 4.0 TB of memory",
+        "are free; leave qk_matmul_output_mode out, or give fewer queries or keys at a time",
+    ];
+    place.refuses(&[&window[..], &["--qk-matmul-output-mode", "0", "-o", "y.npz"]].concat(), &said);
+    place.run(&window).ok();
+}
+
 /// A name that is there already is replaced, whole or not at all.
 #[test]
 fn what_was_there_is_replaced() {

@@ -121,7 +121,8 @@ fn sizes_that_cannot_be() {
         refuses(&format!("attention {flag} {most}0"), &[flag, "whole number"]);
     }
     refuses(&format!("attention --batch {most} --heads {most} --length {most} --dim {most}"), &["of memory"]);
-    refuses("attention --length 1000000000", &["length", "of memory"][1..]);
+    // What is too large is named, with its size.
+    refuses("attention --length 1000000000", &["attention 1x8x1000000000x64, ", " TB of memory", "smaller"]);
     refuses("attention --heads 8 --kv-heads 3", &["--kv-heads", "8", "3"]);
     refuses("attention --dtype f64", &["--dtype", "f64", "bf16"]);
     refuses("attention --precision low", &["--precision", "low"]);

@@ -226,6 +226,14 @@ fn positions_are_shown_of_encodings_and_of_models() {
     let of_model = place.run(&["position", "--model", model()]).ok().stdout;
     assert!(of_model.contains("Sinusoidal encoding, d = 128"), "{of_model}");
     place.refuses(&["position", "--base", "500"], &["--kind rotary"]);
+    // Pages of gigabytes, and pictures that no program draws.
+    for (size, drawn) in [(["4096", "4096"], "--html"), (["600", "1000"], "--png"), (["1000", "8"], "--html")] {
+        let args = ["position", "--length", size[0], "--d-model", size[1], drawn, "large"];
+        place.refuses(&args, &["numbers is more than programs show (at most 524288)", "--json"]);
+    }
+    let args = ["position", "--length", "1000", "--d-model", "8", "--view", "similarity", "--svg", "large.svg"];
+    place.refuses(&args, &["1000×1000 = 1000000 numbers"]);
+    place.run(&["position", "--length", "1000", "--d-model", "8", "--view", "curves", "--json", "curves.json"]).ok();
     place.refuses(&["position", "--kind", "rotary", "--d-model", "5"], &["even", "5"]);
     place.refuses(&["position", "--length", "100000"], &["--length 100000", "4096"]);
     place.refuses(&["position", "--model", "nowhere"], &["nowhere"]);

@@ -47,6 +47,95 @@ fn check_says_what_holds_and_ends_with_the_code_for_it() {
     place.refuses(&["check"], &["<FILE>"]);
 }
 
+/// 1.156 · 3 = 3.468, but 1.16 · 3 = 3.48: who goes on from what is printed makes no error.
+const ROUNDED: &str = r#"{"title": "A title of many words that would run far beyond the last column of a terminal if nobody broke it",
+    "source": "a source that is as long, so that it would run beyond the last column of a terminal too, if nobody did",
+    "tokens": ["猫"], "inputs": {"Q": [["1.156"]], "K": [[1]]}, "options": {"scale": 3},
+    "claims": {"scores": [["1.16"]], "scaled": [["3.48"]]}}"#;
+
+#[test]
+fn what_follows_from_rounded_numbers_is_no_error() {
+    let place = Place::new();
+    place.write("rounded.json", ROUNDED);
+    let text = place.run(&["check", "rounded.json"]).ok().stdout;
+    for said in [
+        "  scaled        rounded     1 of 1 number\n",
+        "row 1 (猫), column 1 (猫): claimed 3.48, true 3.4680\n",
+        "  2 claims: 1 of 2 hold, 1 follows from rounded ones\n",
+        "rounded: it follows from the steps before as printed, which were rounded; not",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    let japanese = place.run(&["check", "rounded.json", "--lang", "ja"]).ok().stdout;
+    for said in ["丸め", "1 行目（猫）、1 列目（猫）: 主張 3.48、正しくは 3.4680", "1 件は丸めによる"]
+    {
+        assert!(japanese.contains(said), "{said}: {japanese}");
+    }
+    assert!(!japanese.contains("claim") && !japanese.contains("rounded:"), "{japanese}");
+    let json = place.run(&["check", "rounded.json", "--json", "--lang", "ja"]).ok().json();
+    assert_eq!(json["ok"], true);
+    let step = &json["steps"][1];
+    assert_eq!((&step["verdict"], &step["wrong"], &step["rounded"]), (&"rounded".into(), &0.into(), &1.into()));
+    assert!(step.get("row_sums").is_none());
+    // Beside it, what is wrong is wrong.
+    place.write("wrong.json", ROUNDED.replace("3.48", "3.58"));
+    assert_eq!(place.run(&["check", "rounded.json", "wrong.json"]).code, 1);
+}
+
+#[test]
+fn no_line_of_a_report_is_wider_than_a_terminal() {
+    let place = Place::new();
+    place.write("rounded.json", ROUNDED);
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/worked");
+    let files = std::fs::read_dir(root).unwrap().map(|file| file.unwrap().path().to_str().unwrap().to_owned());
+    let mut lines = 0;
+    for file in files.chain(["rounded.json".to_owned()]) {
+        for lang in ["en", "ja"] {
+            let run = place.run(&["check", &file, "--lang", lang]);
+            assert!(run.code < 2, "{run:?}");
+            for line in run.stdout.lines() {
+                let wide = |c: char| matches!(c, '\u{3000}'..='\u{9fff}' | '\u{ff01}'..='\u{ff60}');
+                let width: usize = line.chars().map(|c| 1 + usize::from(wide(c))).sum();
+                assert!(width <= 80, "{width}: {line}");
+                lines += 1;
+            }
+        }
+    }
+    assert!(lines > 200, "{lines}");
+}
+
+#[test]
+fn weights_that_do_not_sum_to_one_are_noted() {
+    let place = Place::new();
+    let file = r#"{"inputs": {"scaled": [[0, 0]]}, "claims": {"weights": [["0.50", "0.60"]]}}"#;
+    place.write("weights.json", file);
+    let run = place.run(&["check", "weights.json"]);
+    assert_eq!(run.code, 1);
+    assert!(run.stdout.contains("                row 1 sums to 1.1000, not to 1\n"), "{}", run.stdout);
+    let japanese = place.run(&["check", "weights.json", "--lang", "ja"]).stdout;
+    assert!(japanese.contains("1 行目の和は 1.1000（1 ではない）"), "{japanese}");
+    let json: Value = serde_json::from_str(&place.run(&["check", "weights.json", "--json"]).stdout).unwrap();
+    assert_eq!(json["steps"][0]["row_sums"][0]["index"], serde_json::json!([0]));
+    assert!((json["steps"][0]["row_sums"][0]["sum"].as_f64().unwrap() - 1.1).abs() < 1e-9);
+}
+
+#[test]
+fn steps_that_fit_no_memory_are_refused_before_they_are_computed() {
+    let place = Place::new();
+    let rows = |n: usize| format!("[{}]", vec!["[1]"; n].join(","));
+    // A million scores of each of a million queries.
+    let n = 1_000_000;
+    place.write(
+        "long.json",
+        format!(r#"{{"inputs": {{"Q": {0}, "K": {0}, "V": {0}}}, "claims": {{"scores": [[1]]}}}}"#, rows(n)),
+    );
+    for command in [["trace", "--input"].as_slice(), &["check"]] {
+        let said =
+            ["long.json: scores would be 1000000×1000000, which takes 64.0 TB of memory", "give smaller matrices"];
+        place.refuses(&[command, &["long.json"]].concat(), &said);
+    }
+}
+
 /// What is wrong with a file: what was being done, where it is, what was expected, what came, and what may be meant.
 #[test]
 fn every_fault_of_a_file_is_named_with_its_place() {
@@ -62,7 +151,7 @@ fn every_fault_of_a_file_is_named_with_its_place() {
             &["claims.scores[2]: expected 3 numbers, as in row 1, found 2"],
         ),
         (RIGHT.replace("\"inputs\"", "\"count\""), "reading", &["unknown key “Q” in count; known are network, "]),
-        (RIGHT.replace("\"K\": ", "\"memory\": "), "checking", &["claims.scores does not follow", "give Q and K"]),
+        (RIGHT.replace("\"K\": ", "\"memory\": "), "checking", &["claims.scores does not follow", "give W_K (or K)"]),
         (
             RIGHT.replace("[1, 0, 1]", "[1, 0]").replace("[0, 2, 2]", "[0, 2]"),
             "checking",

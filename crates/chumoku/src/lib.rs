@@ -17,6 +17,7 @@ mod explain_translation;
 mod inference;
 pub mod lang;
 mod look;
+pub mod memory;
 pub mod metrics;
 mod model_folder;
 pub mod models;

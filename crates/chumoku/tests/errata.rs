@@ -20,6 +20,8 @@ fn page() -> String {
             "{}\n",
             match checked.first_wrong() {
                 Some(first) => format!("It first goes wrong at **{}**.", first.name),
+                None if checked.steps.iter().any(|step| step.verdict == Verdict::Rounded) =>
+                    "Every number holds, or follows from the rounded ones before it.".into(),
                 None => "Every number holds.".into(),
             }
         );
@@ -28,6 +30,7 @@ fn page() -> String {
         for step in &checked.steps {
             let verdict = match step.verdict {
                 Verdict::Holds => "holds",
+                Verdict::Rounded => "rounded",
                 Verdict::Inherited => "inherited",
                 Verdict::Wrong => "**wrong**",
             };

@@ -180,15 +180,34 @@ fn slopes_of_alibi() {
     assert_eq!((alibi_slopes(0), alibi_slopes(1)), (vec![], vec![0.00390625]));
 }
 
+/// Dropout before the last layer, which is linear, changes no logit in the mean; and each step draws anew.
 #[test]
 fn dropout_keeps_the_expectation_and_depends_on_the_step() {
-    let model = classifier(PositionKind::Sinusoidal, Pooling::Mean);
+    let (model, params) = classifier(PositionKind::Sinusoidal, Pooling::Mean);
+    let mut config = model.config().clone();
+    let BodyConfig::Transformer(encoder) = &mut config.body else { panic!("a transformer") };
+    (encoder.dropout, encoder.attention_dropout, config.embedding_dropout, config.head_dropout) = (0.0, 0.0, 0.0, 0.4);
+    let model = Classifier::new(config).unwrap();
     let ids: Vec<u32> = (0..30).collect();
     let offsets = Offsets::of_lengths([30]);
-    let run = |step| {
-        let mode = Mode::Train(Noise { seed: 1, step });
-        model.0.forward(&model.1, &ids, &offsets, mode).unwrap().0
-    };
-    assert_eq!(run(1), run(1));
-    assert_ne!(run(1), run(2));
+    let run = |mode| model.forward(&params, &ids, &offsets, mode).unwrap().0;
+    let step = |step| run(Mode::Train(Noise { seed: 1, step }));
+    assert_eq!(step(1), step(1));
+    assert_ne!(step(1), step(2));
+
+    let expected = run(Mode::Eval);
+    const STEPS: u64 = 4_000;
+    let (mut sum, mut squares) = (Array2::<f64>::zeros(expected.dim()), Array2::<f64>::zeros(expected.dim()));
+    for logits in (0..STEPS).map(step) {
+        sum.zip_mut_with(&logits, |sum, &x| *sum += f64::from(x));
+        squares.zip_mut_with(&logits, |sum, &x| *sum += f64::from(x) * f64::from(x));
+    }
+    for ((sum, squares), &expected) in sum.iter().zip(&squares).zip(&expected) {
+        let (n, mean) = (STEPS as f64, sum / STEPS as f64);
+        let deviation = (squares / n - mean * mean).sqrt();
+        assert!(deviation > 1e-3, "the noise changes the logits: {deviation}");
+        // Five standard errors of the mean; without the factor 1/(1 − rate) it would be many more.
+        let error = (mean - f64::from(expected)).abs();
+        assert!(error < 5.0 * deviation / n.sqrt(), "{mean} for {expected}: {error}, {deviation}");
+    }
 }

@@ -27,8 +27,35 @@ fn encoding(args: &Position) -> anyhow::Result<PositionalEncoding> {
     }
 }
 
+/// Refuses pages and pictures of more numbers than programs show. The terminal and JSON take them all.
+fn check_drawn(args: &Position, encoding: &PositionalEncoding) -> anyhow::Result<()> {
+    const MOST: usize = 1 << 19;
+    let (length, dimensions) = encoding.table().dim();
+    let pictures = &args.pictures;
+    let is_picture = pictures.svg.is_some() || pictures.png.is_some() || pictures.pdf.is_some();
+    let columns = match (args.html.is_some(), args.view) {
+        // The page has every view.
+        (true, _) => dimensions.max(length),
+        (false, PositionView::Heatmap) if is_picture => dimensions,
+        (false, PositionView::Similarity) if is_picture => length,
+        _ => return Ok(()),
+    };
+    let count = length * columns;
+    if count <= MOST {
+        return Ok(());
+    }
+    Err(Usage(chumoku::tr!(
+        "a picture of {length}×{columns} = {count} numbers is more than programs show (at most {MOST}); take a smaller \
+         --length or --d-model, or --json for the numbers",
+        "{length}×{columns} = {count} 個の数値の図は大きすぎて表示できません（上限 {MOST} 個）。--length か --d-model \
+         を小さくするか、数値だけなら --json を使ってください"
+    ))
+    .into())
+}
+
 pub(crate) fn run(args: &Position) -> anyhow::Result<ExitCode> {
     let encoding = encoding(args)?;
+    check_drawn(args, &encoding)?;
     let lang = chumoku::lang::lang();
     let figure = match args.view {
         PositionView::Heatmap => encoding.heatmap(lang),

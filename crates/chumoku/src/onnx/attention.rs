@@ -144,6 +144,7 @@ pub struct Outputs {
 /// ```
 pub fn attention(inputs: &Inputs<'_>, attributes: &Attributes, wanted: Wanted) -> Result<Outputs> {
     let problem = Problem::new(inputs, attributes)?;
+    check_memory(&problem, wanted)?;
     let present = match problem.past.is_some() || wanted.present {
         true => Some((
             for_float!(problem.float, T => joined::<T>("present_key", inputs.past_key, inputs.key, problem.key))?,
@@ -168,6 +169,41 @@ pub fn attention(inputs: &Inputs<'_>, attributes: &Attributes, wanted: Wanted) -
     }?;
     let (present_key, present_value) = present.unzip();
     Ok(Outputs { output, present_key, present_value, qk_matmul_output })
+}
+
+/// Refuses results that do not fit into memory, before the work starts; the largest is named.
+fn check_memory(problem: &Problem, wanted: Wanted) -> Result<()> {
+    let bytes =
+        |shape: &[usize], float: Float| shape.iter().map(|&axis| axis as f64).product::<f64>() * float.bytes() as f64;
+    let [all_keys, all_values] = [problem.key, problem.value].map(|place| place.dense(problem.total).bhld().to_vec());
+    let has_present = problem.past.is_some() || wanted.present;
+    let results = [
+        (true, "Y", problem.query.with_dim(problem.value.dim).bhld().to_vec(), problem.float),
+        (has_present, "present_key", all_keys, problem.float),
+        (has_present, "present_value", all_values, problem.value_float),
+        (wanted.qk_matmul_output, "qk_matmul_output", problem.scores_shape().to_vec(), problem.compute_in),
+    ];
+    let results: Vec<_> = results.into_iter().filter(|(is_there, ..)| *is_there).collect();
+    let needed = results.iter().map(|(_, _, shape, float)| bytes(shape, *float)).sum();
+    let Some([needed, free]) = crate::memory::lacking(needed) else { return Ok(()) };
+    let size = |shape: &[usize]| shape.iter().map(|&axis| axis as f64).product::<f64>();
+    let Some((_, name, shape, _)) = results.into_iter().max_by(|a, b| size(&a.2).total_cmp(&size(&b.2))) else {
+        return Ok(());
+    };
+    let advice = match name {
+        "qk_matmul_output" => crate::tr!(
+            "leave qk_matmul_output_mode out, or give fewer queries or keys at a time",
+            "qk_matmul_output_mode を外すか、一度に与えるクエリやキーを減らしてください"
+        ),
+        _ => crate::tr!("give fewer queries or keys at a time", "一度に与えるクエリやキーを減らしてください"),
+    };
+    Err(crate::Error::operator(
+        name,
+        crate::tr!(
+            "with its shape {shape:?} the results take {needed} of memory, and {free} are free; {advice}",
+            "形 {shape:?} では結果に {needed} のメモリが必要ですが、空きは {free} です。{advice}"
+        ),
+    ))
 }
 
 /// Past rows, and behind them new ones: (B, H_kv, P + S, dim).

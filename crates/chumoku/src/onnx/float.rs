@@ -16,6 +16,15 @@ pub(super) enum Float {
 }
 
 impl Float {
+    /// Bytes of a number.
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            Float::F64 => 8,
+            Float::F32 => 4,
+            Float::F16 | Float::Bf16 => 2,
+        }
+    }
+
     /// The type of a tensor, if it is one.
     pub(super) fn of(tensor: &Tensor) -> Option<Float> {
         match tensor {

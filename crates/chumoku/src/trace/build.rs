@@ -103,7 +103,7 @@ impl Build<'_> {
         }
         let columns = matrix.ncols();
         let bias = self.row(bias, columns, weight.name())?;
-        Ok(Some(self.program.compute(result, None, Operation::Product { factors: [source, id], bias })))
+        Ok(Some(self.program.compute(result, None, Operation::Product { factors: [source, id], bias })?))
     }
 
     /// Queries, keys or values: given, in one or for each head, or projected.
@@ -140,7 +140,7 @@ impl Build<'_> {
         }
         let width = columns / count;
         let part = |head: usize| Operation::Columns { of: whole, range: head * width..(head + 1) * width };
-        Ok((0..count).map(|head| self.program.compute(result, Some(head), part(head))).collect())
+        (0..count).map(|head| self.program.compute(result, Some(head), part(head))).collect()
     }
 
     fn steps(&mut self) -> Result<(), String> {
@@ -181,7 +181,7 @@ impl Build<'_> {
                     ));
                 }
                 let quantity = if name.is_none() && !has_output { Output } else { Quantity::HeadOutput };
-                outputs.push(self.program.compute(quantity, name, Operation::Mixture([weights, value])));
+                outputs.push(self.program.compute(quantity, name, Operation::Mixture([weights, value]))?);
             }
         }
         if outputs.len() < self.heads[0] {
@@ -190,7 +190,7 @@ impl Build<'_> {
         let mut output = outputs[0];
         if self.heads[0] > 1 {
             let quantity = if has_output { Quantity::Concat } else { Output };
-            output = self.program.compute(quantity, None, Operation::Joined(outputs));
+            output = self.program.compute(quantity, None, Operation::Joined(outputs))?;
         }
         output = self.projected(output, [WO, BO, Output])?.unwrap_or(output);
         let options = &self.example.options;
@@ -204,7 +204,7 @@ impl Build<'_> {
                 x.0, x.1, y.0, y.1
             ));
         }
-        let sum = self.program.compute(Quantity::Residual, None, Operation::Sum([x, output]));
+        let sum = self.program.compute(Quantity::Residual, None, Operation::Sum([x, output]))?;
         if options.norm == Some(NormOrder::Post) {
             self.norm(sum, Quantity::FinalNorm)?;
         }
@@ -223,7 +223,7 @@ impl Build<'_> {
             let expected = format!("{}×{}", shape.0, shape.1);
             return Err(misfit("positions", matrix, &expected, "embeddings", shape));
         }
-        Ok(Some(self.program.compute(Quantity::X, None, Operation::Sum([embeddings, positions]))))
+        Ok(Some(self.program.compute(Quantity::X, None, Operation::Sum([embeddings, positions]))?))
     }
 
     fn norm(&mut self, of: StepId, quantity: Quantity) -> Result<StepId, String> {
@@ -231,14 +231,14 @@ impl Build<'_> {
         let gamma = self.row(Quantity::NormGamma, columns, name)?;
         let beta = self.row(Quantity::NormBeta, columns, name)?;
         let epsilon = self.example.options.epsilon;
-        Ok(self.program.compute(quantity, None, Operation::Normalised { of, gamma, beta, epsilon }))
+        self.program.compute(quantity, None, Operation::Normalised { of, gamma, beta, epsilon })
     }
 
     /// The weights of a head.
     fn weights(&mut self, head: Option<usize>, pair: Option<(StepId, StepId)>) -> Result<Option<StepId>, String> {
         use Quantity::{Biased, Exponentials, Largest, Masked, Scaled, Scores, Sums, TurnedK, TurnedQ, Weights};
         if let Some(weights) = self.given_of_head(Weights, head)? {
-            self.program.compute(Sums, head, Operation::RowSums(weights));
+            self.program.compute(Sums, head, Operation::RowSums(weights))?;
             return Ok(Some(weights));
         }
         let options = &self.example.options;
@@ -250,10 +250,10 @@ impl Build<'_> {
                     "rotary positions: expected heads of an even width and a base above 0, found width {width} and base {base}"
                 ));
             }
-            let query = self.program.compute(TurnedQ, head, Operation::Turned { of: query, base });
+            let query = self.program.compute(TurnedQ, head, Operation::Turned { of: query, base })?;
             let key = match self.turned_key(key) {
                 Some(turned) => turned,
-                None => self.program.compute(TurnedK, head, Operation::Turned { of: key, base }),
+                None => self.program.compute(TurnedK, head, Operation::Turned { of: key, base })?,
             };
             pair = Some((query, key));
         }
@@ -267,7 +267,7 @@ impl Build<'_> {
                         "Q is {a}×{b} and K {c}×{d}: expected as many columns of both, to multiply Q by Kᵀ"
                     ));
                 }
-                Some(self.program.compute(Scores, head, Operation::ProductTransposed([query, key])))
+                Some(self.program.compute(Scores, head, Operation::ProductTransposed([query, key]))?)
             }
             (None, None) => None,
         };
@@ -284,25 +284,28 @@ impl Build<'_> {
                 let Some(scale) = scale else { return Ok(None) };
                 let own = options.head_factors.as_ref().and_then(|factors| factors.get(head.unwrap_or(0)));
                 let factor = scale * options.beta.unwrap_or(1.0) * own.unwrap_or(&1.0);
-                self.program.compute(Scaled, head, Operation::Scaled { of: scores, factor })
+                self.program.compute(Scaled, head, Operation::Scaled { of: scores, factor })?
             }
             (None, None) => return Ok(None),
         };
         let mut last = scaled;
         let shape = self.shape(scaled);
         if let Some(bias) = self.bias(head, shape)? {
-            last = self.program.compute(Biased, head, Operation::Biased { of: last, bias });
+            last = self.program.compute(Biased, head, Operation::Biased { of: last, bias })?;
         }
         if let Some(seen) = self.seen(shape)? {
-            last = self.program.compute(Masked, head, Operation::Masked { of: last, seen });
+            last = self.program.compute(Masked, head, Operation::Masked { of: last, seen })?;
         }
         if options.hard {
-            return Ok(Some(self.program.compute(Weights, head, Operation::OneHot(last))));
+            return Ok(Some(self.program.compute(Weights, head, Operation::OneHot(last))?));
         }
-        let largest = options.subtract_max.then(|| self.program.compute(Largest, head, Operation::Largest(last)));
-        let exponentials = self.program.compute(Exponentials, head, Operation::Exponentials { of: last, largest });
-        let sums = self.program.compute(Sums, head, Operation::RowSums(exponentials));
-        Ok(Some(self.program.compute(Weights, head, Operation::Shares { of: exponentials, sums })))
+        let largest = match options.subtract_max {
+            true => Some(self.program.compute(Largest, head, Operation::Largest(last))?),
+            false => None,
+        };
+        let exponentials = self.program.compute(Exponentials, head, Operation::Exponentials { of: last, largest })?;
+        let sums = self.program.compute(Sums, head, Operation::RowSums(exponentials))?;
+        Ok(Some(self.program.compute(Weights, head, Operation::Shares { of: exponentials, sums })?))
     }
 
     /// Keys that heads share are turned once.

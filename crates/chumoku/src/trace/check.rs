@@ -1,24 +1,28 @@
 //! Whether the numbers of a worked example are true, and where they first go wrong.
 //!
 //! A claim holds if it is within half a unit of its last printed digit. What does not hold may still follow from the
-//! claims before it: then the error was made there. Because those were rounded too, what follows from them is not one
-//! number but an interval, which is computed with interval arithmetic and is never too narrow.
+//! claims before it, as they were printed: if one of those is wrong, the error was made there; if not, nobody made one,
+//! and what is left is that they were rounded. What follows from rounded numbers is not one number but an interval,
+//! which is computed with interval arithmetic and is never too narrow (`belief.rs`).
 
+use super::belief::{Beliefs, Claimed};
 use super::example::{Claim, WorkedExample};
 use super::figures::Figure;
-use super::number::{Interval, Printed, Scalar};
+use super::number::{Printed, Scalar};
 use super::operation::{Operation, StepId};
 use super::program::Program;
 use super::quantity::Quantity;
 use ndarray::Array2;
 use serde::Serialize;
 
-/// What is to be said of the claimed numbers of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// What is to be said of the claimed numbers of a step, from the best to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// All are true.
     Holds,
+    /// They follow from the steps before as printed, which were rounded: nobody made an error.
+    Rounded,
     /// They follow from the steps before as claimed, but those were wrong.
     Inherited,
     /// They are wrong, and follow from nothing before.
@@ -49,16 +53,30 @@ pub struct CheckedStep {
     pub verdict: Verdict,
     /// How many numbers are claimed.
     pub claimed: usize,
-    /// How many of them are not true.
+    /// How many of them are wrong or inherited.
     pub wrong: usize,
-    /// The number that is furthest from the truth, if one is not true.
+    /// How many of them are not true to the last digit because the steps before were rounded.
+    pub rounded: usize,
+    /// The number that is furthest from the truth, if one is not true: a wrong one before others.
     pub worst: Option<Worst>,
+    /// Rows of claimed weights that do not sum to 1, nor would without rounding.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub row_sums: Vec<RowSum>,
+}
+
+/// The sum of a row of claimed weights.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RowSum {
+    /// The row from 0, after the head where each has its own.
+    pub index: Vec<usize>,
+    /// What the printed numbers sum to.
+    pub sum: f64,
 }
 
 /// What is to be said of a worked example.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Checked {
-    /// Whether every claim holds.
+    /// Whether no claim is wrong or inherited: each holds, or follows from what was rounded.
     pub ok: bool,
     /// The claims, in the order of the computation.
     pub steps: Vec<CheckedStep>,
@@ -77,25 +95,43 @@ impl WorkedExample {
             return Err("no claims: expected the key “claims” with at least one of Q, K, V, scores, …".into());
         }
         let program = self.program()?;
-        let mut claims: Vec<Option<&Array2<Option<Printed>>>> = vec![None; program.steps().len()];
+        let mut claims: Vec<Claimed<'_>> = vec![None; program.steps().len()];
         let mut named = Vec::new();
         for (quantity, claim) in &self.claims {
             if claim.iter().flatten().all(Option::is_none) {
                 let name = quantity.name();
                 return Err(format!("claims.{name}: expected at least one number, found null throughout"));
             }
-            let ids = place(&program, *quantity, claim)?;
+            let ids = self.steps_of(&program, *quantity, claim)?;
             ids.iter().zip(claim).for_each(|(&id, matrix)| claims[id] = Some(matrix));
             named.push((*quantity, ids));
         }
         let believed = Beliefs::of(&program, &claims);
-        let mut steps: Vec<(StepId, CheckedStep)> = named
-            .into_iter()
-            .map(|(quantity, ids)| (ids[0], believed.step(&program, quantity, &ids, &claims)))
-            .collect();
+        let mut steps = Vec::new();
+        for ((quantity, ids), (_, claim)) in named.into_iter().zip(&self.claims) {
+            let is_own = |(&id, matrix): (&StepId, &Array2<Option<Printed>>)| {
+                claims[id].is_some_and(|other| std::ptr::eq(other, matrix))
+            };
+            let step = match ids.iter().zip(claim).all(is_own) {
+                true => checked(&believed, &program, quantity, &ids, &claims),
+                // Another claim is about the same step: one head's output may be called heads, concat and output.
+                false => {
+                    let mut claims = claims.clone();
+                    ids.iter().zip(claim).for_each(|(&id, matrix)| claims[id] = Some(matrix));
+                    checked(&Beliefs::of(&program, &claims), &program, quantity, &ids, &claims)
+                }
+            };
+            steps.push((ids[0], step));
+        }
         steps.sort_by_key(|(id, _)| *id);
         let steps: Vec<CheckedStep> = steps.into_iter().map(|(_, step)| step).collect();
-        Ok(Checked { ok: steps.iter().all(|step| step.verdict == Verdict::Holds), steps })
+        Ok(Checked::of(steps))
+    }
+}
+
+impl Checked {
+    fn of(steps: Vec<CheckedStep>) -> Checked {
+        Checked { ok: steps.iter().all(|step| step.verdict <= Verdict::Rounded), steps }
     }
 }
 
@@ -110,147 +146,122 @@ impl WorkedExample {
                 verdict: if holds { Verdict::Holds } else { Verdict::Wrong },
                 claimed: 1,
                 wrong: usize::from(!holds),
+                rounded: 0,
                 worst: (!holds).then_some(worst),
+                row_sums: Vec::new(),
             }
         };
-        let steps: Vec<CheckedStep> = self.figures.iter().map(step).collect();
-        Checked { ok: steps.iter().all(|step| step.verdict == Verdict::Holds), steps }
+        Checked::of(self.figures.iter().map(step).collect())
     }
-}
 
-/// The steps that a claim is about, one for each of its matrices.
-fn place(program: &Program, quantity: Quantity, claim: &Claim) -> Result<Vec<StepId>, String> {
-    let name = quantity.name();
-    let whole = |quantity| program.find(quantity, None).map(|id| vec![id]);
-    let of_heads = |quantity| -> Vec<StepId> { (0..).map_while(|head| program.find(quantity, Some(head))).collect() };
-    let mut ids = if claim.len() > 1 { of_heads(quantity) } else { whole(quantity).unwrap_or_default() };
-    // One head's output, or the heads side by side, may already be the output.
-    let is_last = |id: StepId| matches!(program.step(id).operation, Operation::Mixture(_) | Operation::Joined(_));
-    if ids.is_empty() && claim.len() == 1 && matches!(quantity, Quantity::HeadOutput | Quantity::Concat) {
-        ids = whole(Quantity::Output).filter(|ids| is_last(ids[0])).or(whole(Quantity::HeadOutput)).unwrap_or_default();
-    }
-    if ids.is_empty() {
-        let heads = of_heads(quantity).len();
-        if heads > 0 {
-            return Err(format!("claims.{name}: expected {heads} matrices, one for each head, found 1"));
+    /// The steps that a claim is about, one for each of its matrices.
+    fn steps_of(&self, program: &Program, quantity: Quantity, claim: &Claim) -> Result<Vec<StepId>, String> {
+        let name = quantity.name();
+        let whole = |quantity| program.find(quantity, None).map(|id| vec![id]);
+        let of_heads =
+            |quantity| -> Vec<StepId> { (0..).map_while(|head| program.find(quantity, Some(head))).collect() };
+        let mut ids = if claim.len() > 1 { of_heads(quantity) } else { whole(quantity).unwrap_or_default() };
+        // One head's output, or the heads side by side, may already be the output.
+        let is_last = |id: StepId| matches!(program.step(id).operation, Operation::Mixture(_) | Operation::Joined(_));
+        if ids.is_empty() && claim.len() == 1 && matches!(quantity, Quantity::HeadOutput | Quantity::Concat) {
+            ids = whole(Quantity::Output)
+                .filter(|ids| is_last(ids[0]))
+                .or(whole(Quantity::HeadOutput))
+                .unwrap_or_default();
         }
-        if whole(quantity).is_some() {
-            return Err(format!("claims.{name}: expected one matrix, found {}", claim.len()));
-        }
-        return Err(format!("claims.{name} does not follow from the inputs: {}", needs(quantity)));
-    }
-    if ids.len() != claim.len() {
-        let (expected, found) = (ids.len(), claim.len());
-        return Err(format!("claims.{name}: expected {expected} matrices, one for each head, found {found}"));
-    }
-    for (head, (id, matrix)) in ids.iter().zip(claim).enumerate() {
-        let (expected, found) = (program.value(*id).dim(), matrix.dim());
-        if expected != found {
-            let of = if claim.len() > 1 { format!(" of head {}", head + 1) } else { String::new() };
-            return Err(format!(
-                "claims.{name}{of}: expected {}×{} numbers, as follows from the inputs, found {}×{}",
-                expected.0, expected.1, found.0, found.1
+        if ids.is_empty() {
+            let heads = of_heads(quantity).len();
+            if heads > 0 {
+                return Err(format!("claims.{name}: expected {heads} matrices, one for each head, found 1"));
+            }
+            if whole(quantity).is_some() {
+                return Err(format!("claims.{name}: expected one matrix, found {}", claim.len()));
+            }
+            let missing = self.missing(quantity);
+            return Err(crate::tr!(
+                "claims.{name} does not follow from the inputs: {missing}",
+                "claims.{name} は inputs から導けません: {missing}"
             ));
         }
-    }
-    Ok(ids)
-}
-
-/// What the inputs must give for a quantity.
-fn needs(quantity: Quantity) -> &'static str {
-    match quantity {
-        Quantity::Q => "give Q, or X and W_Q",
-        Quantity::K => "give K, or X (or memory) and W_K",
-        Quantity::V => "give V, or X (or memory) and W_V",
-        Quantity::Scores => "give Q and K, or what they are made from",
-        Quantity::Scaled => "give Q and K, or scores and options.d_k",
-        Quantity::Masked => "give Q and K, and options.causal or options.mask",
-        Quantity::Output | Quantity::HeadOutput | Quantity::Concat => "give V and what the weights are made from",
-        Quantity::Residual => "give X and what the output is made from",
-        Quantity::Norm | Quantity::FinalNorm => "give X, and options.norm",
-        Quantity::Weights | Quantity::Exponentials | Quantity::Sums | Quantity::Largest | Quantity::Biased => {
-            "give Q and K, or scaled"
+        if ids.len() != claim.len() {
+            let (expected, found) = (ids.len(), claim.len());
+            return Err(format!("claims.{name}: expected {expected} matrices, one for each head, found {found}"));
         }
-        _ => "it is something to start from",
-    }
-}
-
-/// What is true if every claim is taken for what it says.
-struct Beliefs {
-    /// What follows from the claims before a step.
-    follows: Vec<Array2<Interval>>,
-    /// Whether one of them is not true.
-    is_misled: Vec<bool>,
-}
-
-impl Beliefs {
-    fn of(program: &Program, claims: &[Option<&Array2<Option<Printed>>>]) -> Beliefs {
-        let mut believed: Vec<Array2<Interval>> = Vec::new();
-        let (mut follows, mut is_misled) = (Vec::new(), Vec::new());
-        // Whether what is believed of a step, or of one before it, is not true.
-        let mut is_false: Vec<bool> = Vec::new();
-        for (step, claim) in program.steps().iter().zip(claims) {
-            let result = match step.operation {
-                Operation::Given => step.value.mapv(Interval::of),
-                ref operation => operation.apply(|id| believed[id].view()),
-            };
-            let misled = step.operation.operands().iter().any(|&id| is_false[id]);
-            let mut belief = result.clone();
-            let mut wrong = false;
-            for (at, printed) in claim.iter().flat_map(|claim| claim.indexed_iter()) {
-                let Some(printed) = printed else { continue };
-                let truth = step.value[at];
-                wrong |= !printed.holds(truth);
-                belief[at] = printed.range(truth);
-            }
-            // After rounding, what follows from a wrong number may look true: it is still not the truth.
-            is_false.push(wrong || misled);
-            is_misled.push(misled);
-            believed.push(belief);
-            follows.push(result);
-        }
-        Beliefs { follows, is_misled }
-    }
-
-    fn step(
-        &self,
-        program: &Program,
-        quantity: Quantity,
-        ids: &[StepId],
-        claims: &[Option<&Array2<Option<Printed>>>],
-    ) -> CheckedStep {
-        let name = quantity.name().to_owned();
-        let mut found = CheckedStep { name, verdict: Verdict::Holds, claimed: 0, wrong: 0, worst: None };
-        let mut largest = (false, f64::NEG_INFINITY);
-        for (head, &id) in ids.iter().enumerate() {
-            let (value, follows) = (program.value(id), &self.follows[id]);
-            for ((i, j), printed) in claims[id].iter().flat_map(|claim| claim.indexed_iter()) {
-                let Some(printed) = printed else { continue };
-                let (truth, implied) = (value[[i, j]], follows[[i, j]]);
-                found.claimed += 1;
-                if printed.holds(truth) {
-                    continue;
-                }
-                found.wrong += 1;
-                let is_inherited = self.is_misled[id] && implied.may_be(printed);
-                found.verdict = match is_inherited && found.verdict != Verdict::Wrong {
-                    true => Verdict::Inherited,
-                    false => Verdict::Wrong,
-                };
-                // What is wrong here counts before what was wrong already.
-                let distance = (printed.value - truth).abs();
-                let rank = (!is_inherited, if distance.is_nan() { f64::INFINITY } else { distance });
-                if found.worst.is_none() || rank > largest {
-                    largest = rank;
-                    let index = if ids.len() > 1 { vec![head, i, j] } else { vec![i, j] };
-                    let other = implied.middle();
-                    let from_claims = (self.is_misled[id] && !printed.holds(other) && other != truth).then_some(other);
-                    found.worst = Some(Worst { index, claimed: printed.text.clone(), truth, from_claims });
-                }
+        for (head, (id, matrix)) in ids.iter().zip(claim).enumerate() {
+            let (expected, found) = (program.value(*id).dim(), matrix.dim());
+            if expected != found {
+                let of = if claim.len() > 1 { format!(" of head {}", head + 1) } else { String::new() };
+                return Err(format!(
+                    "claims.{name}{of}: expected {}×{} numbers, as follows from the inputs, found {}×{}",
+                    expected.0, expected.1, found.0, found.1
+                ));
             }
         }
-        found
+        Ok(ids)
     }
+}
+
+/// What is to be said of a claim.
+fn checked(
+    believed: &Beliefs,
+    program: &Program,
+    quantity: Quantity,
+    ids: &[StepId],
+    claims: &[Claimed<'_>],
+) -> CheckedStep {
+    let name = quantity.name().to_owned();
+    let mut found = CheckedStep {
+        name,
+        verdict: Verdict::Holds,
+        claimed: 0,
+        wrong: 0,
+        rounded: 0,
+        worst: None,
+        row_sums: Vec::new(),
+    };
+    let mut largest = (Verdict::Holds, f64::NEG_INFINITY);
+    for (head, &id) in ids.iter().enumerate() {
+        let Some(claim) = claims[id] else { continue };
+        let (value, follows) = (program.value(id), &believed.follows[id]);
+        let place = |at: &[usize]| if ids.len() > 1 { [&[head], at].concat() } else { at.to_vec() };
+        for ((i, j), printed) in claim.indexed_iter() {
+            let (Some(printed), Some(verdict)) = (printed, believed.verdicts[id][[i, j]]) else { continue };
+            let (truth, implied) = (value[[i, j]], follows[[i, j]]);
+            found.claimed += 1;
+            found.wrong += usize::from(verdict > Verdict::Rounded);
+            found.rounded += usize::from(verdict == Verdict::Rounded);
+            found.verdict = found.verdict.max(verdict);
+            if verdict == Verdict::Holds {
+                continue;
+            }
+            // What is wrong here counts before what was wrong already, and that before what was rounded.
+            let distance = (printed.value - truth).abs();
+            let rank = (verdict, if distance.is_nan() { f64::INFINITY } else { distance });
+            if found.worst.is_none() || rank > largest {
+                largest = rank;
+                let other = implied.middle();
+                let is_other = !printed.holds(other) && other != truth;
+                let from_claims = (implied.is_misled && is_other).then_some(other);
+                found.worst = Some(Worst { index: place(&[i, j]), claimed: printed.text.clone(), truth, from_claims });
+            }
+        }
+        if quantity == Quantity::Weights {
+            let rows = claim.rows().into_iter().enumerate();
+            let sums = rows.filter_map(|(i, row)| Some((i, odd_sum(&row.to_vec())?)));
+            found.row_sums.extend(sums.map(|(i, sum)| RowSum { index: place(&[i]), sum }));
+        }
+    }
+    found
+}
+
+/// What a row of printed weights sums to, if rounding does not explain that it is not 1. A row that sees nothing has
+/// weights 0.
+fn odd_sum(row: &[Option<Printed>]) -> Option<f64> {
+    let row: Vec<&Printed> = row.iter().map(Option::as_ref).collect::<Option<_>>()?;
+    let sum: f64 = row.iter().map(|x| x.value).sum();
+    let room: f64 = row.iter().filter(|x| x.unit < 1.0).map(|x| x.unit / 2.0).sum();
+    let sees_nothing = row.iter().all(|x| x.value == 0.0);
+    (!sees_nothing && (sum - 1.0).abs() > room + 1e-9).then_some(sum)
 }
 
 #[cfg(test)]

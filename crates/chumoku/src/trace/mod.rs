@@ -4,6 +4,7 @@
 //! from the input to the output, computed in f64. [`WorkedExample::check`] holds claims against it, and
 //! [`WorkedExample::trace`] shows it: as text, Markdown, LaTeX or JSON.
 
+mod belief;
 mod build;
 mod builtin;
 mod check;
@@ -16,6 +17,7 @@ mod html;
 mod json;
 mod latex;
 mod markdown;
+mod missing;
 mod model;
 mod number;
 mod operation;
@@ -28,7 +30,7 @@ mod words;
 mod xlsx;
 
 pub use builtin::{builtin, builtin_names};
-pub use check::{Checked, CheckedStep, Verdict, Worst};
+pub use check::{Checked, CheckedStep, RowSum, Verdict, Worst};
 pub use example::WorkedExample;
 pub use expansion::{Expansion, Form};
 pub use formula::Formula;

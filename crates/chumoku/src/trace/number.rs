@@ -13,6 +13,20 @@ pub(crate) trait Scalar: Copy {
     fn sqrt(self) -> Self;
     /// The larger of the two; NaN if either is.
     fn max(self, other: Self) -> Self;
+    /// Its square.
+    fn square(self) -> Self {
+        self.mul(self)
+    }
+    /// A share of a value: of 0 it is 0, whatever the value.
+    fn share_of(self, value: Self) -> Self {
+        if self.is_zero() { Self::of(0.0) } else { self.mul(value) }
+    }
+    /// 1 if the number at `j` is the first of the largest of a row, −∞ aside, and 0 if not.
+    fn is_first_largest(row: &[Self], j: usize) -> Self {
+        let seen = (0..row.len()).filter(|&j| !row[j].is_nothing());
+        let best = seen.reduce(|best, j| if row[j].middle() > row[best].middle() { j } else { best });
+        Self::of(if best == Some(j) { 1.0 } else { 0.0 })
+    }
     /// Whether it is surely −∞.
     fn is_nothing(self) -> bool;
     /// Whether it is surely 0.
@@ -70,6 +84,11 @@ impl Interval {
         Interval { low: middle - half_width, high: middle + half_width }
     }
 
+    /// The smallest interval that holds it and a number.
+    pub(crate) fn with(self, x: f64) -> Interval {
+        Interval { low: self.low.min(x), high: self.high.max(x) }
+    }
+
     /// Whether some number of the interval rounds to `printed`.
     pub(crate) fn may_be(self, printed: &Printed) -> bool {
         if self.low.is_nan() || self.high.is_nan() || printed.value.is_nan() {
@@ -113,6 +132,24 @@ impl Scalar for Interval {
     }
     fn max(self, other: Interval) -> Interval {
         Interval { low: Scalar::max(self.low, other.low), high: Scalar::max(self.high, other.high) }
+    }
+    fn square(self) -> Interval {
+        let square = self.mul(self);
+        // Both factors are one number, so that their product is none below 0.
+        Interval { low: if square.low < 0.0 { 0.0 } else { square.low }, high: square.high }
+    }
+    fn is_first_largest(row: &[Interval], j: usize) -> Interval {
+        // Whether a number may be the first of the largest, for all that the others may be.
+        let may = |j: usize| {
+            let beats = |k: usize| if k < j { row[j].high > row[k].low } else { row[j].high >= row[k].low };
+            !row[j].is_nothing() && (0..row.len()).filter(|&k| k != j && !row[k].is_nothing()).all(beats)
+        };
+        let others = (0..row.len()).filter(|&k| k != j && may(k)).count();
+        match (may(j), others) {
+            (false, _) => Interval::of(0.0),
+            (true, 0) => Interval::of(1.0),
+            (true, _) => Interval { low: 0.0, high: 1.0 },
+        }
     }
     fn is_nothing(self) -> bool {
         self.high == f64::NEG_INFINITY
@@ -182,17 +219,21 @@ impl Printed {
         self.value == truth || (self.value.is_nan() && truth.is_nan())
     }
 
-    /// What the number may have been: `truth` if the claim holds and is a whole number, which is no rounded one as a
-    /// rule; all that rounds to it otherwise.
-    pub(crate) fn range(&self, truth: f64) -> Interval {
+    /// What the number may have been: all that rounds to it. A whole number is no rounded one as a rule: it is itself,
+    /// or what rounds to it of `source`, which is what it should be.
+    pub(crate) fn range(&self, source: Interval) -> Interval {
         if !self.value.is_finite() {
             return Interval::of(self.value);
         }
+        let rounded = Interval::around(self.value, self.room());
         if self.unit < 1.0 {
-            return Interval::around(self.value, self.room());
+            return rounded;
         }
-        let known = if self.holds(truth) { truth } else { self.value };
-        Interval { low: self.value.min(known), high: self.value.max(known) }
+        let (low, high) = (source.low.max(rounded.low), source.high.min(rounded.high));
+        match low <= high {
+            true => Interval { low: low.min(self.value), high: high.max(self.value) },
+            false => Interval::of(self.value),
+        }
     }
 }
 
@@ -250,15 +291,30 @@ mod tests {
                 assert!(interval.low - room <= inner && inner <= interval.high + room, "{k}: {interval:?} {inner}");
             }
         }
+        assert_eq!(Interval { low: -1.0, high: 2.0 }.square(), Interval { low: 0.0, high: 4.0 });
+        // Of two that may both be the largest each may be it; of equal ones it is the first.
+        let row = [
+            Interval::around(1.0, 0.1),
+            Interval::around(1.1, 0.1),
+            Interval::of(0.5),
+            Interval::of(f64::NEG_INFINITY),
+        ];
+        let largest: Vec<Interval> = (0..4).map(|j| Interval::is_first_largest(&row, j)).collect();
+        let maybe = Interval { low: 0.0, high: 1.0 };
+        assert_eq!(largest, [maybe, maybe, Interval::of(0.0), Interval::of(0.0)]);
+        let equal = [Interval::of(1.0); 2];
+        assert_eq!([0, 1].map(|j| Interval::is_first_largest(&equal, j)), [1.0, 0.0].map(Interval::of));
         assert!(Interval { low: 0.4, high: 0.6 }.may_be(&Printed::parse("1").unwrap()));
         assert!(!Interval { low: 0.4, high: 0.49 }.may_be(&Printed::parse("1").unwrap()));
     }
 
     #[test]
     fn whole_numbers_are_not_taken_for_rounded_ones() {
-        let range = |text: &str, truth| Printed::parse(text).unwrap().range(truth);
+        let range = |text: &str, truth| Printed::parse(text).unwrap().range(Interval::of(truth));
         assert_eq!(range("2", 5.0), Interval::of(2.0));
         assert_eq!(range("2", 2.25), Interval { low: 2.0, high: 2.25 });
+        let of_interval = Printed::parse("2").unwrap().range(Interval { low: 2.25, high: 2.375 });
+        assert_eq!(of_interval, Interval { low: 2.0, high: 2.375 });
         let rounded = range("0.50", 9.0);
         assert!((rounded.low - 0.495).abs() < 1e-6 && (rounded.high - 0.505).abs() < 1e-6);
     }

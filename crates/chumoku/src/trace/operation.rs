@@ -47,24 +47,26 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// The steps that it reads, in order.
-    pub(crate) fn operands(&self) -> Vec<StepId> {
+    /// Rows and columns of the result, from those of the operands.
+    pub(crate) fn dim(&self, of: impl Fn(StepId) -> (usize, usize)) -> (usize, usize) {
         match self {
-            Operation::Given => Vec::new(),
-            Operation::Sum(pair) | Operation::Mixture(pair) | Operation::ProductTransposed(pair) => pair.to_vec(),
-            Operation::Product { factors, bias } => factors.iter().copied().chain(*bias).collect(),
-            Operation::Columns { of, .. }
-            | Operation::Turned { of, .. }
-            | Operation::Scaled { of, .. }
-            | Operation::Biased { of, .. }
-            | Operation::Masked { of, .. }
-            | Operation::Largest(of)
-            | Operation::RowSums(of)
-            | Operation::OneHot(of) => vec![*of],
-            Operation::Exponentials { of, largest } => std::iter::once(*of).chain(*largest).collect(),
-            Operation::Shares { of, sums } => vec![*of, *sums],
-            Operation::Joined(parts) => parts.clone(),
-            Operation::Normalised { of, gamma, beta, .. } => [Some(*of), *gamma, *beta].into_iter().flatten().collect(),
+            Operation::Given => (0, 0),
+            Operation::Sum([a, _])
+            | Operation::Turned { of: a, .. }
+            | Operation::Scaled { of: a, .. }
+            | Operation::Biased { of: a, .. }
+            | Operation::Masked { of: a, .. }
+            | Operation::Exponentials { of: a, .. }
+            | Operation::Shares { of: a, .. }
+            | Operation::OneHot(a)
+            | Operation::Normalised { of: a, .. } => of(*a),
+            Operation::Product { factors: [a, b], .. } | Operation::Mixture([a, b]) => (of(*a).0, of(*b).1),
+            Operation::ProductTransposed([a, b]) => (of(*a).0, of(*b).0),
+            Operation::Columns { of: a, range } => (of(*a).0, range.len()),
+            Operation::Largest(a) | Operation::RowSums(a) => (of(*a).0, 1),
+            Operation::Joined(parts) => {
+                (parts.first().map_or(0, |a| of(*a).0), parts.iter().map(|part| of(*part).1).sum())
+            }
         }
     }
 
@@ -117,7 +119,7 @@ impl Operation {
                     let n = S::of(row.len() as f64);
                     let mean = row.iter().fold(S::of(0.0), |sum, x| sum.add(*x)).div(n);
                     row.mapv_inplace(|x| x.sub(mean));
-                    let variance = row.iter().fold(S::of(0.0), |sum, x| sum.add(x.mul(*x))).div(n);
+                    let variance = row.iter().fold(S::of(0.0), |sum, x| sum.add(x.square())).div(n);
                     let deviation = variance.add(S::of(*epsilon)).sqrt();
                     row.mapv_inplace(|x| x.div(deviation));
                 }
@@ -146,8 +148,8 @@ fn product<S: Scalar>(a: ArrayView2<'_, S>, b: ArrayView2<'_, S>) -> Array2<S> {
 /// As [`product`], without what has a share of 0: what is masked never shows.
 fn mixture<S: Scalar>(shares: ArrayView2<'_, S>, values: ArrayView2<'_, S>) -> Array2<S> {
     Array2::from_shape_fn((shares.nrows(), values.ncols()), |(i, j)| {
-        let terms = shares.row(i).into_iter().zip(values.column(j)).filter(|(share, _)| !share.is_zero());
-        terms.fold(S::of(0.0), |sum, (x, y)| sum.add(x.mul(*y)))
+        let terms = shares.row(i).into_iter().zip(values.column(j));
+        terms.fold(S::of(0.0), |sum, (x, y)| sum.add(x.share_of(*y)))
     })
 }
 
@@ -166,11 +168,9 @@ fn turned<S: Scalar>(a: ArrayView2<'_, S>, base: f64) -> Array2<S> {
 
 fn one_hot<S: Scalar>(a: ArrayView2<'_, S>) -> Array2<S> {
     let mut y = Array2::from_elem(a.dim(), S::of(0.0));
-    for (i, row) in a.rows().into_iter().enumerate() {
-        let seen = (0..row.len()).filter(|&j| !row[j].is_nothing());
-        if let Some(best) = seen.reduce(|best, j| if row[j].middle() > row[best].middle() { j } else { best }) {
-            y[[i, best]] = S::of(1.0);
-        }
+    for (from, mut to) in a.rows().into_iter().zip(y.rows_mut()) {
+        let row: Vec<S> = from.to_vec();
+        to.iter_mut().enumerate().for_each(|(j, x)| *x = S::is_first_largest(&row, j));
     }
     y
 }

@@ -2,7 +2,11 @@
 
 use super::operation::{Operation, StepId};
 use super::quantity::Quantity;
+use crate::memory;
 use ndarray::Array2;
+
+/// What a number of a step takes in the end: itself, once more where it is shown, and its interval where it is checked.
+const BYTES: f64 = 64.0;
 
 /// A step: what it is, how it follows, and its matrix.
 #[derive(Clone, Debug)]
@@ -45,9 +49,25 @@ impl Program {
     }
 
     /// Computes a step. The operands must fit: who builds a program checks what it is given.
-    pub(crate) fn compute(&mut self, quantity: Quantity, head: Option<usize>, operation: Operation) -> StepId {
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub(crate) fn compute(
+        &mut self,
+        quantity: Quantity,
+        head: Option<usize>,
+        operation: Operation,
+    ) -> Result<StepId, String> {
+        let (rows, columns) = operation.dim(|id| self.steps[id].value.dim());
+        if let Some([needed, free]) = memory::lacking(BYTES * rows as f64 * columns as f64) {
+            let name = quantity.name();
+            return Err(crate::tr!(
+                "{name} would be {rows}×{columns}, which takes {needed} of memory, and {free} are free; give smaller matrices",
+                "{name} は {rows}×{columns} になり、{needed} のメモリが必要ですが、空きは {free} です。もっと小さい行列を与えてください"
+            ));
+        }
         let value = operation.apply(|id| self.steps[id].value.view());
         self.steps.push(Step { quantity, head, operation, value });
-        self.steps.len() - 1
+        Ok(self.steps.len() - 1)
     }
 }

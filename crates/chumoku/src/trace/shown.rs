@@ -27,6 +27,8 @@ pub struct Trace {
     pub key_tokens: Vec<String>,
     /// The steps, in order.
     pub steps: Vec<TraceStep>,
+    /// The steps of the other heads, in order: what a spreadsheet computes the rest from.
+    pub others: Vec<TraceStep>,
     /// How far a model's own numbers are from these.
     pub agreements: Vec<Agreement>,
     /// What of a text was read, where it is not all.
@@ -167,10 +169,11 @@ impl WorkedExample {
         }
         let program = self.program()?;
         if program.steps().iter().all(|step| step.operation == Operation::Given) {
-            return Err(
-                "nothing follows from the inputs: give X and W_Q, W_K, W_V, or Q, K and V (scores need options.d_k)"
-                    .into(),
-            );
+            let missing = self.missing_for_scores().join(&crate::tr!(" and ", "と"));
+            return Err(crate::tr!(
+                "nothing follows from the inputs: give {missing}",
+                "inputs から導けるものがありません。{missing}を与えてください"
+            ));
         }
         let heads = program.steps().iter().filter_map(|step| step.head).max().map_or(1, |last| last + 1);
         if head >= heads {
@@ -189,7 +192,8 @@ impl WorkedExample {
             Some(own) => own == head,
             None => true,
         };
-        let shown: Vec<StepId> = (0..program.steps().len()).filter(|&id| is_shown(program.step(id))).collect();
+        let (shown, others): (Vec<StepId>, Vec<StepId>) =
+            (0..program.steps().len()).partition(|&id| is_shown(program.step(id)));
         let key_tokens = if self.key_tokens.is_empty() { self.tokens.clone() } else { self.key_tokens.clone() };
         Ok(Trace {
             title: self.title.clone(),
@@ -198,6 +202,7 @@ impl WorkedExample {
             tokens: self.tokens.clone(),
             key_tokens,
             steps: shown.into_iter().map(|id| step(&program, id, heads)).collect(),
+            others: others.into_iter().map(|id| step(&program, id, heads)).collect(),
             agreements: Vec::new(),
             cut: None,
         })

@@ -15,7 +15,7 @@ pub struct PositionalEncoding {
     /// What it is called.
     name: [String; 2],
     /// (positions, dimensions): what is added to the embeddings, or, of rotary positions, the cosine and the sine of each
-    /// pair's angle.
+    /// pair's angle at the pair's two dimensions.
     table: Array2<f32>,
     /// The wavelength of each pair of dimensions in positions, if it has any.
     wavelengths: Vec<f64>,
@@ -39,7 +39,8 @@ impl PositionalEncoding {
         }
     }
 
-    /// Rotary positions (Su et al. 2021): pair i of queries and keys is turned by `pos / base^(2i/d)`.
+    /// Rotary positions (Su et al. 2021): pair i of queries and keys, dimensions i and i + d/2 as [`Rotary`] has them, is
+    /// turned by `pos / base^(2i/d)`.
     ///
     /// # Errors
     /// If `dim` is odd, or the base is no finite number above 0.
@@ -53,8 +54,8 @@ impl PositionalEncoding {
         }
         let wavelengths = wavelengths(base, dim);
         let table = Array2::from_shape_fn((length, dim), |(position, column)| {
-            let angle = TAU * position as f64 / wavelengths[column / 2];
-            (if column % 2 == 0 { angle.cos() } else { angle.sin() }) as f32
+            let angle = TAU * position as f64 / wavelengths[column % (dim / 2)];
+            (if column < dim / 2 { angle.cos() } else { angle.sin() }) as f32
         });
         let name = [
             format!("Rotary positions, base {base}, {dim} dimensions of a head"),
@@ -141,6 +142,11 @@ impl PositionalEncoding {
         &self.wavelengths
     }
 
+    /// The dimensions of pair i; the second is none where the first has no partner.
+    fn pair(&self, i: usize) -> [usize; 2] {
+        if self.is_rotary { [i, i + self.table.ncols() / 2] } else { [2 * i, 2 * i + 1] }
+    }
+
     fn figure(&self, lang: Lang, what: [&str; 2], notes: Vec<String>, content: Content) -> Figure {
         let title = match lang {
             Lang::En => self.name[0].clone(),
@@ -164,20 +170,27 @@ impl PositionalEncoding {
             values: self.table.iter().map(|&x| Some(x)).collect(),
             scale: Scale::Signed(most),
         };
+        let half = self.table.ncols() / 2;
         let notes = vec![match (self.is_rotary, lang) {
-            (true, Lang::En) => "Even dimensions are the cosine of the angle, odd ones its sine.".into(),
-            (true, Lang::Ja) => "偶数番目の次元は角度の余弦、奇数番目は正弦です。".into(),
+            (true, Lang::En) => format!(
+                "Dimensions i and i + {half} are a pair: the first half shows the cosine of each pair's angle, the second half its sine."
+            ),
+            (true, Lang::Ja) => {
+                format!("次元 i と i + {half} が対になります。前半は各対の角度の余弦、後半は正弦です。")
+            }
             (false, Lang::En) => "Each row is added to the embedding of the token at that position.".into(),
             (false, Lang::Ja) => "各行が、その位置のトークンの埋め込みに加算されます。".into(),
         }];
         self.figure(lang, ["Positions by dimensions", "位置と次元"], notes, Content::Map(map))
     }
 
-    /// Some dimensions along the positions: the first, and those at a quarter, the middle and three quarters.
+    /// Some dimensions along the positions: both of the first pair, and the first of the pairs at a quarter, the middle
+    /// and three quarters.
     #[must_use]
     pub fn curves(&self, lang: Lang) -> Figure {
         let d = self.table.ncols();
-        let mut columns: Vec<usize> = [0, 1, d / 8 * 2, d / 4 * 2, d / 8 * 6].into_iter().filter(|&c| c < d).collect();
+        let others = [d / 8, d / 4, d / 8 * 3].map(|i| self.pair(i)[0]);
+        let mut columns: Vec<usize> = self.pair(0).into_iter().chain(others).filter(|&c| c < d).collect();
         columns.sort_unstable();
         columns.dedup();
         let series = columns.into_iter().map(|column| {
@@ -207,7 +220,12 @@ impl PositionalEncoding {
         (!self.wavelengths.is_empty()).then(|| {
             let d = self.table.ncols();
             // Of an odd number of dimensions the last has no partner.
-            let label = |i: usize| if 2 * i + 1 < d { format!("{}–{}", 2 * i, 2 * i + 1) } else { (2 * i).to_string() };
+            let label = |i: usize| match self.pair(i) {
+                [first, second] if second >= d => first.to_string(),
+                // Not a range from one to the other.
+                [first, second] if self.is_rotary => format!("{first}, {second}"),
+                [first, second] => format!("{first}–{second}"),
+            };
             let labels = (0..self.wavelengths.len()).map(label).collect();
             let last = self.wavelengths[self.wavelengths.len() - 1];
             let curves = Curves {
@@ -278,6 +296,7 @@ fn wavelengths(base: f64, dimensions: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chumoku_kernels::{HeadsMut, Turn};
 
     #[test]
     fn each_dimension_repeats_after_its_wavelength() {
@@ -338,8 +357,35 @@ mod tests {
         let names: Vec<&str> = curves.series.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["dimension 0", "dimension 1", "dimension 8", "dimension 16", "dimension 24"]);
         let encoding = PositionalEncoding::rotary(5, 32, None).unwrap();
-        assert_eq!(encoding.table()[[3, 0]], 3f32.cos());
-        assert_eq!(encoding.table()[[3, 1]], 3f32.sin());
+        let Content::Curves(curves) = encoding.curves(Lang::En).content else { panic!() };
+        let names: Vec<&str> = curves.series.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["dimension 0", "dimension 4", "dimension 8", "dimension 12", "dimension 16"]);
+    }
+
+    #[test]
+    fn rotary_pairs_are_those_that_the_layer_turns() {
+        let (length, d) = (7, 8);
+        let encoding = PositionalEncoding::rotary(length, d, Some(50.0)).unwrap();
+        let rotary = Rotary::new(d, 50.0);
+        let Content::Curves(curves) = encoding.wavelength_figure(Lang::En).unwrap().content else { panic!("curves") };
+        for (i, label) in curves.x.labels.iter().enumerate() {
+            let [first, second]: [usize; 2] =
+                label.split(", ").map(|d| d.parse().unwrap()).collect::<Vec<_>>().try_into().unwrap();
+            // A vector along the pair's first dimension goes to its cosine there and its sine at the second.
+            let mut x = Array2::<f32>::zeros((length, d));
+            x.column_mut(first).fill(1.0);
+            let heads = HeadsMut::bhld(x.as_slice_mut().unwrap(), [1, 1, length, d]).unwrap();
+            rotary.rotate(heads, None, Turn::Forward).unwrap();
+            for position in 0..length {
+                let angle = TAU * position as f64 / encoding.wavelengths()[i];
+                let expected = [(first, angle.cos()), (second, angle.sin())];
+                for (column, expected) in expected {
+                    assert!((f64::from(x[[position, column]]) - expected).abs() < 1e-6, "{label}");
+                    assert!((f64::from(encoding.table()[[position, column]]) - expected).abs() < 1e-6, "{label}");
+                }
+            }
+        }
+        assert!(encoding.heatmap(Lang::En).notes[0].contains("Dimensions i and i + 4 are a pair"));
     }
 
     #[test]

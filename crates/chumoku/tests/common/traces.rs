@@ -6,13 +6,24 @@ use std::fmt::Write;
 /// A trace with everything that is hard to show: 2 queries over 3 keys, a row that sees nothing, NaN, ∞, words that mean
 /// something to a page.
 pub(crate) fn odd() -> Trace {
-    let file = r#"{
+    WorkedExample::parse(ODD).unwrap().trace(0).unwrap()
+}
+
+/// The file of [`odd`].
+pub(crate) const ODD: &str = r#"{
         "title": "<b>&</b> \\input{x} $ | * _", "source": "a </script> b", "tokens": ["</td><script>alert(1)</script>", "\u202eabc"],
         "key_tokens": ["a|b", "50% #_{}", "令和"],
         "inputs": {"Q": [[1, "nan"], [2, 0.5]], "K": [[1, 0], ["inf", 1], [3, 1]], "V": [[1, 2, 3, 4], [5, 6, 7, 8], [9, 1, 2, 3]]},
         "options": {"mask": [[false, false, false], [true, false, true]]}}"#;
-    WorkedExample::parse(file).unwrap().trace(0).unwrap()
+
+/// Scores that are given: ∞, −∞ and NaN among them, a row of each.
+pub(crate) fn infinite() -> Trace {
+    WorkedExample::parse(INFINITE).unwrap().trace(0).unwrap()
 }
+
+/// The file of [`infinite`].
+pub(crate) const INFINITE: &str = r#"{"title": "Infinite",
+    "inputs": {"scores": [["inf", 1], ["-inf", "-inf"], [2, "nan"], [0, -0.5]], "V": [[1], ["-inf"]]}, "options": {"d_k": 1}}"#;
 
 /// One token, of one number.
 pub(crate) fn one_token() -> Trace {

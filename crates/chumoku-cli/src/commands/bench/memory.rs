@@ -1,20 +1,19 @@
 //! How much memory there is, and how much this process holds. The system tells on Linux only.
 
 use crate::Usage;
+use chumoku::memory;
 use std::fs;
 
 /// Refuses work that needs more bytes than are free, which would end in a killed process; `what` needs them.
 pub(super) fn check(what: &str, needed: f64) -> anyhow::Result<()> {
-    // Where the system does not tell: more than any machine that this is for has.
-    let free = field("/proc/meminfo", "MemAvailable:").unwrap_or(1 << 42) as f64;
+    let free = memory::available() as f64;
     if needed <= free {
         return Ok(());
     }
-    let gigabytes = |bytes: f64| format!("{:.1} GB", bytes / 1e9);
-    let (needed, free) = (gigabytes(needed), gigabytes(free));
+    let [needed, free] = [needed, free].map(memory::readable);
     Err(Usage(chumoku::tr!(
         "bench: {what} needs {needed} of memory, and {free} are free; take smaller sizes",
-        "bench: {what}には {needed} のメモリが必要ですが、空きは {free} です。大きさを小さくしてください"
+        "bench: {what} には {needed} のメモリが必要ですが、空きは {free} です。サイズを小さくしてください"
     ))
     .into())
 }
@@ -36,9 +35,7 @@ pub(super) fn forget_peak() {
 
 /// A line `name: n kB` of a file, in bytes.
 fn field(path: &str, name: &str) -> Option<u64> {
-    let text = fs::read_to_string(path).ok()?;
-    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
-    Some(value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+    memory::field(&fs::read_to_string(path).ok()?, name)
 }
 
 #[cfg(test)]

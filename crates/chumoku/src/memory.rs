@@ -1,0 +1,62 @@
+//! How much memory there is: work that cannot fit is refused before it starts, and not killed when it is half done.
+
+use std::fs;
+
+/// Bytes of memory that can be had: what the system says is free, or what the process's group may take at most (cgroup
+/// v2), whichever is less. The system tells on Linux only; elsewhere it is 4.4 TB, more than any machine that this is for
+/// has.
+#[must_use]
+pub fn available() -> u64 {
+    let free = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field(&text, "MemAvailable:"));
+    let most = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
+    free.unwrap_or(1 << 42).min(most.unwrap_or(u64::MAX))
+}
+
+/// A line `name: n kB` of a file of the system, in bytes.
+#[must_use]
+pub fn field(text: &str, name: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+/// A size as people read it: `512 MB`, `22.1 GB`, `4.0 TB`.
+#[must_use]
+pub fn readable(bytes: f64) -> String {
+    match bytes {
+        _ if bytes < 1e9 => format!("{:.0} MB", bytes / 1e6),
+        _ if bytes < 1e12 => format!("{:.1} GB", bytes / 1e9),
+        _ if bytes < 1e16 => format!("{:.1} TB", bytes / 1e12),
+        _ => format!("{:.1e} TB", bytes / 1e12),
+    }
+}
+
+/// The bytes that are needed and those that are free, as people read them, if the first are more.
+pub(crate) fn lacking(needed: f64) -> Option<[String; 2]> {
+    let free = available() as f64;
+    (needed > free).then(|| [needed, free].map(readable))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_system_is_read() {
+        let text = "MemTotal:       24000000 kB\nMemAvailable:   1024 kB\n";
+        assert_eq!(field(text, "MemAvailable:"), Some(1 << 20));
+        assert_eq!((field(text, "MemFree:"), field("MemAvailable: 7\n", "MemAvailable:")), (None, None));
+    }
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        assert_eq!([5.12e8, 2.21e10, 4e12, 1e30].map(readable), ["512 MB", "22.1 GB", "4.0 TB", "1.0e18 TB"]);
+    }
+
+    #[test]
+    fn what_is_needed_is_compared_with_what_is_free() {
+        assert!((1 << 20..=1 << 60).contains(&available()));
+        assert_eq!(lacking(1.0), None);
+        assert_eq!(lacking(1e30).unwrap()[0], "1.0e18 TB");
+        assert!(lacking(f64::INFINITY).is_some());
+    }
+}

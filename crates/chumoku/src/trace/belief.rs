@@ -1,0 +1,265 @@
+//! What is true if every claim is taken for what it says.
+//!
+//! Printed numbers were rounded, so what follows from them is no number but an [`Interval`]; and what follows from a
+//! wrong one is not its author's second error, so that each number remembers whether it comes of one.
+
+use super::check::Verdict;
+use super::number::{Interval, Printed, Scalar};
+use super::operation::{Operation, StepId};
+use super::program::Program;
+use ndarray::Array2;
+
+/// What is believed of a number: all that it may be, and whether it comes of an error.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Belief {
+    pub(super) range: Interval,
+    pub(super) is_misled: bool,
+}
+
+impl Belief {
+    fn from_two(range: Interval, a: Belief, b: Belief) -> Belief {
+        Belief { range, is_misled: a.is_misled || b.is_misled }
+    }
+
+    /// Whether it is 0, and comes of no error.
+    fn is_sound_zero(self) -> bool {
+        self.range.is_zero() && !self.is_misled
+    }
+}
+
+impl Scalar for Belief {
+    fn of(x: f64) -> Belief {
+        Belief { range: Interval::of(x), is_misled: false }
+    }
+    fn add(self, other: Belief) -> Belief {
+        Belief::from_two(self.range.add(other.range), self, other)
+    }
+    fn sub(self, other: Belief) -> Belief {
+        Belief::from_two(self.range.sub(other.range), self, other)
+    }
+    fn mul(self, other: Belief) -> Belief {
+        // With 0 a wrong number does nothing.
+        let is_misled = (self.is_misled && !other.is_sound_zero()) || (other.is_misled && !self.is_sound_zero());
+        Belief { range: self.range.mul(other.range), is_misled }
+    }
+    fn div(self, other: Belief) -> Belief {
+        Belief::from_two(self.range.div(other.range), self, other)
+    }
+    fn exp(self) -> Belief {
+        Belief { range: self.range.exp(), ..self }
+    }
+    fn sqrt(self) -> Belief {
+        Belief { range: self.range.sqrt(), ..self }
+    }
+    fn max(self, other: Belief) -> Belief {
+        Belief::from_two(Scalar::max(self.range, other.range), self, other)
+    }
+    fn square(self) -> Belief {
+        Belief { range: self.range.square(), ..self }
+    }
+    fn share_of(self, value: Belief) -> Belief {
+        // Whoever claims a share of 0 leaves the value out.
+        if self.range.is_zero() { self } else { self.mul(value) }
+    }
+    fn is_first_largest(row: &[Belief], j: usize) -> Belief {
+        let ranges: Vec<Interval> = row.iter().map(|belief| belief.range).collect();
+        let is_misled = row.iter().any(|belief| belief.is_misled);
+        Belief { range: Interval::is_first_largest(&ranges, j), is_misled }
+    }
+    fn is_nothing(self) -> bool {
+        self.range.is_nothing()
+    }
+    fn is_zero(self) -> bool {
+        self.range.is_zero()
+    }
+    fn middle(self) -> f64 {
+        self.range.middle()
+    }
+}
+
+/// The claim about a step, if there is one.
+pub(super) type Claimed<'a> = Option<&'a Array2<Option<Printed>>>;
+
+/// What follows from claims, and what is to be said of them.
+pub(super) struct Beliefs {
+    /// What follows from the claims before each step.
+    pub(super) follows: Vec<Array2<Belief>>,
+    /// What is to be said of each number that is claimed.
+    pub(super) verdicts: Vec<Array2<Option<Verdict>>>,
+}
+
+impl Beliefs {
+    pub(super) fn of(program: &Program, claims: &[Claimed<'_>]) -> Beliefs {
+        let mut believed: Vec<Array2<Belief>> = Vec::new();
+        let (mut follows, mut verdicts) = (Vec::new(), Vec::new());
+        for (id, (step, claim)) in program.steps().iter().zip(claims).enumerate() {
+            let result = follow(program, id, &believed, claims);
+            let mut belief = result.clone();
+            let mut verdict = Array2::from_elem(result.dim(), None);
+            for (at, printed) in claim.iter().flat_map(|claim| claim.indexed_iter()) {
+                let Some(printed) = printed else { continue };
+                let (truth, implied) = (step.value[at], result[at]);
+                let found = judge(printed, truth, implied);
+                let source = match found {
+                    Verdict::Wrong => Interval::of(printed.value),
+                    Verdict::Holds => implied.range.with(truth),
+                    Verdict::Rounded | Verdict::Inherited => implied.range,
+                };
+                // After rounding, what follows from a wrong number may look true: it still comes of an error.
+                let is_misled = implied.is_misled || found == Verdict::Wrong;
+                belief[at] = Belief { range: printed.range(source), is_misled };
+                verdict[at] = Some(found);
+            }
+            believed.push(belief);
+            follows.push(result);
+            verdicts.push(verdict);
+        }
+        Beliefs { follows, verdicts }
+    }
+}
+
+/// What is to be said of a number.
+fn judge(printed: &Printed, truth: f64, implied: Belief) -> Verdict {
+    match implied.range.may_be(printed) {
+        _ if printed.holds(truth) => Verdict::Holds,
+        false => Verdict::Wrong,
+        true if implied.is_misled => Verdict::Inherited,
+        true => Verdict::Rounded,
+    }
+}
+
+/// What follows for a step from what is believed of those before it.
+///
+/// A softmax whose parts nobody printed is taken as a whole: part by part, each score would count as if it could be
+/// one number above the fraction's bar and another below it.
+fn follow(program: &Program, id: StepId, believed: &[Array2<Belief>], claims: &[Claimed<'_>]) -> Array2<Belief> {
+    let step = program.step(id);
+    let operation = |id: StepId| &program.step(id).operation;
+    let is_silent = |id: &StepId| claims[*id].is_none();
+    match &step.operation {
+        Operation::Given => step.value.mapv(Belief::of),
+        Operation::Exponentials { of, largest: Some(largest) } if is_silent(largest) => {
+            by_rows(&believed[*of], exponentials)
+        }
+        Operation::Shares { of, sums } if is_silent(sums) && *operation(*sums) == Operation::RowSums(*of) => {
+            match operation(*of) {
+                Operation::Exponentials { of: scores, largest } if is_silent(of) && largest.iter().all(is_silent) => {
+                    by_rows(&believed[*scores], softmax)
+                }
+                _ => by_rows(&believed[*of], |row| shares(&row.iter().map(|x| [x.low, x.high]).collect::<Vec<_>>())),
+            }
+        }
+        operation => operation.apply(|id| believed[id].view()),
+    }
+}
+
+/// Each row from a row; what is no number makes the row none.
+fn by_rows(of: &Array2<Belief>, compute: impl Fn(&[Interval]) -> Vec<Interval>) -> Array2<Belief> {
+    let mut found = of.clone();
+    for mut row in found.rows_mut() {
+        let ranges: Vec<Interval> = row.iter().map(|belief| belief.range).collect();
+        let is_misled = row.iter().any(|belief| belief.is_misled);
+        let is_odd = ranges.iter().any(|x| x.low.is_nan() || x.high.is_nan() || x.high == f64::INFINITY);
+        let computed = if is_odd { vec![Interval::of(f64::NAN); ranges.len()] } else { compute(&ranges) };
+        for (belief, range) in row.iter_mut().zip(computed) {
+            *belief = match belief.is_nothing() {
+                // What is not seen is nothing, whatever the others are.
+                true => Belief { range: Interval::of(0.0), ..*belief },
+                false => Belief { range, is_misled },
+            };
+        }
+    }
+    found
+}
+
+/// `exp(x − largest of the row)`: x counts as itself among the numbers of which the largest is taken.
+fn exponentials(row: &[Interval]) -> Vec<Interval> {
+    let largest_of_others = |end: fn(&Interval) -> f64| {
+        let best = (0..row.len()).reduce(|best, j| if end(&row[j]) > end(&row[best]) { j } else { best });
+        let second =
+            (0..row.len()).filter(|&j| Some(j) != best).map(|j| end(&row[j])).fold(f64::NEG_INFINITY, f64::max);
+        move |i: usize| if Some(i) == best { second } else { best.map_or(f64::NEG_INFINITY, |best| end(&row[best])) }
+    };
+    let (lows, highs) = (largest_of_others(|x| x.low), largest_of_others(|x| x.high));
+    let below = |x: f64, others: f64| if x == f64::NEG_INFINITY { 0.0 } else { (x - others.max(x)).exp() };
+    (0..row.len()).map(|i| Interval { low: below(row[i].low, highs(i)), high: below(row[i].high, lows(i)) }).collect()
+}
+
+/// `exp(x) / Σ exp`, with the largest taken off first.
+fn softmax(row: &[Interval]) -> Vec<Interval> {
+    let most = row.iter().fold(f64::NEG_INFINITY, |most, x| most.max(x.high));
+    let exp = |x: f64| if x == f64::NEG_INFINITY { 0.0 } else { (x - most).exp() };
+    shares(&row.iter().map(|x| [exp(x.low), exp(x.high)]).collect::<Vec<_>>())
+}
+
+/// `x / Σ x`: smallest where x is and the others are largest. Parts below 0 count as 0.
+fn shares(row: &[[f64; 2]]) -> Vec<Interval> {
+    let part = |x: &[f64; 2]| x.map(|x| x.max(0.0));
+    let sums = row.iter().map(part).fold([0.0; 2], |sums, x| [sums[0] + x[0], sums[1] + x[1]]);
+    let share = |x: f64, others: f64| if x > 0.0 { x / (x + others.max(0.0)) } else { 0.0 };
+    let both = |x: &[f64; 2]| {
+        let [low, high] = part(x);
+        Interval { low: share(low, sums[1] - high), high: share(high, sums[0] - low) }
+    };
+    row.iter().map(both).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of numbers drawn from the intervals, all that comes of them is within those computed, and they are no wider than
+    /// what the ends make.
+    #[test]
+    fn rows_hold_all_results_and_no_more_than_the_ends_make() {
+        let random = chumoku_kernels::Philox::new(5, 5);
+        let mut count = 0;
+        let mut next = || {
+            count += 1;
+            f64::from(random.uniform(count))
+        };
+        for _ in 0..300 {
+            let row: Vec<Interval> = (0..4).map(|_| Interval::around(next() * 4.0 - 2.0, next() / 4.0)).collect();
+            let [e, a] = [exponentials(&row), softmax(&row)];
+            let mut reached = [[f64::INFINITY, f64::NEG_INFINITY]; 4];
+            // All corners, and points inside.
+            for draw in 0..64 {
+                let x: Vec<f64> = row
+                    .iter()
+                    .enumerate()
+                    .map(|(j, x)| match (draw < 16, draw >> j & 1) {
+                        (true, 0) => x.low,
+                        (true, _) => x.high,
+                        (false, _) => x.low + (x.high - x.low) * next(),
+                    })
+                    .collect();
+                let most = x.iter().fold(f64::NEG_INFINITY, |most, x| most.max(*x));
+                let sum: f64 = x.iter().map(|x| (x - most).exp()).sum();
+                for (j, x) in x.iter().enumerate() {
+                    let (own, share) = ((x - most).exp(), (x - most).exp() / sum);
+                    assert!(e[j].low - 1e-12 <= own && own <= e[j].high + 1e-12, "{:?} {own}", e[j]);
+                    assert!(a[j].low - 1e-12 <= share && share <= a[j].high + 1e-12, "{:?} {share}", a[j]);
+                    reached[j] = [reached[j][0].min(share), reached[j][1].max(share)];
+                }
+            }
+            for (a, [low, high]) in a.iter().zip(reached) {
+                assert!((a.low - low).abs() < 1e-9 && (a.high - high).abs() < 1e-9, "{a:?} {low} {high}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_seen_weighs_nothing_and_what_is_no_number_spreads() {
+        let belief = |range| Belief { range, is_misled: false };
+        let nothing = Interval::of(f64::NEG_INFINITY);
+        let row = ndarray::array![
+            [belief(nothing), belief(Interval::of(1.0))],
+            [belief(Interval::of(f64::NAN)), belief(Interval::of(1.0))],
+            [belief(nothing), belief(nothing)],
+        ];
+        let ends = by_rows(&row, softmax).mapv(|belief| [belief.range.low, belief.range.high]);
+        assert_eq!(ends.row(0).to_vec(), [[0.0; 2], [1.0; 2]]);
+        assert!(ends.row(1).iter().flatten().all(|x| x.is_nan()));
+        assert_eq!(ends.row(2).to_vec(), [[0.0; 2]; 2]);
+    }
+}
