@@ -89,22 +89,57 @@ fn the_scores_are_what_leaving_a_word_out_does() {
     let text = "The room was clean";
     let value = place.run(&["explain", model(), text, "--json", "-"]).ok().json();
     let class = value["attribution"]["class"].as_str().unwrap();
-    let log_odds = |text: &str| {
-        let row = place.run(&["predict", model(), "--json", "--top", "2", text]).ok().json();
-        let top = row["top"].as_array().unwrap();
-        let p = top.iter().find(|one| one["label"] == class).unwrap()["probability"].as_f64().unwrap();
-        (p / (1.0 - p)).ln()
+    let odds = |p: f64| (p / (1.0 - p)).ln();
+    let of = |list: &serde_json::Value| {
+        let list = list.as_array().unwrap();
+        odds(list.iter().find(|one| one["label"] == class).unwrap()["probability"].as_f64().unwrap())
     };
-    let scores = value["attribution"]["scores"].as_array().unwrap();
+    // What the whole predictor says, and the transformer by itself.
+    let both = |text: &str| {
+        let row = place.run(&["predict", model(), "--json", "--top", "2", text]).ok().json();
+        let alone = place.run(&["explain", model(), text, "--json", "-"]).ok().json();
+        [of(&alone["parts"]["attention"]), of(&row["top"])]
+    };
     let words = value["words"].as_array().unwrap();
     assert_eq!(words.len(), 5);
-    for (i, left) in
-        ["", " room was clean", "The  was clean", "The room  clean", "The room was "].iter().enumerate().skip(1)
-    {
-        let expected = log_odds(text) - log_odds(left);
-        let found = scores[i].as_f64().unwrap();
-        assert!((found - expected).abs() < 1e-4, "{}: {found} and {expected}", words[i]);
+    let with = both(text);
+    let texts = ["", " room was clean", "The  was clean", "The room  clean", "The room was "];
+    for (i, left) in texts.iter().enumerate().skip(1) {
+        let without = both(left);
+        for (half, name) in ["scores", "whole"].into_iter().enumerate() {
+            let found = value["attribution"][name][i].as_f64().unwrap();
+            let expected = with[half] - without[half];
+            assert!((found - expected).abs() < 1e-3, "{name} of {}: {found} and {expected}", words[i]);
+        }
     }
+    // The n-grams have a say of their own, so that the two differ.
+    assert_ne!(value["attribution"]["scores"], value["attribution"]["whole"]);
+    let shown = place.run(&["explain", model(), text]).ok().stdout;
+    assert!(shown.contains("the transformer by itself") && shown.contains("Share of this decision"), "{shown}");
+}
+
+#[test]
+fn the_share_of_the_n_grams_is_what_it_is_said_to_be() {
+    let place = Place::new();
+    let value = place.run(&["explain", model(), TEXT, "--json", "-"]).ok().json();
+    let labels: Vec<&serde_json::Value> =
+        value["probabilities"].as_array().unwrap().iter().map(|class| &class["label"]).collect();
+    let parts = &value["parts"];
+    let moved = |half: &str, weight: f64| {
+        let p = |label: &serde_json::Value| {
+            let class = parts[half].as_array().unwrap().iter().find(|class| class["label"] == *label).unwrap();
+            class["probability"].as_f64().unwrap()
+        };
+        weight * (p(labels[0]) / p(labels[1])).ln()
+    };
+    let weight = parts["attention_weight"].as_f64().unwrap();
+    let [network, ngrams] = [moved("attention", weight), moved("ngrams", 1.0 - weight)];
+    let expected = ngrams.abs() / (network.abs() + ngrams.abs());
+    let found = parts["ngram_share"].as_f64().unwrap();
+    assert!((found - expected).abs() < 1e-3, "{found} and {expected}");
+    assert_eq!(parts["against"], serde_json::json!([network < 0.0, ngrams < 0.0]));
+    let shown = place.run(&["explain", model(), TEXT, "--lang", "ja"]).ok().stdout;
+    assert!(shown.contains(&format!("n-gram モデル {:.0} %", 100.0 * found)), "{shown}");
 }
 
 #[test]
@@ -136,9 +171,24 @@ fn the_page_is_one_file_that_asks_nothing_of_the_network() {
 #[test]
 fn long_and_odd_texts_are_explained() {
     let place = Place::new();
-    let long = "good but not cheap ".repeat(600);
+    let long = "good but not cheap ".repeat(200);
     for text in [long.as_str(), "。", "🎉", "a", "\u{301}", "\u{1f3fb}\u{200d}", "a\r\n\tb", "[CLS] <0x41>"] {
-        place.run(&["explain", model(), text, "--html", "why.html", "--json", "why.json"]).ok();
+        let run = place.run(&["explain", model(), text, "--html", "why.html", "--json", "why.json"]).ok();
+        if text != long {
+            continue;
+        }
+        // The effect of every word is there, of those too that are read after the first window.
+        let value = place.json("why.json");
+        let texts = |list: &serde_json::Value| -> Vec<String> {
+            list.as_array().unwrap().iter().map(|word| word["text"].as_str().unwrap().to_owned()).collect()
+        };
+        let (read, beyond) = (texts(&value["words"]), texts(&value["attribution"]["beyond"]));
+        assert!(read.len() > 50 && beyond.len() > 300);
+        assert_eq!([&read[1..], &beyond].concat().join(" "), long.trim());
+        let scores = value["attribution"]["beyond"].as_array().unwrap().iter().map(|word| &word["score"]);
+        assert!(scores.clone().all(|score| score.as_f64().unwrap().is_finite()));
+        assert!(scores.clone().any(|score| score.as_f64().unwrap() != 0.0));
+        assert!(run.stdout.contains("of 800"), "{}", run.stdout);
     }
 }
 

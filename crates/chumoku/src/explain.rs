@@ -1,49 +1,102 @@
 //! Why a text got its class: attention by word, and what each word does to the prediction.
 
 use crate::look::{Look, Reading};
-use crate::text::CLS;
+use crate::text::{CLS, WordSpan, windows, words_of};
 use crate::text_classifier::{Prediction, TextClassifier};
 use crate::trace::TextCut;
-use crate::view::{Attribution, ExplainedKind, Explanation, LabelProbability, Parts, Piece, WithoutHead, Word};
-use crate::{Error, Result};
+use crate::train::Blend;
+use crate::view::{
+    Attribution, ExplainedKind, Explanation, LabelProbability, Parts, Piece, WholeWithoutHead, WithoutHead, Word,
+    WordEffect,
+};
+use crate::{Error, Result, inference};
+use ndarray::Array2;
 
 /// How weights between tokens become weights between words.
 pub(crate) const JOINING: &str = "sum over keys, mean over queries";
+
+/// Words left out at a time.
+const BATCH_WORDS: usize = 256;
+
+/// p as ln p − ln(1 − p).
+fn log_odds(p: f64) -> f64 {
+    let p = p.clamp(1e-12, 1.0 - 1e-12);
+    (p / (1.0 - p)).ln()
+}
+
+/// Both halves of a predictor, and how much each moves the prediction.
+fn parts(whole: &Prediction, blend: Blend, ranked: impl Fn(&[f32]) -> Vec<LabelProbability>) -> Option<Parts> {
+    let ngrams = whole.ngrams.as_ref()?;
+    let exp = |log_p: &[f32]| log_p.iter().map(|x| x.exp()).collect::<Vec<f32>>();
+    // Of the predicted class against the next likeliest; both halves' add up to the whole's.
+    let order = whole.ranked();
+    let moved = |weight: f32, log_p: &[f32]| order.get(1).map_or(0.0, |&next| weight * (log_p[order[0]] - log_p[next]));
+    let [of_attention, of_ngrams] = [moved(blend.attention, &whole.attention), moved(blend.ngrams, ngrams)];
+    Some(Parts {
+        attention: ranked(&exp(&whole.attention)),
+        ngrams: ranked(&exp(ngrams)),
+        attention_weight: blend.attention / (blend.attention + blend.ngrams).max(f32::MIN_POSITIVE),
+        ngram_share: of_ngrams.abs() / (of_attention.abs() + of_ngrams.abs()).max(f32::MIN_POSITIVE),
+        against: [of_attention < 0.0, of_ngrams < 0.0],
+    })
+}
 
 impl TextClassifier {
     /// Explains the prediction for `text`; `name` is what the model is called in pictures.
     ///
     /// Attention weights of sub-word tokens are joined to words: added over the tokens of a key word, averaged over
     /// those of a query word, so that each row still sums to 1. Beside them stands a score for each word: the log-odds
-    /// of the predicted class with the word minus those without it (leave-one-out; Li, Monroe and Jurafsky 2016), by
-    /// the whole predictor.
+    /// of the predicted class with the word minus those without it (leave-one-out; Li, Monroe and Jurafsky 2016), by the
+    /// network alone and, where it is joined with n-grams, by the whole predictor too.
     ///
-    /// Each head is switched off in turn, and what is then predicted stands beside.
+    /// Each head is switched off in turn, and what is then predicted stands beside, likewise by both.
     ///
-    /// Of a text longer than the model's window, attention is shown for the first window. Of a recurrent network, which
-    /// has no attention, there are the scores alone: no layers, no heads.
+    /// Of a text longer than the model's window, attention is shown for the first window, the effect of each word for the
+    /// whole. Of a recurrent network, which has no attention, there are the scores alone: no layers, no heads.
     ///
     /// # Errors
     /// If the text is empty, or cannot be read as tokens.
     pub fn explain(&self, text: &str, name: &str) -> Result<Explanation> {
+        self.explain_with(text, name, &mut |_, _| {})
+    }
+
+    /// As [`TextClassifier::explain`]; `progress` is told how many words have been left out so far, and of how many.
+    ///
+    /// # Errors
+    /// As for [`TextClassifier::explain`].
+    pub fn explain_with(&self, text: &str, name: &str, progress: &mut dyn FnMut(usize, usize)) -> Result<Explanation> {
         if text.trim().is_empty() {
             return Err(Error::Setting("the text to explain is empty".into()));
         }
+        let all_words = words_of(text, &self.tokenizer.encode(text)?);
         let Reading { ids, spans: words, tokens, tokens_of_text } =
             Reading::of(text, &self.tokenizer, self.config.model.max_length)?;
         let read = ids.len() - 1;
 
-        let mut variants = vec![text.to_owned()];
-        variants.extend(words.iter().map(|word| format!("{}{}", &text[..word.bytes.start], &text[word.bytes.end..])));
-        let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
-        let predictions = self.predict(&variants)?;
-        let whole = &predictions[0];
+        let whole = self.predict(&[text])?.remove(0);
         let class = whole.class();
-        let log_odds = |prediction: &Prediction| {
-            let p = f64::from(prediction.probabilities[class]).clamp(1e-12, 1.0 - 1e-12);
-            (p / (1.0 - p)).ln()
+        // By the network alone, where there are two halves, and by the whole.
+        let has_halves = whole.ngrams.is_some();
+        let both = |prediction: &Prediction| {
+            let of_whole = log_odds(prediction.probabilities[class].into());
+            [if has_halves { log_odds(f64::from(prediction.attention[class]).exp()) } else { of_whole }, of_whole]
         };
-        let scores = predictions[1..].iter().map(|without| (log_odds(whole) - log_odds(without)) as f32);
+        let with = both(&whole);
+        let effects: Vec<[f32; 2]> = self
+            .without_words(text, &all_words, progress)?
+            .iter()
+            .map(|prediction| {
+                let without = both(prediction);
+                [0, 1].map(|half| (with[half] - without[half]) as f32)
+            })
+            .collect();
+        let (of_read, of_rest) = effects.split_at(words.len());
+        let of_words = |half: usize| std::iter::once(0.0).chain(of_read.iter().map(move |both| both[half])).collect();
+        let beyond = all_words[words.len()..].iter().zip(of_rest).map(|(word, &[score, of_whole])| WordEffect {
+            text: text[word.bytes.clone()].into(),
+            score,
+            whole: has_halves.then_some(of_whole),
+        });
 
         // A recurrent network has no attention to show.
         let [layers, heads] = self.config.model.body.transformer().map_or([0; 2], |c| [c.num_layers, c.num_heads]);
@@ -60,18 +113,30 @@ impl TextClassifier {
             all.sort_by(|a, b| b.probability.total_cmp(&a.probability));
             all
         };
-        let exp = |log_p: &[f32]| log_p.iter().map(|x| x.exp()).collect::<Vec<f32>>();
-        let blend = self.config.blend;
         let special = Word { text: CLS.into(), special: true };
         let probabilities = ranked(&whole.probabilities);
+        let order: Vec<usize> =
+            probabilities.iter().filter_map(|shown| labels.iter().position(|label| *label == shown.label)).collect();
         let without = (0..layers * heads).map(|index| {
             let [layer, head] = [index / heads, index % heads];
             let prediction = self.predict_without(&[text], &[[layer, head]])?.remove(0);
-            let of = |label: &LabelProbability| {
-                labels.iter().position(|name| *name == label.label).map_or(0.0, |class| prediction.probabilities[class])
+            let of_whole = WholeWithoutHead {
+                label: labels[prediction.class()].clone(),
+                probabilities: order.iter().map(|&class| prediction.probabilities[class]).collect(),
             };
-            let probabilities = probabilities.iter().map(of).collect();
-            Ok(WithoutHead { layer, head, label: labels[prediction.class()].clone(), probabilities })
+            Ok(match has_halves {
+                false => {
+                    let WholeWithoutHead { label, probabilities } = of_whole;
+                    WithoutHead { layer, head, label, probabilities, whole: None }
+                }
+                true => WithoutHead {
+                    layer,
+                    head,
+                    label: labels[prediction.network_class()].clone(),
+                    probabilities: order.iter().map(|&class| prediction.attention[class].exp()).collect(),
+                    whole: Some(of_whole),
+                },
+            })
         });
         let without = without.collect::<Result<_>>()?;
         let plain = words.iter().map(|word| Word { text: text[word.bytes.clone()].into(), special: false });
@@ -82,12 +147,8 @@ impl TextClassifier {
             text: text.into(),
             cut: (read < tokens_of_text).then_some(TextCut { read, tokens: tokens_of_text, is_end: false }),
             label: labels[class].clone(),
+            parts: parts(&whole, self.config.blend, &ranked),
             probabilities,
-            parts: whole.ngrams.as_ref().map(|ngrams| Parts {
-                attention: ranked(&exp(&whole.attention)),
-                ngrams: ranked(&exp(ngrams)),
-                attention_weight: blend.attention / (blend.attention + blend.ngrams).max(f32::MIN_POSITIVE),
-            }),
             pieces: pieces.map(|(word, t)| Piece { text: self.tokenizer.token(ids[t]), word }).collect(),
             words: std::iter::once(special).chain(plain).collect(),
             layers,
@@ -102,8 +163,71 @@ impl TextClassifier {
                 method: "leave-one-out".into(),
                 class: labels[class].clone(),
                 unit: "change in log-odds when the word is removed".into(),
-                scores: std::iter::once(0.0).chain(scores).collect(),
+                scores: of_words(0),
+                whole: has_halves.then(|| of_words(1)),
+                beyond: beyond.collect(),
             },
         })
+    }
+
+    /// The prediction without each word in turn.
+    ///
+    /// A text that is read at a time is read anew without the word. Of a longer one only the windows that the word is in are
+    /// read anew, without its tokens: all others are as they were, so that the cost grows with the words and not with their
+    /// square.
+    fn without_words(
+        &self,
+        text: &str,
+        words: &[WordSpan],
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Vec<Prediction>> {
+        let ids = self.tokenizer.encode(text)?.ids;
+        let windows = windows(ids.len(), self.config.model.max_length - 1);
+        let read = |rows: &[Vec<u32>]| inference::logits(&self.model, &self.params, self.tokenizer.cls(), rows);
+        let of_windows = match windows.len() {
+            1 => None,
+            _ => Some(read(&windows.iter().map(|window| ids[window.clone()].to_vec()).collect::<Vec<_>>())?),
+        };
+        let mut found = Vec::with_capacity(words.len());
+        for batch in words.chunks(BATCH_WORDS) {
+            progress(found.len(), words.len());
+            let without = |word: &WordSpan| format!("{}{}", &text[..word.bytes.start], &text[word.bytes.end..]);
+            let texts: Vec<String> = batch.iter().map(without).collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let Some(of_windows) = &of_windows else {
+                found.extend(self.predict(&texts)?);
+                continue;
+            };
+            // Each window that loses tokens, as a text of its own.
+            let mut changed = Vec::new();
+            for (row, word) in batch.iter().enumerate() {
+                for (index, window) in windows.iter().enumerate() {
+                    let [start, end] =
+                        [word.tokens.start, word.tokens.end].map(|at| at.clamp(window.start, window.end));
+                    if start < end {
+                        changed.push((row, index, [&ids[window.start..start], &ids[end..window.end]].concat()));
+                    }
+                }
+            }
+            let rows: Vec<Vec<u32>> = changed.iter().map(|(_, _, ids)| ids.clone()).collect();
+            let anew = read(&rows)?;
+            let mut logits = Array2::<f32>::zeros((batch.len(), of_windows.ncols()));
+            for (row, mut sum) in logits.rows_mut().into_iter().enumerate() {
+                let mut tokens = 0;
+                for (index, window) in windows.iter().enumerate() {
+                    let (of_window, count) = match changed.binary_search_by_key(&(row, index), |c| (c.0, c.1)) {
+                        Ok(other) => (anew.row(other), changed[other].2.len()),
+                        Err(_) => (of_windows.row(index), window.len()),
+                    };
+                    // Each window counts by its tokens.
+                    sum.scaled_add(count as f32, &of_window);
+                    tokens += count;
+                }
+                sum /= tokens.max(1) as f32;
+            }
+            found.extend(self.predictions(&logits, &texts, &vec![windows.len(); batch.len()])?);
+        }
+        progress(words.len(), words.len());
+        Ok(found)
     }
 }

@@ -123,7 +123,7 @@ impl TextGenerator {
             let [layer, head] = [index / heads, index % heads];
             let log_p = self.next_tokens(&self.silenced(&[[layer, head]])?, &sequences[..1])?.remove(0);
             let probabilities = order.iter().map(|&id| log_p[id].exp()).collect();
-            Ok(WithoutHead { layer, head, label: label(likeliest(&log_p)), probabilities })
+            Ok(WithoutHead { layer, head, label: label(likeliest(&log_p)), probabilities, whole: None })
         });
         let without = without.collect::<Result<_>>()?;
         let special = has_boundary.then(|| Word { text: CLS.into(), special: true });
@@ -155,6 +155,8 @@ impl TextGenerator {
                 class: label(next),
                 unit: "change in log-odds when the word is removed".into(),
                 scores: special.iter().map(|_| 0.0).chain(scores).collect(),
+                whole: None,
+                beyond: Vec::new(),
             },
         })
     }

@@ -96,16 +96,26 @@ impl ModelKind {
         }
     }
 
-    /// What it is, and which commands are for it.
+    /// What it is, and which commands are for it, in the language of the process.
     pub fn describe(self) -> &'static str {
+        let lang = crate::lang::lang();
         match self {
-            ModelKind::Classifier => "a text classifier; `chumoku predict`, `eval` and `explain` are for it",
-            ModelKind::Ngrams => crate::lang::lang().pick(
-                "an n-gram model, which has no attention; `chumoku predict`, `eval` and `explain` are for it",
-                "アテンションのない n-gram モデル（`chumoku predict`、`eval`、`explain` で使います）",
+            ModelKind::Classifier => lang.pick(
+                "a text classifier; `chumoku predict`, `eval`, `explain` and `trace` are for it",
+                "テキスト分類モデル（`chumoku predict`、`eval`、`explain`、`trace` で使えます）",
             ),
-            ModelKind::Translator => "a translator; `chumoku translate`, `eval` and `explain` are for it",
-            ModelKind::LanguageModel => "a language model; `chumoku generate` and `eval` are for it",
+            ModelKind::Ngrams => lang.pick(
+                "an n-gram model, which has no attention; `chumoku predict`, `eval` and `explain` are for it",
+                "n-gram モデル（アテンションはありません。`chumoku predict`、`eval`、`explain` で使えます）",
+            ),
+            ModelKind::Translator => lang.pick(
+                "a translator; `chumoku translate`, `eval`, `explain` and `trace` are for it",
+                "翻訳モデル（`chumoku translate`、`eval`、`explain`、`trace` で使えます）",
+            ),
+            ModelKind::LanguageModel => lang.pick(
+                "a language model; `chumoku generate`, `eval`, `explain` and `trace` are for it",
+                "言語モデル（`chumoku generate`、`eval`、`explain`、`trace` で使えます）",
+            ),
         }
     }
 }

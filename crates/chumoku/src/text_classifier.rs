@@ -13,6 +13,7 @@ use crate::text::TextTokenizer;
 use crate::train::{Blend, Rows, Scores, log_softmax};
 use crate::{Error, Result, inference};
 use chumoku_kernels::Precision;
+use ndarray::Array2;
 use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -73,6 +74,12 @@ impl Prediction {
     /// The most probable class (the first of equals).
     pub fn class(&self) -> usize {
         let p = &self.probabilities;
+        (0..p.len()).fold(0, |best, class| if p[class] > p[best] { class } else { best })
+    }
+
+    /// The class that the network by itself finds most probable (the first of equals).
+    pub fn network_class(&self) -> usize {
+        let p = &self.attention;
         (0..p.len()).fold(0, |best, class| if p[class] > p[best] { class } else { best })
     }
 
@@ -141,10 +148,21 @@ impl TextClassifier {
     fn predict_with(&self, params: &Params<f32>, texts: &[&str]) -> Result<Vec<Prediction>> {
         let rows = self.tokenizer.encode_all(texts)?;
         let logits = inference::logits(&self.model, params, self.tokenizer.cls(), &rows)?;
+        let limit = self.config.model.max_length - 1;
+        let windows: Vec<usize> = rows.iter().map(|ids| ids.len().div_ceil(limit).max(1)).collect();
+        self.predictions(&logits, texts, &windows)
+    }
+
+    /// The predictions for texts of which the network's logits, (texts, classes), are known.
+    pub(crate) fn predictions(
+        &self,
+        logits: &Array2<f32>,
+        texts: &[&str],
+        windows: &[usize],
+    ) -> Result<Vec<Prediction>> {
         let classes = self.config.labels.len();
         let ngrams = self.ngrams.as_ref().map(|ngrams| ngrams.logits_of(texts));
-        let limit = self.config.model.max_length - 1;
-        let each = logits.rows().into_iter().zip(&rows).enumerate().map(|(i, (logits, ids))| {
+        let each = logits.rows().into_iter().zip(windows).enumerate().map(|(i, (logits, &windows))| {
             let attention = log_softmax(&logits.to_vec());
             let ngrams = ngrams.as_ref().map(|all| log_softmax(&all[i * classes..(i + 1) * classes]));
             let probabilities = self.config.blend.probabilities(&attention, ngrams.as_deref());
@@ -152,7 +170,7 @@ impl TextClassifier {
                 let problem = "the model gives a probability that is not a number: its weights are too large to use";
                 return Err(Error::NotFinite(problem.into()));
             }
-            Ok(Prediction { probabilities, attention, ngrams, windows: ids.len().div_ceil(limit).max(1) })
+            Ok(Prediction { probabilities, attention, ngrams, windows })
         });
         each.collect()
     }

@@ -1,5 +1,6 @@
 //! From text to tokens, and from tokens back to the words of the text.
 
+mod japanese;
 mod pattern;
 mod script;
 mod tokenizer;

@@ -96,6 +96,8 @@ pub struct Encoded {
     pub spans: Vec<(usize, usize)>,
     /// For each token the number of the unit that the text was cut into before merging.
     pub units: Vec<u32>,
+    /// Whether each character is a token, by the tokenizer's design.
+    pub is_by_character: bool,
 }
 
 /// A trained tokenizer.
@@ -105,13 +107,19 @@ pub struct TextTokenizer {
     cls: u32,
     /// The file it was read from.
     path: Option<Arc<Path>>,
+    is_by_character: bool,
 }
 
-/// The regular expression of the pieces that texts are cut into before merging. It means the same to `fancy-regex` and
-/// to Oniguruma, with which the Python package reads it: no groups with flags.
+/// The regular expression that cuts a text into characters. It means the same to `fancy-regex` and to Oniguruma, with which
+/// the Python package reads it: no groups with flags.
+const CHARACTER: &str = r"[\s\S]";
+/// The same as it was written before.
+const EARLIER_CHARACTER: &str = r"(?s:.)";
+
+/// The regular expression of the pieces that texts are cut into before merging, of the same means.
 fn cut(form: TextForm, unit: Unit) -> String {
     if unit == Unit::Characters {
-        return r"[\s\S]".to_owned();
+        return CHARACTER.to_owned();
     }
     // Runs are bounded, so that merging stays fast on a text that is one endless word.
     const UNSPACED: &str = r"\p{Han}\p{Hiragana}\p{Katakana}ー々〆\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}";
@@ -131,11 +139,12 @@ fn cut(form: TextForm, unit: Unit) -> String {
 
 /// Whether this program writes the regular expression, or did.
 fn is_ours(pattern: &str) -> bool {
-    pattern == r"(?s:.)" || TextForm::ALL.iter().any(|&form| pattern == cut(form, Unit::Subwords))
+    pattern == EARLIER_CHARACTER || TextForm::ALL.iter().any(|&form| pattern == cut(form, Unit::Subwords))
 }
 
 /// How texts are normalised and cut, in the format of `tokenizer.json`.
 fn pipeline(form: TextForm, unit: Unit) -> Value {
+    let cut = cut(form, unit);
     let folding = [json!({ "type": "NFKC" }), json!({ "type": "Lowercase" })];
     let spacing = [
         json!({ "type": "Replace", "pattern": { "Regex": r"\s+" }, "content": " " }),
@@ -337,7 +346,10 @@ impl TextTokenizer {
         };
         // A text that spells "[CLS]" is text.
         inner.set_encode_special_tokens(true);
-        Ok(TextTokenizer { inner, cls, path: None })
+        let cutter = serde_json::to_value(inner.get_pre_tokenizer()).unwrap_or_default();
+        let pattern = cutter["pattern"]["Regex"].as_str();
+        let is_by_character = pattern.is_some_and(|regex| [CHARACTER, EARLIER_CHARACTER].contains(&regex));
+        Ok(TextTokenizer { inner, cls, path: None, is_by_character })
     }
 
     /// Reads a `tokenizer.json`, trusting nothing in it.
@@ -434,6 +446,7 @@ impl TextTokenizer {
             ids: encoding.get_ids().to_vec(),
             spans: encoding.get_offsets().iter().map(whole).collect(),
             units: encoding.get_word_ids().iter().map(|unit| unit.unwrap_or(0)).collect(),
+            is_by_character: self.is_by_character,
         })
     }
 

@@ -1,7 +1,9 @@
 //! From sub-word tokens to the words that a reader knows.
 
+use super::japanese::{beginnings, is_japanese};
 use super::script::is_unspaced;
 use super::tokenizer::Encoded;
+use unicode_segmentation::UnicodeSegmentation;
 
 /// A word of a text, and the tokens that it is made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,29 +14,33 @@ pub struct WordSpan {
     pub tokens: std::ops::Range<usize>,
 }
 
-/// Joins tokens to words. Tokens of one unit (a word of a spaced script, a number, a run of punctuation) are one
-/// word; in scripts without spaces each token is a word of its own, but tokens that stand for parts of one character
-/// (bytes, or the mark of a word's beginning) are joined.
+/// Joins tokens to words, as a reader counts them: a word of a spaced script, a number, a run of punctuation, and of
+/// Japanese the words of a dictionary. What is shown of a word is all of the text from its beginning to that of the next,
+/// but for white space at its ends, so that nothing of the text is in no word.
+///
+/// Tokens are never cut: where one crosses the border of two words, both are one. In other scripts without spaces (Thai,
+/// Lao, Khmer, Burmese) each token is a word, and of a tokenizer of characters each character, but nowhere are parts of one
+/// character as readers see it (a letter and its marks, an emoji of several) two words.
 pub fn words_of(text: &str, encoded: &Encoded) -> Vec<WordSpan> {
+    let borders = Borders::of(text, encoded.is_by_character);
     let mut words: Vec<WordSpan> = Vec::new();
-    let mut last: Option<(u32, (usize, usize))> = None;
+    // How far the text is read by the tokens so far, and the unit of the last.
+    let (mut read, mut last) = (0, 0);
     for (i, (&unit, &(start, end))) in encoded.units.iter().zip(&encoded.spans).enumerate() {
-        let part = text.get(start..end).unwrap_or_default();
-        let unspaced = part.chars().any(is_unspaced);
-        let joins = last.is_some_and(|(last_unit, span)| {
-            let same_character = span == (start, end) || start < span.1;
-            same_character || (last_unit == unit && !unspaced)
-        });
+        let joins = start < read || !borders.is_border(start, last != unit);
         match words.last_mut().filter(|_| joins) {
-            Some(word) => {
-                word.bytes.end = word.bytes.end.max(end);
-                word.tokens.end = i + 1;
-            }
-            None => words.push(WordSpan { bytes: start..end, tokens: i..i + 1 }),
+            Some(word) => word.tokens.end = i + 1,
+            None => words.push(WordSpan { bytes: start..start, tokens: i..i + 1 }),
         }
-        last = Some((unit, (start, end)));
+        (read, last) = (read.max(end), unit);
     }
-    for word in &mut words {
+    if let Some(first) = words.first_mut() {
+        first.bytes.start = 0;
+    }
+    let mut end = text.len();
+    for word in words.iter_mut().rev() {
+        word.bytes.end = end;
+        end = word.bytes.start;
         let whole = &text[word.bytes.clone()];
         let front = whole.len() - whole.trim_start().len();
         let back = whole.len() - whole.trim_end().len();
@@ -62,6 +68,65 @@ pub fn words_of(text: &str, encoded: &Encoded) -> Vec<WordSpan> {
         _ => {}
     }
     joined
+}
+
+/// Where a text may be cut into words.
+struct Borders {
+    /// For each byte what begins there.
+    kinds: Vec<Border>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Border {
+    /// Nothing: the middle of a character, or of a Japanese word.
+    None,
+    /// A character of a script that is written with spaces, or the first of one without: a word, if a unit does.
+    Unit,
+    /// A word, if a token does.
+    Token,
+}
+
+impl Borders {
+    fn of(text: &str, is_by_character: bool) -> Borders {
+        let mut kinds = vec![Border::None; text.len() + 1];
+        // The first character after others of an unspaced script.
+        let mut before = false;
+        for (at, grapheme) in text.grapheme_indices(true) {
+            let unspaced = grapheme.chars().any(is_unspaced);
+            kinds[at] = if is_by_character || (before && unspaced) { Border::Token } else { Border::Unit };
+            before = unspaced;
+        }
+        kinds[text.len()] = Border::Unit;
+        if is_by_character {
+            return Borders { kinds };
+        }
+        let mut at = 0;
+        while at < text.len() {
+            let rest = &text[at..];
+            let run = rest.find(|c| !is_japanese(c)).unwrap_or(rest.len());
+            // Of the middle of a run only the beginnings of words stay borders.
+            let beginnings = beginnings(&rest[..run]);
+            let mut next = beginnings.iter().map(|begin| at + begin).peekable();
+            for (byte, kind) in kinds.iter_mut().enumerate().take(at + run).skip(at) {
+                match next.next_if_eq(&byte) {
+                    Some(_) => {}
+                    None => *kind = Border::None,
+                }
+            }
+            at += run;
+            at += text[at..].find(is_japanese).unwrap_or(text.len() - at);
+        }
+        Borders { kinds }
+    }
+
+    /// Whether a word may begin at this byte, where a token does; `is_unit`: a unit too.
+    fn is_border(&self, at: usize, is_unit: bool) -> bool {
+        match self.kinds.get(at) {
+            Some(Border::Token) => true,
+            Some(Border::Unit) => is_unit,
+            Some(Border::None) | None => false,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -102,9 +167,82 @@ mod tests {
             words_of(text, &rare.encode(text).unwrap()).iter().map(|word| text[word.bytes.clone()].into()).collect()
         };
         assert_eq!(shown("私は猫"), ["私", "は", "猫"]);
+        let text = "最悪の旅行。ﾊﾟﾝは二度と";
+        // Tokens of one character each, and yet words; half-width marks stay with their letters.
+        assert_eq!(shown(text), ["最悪", "の", "旅行", "。", "ﾊﾟﾝ", "は", "二度と"]);
         let text = "Unbelievable film!";
         let words = words_of(text, &tokenizer.encode(text).unwrap());
         let shown: Vec<_> = words.iter().map(|word| &text[word.bytes.clone()]).collect();
         assert_eq!(shown, ["Unbelievable", "film", "!"]);
+    }
+
+    /// What a reader sees of a text: all but white space.
+    fn seen(text: &str) -> String {
+        text.split_whitespace().collect()
+    }
+
+    static TOKENIZERS: std::sync::LazyLock<Vec<TextTokenizer>> = std::sync::LazyLock::new(|| {
+        let texts =
+            ["the unbelievable film 最悪の映画でした", "an unbelievable 映画は最高 of 99 days", "二度と行きません"];
+        let forms = [TextForm::Folded, TextForm::Compatible, TextForm::Kept, TextForm::Exact];
+        let units = [Unit::Subwords, Unit::Characters, Unit::Words];
+        let all = forms.into_iter().flat_map(|form| units.map(|unit| (form, unit)));
+        all.map(|(form, unit)| {
+            let config = TokenizerConfig { vocab_size: 340, min_frequency: 1, form, unit };
+            TextTokenizer::train(&texts, &config).unwrap()
+        })
+        .collect()
+    });
+
+    /// That the words of a text, put together again, are the text, and that each token is of one word.
+    fn check(tokenizer: &TextTokenizer, text: &str) {
+        let encoded = tokenizer.encode(text).unwrap();
+        let words = words_of(text, &encoded);
+        let together: String = words.iter().map(|word| &text[word.bytes.clone()]).collect();
+        let expected = if encoded.ids.is_empty() { String::new() } else { seen(text) };
+        assert_eq!(seen(&together), expected, "{text:?} {words:?}");
+        assert!(words.windows(2).all(|two| two[0].bytes.end <= two[1].bytes.start), "{text:?} {words:?}");
+        let tokens: Vec<usize> = words.iter().flat_map(|word| word.tokens.clone()).collect();
+        assert_eq!(tokens, Vec::from_iter(0..encoded.ids.len()), "{text:?} {words:?}");
+        // No character is in two words.
+        let begins: Vec<usize> = text.grapheme_indices(true).map(|(at, _)| at).collect();
+        for word in words.iter().filter(|word| !text[word.bytes.clone()].trim().is_empty()) {
+            assert!(begins.binary_search(&word.bytes.start).is_ok(), "{text:?} {words:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_of_a_text_vanishes() {
+        let hard = [
+            "ﾊﾟｿｺﾝは最悪ﾃﾞｽ",
+            "ｶﾞｷﾞｸﾞ ｱｲｳ",
+            "ﾟﾞ",
+            "e\u{301}tude Zoe\u{308} か\u{3099}く は\u{309A}ん",
+            "ﬁne oﬃce ㍿ ㌔ ½ ＡＢＣ１２３",
+            "👩‍👩‍👧🇯🇵❤️1️⃣ ok",
+            "don't  stop\u{a0}now\u{3000}です",
+            "ไทยภาษา မြန်မာ ខ្មែរ",
+            "這部電影 这部电影",
+            "\u{0}a\u{200d}b\u{feff}",
+            "\u{301}x",
+            "한국어 שלום مرحبا ﷺ",
+            "\r\n a\n\n",
+            "",
+        ];
+        for tokenizer in TOKENIZERS.iter() {
+            hard.iter().for_each(|text| check(tokenizer, text));
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn words_together_are_the_text(text in concat!(
+            "([ｦ-ﾟ]|[ぁ-ゖァ-ヶー\u{3099}\u{309A}]|[一-龠々]|[a-zA-Z0-9]|[ａ-ｚ０-９]|[\u{300}-\u{36f}]|",
+            "[ﬀ-ﬆ㌀-㍗①-⑳½]|[\u{1F600}-\u{1F64F}\u{200D}\u{FE0F}\u{1F1E6}-\u{1F1FF}]|[ก-๛]|[ \n\u{3000}.,!、。…]|.){0,24}"
+        )) {
+            for tokenizer in TOKENIZERS.iter() {
+                check(tokenizer, &text);
+            }
+        }
     }
 }

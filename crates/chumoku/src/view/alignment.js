@@ -13,11 +13,11 @@ const effect = (q, k) => D.effects[q]?.[k] ?? NaN;
 const isEffect = () => S.view === 'effect';
 const value = (q, k) => isEffect() ? effect(q, k) : weight(q, k);
 const most = of => columns.reduce((best, k) => of(k) > (best < 0 ? -Infinity : of(best)) ? k : best, -1);
-const needed = rows.map(q => most(k => effect(q, k)));
+// None where leaving any word out costs next to nothing.
+const needed = rows.map(q => D.needed?.[q] ?? -1);
 const effectMax = D.effects.flat().reduce((a, x) => Math.max(a, Math.abs(x) || 0), 0) || 1;
 // A large alignment is not to wait until every head has been opened.
 const ceiling = () => isEffect() ? effectMax : m * n * D.ranking.length > 4e6 ? 1 : largest('weights') || 1;
-const chance = 1 / (words.k.filter(w => !w.special).length || 1);
 const WITHOUT = new Map((D.without || []).map(w => [`${w.layer},${w.head}`, w]));
 
 // ---- state, and its copy in the address ----
@@ -131,7 +131,7 @@ function heads() {
     });
     canvas.style.width = 54 * width / Math.max(width, height) + 'px';
     return el('button', { type: 'button', className: 'head', role: 'radio', onclick: () => choose(i) }, text('small', i + 1), canvas,
-      el('span', {}, text('b', T.name(r.layer + 1, r.head + 1)), part(T.agreement, r.agreement, chance), part(T.mass, r.mass), ...['agreement', 'mass'].includes(S.sort) ? [] : [part(T.sorts[S.sort], r[S.sort])]));
+      el('span', {}, text('b', T.name(r.layer + 1, r.head + 1)), part(T.agreement, r.agreement, r.by_chance), part(T.mass, r.mass), ...['agreement', 'mass'].includes(S.sort) ? [] : [part(T.sorts[S.sort], r[S.sort])]));
   }));
   inSlices(jobs, isSmall);
 }
@@ -333,7 +333,7 @@ function show() {
   const logs = D.log_probabilities.filter(known), japanese = isKana(D.source + D.target);
   const fill = {
     theme: T.themes[S.theme], model: D.model, source: D.source, target: D.target, 'source-title': D.is_cut ? T.cut : T.source, 'target-title': D.is_given ? T.given : T.target,
-    whole: T.whole(odds(logs.reduce((a, x) => a + x, 0) / logs.length)), chance: T.chance(percent(chance)),
+    whole: T.whole(odds(logs.reduce((a, x) => a + x, 0) / logs.length)), chance: T.chance,
     joining: T.joining(Object.hasOwn(T.rules, D.joining) ? T.rules[D.joining] : D.joining),
     'view-attention': T.attention, 'view-effect': T.effect, 'view-lines': T.linesView,
   };

@@ -2,7 +2,8 @@
 
 use super::explanation::Word;
 use super::json::number;
-use super::roles::statistics;
+use super::roles::measure;
+use chumoku_kernels::Philox;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -65,7 +66,24 @@ pub struct AlignedHead {
     pub strongest: f32,
     /// Mean weight on the word that ends the source.
     pub end: f32,
+    /// The largest agreement that the same rows reach by chance: given to other words of the translation, shuffled as often as
+    /// makes it one head in a hundred models that exceeds this by chance.
+    pub by_chance: f32,
+    /// Whether the agreement exceeds that.
+    pub aligns: bool,
 }
+
+/// The least effect, in ln p, of a word that is needed: without it the other is a tenth less likely.
+const LEAST_EFFECT: f32 = 0.1;
+
+/// An effect that is always enough.
+const ENOUGH: f32 = 0.5;
+
+/// Shuffles for each head: with this many heads in all, one in a hundred models has a head that exceeds them by chance.
+const SHUFFLES: usize = 100;
+
+/// The seed of the shuffles.
+const SEED: u64 = 0x616c_6967_6e00;
 
 /// What the model would say without one head of its cross-attention.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -92,12 +110,18 @@ impl Alignment {
         &self.attention[((layer * self.heads + head) * rows + target) * columns..][..columns]
     }
 
-    /// The source word that a word of the translation needs most.
+    /// The source word that a word of the translation needs most: the one whose absence costs it most. None where that costs
+    /// it next to nothing: less than a tenth of its probability, or no more than leaving some word out gains, which shows how
+    /// far effects go either way by chance.
     #[must_use]
     pub fn needed(&self, target: usize) -> Option<usize> {
+        let gained = self.effects.iter().flatten().flatten().map(|effect| -effect).fold(LEAST_EFFECT, f32::max);
+        // One effect that stands out the other way must not hide what words need.
+        let least = gained.min(ENOUGH);
         let effects = self.effects[target].iter().enumerate();
         let known = effects.filter_map(|(source, effect)| Some((source, (*effect)?)));
-        known.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(source, _)| source)
+        let most = known.reduce(|best, next| if next.1 > best.1 { next } else { best });
+        most.filter(|(_, effect)| *effect >= least).map(|(source, _)| source)
     }
 
     /// Ranks the heads by agreement, then by mass, then by their order.
@@ -105,27 +129,39 @@ impl Alignment {
     pub fn rank(&self) -> Vec<AlignedHead> {
         let needed: Vec<(usize, usize)> =
             (0..self.target_words.len()).filter_map(|target| Some((target, self.needed(target)?))).collect();
+        let shuffles = (SHUFFLES * self.layers * self.heads).saturating_sub(1);
         let of_head = |layer: usize, head: usize| {
-            let (mut agreeing, mut mass) = (0.0f32, 0.0f32);
+            let mut mass = 0.0f32;
+            let mut looked = Vec::with_capacity(needed.len());
             for &(target, source) in &needed {
                 let row = self.row(layer, head, target);
-                let most = (0..row.len()).fold(0, |best, i| if row[i] > row[best] { i } else { best });
-                agreeing += f32::from(u8::from(most == source));
+                looked.push((0..row.len()).fold(0, |best, i| if row[i] > row[best] { i } else { best }));
                 mass += row[source];
             }
+            let agreeing = |order: &mut dyn Iterator<Item = usize>| {
+                order.zip(&needed).filter(|(row, (_, source))| looked[*row] == *source).count()
+            };
+            let found = agreeing(&mut (0..looked.len()));
+            // A head that looks at the same word from everywhere agrees as often however its rows are shuffled.
+            let random = |index: usize| Philox::new(SEED, ((layer * self.heads + head) * shuffles + index) as u64);
+            let by_chance = (0..shuffles)
+                .map(|index| agreeing(&mut random(index).permutation(looked.len()).into_iter()))
+                .max()
+                .unwrap_or(0);
             let count = needed.len().max(1) as f32;
             let rows = self.target_words.len();
-            let of_rows =
-                statistics([layer, head], self.source_words.len(), (0..rows).map(|i| self.row(layer, head, i)));
+            let of_rows = measure(self.source_words.len(), (0..rows).map(|i| (i, self.row(layer, head, i))));
             let end: f32 = (0..rows).filter_map(|i| self.row(layer, head, i).last()).sum();
             AlignedHead {
                 layer,
                 head,
-                agreement: agreeing / count,
+                agreement: found as f32 / count,
                 mass: mass / count,
                 entropy: of_rows.entropy,
                 strongest: of_rows.strongest,
                 end: end / rows.max(1) as f32,
+                by_chance: by_chance as f32 / count,
+                aligns: found > by_chance,
             }
         };
         let all = (0..self.layers).flat_map(|layer| (0..self.heads).map(move |head| (layer, head)));
@@ -134,7 +170,8 @@ impl Alignment {
         ranking
     }
 
-    /// All numbers as JSON; `attention` is nested `[layer][head][target][source]`, and `axes` says so.
+    /// All numbers as JSON, with the source word that each word of the translation needs most; `attention` is nested
+    /// `[layer][head][target][source]`, and `axes` says so.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let row = |layer, head, target| self.row(layer, head, target).iter().copied().map(number).collect::<Value>();
@@ -150,7 +187,10 @@ impl Alignment {
     pub(super) fn fields(&self) -> Map<String, Value> {
         // By way of text, so that an f32 keeps the digits it has.
         let text = serde_json::to_string(self).expect("an alignment is plain data");
-        serde_json::from_str(&text).expect("what was just written")
+        let mut fields: Map<String, Value> = serde_json::from_str(&text).expect("what was just written");
+        let needed = (0..self.target_words.len()).map(|target| self.needed(target).map_or(Value::Null, Value::from));
+        fields.insert("needed".into(), needed.collect());
+        fields
     }
 }
 
@@ -194,13 +234,57 @@ pub(super) mod tests {
     #[test]
     fn the_head_that_looks_at_what_is_needed_is_first() {
         let alignment = example();
-        // Of equal effects the first counts.
-        assert_eq!([0, 1, 2].map(|target| alignment.needed(target)), [Some(1), Some(0), Some(0)]);
+        // The last word loses too little: others gain more by leaving a word out.
+        assert_eq!([0, 1, 2].map(|target| alignment.needed(target)), [Some(1), Some(0), None]);
         let [first, second] = alignment.ranking[..] else { panic!() };
         assert_eq!((first.layer, first.head, second.head), (0, 1, 0));
-        assert!((first.agreement - 2.0 / 3.0).abs() < 1e-6 && second.agreement == 0.0);
-        assert!((first.mass - (0.7 + 0.9 + 0.2) / 3.0).abs() < 1e-6);
-        assert!((second.mass - (0.1 + 0.1 + 0.2) / 3.0).abs() < 1e-6);
+        assert!(first.agreement == 1.0 && second.agreement == 0.0);
+        assert!((first.mass - (0.7 + 0.9) / 2.0).abs() < 1e-6);
+        assert!((second.mass - (0.1 + 0.1) / 2.0).abs() < 1e-6);
+    }
+
+    /// An alignment of `n` words with `n`, each of which needs the one in its place; one head looks at `looks`.
+    fn needing(n: usize, looks: impl Fn(usize) -> usize) -> Alignment {
+        let share = |target: usize, source: usize| if source == looks(target) { 0.9 } else { 0.1 / n as f32 };
+        let words = vec![Word { text: "w".into(), special: false }; n];
+        let effect = |target: usize, source: usize| Some(if source == target { 1.0 } else { 0.0 });
+        let mut alignment = Alignment {
+            heads: 1,
+            source_words: words.clone(),
+            target_words: words,
+            log_probabilities: vec![-0.1; n],
+            effects: (0..n).map(|target| (0..n).map(|source| effect(target, source)).collect()).collect(),
+            attention: (0..n * n).map(|i| share(i / n, i % n)).collect(),
+            ..example()
+        };
+        alignment.ranking = alignment.rank();
+        alignment
+    }
+
+    #[test]
+    fn a_head_aligns_if_no_shuffle_of_its_rows_does_as_well() {
+        let n = 12;
+        let diagonal = needing(n, |target| target).ranking[0];
+        assert!(diagonal.aligns && diagonal.agreement == 1.0 && diagonal.by_chance < 0.7, "{diagonal:?}");
+        let one_word = needing(n, |_| 3).ranking[0];
+        assert!(!one_word.aligns && one_word.agreement == one_word.by_chance, "{one_word:?}");
+        // Of heads that look anywhere hardly one aligns.
+        let random = |seed: u64| needing(n, |target| (Philox::new(seed, 5).block(target as u64)[0] % 12) as usize);
+        let aligning = (0..300).filter(|&seed| random(seed).ranking[0].aligns).count();
+        assert!(aligning <= 9, "{aligning}");
+        // The same from the same numbers.
+        assert_eq!(random(1), random(1));
+    }
+
+    #[test]
+    fn what_costs_nothing_is_not_needed() {
+        let mut alignment = example();
+        // Another word gains 1 by a word left out: a tenth of a nat is no more than chance.
+        assert_eq!(alignment.needed(2), None);
+        alignment.effects[1][1] = Some(0.0);
+        assert_eq!(alignment.needed(2), Some(0));
+        alignment.effects[2] = vec![Some(0.03), Some(-0.02), None];
+        assert_eq!((alignment.needed(2), alignment.needed(1)), (None, Some(0)));
     }
 
     #[test]

@@ -6,10 +6,12 @@ const withoutOf = ({ l, h }) => WITHOUT.get(`${l},${h}`);
 const HEADS = Array.from({ length: D.layers * D.heads }, (_, i) => ({ l: Math.floor(i / D.heads), h: i % D.heads }));
 
 // ---- orders: the figure by which heads are sorted, the most first, and how it is written ----
-const ROLES = ['sink', 'pairwise', 'local', 'distant', 'broad', 'mixed'];
+const ROLES = ['sink', 'pairwise', 'local', 'distant', 'mixed'];
 const chanceOf = D.probabilities.findIndex(p => p.label === D.label);
+// What is predicted with all heads, in the order of the classes: by the network itself, where the whole stands beside.
+const ownOf = w => w.whole ? D.probabilities.map(p => D.parts.attention.find(own => own.label === p.label)?.probability ?? NaN) : D.probabilities.map(p => p.probability);
 // By how much the probability of what is predicted changes without the head.
-const effectOf = head => { const w = withoutOf(head); return w && chanceOf >= 0 ? w.probabilities[chanceOf] - D.probabilities[chanceOf].probability : NaN; };
+const effectOf = head => { const w = withoutOf(head); return w && chanceOf >= 0 ? w.probabilities[chanceOf] - ownOf(w)[chanceOf] : NaN; };
 const share0 = x => percent(x) + ' %';
 const SORTS = {
   layer: { figure: () => 0, text: head => statisticsOf(head) ? T.roles[statisticsOf(head).role] ?? '' : '' },
@@ -80,7 +82,7 @@ function thumbs() {
   markThumb();
   if (isFocused) box.querySelector('[aria-checked="true"]').focus();
   paintThumbs();
-  $('thumb-note').textContent = T.thumbNote(n > POOL, S.scale === 'head') + ([...STATISTICS.values()].some(s => s.role === 'sink') ? T.gap + T.sinkKey : '');
+  $('thumb-note').textContent = T.thumbNote(n > POOL, S.scale === 'head') + (D.roles ? T.gap + D.roles[S.lang] : '') + ([...STATISTICS.values()].some(s => s.role === 'sink') ? T.gap + T.sinkKey : '');
 }
 function markThumb() {
   for (const b of $('thumbs').children) {
@@ -111,10 +113,16 @@ function about() {
   $('off-panel').hidden = !(S.off && w);
   root.dataset.off = S.off && w ? `${S.layer + 1},${S.head + 1}` : '';
   if (!S.off || !w) return;
-  const odds = x => percent(x, 1) + ' %', before = D.probabilities[chanceOf]?.probability, after = w.probabilities[chanceOf], isSame = w.label === D.label;
-  const [a, b] = [D.label, w.label].map(label => T.q(clip(plain(label))));
-  $('off-said').textContent = isSame ? T.offSame(a, odds(before), odds(after), signed(100 * (after - before), 1)) : T.offChanges(a, b, odds(before), odds(after));
-  $('off-said').classList.toggle('changes', !isSame);
-  const rows = D.probabilities.map((p, i) => [plain(p.label), odds(p.probability), odds(w.probabilities[i]), signed(100 * (w.probabilities[i] - p.probability), 1)]);
-  compareTable($('off-table'), T.offHead, rows, D.probabilities.findIndex(p => p.label === w.label));
+  const odds = x => percent(x, 1) + ' %', all = ownOf(w), before = all[chanceOf], after = w.probabilities[chanceOf];
+  // What the network said by itself may not be what the whole predicts.
+  const first = D.probabilities[all.reduce((best, x, i) => x > all[best] ? i : best, 0)].label, own = w.whole ? first : D.label;
+  const say = (from, to, a, b, p, o) => from === to ? T.offSame(a, odds(p), odds(o), signed(100 * (o - p), 1)) : T.offChanges(a, b, odds(p), odds(o));
+  const place = D.probabilities.findIndex(p => p.label === own), named = label => T.q(clip(plain(label)));
+  const said = say(own, w.label, named(own), named(w.label), all[place] ?? before, w.probabilities[place] ?? after);
+  const of = D.probabilities[chanceOf]?.probability, then = w.whole?.probabilities[chanceOf];
+  $('off-said').textContent = w.whole ? T.offOwn + said + T.gap + T.offWhole + say(D.label, w.whole.label, named(D.label), named(w.whole.label), of, then) : said;
+  $('off-said').classList.toggle('changes', own !== w.label);
+  const rows = D.probabilities.map((p, i) => [plain(p.label), odds(all[i]), odds(w.probabilities[i]), signed(100 * (w.probabilities[i] - all[i]), 1),
+    ...w.whole ? [odds(p.probability), odds(w.whole.probabilities[i]), signed(100 * (w.whole.probabilities[i] - p.probability), 1)] : []]);
+  compareTable($('off-table'), w.whole ? [...T.offHead, ...T.offHead.slice(1).map(text => T.offTogether(text))] : T.offHead, rows, D.probabilities.findIndex(p => p.label === w.label));
 }

@@ -58,17 +58,24 @@ let T;
 // ---- words with their scores ----
 const kana = isKana(D.text);
 function tiles() {
-  const box = $('tiles'), most = scores.reduce((m, s) => Math.max(m, Math.abs(s) || 0), 0) || 1;
+  const { whole, beyond = [] } = D.attribution, both = (s, w) => signed(s) + (known(w) ? ` (${signed(w)})` : '');
+  const box = $('tiles'), most = [...scores, ...beyond.map(w => w.score)].reduce((m, s) => Math.max(m, Math.abs(s) || 0), 0) || 1;
   box.dir = flows(D.text);
-  box.classList.toggle('long', n > 80);
+  box.classList.toggle('long', n + beyond.length > 80);
+  const barOf = s => { const bar = el('i', { class: s < 0 ? 'against' : 'for' }); bar.style.height = (Math.abs(s) / most * 46 || 0).toFixed(2) + '%'; return bar; };
   box.replaceChildren(...names.map((name, i) => {
-    const s = scores[i], bar = el('i', { class: s < 0 ? 'against' : 'for' }), { special } = D.words[i];
-    bar.style.height = (Math.abs(s) / most * 46 || 0).toFixed(2) + '%';
-    const tile = el('button', { type: 'button', class: special ? 'tile special' : 'tile', 'aria-pressed': S.word === i, 'aria-label': T.tile(name, i + 1, signed(s)), title: special ? T.special : clip(name, 200) },
-      el('span', { class: 'up' }, bar), el('bdi', { class: 'word', text: clip(name) }), el('span', { class: 'strip' }), el('span', { class: 'score', text: special ? '\u00a0' : signed(s) }));
+    const s = scores[i], bar = barOf(s), { special } = D.words[i], text = both(s, whole?.[i]);
+    const tile = el('button', { type: 'button', class: special ? 'tile special' : 'tile', 'aria-pressed': S.word === i, 'aria-label': T.tile(name, i + 1, text), title: special ? T.special : clip(name, 200) },
+      el('span', { class: 'up' }, bar), el('bdi', { class: 'word', text: clip(name) }), el('span', { class: 'strip' }), el('span', { class: 'score', text: special ? '\u00a0' : text }));
     tile.addEventListener('click', () => hold(i));
     return tile;
   }));
+  // Words after those that are read at a time cannot be held: there is no attention of them to show.
+  $('beyond').replaceChildren(...beyond.map(({ text, score, whole }, i) => el('span', { class: 'tile', title: T.tile(plain(text), n + i + 1, both(score, whole)) },
+    el('span', { class: 'up' }, barOf(score)), el('bdi', { class: 'word', text: clip(plain(text)) }), el('span', { class: 'score', text: both(score, whole) }))));
+  $('beyond').dir = flows(D.text);
+  $('beyond').hidden = $('beyond-note').hidden = !beyond.length;
+  $('beyond-note').textContent = T.beyond(beyond.length);
   strips();
 }
 // Under each word, the colour of what it gets from the word that is held or pointed at.
@@ -157,8 +164,7 @@ function table() {
 function classes() {
   const halves = D.parts ? [D.parts.attention, D.parts.ngrams] : [];
   const of = (list, label) => { const p = list.find(p => p.label === label); return p ? `${percent(p.probability, 1)} %` : '–'; };
-  const share = D.parts && [1, D.parts.attention_weight, 1 - D.parts.attention_weight];
-  const headings = D.parts ? T.halves.map((t, i) => el('th', { scope: 'col' }, el('div', { text: t }), el('div', { text: `${percent(share[i], 0)} %` }))) : [];
+  const headings = D.parts ? T.halves.map(t => el('th', { scope: 'col' }, el('div', { text: t }))) : [];
   const rows = D.probabilities.map(p => {
     const fill = el('span', { class: 'fill' });
     fill.style.width = percent(p.probability, 2) + '%';
@@ -241,7 +247,9 @@ function show() {
   for (const id of ['text', 'tiles', 'map', 'lines', 'depth', 'numbers', 'pieces']) if (kana) $(id).lang = 'ja';
   const cls = T.q(isModel ? plain(D.attribution.class) : D.attribution.class);
   $('effect-title').textContent = T.effect(cls);
-  $('effect-note').textContent = T.effectNote(said(D.attribution.method), said(D.attribution.unit));
+  $('effect-note').textContent = T.effectNote(said(D.attribution.method), said(D.attribution.unit)) + (D.attribution.whole ? T.gap + T.bothNote : '');
+  $('shares').hidden = !D.shares;
+  $('shares').textContent = D.shares ? D.shares[S.lang] : '';
   $('for-note').textContent = T.forNote(cls);
   $('against-note').textContent = T.againstNote(cls);
   $('joining').textContent = T.joining(said(D.joining));

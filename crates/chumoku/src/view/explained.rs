@@ -176,15 +176,7 @@ impl Explanation {
     #[must_use]
     pub fn grid(&self, order: HeadOrder, lang: Lang) -> Figure {
         let mut heads = self.head_statistics();
-        // How far the prediction falls without the head.
-        let effect = |head: &HeadStatistics| {
-            let without = self.without.iter().find(|w| [w.layer, w.head] == [head.layer, head.head]);
-            let place = self.probabilities.iter().position(|p| p.label == self.label);
-            match (without, place) {
-                (Some(without), Some(place)) => without.probabilities[place] - self.probabilities[place].probability,
-                _ => 0.0,
-            }
-        };
+        let effect = |head: &HeadStatistics| self.effect_of_head(head.layer, head.head).unwrap_or(0.0);
         let key = |head: &HeadStatistics| match order {
             HeadOrder::Place => 0.0,
             HeadOrder::Role => f32::from(head.role as u8),

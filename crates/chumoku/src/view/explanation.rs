@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::trace::TextCut;
 
+use super::chance::Shape;
 use super::roles::{HeadStatistics, statistics};
 
 /// One text, the prediction for it, and what the model looked at.
@@ -104,13 +105,25 @@ pub struct Depth {
     pub keys: Vec<f32>,
 }
 
-/// What the model would say without one head.
+/// What the model would say without one head: of a predictor of two halves, what the network by itself would.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WithoutHead {
     /// The layer, from 0.
     pub layer: usize,
     /// The head, from 0.
     pub head: usize,
+    /// What is then predicted.
+    pub label: String,
+    /// In the order of [`Explanation::probabilities`].
+    pub probabilities: Vec<f32>,
+    /// What the whole predictor would say, with the half that has no heads, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<WholeWithoutHead>,
+}
+
+/// What a predictor of two halves would say without one head.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WholeWithoutHead {
     /// What is then predicted.
     pub label: String,
     /// In the order of [`Explanation::probabilities`].
@@ -133,8 +146,15 @@ pub struct Parts {
     pub attention: Vec<LabelProbability>,
     /// Probabilities of the half that counts n-grams.
     pub ngrams: Vec<LabelProbability>,
-    /// Share of the attention half in the prediction, 0 to 1; the n-gram half has the rest.
+    /// The attention half's weight by the sum of both, 0 to 1, the same for every text.
     pub attention_weight: f32,
+    /// Share of the n-gram half in this decision, 0 to 1: by how much it moves the log-odds of the predicted class against
+    /// the next likeliest, its weight times its own log-odds, by the sum of both halves' amounts.
+    #[serde(default)]
+    pub ngram_share: f32,
+    /// Whether the half that uses attention, and that of n-grams, speaks against the decision.
+    #[serde(default)]
+    pub against: [bool; 2],
 }
 
 /// A sub-word token.
@@ -168,7 +188,27 @@ pub struct Attribution {
     ///
     /// Above 0 the word speaks for the class: with it the class is that much more likely than without it
     /// (log-odds with the word, less log-odds without it). Below 0 it speaks against.
+    ///
+    /// Of a predictor of two halves this is what the network by itself makes of the word.
     pub scores: Vec<f32>,
+    /// The same of the whole predictor, with the n-grams, if it has two halves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<Vec<f32>>,
+    /// The words after those that are read at a time, of a text that is longer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beyond: Vec<WordEffect>,
+}
+
+/// A word of which there is no attention to show, and what it does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WordEffect {
+    /// The word as it stands in the text.
+    pub text: String,
+    /// As [`Attribution::scores`].
+    pub score: f32,
+    /// As [`Attribution::whole`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<f32>,
 }
 
 /// Why an [`Explanation`] cannot be shown.
@@ -199,11 +239,34 @@ impl Explanation {
     #[must_use]
     pub fn head_statistics(&self) -> Vec<HeadStatistics> {
         let n = self.words.len();
+        let mut tokens = vec![0; n];
+        self.pieces.iter().for_each(|piece| tokens[piece.word] += 1);
+        // A word of no token, which no model reads, counts as one.
+        tokens.iter_mut().for_each(|count| *count = (*count).max(1));
+        let dim = self.depth.as_ref().map_or(32, |depth| depth.dim);
+        let shape = Shape { tokens, dim, causal: self.causal };
         let heads = (0..self.layers).flat_map(|layer| (0..self.heads).map(move |head| [layer, head]));
         let seen = |query: usize| if self.causal { query + 1 } else { n };
-        heads
-            .map(|[layer, head]| statistics([layer, head], n, (0..n).map(|i| &self.row(layer, head, i)[..seen(i)])))
-            .collect()
+        heads.map(|[layer, head]| statistics([layer, head], &shape, |i| &self.row(layer, head, i)[..seen(i)])).collect()
+    }
+
+    /// What the network by itself gives the class that is predicted: of a predictor of two halves not the prediction.
+    #[must_use]
+    pub fn network_probability(&self, label: &str) -> Option<f32> {
+        let own = self.parts.as_ref().map_or(&self.probabilities, |parts| &parts.attention);
+        own.iter().find(|p| p.label == label).map(|p| p.probability)
+    }
+
+    /// How the probability of the predicted class changes without a head: the network's own.
+    #[must_use]
+    pub fn effect_of_head(&self, layer: usize, head: usize) -> Option<f32> {
+        let without = self.without.iter().find(|w| [w.layer, w.head] == [layer, head])?;
+        let place = self.probabilities.iter().position(|p| p.label == self.label)?;
+        let before = match without.whole {
+            Some(_) => self.network_probability(&self.label)?,
+            None => self.probabilities[place].probability,
+        };
+        Some(without.probabilities[place] - before)
     }
 
     /// The same with the large arrays empty.
@@ -318,6 +381,19 @@ impl Explanation {
                 self.attribution.scores[i]
             )));
         }
+        let whole = self.attribution.whole.as_ref();
+        if let Some(whole) = whole.filter(|whole| whole.len() != n || whole.iter().any(|s| !s.is_finite())) {
+            return Err(ExplanationError::new(format!(
+                "attribution of the whole predictor needs a finite score a word, {n}; there are {}, or one is none",
+                whole.len()
+            )));
+        }
+        if let Some(word) = self.attribution.beyond.iter().find(|word| !word.score.is_finite()) {
+            return Err(ExplanationError::new(format!(
+                "the attribution score of {:?} is {}, not a finite number",
+                word.text, word.score
+            )));
+        }
         if let Some(piece) = self.pieces.iter().find(|piece| piece.word >= n) {
             return Err(ExplanationError::new(format!(
                 "piece {:?} names word index {}; the last is {}",
@@ -369,8 +445,11 @@ impl Explanation {
                 );
                 return Err(ExplanationError::new(problem));
             }
-            if without.probabilities.len() != self.probabilities.len() {
-                return fault("a head switched off", self.probabilities.len(), without.probabilities.len());
+            let whole = without.whole.iter().map(|whole| &whole.probabilities);
+            for found in std::iter::once(&without.probabilities).chain(whole) {
+                if found.len() != self.probabilities.len() {
+                    return fault("a head switched off", self.probabilities.len(), found.len());
+                }
             }
         }
         Ok(())

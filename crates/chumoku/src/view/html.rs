@@ -208,6 +208,18 @@ fn data(explanation: &Explanation, first: [usize; 2]) -> String {
         fields
     });
     fields.insert("head_statistics".to_owned(), statistics.collect());
+    let both = |text: &dyn Fn(Lang) -> String| -> Value {
+        [Lang::En, Lang::Ja].map(|lang| (lang.code().to_owned(), Value::from(text(lang)))).into_iter().collect()
+    };
+    fields.insert("roles".to_owned(), both(&super::roles::rule));
+    if let (Some(parts), [first, second, ..]) = (&explanation.parts, &explanation.probabilities[..]) {
+        let classes = [first, second].map(|p| format!("\u{2068}{}\u{2069}", clean(&p.label)));
+        let text = |lang| {
+            let network = phrases::network(lang, explanation.layers > 0);
+            phrases::shares(lang, parts, [&classes[0], &classes[1]], network)
+        };
+        fields.insert("shares".to_owned(), both(&text));
+    }
     let phrases: Map<String, Value> = KNOWN.iter().map(|(en, ja)| ((*en).to_owned(), Value::from(*ja))).collect();
     fields.insert("phrases".to_owned(), phrases.into());
     escape(&Value::Object(fields).to_string())

@@ -3,11 +3,12 @@
 use serde_json::{Map, Number, Value};
 
 use super::explanation::{Explanation, ExplanationError};
+use crate::lang::Lang;
 
 /// Writes an explanation as JSON.
 ///
 /// The keys are the fields of [`Explanation`]; `attention` is nested `[layer][head][query][key]`, and `axes`
-/// says so; `head_statistics` holds the figures of each head and its role. A number has the fewest digits that name the same f32. Numbers that are not finite, which JSON
+/// says so; `head_statistics` holds the figures of each head and its role, `roles` when a role is named. A number has the fewest digits that name the same f32. Numbers that are not finite, which JSON
 /// cannot hold, become `null`.
 ///
 /// # Panics
@@ -34,6 +35,7 @@ pub fn to_json(explanation: &Explanation) -> Value {
     }
     let statistics = serde_json::to_value(e.head_statistics()).expect("figures are plain data");
     object.insert("head_statistics".to_owned(), shorten(statistics));
+    object.insert("roles".to_owned(), super::roles::rule(Lang::En).into());
     Value::Object(object)
 }
 

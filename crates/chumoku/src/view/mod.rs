@@ -14,6 +14,7 @@
 mod alignment;
 mod alignment_terminal;
 mod base64;
+mod chance;
 mod colour;
 mod explained;
 mod explanation;
@@ -37,7 +38,7 @@ pub(crate) use colour::Paint as TerminalPaint;
 pub use explained::HeadOrder;
 pub use explanation::{
     Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, LabelProbability, Parts, Piece,
-    WithoutHead, Word,
+    WholeWithoutHead, WithoutHead, Word, WordEffect,
 };
 pub use figure::{Axis, Content, Curves, Figure, Lines, Map, Products, Scale, Seen, Sheet, Table, figures_to_html};
 pub(crate) use film::WATCHED;

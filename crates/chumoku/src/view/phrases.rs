@@ -3,7 +3,7 @@
 use crate::lang::Lang;
 use crate::trace::TextCut;
 
-use super::explanation::{Attribution, ExplainedKind, Explanation};
+use super::explanation::{Attribution, ExplainedKind, Explanation, Parts};
 
 /// Phrases that stand in an explanation's own fields, with their Japanese.
 pub(super) const KNOWN: [(&str, &str); 3] = [
@@ -30,11 +30,11 @@ pub(super) fn cut(lang: Lang, cut: &TextCut) -> String {
     let (read, tokens) = (cut.read, cut.tokens);
     match (lang, cut.is_end) {
         (Lang::En, false) => format!(
-            "The text has {tokens} tokens. Words, their effects and attention are shown of the first {read}; the prediction is \
-             of the whole."
+            "The text has {tokens} tokens. Attention is shown of the first {read}; the prediction and the \
+             effects of words are of the whole."
         ),
         (Lang::Ja, false) => format!(
-            "このテキストは {tokens} トークンです。語とその影響、アテンションは最初の {read} トークンのもので、予測はテキスト全体のものです。"
+            "このテキストは {tokens} トークンです。アテンションは最初の {read} トークンのもの、予測と各語の影響はテキスト全体のものです。"
         ),
         (Lang::En, true) => {
             format!("The text has {tokens} tokens. The model read the last {read}, and what is shown is of these.")
@@ -65,9 +65,9 @@ pub(super) fn quoted(lang: Lang, text: &str) -> String {
 /// Headings over the probabilities of the whole and of its two halves.
 pub(super) fn halves(lang: Lang, has_attention: bool) -> [&'static str; 3] {
     match (lang, has_attention) {
-        (Lang::En, true) => ["together", "attention", "n-grams"],
+        (Lang::En, true) => ["together", "transformer", "n-grams"],
         (Lang::En, false) => ["together", "network", "n-grams"],
-        (Lang::Ja, true) => ["全体", "アテンション", "n-gram"],
+        (Lang::Ja, true) => ["全体", "トランスフォーマー", "n-gram"],
         (Lang::Ja, false) => ["全体", "ネットワーク", "n-gram"],
     }
 }
@@ -113,6 +113,44 @@ pub(super) fn effect_note(lang: Lang, attribution: &Attribution, class: &str) ->
             format!("{method}: {unit}. + (right, blue): the word speaks for {class}; - (left, orange): against it.")
         }
         Lang::Ja => format!("{method}：{unit}。＋（右・青）は{class}を支持する語、－（左・橙）は{class}に反対する語。"),
+    }
+}
+
+/// Whose effects are shown, where the predictor has two halves.
+pub(super) fn both_effects(lang: Lang) -> &'static str {
+    lang.pick(
+        "The first number and the bar: the transformer by itself. The second: the whole predictor, with the n-gram model.",
+        "左の数字と棒はトランスフォーマー単独、右の数字は n-gram モデルと合わせた予測全体での影響です。",
+    )
+}
+
+/// How much of the decision is whose, and what that means.
+pub(super) fn shares(lang: Lang, parts: &Parts, [class, next]: [&str; 2], of_network: &str) -> String {
+    let [network, ngrams] = [1.0 - parts.ngram_share, parts.ngram_share].map(|share| format!("{:.0} %", 100.0 * share));
+    let against = |half: usize| match (parts.against[half], lang) {
+        (false, _) => "",
+        (true, Lang::En) => " (against it)",
+        (true, Lang::Ja) => "（反対）",
+    };
+    let (first, second) = (against(0), against(1));
+    let (class, next) = (quoted(lang, class), quoted(lang, next));
+    match lang {
+        Lang::En => format!(
+            "Share of this decision: {of_network} {network}{first}, n-gram model {ngrams}{second}. A half's share is its weight in the \
+             blend times the log-odds that it gives {class} against {next}, by the sum of both."
+        ),
+        Lang::Ja => format!(
+            "この判断への寄与: {of_network} {network}{first}、n-gram モデル {ngrams}{second}。寄与は、{next}に対する{class}の対数オッズに\
+             混合の重みを掛けた値が、両者の合計に占める割合です。"
+        ),
+    }
+}
+
+/// What the network is called beside the n-gram model.
+pub(super) fn network(lang: Lang, has_attention: bool) -> &'static str {
+    match has_attention {
+        true => lang.pick("transformer", "トランスフォーマー"),
+        false => lang.pick("network", "ネットワーク"),
     }
 }
 
@@ -266,11 +304,14 @@ pub(super) fn ranking_note(lang: Lang, chance: f32) -> String {
     match lang {
         Lang::En => format!(
             "agreement: the share of words for which a head looks most at the source word that they need most, the one \
-             whose absence costs them most (by chance {chance:.0} %). weight: the mean attention on it."
+             whose absence costs them most, by a tenth of their probability or more (even attention would hit {chance:.0} %). \
+             weight: the mean attention on it. ~: no more than by chance, as the same rows reach when shuffled among the words \
+             (at most 1 model in 100 has a head without ~ by chance)."
         ),
         Lang::Ja => format!(
             "一致率: 訳文の語のうち、最も必要な原文の語（抜くと確率が最も下がる語）をヘッドが最もよく見ているものの割合\
-             （偶然なら {chance:.0} %）。重み: その語へのアテンションの平均。"
+             （均等に見るだけなら {chance:.0} %。確率の低下が 1 割未満の語は数えません）。重み: その語へのアテンションの平均。\
+             ~: 偶然の範囲（行を語の間で並べ替えても達する値。偶然に ~ が付かないヘッドを持つモデルは 100 個に 1 個以下）。"
         ),
     }
 }

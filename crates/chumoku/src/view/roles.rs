@@ -1,9 +1,11 @@
 //! What a head does, by figures of its weights: how widely it looks, how far, and at what.
 //!
 //! Such figures describe heads of trained transformers well (Clark et al. 2019, "What Does BERT Look At?"; Voita et al.
-//! 2019): some look at neighbours, some broadly, some pair words up, and many rest on one token that says nothing, a sink,
-//! where they have nothing to do.
+//! 2019): some look at neighbours, some pair words up, and many rest on one token that says nothing, a sink, where they have
+//! nothing to do. Heads with random weights have such figures too, by chance; a role is named only where its figure exceeds
+//! that of random heads ([`super::chance`]).
 
+use super::chance::{Chance, RANDOM_HEADS, Shape, queries};
 use crate::lang::Lang;
 use serde::Serialize;
 
@@ -15,13 +17,11 @@ pub enum Role {
     Sink,
     /// More than half goes to the word itself and its neighbours.
     Local,
-    /// Attention is spread almost evenly: entropy from nine tenths of the most that there can be.
-    Broad,
-    /// Each word gives more than half to one other, as a rule.
+    /// Each word gives more than half to one other, as a rule, and different words to different ones.
     Pairwise,
     /// It goes further, on the mean, than evenly spread attention would.
     Distant,
-    /// None of these.
+    /// None of these, or no more of it than random heads show.
     Mixed,
 }
 
@@ -52,20 +52,46 @@ pub struct HeadStatistics {
     pub sink_share: f32,
 }
 
-/// The figures of a head whose rows are these, each over `words` words or the first of them, which are those that it sees.
-pub(super) fn statistics<'a>(
-    [layer, head]: [usize; 2],
-    words: usize,
-    rows: impl Iterator<Item = &'a [f32]>,
-) -> HeadStatistics {
+/// The figures of rows of weights.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figures {
+    pub(super) entropy: f32,
+    distance: f32,
+    /// How far evenly spread attention would go.
+    even_distance: f32,
+    nearby: f32,
+    previous: f32,
+    first: f32,
+    pub(super) strongest: f32,
+    /// Sum over words of the largest weight that each gets from another, by the rows: near `strongest` if every word looks at
+    /// one of its own.
+    paired: f32,
+    sink: usize,
+    sink_share: f32,
+}
+
+impl Figures {
+    /// The figures of roles: sink, local, pairwise, distant.
+    pub(super) fn of_roles(&self) -> [f32; 4] {
+        [self.sink_share, self.nearby, self.paired, self.distance]
+    }
+}
+
+/// The figures of these rows, each of the query word that is named with it, over `words` words or the first of them, which
+/// are those that it sees.
+pub(super) fn measure<'a>(words: usize, rows: impl Iterator<Item = (usize, &'a [f32])>) -> Figures {
     let mut received = vec![0.0f32; words];
+    let mut most_received = vec![0.0f32; words];
     let [mut entropy, mut distance, mut nearby, mut previous, mut strongest] = [0.0f32; 5];
     let (mut count, mut chosen, mut even) = (0, 0, 0.0f32);
-    for (i, row) in rows.enumerate() {
+    for (i, row) in rows {
         count += 1;
         let (mut largest, mut of_row) = (0.0f32, 0.0f32);
         for (j, &weight) in row.iter().enumerate() {
             received[j] += weight;
+            if i != j {
+                most_received[j] = most_received[j].max(weight);
+            }
             if weight > 0.0 {
                 of_row -= weight * weight.ln();
             }
@@ -84,31 +110,72 @@ pub(super) fn statistics<'a>(
     }
     let rows = count.max(1) as f32;
     let sink = (0..words).fold(0, |best, j| if received[j] > received[best] { j } else { best });
-    let mean = |sum: f32| sum / rows;
+    Figures {
+        entropy: entropy / chosen.max(1) as f32,
+        distance: distance / rows,
+        even_distance: even / rows,
+        nearby: nearby / rows,
+        previous: previous / rows,
+        first: received.first().copied().unwrap_or(0.0) / rows,
+        strongest: strongest / rows,
+        paired: most_received.iter().sum::<f32>() / rows,
+        sink,
+        sink_share: received.get(sink).copied().unwrap_or(0.0) / rows,
+    }
+}
+
+/// The figures of a head, and its role, whose row of each word is what `row` gives.
+pub(super) fn statistics<'a>(
+    [layer, head]: [usize; 2],
+    shape: &Shape,
+    row: impl Fn(usize) -> &'a [f32],
+) -> HeadStatistics {
+    let words = shape.tokens.len();
+    let all = measure(words, (0..words).map(|i| (i, row(i))));
     let mut found = HeadStatistics {
         layer,
         head,
         role: Role::Mixed,
-        entropy: entropy / chosen.max(1) as f32,
-        distance: mean(distance),
-        nearby: mean(nearby),
-        previous: mean(previous),
-        first: mean(received.first().copied().unwrap_or(0.0)),
-        strongest: mean(strongest),
-        sink,
-        sink_share: mean(received.get(sink).copied().unwrap_or(0.0)),
+        entropy: all.entropy,
+        distance: all.distance,
+        nearby: all.nearby,
+        previous: all.previous,
+        first: all.first,
+        strongest: all.strongest,
+        sink: all.sink,
+        sink_share: all.sink_share,
     };
-    found.role = match found {
-        // Two words leave nothing to tell apart.
-        _ if words < 3 => Role::Mixed,
-        f if f.sink_share > 0.5 => Role::Sink,
-        f if f.entropy >= 0.9 => Role::Broad,
-        f if f.nearby > 0.5 => Role::Local,
-        f if f.strongest > 0.5 => Role::Pairwise,
-        f if f.distance > mean(even) => Role::Distant,
-        _ => Role::Mixed,
-    };
+    let is = [
+        (Role::Sink, all.sink_share > 0.5),
+        (Role::Local, all.nearby > 0.5),
+        (Role::Pairwise, all.strongest > 0.5),
+        (Role::Distant, all.distance > all.even_distance),
+    ];
+    // Two words leave nothing to tell apart.
+    if words >= 3 && is.iter().any(|(_, is)| *is) {
+        // Random heads of long texts are measured by some of the rows, and so are these.
+        let compared = queries(words, shape.tokens.iter().sum());
+        let of_some = measure(words, compared.into_iter().map(|i| (i, row(i))));
+        let chance = Chance::of(shape).largest(of_some.entropy);
+        let exceeds = of_some.of_roles().into_iter().zip(chance).map(|(figure, chance)| figure > chance);
+        let role = is.into_iter().zip(exceeds).find(|((_, is), exceeds)| *is && *exceeds);
+        found.role = role.map_or(Role::Mixed, |((role, _), _)| role);
+    }
     found
+}
+
+/// How roles are told from chance.
+pub(super) fn rule(lang: Lang) -> String {
+    match lang {
+        Lang::En => format!(
+            "A role is named only if its figure exceeds that of {RANDOM_HEADS} random heads of this shape: as many tokens, as \
+             wide, with rows as concentrated. By chance at most 1 head in 100 gets one."
+        ),
+        Lang::Ja => format!(
+            "役割を示すのは、同じ形（トークン数、幅、重みの集中度）の無作為なヘッド {RANDOM_HEADS} 個のどれよりも値が大きい場合\
+             だけです。偶然に役割が付くヘッドは 100 個に 1 個以下です。"
+        ),
+    }
 }
 
 impl Role {
@@ -118,7 +185,6 @@ impl Role {
         let [en, ja] = match self {
             Role::Sink => ["sink", "集中"],
             Role::Local => ["local", "局所"],
-            Role::Broad => ["broad", "広範"],
             Role::Pairwise => ["pairwise", "対"],
             Role::Distant => ["distant", "遠方"],
             Role::Mixed => ["mixed", "混合"],
@@ -154,21 +220,23 @@ impl HeadStatistics {
                 format!("sink: {sink} of all attention rests on {word}, as in a head that has nothing to do here")
             }
             (Lang::En, Role::Local) => format!("local: {nearby} goes to the word itself and its neighbours"),
-            (Lang::En, Role::Broad) => format!("broad: spread almost evenly, entropy {entropy} of 1"),
             (Lang::En, Role::Pairwise) => format!("pairwise: each word gives {strongest} to one other, on the mean"),
             (Lang::En, Role::Distant) => format!("distant: it looks {distance} words away, on the mean"),
             (Lang::En, Role::Mixed) => {
-                format!("mixed: entropy {entropy} of 1, {nearby} nearby, most on {word} ({sink})")
+                format!(
+                    "mixed, no role beyond chance: entropy {entropy} of 1, {nearby} nearby, most on {word} ({sink})"
+                )
             }
             (Lang::Ja, Role::Sink) => {
                 format!("集中: アテンションの {sink} が{word}に集まる（ここでは役目のないヘッドによく見られる）")
             }
             (Lang::Ja, Role::Local) => format!("局所: {nearby} がその語自身と隣の語に向かう"),
-            (Lang::Ja, Role::Broad) => format!("広範: ほぼ均等に広がる（エントロピー {entropy}、最大 1）"),
             (Lang::Ja, Role::Pairwise) => format!("対: 各語は平均して {strongest} を一つの語に向ける"),
             (Lang::Ja, Role::Distant) => format!("遠方: 平均して {distance} 語離れた語を見る"),
             (Lang::Ja, Role::Mixed) => {
-                format!("混合: エントロピー {entropy}（最大 1）、近傍 {nearby}、最も見られているのは{word}（{sink}）")
+                format!(
+                    "混合（偶然を超える役割なし）: エントロピー {entropy}（最大 1）、近傍 {nearby}、最も見られているのは{word}（{sink}）"
+                )
             }
         }
     }
@@ -177,43 +245,108 @@ impl HeadStatistics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chumoku_kernels::Philox;
 
-    fn of(rows: &[&[f32]]) -> HeadStatistics {
-        statistics([1, 2], rows[0].len(), rows.iter().copied())
+    fn of(rows: &[Vec<f32>]) -> HeadStatistics {
+        let causal = rows[0].len() < rows.len();
+        statistics([1, 2], &Shape { tokens: vec![1; rows.len()], dim: 16, causal }, |i| &rows[i])
+    }
+
+    /// Rows with `most` on one word each, the rest spread evenly over what is seen.
+    fn built(n: usize, causal: bool, most: f32, target: impl Fn(usize) -> usize) -> Vec<Vec<f32>> {
+        let row = |i: usize| {
+            let seen = if causal { i + 1 } else { n };
+            let mut row = vec![if seen > 1 { (1.0 - most) / (seen - 1) as f32 } else { 1.0 }; seen];
+            if seen > 1 {
+                row[target(i).min(seen - 1)] = most;
+            }
+            row
+        };
+        (0..n).map(row).collect()
     }
 
     #[test]
-    fn each_role_is_known_by_its_figure() {
-        let sink = of(&[&[0.8, 0.1, 0.1, 0.0], &[0.7, 0.3, 0.0, 0.0], &[0.9, 0.0, 0.1, 0.0], &[0.6, 0.2, 0.1, 0.1]]);
-        assert_eq!((sink.role, sink.sink, sink.layer, sink.head), (Role::Sink, 0, 1, 2));
+    fn heads_that_are_built_for_a_role_get_it() {
+        for n in [16, 24, 60] {
+            let previous = |i: usize| i.saturating_sub(1);
+            for (rows, role) in [
+                (built(n, false, 0.85, previous), Role::Local),
+                (built(n, true, 0.85, previous), Role::Local),
+                (built(n, false, 0.85, |_| 0), Role::Sink),
+                (built(n, true, 0.85, |_| 0), Role::Sink),
+                // Pairs that lie apart in the text.
+                (built(n, false, 0.85, |i| if i % 4 < 2 { i + 2 } else { i - 2 }), Role::Pairwise),
+                // From each half to the far end of the other.
+                (built(n, false, 0.85, |i| if i < n / 2 { n - 1 - i % 3 } else { i % 3 }), Role::Distant),
+            ] {
+                let found = of(&rows);
+                assert_eq!(found.role, role, "{n} {found:?}");
+                assert_eq!((found.layer, found.head), (1, 2));
+            }
+        }
+        // Evenly spread attention, and too few words, have none.
+        assert_eq!(of(&vec![vec![0.05; 20]; 20]).role, Role::Mixed);
+        assert_eq!(of(&[vec![0.9, 0.1], vec![0.9, 0.1]]).role, Role::Mixed);
+    }
+
+    /// A head with random weights over random tokens at learned positions, made otherwise than those of [`Chance`]: `x W_Q`
+    /// and `x W_K` of the same x.
+    fn untrained(n: usize, causal: bool, factor: f32, random: &Philox) -> Vec<Vec<f32>> {
+        let (width, dim) = (32, 16);
+        let x: Vec<f32> = (0..n * width).map(|i| random.normal(i as u64)).collect();
+        let [query, key] = [1u64, 2].map(|part| {
+            let weight = |i: usize, j: usize| random.normal((part << 32) + (i * dim + j) as u64);
+            let w: Vec<Vec<f32>> = (0..width).map(|i| (0..dim).map(|j| weight(i, j)).collect()).collect();
+            let of = |token: usize, j: usize| (0..width).map(|i| x[token * width + i] * w[i][j]).sum::<f32>();
+            (0..n).map(|token| (0..dim).map(|j| of(token, j)).collect()).collect::<Vec<Vec<f32>>>()
+        });
+        let score = |i: usize, j: usize| {
+            let product: f32 = query[i].iter().zip(&key[j]).map(|(a, b)| a * b).sum();
+            factor * product / (width as f32 * (dim as f32).sqrt())
+        };
+        let row = |i: usize| {
+            let exp: Vec<f32> = (0..if causal { i + 1 } else { n }).map(|j| score(i, j).exp()).collect();
+            let sum: f32 = exp.iter().sum();
+            exp.into_iter().map(|x| x / sum).collect()
+        };
+        (0..n).map(row).collect()
+    }
+
+    #[test]
+    fn of_random_heads_hardly_any_gets_a_role() {
+        let (mut all, mut named) = (0, 0);
+        for (n, causal) in [(6, false), (12, false), (12, true), (25, false), (40, true)] {
+            for index in 0..240 {
+                let factor = [0.5, 1.0, 3.0, 8.0][index % 4];
+                let random = Philox::new(index as u64, 900 + n as u64 + u64::from(causal));
+                named += usize::from(of(&untrained(n, causal, factor, &random)).role != Role::Mixed);
+                all += 1;
+            }
+        }
+        assert!(all >= 1_000 && named * 100 <= 2 * all, "{named} of {all}");
+    }
+
+    #[test]
+    fn figures_are_what_they_say() {
+        let rows: Vec<Vec<f32>> = vec![
+            vec![0.8, 0.1, 0.1, 0.0],
+            vec![0.7, 0.3, 0.0, 0.0],
+            vec![0.9, 0.0, 0.1, 0.0],
+            vec![0.6, 0.2, 0.1, 0.1],
+        ];
+        let sink = of(&rows);
+        assert!((sink.sink, sink.layer, sink.head) == (0, 1, 2));
         assert!((sink.sink_share - 0.75).abs() < 1e-6 && (sink.first - 0.75).abs() < 1e-6);
         // .7, 0 and .1 of four rows: the word after would get other shares.
         assert!((sink.previous - 0.2).abs() < 1e-6);
-        let broad = of(&[&[0.25f32; 4][..]; 4]);
-        assert_eq!(broad.role, Role::Broad);
-        assert!((broad.entropy - 1.0).abs() < 1e-6 && (broad.distance - 1.25).abs() < 1e-6);
-        let local = of(&[&[0.5, 0.5, 0.0, 0.0], &[0.3, 0.4, 0.3, 0.0], &[0.0, 0.3, 0.4, 0.3], &[0.0, 0.0, 0.5, 0.5]]);
-        assert_eq!(local.role, Role::Local);
-        assert!((local.nearby - 1.0).abs() < 1e-6);
-        let pairs = of(&[&[0.0, 0.0, 0.9, 0.1], &[0.1, 0.0, 0.0, 0.9], &[0.9, 0.1, 0.0, 0.0], &[0.1, 0.9, 0.0, 0.0]]);
-        assert_eq!(pairs.role, Role::Pairwise);
-        assert!((pairs.strongest - 0.9).abs() < 1e-6);
-        let far = of(&[
-            &[0.0, 0.0, 0.1, 0.2, 0.3, 0.4],
-            &[0.0, 0.0, 0.0, 0.4, 0.3, 0.3],
-            &[0.4, 0.0, 0.0, 0.0, 0.2, 0.4],
-            &[0.4, 0.3, 0.0, 0.0, 0.0, 0.3],
-            &[0.4, 0.3, 0.3, 0.0, 0.0, 0.0],
-            &[0.4, 0.3, 0.2, 0.1, 0.0, 0.0],
-        ]);
-        assert_eq!(far.role, Role::Distant, "{far:?}");
-        assert_eq!(of(&[&[1.0]]).role, Role::Mixed);
+        let even = of(&vec![vec![0.25f32; 4]; 4]);
+        assert!((even.entropy - 1.0).abs() < 1e-6 && (even.distance - 1.25).abs() < 1e-6);
     }
 
     #[test]
     fn every_role_has_words_in_both_languages() {
-        for role in [Role::Sink, Role::Local, Role::Broad, Role::Pairwise, Role::Distant, Role::Mixed] {
-            let head = HeadStatistics { role, ..of(&[&[0.25f32; 4][..]; 4]) };
+        for role in [Role::Sink, Role::Local, Role::Pairwise, Role::Distant, Role::Mixed] {
+            let head = HeadStatistics { role, ..of(&vec![vec![0.25f32; 4]; 4]) };
             let [english, japanese] = [Lang::En, Lang::Ja].map(|lang| head.to_text(lang, "w"));
             let is_japanese = |c: char| ('\u{3040}'..='\u{9fff}').contains(&c);
             assert!(!english.contains(is_japanese) && japanese.contains(is_japanese), "{english} {japanese}");

@@ -162,10 +162,7 @@ impl Page<'_> {
         if let Some(parts) = parts {
             let indent = " ".repeat(2 + label_width + 1 + bar);
             let row = |texts: [&str; 3]| -> String { (0..3).map(|i| right(texts[i], column[i])).collect() };
-            let share =
-                [1.0, parts.attention_weight, 1.0 - parts.attention_weight].map(|w| format!("{:.0} %", w * 100.0));
             self.line(&format!("{indent}{}", paint.quiet(&row(headings))));
-            self.line(&format!("{indent}{}", paint.quiet(&row([&share[0], &share[1], &share[2]]))));
         }
         for (p, label) in shown.iter().zip(&labels) {
             let of = |list: &[LabelProbability]| {
@@ -185,6 +182,11 @@ impl Page<'_> {
             let more = phrases::more_classes(self.lang, e.kind, e.probabilities.len() - shown.len());
             self.note(&more);
         }
+        if let (Some(parts), [first, second, ..]) = (&e.parts, &e.probabilities[..]) {
+            let classes = [first, second].map(|p| cut(&clean_text(&p.label), 24));
+            let network = phrases::network(self.lang, e.layers > 0);
+            self.note(&phrases::shares(self.lang, parts, [&classes[0], &classes[1]], network));
+        }
     }
 
     /// Each word with its score and a bar to the right (for the class) or to the left (against it).
@@ -194,39 +196,59 @@ impl Page<'_> {
         self.heading(&phrases::effect_heading(lang, &class));
         self.note(&phrases::effect_note(lang, &e.attribution, &class));
 
-        let scores = &e.attribution.scores;
-        let mut shown: Vec<usize> = (0..scores.len()).filter(|&i| !e.words[i].special).collect();
+        let attribution = &e.attribution;
+        if attribution.whole.is_some() {
+            self.note(phrases::both_effects(lang));
+        }
+        // The words that are read at a time, then those after.
+        let n = e.words.len();
+        let word = |i: usize| match i.checked_sub(n).map(|i| &attribution.beyond[i]) {
+            Some(word) => (clean(&word.text), word.score, word.whole),
+            None => (self.words[i].clone(), attribution.scores[i], attribution.whole.as_ref().map(|whole| whole[i])),
+        };
+        let words: Vec<(String, f32, Option<f32>)> = (0..n + attribution.beyond.len()).map(word).collect();
+        let mut shown: Vec<usize> = (0..words.len()).filter(|&i| i >= n || !e.words[i].special).collect();
         if shown.len() > MAX_WORDS {
             let all = shown.len();
-            shown = largest(&shown, MAX_WORDS / 2, |i| scores[i].abs());
+            shown = largest(&shown, MAX_WORDS / 2, |i| words[i].1.abs());
             self.note(&phrases::strongest_words(lang, shown.len(), all));
         }
         self.line("");
 
         // Short texts get one wide column, longer ones as many as fit, read downwards.
-        let most = (self.width / 36).max(1);
+        let most = (self.width / if attribution.whole.is_some() { 44 } else { 36 }).max(1);
         let columns = if shown.len() <= 14 { 1 } else { most };
         let rows = shown.len().div_ceil(columns);
         let wide = if columns == 1 { self.width.min(72) } else { self.width / columns };
-        let top = shown.iter().map(|&i| scores[i].abs()).fold(0.0, f32::max);
+        let top = shown.iter().map(|&i| words[i].1.abs()).fold(0.0, f32::max);
+        let label = shown.iter().map(|&i| display_width(&words[i].0)).max().unwrap_or(0).min(MAX_LABEL).min(wide / 3);
+        let index = words.len().to_string().len();
         for row in 0..rows {
             let cells = (0..columns).filter_map(|column| shown.get(column * rows + row));
-            let line: String = cells.map(|&i| self.effect(i, wide, top)).collect();
+            let line: String = cells.map(|&i| self.effect(i, &words[i], [wide, index, label], top)).collect();
             self.line(&line);
         }
     }
 
-    /// One word's score, `width` columns wide.
-    fn effect(&self, i: usize, width: usize, top: f32) -> String {
-        let index = self.index_width();
-        let label = widest(&self.words).min(MAX_LABEL).min(width / 3);
-        let score = self.e.attribution.scores[i];
-        let mut number = format!("{score:>+7.2}");
-        if number.ends_with("+0.00") || number.ends_with("-0.00") {
+    /// One word's score, `width` columns wide, with so many columns for its place and its text; beside it that of the whole
+    /// predictor, if there are two.
+    fn effect(
+        &self,
+        i: usize,
+        (word, score, whole): &(String, f32, Option<f32>),
+        [width, index, label]: [usize; 3],
+        top: f32,
+    ) -> String {
+        let score = *score;
+        let number = |score: f32| {
+            let number = format!("{score:>+7.2}");
             // A sign would say more than the digits do.
-            number = "   0.00".to_owned();
-        }
-        let half = (width - 2 - index - 1 - label - 1 - number.len() - 1) / 2;
+            if number.ends_with("+0.00") || number.ends_with("-0.00") { "   0.00".to_owned() } else { number }
+        };
+        let whole = whole.map_or(String::new(), number);
+        let number = number(score);
+        let digits = number.len() + whole.len();
+        let half = width.saturating_sub(2 + index + 1 + label + 1 + digits + 1) / 2;
         let length = if top > 0.0 { score.abs() / top } else { 0.0 };
         let (before, after) = if score < 0.0 {
             // Blocks grow from the left only, so a bar to the left has whole ones.
@@ -235,16 +257,17 @@ impl Page<'_> {
             (format!("{}{bar}", " ".repeat(half - n)), " ".repeat(half))
         } else {
             let bar = blocks(length, half);
-            let space = " ".repeat(half - display_width(&bar));
+            let space = " ".repeat(half.saturating_sub(display_width(&bar)));
             (" ".repeat(half), format!("{}{space}", self.paint.favour(&bar)))
         };
         let line = format!(
-            "  {} {}{number} {before}{}{after}",
+            "  {} {}{number}{} {before}{}{after}",
             self.paint.quiet(&right(&(i + 1).to_string(), index)),
-            left(&self.words[i], label),
+            left(word, label),
+            self.paint.quiet(&whole),
             self.paint.quiet("│"),
         );
-        let used = 2 + index + 1 + label + number.len() + 1 + 2 * half + 1;
+        let used = 2 + index + 1 + label + digits + 1 + 2 * half + 1;
         line + &" ".repeat(width.saturating_sub(used))
     }
 
@@ -331,6 +354,7 @@ impl Page<'_> {
             let text = found.to_text(self.lang, &cut(&self.words[found.sink], 20));
             self.prose(&format!("{name}: {text}"), str::to_owned);
         }
+        self.note(&super::roles::rule(self.lang));
         if all.len() > MAX_ROLES {
             self.note(&phrases::more_heads(self.lang, all.len() - MAX_ROLES));
         }

@@ -82,7 +82,7 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
         let shift = 0.04 * index as f32;
         let probabilities = vec![0.871_23 - 3.0 * shift, 0.098_4 + shift, 0.030_37 + 2.0 * shift];
         let label = if probabilities[2] > probabilities[0] { "negative" } else { "positive" }.to_owned();
-        WithoutHead { layer: index / heads, head: index % heads, label, probabilities }
+        WithoutHead { layer: index / heads, head: index % heads, label, probabilities, whole: None }
     });
     Explanation {
         kind: ExplainedKind::Classifier,
@@ -103,6 +103,8 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
             ],
             ngrams: vec![probability("positive", 0.782), probability("neutral", 0.16), probability("negative", 0.058)],
             attention_weight: 0.68,
+            ngram_share: 0.41,
+            against: [false; 2],
         }),
         pieces: pieces.collect(),
         words: all.iter().enumerate().map(|(i, word)| Word { text: (*word).to_owned(), special: i == 0 }).collect(),
@@ -119,6 +121,8 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
             class: "positive".to_owned(),
             unit: "change in log-odds when the word is removed".to_owned(),
             scores,
+            whole: None,
+            beyond: Vec::new(),
         },
     }
 }

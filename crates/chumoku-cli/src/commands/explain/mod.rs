@@ -131,10 +131,16 @@ fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
         Model::Classifier(model) => {
             let windows = model.predict(&[text])?.first().map_or(1, |prediction| prediction.windows);
             if windows > 1 {
+                let limit = model.config().model.max_length - 1;
                 say!(
-                    "note: the text is longer than the {} tokens that the model reads at a time. The prediction is the mean \
-                     of {windows} windows; attention and the effect of words are shown for the words of the first.",
-                    model.config().model.max_length - 1
+                    "{}",
+                    chumoku::tr!(
+                        "note: the text is longer than the {limit} tokens that the model reads at a time. The prediction is the \
+                         mean of {windows} windows, and the effect of every word is measured; attention is shown for the words \
+                         of the first window.",
+                        "注: テキストが、モデルが一度に読む {limit} トークンより長いため、予測は {windows} 個の窓の平均です。影響は\
+                         すべての語について測り、アテンションは最初の窓の語について示します。"
+                    )
                 );
             }
         }

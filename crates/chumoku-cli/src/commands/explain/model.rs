@@ -4,6 +4,7 @@ use crate::Usage;
 use chumoku::view::{Explanation, Lang};
 use chumoku::{ModelKind, TextClassifier, TextGenerator, tr};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Names heads as `--without` does.
 pub(super) fn named(heads: &[[usize; 2]], lang: Lang) -> String {
@@ -57,46 +58,115 @@ pub(super) struct Explainer<'a> {
 impl Explainer<'_> {
     pub(super) fn explain(&self, text: &str) -> anyhow::Result<Explanation> {
         Ok(match self.model {
-            Model::Classifier(model) => model.explain(text, &self.name)?,
+            Model::Classifier(model) => {
+                let mut progress = LeftOut::new();
+                model.explain_with(text, &self.name, &mut |done, all| progress.show(done, all))?
+            }
             Model::Generator(model) => model.explain(text, &self.name)?,
         })
     }
 
     /// What is predicted with heads switched off, in a sentence.
     pub(super) fn without(&self, e: &Explanation, heads: &[[usize; 2]], lang: Lang) -> anyhow::Result<String> {
-        let before = e.probabilities.iter().find(|p| p.label == e.label).map_or(f32::NAN, |p| p.probability);
-        let (label, after, now) = match self.model {
+        // Of a classifier with n-grams the network by itself, which is what has heads; then the whole.
+        let found = match self.model {
             Model::Classifier(model) => {
                 let prediction = model.predict_without(&[&e.text], heads)?.remove(0);
-                let class = model.labels().iter().position(|label| *label == e.label);
-                let p = &prediction.probabilities;
-                (
-                    model.labels()[prediction.class()].clone(),
-                    class.map_or(f32::NAN, |class| p[class]),
-                    p[prediction.class()],
-                )
+                let labels = model.labels();
+                let class = |label: &str| labels.iter().position(|other| other == label);
+                let changed = |whose, from: &str, to: usize, before: Option<f32>, p: &dyn Fn(usize) -> f32| Changed {
+                    whose,
+                    label: from.to_owned(),
+                    before: before.unwrap_or(f32::NAN),
+                    after: class(from).map_or(f32::NAN, p),
+                    instead: (labels[to].clone(), p(to)),
+                };
+                let before = e.probabilities.iter().find(|p| p.label == e.label).map(|p| p.probability);
+                let of_whole = |whose| {
+                    changed(whose, &e.label, prediction.class(), before, &|class| prediction.probabilities[class])
+                };
+                match &e.parts {
+                    None => vec![of_whole("")],
+                    Some(parts) => {
+                        let own = parts.attention.first().map_or(e.label.as_str(), |p| p.label.as_str());
+                        let p = |class: usize| prediction.attention[class].exp();
+                        let whose = lang.pick("transformer alone: ", "トランスフォーマー単独：");
+                        let network = changed(whose, own, prediction.network_class(), e.network_probability(own), &p);
+                        vec![network, of_whole(lang.pick("with n-grams: ", "n-gram と合わせた予測："))]
+                    }
+                }
             }
             Model::Generator(model) => {
                 let next = model.next_token(&e.text, heads)?;
                 let of = |label: &str| next.iter().find(|(token, _)| token == label).map_or(0.0, |(_, p)| *p);
-                (next[0].0.clone(), of(&e.label), next[0].1)
+                let before = e.probabilities.iter().find(|p| p.label == e.label).map_or(f32::NAN, |p| p.probability);
+                vec![Changed {
+                    whose: "",
+                    label: e.label.clone(),
+                    before,
+                    after: of(&e.label),
+                    instead: next[0].clone(),
+                }]
             }
         };
-        let [before, after, now] = [before, after, now].map(|p| 100.0 * p);
         let heads = named(heads, lang);
-        // Two lines, so that an ordinary label fits a narrow terminal.
         let first = match lang {
-            Lang::En => format!("Without {heads}:\n  “{}” goes from {before:.1} % to {after:.1} %", e.label),
-            Lang::Ja => {
-                format!("{heads}を無効にすると：\n  「{}」は {before:.1} % から {after:.1} % になります", e.label)
-            }
+            Lang::En => format!("Without {heads}:"),
+            Lang::Ja => format!("{heads}を無効にすると："),
         };
-        let changed = match (label == e.label, lang) {
+        Ok(found.iter().fold(first, |said, changed| said + "\n" + &changed.to_text(lang)))
+    }
+}
+
+/// What becomes of a prediction.
+struct Changed {
+    whose: &'static str,
+    label: String,
+    before: f32,
+    after: f32,
+    /// What is then predicted, with its probability.
+    instead: (String, f32),
+}
+
+impl Changed {
+    /// In a line or two, so that an ordinary label fits a narrow terminal.
+    fn to_text(&self, lang: Lang) -> String {
+        let Changed { whose, label, before, after, instead: (other, now) } = self;
+        let [before, after, now] = [before, after, now].map(|p| 100.0 * p);
+        let first = match lang {
+            Lang::En => format!("  {whose}“{label}” goes from {before:.1} % to {after:.1} %"),
+            Lang::Ja => format!("  {whose}「{label}」は {before:.1} % から {after:.1} % になります"),
+        };
+        let changed = match (label == other, lang) {
             (true, Lang::En) => "; the prediction stays.".to_owned(),
             (true, Lang::Ja) => "。予測は変わりません。".to_owned(),
-            (false, Lang::En) => format!(".\n  The prediction becomes “{label}” ({now:.1} %)."),
-            (false, Lang::Ja) => format!("。\n  予測は「{label}」（{now:.1} %）に変わります。"),
+            (false, Lang::En) => format!(".\n  The prediction becomes “{other}” ({now:.1} %)."),
+            (false, Lang::Ja) => format!("。\n  予測は「{other}」（{now:.1} %）に変わります。"),
         };
-        Ok(first + &changed)
+        first + &changed
+    }
+}
+
+/// How many words of a long text have been left out so far, on standard error.
+struct LeftOut {
+    last: Instant,
+}
+
+impl LeftOut {
+    fn new() -> LeftOut {
+        LeftOut { last: Instant::now() }
+    }
+
+    fn show(&mut self, done: usize, all: usize) {
+        if done < all && self.last.elapsed() > Duration::from_secs(2) {
+            self.last = Instant::now();
+            say!(
+                "{}",
+                chumoku::tr!(
+                    "words     {done} of {all} left out in turn",
+                    "語        {all} 語中 {done} 語の影響を測定しました"
+                )
+            );
+        }
     }
 }

@@ -1,0 +1,65 @@
+//! Where words begin in Japanese, which is written without spaces between them.
+//!
+//! The words are those of ICU's dictionary, as ICU4X's segmenter finds them: at each place the longest that fits, so
+//! はとても is cut はと|て|も, now and then. This is for people who look at words. What a model reads is the tokenizer's
+//! alone.
+
+use icu_segmenter::options::WordBreakInvariantOptions;
+use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
+
+/// Whether a character belongs to Japanese: Chinese characters and kana, also of half width.
+pub(super) fn is_japanese(c: char) -> bool {
+    matches!(u32::from(c),
+        0x3005..=0x3007 | 0x3041..=0x3096 | 0x3099..=0x309F | 0x30A1..=0x30FA | 0x30FC..=0x30FF | 0x31F0..=0x31FF
+        | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0xFF66..=0xFF9F | 0x20000..=0x3FFFF)
+}
+
+/// Whether a word cannot begin with this character: small kana, ん, the long mark, marks of voice.
+fn is_inner(c: char) -> bool {
+    "ぁぃぅぇぉっゃゅょゎんァィゥェォッャュョヮンーゝゞヽヾ々\u{3099}\u{309A}ｧｨｩｪｫｬｭｮｯｰﾞﾟ".contains(c)
+}
+
+/// Where words begin in a run of Japanese characters, in bytes, 0 first; nothing of an empty one.
+pub(super) fn beginnings(run: &str) -> Vec<usize> {
+    let segmenter: WordSegmenterBorrowed<'static> = WordSegmenter::new_dictionary(WordBreakInvariantOptions::default());
+    let is_border = |&at: &usize| at < run.len() && (at == 0 || !run[at..].starts_with(is_inner));
+    segmenter.segment_str(run).filter(is_border).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(run: &str) -> String {
+        let mut beginnings = beginnings(run);
+        beginnings.push(run.len());
+        beginnings.windows(2).map(|two| &run[two[0]..two[1]]).collect::<Vec<_>>().join("|")
+    }
+
+    #[test]
+    fn words_are_those_that_readers_know() {
+        for expected in [
+            "今年|最悪|の|旅行",
+            "コーヒー|が",
+            "半信半疑|で",
+            "電話|の|応対|が",
+            "朝食|バイキング|の|種類|が|豊富|で",
+        ] {
+            assert_eq!(cut(&expected.replace('|', "")), expected);
+        }
+        assert!(cut("二度と行きません").starts_with("二度"), "{}", cut("二度と行きません"));
+    }
+
+    #[test]
+    fn what_is_not_in_the_dictionary_is_cut_too() {
+        // Nothing, what no word begins with, Chinese and what no list has; the first word begins where the run does.
+        assert!(beginnings("").is_empty());
+        for run in ["ー", "ﾟﾊﾟ", "ゝゝ", "んっ", "这部电影很好", "𠮷野家", "か\u{3099}く", "あ".repeat(5_000).as_str()]
+        {
+            let found = beginnings(run);
+            assert_eq!(found[0], 0, "{run}");
+            assert!(found.windows(2).all(|two| two[0] < two[1]) && found.iter().all(|&at| run.is_char_boundary(at)));
+            assert!(found[1..].iter().all(|&at| !run[at..].starts_with(is_inner)), "{run}");
+        }
+    }
+}

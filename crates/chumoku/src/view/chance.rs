@@ -1,0 +1,158 @@
+//! What heads do by chance: the figures of random heads, which those of a real one must exceed before a role is named.
+//!
+//! A random head has queries and keys drawn from the normal distribution, for the same tokens, of the same width and with the
+//! same mask as the real one. Each is made, in a share that is drawn too, of what a token is and of where it stands (waves
+//! of all lengths, as sinusoidal positions have), because random projections of positions look along the diagonal by
+//! themselves. Its scores are scaled until its rows are as concentrated as those of the real head, so that sharpness alone
+//! makes no role. There are [`RANDOM_HEADS`], and a figure counts if it exceeds theirs all: a head that is one of them does
+//! so with probability 1 / 400, and with four roles gets one with probability 1 / 100 at most.
+
+use super::roles::{Figures, measure};
+use chumoku_kernels::Philox;
+use rayon::prelude::*;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Random heads that a head is compared with.
+pub(super) const RANDOM_HEADS: usize = 399;
+
+/// Factors of the scores, from the most even rows to the sharpest.
+const FACTORS: [f32; 14] = [0.0, 0.35, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 24.0, 48.0, 128.0];
+
+/// Waves of positions.
+const WAVES: usize = 16;
+
+/// Pairs of a query word and a key token that are looked at; of longer texts fewer queries, evenly spread.
+const MOST_PAIRS: usize = 12_000;
+
+/// The seed of all random heads.
+const SEED: u64 = 0x6368_756d_6f6b_7500;
+
+/// What random heads depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Tokens of each word.
+    pub(super) tokens: Vec<usize>,
+    /// Width of queries and keys.
+    pub(super) dim: usize,
+    /// Whether a token sees none of those after it.
+    pub(super) causal: bool,
+}
+
+/// The figures of random heads of one shape.
+#[derive(Debug)]
+pub(super) struct Chance {
+    /// Of each head its entropy and the figures of roles, for rising factors.
+    heads: Vec<Vec<(f32, [f32; 4])>>,
+}
+
+/// The query words by which heads of this many words and tokens are compared: all, or some evenly spread.
+pub(super) fn queries(words: usize, tokens: usize) -> Vec<usize> {
+    let count = words.min((MOST_PAIRS / tokens.max(1)).max(8));
+    (0..count).map(|i| (2 * i + 1) * words / (2 * count)).collect()
+}
+
+/// The last shapes that were asked for.
+static KNOWN: Mutex<Vec<(Shape, Arc<Chance>)>> = Mutex::new(Vec::new());
+
+impl Chance {
+    pub(super) fn of(shape: &Shape) -> Arc<Chance> {
+        let find = |known: &[(Shape, Arc<Chance>)]| known.iter().find(|(of, _)| of == shape).map(|(_, c)| c.clone());
+        if let Some(found) = find(&KNOWN.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return found;
+        }
+        let heads = (0..RANDOM_HEADS as u64).into_par_iter().map(|head| random_head(shape, head)).collect();
+        let found = Arc::new(Chance { heads });
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(0, (shape.clone(), found.clone()));
+        known.truncate(8);
+        found
+    }
+
+    /// The largest figures, in the order of [`Figures::of_roles`], that random heads of this entropy have.
+    pub(super) fn largest(&self, entropy: f32) -> [f32; 4] {
+        let mut most = [f32::NEG_INFINITY; 4];
+        for points in &self.heads {
+            let found = between(points, entropy);
+            (0..4).for_each(|role| most[role] = most[role].max(found[role]));
+        }
+        most
+    }
+}
+
+/// The figures at an entropy, between those of the two factors around it.
+fn between(points: &[(f32, [f32; 4])], entropy: f32) -> [f32; 4] {
+    // Entropy falls as the factor rises.
+    let after = points.partition_point(|(of, _)| *of > entropy);
+    let (Some((high, from)), Some((low, to))) = (after.checked_sub(1).and_then(|i| points.get(i)), points.get(after))
+    else {
+        return points[after.min(points.len() - 1)].1;
+    };
+    let share = if high > low { (high - entropy) / (high - low) } else { 0.0 };
+    std::array::from_fn(|role| from[role] + share * (to[role] - from[role]))
+}
+
+/// Vectors of `dim` numbers for `tokens` tokens: `share` of their variance is by position.
+fn vectors(random: &Philox, tokens: usize, dim: usize, share: f32) -> Vec<f32> {
+    let normal = |index: usize| random.normal(index as u64);
+    let [by_token, by_place] = [(1.0 - share).sqrt(), (share / WAVES as f32).sqrt()];
+    let mut found: Vec<f32> = (0..tokens * dim).map(|i| by_token * normal(i)).collect();
+    let coefficients: Vec<f32> = (0..2 * WAVES * dim).map(|i| by_place * normal(tokens * dim + i)).collect();
+    for (token, vector) in found.chunks_exact_mut(dim).enumerate() {
+        for (wave, pair) in coefficients.chunks_exact(2 * dim).enumerate() {
+            let angle = token as f32 * 10_000f32.powf(-(wave as f32) / WAVES as f32);
+            let (sin, cos) = angle.sin_cos();
+            let (of_sin, of_cos) = pair.split_at(dim);
+            vector.iter_mut().zip(of_sin.iter().zip(of_cos)).for_each(|(x, (a, b))| *x += a * sin + b * cos);
+        }
+    }
+    found
+}
+
+fn random_head(shape: &Shape, index: u64) -> Vec<(f32, [f32; 4])> {
+    let mut end = 0;
+    let words: Vec<Range<usize>> = shape.tokens.iter().map(|&count| (end..end + count, end += count).0).collect();
+    let (tokens, dim) = (end, shape.dim.max(1));
+    let [of_share, of_queries, of_keys] = [0, 1, 2].map(|part| Philox::new(SEED, 3 * index + part));
+    let share = of_share.uniform(0);
+    let [query, key] = [&of_queries, &of_keys].map(|random| vectors(random, tokens, dim, share));
+    let at = |vectors: &[f32], token: usize| vectors[token * dim..][..dim].to_vec();
+    let chosen = queries(words.len(), tokens);
+    // Scores of the tokens of each chosen word, less the largest of their row.
+    let scores: Vec<Vec<Vec<f32>>> = chosen
+        .iter()
+        .map(|&word| {
+            let of_token = |i: usize| {
+                let query = at(&query, i);
+                let seen = if shape.causal { i + 1 } else { tokens };
+                let score = |key: &[f32]| query.iter().zip(key).map(|(q, k)| q * k).sum::<f32>() / (dim as f32).sqrt();
+                let row: Vec<f32> = key.chunks_exact(dim).take(seen).map(score).collect();
+                let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                row.into_iter().map(|score| score - most).collect::<Vec<f32>>()
+            };
+            words[word].clone().map(of_token).collect()
+        })
+        .collect();
+    let of_factor = |factor: f32| {
+        let rows: Vec<Vec<f32>> = scores
+            .iter()
+            .zip(&chosen)
+            .map(|(of_tokens, &word)| {
+                let seen = if shape.causal { word + 1 } else { words.len() };
+                let mut row = vec![0.0f32; seen];
+                for scores in of_tokens {
+                    let weights: Vec<f32> = scores.iter().map(|score| (factor * score).exp()).collect();
+                    let total = weights.iter().sum::<f32>() * of_tokens.len() as f32;
+                    for (sum, tokens) in row.iter_mut().zip(&words) {
+                        let tokens = tokens.start.min(weights.len())..tokens.end.min(weights.len());
+                        *sum += weights[tokens].iter().sum::<f32>() / total;
+                    }
+                }
+                row
+            })
+            .collect();
+        let found: Figures = measure(words.len(), chosen.iter().copied().zip(rows.iter().map(Vec::as_slice)));
+        (found.entropy, found.of_roles())
+    };
+    FACTORS.map(of_factor).into()
+}
