@@ -57,7 +57,7 @@ impl Progress {
                     thousands(settings.batch_tokens),
                     count(settings.patience as usize, "epoch"),
                     duration(expected),
-                    megabytes(bytes)
+                    mebibytes(bytes)
                 ));
                 self.steps = steps;
                 if self.is_terminal {
@@ -169,9 +169,9 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
-/// A size in megabytes.
-pub(crate) fn megabytes(bytes: usize) -> String {
-    format!("{} MB", thousands(bytes.div_ceil(1 << 20)))
+/// A size in mebibytes, rounded up.
+pub(crate) fn mebibytes(bytes: usize) -> String {
+    format!("{} MiB", thousands(bytes.div_ceil(1 << 20)))
 }
 
 #[cfg(test)]
@@ -189,6 +189,7 @@ mod tests {
     #[test]
     fn numbers_as_people_write_them() {
         assert_eq!([0, 1, 1000].map(|n| count(n, "row")), ["0 rows", "1 row", "1,000 rows"]);
+        assert_eq!([1, 1 << 20, 1_000_000_000].map(mebibytes), ["1 MiB", "1 MiB", "954 MiB"]);
         assert_eq!(duration(Duration::from_millis(10)), "1 s");
         assert_eq!(duration(Duration::from_secs(130)), "2 min");
         assert_eq!(duration(Duration::from_secs(7260)), "2 h 1 min");
