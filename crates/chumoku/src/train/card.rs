@@ -50,6 +50,13 @@ pub(crate) fn score(model: &TextClassifier, rows: &super::Rows, seed: u64) -> Re
     Ok((whole, [attention, ngrams]))
 }
 
+/// Of each row that scores are reported on, whether the network alone gets it right.
+pub(crate) fn network_is_right(model: &TextClassifier, data: &TrainingData) -> Result<Vec<bool>> {
+    let (rows, _) = report_rows(data);
+    let predictions = model.predict(&rows.texts())?;
+    Ok(predictions.iter().zip(&rows.labels).map(|(p, &label)| largest(&p.attention) == label).collect())
+}
+
 fn largest(row: &[f32]) -> u32 {
     (0..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best }) as u32
 }

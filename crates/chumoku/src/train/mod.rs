@@ -20,7 +20,7 @@ mod watch;
 
 pub use batches::{batches, by_length};
 pub use blend::{Blend, log_softmax};
-pub(crate) use card::score;
+pub(crate) use card::{network_is_right, score};
 pub use checkpoint::exists as has_checkpoint;
 pub(crate) use checkpoint::hex;
 pub use classify::{Outcome, train};
