@@ -284,13 +284,13 @@ impl Harness {
             let side = self.ours("attention", "--heads 8 --length 65536 --dim 64 --backward", threads);
             let [ours] = in_turn([side], 1);
             let peak = ours.median("peak_bytes");
-            let megabytes = |bytes: f64| format!("{} MB", digits(bytes / (1 << 20) as f64));
+            let mebibytes = |bytes: f64| format!("{} MiB", digits(bytes / (1 << 20) as f64));
             println!(
-                "| {threads} | {} | {} | {} | {} | 64 MB |",
+                "| {threads} | {} | {} | {} | {} | 64 MiB |",
                 ours.with_spread("median_ms"),
-                megabytes(peak),
-                megabytes(results),
-                bold(megabytes(peak - results), peak - results <= (64 << 20) as f64),
+                mebibytes(peak),
+                mebibytes(results),
+                bold(mebibytes(peak - results), peak - results <= (64 << 20) as f64),
             );
         }
     }

@@ -276,8 +276,8 @@ fn write_attention(file: &Path, words: &[String], attention: &[f32]) -> Result<(
 /// A row of the table.
 fn line(tokens: &str, name: &str, report: &Value) -> String {
     let number = |field: &str| report[field].as_f64();
-    let megabytes =
-        |field: &str| number(field).map_or("–".into(), |x| format!("{} MB", digits(x / (1 << 20) as f64)));
+    let mebibytes =
+        |field: &str| number(field).map_or("–".into(), |x| format!("{} MiB", digits(x / (1 << 20) as f64)));
     let drawn = match (report["status"].as_str(), number("drawn_ms")) {
         (Some("drawn"), Some(ms)) => {
             let [least, most] = ["drawn_ms_least", "drawn_ms_most"].map(|field| whole(number(field)));
@@ -299,8 +299,8 @@ fn line(tokens: &str, name: &str, report: &Value) -> String {
         whole(number("bytes")),
         whole(number("nodes")),
         whole(number("own_ms")),
-        megabytes("memory_bytes"),
-        megabytes("heap_bytes"),
+        mebibytes("memory_bytes"),
+        mebibytes("heap_bytes"),
         number("others").map_or("–".into(), |share| format!("{:.0} %", 100.0 * share)),
     )
 }
@@ -452,7 +452,7 @@ mod tests {
         });
         assert_eq!(
             line("16", "ours", &drawn),
-            "| 16 | ours | 1,234,567 | 89 | 413 (400 to 1,500) | 300 | 128 MB | – | 7 % |"
+            "| 16 | ours | 1,234,567 | 89 | 413 (400 to 1,500) | 300 | 128 MiB | – | 7 % |"
         );
         let crashed = json!({ "bytes": 5, "status": "crashed", "nodes": null, "problem": "it ended" });
         assert_eq!(line("512", "theirs", &crashed), "| 512 | theirs | 5 | – | **crashes**: it ended | – | – | – | – |");

@@ -121,7 +121,7 @@ fn plan(settings: &Settings, steps: u64, time: Duration, bytes: usize) -> String
     // What can stop a run early makes its epochs and its time the most that they can be.
     let may_stop = settings.patience < settings.epochs;
     let (epochs, patience) = (settings.epochs as usize, settings.patience as usize);
-    let (tokens, time, memory) = (thousands(settings.batch_tokens), duration(time), megabytes(bytes));
+    let (tokens, time, memory) = (thousands(settings.batch_tokens), duration(time), mebibytes(bytes));
     match lang() {
         Lang::En => {
             let [most, stops, most_time] = match may_stop {
@@ -220,9 +220,9 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
-/// A size in megabytes.
-pub(crate) fn megabytes(bytes: usize) -> String {
-    format!("{} MB", thousands(bytes.div_ceil(1 << 20)))
+/// A size in mebibytes, rounded up.
+pub(crate) fn mebibytes(bytes: usize) -> String {
+    format!("{} MiB", thousands(bytes.div_ceil(1 << 20)))
 }
 
 #[cfg(test)]
@@ -254,6 +254,7 @@ mod tests {
     #[test]
     fn numbers_as_people_write_them() {
         assert_eq!([0, 1, 1000].map(|n| count(n, "row")), ["0 rows", "1 row", "1,000 rows"]);
+        assert_eq!([1, 1 << 20, 1_000_000_000].map(mebibytes), ["1 MiB", "1 MiB", "954 MiB"]);
         assert_eq!(duration(Duration::from_millis(10)), "1 s");
         assert_eq!(duration(Duration::from_secs(130)), "2 min");
         assert_eq!(duration(Duration::from_secs(7260)), "2 h 1 min");

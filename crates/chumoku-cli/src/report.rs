@@ -152,6 +152,37 @@ fn confusion(scores: &Scores) -> String {
     out
 }
 
+/// Text in lines of at most `width` columns, broken at spaces and, in Japanese, between any two letters that may part.
+pub(crate) fn wrap(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    // What must stay together: a word, or one Japanese letter with the punctuation after it.
+    let mut pieces: Vec<String> = Vec::new();
+    for c in text.chars() {
+        let is_wide = |c: char| c as u32 >= 0x2e80;
+        let joins = match pieces.last().and_then(|piece| piece.chars().last()) {
+            None => false,
+            Some(' ') => false,
+            Some(_) if c == ' ' || "、。」）".contains(c) => true,
+            Some(before) => !is_wide(c) && !is_wide(before),
+        };
+        match pieces.last_mut().filter(|_| joins) {
+            Some(piece) => piece.push(c),
+            None => pieces.push(c.into()),
+        }
+    }
+    for piece in pieces {
+        if column > 0 && column + piece.trim_end().width() > width {
+            out.truncate(out.trim_end().len());
+            out.push('\n');
+            column = 0;
+        }
+        column += piece.width();
+        out += &piece;
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,5 +236,17 @@ mod tests {
         assert!(!table.contains("100.0 %  100.0 %  100.0 %"), "{table}");
         // What neither occurs nor is predicted is no class to be worst.
         assert!(!table.contains("class 29"), "{table}");
+    }
+
+    #[test]
+    fn lines_end_at_words_and_between_japanese_letters() {
+        let text = "a claim of several words ".repeat(9);
+        let lines = wrap(text.trim(), 80);
+        assert!(lines.lines().count() == 3 && lines.lines().all(|line| line.width() <= 80), "{lines}");
+        assert_eq!(lines.split_whitespace().collect::<Vec<_>>(), text.split_whitespace().collect::<Vec<_>>());
+        let text = "長さ 1024 から、クエリとキーの積が射影より高くつきます。".repeat(4);
+        let lines = wrap(&text, 80);
+        assert!(lines.lines().all(|line| line.width() <= 80 && !line.starts_with(['、', '。'])), "{lines}");
+        assert_eq!(lines.replace(['\n', ' '], ""), text.replace(' ', ""));
     }
 }

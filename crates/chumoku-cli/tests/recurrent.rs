@@ -108,7 +108,19 @@ fn comparing_shows_every_model_with_figures_that_fit_together() {
         }
         assert!((0.0..=1.0).contains(&model["accuracy"].as_f64().unwrap()));
     }
-    assert_eq!(found["claims"].as_array().unwrap().len(), 7);
+    let claims = found["claims"].as_array().unwrap();
+    assert_eq!(claims.len(), 7);
+    for claim in claims {
+        let verdict = claim["verdict"].as_str().unwrap();
+        assert!(["holds", "does_not_hold", "open"].contains(&verdict), "{claim}");
+        assert_eq!(claim.get("would_decide").is_some(), verdict == "open", "{claim}");
+    }
+    // Ten rows cannot say that two models are equal to two points.
+    assert_eq!(claims[6]["verdict"], "open", "{}", claims[6]);
+    assert!(claims[6]["would_decide"].as_str().unwrap().contains("rows"), "{}", claims[6]);
+    let growth = &models[3]["growth"];
+    let [low, power, high] = ["low", "median", "high"].map(|name| growth["power"][name].as_f64().unwrap());
+    assert!(low <= power && power <= high && (growth["expected"].as_f64().unwrap() - 1.0).abs() < 0.01, "{growth}");
     let svg = place.read("time.svg");
     assert_eq!(svg.matches("<circle").count(), 24);
     for step in models[3]["steps"].as_array().unwrap() {

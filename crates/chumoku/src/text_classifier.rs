@@ -55,7 +55,7 @@ struct ConfigFile<'a> {
 pub(crate) const MODEL_TYPE: &str = "chumoku_text_classifier";
 
 const TOKENIZER: &str = "tokenizer.json";
-const NGRAMS: &str = "ngrams.";
+pub(crate) const NGRAMS: &str = "ngrams.";
 
 /// A predicted distribution over the classes.
 #[derive(Clone, Debug, PartialEq)]
@@ -240,7 +240,7 @@ impl TextClassifier {
 
 impl ModelConfig {
     /// What is wrong with it, if anything.
-    fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let m = &self.model;
         if self.labels.len() != m.num_classes || self.labels.len() < 2 {
             return Err(format!("labels: expected {} (at least 2), found {}", m.num_classes, self.labels.len()));

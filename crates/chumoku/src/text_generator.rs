@@ -188,7 +188,7 @@ impl TextGenerator {
 
 impl TextGeneratorConfig {
     /// What is wrong with it, if anything.
-    fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let m = &self.model;
         m.encoder.check()?;
         for (name, size, least, most) in

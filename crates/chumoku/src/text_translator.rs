@@ -303,7 +303,7 @@ impl TextTranslator {
 
 impl TextTranslatorConfig {
     /// What is wrong with it, if anything.
-    fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let m = &self.model;
         m.encoder.check()?;
         let sizes = [

@@ -110,6 +110,10 @@ pub(crate) enum Network {
     Attention,
     /// A transformer encoder, with embedding and head where they are asked for
     Transformer,
+    /// A language model: causal layers, and with --vocab an output layer that tells the next token
+    Decoder,
+    /// A translator: an encoder, and a decoder that attends to it
+    EncoderDecoder,
     /// A recurrent network in its place
     Rnn,
     /// The same with long short-term memory
@@ -120,15 +124,21 @@ pub(crate) enum Network {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Count {
+    /// A model's folder: its sizes, held against the tensors of its file
+    #[arg(long, value_name = "DIR", conflicts_with_all = SIZES)]
+    pub(crate) model: Option<PathBuf>,
     /// What is counted step by step; the others stand beside it
     #[arg(long, value_enum, default_value = "transformer")]
     pub(crate) network: Network,
     /// Sequences, B
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = super::at_least_one)]
     pub(crate) batch: usize,
-    /// Tokens of a sequence, n
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = super::at_least_one)]
-    pub(crate) length: usize,
+    /// Tokens of a sequence, n; of an encoder-decoder those of the source (default: 128, or the most a model reads)
+    #[arg(long, value_name = "N", value_parser = super::at_least_one)]
+    pub(crate) length: Option<usize>,
+    /// Tokens of an encoder-decoder's target, t (default: --length)
+    #[arg(long, value_name = "N", value_parser = super::at_least_one)]
+    pub(crate) target_length: Option<usize>,
     /// Keys of a sequence, m, for cross-attention (default: --length)
     #[arg(long, value_name = "N", value_parser = super::at_least_one)]
     pub(crate) keys: Option<usize>,
@@ -147,24 +157,42 @@ pub(crate) struct Count {
     /// Width inside the feed-forward network, f (default: 4 · --d-model)
     #[arg(long, value_name = "N", value_parser = super::at_least_one)]
     pub(crate) d_ff: Option<usize>,
-    /// Layers
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = super::at_least_one)]
-    pub(crate) layers: usize,
-    /// Different tokens: count the embedding
+    /// Layers (default: 4; attention alone is one)
+    #[arg(long, value_name = "N", value_parser = super::at_least_one)]
+    pub(crate) layers: Option<usize>,
+    /// Layers of an encoder-decoder's decoder (default: --layers)
+    #[arg(long, value_name = "N", value_parser = super::at_least_one)]
+    pub(crate) decoder_layers: Option<usize>,
+    /// Different tokens, V: count the embedding
     #[arg(long, value_name = "N", value_parser = super::at_least_one)]
     pub(crate) vocab: Option<usize>,
+    /// Different tokens of an encoder-decoder's target, embedded by a table of their own (default: one table for both)
+    #[arg(long, value_name = "N", value_parser = super::at_least_one, requires = "vocab")]
+    pub(crate) target_vocab: Option<usize>,
+    /// Learned positions, so many
+    #[arg(long, value_name = "N", value_parser = super::at_least_one)]
+    pub(crate) positions: Option<usize>,
     /// Classes: count the linear layer that tells them
     #[arg(long, value_name = "N", value_parser = super::at_least_one)]
     pub(crate) classes: Option<usize>,
+    /// The output layer of a decoder has a matrix of its own, not the embedding's
+    #[arg(long, requires = "vocab")]
+    pub(crate) untied: bool,
+    /// Normalisation before each part and once more at the end, not after each part
+    #[arg(long)]
+    pub(crate) pre_norm: bool,
     /// Width of a recurrent network's state, s (default: --d-model)
     #[arg(long, value_name = "N", value_parser = super::at_least_one)]
     pub(crate) hidden: Option<usize>,
     /// A recurrent network that reads in both directions
     #[arg(long)]
     pub(crate) bidirectional: bool,
-    /// Linear layers without biases
+    /// Linear layers and recurrent layers without biases
     #[arg(long)]
     pub(crate) no_bias: bool,
+    /// W_Q, W_K and W_V without biases
+    #[arg(long)]
+    pub(crate) no_qkv_bias: bool,
     /// Attention without W_O
     #[arg(long)]
     pub(crate) no_output_projection: bool,
@@ -172,3 +200,27 @@ pub(crate) struct Count {
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+/// Sizes that a model's folder says.
+const SIZES: [&str; 20] = [
+    "network",
+    "keys",
+    "d_model",
+    "heads",
+    "kv_heads",
+    "head_dim",
+    "d_ff",
+    "layers",
+    "decoder_layers",
+    "vocab",
+    "target_vocab",
+    "positions",
+    "classes",
+    "untied",
+    "pre_norm",
+    "hidden",
+    "bidirectional",
+    "no_bias",
+    "no_qkv_bias",
+    "no_output_projection",
+];

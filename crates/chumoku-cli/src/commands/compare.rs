@@ -4,12 +4,14 @@ use super::read_options;
 use super::train::classify;
 use crate::args::Compare;
 use crate::progress::{Progress, duration};
-use crate::report::{fit, percent};
+use crate::report::{fit, percent, wrap};
 use crate::threads;
 use anyhow::Context;
 use chumoku::compare::{Comparison, LENGTHS, Stage, Verdict, compare, to_svg};
 use chumoku::data::AtomicOutput;
 use chumoku::data::thousands;
+use chumoku::lang::lang;
+use chumoku::tr;
 use chumoku::train::{TrainOptions, TrainingData};
 use std::fmt::Write as _;
 use std::io::{Write, stdout};
@@ -18,6 +20,9 @@ use std::time::Duration;
 
 /// Columns of a line.
 const WIDTH: usize = 80;
+
+/// Columns of a verdict, before what it is about.
+const MARGIN: usize = 15;
 
 pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
@@ -45,9 +50,13 @@ pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
             say!("\ntraining  {name}");
         }
         Stage::Event(event) => progress.show(event),
-        Stage::Timing(length) => {
+        Stage::Timing([sweep, of]) => {
             progress.finish();
-            say!("timing    steps of length {}", thousands(length));
+            let line = tr!(
+                "timing    sweep {sweep} of {of} over all lengths",
+                "計測      全部の長さを通して {of} 回中 {sweep} 回目"
+            );
+            say!("{line}");
         }
     });
     progress.finish();
@@ -107,47 +116,55 @@ fn text(c: &Comparison) -> String {
         let times = LENGTHS.map(|length| model.milliseconds(length).map_or(String::new(), |ms| format!("{ms:.1}")));
         let _ = writeln!(out, "{}{}", fit(&model.name(), 30), times.map(|ms| format!("{ms:>8}")).concat());
     }
-    let _ = writeln!(out, "\nWhat is said of self-attention, and what came out here:\n");
+    let seed = c.seed;
+    let title = tr!(
+        "What is said of self-attention, and what came out here\n(verdicts are about these models, of seed {seed}; \
+         brackets hold 95 of 100 draws):",
+        "自己注意についての主張と、ここでの結果\n(判定はこのモデル、シード {seed} についてのもの。括弧は 95 % の区間):"
+    );
+    let _ = writeln!(out, "\n{title}\n");
     for claim in &c.claims {
         let verdict = match claim.verdict {
-            Verdict::Holds => "holds",
-            Verdict::DoesNotHold => "does not hold",
-            Verdict::Open => "cannot be told",
+            Verdict::Holds => tr!("holds", "成り立つ"),
+            Verdict::DoesNotHold => tr!("does not hold", "成り立たない"),
+            Verdict::Open => tr!("not decided", "決まらない"),
         };
-        let _ = writeln!(out, "{verdict:<16}{}", wrapped(&claim.claim));
-        let _ = writeln!(out, "{:<16}{}", "", wrapped(&format!("({})", claim.found)));
+        let _ = writeln!(out, "{}{}", fit(&verdict, MARGIN), wrapped(claim.claim.text(lang())));
+        let _ = writeln!(out, "{:<MARGIN$}{}", "", wrapped(claim.found.text(lang())));
+        if let Some(what) = claim.would_decide.as_ref().map(|said| said.text(lang())) {
+            let line = tr!("what would decide it: {what}", "決めるには: {what}");
+            let _ = writeln!(out, "{:<MARGIN$}{}", "", wrapped(&line));
+        }
     }
     out
 }
 
-/// Words in lines that leave room for the verdict.
+/// Text in lines that leave room for the verdict.
 fn wrapped(text: &str) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = &lines[lines.len() - 1];
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH - 16 {
-            lines.push(String::new());
-        }
-        let last = lines.len() - 1;
-        let gap = if lines[last].is_empty() { "" } else { " " };
-        lines[last] += &format!("{gap}{word}");
-    }
-    lines.join(&format!("\n{}", " ".repeat(16)))
+    wrap(text, WIDTH - MARGIN).replace('\n', &format!("\n{}", " ".repeat(MARGIN)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chumoku::compare::{Article, Claim, Compared, StepTime};
+    use chumoku::compare::{Article, Claim, Compared, Said, Spread, StepTime};
     use chumoku::nn::{Network, PositionKind};
 
     #[test]
     fn tables_fit_and_show_the_figures() {
-        let step = |length| StepTime { length, median_ms: length as f64 + 0.25, min_ms: 1.0, max_ms: 9e4, runs: 5 };
+        let step = |length| StepTime {
+            length,
+            median_ms: length as f64 + 0.25,
+            min_ms: 1.0,
+            max_ms: 9e4,
+            runs: 5,
+            all_ms: vec![],
+        };
         let model = |network, position| Compared {
             network,
             position,
             sizes: "1 layer, width 1024, both ways".into(),
+            width: 1024,
             parameters: 123_456_789,
             accuracy: 1.0,
             macro_f1: 0.98765,
@@ -155,8 +172,16 @@ mod tests {
             epochs: 60,
             training_seconds: 3599.0,
             steps: LENGTHS.map(step).to_vec(),
+            growth: None,
+            right: vec![],
         };
-        let claim = |verdict| Claim { claim: "one word ".repeat(20), verdict, found: "another word ".repeat(15) };
+        let said = |word: &str| Said { en: word.repeat(15), ja: word.repeat(15) };
+        let claim = |verdict| Claim {
+            claim: said("one word "),
+            verdict,
+            found: said("another word "),
+            would_decide: (verdict == Verdict::Open).then(|| said("more rows ")),
+        };
         let comparison = Comparison {
             models: vec![
                 model(Network::Transformer, PositionKind::Learned),
@@ -169,22 +194,29 @@ mod tests {
             precision: "highest",
             isa: "avx512",
             threads: 16,
-            article: Article { lstm_parameters: 1, attention_parameters: 1, lstm_ms: 1.0, attention_ms: 1.0 },
+            article: Article {
+                lstm_parameters: 1,
+                attention_parameters: 1,
+                lstm_ms: 1.0,
+                attention_ms: 1.0,
+                speedup: Spread { low: 1.0, median: 1.0, high: 1.0 },
+            },
             claims: [Verdict::Holds, Verdict::DoesNotHold, Verdict::Open].map(claim).to_vec(),
         };
         let text = text(&comparison);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
-        for figure in ["123,456,789", "100.0 %", "98.8 %", "90.0 to 100.0 %", "60 min", "1024.2", "does not hold"] {
+        for figure in [
+            "123,456,789",
+            "100.0 %",
+            "98.8 %",
+            "90.0 to 100.0 %",
+            "60 min",
+            "1024.2",
+            "does not hold",
+            "what would decide it: more rows",
+        ] {
             assert!(text.contains(figure), "{figure}: {text}");
         }
         assert!(text.contains("transformer, learned positions") && text.contains("\nLSTM"), "{text}");
-    }
-
-    #[test]
-    fn lines_are_wrapped_at_words() {
-        let text = "a claim of several words ".repeat(9);
-        let lines = wrapped(text.trim());
-        assert!(lines.lines().all(|line| line.trim_start().chars().count() <= WIDTH - 16), "{lines}");
-        assert_eq!(lines.split_whitespace().collect::<Vec<_>>(), text.split_whitespace().collect::<Vec<_>>());
     }
 }

@@ -1,156 +1,438 @@
 //! `chumoku count`: parameters, multiply–adds, bytes and memory of every step, and networks side by side.
 
+use super::model_name;
+use crate::Usage;
 use crate::args::{self, Network};
-use chumoku::Cell;
-use chumoku::count::{Count, CountConfig, Counted};
-use chumoku::data::thousands;
-use serde_json::json;
+use crate::report::{fit, wrap};
+use chumoku::count::{Count, CountConfig, Counted, CountedFolder, CountedStep};
+use chumoku::data::thousands_wide as whole;
+use chumoku::lang::lang;
+use chumoku::nn::NormOrder;
+use chumoku::{Cell, Error, tr};
+use serde_json::to_string;
 use std::fmt::Write;
+use std::path::Path;
 use std::process::ExitCode;
+use unicode_width::UnicodeWidthStr;
+
+/// Columns of a line.
+const WIDTH: usize = 80;
 
 pub(crate) fn run(args: &args::Count) -> anyhow::Result<ExitCode> {
-    let network = match args.network {
-        Network::Attention => Counted::Attention,
-        Network::Transformer => Counted::Transformer,
-        Network::Rnn => Counted::Recurrent(Cell::Rnn),
-        Network::Lstm => Counted::Recurrent(Cell::Lstm),
-        Network::Gru => Counted::Recurrent(Cell::Gru),
+    let model = args.model.as_deref().map(CountedFolder::read).transpose()?;
+    let config = match &model {
+        Some(model) => CountConfig {
+            batch: args.batch,
+            length: args.length.unwrap_or(model.config.length),
+            target_length: args.target_length,
+            ..model.config
+        },
+        None => given(args),
     };
-    let config = CountConfig {
-        network,
-        batch: args.batch,
-        length: args.length,
-        keys: args.keys,
-        d_model: args.d_model,
-        num_heads: args.heads,
-        num_key_heads: args.kv_heads,
-        head_dim: args.head_dim,
-        d_ff: args.d_ff.unwrap_or(4 * args.d_model),
-        num_layers: args.layers,
-        vocab_size: args.vocab.unwrap_or(0),
-        num_classes: args.classes.unwrap_or(0),
-        bias: !args.no_bias,
-        output_projection: !args.no_output_projection,
-        hidden_size: args.hidden,
-        bidirectional: args.bidirectional,
-        ..CountConfig::default()
-    };
+    refuse_what_says_nothing(args, config.network)?;
     let chosen = config.count()?;
-    let is_alone = network == Counted::Attention;
-    // Attention alone stands beside one layer of the others.
-    let (first, num_layers) = match network {
-        Counted::Attention => (Counted::Attention, 1),
-        _ => (Counted::Transformer, config.num_layers),
-    };
-    let cells = [Cell::Rnn, Cell::Lstm, Cell::Gru].map(Counted::Recurrent);
-    let networks = [first].into_iter().chain(cells);
-    let beside: Vec<Count> = networks
-        // What attention alone has not, the others are not to have either.
-        .map(|network| {
-            let (vocab_size, num_classes) = if is_alone { (0, 0) } else { (config.vocab_size, config.num_classes) };
-            CountConfig { network, num_layers, vocab_size, num_classes, ..config }.count()
-        })
-        .collect::<chumoku::Result<_>>()?;
+    let beside = beside(&config)?;
     let text = match args.json {
-        true => json!({ "count": chosen, "side_by_side": beside }).to_string() + "\n",
-        false => table(&config, &chosen) + &side_by_side(&config, &beside),
+        true => json(&chosen, &beside, model.as_ref())?,
+        false => {
+            let folder = args.model.as_deref().zip(model.as_ref());
+            let folder = folder.map(|(path, model)| of_folder(path, model)).unwrap_or_default();
+            table(&config, &chosen) + &folder + &side_by_side(&beside) + &letters(&config)
+        }
     };
     std::io::Write::write_all(&mut std::io::stdout().lock(), text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// What `--json` prints. Put together as text, because a JSON value of serde's holds no number above 2^64.
+fn json(count: &Count, beside: &[Count], model: Option<&CountedFolder>) -> serde_json::Result<String> {
+    let model = model.map(|model| Ok(format!(r#","model":{}"#, to_string(model)?))).transpose()?.unwrap_or_default();
+    Ok(format!("{{\"count\":{},\"side_by_side\":{}{model}}}\n", to_string(count)?, to_string(beside)?))
+}
+
+/// The sizes of the command line.
+fn given(args: &args::Count) -> CountConfig {
+    let network = match args.network {
+        Network::Attention => Counted::Attention,
+        Network::Transformer => Counted::Transformer,
+        Network::Decoder => Counted::Decoder,
+        Network::EncoderDecoder => Counted::EncoderDecoder,
+        Network::Rnn => Counted::Recurrent(Cell::Rnn),
+        Network::Lstm => Counted::Recurrent(Cell::Lstm),
+        Network::Gru => Counted::Recurrent(Cell::Gru),
+    };
+    let defaults = CountConfig::default();
+    CountConfig {
+        network,
+        batch: args.batch,
+        length: args.length.unwrap_or(defaults.length),
+        keys: args.keys,
+        target_length: args.target_length,
+        d_model: args.d_model,
+        num_heads: args.heads,
+        num_key_heads: args.kv_heads,
+        head_dim: args.head_dim,
+        d_ff: args.d_ff.unwrap_or_else(|| args.d_model.saturating_mul(4)),
+        num_layers: args.layers.unwrap_or(if network == Counted::Attention { 1 } else { defaults.num_layers }),
+        num_decoder_layers: args.decoder_layers,
+        vocab_size: args.vocab.unwrap_or(0),
+        target_vocab_size: args.target_vocab,
+        num_classes: args.classes.unwrap_or(0),
+        untied: args.untied,
+        bias: !args.no_bias,
+        qkv_bias: args.no_qkv_bias.then_some(false),
+        output_projection: !args.no_output_projection,
+        learned_positions: args.positions.unwrap_or(0),
+        norm_order: if args.pre_norm { NormOrder::Pre } else { NormOrder::Post },
+        hidden_size: args.hidden,
+        bidirectional: args.bidirectional,
+        ..defaults
+    }
+}
+
+/// Refuses a flag that changes nothing of what is shown of the network.
+fn refuse_what_says_nothing(args: &args::Count, network: Counted) -> Result<(), Usage> {
+    let is_attention = network == Counted::Attention;
+    let is_translator = network == Counted::EncoderDecoder;
+    let writes = is_translator || network == Counted::Decoder;
+    let flags = [
+        ("--target-length", args.target_length.is_some(), is_translator),
+        ("--keys", args.keys.is_some(), is_attention),
+        ("--d-ff", args.d_ff.is_some(), !is_attention),
+        ("--layers", args.layers.is_some_and(|layers| layers != 1), !is_attention),
+        ("--decoder-layers", args.decoder_layers.is_some(), is_translator),
+        ("--target-vocab", args.target_vocab.is_some(), is_translator),
+        ("--classes", args.classes.is_some(), !writes),
+        ("--untied", args.untied, writes),
+        ("--pre-norm", args.pre_norm, !is_attention),
+        ("--hidden", args.hidden.is_some(), !writes),
+        ("--bidirectional", args.bidirectional, !writes),
+    ];
+    let Some((flag, ..)) = flags.into_iter().find(|&(_, is_given, is_used)| is_given && !is_used) else {
+        return Ok(());
+    };
+    let name = network.name();
+    Err(Usage(tr!(
+        "count: {flag} changes nothing of the network “{name}”; leave it out, or name another (--network)",
+        "count: {flag} はネットワーク「{name}」には関係しません。外すか、別のものを指定してください (--network)"
+    )))
+}
+
+/// The networks that stand side by side: recurrent networks beside attention alone or a transformer of their sizes.
+fn beside(config: &CountConfig) -> chumoku::Result<Vec<Count>> {
+    let (first, num_layers) = match config.network {
+        Counted::Attention => (Counted::Attention, 1),
+        Counted::Transformer | Counted::Recurrent(_) => (Counted::Transformer, config.num_layers),
+        Counted::Decoder | Counted::EncoderDecoder => return Ok(Vec::new()),
+    };
+    let mut counts = Vec::new();
+    for network in [first].into_iter().chain([Cell::Rnn, Cell::Lstm, Cell::Gru].map(Counted::Recurrent)) {
+        let keys = config.keys.filter(|_| network == Counted::Attention);
+        match (CountConfig { network, num_layers, keys, ..*config }).count() {
+            // No transformer of this width has these heads, which a recurrent network does without.
+            Err(Error::Heads { .. }) if network != config.network => {}
+            count => counts.push(count?),
+        }
+    }
+    Ok(counts)
+}
+
 /// Bytes in the unit that people read them in.
-fn memory(bytes: u64) -> String {
-    let units = [("GB", 1u64 << 30), ("MB", 1 << 20), ("kB", 1 << 10)];
-    match units.into_iter().find(|(_, unit)| bytes >= *unit) {
-        Some((name, unit)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
+fn memory(bytes: u128) -> String {
+    const UNITS: [&str; 8] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"];
+    let power = (bytes.checked_ilog2().unwrap_or(0) as usize / 10).min(UNITS.len());
+    match power.checked_sub(1).and_then(|unit| UNITS.get(unit)) {
+        Some(unit) => format!("{:.1} {unit}", bytes as f64 / 1024f64.powi(power as i32)),
         None => format!("{bytes} B"),
     }
 }
 
-fn whole(n: u64) -> String {
-    thousands(usize::try_from(n).unwrap_or(usize::MAX))
+/// How a column is set.
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Left,
+    Right,
+}
+
+/// A row of cells, or a line above several.
+enum Row {
+    Cells(Vec<String>),
+    Title(String),
+}
+
+/// Rows in columns as wide as they need, two apart; a column that can be spared goes if lines would be too long.
+fn columns(rows: &mut [Row], sides: &mut Vec<Side>, spare: Option<usize>) -> String {
+    let width = |rows: &[Row], column: usize| {
+        let cells = rows.iter().filter_map(|row| match row {
+            Row::Cells(cells) => Some(cells[column].width()),
+            Row::Title(_) => None,
+        });
+        cells.max().unwrap_or(0)
+    };
+    let mut widths: Vec<usize> = (0..sides.len()).map(|column| width(rows, column)).collect();
+    if let Some(column) = spare.filter(|_| widths.iter().sum::<usize>() + 2 * (widths.len() - 1) > WIDTH) {
+        widths.remove(column);
+        sides.remove(column);
+        for row in rows.iter_mut() {
+            if let Row::Cells(cells) = row {
+                cells.remove(column);
+            }
+        }
+    }
+    let mut out = String::new();
+    for row in rows {
+        let line = match row {
+            Row::Title(title) => title.clone(),
+            Row::Cells(cells) => {
+                let set = cells.iter().zip(&widths).zip(&*sides).map(|((cell, &width), side)| match side {
+                    Side::Left => fit(cell, width),
+                    Side::Right => " ".repeat(width - cell.width()) + cell,
+                });
+                set.collect::<Vec<_>>().join("  ")
+            }
+        };
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    out
+}
+
+/// A step's name in the language of the process.
+fn step_name(step: &CountedStep) -> String {
+    let japanese = match step.name {
+        "embedding" => "埋め込み",
+        "positions" => "位置",
+        "beta" => "β",
+        "scores" => "スコア",
+        "scaling" => "スケーリング",
+        "weighted sum" => "加重和",
+        "residual" => "残差接続",
+        "norm 1" => "正規化 1",
+        "norm 2" => "正規化 2",
+        "norm 3" => "正規化 3",
+        "final norm" => "最後の正規化",
+        "feed-forward in" => "順伝播層 (入)",
+        "activation" => "活性化関数",
+        "feed-forward out" => "順伝播層 (出)",
+        "input projection" => "入力の射影",
+        "state, step by step" => "状態 (逐次)",
+        "head" => "分類層",
+        "output" => "出力層",
+        same => same,
+    };
+    let times = if step.times > 1 { format!(" ×{}", step.times) } else { String::new() };
+    format!("{}{times}", lang().pick(step.name, japanese))
+}
+
+/// The title of a part of an encoder–decoder.
+fn part_title(part: &str) -> String {
+    match part {
+        "encoder" => tr!("Encoder", "エンコーダー"),
+        "cross" => tr!("Decoder: attention to the source", "デコーダー: 原文への注意"),
+        _ => tr!("Decoder", "デコーダー"),
+    }
+}
+
+/// What is counted, in one line.
+fn headline(config: &CountConfig, count: &Count) -> String {
+    let CountConfig { batch, length, d_model, num_heads: heads, num_layers: layers, .. } = config;
+    let (name, target) = (count.network, config.target_length());
+    let mut line = match config.network {
+        Counted::EncoderDecoder => tr!(
+            "{name}: batch {batch}, lengths {length} and {target}, width {d_model}",
+            "{name}: バッチ {batch}、長さ {length} と {target}、幅 {d_model}"
+        ),
+        _ => tr!(
+            "{name}: batch {batch}, length {length}, width {d_model}",
+            "{name}: バッチ {batch}、長さ {length}、幅 {d_model}"
+        ),
+    };
+    if !matches!(config.network, Counted::Recurrent(_)) {
+        line += &tr!(", {heads} heads", "、{heads} ヘッド");
+    }
+    line + &match config.network {
+        Counted::Attention => String::new(),
+        Counted::EncoderDecoder => {
+            let decoder = config.num_decoder_layers();
+            tr!(", {layers} + {decoder} layers", "、{layers} + {decoder} 層")
+        }
+        _ => tr!(", {layers} layers", "、{layers} 層"),
+    }
 }
 
 /// Every step.
 fn table(config: &CountConfig, count: &Count) -> String {
-    let mut out = String::new();
-    let CountConfig { batch, length, d_model, num_heads, num_layers, .. } = config;
-    let heads = match config.network {
-        Counted::Recurrent(_) => String::new(),
-        _ => format!(", {num_heads} heads"),
-    };
-    let layers = if config.network == Counted::Attention { String::new() } else { format!(", {num_layers} layers") };
-    let _ = writeln!(out, "{}: batch {batch}, length {length}, width {d_model}{heads}{layers}\n", count.network);
-    let _ = writeln!(out, "step                 parameters      multiply-adds                 bytes  growth");
+    let heads = [
+        tr!("step", "計算"),
+        tr!("parameters", "パラメータ"),
+        tr!("multiply-adds", "積和演算"),
+        String::new(),
+        tr!("bytes", "バイト"),
+        tr!("growth", "増え方"),
+    ];
+    let mut rows = vec![Row::Cells(heads.to_vec())];
+    let mut part = "";
     for step in &count.steps {
-        let times = if step.times > 1 { format!(" ×{}", step.times) } else { String::new() };
-        let none = |n: u64| if n == 0 { String::new() } else { whole(n) };
-        let _ = writeln!(
-            out,
-            "{:<19} {:>11} {:>18}  {:<12} {:>8}  {}",
-            format!("{}{times}", step.name),
+        if step.part != part {
+            part = step.part;
+            rows.push(Row::Title(part_title(part)));
+        }
+        let none = |n: u128| if n == 0 { String::new() } else { whole(n) };
+        rows.push(Row::Cells(vec![
+            step_name(step),
             none(step.parameters),
             none(step.multiply_adds),
-            step.multiply_adds_formula,
+            step.multiply_adds_formula.clone(),
             memory(step.bytes),
-            step.growth
+            step.growth.clone(),
+        ]));
+    }
+    let all = [tr!("in all", "合計"), whole(count.parameters), whole(count.multiply_adds), String::new()];
+    rows.push(Row::Cells([&all[..], &[memory(count.bytes), String::new()]].concat()));
+    let mut sides = vec![Side::Left, Side::Right, Side::Right, Side::Left, Side::Right, Side::Left];
+    let mut out = headline(config, count) + "\n\n" + &columns(&mut rows, &mut sides, Some(3)) + "\n";
+
+    let mut say = |text: String| out += &(wrapped(&text) + "\n");
+    if let (Some(all), Some(attention)) = (count.quadratic_from, count.attention_quadratic_from) {
+        let (all, attention) = (format!("{all:.0}"), format!("{attention:.0}"));
+        say(match config.network {
+            Counted::Attention => tr!(
+                "From length {attention} on, the products of queries and keys (n²) cost more than the projections.",
+                "長さ {attention} から、クエリとキーの積 (n²) が射影より高くつきます。"
+            ),
+            _ => tr!(
+                "From length {attention} on, the products of queries and keys (n²) cost more than the projections, and \
+                 from length {all} on more than all that grows with n.",
+                "クエリとキーの積 (n²) は、長さ {attention} から射影より、長さ {all} から n に比例するものすべてより高くつきます。"
+            ),
+        });
+    }
+    let (peak, held, fused) = (memory(count.peak), memory(count.held), memory(count.held_fused));
+    say(match config.network {
+        Counted::Recurrent(_) => tr!(
+            "Memory: {peak} at the peak of a plain forward pass. Training holds {held}.",
+            "メモリ: 素朴な順伝播の最大で {peak}。学習では {held} を保持します。"
+        ),
+        _ => tr!(
+            "Memory: {peak} at the peak of a plain forward pass. Training holds {held}, or {fused} with fused attention, \
+             which holds no array of queries × keys.",
+            "メモリ: 素朴な順伝播の最大で {peak}。学習では {held} を保持し、クエリ × キーの配列を持たない融合した注意なら \
+             {fused} です。"
+        ),
+    });
+    if count.key_value_cache > 0 {
+        let cache = memory(count.key_value_cache);
+        say(tr!(
+            "Writing texts of this length, a token at a time, keeps {cache} of keys and values.",
+            "この長さの文を一トークンずつ書くと、キーと値に {cache} を保持します。"
+        ));
+    }
+    out + "\n"
+}
+
+/// What the model's file holds.
+fn of_folder(folder: &Path, model: &CountedFolder) -> String {
+    let (name, tensors) = (model_name(folder), model.tensors);
+    let (parameters, bytes, longest) = (whole(model.parameters), memory(model.bytes), model.max_length);
+    let kind = lang().pick(
+        model.kind,
+        match model.kind {
+            "classifier" => "分類モデル",
+            "translator" => "翻訳モデル",
+            _ => "言語モデル",
+        },
+    );
+    let mut text = tr!(
+        "{name} is a {kind} that reads up to {longest} tokens at a time. The {tensors} tensors of its network hold \
+         {parameters} numbers, as many as are counted here.",
+        "{name} は {kind} で、一度に {longest} トークンまで読みます。ネットワークの {tensors} 個のテンソルにある数は \
+         {parameters} 個で、ここで数えたものと一致します。"
+    );
+    if model.ngram_tensors > 0 {
+        let (tensors, numbers) = (model.ngram_tensors, whole(model.ngram_numbers));
+        text += &tr!(
+            " Beside them are {tensors} tensors of the n-gram model with {numbers} numbers.",
+            " ほかに n グラムモデルのテンソルが {tensors} 個あり、数は {numbers} 個です。"
         );
     }
-    let _ = writeln!(
-        out,
-        "{:<19} {:>11} {:>18}  {:<12} {:>8}\n",
-        "in all",
-        whole(count.parameters),
-        whole(count.multiply_adds),
-        "",
-        memory(count.bytes)
-    );
-    if let (Some(whole), Some(attention)) = (count.quadratic_from, count.attention_quadratic_from) {
-        let _ =
-            writeln!(out, "From length {attention:.0} on, the products of queries and keys (n²) cost more than the");
-        let _ = match config.network {
-            Counted::Transformer => {
-                writeln!(out, "projections, and from length {whole:.0} on more than all that grows with n.")
-            }
-            _ => writeln!(out, "projections."),
-        };
-    }
-    let (peak, held) = (memory(count.peak), memory(count.held));
-    let _ = write!(out, "Memory: {peak} at the peak of a plain forward pass. Training holds {held}");
-    let _ = match config.network {
-        Counted::Recurrent(_) => writeln!(out, ".\n"),
-        _ => writeln!(
-            out,
-            ",\nor {} with fused attention, which holds no array of queries × keys.\n",
-            memory(count.held_fused)
-        ),
-    };
-    out
+    text += &tr!(" The file has {bytes}.", " ファイルは {bytes} です。");
+    wrapped(&text) + "\n\n"
 }
 
 /// Transformer and recurrent networks of these sizes.
-fn side_by_side(config: &CountConfig, counts: &[Count]) -> String {
-    let mut out = String::from("Side by side: the same width and layers\n");
-    let _ = writeln!(out, "network       parameters      multiply-adds  steps in a row  held in training");
-    for count in counts {
-        let _ = writeln!(
-            out,
-            "{:<11} {:>12} {:>18} {:>15} {:>17}",
-            count.network,
+fn side_by_side(counts: &[Count]) -> String {
+    if counts.is_empty() {
+        return String::new();
+    }
+    let heads = [
+        tr!("network", "ネットワーク"),
+        tr!("parameters", "パラメータ"),
+        tr!("multiply-adds", "積和演算"),
+        tr!("steps in a row", "逐次の段数"),
+        tr!("held in training", "学習での保持"),
+    ];
+    let mut rows = vec![Row::Cells(heads.to_vec())];
+    rows.extend(counts.iter().map(|count| {
+        Row::Cells(vec![
+            count.network.into(),
             whole(count.parameters),
             whole(count.multiply_adds),
             whole(count.sequential_steps),
-            memory(count.held_fused)
-        );
+            memory(count.held_fused),
+        ])
+    }));
+    let mut sides = vec![Side::Left, Side::Right, Side::Right, Side::Right, Side::Right];
+    let title = tr!("Side by side: the same width and layers", "並べた比較: 同じ幅と層数");
+    format!("{title}\n{}\n", columns(&mut rows, &mut sides, None))
+}
+
+/// What the letters of the formulas stand for.
+fn letters(config: &CountConfig) -> String {
+    let CountConfig { batch, length, d_model, num_heads, d_ff, vocab_size, .. } = *config;
+    let is_recurrent = matches!(config.network, Counted::Recurrent(_));
+    let (target, keys, k) = (config.target_length(), config.keys.unwrap_or(length), config.head_dim());
+    let state = config.hidden_size.unwrap_or(d_model);
+    let mut items = vec![tr!("B sequences ({batch})", "B 系列 ({batch})")];
+    match config.network {
+        Counted::EncoderDecoder => items.extend([
+            tr!("n tokens of the source ({length})", "n 原文のトークン ({length})"),
+            tr!("t tokens of the target ({target})", "t 訳文のトークン ({target})"),
+        ]),
+        Counted::Recurrent(_) => items.push(tr!("n tokens ({length})", "n トークン ({length})")),
+        _ => items
+            .extend([tr!("n tokens ({length})", "n トークン ({length})"), tr!("m keys ({keys})", "m キー ({keys})")]),
     }
-    let CountConfig { batch, length, d_model, num_heads, d_ff, .. } = *config;
-    let head_dim = config.head_dim.unwrap_or(d_model / num_heads);
-    let (keys, state) = (config.keys.unwrap_or(length), config.hidden_size.unwrap_or(d_model));
-    let _ = writeln!(
-        out,
-        "\nLetters: B sequences ({batch}), n tokens ({length}), m keys ({keys}), d width ({d_model}),\nh heads ({num_heads}) \
-         of width k ({head_dim}), f inner width ({d_ff}), g gates, s state ({state})."
-    );
-    out
+    items.push(tr!("d width ({d_model})", "d 幅 ({d_model})"));
+    if is_recurrent {
+        items.extend([tr!("g gates", "g ゲート"), tr!("s state ({state})", "s 状態 ({state})")]);
+    } else {
+        items.push(tr!("h heads ({num_heads}) of width k ({k})", "h ヘッド ({num_heads})、その幅 k ({k})"));
+        if config.network != Counted::Attention {
+            items.push(tr!("f inner width ({d_ff})", "f 内側の幅 ({d_ff})"));
+        }
+    }
+    if vocab_size > 0 {
+        let tokens = config.target_vocab_size.filter(|_| config.network == Counted::EncoderDecoder);
+        let tokens = tokens.map_or(vocab_size.to_string(), |target| format!("{vocab_size}, {target}"));
+        items.push(tr!("V different tokens ({tokens})", "V 語彙 ({tokens})"));
+    }
+    let list = items.join(lang().pick(", ", "、"));
+    wrapped(&tr!("Letters: {list}.", "記号: {list}。")) + "\n"
+}
+
+/// Text in lines of at most 80 columns.
+fn wrapped(text: &str) -> String {
+    wrap(text, WIDTH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_powers_of_1024() {
+        let said = [0, 1, 1023, 1024, 1_000_000, 1 << 20, 5 << 29, 1 << 64, 1 << 80].map(memory);
+        let expected = ["0 B", "1 B", "1023 B", "1.0 KiB", "976.6 KiB", "1.0 MiB", "2.5 GiB", "16.0 EiB", "1.0 YiB"];
+        assert_eq!(said, expected);
+        assert_eq!(memory(u128::MAX), "281474976710656.0 YiB");
+    }
 }

@@ -1,5 +1,7 @@
 //! The two small classifiers that the fifth article compares: an LSTM, and one layer of self-attention.
 
+use super::paired::LEVEL;
+use super::spread::Spread;
 use crate::Result;
 use crate::nn::{
     AttentionInput, Embedding, Linear, Mode, MultiHeadAttention, MultiHeadAttentionConfig, Offsets, Pooling, Recurrent,
@@ -35,6 +37,8 @@ pub struct Article {
     pub lstm_ms: f64,
     /// Attention's time.
     pub attention_ms: f64,
+    /// How many times as fast attention is, of runs side by side.
+    pub speedup: Spread,
 }
 
 enum Body {
@@ -109,13 +113,15 @@ pub(super) fn measure(precision: Precision) -> Result<Article> {
             }
         }
     }
+    let ratios = times[0].iter().zip(&times[1]).map(|(lstm, attention)| lstm / attention).collect();
+    let speedup = Spread::of(ratios, LEVEL);
     let [lstm_ms, attention_ms] = times.map(|mut times| {
         times.sort_by(f64::total_cmp);
         times[RUNS / 2]
     });
     let [lstm, attention] = &models;
     let (lstm_parameters, attention_parameters) = (lstm.parameters(), attention.parameters());
-    Ok(Article { lstm_parameters, attention_parameters, lstm_ms, attention_ms })
+    Ok(Article { lstm_parameters, attention_parameters, lstm_ms, attention_ms, speedup })
 }
 
 #[cfg(test)]
@@ -129,5 +135,7 @@ mod tests {
         assert_eq!(found.lstm_parameters, embedding + 4 * WIDTH * 2 * WIDTH + 2 * 4 * WIDTH + head);
         assert_eq!(found.attention_parameters, embedding + 4 * (WIDTH * WIDTH + WIDTH) + head);
         assert!(found.lstm_ms > 0.0 && found.attention_ms > 0.0);
+        let Spread { low, median, high } = found.speedup;
+        assert!(0.0 < low && low <= median && median <= high && high.is_finite());
     }
 }

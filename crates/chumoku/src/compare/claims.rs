@@ -3,11 +3,19 @@
 //! The claims are those of the fifth article of the series that the project follows, on self-attention and text
 //! classification: its comparison (an LSTM of 12.34 ms and self-attention of 8.76 ms for 32 sequences of 100 tokens),
 //! its table of parameters, and its exercise on cost.
+//!
+//! A verdict is given where the figures can decide, wrong in at most 5 of 100 cases if nothing but chance were at work;
+//! else it is left open, and said what would decide it.
 
+use super::paired::{Difference, LEVEL, MARGIN};
+use super::spread::Spread;
+use super::time::Growth;
 use super::{Article, Compared};
+use crate::Lang;
+use crate::data::wording::thousands;
 use crate::nn::{Network, PositionKind};
 use chumoku_kernels::Cell;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// What came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -17,178 +25,421 @@ pub enum Verdict {
     Holds,
     /// It is not so here.
     DoesNotHold,
-    /// These figures cannot tell.
+    /// These figures do not decide it.
     Open,
+}
+
+/// A sentence in every language that people are spoken to in. In files it is English.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// In English.
+    pub en: String,
+    /// In Japanese.
+    pub ja: String,
+}
+
+impl Said {
+    /// In one of the languages.
+    pub fn text(&self, lang: Lang) -> &str {
+        lang.pick(&self.en, &self.ja)
+    }
+}
+
+impl Serialize for Said {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.en)
+    }
+}
+
+macro_rules! said {
+    ($en:literal, $ja:literal $(,)?) => {
+        Said { en: format!($en), ja: format!($ja) }
+    };
 }
 
 /// A claim and what was found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Claim {
     /// What is said.
-    pub claim: String,
+    pub claim: Said,
     /// Whether it is so here.
     pub verdict: Verdict,
     /// The figures that say so.
-    pub found: String,
+    pub found: Said,
+    /// What would decide a claim that is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub would_decide: Option<Said>,
 }
 
-fn claim(claim: &str, holds: bool, found: String) -> Claim {
-    let verdict = if holds { Verdict::Holds } else { Verdict::DoesNotHold };
-    Claim { claim: claim.into(), verdict, found }
+impl Claim {
+    /// The claim, decided or else open.
+    fn new(claim: Said, holds: Option<bool>, found: Said, would_decide: impl FnOnce() -> Said) -> Claim {
+        let verdict = match holds {
+            Some(true) => Verdict::Holds,
+            Some(false) => Verdict::DoesNotHold,
+            None => Verdict::Open,
+        };
+        Claim { claim, verdict, found, would_decide: holds.is_none().then(would_decide) }
+    }
 }
 
-/// By which power of the length time grows from one length to another.
-fn power(model: &Compared, from: usize, to: usize) -> Option<f64> {
-    let ratio = model.milliseconds(to)? / model.milliseconds(from)?;
-    Some(ratio.ln() / (to as f64 / from as f64).ln())
-}
+/// How far a power may be from 1 to be called linear.
+const LINEAR: f64 = 0.15;
 
-/// Judges all claims for which there are figures.
-pub(super) fn judge(models: &[Compared], article: &Article) -> Vec<Claim> {
+/// Judges all claims for which there are figures; scores are of test rows, or of others as `scored_on` says.
+pub(super) fn judge(models: &[Compared], article: &Article, scored_on: &str) -> Vec<Claim> {
     let find = |network: Network, position| models.iter().find(|m| m.network == network && m.position == position);
     let transformer = find(Network::Transformer, PositionKind::Sinusoidal);
     let mut claims = own(article).to_vec();
+    let is_new = scored_on != "train";
     if let (Some(transformer), Some(lstm)) = (transformer, find(Network::Recurrent(Cell::Lstm), PositionKind::None)) {
         claims.push(speed(transformer, lstm));
-        claims.extend(growth(transformer, lstm));
-        claims.push(accuracy("the transformer is the more accurate", transformer, lstm));
+        claims.push(linear(lstm));
+        claims.push(square(transformer));
+        claims.push(accuracy(transformer, lstm, is_new));
     }
     if let (Some(sinusoidal), Some(learned)) = (transformer, find(Network::Transformer, PositionKind::Learned)) {
-        claims.push(positions(sinusoidal, learned));
+        claims.push(positions(sinusoidal, learned, is_new));
     }
     claims
+}
+
+fn quieter() -> Said {
+    said!("a quieter machine: runs side by side disagree", "より静かなマシン: 並べて測った時間が揃っていません",)
 }
 
 /// Which of two models of one size trains faster.
 fn speed(transformer: &Compared, lstm: &Compared) -> Claim {
-    let times = |length| Some((transformer.milliseconds(length)?, lstm.milliseconds(length)?));
-    let short: Vec<usize> = lstm.steps.iter().map(|step| step.length).filter(|&length| length < 512).collect();
-    let slower: Vec<String> = short
+    let pairs: Vec<_> = transformer
+        .steps
         .iter()
-        .filter(|&&length| times(length).is_some_and(|(ours, theirs)| ours >= theirs))
-        .map(usize::to_string)
+        .filter(|step| step.length < 512)
+        .filter_map(|ours| Some((ours, lstm.steps.iter().find(|theirs| theirs.length == ours.length)?)))
         .collect();
-    let found = match slower.is_empty() {
-        true => format!("models of one size: the transformer is faster at all {} lengths", short.len()),
-        false => format!("models of one size: the LSTM is faster at length {}", slower.join(", ")),
+    let level = LEVEL / pairs.len().max(1) as f64;
+    let judged = pairs.iter().map(|(ours, theirs)| {
+        let ratios = ours.all_ms.iter().zip(&theirs.all_ms).map(|(ours, theirs)| theirs / ours).collect();
+        (ours.length, Spread::of(ratios, level).is_above(1.0))
+    });
+    let judged: Vec<(usize, Option<bool>)> = judged.collect();
+    let at = |wanted: Option<bool>| {
+        let lengths: Vec<String> = judged.iter().filter(|(_, is)| *is == wanted).map(|(n, _)| n.to_string()).collect();
+        lengths.join(", ")
     };
-    claim("self-attention trains faster up to lengths of about 512", slower.is_empty(), found)
+    let [faster, slower, open] = [Some(true), Some(false), None].map(at);
+    let holds = match (judged.is_empty(), slower.is_empty(), open.is_empty()) {
+        (false, true, true) => Some(true),
+        (_, false, _) => Some(false),
+        _ => None,
+    };
+    let or_none = |lengths: &str| if lengths.is_empty() { "–".to_owned() } else { lengths.to_owned() };
+    let [faster, slower, undecided] = [&faster, &slower, &open].map(|lengths| or_none(lengths));
+    let found = said!(
+        "models of one size, faster at lengths: transformer {faster}; LSTM {slower}; undecided {undecided}",
+        "同じ大きさのモデルで速い方と長さ: Transformer {faster}、LSTM {slower}、決まらない {undecided}",
+    );
+    let claim = said!(
+        "self-attention trains faster up to lengths of about 512",
+        "長さおよそ 512 までは自己注意の方が速く学習する",
+    );
+    Claim::new(claim, holds, found, quieter)
 }
 
-/// How time grows.
-fn growth(transformer: &Compared, lstm: &Compared) -> Vec<Claim> {
-    let mut claims = Vec::new();
-    if let Some(power) = power(lstm, 256, 1024) {
-        let found = format!("from 256 to 1,024 as length to the power {power:.2}");
-        claims.push(claim("a recurrent network's time grows linearly", (0.85..1.15).contains(&power), found));
+/// The figures of a growth.
+fn powers(growth: &Growth) -> Said {
+    let Spread { low, median, high } = growth.power;
+    let (expected, from, to) = (growth.expected, growth.lengths[0], growth.lengths[growth.lengths.len() - 1]);
+    let (from, to) = (thousands(from), thousands(to));
+    said!(
+        "from {from} to {to} as length to the power {median:.2} ({low:.2} to {high:.2}); by multiply-adds {expected:.2}",
+        "{from} から {to} まで長さの {median:.2} 乗 ({low:.2} から {high:.2})、積和演算の数では {expected:.2} 乗",
+    )
+}
+
+fn too_few_lengths() -> Said {
+    said!("too few lengths were timed", "測った長さが足りません")
+}
+
+/// Whether a recurrent network's time grows as the length.
+fn linear(lstm: &Compared) -> Claim {
+    let claim = said!("a recurrent network's time grows linearly", "再帰型ネットワークの時間は長さに比例する");
+    let Some(growth) = &lstm.growth else {
+        return Claim::new(claim, None, too_few_lengths(), || said!("three lengths at least", "三つ以上の長さ"));
+    };
+    let above = [1.0 - LINEAR, 1.0 + LINEAR].map(|power| growth.power.is_above(power));
+    let holds = match above {
+        [Some(true), Some(false)] => Some(true),
+        [Some(false), _] | [_, Some(true)] => Some(false),
+        _ => None,
+    };
+    Claim::new(claim, holds, powers(growth), quieter)
+}
+
+/// Whether a transformer's time grows as the square of the length from its width on.
+fn square(transformer: &Compared) -> Claim {
+    let claim = said!(
+        "self-attention's grows with the square beyond the width",
+        "自己注意の時間は、幅を超える長さでは長さの二乗で増える",
+    );
+    let width = thousands(transformer.width);
+    let Some(growth) = &transformer.growth else {
+        return Claim::new(claim, None, too_few_lengths(), || {
+            said!("three lengths from the width of {width} on", "幅 {width} 以上の三つの長さ")
+        });
+    };
+    let mut found = powers(growth);
+    if let Some(from) = growth.square_from.map(thousands) {
+        let rule = said!(
+            "; at width {width} the square rules from about {from} on",
+            "。幅 {width} では二乗が支配するのは長さおよそ {from} から",
+        );
+        found = Said { en: found.en + &rule.en, ja: found.ja + &rule.ja };
     }
-    if let Some(power) = power(transformer, 512, 1024) {
-        let found = format!("from 512 to 1,024 as length to the power {power:.2}");
-        claims.push(claim("self-attention's grows with the square beyond the width", power > 1.7, found));
-    }
-    claims
+    Claim::new(claim, growth.power.is_above(Growth::SQUARE), found, quieter)
 }
 
 /// Of the article's own two models.
 fn own(article: &Article) -> [Claim; 2] {
-    let Article { lstm_ms, attention_ms, lstm_parameters, attention_parameters } = *article;
-    let ratio = lstm_ms / attention_ms;
-    let times = format!(
-        "the article's two models here: LSTM {lstm_ms:.1} ms, attention {attention_ms:.1} ms, {ratio:.2} times"
+    let Article { lstm_ms, attention_ms, lstm_parameters, attention_parameters, speedup } = *article;
+    let Spread { low, median, high } = speedup;
+    let times = said!(
+        "the article's two models here: LSTM {lstm_ms:.1} ms, attention {attention_ms:.1} ms, {median:.2} times \
+         ({low:.2} to {high:.2})",
+        "記事の二つのモデルをここで: LSTM {lstm_ms:.1} ms、注意 {attention_ms:.1} ms、{median:.2} 倍 ({low:.2} から \
+         {high:.2})",
     );
     let [lstm, attention] = [lstm_parameters, attention_parameters].map(thousands);
-    let parameters = format!("the article's two models have {lstm} (LSTM) and {attention} (attention)");
+    let parameters = said!(
+        "the article's two models have {lstm} (LSTM) and {attention} (attention)",
+        "記事の二つのモデルは {lstm} 個 (LSTM) と {attention} 個 (注意)",
+    );
+    let fewer = Some(lstm_parameters < attention_parameters);
     [
-        claim(
-            "self-attention is 1.41 times as fast as an LSTM, forward, 32 sequences of length 100",
-            ratio >= 1.41,
+        Claim::new(
+            said!(
+                "self-attention is 1.41 times as fast as an LSTM, forward, 32 sequences of length 100",
+                "順伝播、長さ 100 の 32 系列で、自己注意は LSTM の 1.41 倍速い",
+            ),
+            speedup.is_above(1.41),
             times,
+            quieter,
         ),
-        claim(
-            "the recurrent classifier has fewer parameters, 2,826,498 to 3,150,338",
-            lstm_parameters < attention_parameters,
+        Claim::new(
+            said!(
+                "the recurrent classifier has fewer parameters, 2,826,498 to 3,150,338",
+                "再帰型の分類器の方がパラメータが少ない (2,826,498 対 3,150,338)",
+            ),
+            fewer,
             parameters,
+            quieter,
         ),
     ]
 }
 
-/// A whole number with commas.
-fn thousands(n: usize) -> String {
-    match n {
-        ..1000 => n.to_string(),
-        _ => format!("{},{:03}", thousands(n / 1000), n % 1000),
+/// The figures of a difference.
+fn points(difference: &Difference, first: &str, second: &str) -> Said {
+    let [low, value, high] =
+        [difference.interval()[0], difference.value(), difference.interval()[1]].map(|x| 100.0 * x);
+    let (rows, apart) = (thousands(difference.rows), thousands(difference.first_only + difference.second_only));
+    said!(
+        "accuracy of the {first} less that of the {second}: {value:+.1} points ({low:+.1} to {high:+.1}); {rows} rows, \
+         on {apart} of which one alone is right",
+        "正解率の差 ({first} − {second}): {value:+.1} ポイント ({low:+.1} から {high:+.1})。{rows} 行のうち一方だけが正しいのは \
+         {apart} 行",
+    )
+}
+
+/// Rows of which training has seen nothing, or more of them.
+fn more_rows(difference: &Difference, is_new: bool, is_decided: impl Fn(&Difference) -> bool) -> Said {
+    let unseen = || said!("rows that training has not seen", "学習に使っていない行");
+    if !is_new {
+        return unseen();
+    }
+    match difference.rows_until(is_decided).map(thousands) {
+        Some(rows) => {
+            said!("about {rows} rows to test on, if they are like these", "似た行なら、およそ {rows} 行のテストデータ",)
+        }
+        None if difference.first_only == difference.second_only => said!(
+            "no number of rows like these: so far the two are equally often right",
+            "このような行をいくら増やしても決まりません: 今のところ正しい回数が同じです",
+        ),
+        None => said!(
+            "no number of rows like these: the difference is about as large as what is asked",
+            "このような行をいくら増やしても決まりません: 差が問われている大きさとほぼ同じです",
+        ),
     }
 }
 
-fn percent(model: &Compared) -> String {
-    let [low, high] = model.macro_f1_interval;
-    format!("{:.1} % ({:.1} to {:.1})", 100.0 * model.macro_f1, 100.0 * low, 100.0 * high)
+fn accuracy(transformer: &Compared, lstm: &Compared, is_new: bool) -> Claim {
+    let difference = Difference::of(&transformer.right, &lstm.right);
+    let judged = |d: &Difference| match d.interval() {
+        [low, _] if low > 0.0 => Some(true),
+        [_, high] if high < 0.0 => Some(false),
+        _ => None,
+    };
+    let claim = said!("the transformer is the more accurate", "Transformer の方が正確である");
+    let holds = judged(&difference).filter(|_| is_new);
+    let would_decide = || more_rows(&difference, is_new, |d| judged(d).is_some());
+    Claim::new(claim, holds, points(&difference, "transformer", "LSTM"), would_decide)
 }
 
-/// Whether the intervals of two macro-F1 have nothing in common.
-fn apart(a: &Compared, b: &Compared) -> bool {
-    let ([a_low, a_high], [b_low, b_high]) = (a.macro_f1_interval, b.macro_f1_interval);
-    a_high < b_low || b_high < a_low
-}
-
-fn accuracy(text: &str, transformer: &Compared, lstm: &Compared) -> Claim {
-    let found = format!("macro-F1 {} of the transformer, {} of the LSTM", percent(transformer), percent(lstm));
-    match apart(transformer, lstm) {
-        true => claim(text, transformer.macro_f1 > lstm.macro_f1, found),
-        false => Claim { claim: text.into(), verdict: Verdict::Open, found },
-    }
-}
-
-fn positions(sinusoidal: &Compared, learned: &Compared) -> Claim {
-    let found = format!("macro-F1 {} with sinusoidal, {} with learned", percent(sinusoidal), percent(learned));
-    claim("sinusoidal and learned positions do about equally well", !apart(sinusoidal, learned), found)
+fn positions(sinusoidal: &Compared, learned: &Compared, is_new: bool) -> Claim {
+    let difference = Difference::of(&sinusoidal.right, &learned.right);
+    let judged = |d: &Difference| match d.interval() {
+        [low, high] if low >= -MARGIN && high <= MARGIN => Some(true),
+        [low, high] if low > MARGIN || high < -MARGIN => Some(false),
+        _ => None,
+    };
+    let margin = 100.0 * MARGIN;
+    let claim = said!(
+        "sinusoidal and learned positions do about equally well (to {margin:.0} points)",
+        "正弦波と学習した位置の成績はほぼ等しい ({margin:.0} ポイント以内)",
+    );
+    let holds = judged(&difference).filter(|_| is_new);
+    let would_decide = || more_rows(&difference, is_new, |d| judged(d).is_some());
+    Claim::new(claim, holds, points(&difference, "sinusoidal", "learned"), would_decide)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::compare::StepTime;
+    use crate::count::{CountConfig, Counted};
+    use Verdict::{DoesNotHold, Holds, Open};
 
-    fn model(network: Network, position: PositionKind, times: &[(usize, f64)], f1: f64) -> Compared {
-        let step = |&(length, ms)| StepTime { length, median_ms: ms, min_ms: ms, max_ms: ms, runs: 1 };
+    const LENGTHS: [usize; 6] = [32, 64, 128, 256, 512, 1024];
+
+    /// How often a model is disturbed, and by how much: its time at a length, in one of eleven sweeps.
+    type Time<'a> = &'a dyn Fn(f64, usize) -> f64;
+
+    fn model(network: Network, position: PositionKind, time: Time<'_>, right: Vec<bool>) -> Compared {
+        let step = |n: usize| StepTime::of(n, (0..11).map(|sweep| time(n as f64, sweep)).collect());
+        let steps: Vec<StepTime> = LENGTHS.map(step).into();
+        let (counted, shortest) = match network {
+            Network::Transformer => (Counted::Transformer, 256),
+            Network::Recurrent(cell) => (Counted::Recurrent(cell), 128),
+        };
+        let sizes = CountConfig { network: counted, ..CountConfig::default() };
         Compared {
             network,
             position,
             sizes: String::new(),
+            width: 256,
             parameters: 1,
-            accuracy: f1,
-            macro_f1: f1,
-            macro_f1_interval: [f1 - 0.02, f1 + 0.02],
+            accuracy: 0.0,
+            macro_f1: 0.0,
+            macro_f1_interval: [0.0; 2],
             epochs: 1,
             training_seconds: 1.0,
-            steps: times.iter().map(step).collect(),
+            growth: Growth::of(&steps, &sizes, shortest).unwrap(),
+            steps,
+            right,
         }
     }
 
-    fn verdicts(transformer: &[(usize, f64)], lstm: &[(usize, f64)], f1: [f64; 3], ratio: f64) -> Vec<Verdict> {
+    /// Of `rows` rows all right but a run of `wrong` of them.
+    fn right(rows: usize, wrong: std::ops::Range<usize>) -> Vec<bool> {
+        (0..rows).map(|row| !wrong.contains(&row)).collect()
+    }
+
+    fn article(ratio: f64, spread: f64) -> Article {
+        let speedup = Spread { low: ratio - spread, median: ratio, high: ratio + spread };
+        let attention_parameters = (1000.0 * ratio) as usize;
+        Article { lstm_parameters: 1000, attention_parameters, lstm_ms: ratio, attention_ms: 1.0, speedup }
+    }
+
+    /// Claims on scores of three models: transformer, learned positions, LSTM.
+    fn on_scores(right: [Vec<bool>; 3], scored_on: &str) -> [Claim; 2] {
+        let [ours, learned, lstm] = right;
         let models = [
-            model(Network::Transformer, PositionKind::Sinusoidal, transformer, f1[0]),
-            model(Network::Transformer, PositionKind::Learned, transformer, f1[1]),
-            model(Network::Recurrent(Cell::Lstm), PositionKind::None, lstm, f1[2]),
+            model(Network::Transformer, PositionKind::Sinusoidal, &|n, _| n, ours),
+            model(Network::Transformer, PositionKind::Learned, &|n, _| n, learned),
+            model(Network::Recurrent(Cell::Lstm), PositionKind::None, &|n, _| n, lstm),
         ];
-        let parameters = (1000.0 * ratio) as usize;
-        let article =
-            Article { lstm_parameters: 1000, attention_parameters: parameters, lstm_ms: ratio, attention_ms: 1.0 };
-        judge(&models, &article).into_iter().map(|claim| claim.verdict).collect()
+        let claims = judge(&models, &article(1.5, 0.1), scored_on);
+        assert_eq!(claims.len(), 7);
+        [claims[5].clone(), claims[6].clone()]
+    }
+
+    /// Claims on time: speed, linear growth, square growth.
+    fn on_times(transformer: Time<'_>, lstm: Time<'_>) -> Vec<Claim> {
+        let models = [
+            model(Network::Transformer, PositionKind::Sinusoidal, transformer, vec![]),
+            model(Network::Recurrent(Cell::Lstm), PositionKind::None, lstm, vec![]),
+        ];
+        judge(&models, &article(1.5, 0.1), "test")[2..5].to_vec()
+    }
+
+    fn verdicts(claims: &[Claim]) -> Vec<Verdict> {
+        for claim in claims {
+            assert_eq!(claim.verdict == Open, claim.would_decide.is_some(), "{claim:?}");
+        }
+        claims.iter().map(|claim| claim.verdict).collect()
     }
 
     #[test]
-    fn verdicts_follow_the_figures() {
-        use Verdict::{DoesNotHold, Holds, Open};
-        let fast = [(128, 1.0), (256, 2.0), (512, 5.0), (1024, 18.0)];
-        let slow = [(128, 2.0), (256, 4.0), (512, 8.0), (1024, 16.0)];
-        assert_eq!(verdicts(&fast, &slow, [0.8, 0.81, 0.7], 1.5), [Holds; 7]);
-        assert_eq!(verdicts(&slow, &fast, [0.8, 0.7, 0.9], 0.9), [DoesNotHold; 7]);
-        assert_eq!(verdicts(&fast, &slow, [0.8, 0.8, 0.79], 1.5)[5], Open);
+    fn scores_decide_where_the_rows_do() {
+        // Alike, each wrong on rows of its own: of 100 rows that decides nothing, of 20,000 that they are equal.
+        let few = on_scores([right(100, 0..5), right(100, 5..10), right(100, 10..15)], "test");
+        assert_eq!(verdicts(&few), [Open, Open]);
+        assert!(few[0].would_decide.as_ref().unwrap().en.contains("equally often right"), "{few:?}");
+        let asked = &few[1].would_decide.as_ref().unwrap().en;
+        assert!(asked.starts_with("about 1,") || asked.starts_with("about 2,"), "{asked}");
+        let many = || [right(20_000, 0..500), right(20_000, 500..1000), right(20_000, 1000..1500)];
+        assert_eq!(verdicts(&on_scores(many(), "test")), [Open, Holds]);
+        // Clearly apart, either way.
+        let apart = |ours, learned, lstm| [right(1000, 0..ours), right(1000, 0..learned), right(1000, 0..lstm)];
+        assert_eq!(verdicts(&on_scores(apart(100, 300, 200), "test")), [Holds, DoesNotHold]);
+        assert_eq!(verdicts(&on_scores(apart(200, 20, 100), "test")), [DoesNotHold, DoesNotHold]);
+        // Apart for certain, but perhaps by less than the margin.
+        assert_eq!(verdicts(&on_scores(apart(10, 30, 20), "test")), [Holds, Open]);
+        // Rows that training has seen decide nothing.
+        let seen = on_scores(apart(100, 300, 200), "train");
+        assert_eq!(verdicts(&seen), [Open, Open]);
+        assert!(seen[0].would_decide.as_ref().unwrap().en.contains("not seen"));
+        assert_eq!(verdicts(&on_scores(many(), "train"))[1], Open);
     }
 
     #[test]
-    fn numbers_have_commas() {
-        assert_eq!([7, 1000, 2_823_682, 12_000_007].map(thousands), ["7", "1,000", "2,823,682", "12,000,007"]);
+    fn times_decide_where_the_runs_agree() {
+        let jitter = |sweep: usize| 1.0 + 0.01 * sweep as f64;
+        // Squares and lines, clean; the LSTM slower at all short lengths.
+        let clean = on_times(&|n, s| 1e-3 * n * n * jitter(s), &|n, s| 2.0 * n * jitter(s));
+        assert_eq!(verdicts(&clean), [Holds, Holds, Holds]);
+        let other = on_times(&|n, s| 3.0 * n * jitter(s), &|n, s| 1e-4 * n * n * jitter(s));
+        assert_eq!(verdicts(&other), [DoesNotHold, DoesNotHold, DoesNotHold]);
+        // One disturbed sweep of eleven changes nothing; half of them leave everything open.
+        let once = |s: usize| if s == 3 { 30.0 } else { 1.0 };
+        let disturbed = on_times(&|n, s| 1e-3 * n * n * once(s), &|n, _| 2.0 * n);
+        assert_eq!(verdicts(&disturbed)[0], Holds);
+        let noise = |n: f64, s: usize| if (s + n as usize / 256).is_multiple_of(2) { 40.0 } else { 0.05 };
+        let noisy = on_times(&|n, s| n * n * noise(n, s), &|n, s| n * noise(n, s + 1));
+        assert_eq!(verdicts(&noisy), [Open, Open, Open]);
+        assert!(noisy.iter().all(|claim| claim.would_decide.as_ref().unwrap().en.contains("quieter machine")));
+        // What theory says stands beside what was found.
+        assert!(
+            clean[1].found.en.contains("to the power 1.00 (1.00 to 1.00); by multiply-adds 1.00"),
+            "{:?}",
+            clean[1]
+        );
+        assert!(clean[2].found.en.contains("at width 256 the square rules from about 8,192 on"), "{:?}", clean[2]);
+    }
+
+    #[test]
+    fn the_articles_models_are_judged_by_their_spread_and_their_parameters() {
+        let of = |ratio, spread| verdicts(&own(&article(ratio, spread)));
+        assert_eq!(of(1.5, 0.05), [Holds, Holds]);
+        assert_eq!(of(0.9, 0.05), [DoesNotHold, DoesNotHold]);
+        assert_eq!(of(1.4, 0.05), [Open, Holds]);
+    }
+
+    #[test]
+    fn machines_read_english_and_people_their_language() {
+        let claim = &own(&article(1.4, 0.05))[0];
+        let json = serde_json::to_value(claim).unwrap();
+        assert_eq!(json["verdict"], "open");
+        assert_eq!(json["would_decide"], claim.would_decide.as_ref().unwrap().en);
+        assert!(claim.claim.text(Lang::Ja).contains("自己注意"));
+        assert!(serde_json::to_value(&own(&article(1.4, 0.05))[1]).unwrap().get("would_decide").is_none());
     }
 }

@@ -6,19 +6,25 @@
 //! sinusoidal positions.
 
 mod article;
+mod beta;
 mod claims;
+mod paired;
+mod spread;
 mod svg;
 mod time;
 
 pub use article::Article;
-pub use claims::{Claim, Verdict};
+pub use claims::{Claim, Said, Verdict};
+pub use paired::Difference;
+pub use spread::Spread;
 pub use svg::to_svg;
-pub use time::StepTime;
+pub use time::{Growth, StepTime};
 
 use crate::Result;
+use crate::count::CountConfig;
 use crate::models::ClassifierConfig;
 use crate::nn::{Network, PositionKind};
-use crate::train::{Event, Scores, TrainOptions, TrainingData, train};
+use crate::train::{Event, Scores, TrainOptions, TrainingData, network_is_right, train};
 use chumoku_kernels::Cell;
 use serde::Serialize;
 use std::sync::atomic::AtomicBool;
@@ -29,6 +35,9 @@ pub const LENGTHS: [usize; 6] = [32, 64, 128, 256, 512, 1024];
 
 /// Sequences in a step that is timed.
 pub const BATCH: usize = 32;
+
+/// Tokens from which the growth of a recurrent network's time is fitted: below, what each step costs anyhow is seen.
+const SHORTEST: usize = 128;
 
 /// What is compared, in the order in which it is shown.
 const SUBJECTS: [(Network, PositionKind); 5] = [
@@ -48,6 +57,8 @@ pub struct Compared {
     pub position: PositionKind,
     /// Its sizes in a few words.
     pub sizes: String,
+    /// Width of its embeddings.
+    pub width: usize,
     /// Numbers that training changes.
     pub parameters: usize,
     /// Share of the scored rows that the network alone gets right.
@@ -62,6 +73,12 @@ pub struct Compared {
     pub training_seconds: f64,
     /// Times of a training step, by length.
     pub steps: Vec<StepTime>,
+    /// How they grow: of a transformer from its width on, of a recurrent network from 128 tokens on; nothing where these
+    /// are fewer than three lengths.
+    pub growth: Option<Growth>,
+    /// Of each scored row, whether the network alone gets it right.
+    #[serde(skip)]
+    pub right: Vec<bool>,
 }
 
 impl Compared {
@@ -109,8 +126,8 @@ pub enum Stage<'a> {
     Training(String),
     /// Something happened in it.
     Event(Event<'a>),
-    /// Steps of this length are about to be timed.
-    Timing(usize),
+    /// A sweep of timed steps begins: which one, of how many.
+    Timing([usize; 2]),
 }
 
 /// Trains and times all models. `options` gives seed, epochs and precision; nothing is kept on disk.
@@ -127,6 +144,7 @@ pub fn compare(data: &TrainingData, options: &TrainOptions, observe: &mut dyn Fn
             network,
             position,
             sizes: String::new(),
+            width: 0,
             parameters: 0,
             accuracy: 0.0,
             macro_f1: 0.0,
@@ -134,6 +152,8 @@ pub fn compare(data: &TrainingData, options: &TrainOptions, observe: &mut dyn Fn
             epochs: 0,
             training_seconds: 0.0,
             steps: Vec::new(),
+            growth: None,
+            right: Vec::new(),
         };
         observe(Stage::Training(subject.name()));
         let start = Instant::now();
@@ -144,6 +164,8 @@ pub fn compare(data: &TrainingData, options: &TrainOptions, observe: &mut dyn Fn
         (rows, scored_on) = (scored, outcome.metrics["scored_on"].as_str().unwrap_or_default().to_owned());
         models.push(Compared {
             sizes: config.body.sizes(),
+            width: config.body.d_model(),
+            right: network_is_right(&outcome.model, data)?,
             parameters: outcome.model.num_parameters(),
             accuracy,
             macro_f1,
@@ -154,11 +176,15 @@ pub fn compare(data: &TrainingData, options: &TrainOptions, observe: &mut dyn Fn
         });
         configs.push(config);
     }
-    let steps = time::steps(&configs, options, &LENGTHS, &mut |length| observe(Stage::Timing(length)))?;
-    models.iter_mut().zip(steps).for_each(|(model, steps)| model.steps = steps);
+    let steps = time::steps(&configs, options, &LENGTHS, &mut |sweep| observe(Stage::Timing(sweep)))?;
+    for ((model, config), steps) in models.iter_mut().zip(&configs).zip(steps) {
+        let shortest = if model.network == Network::Transformer { model.width } else { SHORTEST };
+        model.growth = Growth::of(&steps, &CountConfig::of_classifier(config), shortest)?;
+        model.steps = steps;
+    }
     let article = article::measure(options.precision)?;
     Ok(Comparison {
-        claims: claims::judge(&models, &article),
+        claims: claims::judge(&models, &article, &scored_on),
         models,
         article,
         batch: BATCH,

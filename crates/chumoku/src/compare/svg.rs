@@ -40,7 +40,8 @@ pub fn to_svg(comparison: &Comparison) -> String {
     let extent = |of: &dyn Fn(&super::StepTime) -> f64| {
         steps().map(of).fold([f64::INFINITY, 0.0f64], |[low, high], x| [low.min(x), high.max(x)])
     };
-    let ([short, long], [fast, slow]) = (extent(&|s| s.length as f64), extent(&|s| s.median_ms));
+    let [short, long] = extent(&|s| s.length as f64);
+    let (fast, slow) = (extent(&|s| s.min_ms)[0], extent(&|s| s.max_ms)[1]);
     let ticks = ticks(fast, slow);
     let low = ticks.first().map_or(1.0, |tick| tick.min(fast));
     let high = ticks.last().map_or(10.0, |tick| tick.max(slow));
@@ -54,8 +55,8 @@ pub fn to_svg(comparison: &Comparison) -> String {
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#ffffff\"/>\n\
          <text x=\"{LEFT}\" y=\"28\" font-size=\"16\" font-weight=\"600\" fill=\"#1a1a1a\">Time of a training step by \
          length</text>\n\
-         <text x=\"{LEFT}\" y=\"48\" fill=\"#555555\">milliseconds (median), {} sequences, models of one size, {}, {} \
-         threads</text>\n",
+         <text x=\"{LEFT}\" y=\"48\" fill=\"#555555\">milliseconds (median, bars from the shortest to the longest run), {} sequences, \
+         {}, {} threads</text>\n",
         comparison.batch, comparison.isa, comparison.threads
     );
     for tick in &ticks {
@@ -96,6 +97,21 @@ pub fn to_svg(comparison: &Comparison) -> String {
             "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2.5\" stroke-linejoin=\"round\"/>",
             places.join(" ")
         );
+        for step in &model.steps {
+            let at = x.place(step.length as f64);
+            let _ = writeln!(
+                svg,
+                "<line class=\"spread\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\" \
+                 stroke-opacity=\"0.5\" stroke-width=\"1.5\"><title>{}, length {}: {:.3} to {:.3} ms in {} runs</title></line>",
+                y.place(step.min_ms),
+                y.place(step.max_ms),
+                model.name(),
+                step.length,
+                step.min_ms,
+                step.max_ms,
+                step.runs
+            );
+        }
         for step in &model.steps {
             let _ = writeln!(
                 svg,
@@ -165,11 +181,12 @@ mod tests {
 
     #[test]
     fn every_point_says_its_numbers_and_lies_where_they_say() {
-        let step = |length, ms| crate::compare::StepTime { length, median_ms: ms, min_ms: ms, max_ms: ms, runs: 1 };
+        let step = |length, ms| crate::compare::StepTime::of(length, vec![0.9 * ms, ms, 1.2 * ms]);
         let model = |network, position, times: [f64; 3]| Compared {
             network,
             position,
             sizes: String::new(),
+            width: 128,
             parameters: 1,
             accuracy: 1.0,
             macro_f1: 1.0,
@@ -177,6 +194,8 @@ mod tests {
             epochs: 1,
             training_seconds: 1.0,
             steps: [32, 64, 128].into_iter().zip(times).map(|(length, ms)| step(length, ms)).collect(),
+            growth: None,
+            right: vec![],
         };
         let comparison = Comparison {
             models: vec![
@@ -196,6 +215,7 @@ mod tests {
                 attention_parameters: 1,
                 lstm_ms: 1.0,
                 attention_ms: 1.0,
+                speedup: crate::compare::Spread { low: 1.0, median: 1.0, high: 1.0 },
             },
             claims: vec![],
         };
@@ -216,6 +236,22 @@ mod tests {
             assert!((LEFT..=RIGHT).contains(&number(line, "cx")) && (TOP..=BOTTOM).contains(&number(line, "cy")));
         }
         assert_eq!(found.len(), 6, "{svg}");
+        // The bars go from the shortest to the longest run, and are within the plot.
+        let bars: Vec<&str> = svg.lines().filter(|line| line.starts_with("<line class=\"spread\"")).collect();
+        assert_eq!(bars.len(), 6);
+        for bar in bars {
+            let said = bar.split("<title>").nth(1).unwrap().split("</title>").next().unwrap();
+            let (name, rest) = said.split_once(", length ").unwrap();
+            let (length, rest) = rest.split_once(": ").unwrap();
+            let model = comparison.models.iter().find(|model| model.name() == name).unwrap();
+            let step = model.steps.iter().find(|step| step.length.to_string() == length).unwrap();
+            assert_eq!(rest, format!("{:.3} to {:.3} ms in 3 runs", step.min_ms, step.max_ms));
+            let [low, high] = ["y1", "y2"].map(|name| number(bar, name));
+            assert!(TOP <= high && high < low && low <= BOTTOM, "{bar}");
+            // Equal ratios are equal distances.
+            let [unit, ms] = [found[0].2 - found[1].2, (found[1].1 / found[0].1).ln()];
+            assert!(((low - high) / unit - (1.2f64 / 0.9).ln() / ms).abs() < 0.02, "{bar}");
+        }
         // Equal ratios are equal distances, and longer times lie higher.
         assert!((found[0].2 - found[1].2 - (found[1].2 - found[2].2)).abs() < 0.2);
         found.sort_by(|a, b| a.1.total_cmp(&b.1));

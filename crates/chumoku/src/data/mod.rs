@@ -75,5 +75,5 @@ pub use record::{Layout, Record, Skipped, SkippedRow};
 pub use source::{Records, Source};
 pub use split::{Conflicts, Shared, SharedText, Split, normalise, shared_texts, split, split_texts};
 pub use stats::{Lengths, Stats};
-pub use wording::thousands;
+pub use wording::{thousands, thousands_wide};
 pub use writer::{OutputForm, RecordWriter};

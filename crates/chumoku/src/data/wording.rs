@@ -79,6 +79,12 @@ pub(crate) fn count(n: u64, singular: &str) -> String {
 /// A whole number with commas: `1,234,567`.
 #[must_use]
 pub fn thousands(n: usize) -> String {
+    thousands_wide(n as u128)
+}
+
+/// The same of a number of any size.
+#[must_use]
+pub fn thousands_wide(n: u128) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -125,6 +131,7 @@ mod tests {
     #[test]
     fn numbers_have_commas() {
         assert_eq!([0, 999, 1000, 1234567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(thousands_wide(1 << 64), "18,446,744,073,709,551,616");
     }
 
     #[test]

@@ -10,7 +10,7 @@ macro_rules! examples {
     };
 }
 
-const EXAMPLES: [(&str, &str); 19] = examples![
+const EXAMPLES: [(&str, &str); 21] = examples![
     "two-tokens",
     "school",
     "cat-and-fish",
@@ -29,6 +29,8 @@ const EXAMPLES: [(&str, &str); 19] = examples![
     "embedding-parameters",
     "classifier-parameters",
     "lstm-parameters",
+    "attention-parameters",
+    "film-classifier-parameters",
     "waves",
 ];
 

@@ -4,27 +4,34 @@ use super::example::Object;
 use super::number::Printed;
 use crate::count::{CountConfig, Counted};
 use crate::data::wording::quoted;
-use chumoku_kernels::Cell;
+use crate::nn::NormOrder;
 use std::f64::consts::TAU;
 
-const COUNT: [&str; 17] = [
+const COUNT: [&str; 24] = [
     "network",
     "batch",
     "length",
     "keys",
+    "target_length",
     "d_model",
     "heads",
     "kv_heads",
     "head_dim",
     "d_ff",
     "layers",
+    "decoder_layers",
     "vocab",
+    "target_vocab",
     "classes",
+    "untied",
     "bias",
+    "qkv_bias",
     "output_projection",
     "hidden",
     "gate_biases",
     "bidirectional",
+    "positions",
+    "pre_norm",
 ];
 
 /// A figure that is claimed.
@@ -79,40 +86,61 @@ fn counted(text: &str) -> Result<Vec<(String, f64)>, String> {
     let size = |key: &str| file.plain::<usize>(key, "count.", "a whole number");
     let truth = |key: &str| file.plain::<bool>(key, "count.", "true or false");
     let defaults = CountConfig::default();
-    let network = match file.plain::<String>("network", "count.", "a name")?.as_deref() {
-        None | Some("transformer") => Counted::Transformer,
-        Some("attention") => Counted::Attention,
-        Some(name) => Counted::Recurrent(Cell::named(name).ok_or_else(|| {
-            format!("count.network: expected attention, transformer, rnn, lstm or gru, found {}", quoted(name))
-        })?),
+    let network = match file.plain::<String>("network", "count.", "a name")? {
+        None => Counted::Transformer,
+        Some(name) => Counted::named(&name).ok_or_else(|| {
+            let found = quoted(&name);
+            crate::tr!(
+                "count.network: expected attention, transformer, decoder, encoder-decoder, rnn, lstm or gru, found \
+                 {found}",
+                "count.network: attention、transformer、decoder、encoder-decoder、rnn、lstm、gru のいずれかが必要です: \
+                 {found}"
+            )
+        })?,
     };
+    let num_layers = size("layers")?.unwrap_or(1);
+    if network == Counted::Attention && num_layers != 1 {
+        return Err(crate::tr!(
+            "count.layers: attention alone is one layer, found {num_layers}; leave it out, or name another network",
+            "count.layers: attention は一層だけです ({num_layers} とあります)。外すか、別のネットワークを指定してください"
+        ));
+    }
     let d_model = size("d_model")?.unwrap_or(defaults.d_model);
     let config = CountConfig {
         network,
         batch: size("batch")?.unwrap_or(1),
         length: size("length")?.unwrap_or(1),
         keys: size("keys")?,
+        target_length: size("target_length")?,
         d_model,
         num_heads: size("heads")?.unwrap_or(1),
         num_key_heads: size("kv_heads")?,
         head_dim: size("head_dim")?,
-        d_ff: size("d_ff")?.unwrap_or(4 * d_model),
-        num_layers: size("layers")?.unwrap_or(1),
+        d_ff: size("d_ff")?.unwrap_or_else(|| d_model.saturating_mul(4)),
+        num_layers,
+        num_decoder_layers: size("decoder_layers")?,
         vocab_size: size("vocab")?.unwrap_or(0),
+        target_vocab_size: size("target_vocab")?,
         num_classes: size("classes")?.unwrap_or(0),
+        untied: truth("untied")?.unwrap_or(false),
         bias: truth("bias")?.unwrap_or(true),
+        qkv_bias: truth("qkv_bias")?,
         output_projection: truth("output_projection")?.unwrap_or(true),
         hidden_size: size("hidden")?,
         bidirectional: truth("bidirectional")?.unwrap_or(false),
         gate_biases: size("gate_biases")?.unwrap_or(defaults.gate_biases),
+        learned_positions: size("positions")?.unwrap_or(0),
+        norm_order: if truth("pre_norm")?.unwrap_or(false) { NormOrder::Pre } else { NormOrder::Post },
         ..defaults
     };
     let count = config.count().map_err(|error| format!("count: {error}"))?;
     let mut truths: Vec<(String, f64)> = Vec::new();
     for step in count.steps.iter().filter(|step| step.parameters > 0) {
-        truths.push((step.name.replace([' ', ','], "_"), step.parameters as f64 * step.times as f64));
+        let name = if step.part.is_empty() { step.name.into() } else { format!("{} {}", step.part, step.name) };
+        truths.push((name.replace([' ', ','], "_"), step.parameters as f64 * step.times as f64));
     }
-    let input = (config.batch * config.length * config.d_model) as f64;
+    // Sizes are at most 2^30 each, as counting has found.
+    let input = [config.batch, config.length, config.d_model].map(|size| size as f64).iter().product();
     truths.extend([
         ("parameters".into(), count.parameters as f64),
         ("multiply_adds".into(), count.multiply_adds as f64),

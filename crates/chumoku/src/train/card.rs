@@ -58,6 +58,13 @@ pub(crate) fn score(model: &TextClassifier, rows: &Rows, seed: u64) -> Result<(S
     Ok((whole.0, [attention.0, ngrams.0], advice))
 }
 
+/// Of each row that scores are reported on, whether the network alone gets it right.
+pub(crate) fn network_is_right(model: &TextClassifier, data: &TrainingData) -> Result<Vec<bool>> {
+    let (rows, _) = report_rows(data);
+    let predictions = model.predict(&rows.texts())?;
+    Ok(predictions.iter().zip(&rows.labels).map(|(p, &label)| largest(&p.attention) == label).collect())
+}
+
 /// Scores of an n-gram model.
 pub(crate) fn score_ngrams(model: &NgramClassifier, rows: &Rows, seed: u64) -> Result<Scores> {
     let texts = rows.texts();

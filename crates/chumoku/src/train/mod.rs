@@ -26,7 +26,7 @@ mod watch;
 pub use advice::{Advice, Gain, Predictor};
 pub use batches::{batches, by_length};
 pub use blend::{Blend, log_softmax};
-pub(crate) use card::{score, score_ngrams};
+pub(crate) use card::{network_is_right, score, score_ngrams};
 pub use checkpoint::exists as has_checkpoint;
 pub(crate) use checkpoint::hex;
 pub use classify::{Outcome, train};

@@ -6,7 +6,7 @@ mod classifier;
 mod memory;
 
 use crate::args::Bench;
-use crate::progress::{count, megabytes};
+use crate::progress::{count, mebibytes};
 use crate::threads;
 use check::Deviation;
 use chumoku::data::thousands;
@@ -76,7 +76,7 @@ impl Report {
         let Report { times, peak_of, kernel, deviation, .. } = self;
         let title = wrapped(&self.title);
         let [median, min, max] = [times.median(), times.min(), times.max()].map(milliseconds);
-        let memory = self.peak_bytes.map_or("unknown on this system".into(), |bytes| megabytes(bytes as usize));
+        let memory = self.peak_bytes.map_or("unknown on this system".into(), |bytes| mebibytes(bytes as usize));
         format!(
             "{title}\n\
              time     {median} ms (median of {}; {min} to {max})\n\

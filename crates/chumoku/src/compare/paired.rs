@@ -1,0 +1,155 @@
+//! Two models on the same rows: how far apart their accuracies are, and how sure that is.
+
+use super::beta::share_limits;
+use serde::Serialize;
+
+/// How often an interval may miss the truth.
+pub(super) const LEVEL: f64 = 0.05;
+
+/// Accuracies that differ by no more are about equal: two points.
+pub(super) const MARGIN: f64 = 0.02;
+
+/// The most rows that are asked for.
+const MOST_ROWS: usize = 10_000_000;
+
+/// A difference of accuracy, of rows that both models judged.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// Rows.
+    pub rows: usize,
+    /// Rows that the first model alone gets right.
+    pub first_only: usize,
+    /// Rows that the second alone gets right.
+    pub second_only: usize,
+}
+
+impl Difference {
+    /// Of two models, of whose rows it is known whether they are right.
+    pub fn of(first: &[bool], second: &[bool]) -> Difference {
+        let count = |wanted| first.iter().zip(second).filter(|pair| *pair == wanted).count();
+        let rows = first.len().min(second.len());
+        Difference { rows, first_only: count((&true, &false)), second_only: count((&false, &true)) }
+    }
+
+    /// The first model's accuracy less the second's.
+    pub fn value(&self) -> f64 {
+        (self.first_only as f64 - self.second_only as f64) / self.rows.max(1) as f64
+    }
+
+    /// An interval that misses the true difference in at most 5 of 100 draws of the rows, whatever the models are.
+    ///
+    /// The difference is u · (2 p − 1), where u is the share of rows on which only one model is right and p the first
+    /// model's share of those. Given how many such rows there are, p has its exact limits (Clopper and Pearson 1934; at
+    /// p = ½ this is McNemar's exact test), with four fifths of what may go wrong, and u has its own with the rest.
+    pub fn interval(&self) -> [f64; 2] {
+        if self.rows == 0 {
+            return [-1.0, 1.0];
+        }
+        let apart = self.first_only + self.second_only;
+        let shares = share_limits(apart, self.rows, 0.2 * LEVEL);
+        let leads = share_limits(self.first_only, apart, 0.8 * LEVEL).map(|p| 2.0 * p - 1.0);
+        let least = shares.map(|u| u * leads[0]).into_iter().fold(1.0, f64::min);
+        let most = shares.map(|u| u * leads[1]).into_iter().fold(-1.0, f64::max);
+        [least, most]
+    }
+
+    /// About how many rows it takes until `is_decided`, if what comes is like what was seen; nothing if even very many
+    /// would not do.
+    pub(super) fn rows_until(&self, is_decided: impl Fn(&Difference) -> bool) -> Option<usize> {
+        let at = |rows: usize| {
+            let scaled = |n: usize| (n as f64 * rows as f64 / self.rows.max(1) as f64).round() as usize;
+            Difference { rows, first_only: scaled(self.first_only), second_only: scaled(self.second_only) }
+        };
+        let mut rows = self.rows.max(10);
+        while rows <= MOST_ROWS {
+            if is_decided(&at(rows)) {
+                return Some(two_digits(rows));
+            }
+            rows += rows.div_ceil(20);
+        }
+        None
+    }
+}
+
+/// Rounded up to two digits: it is an estimate.
+fn two_digits(n: usize) -> usize {
+    let unit = 10usize.pow(n.max(1).ilog10().saturating_sub(1));
+    n.div_ceil(unit) * unit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chumoku_kernels::Philox;
+
+    #[test]
+    fn a_difference_is_of_the_rows_that_only_one_gets_right() {
+        let found = Difference::of(&[true, true, false, false, true], &[true, false, true, false, false]);
+        assert_eq!(found, Difference { rows: 5, first_only: 2, second_only: 1 });
+        assert!((found.value() - 0.2).abs() < 1e-12);
+    }
+
+    #[test]
+    fn intervals_narrow_with_rows_and_never_pretend() {
+        // No row tells the two apart: of 20 rows that says little, of very many much.
+        let none = |rows| Difference { rows, first_only: 0, second_only: 0 }.interval();
+        assert!(none(20)[1] > 0.2 && none(20)[0] == -none(20)[1]);
+        assert!(none(100_000)[1] < 1e-4);
+        assert_eq!(none(0), [-1.0, 1.0]);
+        // As McNemar's exact test: 0 of 5 is not enough at 4 %, 0 of 6 is.
+        let of = |first_only| Difference { rows: 100, first_only, second_only: 0 }.interval();
+        assert!(of(5)[0] < 0.0 && of(6)[0] > 0.0, "{:?} {:?}", of(5), of(6));
+        let [low, high] = Difference { rows: 10_000, first_only: 900, second_only: 500 }.interval();
+        assert!(low < 0.04 && 0.04 < high && high - low < 0.025, "{low} {high}");
+        let [back, forth] = Difference { rows: 10_000, first_only: 500, second_only: 900 }.interval();
+        assert!((back + high).abs() < 1e-9 && (forth + low).abs() < 1e-9);
+    }
+
+    #[test]
+    fn rows_that_are_asked_for_decide() {
+        let seen = Difference { rows: 100, first_only: 9, second_only: 5 };
+        let is_apart = |d: &Difference| d.interval()[0] > 0.0;
+        assert!(!is_apart(&seen));
+        let rows = seen.rows_until(is_apart).unwrap();
+        let at = |rows: usize| Difference { rows, first_only: rows * 9 / 100, second_only: rows * 5 / 100 };
+        assert!(is_apart(&at(rows)) && !is_apart(&at(rows * 8 / 10)), "{rows}");
+        assert_eq!(Difference { rows: 100, first_only: 5, second_only: 5 }.rows_until(is_apart), None);
+        assert_eq!([1, 99, 101, 1234].map(two_digits), [1, 99, 110, 1300]);
+    }
+
+    /// Draws of rows on which the models differ as given: how many intervals lie wholly above `above` or within the margin.
+    fn rates(rows: usize, shares: [f64; 2], stream: u64) -> [f64; 3] {
+        let (draws, mut found) = (2000, [0; 3]);
+        for draw in 0..draws {
+            let random = Philox::new(7, (stream << 32) + draw);
+            let mut d = Difference { rows, first_only: 0, second_only: 0 };
+            for row in 0..rows {
+                let x = f64::from(random.uniform(row as u64));
+                d.first_only += usize::from(x < shares[0]);
+                d.second_only += usize::from((shares[0]..shares[0] + shares[1]).contains(&x));
+            }
+            let [low, high] = d.interval();
+            found[0] += usize::from(low > 0.0);
+            found[1] += usize::from(high < 0.0);
+            found[2] += usize::from(low >= -MARGIN && high <= MARGIN);
+        }
+        found.map(|n| n as f64 / draws as f64)
+    }
+
+    #[test]
+    fn verdicts_on_chance_alone_are_wrong_at_most_as_often_as_stated() {
+        for (i, (rows, share)) in [(20, 0.2), (100, 0.05), (100, 0.2), (400, 0.1)].into_iter().enumerate() {
+            // Equal models: a difference is found in at most 5 of 100 draws.
+            let [more, less, _] = rates(rows, [share / 2.0; 2], i as u64);
+            assert!(more + less <= LEVEL, "{rows} rows, {share}: {more} + {less}");
+            // Models at the margin: called equal in at most 5 of 100.
+            let [_, _, equal] = rates(rows, [share / 2.0 + MARGIN / 2.0, share / 2.0 - MARGIN / 2.0], 10 + i as u64);
+            assert!(equal <= LEVEL, "{rows} rows, {share}: {equal}");
+        }
+        let [_, _, equal] = rates(3000, [0.03, 0.01], 20);
+        assert!(equal <= LEVEL, "{equal}");
+        // And it is not that nothing is ever said.
+        assert!(rates(3000, [0.01, 0.01], 21)[2] > 0.9);
+        assert!(rates(400, [0.15, 0.02], 22)[0] > 0.9);
+    }
+}
