@@ -255,15 +255,72 @@ fn tokenizers_of_another_model() {
     });
     refused(&exchanged, file, &["another model"]);
     // A token whose number lies outside the embedding.
-    let outside = edited(|t| {
-        let vocab = t["model"]["vocab"].as_object_mut().unwrap();
-        let last = vocab.iter().max_by_key(|(_, id)| id.as_u64()).unwrap().0.clone();
-        vocab[&last] = 4_000_000_000u64.into();
-    });
-    refused(&outside, file, &["another model"]);
+    let outside = |number: u64| {
+        changed(|place| {
+            edit_json(place, TOKENIZER, |t| {
+                let vocab = t["model"]["vocab"].as_object_mut().unwrap();
+                let last = vocab.iter().max_by_key(|(_, id)| id.as_u64()).unwrap().0.clone();
+                vocab[&last] = number.into();
+            });
+        })
+    };
+    refused(&outside(5_000_000), file, &["another model"]);
+    refused(&outside(4_000_000_000), file, &["model.vocab", "4000000000"]);
     refused(&edited(|t| t["model"]["type"] = "../../x".into()), file, &[]);
     refused(&edited(|t| t["pre_tokenizer"]["pattern"]["Regex"] = "(((".into()), file, &[]);
     refused(&edited(|t| drop(t["model"]["vocab"].as_object_mut().unwrap().remove("[CLS]"))), file, &[]);
+}
+
+#[test]
+fn tokenizers_that_would_break_the_library_that_runs_them() {
+    let file = "model/tokenizer.json";
+    let edited = |edit: &dyn Fn(&mut Value)| changed(|place| edit_json(place, TOKENIZER, edit));
+    // Each a panic, or all memory or time, if the library saw it.
+    refused(&edited(&|t| t["model"]["continuing_subword_prefix"] = "x".repeat(100).into()), file, &["subword_prefix"]);
+    refused(&edited(&|t| t["model"]["continuing_subword_prefix"] = "x".repeat(50).into()), file, &["model.merges[0]"]);
+    refused(&edited(&|t| t["model"]["end_of_word_suffix"] = "x".repeat(90_000_000).into()), file, &["bytes"]);
+    refused(&edited(&|t| t["model"]["unk_token"] = "nowhere".into()), file, &["model.unk_token"]);
+    refused(&edited(&|t| t["model"]["vocab"]["a"] = 4_294_967_295u64.into()), file, &["model.vocab"]);
+    let grown = json!({ "type": "Sequence", "normalizers":
+        vec![json!({ "type": "Replace", "pattern": { "String": "a" }, "content": "aaaaaaaa" }); 40] });
+    refused(&edited(&|t| t["normalizer"] = grown.clone()), file, &["normalizer.normalizers[2]", "times as long"]);
+    let bomb = json!({ "type": "Precompiled", "precompiled_charsmap": "not base64 at all" });
+    refused(&edited(&|t| t["normalizer"] = bomb.clone()), file, &["Precompiled"]);
+    refused(&edited(&|t| t["pre_tokenizer"] = json!({ "type": "FixedLength", "length": 0 })), file, &["length"]);
+    let slow = r"(?:(?=a)a|a|a)*b";
+    refused(&edited(&|t| t["pre_tokenizer"]["pattern"]["Regex"] = slow.into()), file, &["regular expression"]);
+    let large = r"(?:\p{L}{1000}){1000}";
+    refused(&edited(&|t| t["pre_tokenizer"]["pattern"]["Regex"] = large.into()), file, &["regular expression"]);
+    let template = json!([{ "Sequence": { "id": "B", "type_id": 0 } }]);
+    refused(&edited(&|t| t["post_processor"]["single"] = template.clone()), file, &["post_processor.single"]);
+    refused(&edited(&|t| t["added_tokens"][0]["content"] = "x".repeat(100_000).into()), file, &["added_tokens"]);
+    refused(&changed(|place| place.write(file, " ".repeat((64 << 20) + 1))), file, &["67108864 bytes"]);
+    // How long texts are is not the tokenizer's matter.
+    let filled = edited(&|t| {
+        t["padding"] = json!({ "strategy": { "Fixed": 1_000_000_000_000u64 }, "direction": "Right",
+            "pad_to_multiple_of": null, "pad_id": 0, "pad_type_id": 0, "pad_token": "[CLS]" });
+        t["truncation"] = json!({ "direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 7 });
+    });
+    let predict = ["predict", "model", "a fine day"];
+    assert_eq!(filled.run(&predict).ok().stdout, changed(|_| {}).run(&predict).ok().stdout);
+}
+
+#[test]
+fn tokenizers_that_fail_in_use() {
+    // A decoder that takes more off a token's end than there is.
+    let place = Place::new();
+    place.write("book.txt", "the cat saw a dog. ".repeat(100));
+    place.run(&["train", "book.txt", "--task", "lm", "--out", "model", "--epochs", "1"]).ok();
+    edit_json(&place, TOKENIZER, |t| {
+        t["decoder"] = json!({ "type": "Sequence", "decoders": [
+            { "type": "Replace", "pattern": { "Regex": r"[\s\S]" }, "content": " " },
+            { "type": "Strip", "content": " ", "start": 0, "stop": 9 }] });
+    });
+    let run = place.run(&["generate", "model", "the", "--max-tokens", "9", "--temperature", "0"]);
+    assert_eq!(run.code, 2, "{run:#?}");
+    run.has_one_error(&["model/tokenizer.json", "contradicts itself"]);
+    let run = place.run(&["generate", "model", "the", "--max-tokens", "9", "--temperature", "0", "--lang", "ja"]);
+    run.has_one_error(&["model/tokenizer.json", "矛盾"]);
 }
 
 #[test]

@@ -25,6 +25,7 @@ pub mod nn;
 pub mod onnx;
 pub mod params;
 mod precision;
+mod quiet;
 pub mod sampling;
 pub mod tensors;
 pub mod text;

@@ -39,7 +39,6 @@ mod pairs;
 mod parallel;
 mod parquet;
 mod profile;
-mod quiet;
 mod reader;
 mod recognise;
 mod record;
@@ -50,6 +49,8 @@ mod table;
 mod tsv;
 pub(crate) mod wording;
 mod writer;
+
+use crate::quiet;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,9 @@
 //! From text to tokens, and from tokens back to the words of the text.
 
+mod pattern;
 mod script;
 mod tokenizer;
+mod tokenizer_file;
 mod windows;
 mod words;
 

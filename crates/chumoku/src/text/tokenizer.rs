@@ -6,7 +6,8 @@
 //! spaced scripts with their `▁`, numbers, punctuation, and runs of unspaced scripts (Japanese, Chinese, Thai …).
 
 use super::script::unspaced_share;
-use crate::{Error, Result};
+use super::tokenizer_file;
+use crate::{Error, Result, quiet, tr};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -14,6 +15,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 use tokenizers::models::bpe::BpeTrainerBuilder;
 use tokenizers::models::{ModelWrapper, TrainerWrapper};
 use tokenizers::{
@@ -76,6 +78,15 @@ pub enum TextForm {
     Exact,
 }
 
+impl TextForm {
+    const ALL: [TextForm; 4] = [TextForm::Folded, TextForm::Compatible, TextForm::Kept, TextForm::Exact];
+
+    /// Whether `[CLS]` ends a text, as translators have it, or begins it.
+    fn ends_with_cls(self) -> bool {
+        matches!(self, TextForm::Compatible | TextForm::Kept)
+    }
+}
+
 /// A text as tokens, without the leading `[CLS]`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Encoded {
@@ -92,13 +103,25 @@ pub struct Encoded {
 pub struct TextTokenizer {
     inner: Tokenizer,
     cls: u32,
+    /// The file it was read from.
+    path: Option<Arc<Path>>,
 }
 
-/// How texts are normalised and cut, in the format of `tokenizer.json`.
-fn pipeline(form: TextForm, unit: Unit) -> Value {
+/// The expression that cuts a text into characters.
+const CHARACTER: &str = r"[\s\S]";
+
+/// What stands in its place in folders of earlier builds; Oniguruma does not know it.
+const EARLIER_CHARACTER: &str = r"(?s:.)";
+
+/// The regular expression of the pieces that texts are cut into before merging. It means the same to `fancy-regex` and
+/// to Oniguruma, with which the Python package reads it: no groups with flags.
+fn cut(form: TextForm, unit: Unit) -> String {
+    if unit == Unit::Characters {
+        return CHARACTER.to_owned();
+    }
     // Runs are bounded, so that merging stays fast on a text that is one endless word.
     const UNSPACED: &str = r"\p{Han}\p{Hiragana}\p{Katakana}ー々〆\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}";
-    let cut = [
+    [
         r"[\p{Han}々〆]{1,16}|[\p{Hiragana}ー]{1,32}|[\p{Katakana}ー]{1,32}".to_owned(),
         r"[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]{1,32}".to_owned(),
         format!(
@@ -109,8 +132,16 @@ fn pipeline(form: TextForm, unit: Unit) -> Value {
         r"▁?[^▁\p{L}\p{M}\p{N}]{1,16}".to_owned(),
         r"▁".to_owned(),
     ]
-    .join("|");
-    let cut = if unit == Unit::Characters { r"(?s:.)".to_owned() } else { cut };
+    .join("|")
+}
+
+/// Whether this program writes the regular expression, or did.
+fn is_ours(pattern: &str) -> bool {
+    pattern == EARLIER_CHARACTER || TextForm::ALL.iter().any(|&form| pattern == cut(form, Unit::Subwords))
+}
+
+/// How texts are normalised and cut, in the format of `tokenizer.json`.
+fn pipeline(form: TextForm, unit: Unit) -> Value {
     let folding = [json!({ "type": "NFKC" }), json!({ "type": "Lowercase" })];
     let spacing = [
         json!({ "type": "Replace", "pattern": { "Regex": r"\s+" }, "content": " " }),
@@ -143,7 +174,7 @@ fn pipeline(form: TextForm, unit: Unit) -> Value {
         "added_tokens": [],
         "normalizer": { "type": "Sequence", "normalizers": normalizers },
         "pre_tokenizer": {
-            "type": "Split", "pattern": { "Regex": cut }, "behavior": "Isolated", "invert": false
+            "type": "Split", "pattern": { "Regex": cut(form, unit) }, "behavior": "Isolated", "invert": false
         },
         "post_processor": null,
         "decoder": { "type": "Sequence", "decoders": decoders },
@@ -153,6 +184,17 @@ fn pipeline(form: TextForm, unit: Unit) -> Value {
 
 fn problem(doing: &str) -> impl Fn(tokenizers::Error) -> Error + '_ {
     move |error| Error::Tokenizer(format!("{doing}: {error}"))
+}
+
+/// What is said where the library that runs tokenizers gave up without a word.
+fn contradiction() -> String {
+    tr!("the tokenizer contradicts itself, so that it cannot be used", "トークナイザーの内容が矛盾していて使えません")
+}
+
+/// A message of another library as the part of a line.
+fn one_line(message: &str) -> String {
+    let words: Vec<&str> = message.split_whitespace().collect();
+    words.join(" ").chars().take(300).collect()
 }
 
 /// The `most` most frequent characters of the normalised texts, the lower code first among equals; the others are
@@ -172,8 +214,9 @@ fn alphabet(learner: &Tokenizer, texts: &[&str], most: usize) -> HashSet<char> {
     order.into_iter().take(most).map(|(c, _)| c).collect()
 }
 
-/// Adds to a `tokenizer.json` its special tokens, whose ids are their places, and that `[CLS]` goes first.
-fn finish(json: &mut Value, special: &[&str]) {
+/// Adds to a `tokenizer.json` its special tokens, whose ids are their places, and where `[CLS]` goes: what the Python
+/// package makes of a text is then what the model is given.
+fn finish(json: &mut Value, special: &[&str], form: TextForm) {
     let added = special.iter().enumerate().map(|(id, content)| {
         json!({
             "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
@@ -181,11 +224,16 @@ fn finish(json: &mut Value, special: &[&str]) {
         })
     });
     json["added_tokens"] = added.collect();
+    let cls = |type_id: u32| json!({ "SpecialToken": { "id": CLS, "type_id": type_id } });
+    let text = |id: &str, type_id: u32| json!({ "Sequence": { "id": id, "type_id": type_id } });
+    let (single, pair) = match form.ends_with_cls() {
+        true => (json!([text("A", 0), cls(0)]), json!([text("A", 0), cls(0), text("B", 1), cls(1)])),
+        false => (json!([cls(0), text("A", 0)]), json!([cls(0), text("A", 0), text("B", 1)])),
+    };
     json["post_processor"] = json!({
         "type": "TemplateProcessing",
-        "single": [{ "SpecialToken": { "id": CLS, "type_id": 0 } }, { "Sequence": { "id": "A", "type_id": 0 } }],
-        "pair": [{ "SpecialToken": { "id": CLS, "type_id": 0 } }, { "Sequence": { "id": "A", "type_id": 0 } },
-                 { "Sequence": { "id": "B", "type_id": 1 } }],
+        "single": single,
+        "pair": pair,
         "special_tokens": { CLS: { "id": CLS, "ids": [0], "tokens": [CLS] } }
     });
 }
@@ -220,7 +268,7 @@ impl TextTokenizer {
         let all = [CLS, UNK].map(str::to_owned).into_iter().chain(words);
         let vocab: serde_json::Map<String, Value> = all.enumerate().map(|(id, token)| (token, id.into())).collect();
         json["model"] = json!({ "type": "WordLevel", "vocab": vocab, "unk_token": UNK });
-        finish(&mut json, &[CLS, UNK]);
+        finish(&mut json, &[CLS, UNK], config.form);
         TextTokenizer::from_json(&json.to_string())
     }
 
@@ -262,7 +310,7 @@ impl TextTokenizer {
         let vocab: serde_json::Map<String, Value> = all.enumerate().map(|(id, token)| (token, id.into())).collect();
         learned["model"]["vocab"] = vocab.into();
         learned["model"]["byte_fallback"] = true.into();
-        finish(&mut learned, &[CLS]);
+        finish(&mut learned, &[CLS], config.form);
         TextTokenizer::from_json(&learned.to_string())
     }
 
@@ -274,28 +322,61 @@ impl TextTokenizer {
         (characters / per_token).clamp(1_000, 16_000)
     }
 
-    /// Reads the text of a `tokenizer.json`.
+    /// Reads the text of a `tokenizer.json`, trusting nothing in it.
     ///
     /// # Errors
-    /// If it is not one, or has no `[CLS]`.
+    /// If it is not one, has no `[CLS]`, or could take all memory or all time.
     pub fn from_json(json: &str) -> Result<Self> {
-        let mut inner = Tokenizer::from_str(json).map_err(problem("reading tokenizer.json"))?;
+        let sound = || {
+            let mut file: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
+            tokenizer_file::check(&mut file, &is_ours)?;
+            Tokenizer::from_str(&file.to_string()).map_err(|error| error.to_string())
+        };
+        // What the library does not expect of a file it panics on.
+        let read = quiet::catch(sound).unwrap_or_else(|_| Err(contradiction()));
+        let mut inner = read.map_err(|problem| Error::Tokenizer(one_line(&problem)))?;
         let Some(cls) = inner.token_to_id(CLS) else {
-            return Err(Error::Tokenizer(format!("expected a token {CLS} in the vocabulary, found none")));
+            return Err(Error::Tokenizer(tr!(
+                "expected a token {CLS} in the vocabulary, found none",
+                "語彙にトークン {CLS} が必要ですが、ありません"
+            )));
         };
         // A text that spells "[CLS]" is text.
         inner.set_encode_special_tokens(true);
-        Ok(TextTokenizer { inner, cls })
+        Ok(TextTokenizer { inner, cls, path: None })
     }
 
-    /// Reads a `tokenizer.json`.
+    /// Reads a `tokenizer.json`, trusting nothing in it.
     ///
     /// # Errors
-    /// If the file cannot be read, or is not a tokenizer.
+    /// If the file cannot be read, or as for [`TextTokenizer::from_json`].
     pub fn read(path: &Path) -> Result<Self> {
+        let bytes = std::fs::metadata(path).map_err(Error::io("reading", path))?.len();
+        if bytes > tokenizer_file::LARGEST_FILE {
+            let problem = tr!(
+                "expected a tokenizer of at most {} bytes, found {bytes}",
+                "トークナイザーは {} バイトまでですが、{bytes} バイトあります",
+                tokenizer_file::LARGEST_FILE
+            );
+            return Err(Error::Model { path: path.to_owned(), problem });
+        }
         let json = std::fs::read_to_string(path).map_err(Error::io("reading", path))?;
-        TextTokenizer::from_json(&json)
-            .map_err(|error| Error::Model { path: path.to_owned(), problem: error.to_string() })
+        match TextTokenizer::from_json(&json) {
+            Ok(tokenizer) => Ok(TextTokenizer { path: Some(path.into()), ..tokenizer }),
+            Err(error) => Err(Error::Model { path: path.to_owned(), problem: error.to_string() }),
+        }
+    }
+
+    /// What the library makes of `work` with this tokenizer. What it does not expect of its file it panics on.
+    fn ask<T>(&self, doing: &str, work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T> {
+        let answer = quiet::catch(work).unwrap_or_else(|_| Err(contradiction().into()));
+        answer.map_err(|error| {
+            let problem = format!("{doing}: {}", one_line(&error.to_string()));
+            match &self.path {
+                Some(path) => Error::Model { path: path.to_path_buf(), problem },
+                None => Error::Tokenizer(problem),
+            }
+        })
     }
 
     /// The text of its `tokenizer.json`.
@@ -347,10 +428,17 @@ impl TextTokenizer {
     /// # Errors
     /// If the tokenizer cannot cut the text (never for one that was trained here).
     pub fn encode(&self, text: &str) -> Result<Encoded> {
-        let encoding = self.inner.encode(EncodeInput::from(text), false).map_err(problem("encoding"))?;
+        let doing = || tr!("cutting a text into tokens", "文章をトークンに分ける");
+        let encoding = self.ask(&doing(), || self.inner.encode(EncodeInput::from(text), false))?;
+        // A tokenizer that puts in what the text does not hold counts past its characters, or its end.
+        let whole = |&(start, end): &(usize, usize)| {
+            let is_border = |&at: &usize| text.is_char_boundary(at);
+            let start = (0..=start.min(text.len())).rev().find(is_border).unwrap_or(0);
+            (start, (end.min(text.len())..=text.len()).find(is_border).unwrap_or(text.len()).max(start))
+        };
         Ok(Encoded {
             ids: encoding.get_ids().to_vec(),
-            spans: encoding.get_offsets().to_vec(),
+            spans: encoding.get_offsets().iter().map(whole).collect(),
             units: encoding.get_word_ids().iter().map(|unit| unit.unwrap_or(0)).collect(),
         })
     }
@@ -368,7 +456,7 @@ impl TextTokenizer {
     /// # Errors
     /// If the tokenizer cannot put them together (never for one that was trained here).
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
-        self.inner.decode(ids, true).map_err(problem("decoding"))
+        self.ask(&tr!("putting tokens together", "トークンを文章に戻す"), || self.inner.decode(ids, true))
     }
 
     /// The token of an id, as it stands in the vocabulary.
@@ -528,5 +616,87 @@ mod tests {
         let tokenizer = trained();
         let long = "あ".repeat(200_000);
         assert!(tokenizer.encode(&long).unwrap().ids.len() > 1_000);
+    }
+
+    /// Every form of text with every unit that can be trained.
+    fn every_kind() -> Vec<(TextForm, Unit, TextTokenizer)> {
+        let texts = ["the film was 12 great,\nthe film.", "この映画はとても良かった。この映画。"];
+        let units = [Unit::Subwords, Unit::Characters, Unit::Words];
+        let all = TextForm::ALL.into_iter().flat_map(|form| units.map(|unit| (form, unit)));
+        let train = |(form, unit)| {
+            let config = TokenizerConfig { vocab_size: 330, min_frequency: 1, form, unit };
+            (form, unit, TextTokenizer::train(&texts, &config).unwrap())
+        };
+        all.map(train).collect()
+    }
+
+    /// All regular expressions of a file.
+    fn regexes(value: &Value) -> Vec<String> {
+        match value {
+            Value::Array(values) => values.iter().flat_map(regexes).collect(),
+            Value::Object(values) => {
+                let own = values.get("Regex").and_then(Value::as_str).map(str::to_owned);
+                own.into_iter().chain(values.values().flat_map(regexes)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn regexes_mean_the_same_in_oniguruma() {
+        for (form, unit, tokenizer) in every_kind() {
+            let file: Value = serde_json::from_str(&tokenizer.to_json().unwrap()).unwrap();
+            let found = regexes(&file);
+            assert!(!found.is_empty(), "{form:?} {unit:?}");
+            for regex in found {
+                // What both engines read alike: groups without a name or flags, classes without set operations,
+                // properties of Unicode, white space, counts.
+                let mut rest = regex.as_str();
+                while let Some(at) = rest.find("(?") {
+                    rest = &rest[at + 2..];
+                    assert!(rest.starts_with([':', '!']), "{regex}");
+                }
+                assert!(!regex.contains("&&") && !regex.contains("[[") && !regex.contains("--"), "{regex}");
+                let mut rest = regex.as_str();
+                while let Some(at) = rest.find('\\') {
+                    rest = &rest[at + 1..];
+                    assert!(["p{", "s", "S"].iter().any(|class| rest.starts_with(class)), "{regex}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_template_gives_what_models_are_fed() {
+        for (form, unit, tokenizer) in every_kind() {
+            // As the Python package would be asked: with special tokens.
+            let asked = tokenizer.inner.encode(EncodeInput::from("the film 映画"), true).unwrap().get_ids().to_vec();
+            let (ids, cls) = (tokenizer.encode("the film 映画").unwrap().ids, [tokenizer.cls()]);
+            let fed = match form {
+                // Classifiers and language models are given `[CLS]` first (`inference::pack`), sources of translators
+                // `[CLS]` last (`TextTranslator::read`), targets end with it (`PairBatch::push`).
+                TextForm::Folded | TextForm::Exact => [&cls[..], &ids].concat(),
+                TextForm::Compatible | TextForm::Kept => [&ids[..], &cls].concat(),
+            };
+            assert_eq!(asked, fed, "{form:?} {unit:?}");
+            let pair = tokenizer.inner.encode(EncodeInput::from(("the", "film")), true).unwrap();
+            assert!(pair.get_ids().contains(&tokenizer.cls()), "{form:?} {unit:?}");
+        }
+    }
+
+    #[test]
+    fn folders_of_earlier_versions_are_read() {
+        for (form, unit, tokenizer) in every_kind() {
+            let mut file: Value = serde_json::from_str(&tokenizer.to_json().unwrap()).unwrap();
+            if unit == Unit::Characters {
+                file["pre_tokenizer"]["pattern"]["Regex"] = r"(?s:.)".into();
+            }
+            let cls = json!({ "SpecialToken": { "id": CLS, "type_id": 0 } });
+            file["post_processor"]["single"] = json!([cls, { "Sequence": { "id": "A", "type_id": 0 } }]);
+            let earlier = TextTokenizer::from_json(&file.to_string()).unwrap();
+            for text in ["the film\n was", "この映画 x", "\r\n", ""] {
+                assert_eq!(earlier.encode(text).unwrap(), tokenizer.encode(text).unwrap(), "{form:?} {unit:?}");
+            }
+        }
     }
 }

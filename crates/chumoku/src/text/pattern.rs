@@ -1,0 +1,186 @@
+//! What a regular expression of a stranger's tokenizer may cost, judged before it is run.
+//!
+//! Expressions without look-around are run in a time that grows as the text does. The others backtrack: they are
+//! accepted where the ways to match at one place are few, or at most as the square of the length of a run of like
+//! characters. The usual expressions (GPT-2's and its successors', byte-level tokenizers') are well within that.
+
+use crate::tr;
+use fancy_regex::{Expr, Regex};
+
+/// Single characters that an expression stands for when every `{n}` is written out. Each may be a class with hundreds
+/// of states.
+const MOST_LEAVES: f64 = 2000.0;
+/// Ways to match at a place that do not depend on the text's length.
+const MOST_WAYS: f64 = 10_000.0;
+/// The power of the text's length with which the ways may grow.
+const MOST_DEGREE: f64 = 2.0;
+
+/// What was found of a part of an expression.
+#[derive(Clone, Copy)]
+struct Judged {
+    /// Characters that it matches at least.
+    least: f64,
+    /// Single characters with every `{n}` written out.
+    leaves: f64,
+    /// Ways to match at a place, but for those that grow with the text.
+    ways: f64,
+    /// Repetitions without end that follow one another: the ways grow with this power of the text's length.
+    degree: f64,
+    /// Whether it must be matched by backtracking.
+    is_hard: bool,
+    /// Whether something that can match in several ways is repeated without end.
+    is_explosive: bool,
+}
+
+impl Judged {
+    fn leaf(characters: f64) -> Judged {
+        Judged { least: characters, leaves: characters, ways: 1.0, degree: 0.0, is_hard: false, is_explosive: false }
+    }
+
+    /// One after the other.
+    fn then(self, next: Judged) -> Judged {
+        Judged {
+            least: self.least + next.least,
+            leaves: self.leaves + next.leaves,
+            ways: self.ways * next.ways,
+            degree: self.degree + next.degree,
+            is_hard: self.is_hard || next.is_hard,
+            is_explosive: self.is_explosive || next.is_explosive,
+        }
+    }
+
+    /// One or the other.
+    fn or(self, other: Judged) -> Judged {
+        Judged {
+            least: self.least.min(other.least),
+            leaves: self.leaves + other.leaves,
+            ways: self.ways + other.ways,
+            degree: self.degree.max(other.degree),
+            is_hard: self.is_hard || other.is_hard,
+            is_explosive: self.is_explosive || other.is_explosive,
+        }
+    }
+
+    fn repeated(self, lo: usize, hi: usize) -> Judged {
+        let least = self.least * lo as f64;
+        if hi == usize::MAX {
+            let has_choice = self.ways > 1.0 || self.degree > 0.0 || self.least == 0.0;
+            let leaves = self.leaves * lo.max(1) as f64;
+            return Judged {
+                least,
+                leaves,
+                ways: 1.0,
+                degree: 1.0,
+                is_explosive: self.is_explosive || has_choice,
+                ..self
+            };
+        }
+        let times = hi as f64;
+        let ways = (1.0 + times - lo as f64) * self.ways.powf(times);
+        Judged { least, leaves: self.leaves * times, ways, degree: self.degree * times, ..self }
+    }
+}
+
+fn judge(expression: &Expr) -> Option<Judged> {
+    let nothing = Judged::leaf(0.0);
+    Some(match expression {
+        Expr::Empty | Expr::Assertion(_) => nothing,
+        Expr::Any { .. } => Judged::leaf(1.0),
+        Expr::Literal { val, .. } => Judged::leaf(val.chars().count() as f64),
+        Expr::Delegate { size, .. } => Judged { least: *size as f64, ..Judged::leaf(1.0) },
+        Expr::Concat(parts) => parts.iter().try_fold(nothing, |all, part| Some(all.then(judge(part)?)))?,
+        Expr::Alt(parts) => {
+            let mut judged = parts.iter().map(judge);
+            let first = judged.next()??;
+            judged.try_fold(first, |all, part| Some(all.or(part?)))?
+        }
+        Expr::Group(child) => judge(child)?,
+        Expr::AtomicGroup(child) => Judged { is_hard: true, ..judge(child)? },
+        Expr::LookAround(child, _) => Judged { least: 0.0, is_hard: true, ..judge(child)? },
+        Expr::Repeat { child, lo, hi, .. } => judge(child)?.repeated(*lo, *hi),
+        // References, conditions and calls: no tokenizer's cuts need them, and their cost cannot be told.
+        _ => return None,
+    })
+}
+
+/// The characters that a pattern matches at least. `is_known` says that it is one of ours.
+///
+/// # Errors
+/// What is wrong with it, if it is no expression or could take for ever.
+pub(super) fn check(pattern: &str, is_known: bool) -> Result<usize, String> {
+    let no_regex =
+        |error: fancy_regex::Error| tr!("not a regular expression: {error}", "正規表現として読めません: {error}");
+    let tree = Expr::parse_tree(pattern).map_err(no_regex)?;
+    let Some(judged) = judge(&tree.expr) else {
+        return Err(tr!(
+            "expected a regular expression without references, conditions and calls of groups",
+            "後方参照・条件・グループの呼び出しを含まない正規表現が必要です"
+        ));
+    };
+    let is_large = judged.leaves > MOST_LEAVES;
+    let is_slow = judged.is_hard && (judged.is_explosive || judged.ways > MOST_WAYS || judged.degree > MOST_DEGREE);
+    if !is_known && (is_large || is_slow) {
+        return Err(tr!(
+            "expected a regular expression that is fast on every text; this one may match in too many ways",
+            "どの文章でも速く終わる正規表現が必要です。この式は照合の仕方が多すぎるおそれがあります"
+        ));
+    }
+    if !is_known {
+        // What can be taken apart need not fit together: a range that ends before it begins.
+        Regex::new(pattern).map_err(no_regex)?;
+    }
+    Ok(judged.least as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn usual_patterns_pass() {
+        let patterns = [
+            (r"\s+", 1),
+            (r"[\s\S]", 1),
+            (" {2,}", 2),
+            (r"", 0),
+            (r"(?=x)", 0),
+            (r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+", 1),
+            (
+                r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
+                1,
+            ),
+            (
+                r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+                1,
+            ),
+            // Nested repetitions without look-around take a time that grows as the text does.
+            (r"(a+)+b", 2),
+        ];
+        for (pattern, least) in patterns {
+            assert_eq!(check(pattern, false), Ok(least), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn patterns_that_explode_are_refused() {
+        for pattern in [
+            "(((",
+            "[z-",
+            r"(a+)+(?!b)",
+            r"(?:a|a)*(?=b)",
+            r"(?:(?=x)|a)*",
+            r"(?:(?=x)x|x|x){19}b|x",
+            r"(a)\1",
+            r"(?:a*){9}(?!b)",
+            r"a*a*a*a*(?!b)",
+            r"(?:a?){30}(?=b)",
+            r"(?:(?:\p{L}{1000}){1000}){1000}",
+            r"\p{L}{100000}",
+            r"(?<x>a\g<x>?b)",
+            r"(a)?(?(1)b|c)",
+        ] {
+            assert!(check(pattern, false).is_err(), "{pattern}");
+        }
+        assert!(check(&"(".repeat(3000), false).is_err());
+    }
+}

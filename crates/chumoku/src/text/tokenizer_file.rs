@@ -1,0 +1,406 @@
+//! What a `tokenizer.json` may say. Folders come from strangers too, and the library that runs tokenizers trusts its
+//! file: on some it panics, on others it takes all memory or all time. Here a file is read before that library sees it,
+//! and what could harm is refused, with its place. What is sound is taken, whoever wrote it.
+
+use super::pattern;
+use crate::tr;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+
+/// Bytes of the largest file that is read; the largest in use have 40 million.
+pub(super) const LARGEST_FILE: u64 = 64 << 20;
+/// One more than the largest number of a token.
+const END_OF_IDS: u64 = 1 << 24;
+/// Bytes of a token.
+const LONGEST_TOKEN: usize = 4096;
+/// Bytes of all added tokens together: an automaton is made of them that takes many times as much.
+const MOST_ADDED: usize = 1 << 20;
+/// Bytes of a setting, such as a pattern.
+const LONGEST_SETTING: usize = 4096;
+/// Bytes of what is put before or behind each word.
+const LONGEST_AFFIX: usize = 64;
+/// Normalizers, pre-tokenizers, decoders or post-processors in all.
+const MOST_PARTS: usize = 64;
+/// Sequences within one another.
+const DEEPEST: usize = 4;
+/// How many times as long a text may become before it is cut, or a token when it is written.
+const MOST_GROWTH: f64 = 64.0;
+
+/// A normalizer, pre-tokenizer, decoder or post-processor, and where it stands.
+struct Part<'a> {
+    place: String,
+    kind: &'a str,
+    settings: &'a Map<String, Value>,
+}
+
+/// The start of a token or another text of the file, for a message.
+fn shown(text: &str) -> String {
+    let start: String = text.chars().take(30).collect();
+    if start.len() < text.len() { format!("“{start}…”") } else { format!("“{start}”") }
+}
+
+fn expected(place: &str, what_en: &str, what_ja: &str) -> String {
+    tr!("{place}: expected {what_en}", "{place}: {what_ja}が必要です")
+}
+
+/// Makes ready what a file says for the library that runs it. `is_known` tells patterns that this program writes.
+///
+/// How far texts are cut or filled up is taken out: that is the model's matter.
+///
+/// # Errors
+/// What is wrong, and where, in one line.
+pub(super) fn check(file: &mut Value, is_known: &dyn Fn(&str) -> bool) -> Result<(), String> {
+    let Some(root) = file.as_object_mut() else {
+        return Err(tr!("expected a JSON object", "JSON のオブジェクトが必要です"));
+    };
+    root.insert("truncation".into(), Value::Null);
+    root.insert("padding".into(), Value::Null);
+    let Some(model) = root.get_mut("model").and_then(Value::as_object_mut) else {
+        return Err(expected("model", "an object", "オブジェクト"));
+    };
+    if !model.contains_key("type") {
+        // So were the first files; the library would try every kind in turn.
+        let kind = match model.get("vocab") {
+            Some(Value::Array(_)) => "Unigram",
+            _ if model.contains_key("merges") => "BPE",
+            _ if model.contains_key("max_input_chars_per_word") => "WordPiece",
+            _ => "WordLevel",
+        };
+        model.insert("type".into(), kind.into());
+    }
+    let root = &*root;
+    let mut vocabulary = check_model(&root["model"])?;
+    check_added_tokens(root.get("added_tokens"), &mut vocabulary)?;
+
+    let normalizers = parts(root, "normalizer", "normalizers")?;
+    let pre_tokenizers = parts(root, "pre_tokenizer", "pretokenizers")?;
+    let mut growth = 1.0;
+    for part in normalizers.iter().chain(&pre_tokenizers) {
+        growth *= growth_of(part, is_known)?;
+        within(growth, part)?;
+    }
+    let mut growth = 1.0;
+    for part in parts(root, "decoder", "decoders")? {
+        growth *= growth_of(&part, is_known)?;
+        within(growth, &part)?;
+    }
+    for part in parts(root, "post_processor", "processors")? {
+        longest_setting(&part.place, &Value::Object(part.settings.clone()))?;
+        if part.kind == "TemplateProcessing" {
+            check_template(&part, &vocabulary)?;
+        }
+    }
+    Ok(())
+}
+
+fn within(growth: f64, part: &Part<'_>) -> Result<(), String> {
+    if growth <= MOST_GROWTH {
+        return Ok(());
+    }
+    let place = &part.place;
+    Err(tr!(
+        "{place}: up to here a text may become {growth:.0} times as long, expected at most {MOST_GROWTH}",
+        "{place}: ここまでで文章が {growth:.0} 倍の長さになりえます。{MOST_GROWTH} 倍までです"
+    ))
+}
+
+/// The tokens and their numbers, if the model is sound.
+fn check_model(model: &Value) -> Result<HashMap<&str, u64>, String> {
+    let text = |key: &str| model.get(key).and_then(Value::as_str);
+    let kind = text("type").unwrap_or_default();
+    let vocabulary =
+        if kind == "Unigram" { scored_tokens(&model["vocab"])? } else { numbered_tokens(&model["vocab"])? };
+    for key in ["continuing_subword_prefix", "end_of_word_suffix"] {
+        if text(key).is_some_and(|affix| affix.len() > LONGEST_AFFIX) {
+            let (en, ja) = (format!("at most {LONGEST_AFFIX} bytes"), format!("{LONGEST_AFFIX} バイトまでの文字列"));
+            return Err(expected(&format!("model.{key}"), &en, &ja));
+        }
+    }
+    let has_unknown = text("unk_token").is_some_and(|token| vocabulary.contains_key(token));
+    let must_have_unknown = kind == "WordLevel" || kind == "WordPiece" || text("unk_token").is_some();
+    if must_have_unknown && !has_unknown {
+        return Err(expected("model.unk_token", "a token of the vocabulary", "語彙にあるトークン"));
+    }
+    match kind {
+        "BPE" => {
+            if model.get("dropout").is_some_and(|dropout| !dropout.is_null() && dropout.as_f64() != Some(0.0)) {
+                return Err(tr!(
+                    "model.dropout: expected null; with dropout the same text would not always have the same tokens",
+                    "model.dropout: null が必要です。ドロップアウトがあると同じ文章が同じトークンになりません"
+                ));
+            }
+            check_merges(&model["merges"], text("continuing_subword_prefix").unwrap_or_default(), &vocabulary)?;
+        }
+        "WordPiece" => {
+            // The time for a word grows as the square of this.
+            if model.get("max_input_chars_per_word").and_then(Value::as_u64).is_none_or(|most| most > 400) {
+                return Err(expected("model.max_input_chars_per_word", "a number up to 400", "400 までの数"));
+            }
+        }
+        "Unigram" => {
+            let unknown = model.get("unk_id").and_then(Value::as_u64);
+            if unknown.is_none_or(|id| id >= vocabulary.len() as u64) {
+                return Err(expected("model.unk_id", "the number of a token", "トークンの番号"));
+            }
+        }
+        "WordLevel" => {}
+        _ => {
+            let en = "BPE, WordLevel, WordPiece or Unigram";
+            return Err(expected("model.type", en, "BPE, WordLevel, WordPiece, Unigram のどれか"));
+        }
+    }
+    Ok(vocabulary)
+}
+
+fn check_token(place: &str, token: &str) -> Result<(), String> {
+    if token.len() <= LONGEST_TOKEN {
+        return Ok(());
+    }
+    let (found, token) = (token.len(), shown(token));
+    Err(tr!(
+        "{place}: token {token} has {found} bytes, expected at most {LONGEST_TOKEN}",
+        "{place}: トークン {token} が {found} バイトあります。{LONGEST_TOKEN} バイトまでです"
+    ))
+}
+
+fn numbered_tokens(vocab: &Value) -> Result<HashMap<&str, u64>, String> {
+    let Some(tokens) = vocab.as_object() else {
+        return Err(expected("model.vocab", "an object of tokens and their numbers", "トークンと番号のオブジェクト"));
+    };
+    let mut by_id: HashMap<u64, &str> = HashMap::with_capacity(tokens.len());
+    for (token, id) in tokens {
+        check_token("model.vocab", token)?;
+        let Some(id) = id.as_u64().filter(|&id| id < END_OF_IDS) else {
+            let token = shown(token);
+            return Err(tr!(
+                "model.vocab: token {token} has number {id}, expected 0 to {}",
+                "model.vocab: トークン {token} の番号が {id} です。0 から {} までの数が必要です",
+                END_OF_IDS - 1
+            ));
+        };
+        if let Some(other) = by_id.insert(id, token) {
+            let (a, b) = (shown(other), shown(token));
+            return Err(tr!(
+                "model.vocab: tokens {a} and {b} have the same number {id}",
+                "model.vocab: トークン {a} と {b} の番号がどちらも {id} です"
+            ));
+        }
+    }
+    Ok(by_id.into_iter().map(|(id, token)| (token, id)).collect())
+}
+
+fn scored_tokens(vocab: &Value) -> Result<HashMap<&str, u64>, String> {
+    let Some(tokens) = vocab.as_array().filter(|tokens| (tokens.len() as u64) < END_OF_IDS) else {
+        return Err(expected("model.vocab", "a list of tokens and their scores", "トークンとスコアの配列"));
+    };
+    let mut found = HashMap::with_capacity(tokens.len());
+    for (id, entry) in tokens.iter().enumerate() {
+        let entry = entry.as_array().map(Vec::as_slice).unwrap_or_default();
+        let [Value::String(token), Value::Number(_)] = entry else {
+            return Err(expected(&format!("model.vocab[{id}]"), "a token and its score", "トークンとスコア"));
+        };
+        check_token("model.vocab", token)?;
+        found.insert(token.as_str(), id as u64);
+    }
+    Ok(found)
+}
+
+/// That each merge joins two tokens into a third. The library takes the prefix off the second without looking.
+fn check_merges(merges: &Value, prefix: &str, vocabulary: &HashMap<&str, u64>) -> Result<(), String> {
+    let Some(merges) = merges.as_array() else {
+        return Err(expected("model.merges", "a list", "配列"));
+    };
+    for (rank, merge) in merges.iter().enumerate() {
+        let pair = match merge {
+            // The first line of the older form.
+            Value::String(line) if line.starts_with("#version") => continue,
+            Value::String(line) => line.split_once(' '),
+            Value::Array(pair) => match &pair[..] {
+                [Value::String(a), Value::String(b)] => Some((a.as_str(), b.as_str())),
+                _ => None,
+            },
+            _ => None,
+        };
+        let is_sound = pair.is_some_and(|(a, b)| {
+            let joined = b.strip_prefix(prefix).map(|rest| [a, rest].concat());
+            [Some(a), Some(b), joined.as_deref()]
+                .into_iter()
+                .all(|token| token.is_some_and(|token| vocabulary.contains_key(token)))
+        });
+        if !is_sound {
+            return Err(expected(
+                &format!("model.merges[{rank}]"),
+                "two tokens that make a third, all in the vocabulary",
+                "語彙にある二つのトークン (つなぐと第三のトークンになるもの)",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_added_tokens<'a>(added: Option<&'a Value>, vocabulary: &mut HashMap<&'a str, u64>) -> Result<(), String> {
+    let Some(added) = added.filter(|added| !added.is_null()) else { return Ok(()) };
+    let Some(added) = added.as_array() else { return Err(expected("added_tokens", "a list", "配列")) };
+    let mut bytes = 0;
+    for (i, token) in added.iter().enumerate() {
+        let content = token.get("content").and_then(Value::as_str).filter(|content| !content.is_empty());
+        let id = token.get("id").and_then(Value::as_u64).filter(|&id| id < END_OF_IDS);
+        let (Some(content), Some(id)) = (content, id) else {
+            return Err(expected(&format!("added_tokens[{i}]"), "a text and its number", "文字列と番号"));
+        };
+        check_token("added_tokens", content)?;
+        bytes += content.len();
+        if bytes > MOST_ADDED {
+            let (en, ja) =
+                (format!("at most {MOST_ADDED} bytes in all"), format!("全部で {MOST_ADDED} バイトまでのトークン"));
+            return Err(expected("added_tokens", &en, &ja));
+        }
+        vocabulary.entry(content).or_insert(id);
+    }
+    Ok(())
+}
+
+/// The parts that are done one after the other, sequences of sequences laid flat.
+fn parts<'a>(root: &'a Map<String, Value>, key: &str, list: &str) -> Result<Vec<Part<'a>>, String> {
+    fn collect<'a>(
+        value: &'a Value,
+        place: String,
+        list: &str,
+        depth: usize,
+        found: &mut Vec<Part<'a>>,
+    ) -> Result<(), String> {
+        let settings = value.as_object();
+        let (Some(settings), Some(kind)) = (settings, value.get("type").and_then(Value::as_str)) else {
+            return Err(expected(&place, "an object with a type", "type のあるオブジェクト"));
+        };
+        if kind != "Sequence" {
+            found.push(Part { place, kind, settings });
+            return match found.len() <= MOST_PARTS {
+                true => Ok(()),
+                false => {
+                    let (en, ja) = (format!("at most {MOST_PARTS} parts"), format!("{MOST_PARTS} 個までの部品"));
+                    Err(expected(&found[0].place, &en, &ja))
+                }
+            };
+        }
+        if depth == DEEPEST {
+            let (en, ja) =
+                (format!("at most {DEEPEST} sequences in one another"), format!("{DEEPEST} 重までの Sequence"));
+            return Err(expected(&place, &en, &ja));
+        }
+        let Some(members) = settings.get(list).and_then(Value::as_array) else {
+            return Err(expected(&format!("{place}.{list}"), "a list", "配列"));
+        };
+        for (i, member) in members.iter().enumerate() {
+            collect(member, format!("{place}.{list}[{i}]"), list, depth + 1, found)?;
+        }
+        Ok(())
+    }
+    let mut found = Vec::new();
+    if let Some(value) = root.get(key).filter(|value| !value.is_null()) {
+        collect(value, key.to_owned(), list, 0, &mut found)?;
+    }
+    Ok(found)
+}
+
+fn longest_setting(place: &str, value: &Value) -> Result<(), String> {
+    match value {
+        Value::String(text) if text.len() > LONGEST_SETTING => {
+            let (en, ja) =
+                (format!("at most {LONGEST_SETTING} bytes"), format!("{LONGEST_SETTING} バイトまでの文字列"));
+            Err(expected(place, &en, &ja))
+        }
+        Value::Array(values) => values.iter().try_for_each(|value| longest_setting(place, value)),
+        Value::Object(values) => {
+            values.iter().try_for_each(|(key, value)| longest_setting(&format!("{place}.{key}"), value))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How many times as many bytes a text may have after this part.
+fn growth_of(part: &Part<'_>, is_known: &dyn Fn(&str) -> bool) -> Result<f64, String> {
+    let Part { place, kind, settings } = part;
+    // Data for every character: what it does to a text is not told by looking.
+    if *kind == "Precompiled" {
+        return Err(tr!(
+            "{place}: normalizers of type Precompiled are not read by this version",
+            "{place}: この版では Precompiled のノーマライザーは読めません"
+        ));
+    }
+    longest_setting(place, &Value::Object((*settings).clone()))?;
+    let text = |key: &str| settings.get(key).and_then(Value::as_str);
+    // Bytes that a match has at least, where there is a pattern.
+    let pattern = settings.get("pattern");
+    let matched = match (pattern.and_then(|p| p.get("String")), pattern.and_then(|p| p.get("Regex"))) {
+        (Some(Value::String(text)), _) => text.len(),
+        (_, Some(Value::String(regex))) => pattern::check(regex, is_known(regex))
+            .map_err(|problem| format!("{place}.pattern.Regex {}: {problem}", shown(regex)))?,
+        _ => 1,
+    };
+    let replaced = |by: usize, bytes: usize| match bytes {
+        // Put in between all characters.
+        0 => 1.0 + by as f64,
+        _ => (by as f64 / bytes as f64).max(1.0),
+    };
+    Ok(match *kind {
+        "Replace" => replaced(text("content").unwrap_or_default().len(), matched),
+        "Metaspace" => replaced(text("replacement").unwrap_or_default().len(), 1),
+        "ByteLevel" | "BertNormalizer" | "Bert" => 2.0,
+        "BPEDecoder" => replaced(1, text("suffix").unwrap_or_default().len()),
+        "CTC" => replaced(1, text("word_delimiter_token").unwrap_or_default().len()),
+        "Prepend" if text("prepend").is_some_and(|text| text.len() > LONGEST_AFFIX) => {
+            let (en, ja) = (format!("at most {LONGEST_AFFIX} bytes"), format!("{LONGEST_AFFIX} バイトまでの文字列"));
+            return Err(expected(&format!("{place}.prepend"), &en, &ja));
+        }
+        "FixedLength" if settings.get("length").is_some_and(|length| length.as_u64().unwrap_or(0) == 0) => {
+            return Err(expected(&format!("{place}.length"), "at least 1", "1 以上の数"));
+        }
+        _ => 1.0,
+    })
+}
+
+/// That the template of a text holds the text once, and that both name tokens that there are.
+fn check_template(part: &Part<'_>, vocabulary: &HashMap<&str, u64>) -> Result<(), String> {
+    let Part { place, settings, .. } = part;
+    for (template, texts) in [("single", &["A"][..]), ("pair", &["A", "B"])] {
+        let place = format!("{place}.{template}");
+        let pieces = settings.get(template).and_then(Value::as_array).filter(|pieces| pieces.len() <= MOST_PARTS);
+        let Some(pieces) = pieces else {
+            let (en, ja) = (format!("a list of at most {MOST_PARTS}"), format!("{MOST_PARTS} 個までの配列"));
+            return Err(expected(&place, &en, &ja));
+        };
+        let id = |piece: &Value, kind: &str| Some(piece.get(kind)?.get("id")?.as_str()?.to_owned());
+        let mut of_texts: Vec<String> = pieces.iter().filter_map(|piece| id(piece, "Sequence")).collect();
+        of_texts.sort_unstable();
+        if of_texts != texts {
+            let names = texts.join(", ");
+            return Err(tr!(
+                "{place}: expected each text once ({names}), found {}",
+                "{place}: 各文章 ({names}) が一度ずつ必要ですが、{} でした",
+                shown(&of_texts.join(", "))
+            ));
+        }
+        for name in pieces.iter().filter_map(|piece| id(piece, "SpecialToken")) {
+            let token = settings.get("special_tokens").and_then(|tokens| tokens.get(&name));
+            let array = |key: &str| token.and_then(|token| token.get(key)).and_then(Value::as_array);
+            let is_sound = matches!((array("ids"), array("tokens")), (Some(ids), Some(tokens))
+            if ids.len() == tokens.len()
+                && ids.len() <= MOST_PARTS
+                && ids.iter().zip(tokens).all(|(id, token)| {
+                    token.as_str().is_some_and(|token| vocabulary.get(token).copied() == id.as_u64())
+                }));
+            if !is_sound {
+                let name = shown(&name);
+                return Err(tr!(
+                    "{place}: expected tokens of the vocabulary with their numbers for {name}",
+                    "{place}: {name} に、語彙にあるトークンとその番号が必要です"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
