@@ -56,6 +56,8 @@ mod tsv;
 pub(crate) mod wording;
 mod writer;
 
+use crate::quiet;
+
 #[cfg(test)]
 mod tests;
 

@@ -144,7 +144,6 @@ fn is_ours(pattern: &str) -> bool {
 
 /// How texts are normalised and cut, in the format of `tokenizer.json`.
 fn pipeline(form: TextForm, unit: Unit) -> Value {
-    let cut = cut(form, unit);
     let folding = [json!({ "type": "NFKC" }), json!({ "type": "Lowercase" })];
     let spacing = [
         json!({ "type": "Replace", "pattern": { "Regex": r"\s+" }, "content": " " }),
