@@ -6,7 +6,6 @@ use crate::args::Compare;
 use crate::progress::{Progress, duration};
 use crate::report::{fit, percent};
 use crate::threads;
-use anyhow::Context;
 use chumoku::compare::{Comparison, LENGTHS, Stage, Verdict, compare, to_svg};
 use chumoku::data::AtomicOutput;
 use chumoku::data::thousands;
@@ -48,9 +47,8 @@ pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
     });
     progress.finish();
     let comparison = comparison?;
-    if let Some((path, mut file)) = args.svg.as_ref().zip(svg) {
-        file.write_all(to_svg(&comparison).as_bytes()).with_context(|| format!("writing {}", path.display()))?;
-        file.commit()?;
+    if let Some((path, file)) = args.svg.as_ref().zip(svg) {
+        file.commit_with(to_svg(&comparison).as_bytes())?;
         say!("wrote     {}", path.display());
     }
     say!("");

@@ -8,7 +8,7 @@ use super::{
     Blend, Event, Plan, Scores, Settings, Shape, TrainOptions, TrainingData, batches, log_softmax, quick_scores,
 };
 use crate::data::wording::{count, thousands};
-use crate::model_folder::write;
+use crate::model_folder::{CARD, METRICS, write_model};
 use crate::models::Classifier;
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
 use crate::params::{Layout, Params};
@@ -54,7 +54,7 @@ pub fn train(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome> {
     options.check_watch(ModelKind::Classifier)?;
-    std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
+    std::fs::create_dir_all(out).map_err(Error::writing("creating", out))?;
     let ngrams = train_ngrams(data, observe)?;
     let train_texts = data.train.texts();
     let vocab_size = TextTokenizer::suitable_vocab_size(&train_texts);
@@ -304,11 +304,11 @@ fn finish(
 
     let report = super::card::evaluate(&classifier, data, options.seed)?;
     let metrics = super::card::metrics(&classifier, data, options, plan, state, &report, interrupted);
-    classifier.save(out)?;
     let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
-    write(&out.join("metrics.json"), pretty.as_bytes())?;
     let card = super::card::model_card(&classifier, data, state, &report, options, interrupted);
-    write(&out.join("README.md"), card.as_bytes())?;
+    let mut files = classifier.files()?;
+    files.extend([(METRICS, pretty.into_bytes()), (CARD, card.into_bytes())]);
+    write_model(out, &files)?;
     let super::card::Report { whole, parts } = report;
     Ok(Outcome { model: classifier, metrics, test: whole, parts, best: state.best, interrupted })
 }

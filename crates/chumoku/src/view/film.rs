@@ -4,6 +4,7 @@ use super::figure::{Axis, Content, Curves, Figure, Map, Scale, Sheet, pooled_not
 use super::phrases;
 use super::roles::statistics;
 use crate::lang::Lang;
+use crate::model_folder::{LOG, open};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader};
@@ -84,8 +85,7 @@ impl Film {
     /// # Errors
     /// If the log cannot be read, or nothing was recorded in it.
     pub fn load(folder: &Path, model: &str) -> Result<Film> {
-        let path = folder.join("log.jsonl");
-        let file = std::fs::File::open(&path).map_err(Error::io("reading", &path))?;
+        let (path, file) = (folder.join(LOG), open(folder, LOG)?);
         let mut frames: Vec<Frame> = Vec::new();
         for (index, line) in BufReader::new(file).lines().enumerate() {
             let line = line.map_err(Error::io("reading", &path))?;
