@@ -207,6 +207,8 @@ fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanatio
             class: "positive".into(),
             unit: "change in log-odds when the word is removed".into(),
             scores: (0..words.len() as u64).map(|i| if i == 0 { 0.0 } else { 0.5 * random.normal(i) }).collect(),
+            whole: None,
+            beyond: Vec::new(),
         },
     }
 }
@@ -233,6 +235,7 @@ fn with_all(mut explanation: Explanation) -> Explanation {
                 head: index % HEADS,
                 label,
                 probabilities: vec![positive, 1.0 - positive],
+                whole: None,
             }
         })
         .collect();

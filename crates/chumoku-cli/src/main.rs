@@ -1,11 +1,13 @@
 //! The `chumoku` command: parse, call the library, print. Exit codes: 0 well, 1 the work failed, 2 wrong usage or
 //! unreadable input, 130 interrupted.
 
-/// Talk for people, on standard error. Nobody listening is no reason to stop working.
+/// Talk for people, on standard error. Nobody listening is no reason to stop working. Names in it may come from anywhere, and
+/// must not steer the terminal.
 macro_rules! say {
     ($($talk:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($talk)*);
+        let talk: Vec<String> = format!($($talk)*).split('\n').map($crate::harmless).collect();
+        let _ = writeln!(std::io::stderr(), "{}", talk.join("\n"));
     }};
 }
 
@@ -16,6 +18,7 @@ mod report;
 mod threads;
 mod usage;
 
+use chumoku::tr;
 use clap::Parser;
 use std::process::ExitCode;
 use usage::Usage;
@@ -39,16 +42,24 @@ fn main() -> ExitCode {
                 // The reader has gone (`… | head`): nothing is wrong.
                 return ExitCode::SUCCESS;
             }
-            say!("{}: {}", chumoku::lang::lang().pick("error", "エラー"), one_line(&error));
-            let is_usage = match error.downcast_ref::<chumoku::Error>() {
-                Some(error) => error.is_usage(),
-                None => {
-                    error.downcast_ref::<Usage>().is_some()
-                        || error.downcast_ref::<chumoku::data::DataError>().is_some()
-                }
+            let (is_usage, is_plain) = (is_usage(&error), error.is::<std::io::Error>() && error.chain().count() == 1);
+            // What the system says of a named file comes with the name.
+            let error = match is_plain {
+                true => error.context(tr!("writing to standard output", "標準出力への書き込みに失敗しました")),
+                false => error,
             };
+            say!("{}: {}", chumoku::lang::lang().pick("error", "エラー"), one_line(&error));
             ExitCode::from(if is_usage { 2 } else { 1 })
         }
+    }
+}
+
+/// Whether the input or the use is at fault, rather than the work.
+fn is_usage(error: &anyhow::Error) -> bool {
+    match (error.downcast_ref::<chumoku::Error>(), error.downcast_ref::<chumoku::data::DataError>()) {
+        (Some(error), _) => error.is_usage(),
+        (_, Some(error)) => error.is_usage(),
+        _ => error.downcast_ref::<Usage>().is_some(),
     }
 }
 

@@ -87,6 +87,12 @@ fn folders_that_hold_no_model() {
     refused("half", &["half/model.safetensors", "not finished", "--resume"]);
     fs::remove_file(place.path("half").join(CONFIG)).unwrap();
     refused("half", &["half/config.json", "missing", "--resume"]);
+    // One that has, and has lost a file since.
+    place.train_small("lossy", &["--epochs", "1"]);
+    fs::remove_file(place.path("lossy").join(TOKENIZER)).unwrap();
+    refused("lossy", &["lossy/tokenizer.json", "missing, though training finished", "--resume"]);
+    place.train_small("lossy", &["--epochs", "1", "--resume"]);
+    place.run(&["predict", "lossy", "text"]).ok();
 }
 
 #[test]
@@ -101,14 +107,20 @@ fn files_that_are_missing_cut_short_or_something_else() {
         refused(&changed(|place| place.write(&file, [0xff; 4000])), &file, &[]);
         refused(&changed(|place| place.write(&file, "[".repeat(200_000))), &file, &[]);
         refused(&changed(|place| place.write(&file, "{}")), &file, &[]);
-        refused(
-            &changed(|place| {
-                fs::remove_file(place.path(&file)).unwrap();
-                fs::create_dir(place.path(&file)).unwrap();
-            }),
-            &file,
-            &[],
-        );
+        // What stands there is said, and not opened: a pipe has no end, and a link leads out of the folder.
+        let instead = |command: &str| {
+            changed(|place| {
+                fs::rename(place.path(&file), place.path("elsewhere")).unwrap();
+                place.shell(&format!("{command} {file}")).ok();
+            })
+        };
+        refused(&instead("mkdir"), &file, &["expected a file, found a folder"]);
+        #[cfg(unix)]
+        {
+            refused(&instead("mkfifo"), &file, &["expected a file, found a pipe"]);
+            refused(&instead("ln -s ../elsewhere"), &file, &["expected a file, found a symbolic link"]);
+            refused(&instead("ln -s /dev/zero"), &file, &["expected a file, found a symbolic link"]);
+        }
     }
 }
 
@@ -190,6 +202,31 @@ fn weights_of_wrong_shape_kind_or_value() {
         });
         short_by_one.refuses(&["predict", "model", "text"], &["model/model.safetensors"]);
     }
+}
+
+#[test]
+fn tensors_that_the_configuration_does_not_know() {
+    let more = |names: &'static [&'static str]| {
+        with_tensors(move |tensors| {
+            let bias = tensors["head.bias"].clone();
+            names.iter().for_each(|name| drop(tensors.insert((*name).into(), bias.clone())));
+        })
+    };
+    let weights = "model/model.safetensors";
+    refused(&more(&["x.weight"]), weights, &["found 1 more: x.weight"]);
+    refused(&more(&["ngrams.more"]), weights, &["found 1 more: ngrams.more"]);
+    refused(&more(&["f", "e", "d", "c", "b"]), weights, &["found 5 more: b, c, d, e, …"]);
+    // A layer left out of the configuration would be left out of every answer.
+    let fewer = changed(|place| {
+        edit_json(place, CONFIG, |c| {
+            let layers = c["num_layers"].as_u64().unwrap();
+            assert!(layers > 1, "nothing can be left out of {layers} layers");
+            c["num_layers"] = (layers - 1).into();
+        });
+    });
+    refused(&fewer, weights, &["more: encoder.layers."]);
+    let no_ngrams = changed(|place| edit_json(place, CONFIG, |c| c["ngrams"] = Value::Null));
+    refused(&no_ngrams, weights, &["found 5 more: ngrams.bias"]);
 }
 
 #[test]

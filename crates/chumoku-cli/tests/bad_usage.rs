@@ -99,20 +99,3 @@ fn a_reader_that_has_gone_is_no_error() {
     // Nobody listening to the talk is no reason not to train.
     assert!(place.path("talk/model.safetensors").exists());
 }
-
-#[test]
-fn an_output_that_is_full_is_an_error() {
-    if !std::path::Path::new("/dev/full").exists() {
-        eprintln!("SKIPPED: there is no /dev/full here");
-        return;
-    }
-    let place = place();
-    place.train_small("model", &["--epochs", "1"]);
-    for command in
-        ["info", "predict model hello", "predict model --input x.csv", "eval model x.csv", "explain model hi"]
-    {
-        let run = place.shell(&format!("chumoku {command} > /dev/full"));
-        assert!(run.code == 1 || run.code == 2, "{command}: {run:#?}");
-        run.has_one_error(&["No space left"]);
-    }
-}

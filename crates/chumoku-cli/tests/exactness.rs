@@ -139,25 +139,27 @@ fn a_model_is_replaced_whole_however_often_the_run_is_killed() {
     let start = Instant::now();
     train(&place, "new", &["--epochs", "8", "--seed", "2"]).ok();
     let whole = start.elapsed();
-    let [old, new] = ["old", "new"].map(|out| weights(&place, out));
+    let new = weights(&place, "new");
+    // What the whole folder answers: the weights, the configuration and the tokenizer together.
+    let answer = |out: &str| place.run(&["predict", out, "A fine day, and good food.", "--json"]).ok().stdout;
+    let answers = ["old", "new"].map(answer);
+    assert_ne!(answers[0], answers[1]);
     let args = ["train", "reviews.csv", "--out", "old", "--epochs", "8", "--seed", "2", "--force"];
     let (mut state, mut most) = (5, whole.as_secs_f64());
     for kills in 0.. {
         assert!(kills < 60, "the run does not get on");
         // With --force a run that has no checkpoint yet starts again, one that has some continues with --resume.
-        let has_begun = place.path("old.new/checkpoints").exists();
+        let has_begun = place.path("old/.chumoku-next/checkpoints").exists();
         let args = if has_begun { [&args[..], &["--resume"]].concat() } else { args.to_vec() };
         let done = killed(&place, &args, Duration::from_secs_f64(random(&mut state) * most)).is_none();
-        let standing = ["old", "old.old"].map(|name| place.path(name).join(WEIGHTS));
-        let standing = standing.iter().find(|path| path.exists()).map(|path| sha256(path));
-        assert!(standing == Some(old.clone()) || standing == Some(new.clone()), "neither the old nor the new model");
+        assert!(answers.contains(&answer("old")), "neither the old nor the new model");
         if done {
             break;
         }
         most *= 1.1;
     }
     assert_eq!(weights(&place, "old"), new);
-    assert!(!place.path("old.new").exists() && !place.path("old.old").exists());
+    assert_eq!(place.names("old"), place.names("new"));
 }
 
 /// Starts a run and interrupts it once it has said `word`.
@@ -214,10 +216,10 @@ fn ctrl_c_while_replacing_keeps_the_old_model_until_the_new_one_is_done() {
     let run = interrupted(&place, &args, "epoch   1");
     assert_eq!(run.code, 130, "{run:#?}");
     assert_eq!(weights(&place, "model"), old);
-    place.run(&["predict", "model.new", "fine"]).ok();
+    place.run(&["predict", "model/.chumoku-next", "fine"]).ok();
     place.shell(advice(&run)).ok();
     assert_eq!(weights(&place, "model"), weights(&place, "whole"));
-    assert!(!place.path("model.new").exists());
+    assert_eq!(place.names("model"), place.names("whole"));
 }
 
 #[test]
@@ -275,6 +277,23 @@ fn another_run_is_not_continued() {
     // Nor is it overwritten.
     let args = ["train", "reviews.csv", "--out", "model", "--epochs", "3", "--seed", "5"];
     place.refuses(&args, &["unfinished run", "--resume", "--force"]);
+}
+
+#[test]
+fn an_error_in_a_step_ends_the_run() {
+    let place = place();
+    train(&place, "model", &["--epochs", "4"]).ok();
+    fs::remove_file(place.path("model").join(WEIGHTS)).unwrap();
+    let [before, newest] = &checkpoints(&place, "model")[..] else { panic!("two checkpoints are kept") };
+    fs::remove_dir_all(newest).unwrap();
+    let manifest = before.join("manifest.json");
+    let mut told: Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+    told["step"] = u64::MAX.into();
+    fs::write(&manifest, told.to_string()).unwrap();
+    let run = train(&place, "model", &["--epochs", "4", "--resume"]);
+    assert_eq!(run.code, 2, "{run:#?}");
+    run.has_one_error(&["18446744073709551615 steps", "checkpoint is damaged"]);
+    assert!(!place.path("model").join(WEIGHTS).exists(), "a model came of steps that failed");
 }
 
 #[test]

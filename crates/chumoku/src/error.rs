@@ -40,12 +40,22 @@ pub enum Error {
         /// The heads.
         num_heads: usize,
     },
-    /// A file could not be read or written.
+    /// A file could not be read.
     #[error("{}", tr!("{} {}: {}", "{1}: {0}に失敗しました: {2}", doing_of(doing), path.display(), system(source)))]
     Io {
         /// What was being done, e.g. "reading".
         doing: &'static str,
         /// To which file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file or folder could not be written.
+    #[error("{}", tr!("{} {}: {}", "{1}: {0}に失敗しました: {2}", doing_of(doing), path.display(), system(source)))]
+    Writing {
+        /// What was being done, e.g. "creating".
+        doing: &'static str,
+        /// To which file or folder.
         path: PathBuf,
         /// What the system said.
         source: std::io::Error,
@@ -105,15 +115,30 @@ impl Error {
         move |source| Error::Io { doing, path, source }
     }
 
+    /// Wraps what the system said when something was to be written.
+    pub(crate) fn writing(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::Writing { doing, path, source }
+    }
+
     /// The argument may bear a name out of a file, with line feeds and worse in it.
     pub(crate) fn operator(argument: &str, problem: impl Into<String>) -> Error {
         Error::Operator { argument: crate::view::clean(argument), problem: problem.into() }
     }
 
+    /// What the system said, if it refused.
+    fn system(&self) -> Option<&std::io::Error> {
+        match self {
+            Error::Io { source, .. } | Error::Writing { source, .. } => Some(source),
+            Error::Data(error) => error.system(),
+            Error::Tensors(error) => error.system(),
+            _ => None,
+        }
+    }
+
     /// Whether there was no room on the disk for what was to be written.
     pub fn is_full_disk(&self) -> bool {
-        let (Error::Io { source, .. } | Error::Data(DataError::Io { source, .. })) = self else { return false };
-        matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+        self.system().is_some_and(|error| is_full(error.kind()))
     }
 
     /// Whether work was stopped because the caller asked for it, with nothing to show for it.
@@ -122,7 +147,42 @@ impl Error {
     }
 
     /// Whether the input or the use is at fault (exit code 2) rather than the work (exit code 1).
+    ///
+    /// A place that was named and cannot be written to at all is wrong use; so is a file that cannot be read. Writing that
+    /// was begun and failed, as on a full disk, is failed work.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, Error::Kernel(_) | Error::NotFinite(_) | Error::Tokenizer(_) | Error::Ngram(_))
+        match self {
+            Error::Kernel(_) | Error::NotFinite(_) | Error::Tokenizer(_) | Error::Ngram(_) => false,
+            Error::Io { source, .. } => !is_full(source.kind()),
+            Error::Writing { source, .. } => is_no_place(source.kind()),
+            Error::Data(error) => error.is_usage(),
+            Error::Tensors(error) => error.is_usage(),
+            _ => true,
+        }
     }
+}
+
+/// Whether the system says that there is no room.
+pub(crate) fn is_full(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+}
+
+/// Whether the system says that a place cannot be written to, rather than that writing failed.
+pub(crate) fn is_no_place(kind: ErrorKind) -> bool {
+    use ErrorKind as K;
+    matches!(
+        kind,
+        K::NotFound
+            | K::PermissionDenied
+            | K::NotADirectory
+            | K::IsADirectory
+            | K::DirectoryNotEmpty
+            | K::ReadOnlyFilesystem
+            | K::InvalidFilename
+            | K::InvalidInput
+            | K::AlreadyExists
+            | K::CrossesDevices
+            | K::ExecutableFileBusy
+            | K::Unsupported
+    )
 }

@@ -118,6 +118,7 @@ fn japanese_doing(what: &'static str) -> &'static str {
         "replacing" => "置き換え",
         "renaming" => "名前の変更",
         "removing" => "削除",
+        "locking" => "ロック",
         "flushing" => "ディスクへの書き出し",
         "shortening" => "切り詰め",
         "tracing" => "トレース",
@@ -182,7 +183,7 @@ mod tests {
         sources(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
         let mut seen = 0;
         for file in &files {
-            for start in ["Error::io(\"", "doing: \""] {
+            for start in ["Error::io(\"", "Error::writing(\"", "doing: \""] {
                 for (at, _) in file.match_indices(start) {
                     let verb = file[at + start.len()..].split('"').next().unwrap();
                     // Leaked once for each of a few dozen: a name is 'static everywhere else.

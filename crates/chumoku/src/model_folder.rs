@@ -1,56 +1,35 @@
 //! Reading and writing what every model folder holds, trusting nothing that is read.
 
-use crate::data::AtomicOutput;
+mod files;
+mod replace;
+
+#[cfg(test)]
+pub(crate) use files::names;
+pub(crate) use files::{
+    CARD, CHECKPOINTS, CONFIG, LOCK, LOG, METRICS, NEXT, SOURCE_TOKENIZER, Standing, TOKENIZER, TRAINED_ON, WEIGHTS,
+    check_files, impostors, is_as_good_as_empty, open, place_of, read, strangers,
+};
+pub(crate) use replace::{clear, clear_checkpoints, publish, settle, sync_folder, write_file, write_model};
+
 use crate::params::{Layout, Params};
 use crate::text::TextTokenizer;
-use crate::text_classifier::has_checkpoints;
-use crate::{Error, Result};
+use crate::{Error, Result, tr};
 use chumoku_kernels::Precision;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use std::io::Write;
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
-
-pub(crate) const CONFIG: &str = "config.json";
-pub(crate) const WEIGHTS: &str = "model.safetensors";
 
 /// Something wrong with a file of the folder.
 pub(crate) fn fault(folder: &Path, name: &str, problem: impl Into<String>) -> Error {
     Error::Model { path: folder.join(name), problem: problem.into() }
 }
 
-/// Writes a file, which appears whole or not at all.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = AtomicOutput::create(path)?;
-    file.write_all(bytes).map_err(Error::io("writing", path))?;
-    Ok(file.commit()?)
-}
-
-/// That the folder is there, with these files.
-pub(crate) fn check_files(folder: &Path, names: &[&str]) -> Result<()> {
-    if !folder.is_dir() {
-        let problem = if folder.exists() {
-            "expected a model folder, found a file; a model folder is what `chumoku train` writes"
-        } else {
-            "there is no such folder; `chumoku train` writes one"
-        };
-        return Err(Error::Model { path: folder.to_owned(), problem: problem.into() });
-    }
-    let Some(name) = names.iter().find(|name| !folder.join(name).is_file()) else { return Ok(()) };
-    let problem = match has_checkpoints(folder) {
-        true => "the file is missing: training has not finished; continue it with `chumoku train … --resume`",
-        false => "the file is missing: expected a model folder as `chumoku train` writes it",
-    };
-    Err(fault(folder, name, problem))
-}
-
 /// The folder's `config.json`.
 pub(crate) fn read_config<C: DeserializeOwned>(folder: &Path) -> Result<C> {
-    let path = folder.join(CONFIG);
-    let config = std::fs::read_to_string(&path).map_err(Error::io("reading", path))?;
-    serde_json::from_str(&config)
+    serde_json::from_str(&files::read_text(folder, CONFIG)?)
         .map_err(|error| fault(folder, CONFIG, format!("not a configuration that `chumoku train` wrote: {error}")))
 }
 
@@ -142,7 +121,8 @@ pub(crate) fn read_tokenizer(
     vocab_size: usize,
     vocabulary_sha256: Option<&str>,
 ) -> Result<TextTokenizer> {
-    let tokenizer = TextTokenizer::read(&folder.join(name))?;
+    let json = files::read_text(folder, name)?;
+    let tokenizer = TextTokenizer::from_json(&json).map_err(|error| fault(folder, name, error.to_string()))?;
     let (tokens, ids) = (tokenizer.vocab_size(), tokenizer.end_of_ids());
     if tokens != vocab_size || ids != tokens {
         let problem = format!(
@@ -222,4 +202,30 @@ pub(crate) fn read_params(
         params.values_mut()[range].copy_from_slice(&values);
     }
     Ok(params)
+}
+
+/// That the file holds no tensors but the parameters of the layout and those in `others`: with more than that, the
+/// configuration is not the one that the weights belong to.
+pub(crate) fn check_no_others(
+    folder: &Path,
+    tensors: &SafeTensors<'_>,
+    layout: &Layout,
+    others: &[String],
+) -> Result<()> {
+    /// Names that are listed.
+    const SHOWN: usize = 4;
+    let known: HashSet<&str> = layout.iter().map(|(name, ..)| name).chain(others.iter().map(String::as_str)).collect();
+    let mut found: Vec<&str> = tensors.names().into_iter().filter(|name| !known.contains(name)).collect();
+    if found.is_empty() {
+        return Ok(());
+    }
+    found.sort_unstable();
+    let (count, shown) = (found.len(), found[..found.len().min(SHOWN)].join(", "));
+    let more = if count > SHOWN { ", …" } else { "" };
+    let problem = tr!(
+        "expected the tensors of the model that {CONFIG} describes and no others, found {count} more: {shown}{more}; the \
+         two files do not belong together",
+        "{CONFIG} が示すモデルにないテンソルが {count} 個あります: {shown}{more}。二つのファイルは組になっていません"
+    );
+    Err(fault(folder, WEIGHTS, problem))
 }

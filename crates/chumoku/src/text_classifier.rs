@@ -3,8 +3,8 @@
 use crate::data::Example;
 use crate::look::check_head;
 use crate::model_folder::{
-    CONFIG, Kind, Tensors, WEIGHTS, check_files, f32_bytes, fault, floats, read_config, read_params, read_tokenizer,
-    serialize, tensors_of, write,
+    CONFIG, Kind, Standing, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others, f32_bytes, fault, floats,
+    place_of, read, read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
@@ -54,7 +54,6 @@ struct ConfigFile<'a> {
 /// The `model_type` of a text classifier.
 pub(crate) const MODEL_TYPE: &str = "chumoku_text_classifier";
 
-const TOKENIZER: &str = "tokenizer.json";
 pub(crate) const NGRAMS: &str = "ngrams.";
 
 /// A predicted distribution over the classes.
@@ -103,7 +102,7 @@ pub struct TextClassifier {
 
 /// Whether a folder holds a finished model.
 pub fn is_model_folder(folder: &Path) -> bool {
-    folder.join(WEIGHTS).exists()
+    Standing::of(&place_of(folder, WEIGHTS)) != Standing::Nothing
 }
 
 impl TextClassifier {
@@ -185,21 +184,25 @@ impl TextClassifier {
         Ok((whole, parts))
     }
 
-    /// Writes `config.json`, `tokenizer.json` and, last, `model.safetensors`: each appears whole or not at all, and
-    /// a folder without the last is no model.
+    /// Writes `config.json`, `tokenizer.json` and `model.safetensors`, in the place of those of a model that is there.
+    /// Killed at any moment, it leaves the folder with the old model or with the new one.
     ///
     /// # Errors
-    /// If a file cannot be written.
+    /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder).map_err(Error::io("creating", folder))?;
+        std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
+        write_model(folder, &self.files()?)
+    }
+
+    /// The files that are needed to use it.
+    pub(crate) fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
         let config = ConfigFile {
             config: Cow::Borrowed(&self.config),
             vocabulary_sha256: Some(self.tokenizer.vocabulary_sha256()),
         };
         let config = serde_json::to_string_pretty(&config).expect("a configuration is plain data") + "\n";
-        write(&folder.join(CONFIG), config.as_bytes())?;
-        write(&folder.join(TOKENIZER), self.tokenizer.to_json()?.as_bytes())?;
-        write(&folder.join(WEIGHTS), &self.tensors())
+        let tokenizer = self.tokenizer.to_json()?;
+        Ok(vec![(CONFIG, config.into_bytes()), (TOKENIZER, tokenizer.into_bytes()), (WEIGHTS, self.tensors())])
     }
 
     fn tensors(&self) -> Vec<u8> {
@@ -224,8 +227,7 @@ impl TextClassifier {
         config.check().map_err(|problem| fault(CONFIG, problem))?;
         let vocab_size = config.model.vocab_size;
         let tokenizer = read_tokenizer(folder, TOKENIZER, vocab_size, vocabulary_sha256.as_deref())?;
-        let path = folder.join(WEIGHTS);
-        let bytes = std::fs::read(&path).map_err(Error::io("reading", path))?;
+        let bytes = read(folder, WEIGHTS)?;
         let tensors = SafeTensors::deserialize(&bytes)
             .map_err(|error| fault(WEIGHTS, format!("not a sound safetensors file: {error}")))?;
         let model = Classifier::new(config.model.clone()).map_err(|error| fault(CONFIG, error.to_string()))?;
@@ -234,6 +236,11 @@ impl TextClassifier {
             None => None,
             Some(scheme) => Some(read_ngrams(&tensors, scheme, config.labels.len()).map_err(|e| fault(WEIGHTS, e))?),
         };
+        let others = match &ngrams {
+            None => Vec::new(),
+            Some(ngrams) => ngrams.tensors().shapes().into_iter().map(|(name, _)| format!("{NGRAMS}{name}")).collect(),
+        };
+        check_no_others(folder, &tensors, model.layout(), &others)?;
         Ok(TextClassifier { config, model, params, tokenizer, ngrams })
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, Kind, WEIGHTS, check_files, fault, read_config, read_params, read_tokenizer, serialize, tensors_of, write,
+    CONFIG, Kind, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, read, read_config, read_params,
+    read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::Offsets;
@@ -36,8 +37,6 @@ pub struct TextGeneratorConfig {
 
 /// The `model_type` of a language model.
 pub(crate) const MODEL_TYPE: &str = "chumoku_language_model";
-
-const TOKENIZER: &str = "tokenizer.json";
 
 /// A language model and its tokenizer.
 #[derive(Debug)]
@@ -143,17 +142,22 @@ impl TextGenerator {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Writes `config.json`, `tokenizer.json` and, last, `model.safetensors`: each appears whole or not at all, and a
-    /// folder without the last is no model.
+    /// Writes `config.json`, `tokenizer.json` and `model.safetensors`, in the place of those of a model that is there.
+    /// Killed at any moment, it leaves the folder with the old model or with the new one.
     ///
     /// # Errors
-    /// If a file cannot be written.
+    /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder).map_err(Error::io("creating", folder))?;
+        std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
+        write_model(folder, &self.files()?)
+    }
+
+    /// The files that are needed to use it.
+    pub(crate) fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
         let config = serde_json::to_string_pretty(&self.config).expect("a configuration is plain data") + "\n";
-        write(&folder.join(CONFIG), config.as_bytes())?;
-        write(&folder.join(TOKENIZER), self.tokenizer.to_json()?.as_bytes())?;
-        write(&folder.join(WEIGHTS), &serialize(&tensors_of(&self.params)))
+        let tokenizer = self.tokenizer.to_json()?;
+        let weights = serialize(&tensors_of(&self.params));
+        Ok(vec![(CONFIG, config.into_bytes()), (TOKENIZER, tokenizer.into_bytes()), (WEIGHTS, weights)])
     }
 
     /// Reads a model folder, trusting nothing in it.
@@ -170,8 +174,7 @@ impl TextGenerator {
         config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
         let (size, sha256) = (config.model.vocab_size, Some(&*config.vocabulary_sha256));
         let tokenizer = read_tokenizer(folder, TOKENIZER, size, sha256)?;
-        let path = folder.join(WEIGHTS);
-        let bytes = std::fs::read(&path).map_err(Error::io("reading", path))?;
+        let bytes = read(folder, WEIGHTS)?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|error| {
             fault(
                 folder,
@@ -182,6 +185,7 @@ impl TextGenerator {
         let model =
             LanguageModel::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, error.to_string()))?;
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
+        check_no_others(folder, &tensors, model.layout(), &[])?;
         Ok(TextGenerator { config, model, params, tokenizer })
     }
 }

@@ -1,7 +1,7 @@
 //! A classifier of n-grams alone: its folder, and what it is asked. It has no network, no tokenizer and no attention.
 
 use crate::data::Example;
-use crate::model_folder::{CONFIG, Kind, WEIGHTS, check_files, fault, read_config, serialize, write};
+use crate::model_folder::{CONFIG, Kind, WEIGHTS, check_files, fault, read, read_config, serialize, write_model};
 use crate::ngram::{NgramModel, NgramScheme};
 use crate::text_classifier::{Prediction, check_labels, ngram_tensors, read_ngrams};
 use crate::train::{Rows, Scores, log_softmax};
@@ -144,6 +144,8 @@ impl NgramClassifier {
                 class: labels[class].clone(),
                 unit: "change in log-odds when the word is removed".into(),
                 scores: scores.collect(),
+                whole: None,
+                beyond: Vec::new(),
             },
         })
     }
@@ -161,16 +163,20 @@ impl NgramClassifier {
         Ok(effects)
     }
 
-    /// Writes `config.json` and, last, `model.safetensors`: each appears whole or not at all, and a folder without the
-    /// last is no model.
+    /// Writes `config.json` and `model.safetensors`, in the place of those of a model that is there. Killed at any moment,
+    /// it leaves the folder with the old model or with the new one.
     ///
     /// # Errors
-    /// If a file cannot be written.
+    /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder).map_err(Error::io("creating", folder))?;
+        std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
+        write_model(folder, &self.files())
+    }
+
+    /// The files that are needed to use it.
+    pub(crate) fn files(&self) -> Vec<(&'static str, Vec<u8>)> {
         let config = serde_json::to_string_pretty(&self.config).expect("a configuration is plain data") + "\n";
-        write(&folder.join(CONFIG), config.as_bytes())?;
-        write(&folder.join(WEIGHTS), &serialize(&ngram_tensors(&self.ngrams)))
+        vec![(CONFIG, config.into_bytes()), (WEIGHTS, serialize(&ngram_tensors(&self.ngrams)))]
     }
 
     /// Reads a model folder, trusting nothing in it.
@@ -193,8 +199,7 @@ impl NgramClassifier {
             );
             return Err(fault(folder, CONFIG, problem));
         }
-        let path = folder.join(WEIGHTS);
-        let bytes = std::fs::read(&path).map_err(Error::io("reading", path))?;
+        let bytes = read(folder, WEIGHTS)?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|error| {
             let problem =
                 tr!("not a sound safetensors file: {error}", "正しい safetensors ファイルではありません：{error}");

@@ -5,7 +5,8 @@ use crate::inference::side_by_side;
 use crate::lang::lang;
 use crate::look::check_head;
 use crate::model_folder::{
-    CONFIG, Kind, WEIGHTS, check_files, fault, read_config, read_params, read_tokenizer, serialize, tensors_of, write,
+    CONFIG, Kind, SOURCE_TOKENIZER, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, read, read_config,
+    read_params, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{PairBatch, Translator, TranslatorConfig, TranslatorState};
 use crate::nn::{Memory, Offsets};
@@ -41,9 +42,6 @@ pub struct TextTranslatorConfig {
 
 /// The `model_type` of a translator.
 pub(crate) const MODEL_TYPE: &str = "chumoku_translator";
-
-const TOKENIZER: &str = "tokenizer.json";
-const SOURCE_TOKENIZER: &str = "source_tokenizer.json";
 
 /// How to translate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -249,20 +247,26 @@ impl TextTranslator {
         })
     }
 
-    /// Writes `config.json`, the tokenizers and, last, `model.safetensors`: each appears whole or not at all, and a
-    /// folder without the last is no model.
+    /// Writes `config.json`, the tokenizers and `model.safetensors`, in the place of those of a model that is there.
+    /// Killed at any moment, it leaves the folder with the old model or with the new one.
     ///
     /// # Errors
-    /// If a file cannot be written.
+    /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder).map_err(Error::io("creating", folder))?;
+        std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
+        write_model(folder, &self.files()?)
+    }
+
+    /// The files that are needed to use it.
+    pub(crate) fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
         let config = serde_json::to_string_pretty(&self.config).expect("a configuration is plain data") + "\n";
-        write(&folder.join(CONFIG), config.as_bytes())?;
-        write(&folder.join(TOKENIZER), self.tokenizers.target.to_json()?.as_bytes())?;
+        let mut files =
+            vec![(CONFIG, config.into_bytes()), (TOKENIZER, self.tokenizers.target.to_json()?.into_bytes())];
         if let Some(source) = &self.tokenizers.source {
-            write(&folder.join(SOURCE_TOKENIZER), source.to_json()?.as_bytes())?;
+            files.push((SOURCE_TOKENIZER, source.to_json()?.into_bytes()));
         }
-        write(&folder.join(WEIGHTS), &serialize(&tensors_of(&self.params)))
+        files.push((WEIGHTS, serialize(&tensors_of(&self.params))));
+        Ok(files)
     }
 
     /// Reads a model folder, trusting nothing in it.
@@ -286,8 +290,7 @@ impl TextTranslator {
             Some(read_tokenizer(folder, SOURCE_TOKENIZER, config.model.source_vocab_size, Some(of_source))?)
         };
         let tokenizers = Tokenizers { source, target };
-        let path = folder.join(WEIGHTS);
-        let bytes = std::fs::read(&path).map_err(Error::io("reading", path))?;
+        let bytes = read(folder, WEIGHTS)?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|error| {
             fault(
                 folder,
@@ -297,6 +300,7 @@ impl TextTranslator {
         })?;
         let model = Translator::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, error.to_string()))?;
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
+        check_no_others(folder, &tensors, model.layout(), &[])?;
         Ok(TextTranslator { config, model, params, tokenizers })
     }
 }

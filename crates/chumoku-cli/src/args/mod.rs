@@ -233,7 +233,7 @@ pub(crate) struct Train {
     /// and target with a tab between them
     #[arg(long, value_name = "TEXT")]
     pub(crate) watch: Option<String>,
-    /// Replace what the output folder holds
+    /// Replace the model, or start over the run, that the output folder holds
     #[arg(long)]
     pub(crate) force: bool,
     /// Print the metrics as one JSON object on standard output

@@ -6,7 +6,6 @@ use crate::args::Compare;
 use crate::progress::{Progress, duration};
 use crate::report::{fit, percent, wrap};
 use crate::threads;
-use anyhow::Context;
 use chumoku::compare::{Comparison, LENGTHS, Stage, Verdict, compare, to_svg};
 use chumoku::data::AtomicOutput;
 use chumoku::data::thousands;
@@ -61,9 +60,8 @@ pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
     });
     progress.finish();
     let comparison = comparison?;
-    let drawn = args.svg.as_ref().zip(svg).map_or(Ok(()), |(path, mut file)| -> anyhow::Result<()> {
-        file.write_all(to_svg(&comparison).as_bytes()).with_context(|| format!("writing {}", path.display()))?;
-        file.commit()?;
+    let drawn = args.svg.as_ref().zip(svg).map_or(Ok(()), |(path, file)| -> anyhow::Result<()> {
+        file.commit_with(to_svg(&comparison).as_bytes())?;
         say!("wrote     {}", path.display());
         Ok(())
     });

@@ -49,7 +49,12 @@ pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
                 Usage("--format xlsx: a spreadsheet is no text for a terminal; add --out FILE.xlsx".into()).into()
             );
         }
-        None => stdout().lock().write_all(&bytes)?,
+        None => {
+            let mut out = stdout().lock();
+            out.write_all(&bytes)?;
+            // What does not end with a line would be written at the end of the program, where nobody hears of a failure.
+            out.flush()?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

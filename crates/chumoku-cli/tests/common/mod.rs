@@ -175,6 +175,9 @@ impl Place {
                 let (path, data) = (entry.path(), entry.metadata().unwrap());
                 let what = match (data.is_dir(), data.len() > 20 << 20) {
                     (true, _) => "folder".into(),
+                    // Neither a pipe nor what a link leads to need have an end.
+                    _ if data.is_symlink() => format!("link to {}", fs::read_link(&path).unwrap().display()),
+                    _ if !data.is_file() => "neither file nor folder".into(),
                     (_, true) => format!("{} bytes of {:?}", data.len(), data.modified().unwrap()),
                     _ => sha256(&path),
                 };

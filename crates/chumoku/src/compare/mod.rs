@@ -139,7 +139,8 @@ pub fn compare(data: &TrainingData, options: &TrainOptions, observe: &mut dyn Fn
     let (mut rows, mut scored_on) = (0, String::new());
     for (network, position) in SUBJECTS {
         let options = TrainOptions { network, position, resume: false, ..options.clone() };
-        let folder = tempfile::tempdir().map_err(crate::Error::io("creating a folder in", std::env::temp_dir()))?;
+        let folder =
+            tempfile::tempdir().map_err(crate::Error::writing("creating a folder in", std::env::temp_dir()))?;
         let subject = Compared {
             network,
             position,

@@ -112,6 +112,12 @@ impl CountedFolder {
                 config.check().map_err(wrong)?;
                 ("classifier", CountConfig::of_classifier(&config.model), config.model.max_length)
             }
+            ModelKind::Ngrams => {
+                return Err(wrong(crate::tr!(
+                    "expected a model with a network, found an n-gram model, which has no layers to count",
+                    "ネットワークのあるモデルが必要ですが、層のない n-gram モデルです"
+                )));
+            }
             ModelKind::Translator => {
                 let config: TextTranslatorConfig = read_config(folder)?;
                 config.check().map_err(wrong)?;

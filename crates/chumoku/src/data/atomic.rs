@@ -36,7 +36,7 @@ impl AtomicOutput {
     /// If the folder of `path` cannot be written to, or `path` is a folder.
     pub fn create(path: &Path) -> Result<Self, DataError> {
         if path.is_dir() {
-            return Err(DataError::Folder { path: path.to_owned(), hint: String::new() });
+            return Err(write_error(path, io::ErrorKind::IsADirectory.into()));
         }
         let there = std::fs::metadata(path).ok();
         if there.as_ref().is_some_and(|there| !there.is_file()) {
@@ -60,6 +60,25 @@ impl AtomicOutput {
             let _ = file.as_file().set_permissions(there.permissions());
         }
         Ok(AtomicOutput { path: path.clone(), file: Target::Beside(BufWriter::new(file)) })
+    }
+
+    /// Writes a whole file.
+    ///
+    /// # Errors
+    ///
+    /// As [`AtomicOutput::create`] and [`AtomicOutput::commit`].
+    pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
+        AtomicOutput::create(path)?.commit_with(bytes)
+    }
+
+    /// Writes this to the file, and puts it in its place.
+    ///
+    /// # Errors
+    ///
+    /// As [`AtomicOutput::commit`].
+    pub fn commit_with(mut self, bytes: &[u8]) -> Result<(), DataError> {
+        self.write_all(bytes).map_err(|source| write_error(&self.path, source))?;
+        self.commit()
     }
 
     /// Puts the file in its place.
@@ -97,7 +116,7 @@ fn write_error(path: &Path, source: io::Error) -> DataError {
         Some((cause, _)) => io::Error::new(source.kind(), cause),
         None => source,
     };
-    DataError::Io { path: path.to_owned(), doing: "writing the file", source }
+    DataError::Output { path: path.to_owned(), doing: "writing the file", source }
 }
 
 impl Write for AtomicOutput {

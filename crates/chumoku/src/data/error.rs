@@ -88,7 +88,8 @@ impl fmt::Display for Role {
 /// Whatever can be wrong with a data file.
 ///
 /// Each message is one line: where, what was being done, what was expected, what was found, what to do about it.
-/// All of them are wrong usage or unreadable input, so a command that meets one ends with status 2.
+/// Nearly all of them are wrong usage or unreadable input, so a command that meets one ends with status 2; writing that
+/// fails is failed work ([`DataError::is_usage`]).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the messages say what each variant and field is")]
@@ -197,6 +198,8 @@ pub enum DataError {
     UnknownLabel { place: Place, label: String, known: Box<str>, hint: Box<str> },
 
     // Output.
+    #[error("{}", tr!("{}: {}: {}; check the path, its permissions and the disk", "{}: {}に失敗しました: {}。パス、アクセス権、ディスクを確認してください", path.display(), doing_of(doing), system(source)))]
+    Output { path: PathBuf, doing: &'static str, source: io::Error },
     #[error("{}", tr!("writing the output: {}; check the disk and who reads it", "出力を書き込めません: {}。ディスクと、出力を読んでいるプログラムを確認してください", system(source)))]
     Write { source: io::Error },
     #[error("{}", tr!("writing row {row}: expected fields that a TSV file can hold, found a line break that would be read back wrongly; write JSON instead (--json)", "{row} 行目を書き込めません。TSV に書けない改行が値に含まれています。JSON で書き出してください（--json）"))]
@@ -268,5 +271,26 @@ impl DataError {
     /// Whether the reader of the output has gone away, which ends a pipeline quietly (`chumoku predict … | head`).
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, DataError::Write { source } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// What the system said, if it refused.
+    pub(crate) fn system(&self) -> Option<&io::Error> {
+        match self {
+            DataError::Io { source, .. } | DataError::Output { source, .. } | DataError::Write { source } => {
+                Some(source)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the input or the use is at fault (exit code 2) rather than the work (exit code 1): see
+    /// [`Error::is_usage`](crate::Error::is_usage).
+    pub fn is_usage(&self) -> bool {
+        match self {
+            DataError::Io { source, .. } => !crate::error::is_full(source.kind()),
+            DataError::Output { source, .. } => crate::error::is_no_place(source.kind()),
+            DataError::Write { .. } => false,
+            _ => true,
+        }
     }
 }

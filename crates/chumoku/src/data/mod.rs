@@ -56,6 +56,7 @@ mod tsv;
 pub(crate) mod wording;
 mod writer;
 
+#[cfg(test)]
 use crate::quiet;
 
 #[cfg(test)]

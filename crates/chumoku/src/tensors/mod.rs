@@ -137,7 +137,7 @@ pub struct TensorFile {
 /// What is wrong with a file of tensors.
 #[derive(Debug, thiserror::Error)]
 pub enum TensorError {
-    /// It could not be read or written.
+    /// It could not be read.
     #[error("{}", tr!("{}: {}: {}", "{}: {}に失敗しました: {}", path.display(), doing_of(doing), system(source)))]
     Io {
         /// The file.
@@ -176,6 +176,26 @@ pub enum TensorError {
     /// It could not be put in its place.
     #[error(transparent)]
     Output(Box<DataError>),
+}
+
+impl TensorError {
+    /// What the system said, if it refused.
+    pub(crate) fn system(&self) -> Option<&io::Error> {
+        match self {
+            TensorError::Io { source, .. } => Some(source),
+            TensorError::Output(error) => error.system(),
+            _ => None,
+        }
+    }
+
+    /// Whether the input or the use is at fault (exit code 2) rather than the work (exit code 1): see
+    /// [`Error::is_usage`](crate::Error::is_usage).
+    pub fn is_usage(&self) -> bool {
+        match self {
+            TensorError::Output(error) => error.is_usage(),
+            _ => true,
+        }
+    }
 }
 
 impl From<DataError> for TensorError {
@@ -270,7 +290,7 @@ impl TensorFile {
             TensorFormat::Safetensors => safetensors::write(self, &mut file),
             TensorFormat::Npz => npz::write(self, &mut file),
         };
-        written.and_then(|()| file.flush()).map_err(|source| TensorError::Io {
+        written.and_then(|()| file.flush()).map_err(|source| DataError::Output {
             path: path.to_owned(),
             doing: "writing the tensors",
             source,

@@ -38,13 +38,9 @@ mod tests {
 
     #[test]
     fn words_are_those_that_readers_know() {
-        for expected in [
-            "今年|最悪|の|旅行",
-            "コーヒー|が",
-            "半信半疑|で",
-            "電話|の|応対|が",
-            "朝食|バイキング|の|種類|が|豊富|で",
-        ] {
+        for expected in
+            ["今年|最悪|の|旅行", "コーヒー|が", "半信半疑|で", "電話|の|応対|が", "朝食|バイキング|の|種類|が|豊富|で"]
+        {
             assert_eq!(cut(&expected.replace('|', "")), expected);
         }
         assert!(cut("二度と行きません").starts_with("二度"), "{}", cut("二度と行きません"));

@@ -5,17 +5,24 @@
 //! reported and the one before it is used.
 
 use super::state::{Best, State};
+use crate::model_folder::{Standing, sync_folder, write_file};
 use crate::params::{Layout, Params};
-use crate::{Error, Result};
+use crate::{Error, Result, tr};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs;
-use std::io::Write;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const KEPT: usize = 2;
+
+const MANIFEST: &str = "manifest.json";
+const STATE: &str = "state.safetensors";
+
+/// What a checkpoint's folder holds.
+pub(crate) const FILES: [&str; 2] = [MANIFEST, STATE];
 
 #[derive(Serialize, Deserialize)]
 struct Manifest {
@@ -60,27 +67,39 @@ fn bytes_of(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
-fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = fs::File::create(path).map_err(Error::io("writing", path))?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(Error::io("writing", path))
+/// Whether a folder of this name is a checkpoint.
+pub(crate) fn is_step(name: &str) -> bool {
+    name.strip_prefix("step-")
+        .is_some_and(|number| number.len() >= 10 && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-fn sync_folder(path: &Path) -> Result<()> {
-    fs::File::open(path).and_then(|folder| folder.sync_all()).map_err(Error::io("flushing", path))
+/// Removes a checkpoint, if it is there; what else its folder holds is left, and is an error.
+pub(crate) fn remove(path: &Path) -> Result<()> {
+    for name in FILES {
+        let file = path.join(name);
+        if Standing::of(&file) == Standing::File {
+            fs::remove_file(&file).map_err(Error::writing("removing", &file))?;
+        }
+    }
+    match fs::remove_dir(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::writing("removing", path)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// The checkpoints in a folder, newest first.
 fn list(folder: &Path) -> Vec<PathBuf> {
+    if Standing::of(folder) != Standing::Folder {
+        return Vec::new();
+    }
     let mut found: Vec<PathBuf> = fs::read_dir(folder)
         .into_iter()
         .flatten()
         .flatten()
         .map(|entry| entry.path())
-        .filter(|path| {
-            path.file_name()
-                .and_then(|name| name.to_str()?.strip_prefix("step-"))
-                .is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-        })
+        .filter(|path| path.file_name().is_some_and(|name| name.to_str().is_some_and(is_step)))
+        // A link could lead anywhere.
+        .filter(|path| Standing::of(path) == Standing::Folder)
         .collect();
     // Numbers have a fixed width, so names sort as numbers do.
     found.sort();
@@ -98,7 +117,7 @@ pub fn exists(folder: &Path) -> bool {
 /// # Errors
 /// If it cannot be written; earlier checkpoints are then untouched.
 pub(super) fn save(folder: &Path, state: &State, fingerprint: &str, log_bytes: u64) -> Result<()> {
-    fs::create_dir_all(folder).map_err(Error::io("creating", folder))?;
+    fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
     let arrays = [
         ("params", &state.params),
         ("m", &state.m),
@@ -126,25 +145,23 @@ pub(super) fn save(folder: &Path, state: &State, fingerprint: &str, log_bytes: u
     let name = format!("step-{:010}", state.step);
     let (temporary, path) = (folder.join(format!("{name}.tmp")), folder.join(&name));
     // Left by a run that was killed while writing.
-    let _ = fs::remove_dir_all(&temporary);
-    fs::create_dir(&temporary).map_err(Error::io("creating", &temporary))?;
+    remove(&temporary)?;
+    fs::create_dir(&temporary).map_err(Error::writing("creating", &temporary))?;
     let manifest = serde_json::to_vec_pretty(&manifest).expect("a manifest is plain data");
-    let written = write_file(&temporary.join("state.safetensors"), &tensors)
-        .and_then(|()| write_file(&temporary.join("manifest.json"), &manifest))
+    let written = write_file(&temporary.join(STATE), &tensors)
+        .and_then(|()| write_file(&temporary.join(MANIFEST), &manifest))
         .and_then(|()| sync_folder(&temporary));
     if written.is_err() {
         // A full disk: what is half written is of no use, and in the way.
-        let _ = fs::remove_dir_all(&temporary);
+        let _ = remove(&temporary);
     }
     written?;
-    if path.exists() {
-        // The same step again, after resuming from an earlier checkpoint than the newest.
-        fs::remove_dir_all(&path).map_err(Error::io("replacing", &path))?;
-    }
-    fs::rename(&temporary, &path).map_err(Error::io("renaming", &temporary))?;
+    // The same step again, after resuming from an earlier checkpoint than the newest.
+    remove(&path)?;
+    fs::rename(&temporary, &path).map_err(Error::writing("renaming", &temporary))?;
     sync_folder(folder)?;
     for old in list(folder).into_iter().skip(KEPT) {
-        let _ = fs::remove_dir_all(old);
+        let _ = remove(&old);
     }
     Ok(())
 }
@@ -183,11 +200,16 @@ enum ReadError {
 
 fn read(path: &Path, layout: &Arc<Layout>, fingerprint: &str) -> Result<(State, u64), ReadError> {
     let damaged = |problem: String| ReadError::Damaged(problem);
-    let manifest = fs::read(path.join("manifest.json")).map_err(|error| damaged(format!("manifest.json: {error}")))?;
+    let bytes = |name: &str| match Standing::of(&path.join(name)) {
+        Standing::File | Standing::Nothing => {
+            fs::read(path.join(name)).map_err(|error| damaged(format!("{name}: {error}")))
+        }
+        _ => Err(damaged(tr!("{name}: expected a file, found something else", "{name}: ファイルではありません"))),
+    };
+    let manifest = bytes(MANIFEST)?;
     let manifest: Manifest =
         serde_json::from_slice(&manifest).map_err(|error| damaged(format!("manifest.json: {error}")))?;
-    let tensors =
-        fs::read(path.join("state.safetensors")).map_err(|error| damaged(format!("state.safetensors: {error}")))?;
+    let tensors = bytes(STATE)?;
     if hex(Sha256::digest(&tensors)) != manifest.sha256 {
         return Err(damaged("state.safetensors does not match its checksum".into()));
     }

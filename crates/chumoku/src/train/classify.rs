@@ -10,7 +10,7 @@ use super::{
     Blend, Event, Plan, Rows, Scores, Settings, Shape, TrainOptions, TrainingData, batches, log_softmax, quick_scores,
 };
 use crate::data::wording::{count, thousands};
-use crate::model_folder::write;
+use crate::model_folder::{CARD, METRICS, write_model};
 use crate::models::Classifier;
 use crate::ngram::NgramModel;
 use crate::params::{Layout, Params};
@@ -58,7 +58,7 @@ pub fn train(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome> {
     options.check_watch(ModelKind::Classifier)?;
-    std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
+    std::fs::create_dir_all(out).map_err(Error::writing("creating", out))?;
     let before = Held::measure();
     let (ngrams, ngram_seconds) = super::ngrams::fit(data, "baseline", stop, observe)?;
     let footing = ngram_footing(data, &ngrams, [before, Held::measure()]);
@@ -335,12 +335,11 @@ impl Finished<'_> {
 
         let report = super::card::evaluate(&classifier, data, options.seed)?;
         let metrics = super::card::metrics(&classifier, data, options, plan, state, &report, interrupted);
-        super::ngrams::save_seen(data, out)?;
-        classifier.save(out)?;
         let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
-        write(&out.join("metrics.json"), pretty.as_bytes())?;
         let card = super::card::model_card(&classifier, data, state, &report, options, interrupted);
-        write(&out.join("README.md"), card.as_bytes())?;
+        let mut files = classifier.files()?;
+        files.extend([(METRICS, pretty.into_bytes()), (CARD, card.into_bytes()), super::ngrams::seen(data)]);
+        write_model(out, &files)?;
         let super::card::Report { whole, parts, advice } = report;
         let advice = advice.sentence(classifier.config.model.body.network().noun(), ngram_seconds);
         Ok(Outcome { model: classifier, metrics, test: whole, parts, advice, best: state.best, interrupted })

@@ -1,202 +1,322 @@
 //! The folder that a run writes to.
 
+use super::lock::Lock;
+use crate::model_folder::{
+    CHECKPOINTS, LOG, NEXT, clear, clear_checkpoints, impostors, is_as_good_as_empty, publish, settle, strangers,
+};
 use crate::text_classifier::{has_checkpoints, is_model_folder};
-use crate::{Error, Result};
+use crate::{Error, Result, tr};
 use std::fs;
-use std::io::Read;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Where a model is to stand, and where it is made.
+/// Where a model is to stand, and where it is made; held by one run at a time.
 ///
-/// They are the same unless a finished model is to be replaced: then the new one is made beside it (`NAME.new`) and
-/// takes its place when it is whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// They are the same unless a finished model is to be replaced: then the new one is made in a folder inside of it
+/// (`.chumoku-next`) and takes its place when it is whole. Only files of a model's own names are ever replaced or removed.
+#[derive(Debug)]
 pub struct OutputFolder {
     /// Where the model will stand.
     pub path: PathBuf,
     /// Where it is made.
     pub work: PathBuf,
+    _lock: Lock,
 }
 
 /// The folder's name if none is given; `-2`, `-3`, … are added where it exists.
 const DEFAULT: &str = "chumoku-model";
 
 impl OutputFolder {
-    /// Chooses the folder, makes it, and makes sure that it can be written to.
+    /// Chooses the folder, makes it, locks it, and makes sure that it can be written to.
     ///
-    /// A named folder must be new, empty, or hold a run that is resumed; `force` replaces what is there. To resume
-    /// where there is no checkpoint yet is to start, so that a run can be killed at any moment.
+    /// A named folder must be new, empty, or hold a run that is resumed; `force` replaces the model or run that is there.
+    /// To resume where there is no checkpoint yet is to start, so that a run can be killed at any moment.
     ///
     /// # Errors
-    /// If the folder holds something that would be lost, or cannot be written to.
+    /// If the folder holds something that would be lost, another run writes to it, or it cannot be written to.
     pub fn prepare(named: Option<&Path>, resume: bool, force: bool) -> Result<OutputFolder> {
         let path = match named {
             Some(path) => path.to_owned(),
-            None => default_name(resume),
+            None if resume => last_run(),
+            None => new_folder()?,
         };
-        let refuse = |problem: &str| Err(Error::Output { path: path.clone(), problem: problem.into() });
-        let beside = sibling(&path, ".new");
-        if path.exists() && !path.is_dir() {
-            return refuse("is a file; give a folder with --out");
+        check_name(&path)?;
+        // Before anything is written: what is refused leaves everything as it was.
+        choose(&path, resume, force)?;
+        fs::create_dir_all(&path).map_err(Error::writing("creating the folder", &path))?;
+        let lock = Lock::take(&path)?;
+        settle(&path)?;
+        // Once more: until now another run may have written to it.
+        let Chosen { work, is_new } = choose(&path, resume, force)?;
+        if is_new {
+            if work == path {
+                clear_checkpoints(&work.join(CHECKPOINTS))?;
+                remove_log(&work)?;
+            } else {
+                clear(&work)?;
+            }
         }
-        let finished = is_model_folder(&path);
-        let work = if resume && has_checkpoints(&beside) {
-            beside
-        } else if resume && has_checkpoints(&path) {
-            path.clone()
-        } else if force {
-            let work = if finished { beside } else { path.clone() };
-            let _ = fs::remove_dir_all(work.join("checkpoints"));
-            let _ = fs::remove_file(work.join("log.jsonl"));
-            work
-        } else if finished {
-            return refuse("holds a finished model; choose another --out, or replace it with --force");
-        } else if has_checkpoints(&path) {
-            return refuse("holds an unfinished run; continue it with --resume, or start over with --force");
-        } else if holds_something(&path) {
-            return refuse("is not empty; choose another --out, or write into it with --force");
-        } else {
-            path.clone()
-        };
-        fs::create_dir_all(&work).map_err(Error::io("creating the folder", &work))?;
+        fs::create_dir_all(&work).map_err(Error::writing("creating the folder", &work))?;
         // Better now than after training.
-        tempfile::tempfile_in(&work).map_err(Error::io("writing to", &work))?;
-        // Left by a run that was killed while it wrote a file.
-        for name in names(&work).iter().filter(|name| is_temporary(name)) {
-            let _ = fs::remove_file(work.join(name));
-        }
-        Ok(OutputFolder { path, work })
+        tempfile::tempfile_in(&work).map_err(Error::writing("writing to", &work))?;
+        Ok(OutputFolder { path, work, _lock: lock })
     }
 
     /// Puts the finished model in its place.
     ///
     /// # Errors
-    /// If a folder cannot be renamed; the old model is then still whole, there or under `NAME.old`.
+    /// If it would replace a file that is none of the old model's, or cannot; either model is then still whole.
     pub fn finish(&self) -> Result<()> {
-        if self.work == self.path {
-            return Ok(());
-        }
-        let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
-        let old = sibling(&path, ".old");
-        // There is none where a run was killed between the two renamings and then resumed.
-        if path.exists() {
-            let _ = fs::remove_dir_all(&old);
-            fs::rename(&path, &old).map_err(Error::io("renaming", &path))?;
-        }
-        fs::rename(&self.work, &path).map_err(Error::io("renaming", &self.work))?;
-        match old.exists() {
-            true => fs::remove_dir_all(&old).map_err(Error::io("removing", &old)),
-            false => Ok(()),
+        if self.work == self.path { Ok(()) } else { publish(&self.path, &self.work) }
+    }
+}
+
+/// Where a run works, and whether it starts there.
+struct Chosen {
+    work: PathBuf,
+    is_new: bool,
+}
+
+/// Chooses where in a folder to work, changing nothing.
+fn choose(path: &Path, resume: bool, force: bool) -> Result<Chosen> {
+    let refuse = |problem: String| Err(Error::Output { path: path.to_owned(), problem });
+    if path.exists() && !path.is_dir() {
+        return refuse(tr!(
+            "is a file; give a folder with --out",
+            "ファイルです。--out にはフォルダを指定してください"
+        ));
+    }
+    let next = path.join(NEXT);
+    let resumed = [next.clone(), path.to_owned()].into_iter().find(|work| resume && has_checkpoints(work));
+    if let Some(work) = resumed {
+        let found = impostors(path);
+        return match found.is_empty() {
+            true => Ok(Chosen { work, is_new: false }),
+            false => refuse(not_ours(&found)),
+        };
+    }
+    let (finished, found) = (is_model_folder(path), strangers(path));
+    if force && found.is_empty() {
+        let work = if finished { next } else { path.to_owned() };
+        return Ok(Chosen { work, is_new: true });
+    }
+    if force {
+        return refuse(not_ours(&found));
+    }
+    if finished && found.is_empty() {
+        return refuse(tr!(
+            "holds a finished model; choose another --out, or replace it with --force",
+            "学習の終わったモデルがあります。別の --out を選ぶか、--force で置き換えてください"
+        ));
+    }
+    if finished {
+        return refuse(tr!(
+            "holds a finished model, and files that are not its own ({}); choose another --out",
+            "学習の終わったモデルと、そのモデルのものではないファイル（{}）があります。別の --out を選んでください",
+            listed(&found)
+        ));
+    }
+    if has_checkpoints(path) {
+        return refuse(tr!(
+            "holds an unfinished run; continue it with --resume, or start over with --force",
+            "終わっていない学習があります。--resume で続けるか、--force で最初からやり直してください"
+        ));
+    }
+    if !is_as_good_as_empty(path) {
+        return refuse(tr!(
+            "is not empty (it holds {}); choose another --out",
+            "空ではありません（{} があります）。別の --out を選んでください",
+            listed(&found)
+        ));
+    }
+    Ok(Chosen { work: path.to_owned(), is_new: true })
+}
+
+fn not_ours(found: &[String]) -> String {
+    tr!(
+        "holds what `chumoku train` did not write ({}), which could be lost; move it away, or choose another --out",
+        "`chumoku train` が書いたのではないもの（{}）があり、失われるおそれがあります。別の場所に移すか、別の --out を\
+         選んでください",
+        listed(found)
+    )
+}
+
+/// The first few names.
+fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let shown = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => tr!("{shown} and {more} more", "{shown} ほか {more} 個"),
+    }
+}
+
+/// That the folder is not one of those inside a model folder.
+fn check_name(path: &Path) -> Result<()> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if !name.starts_with(".chumoku-") {
+        return Ok(());
+    }
+    let problem = tr!(
+        "names that begin with .chumoku- are kept for what `chumoku train` makes inside a model folder; name the model \
+         folder itself",
+        ".chumoku- で始まる名前は、`chumoku train` がモデルのフォルダの中で使います。モデルのフォルダそのものを\
+         指定してください"
+    );
+    Err(Error::Output { path: path.to_owned(), problem })
+}
+
+fn remove_log(folder: &Path) -> Result<()> {
+    let path = folder.join(LOG);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::writing("removing", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+fn default_name(n: u32) -> PathBuf {
+    PathBuf::from(if n == 1 { DEFAULT.to_owned() } else { format!("{DEFAULT}-{n}") })
+}
+
+/// Makes the first folder whose name is free, so that no two runs choose the same.
+fn new_folder() -> Result<PathBuf> {
+    let mut n = 1;
+    loop {
+        let path = default_name(n);
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => n += 1,
+            Err(error) => return Err(Error::writing("creating the folder", path)(error)),
         }
     }
 }
 
-/// `NAME.new` beside the folder itself, not beside a link to it.
-fn sibling(path: &Path, suffix: &str) -> PathBuf {
-    let real = path.canonicalize();
-    let real = match &real {
-        // A plain name stays as the user wrote it.
-        Ok(real) if path.is_symlink() || path.file_name().is_none() => real,
-        _ => path,
-    };
-    let mut name = real.file_name().unwrap_or_default().to_owned();
-    name.push(suffix);
-    real.with_file_name(name)
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
-}
-
-/// Whether a name is that of a file in the making (see [`crate::data::AtomicOutput`]).
-fn is_temporary(name: &str) -> bool {
-    name.starts_with(".chumoku-") && name.ends_with(".tmp")
-}
-
-/// Whether a file is empty, or begins as the log of a run does.
-fn is_log(path: &Path) -> bool {
-    const START: &[u8] = b"{\"step\":";
-    let mut start = Vec::new();
-    let read = fs::File::open(path).and_then(|file| file.take(START.len() as u64).read_to_end(&mut start));
-    read.is_ok() && (start.is_empty() || start == START)
-}
-
-/// Whether a folder holds anything but the beginnings of a run that was killed before its first checkpoint.
-fn holds_something(folder: &Path) -> bool {
-    names(folder).iter().any(|name| match name.as_str() {
-        "checkpoints" => names(&folder.join(name)).iter().any(|name| !name.ends_with(".tmp")),
-        "log.jsonl" => !is_log(&folder.join(name)),
-        name => !is_temporary(name),
-    })
-}
-
-/// The first name that is free or, to resume, the last one that holds a run.
-fn default_name(resume: bool) -> PathBuf {
-    let name = |n: u32| PathBuf::from(if n == 1 { DEFAULT.to_owned() } else { format!("{DEFAULT}-{n}") });
-    let free = (1..).find(|&n| !name(n).exists()).unwrap_or(1);
-    if resume {
-        (1..free).rev().map(name).find(|path| has_checkpoints(path)).unwrap_or_else(|| name(1))
-    } else {
-        name(free)
-    }
+/// To resume, the last of the default names that holds a run.
+fn last_run() -> PathBuf {
+    let taken = (1..).take_while(|&n| default_name(n).exists()).map(default_name);
+    let runs = taken.filter(|path| has_checkpoints(path) || has_checkpoints(&path.join(NEXT)));
+    runs.last().unwrap_or_else(|| default_name(1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model_folder::{CONFIG, LOCK, TOKENIZER, WEIGHTS, names, write_model};
+
+    /// A model's files, with this in each but the configuration.
+    fn model(folder: &Path, bytes: &str) {
+        let config = br#"{"model_type":"chumoku_text_classifier"}"#;
+        let file = |name| (name, bytes.as_bytes().to_vec());
+        fs::create_dir_all(folder).unwrap();
+        write_model(folder, &[file(TOKENIZER), file(WEIGHTS), (CONFIG, config.to_vec())]).unwrap();
+    }
+
+    fn checkpoint(folder: &Path) {
+        let step = folder.join("checkpoints/step-0000000001");
+        fs::create_dir_all(&step).unwrap();
+        fs::write(step.join("manifest.json"), "{}").unwrap();
+    }
 
     #[test]
     fn nothing_is_lost() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let prepare = |name: &str, resume, force| OutputFolder::prepare(Some(&at(name)), resume, force);
+        let refused = |name: &str, resume, force, word: &str| {
+            let error = prepare(name, resume, force).unwrap_err().to_string();
+            assert!(error.contains(word), "{word}: {error}");
+        };
 
         let fresh = prepare("new/deep", false, false).unwrap();
         assert_eq!(fresh.work, fresh.path);
         // Killed before its first checkpoint, a run starts again.
         assert_eq!(prepare("none", true, false).unwrap().work, at("none"));
-        fs::write(at("none/log.jsonl"), "{\"step\":50}\n").unwrap();
+        fs::write(at("none/log.jsonl"), "{\"step\":50,\"epoch\":0}\n").unwrap();
         fs::create_dir_all(at("none/checkpoints/step-0000000001.tmp")).unwrap();
-        fs::write(at("none/.chumoku-x.tmp"), "half").unwrap();
-        prepare("none", false, false).unwrap();
-        assert!(!at("none/.chumoku-x.tmp").exists());
+        drop(prepare("none", false, false).unwrap());
+        assert_eq!(names(&at("none")), [LOCK]);
 
         fs::write(at("file"), "x").unwrap();
-        assert!(prepare("file", false, true).unwrap_err().to_string().contains("is a file"));
+        refused("file", false, true, "is a file");
 
         fs::create_dir(at("full")).unwrap();
         fs::write(at("full/notes.txt"), "mine").unwrap();
-        assert!(prepare("full", false, false).unwrap_err().to_string().contains("not empty"));
-        assert!(prepare("full", true, false).unwrap_err().to_string().contains("not empty"));
-        prepare("full", false, true).unwrap();
-        assert_eq!(fs::read_to_string(at("full/notes.txt")).unwrap(), "mine");
+        for (resume, force) in [(false, false), (true, false)] {
+            refused("full", resume, force, "not empty (it holds notes.txt)");
+        }
+        refused("full", false, true, "did not write (notes.txt)");
+        assert_eq!(names(&at("full")), ["notes.txt"]);
 
-        fs::create_dir(at("model")).unwrap();
-        fs::write(at("model/model.safetensors"), "old").unwrap();
-        assert!(prepare("model", false, false).unwrap_err().to_string().contains("finished model"));
+        model(&at("model"), "old");
+        refused("model", false, false, "finished model");
         // A model without checkpoints is not a run that resuming could continue.
-        assert!(prepare("model", true, false).unwrap_err().to_string().contains("finished model"));
+        refused("model", true, false, "finished model");
+        // Neighbours of any name are other people's.
+        ["model.new", "model.old"].iter().for_each(|name| fs::write(at(name), "mine").unwrap());
         let replacing = prepare("model", false, true).unwrap();
-        assert_eq!(replacing.work, at("model.new"));
-        fs::write(replacing.work.join("model.safetensors"), "new").unwrap();
+        assert_eq!(replacing.work, at("model/.chumoku-next"));
+        model(&replacing.work, "new");
+        checkpoint(&replacing.work);
         assert_eq!(fs::read_to_string(at("model/model.safetensors")).unwrap(), "old");
+        // What comes while the model is trained stays as well.
+        fs::write(at("model/thesis.tex"), "mine").unwrap();
         replacing.finish().unwrap();
+        drop(replacing);
         assert_eq!(fs::read_to_string(at("model/model.safetensors")).unwrap(), "new");
-        assert!(!at("model.new").exists() && !at("model.old").exists());
+        assert_eq!(names(&at("model")), [CHECKPOINTS, CONFIG, WEIGHTS, "thesis.tex", TOKENIZER]);
+        assert!(at("model.new").exists() && at("model.old").exists());
+        refused("model", false, true, "thesis.tex");
+        refused("model", false, false, "thesis.tex");
+        // To continue is to replace the run's own files, and no others.
+        drop(prepare("model", true, false).unwrap());
+        fs::write(at("model/README.md"), "mine").unwrap();
+        refused("model", true, false, "README.md");
+        assert_eq!(fs::read_to_string(at("model/README.md")).unwrap(), "mine");
 
-        // Killed after the old model was moved away, and before the new one took its place.
-        fs::create_dir(at("moved.old")).unwrap();
-        fs::create_dir_all(at("moved.new/checkpoints/step-0000000001")).unwrap();
-        let replacing = prepare("moved", true, false).unwrap();
-        assert_eq!(replacing.work, at("moved.new"));
-        replacing.finish().unwrap();
-        assert!(at("moved/checkpoints").exists() && !at("moved.new").exists() && !at("moved.old").exists());
-
-        fs::create_dir_all(at("half/checkpoints/step-0000000001")).unwrap();
-        assert!(prepare("half", false, false).unwrap_err().to_string().contains("--resume"));
+        fs::create_dir(at("half")).unwrap();
+        checkpoint(&at("half"));
+        refused("half", false, false, "--resume");
         assert_eq!(prepare("half", true, false).unwrap().work, at("half"));
-        prepare("half", false, true).unwrap();
+        drop(prepare("half", false, true).unwrap());
         assert!(!at("half/checkpoints").exists());
+        refused("model/.chumoku-next", false, true, "the model folder itself");
+    }
+
+    #[test]
+    fn a_log_or_card_of_somebody_else_is_no_run_of_ours() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in
+            [("log.jsonl", "{\"step\":1,\"epoch\":2}\n"), ("README.md", "trained from scratch with Chumoku")]
+        {
+            let path = folder.path().join(name.split('.').next().unwrap());
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join(name), text).unwrap();
+            for force in [false, true] {
+                let error = OutputFolder::prepare(Some(&path), false, force).unwrap_err().to_string();
+                assert!(error.contains(name), "{error}");
+            }
+            assert_eq!(fs::read_to_string(path.join(name)).unwrap(), text);
+            assert_eq!(names(&path), [name]);
+        }
+    }
+
+    #[test]
+    fn two_runs_never_meet() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model");
+        let first = OutputFolder::prepare(Some(&path), false, false).unwrap();
+        for (resume, force) in [(false, false), (true, false), (false, true)] {
+            let error = OutputFolder::prepare(Some(&path), resume, force).unwrap_err().to_string();
+            assert!(error.contains("another run"), "{error}");
+        }
+        // Nor when one waits in the folder of a finished model.
+        model(&path, "old");
+        checkpoint(&path);
+        for (resume, force) in [(true, false), (false, true)] {
+            let error = OutputFolder::prepare(Some(&path), resume, force).unwrap_err().to_string();
+            assert!(error.contains("another run"), "{error}");
+        }
+        drop(first);
+        OutputFolder::prepare(Some(&path), true, false).unwrap();
     }
 }

@@ -10,7 +10,7 @@ use super::{Event, Settings, TrainOptions, batches, by_length};
 use crate::data::DocumentParts;
 use crate::data::wording::thousands;
 use crate::inference::side_by_side;
-use crate::model_folder::write;
+use crate::model_folder::{CARD, METRICS, write_model};
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::{AttentionOptions, EncoderConfig, Mode, NormOrder, Offsets, PositionKind};
 use crate::params::{Layout, Params};
@@ -183,7 +183,7 @@ pub fn train_language_model(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<LanguageModelOutcome> {
     options.check_watch(ModelKind::LanguageModel)?;
-    std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
+    std::fs::create_dir_all(out).map_err(Error::writing("creating", out))?;
     let base = Held::measure().now;
     let texts: Vec<&str> = data.train.iter().map(String::as_str).collect();
     let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
@@ -255,12 +255,13 @@ pub fn train_language_model(
         "scores": test,
         "plan": plan_json(&plan),
     });
-    generator.save(out)?;
     let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
-    write(&out.join("metrics.json"), pretty.as_bytes())?;
     let (best, interrupted) = (state.best, ended.interrupted);
     let of = Facts { state, interrupted, seed: options.seed, scored_on, data_sha256: &data_sha256, tokens };
-    write(&out.join("README.md"), text_cards::language_model(&generator, data, &test, &of).as_bytes())?;
+    let card = text_cards::language_model(&generator, data, &test, &of);
+    let mut files = generator.files()?;
+    files.extend([(METRICS, pretty.into_bytes()), (CARD, card.into_bytes())]);
+    write_model(out, &files)?;
     Ok(LanguageModelOutcome { model: generator, metrics, test, best, interrupted })
 }
 

@@ -4,7 +4,7 @@ use super::card::{class_table, data_section, heading, majority, report_rows, sco
 use super::classify::largest;
 use super::{Blend, Event, Scores, SeenTexts, TrainOptions, TrainingData, advice, log_softmax, quick_scores};
 use crate::data::wording::thousands;
-use crate::model_folder::write;
+use crate::model_folder::{CARD, METRICS, TRAINED_ON, write_model};
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
 use crate::text_ngrams::{MODEL_TYPE, NgramClassifier, NgramClassifierConfig};
 use crate::{Error, ModelKind, Result, tr};
@@ -45,7 +45,7 @@ pub fn train_ngram_classifier(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<NgramOutcome> {
     options.check_watch(ModelKind::Ngrams)?;
-    std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
+    std::fs::create_dir_all(out).map_err(Error::writing("creating", out))?;
     let (chosen, _) = fit(data, "n-grams", stop, observe)?;
     let (c, valid_loss) = chosen.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
     let logits = chosen.logits_of(&data.valid.texts());
@@ -82,11 +82,11 @@ pub fn train_ngram_classifier(
         "parts": { "majority": majority },
         "notes": data.notes,
     });
-    save_seen(data, out)?;
     let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
-    write(&out.join("metrics.json"), pretty.as_bytes())?;
-    write(&out.join("README.md"), card(&model, data, [&test, &majority], options.seed).as_bytes())?;
-    model.save(out)?;
+    let card = card(&model, data, [&test, &majority], options.seed);
+    let mut files = model.files();
+    files.extend([(METRICS, pretty.into_bytes()), (CARD, card.into_bytes()), seen(data)]);
+    write_model(out, &files)?;
     let advice = advice::of_ngrams_alone(test.accuracy, test.rows);
     Ok(NgramOutcome { model, metrics, test, majority, advice })
 }
@@ -192,7 +192,7 @@ fn train(
     Ok(NgramModel::train(data, config, stop, &progress)?)
 }
 
-/// Writes which texts were trained on or chosen by.
-pub(super) fn save_seen(data: &TrainingData, out: &Path) -> Result<()> {
-    SeenTexts::of(&[data.train.texts(), data.valid.texts()].concat()).save(out)
+/// The file that tells which texts were trained on or chosen by.
+pub(super) fn seen(data: &TrainingData) -> (&'static str, Vec<u8>) {
+    (TRAINED_ON, SeenTexts::of(&[data.train.texts(), data.valid.texts()].concat()).to_bytes())
 }

@@ -4,11 +4,12 @@ use super::memory::{Footing, Held, Sizes, peak};
 use super::parts::{Learnt, Parts};
 use super::watch::Watch;
 use super::{Settings, State, checkpoint};
+use crate::model_folder::{CHECKPOINTS, LOG, Standing};
 use crate::nn::{Mode, Network, Noise, PositionKind};
 use crate::params::{Layout, Params};
 use crate::text::Unit;
 use crate::view::{Frame, WATCHED};
-use crate::{Error, Result};
+use crate::{Error, Result, tr};
 use chumoku_kernels::Precision;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -227,19 +228,26 @@ struct Log {
 impl Log {
     /// Opens the log, keeping the `bytes` that belong to the checkpoint that is continued.
     fn open(path: &Path, bytes: u64) -> Result<Log> {
+        if !matches!(Standing::of(path), Standing::Nothing | Standing::File) {
+            let problem = tr!(
+                "expected the log of the run, found no file; move it away",
+                "学習のログがあるべきところに、ファイルではないものがあります。別の場所に移してください"
+            );
+            return Err(Error::Output { path: path.to_owned(), problem });
+        }
         let opened = OpenOptions::new().create(true).write(true).truncate(false).open(path);
-        let file = opened.map_err(Error::io("opening", path))?;
+        let file = opened.map_err(Error::writing("opening", path))?;
         let length = file.metadata().map_err(Error::io("reading", path))?.len();
         let bytes = bytes.min(length);
-        file.set_len(bytes).map_err(Error::io("shortening", path))?;
+        file.set_len(bytes).map_err(Error::writing("shortening", path))?;
         let mut log = Log { path: path.to_owned(), file, bytes };
-        std::io::Seek::seek(&mut log.file, std::io::SeekFrom::End(0)).map_err(Error::io("writing", path))?;
+        std::io::Seek::seek(&mut log.file, std::io::SeekFrom::End(0)).map_err(Error::writing("writing", path))?;
         Ok(log)
     }
 
     fn write(&mut self, line: Value) -> Result<()> {
         let line = format!("{line}\n");
-        self.file.write_all(line.as_bytes()).map_err(Error::io("writing", &self.path))?;
+        self.file.write_all(line.as_bytes()).map_err(Error::writing("writing", &self.path))?;
         self.bytes += line.len() as u64;
         Ok(())
     }
@@ -320,7 +328,7 @@ pub(crate) fn run<T: Task>(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Ended> {
     let fingerprint = super::hex(Sha256::digest(format!("{} {}", task.fingerprint(), options.seed)));
-    let checkpoints = out.join("checkpoints");
+    let checkpoints = out.join(CHECKPOINTS);
     let mut log_bytes = 0;
     let mut state = State::new(task.layout(), options.seed);
     if options.resume {
@@ -339,7 +347,7 @@ pub(crate) fn run<T: Task>(
     let mut run = Run {
         task,
         seed: options.seed,
-        log: Log::open(&out.join("log.jsonl"), log_bytes)?,
+        log: Log::open(&out.join(LOG), log_bytes)?,
         checkpoints,
         fingerprint,
         loss: None,
@@ -399,14 +407,15 @@ impl<T: Task> Run<'_, T> {
                     self.save(state)?;
                     return Ok(true);
                 }
-                let step = state.step + 1;
+                let step = state.step.saturating_add(1);
                 let Learnt { loss, tokens: count, .. } = self.learn(state, batch, [state.epoch, step])?;
                 if !loss.is_finite() {
                     return Err(self.not_finite(state, batch, &format!("the loss is {loss}")));
                 }
-                if let Err(Error::NotFinite(problem)) = state.apply(self.parts.grads(), self.task.settings(), steps) {
-                    return Err(self.not_finite(state, batch, &problem));
-                }
+                match state.apply(self.parts.grads(), self.task.settings(), steps) {
+                    Err(Error::NotFinite(problem)) => return Err(self.not_finite(state, batch, &problem)),
+                    applied => applied?,
+                };
                 state.batch += 1;
                 tokens += count;
                 let smooth = self.loss.map_or(loss, |before| before + 0.05 * (loss - before));
@@ -493,8 +502,8 @@ impl<T: Task> Run<'_, T> {
         };
         Error::NotFinite(format!(
             "training stopped at step {} (epoch {}): {problem}; {cause}; {kept}",
-            state.step + 1,
-            state.epoch + 1
+            state.step.saturating_add(1),
+            state.epoch.saturating_add(1)
         ))
     }
 }

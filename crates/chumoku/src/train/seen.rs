@@ -4,15 +4,12 @@
 //! validation rows: the first eight bytes of the SHA-256 of the text, little-endian, ascending. No text can be read from
 //! it, but whoever has a text and the file can tell whether the model was trained on it. The file may be deleted.
 
+use crate::Result;
 use crate::data::normalise;
-use crate::model_folder::{fault, write};
-use crate::{Error, Result};
+use crate::model_folder::{Standing, TRAINED_ON, fault, place_of, read};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use std::path::Path;
-
-/// The file's name.
-const FILE: &str = "trained-on.bin";
 
 /// The texts that a model was trained on, by their hashes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,9 +38,9 @@ impl SeenTexts {
         texts.par_iter().filter(|text| self.hashes.binary_search(&hash(text)).is_ok()).count()
     }
 
-    pub(crate) fn save(&self, folder: &Path) -> Result<()> {
-        let bytes: Vec<u8> = self.hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
-        write(&folder.join(FILE), &bytes)
+    /// The bytes of the file.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        self.hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect()
     }
 
     /// Of a model folder; none if it does not say.
@@ -51,11 +48,10 @@ impl SeenTexts {
     /// # Errors
     /// If the file cannot be read, or is damaged.
     pub fn load(folder: &Path) -> Result<Option<SeenTexts>> {
-        let path = folder.join(FILE);
-        if !path.exists() {
+        if Standing::of(&place_of(folder, TRAINED_ON)) == Standing::Nothing {
             return Ok(None);
         }
-        let bytes = std::fs::read(&path).map_err(Error::io("reading", path))?;
+        let bytes = read(folder, TRAINED_ON)?;
         let (parts, rest) = bytes.as_chunks::<8>();
         let hashes: Vec<u64> = parts.iter().map(|part| u64::from_le_bytes(*part)).collect();
         if !rest.is_empty() || !hashes.is_sorted_by(|a, b| a < b) {
@@ -65,7 +61,7 @@ impl SeenTexts {
                 "`chumoku train` が書いた昇順の 64 ビット整数ではありません（{} バイト）。このファイルは削除しても構いません",
                 bytes.len()
             );
-            return Err(fault(folder, FILE, problem));
+            return Err(fault(folder, TRAINED_ON, problem));
         }
         Ok(Some(SeenTexts { hashes }))
     }
@@ -82,10 +78,10 @@ mod tests {
         assert_eq!(seen.count(&["a FINE day. ", "another day", "二度と行きません。"]), 2);
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(SeenTexts::load(folder.path()).unwrap(), None);
-        seen.save(folder.path()).unwrap();
+        std::fs::write(folder.path().join(TRAINED_ON), seen.to_bytes()).unwrap();
         assert_eq!(SeenTexts::load(folder.path()).unwrap(), Some(seen));
         for damaged in [&[1u8; 9][..], &[[7u8; 8], [7u8; 8]].concat()] {
-            std::fs::write(folder.path().join(FILE), damaged).unwrap();
+            std::fs::write(folder.path().join(TRAINED_ON), damaged).unwrap();
             assert!(SeenTexts::load(folder.path()).unwrap_err().to_string().contains("trained-on.bin"));
         }
     }

@@ -76,10 +76,16 @@ impl State {
     /// Returns the norm of the gradients before clipping.
     ///
     /// # Errors
-    /// If a gradient is not finite: the state is left as it was.
+    /// If a gradient is not finite, or steps can no longer be counted: the state is left as it was.
     pub fn apply(&mut self, grads: &Params<f32>, settings: &Settings, steps: u64) -> Result<f64> {
         let norm = sum_of_squares(grads.values()).sqrt();
-        let step = self.step + 1;
+        let Some(step) = self.step.checked_add(1) else {
+            return Err(Error::Setting(crate::tr!(
+                "the run counts {} steps already, more than there can be; its checkpoint is damaged",
+                "すでに {} ステップを数えていますが、ありえない数です。チェックポイントが壊れています",
+                self.step
+            )));
+        };
         if !norm.is_finite() {
             let bad = |values: &[f32]| values.iter().any(|x| !x.is_finite());
             let found = grads.layout().iter().find(|(_, _, range)| bad(&grads.values()[range.clone()]));

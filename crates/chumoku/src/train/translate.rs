@@ -11,7 +11,7 @@ use crate::data::wording::{count, thousands};
 use crate::data::{PairParts, Pairs};
 use crate::inference::side_by_side;
 use crate::metrics::{Bleu, BleuTokenizer, Chrf};
-use crate::model_folder::write;
+use crate::model_folder::{CARD, METRICS, write_model};
 use crate::models::{PairBatch, Translator, TranslatorConfig};
 use crate::nn::{AttentionOptions, EncoderConfig, Mode, NormOrder, PositionKind};
 use crate::params::{Layout, Params};
@@ -186,7 +186,7 @@ pub fn train_translator(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<TranslatorOutcome> {
     options.check_watch(ModelKind::Translator)?;
-    std::fs::create_dir_all(out).map_err(Error::io("creating", out))?;
+    std::fs::create_dir_all(out).map_err(Error::writing("creating", out))?;
     let base = Held::measure().now;
     if options.tokens == Some(Unit::Words) {
         let problem = "words are tokens of language models; a translator reads sub-words or characters";
@@ -250,12 +250,13 @@ pub fn train_translator(
         "plan": plan_json(&plan),
         "notes": data.notes,
     });
-    translator.save(out)?;
     let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
-    write(&out.join("metrics.json"), pretty.as_bytes())?;
     let (best, interrupted) = (state.best, ended.interrupted);
     let of = Facts { state, interrupted, seed: options.seed, scored_on, data_sha256: &data_sha256, tokens: unit };
-    write(&out.join("README.md"), text_cards::translator(&translator, data, &test, &of).as_bytes())?;
+    let card = text_cards::translator(&translator, data, &test, &of);
+    let mut files = translator.files()?;
+    files.extend([(METRICS, pretty.into_bytes()), (CARD, card.into_bytes())]);
+    write_model(out, &files)?;
     Ok(TranslatorOutcome { model: translator, metrics, test, best, interrupted })
 }
 

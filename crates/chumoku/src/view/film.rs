@@ -4,8 +4,9 @@ use super::base64;
 use super::figure::{Axis, Content, Curves, Figure, Map, POOL, Player, Scale, Sheet, page, pooled, pooled_note};
 use super::html::{escape, floats};
 use super::phrases;
-use super::roles::statistics;
+use super::roles::measure;
 use crate::lang::Lang;
+use crate::model_folder::{LOG, open};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -87,8 +88,7 @@ impl Film {
     /// # Errors
     /// If the log cannot be read, or nothing was recorded in it.
     pub fn load(folder: &Path, model: &str) -> Result<Film> {
-        let path = folder.join("log.jsonl");
-        let file = std::fs::File::open(&path).map_err(Error::io("reading", &path))?;
+        let (path, file) = (folder.join(LOG), open(folder, LOG)?);
         let mut frames: Vec<Frame> = Vec::new();
         for (index, line) in BufReader::new(file).lines().enumerate() {
             let line = line.map_err(Error::io("reading", &path))?;
@@ -242,8 +242,8 @@ impl Film {
         let of = |frame: &Frame, head: usize| {
             let columns = frame.words[1].len();
             let rows = frame.head(layer, head).chunks_exact(columns).enumerate();
-            let seen = rows.map(|(i, row)| if frame.causal { &row[..(i + 1).min(columns)] } else { row });
-            statistics([layer, head], columns, seen).entropy
+            let seen = rows.map(|(i, row)| (i, if frame.causal { &row[..(i + 1).min(columns)] } else { row }));
+            measure(columns, seen).entropy
         };
         let heads = self.size()[1];
         let series = (0..heads).map(|head| {

@@ -159,7 +159,7 @@ impl Page<'_> {
         let columns = if parts.is_some() { 3 } else { 1 };
         let bar = room - column[..columns].iter().sum::<usize>();
 
-        if let Some(parts) = parts {
+        if parts.is_some() {
             let indent = " ".repeat(2 + label_width + 1 + bar);
             let row = |texts: [&str; 3]| -> String { (0..3).map(|i| right(texts[i], column[i])).collect() };
             self.line(&format!("{indent}{}", paint.quiet(&row(headings))));

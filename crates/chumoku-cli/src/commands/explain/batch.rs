@@ -7,6 +7,7 @@ use crate::args::Explain;
 use crate::commands::model_name;
 use crate::commands::pictures::Outcome;
 use anyhow::Context;
+use chumoku::data::DataError;
 use chumoku::view::{Figure, Lang};
 use chumoku::{ModelKind, TextTranslator};
 use rayon::prelude::*;
@@ -35,8 +36,11 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     }
     let folders = [&args.pictures.svg, &args.pictures.png, &args.pictures.pdf];
     for folder in folders.into_iter().flatten() {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Usage(format!("creating the folder {} for the pictures: {error}", folder.display())))?;
+        std::fs::create_dir_all(folder).map_err(|source| DataError::Output {
+            path: folder.clone(),
+            doing: "creating the folder",
+            source,
+        })?;
     }
     let fonts = args.pictures.fonts()?;
     let digits = texts.len().to_string().len().max(3);

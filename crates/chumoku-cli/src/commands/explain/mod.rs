@@ -8,7 +8,6 @@ use super::model_name;
 use super::pictures::Shown;
 use crate::args::{Explain, View};
 use crate::{Usage, threads};
-use anyhow::Context;
 use chumoku::data::AtomicOutput;
 use chumoku::view::{
     Alignment, ColourDepth, Content, Explanation, Figure, HeadOrder, Lang, TerminalOptions, alignment_to_html,
@@ -33,9 +32,7 @@ pub(crate) fn terminal_options(lang: Lang) -> TerminalOptions {
 
 /// Writes a file, all of it or nothing.
 pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
-    let mut file = AtomicOutput::create(path)?;
-    file.write_all(bytes.as_ref()).with_context(|| format!("writing {}", path.display()))?;
-    Ok(file.commit()?)
+    Ok(AtomicOutput::write_whole(path, bytes.as_ref())?)
 }
 
 /// The layer and head that were asked for, counted from 0, in a model of so many.

@@ -1,0 +1,303 @@
+//! The files of a model folder: their names, where each stands, and reading one that is a plain file in the folder.
+
+use super::fault;
+use crate::text_classifier::has_checkpoints;
+use crate::train::is_step;
+use crate::{Error, Result, tr};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+pub(crate) const CONFIG: &str = "config.json";
+pub(crate) const WEIGHTS: &str = "model.safetensors";
+pub(crate) const TOKENIZER: &str = "tokenizer.json";
+pub(crate) const SOURCE_TOKENIZER: &str = "source_tokenizer.json";
+pub(crate) const METRICS: &str = "metrics.json";
+pub(crate) const CARD: &str = "README.md";
+/// Which texts the model was trained on, as hashes.
+pub(crate) const TRAINED_ON: &str = "trained-on.bin";
+pub(crate) const LOG: &str = "log.jsonl";
+pub(crate) const CHECKPOINTS: &str = "checkpoints";
+
+/// What is held by whoever writes to the folder.
+pub(crate) const LOCK: &str = ".chumoku-lock";
+/// The run that is to replace the folder's model.
+pub(crate) const NEXT: &str = ".chumoku-next";
+/// The files of a model while they are written.
+pub(super) const STAGED: &str = ".chumoku-staged";
+/// A whole model on its way into the folder: what is in here counts, and not what the folder still has of that name.
+pub(super) const READY: &str = ".chumoku-ready";
+/// In [`READY`]: the checkpoints of the model that is replaced.
+pub(super) const REPLACED: &str = "replaced";
+
+/// What stands under a name. Links are not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Nothing,
+    File,
+    Folder,
+    Link,
+    Other,
+}
+
+impl Standing {
+    pub(crate) fn of(path: &Path) -> Standing {
+        match path.symlink_metadata() {
+            Err(_) => Standing::Nothing,
+            Ok(there) if there.is_symlink() => Standing::Link,
+            Ok(there) if there.is_dir() => Standing::Folder,
+            Ok(there) if there.is_file() => Standing::File,
+            Ok(_) => Standing::Other,
+        }
+    }
+
+    fn noun(self) -> String {
+        match self {
+            Standing::Nothing => tr!("nothing", "何もありません"),
+            Standing::File => tr!("a file", "ファイル"),
+            Standing::Folder => tr!("a folder", "フォルダ"),
+            Standing::Link => tr!("a symbolic link", "シンボリックリンク"),
+            Standing::Other => tr!("a pipe, socket or device", "パイプ・ソケット・デバイスのいずれか"),
+        }
+    }
+}
+
+/// Where a file of the folder is: in the folder, or on its way into it.
+pub(crate) fn place_of(folder: &Path, name: &str) -> PathBuf {
+    let ready = folder.join(READY);
+    let moving = ready.join(name);
+    let is_moving = Standing::of(&ready) == Standing::Folder && Standing::of(&moving) != Standing::Nothing;
+    if is_moving { moving } else { folder.join(name) }
+}
+
+/// That the folder is there, with these files.
+pub(crate) fn check_files(folder: &Path, names: &[&str]) -> Result<()> {
+    if !folder.is_dir() {
+        let problem = if folder.exists() {
+            tr!(
+                "expected a model folder, found a file; a model folder is what `chumoku train` writes",
+                "モデルのフォルダではなくファイルです。モデルのフォルダは `chumoku train` が作ります"
+            )
+        } else {
+            tr!(
+                "there is no such folder; `chumoku train` writes one",
+                "このフォルダはありません。`chumoku train` が作ります"
+            )
+        };
+        return Err(Error::Model { path: folder.to_owned(), problem });
+    }
+    names.iter().try_for_each(|name| check_file(folder, name).map(drop))
+}
+
+/// Where a plain file of the folder is.
+///
+/// # Errors
+/// If it is missing, or something else than a file: a link could lead out of the folder, and a pipe has no end.
+fn check_file(folder: &Path, name: &str) -> Result<PathBuf> {
+    let path = place_of(folder, name);
+    match Standing::of(&path) {
+        Standing::File => Ok(path),
+        Standing::Nothing => Err(fault(folder, name, missing(folder))),
+        other => {
+            let found = other.noun();
+            let problem = tr!(
+                "expected a file, found {found}; a model folder holds its files itself: put the file in its place",
+                "ファイルがあるべきところに{found}があります。モデルのフォルダにはファイルそのものを置いてください"
+            );
+            Err(fault(folder, name, problem))
+        }
+    }
+}
+
+/// Why a file may be missing, and what to do.
+fn missing(folder: &Path) -> String {
+    let has_weights = Standing::of(&place_of(folder, WEIGHTS)) != Standing::Nothing;
+    match (has_checkpoints(folder), has_weights) {
+        (true, false) => tr!(
+            "the file is missing: training has not finished; continue it with `chumoku train … --resume`",
+            "このファイルがありません。学習が終わっていません。`chumoku train … --resume` で続けてください"
+        ),
+        (true, true) => tr!(
+            "the file is missing, though training finished; copy the folder again, or let `chumoku train … --resume` \
+             write its files anew",
+            "学習は終わっていますが、このファイルがありません。フォルダをコピーし直すか、`chumoku train … --resume` \
+             でファイルを書き直してください"
+        ),
+        (false, _) => tr!(
+            "the file is missing: expected a model folder as `chumoku train` writes it",
+            "このファイルがありません。`chumoku train` が作るモデルのフォルダが必要です"
+        ),
+    }
+}
+
+/// The bytes of a file of the folder.
+///
+/// # Errors
+/// If it is missing, no plain file, or cannot be read.
+pub(crate) fn read(folder: &Path, name: &str) -> Result<Vec<u8>> {
+    let path = check_file(folder, name)?;
+    fs::read(&path).map_err(Error::io("reading", path))
+}
+
+/// The text of a file of the folder.
+///
+/// # Errors
+/// If it cannot be read, or is not UTF-8.
+pub(crate) fn read_text(folder: &Path, name: &str) -> Result<String> {
+    String::from_utf8(read(folder, name)?).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let problem = tr!(
+            "expected text in UTF-8, found another byte at offset {at}; the file is damaged",
+            "UTF-8 のテキストではありません（オフセット {at}）。ファイルが壊れています"
+        );
+        fault(folder, name, problem)
+    })
+}
+
+/// A file of the folder, open to be read.
+///
+/// # Errors
+/// If it is missing, no plain file, or cannot be opened.
+pub(crate) fn open(folder: &Path, name: &str) -> Result<fs::File> {
+    let path = check_file(folder, name)?;
+    fs::File::open(&path).map_err(Error::io("reading", path))
+}
+
+/// The beginning of a file.
+fn start_of(path: &Path, bytes: u64) -> Vec<u8> {
+    let mut start = Vec::new();
+    let _ = fs::File::open(path).and_then(|file| file.take(bytes).read_to_end(&mut start));
+    start
+}
+
+/// Whether the folder has a `config.json` that Chumoku wrote.
+fn has_config(folder: &Path) -> bool {
+    /// Far more than any of ours has.
+    const MOST: u64 = 64 << 20;
+    let path = place_of(folder, CONFIG);
+    Standing::of(&path) == Standing::File
+        && serde_json::from_slice::<super::Kind>(&start_of(&path, MOST))
+            .is_ok_and(|kind| kind.model_type.starts_with("chumoku_"))
+}
+
+/// Whether the folder is that of a run or a model of ours.
+fn is_ours(folder: &Path) -> bool {
+    has_config(folder)
+        || has_checkpoints(folder)
+        || Standing::of(&folder.join(LOCK)) == Standing::File
+        || Standing::of(&folder.join(READY)) == Standing::Folder
+}
+
+fn is_card(path: &Path) -> bool {
+    String::from_utf8_lossy(&start_of(path, 1 << 14)).contains("from scratch with Chumoku")
+}
+
+/// Whether a file begins as the log of a run does, or is empty.
+fn is_log(path: &Path) -> bool {
+    let start = start_of(path, 64);
+    let after_step = start.strip_prefix(b"{\"step\":");
+    let is_line = after_step.is_some_and(|rest| {
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        digits > 0 && rest[digits..].starts_with(b",\"epoch\":")
+    });
+    start.is_empty() || is_line
+}
+
+/// The names in a folder, sorted.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Files that a model is made of, in the order in which they move into a folder.
+pub(super) const MODEL: [&str; 7] = [TOKENIZER, SOURCE_TOKENIZER, WEIGHTS, METRICS, CARD, TRAINED_ON, CONFIG];
+
+/// What systems leave in any folder that is looked at. It is left where it is.
+const LITTER: [&str; 3] = [".DS_Store", "Thumbs.db", "desktop.ini"];
+
+/// What stands under the names of a model's files and is none of a model of ours: it must not be replaced.
+pub(crate) fn impostors(folder: &Path) -> Vec<String> {
+    let has_config = has_config(folder);
+    let is_impostor = |name: &str| {
+        let path = folder.join(name);
+        match Standing::of(&path) {
+            Standing::Nothing => false,
+            Standing::File => !has_config || (name == CARD && !is_card(&path)),
+            _ => true,
+        }
+    };
+    let mut found: Vec<String> = MODEL.into_iter().filter(|name| is_impostor(name)).map(String::from).collect();
+    let log = folder.join(LOG);
+    match Standing::of(&log) {
+        Standing::Nothing => {}
+        Standing::File if start_of(&log, 1).is_empty() || (is_ours(folder) && is_log(&log)) => {}
+        _ => found.push(LOG.into()),
+    }
+    found.extend(strange_checkpoints(&folder.join(CHECKPOINTS)).iter().map(|name| format!("{CHECKPOINTS}{name}")));
+    found
+}
+
+/// What is no checkpoint, as `/name` below the folder, or nothing where that is none itself.
+fn strange_checkpoints(folder: &Path) -> Vec<String> {
+    match Standing::of(folder) {
+        Standing::Nothing => return Vec::new(),
+        Standing::Folder => {}
+        _ => return vec![String::new()],
+    }
+    let of_step = |step: &String| {
+        let path = folder.join(step);
+        if !is_step(step.trim_end_matches(".tmp")) || Standing::of(&path) != Standing::Folder {
+            return vec![format!("/{step}")];
+        }
+        let parts = names(&path).into_iter();
+        let strange = parts.filter(|part| {
+            !crate::train::CHECKPOINT_FILES.contains(&part.as_str()) || Standing::of(&path.join(part)) != Standing::File
+        });
+        strange.map(|part| format!("/{step}/{part}")).collect()
+    };
+    names(folder).iter().flat_map(of_step).collect()
+}
+
+/// Whatever is in the folder and not of a model or a run of ours.
+pub(crate) fn strangers(folder: &Path) -> Vec<String> {
+    let mut found = impostors(folder);
+    for name in names(folder) {
+        let path = folder.join(&name);
+        let standing = Standing::of(&path);
+        match name.as_str() {
+            LOG | CHECKPOINTS => {}
+            LOCK if standing == Standing::File => {}
+            NEXT | STAGED | READY if standing == Standing::Folder => {
+                found.extend(inner_strangers(&path).iter().map(|inner| format!("{name}{inner}")));
+            }
+            known if MODEL.contains(&known) || LITTER.contains(&known) => {}
+            _ => found.push(name),
+        }
+    }
+    found.sort();
+    found
+}
+
+/// What is in a folder of our own name and not ours, as `/name` below it.
+fn inner_strangers(folder: &Path) -> Vec<String> {
+    let of_name = |name: String| {
+        let path = folder.join(&name);
+        let below = |inner: Vec<String>| inner.into_iter().map(|inner| format!("/{name}{inner}")).collect();
+        match (name.as_str(), Standing::of(&path)) {
+            (CHECKPOINTS | REPLACED, _) => below(strange_checkpoints(&path)),
+            (STAGED | READY, Standing::Folder) => below(inner_strangers(&path)),
+            (LOG, Standing::File) => Vec::new(),
+            (known, Standing::File) if MODEL.contains(&known) => Vec::new(),
+            _ => vec![format!("/{name}")],
+        }
+    };
+    names(folder).into_iter().flat_map(of_name).collect()
+}
+
+/// Whether a folder holds nothing but the beginnings of a run that was killed before its first checkpoint.
+pub(crate) fn is_as_good_as_empty(folder: &Path) -> bool {
+    let has_model = MODEL.iter().any(|name| Standing::of(&place_of(folder, name)) != Standing::Nothing);
+    !has_model && !has_checkpoints(folder) && strangers(folder).is_empty()
+}

@@ -1,0 +1,322 @@
+//! Putting a model's files into a folder, so that whoever is killed leaves the old model there or the new one.
+//!
+//! The files are written into [`STAGED`], flushed, and that folder is renamed to [`READY`]: from then on the new model is
+//! the folder's, since its files are looked for in there first ([`super::place_of`]). Then they move into the folder, one
+//! by one; what a killed run did not move, the next one does. Nothing but files of these names is touched.
+
+use super::files::{
+    CHECKPOINTS, CONFIG, LOG, MODEL, READY, REPLACED, SOURCE_TOKENIZER, STAGED, Standing, TOKENIZER, impostors, names,
+};
+use crate::{Error, Result, tr};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+/// Makes `files` (name and bytes) those of the folder's model: all of them or none.
+///
+/// # Errors
+/// If they cannot be written, or one would replace a file that is none of a model's.
+pub(crate) fn write_model(folder: &Path, files: &[(&str, Vec<u8>)]) -> Result<()> {
+    settle(folder)?;
+    check_free(folder)?;
+    let staged = folder.join(STAGED);
+    clear(&staged)?;
+    fs::create_dir(&staged).map_err(Error::writing("creating", &staged))?;
+    let written = files
+        .iter()
+        .try_for_each(|(name, bytes)| write_file(&staged.join(name), bytes))
+        .and_then(|()| sync_folder(&staged));
+    if let Err(error) = written {
+        // On a full disk half a model is only in the way.
+        let _ = clear(&staged);
+        return Err(error);
+    }
+    publish(folder, &staged)
+}
+
+/// Makes what is in `from`, a folder inside of it, the folder's model.
+///
+/// # Errors
+/// If a file of the folder is none of a model's and would be replaced, or cannot be replaced.
+pub(crate) fn publish(folder: &Path, from: &Path) -> Result<()> {
+    check_free(folder)?;
+    let ready = folder.join(READY);
+    fs::rename(from, &ready).map_err(Error::writing("renaming", from))?;
+    sync_folder(folder)?;
+    settle(folder)
+}
+
+/// That no file of somebody else's would be replaced.
+fn check_free(folder: &Path) -> Result<()> {
+    let found = impostors(folder);
+    if found.is_empty() {
+        return Ok(());
+    }
+    let found = found.join(", ");
+    let problem = tr!(
+        "the model's files cannot be put here: {found}: not written by `chumoku train`, and it would be lost; move it \
+         away, then run the same with --resume",
+        "ここにはモデルのファイルを置けません。{found} は `chumoku train` が書いたものではなく、失われてしまいます。\
+         別の場所に移してから、同じコマンドに --resume を付けて実行してください"
+    );
+    Err(Error::Output { path: folder.to_owned(), problem })
+}
+
+/// Moves into the folder what an earlier run left on its way.
+///
+/// # Errors
+/// If a file cannot be moved; the model is then still whole.
+pub(crate) fn settle(folder: &Path) -> Result<()> {
+    settle_until(folder, usize::MAX)
+}
+
+/// `settle`, as if killed after so many changes.
+fn settle_until(folder: &Path, mut changes: usize) -> Result<()> {
+    let ready = folder.join(READY);
+    if Standing::of(&ready) != Standing::Folder {
+        return Ok(());
+    }
+    let mut may_go_on = || {
+        changes = changes.wrapping_sub(1);
+        changes != usize::MAX
+    };
+    let is_there = |name: &str| Standing::of(&ready.join(name)) != Standing::Nothing;
+    // The tokenizer moves first: while it is there, nothing has moved, and what is not there does not belong to the model.
+    if is_there(TOKENIZER) && !is_there(SOURCE_TOKENIZER) {
+        let stale = folder.join(SOURCE_TOKENIZER);
+        if Standing::of(&stale) == Standing::File {
+            if !may_go_on() {
+                return Ok(());
+            }
+            fs::remove_file(&stale).map_err(Error::writing("removing", &stale))?;
+        }
+    }
+    // The configuration last: it is how the folder is known to be a model's.
+    let [first @ .., _] = MODEL;
+    for name in first.into_iter().chain([LOG, CONFIG]) {
+        if is_there(name) {
+            if !may_go_on() {
+                return Ok(());
+            }
+            let (from, to) = (ready.join(name), folder.join(name));
+            if let Ok(there) = to.symlink_metadata() {
+                // Who may read the old file may read the new one. Not every file system knows permissions.
+                let _ = fs::set_permissions(&from, there.permissions());
+            }
+            fs::rename(&from, &to).map_err(Error::writing("replacing", &to))?;
+        }
+    }
+    if is_there(CHECKPOINTS) {
+        let (from, to, replaced) = (ready.join(CHECKPOINTS), folder.join(CHECKPOINTS), ready.join(REPLACED));
+        if Standing::of(&to) != Standing::Nothing {
+            if !may_go_on() {
+                return Ok(());
+            }
+            clear_checkpoints(&replaced)?;
+            fs::rename(&to, &replaced).map_err(Error::writing("replacing", &to))?;
+        }
+        if !may_go_on() {
+            return Ok(());
+        }
+        fs::rename(&from, &to).map_err(Error::writing("replacing", &to))?;
+    }
+    sync_folder(folder)?;
+    if !may_go_on() {
+        return Ok(());
+    }
+    clear(&ready)
+}
+
+/// Removes a folder of ours with all that is ours in it.
+///
+/// # Errors
+/// If it holds anything else, which stays.
+pub(crate) fn clear(folder: &Path) -> Result<()> {
+    if Standing::of(folder) == Standing::Nothing {
+        return Ok(());
+    }
+    for name in names(folder) {
+        let path = folder.join(&name);
+        match (name.as_str(), Standing::of(&path)) {
+            (CHECKPOINTS | REPLACED, Standing::Folder) => clear_checkpoints(&path)?,
+            (STAGED | READY, Standing::Folder) => clear(&path)?,
+            (LOG, Standing::File) => remove(&path)?,
+            (known, Standing::File) if MODEL.contains(&known) => remove(&path)?,
+            _ => {}
+        }
+    }
+    fs::remove_dir(folder).map_err(Error::writing("removing", folder))
+}
+
+/// Removes a folder of checkpoints.
+///
+/// # Errors
+/// If it holds anything else, which stays.
+pub(crate) fn clear_checkpoints(folder: &Path) -> Result<()> {
+    if Standing::of(folder) == Standing::Nothing {
+        return Ok(());
+    }
+    let steps = names(folder).into_iter().filter(|name| crate::train::is_step(name.trim_end_matches(".tmp")));
+    steps.map(|step| folder.join(step)).try_for_each(|step| crate::train::remove_checkpoint(&step))?;
+    fs::remove_dir(folder).map_err(Error::writing("removing", folder))
+}
+
+fn remove(path: &Path) -> Result<()> {
+    fs::remove_file(path).map_err(Error::writing("removing", path))
+}
+
+/// Writes a new file and flushes it to disk.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = fs::File::create_new(path).map_err(Error::writing("creating", path))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(Error::writing("writing", path))
+}
+
+/// New names in a folder are on disk only when the folder is.
+pub(crate) fn sync_folder(path: &Path) -> Result<()> {
+    // Elsewhere a folder cannot be opened.
+    #[cfg(unix)]
+    fs::File::open(path).and_then(|folder| folder.sync_all()).map_err(Error::writing("flushing", path))?;
+    let _ = path;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::files::{CARD, METRICS, WEIGHTS, place_of, strangers};
+    use super::*;
+    use crate::train::CHECKPOINT_FILES;
+
+    fn config(which: &str) -> Vec<u8> {
+        format!("{{\"model_type\":\"chumoku_{which}\"}}").into_bytes()
+    }
+
+    fn model(which: &str, names: &[&'static str]) -> Vec<(&'static str, Vec<u8>)> {
+        let bytes = |name: &str| match name {
+            CONFIG => config(which),
+            CARD => format!("# {which}\n\ntrained from scratch with Chumoku").into_bytes(),
+            name => format!("{which} {name}").into_bytes(),
+        };
+        names.iter().map(|&name| (name, bytes(name))).collect()
+    }
+
+    fn checkpoint(folder: &Path, step: &str) {
+        let step = folder.join(CHECKPOINTS).join(step);
+        fs::create_dir_all(&step).unwrap();
+        CHECKPOINT_FILES.iter().for_each(|name| fs::write(step.join(name), "x").unwrap());
+    }
+
+    const OLD: [&str; 6] = MODEL;
+    const NEW: [&str; 5] = [TOKENIZER, WEIGHTS, METRICS, CARD, CONFIG];
+
+    /// A folder with an old model, and the new one made in it.
+    fn before(folder: &Path) -> std::path::PathBuf {
+        write_model(folder, &model("old", &OLD)).unwrap();
+        checkpoint(folder, "step-0000000007");
+        fs::write(folder.join(LOG), "{\"step\":7,\"epoch\":0}").unwrap();
+        fs::write(folder.join("thesis.tex"), "mine").unwrap();
+        let next = folder.join(super::super::NEXT);
+        fs::create_dir(&next).unwrap();
+        write_model(&next, &model("new", &NEW)).unwrap();
+        checkpoint(&next, "step-0000000007");
+        checkpoint(&next, "step-0000000009");
+        fs::write(next.join(LOG), "{\"step\":9,\"epoch\":1}").unwrap();
+        next
+    }
+
+    /// Which model a reader finds in the folder, all files agreeing.
+    fn found(folder: &Path) -> String {
+        let of = |name: &str| fs::read_to_string(place_of(folder, name)).unwrap();
+        let which = of(WEIGHTS).split(' ').next().unwrap().to_owned();
+        let expected = model(&which, &NEW);
+        for (name, bytes) in expected {
+            assert_eq!(of(name), String::from_utf8(bytes).unwrap(), "{name}");
+        }
+        which
+    }
+
+    #[test]
+    fn a_kill_at_any_moment_leaves_the_old_model_or_the_new_one() {
+        let mut changes = 0;
+        loop {
+            let folder = tempfile::tempdir().unwrap();
+            let folder = folder.path();
+            let next = before(folder);
+            assert_eq!(found(folder), "old");
+            fs::rename(&next, folder.join(READY)).unwrap();
+            settle_until(folder, changes).unwrap();
+            let is_done = !folder.join(READY).exists();
+            assert_eq!(found(folder), "new", "killed after {changes} changes");
+            assert_eq!(strangers(folder), ["thesis.tex"], "killed after {changes} changes");
+            settle(folder).unwrap();
+            assert_eq!(found(folder), "new", "killed after {changes} changes");
+            let left = [CARD, CHECKPOINTS, CONFIG, LOG, METRICS, WEIGHTS, "thesis.tex", TOKENIZER];
+            assert_eq!(names(folder), left, "killed after {changes} changes");
+            assert_eq!(names(&folder.join(CHECKPOINTS)), ["step-0000000007", "step-0000000009"]);
+            assert_eq!(fs::read_to_string(folder.join(LOG)).unwrap(), "{\"step\":9,\"epoch\":1}");
+            if is_done {
+                break;
+            }
+            changes += 1;
+        }
+        assert!(changes > 8, "{changes} changes");
+    }
+
+    #[test]
+    fn what_was_half_written_is_no_model() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        write_model(folder, &model("old", &OLD)).unwrap();
+        fs::create_dir(folder.join(STAGED)).unwrap();
+        fs::write(folder.join(STAGED).join(CONFIG), "{").unwrap();
+        assert_eq!(found(folder), "old");
+        assert_eq!(strangers(folder), [""; 0]);
+        write_model(folder, &model("new", &NEW)).unwrap();
+        assert_eq!(found(folder), "new");
+        assert_eq!(names(folder), [CARD, CONFIG, METRICS, WEIGHTS, TOKENIZER]);
+    }
+
+    #[test]
+    fn nothing_of_others_is_replaced() {
+        for (name, bytes) in model("new", &NEW) {
+            let folder = tempfile::tempdir().unwrap();
+            let folder = folder.path();
+            // Of somebody else, even if it looks like ours, where there is no model.
+            let bytes = if name == CONFIG { b"{\"model_type\": \"bert\"}".to_vec() } else { bytes };
+            fs::write(folder.join(name), &bytes).unwrap();
+            let error = write_model(folder, &model("new", &NEW)).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+            assert_eq!(names(folder), [name]);
+            assert_eq!(fs::read(folder.join(name)).unwrap(), bytes);
+        }
+        // A card of the user's own in the place of the model's.
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        write_model(folder, &model("old", &OLD)).unwrap();
+        fs::write(folder.join(CARD), "# My project").unwrap();
+        assert!(write_model(folder, &model("new", &NEW)).unwrap_err().to_string().contains(CARD));
+        assert_eq!(fs::read_to_string(folder.join(CARD)).unwrap(), "# My project");
+        fs::remove_file(folder.join(CARD)).unwrap();
+        // Whatever lies among the checkpoints stays.
+        checkpoint(folder, "step-0000000001");
+        fs::write(folder.join("checkpoints/step-0000000001/notes.txt"), "mine").unwrap();
+        assert_eq!(strangers(folder), ["checkpoints/step-0000000001/notes.txt"]);
+        assert!(clear_checkpoints(&folder.join(CHECKPOINTS)).is_err());
+        assert!(folder.join("checkpoints/step-0000000001/notes.txt").exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_neither_followed_nor_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (model_folder, outside) = (folder.path().join("model"), folder.path().join("outside"));
+        fs::create_dir(&model_folder).unwrap();
+        write_model(&model_folder, &model("old", &OLD)).unwrap();
+        fs::rename(model_folder.join(WEIGHTS), &outside).unwrap();
+        std::os::unix::fs::symlink(&outside, model_folder.join(WEIGHTS)).unwrap();
+        assert_eq!(strangers(&model_folder), [WEIGHTS]);
+        assert!(write_model(&model_folder, &model("new", &NEW)).is_err());
+        assert_eq!(fs::read_to_string(&outside).unwrap(), "old model.safetensors");
+        let error = super::super::read(&model_folder, WEIGHTS).unwrap_err().to_string();
+        assert!(error.contains("a symbolic link"), "{error}");
+    }
+}

@@ -1,0 +1,133 @@
+//! One run at a time in a folder.
+
+use crate::model_folder::{LOCK, Standing};
+use crate::text_classifier::{has_checkpoints, is_model_folder};
+use crate::{Error, Result, tr};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// The right to write to a folder. It is the system's lock on a file in it, so it ends with the process that holds it,
+/// however that ends.
+#[derive(Debug)]
+pub(super) struct Lock {
+    folder: PathBuf,
+    /// Locked while it is open.
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock of a folder.
+    ///
+    /// # Errors
+    /// If another run holds it, or its file cannot be written.
+    pub(super) fn take(folder: &Path) -> Result<Lock> {
+        let path = folder.join(LOCK);
+        loop {
+            if !matches!(Standing::of(&path), Standing::Nothing | Standing::File) {
+                let problem = tr!(
+                    "expected the file that a run locks, found something else; remove it",
+                    "学習の実行がロックするファイルではないものがあります。取り除いてください"
+                );
+                return Err(Error::Output { path, problem });
+            }
+            let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+            let mut file = opened.map_err(Error::writing("creating", &path))?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(held(folder, &path)),
+                // A file system without locks: nobody can be kept out, and training is not impossible for that.
+                Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
+                Err(TryLockError::Error(error)) => return Err(Error::writing("locking", &path)(error)),
+            }
+            // Whoever held it may have removed it between our opening and our locking it.
+            if is_at(&file, &path) {
+                // For the message of whoever comes second.
+                let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+                return Ok(Lock { folder: folder.to_owned(), _file: file });
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Where there is no model and no checkpoint yet, it is what says that the folder is a run's. Removed before it is
+        // unlocked, so never under the feet of the next run. Where a file cannot be told from its successor, it stays.
+        if cfg!(unix) && (is_model_folder(&self.folder) || has_checkpoints(&self.folder)) {
+            let _ = fs::remove_file(self.folder.join(LOCK));
+        }
+    }
+}
+
+fn held(folder: &Path, lock: &Path) -> Error {
+    let holder = fs::read_to_string(lock).unwrap_or_default();
+    let problem = match holder.trim().parse::<u32>() {
+        Ok(process) => tr!(
+            "another run is writing to it (process {process}); wait for it or stop it, or choose another --out",
+            "別の学習（プロセス {process}）が書き込んでいます。終わるのを待つか止めるか、別の --out を選んでください"
+        ),
+        Err(_) => tr!(
+            "another run is writing to it; wait for it or stop it, or choose another --out",
+            "別の学習が書き込んでいます。終わるのを待つか止めるか、別の --out を選んでください"
+        ),
+    };
+    Error::Output { path: folder.to_owned(), problem }
+}
+
+/// Whether the file is the one of this name.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |data: std::io::Result<fs::Metadata>| data.ok().map(|data| (data.dev(), data.ino()));
+    id(file.metadata()) == id(fs::symlink_metadata(path))
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_one_holder_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = Lock::take(folder.path()).unwrap();
+        let error = Lock::take(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("another run") && error.contains(&std::process::id().to_string()), "{error}");
+        drop(lock);
+        // What a run that was killed leaves is no lock.
+        assert!(folder.path().join(LOCK).exists());
+        drop(Lock::take(folder.path()).unwrap());
+        fs::create_dir_all(folder.path().join("checkpoints/step-0000000001")).unwrap();
+        drop(Lock::take(folder.path()).unwrap());
+        assert!(!folder.path().join(LOCK).exists(), "a run that is known by its checkpoints leaves no lock");
+    }
+
+    #[test]
+    fn holders_never_meet_though_each_removes_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("checkpoints/step-0000000001")).unwrap();
+        let inside = std::sync::atomic::AtomicUsize::new(0);
+        let held = std::sync::atomic::AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        let Ok(lock) = Lock::take(folder.path()) else { continue };
+                        use std::sync::atomic::Ordering::SeqCst;
+                        assert_eq!(inside.fetch_add(1, SeqCst), 0, "two runs in one folder");
+                        held.fetch_add(1, SeqCst);
+                        std::thread::yield_now();
+                        inside.fetch_sub(1, SeqCst);
+                        drop(lock);
+                    }
+                });
+            }
+        });
+        assert!(held.into_inner() > 10);
+    }
+}

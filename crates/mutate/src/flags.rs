@@ -1,0 +1,296 @@
+//! Flags of each command, and values for them: sensible, at a border, and senseless.
+
+use crate::random::Random;
+
+/// What a flag takes.
+#[derive(Clone, Copy)]
+enum Value {
+    None,
+    /// One of these.
+    Of(&'static [&'static str]),
+    /// A small whole number.
+    Count,
+    Real,
+    /// A layer and head, or several.
+    Heads,
+    Text,
+    /// A file that is written.
+    Out,
+    /// The column of a table.
+    Column,
+}
+
+use Value::{Column, Count, Heads, None as Alone, Of, Out, Real, Text};
+
+type Flags = &'static [(&'static str, Value)];
+
+const READING: Flags = &[
+    ("--text", Column),
+    ("--label", Column),
+    ("--encoding", Of(&["utf-8", "shift_jis", "euc-jp", "utf-16le", "windows-1252", "latin9", "x", "iso-2022-jp"])),
+    ("--skip-bad-rows", Alone),
+];
+const PICTURES: Flags = &[("--svg", Out), ("--png", Out), ("--pdf", Out), ("--font", Out)];
+const EVERYWHERE: Flags = &[("--lang", Of(&["en", "ja", "de"])), ("--help", Alone), ("--version", Alone)];
+const THREADS: Flags = &[("--threads", Of(&["1", "2", "3", "64", "0", "1025", "-1"]))];
+
+fn of_command(command: &str) -> Vec<(&'static str, Value)> {
+    let own: &[Flags] = match command {
+        "train" => &[
+            READING,
+            THREADS,
+            &[
+                ("--task", Of(&["classify", "translate", "lm"])),
+                ("--model", Of(&["transformer", "rnn", "lstm", "gru"])),
+                ("--tokens", Of(&["subwords", "characters", "words"])),
+                ("--seed", Count),
+                ("--precision", Of(&["highest", "high", "medium"])),
+                ("--resume", Alone),
+                ("--force", Alone),
+                ("--watch", Text),
+                ("--json", Alone),
+            ],
+        ],
+        "eval" => &[READING, THREADS, &[("--json", Alone)]],
+        "predict" => &[READING, THREADS, &[("--json", Alone), ("--top", Count)]],
+        "translate" => &[
+            READING,
+            THREADS,
+            &[
+                ("--json", Alone),
+                ("--alignment", Alone),
+                ("--beam", Of(&["1", "2", "5", "40", "0"])),
+                ("--n-best", Of(&["1", "2", "5", "40", "0"])),
+                ("--length-penalty", Real),
+            ],
+        ],
+        "generate" => &[
+            THREADS,
+            &[
+                ("--json", Alone),
+                ("--max-tokens", Of(&["1", "5", "60", "0", "-1"])),
+                ("--temperature", Real),
+                ("--top-k", Count),
+                ("--top-p", Real),
+                ("--seed", Count),
+            ],
+        ],
+        "explain" => &[
+            PICTURES,
+            THREADS,
+            &[
+                ("--target", Text),
+                ("--layer", Count),
+                ("--head", Count),
+                ("--view", Of(&["heatmap", "lines", "grid", "depth", "values", "rollout"])),
+                (
+                    "--sort",
+                    Of(&["place", "role", "entropy", "distance", "previous", "first", "strongest", "sink", "effect"]),
+                ),
+                ("--threshold", Real),
+                ("--query", Count),
+                ("--key", Count),
+                ("--without", Heads),
+                ("--compare-text", Text),
+                ("--compare-head", Heads),
+                ("--compare-model", Of(&["model", "other", "missing"])),
+                ("--html", Out),
+                ("--json", Out),
+            ],
+        ],
+        "trace" => &[&[
+            ("--format", Of(&["text", "md", "html", "latex", "json", "xlsx"])),
+            ("--depth", Of(&["shapes", "steps", "all"])),
+            ("--digits", Count),
+            ("--size", Count),
+            ("--head", Count),
+            ("--layer", Count),
+            ("--part", Of(&["encoder", "decoder", "cross"])),
+            ("--target", Text),
+            ("--out", Out),
+        ]],
+        "check" => &[&[("--json", Alone)]],
+        "position" => &[
+            PICTURES,
+            &[
+                ("--kind", Of(&["sinusoidal", "rotary"])),
+                ("--model", Of(&["model", "missing"])),
+                ("--length", Of(&["1", "2", "48", "500", "0", "4097", "18446744073709551615"])),
+                ("--d-model", Of(&["1", "2", "3", "32", "256", "0", "4097"])),
+                ("--base", Real),
+                ("--view", Of(&["heatmap", "curves", "similarity", "wavelengths"])),
+                ("--html", Out),
+                ("--json", Out),
+            ],
+        ],
+        "film" => &[PICTURES, &[("--layer", Count), ("--head", Count), ("--html", Out), ("--json", Out)]],
+        "count" => &[&[
+            ("--network", Of(&["attention", "transformer", "rnn", "lstm", "gru"])),
+            ("--batch", Count),
+            ("--length", Count),
+            ("--keys", Count),
+            ("--d-model", Count),
+            ("--heads", Count),
+            ("--kv-heads", Count),
+            ("--head-dim", Count),
+            ("--d-ff", Count),
+            ("--layers", Count),
+            ("--vocab", Count),
+            ("--classes", Count),
+            ("--hidden", Count),
+            ("--bidirectional", Alone),
+            ("--no-bias", Alone),
+            ("--no-output-projection", Alone),
+            ("--json", Alone),
+        ]],
+        "attend" => &[
+            THREADS,
+            &[
+                ("--is-causal", Alone),
+                ("--scale", Real),
+                ("--softcap", Real),
+                ("--q-num-heads", Count),
+                ("--kv-num-heads", Count),
+                ("--qk-matmul-output-mode", Count),
+                ("--left-window-size", Count),
+                ("--right-window-size", Count),
+                ("--softmax-precision", Of(&["1", "10", "11", "16", "0", "-1"])),
+                ("-o", Out),
+            ],
+        ],
+        "info" => &[&[("--json", Alone)]],
+        _ => &[],
+    };
+    own.iter().flat_map(|flags| flags.iter().copied()).chain(EVERYWHERE.iter().copied().take(1)).collect()
+}
+
+/// Adds some flags of a command, and rarely others.
+pub(crate) fn add(random: &mut Random, command: &str, args: &mut Vec<String>, most: usize) {
+    let known = of_command(command);
+    for _ in 0..random.below(most + 1) {
+        let (flag, value) = match random.below(60) {
+            0 => *random.one(EVERYWHERE),
+            1 => ("--", Alone),
+            2 => ("--no-such-flag", Alone),
+            3 => ("-", Alone),
+            _ if known.is_empty() => continue,
+            _ => *random.one(&known),
+        };
+        // Given twice it is refused at once.
+        if args.iter().any(|arg| arg == flag) && !random.once_in(20) {
+            continue;
+        }
+        args.push(flag.into());
+        if let Some(value) = of_value(random, value) {
+            args.push(value);
+        }
+    }
+}
+
+fn of_value(random: &mut Random, value: Value) -> Option<String> {
+    if !matches!(value, Alone) && random.once_in(12) {
+        return Some(senseless(random));
+    }
+    Some(match value {
+        Alone => return None,
+        Of(choices) => random.of(choices).into(),
+        Count => {
+            random.of(&["1", "2", "3", "4", "7", "12", "100", "0", "-1", "4294967296", "18446744073709551615"]).into()
+        }
+        Real => {
+            let choices = ["0", "1", "0.5", "2", "-1", "-0", "1e-300", "1e300", "nan", "inf", "-inf", "0.1", "10000"];
+            random.of(&choices).into()
+        }
+        Heads => random.of(&["1.1", "1.2", "2.1", "1.1,1.2", "0.0", "9.9", "1", "1.1.1", "", "1.-1"]).into(),
+        Text => text(random),
+        Out => {
+            let choices = [
+                "out.x",
+                "out.html",
+                "out.svg",
+                "out.npz",
+                "out.safetensors",
+                "out.json",
+                "-",
+                "missing/x",
+                ".",
+                "",
+                "/dev/null",
+                "/dev/full",
+                "notes.txt/x",
+                "model",
+                "\u{1b}[2J.html",
+                "日本 語.png",
+            ];
+            random.of(&choices).into()
+        }
+        Column => random.of(&["text", "label", "1", "2", "3", "0", "-1", "source", "target", "Text", ""]).into(),
+    })
+}
+
+fn senseless(random: &mut Random) -> String {
+    let choices = [
+        "",
+        " ",
+        "-",
+        "--",
+        "-1",
+        "NaN",
+        "1e999",
+        "0x1",
+        "18446744073709551616",
+        "\u{1b}[2J",
+        "日本語",
+        "\u{202e}x",
+        "'",
+        "\"",
+        "$(true)",
+        "*",
+        "../..",
+        "\n",
+        "a\tb",
+        "٣",
+    ];
+    match random.once_in(10) {
+        true => "x".repeat(1 << random.below(17)),
+        false => random.of(&choices).into(),
+    }
+}
+
+/// A text to be read by a model.
+pub(crate) fn text(random: &mut Random) -> String {
+    let choices = [
+        "A fine day by the sea.",
+        "料理がおいしく、また来たいです。",
+        "3 and 4",
+        "",
+        " ",
+        "\n",
+        "\t",
+        "a\tb",
+        "[CLS]",
+        "[UNK][CLS]<0x41>",
+        "\u{0}",
+        "\u{1b}[2J red",
+        "e\u{301}\u{301}\u{301}",
+        "👨‍👩‍👧‍👦",
+        "\u{202e}evil",
+        "\u{feff}x",
+        "ﷺ",
+        "ｶﾞ㍿",
+        "--help",
+        "<script>alert(1)</script>",
+        "\u{e000}\u{10ffff}",
+        "\\documentclass{x} % & # $ _ { } ~ ^",
+        "=1+1",
+    ];
+    // A NUL cannot stand in an argument.
+    let mut text = random.of(&choices).replace('\0', "\u{1}");
+    match random.below(8) {
+        0 => text = text.repeat(200),
+        1 => text = format!("{text} {}", random.of(&choices).replace('\0', "")),
+        2 => text = format!("{text} ").repeat(40),
+        _ => {}
+    }
+    text
+}

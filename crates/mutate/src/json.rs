@@ -1,0 +1,176 @@
+//! Damage to JSON that leaves it JSON, and to files of tensors that leaves them readable.
+
+use crate::bytes;
+use crate::random::Random;
+use serde_json::{Map, Value, json};
+
+/// Damages the text of a JSON file: as a tree if it is one, or as bytes.
+pub(crate) fn mutate(random: &mut Random, text: &mut Vec<u8>) {
+    match serde_json::from_slice::<Value>(text) {
+        Ok(mut value) if !random.once_in(4) => {
+            for _ in 0..1 + random.below(3) {
+                once(random, &mut value);
+            }
+            *text = value.to_string().into_bytes();
+        }
+        _ => bytes::mutate(random, text),
+    }
+}
+
+/// Goes down to some place of the tree and changes what is there.
+fn once(random: &mut Random, value: &mut Value) {
+    let goes_down = !random.once_in(4);
+    match value {
+        Value::Object(map) if !map.is_empty() && goes_down => {
+            let at = random.below(map.len());
+            if let Some((_, inner)) = map.iter_mut().nth(at) {
+                return once(random, inner);
+            }
+        }
+        Value::Array(list) if !list.is_empty() && goes_down => {
+            let at = random.below(list.len());
+            return once(random, &mut list[at]);
+        }
+        _ => {}
+    }
+    change(random, value);
+}
+
+fn change(random: &mut Random, value: &mut Value) {
+    if random.once_in(2) {
+        match value {
+            Value::Object(map) => return of_object(random, map),
+            Value::Array(list) => return of_list(random, list),
+            Value::String(text) => return of_string(random, text),
+            Value::Number(_) => {
+                *value = number(random);
+                return;
+            }
+            _ => {}
+        }
+    }
+    *value = hostile(random);
+}
+
+fn number(random: &mut Random) -> Value {
+    match random.below(14) {
+        0 => 0.into(),
+        1 => (-1).into(),
+        2 => 1.into(),
+        3 => 2.into(),
+        4 => 3.into(),
+        5 => u64::MAX.into(),
+        6 => i64::MIN.into(),
+        7 => (1u64 << 32).into(),
+        8 => (1u64 << 20).into(),
+        9 => 65_536.into(),
+        10 => json!(1e308),
+        11 => json!(-1e-320),
+        12 => json!(0.5),
+        _ => json!(random.below(100)),
+    }
+}
+
+fn hostile(random: &mut Random) -> Value {
+    match random.below(12) {
+        0 => Value::Null,
+        1 => true.into(),
+        2 => "".into(),
+        3 => "\u{1b}[31m\u{0}\u{202e}".into(),
+        4 => "x".repeat(1 << random.below(17)).into(),
+        5 => json!([]),
+        6 => json!({}),
+        7 => (0..1 << random.below(9)).fold(Value::Null, |inner, _| json!([inner])),
+        8 => (0..1 << random.below(6)).fold(Value::Null, |inner, _| json!({ "type": inner })),
+        9 => json!(["日本", "a\nb", "../../x"]),
+        _ => number(random),
+    }
+}
+
+fn of_object(random: &mut Random, map: &mut Map<String, Value>) {
+    let keys: Vec<String> = map.keys().cloned().collect();
+    if keys.is_empty() {
+        map.insert("more".into(), hostile(random));
+        return;
+    }
+    let key = random.one(&keys).clone();
+    match random.below(5) {
+        0 => drop(map.remove(&key)),
+        1 => drop(map.insert(random.of(&["more", "", "\u{0}", "type", "__metadata__"]).into(), hostile(random))),
+        2 => {
+            let other = random.one(&keys).clone();
+            let (a, b) = (map[&key].clone(), map[&other].clone());
+            map.insert(key, b);
+            map.insert(other, a);
+        }
+        3 => {
+            if let Some(inner) = map.remove(&key) {
+                map.insert(format!("{key}x"), inner);
+            }
+        }
+        _ => drop(map.insert(key, hostile(random))),
+    }
+}
+
+fn of_list(random: &mut Random, list: &mut Vec<Value>) {
+    if list.is_empty() {
+        list.push(hostile(random));
+        return;
+    }
+    let at = random.below(list.len());
+    match random.below(5) {
+        0 => drop(list.remove(at)),
+        1 => list.insert(at, hostile(random)),
+        2 => list.insert(at, list[at].clone()),
+        3 => list.truncate(at),
+        _ if list.len() < 5000 => {
+            let copy = list.clone();
+            list.extend(copy);
+        }
+        _ => list.reverse(),
+    }
+}
+
+fn of_string(random: &mut Random, text: &mut String) {
+    match random.below(7) {
+        0 => text.clear(),
+        1 => *text = text.repeat(1 + random.below(50)),
+        2 => text.push_str("\u{0}\u{1b}[2J"),
+        3 => {
+            *text =
+                random.of(&["(((", "(a+)+$", "\\p{Han}|.*", "[", "日本語", "../../../etc/passwd", "/dev/zero"]).into()
+        }
+        4 => text.insert_str(0, random.of(&["\u{feff}", " ", "\n", "-", "'", "<script>", "%s", "{}"])),
+        5 => drop(text.pop()),
+        _ => *text = text.chars().rev().collect(),
+    }
+}
+
+/// Damages a file of safetensors: its header as JSON, its numbers, or its bytes.
+pub(crate) fn mutate_tensors(random: &mut Random, file: &mut Vec<u8>) {
+    let header = file.first_chunk::<8>().and_then(|length| {
+        let length = u64::from_le_bytes(*length) as usize;
+        Some((length, file.get(8..length.checked_add(8)?)?.to_vec()))
+    });
+    let Some((length, mut header)) = header else { return bytes::mutate(random, file) };
+    match random.below(4) {
+        0 => bytes::mutate(random, file),
+        1 => {
+            mutate(random, &mut header);
+            let told = if random.once_in(8) { number(random).as_u64().unwrap_or(0) } else { header.len() as u64 };
+            let numbers = file.split_off(8 + length);
+            *file = [&told.to_le_bytes()[..], &header, &numbers].concat();
+        }
+        _ => {
+            // Finite numbers of every size, and those that are none.
+            let values = [f32::NAN, f32::INFINITY, f32::MAX, f32::MIN, f32::MIN_POSITIVE, 1e-45, 1e19, -0.0, 3e38];
+            let places = (file.len() - 8 - length) / 4;
+            for _ in 0..1 + random.below(64) {
+                let (at, value) = (8 + length + 4 * random.below(places), *random.one(&values));
+                if let Some(place) = file.get_mut(at..at + 4) {
+                    place.copy_from_slice(&value.to_le_bytes());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Running the command with bounds on time and memory.
+
+use crate::scenario::Scenario;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a run may take.
+pub(crate) struct Limits<'a> {
+    pub(crate) program: &'a Path,
+    pub(crate) timeout: Duration,
+    /// Of address space.
+    pub(crate) mebibytes: u64,
+}
+
+/// How a run ended.
+pub(crate) struct Ended {
+    /// `None` after a signal.
+    pub(crate) code: Option<i32>,
+    pub(crate) timed_out: bool,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+}
+
+/// Variables of the caller's that would change what the command does or says.
+const CLEARED: [&str; 12] = [
+    "CHUMOKU_ISA",
+    "NO_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "FORCE_COLOR",
+    "COLORTERM",
+    "COLUMNS",
+    "LC_ALL",
+    "LC_MESSAGES",
+    "LANG",
+    "RAYON_NUM_THREADS",
+    "RUST_BACKTRACE",
+];
+
+impl Limits<'_> {
+    /// Runs the command in `place`.
+    pub(crate) fn run(&self, scenario: &Scenario, place: &Path) -> Ended {
+        let output = tempfile::tempdir().expect("a folder for output");
+        let file = |name: &str| output.path().join(name);
+        let create = |name: &str| Stdio::from(fs::File::create(file(name)).expect("a file for output"));
+        fs::write(file("stdin"), &scenario.stdin).expect("a file for input");
+        // The shell sets the limit of memory, and becomes the command.
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -v \"$1\" && shift && exec \"$@\"", "sh"]);
+        command.arg((self.mebibytes << 10).to_string()).arg(self.program).args(&scenario.args);
+        for name in CLEARED {
+            command.env_remove(name);
+        }
+        command.envs(scenario.environment.iter().map(|(name, value)| (name, value)));
+        command.current_dir(place).stdout(create("stdout")).stderr(create("stderr"));
+        command.stdin(fs::File::open(file("stdin")).expect("the file for input"));
+        let start = Instant::now();
+        let mut child = command.spawn().expect("a shell");
+        let mut timed_out = false;
+        let status = loop {
+            if let Some(status) = child.try_wait().expect("a child to wait for") {
+                break status;
+            }
+            if start.elapsed() > self.timeout {
+                timed_out = true;
+                let _ = child.kill();
+            }
+            if scenario.killed_after.is_some_and(|after| start.elapsed() > after) {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Ended { code: Some(0), timed_out: false, stdout: Vec::new(), stderr: Vec::new() };
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let read = |name: &str| fs::read(file(name)).unwrap_or_default();
+        Ended { code: status.code(), timed_out, stdout: read("stdout"), stderr: read("stderr") }
+    }
+
+    /// A script that does the same in the folder `input` beside it.
+    pub(crate) fn script(&self, scenario: &Scenario) -> String {
+        let environment: String = scenario.environment.iter().map(|(n, v)| format!("{n}={} ", quoted(v))).collect();
+        let stdin = format!("printf %b {}", quoted(&escaped(&scenario.stdin)));
+        format!(
+            "#!/bin/sh\n# Changes what is in `input`.\ncd \"$(dirname \"$0\")/input\" || exit\nulimit -v {}\n{stdin} | {environment}{} {}\n",
+            self.mebibytes << 10,
+            quoted(&self.program.display().to_string()),
+            scenario.words()
+        )
+    }
+}
+
+/// Bytes as `printf %b` reads them.
+fn escaped(bytes: &[u8]) -> String {
+    let one = |&byte: &u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b' ' => (byte as char).to_string(),
+        _ => format!("\\0{byte:03o}"),
+    };
+    bytes.iter().map(one).collect()
+}
+
+/// A word as a shell reads it.
+pub(crate) fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Copies a folder with its links; pipes are made anew.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    let _ = fs::create_dir_all(to);
+    let _ = Command::new("cp").arg("-a").arg(from.join(".")).arg(to).stderr(Stdio::null()).status();
+}
+
+/// Removes a folder, whatever its permissions.
+pub(crate) fn remove(folder: &Path) {
+    let _ = fs::remove_dir_all(folder);
+}

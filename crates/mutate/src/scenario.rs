@@ -1,0 +1,429 @@
+//! What a run does: files in a folder, a command, an environment, and what is on standard input.
+
+use crate::random::Random;
+use crate::seeds::{self, Kind, SeedFile, SeedModel, Seeds};
+use crate::{bytes, flags, json, limits};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+pub(crate) struct Scenario {
+    pub(crate) kind: &'static str,
+    pub(crate) args: Vec<String>,
+    pub(crate) environment: Vec<(&'static str, String)>,
+    pub(crate) stdin: Vec<u8>,
+    /// Files of the user's that must be as they were.
+    pub(crate) kept: Vec<(String, Vec<u8>)>,
+    /// Killed after this time, which is no fault.
+    pub(crate) killed_after: Option<Duration>,
+}
+
+impl Scenario {
+    /// Makes a run, with its files in `place`.
+    pub(crate) fn make(random: &mut Random, seeds: &Seeds, place: &Path) -> Scenario {
+        let mut scenario = Scenario {
+            kind: "",
+            args: Vec::new(),
+            environment: Vec::new(),
+            stdin: Vec::new(),
+            kept: Vec::new(),
+            killed_after: None,
+        };
+        write(place, "notes.txt", b"mine\n");
+        scenario.kept.push(("notes.txt".into(), b"mine\n".to_vec()));
+        match random.below(20) {
+            0..6 => scenario.data(random, seeds, place),
+            6..11 => scenario.model(random, seeds, place),
+            11..13 => scenario.worked(random, seeds, place),
+            13..15 => scenario.tensors(random, seeds, place),
+            15..19 => scenario.flags(random, seeds, place),
+            _ => scenario.folder(random, seeds, place),
+        }
+        if scenario.environment.is_empty() && random.once_in(3) {
+            scenario.environ(random);
+        }
+        // What a flag names to be written is the user's no more.
+        let named: Vec<&str> = scenario.args.iter().map(|arg| arg.trim_start_matches("./")).collect();
+        scenario.kept.retain(|(name, _)| !named.contains(&name.as_str()));
+        scenario
+    }
+
+    fn set(&mut self, args: &[&str]) {
+        self.args = args.iter().map(|&arg| arg.into()).collect();
+    }
+
+    fn keep(&mut self, place: &Path, file: &SeedFile) {
+        write(place, &file.name, &file.bytes);
+        self.kept.push((file.name.clone(), file.bytes.clone()));
+    }
+
+    /// A damaged file of data.
+    fn data(&mut self, random: &mut Random, seeds: &Seeds, place: &Path) {
+        self.kind = "data";
+        let damaged = |random: &mut Random, file: &SeedFile| {
+            let mut file = file.clone();
+            match file.name.ends_with(".jsonl") && random.once_in(2) {
+                true => {
+                    let mut lines: Vec<Vec<u8>> = file.bytes.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
+                    let at = random.below(lines.len());
+                    json::mutate(random, &mut lines[at]);
+                    file.bytes = lines.join(&b'\n');
+                }
+                // What is compressed is damaged inside as often as outside.
+                false if file.name.ends_with(".gz") && random.once_in(2) => {
+                    let inner = file.name.trim_end_matches(".gz");
+                    let sound = seeds.labelled.iter().chain(&seeds.plain).find(|sound| sound.name == inner);
+                    let mut inside = sound.map_or_else(Vec::new, |sound| sound.bytes.clone());
+                    damage_data(random, inner, &mut inside);
+                    file.bytes = seeds::gzip(&inside);
+                }
+                false => damage_data(random, &file.name, &mut file.bytes),
+            }
+            // The name may promise another format than it is.
+            if random.once_in(10) {
+                let ending = random.of(&[".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".gz", ".zip", "", ".csv.gz"]);
+                file.name = format!("b{ending}");
+            }
+            file
+        };
+        match random.below(10) {
+            0 => {
+                let sides = [&seeds.parallel[0], &seeds.parallel[1]].map(|file| damaged(random, file));
+                sides.iter().for_each(|file| self.keep(place, file));
+                let both = format!("{},{}", sides[0].name, sides[1].name);
+                model(place, "model", of_kind(seeds, Kind::Translator));
+                match random.once_in(3) {
+                    true => self.set(&["train", &both, "--epochs", "1", "--out", "new"]),
+                    false => self.set(&["eval", "model", &both]),
+                }
+            }
+            1 => {
+                let sound = random.one(&seeds.pairs);
+                let file = damaged(random, sound);
+                self.keep(place, &file);
+                model(place, "model", of_kind(seeds, Kind::Translator));
+                match random.below(3) {
+                    0 => self.set(&["train", &file.name, "--task", "translate", "--epochs", "1", "--out", "new"]),
+                    1 => self.set(&["eval", "model", &file.name]),
+                    _ => self.set(&["translate", "model", "--input", &file.name]),
+                }
+            }
+            2 => {
+                let sound = random.one(&seeds.plain);
+                let file = damaged(random, sound);
+                self.keep(place, &file);
+                model(place, "model", of_kind(seeds, Kind::LanguageModel));
+                match random.once_in(3) {
+                    true => self.set(&["train", &file.name, "--task", "lm", "--epochs", "1", "--out", "new"]),
+                    false => self.set(&["eval", "model", &file.name]),
+                }
+            }
+            _ => {
+                let sound = random.one(&seeds.labelled);
+                let file = damaged(random, sound);
+                self.keep(place, &file);
+                let kind = if random.once_in(4) { Kind::Recurrent } else { Kind::Classifier };
+                model(place, "model", of_kind(seeds, kind));
+                match random.below(8) {
+                    0 => self.set(&["train", &file.name, "--epochs", "1", "--out", "new"]),
+                    1 | 2 => self.set(&["eval", "model", &file.name]),
+                    3 => self.set(&["explain", "model", "--input", &file.name, "--svg", "pictures"]),
+                    4 => {
+                        self.stdin.clone_from(&file.bytes);
+                        self.set(&["predict", "model", "--input", "-"]);
+                    }
+                    _ => self.set(&["predict", "model", "--input", &file.name]),
+                }
+            }
+        }
+        if self.args.iter().any(|arg| arg == "shift_jis.csv") && !random.once_in(8) {
+            self.args.extend(["--encoding".into(), "shift_jis".into()]);
+        }
+        if random.once_in(3) {
+            self.args.push("--skip-bad-rows".into());
+        }
+        if random.once_in(3) {
+            let command = self.args[0].clone();
+            flags::add(random, &command, &mut self.args, 2);
+        }
+    }
+
+    /// A damaged model folder.
+    fn model(&mut self, random: &mut Random, seeds: &Seeds, place: &Path) {
+        self.kind = "model";
+        let seed = random.one(&seeds.models);
+        model(place, "model", seed);
+        damage_folder(random, seeds, seed, &place.join("model"));
+        self.use_model(random, seed.kind);
+        if random.once_in(3) {
+            let command = self.args[0].clone();
+            flags::add(random, &command, &mut self.args, 2);
+        }
+    }
+
+    /// A command that uses the folder `model`.
+    fn use_model(&mut self, random: &mut Random, kind: Kind) {
+        let text = match random.once_in(3) {
+            true => flags::text(random),
+            false => "A fine day, 3 and 4.".into(),
+        };
+        match (kind, random.below(6)) {
+            (_, 0) => self.set(&["explain", "model", &text, "--html", "page.html"]),
+            (_, 1) => self.set(&["trace", "--model", "model", "--text", &text]),
+            (_, 2) => self.set(&["position", "--model", "model", "--json", "-"]),
+            (Kind::Classifier, 3) => self.set(&["film", "model"]),
+            (Kind::Translator, _) => self.set(&["translate", "model", &text]),
+            (Kind::LanguageModel, _) => self.set(&["generate", "model", &text, "--max-tokens", "20"]),
+            _ => self.set(&["predict", "model", &text]),
+        }
+    }
+
+    /// A damaged worked example.
+    fn worked(&mut self, random: &mut Random, seeds: &Seeds, place: &Path) {
+        self.kind = "worked example";
+        let mut file = random.one(&seeds.worked).clone();
+        json::mutate(random, &mut file.bytes);
+        self.keep(place, &file);
+        match random.once_in(2) {
+            true => self.set(&["check", &file.name]),
+            false => {
+                let format = random.of(&["text", "md", "html", "latex", "json", "xlsx"]);
+                self.set(&["trace", "--input", &file.name, "--format", format]);
+            }
+        }
+        if random.once_in(3) {
+            let command = self.args[0].clone();
+            flags::add(random, &command, &mut self.args, 2);
+        }
+    }
+
+    /// Damaged tensors.
+    fn tensors(&mut self, random: &mut Random, seeds: &Seeds, place: &Path) {
+        self.kind = "tensors";
+        let mut file = random.one(&seeds.tensors).clone();
+        match file.name.ends_with(".npz") {
+            true => bytes::mutate(random, &mut file.bytes),
+            false => json::mutate_tensors(random, &mut file.bytes),
+        }
+        self.keep(place, &file);
+        self.set(&["attend", &file.name]);
+        flags::add(random, "attend", &mut self.args, 4);
+    }
+
+    /// Sound files, and any flags.
+    fn flags(&mut self, random: &mut Random, seeds: &Seeds, place: &Path) {
+        self.kind = "flags";
+        let seed = random.one(&seeds.models);
+        model(place, "model", seed);
+        model(place, "other", random.one(&seeds.models));
+        let data = random.one(&seeds.labelled).clone();
+        self.keep(place, &data);
+        match random.below(12) {
+            0..4 => self.use_model(random, seed.kind),
+            4 => self.set(&["train", &data.name, "--epochs", "1", "--out", "new"]),
+            5 => self.set(&["count"]),
+            6 => self.set(&["position"]),
+            7 => {
+                let example = random.of(&["school", "two-tokens", "heads", "causal", "missing"]);
+                self.set(&["trace", "--example", example]);
+            }
+            8 => {
+                let file = random.one(&seeds.tensors).clone();
+                self.keep(place, &file);
+                self.set(&["attend", &file.name]);
+            }
+            9 => {
+                let command =
+                    random.of(&["info", "bench", "", "help", "predict", "--version", "compare", "film", "no"]);
+                self.set(&[command]);
+                if command == "compare" {
+                    self.args.push("missing.csv".into());
+                }
+            }
+            10 => self.set(&["eval", "model", &data.name]),
+            _ => self.set(&["explain", "model", "A fine day, 3 and 4."]),
+        }
+        if random.once_in(4) {
+            self.stdin = b"A fine day\n".to_vec();
+            bytes::mutate(random, &mut self.stdin);
+        }
+        let command = self.args[0].clone();
+        flags::add(random, &command, &mut self.args, 4);
+        if random.once_in(20) {
+            let (a, b) = (random.below(self.args.len()), random.below(self.args.len()));
+            self.args.swap(a, b);
+        }
+    }
+
+    /// A run into a folder that holds something, maybe killed.
+    fn folder(&mut self, random: &mut Random, seeds: &Seeds, place: &Path) {
+        self.kind = "folder";
+        let data = seeds.labelled[0].clone();
+        self.keep(place, &data);
+        let out = random.of(&["out", ".", "out", "notes.txt", "out/deep"]);
+        if random.once_in(2) {
+            let seed = random.one(&seeds.models);
+            model(place, "out", seed);
+            if random.once_in(3) {
+                damage_folder(random, seeds, seed, &place.join("out"));
+            }
+        }
+        for _ in 0..random.below(3) {
+            let name = random.of(&[
+                "out/thesis.tex",
+                "out/a.csv",
+                "out/README.md",
+                "out/log.jsonl",
+                "out/metrics.json",
+                "out.new/notes.txt",
+                "out.old/notes.txt",
+                "out/checkpoints/notes.txt",
+                "out/.chumoku-next/notes.txt",
+                "out/.chumoku-ready/notes.txt",
+                "out/.chumoku-lock",
+                "out/.chumoku-x.tmp",
+            ]);
+            if !place.join(name).exists() {
+                let bytes = b"{\"step\":\"mine\"}\n";
+                write(place, name, bytes);
+                // A lock is nobody's.
+                if !name.ends_with("lock") {
+                    self.kept.push((name.into(), bytes.to_vec()));
+                }
+            }
+        }
+        self.set(&["train", &data.name, "--epochs", "1", "--out", out]);
+        let more = [&["--force"][..], &["--resume"], &["--force", "--resume"], &[]];
+        self.args.extend(random.one(&more).iter().map(|&flag| flag.into()));
+        if random.once_in(3) {
+            self.killed_after = Some(Duration::from_millis(random.below(1500) as u64));
+        }
+    }
+
+    fn environ(&mut self, random: &mut Random) {
+        const VARIABLES: [(&str, &[&str]); 13] = [
+            ("CHUMOKU_ISA", &["scalar", "avx2", "avx512", "amx", "", "AVX2", "mmx", "\u{1b}[2J"]),
+            ("LANG", &["ja_JP.UTF-8", "C", "", "en_US.UTF-8", "ja", "xx", "_", "ja_JP.SJIS"]),
+            ("LC_ALL", &["", "C", "ja", "日本語"]),
+            ("COLUMNS", &["0", "1", "10", "80", "-5", "99999999999", "x", ""]),
+            ("NO_COLOR", &["1", ""]),
+            ("CLICOLOR_FORCE", &["1", "0"]),
+            ("TERM", &["dumb", "xterm-256color", "", "no-such-terminal"]),
+            ("COLORTERM", &["truecolor", ""]),
+            ("TMPDIR", &["missing", "notes.txt", "", ".", "/dev/full"]),
+            ("HOME", &["", "missing", "/dev/null"]),
+            ("RAYON_NUM_THREADS", &["0", "1", "3", "x", "99999999999"]),
+            ("RUST_BACKTRACE", &["1", "full"]),
+            ("XDG_CONFIG_HOME", &["", "notes.txt"]),
+        ];
+        for _ in 0..1 + random.below(3) {
+            let (name, values) = random.one(&VARIABLES);
+            self.environment.push((name, random.of(values).into()));
+        }
+    }
+
+    /// The arguments as a shell reads them.
+    pub(crate) fn words(&self) -> String {
+        self.args.iter().map(|arg| limits::quoted(arg)).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The command for a line of the report: long words are cut.
+    pub(crate) fn shown(&self) -> String {
+        let environment = self.environment.iter().map(|(name, value)| format!("{name}={value:?} "));
+        let args = self.args.iter().map(|arg| {
+            let start: String = arg.chars().take(60).collect();
+            if start.len() < arg.len() { format!("{start:?}…") } else { format!("{start:?}") }
+        });
+        format!("{}chumoku {}", environment.collect::<String>(), args.collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// Damages a file of data: texts mostly so that they stay texts, since bytes that are none are refused at once.
+fn damage_data(random: &mut Random, name: &str, bytes: &mut Vec<u8>) {
+    let is_text = [".csv", ".tsv", ".jsonl", ".txt", ".en", ".ja"].iter().any(|ending| name.ends_with(ending));
+    match std::str::from_utf8(bytes) {
+        Ok(text) if is_text && !random.once_in(5) => {
+            let mut text = text.to_owned();
+            (0..1 + random.below(3)).for_each(|_| bytes::mutate_text(random, &mut text));
+            *bytes = text.into_bytes();
+        }
+        _ => bytes::mutate(random, bytes),
+    }
+}
+
+fn of_kind(seeds: &Seeds, kind: Kind) -> &SeedModel {
+    seeds.models.iter().find(|model| model.kind == kind).expect("a model of every kind")
+}
+
+fn write(place: &Path, name: &str, bytes: &[u8]) {
+    let path = place.join(name);
+    if let Some(folder) = path.parent() {
+        let _ = fs::create_dir_all(folder);
+    }
+    let _ = fs::write(path, bytes);
+}
+
+/// Puts a model there.
+fn model(place: &Path, name: &str, model: &SeedModel) {
+    for file in &model.files {
+        write(place, &format!("{name}/{}", file.name), &file.bytes);
+    }
+}
+
+/// Damages files of a model folder, or what stands in their place.
+fn damage_folder(random: &mut Random, seeds: &Seeds, model: &SeedModel, folder: &Path) {
+    for _ in 0..1 + random.below(2) {
+        let needed: Vec<&SeedFile> =
+            model.files.iter().filter(|file| file.name != "README.md" && file.name != "metrics.json").collect();
+        let file = *random.one(&needed);
+        let path = folder.join(&file.name);
+        let mut bytes = file.bytes.clone();
+        if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
+            // Already something else; writing would go through a link, or wait for a pipe.
+            continue;
+        }
+        match random.below(16) {
+            0 => drop(fs::remove_file(&path)),
+            1 => {
+                // Something else than a file.
+                let _ = fs::remove_file(&path);
+                let shown = path.display().to_string();
+                let command: &[&str] = match random.below(6) {
+                    0 => &["mkdir", &shown],
+                    1 => &["mkfifo", &shown],
+                    2 => &["ln", "-s", "/dev/zero", &shown],
+                    3 => &["ln", "-s", &file.name, &shown],
+                    4 => &["ln", "-s", "../notes.txt", &shown],
+                    _ => &["ln", "-s", "missing", &shown],
+                };
+                let _ = Command::new(command[0]).args(&command[1..]).status();
+            }
+            2 => {
+                // Of another model.
+                let other = random.one(&seeds.models);
+                if let Some(other) = other.files.iter().find(|other| other.name == file.name) {
+                    let _ = fs::write(&path, &other.bytes);
+                }
+            }
+            3 => write(folder, random.of(&["more.txt", ".chumoku-ready/config.json", ".chumoku-next/x"]), &bytes),
+            4 | 5 => {
+                bytes::mutate(random, &mut bytes);
+                let _ = fs::write(&path, bytes);
+            }
+            _ => {
+                match file.name.as_str() {
+                    "model.safetensors" => json::mutate_tensors(random, &mut bytes),
+                    "log.jsonl" => {
+                        let mut lines: Vec<Vec<u8>> = bytes.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
+                        let at = random.below(lines.len());
+                        json::mutate(random, &mut lines[at]);
+                        bytes = lines.join(&b'\n');
+                    }
+                    _ => json::mutate(random, &mut bytes),
+                }
+                let _ = fs::write(&path, bytes);
+            }
+        }
+    }
+}
