@@ -191,6 +191,14 @@ impl Hand {
         Hand { decimals, is_printed, is_copied: (0..steps).map(|_| draw.is(0.85)).collect() }
     }
 
+    /// Whether all that is worked out is a number: exponentials may all be rounded to 0, and nobody goes on by dividing by 0.
+    fn stays_finite(&self, example: &Example) -> bool {
+        let claims = self.work(example, None);
+        let mut steps =
+            example.steps.iter().zip(&claims).filter_map(|((name, _), claim)| Some((*name, claim.as_ref()?)));
+        steps.all(|(name, claim)| name == "masked" || claim.iter().flatten().all(|number| number != "-inf"))
+    }
+
     /// Works the example out; in one step an error is made: that is added to a number.
     fn work(&self, example: &Example, error: Option<(usize, [usize; 2], f64)>) -> Vec<Option<Vec<Vec<String>>>> {
         let mut claims = vec![None; example.steps.len()];
@@ -261,7 +269,12 @@ fn nobody_who_rounds_is_blamed() {
     for trial in 0..1_000 {
         let example = Example::draw(&mut draw);
         for decimals in [2, 3, 4] {
-            let hand = Hand::draw(&mut draw, example.steps.len(), decimals);
+            let hand = loop {
+                let hand = Hand::draw(&mut draw, example.steps.len(), decimals);
+                if hand.stays_finite(&example) {
+                    break hand;
+                }
+            };
             let (checked, file) = check(&example, &hand.work(&example, None));
             let blamed: Vec<&CheckedStep> =
                 checked.steps.iter().filter(|step| step.verdict > Verdict::Rounded).collect();
@@ -281,9 +294,7 @@ fn of_a_thousand_errors_by_hand_each_is_found_in_its_step_and_no_other() {
     for trial in 0..1_000 {
         let example = Example::draw(&mut draw);
         let decimals = 2 + trial % 3;
-        let mut hand = Hand::draw(&mut draw, example.steps.len(), decimals);
         let step = draw.below(example.steps.len());
-        hand.is_printed[step] = true;
         let truth = example.compute(|_, own| own.clone());
         let name = example.steps[step].0;
         let at = loop {
@@ -295,7 +306,14 @@ fn of_a_thousand_errors_by_hand_each_is_found_in_its_step_and_no_other() {
         // What the rounding of the numbers before may do, several times over, and more; away from the truth, so that
         // the error is none that puts another right.
         let unit = 10f64.powi(-(decimals as i32));
-        let size = 6.0 * hand.explained(&example, &mut draw, step, at) + unit * (3.0 + 400.0 * draw.unit());
+        let (hand, size) = loop {
+            let mut hand = Hand::draw(&mut draw, example.steps.len(), decimals);
+            hand.is_printed[step] = true;
+            let size = 6.0 * hand.explained(&example, &mut draw, step, at) + unit * (3.0 + 400.0 * draw.unit());
+            if size.is_finite() && hand.stays_finite(&example) {
+                break (hand, size);
+            }
+        };
         let claims = hand.work(&example, None);
         let honest: f64 = claims[step].as_ref().unwrap()[at[0]][at[1]].parse().unwrap();
         let by = if honest < truth[name][at[0]][at[1]] { -size } else { size };

@@ -19,7 +19,10 @@ const OTHER_NAMES: &[(&[&str], &str)] = &[
     (&["gb180302000", "54936", "cp54936"], "gb18030"),
     (&["950", "cp950", "ms950", "windows950", "big5tw"], "big5"),
     (&["big5hkscs", "hkscs", "cp951"], "big5-hkscs"),
-    (&["euckr", "949", "cp949", "ms949", "uhc", "ksc5601", "ksx1001", "windows949", "cp51949"], "euc-kr"),
+    (
+        &["euckr", "949", "cp949", "ms949", "uhc", "ksc5601", "ksc56011987", "ksx1001", "windows949", "cp51949"],
+        "euc-kr",
+    ),
     (&["latin", "l1", "8859", "cp819", "819", "westeurope", "cp28591", "28591"], "iso-8859-1"),
     (&["ascii", "usascii", "646", "ansi"], "windows-1252"),
     (&["l2", "cp28592", "28592"], "iso-8859-2"),

@@ -212,7 +212,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
 }
 
 /// Files that a model is made of, in the order in which they move into a folder.
-pub(super) const MODEL: [&str; 7] = [TOKENIZER, SOURCE_TOKENIZER, WEIGHTS, METRICS, CARD, TRAINED_ON, CONFIG];
+pub(super) const MODEL: [&str; 7] = [WEIGHTS, TOKENIZER, SOURCE_TOKENIZER, METRICS, CARD, TRAINED_ON, CONFIG];
 
 /// What systems leave in any folder that is looked at. It is left where it is.
 const LITTER: [&str; 3] = [".DS_Store", "Thumbs.db", "desktop.ini"];

@@ -4,9 +4,7 @@
 //! the folder's, since its files are looked for in there first ([`super::place_of`]). Then they move into the folder, one
 //! by one; what a killed run did not move, the next one does. Nothing but files of these names is touched.
 
-use super::files::{
-    CHECKPOINTS, CONFIG, LOG, MODEL, READY, REPLACED, SOURCE_TOKENIZER, STAGED, Standing, TOKENIZER, impostors, names,
-};
+use super::files::{CHECKPOINTS, CONFIG, LOG, MODEL, READY, REPLACED, STAGED, Standing, WEIGHTS, impostors, names};
 use crate::{Error, Result, tr};
 use std::fs;
 use std::io::Write;
@@ -81,14 +79,16 @@ fn settle_until(folder: &Path, mut changes: usize) -> Result<()> {
         changes != usize::MAX
     };
     let is_there = |name: &str| Standing::of(&ready.join(name)) != Standing::Nothing;
-    // The tokenizer moves first: while it is there, nothing has moved, and what is not there does not belong to the model.
-    if is_there(TOKENIZER) && !is_there(SOURCE_TOKENIZER) {
-        let stale = folder.join(SOURCE_TOKENIZER);
-        if Standing::of(&stale) == Standing::File {
-            if !may_go_on() {
-                return Ok(());
+    // The weights move first, and every model has them: while they are there, nothing has moved, and what is not there does
+    // not belong to the model. A file that an older model had and this one has not is removed.
+    if is_there(WEIGHTS) {
+        for stale in MODEL.into_iter().filter(|name| !is_there(name)).map(|name| folder.join(name)) {
+            if Standing::of(&stale) == Standing::File {
+                if !may_go_on() {
+                    return Ok(());
+                }
+                fs::remove_file(&stale).map_err(Error::writing("removing", &stale))?;
             }
-            fs::remove_file(&stale).map_err(Error::writing("removing", &stale))?;
         }
     }
     // The configuration last: it is how the folder is known to be a model's.
@@ -182,7 +182,7 @@ pub(crate) fn sync_folder(path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::files::{CARD, METRICS, WEIGHTS, place_of, strangers};
+    use super::super::files::{CARD, METRICS, TOKENIZER, place_of, strangers};
     use super::*;
     use crate::train::CHECKPOINT_FILES;
 
@@ -205,7 +205,7 @@ mod tests {
         CHECKPOINT_FILES.iter().for_each(|name| fs::write(step.join(name), "x").unwrap());
     }
 
-    const OLD: [&str; 6] = MODEL;
+    const OLD: [&str; 7] = MODEL;
     const NEW: [&str; 5] = [TOKENIZER, WEIGHTS, METRICS, CARD, CONFIG];
 
     /// A folder with an old model, and the new one made in it.

@@ -91,7 +91,7 @@ fn parts_of_every_kind() {
     part("pre_tokenizer", json!({}), "pre_tokenizer");
     part("pre_tokenizer", json!([]), "pre_tokenizer");
     let bytes = json!({ "type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": false });
-    part("pre_tokenizer", sequence("pretokenizers", bytes, 7), "128 times");
+    part("pre_tokenizer", sequence("pretokenizers", bytes, 7), "times as long, expected at most 64");
     let mut nested = json!({ "type": "Whitespace" });
     for _ in 0..50 {
         nested = sequence("pretokenizers", nested, 1);
