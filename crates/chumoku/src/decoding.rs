@@ -183,7 +183,7 @@ fn log_sum_exp(x: ArrayView1<'_, f32>) -> Result<f64> {
             "the model gives a logit that is not a number: its weights are too large to use",
             "モデルのロジットが数になりません（NaN）。重みが大きすぎて使えません"
         );
-        return Err(Error::NotFinite(problem.into()));
+        return Err(Error::NotFinite(problem));
     }
     let largest = f64::from(x.iter().copied().fold(f32::NEG_INFINITY, f32::max));
     Ok(largest + x.iter().map(|&x| (f64::from(x) - largest).exp()).sum::<f64>().ln())

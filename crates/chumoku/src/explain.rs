@@ -147,7 +147,7 @@ impl TextClassifier {
             text: text.into(),
             cut: (read < tokens_of_text).then_some(TextCut { read, tokens: tokens_of_text, is_end: false }),
             label: labels[class].clone(),
-            parts: parts(&whole, self.config.blend, &ranked),
+            parts: parts(&whole, self.config.blend, ranked),
             probabilities,
             pieces: pieces.map(|(word, t)| Piece { text: self.tokenizer.token(ids[t]), word }).collect(),
             words: std::iter::once(special).chain(plain).collect(),

@@ -59,7 +59,7 @@ impl Sampling {
                 "the model gives a logit that is not a number: its weights are too large to use",
                 "モデルのロジットが数になりません（NaN）。重みが大きすぎて使えません"
             );
-            return Err(Error::NotFinite(problem.into()));
+            return Err(Error::NotFinite(problem));
         }
         let mut all: Vec<(u32, f64)> = (0..).zip(logits.iter().map(|&x| f64::from(x))).collect();
         all.sort_by(|a, b| b.1.total_cmp(&a.1));

@@ -200,7 +200,7 @@ impl MultiHeadAttention {
                 "rotary positions and ALiBi tell places in one sequence apart: cross-attention has two",
                 "回転位置エンコーディングと ALiBi は 1 本の系列の中の位置を区別するもので、2 本の系列にまたがるクロスアテンションでは使えません"
             );
-            return Err(Error::Setting(problem.into()));
+            return Err(Error::Setting(problem));
         }
         let projected = self.project(p, input, None)?;
         let tokens = input.query.nrows();

@@ -107,7 +107,7 @@ impl MultiHeadAttention {
                 "decoding step by step needs causal attention: here earlier tokens see later ones",
                 "1 トークンずつの生成には因果的なアテンションが必要ですが、ここでは前のトークンが後のトークンを見ています"
             );
-            return Err(Error::Setting(problem.into()));
+            return Err(Error::Setting(problem));
         }
         check_rows("attention: new tokens", &x, offsets)?;
         let projected = self.project(p, &AttentionInput::of_self(x, offsets), Some(&cache.positions()))?;
@@ -172,7 +172,7 @@ impl MultiHeadAttention {
                 "attention to a memory has no causality, windows or places: queries stand nowhere in it",
                 "メモリへのアテンションに因果マスク、窓、位置は使えません。クエリはその中に位置を持ちません"
             );
-            return Err(Error::Setting(problem.into()));
+            return Err(Error::Setting(problem));
         }
         check_rows("attention: new tokens", &x, offsets)?;
         let query = self.project_part(p, x, 0)?;
