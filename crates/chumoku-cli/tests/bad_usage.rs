@@ -71,7 +71,7 @@ fn help_is_no_error() {
         assert!(run.stderr.is_empty() && !run.stdout.is_empty(), "{run:#?}");
     }
     let bare = place.run(&[]);
-    assert!(bare.code == 2 && bare.stderr.contains("Usage: chumoku <COMMAND>"), "{bare:#?}");
+    assert!(bare.code == 2 && bare.stderr.contains("Usage: chumoku [OPTIONS] <COMMAND>"), "{bare:#?}");
 }
 
 #[test]

@@ -121,8 +121,7 @@ pub(crate) fn read_tokenizer(
     vocab_size: usize,
     vocabulary_sha256: Option<&str>,
 ) -> Result<TextTokenizer> {
-    let json = files::read_text(folder, name)?;
-    let tokenizer = TextTokenizer::from_json(&json).map_err(|error| fault(folder, name, error.to_string()))?;
+    let tokenizer = TextTokenizer::read(&files::check_file(folder, name)?)?;
     let (tokens, ids) = (tokenizer.vocab_size(), tokenizer.end_of_ids());
     if tokens != vocab_size || ids != tokens {
         let problem = format!(

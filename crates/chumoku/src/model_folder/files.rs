@@ -93,7 +93,7 @@ pub(crate) fn check_files(folder: &Path, names: &[&str]) -> Result<()> {
 ///
 /// # Errors
 /// If it is missing, or something else than a file: a link could lead out of the folder, and a pipe has no end.
-fn check_file(folder: &Path, name: &str) -> Result<PathBuf> {
+pub(super) fn check_file(folder: &Path, name: &str) -> Result<PathBuf> {
     let path = place_of(folder, name);
     match Standing::of(&path) {
         Standing::File => Ok(path),
