@@ -147,7 +147,7 @@ fn the_page_is_one_file_that_asks_nothing_of_the_network() {
     let place = Place::new();
     for lang in ["en", "ja"] {
         let run = place.run(&["explain", model(), TEXT, "--html", "why.html", "--lang", lang]).ok();
-        assert!(run.stderr.contains("wrote why.html"), "{run:#?}");
+        assert!(run.stderr.contains("why.html"), "{run:#?}");
         let page = place.read("why.html");
         assert!(page.starts_with("<!doctype html>") || page.starts_with("<!DOCTYPE html>"));
         assert!(page.contains(&format!("<html lang=\"{lang}\"")) && page.contains("Content-Security-Policy"));
