@@ -60,7 +60,7 @@ fn layers_and_heads_that_the_model_does_not_have() {
     place.refuses(&["explain", "model", "text", "--head", "99"], &["--head 99", "heads 1 to"]);
     place.refuses(&["explain", "model", "text", "--layer", "0"], &["--layer", "0"]);
     place.refuses(&["explain", "model", "text", "--html", "no/such/page.html"], &["no/such/page.html"]);
-    place.refuses(&["explain", "model", "text", "--json", "."], &["folder"]);
+    place.refuses(&["explain", "model", "text", "--json", "."], &["directory"]);
 }
 
 #[test]

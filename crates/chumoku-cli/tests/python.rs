@@ -180,10 +180,18 @@ fn variant(model: &str, settings: &Value, edit: impl FnOnce(&mut Tensors)) -> Pl
         .map(|(name, view)| (name, (view.shape().to_vec(), view.data().to_vec())))
         .collect();
     edit(&mut tensors);
+    // What a setting does away with is not in the file.
+    let without_last_norm = settings.get("norm_order").is_some_and(|order| order == "post");
+    let without_ngrams = settings.get("ngrams").is_some_and(Value::is_null);
+    let stays = |name: &str| {
+        let is_last_norm = ["encoder.norm.", "decoder.norm."].iter().any(|norm| name.starts_with(norm));
+        !(without_last_norm && is_last_norm || without_ngrams && name.starts_with("ngrams."))
+    };
+    tensors.retain(|name, _| stays(name));
     let floats = tensors
         .iter()
         .map(|(name, (shape, data))| (name.clone(), TensorView::new(Dtype::F32, shape.clone(), data).unwrap()));
-    let others = read.tensors().into_iter().filter(|(_, view)| !is_float(view));
+    let others = read.tensors().into_iter().filter(|(name, view)| !is_float(view) && stays(name));
     let all: Vec<_> = floats.chain(others).collect();
     std::fs::write(place.path("model/model.safetensors"), safetensors::serialize(all, None).unwrap()).unwrap();
     place

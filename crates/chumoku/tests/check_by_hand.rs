@@ -297,26 +297,26 @@ fn of_a_thousand_errors_by_hand_each_is_found_in_its_step_and_no_other() {
         let step = draw.below(example.steps.len());
         let truth = example.compute(|_, own| own.clone());
         let name = example.steps[step].0;
-        let at = loop {
-            let at = [draw.below(truth[name].len()), draw.below(truth[name][0].len())];
-            if truth[name][at[0]][at[1]].is_finite() {
-                break at;
-            }
-        };
         // What the rounding of the numbers before may do, several times over, and more; away from the truth, so that
         // the error is none that puts another right.
         let unit = 10f64.powi(-(decimals as i32));
-        let (hand, size) = loop {
+        let (hand, at, by) = loop {
+            let at = [draw.below(truth[name].len()), draw.below(truth[name][0].len())];
+            let own = truth[name][at[0]][at[1]];
             let mut hand = Hand::draw(&mut draw, example.steps.len(), decimals);
             hand.is_printed[step] = true;
+            if !own.is_finite() || !hand.stays_finite(&example) {
+                continue;
+            }
             let size = 6.0 * hand.explained(&example, &mut draw, step, at) + unit * (3.0 + 400.0 * draw.unit());
-            if size.is_finite() && hand.stays_finite(&example) {
-                break (hand, size);
+            let honest: f64 = hand.work(&example, None)[step].as_ref().unwrap()[at[0]][at[1]].parse().unwrap();
+            // Nobody writes down a negative exponential and goes on.
+            let is_positive = ["exponentials", "sums"].contains(&name);
+            let by = if honest < own && !is_positive { -size } else { size };
+            if size.is_finite() {
+                break (hand, at, by);
             }
         };
-        let claims = hand.work(&example, None);
-        let honest: f64 = claims[step].as_ref().unwrap()[at[0]][at[1]].parse().unwrap();
-        let by = if honest < truth[name][at[0]][at[1]] { -size } else { size };
         let (checked, file) = check(&example, &hand.work(&example, Some((step, at, by))));
         assert_eq!(wrong(&checked), [name], "trial {trial}: {by} at {name}{at:?}: {checked:#?}: {file}");
         let found = checked.steps.iter().find(|step| step.name == name).unwrap();

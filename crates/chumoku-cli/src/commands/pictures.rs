@@ -123,7 +123,7 @@ impl Shown<'_> {
         if let Some(path) = self.json.filter(|_| !is_dash) {
             outcome.write(path, || Ok(format!("{}\n", json())));
         }
-        if outcome.written.is_empty() && !outcome.problems.is_empty() {
+        if !is_dash && outcome.written.is_empty() && !outcome.problems.is_empty() {
             // Nothing of what was asked for: there is nothing to show in its place.
             outcome.result()?;
             return Ok(ExitCode::SUCCESS);

@@ -244,10 +244,11 @@ impl Run {
     #[track_caller]
     pub fn has_one_error(&self, words: &[&str]) -> &str {
         let lines: Vec<&str> = self.stderr.lines().filter(|line| !line.is_empty()).collect();
-        let errors = lines.iter().filter(|line| line.starts_with("error:")).count();
+        let is_error = |line: &&str| line.starts_with("error: ") || line.starts_with("エラー: ");
+        let errors = lines.iter().copied().filter(is_error).count();
         assert_eq!(errors, 1, "{self:#?}");
         let line = lines.last().unwrap();
-        assert!(line.starts_with("error: ") && line.chars().count() < 500, "{self:#?}");
+        assert!(is_error(line) && line.chars().count() < 500, "{self:#?}");
         for inside in ["panicked", "backtrace", "RUST_", ".rs:", "Error {", "Some(", ".tmp\""] {
             assert!(!self.stderr.contains(inside), "{inside}: {self:#?}");
         }
