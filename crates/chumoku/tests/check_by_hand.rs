@@ -191,12 +191,20 @@ impl Hand {
         Hand { decimals, is_printed, is_copied: (0..steps).map(|_| draw.is(0.85)).collect() }
     }
 
-    /// Whether all that is worked out is a number: exponentials may all be rounded to 0, and nobody goes on by dividing by 0.
-    fn stays_finite(&self, example: &Example) -> bool {
+    /// Whether enough of the numbers is left to go on with: where exponentials are all rounded to next to nothing, somebody
+    /// would divide by 0, or by what rounding makes of it, and any weight would follow.
+    fn can_go_on(&self, example: &Example) -> bool {
         let claims = self.work(example, None);
+        let least = 20.0 * 10f64.powi(-(self.decimals as i32));
+        let is_enough =
+            |row: &Vec<String>| row.iter().map(|number| number.parse::<f64>().unwrap()).sum::<f64>() >= least;
         let mut steps =
             example.steps.iter().zip(&claims).filter_map(|((name, _), claim)| Some((*name, claim.as_ref()?)));
-        steps.all(|(name, claim)| name == "masked" || claim.iter().flatten().all(|number| number != "-inf"))
+        steps.all(|(name, claim)| match name {
+            "masked" => true,
+            "exponentials" | "sums" => claim.iter().all(is_enough),
+            _ => claim.iter().flatten().all(|number| number != "-inf"),
+        })
     }
 
     /// Works the example out; in one step an error is made: that is added to a number.
@@ -267,12 +275,12 @@ fn nobody_who_rounds_is_blamed() {
     let mut draw = Draw::new(31);
     let mut rounded = 0;
     for trial in 0..1_000 {
-        let example = Example::draw(&mut draw);
         for decimals in [2, 3, 4] {
-            let hand = loop {
+            let (example, hand) = loop {
+                let example = Example::draw(&mut draw);
                 let hand = Hand::draw(&mut draw, example.steps.len(), decimals);
-                if hand.stays_finite(&example) {
-                    break hand;
+                if hand.can_go_on(&example) {
+                    break (example, hand);
                 }
             };
             let (checked, file) = check(&example, &hand.work(&example, None));
@@ -292,20 +300,20 @@ fn of_a_thousand_errors_by_hand_each_is_found_in_its_step_and_no_other() {
     let mut draw = Draw::new(32);
     let mut steps: HashMap<&str, usize> = HashMap::new();
     for trial in 0..1_000 {
-        let example = Example::draw(&mut draw);
         let decimals = 2 + trial % 3;
-        let step = draw.below(example.steps.len());
-        let truth = example.compute(|_, own| own.clone());
-        let name = example.steps[step].0;
+        let unit = 10f64.powi(-(decimals as i32));
         // What the rounding of the numbers before may do, several times over, and more; away from the truth, so that
         // the error is none that puts another right.
-        let unit = 10f64.powi(-(decimals as i32));
-        let (hand, at, by) = loop {
-            let at = [draw.below(truth[name].len()), draw.below(truth[name][0].len())];
-            let own = truth[name][at[0]][at[1]];
+        let (example, hand, step, at, by) = loop {
+            let example = Example::draw(&mut draw);
+            let step = draw.below(example.steps.len());
+            let name = example.steps[step].0;
+            let truth = &example.compute(|_, own| own.clone())[name];
+            let at = [draw.below(truth.len()), draw.below(truth[0].len())];
+            let own = truth[at[0]][at[1]];
             let mut hand = Hand::draw(&mut draw, example.steps.len(), decimals);
             hand.is_printed[step] = true;
-            if !own.is_finite() || !hand.stays_finite(&example) {
+            if !own.is_finite() || !hand.can_go_on(&example) {
                 continue;
             }
             let size = 6.0 * hand.explained(&example, &mut draw, step, at) + unit * (3.0 + 400.0 * draw.unit());
@@ -314,9 +322,10 @@ fn of_a_thousand_errors_by_hand_each_is_found_in_its_step_and_no_other() {
             let is_positive = ["exponentials", "sums"].contains(&name);
             let by = if honest < own && !is_positive { -size } else { size };
             if size.is_finite() {
-                break (hand, at, by);
+                break (example, hand, step, at, by);
             }
         };
+        let name = example.steps[step].0;
         let (checked, file) = check(&example, &hand.work(&example, Some((step, at, by))));
         assert_eq!(wrong(&checked), [name], "trial {trial}: {by} at {name}{at:?}: {checked:#?}: {file}");
         let found = checked.steps.iter().find(|step| step.name == name).unwrap();
