@@ -178,7 +178,7 @@ fn faults(scenario: &Scenario, ended: &Ended, place: &Path) -> Vec<String> {
     if stderr.contains("panicked at") {
         faults.push("panics".into());
     }
-    let errors = stderr.lines().filter(|line| line.starts_with("error:")).count();
+    let errors = stderr.lines().filter(|line| line.starts_with("error:") || line.starts_with("エラー:")).count();
     // `check` says of each file what is wrong with it, and ends with 1 where a claim does not hold.
     let is_check = scenario.args.first().is_some_and(|command| command == "check");
     let is_one = errors == 1 || (is_check && errors > 0);
