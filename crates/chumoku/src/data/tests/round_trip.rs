@@ -89,7 +89,8 @@ proptest! {
         }
     }
 
-    /// What a TSV reader has read, a TSV writer can write, except for a text with both line breaks and tabs.
+    /// What a TSV reader has read, a TSV writer can write, except for a row with both line breaks and tabs in its fields: its
+    /// first line may then have the right number of tabs by itself.
     #[test]
     fn tsv_is_stable(content in "(\"?[ab\"\t]{0,6}\"?[\t\n]){1,12}") {
         let source = |bytes: Vec<u8>| {
@@ -103,7 +104,9 @@ proptest! {
             let layout = first.layout().clone();
             let rows: Vec<Vec<String>> = first.records().map(|record| record.unwrap().fields).collect();
             match written(&layout, &rows, &["p"], &["x".into()]) {
-                Err(_) => prop_assert!(rows.iter().flatten().any(|field| field.contains('\n') && field.contains('\t'))),
+                Err(_) => prop_assert!(
+                    rows.iter().any(|row| ['\n', '\t'].iter().all(|&c| row.iter().any(|field| field.contains(c))))
+                ),
                 Ok(bytes) => {
                     let again: Vec<Vec<String>> = source(bytes).unwrap().records().map(|r| r.unwrap().fields).collect();
                     prop_assert_eq!(again.len(), rows.len());
