@@ -2,10 +2,10 @@
 
     python examples/recompute.py MODEL TEXT...
 
-prints a JSON object for each text: of a classifier the probabilities of the classes (as `chumoku predict --json`), of a
-translator the translation and its score (as `chumoku translate --beam 1 --json`), of a language model the mean -ln p of the
-text's tokens (as `chumoku eval --json`, the text being one document) and the text that follows (as `chumoku generate
---temperature 0 --max-tokens 20`).
+prints a JSON object for each text: of a classifier, also one of n-grams alone, the probabilities of the classes (as
+`chumoku predict --json`), of a translator the translation and its score (as `chumoku translate --beam 1 --json`), of a
+language model the mean -ln p of the text's tokens (as `chumoku eval --json`, the text being one document) and the text
+that follows (as `chumoku generate --temperature 0 --max-tokens 20`).
 
 It is written to be read, beside docs/model-folder.md, which is all that it was written from. Nothing is fast here: there is
 no batch and no cache, and every number is a 64-bit float. It needs numpy and tokenizers.
@@ -301,7 +301,7 @@ def ngram_logits(text, scheme, tensors):
     return np.array([-z[0] / 2, z[0] / 2]) if len(z) == 1 else z
 
 
-# ---- the three kinds of model ----------------------------------------------------------------------------------------
+# ---- the kinds of model ----------------------------------------------------------------------------------------
 
 def classify(network, folder, text):
     config, tensors = network.config, network.tensors
@@ -319,9 +319,17 @@ def classify(network, folder, text):
     scores = config["blend"]["attention"] * log_softmax(logits)
     if config["ngrams"]:
         scores += config["blend"]["ngrams"] * log_softmax(ngram_logits(text, config["ngrams"], tensors))
-    p = softmax(scores)
-    return {"text": text, "label": config["labels"][p.argmax()], "probability": p.max(),
-            "probabilities": dict(zip(config["labels"], p))}
+    return classes(text, config["labels"], softmax(scores))
+
+
+def classify_by_ngrams(network, folder, text):
+    config = network.config
+    scores = config["scale"] * log_softmax(ngram_logits(text, config["ngrams"], network.tensors))
+    return classes(text, config["labels"], softmax(scores))
+
+
+def classes(text, labels, p):
+    return {"text": text, "label": labels[p.argmax()], "probability": p.max(), "probabilities": dict(zip(labels, p))}
 
 
 def translate(network, folder, text):
@@ -375,8 +383,8 @@ def main():
     folder, texts = Path(sys.argv[1]), sys.argv[2:]
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     network = Network(config, read_tensors(folder / "model.safetensors"))
-    say = {"chumoku_text_classifier": classify, "chumoku_translator": translate,
-           "chumoku_language_model": continue_text}[config["model_type"]]
+    say = {"chumoku_text_classifier": classify, "chumoku_ngram_classifier": classify_by_ngrams,
+           "chumoku_translator": translate, "chumoku_language_model": continue_text}[config["model_type"]]
     for text in texts:
         print(json.dumps(say(network, folder, text), ensure_ascii=False))
 

@@ -50,6 +50,7 @@ fn trained() -> &'static Place {
         for network in ["transformer", "rnn", "lstm", "gru"] {
             train(&format!("reviews.csv --out {network} --model {network}"));
         }
+        place.run(&["train", "reviews.csv", "--out", "ngrams", "--model", "ngrams"]).ok();
         let three: Vec<(String, String)> =
             reviews(90).into_iter().zip(0..).map(|((text, _), i)| (text, format!("class {}", i % 3))).collect();
         place.write("three.csv", csv(&three));
@@ -154,7 +155,7 @@ fn classifiers_are_recomputed() {
     // Longer than the model's windows.
     let long = "It was good, but the food was cold. ".repeat(40);
     let texts = [&TEXTS[..], &[&long, "x"]].concat();
-    for model in ["transformer", "rnn", "lstm", "gru", "three"] {
+    for model in ["transformer", "rnn", "lstm", "gru", "three", "ngrams"] {
         let apart = difference(&python, place, model, &texts);
         assert!(apart < 1e-5, "{model}: {apart:e}");
     }
