@@ -841,6 +841,30 @@ fn what_no_font_has_is_named() {
     assert!(Fonts::of_file(file.path()).unwrap_err().to_string().contains("no font"));
 }
 
+/// Emoji fonts whose letters are bitmaps draw nothing, so they count as not having a letter.
+#[test]
+fn a_font_of_bitmaps_is_no_font() {
+    let mut installed = resvg::usvg::fontdb::Database::new();
+    installed.load_system_fonts();
+    let one = |face: &resvg::usvg::fontdb::FaceInfo| installed.with_face_data(face.id, |data, _| data.to_vec());
+    let Some(font) = installed.faces().filter_map(one).find(|data| Fonts::of_bytes(data.clone()).is_ok()) else {
+        eprintln!("SKIPPED: no fonts are installed");
+        return;
+    };
+    let mut bitmaps = font;
+    for outlines in [b"glyf", b"CFF ", b"CFF2"] {
+        // Where fonts name their tables, within the first kilobytes.
+        let directory: Vec<usize> =
+            (0..bitmaps.len().min(4096) - 4).filter(|&at| &bitmaps[at..at + 4] == outlines).collect();
+        directory.iter().for_each(|&at| bitmaps[at..at + 4].copy_from_slice(b"CBDT"));
+    }
+    assert!(Fonts::of_bytes(bitmaps.clone()).is_err());
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), bitmaps).unwrap();
+    let problem = Fonts::of_file(file.path()).unwrap_err().to_string();
+    assert!(problem.contains("no font with outlines"), "{problem}");
+}
+
 /// A picture of one rectangle, and of words that stand upright: from (50, 150) upwards.
 fn scene() -> Scene {
     let upright = Text { turned: -90.0, ..Text::new([50.0, 150.0], "HHHH", 20.0, Paint::Ink) };

@@ -3,7 +3,8 @@
 use super::pdf;
 use super::scene::{Colours, Scene};
 use crate::{Error, Result};
-use resvg::usvg::{Group, Node, Options, Tree, WriteOptions, fontdb::Database};
+use resvg::usvg::fontdb::{Database, ID};
+use resvg::usvg::{Group, Node, Options, Tree, WriteOptions};
 use resvg::{render, tiny_skia};
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +27,9 @@ const JAPANESE: [&str; 12] = [
 
 /// Families for everything else.
 const LATIN: [&str; 6] = ["Inter", "Noto Sans", "DejaVu Sans", "Liberation Sans", "Helvetica", "Arial"];
+
+/// The tables that hold outlines: TrueType's, and the two versions of CFF.
+const OUTLINES: [&[u8]; 3] = [b"glyf", b"CFF ", b"CFF2"];
 
 /// The fonts of this machine. Finding them takes longer than a picture, so find them once.
 #[derive(Clone, Debug)]
@@ -59,14 +63,15 @@ impl Fonts {
     /// The font of a file before all others; those that are installed have what it lacks.
     ///
     /// # Errors
-    /// If the file cannot be read or holds no font.
+    /// If the file cannot be read or holds no font with outlines.
     pub fn of_file(path: &Path) -> Result<Fonts> {
         let bytes = std::fs::read(path).map_err(Error::io("reading", path))?;
         let mut families = Database::new();
         families.load_font_data(bytes);
+        leave_out_bitmaps(&mut families);
         let Some(name) = families.faces().find_map(|face| face.families.first().map(|(family, _)| family.clone()))
         else {
-            let problem = format!("{}: no font (expected TrueType or OpenType)", path.display());
+            let problem = format!("{}: no font with outlines (expected TrueType or OpenType)", path.display());
             return Err(Error::Setting(problem));
         };
         families.load_system_fonts();
@@ -74,7 +79,8 @@ impl Fonts {
         Ok(Fonts { order: format!("'{}', {}", name.replace('\'', ""), rest.order), ..rest })
     }
 
-    fn of(families: Database) -> Result<Fonts> {
+    fn of(mut families: Database) -> Result<Fonts> {
+        leave_out_bitmaps(&mut families);
         let has = |name: &str| families.faces().any(|face| face.families.iter().any(|(family, _)| family == name));
         let first = |names: &[&str]| names.iter().find(|name| has(name)).map(|name| (*name).to_owned());
         let known = [first(&JAPANESE), first(&LATIN)].into_iter().flatten();
@@ -147,6 +153,33 @@ impl Fonts {
         render(&tree, tiny_skia::Transform::from_scale(scale as f32, scale as f32), &mut pixels.as_mut());
         pixels.encode_png().map_err(|error| Error::Setting(format!("writing the PNG: {error}")))
     }
+}
+
+/// Takes the fonts away whose letters are bitmaps alone, as those of some emoji fonts are: nothing would be drawn for them.
+fn leave_out_bitmaps(families: &mut Database) {
+    let bitmaps: Vec<ID> = families
+        .faces()
+        .map(|face| face.id)
+        .filter(|&id| families.with_face_data(id, has_outlines) != Some(true))
+        .collect();
+    for id in bitmaps {
+        families.remove_face(id);
+    }
+}
+
+/// Whether a font file says that its font of this index has outlines (OpenType, chapter "Table Directory").
+fn has_outlines(file: &[u8], index: u32) -> bool {
+    let number = |at: usize| Some(u32::from_be_bytes(file.get(at..at + 4)?.try_into().ok()?) as usize);
+    let font = match file.starts_with(b"ttcf") {
+        true => number(12 + 4 * index as usize),
+        false => Some(0),
+    };
+    let directory = || {
+        let font = font?;
+        let tables = number(font.checked_add(4)?)? >> 16;
+        file.get(font + 12..)?.chunks_exact(16).take(tables).map(|entry| &entry[..4]).find(|tag| OUTLINES.contains(tag))
+    };
+    directory().is_some()
 }
 
 /// Letters that no font has.
