@@ -71,3 +71,33 @@ fn faults_of_files_are_said_in_japanese() {
     assert!(refused(&place, &["train", "empty.csv"]).contains("ファイルが空です"));
     assert!(refused(&place, &["train", "bytes.csv"]).contains("UTF-8 でないバイト"));
 }
+
+#[test]
+fn faults_of_worked_examples_are_said_in_japanese() {
+    let place = Place::new();
+    let says = |example: &str, part: &str| {
+        place.write("example.json", example);
+        let said = refused(&place, &["trace", "--input", "example.json"]);
+        assert!(said.contains(part), "{example}: expected {part:?} in {said}");
+        // Only names are left of English.
+        for word in ["expected", "found", "known", "no claims", "reading", "tracing"] {
+            assert!(!said.contains(word), "{example}: {word:?} in {said}");
+        }
+    };
+    assert!(refused(&place, &["trace", "--example", "bok"]).contains("bok という計算例はありません"));
+    says(r#"{"input": {}}"#, "不明なキー “input” があります");
+    says(r#"{"inputs": {"Z": []}}"#, "inputs に不明なキー “Z” があります");
+    says(r#"{"inputs": {"Q": [[1]], "Q": [[1]]}}"#, "inputs にキー “Q” が二つあります");
+    says(r#"{"claims": {}}"#, "キー “inputs”（出発点となる行列）がありません");
+    says(r#"{"inputs": {"Q": [[1, 2], [3]]}}"#, "inputs.Q[2]: 1 行目と同じく数値が 2 個必要ですが、1 個です");
+    says(r#"{"inputs": {"Q": [[1, "x"]]}}"#, "inputs.Q[1][2]: 0.50 のような数値が必要ですが、“x” です");
+    says(r#"{"inputs": {"Q": [[1]]}, "options": {"num_heads": "2"}}"#, "options.num_heads: 1 以上の整数が必要ですが");
+    says(r#"{"inputs": {"Q": [[1]]}}"#, "inputs から導けるものがありません");
+    says(r#"{"positions": {"d_model": 4}}"#, "主張がありません");
+    says(r#"{"positions": {"d_model": 4}, "claims": {"wave": 1}}"#, "使えるキーは wavelength_0, wavelength_1 です");
+    says(r#"{"positions": {"d_model": 400}, "claims": {"x": 1}}"#, "wavelength_0 から wavelength_199 まで");
+    says(
+        r#"{"inputs": {"Q": [[1, 2]], "K": [[1]]}, "claims": {"scores": [[1]]}}"#,
+        "Q は 1×2、K は 1×1 です。Q と Kᵀ を掛けるには列の数が同じでなければなりません",
+    );
+}

@@ -9,7 +9,7 @@ use crate::view::{
     Attribution, ExplainedKind, Explanation, LabelProbability, Parts, Piece, WholeWithoutHead, WithoutHead, Word,
     WordEffect,
 };
-use crate::{Error, Result, inference};
+use crate::{Error, Result, inference, tr};
 use ndarray::Array2;
 
 /// How weights between tokens become weights between words.
@@ -66,7 +66,7 @@ impl TextClassifier {
     /// As for [`TextClassifier::explain`].
     pub fn explain_with(&self, text: &str, name: &str, progress: &mut dyn FnMut(usize, usize)) -> Result<Explanation> {
         if text.trim().is_empty() {
-            return Err(Error::Setting("the text to explain is empty".into()));
+            return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
         let all_words = words_of(text, &self.tokenizer.encode(text)?);
         let Reading { ids, spans: words, tokens, tokens_of_text } =

@@ -9,7 +9,7 @@ use crate::text_generator::TextGenerator;
 use crate::trace::TextCut;
 use crate::train::log_softmax;
 use crate::view::{Attribution, ExplainedKind, Explanation, LabelProbability, Piece, WithoutHead, Word};
-use crate::{Error, Result};
+use crate::{Error, Result, tr};
 use std::ops::Range;
 
 /// Next tokens that are shown.
@@ -56,8 +56,11 @@ impl TextGenerator {
             found.extend(logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())));
         }
         if found.iter().flatten().any(|x| x.is_nan()) {
-            let problem = "the model gives a probability that is not a number: its weights are too large to use";
-            return Err(Error::NotFinite(problem.into()));
+            let problem = tr!(
+                "the model gives a probability that is not a number: its weights are too large to use",
+                "モデルの確率が数値になりません。重みが大きすぎて使えません"
+            );
+            return Err(Error::NotFinite(problem));
         }
         Ok(found)
     }
@@ -74,7 +77,7 @@ impl TextGenerator {
     /// If the text is empty, or cannot be read as tokens.
     pub fn explain(&self, text: &str, name: &str) -> Result<Explanation> {
         if text.trim().is_empty() {
-            return Err(Error::Setting("the text to explain is empty".into()));
+            return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
         let encoded = self.tokenizer.encode(text)?;
         let limit = self.config.model.max_length;

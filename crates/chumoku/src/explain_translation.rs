@@ -8,7 +8,7 @@ use crate::text::{TextTokenizer, WordSpan, words_of};
 use crate::text_translator::{TextTranslator, TranslateOptions};
 use crate::train::log_softmax;
 use crate::view::{Alignment, TranslationWithoutHead, Word};
-use crate::{Error, Result};
+use crate::{Error, Result, tr};
 use std::ops::Range;
 
 /// What the token that ends a text is called in pictures.
@@ -65,7 +65,7 @@ impl TextTranslator {
     /// If the source is empty, a text cannot be read as tokens, or the target is longer than the model writes.
     pub fn explain(&self, source: &str, target: Option<&str>, name: &str) -> Result<Alignment> {
         if source.trim().is_empty() {
-            return Err(Error::Setting("the text to explain is empty".into()));
+            return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
         let own = match target {
             Some(_) => None,

@@ -141,8 +141,9 @@ impl<'a> Look<'a> {
 pub(crate) fn check_head([layer, head]: [usize; 2], [layers, heads]: [usize; 2]) -> Result<()> {
     match layer < layers && head < heads {
         true => Ok(()),
-        false => Err(Error::Setting(format!(
+        false => Err(Error::Setting(crate::tr!(
             "layer {}, head {}: this model has layers 1 to {layers} and heads 1 to {heads}",
+            "層 {}、ヘッド {}: このモデルの層は 1 から {layers} まで、ヘッドは 1 から {heads} までです",
             layer + 1,
             head + 1
         ))),

@@ -11,6 +11,7 @@ pub(crate) use files::{
 };
 pub(crate) use replace::{clear, clear_checkpoints, publish, settle, sync_folder, write_file, write_model};
 
+use crate::lang::lang;
 use crate::params::{Layout, Params};
 use crate::text::TextTokenizer;
 use crate::{Error, Result, tr};
@@ -27,10 +28,29 @@ pub(crate) fn fault(folder: &Path, name: &str, problem: impl Into<String>) -> Er
     Error::Model { path: folder.join(name), problem: problem.into() }
 }
 
+/// That a tensor is missing in a file of weights.
+pub(crate) fn no_tensor(name: &str) -> String {
+    tr!("there is no tensor {name}", "テンソル {name} がありません")
+}
+
+/// The tensors in the bytes of the folder's `model.safetensors`.
+pub(crate) fn parse_weights<'a>(folder: &Path, bytes: &'a [u8]) -> Result<SafeTensors<'a>> {
+    SafeTensors::deserialize(bytes).map_err(|error| {
+        let problem =
+            tr!("not a sound safetensors file: {error}", "safetensors ファイルとして正しくありません: {error}");
+        fault(folder, WEIGHTS, problem)
+    })
+}
+
 /// The folder's `config.json`.
 pub(crate) fn read_config<C: DeserializeOwned>(folder: &Path) -> Result<C> {
-    serde_json::from_str(&files::read_text(folder, CONFIG)?)
-        .map_err(|error| fault(folder, CONFIG, format!("not a configuration that `chumoku train` wrote: {error}")))
+    serde_json::from_str(&files::read_text(folder, CONFIG)?).map_err(|error| {
+        let problem = tr!(
+            "not a configuration that `chumoku train` wrote: {error}",
+            "`chumoku train` が書いた設定ではありません: {error}"
+        );
+        fault(folder, CONFIG, problem)
+    })
 }
 
 /// What every `config.json` says.
@@ -63,7 +83,9 @@ impl ModelKind {
     pub fn of(folder: &Path) -> Result<ModelKind> {
         check_files(folder, &[CONFIG])?;
         let kind: Kind = read_config(folder)?;
-        kind.known().ok_or_else(|| fault(folder, CONFIG, kind.is_not("one that this version knows")))
+        kind.known().ok_or_else(|| {
+            fault(folder, CONFIG, kind.is_not(lang().pick("one that this version knows", "この版で使えるモデル")))
+        })
     }
 
     fn model_type(self) -> &'static str {
@@ -107,10 +129,16 @@ impl Kind {
     /// That the folder holds another kind of model, and which commands are for it.
     pub(crate) fn is_not(&self, wanted: &str) -> String {
         let found = self.known().map_or_else(
-            || format!("a model of type \"{}\", which this version does not know", self.model_type),
+            || {
+                tr!(
+                    "a model of type \"{}\", which this version does not know",
+                    "この版では使えない種類 \"{}\" のモデル",
+                    self.model_type
+                )
+            },
             |kind| kind.describe().into(),
         );
-        format!("model_type: expected {wanted}, found {found}")
+        tr!("model_type: expected {wanted}, found {found}", "model_type: {wanted}が必要ですが、{found}です")
     }
 }
 
@@ -124,17 +152,20 @@ pub(crate) fn read_tokenizer(
     let tokenizer = TextTokenizer::read(&files::check_file(folder, name)?)?;
     let (tokens, ids) = (tokenizer.vocab_size(), tokenizer.end_of_ids());
     if tokens != vocab_size || ids != tokens {
-        let problem = format!(
+        let problem = tr!(
             "expected tokens numbered 0 to {}, as {CONFIG} says, found {tokens} up to number {}; it belongs to another \
              model",
+            "{CONFIG} によればトークンの番号は 0 から {} までのはずですが、トークンは {tokens} 個で番号は {} までです。\
+             別のモデルのファイルです",
             vocab_size.saturating_sub(1),
             ids.saturating_sub(1)
         );
         return Err(fault(folder, name, problem));
     }
     if vocabulary_sha256.is_some_and(|sha256| sha256 != tokenizer.vocabulary_sha256()) {
-        let problem = format!(
-            "expected the vocabulary that {CONFIG} names by its SHA-256, found another; it belongs to another model"
+        let problem = tr!(
+            "expected the vocabulary that {CONFIG} names by its SHA-256, found another; it belongs to another model",
+            "語彙の SHA-256 が {CONFIG} にある値と違います。別のモデルのファイルです"
         );
         return Err(fault(folder, name, problem));
     }
@@ -177,10 +208,11 @@ pub(crate) fn read_params(
     precision: Precision,
 ) -> Result<Params<f32>> {
     let find = |name: &str, shape: &[usize]| {
-        let view = tensors.tensor(name).map_err(|_| fault(folder, WEIGHTS, format!("there is no tensor {name}")))?;
+        let view = tensors.tensor(name).map_err(|_| fault(folder, WEIGHTS, no_tensor(name)))?;
         if view.dtype() != Dtype::F32 || view.shape() != shape {
-            let problem = format!(
+            let problem = tr!(
                 "tensor {name}: expected F32 {shape:?}, as {CONFIG} says, found {:?} {:?}",
+                "テンソル {name}: {CONFIG} によれば F32 {shape:?} のはずですが、{:?} {:?} です",
                 view.dtype(),
                 view.shape()
             );
@@ -195,7 +227,10 @@ pub(crate) fn read_params(
     for (name, shape, range) in layout.iter() {
         let values = floats(find(name, shape)?.data());
         if let Some(value) = values.iter().find(|x| !x.is_finite()) {
-            let problem = format!("tensor {name} holds {value}, expected finite numbers");
+            let problem = tr!(
+                "tensor {name} holds {value}, expected finite numbers",
+                "テンソル {name} に有限でない数 {value} があります"
+            );
             return Err(fault(folder, WEIGHTS, problem));
         }
         params.values_mut()[range].copy_from_slice(&values);

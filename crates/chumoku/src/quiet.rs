@@ -27,7 +27,9 @@ pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     QUIET.set(outer);
     result.map_err(|payload| {
         let said = payload.downcast_ref::<String>().map(String::as_str);
-        said.or(payload.downcast_ref::<&str>().copied()).unwrap_or("no more is known").to_owned()
+        said.or(payload.downcast_ref::<&str>().copied())
+            .unwrap_or(crate::lang::lang().pick("no more is known", "詳しいことはわかりません"))
+            .to_owned()
     })
 }
 

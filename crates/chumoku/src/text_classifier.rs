@@ -1,17 +1,19 @@
 //! A trained text classifier as a whole: its folder, and what it is asked.
 
 use crate::data::Example;
+use crate::lang::lang;
 use crate::look::check_head;
 use crate::model_folder::{
     CONFIG, Kind, Standing, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others, f32_bytes, fault, floats,
-    place_of, read, read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
+    no_tensor, parse_weights, place_of, read, read_config, read_params, read_tokenizer, serialize, tensors_of,
+    write_model,
 };
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
 use crate::params::Params;
 use crate::text::TextTokenizer;
 use crate::train::{Blend, Rows, Scores, log_softmax};
-use crate::{Error, Result, inference};
+use crate::{Error, Result, inference, tr};
 use chumoku_kernels::Precision;
 use ndarray::Array2;
 use safetensors::{Dtype, SafeTensors};
@@ -166,8 +168,11 @@ impl TextClassifier {
             let ngrams = ngrams.as_ref().map(|all| log_softmax(&all[i * classes..(i + 1) * classes]));
             let probabilities = self.config.blend.probabilities(&attention, ngrams.as_deref());
             if probabilities.iter().any(|p| !p.is_finite()) {
-                let problem = "the model gives a probability that is not a number: its weights are too large to use";
-                return Err(Error::NotFinite(problem.into()));
+                let problem = tr!(
+                    "the model gives a probability that is not a number: its weights are too large to use",
+                    "モデルの確率が数値になりません。重みが大きすぎて使えません"
+                );
+                return Err(Error::NotFinite(problem));
             }
             Ok(Prediction { probabilities, attention, ngrams, windows })
         });
@@ -220,7 +225,7 @@ impl TextClassifier {
         check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
         let kind: Kind = read_config(folder)?;
         if kind.model_type != MODEL_TYPE {
-            return Err(fault(CONFIG, kind.is_not("a text classifier")));
+            return Err(fault(CONFIG, kind.is_not(lang().pick("a text classifier", "テキスト分類モデル"))));
         }
         let config: ConfigFile<'_> = read_config(folder)?;
         let (vocabulary_sha256, config) = (config.vocabulary_sha256, config.config.into_owned());
@@ -228,8 +233,7 @@ impl TextClassifier {
         let vocab_size = config.model.vocab_size;
         let tokenizer = read_tokenizer(folder, TOKENIZER, vocab_size, vocabulary_sha256.as_deref())?;
         let bytes = read(folder, WEIGHTS)?;
-        let tensors = SafeTensors::deserialize(&bytes)
-            .map_err(|error| fault(WEIGHTS, format!("not a sound safetensors file: {error}")))?;
+        let tensors = parse_weights(folder, &bytes)?;
         let model = Classifier::new(config.model.clone()).map_err(|error| fault(CONFIG, error.to_string()))?;
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
         let ngrams = match &config.ngrams {
@@ -250,20 +254,31 @@ impl ModelConfig {
     pub(crate) fn check(&self) -> Result<(), String> {
         let m = &self.model;
         if self.labels.len() != m.num_classes || self.labels.len() < 2 {
-            return Err(format!("labels: expected {} (at least 2), found {}", m.num_classes, self.labels.len()));
+            return Err(tr!(
+                "labels: expected {} (at least 2), found {}",
+                "labels: {} 個（2 個以上）が必要ですが、{} 個です",
+                m.num_classes,
+                self.labels.len()
+            ));
         }
         check_labels(&self.labels)?;
         for (name, size, least, most) in
             [("vocab_size", m.vocab_size, 1, 1 << 24), ("max_length", m.max_length, 2, 1 << 20)]
         {
             if size < least || size > most {
-                return Err(format!("{name}: expected {least} to {most}, found {size}"));
+                return Err(tr!(
+                    "{name}: expected {least} to {most}, found {size}",
+                    "{name}: {least} から {most} までが必要ですが、{size} です"
+                ));
             }
         }
         m.body.check()?;
         let blend = [self.blend.attention, self.blend.ngrams];
         if blend.iter().any(|w| !w.is_finite() || *w < 0.0) {
-            return Err(format!("blend: expected two weights of at least 0, found {blend:?}"));
+            return Err(tr!(
+                "blend: expected two weights of at least 0, found {blend:?}",
+                "blend: 0 以上の重みが二つ必要ですが、{blend:?} です"
+            ));
         }
         Ok(())
     }
@@ -272,14 +287,24 @@ impl ModelConfig {
 /// What is wrong with the names of classes, if anything.
 pub(crate) fn check_labels(labels: &[String]) -> Result<(), String> {
     if labels.len() < 2 {
-        return Err(format!("labels: expected at least 2, found {}", labels.len()));
+        return Err(tr!(
+            "labels: expected at least 2, found {}",
+            "labels: 2 個以上が必要ですが、{} 個です",
+            labels.len()
+        ));
     }
     if let Some(label) = labels.iter().find(|label| label.trim().is_empty()) {
-        return Err(format!("labels: expected a name for each class, found \"{label}\""));
+        return Err(tr!(
+            "labels: expected a name for each class, found \"{label}\"",
+            "labels: クラスごとに名前が必要ですが、\"{label}\" があります"
+        ));
     }
     let mut seen = HashSet::new();
     if let Some(label) = labels.iter().find(|label| !seen.insert(label.as_str())) {
-        return Err(format!("labels: expected each once, found \"{label}\" twice"));
+        return Err(tr!(
+            "labels: expected each once, found \"{label}\" twice",
+            "labels: 同じ名前 \"{label}\" が二つあります"
+        ));
     }
     Ok(())
 }
@@ -310,9 +335,13 @@ pub(crate) fn read_ngrams(
 ) -> Result<NgramModel, String> {
     let get = |name: &str, dtype: Dtype| {
         let name = format!("{NGRAMS}{name}");
-        let view = tensors.tensor(&name).map_err(|_| format!("there is no tensor {name}"))?;
+        let view = tensors.tensor(&name).map_err(|_| no_tensor(&name))?;
         if view.dtype() != dtype {
-            return Err(format!("tensor {name}: expected {dtype:?}, found {:?}", view.dtype()));
+            return Err(tr!(
+                "tensor {name}: expected {dtype:?}, found {:?}",
+                "テンソル {name}: {dtype:?} が必要ですが、{:?} です",
+                view.dtype()
+            ));
         }
         Ok(view.data().to_vec())
     };
@@ -328,7 +357,11 @@ pub(crate) fn read_ngrams(
     };
     let model = NgramModel::from_tensors(scheme.clone(), tensors).map_err(|error| error.to_string())?;
     if model.num_classes() != classes {
-        return Err(format!("the n-gram model has {} classes, expected {classes}", model.num_classes()));
+        return Err(tr!(
+            "the n-gram model has {} classes, expected {classes}",
+            "n-gram モデルのクラスは {} 個ですが、{classes} 個のはずです",
+            model.num_classes()
+        ));
     }
     Ok(model)
 }

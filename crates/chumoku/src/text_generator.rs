@@ -2,8 +2,8 @@
 
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, Kind, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, read, read_config, read_params,
-    read_tokenizer, serialize, tensors_of, write_model,
+    CONFIG, Kind, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights, read, read_config,
+    read_params, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::Offsets;
@@ -13,7 +13,6 @@ use crate::text::TextTokenizer;
 use crate::tr;
 use crate::{Error, Result};
 use chumoku_kernels::Precision;
-use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -175,13 +174,7 @@ impl TextGenerator {
         let (size, sha256) = (config.model.vocab_size, Some(&*config.vocabulary_sha256));
         let tokenizer = read_tokenizer(folder, TOKENIZER, size, sha256)?;
         let bytes = read(folder, WEIGHTS)?;
-        let tensors = SafeTensors::deserialize(&bytes).map_err(|error| {
-            fault(
-                folder,
-                WEIGHTS,
-                tr!("not a sound safetensors file: {error}", "safetensors ファイルとして正しくありません: {error}"),
-            )
-        })?;
+        let tensors = parse_weights(folder, &bytes)?;
         let model =
             LanguageModel::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, error.to_string()))?;
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;

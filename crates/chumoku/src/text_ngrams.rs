@@ -1,14 +1,16 @@
 //! A classifier of n-grams alone: its folder, and what it is asked. It has no network, no tokenizer and no attention.
 
 use crate::data::Example;
-use crate::model_folder::{CONFIG, Kind, WEIGHTS, check_files, fault, read, read_config, serialize, write_model};
+use crate::lang::lang;
+use crate::model_folder::{
+    CONFIG, Kind, WEIGHTS, check_files, fault, parse_weights, read, read_config, serialize, write_model,
+};
 use crate::ngram::{NgramModel, NgramScheme};
 use crate::text_classifier::{Prediction, check_labels, ngram_tensors, read_ngrams};
 use crate::train::{Rows, Scores, log_softmax};
 use crate::view::{Attribution, ExplainedKind, Explanation, LabelProbability, Word};
 use crate::{Error, Result, tr};
 use rayon::prelude::*;
-use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -187,7 +189,7 @@ impl NgramClassifier {
         check_files(folder, &[CONFIG, WEIGHTS])?;
         let kind: Kind = read_config(folder)?;
         if kind.model_type != MODEL_TYPE {
-            return Err(fault(folder, CONFIG, kind.is_not("an n-gram model")));
+            return Err(fault(folder, CONFIG, kind.is_not(lang().pick("an n-gram model", "n-gram モデル"))));
         }
         let config: NgramClassifierConfig = read_config(folder)?;
         check_labels(&config.labels).map_err(|problem| fault(folder, CONFIG, problem))?;
@@ -200,11 +202,7 @@ impl NgramClassifier {
             return Err(fault(folder, CONFIG, problem));
         }
         let bytes = read(folder, WEIGHTS)?;
-        let tensors = SafeTensors::deserialize(&bytes).map_err(|error| {
-            let problem =
-                tr!("not a sound safetensors file: {error}", "正しい safetensors ファイルではありません：{error}");
-            fault(folder, WEIGHTS, problem)
-        })?;
+        let tensors = parse_weights(folder, &bytes)?;
         let ngrams = read_ngrams(&tensors, &config.ngrams, config.labels.len())
             .map_err(|problem| fault(folder, WEIGHTS, problem))?;
         Ok(NgramClassifier { config, ngrams })

@@ -5,8 +5,8 @@ use crate::inference::side_by_side;
 use crate::lang::lang;
 use crate::look::check_head;
 use crate::model_folder::{
-    CONFIG, Kind, SOURCE_TOKENIZER, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, read, read_config,
-    read_params, read_tokenizer, serialize, tensors_of, write_model,
+    CONFIG, Kind, SOURCE_TOKENIZER, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights, read,
+    read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{PairBatch, Translator, TranslatorConfig, TranslatorState};
 use crate::nn::{Memory, Offsets};
@@ -17,7 +17,6 @@ use crate::train::by_length;
 use crate::{Error, Result};
 use chumoku_kernels::Precision;
 use ndarray::{Array2, Array3};
-use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -291,13 +290,7 @@ impl TextTranslator {
         };
         let tokenizers = Tokenizers { source, target };
         let bytes = read(folder, WEIGHTS)?;
-        let tensors = SafeTensors::deserialize(&bytes).map_err(|error| {
-            fault(
-                folder,
-                WEIGHTS,
-                tr!("not a sound safetensors file: {error}", "safetensors ファイルとして正しくありません: {error}"),
-            )
-        })?;
+        let tensors = parse_weights(folder, &bytes)?;
         let model = Translator::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, error.to_string()))?;
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
         check_no_others(folder, &tensors, model.layout(), &[])?;

@@ -11,11 +11,12 @@ use super::paired::{Difference, LEVEL, MARGIN};
 use super::spread::Spread;
 use super::time::Growth;
 use super::{Article, Compared};
-use crate::Lang;
 use crate::data::wording::thousands;
+use crate::lang::{Lang, lang};
 use crate::nn::{Network, PositionKind};
 use chumoku_kernels::Cell;
 use serde::{Serialize, Serializer};
+use std::fmt;
 
 /// What came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -30,7 +31,7 @@ pub enum Verdict {
 }
 
 /// A sentence in every language that people are spoken to in. In files it is English.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     /// In English.
     pub en: String,
@@ -42,6 +43,20 @@ impl Said {
     /// In one of the languages.
     pub fn text(&self, lang: Lang) -> &str {
         lang.pick(&self.en, &self.ja)
+    }
+}
+
+/// In the language of the process.
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.text(lang()))
+    }
+}
+
+/// What is the same in every language.
+impl From<&str> for Said {
+    fn from(text: &str) -> Said {
+        Said { en: text.into(), ja: text.into() }
     }
 }
 
@@ -323,7 +338,7 @@ mod tests {
         Compared {
             network,
             position,
-            sizes: String::new(),
+            sizes: Said::default(),
             width: 256,
             parameters: 1,
             accuracy: 0.0,

@@ -20,11 +20,12 @@ pub use spread::Spread;
 pub use svg::to_svg;
 pub use time::{Growth, StepTime};
 
-use crate::Result;
 use crate::count::CountConfig;
+use crate::lang::Lang;
 use crate::models::ClassifierConfig;
 use crate::nn::{Network, PositionKind};
 use crate::train::{Event, Scores, TrainOptions, TrainingData, network_is_right, train};
+use crate::{Result, tr};
 use chumoku_kernels::Cell;
 use serde::Serialize;
 use std::sync::atomic::AtomicBool;
@@ -56,7 +57,7 @@ pub struct Compared {
     /// Its positional encoding.
     pub position: PositionKind,
     /// Its sizes in a few words.
-    pub sizes: String,
+    pub sizes: Said,
     /// Width of its embeddings.
     pub width: usize,
     /// Numbers that training changes.
@@ -82,10 +83,12 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// What it is called in tables.
+    /// What it is called in tables, in the language of the process.
     pub fn name(&self) -> String {
-        let learned = if self.position == PositionKind::Learned { ", learned positions" } else { "" };
-        format!("{}{learned}", self.network.noun())
+        match self.position {
+            PositionKind::Learned => tr!("{}, learned positions", "{}、学習された位置", self.network.noun()),
+            _ => self.network.noun().to_owned(),
+        }
     }
 
     /// Milliseconds of a step of this length, where it was timed.
@@ -144,7 +147,7 @@ pub fn compare(data: &TrainingData, options: &TrainOptions, observe: &mut dyn Fn
         let subject = Compared {
             network,
             position,
-            sizes: String::new(),
+            sizes: Said::default(),
             width: 0,
             parameters: 0,
             accuracy: 0.0,
@@ -164,7 +167,7 @@ pub fn compare(data: &TrainingData, options: &TrainOptions, observe: &mut dyn Fn
         let Scores { accuracy, macro_f1, macro_f1_interval, rows: scored, .. } = outcome.parts[0].clone();
         (rows, scored_on) = (scored, outcome.metrics["scored_on"].as_str().unwrap_or_default().to_owned());
         models.push(Compared {
-            sizes: config.body.sizes(),
+            sizes: Said { en: config.body.sizes_in(Lang::En), ja: config.body.sizes_in(Lang::Ja) },
             width: config.body.d_model(),
             right: network_is_right(&outcome.model, data)?,
             parameters: outcome.model.num_parameters(),

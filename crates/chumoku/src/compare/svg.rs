@@ -1,7 +1,9 @@
 //! The picture of time against length.
 
 use super::{Compared, Comparison};
+use crate::lang::lang;
 use crate::nn::PositionKind;
+use crate::tr;
 use std::fmt::Write;
 
 const WIDTH: f64 = 720.0;
@@ -48,16 +50,25 @@ pub fn to_svg(comparison: &Comparison) -> String {
     let x = Axis { from: [short, long.max(short * 1.001)], to: [LEFT, RIGHT] };
     let y = Axis { from: [low, high.max(low * 1.001)], to: [BOTTOM, TOP] };
 
+    let title = tr!(
+        "Time of a training step against the length of its sequences",
+        "系列の長さに対する、学習の 1 ステップの時間"
+    );
+    let heading = tr!("Time of a training step by length", "長さごとの、学習の 1 ステップの時間");
+    let explained = tr!(
+        "milliseconds (median, bars from the shortest to the longest run), {} sequences, {}, {} threads",
+        "ミリ秒（中央値。縦棒は最短から最長まで）、{} 系列、{}、{} スレッド",
+        comparison.batch,
+        comparison.isa,
+        comparison.threads
+    );
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" \
          height=\"{HEIGHT}\" role=\"img\" font-family=\"system-ui, sans-serif\" font-size=\"13\">\n\
-         <title>Time of a training step against the length of its sequences</title>\n\
+         <title>{title}</title>\n\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#ffffff\"/>\n\
-         <text x=\"{LEFT}\" y=\"28\" font-size=\"16\" font-weight=\"600\" fill=\"#1a1a1a\">Time of a training step by \
-         length</text>\n\
-         <text x=\"{LEFT}\" y=\"48\" fill=\"#555555\">milliseconds (median, bars from the shortest to the longest run), {} sequences, \
-         {}, {} threads</text>\n",
-        comparison.batch, comparison.isa, comparison.threads
+         <text x=\"{LEFT}\" y=\"28\" font-size=\"16\" font-weight=\"600\" fill=\"#1a1a1a\">{heading}</text>\n\
+         <text x=\"{LEFT}\" y=\"48\" fill=\"#555555\">{explained}</text>\n"
     );
     for tick in &ticks {
         let at = y.place(*tick);
@@ -83,9 +94,10 @@ pub fn to_svg(comparison: &Comparison) -> String {
     let _ = writeln!(
         svg,
         "<line x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{BOTTOM}\" y2=\"{BOTTOM}\" stroke=\"#999999\"/>\n\
-         <text x=\"{}\" y=\"{}\" text-anchor=\"middle\" fill=\"#555555\">tokens in a sequence</text>",
+         <text x=\"{}\" y=\"{}\" text-anchor=\"middle\" fill=\"#555555\">{}</text>",
         (LEFT + RIGHT) / 2.0,
-        BOTTOM + 44.0
+        BOTTOM + 44.0,
+        lang().pick("tokens in a sequence", "系列のトークン数")
     );
     let ends = models.iter().map(|model| model.steps.last().map_or(BOTTOM, |step| y.place(step.median_ms)));
     let labels = spread(ends.collect());
@@ -102,25 +114,27 @@ pub fn to_svg(comparison: &Comparison) -> String {
             let _ = writeln!(
                 svg,
                 "<line class=\"spread\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\" \
-                 stroke-opacity=\"0.5\" stroke-width=\"1.5\"><title>{}, length {}: {:.3} to {:.3} ms in {} runs</title></line>",
+                 stroke-opacity=\"0.5\" stroke-width=\"1.5\"><title>{}</title></line>",
                 y.place(step.min_ms),
                 y.place(step.max_ms),
-                model.name(),
-                step.length,
-                step.min_ms,
-                step.max_ms,
-                step.runs
+                tr!(
+                    "{}, length {}: {:.3} to {:.3} ms in {} runs",
+                    "{}、長さ {}: {:.3} から {:.3} ms（{} 回）",
+                    model.name(),
+                    step.length,
+                    step.min_ms,
+                    step.max_ms,
+                    step.runs
+                )
             );
         }
         for step in &model.steps {
             let _ = writeln!(
                 svg,
-                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\" fill=\"{colour}\"><title>{}, length {}: {:.3} ms</title></circle>",
+                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\" fill=\"{colour}\"><title>{}</title></circle>",
                 x.place(step.length as f64),
                 y.place(step.median_ms),
-                model.name(),
-                step.length,
-                step.median_ms
+                tr!("{}, length {}: {:.3} ms", "{}、長さ {}: {:.3} ms", model.name(), step.length, step.median_ms)
             );
         }
         let _ = writeln!(
@@ -185,7 +199,7 @@ mod tests {
         let model = |network, position, times: [f64; 3]| Compared {
             network,
             position,
-            sizes: String::new(),
+            sizes: crate::compare::Said::default(),
             width: 128,
             parameters: 1,
             accuracy: 1.0,

@@ -1,12 +1,11 @@
 //! The sizes of a trained model, and that its file holds what the formulas say.
 
 use super::{CountConfig, Counted};
-use crate::model_folder::{CONFIG, ModelKind, WEIGHTS, check_files, fault, read_config};
+use crate::model_folder::{CONFIG, ModelKind, WEIGHTS, check_files, fault, parse_weights, read_config};
 use crate::models::{ClassifierConfig, LanguageModelConfig, TranslatorConfig};
 use crate::nn::{BodyConfig, EncoderConfig, PositionKind};
 use crate::text_classifier::NGRAMS;
 use crate::{Error, ModelConfig, Result, TextGeneratorConfig, TextTranslatorConfig};
-use safetensors::SafeTensors;
 use serde::Serialize;
 use std::path::Path;
 
@@ -132,13 +131,7 @@ impl CountedFolder {
         let config = CountConfig { length: config.length.min(max_length), ..config };
         let path = folder.join(WEIGHTS);
         let bytes = std::fs::read(&path).map_err(Error::io("reading", &path))?;
-        let tensors = SafeTensors::deserialize(&bytes).map_err(|error| {
-            let problem = crate::tr!(
-                "not a sound safetensors file: {error}",
-                "safetensors ファイルとして正しくありません: {error}"
-            );
-            fault(folder, WEIGHTS, problem)
-        })?;
+        let tensors = parse_weights(folder, &bytes)?;
         let [mut of_network, mut of_ngrams] = [(0, 0); 2];
         for (name, tensor) in tensors.tensors() {
             let (tensors, numbers) = if name.starts_with(NGRAMS) { &mut of_ngrams } else { &mut of_network };

@@ -42,7 +42,7 @@ pub enum MetricError {
     /// The numbers of lines differ.
     #[error(
         "{}", tr!("scoring translations: expected as many references as hypotheses, found {references} and {hypotheses}: line \
-         {line} of the {longer} has no partner", "翻訳を採点できません。参照訳と訳文の数が同じはずですが、{references} と {hypotheses} です。{longer} の {line} 行目に相手がありません"))]
+         {line} of the {longer} has no partner", "翻訳を採点できません。参照訳と訳文の数が同じはずですが、{references} と {hypotheses} です。{longer}の {line} 行目に対応する行がありません"))]
     Unpaired {
         /// Lines of the hypotheses.
         hypotheses: usize,
@@ -63,9 +63,9 @@ fn check_lines<R>(hypotheses: usize, references: &[&[R]]) -> Result<(), MetricEr
     if let Some(set) = references.iter().position(|set| set.len() != hypotheses) {
         let found = references[set].len();
         let longer = match (found > hypotheses, references.len()) {
-            (false, _) => "hypotheses".to_owned(),
-            (true, 1) => "references".to_owned(),
-            (true, _) => format!("references (set {})", set + 1),
+            (false, _) => tr!("hypotheses", "訳文"),
+            (true, 1) => tr!("references", "参照訳"),
+            (true, _) => tr!("references (set {})", "参照訳（{} 組目）", set + 1),
         };
         let line = found.min(hypotheses) + 1;
         return Err(MetricError::Unpaired { hypotheses, references: found, line, longer });

@@ -189,7 +189,10 @@ fn is_ours(folder: &Path) -> bool {
 }
 
 fn is_card(path: &Path) -> bool {
-    String::from_utf8_lossy(&start_of(path, 1 << 14)).contains("from scratch with Chumoku")
+    let start = start_of(path, 1 << 14);
+    let start = String::from_utf8_lossy(&start);
+    start.contains("Chumoku")
+        && ["from scratch with Chumoku", "でゼロから学習"].iter().any(|words| start.contains(words))
 }
 
 /// Whether a file begins as the log of a run does, or is empty.

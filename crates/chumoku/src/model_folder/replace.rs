@@ -295,6 +295,9 @@ mod tests {
         fs::write(folder.join(CARD), "# My project").unwrap();
         assert!(write_model(folder, &model("new", &NEW)).unwrap_err().to_string().contains(CARD));
         assert_eq!(fs::read_to_string(folder.join(CARD)).unwrap(), "# My project");
+        // A model's card is known in either language.
+        fs::write(folder.join(CARD), "# テキスト分類\n\nChumoku 0.1.0 でゼロから学習しました。").unwrap();
+        write_model(folder, &model("new", &NEW)).unwrap();
         fs::remove_file(folder.join(CARD)).unwrap();
         // Whatever lies among the checkpoints stays.
         checkpoint(folder, "step-0000000001");

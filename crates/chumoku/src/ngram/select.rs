@@ -10,6 +10,7 @@ use super::sparse::Sparse;
 use super::tensors::outputs_of;
 use super::tokens::NgramScheme;
 use super::vocabulary::{CountedTexts, Vocabulary};
+use crate::lang::lang;
 use crate::tr;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -208,13 +209,18 @@ fn check(data: &NgramData<'_>, config: &NgramConfig) -> Result<(), NgramError> {
         let got = format!("{:?}", config.c_grid);
         return Err(NgramError::Setting {
             setting: "c_grid",
-            expected: "one or more ascending numbers above 0, at most 1e6,",
+            expected: lang()
+                .pick("one or more ascending numbers above 0, at most 1e6,", "0 より大きく 1e6 以下の昇順の数"),
             got,
         });
     }
     if config.tolerance.is_nan() || config.tolerance <= 0.0 {
         let got = config.tolerance.to_string();
-        return Err(NgramError::Setting { setting: "tolerance", expected: "a number above 0", got });
+        return Err(NgramError::Setting {
+            setting: "tolerance",
+            expected: lang().pick("a number above 0", "正の数"),
+            got,
+        });
     }
     Ok(())
 }

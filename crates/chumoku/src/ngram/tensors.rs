@@ -121,8 +121,8 @@ fn length(tensor: &'static str, array: &[f32], expected: Option<usize>) -> Resul
     if Some(array.len()) == expected {
         return Ok(());
     }
-    let expected =
-        expected.map_or_else(|| tr!("a length that memory can hold", "メモリに入る長さ"), |n| format!("{n} numbers"));
+    let expected = expected
+        .map_or_else(|| tr!("a length that memory can hold", "メモリに入る長さ"), |n| tr!("{n} numbers", "{n} 個の数"));
     Err(wrong(tensor, expected, array.len().to_string()))
 }
 

@@ -46,8 +46,14 @@ impl NgramScheme {
         if [self.words, self.characters, shortest, longest].into_iter().all(is_length) && shortest <= longest {
             return Ok(());
         }
-        let got = format!("{} words, {} characters, {shortest} to {longest} inside words", self.words, self.characters);
-        Err(NgramError::Setting { setting: "scheme", expected: "lengths from 1 to 8", got })
+        let got = crate::tr!(
+            "{} words, {} characters, {shortest} to {longest} inside words",
+            "単語 {}、文字 {}、単語の中 {shortest} から {longest} まで",
+            self.words,
+            self.characters
+        );
+        let expected = crate::lang::lang().pick("lengths from 1 to 8", "1 から 8 までの長さ");
+        Err(NgramError::Setting { setting: "scheme", expected, got })
     }
 }
 

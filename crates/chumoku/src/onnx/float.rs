@@ -111,7 +111,11 @@ pub(super) fn tensor<T: FloatElement>(numbers: Vec<T>, shape: &[usize], float: F
 
 /// Zeros of a shape; an error that names the result if there is no memory for them.
 pub(super) fn room<T: Element>(name: &'static str, shape: &[usize]) -> Result<Vec<T>> {
-    let no_memory = || Error::operator(name, format!("there is no memory for its shape {shape:?}"));
+    let no_memory = || {
+        let problem =
+            crate::tr!("there is no memory for its shape {shape:?}", "形 {shape:?} のためのメモリがありません");
+        Error::operator(name, problem)
+    };
     let size = shape.iter().try_fold(1usize, |size, &axis| size.checked_mul(axis)).ok_or_else(no_memory)?;
     let mut numbers = Vec::new();
     numbers.try_reserve_exact(size).map_err(|_| no_memory())?;

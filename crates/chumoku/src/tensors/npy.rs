@@ -104,7 +104,7 @@ impl Header {
             rest = match key {
                 "descr" if value.starts_with('[') => {
                     // A structured type: named in the error, not read.
-                    descr = Some("of several fields".to_owned());
+                    descr = Some(tr!("of several fields", "複数のフィールド"));
                     &value[value.rfind("]")? + 1..]
                 }
                 "descr" => {

@@ -3,6 +3,7 @@
 //! and what could harm is refused, with its place. What is sound is taken, whoever wrote it.
 
 use super::pattern;
+use crate::lang::lang;
 use crate::tr;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -40,7 +41,8 @@ fn shown(text: &str) -> String {
 }
 
 fn expected(place: &str, what_en: &str, what_ja: &str) -> String {
-    tr!("{place}: expected {what_en}", "{place}: {what_ja}が必要です")
+    let what = lang().pick(what_en, what_ja);
+    tr!("{place}: expected {what}", "{place}: {what}が必要です")
 }
 
 /// Makes ready what a file says for the library that runs it. `is_known` tells patterns that this program writes.
@@ -145,8 +147,11 @@ fn check_model(model: &Value) -> Result<HashMap<&str, u64>, String> {
         }
         "WordLevel" => {}
         _ => {
-            let en = "BPE, WordLevel, WordPiece or Unigram";
-            return Err(expected("model.type", en, "BPE, WordLevel, WordPiece, Unigram のどれか"));
+            return Err(expected(
+                "model.type",
+                "BPE, WordLevel, WordPiece or Unigram",
+                "BPE, WordLevel, WordPiece, Unigram のどれか",
+            ));
         }
     }
     Ok(vocabulary)

@@ -4,7 +4,9 @@ use super::example::{Diagonal, MaskOption, WorkedExample};
 use super::operation::{Operation, StepId};
 use super::program::Program;
 use super::quantity::Quantity;
+use crate::lang::lang;
 use crate::nn::NormOrder;
+use crate::tr;
 use ndarray::Array2;
 
 impl WorkedExample {
@@ -28,14 +30,17 @@ impl WorkedExample {
             let Some(matrices) = self.inputs.get(&quantity).filter(|m| m.len() > 1) else { continue };
             if heads != 1 && heads != matrices.len() {
                 let (name, found) = (quantity.name(), matrices.len());
-                return Err(format!("inputs.{name}: expected {heads} matrices, one for each head, found {found}"));
+                return Err(not_one_each(name, heads, found));
             }
             heads = matrices.len();
         }
         let own = [K, V].iter().filter_map(|q| self.inputs.get(q)).map(Vec::len).find(|&count| count > 1);
         let key_heads = self.options.num_key_heads.or(own).unwrap_or(heads);
         if !heads.is_multiple_of(key_heads) {
-            return Err(format!("heads of keys: expected a divisor of the {heads} heads, found {key_heads}"));
+            return Err(tr!(
+                "heads of keys: expected a divisor of the {heads} heads, found {key_heads}",
+                "キーのヘッド: ヘッド数 {heads} の約数が必要ですが、{key_heads} です"
+            ));
         }
         Ok([heads, key_heads])
     }
@@ -51,7 +56,20 @@ struct Build<'a> {
 /// Names what two matrices that do not fit are.
 fn misfit(name: &str, found: &Array2<f64>, expected: &str, other: &str, shape: (usize, usize)) -> String {
     let (rows, columns) = found.dim();
-    format!("inputs.{name} is {rows}×{columns}: expected {expected}, as {other} is {}×{}", shape.0, shape.1)
+    tr!(
+        "inputs.{name} is {rows}×{columns}: expected {expected}, as {other} is {}×{}",
+        "inputs.{name} は {rows}×{columns} ですが、{other} が {}×{} なので {expected}が必要です",
+        shape.0,
+        shape.1
+    )
+}
+
+/// That there is not a matrix for each head.
+fn not_one_each(name: &str, expected: usize, found: usize) -> String {
+    tr!(
+        "inputs.{name}: expected {expected} matrices, one for each head, found {found}",
+        "inputs.{name}: ヘッドごとに一つ、全部で {expected} 個の行列が必要ですが、{found} 個です"
+    )
 }
 
 impl Build<'_> {
@@ -64,7 +82,10 @@ impl Build<'_> {
         let Some(matrices) = self.example.inputs.get(&quantity) else { return Ok(None) };
         let [matrix] = &matrices[..] else {
             let (name, found) = (quantity.name(), matrices.len());
-            return Err(format!("inputs.{name}: expected one matrix, found {found}"));
+            return Err(tr!(
+                "inputs.{name}: expected one matrix, found {found}",
+                "inputs.{name}: 行列は一つだけ必要ですが、{found} 個です"
+            ));
         };
         Ok(Some(self.program.give(quantity, None, matrix.clone())))
     }
@@ -75,7 +96,7 @@ impl Build<'_> {
         let (name, expected) = (quantity.name(), self.heads[0]);
         let found = matrices.len();
         if found != expected {
-            return Err(format!("inputs.{name}: expected {expected} matrices, one for each head, found {found}"));
+            return Err(not_one_each(name, expected, found));
         }
         Ok(Some(self.program.give(quantity, head, matrices[head.unwrap_or(0)].clone())))
     }
@@ -86,8 +107,9 @@ impl Build<'_> {
         let (rows, found) = self.shape(id);
         if (rows, found) != (1, columns) {
             let name = quantity.name();
-            return Err(format!(
-                "inputs.{name} is {rows}×{found}: expected 1×{columns}, as {other} has {columns} columns"
+            return Err(tr!(
+                "inputs.{name} is {rows}×{found}: expected 1×{columns}, as {other} has {columns} columns",
+                "inputs.{name} は {rows}×{found} ですが、{other} が {columns} 列なので 1×{columns} が必要です"
             ));
         }
         Ok(Some(id))
@@ -99,7 +121,8 @@ impl Build<'_> {
         let (source_shape, matrix) = (self.shape(source), self.program.value(id));
         if matrix.nrows() != source_shape.1 {
             let name = self.program.step(source).quantity.name();
-            return Err(misfit(weight.name(), matrix, &format!("{} rows", source_shape.1), name, source_shape));
+            let expected = tr!("{} rows", "{} 行", source_shape.1);
+            return Err(misfit(weight.name(), matrix, &expected, name, source_shape));
         }
         let columns = matrix.ncols();
         let bias = self.row(bias, columns, weight.name())?;
@@ -117,7 +140,7 @@ impl Build<'_> {
         if let Some(matrices) = self.example.inputs.get(&result).filter(|m| m.len() > 1) {
             if matrices.len() != count {
                 let (name, found) = (result.name(), matrices.len());
-                return Err(format!("inputs.{name}: expected {count} matrices, one for each head, found {found}"));
+                return Err(not_one_each(name, count, found));
             }
             let matrices = matrices.iter().enumerate();
             return Ok(matrices.map(|(head, m)| self.program.give(result, Some(head), m.clone())).collect());
@@ -134,8 +157,9 @@ impl Build<'_> {
         let columns = self.shape(whole).1;
         if !columns.is_multiple_of(count) {
             let (name, rows) = (result.name(), self.shape(whole).0);
-            return Err(format!(
-                "{name} is {rows}×{columns}: expected columns in a multiple of {count}, a part for each of its heads"
+            return Err(tr!(
+                "{name} is {rows}×{columns}: expected columns in a multiple of {count}, a part for each of its heads",
+                "{name} は {rows}×{columns} です。ヘッドごとに分けるため、列の数は {count} の倍数でなければなりません"
             ));
         }
         let width = columns / count;
@@ -149,12 +173,16 @@ impl Build<'_> {
         let options = &self.example.options;
         let has = |quantity| self.example.inputs.contains_key(&quantity);
         if options.norm.is_none() && (has(Quantity::NormGamma) || has(Quantity::NormBeta)) {
-            return Err(
-                "gamma and norm_beta: expected options.norm, \"pre\" or \"post\", to say where they belong".into()
-            );
+            return Err(tr!(
+                "gamma and norm_beta: expected options.norm, \"pre\" or \"post\", to say where they belong",
+                "gamma と norm_beta: どこに置くかを示す options.norm（\"pre\" か \"post\"）が必要です"
+            ));
         }
         if x.is_none() && (options.residual || options.norm.is_some()) {
-            return Err("options.residual and options.norm: expected X, which is added to the output".into());
+            return Err(tr!(
+                "options.residual and options.norm: expected X, which is added to the output",
+                "options.residual と options.norm: 出力に加える X が必要です"
+            ));
         }
         let source = match x {
             Some(x) if self.example.options.norm == Some(NormOrder::Pre) => Some(self.norm(x, Quantity::Norm)?),
@@ -175,9 +203,10 @@ impl Build<'_> {
                 let (rows, keys) = (self.shape(value), self.shape(weights));
                 if rows.0 != keys.1 {
                     let [expected, found] = [[keys.0, keys.1], [rows.0, rows.1]].map(|[a, b]| format!("{a}×{b}"));
-                    let rows = if keys.1 == 1 { "1 row".into() } else { format!("{} rows", keys.1) };
-                    return Err(format!(
-                        "V is {found}: expected {rows}, one for each key, as the weights are {expected}"
+                    let rows = if keys.1 == 1 { tr!("1 row", "1 行") } else { tr!("{} rows", "{} 行", keys.1) };
+                    return Err(tr!(
+                        "V is {found}: expected {rows}, one for each key, as the weights are {expected}",
+                        "V は {found} ですが、重みが {expected} なので、キーごとに 1 行、全部で {rows}が必要です"
                     ));
                 }
                 let quantity = if name.is_none() && !has_output { Output } else { Quantity::HeadOutput };
@@ -199,9 +228,13 @@ impl Build<'_> {
         let (Some(x), true) = (x, has_residual) else { return Ok(()) };
         if self.shape(x) != self.shape(output) {
             let [x, y] = [self.shape(x), self.shape(output)];
-            return Err(format!(
+            return Err(tr!(
                 "residual: X is {}×{} and the output {}×{}: expected the same of both, to add them",
-                x.0, x.1, y.0, y.1
+                "residual: X は {}×{}、出力は {}×{} です。足し合わせるには同じ形でなければなりません",
+                x.0,
+                x.1,
+                y.0,
+                y.1
             ));
         }
         let sum = self.program.compute(Quantity::Residual, None, Operation::Sum([x, output]))?;
@@ -220,7 +253,7 @@ impl Build<'_> {
         let Some(positions) = self.given(Quantity::Positions)? else { return Ok(Some(embeddings)) };
         let (matrix, shape) = (self.program.value(positions), self.shape(embeddings));
         if matrix.dim() != shape {
-            let expected = format!("{}×{}", shape.0, shape.1);
+            let expected = tr!("{}×{}", "{}×{} ", shape.0, shape.1);
             return Err(misfit("positions", matrix, &expected, "embeddings", shape));
         }
         Ok(Some(self.program.compute(Quantity::X, None, Operation::Sum([embeddings, positions]))?))
@@ -246,8 +279,9 @@ impl Build<'_> {
         if let (Some((query, key)), Some(base)) = (pair, options.rotary) {
             let width = self.shape(query).1;
             if width % 2 == 1 || base <= 0.0 {
-                return Err(format!(
-                    "rotary positions: expected heads of an even width and a base above 0, found width {width} and base {base}"
+                return Err(tr!(
+                    "rotary positions: expected heads of an even width and a base above 0, found width {width} and base {base}",
+                    "回転位置エンコーディング: ヘッドの幅は偶数、base は正の数が必要ですが、幅 {width}、base {base} です"
                 ));
             }
             let query = self.program.compute(TurnedQ, head, Operation::Turned { of: query, base })?;
@@ -263,8 +297,9 @@ impl Build<'_> {
                 let [q, k] = [self.shape(query), self.shape(key)];
                 if q.1 != k.1 {
                     let [(a, b), (c, d)] = [q, k];
-                    return Err(format!(
-                        "Q is {a}×{b} and K {c}×{d}: expected as many columns of both, to multiply Q by Kᵀ"
+                    return Err(tr!(
+                        "Q is {a}×{b} and K {c}×{d}: expected as many columns of both, to multiply Q by Kᵀ",
+                        "Q は {a}×{b}、K は {c}×{d} です。Q と Kᵀ を掛けるには列の数が同じでなければなりません"
                     ));
                 }
                 Some(self.program.compute(Scores, head, Operation::ProductTransposed([query, key]))?)
@@ -276,7 +311,10 @@ impl Build<'_> {
             (None, Some(scores)) => {
                 let own = pair.map(|(query, _)| self.shape(query).1);
                 if let (Some(own), Some(said)) = (own, options.head_dim.filter(|said| Some(*said) != own)) {
-                    return Err(format!("options.d_k: expected {own}, the width of the queries, found {said}"));
+                    return Err(tr!(
+                        "options.d_k: expected {own}, the width of the queries, found {said}",
+                        "options.d_k: クエリの幅 {own} が必要ですが、{said} です"
+                    ));
                 }
                 let width = options.head_dim.or(own);
                 let usual = width.map(|width| 1.0 / (width as f64).sqrt());
@@ -328,8 +366,16 @@ impl Build<'_> {
             let count = self.heads[0];
             let Some(slope) = slopes.get(head.unwrap_or(0)).filter(|_| slopes.len() == count) else {
                 let found = slopes.len();
-                let expected = crate::data::wording::count(count as u64, "number");
-                return Err(format!("options.alibi_slopes: expected {expected}, one for each head, found {found}"));
+                return Err(match count {
+                    1 => tr!(
+                        "options.alibi_slopes: expected 1 number, one for each head, found {found}",
+                        "options.alibi_slopes: ヘッドごとに一つ、全部で 1 個の数値が必要ですが、{found} 個です"
+                    ),
+                    _ => tr!(
+                        "options.alibi_slopes: expected {count} numbers, one for each head, found {found}",
+                        "options.alibi_slopes: ヘッドごとに一つ、全部で {count} 個の数値が必要ですが、{found} 個です"
+                    ),
+                });
             };
             let distances = Array2::from_shape_fn(shape, |(i, j)| -slope * i.abs_diff(j) as f64);
             sum = Some(sum.map_or(distances.clone(), |sum| sum + &distances));
@@ -372,12 +418,16 @@ impl Build<'_> {
         let queries = rows(&[Quantity::X, Quantity::Q, Quantity::Scores, Quantity::Scaled, Quantity::Weights]);
         let keys = rows(&[Quantity::Scores, Quantity::Scaled, Quantity::Weights]).map(|shape| shape.1);
         let sides = [
-            ("tokens", &example.tokens, queries.map(|shape| shape.0), "queries"),
-            ("key_tokens", &example.key_tokens, keys, "keys"),
+            ("tokens", &example.tokens, queries.map(|shape| shape.0), ["queries", "クエリ"]),
+            ("key_tokens", &example.key_tokens, keys, ["keys", "キー"]),
         ];
-        for (name, tokens, count, of) in sides {
+        for (name, tokens, count, [en, ja]) in sides {
             if let Some(count) = count.filter(|&count| !tokens.is_empty() && tokens.len() != count) {
-                return Err(format!("{name}: expected {count}, one for each of the {of}, found {}", tokens.len()));
+                let (of, found) = (lang().pick(en, ja), tokens.len());
+                return Err(tr!(
+                    "{name}: expected {count}, one for each of the {of}, found {found}",
+                    "{name}: {of}ごとに一つ、全部で {count} 個必要ですが、{found} 個です"
+                ));
             }
         }
         Ok(())
@@ -389,5 +439,8 @@ fn fits_scores(found: (usize, usize), scores: (usize, usize)) -> Result<(), Stri
         return Ok(());
     }
     let [(a, b), (c, d)] = [scores, found];
-    Err(format!("options.mask: expected {a}×{b} (queries × keys), as the scores are, found {c}×{d}"))
+    Err(tr!(
+        "options.mask: expected {a}×{b} (queries × keys), as the scores are, found {c}×{d}",
+        "options.mask: スコアと同じ {a}×{b}（クエリ × キー）が必要ですが、{c}×{d} です"
+    ))
 }

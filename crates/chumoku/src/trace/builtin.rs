@@ -47,7 +47,11 @@ pub fn builtin(name: &str) -> Result<WorkedExample> {
     let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == name) else {
         let names: Vec<&str> = builtin_names().collect();
         let hint = did_you_mean(name, names.iter().copied());
-        return Err(Error::Setting(format!("no example is called {name}{hint}; there are {}", names.join(", "))));
+        return Err(Error::Setting(crate::tr!(
+            "no example is called {name}{hint}; there are {}",
+            "{name} という計算例はありません{hint}。あるのは {} です",
+            names.join(", ")
+        )));
     };
     WorkedExample::parse(text).map_err(|problem| Error::Example { doing: "reading", file: name.into(), problem })
 }

@@ -12,6 +12,7 @@ use super::number::{Printed, Scalar};
 use super::operation::{Operation, StepId};
 use super::program::Program;
 use super::quantity::Quantity;
+use crate::tr;
 use ndarray::Array2;
 use serde::Serialize;
 
@@ -92,7 +93,10 @@ impl WorkedExample {
             return Ok(self.check_figures());
         }
         if self.claims.is_empty() {
-            return Err("no claims: expected the key “claims” with at least one of Q, K, V, scores, …".into());
+            return Err(tr!(
+                "no claims: expected the key “claims” with at least one of Q, K, V, scores, …",
+                "主張がありません。Q、K、V、scores などを一つ以上書いたキー “claims” が必要です"
+            ));
         }
         let program = self.program()?;
         let mut claims: Vec<Claimed<'_>> = vec![None; program.steps().len()];
@@ -100,7 +104,10 @@ impl WorkedExample {
         for (quantity, claim) in &self.claims {
             if claim.iter().flatten().all(Option::is_none) {
                 let name = quantity.name();
-                return Err(format!("claims.{name}: expected at least one number, found null throughout"));
+                return Err(tr!(
+                    "claims.{name}: expected at least one number, found null throughout",
+                    "claims.{name}: 数値が一つ以上必要ですが、すべて null です"
+                ));
             }
             let ids = self.steps_of(&program, *quantity, claim)?;
             ids.iter().zip(claim).for_each(|(&id, matrix)| claims[id] = Some(matrix));
@@ -160,6 +167,12 @@ impl WorkedExample {
         let whole = |quantity| program.find(quantity, None).map(|id| vec![id]);
         let of_heads =
             |quantity| -> Vec<StepId> { (0..).map_while(|head| program.find(quantity, Some(head))).collect() };
+        let not_one_each = |expected: usize, found: usize| {
+            Err(tr!(
+                "claims.{name}: expected {expected} matrices, one for each head, found {found}",
+                "claims.{name}: ヘッドごとに一つ、全部で {expected} 個の行列が必要ですが、{found} 個です"
+            ))
+        };
         let mut ids = if claim.len() > 1 { of_heads(quantity) } else { whole(quantity).unwrap_or_default() };
         // One head's output, or the heads side by side, may already be the output.
         let is_last = |id: StepId| matches!(program.step(id).operation, Operation::Mixture(_) | Operation::Joined(_));
@@ -172,28 +185,36 @@ impl WorkedExample {
         if ids.is_empty() {
             let heads = of_heads(quantity).len();
             if heads > 0 {
-                return Err(format!("claims.{name}: expected {heads} matrices, one for each head, found 1"));
+                return not_one_each(heads, 1);
             }
             if whole(quantity).is_some() {
-                return Err(format!("claims.{name}: expected one matrix, found {}", claim.len()));
+                return Err(tr!(
+                    "claims.{name}: expected one matrix, found {}",
+                    "claims.{name}: 行列は一つだけ必要ですが、{} 個です",
+                    claim.len()
+                ));
             }
             let missing = self.missing(quantity);
-            return Err(crate::tr!(
+            return Err(tr!(
                 "claims.{name} does not follow from the inputs: {missing}",
                 "claims.{name} は inputs から導けません: {missing}"
             ));
         }
         if ids.len() != claim.len() {
-            let (expected, found) = (ids.len(), claim.len());
-            return Err(format!("claims.{name}: expected {expected} matrices, one for each head, found {found}"));
+            return not_one_each(ids.len(), claim.len());
         }
         for (head, (id, matrix)) in ids.iter().zip(claim).enumerate() {
             let (expected, found) = (program.value(*id).dim(), matrix.dim());
             if expected != found {
-                let of = if claim.len() > 1 { format!(" of head {}", head + 1) } else { String::new() };
-                return Err(format!(
+                let of =
+                    if claim.len() > 1 { tr!(" of head {}", "（ヘッド {}）", head + 1) } else { String::new() };
+                return Err(tr!(
                     "claims.{name}{of}: expected {}×{} numbers, as follows from the inputs, found {}×{}",
-                    expected.0, expected.1, found.0, found.1
+                    "claims.{name}{of}: inputs から {}×{} 個の数値になるはずですが、{}×{} です",
+                    expected.0,
+                    expected.1,
+                    found.0,
+                    found.1
                 ));
             }
         }

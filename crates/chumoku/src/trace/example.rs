@@ -4,8 +4,9 @@ use super::figures::{Figure, figures};
 use super::number::Printed;
 use super::quantity::Quantity;
 use crate::data::wording::{did_you_mean, quoted};
+use crate::lang::lang;
 use crate::nn::NormOrder;
-use crate::{Error, Result};
+use crate::{Error, Result, tr};
 use ndarray::Array2;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -130,21 +131,44 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     }
 }
 
+/// The keys that are known; of hundreds, which are numbered, the first and the last.
+fn listed(known: &[&str]) -> String {
+    match known {
+        [first, .., last] if known.len() > 40 => tr!("{first} to {last}", "{first} から {last} まで"),
+        _ => known.join(", "),
+    }
+}
+
 impl<'a> Object<'a> {
     pub(super) fn read(text: &'a str, place: &str, known: &[&str]) -> Result<Object<'a>, String> {
         let object: Object<'a> = serde_json::from_str(text).map_err(|error| match place {
             // The position is that in the file.
-            "" => format!("not JSON as a worked example is written: {error}"),
-            _ => format!("{place}: expected an object {{ … }}, found {}", quoted(text)),
+            "" => {
+                tr!("not JSON as a worked example is written: {error}", "計算例の JSON として正しくありません: {error}")
+            }
+            _ => tr!(
+                "{place}: expected an object {{ … }}, found {}",
+                "{place}: オブジェクト {{ … }} が必要ですが、{} です",
+                quoted(text)
+            ),
         })?;
         for (i, (key, _)) in object.0.iter().enumerate() {
-            let within = if place.is_empty() { String::new() } else { format!(" in {place}") };
+            let within = if place.is_empty() { String::new() } else { tr!(" in {place}", "{place} に") };
             if !known.contains(&key.as_str()) {
                 let hint = did_you_mean(key, known.iter().copied());
-                return Err(format!("unknown key {}{within}{hint}; known are {}", quoted(key), known.join(", ")));
+                return Err(tr!(
+                    "unknown key {}{within}{hint}; known are {}",
+                    "{within}不明なキー {} があります{hint}。使えるキーは {} です",
+                    quoted(key),
+                    listed(known)
+                ));
             }
             if object.0[..i].iter().any(|(other, _)| other == key) {
-                return Err(format!("the key {}{within} stands there twice", quoted(key)));
+                return Err(tr!(
+                    "the key {}{within} stands there twice",
+                    "{within}キー {} が二つあります",
+                    quoted(key)
+                ));
             }
         }
         Ok(object)
@@ -155,28 +179,38 @@ impl<'a> Object<'a> {
         found.filter(|value| *value != "null")
     }
 
-    /// A value of a plain kind.
+    /// A value of a plain kind; what is expected is said in English and in Japanese.
     pub(super) fn plain<T: Deserialize<'a>>(
         &self,
         key: &str,
         place: &str,
-        expected: &str,
+        [en, ja]: [&str; 2],
     ) -> Result<Option<T>, String> {
         let read = |text: &'a str| {
-            serde_json::from_str(text).map_err(|_| format!("{place}{key}: expected {expected}, found {}", quoted(text)))
+            serde_json::from_str(text).map_err(|_| {
+                let found = quoted(text);
+                tr!(
+                    "{place}{key}: expected {}, found {found}",
+                    "{place}{key}: {}が必要ですが、{found} です",
+                    lang().pick(en, ja)
+                )
+            })
         };
         self.get(key).map(read).transpose()
     }
 
     fn number(&self, key: &str) -> Result<Option<f64>, String> {
-        let found: Option<f64> = self.plain(key, "options.", "a number")?;
+        let found: Option<f64> = self.plain(key, "options.", ["a number", "数値"])?;
         Ok(found)
     }
 
     fn count(&self, key: &str) -> Result<Option<usize>, String> {
-        let found: Option<usize> = self.plain(key, "options.", "a whole number from 1")?;
+        let found: Option<usize> = self.plain(key, "options.", ["a whole number from 1", "1 以上の整数"])?;
         if found == Some(0) {
-            return Err(format!("options.{key}: expected a whole number from 1, found 0"));
+            return Err(tr!(
+                "options.{key}: expected a whole number from 1, found 0",
+                "options.{key}: 1 以上の整数が必要ですが、0 です"
+            ));
         }
         Ok(found)
     }
@@ -202,11 +236,18 @@ fn nested<T>(
     let whole: &RawValue = serde_json::from_str(text).map_err(|error| format!("{place}: {error}"))?;
     let list = |raw: &RawValue| serde_json::from_str::<Vec<Box<RawValue>>>(raw.get()).ok();
     let fault = |where_: &str, found: &RawValue| {
-        format!("{place}{where_}: expected a matrix [[…], […]] or a list […] of {of}, found {}", quoted(found.get()))
+        tr!(
+            "{place}{where_}: expected a matrix [[…], […]] or a list […] of {of}, found {}",
+            "{place}{where_}: {of}の行列 [[…], […]] か配列 […] が必要ですが、{} です",
+            quoted(found.get())
+        )
     };
     let rows = list(whole).ok_or_else(|| fault("", whole))?;
     if rows.is_empty() {
-        return Err(format!("{place}: expected at least one row, found an empty list"));
+        return Err(tr!(
+            "{place}: expected at least one row, found an empty list",
+            "{place}: 1 行以上が必要ですが、空の配列です"
+        ));
     }
     let row = |raw: &RawValue, at: String| -> Result<Vec<T>, String> {
         let entries = list(raw).ok_or_else(|| fault(&at, raw))?;
@@ -219,10 +260,17 @@ fn nested<T>(
         let (count, columns) = (rows.len(), rows.first().map_or(0, Vec::len));
         if let Some(i) = rows.iter().position(|row| row.len() != columns) {
             let found = rows[i].len();
-            return Err(format!("{place}{at}[{}]: expected {columns} {of}, as in row 1, found {found}", i + 1));
+            return Err(tr!(
+                "{place}{at}[{}]: expected {columns} {of}, as in row 1, found {found}",
+                "{place}{at}[{}]: 1 行目と同じく{of}が {columns} 個必要ですが、{found} 個です",
+                i + 1
+            ));
         }
         if columns == 0 || count.saturating_mul(columns) > MOST {
-            return Err(format!("{place}{at}: expected 1 to {MOST} {of}, found {count}×{columns}"));
+            return Err(tr!(
+                "{place}{at}: expected 1 to {MOST} {of}, found {count}×{columns}",
+                "{place}{at}: {of}は 1 個から {MOST} 個までですが、{count}×{columns} です"
+            ));
         }
         Ok(Array2::from_shape_vec((count, columns), rows.into_iter().flatten().collect()).expect("even rows"))
     };
@@ -246,8 +294,9 @@ fn nested<T>(
     let (rows, columns) = matrices[0].dim();
     if let Some(h) = matrices.iter().position(|matrix| matrix.dim() != (rows, columns)) {
         let found = matrices[h].dim();
-        return Err(format!(
+        return Err(tr!(
             "{place}[{}]: expected {rows}×{columns} {of}, as of head 1, found {}×{}",
+            "{place}[{}]: ヘッド 1 と同じ {rows}×{columns} の{of}が必要ですが、{}×{} です",
             h + 1,
             found.0,
             found.1
@@ -266,7 +315,9 @@ fn printed(text: &str) -> Result<Printed, String> {
 
 /// Numbers, with gaps.
 fn numbers(text: &str, place: &str) -> Result<Nested<Option<Printed>>, String> {
-    nested(text, place, "numbers", |text| if text == "null" { Ok(None) } else { printed(text).map(Some) })
+    nested(text, place, lang().pick("numbers", "数値"), |text| {
+        if text == "null" { Ok(None) } else { printed(text).map(Some) }
+    })
 }
 
 /// A mask is all true and false, or all numbers.
@@ -275,33 +326,46 @@ fn mask(text: &str) -> Result<MaskOption, String> {
         let mut matrices = read.matrices;
         let found = matrices.len();
         let matrix = matrices.pop().filter(|_| found == 1);
-        matrix.ok_or_else(|| format!("options.mask: expected one matrix for all heads, found {found}"))
+        matrix.ok_or_else(|| {
+            tr!(
+                "options.mask: expected one matrix for all heads, found {found}",
+                "options.mask: すべてのヘッドに一つの行列が必要ですが、{found} 個です"
+            )
+        })
     }
+    let entries = lang().pick("entries", "要素");
     // Which of both it is: what stands first decides.
     let first = text.trim_start_matches(|c: char| c == '[' || c.is_whitespace());
     if first.starts_with("true") || first.starts_with("false") {
         let entry = |text: &str| match text {
             "true" => Ok(true),
             "false" => Ok(false),
-            other => Err(format!(
+            other => Err(tr!(
                 "expected true (the key is seen) or false, as at the mask's first place, found {}",
+                "マスクの先頭と同じく true（キーが見える）か false が必要ですが、{} です",
                 quoted(other)
             )),
         };
-        return Ok(MaskOption::Seen(one(nested(text, "options.mask", "entries", entry)?)?));
+        return Ok(MaskOption::Seen(one(nested(text, "options.mask", entries, entry)?)?));
     }
     let entry = |text: &str| match text {
-        "true" | "false" => Err(format!(
+        "true" | "false" => Err(tr!(
             "expected a number, which is added to the score, as at the mask's first place, found {}; a mask is all numbers, \
              or all true and false",
+            "マスクの先頭と同じく、スコアに加える数値が必要ですが、{} です。マスクはすべて数値か、すべて true と false です",
             quoted(text)
         )),
         text => {
             let number = printed(text).map(|printed| printed.value);
-            number.map_err(|problem| format!("{problem}; a mask holds true and false, or numbers"))
+            number.map_err(|problem| {
+                tr!(
+                    "{problem}; a mask holds true and false, or numbers",
+                    "{problem}。マスクに書けるのは true と false か、数値です"
+                )
+            })
         }
     };
-    Ok(MaskOption::Added(one(nested(text, "options.mask", "entries", entry)?)?))
+    Ok(MaskOption::Added(one(nested(text, "options.mask", entries, entry)?)?))
 }
 
 /// A list stands for a column of what has one number a row, and for a row of everything else.
@@ -348,8 +412,9 @@ impl WorkedExample {
         let bytes = bytes.map_err(Error::io("reading", path))?;
         let fault = |problem: String| Error::Example { doing: "reading", file: path.display().to_string(), problem };
         let text = std::str::from_utf8(&bytes).map_err(|error| {
-            fault(format!(
+            fault(tr!(
                 "expected UTF-8, found another byte at offset {}; save the file as UTF-8",
+                "UTF-8 ではありません（オフセット {}）。ファイルを UTF-8 で保存してください",
                 error.valid_up_to()
             ))
         })?;
@@ -363,17 +428,23 @@ impl WorkedExample {
     pub fn parse(text: &str) -> Result<WorkedExample, String> {
         let file = Object::read(text, "", &KEYS)?;
         let names: Vec<&str> = Quantity::ALL.into_iter().map(Quantity::name).collect();
+        let (text_kind, texts) = (["a text", "文字列"], ["a list of texts", "文字列の配列"]);
         let mut example = WorkedExample {
-            title: file.plain("title", "", "a text")?.unwrap_or_default(),
-            source: file.plain("source", "", "a text")?.unwrap_or_default(),
-            tokens: file.plain("tokens", "", "a list of texts")?.unwrap_or_default(),
-            key_tokens: file.plain("key_tokens", "", "a list of texts")?.unwrap_or_default(),
+            title: file.plain("title", "", text_kind)?.unwrap_or_default(),
+            source: file.plain("source", "", text_kind)?.unwrap_or_default(),
+            tokens: file.plain("tokens", "", texts)?.unwrap_or_default(),
+            key_tokens: file.plain("key_tokens", "", texts)?.unwrap_or_default(),
             ..WorkedExample::default()
         };
         if let Some(figures) = figures(&file)? {
             return Ok(WorkedExample { figures, ..example });
         }
-        let inputs = file.get("inputs").ok_or("the key “inputs” is missing: the matrices to start from")?;
+        let inputs = file.get("inputs").ok_or_else(|| {
+            tr!(
+                "the key “inputs” is missing: the matrices to start from",
+                "キー “inputs”（出発点となる行列）がありません"
+            )
+        })?;
         let inputs = Object::read(inputs, "inputs", &names)?;
         for quantity in Quantity::ALL {
             let Some(text) = inputs.get(quantity.name()) else { continue };
@@ -381,7 +452,12 @@ impl WorkedExample {
             let claim = upright(quantity, numbers(text, &place)?);
             let full = |matrix: Array2<Option<Printed>>| -> Result<Array2<f64>, String> {
                 if let Some(((i, j), _)) = matrix.indexed_iter().find(|(_, entry)| entry.is_none()) {
-                    return Err(format!("{place}[{}][{}]: expected a number, found null", i + 1, j + 1));
+                    return Err(tr!(
+                        "{place}[{}][{}]: expected a number, found null",
+                        "{place}[{}][{}]: 数値が必要ですが、null です",
+                        i + 1,
+                        j + 1
+                    ));
                 }
                 Ok(matrix.mapv(|entry| entry.map_or(f64::NAN, |printed| printed.value)))
             };
@@ -396,7 +472,10 @@ impl WorkedExample {
                 let Some(text) = claims.get(quantity.name()) else { continue };
                 if example.inputs.contains_key(&quantity) {
                     let name = quantity.name();
-                    return Err(format!("claims.{name}: {name} is given in inputs; a claim is about what follows"));
+                    return Err(tr!(
+                        "claims.{name}: {name} is given in inputs; a claim is about what follows",
+                        "claims.{name}: {name} は inputs で与えられています。主張できるのは、そこから導かれる値です"
+                    ));
                 }
                 let claim = upright(quantity, numbers(text, &format!("claims.{}", quantity.name()))?);
                 example.claims.push((quantity, claim));
@@ -410,9 +489,12 @@ impl Options {
     fn read(text: &str) -> Result<Options, String> {
         let file = Object::read(text, "options", &OPTIONS)?;
         let defaults = Options::default();
-        let truth = |key: &str| file.plain::<bool>(key, "options.", "true or false");
+        let truth = |key: &str| file.plain::<bool>(key, "options.", ["true or false", "true か false "]);
         let finite = |key: &str| match file.number(key)? {
-            Some(x) if !x.is_finite() => Err(format!("options.{key}: expected a finite number, found {x}")),
+            Some(x) if !x.is_finite() => Err(tr!(
+                "options.{key}: expected a finite number, found {x}",
+                "options.{key}: 有限の数が必要ですが、{x} です"
+            )),
             found => Ok(found),
         };
         let causal = match file.get("causal") {
@@ -420,14 +502,20 @@ impl Options {
             Some("true" | "\"top-left\"") => Some(Diagonal::TopLeft),
             Some("\"bottom-right\"") => Some(Diagonal::BottomRight),
             Some(other) => {
-                let expected = "true, false, \"top-left\" or \"bottom-right\"";
-                return Err(format!("options.causal: expected {expected}, found {}", quoted(other)));
+                return Err(tr!(
+                    "options.causal: expected true, false, \"top-left\" or \"bottom-right\", found {}",
+                    "options.causal: true、false、\"top-left\"、\"bottom-right\" のいずれかが必要ですが、{} です",
+                    quoted(other)
+                ));
             }
         };
         let mask = file.get("mask").map(mask).transpose()?;
         let epsilon = finite("epsilon")?.unwrap_or(defaults.epsilon);
         if epsilon < 0.0 {
-            return Err(format!("options.epsilon: expected 0 or more, found {epsilon}"));
+            return Err(tr!(
+                "options.epsilon: expected 0 or more, found {epsilon}",
+                "options.epsilon: 0 以上の数が必要ですが、{epsilon} です"
+            ));
         }
         Ok(Options {
             scale: finite("scale")?,
@@ -435,17 +523,21 @@ impl Options {
             head_factors: None,
             causal,
             mask,
-            window: file.plain("window", "options.", "a whole number")?,
+            window: file.plain("window", "options.", ["a whole number", "0 以上の整数"])?,
             hard: truth("hard")?.unwrap_or(false),
             num_heads: file.count("num_heads")?.unwrap_or(1),
             num_key_heads: file.count("num_key_heads")?,
             head_dim: file.count("d_k")?,
             subtract_max: truth("subtract_max")?.unwrap_or(defaults.subtract_max),
             residual: truth("residual")?.unwrap_or(false),
-            norm: file.plain("norm", "options.", "\"pre\" or \"post\"")?,
+            norm: file.plain("norm", "options.", ["\"pre\" or \"post\"", "\"pre\" か \"post\" "])?,
             epsilon,
             rotary: finite("rotary_base")?,
-            alibi: file.plain("alibi_slopes", "options.", "a list of numbers, one for each head")?,
+            alibi: file.plain(
+                "alibi_slopes",
+                "options.",
+                ["a list of numbers, one for each head", "ヘッドごとの数値の配列"],
+            )?,
         })
     }
 }

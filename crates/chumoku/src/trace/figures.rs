@@ -5,6 +5,7 @@ use super::number::Printed;
 use crate::count::{CountConfig, Counted};
 use crate::data::wording::quoted;
 use crate::nn::NormOrder;
+use crate::tr;
 use std::f64::consts::TAU;
 
 const COUNT: [&str; 24] = [
@@ -49,11 +50,21 @@ pub(super) fn figures(file: &Object<'_>) -> Result<Option<Vec<Figure>>, String> 
         (None, None, _) => return Ok(None),
         (Some(count), None, None) => counted(count)?,
         (None, Some(positions), None) => wavelengths(positions)?,
-        _ => return Err("expected one of the keys inputs, count and positions, found several".into()),
+        _ => {
+            return Err(tr!(
+                "expected one of the keys inputs, count and positions, found several",
+                "キー inputs、count、positions のうち一つだけが必要ですが、複数あります"
+            ));
+        }
     };
     let known: Vec<&str> = truths.iter().map(|(name, _)| name.as_str()).collect();
-    let claims = file.get("claims").ok_or("no claims: expected the key “claims” with the figures that are stated")?;
-    let raw = Object::read(claims, "claims", &known).map_err(|problem| shortened(problem, &known))?;
+    let claims = file.get("claims").ok_or_else(|| {
+        tr!(
+            "no claims: expected the key “claims” with the figures that are stated",
+            "主張がありません。述べられている数値を書いたキー “claims” が必要です"
+        )
+    })?;
+    let raw = Object::read(claims, "claims", &known)?;
     let mut found = Vec::new();
     for (name, truth) in &truths {
         let Some(text) = raw.get(name) else { continue };
@@ -65,32 +76,25 @@ pub(super) fn figures(file: &Object<'_>) -> Result<Option<Vec<Figure>>, String> 
         found.push(Figure { name: name.clone(), claim, truth: *truth });
     }
     if found.is_empty() {
-        return Err("no claims: expected at least one figure in “claims”".into());
+        return Err(tr!(
+            "no claims: expected at least one figure in “claims”",
+            "主張がありません。“claims” には数値が一つ以上必要です"
+        ));
     }
     Ok(Some(found))
-}
-
-/// A message without a list of hundreds of names.
-fn shortened(problem: String, known: &[&str]) -> String {
-    match (known, problem.split_once("; known are ")) {
-        ([first, .., last], Some((problem, _))) if known.len() > 40 => {
-            format!("{problem}; known are {first} to {last}")
-        }
-        _ => problem,
-    }
 }
 
 /// What a network costs: the parameters of each of its steps, all of them, and its multiply–adds.
 fn counted(text: &str) -> Result<Vec<(String, f64)>, String> {
     let file = Object::read(text, "count", &COUNT)?;
-    let size = |key: &str| file.plain::<usize>(key, "count.", "a whole number");
-    let truth = |key: &str| file.plain::<bool>(key, "count.", "true or false");
+    let size = |key: &str| file.plain::<usize>(key, "count.", ["a whole number", "0 以上の整数"]);
+    let truth = |key: &str| file.plain::<bool>(key, "count.", ["true or false", "true か false "]);
     let defaults = CountConfig::default();
-    let network = match file.plain::<String>("network", "count.", "a name")? {
+    let network = match file.plain::<String>("network", "count.", ["a name", "名前"])? {
         None => Counted::Transformer,
         Some(name) => Counted::named(&name).ok_or_else(|| {
             let found = quoted(&name);
-            crate::tr!(
+            tr!(
                 "count.network: expected attention, transformer, decoder, encoder-decoder, rnn, lstm or gru, found \
                  {found}",
                 "count.network: attention、transformer、decoder、encoder-decoder、rnn、lstm、gru のいずれかが必要です: \
@@ -100,7 +104,7 @@ fn counted(text: &str) -> Result<Vec<(String, f64)>, String> {
     };
     let num_layers = size("layers")?.unwrap_or(1);
     if network == Counted::Attention && num_layers != 1 {
-        return Err(crate::tr!(
+        return Err(tr!(
             "count.layers: attention alone is one layer, found {num_layers}; leave it out, or name another network",
             "count.layers: attention は一層だけです ({num_layers} とあります)。外すか、別のネットワークを指定してください"
         ));
@@ -153,13 +157,17 @@ fn counted(text: &str) -> Result<Vec<(String, f64)>, String> {
 /// 2017, section 3.5).
 fn wavelengths(text: &str) -> Result<Vec<(String, f64)>, String> {
     let file = Object::read(text, "positions", &["d_model", "base"])?;
-    let d_model: usize = file
-        .plain("d_model", "positions.", "a whole number")?
-        .ok_or("positions.d_model: expected a whole number, found nothing")?;
-    let base: f64 = file.plain("base", "positions.", "a number")?.unwrap_or(10_000.0);
+    let d_model: usize = file.plain("d_model", "positions.", ["a whole number", "整数"])?.ok_or_else(|| {
+        tr!(
+            "positions.d_model: expected a whole number, found nothing",
+            "positions.d_model: 整数が必要ですが、書かれていません"
+        )
+    })?;
+    let base: f64 = file.plain("base", "positions.", ["a number", "数値"])?.unwrap_or(10_000.0);
     if d_model == 0 || d_model > 1 << 20 || !base.is_finite() || base <= 0.0 {
-        return Err(format!(
+        return Err(tr!(
             "positions: expected d_model from 1 to {} and a base above 0, found {d_model} and {base}",
+            "positions: d_model は 1 から {} まで、base は正の数が必要ですが、{d_model} と {base} です",
             1 << 20
         ));
     }

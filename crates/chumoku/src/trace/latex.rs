@@ -118,8 +118,14 @@ impl Trace {
         }
         let is_plain = body.is_ascii();
         let fonts = match is_plain {
-            true => "\\usepackage[T1]{fontenc}\n",
-            false => "% This document holds letters beyond ASCII: compile it with lualatex.\n\\usepackage{luatexja}\n",
+            true => "\\usepackage[T1]{fontenc}\n".to_owned(),
+            false => {
+                let note = lang.pick(
+                    "This document holds letters beyond ASCII: compile it with lualatex.",
+                    "この文書には ASCII でない文字があります。lualatex で処理してください。",
+                );
+                format!("% {note}\n\\usepackage{{luatexja}}\n")
+            }
         };
         format!(
             "\\documentclass{{article}}\n\\usepackage{{amsmath,amssymb}}\n\\usepackage[a4paper,landscape,margin=15mm]\

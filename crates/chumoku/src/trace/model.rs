@@ -10,7 +10,7 @@ use crate::text::TextTokenizer;
 use crate::text_classifier::TextClassifier;
 use crate::text_generator::TextGenerator;
 use crate::text_translator::{TextTranslator, TranslateOptions};
-use crate::{Error, Result};
+use crate::{Error, Result, tr};
 use chumoku_kernels::Precision;
 use ndarray::{Array2, Zip};
 
@@ -27,14 +27,19 @@ impl TracePlace {
     /// The layer, and whether it and the head are there.
     fn check(self, [layers, heads]: [usize; 2]) -> Result<usize> {
         let layer = self.layer.unwrap_or(layers.saturating_sub(1));
-        let fault = |what: &str, given: usize, count: usize| {
-            Err(Error::Setting(format!("{what} {}: this model has {what}s 1 to {count}", given + 1)))
-        };
         if layer >= layers {
-            return fault("layer", layer, layers);
+            return Err(Error::Setting(tr!(
+                "layer {}: this model has layers 1 to {layers}",
+                "層 {}: このモデルの層は 1 から {layers} までです",
+                layer + 1
+            )));
         }
         if self.head >= heads {
-            return fault("head", self.head, heads);
+            return Err(Error::Setting(tr!(
+                "head {}: this model has heads 1 to {heads}",
+                "ヘッド {}: このモデルのヘッドは 1 から {heads} までです",
+                self.head + 1
+            )));
         }
         Ok(layer)
     }
@@ -103,7 +108,9 @@ impl AttentionRecord {
         let program = self.example().program()?;
         let largest = |quantity, head, own: &Array2<f64>| {
             let worked = program.find(quantity, head).map(|id| program.value(id));
-            let worked = worked.ok_or("a step of the model's attention is missing")?;
+            let worked = worked.ok_or_else(|| {
+                tr!("a step of the model's attention is missing", "モデルのアテンションの手順が一つ欠けています")
+            })?;
             let mut largest = 0.0f64;
             Zip::from(own).and(worked).for_each(|a, b| {
                 let difference = (a - b).abs();
@@ -131,7 +138,7 @@ fn traced(
     label: Label,
     record: impl Fn(&Params<f32>) -> Result<AttentionRecord>,
 ) -> Result<Trace> {
-    let fault = |problem: String| Error::Setting(format!("tracing the model: {problem}"));
+    let fault = |problem: String| Error::Setting(tr!("tracing the model: {problem}", "モデルのトレース: {problem}"));
     let exact = {
         let mut params = params.clone();
         params.set_precision(Precision::Highest);
@@ -155,7 +162,7 @@ fn words(tokenizer: &TextTokenizer, ids: &[u32]) -> Vec<String> {
 /// A text with nothing in it has no attention to show.
 fn not_empty(text: &str) -> Result<()> {
     match text.trim().is_empty() {
-        true => Err(Error::Setting("the text to trace is empty".into())),
+        true => Err(Error::Setting(tr!("the text to trace is empty", "トレースするテキストが空です"))),
         false => Ok(()),
     }
 }
@@ -170,8 +177,10 @@ impl TextClassifier {
     pub fn trace(&self, text: &str, place: TracePlace, name: &str) -> Result<Trace> {
         not_empty(text)?;
         let Some(encoder) = self.config.model.body.transformer() else {
-            let problem = "this model is a recurrent network, which has no attention to trace";
-            return Err(Error::Setting(problem.into()));
+            return Err(Error::Setting(tr!(
+                "this model is a recurrent network, which has no attention to trace",
+                "このモデルは再帰型ネットワークで、トレースするアテンションがありません"
+            )));
         };
         let layer = place.check([encoder.num_layers, encoder.num_heads])?;
         let mut ids = vec![self.tokenizer.cls()];
@@ -188,7 +197,12 @@ impl TextClassifier {
         };
         traced(&self.params, self.config.precision, label, |params| {
             let record = self.model.record(params, &ids, layer)?;
-            record.ok_or_else(|| Error::Setting("this model has no attention to trace".into()))
+            record.ok_or_else(|| {
+                Error::Setting(tr!(
+                    "this model has no attention to trace",
+                    "このモデルにはトレースするアテンションがありません"
+                ))
+            })
         })
     }
 }
@@ -253,8 +267,9 @@ impl TextTranslator {
         let limit = model.max_length - 1;
         if target_ids.len() > limit {
             let found = target_ids.len();
-            let problem = format!(
-                "the translation has {found} tokens: expected at most {limit}, as many as the model writes; give a shorter one"
+            let problem = tr!(
+                "the translation has {found} tokens: expected at most {limit}, as many as the model writes; give a shorter one",
+                "訳文が {found} トークンあります。モデルが書けるのは {limit} トークンまでです。短い訳文を与えてください"
             );
             return Err(Error::Setting(problem));
         }

@@ -190,12 +190,18 @@ impl Printed {
     /// What was expected, if it is no number.
     pub fn parse(text: &str) -> Result<Printed, String> {
         let plain = text.trim().replace('\u{2212}', "-");
-        let fault = || format!("expected a number such as 0.50, found {}", crate::data::wording::quoted(text));
+        let found = crate::data::wording::quoted(text);
+        let fault = || {
+            crate::tr!("expected a number such as 0.50, found {found}", "0.50 のような数値が必要ですが、{found} です")
+        };
         let value: f64 = plain.parse().map_err(|_| fault())?;
         if !value.is_finite() {
             let is_named = plain.trim_start_matches(['-', '+']).chars().all(char::is_alphabetic);
             if !is_named {
-                return Err(format!("expected a number within ±1.8e308, found {}", crate::data::wording::quoted(text)));
+                return Err(crate::tr!(
+                    "expected a number within ±1.8e308, found {found}",
+                    "±1.8e308 に収まる数値が必要ですが、{found} です"
+                ));
             }
             return Ok(Printed { text: plain, value, unit: 0.0 });
         }

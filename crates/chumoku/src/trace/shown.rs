@@ -163,9 +163,10 @@ impl WorkedExample {
     /// If the matrices do not fit each other, or there is no such head.
     pub fn trace(&self, head: usize) -> Result<Trace, String> {
         if !self.figures.is_empty() {
-            return Err(
-                "this example is about sizes, not matrices: `chumoku check` checks it, `chumoku count` counts".into()
-            );
+            return Err(crate::tr!(
+                "this example is about sizes, not matrices: `chumoku check` checks it, `chumoku count` counts",
+                "この計算例は行列ではなく大きさについてのものです。検算は `chumoku check`、集計は `chumoku count` です"
+            ));
         }
         let program = self.program()?;
         if program.steps().iter().all(|step| step.operation == Operation::Given) {
@@ -177,7 +178,11 @@ impl WorkedExample {
         }
         let heads = program.steps().iter().filter_map(|step| step.head).max().map_or(1, |last| last + 1);
         if head >= heads {
-            return Err(format!("head {}: expected 1 to {heads}", head + 1));
+            return Err(crate::tr!(
+                "head {}: expected 1 to {heads}",
+                "ヘッド {}: ヘッドは 1 から {heads} までです",
+                head + 1
+            ));
         }
         // Heads that share keys and values show the shared ones.
         let key_heads = [Quantity::K, Quantity::V].into_iter().map(|quantity| {

@@ -111,12 +111,12 @@ impl Trace {
         }
         let cells: usize = self.steps.iter().chain(&self.others).map(|step| step.value.len()).sum();
         if cells > CELLS {
-            let heads = if self.others.is_empty() { "" } else { " of all heads" };
-            let heads_ja = if self.others.is_empty() { "" } else { "全ヘッドの" };
+            let heads =
+                if self.others.is_empty() { String::new() } else { crate::tr!(" of all heads", "全ヘッドの") };
             return Err(Error::Setting(crate::tr!(
                 "a spreadsheet of the {cells} numbers{heads} is larger than programs open (at most {CELLS}); give a shorter \
                  text, or use --format json",
-                "{heads_ja}数値 {cells} 個のスプレッドシートは大きすぎて開けません（上限 {CELLS} 個）。短い文を与えるか、--format \
+                "{heads}数値 {cells} 個のスプレッドシートは大きすぎて開けません（上限 {CELLS} 個）。短い文を与えるか、--format \
                  json を使ってください"
             )));
         }

@@ -275,8 +275,10 @@ impl Explanation {
     ) -> crate::Result<Figure> {
         let pairs = common_words(&labels(&self.words), &labels(&other.words));
         if pairs.is_empty() {
-            let problem = "the two texts have no word in common, so there is nothing to compare";
-            return Err(crate::Error::Setting(problem.into()));
+            return Err(crate::Error::Setting(crate::tr!(
+                "the two texts have no word in common, so there is nothing to compare",
+                "二つのテキストに共通する語がないので、比べられません"
+            )));
         }
         let values: Vec<Option<f32>> = pairs
             .iter()

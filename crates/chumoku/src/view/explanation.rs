@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::lang::lang;
+use crate::tr;
 use crate::trace::TextCut;
 
 use super::chance::Shape;
@@ -352,51 +354,60 @@ impl Explanation {
         let n = self.words.len();
         let has_none = self.layers == 0 && self.heads == 0;
         if n == 0 || !has_none && (self.layers == 0 || self.heads == 0) {
-            return Err(ExplanationError::new(format!(
+            return Err(ExplanationError::new(tr!(
                 "an explanation needs a word, and layers and heads or neither; it has {} layers, {} heads, {n} words",
-                self.layers, self.heads
+                "説明には一語以上が必要で、層とヘッドは両方あるか両方ないかですが、{} 層、{} ヘッド、{n} 語です",
+                self.layers,
+                self.heads
             )));
         }
         let expected =
             self.layers.checked_mul(self.heads).and_then(|m| m.checked_mul(n)).and_then(|m| m.checked_mul(n));
         if expected != Some(self.attention.len()) {
-            return Err(ExplanationError::new(format!(
+            return Err(ExplanationError::new(tr!(
                 "attention of {} layers, {} heads and {n} words needs {} numbers; there are {}",
+                "{} 層、{} ヘッド、{n} 語のアテンションには{}個の数値が必要ですが、{} 個です",
                 self.layers,
                 self.heads,
-                expected.map_or_else(|| "too many".to_owned(), |m| m.to_string()),
+                expected.map_or_else(|| tr!("too many", "多すぎる"), |m| tr!("{m}", " {m} ")),
                 self.attention.len()
             )));
         }
         if self.attribution.scores.len() != n {
-            return Err(ExplanationError::new(format!(
+            return Err(ExplanationError::new(tr!(
                 "attribution needs one score a word, {n}; there are {}",
+                "attribution には語ごとに一つ、全部で {n} 個のスコアが必要ですが、{} 個です",
                 self.attribution.scores.len()
             )));
         }
         if let Some(i) = self.attribution.scores.iter().position(|s| !s.is_finite()) {
-            return Err(ExplanationError::new(format!(
+            return Err(ExplanationError::new(tr!(
                 "the attribution score of word {} is {}, not a finite number",
+                "{} 番目の語の attribution のスコアが有限の数ではなく {} です",
                 i + 1,
                 self.attribution.scores[i]
             )));
         }
         let whole = self.attribution.whole.as_ref();
         if let Some(whole) = whole.filter(|whole| whole.len() != n || whole.iter().any(|s| !s.is_finite())) {
-            return Err(ExplanationError::new(format!(
+            return Err(ExplanationError::new(tr!(
                 "attribution of the whole predictor needs a finite score a word, {n}; there are {}, or one is none",
+                "予測器全体の attribution には語ごとに一つ、全部で {n} 個の有限のスコアが必要ですが、{} 個か、有限でないものがあります",
                 whole.len()
             )));
         }
         if let Some(word) = self.attribution.beyond.iter().find(|word| !word.score.is_finite()) {
-            return Err(ExplanationError::new(format!(
+            return Err(ExplanationError::new(tr!(
                 "the attribution score of {:?} is {}, not a finite number",
-                word.text, word.score
+                "{:?} の attribution のスコアが有限の数ではなく {} です",
+                word.text,
+                word.score
             )));
         }
         if let Some(piece) = self.pieces.iter().find(|piece| piece.word >= n) {
-            return Err(ExplanationError::new(format!(
+            return Err(ExplanationError::new(tr!(
                 "piece {:?} names word index {}; the last is {}",
+                "トークン {:?} の語の番号が {} ですが、最後は {} です",
                 piece.text,
                 piece.word,
                 n - 1
@@ -404,20 +415,28 @@ impl Explanation {
         }
         self.validate_probabilities()?;
         self.validate_extras()?;
-        self.validate_rows("weight", &self.attention)?;
-        self.validate_rows("value-weighted share", &self.derived.value_weighted)?;
-        self.validate_rows("rollout", &self.derived.rollout)
+        self.validate_rows(["weight", "重み"], &self.attention)?;
+        self.validate_rows(["value-weighted share", "バリューで重み付けした割合"], &self.derived.value_weighted)?;
+        self.validate_rows(["rollout", "ロールアウト"], &self.derived.rollout)
     }
 
     fn validate_extras(&self) -> Result<(), ExplanationError> {
         let n = self.words.len();
         let heads = self.layers * self.heads;
-        let fault = |what: &str, expected: usize, found: usize| {
-            Err(ExplanationError::new(format!("{what} needs {expected} numbers; there are {found}")))
+        let fault = |[en, ja]: [&str; 2], expected: usize, found: usize| {
+            let what = lang().pick(en, ja);
+            Err(ExplanationError::new(tr!(
+                "{what} needs {expected} numbers; there are {found}",
+                "{what}には {expected} 個の数値が必要ですが、{found} 個です"
+            )))
         };
         for (what, found, count) in [
-            ("value-weighted attention", self.derived.value_weighted.len(), heads * n * n),
-            ("rollout", self.derived.rollout.len(), self.layers * n * n),
+            (
+                ["value-weighted attention", "バリューで重み付けしたアテンション"],
+                self.derived.value_weighted.len(),
+                heads * n * n,
+            ),
+            (["rollout", "ロールアウト"], self.derived.rollout.len(), self.layers * n * n),
         ] {
             if found != 0 && found != count {
                 return fault(what, count, found);
@@ -425,7 +444,7 @@ impl Explanation {
         }
         if let Some(depth) = &self.depth {
             let count = heads.checked_mul(self.pieces.len()).and_then(|m| m.checked_mul(depth.dim)).unwrap_or(0);
-            for (what, numbers) in [("queries", &depth.queries), ("keys", &depth.keys)] {
+            for (what, numbers) in [(["queries", "クエリ"], &depth.queries), (["keys", "キー"], &depth.keys)] {
                 if numbers.len() != count {
                     return fault(what, count, numbers.len());
                 }
@@ -433,13 +452,14 @@ impl Explanation {
             if let Some(slopes) = &depth.slopes
                 && (slopes.len() != self.layers || slopes.iter().any(|of_layer| of_layer.len() != self.heads))
             {
-                return fault("slopes", heads, slopes.iter().map(Vec::len).sum());
+                return fault(["slopes", "ALiBi の傾き"], heads, slopes.iter().map(Vec::len).sum());
             }
         }
         for without in &self.without {
             if without.layer >= self.layers || without.head >= self.heads {
-                let problem = format!(
+                let problem = tr!(
                     "a head is switched off that is not there: layer {}, head {}",
+                    "無効にしたヘッドがありません: 層 {}、ヘッド {}",
                     without.layer + 1,
                     without.head + 1
                 );
@@ -448,7 +468,7 @@ impl Explanation {
             let whole = without.whole.iter().map(|whole| &whole.probabilities);
             for found in std::iter::once(&without.probabilities).chain(whole) {
                 if found.len() != self.probabilities.len() {
-                    return fault("a head switched off", self.probabilities.len(), found.len());
+                    return fault(["a head switched off", "無効にしたヘッド"], self.probabilities.len(), found.len());
                 }
             }
         }
@@ -461,23 +481,29 @@ impl Explanation {
         for LabelProbability { label, probability } in all {
             // Written so that NaN, which is in no range, is refused too.
             if !(0.0..=1.001).contains(probability) {
-                return Err(ExplanationError::new(format!(
-                    "the probability of {label:?} is {probability}, not within 0 to 1"
+                return Err(ExplanationError::new(tr!(
+                    "the probability of {label:?} is {probability}, not within 0 to 1",
+                    "{label:?} の確率 {probability} が 0 から 1 の範囲にありません"
                 )));
             }
         }
         Ok(())
     }
 
-    fn validate_rows(&self, what: &str, numbers: &[f32]) -> Result<(), ExplanationError> {
-        let n = self.words.len();
+    /// That the rows of `en`, `ja` in the other language, are shares.
+    fn validate_rows(&self, [en, ja]: [&str; 2], numbers: &[f32]) -> Result<(), ExplanationError> {
+        let (n, what) = (self.words.len(), lang().pick(en, ja));
         // Rollout has one map a layer.
         let heads = (numbers.len() / (n * n) / self.layers.max(1)).max(1);
         for (i, row) in numbers.chunks_exact(n).enumerate() {
-            let place = || format!("layer {}, head {}, query {}", i / n / heads + 1, i / n % heads + 1, i % n + 1);
+            let place = || {
+                let [layer, head, query] = [i / n / heads, i / n % heads, i % n].map(|index| index + 1);
+                tr!("layer {layer}, head {head}, query {query}", "層 {layer}、ヘッド {head}、クエリ {query}")
+            };
             if let Some(key) = row.iter().position(|w| !(-ROW_SUM_TOLERANCE..=1.0 + ROW_SUM_TOLERANCE).contains(w)) {
-                return Err(ExplanationError::new(format!(
+                return Err(ExplanationError::new(tr!(
                     "the {what} at {}, key {} is {}, not within 0 to 1",
+                    "{what}（{}、キー {}）の値 {} が 0 から 1 の範囲にありません",
                     place(),
                     key + 1,
                     row[key]
@@ -485,7 +511,11 @@ impl Explanation {
             }
             let sum: f32 = row.iter().sum();
             if (sum - 1.0).abs() > ROW_SUM_TOLERANCE {
-                return Err(ExplanationError::new(format!("the {what}s at {} sum to {sum}, not to 1", place())));
+                return Err(ExplanationError::new(tr!(
+                    "the {what}s at {} sum to {sum}, not to 1",
+                    "{what}（{}）の和が 1 ではなく {sum} です",
+                    place()
+                )));
             }
         }
         Ok(())

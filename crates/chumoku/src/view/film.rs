@@ -7,7 +7,7 @@ use super::phrases;
 use super::roles::measure;
 use crate::lang::Lang;
 use crate::model_folder::{LOG, open};
-use crate::{Error, Result};
+use crate::{Error, Result, tr};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
@@ -63,8 +63,9 @@ impl Frame {
     fn check(&self) -> Result<(), String> {
         let expected = self.layers.checked_mul(self.heads).and_then(|m| m.checked_mul(self.size()));
         if expected != Some(self.attention.len()) || self.attention.is_empty() {
-            return Err(format!(
+            return Err(tr!(
                 "{} layers, {} heads and {} by {} words do not fit {} weights",
+                "{} 層、{} ヘッド、{}×{} 語に対して、重みの数 {} が合いません",
                 self.layers,
                 self.heads,
                 self.words[0].len(),
@@ -97,25 +98,38 @@ impl Film {
             }
             let fault = |problem: String| Error::Model {
                 path: path.clone(),
-                problem: format!("line {}: not the attention that `train --watch` records: {problem}", index + 1),
+                problem: tr!(
+                    "line {}: not the attention that `train --watch` records: {problem}",
+                    "{} 行目: `train --watch` が記録したアテンションではありません: {problem}",
+                    index + 1
+                ),
             };
             let mut value: serde_json::Value = serde_json::from_str(&line).map_err(|error| fault(error.to_string()))?;
             let Some(value) = value.get_mut(WATCHED) else {
-                return Err(fault(format!("expected an object with \"{WATCHED}\" in it")));
+                return Err(fault(tr!(
+                    "expected an object with \"{WATCHED}\" in it",
+                    "\"{WATCHED}\" のあるオブジェクトが必要です"
+                )));
             };
             let frame: Frame = serde_json::from_value(value.take()).map_err(|error| fault(error.to_string()))?;
             frame.check().map_err(fault)?;
             if frames.first().is_some_and(|first| {
                 [first.layers, first.heads] != [frame.layers, frame.heads] || first.words != frame.words
             }) {
-                let problem = "its words or heads are not those of the first, as when training went on with another text: \
-                               train anew with one `--watch TEXT`";
-                return Err(fault(problem.into()));
+                return Err(fault(tr!(
+                    "its words or heads are not those of the first, as when training went on with another text: train \
+                     anew with one `--watch TEXT`",
+                    "語やヘッドが最初の記録と違います（途中で別のテキストに変えて学習を続けた場合など）。一つの \
+                     `--watch TEXT` で初めから学習してください"
+                )));
             }
             frames.push(frame);
         }
         if frames.is_empty() {
-            let problem = "no attention was recorded in training: train with `--watch TEXT`".into();
+            let problem = tr!(
+                "no attention was recorded in training: train with `--watch TEXT`",
+                "学習中のアテンションが記録されていません。`--watch TEXT` を付けて学習してください"
+            );
             return Err(Error::Model { path, problem });
         }
         Ok(Film { model: model.into(), frames })
@@ -195,7 +209,7 @@ impl Film {
         };
         // Training that is continued may be watched from there on alone.
         note += match self.frames[0].step {
-            0 => lang.pick("; the first is the model before training.", "。最初は訓練前のモデルです。"),
+            0 => lang.pick("; the first is the model before training.", "。最初は学習前のモデルです。"),
             _ => lang.pick(".", "。"),
         };
         let notes = [note].into_iter().chain(pooled_note(&maps, lang)).collect();
@@ -436,8 +450,8 @@ mod tests {
             let frames = steps.map(|step| frame(step, [0.5; 8])).to_vec();
             Film { model: "m".into(), frames }.strip(0, 0, lang).notes.concat()
         };
-        assert!(note([0, 10], Lang::En).contains("before training") && note([0, 10], Lang::Ja).contains("訓練前"));
-        assert!(!note([10, 20], Lang::En).contains("before training") && !note([10, 20], Lang::Ja).contains("訓練前"));
+        assert!(note([0, 10], Lang::En).contains("before training") && note([0, 10], Lang::Ja).contains("学習前"));
+        assert!(!note([10, 20], Lang::En).contains("before training") && !note([10, 20], Lang::Ja).contains("学習前"));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use serde_json::{Map, Number, Value};
 
 use super::explanation::{Explanation, ExplanationError};
-use crate::lang::Lang;
+use crate::lang::{Lang, lang};
+use crate::tr;
 
 /// Writes an explanation as JSON.
 ///
@@ -74,11 +75,15 @@ fn nested(numbers: &[f32], shape: &[usize]) -> Value {
 /// parts do not fit together ([`Explanation::validate`]).
 pub fn from_json(value: &Value) -> Result<Explanation, ExplanationError> {
     let mut value = value.clone();
-    let object = value.as_object_mut().ok_or_else(|| ExplanationError::new("an explanation is a JSON object"))?;
+    let object = value.as_object_mut().ok_or_else(|| {
+        ExplanationError::new(
+            lang().pick("an explanation is a JSON object", "説明は JSON のオブジェクトでなければなりません"),
+        )
+    })?;
     object.remove("axes");
-    let attention = object
-        .insert("attention".to_owned(), Value::Array(Vec::new()))
-        .ok_or_else(|| ExplanationError::new("the explanation has no \"attention\""))?;
+    let attention = object.insert("attention".to_owned(), Value::Array(Vec::new())).ok_or_else(|| {
+        ExplanationError::new(lang().pick("the explanation has no \"attention\"", "説明に \"attention\" がありません"))
+    })?;
     // What older versions did not write stays empty.
     let mut take = |of: &str, name: &str| {
         let part = object.get_mut(of).and_then(Value::as_object_mut);
@@ -86,8 +91,9 @@ pub fn from_json(value: &Value) -> Result<Explanation, ExplanationError> {
     };
     let [value_weighted, rollout] = ["value_weighted", "rollout"].map(|name| take("derived", name));
     let [queries, keys] = ["queries", "keys"].map(|name| take("depth", name));
-    let mut explanation: Explanation =
-        serde_json::from_value(value).map_err(|error| ExplanationError::new(format!("not an explanation: {error}")))?;
+    let mut explanation: Explanation = serde_json::from_value(value).map_err(|error| {
+        ExplanationError::new(tr!("not an explanation: {error}", "説明として正しくありません: {error}"))
+    })?;
     let (n, tokens) = (explanation.words.len(), explanation.pieces.len());
     let [layers, heads] = [explanation.layers, explanation.heads];
     let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
@@ -111,18 +117,23 @@ pub fn from_json(value: &Value) -> Result<Explanation, ExplanationError> {
 /// Appends the numbers of nested arrays of exactly the given shape.
 fn flatten(what: &str, value: &Value, shape: &[usize], out: &mut Vec<f32>) -> Result<(), ExplanationError> {
     let Some((&length, inner)) = shape.split_first() else {
-        let number = value
-            .as_f64()
-            .ok_or_else(|| ExplanationError::new(format!("{what} holds {value} where a number should be")))?;
+        let number = value.as_f64().ok_or_else(|| {
+            ExplanationError::new(tr!(
+                "{what} holds {value} where a number should be",
+                "{what} の数値のあるべきところに {value} があります"
+            ))
+        })?;
         #[expect(clippy::cast_possible_truncation, reason = "the numbers were f32 when written")]
         out.push(number as f32);
         return Ok(());
     };
-    let items =
-        value.as_array().ok_or_else(|| ExplanationError::new(format!("{what} is not nested as its axes say")))?;
+    let items = value.as_array().ok_or_else(|| {
+        ExplanationError::new(tr!("{what} is not nested as its axes say", "{what} の入れ子が軸の数と合いません"))
+    })?;
     if items.len() != length {
-        return Err(ExplanationError::new(format!(
+        return Err(ExplanationError::new(tr!(
             "{what} has {} entries where there should be {length}",
+            "{what} の要素が {} 個ありますが、{length} 個のはずです",
             items.len()
         )));
     }

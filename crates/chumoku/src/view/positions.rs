@@ -4,7 +4,7 @@ use super::figure::{Axis, Content, Curves, Figure, Map, Scale};
 use crate::lang::Lang;
 use crate::nn::{PositionKind, Rotary, sinusoidal};
 use crate::params::Params;
-use crate::{Error, ModelKind, Result, TextClassifier, TextGenerator, TextTranslator};
+use crate::{Error, ModelKind, Result, TextClassifier, TextGenerator, TextTranslator, tr};
 use ndarray::{Array2, Slice};
 use std::f64::consts::TAU;
 use std::path::Path;
@@ -47,10 +47,16 @@ impl PositionalEncoding {
     pub fn rotary(length: usize, dim: usize, base: Option<f64>) -> Result<PositionalEncoding> {
         let base = base.unwrap_or(Rotary::BASE);
         if dim == 0 || !dim.is_multiple_of(2) {
-            return Err(Error::Setting(format!("rotary positions: expected an even number of dimensions, got {dim}")));
+            return Err(Error::Setting(tr!(
+                "rotary positions: expected an even number of dimensions, got {dim}",
+                "回転位置エンコーディング: 次元の数は偶数のはずですが、{dim} です"
+            )));
         }
         if !(base.is_finite() && base > 0.0) {
-            return Err(Error::Setting(format!("rotary positions: expected a finite base above 0, got {base}")));
+            return Err(Error::Setting(tr!(
+                "rotary positions: expected a finite base above 0, got {base}",
+                "回転位置エンコーディング: base は正の有限の数が必要ですが、{base} です"
+            )));
         }
         let wavelengths = wavelengths(base, dim);
         let table = Array2::from_shape_fn((length, dim), |(position, column)| {
@@ -122,8 +128,9 @@ impl PositionalEncoding {
             (PositionKind::Sinusoidal, _) => Ok(PositionalEncoding::sinusoidal(length, d_model)),
             (PositionKind::Rotary, _) => PositionalEncoding::rotary(length, d_model / heads.max(1), base),
             (PositionKind::Learned, Some(table)) => Ok(PositionalEncoding::learned(name, table)),
-            (kind, _) => Err(Error::Setting(format!(
+            (kind, _) => Err(Error::Setting(tr!(
                 "{}: the model's positions are \"{}\"; expected sinusoidal, rotary or learned ones, which have vectors",
+                "{}: このモデルの位置は \"{}\" です。ベクトルのある sinusoidal、rotary、learned のいずれかが必要です",
                 folder.display(),
                 serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(String::from)).unwrap_or_default()
             ))),

@@ -2,7 +2,7 @@
 
 use super::pdf;
 use super::scene::{Colours, Scene};
-use crate::{Error, Result};
+use crate::{Error, Result, tr};
 use resvg::usvg::fontdb::{Database, ID};
 use resvg::usvg::{Group, Node, Options, Tree, WriteOptions};
 use resvg::{render, tiny_skia};
@@ -71,7 +71,11 @@ impl Fonts {
         leave_out_bitmaps(&mut families);
         let Some(name) = families.faces().find_map(|face| face.families.first().map(|(family, _)| family.clone()))
         else {
-            let problem = format!("{}: no font with outlines (expected TrueType or OpenType)", path.display());
+            let problem = tr!(
+                "{}: no font with outlines (expected TrueType or OpenType)",
+                "{}: 輪郭をもつフォントではありません（TrueType か OpenType が必要です）",
+                path.display()
+            );
             return Err(Error::Setting(problem));
         };
         families.load_system_fonts();
@@ -87,10 +91,12 @@ impl Fonts {
         let other = families.faces().find_map(|face| face.families.first().map(|(family, _)| family.clone()));
         let order: Vec<String> = known.chain(other).map(|family| format!("'{}'", family.replace('\'', ""))).collect();
         if order.is_empty() {
-            let problem = "no font is installed, so no picture can be drawn: install one (with Japanese in it, Noto Sans \
-                           CJK JP, say), or name a font's file with --font, or write the page with --html, which needs \
-                           none";
-            return Err(Error::Setting(problem.into()));
+            return Err(Error::Setting(tr!(
+                "no font is installed, so no picture can be drawn: install one (with Japanese in it, Noto Sans CJK JP, \
+                 say), or name a font's file with --font, or write the page with --html, which needs none",
+                "フォントがないので図を描けません。フォント（Noto Sans CJK JP など、日本語のあるもの）を入れるか、--font \
+                 でフォントのファイルを指定するか、フォントの要らない --html でページを書き出してください"
+            )));
         }
         Ok(Fonts { families: Arc::new(families), order: order.join(", ") })
     }
@@ -103,11 +109,13 @@ impl Fonts {
             ..Options::default()
         };
         let tree = Tree::from_str(&scene.to_source(&self.order, Colours::Fixed), &options)
-            .map_err(|error| Error::Setting(format!("drawing the picture: {error}")))?;
+            .map_err(|error| Error::Setting(tr!("drawing the picture: {error}", "図の描画: {error}")))?;
         match missing(tree.root()) {
-            Some(letters) => Err(Error::Setting(format!(
-                "no installed font has {letters}: install one that does (Noto Sans CJK JP has Japanese), or name a font's \
-                 file with --font, or write the page with --html, which uses the reader's fonts"
+            Some(letters) => Err(Error::Setting(tr!(
+                "no installed font has {letters}: install one that does (Noto Sans CJK JP has Japanese, Noto Emoji has emoji as outlines), or name a font's \
+                 file with --font, or write the page with --html, which uses the reader's fonts",
+                "{letters} のあるフォントがありません。あるフォントを入れるか（日本語なら Noto Sans CJK JP）、--font \
+                 でフォントのファイルを指定するか、見る人のフォントを使う --html でページを書き出してください"
             ))),
             None => Ok(tree),
         }
@@ -144,14 +152,18 @@ impl Fonts {
     pub fn png(&self, scene: &Scene, scale: f64) -> Result<Vec<u8>> {
         let tree = self.tree(scene)?;
         let [width, height] = [scene.width, scene.height].map(|x| (x * scale).ceil());
-        let fault =
-            || Error::Setting(format!("a picture of {width} × {height} pixels is too large to draw; use --svg"));
+        let fault = || {
+            Error::Setting(tr!(
+                "a picture of {width} × {height} pixels is too large to draw; use --svg",
+                "{width} × {height} ピクセルの図は大きすぎて描けません。--svg を使ってください"
+            ))
+        };
         if width > 20_000.0 || height > 20_000.0 {
             return Err(fault());
         }
         let mut pixels = tiny_skia::Pixmap::new(width as u32, height as u32).ok_or_else(fault)?;
         render(&tree, tiny_skia::Transform::from_scale(scale as f32, scale as f32), &mut pixels.as_mut());
-        pixels.encode_png().map_err(|error| Error::Setting(format!("writing the PNG: {error}")))
+        pixels.encode_png().map_err(|error| Error::Setting(tr!("writing the PNG: {error}", "PNG の書き出し: {error}")))
     }
 }
 

@@ -1,0 +1,274 @@
+//! Whatever is said to people is said in English and in Japanese: no source holds a sentence of English alone.
+//!
+//! Looked at are texts of two words or more, or of a word and a value, in the library and the command. They stand in `tr!` or `pick`, beside
+//! their Japanese (`("Keys", "キー")`), or in an arm for English of a match that has one for Japanese. Left out are tests,
+//! what is said to programmers (`expect`, `panic!`), attributes, and with them what clap says of options. The kernels are
+//! a library of their own, whose errors are about slices that a program passes: they speak English.
+
+mod prose;
+
+use prose::{Fault, faults};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Texts that stay English: why, in which file or below which folder, and the texts.
+struct English {
+    why: &'static str,
+    place: &'static str,
+    texts: &'static [&'static str],
+}
+
+const fn english(why: &'static str, place: &'static str, texts: &'static [&'static str]) -> English {
+    English { why, place, texts }
+}
+
+const DOING: &str = "said by `lang::doing`, which has the Japanese of all of them";
+const FIELD: &str = "a field of explanations, which pictures translate (`view::phrases::KNOWN`)";
+const STEP: &str = "the name of a step in JSON and in claims; the table of `count` translates it";
+const FORMULA: &str = "a formula";
+const LATEX: &str = "LaTeX";
+const FONT: &str = "a font";
+const ARGUMENT: &str = "an argument that an error of the kernels names, which is English";
+const PARSED: &str = "looked for in what others say";
+const KEY: &str = "a key, or a command with its flag, before what is wrong with it";
+const CAUSE: &str = "ends with a library's own words, which are English; the Japanese leaves them out";
+const GRAMMAR: &str = "its values differ as the grammar or the width of its words does";
+
+const STAYS_ENGLISH: &[English] = &[
+    english(
+        DOING,
+        "chumoku/src/",
+        &[
+            "copying Parquet to a temporary file",
+            "creating a folder in",
+            "creating the folder",
+            "opening the data",
+            "reading the data",
+            "reading the tensors",
+            "writing the file",
+            "writing the tensors",
+            "writing to",
+        ],
+    ),
+    english(DOING, "chumoku-cli/src/", &["creating the folder"]),
+    english(
+        FIELD,
+        "chumoku/src/",
+        &["change in log-odds when the word is removed", "sum over keys, mean over queries"],
+    ),
+    english(
+        STEP,
+        "chumoku/src/count/steps.rs",
+        &[
+            "feed-forward in",
+            "feed-forward out",
+            "final norm",
+            "input projection",
+            "state, step by step",
+            "weighted sum",
+        ],
+    ),
+    english("a kind in JSON, which `count` translates", "chumoku/src/count/folder.rs", &["language model"]),
+    english(FORMULA, "chumoku/src/count/steps.rs", &["d·classes + classes", "d·h_kv·k + h_kv·k"]),
+    english(FORMULA, "chumoku/src/trace/formula.rs", &["rotate({0}; position · {1}^(−2i/d_k))"]),
+    english(
+        LATEX,
+        "chumoku/src/trace/formula.rs",
+        &[
+            "\\gamma \\odot \\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}} + \\beta",
+            "\\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}}",
+            "\\mathrm{onehot}\\left(\\arg\\max_j {0}\\right)",
+            "\\mathrm{rotate}\\left({0};\\ \\mathrm{position}\\cdot {1}^{-2i/d_k}\\right)",
+            "{0} + (0 \\mid -\\infty)",
+        ],
+    ),
+    english(
+        LATEX,
+        "chumoku/src/trace/latex.rs",
+        &[
+            "${} \\times {} = {rows} \\times {columns}$",
+            "\\begin{{flushleft}}\\small$\\displaystyle {expanded}$\\end{{flushleft}}",
+            "\\documentclass{{article}}\n\\usepackage{{amsmath,amssymb}}\n\\usepackage[a4paper,landscape,margin=15mm]\
+             {{geometry}}\n{fonts}\\pagestyle{{empty}}\n\\begin{{document}}\n{body}\\end{{document}}\n",
+        ],
+    ),
+    english(
+        FONT,
+        "chumoku/src/view/picture/draw.rs",
+        &[
+            "BIZ UDPGothic",
+            "DejaVu Sans",
+            "Hiragino Kaku Gothic ProN",
+            "Hiragino Sans",
+            "Liberation Sans",
+            "Noto Sans",
+            "Noto Sans CJK JP",
+            "Noto Sans JP",
+            "Noto Serif CJK JP",
+            "Source Han Sans JP",
+            "Yu Gothic",
+        ],
+    ),
+    english(ARGUMENT, "chumoku/src/models/classifier.rs", &["classifier: ids"]),
+    english(
+        ARGUMENT,
+        "chumoku/src/nn/",
+        &["attention: keys", "attention: new tokens", "attention: values", "embedding: labels", "encoder: caches"],
+    ),
+    english(
+        "sacreBLEU's own line, to be compared with it",
+        "chumoku/src/metrics/bleu.rs",
+        &["BLEU = {:.2} {precisions} (BP = {:.3} ratio = {ratio:.3} hyp_len = {hypothesis_length} ref_len = \
+             {reference_length})"],
+    ),
+    english(
+        "NumPy's header",
+        "chumoku/src/tensors/npy.rs",
+        &["{{'descr': '{descr}', 'fortran_order': False, 'shape': ({axes}), }}"],
+    ),
+    english("the end of a sentence of serde's, which is English", "chumoku/src/trace/example.rs", &["an object { … }"]),
+    english(PARSED, "chumoku/src/data/atomic.rs", &[" at path "]),
+    english(PARSED, "chumoku/src/data/json_lines.rs", &[" at line ", "control character"]),
+    english(PARSED, "chumoku-cli/src/commands/info.rs", &["model name"]),
+    english(
+        PARSED,
+        "chumoku-cli/src/usage.rs",
+        &[" is not in ", "For more information, try '--help'", "invalid digit", "invalid float", "tip: to pass"],
+    ),
+    english("the English half of clap's errors", "chumoku-cli/src/usage.rs", &["all options: --help"]),
+    english(
+        "names of columns in files",
+        "chumoku/src/data/pair_columns.rs",
+        &[
+            "input text",
+            "output text",
+            "source sentence",
+            "source text",
+            "src text",
+            "target sentence",
+            "target text",
+            "tgt text",
+        ],
+    ),
+    english(CAUSE, "chumoku/src/data/gzip.rs", &["damage ({error})"]),
+    english(CAUSE, "chumoku/src/train/checkpoint.rs", &["manifest.json: {error}"]),
+    english(GRAMMAR, "chumoku-cli/src/commands/stream.rs", &["{rows} {have} no answer, the first because: {first}"]),
+    english(GRAMMAR, "chumoku-cli/src/commands/train/language.rs", &["perplexity per {name:<9}{value:>9}\n"]),
+    english(KEY, "chumoku/src/trace/figures.rs", &["claims.{name}: {problem}", "count: {error}"]),
+    english(KEY, "chumoku-cli/src/commands/bench/classifier.rs", &["bench: --lengths {}: {problem}"]),
+    english("said to programmers", "chumoku-cli/src/commands/bench/classifier.rs", &["logits lie in one piece"]),
+    english("the operating system's number", "chumoku/src/lang.rs", &["{known}（os error {number}）"]),
+];
+
+/// The source files below a folder, without those of tests.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if name != "tests" {
+                sources(&path, found);
+            }
+        } else if path.extension().is_some_and(|ending| ending == "rs") && name != "tests.rs" {
+            found.push(path);
+        }
+    }
+    found.sort();
+}
+
+#[test]
+fn whatever_is_said_is_said_in_both_languages() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of all crates");
+    let mut files = Vec::new();
+    for member in ["chumoku", "chumoku-cli"] {
+        sources(&crates.join(member).join("src"), &mut files);
+    }
+    assert!(files.len() > 100, "{}: where have they gone?", files.len());
+    let (mut wrong, mut used) = (Vec::new(), BTreeSet::new());
+    for path in &files {
+        let name = path.strip_prefix(crates).expect("a file of a crate").to_string_lossy().replace('\\', "/");
+        let source = fs::read_to_string(path).expect("a source file");
+        for found in faults(&source) {
+            let entry = |english: &English| name.starts_with(english.place) && english.texts.contains(&&*found.text);
+            match STAYS_ENGLISH.iter().position(entry) {
+                Some(entry) => drop(used.insert((entry, found.text))),
+                None => wrong.push(format!("{name}:{}: {}: {:?}", found.line, said(found.fault), found.text)),
+            }
+        }
+    }
+    for (entry, english) in STAYS_ENGLISH.iter().enumerate() {
+        for text in english.texts.iter().filter(|text| !used.contains(&(entry, String::from(**text)))) {
+            wrong.push(format!("{}: {text:?} is no longer there; take it out of this test", english.place));
+        }
+        assert!(!english.why.is_empty());
+    }
+    assert!(wrong.is_empty(), "{} texts are at fault:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn said(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Alone => "say it in Japanese too, with tr! or pick",
+        Fault::NotJapanese => "English where the Japanese belongs",
+        Fault::Values => "the Japanese does not name the same values",
+    }
+}
+
+/// The texts at fault in a source.
+fn alone(source: &str) -> Vec<String> {
+    faults(source).into_iter().map(|found| found.text).collect()
+}
+
+#[test]
+fn english_alone_is_found() {
+    let found = |source: &str| assert_eq!(alone(source), ["the text is empty"], "{source}");
+    found(r#"fn f() { Err("the text is empty".into()) }"#);
+    found(r##"const A: &str = r#"the text is empty"#;"##);
+    found("const A: &str = \"the text \\\n    is empty\";");
+    found(r#"#[error("the text is empty")] struct A;"#);
+    found(r#"fn f() { match kind { Kind::A => "the text is empty", Kind::B => lang.pick("a b", "日本語") } }"#);
+    found(r#"fn f() { match lang { Lang::En => "the text is empty", _ => "" } }"#);
+    found(r#"fn f() { match (lang, x) { (Lang::En, X::A) => "the text is empty", (Lang::Ja, X::B) => "空" } }"#);
+    found(r#"fn f() { say("the text is empty", tr!("a", "空")); }"#);
+    found(r#"fn f() { tr!("a {}", "日本 {}", format!("the text is empty")) }"#);
+    found(r#"fn f() { lang.pick("テキストが空です", "the text is empty") }"#);
+    assert_eq!(alone(r#"fn f() { println!("wrote {}", path); }"#), ["wrote {}"]);
+    found(r#"fn f<'a>(c: char) { if c == '"' || c == '\'' { return "the text is empty"; } }"#);
+    found(r#"#[cfg(test)] mod tests { const A: &str = "two words"; } const B: &str = "the text is empty";"#);
+}
+
+#[test]
+fn what_needs_no_japanese_is_passed_over() {
+    let nothing = |source: &str| assert!(alone(source).is_empty(), "{source}: {:?}", alone(source));
+    nothing(r#"fn f() { tr!("the text is empty", "テキストが空です") }"#);
+    nothing(r#"fn f() { fault(lang().pick("the text is empty", "テキストが空です")) }"#);
+    nothing(r#"fn f() { match lang { Lang::En => "the text is empty", Lang::Ja => "空です" } }"#);
+    nothing(
+        r#"fn f() { match (lang, n) { (Lang::En, 1) => "1 more row", (Lang::En, _) => "more rows", (Lang::Ja, _) => "" } }"#,
+    );
+    nothing(r#"fn f() { match name { "the whole text" => "全文", other => other } }"#);
+    nothing(r#"const A: (&str, &str) = ("the text is empty", "テキストが空です");"#);
+    nothing(r#"fn f() { (format!("at most {MOST} bytes"), format!("{MOST} バイトまで")) }"#);
+    nothing(r#"fn f() { Said { en: "the text is empty".into(), ja: "空です".into() } }"#);
+    nothing(r#"fn f() { x.expect("the text is empty"); assert!(a, "the text is empty"); }"#);
+    nothing(r#"// "the text is empty" /* "#);
+    nothing(r#"/* "the text is /* empty */ " */ const A: char = '"';"#);
+    nothing(r#"#[arg(help = "the text is empty")] #[cfg(test)] mod tests { const A: &str = "two words"; }"#);
+    nothing(r#"const A: &str = "{rows} {columns} <text x=\"1\" y=\"2\">";"#);
+    nothing(r#"const A: &str = "{} MiB {x:<5}";"#);
+    nothing(r#"const A: &str = "  chumoku explain {place} --html why.html";"#);
+}
+
+#[test]
+fn both_languages_name_the_same_values() {
+    let found = |source: &str| faults(source).into_iter().map(|found| found.fault).collect::<Vec<_>>();
+    assert_eq!(found(r#"fn f() { tr!("{rows} of {}", "{} の {row}", all) }"#), [Fault::Values]);
+    assert_eq!(found(r#"fn f() { tr!("{} of {}", "{1} の {}", all, b) }"#), []);
+    assert_eq!(found(r#"fn f() { tr!("{} of {}", "{} だけ", all, b) }"#), [Fault::Values]);
+    assert_eq!(found(r#"fn f() { tr!("a {{list}} of {x:?}", "{x} の {{}}") }"#), []);
+    // A number with its noun is a number alone in Japanese.
+    assert_eq!(found(r#"fn f() { let rows = count(n, "row"); tr!("all {rows}", "全 {n} 行") }"#), []);
+    assert_eq!(found(r#"fn f() { let (a, rows) = (n, count(n, "row")); tr!("all {rows}", "全 {a} 行") }"#), []);
+    assert_eq!(found(r#"fn f() { let rows = count(n, "row"); tr!("all {rows}", "全行") }"#), [Fault::Values]);
+    assert_eq!(found(r#"fn f() { tr!("{}", "{1} バイト", count(bytes, "byte"), bytes) }"#), []);
+}

@@ -1,0 +1,355 @@
+//! Finds the English that sources say in one language alone.
+
+#![allow(missing_docs, unreachable_pub, reason = "a test's own")]
+
+mod tokens;
+
+pub use tokens::{Node, parse};
+
+/// Macros and functions that take the same in English and in Japanese.
+const BOTH: [&str; 2] = ["tr", "pick"];
+/// What is said to programmers: it is a fault of the program if anybody reads it.
+const PROGRAMMERS: [&str; 13] = [
+    "expect",
+    "expect_err",
+    "panic",
+    "unreachable",
+    "todo",
+    "unimplemented",
+    "assert",
+    "assert_eq",
+    "assert_ne",
+    "debug_assert",
+    "debug_assert_eq",
+    "debug_assert_ne",
+    "include_str",
+];
+/// What may stand around a text without making it another's argument.
+const WRAPPERS: [&str; 5] = ["format", "from", "Some", "Ok", "Err"];
+
+/// A text at fault.
+#[derive(Debug)]
+pub struct Found {
+    pub line: usize,
+    pub text: String,
+    pub fault: Fault,
+}
+
+/// What is wrong with a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is English, and has no Japanese beside it.
+    Alone,
+    /// It stands where the Japanese belongs, and is English.
+    NotJapanese,
+    /// It and its Japanese do not name the same values.
+    Values,
+}
+
+/// All that is at fault in a source file.
+pub fn faults(source: &str) -> Vec<Found> {
+    let nodes = parse(source);
+    let mut search = Search { counted: Vec::new(), found: Vec::new() };
+    counted(&nodes, &mut search.counted);
+    search.block(&nodes);
+    search.found
+}
+
+struct Search {
+    /// Names of numbers that are said with their noun: `let rows = count(n, "row")`.
+    counted: Vec<String>,
+    found: Vec<Found>,
+}
+
+/// The names that are given to what `count` says, alone or with others: `let (a, rows) = (b, count(n, "row"))`.
+fn counted(nodes: &[Node], names: &mut Vec<String>) {
+    for statement in nodes.split(|node| *node == Node::Mark(';')) {
+        for at in (0..statement.len()).filter(|&at| matches!(&statement[at], Node::Word(word) if word == "let")) {
+            match &statement[at + 1..] {
+                [Node::Word(name), Node::Mark('='), value @ ..] if is_counted(value) => names.push(name.clone()),
+                [Node::Group { nodes: all, .. }, Node::Mark('='), Node::Group { nodes: values, .. }, ..] => {
+                    let pairs = split(all).into_iter().zip(split(values));
+                    names
+                        .extend(pairs.filter(|(_, value)| is_counted(value)).flat_map(|(name, _)| owned(&words(name))));
+                }
+                _ => {}
+            }
+        }
+    }
+    for node in nodes {
+        if let Node::Group { nodes, .. } = node {
+            counted(nodes, names);
+        }
+    }
+}
+
+/// Whether it is a call of `count`.
+fn is_counted(value: &[Node]) -> bool {
+    (1..value.len()).any(|at| matches!(value[at], Node::Group { .. }) && callee(value, at) == "count")
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Whether it reads as English, without values, tags and flags: two words or more, or a plain one beside a value.
+fn is_english(text: &str) -> bool {
+    // A command that somebody may type is the same in every language.
+    if has_japanese(text) || text.trim_start().starts_with("chumoku ") {
+        return false;
+    }
+    let rest = without_tags(&without_values(text));
+    let words = || rest.split_whitespace().filter(|word| !word.starts_with("--"));
+    let has_letters = |word: &str| word.as_bytes().windows(2).any(|pair| pair.iter().all(u8::is_ascii_alphabetic));
+    let is_plain = |word: &str| {
+        let word = word.trim_matches(['.', ',', ':', ';', '!', '?', '“', '”']);
+        word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_lowercase())
+    };
+    words().filter(|word| has_letters(word)).count() > 1
+        || text.contains('{') && text.contains(' ') && words().any(is_plain)
+}
+
+fn has_japanese(text: &str) -> bool {
+    text.chars().any(|c| matches!(c, '\u{3040}'..='\u{30ff}' | '\u{4e00}'..='\u{9fff}'))
+}
+
+/// The text outside of `<…>`; a tag may begin or end in another piece of text.
+fn without_tags(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = match (text.find('>'), text.find('<')) {
+        (Some(end), start) if start.is_none_or(|start| end < start) && text[..end].contains("=\"") => &text[end + 1..],
+        _ => text,
+    };
+    while let Some(start) = rest.find('<') {
+        out.push_str(&rest[..start]);
+        let is_tag = rest[start + 1..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '/' || c == '!');
+        match rest[start..].find('>') {
+            Some(end) if is_tag => {
+                out.push(' ');
+                rest = &rest[start + end + 1..];
+            }
+            None if is_tag => return out,
+            _ => {
+                out.push('<');
+                rest = &rest[start + 1..];
+            }
+        }
+    }
+    out + rest
+}
+
+fn without_values(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find('{') {
+        out.push_str(&rest[..start]);
+        match rest[start..].find('}') {
+            Some(end) => rest = &rest[start + end + 1..],
+            None => return out + &rest[start..],
+        }
+    }
+    out + rest
+}
+
+/// The names of the values in a format string; `{}` has its number, and `{{` is a brace.
+fn values(text: &str) -> Vec<String> {
+    let (text, mut next, mut names) = (text.replace("{{", "").replace("}}", ""), 0, Vec::new());
+    for value in text.split('{').skip(1) {
+        let name = value.split(['}', ':']).next().unwrap_or_default();
+        if name.is_empty() {
+            names.push(next.to_string());
+            next += 1;
+        } else {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Whether a pattern says English, and another arm says the same in Japanese.
+fn is_answered(pattern: &[Node], arms: &[(&[Node], &[Node])]) -> bool {
+    let english = words(pattern);
+    let others = |words: &[&str]| -> Vec<String> {
+        owned(words).into_iter().filter(|word| !["Lang", "En", "Ja", "_"].contains(&&**word)).collect()
+    };
+    let all = others(&english);
+    english.contains(&"En")
+        && arms.iter().any(|(pattern, _)| {
+            let japanese = words(pattern);
+            japanese.contains(&"Ja") && others(&japanese).iter().all(|word| all.contains(word))
+        })
+}
+
+/// The words of a pattern, without its guard.
+fn words(nodes: &[Node]) -> Vec<&str> {
+    let mut all = Vec::new();
+    for node in nodes {
+        match node {
+            Node::Word(word) if word == "if" => break,
+            Node::Word(word) => all.push(word.as_str()),
+            Node::Group { nodes, .. } => all.extend(words(nodes)),
+            _ => {}
+        }
+    }
+    all
+}
+
+/// The patterns and bodies of a match; none if the braces hold something else.
+fn arms(nodes: &[Node]) -> Vec<(&[Node], &[Node])> {
+    let is_arrow = |at: usize| nodes[at..].starts_with(&[Node::Mark('='), Node::Mark('>')]);
+    let (mut arms, mut start) = (Vec::new(), 0);
+    while let Some(arrow) = (start..nodes.len()).find(|&at| is_arrow(at)) {
+        let body = arrow + 2;
+        let comma = (body..nodes.len()).find(|&at| nodes[at] == Node::Mark(',')).unwrap_or(nodes.len());
+        // A block needs no comma behind it.
+        let is_block = matches!(nodes.get(body), Some(Node::Group { open: '{', .. }));
+        let end = if is_block && nodes.get(body + 1) != Some(&Node::Mark('.')) { body + 1 } else { comma };
+        arms.push((&nodes[start..arrow], &nodes[body..end]));
+        start = if nodes.get(end) == Some(&Node::Mark(',')) { end + 1 } else { end };
+    }
+    arms
+}
+
+/// What stands between commas.
+fn split(nodes: &[Node]) -> Vec<&[Node]> {
+    nodes.split(|node| *node == Node::Mark(',')).collect()
+}
+
+fn starts(nodes: &[Node], name: &str) -> bool {
+    matches!(nodes, [Node::Word(word), Node::Mark(':'), ..] if word == name)
+}
+
+/// The name of the macro or function whose arguments begin at `at`.
+fn callee(nodes: &[Node], at: usize) -> &str {
+    match &nodes[..at] {
+        [.., Node::Word(name), Node::Mark('!')] | [.., Node::Word(name)] => name,
+        _ => "",
+    }
+}
+
+/// Whether Japanese stands in it that is not itself half of a pair.
+fn says_japanese(nodes: &[Node]) -> bool {
+    nodes.iter().enumerate().any(|(at, node)| match node {
+        Node::Text { text, .. } => has_japanese(text),
+        Node::Group { nodes: inner, .. } => !BOTH.contains(&callee(nodes, at)) && says_japanese(inner),
+        _ => false,
+    })
+}
+
+impl Search {
+    /// A file, or the inside of braces: statements, fields or the arms of a match.
+    fn block(&mut self, nodes: &[Node]) {
+        let arms = arms(nodes);
+        if arms.is_empty() {
+            let fields = split(nodes);
+            let is_pair = fields.windows(2).any(|pair| starts(pair[0], "en") && starts(pair[1], "ja"));
+            if !is_pair {
+                self.walk(nodes, false);
+            }
+            return;
+        }
+        for (pattern, body) in &arms {
+            // `"reading" => "読み込み"`.
+            self.walk(pattern, says_japanese(body));
+            if !is_answered(pattern, &arms) {
+                self.walk(body, false);
+            }
+        }
+    }
+
+    /// A row of tokens; `is_paired` where the same is said in Japanese beside it.
+    fn walk(&mut self, nodes: &[Node], is_paired: bool) {
+        let mut at = 0;
+        while at < nodes.len() {
+            match &nodes[at] {
+                Node::Mark('#') => {
+                    let inner = if nodes.get(at + 1) == Some(&Node::Mark('!')) { at + 2 } else { at + 1 };
+                    if let Some(Node::Group { open: '[', nodes: attribute }) = nodes.get(inner) {
+                        // Of attributes only `#[error("…")]` is said to people as it stands.
+                        if matches!(attribute.first(), Some(Node::Word(name)) if name == "error") {
+                            self.walk(attribute, false);
+                        }
+                        at = if is_of_tests(attribute) { behind_item(nodes, inner + 1) } else { inner + 1 };
+                        continue;
+                    }
+                }
+                Node::Text { text, line } if !is_paired && is_english(text) => self.fault(*line, text, Fault::Alone),
+                Node::Group { open: '{', nodes } => self.block(nodes),
+                Node::Group { nodes: inner, .. } => self.arguments(callee(nodes, at), inner, is_paired),
+                _ => {}
+            }
+            at += 1;
+        }
+    }
+
+    /// What stands in the brackets behind `name`.
+    fn arguments(&mut self, name: &str, nodes: &[Node], is_paired: bool) {
+        if BOTH.contains(&name) {
+            self.pair(nodes, name == "tr");
+        } else if !PROGRAMMERS.contains(&name) {
+            let is_wrapper = name.is_empty() || WRAPPERS.contains(&name);
+            let arguments = split(nodes);
+            for (i, argument) in arguments.iter().enumerate() {
+                let is_beside = arguments.get(i + 1).is_some_and(|next| says_japanese(next));
+                self.walk(argument, is_beside || is_paired && is_wrapper);
+            }
+        }
+    }
+
+    /// The same in English and in Japanese, then, of a message, its values.
+    fn pair(&mut self, nodes: &[Node], is_message: bool) {
+        let arguments = split(nodes);
+        let text = |i: usize| match arguments.get(i) {
+            Some([Node::Text { text, line }]) => Some((text, *line)),
+            _ => None,
+        };
+        if let Some((ja, line)) = text(1).filter(|(ja, _)| is_english(ja)) {
+            self.fault(line, ja, Fault::NotJapanese);
+        }
+        if let (true, Some((en, line)), Some((ja, _))) = (is_message, text(0), text(1))
+            && !self.agree(&values(en), &values(ja), &arguments[2..])
+        {
+            self.fault(line, en, Fault::Values);
+        }
+        for argument in arguments.iter().skip(2) {
+            self.walk(argument, false);
+        }
+    }
+
+    /// Whether both languages name the same values. Where English says `{rows}`, a number with its noun, Japanese may
+    /// have the number under another name.
+    fn agree(&self, en: &[String], ja: &[String], arguments: &[&[Node]]) -> bool {
+        let only = |own: &[String], other: &[String]| -> Vec<String> {
+            own.iter().filter(|name| !other.contains(name)).cloned().collect()
+        };
+        let [english, japanese] = [only(en, ja), only(ja, en)];
+        let is_number = |name: &String| match name.parse::<usize>() {
+            Ok(number) => arguments.get(number).is_some_and(|argument| is_counted(argument)),
+            Err(_) => self.counted.contains(name),
+        };
+        english.len() == japanese.len() && english.iter().all(is_number)
+    }
+
+    fn fault(&mut self, line: usize, text: &str, fault: Fault) {
+        self.found.push(Found { line, text: text.to_owned(), fault });
+    }
+}
+
+/// Whether an attribute says that what follows is a test.
+fn is_of_tests(attribute: &[Node]) -> bool {
+    match attribute {
+        [Node::Word(name)] => name == "test",
+        [Node::Word(name), Node::Group { nodes, .. }] => {
+            name == "cfg" && matches!(&nodes[..], [Node::Word(what)] if what == "test")
+        }
+        _ => false,
+    }
+}
+
+/// Behind the item that begins at `at`: behind its braces or semicolon.
+fn behind_item(nodes: &[Node], at: usize) -> usize {
+    let is_end = |node: &Node| matches!(node, Node::Mark(';') | Node::Group { open: '{', .. });
+    nodes[at..].iter().position(is_end).map_or(nodes.len(), |length| at + length + 1)
+}
