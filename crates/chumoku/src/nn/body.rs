@@ -1,6 +1,7 @@
 //! What the tokens of a text go through: a transformer encoder or a recurrent network.
 
 use super::{Encoder, EncoderCache, EncoderConfig, Mode, Offsets, Recurrent, RecurrentCache, RecurrentConfig};
+use crate::lang::Lang;
 use crate::params::{Builder, Params};
 use crate::tr;
 use crate::{Error, Result};
@@ -114,16 +115,32 @@ impl BodyConfig {
         }
     }
 
-    /// Its sizes in a few words, e.g. `2 layers, width 128, 4 heads`.
+    /// Its sizes in a few words of English, e.g. `2 layers, width 128, 4 heads`, as files have them.
     pub fn sizes(&self) -> String {
-        let layers = |n: usize| if n == 1 { "1 layer".to_owned() } else { format!("{n} layers") };
+        self.sizes_in(Lang::En)
+    }
+
+    /// Its sizes in a few words.
+    pub fn sizes_in(&self, lang: Lang) -> String {
+        let layers = |n: usize| match (lang, n) {
+            (Lang::En, 1) => "1 layer".to_owned(),
+            (Lang::En, _) => format!("{n} layers"),
+            (Lang::Ja, _) => format!("{n} 層"),
+        };
         match self {
-            BodyConfig::Transformer(c) => {
-                format!("{}, width {}, {} heads", layers(c.num_layers), c.d_model, c.num_heads)
-            }
+            BodyConfig::Transformer(c) => match lang {
+                Lang::En => format!("{}, width {}, {} heads", layers(c.num_layers), c.d_model, c.num_heads),
+                Lang::Ja => format!("{}、幅 {}、ヘッド {}", layers(c.num_layers), c.d_model, c.num_heads),
+            },
             BodyConfig::Recurrent(c) => {
-                let directions = if c.bidirectional { "both ways" } else { "one way" };
-                format!("{}, width {}, {directions}", layers(c.num_layers), c.hidden_size)
+                let directions = match c.bidirectional {
+                    true => lang.pick("both ways", "両方向"),
+                    false => lang.pick("one way", "一方向"),
+                };
+                match lang {
+                    Lang::En => format!("{}, width {}, {directions}", layers(c.num_layers), c.hidden_size),
+                    Lang::Ja => format!("{}、幅 {}、{directions}", layers(c.num_layers), c.hidden_size),
+                }
             }
         }
     }

@@ -7,7 +7,7 @@
 
 use super::script::unspaced_share;
 use super::tokenizer_file;
-use crate::{Error, Result, quiet, tr};
+use crate::{Error, Lang, Result, quiet, tr};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -55,12 +55,17 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// What people call them.
+    /// What they are called in files, which are English.
     pub fn noun(self) -> &'static str {
+        self.noun_in(Lang::En)
+    }
+
+    /// What people call them.
+    pub fn noun_in(self, lang: Lang) -> &'static str {
         match self {
-            Unit::Subwords => "parts of words",
-            Unit::Characters => "characters",
-            Unit::Words => "words",
+            Unit::Subwords => lang.pick("parts of words", "サブワード"),
+            Unit::Characters => lang.pick("characters", "文字"),
+            Unit::Words => lang.pick("words", "単語"),
         }
     }
 }
