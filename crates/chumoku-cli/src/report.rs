@@ -168,9 +168,11 @@ pub(crate) fn wrap(text: &str, width: usize) -> String {
     for c in text.chars() {
         let is_wide = |c: char| c as u32 >= 0x2e80;
         let is_katakana = |c: char| ('ァ'..='ヺ').contains(&c) || c == 'ー';
-        let joins = match pieces.last().and_then(|piece| piece.chars().last()) {
+        let mut behind = pieces.last().map_or("", String::as_str).chars().rev();
+        let joins = match behind.next() {
             None => false,
-            Some(' ') => false,
+            // A number stays with what it counts.
+            Some(' ') => is_wide(c) && behind.next().is_some_and(|c| c.is_ascii_digit()),
             Some(_) if c == ' ' || NO_LINE_BEGINS_WITH.contains(c) => true,
             Some(before) if NO_LINE_ENDS_WITH.contains(before) => true,
             Some(before) if is_katakana(before) && is_katakana(c) => true,
@@ -262,7 +264,12 @@ mod tests {
         let lines = wrap(text.trim(), 80);
         assert!(lines.lines().count() == 3 && lines.lines().all(|line| line.width() <= 80), "{lines}");
         assert_eq!(lines.split_whitespace().collect::<Vec<_>>(), text.split_whitespace().collect::<Vec<_>>());
-        let text = "長さ 1024 から、クエリとキーの積が射影より高くつきます。".repeat(4);
+        let text = "長さ 1024 から、クエリとキーの積が「射影」より 12 倍高くつきます。".repeat(4);
+        for width in 40..80 {
+            let lines = wrap(&text, width);
+            assert!(lines.lines().all(|line| line.width() <= width && !line.starts_with('」')), "{lines}");
+            assert!(!lines.contains("「\n") && !lines.contains("12\n") && !lines.contains("エ\nリ"), "{lines}");
+        }
         let lines = wrap(&text, 80);
         assert!(lines.lines().all(|line| line.width() <= 80 && !line.starts_with(['、', '。'])), "{lines}");
         assert_eq!(lines.replace(['\n', ' '], ""), text.replace(' ', ""));

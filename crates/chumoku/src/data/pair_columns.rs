@@ -188,13 +188,13 @@ fn by_name_or_content(chooser: &Chooser) -> Result<PairColumns, DataError> {
         && !a.nested
         && !b.nested
     {
-        return Ok(PairColumns::found((0, 1), lang().pick("of the only two", "2 列だけのうち")));
+        return Ok(PairColumns::found((0, 1), lang().pick("of the only two", "列が 2 つだけのため")));
     }
     let alike: Vec<usize> = (0..chooser.profiles.len()).filter(|&c| chooser.profiles[c].is_sentence_like()).collect();
     match alike.as_slice() {
         [source, target] => Ok(PairColumns::found(
             (*source, *target),
-            lang().pick("of the only two with text", "テキストの 2 列のうち"),
+            lang().pick("of the only two with text", "テキストの列が 2 つだけのため"),
         )),
         [] | [_] => Err(chooser.no_column(Role::Target, lang().pick("two columns of text", "2 つのテキストの列"))),
         several => Err(chooser.ambiguous(Role::Source, several)),

@@ -110,8 +110,8 @@ impl TrainingData {
             let conflicts = &split.conflicts;
             let example = conflicts.examples.first().map(|(text, labels)| {
                 let text: String = text.chars().take(40).collect();
-                let labels = labels.join(lang().pick(" and ", " と "));
-                tr!(", e.g. “{text}” as {labels}", "（例: “{text}” に {labels}）")
+                let labels = labels.join(lang().pick(" and ", "、"));
+                tr!(", e.g. “{text}” as {labels}", "（例: “{text}” のラベルが {labels}）")
             });
             let (texts, rows) = (conflicts.texts, conflicts.rows);
             let (counted, example) = (count(texts as u64, "text"), example.unwrap_or_default());

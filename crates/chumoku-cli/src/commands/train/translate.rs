@@ -65,7 +65,7 @@ fn describe(data: &PairParts, names: &[String; 2]) {
     let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|part| thousands(part.len()));
     let text =
         tr!("{train} to train on, {valid} to validate, {test} to test", "学習 {train}、検証 {valid}、テスト {test}");
-    tell(["pairs", "対の数"], &text);
+    tell(["pairs", "組数"], &text);
     for (name, texts) in names.iter().zip([&data.train.sources, &data.train.targets]) {
         let mut lengths: Vec<usize> = texts.iter().map(|text| text.chars().count()).collect();
         lengths.sort_unstable();
