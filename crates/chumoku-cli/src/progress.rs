@@ -1,12 +1,39 @@
 //! What people see while a model trains: a bar on a terminal, plain lines elsewhere. All on standard error.
 
+use crate::report::{fit, wrap};
 use chumoku::Lang;
 use chumoku::data::thousands;
 use chumoku::lang::lang;
+use chumoku::tr;
 use chumoku::train::{Event, Figure, Settings};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
+
+/// Columns of a line.
+const WIDTH: usize = 80;
+
+/// Columns of what a line is about, with what parts it from the rest.
+const LABEL: usize = 10;
+
+/// A line of talk: what it is about, and what there is to say.
+///
+/// Japanese is as wide as English twice as long, and a terminal would break it in the middle of a number or before a full
+/// stop: it goes on below itself.
+fn line(label: &str, text: &str) -> String {
+    match lang() {
+        Lang::En => format!("{label:<9} {text}"),
+        Lang::Ja => {
+            let below = format!("\n{}", " ".repeat(LABEL));
+            fit(label, LABEL - 1) + " " + &wrap(text, WIDTH - LABEL).replace('\n', &below)
+        }
+    }
+}
+
+/// Says something on standard error: what it is about in both languages, and what there is to say.
+pub(crate) fn tell([english, japanese]: [&str; 2], text: &str) {
+    say!("{}", line(lang().pick(english, japanese), text));
+}
 
 /// Shows the events of a run.
 pub(crate) struct Progress {
@@ -60,17 +87,17 @@ impl Progress {
                 if std::mem::take(&mut self.is_working) {
                     self.finish();
                 }
-                self.say(&format!("{what:<9} {text}"));
+                self.say(&line(what, &text));
             }
             Event::Working(what, text) => {
                 self.is_working = true;
                 if self.is_terminal {
                     let bar = self.bar.get_or_insert_with(ProgressBar::new_spinner);
-                    bar.set_message(format!("{what:<9} {text}"));
+                    bar.set_message(line(what, &text));
                     bar.tick();
                 } else if self.last_line.elapsed() >= LINE_EVERY {
                     self.last_line = Instant::now();
-                    self.say(&format!("{what:<9} {text}"));
+                    self.say(&line(what, &text));
                 }
             }
             Event::Ready { settings, steps, done, expected, bytes, .. } => {
@@ -80,7 +107,10 @@ impl Progress {
                 self.finish();
                 if self.is_terminal {
                     let bar = ProgressBar::new(steps).with_position(done);
-                    let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}  {eta} left");
+                    let style = ProgressStyle::with_template(
+                        lang()
+                            .pick("{bar:24} {pos}/{len}  {msg}  {eta} left", "{bar:8} {pos}/{len}  {msg}  残り {eta}"),
+                    );
                     if let Ok(style) = style {
                         bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
                     }
@@ -88,14 +118,15 @@ impl Progress {
                 }
             }
             Event::Step { step, loss, tokens_per_second } => {
+                let (score, rate) = (&self.score, thousands(tokens_per_second as usize));
                 let message =
-                    format!("loss {loss:.3}{}  {} tokens/s", self.score, thousands(tokens_per_second as usize));
+                    tr!("loss {loss:.3}{score}  {rate} tokens/s", "損失 {loss:.3}{score}  {rate} トークン/秒");
                 if let Some(bar) = &self.bar {
                     bar.set_position(step);
                     bar.set_message(message);
                 } else if self.last_line.elapsed() >= LINE_EVERY {
                     self.last_line = Instant::now();
-                    self.say(&format!("step {step} of {}  {message}", self.steps));
+                    self.say(&tr!("step {step} of {}  {message}", "ステップ {step} / {}  {message}", self.steps));
                 }
             }
             Event::Evaluated { epoch, loss, figures, is_best, is_held_out } => {
@@ -105,11 +136,12 @@ impl Progress {
                     false => format!("  {} {:.3}", figure.name, figure.value),
                 };
                 self.score = figures.last().map(show).unwrap_or_default();
-                self.say(&format!(
+                self.say(&tr!(
                     "epoch {epoch:>3}  loss {loss:.3}  {}{}{}",
-                    if is_held_out { "validation" } else { "training" },
+                    "エポック {epoch:>3}  損失 {loss:.3}  {}{}{}",
+                    if is_held_out { lang().pick("validation", "検証") } else { lang().pick("training", "学習") },
                     figures.iter().map(show).collect::<String>(),
-                    if is_best { "  best" } else { "" }
+                    if is_best { lang().pick("  best", "  最良") } else { "" }
                 ));
             }
         }
@@ -141,10 +173,11 @@ fn plan(settings: &Settings, steps: u64, time: Duration, bytes: usize) -> String
                 false => [""; 2],
             };
             let steps = thousands(steps as usize);
-            format!(
-                "plan      {most}{epochs} エポック、{steps} ステップ（各 {tokens} トークンまで）{stops}、\
-                 予想時間は全体で{most}{time}、メモリ {memory}"
-            )
+            let text = format!(
+                "{most}{epochs} エポック、{steps} ステップ（各 {tokens} トークンまで）{stops}、予想時間は全体で {most}{time}、\
+                 メモリ {memory}"
+            );
+            line("計画", &text)
         }
     }
 }
@@ -177,7 +210,7 @@ impl RowProgress {
             bar.set_message(rows_done(self.rows, elapsed));
             bar.tick();
         } else if !self.is_silent && is_due(&mut self.told, elapsed) {
-            say!("rows      {}", rows_done(self.rows, elapsed));
+            tell(["rows", "進捗"], &rows_done(self.rows, elapsed));
         }
     }
 
@@ -202,10 +235,10 @@ fn is_due(told: &mut Duration, elapsed: Duration) -> bool {
 fn rows_done(rows: usize, elapsed: Duration) -> String {
     let done = thousands(rows);
     let rate = thousands((rows as f64 / elapsed.as_secs_f64().max(1e-3)) as usize);
-    chumoku::tr!("{done} done, {rate} a second", "{done} 行 (毎秒 {rate} 行)")
+    tr!("{done} done, {rate} a second", "{done} 行（毎秒 {rate} 行）")
 }
 
-/// So many of something.
+/// So many of something, in English.
 pub(crate) fn count(n: usize, singular: &str) -> String {
     if n == 1 { format!("1 {singular}") } else { format!("{} {singular}s", thousands(n)) }
 }
@@ -214,9 +247,9 @@ pub(crate) fn count(n: usize, singular: &str) -> String {
 pub(crate) fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
-        0..=99 => format!("{} s", seconds.max(1)),
-        100..=5999 => format!("{} min", (seconds + 30) / 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        0..=99 => tr!("{} s", "{} 秒", seconds.max(1)),
+        100..=5999 => tr!("{} min", "{} 分", (seconds + 30) / 60),
+        _ => tr!("{} h {} min", "{} 時間 {} 分", seconds / 3600, seconds % 3600 / 60),
     }
 }
 

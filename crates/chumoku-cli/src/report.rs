@@ -36,20 +36,23 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
     out + &" ".repeat(missing)
 }
 
+/// `text` behind what fills it to `width` columns.
+pub(crate) fn right(text: &str, width: usize) -> String {
+    " ".repeat(width.saturating_sub(text.width())) + text
+}
+
 /// A row for each predictor.
 pub(crate) fn comparison(rows: &[(&str, &Scores)]) -> String {
-    let mut out = format!("{:<30} {:>9} {:>9}   95 % interval of macro-F1\n", "", "accuracy", "macro-F1");
+    let [accuracy, macro_f1, interval] = match lang() {
+        Lang::En => ["accuracy", "macro-F1", "95 % interval of macro-F1"],
+        Lang::Ja => ["正解率", "マクロ F1", "マクロ F1 の 95 % 区間"],
+    };
+    let mut out = format!("{:<30} {} {}   {interval}\n", "", right(accuracy, 9), right(macro_f1, 9));
     for (name, scores) in rows {
         let [low, high] = scores.macro_f1_interval;
-        let _ = writeln!(
-            out,
-            "{} {:>9} {:>9}   {} to {}",
-            fit(name, 30),
-            percent(scores.accuracy),
-            percent(scores.macro_f1),
-            percent(low),
-            percent(high)
-        );
+        let [accuracy, macro_f1, low, high] = [scores.accuracy, scores.macro_f1, low, high].map(percent);
+        let interval = tr!("{low} to {high}", "{low}〜{high}");
+        let _ = writeln!(out, "{} {accuracy:>9} {macro_f1:>9}   {interval}", fit(name, 30));
     }
     out
 }
@@ -68,15 +71,15 @@ pub(crate) fn classes(scores: &Scores, all: &str) -> String {
         out += &match faulty {
             0 => tr!(
                 "Each of the {n} classes is predicted without a fault.\n",
-                "{n}クラスすべてが誤りなく予測されました。\n"
+                "{n} クラスすべてを誤りなく予測しました。\n"
             ),
             1..=MOST_CLASSES => tr!(
                 "Of {n} classes, those with faults, the worst first (all: {all}):\n",
-                "{n}クラスのうち誤りのあるもの。悪い順（全クラス：{all}）：\n"
+                "{n} クラスのうち誤りのあるもの、悪い順（すべて: {all}）:\n"
             ),
             _ => tr!(
                 "The {MOST_CLASSES} worst of {n} classes (all: {all}):\n",
-                "{n}クラスのうち下位{MOST_CLASSES}クラス（全クラス：{all}）：\n"
+                "{n} クラスのうち下位 {MOST_CLASSES} クラス（すべて: {all}）:\n"
             ),
         };
     }
@@ -97,7 +100,6 @@ fn class_table(scores: &Scores, order: &[usize]) -> String {
         Lang::En => ["precision", "recall", "rows"],
         Lang::Ja => ["適合率", "再現率", "行数"],
     };
-    let right = |text: &str, width: usize| " ".repeat(width.saturating_sub(text.width())) + text;
     let mut out = format!(
         "{} {} {} {:>9} {}\n",
         fit(headings, widest),
@@ -152,7 +154,12 @@ fn confusion(scores: &Scores) -> String {
     out
 }
 
-/// Text in lines of at most `width` columns, broken at spaces and, in Japanese, between any two letters that may part.
+/// What stays with what is before it, and with what is behind it.
+const NO_LINE_BEGINS_WITH: &str = "、。，．：；？！」』）〉》】”…ー〜々ぁぃぅぇぉっゃゅょァィゥェォッャュョ";
+const NO_LINE_ENDS_WITH: &str = "「『（〈《【“";
+
+/// Text in lines of at most `width` columns, broken at spaces and, in Japanese, between any two letters that may part; words
+/// in katakana stay whole.
 pub(crate) fn wrap(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut column = 0;
@@ -160,10 +167,15 @@ pub(crate) fn wrap(text: &str, width: usize) -> String {
     let mut pieces: Vec<String> = Vec::new();
     for c in text.chars() {
         let is_wide = |c: char| c as u32 >= 0x2e80;
-        let joins = match pieces.last().and_then(|piece| piece.chars().last()) {
+        let is_katakana = |c: char| ('ァ'..='ヺ').contains(&c) || c == 'ー';
+        let mut behind = pieces.last().map_or("", String::as_str).chars().rev();
+        let joins = match behind.next() {
             None => false,
-            Some(' ') => false,
-            Some(_) if c == ' ' || "、。」）".contains(c) => true,
+            // A number stays with what it counts.
+            Some(' ') => is_wide(c) && behind.next().is_some_and(|c| c.is_ascii_digit()),
+            Some(_) if c == ' ' || NO_LINE_BEGINS_WITH.contains(c) => true,
+            Some(before) if NO_LINE_ENDS_WITH.contains(before) => true,
+            Some(before) if is_katakana(before) && is_katakana(c) => true,
             Some(before) => !is_wide(c) && !is_wide(before),
         };
         match pieces.last_mut().filter(|_| joins) {
@@ -181,6 +193,14 @@ pub(crate) fn wrap(text: &str, width: usize) -> String {
         out += &piece;
     }
     out
+}
+
+/// A paragraph of the report: of Japanese in lines of at most 80 columns, of English one line, as ever.
+pub(crate) fn filled(text: &str) -> String {
+    match lang() {
+        Lang::En => text.to_owned(),
+        Lang::Ja => wrap(text, 80),
+    }
 }
 
 #[cfg(test)]
@@ -244,7 +264,12 @@ mod tests {
         let lines = wrap(text.trim(), 80);
         assert!(lines.lines().count() == 3 && lines.lines().all(|line| line.width() <= 80), "{lines}");
         assert_eq!(lines.split_whitespace().collect::<Vec<_>>(), text.split_whitespace().collect::<Vec<_>>());
-        let text = "長さ 1024 から、クエリとキーの積が射影より高くつきます。".repeat(4);
+        let text = "長さ 1024 から、クエリとキーの積が「射影」より 12 倍高くつきます。".repeat(4);
+        for width in 40..80 {
+            let lines = wrap(&text, width);
+            assert!(lines.lines().all(|line| line.width() <= width && !line.starts_with('」')), "{lines}");
+            assert!(!lines.contains("「\n") && !lines.contains("12\n") && !lines.contains("エ\nリ"), "{lines}");
+        }
         let lines = wrap(&text, 80);
         assert!(lines.lines().all(|line| line.width() <= 80 && !line.starts_with(['、', '。'])), "{lines}");
         assert_eq!(lines.replace(['\n', ' '], ""), text.replace(' ', ""));

@@ -54,7 +54,7 @@ fn head(text: &str) -> Result<[usize; 2], String> {
 fn order(text: &str) -> Result<HeadOrder, String> {
     let names = HeadOrder::ALL.map(|(name, _)| name);
     let found = HeadOrder::ALL.into_iter().find(|(name, _)| *name == text);
-    found.map(|(_, order)| order).ok_or_else(|| format!("expected one of {}", names.join(", ")))
+    found.map(|(_, order)| order).ok_or_else(|| chumoku::tr!("expected one of {}", "使える値: {}", names.join(", ")))
 }
 
 fn share(text: &str) -> Result<f32, String> {
@@ -144,9 +144,10 @@ impl Explain {
             ("--key", self.key.is_some(), View::Depth, "depth"),
         ];
         match flags.into_iter().find(|&(_, is_given, view, _)| is_given && self.view != Some(view)) {
-            Some((flag, _, _, view)) => {
-                Err(Usage(format!("{flag} is for --view {view}; add that, or leave {flag} out")))
-            }
+            Some((flag, _, _, view)) => Err(Usage(chumoku::tr!(
+                "{flag} is for --view {view}; add that, or leave {flag} out",
+                "{flag} は --view {view} とともに使います。--view {view} を付けるか、{flag} を外してください"
+            ))),
             None => Ok(()),
         }
     }

@@ -5,6 +5,7 @@ use crate::threads;
 use anyhow::Context;
 use chumoku::onnx::{Attributes, attend};
 use chumoku::tensors::{TensorFile, TensorFormat};
+use chumoku::tr;
 use std::process::ExitCode;
 
 pub(crate) fn run(args: &Attend) -> anyhow::Result<ExitCode> {
@@ -36,9 +37,15 @@ pub(crate) fn run(args: &Attend) -> anyhow::Result<ExitCode> {
     match &args.output {
         Some(path) => {
             outputs.write(path).map_err(chumoku::Error::from)?;
-            say!("wrote {}", path.display());
+            say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
         }
-        None => say!("nothing is written: name a file for it with -o, e.g. -o out.safetensors"),
+        None => say!(
+            "{}",
+            tr!(
+                "nothing is written: name a file for it with -o, e.g. -o out.safetensors",
+                "何も書き出していません。-o でファイルを指定してください（例: -o out.safetensors）"
+            )
+        ),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,15 +3,15 @@
 use super::read_options;
 use super::train::classify;
 use crate::args::Compare;
-use crate::progress::{Progress, duration};
-use crate::report::{fit, percent, wrap};
+use crate::progress::{Progress, duration, tell};
+use crate::report::{fit, percent, right, wrap};
 use crate::threads;
 use chumoku::compare::{Comparison, LENGTHS, Stage, Verdict, compare, to_svg};
 use chumoku::data::AtomicOutput;
 use chumoku::data::thousands;
 use chumoku::lang::lang;
-use chumoku::tr;
 use chumoku::train::{TrainOptions, TrainingData};
+use chumoku::{Lang, tr};
 use std::fmt::Write as _;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
@@ -46,23 +46,21 @@ pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
     let comparison = compare(&data, &options, &mut |stage| match stage {
         Stage::Training(name) => {
             progress.finish();
-            say!("\ntraining  {name}");
+            say!("");
+            tell(["training", "学習"], &name);
         }
         Stage::Event(event) => progress.show(event),
         Stage::Timing([sweep, of]) => {
             progress.finish();
-            let line = tr!(
-                "timing    sweep {sweep} of {of} over all lengths",
-                "計測      全部の長さを通して {of} 回中 {sweep} 回目"
-            );
-            say!("{line}");
+            let text = tr!("sweep {sweep} of {of} over all lengths", "すべての長さを通して {of} 回中 {sweep} 回目");
+            tell(["timing", "計測"], &text);
         }
     });
     progress.finish();
     let comparison = comparison?;
     let drawn = args.svg.as_ref().zip(svg).map_or(Ok(()), |(path, file)| -> anyhow::Result<()> {
         file.commit_with(to_svg(&comparison).as_bytes())?;
-        say!("wrote     {}", path.display());
+        tell(["wrote", "書き出し"], &path.display().to_string());
         Ok(())
     });
     say!("");
@@ -78,38 +76,72 @@ pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
 /// The tables and what they say, in lines of at most 80 columns.
 fn text(c: &Comparison) -> String {
     let mut out = String::new();
-    let rows = match c.scored_on.as_str() {
-        "test" => "rows that training never saw",
-        "valid" => "validation rows: optimistic figures",
-        _ => "training rows: these figures say nothing about new texts",
+    let rows = thousands(c.rows);
+    let on = match c.scored_on.as_str() {
+        "test" => tr!(
+            "Networks alone, on {rows} rows that training never saw:",
+            "ネットワーク単独、学習に使っていない {rows} 行での結果:"
+        ),
+        "valid" => tr!(
+            "Networks alone, on {rows} validation rows: optimistic figures:",
+            "ネットワーク単独、検証データ {rows} 行での結果（楽観的な値です）:"
+        ),
+        _ => tr!(
+            "Networks alone, on {rows} training rows: these figures say nothing about new texts:",
+            "ネットワーク単独、学習データ {rows} 行での結果\n（新しいテキストについては何も分かりません）:"
+        ),
     };
-    let _ = writeln!(out, "Networks alone, on {} {rows}:\n", thousands(c.rows));
-    let _ = writeln!(out, "{:<30}{:>11}{:>10}{:>10}  95 % interval", "", "parameters", "accuracy", "macro-F1");
+    let _ = writeln!(out, "{on}\n");
+    let [parameters, accuracy, macro_f1] = match lang() {
+        Lang::En => ["parameters", "accuracy", "macro-F1"],
+        Lang::Ja => ["パラメータ", "正解率", "マクロ F1"],
+    };
+    let _ = writeln!(
+        out,
+        "{:<30}{}{}{}  {}",
+        "",
+        right(parameters, 11),
+        right(accuracy, 10),
+        right(macro_f1, 10),
+        lang().pick("95 % interval", "95 % 区間")
+    );
     for model in &c.models {
         let [low, high] = model.macro_f1_interval.map(percent);
         let _ = writeln!(
             out,
-            "{}{:>11}{:>10}{:>10}  {} to {}",
+            "{}{:>11}{:>10}{:>10}  {}",
             fit(&model.name(), 30),
             thousands(model.parameters),
             percent(model.accuracy),
             percent(model.macro_f1),
-            low.trim_end_matches(" %"),
-            high
+            tr!("{} to {high}", "{}〜{high}", low.trim_end_matches(" %"))
         );
     }
-    let _ = writeln!(out, "\n{:<30}{:>8}{:>10}  sizes", "", "epochs", "trained");
+    let [epochs, trained, sizes] = match lang() {
+        Lang::En => ["epochs", "trained", "sizes"],
+        Lang::Ja => ["エポック", "学習時間", "大きさ"],
+    };
+    let _ = writeln!(out, "\n{:<30}{}{}  {sizes}", "", right(epochs, 8), right(trained, 10));
     for model in &c.models {
         let time = duration(Duration::from_secs_f64(model.training_seconds));
-        let _ = writeln!(out, "{}{:>8}{time:>10}  {}", fit(&model.name(), 30), model.epochs, model.sizes);
+        let (time, sizes) = (right(&time, 10), &model.sizes);
+        let _ = writeln!(out, "{}{:>8}{time}  {sizes}", fit(&model.name(), 30), model.epochs);
     }
+    let title = tr!(
+        "Milliseconds of a training step, {} sequences of one length (medians;\n{}, {}, {} threads):",
+        "学習 1 ステップのミリ秒、同じ長さの系列 {} 本（中央値。\n{}、{}、{} スレッド）:",
+        c.batch,
+        c.precision,
+        c.isa,
+        c.threads
+    );
+    let _ = writeln!(out, "\n{title}\n");
     let _ = writeln!(
         out,
-        "\nMilliseconds of a training step, {} sequences of one length (medians;\n{}, {}, {} threads):\n",
-        c.batch, c.precision, c.isa, c.threads
+        "{}{}",
+        fit(lang().pick("length", "長さ"), 30),
+        LENGTHS.map(|length| format!("{:>8}", thousands(length))).concat()
     );
-    let _ =
-        writeln!(out, "{}{}", fit("length", 30), LENGTHS.map(|length| format!("{:>8}", thousands(length))).concat());
     for model in &c.models {
         let times = LENGTHS.map(|length| model.milliseconds(length).map_or(String::new(), |ms| format!("{ms:.1}")));
         let _ = writeln!(out, "{}{}", fit(&model.name(), 30), times.map(|ms| format!("{ms:>8}")).concat());
@@ -118,7 +150,7 @@ fn text(c: &Comparison) -> String {
     let title = tr!(
         "What is said of self-attention, and what came out here\n(verdicts are about these models, of seed {seed}; \
          brackets hold 95 of 100 draws):",
-        "自己注意についての主張と、ここでの結果\n(判定はこのモデル、シード {seed} についてのもの。括弧は 95 % の区間):"
+        "自己注意についての主張と、ここでの結果\n（判定はこのモデル、シード {seed} についてのもの。角括弧は 95 % の区間）:"
     );
     let _ = writeln!(out, "\n{title}\n");
     for claim in &c.claims {

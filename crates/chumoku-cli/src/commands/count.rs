@@ -114,7 +114,7 @@ fn refuse_what_says_nothing(args: &args::Count, network: Counted) -> Result<(), 
     let name = network.name();
     Err(Usage(tr!(
         "count: {flag} changes nothing of the network “{name}”; leave it out, or name another (--network)",
-        "count: {flag} はネットワーク「{name}」には関係しません。外すか、別のものを指定してください (--network)"
+        "count: {flag} はネットワーク「{name}」には関係しません。外すか、--network で別のものを指定してください"
     )))
 }
 
@@ -223,6 +223,18 @@ fn step_name(step: &CountedStep) -> String {
     format!("{}{times}", lang().pick(step.name, japanese))
 }
 
+/// A network's name in the language of the process; in English it is the one that `--network` takes.
+fn network_name(name: &'static str) -> &'static str {
+    let japanese = match name {
+        "attention" => "アテンション",
+        "transformer" => "トランスフォーマー",
+        "decoder" => "デコーダー",
+        "encoder-decoder" => "エンコーダー・デコーダー",
+        same => same,
+    };
+    lang().pick(name, japanese)
+}
+
 /// The title of a part of an encoder–decoder.
 fn part_title(part: &str) -> String {
     match part {
@@ -235,7 +247,7 @@ fn part_title(part: &str) -> String {
 /// What is counted, in one line.
 fn headline(config: &CountConfig, count: &Count) -> String {
     let CountConfig { batch, length, d_model, num_heads: heads, num_layers: layers, .. } = config;
-    let (name, target) = (count.network, config.target_length());
+    let (name, target) = (network_name(count.network), config.target_length());
     let mut line = match config.network {
         Counted::EncoderDecoder => tr!(
             "{name}: batch {batch}, lengths {length} and {target}, width {d_model}",
@@ -373,7 +385,7 @@ fn side_by_side(counts: &[Count]) -> String {
     let mut rows = vec![Row::Cells(heads.to_vec())];
     rows.extend(counts.iter().map(|count| {
         Row::Cells(vec![
-            count.network.into(),
+            network_name(count.network).into(),
             whole(count.parameters),
             whole(count.multiply_adds),
             whole(count.sequential_steps),

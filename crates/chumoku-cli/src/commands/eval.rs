@@ -1,12 +1,14 @@
 //! `chumoku eval`: a model's scores on a file.
 
 use super::read_options;
+use super::train::classify::this_model;
 use super::train::{language, translate};
 use crate::args::Eval;
-use crate::progress::count;
+use crate::progress::{count, tell};
 use crate::{report, threads};
 use chumoku::data::{Dataset, DocumentBreaks, load_documents, load_labelled, thousands};
-use chumoku::train::{LanguageScores, Scores, SeenTexts, TranslationScores};
+use chumoku::lang::lang;
+use chumoku::train::{LanguageScores, Scores, SeenTexts, TranslationScores, network_name};
 use chumoku::{ModelKind, NgramClassifier, TextClassifier, TextGenerator, TextTranslator, TranslateOptions, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
@@ -36,14 +38,12 @@ fn translations(args: &Eval) -> anyhow::Result<ExitCode> {
         writeln!(out, "{}", serde_json::to_string(&scores)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(out, "{}, with a beam of 5\n", count(scores.pairs, "pair"))?;
+    let (n, pairs) = (thousands(scores.pairs), count(scores.pairs, "pair"));
+    writeln!(out, "{}\n", tr!("{pairs}, with a beam of 5", "{n} 組、ビーム幅 5"))?;
     write!(out, "{}", translate::scored(&scores))?;
     if scores.cut_sources > 0 {
         let most = model.config().model.max_length - 1;
-        say!(
-            "cut       {} of the sources: the model reads {most} tokens, their ends were left out",
-            scores.cut_sources
-        );
+        translate::tell_of_cuts(scores.cut_sources, most);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -51,15 +51,18 @@ fn translations(args: &Eval) -> anyhow::Result<ExitCode> {
 fn text(args: &Eval) -> anyhow::Result<ExitCode> {
     let model = TextGenerator::load(&args.model)?;
     let documents = load_documents(&args.data, DocumentBreaks::Auto, &read_options(&args.reading, false)?)?;
-    say!("data      {}", documents.description);
+    tell(["data", "データ"], &documents.description);
     if documents.skipped.count > 0 {
-        say!("skipped   {}", documents.skipped);
+        tell(["skipped", "除外"], &documents.skipped.to_string());
     }
     let scores = LanguageScores::measure(&model, &documents.texts)?;
     let mut out = stdout().lock();
     match args.json {
         true => writeln!(out, "{}", serde_json::to_string(&scores)?)?,
-        false => write!(out, "{}\n\n{}", count(scores.tokens, "token"), language::scored(&scores))?,
+        false => {
+            let (n, tokens) = (thousands(scores.tokens), count(scores.tokens, "token"));
+            write!(out, "{}\n\n{}", tr!("{tokens}", "{n} トークン"), language::scored(&scores))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -67,9 +70,9 @@ fn text(args: &Eval) -> anyhow::Result<ExitCode> {
 /// A labelled file, and how many of its rows have a text that the model was trained on, where that is known.
 fn labelled(args: &Eval, labels: &[String]) -> anyhow::Result<(Dataset, Option<usize>)> {
     let dataset = load_labelled(&args.data, &read_options(&args.reading, true)?)?;
-    say!("data      {}", dataset.description);
+    tell(["data", "データ"], &dataset.description);
     if dataset.skipped.count > 0 {
-        say!("skipped   {}", dataset.skipped);
+        tell(["skipped", "除外"], &dataset.skipped.to_string());
     }
     dataset.check_known_labels(labels)?;
     let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
@@ -77,14 +80,14 @@ fn labelled(args: &Eval, labels: &[String]) -> anyhow::Result<(Dataset, Option<u
     if let Some(n) = seen.filter(|&n| n > 0) {
         let rows = thousands(texts.len());
         let n = thousands(n);
-        say!(
-            "{}",
-            tr!(
-                "note      warning: {n} of {rows} rows have a text that the model was trained on or chosen by: their score \
+        tell(
+            ["note", "注記"],
+            &tr!(
+                "warning: {n} of {rows} rows have a text that the model was trained on or chosen by: their score \
                  says nothing about new texts",
-                "note      警告：{rows}行中{n}行のテキストはモデルの学習または選択に使われています。\
-                 その行の評価値からは、新しいテキストについて何も分かりません"
-            )
+                "警告: {rows} 行のうち {n} 行のテキストは、モデルの学習か選択に使われています。その評価値からは、新しいテキストに\
+                 ついて何も分かりません"
+            ),
         );
     }
     Ok((dataset, seen))
@@ -95,9 +98,10 @@ fn print(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     let whole = rows[0].1;
     if let Some(warning) = whole.warning() {
-        writeln!(out, "{warning}\n")?;
+        writeln!(out, "{}\n", report::filled(&warning))?;
     }
-    writeln!(out, "{}\n", count(whole.rows, "row"))?;
+    let (n, rows_counted) = (thousands(whole.rows), count(whole.rows, "row"));
+    writeln!(out, "{}\n", tr!("{rows_counted}", "{n} 行"))?;
     writeln!(out, "{}", report::comparison(rows))?;
     write!(out, "{}", report::classes(whole, "--json"))?;
     Ok(())
@@ -119,8 +123,10 @@ fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
         writeln!(stdout(), "{scores}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let alone = format!("  {} alone", model.config().model.body.network().noun());
-    print(&[("this model", &whole), (&alone, &parts[0]), ("  n-grams alone", &parts[1])])?;
+    let noun = network_name(model.config().model.body.network());
+    let alone = tr!("  {noun} alone", "  {noun}単独");
+    let ngrams = lang().pick("  n-grams alone", "  n-gram 単独");
+    print(&[(this_model(), &whole), (&alone, &parts[0]), (ngrams, &parts[1])])?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -139,6 +145,6 @@ fn ngrams(args: &Eval) -> anyhow::Result<ExitCode> {
         writeln!(stdout(), "{scores}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    print(&[("this model", &scores)])?;
+    print(&[(this_model(), &scores)])?;
     Ok(ExitCode::SUCCESS)
 }

@@ -19,7 +19,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let layer = args.layer.unwrap_or(layers);
     if layer > layers || args.head.is_some_and(|head| head > heads) {
         let head = args.head.map_or_else(String::new, |head| format!(" --head {head}"));
-        let problem = format!("--layer {layer}{head}: this model has layers 1 to {layers} and heads 1 to {heads}");
+        let problem = chumoku::tr!(
+            "--layer {layer}{head}: this model has layers 1 to {layers} and heads 1 to {heads}",
+            "--layer {layer}{head}: このモデルの層は 1〜{layers}、ヘッドは 1〜{heads} です"
+        );
         return Err(Usage(problem).into());
     }
     let layer = layer - 1;

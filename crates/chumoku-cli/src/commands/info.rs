@@ -2,6 +2,7 @@
 
 use crate::args::Info;
 use crate::threads::physical_cores;
+use chumoku::tr;
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
@@ -32,16 +33,29 @@ pub(crate) fn run(args: &Info) -> anyhow::Result<ExitCode> {
     }
     let mut out = stdout().lock();
     writeln!(out, "chumoku       {version}")?;
-    writeln!(out, "processor     {} ({}, {})", processor(), std::env::consts::ARCH, std::env::consts::OS)?;
-    writeln!(
-        out,
-        "instructions  {active} in use, {best} is the best here (CHUMOKU_ISA=scalar|avx2|avx512|amx caps it)"
-    )?;
-    writeln!(out, "threads       {} by default ({allowed} logical processors allowed)", physical_cores())?;
+    let (processor, architecture, system) = (processor(), std::env::consts::ARCH, std::env::consts::OS);
+    let cores = physical_cores();
+    let text = tr!(
+        "processor     {processor} ({architecture}, {system})
+instructions  {active} in use, {best} is the best here (CHUMOKU_ISA=scalar|avx2|avx512|amx caps it)
+threads       {cores} by default ({allowed} logical processors allowed)",
+        "プロセッサー  {processor}（{architecture}、{system}）
+命令セット    {active} を使用、ここでの最良は {best}
+              （CHUMOKU_ISA=scalar|avx2|avx512|amx で制限できます）
+スレッド      既定は {cores}（使える論理プロセッサーは {allowed}）"
+    );
+    writeln!(out, "{text}")?;
     let precision = match active >= chumoku::Isa::Amx {
-        true => "highest, high and medium multiply six, three and one pairs of bf16 terms in AMX tiles",
-        false => "highest, high and medium are all plain f32 on these instructions",
+        true => tr!(
+            "precision     highest, high and medium multiply six, three and one pairs of bf16 terms in AMX tiles",
+            "精度          highest、high、medium は AMX タイルで bf16 の項の組をそれぞれ 6、3、1 つ\n              \
+             掛けます"
+        ),
+        false => tr!(
+            "precision     highest, high and medium are all plain f32 on these instructions",
+            "精度          この命令セットでは highest、high、medium のどれも通常の f32 です"
+        ),
     };
-    writeln!(out, "precision     {precision}")?;
+    writeln!(out, "{precision}")?;
     Ok(ExitCode::SUCCESS)
 }

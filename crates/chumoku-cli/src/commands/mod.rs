@@ -29,7 +29,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let isa = std::env::var_os("CHUMOKU_ISA").unwrap_or_default();
     if isa.to_str().and_then(chumoku::isa_named).is_none() {
         let got = isa.display();
-        return Err(Usage(format!("CHUMOKU_ISA: expected scalar, avx2, avx512 or amx, got {got}; unset it")).into());
+        let problem = chumoku::tr!(
+            "CHUMOKU_ISA: expected scalar, avx2, avx512 or amx, got {got}; unset it",
+            "CHUMOKU_ISA: scalar、avx2、avx512、amx のいずれかが必要ですが、{got} です。設定を外してください"
+        );
+        return Err(Usage(problem).into());
     }
     match args.command {
         Command::Train(args) => train::run(&args),
@@ -87,7 +91,7 @@ fn read_options(reading: &Reading, require_label: bool) -> anyhow::Result<ReadOp
 /// What a model is called in talk: its folder's name.
 fn model_name(folder: &Path) -> String {
     let full = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    full.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy().into_owned())
+    full.file_name().map_or_else(|| chumoku::tr!("model", "モデル"), |name| name.to_string_lossy().into_owned())
 }
 
 /// A word of a command line, in quotes where a shell needs them.

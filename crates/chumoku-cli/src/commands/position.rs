@@ -4,6 +4,7 @@ use super::model_name;
 use super::pictures::Shown;
 use crate::Usage;
 use crate::args::{Encoding, Position, PositionView};
+use chumoku::tr;
 use chumoku::view::{Figure, Lang, PositionalEncoding, figures_to_html};
 use std::process::ExitCode;
 
@@ -12,7 +13,11 @@ fn encoding(args: &Position) -> anyhow::Result<PositionalEncoding> {
     const MOST: usize = 4096;
     for (flag, given) in [("--length", args.length), ("--d-model", args.d_model)] {
         if given > MOST {
-            return Err(Usage(format!("{flag} {given}: expected 1 to {MOST}")).into());
+            return Err(Usage(tr!(
+                "{flag} {given}: expected 1 to {MOST}",
+                "{flag} {given}: 1 から {MOST} まででなければなりません"
+            ))
+            .into());
         }
     }
     if let Some(folder) = &args.model {
@@ -22,7 +27,11 @@ fn encoding(args: &Position) -> anyhow::Result<PositionalEncoding> {
         (Encoding::Rotary, base) => Ok(PositionalEncoding::rotary(args.length, args.d_model, base)?),
         (Encoding::Sinusoidal, None) => Ok(PositionalEncoding::sinusoidal(args.length, args.d_model)),
         (Encoding::Sinusoidal, Some(_)) => {
-            Err(Usage("--base: that of sinusoidal encodings is always 10000; add --kind rotary".into()).into())
+            let problem = tr!(
+                "--base: that of sinusoidal encodings is always 10000; add --kind rotary",
+                "--base: 正弦波の位置符号化では常に 10000 です。--kind rotary を付けてください"
+            );
+            Err(Usage(problem).into())
         }
     }
 }
@@ -44,7 +53,7 @@ fn check_drawn(args: &Position, encoding: &PositionalEncoding) -> anyhow::Result
     if count <= MOST {
         return Ok(());
     }
-    Err(Usage(chumoku::tr!(
+    Err(Usage(tr!(
         "a picture of {length}×{columns} = {count} numbers is more than programs show (at most {MOST}); take a smaller \
          --length or --d-model, or --json for the numbers",
         "{length}×{columns} = {count} 個の数値の図は大きすぎて表示できません（上限 {MOST} 個）。--length か --d-model \
@@ -62,7 +71,10 @@ pub(crate) fn run(args: &Position) -> anyhow::Result<ExitCode> {
         PositionView::Curves => encoding.curves(lang),
         PositionView::Similarity => encoding.similarity(lang),
         PositionView::Wavelengths => encoding.wavelength_figure(lang).ok_or_else(|| {
-            Usage("--view wavelengths: learned positions have none; try heatmap, curves or similarity".into())
+            Usage(tr!(
+                "--view wavelengths: learned positions have none; try heatmap, curves or similarity",
+                "--view wavelengths: 学習された位置に波長はありません。heatmap、curves、similarity のいずれかにしてください"
+            ))
         })?,
     };
     let page = || {

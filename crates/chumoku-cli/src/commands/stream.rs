@@ -3,10 +3,11 @@
 use super::read_options;
 use crate::Usage;
 use crate::args::Reading;
-use crate::progress::{RowProgress, count};
+use crate::progress::{RowProgress, count, tell};
 use chumoku::data::{
-    DataError, Format, Layout, OutputForm, ReadOptions, Record, RecordWriter, STANDARD_INPUT, Skipped, Source,
+    DataError, Format, Layout, OutputForm, ReadOptions, Record, RecordWriter, Skipped, Source, standard_input,
 };
+use chumoku::tr;
 use serde_json::{Map, Value};
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write, stdin, stdout};
 use std::path::Path;
@@ -40,7 +41,12 @@ impl<'a> Given<'a> {
         let is_piped = input.is_some_and(|path| path.as_os_str() == "-") || matches!(texts, [text] if is_dash(text));
         if input.is_none() && !is_piped && !texts.is_empty() {
             if let Some(at) = texts.iter().position(|text| text.trim().is_empty()) {
-                let problem = format!("text {} of {} is empty; give some text to {command}", at + 1, texts.len());
+                let problem = tr!(
+                    "text {} of {} is empty; give some text to {command}",
+                    "{1} 個のうち {0} 番目のテキストが空です。{command} に渡すテキストを指定してください",
+                    at + 1,
+                    texts.len()
+                );
                 return Err(Usage(problem).into());
             }
             return Ok(Given::Texts(texts.iter().map(String::as_str).collect()));
@@ -49,15 +55,17 @@ impl<'a> Given<'a> {
         let source = match input {
             Some(path) if !is_piped => Source::open(path, &options)?,
             // As a file: what it is can wait until enough of it has come to tell.
-            Some(_) if options.format.is_none() => Source::from_reader(Path::new(STANDARD_INPUT), stdin(), &options)?,
+            Some(_) if options.format.is_none() => Source::from_reader(Path::new(standard_input()), stdin(), &options)?,
             None if !is_piped && stdin().is_terminal() => {
-                let problem =
-                    format!("no text: give one, e.g. chumoku {command} MODEL \"some text\", or a file with --input");
+                let problem = tr!(
+                    "no text: give one, e.g. chumoku {command} MODEL \"some text\", or a file with --input",
+                    "テキストがありません。chumoku {command} MODEL \"テキスト\" のように指定するか、--input でファイルを指定してください"
+                );
                 return Err(Usage(problem).into());
             }
-            _ => Source::from_live(Path::new(STANDARD_INPUT), stdin(), &options)?,
+            _ => Source::from_live(Path::new(standard_input()), stdin(), &options)?,
         };
-        say!("data      {}", source.describe());
+        tell(["data", "データ"], &source.describe());
         Ok(Given::Rows(Box::new(source)))
     }
 }
@@ -121,16 +129,14 @@ pub(super) fn stream(
     }
     let skipped = reader.join().unwrap_or_default();
     if skipped.count > 0 {
-        say!("skipped   {skipped}");
+        tell(["skipped", "除外"], &skipped.to_string());
     }
     if let (n @ 1.., first) = unanswered {
         let rows = count(n, "row");
         let have = if n == 1 { "has" } else { "have" };
-        let said = chumoku::tr!(
-            "{rows} {have} no answer, the first because: {first}",
-            "{n} 行に答えがありません。最初の理由: {first}"
-        );
-        say!("unanswered {said}");
+        let said =
+            tr!("{rows} {have} no answer, the first because: {first}", "{n} 行に答えがありません。最初の理由: {first}");
+        tell(["unanswered", "未回答"], &said);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -210,7 +216,7 @@ impl Answers<'_> {
             }
             Form::Columns { names, bom } => {
                 if bom && matches!(layout.format, Format::JsonLines | Format::Parquet) {
-                    let problem = chumoku::tr!(
+                    let problem = tr!(
                         "--bom: the rows are written as JSON, which has no byte order mark; leave it out",
                         "--bom: 行は JSON で書き出され、JSON に BOM は付きません。--bom を外してください"
                     );

@@ -7,7 +7,7 @@ use crate::{Usage, threads};
 use chumoku::models::TranslatorPart;
 use chumoku::trace::{self, TraceOptions, TracePlace, WorkedExample, builtin};
 use chumoku::view::TerminalOptions;
-use chumoku::{ModelKind, TextClassifier, TextGenerator, TextTranslator};
+use chumoku::{ModelKind, TextClassifier, TextGenerator, TextTranslator, tr};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
@@ -37,17 +37,23 @@ pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
     };
     match &args.out {
         Some(path) if args.input.as_ref().is_some_and(|input| is_same(input, path)) => {
-            let problem = format!("--out {}: that is the file that was read; name another", path.display());
+            let problem = tr!(
+                "--out {}: that is the file that was read; name another",
+                "--out {}: 読み込んだファイルと同じです。別の名前にしてください",
+                path.display()
+            );
             return Err(Usage(problem).into());
         }
         Some(path) => {
             write(path, &bytes)?;
-            say!("wrote {}", path.display());
+            say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
         }
         None if args.format == Format::Xlsx && stdout().is_terminal() => {
-            return Err(
-                Usage("--format xlsx: a spreadsheet is no text for a terminal; add --out FILE.xlsx".into()).into()
+            let problem = tr!(
+                "--format xlsx: a spreadsheet is no text for a terminal; add --out FILE.xlsx",
+                "--format xlsx: 表計算ファイルは端末に表示できません。--out FILE.xlsx を付けてください"
             );
+            return Err(Usage(problem).into());
         }
         None => {
             let mut out = stdout().lock();
@@ -68,14 +74,23 @@ fn is_same(a: &Path, b: &Path) -> bool {
 fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
     // The parser lets a trace without example or file through only with both of these.
     let (Some(folder), Some(text)) = (&args.model, &args.text) else {
-        return Err(Usage("expected --example NAME, --input FILE, or --model DIR --text T".into()).into());
+        let problem = tr!(
+            "expected --example NAME, --input FILE, or --model DIR --text T",
+            "--example NAME、--input FILE、--model DIR --text T のいずれかが必要です"
+        );
+        return Err(Usage(problem).into());
     };
     threads::start(None)?;
     let place = TracePlace { layer: args.layer.map(|layer| layer - 1), head: args.head - 1 };
     let (kind, name) = (ModelKind::of(folder)?, model_name(folder));
     if kind != ModelKind::Translator && (args.target.is_some() || args.part.is_some()) {
         let flag = if args.target.is_some() { "--target" } else { "--part" };
-        return Err(Usage(format!("{flag}: a translator has that; this model is {}", kind.describe())).into());
+        let problem = tr!(
+            "{flag}: a translator has that; this model is {}",
+            "{flag}: 翻訳モデルだけで使えます。このモデルは{}です",
+            kind.describe()
+        );
+        return Err(Usage(problem).into());
     }
     Ok(match kind {
         ModelKind::Classifier => TextClassifier::load(folder)?.trace(text, place, &name)?,

@@ -4,7 +4,7 @@ use super::stream::{Form, Given, stream};
 use crate::args::Translate;
 use crate::{Usage, harmless, threads};
 use chumoku::data::Source;
-use chumoku::{TextTranslator, TranslateOptions, Translation};
+use chumoku::{TextTranslator, TranslateOptions, Translation, tr};
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
 use std::process::ExitCode;
@@ -13,7 +13,12 @@ pub(crate) fn run(args: &Translate) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
     let model = TextTranslator::load(&args.model)?;
     if args.n_best > args.beam {
-        let problem = format!("--n-best: expected at most {}, as wide as --beam is, got {}", args.beam, args.n_best);
+        let problem = tr!(
+            "--n-best: expected at most {}, as wide as --beam is, got {}",
+            "--n-best: --beam と同じ {} 以下でなければなりませんが、{} です",
+            args.beam,
+            args.n_best
+        );
         return Err(Usage(problem).into());
     }
     let options = TranslateOptions { beam: args.beam, length_penalty: args.length_penalty };
@@ -91,8 +96,7 @@ fn score(translation: &Translation, at: usize) -> Value {
 
 fn tell_of_cuts(model: &TextTranslator, cut: usize) {
     if cut > 0 {
-        let most = model.config().model.max_length - 1;
-        say!("cut       {cut} of the sources: the model reads {most} tokens, their ends were left out");
+        super::train::translate::tell_of_cuts(cut, model.config().model.max_length - 1);
     }
 }
 

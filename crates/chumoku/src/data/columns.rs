@@ -4,7 +4,9 @@ use super::error::{DataError, Role};
 use super::format::{Format, ReadOptions};
 use super::profile::Profile;
 use super::record::{Layout, Record};
-use super::wording::{did_you_mean, listed};
+use super::wording::{did_you_mean, joined, listed};
+use crate::lang::lang;
+use crate::tr;
 
 /// Names of text columns, the surest first; within a group all are alike.
 const TEXT_NAMES: [&[&str]; 3] = [
@@ -72,7 +74,24 @@ const LABEL_NAMES: [&[&str]; 3] = [
 ];
 
 /// What a label column is, for messages.
-pub(crate) const LABEL_WANTED: &str = "a column of few, repeated values";
+pub(crate) fn label_wanted() -> &'static str {
+    lang().pick("a column of few, repeated values", "少数の値が繰り返される列")
+}
+
+/// Why a column is in use that somebody named.
+pub(crate) fn as_asked() -> &'static str {
+    lang().pick("as asked", "指定どおり")
+}
+
+/// Why a column is in use whose name says what it is.
+pub(crate) fn its_name() -> &'static str {
+    lang().pick("its name", "列名から")
+}
+
+/// Why a column is in use that is left over.
+pub(crate) fn the_only_other() -> &'static str {
+    lang().pick("the only other", "残る唯一の列")
+}
 
 /// The columns in use, counted from 0, and why these.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +131,7 @@ pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -
         let roles = [Role::Text, Role::Label];
         return Err(DataError::SameColumn { path: layout.path.clone(), roles, column });
     }
-    let mut label = asked_label.map(|column| (column, "as asked"));
+    let mut label = asked_label.map(|column| (column, as_asked()));
     if label.is_none() {
         label = chooser
             .by_name(Role::Label, &LABEL_NAMES, asked_text)
@@ -120,7 +139,7 @@ pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -
     }
     let taken = label.map(|(column, _)| column);
     let (text, text_why) = match asked_text {
-        Some(column) => (column, "as asked"),
+        Some(column) => (column, as_asked()),
         None => match chooser.by_name(Role::Text, &TEXT_NAMES, taken)? {
             Some(found) => found,
             None => chooser.text_by_content(taken)?,
@@ -188,7 +207,7 @@ impl<'a> Chooser<'a> {
                 .collect();
             match (found.as_slice(), role) {
                 ([], _) => {}
-                ([column], _) => return Ok(Some((*column, "its name"))),
+                ([column], _) => return Ok(Some((*column, its_name()))),
                 (several, Role::Label) => return self.most_repeated(several).map(Some),
                 (several, _) => return self.longest(several).map(Some),
             }
@@ -200,7 +219,7 @@ impl<'a> Chooser<'a> {
         let left: Vec<usize> =
             (0..self.profiles.len()).filter(|&c| Some(c) != label && !self.profiles[c].nested).collect();
         match left.as_slice() {
-            [only] => Ok((*only, "the only one")),
+            [only] => Ok((*only, lang().pick("the only one", "唯一の候補"))),
             several => self.longest(several),
         }
     }
@@ -210,13 +229,13 @@ impl<'a> Chooser<'a> {
         let mut scored: Vec<(f64, usize)> = columns.iter().map(|&c| (self.profiles[c].text_score(), c)).collect();
         scored.sort_by(|a, b| b.0.total_cmp(&a.0));
         match scored.as_slice() {
-            [] | [(0.0, _), ..] => Err(self.no_column(Role::Text, "a column of words")),
+            [] | [(0.0, _), ..] => Err(self.no_column(Role::Text, lang().pick("a column of words", "文章の列"))),
             [(first, _), (second, _), ..] if *second * 2.0 > *first => {
                 let alike: Vec<usize> =
                     scored.iter().filter(|(score, _)| score * 2.0 > *first).map(|&(_, c)| c).collect();
                 Err(self.ambiguous(Role::Text, &alike))
             }
-            [(_, column), ..] => Ok((*column, "the longest and most varied")),
+            [(_, column), ..] => Ok((*column, lang().pick("the longest and most varied", "最も長く多様な列"))),
         }
     }
 
@@ -224,7 +243,7 @@ impl<'a> Chooser<'a> {
         let left: Vec<usize> = (0..self.profiles.len()).filter(|&c| c != text && self.profiles[c].filled > 0).collect();
         // Too few rows for repeats to show: the one other column it must be.
         match left.as_slice() {
-            [only] if self.profiles[*only].filled < 20 && !self.profiles[*only].nested => Ok((*only, "the only other")),
+            [only] if self.profiles[*only].filled < 20 && !self.profiles[*only].nested => Ok((*only, the_only_other())),
             several => self.most_repeated(several),
         }
     }
@@ -234,8 +253,8 @@ impl<'a> Chooser<'a> {
         let alike: Vec<usize> = columns.iter().copied().filter(|&c| self.profiles[c].is_label_like()).collect();
         let varied: Vec<usize> = alike.iter().copied().filter(|&c| self.profiles[c].distinct > 1).collect();
         match (varied.as_slice(), alike.as_slice()) {
-            ([column], _) | ([], [column]) => Ok((*column, "few distinct values")),
-            ([], []) => Err(self.no_column(Role::Label, LABEL_WANTED)),
+            ([column], _) | ([], [column]) => Ok((*column, lang().pick("few distinct values", "値の種類が少ない列"))),
+            ([], []) => Err(self.no_column(Role::Label, label_wanted())),
             ([], several) | (several, _) => Err(self.ambiguous(Role::Label, several)),
         }
     }
@@ -244,7 +263,8 @@ impl<'a> Chooser<'a> {
         let mut columns = columns.to_vec();
         columns.sort_unstable();
         let titles: Vec<String> = columns.iter().take(12).map(|&c| self.layout.column_title(c)).collect();
-        let candidates = format!("{} alike: {}", columns.len(), titles.join(", "));
+        let (n, titles) = (columns.len(), joined(&titles));
+        let candidates = tr!("{n} alike: {titles}", "同じような列が {n} つ: {titles}");
         DataError::Ambiguous { path: self.layout.path.clone(), role, candidates }
     }
 
@@ -256,28 +276,52 @@ impl<'a> Chooser<'a> {
     fn all(&self) -> String {
         match self.layout.columns.len() {
             _ if self.layout.has_names() || self.layout.format == Format::FastText => listed(&self.layout.columns),
-            n => {
-                let columns = if n == 1 { "column 1".to_owned() } else { format!("columns 1 to {n}") };
-                format!("{columns} (no names; the first row holds {})", listed(self.first))
-            }
+            1 => tr!(
+                "column 1 (no names; the first row holds {})",
+                "名前のない 1 列（最初の行は {}）",
+                listed(self.first)
+            ),
+            n => tr!(
+                "columns 1 to {n} (no names; the first row holds {})",
+                "名前のない {n} 列（最初の行は {}）",
+                listed(self.first)
+            ),
         }
     }
 }
 
 /// The error of finding no column for a role.
 pub(crate) fn no_column(layout: &Layout, role: Role, wanted: &'static str, columns: String) -> DataError {
+    let pick = |en, ja| lang().pick(en, ja);
+    let plain_text = || pick("plain text", "プレーンテキスト").to_owned();
     let (columns, advice) = match (layout.format, role) {
-        (Format::PlainText, Role::Label) => {
-            ("plain text".to_owned(), "write a CSV file with a text and a label in each row")
+        (Format::PlainText, Role::Label) => (
+            plain_text(),
+            pick(
+                "write a CSV file with a text and a label in each row",
+                "各行にテキストとラベルを書いた CSV ファイルにしてください",
+            ),
+        ),
+        (Format::PlainText, Role::Source | Role::Target) => (
+            plain_text(),
+            pick(
+                "give two files of as many lines, as train.ja,train.en",
+                "train.ja,train.en のように、行数の等しい 2 つのファイルを指定してください",
+            ),
+        ),
+        (_, Role::Label) => {
+            (columns, pick("name one with --label NAME or number", "--label 列名（または番号）で指定してください"))
         }
-        (Format::PlainText, Role::Source | Role::Target) => {
-            ("plain text".to_owned(), "give two files of as many lines, as train.ja,train.en")
+        (_, Role::Text) => {
+            (columns, pick("name one with --text NAME or number", "--text 列名（または番号）で指定してください"))
         }
-        (_, Role::Label) => (columns, "name one with --label NAME or number"),
-        (_, Role::Text) => (columns, "name one with --text NAME or number"),
-        (_, Role::Source | Role::Target) => {
-            (columns, "name them with --text SOURCE and --label TARGET, or give two files as train.ja,train.en")
-        }
+        (_, Role::Source | Role::Target) => (
+            columns,
+            pick(
+                "name them with --text SOURCE and --label TARGET, or give two files as train.ja,train.en",
+                "--text 原文の列 --label 訳文の列 で指定するか、train.ja,train.en のように 2 つのファイルを指定してください",
+            ),
+        ),
     };
     DataError::NoColumn { path: layout.path.clone(), role, wanted, columns, advice }
 }

@@ -3,13 +3,15 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::columns::{Columns, LABEL_WANTED, no_column};
+use super::columns::{Columns, label_wanted, no_column};
 use super::error::{DataError, Place, Role};
 use super::format::{Format, ReadOptions};
 use super::label_kind::{LabelKind, some_labels};
 use super::record::{Layout, Record, Skipped};
 use super::source::{Records, Source};
-use super::wording::{did_you_mean, listed};
+use super::wording::{did_you_mean, joined, listed};
+use crate::lang::lang;
+use crate::tr;
 
 /// Most classes of a label column (5,000); more are identifiers, not classes.
 pub const MAX_CLASSES: usize = 5_000;
@@ -71,7 +73,7 @@ impl Source {
         let is_label_asked = self.is_label_asked();
         let Some(label_column) = columns.label else {
             let columns = layout.column_title(columns.text);
-            return Err(no_column(&layout, Role::Label, LABEL_WANTED, columns));
+            return Err(no_column(&layout, Role::Label, label_wanted(), columns));
         };
         let mut records = self.records();
         let (mut examples, mut classes) = (Vec::new(), HashSet::new());
@@ -115,7 +117,7 @@ fn no_classes(layout: &Layout, column: usize, examples: &[Example], kind: LabelK
         found: [classes.len() as u64, examples.len() as u64],
         examples: some_labels(examples).into(),
         looks_like: kind.describe().into(),
-        others: others.take(8).collect::<Vec<_>>().join(", ").into(),
+        others: joined(&others.take(8).collect::<Vec<_>>()).into(),
     }
 }
 
@@ -130,10 +132,12 @@ fn example(mut record: Record, records: &Records, text: usize, label: usize) -> 
     if record.field(label).trim().is_empty() {
         let key = &records.source().layout().columns[label];
         let found = match &record.object {
-            Some(object) if !object.contains_key(key) => "none",
+            Some(object) if !object.contains_key(key) => lang().pick("none", "このキーのない行"),
             Some(object) if object[key].is_null() => "null",
-            _ if records.source().layout().format == Format::FastText => "no __label__ on the line",
-            _ => "an empty field",
+            _ if records.source().layout().format == Format::FastText => {
+                lang().pick("no __label__ on the line", "__label__ のない行")
+            }
+            _ => lang().pick("an empty field", "空欄"),
         };
         return Err(DataError::EmptyLabel { place: place(), found });
     }
@@ -167,7 +171,7 @@ impl Dataset {
         if self.examples.iter().all(|example| example.label == *label) {
             let column = match self.columns.label {
                 Some(column) => self.layout.column_title(column),
-                None => "this".to_owned(),
+                None => tr!("this", "これ"),
             };
             return Err(DataError::OneClass { path, label: label.clone(), rows, column });
         }

@@ -15,6 +15,8 @@ use super::lines::{Line, LineReader};
 use super::reader::{MAX_COLUMNS, MAX_ROW_BYTES, MAX_TEXT_BYTES, Width};
 use super::record::Record;
 use super::wording::{QUOTED_CHARS, size};
+use crate::lang::lang;
+use crate::tr;
 
 /// Reads the rows of a CSV file.
 pub(crate) struct CsvReader {
@@ -82,7 +84,12 @@ impl CsvReader {
             total += value.len() as u64;
             if total > MAX_ROW_BYTES {
                 let place = self.lines.place(row[0].number);
-                return Err(DataError::TooLong { place, what: "a row", limit: MAX_ROW_BYTES, bytes: total });
+                return Err(DataError::TooLong {
+                    place,
+                    what: lang().pick("a row", "行"),
+                    limit: MAX_ROW_BYTES,
+                    bytes: total,
+                });
             }
             if fields.count == most {
                 fields.odd = begins;
@@ -118,13 +125,16 @@ impl CsvReader {
                 // The lines are kept, to be given back; short ones cost more than their text.
                 let held = value.len() + size_of_val(row.as_slice());
                 if held as u64 > MAX_TEXT_BYTES {
-                    return Err(unclosed(format!("none within {}", size(MAX_TEXT_BYTES))));
+                    return Err(unclosed(tr!("none within {}", "{} を超えるところ", size(MAX_TEXT_BYTES))));
                 }
                 let end = line.number;
                 match self.lines.next_line()? {
                     Some(line) => row.push(line),
                     None => {
-                        return Err(unclosed(format!("the end of the file after line {end}")));
+                        return Err(unclosed(tr!(
+                            "the end of the file after line {end}",
+                            "ファイルの終わり（{end} 行目の後）"
+                        )));
                     }
                 }
                 *at = 0;
@@ -148,9 +158,9 @@ impl CsvReader {
                         place: self.lines.place(opened.0).at_column(opened.1),
                         found_at: format!("{}:{}", line.number, line.column(*at)),
                         expected: match self.delimiter {
-                            ',' => "a comma or the end of the line",
-                            ';' => "a semicolon or the end of the line",
-                            _ => "the delimiter or the end of the line",
+                            ',' => lang().pick("a comma or the end of the line", "コンマか行末"),
+                            ';' => lang().pick("a semicolon or the end of the line", "セミコロンか行末"),
+                            _ => lang().pick("the delimiter or the end of the line", "区切り文字か行末"),
                         },
                         found: rest[quote + 1..].chars().take(QUOTED_CHARS + 1).collect(),
                     });

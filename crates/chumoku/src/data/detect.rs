@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::columns::named_role;
+use super::columns::{as_asked, named_role};
 use super::error::Role;
 use super::format::{Format, ReadOptions};
 use super::header::is_name;
@@ -33,19 +33,59 @@ pub(crate) fn is_data_name(path: &Path) -> bool {
 
 /// Formats that are recognised only to be declined: what it is, and what to do.
 pub(crate) fn other_format(head: &[u8]) -> Option<(&'static str, &'static str)> {
-    let table: &[(&[u8], &str, &str)] = &[
-        (b"PK\x03\x04", "a zip archive or an Excel workbook", "save the sheet as CSV (UTF-8), or unpack the archive"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document", "save the sheet as CSV (UTF-8)"),
-        (b"\x28\xb5\x2f\xfd", "zstd compression", "decompress it with zstd -d, or use gzip"),
-        (b"\xfd7zXZ\x00", "xz compression", "decompress it with xz -d, or use gzip"),
-        (b"BZh91AY&SY", "bzip2 compression", "decompress it with bzip2 -d, or use gzip"),
-        (b"ARROW1", "an Arrow file", "write it as Parquet"),
-        (b"SQLite format 3\0", "an SQLite database", "export the table as CSV"),
-        (b"%PDF-", "a PDF document", "extract its text first"),
-        (b"\x93NUMPY", "a NumPy array", "write the texts as CSV or JSONL"),
+    let pick = |english, japanese| lang().pick(english, japanese);
+    let table: [(&[u8], &'static str, &'static str); 9] = [
+        (
+            b"PK\x03\x04",
+            pick("a zip archive or an Excel workbook", "zip アーカイブか Excel ブック"),
+            pick(
+                "save the sheet as CSV (UTF-8), or unpack the archive",
+                "シートを CSV（UTF-8）で保存するか、アーカイブを展開してください",
+            ),
+        ),
+        (
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+            pick("an old Office document", "古い Office 文書"),
+            pick("save the sheet as CSV (UTF-8)", "シートを CSV（UTF-8）で保存してください"),
+        ),
+        (
+            b"\x28\xb5\x2f\xfd",
+            pick("zstd compression", "zstd 圧縮"),
+            pick("decompress it with zstd -d, or use gzip", "zstd -d で展開するか、gzip を使ってください"),
+        ),
+        (
+            b"\xfd7zXZ\x00",
+            pick("xz compression", "xz 圧縮"),
+            pick("decompress it with xz -d, or use gzip", "xz -d で展開するか、gzip を使ってください"),
+        ),
+        (
+            b"BZh91AY&SY",
+            pick("bzip2 compression", "bzip2 圧縮"),
+            pick("decompress it with bzip2 -d, or use gzip", "bzip2 -d で展開するか、gzip を使ってください"),
+        ),
+        (
+            b"ARROW1",
+            pick("an Arrow file", "Arrow ファイル"),
+            pick("write it as Parquet", "Parquet で書き出してください"),
+        ),
+        (
+            b"SQLite format 3\0",
+            pick("an SQLite database", "SQLite データベース"),
+            pick("export the table as CSV", "表を CSV で書き出してください"),
+        ),
+        (
+            b"%PDF-",
+            pick("a PDF document", "PDF 文書"),
+            pick("extract its text first", "先にテキストを取り出してください"),
+        ),
+        (
+            b"\x93NUMPY",
+            pick("a NumPy array", "NumPy 配列"),
+            pick("write the texts as CSV or JSONL", "テキストを CSV か JSONL で書き出してください"),
+        ),
     ];
     if head.get(257..262) == Some(b"ustar") {
-        return Some(("a tar archive", "unpack it first"));
+        return Some((pick("a tar archive", "tar アーカイブ"), pick("unpack it first", "先に展開してください")));
     }
     table.iter().find(|(magic, ..)| head.starts_with(magic)).map(|&(_, found, advice)| (found, advice))
 }
@@ -62,7 +102,7 @@ pub(crate) struct Found {
 /// then a delimiter that cuts every row into the same number of fields.
 pub(crate) fn detect(path: &Path, head: &str, whole: bool, options: &ReadOptions) -> Found {
     let sure = |format, why| Found { format, why, is_sure: true };
-    let as_asked = "as asked";
+    let as_asked = as_asked();
     let lines = complete_lines(head, whole);
     match options.format {
         Some(Format::Csv { .. }) if options.find_delimiter => {

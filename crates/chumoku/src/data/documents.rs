@@ -13,6 +13,8 @@ use super::source::Source;
 use super::split::split_texts;
 use super::table::skip;
 use super::wording::count;
+use crate::lang::lang;
+use crate::tr;
 
 /// Pieces between blank lines are documents if they have so many characters on average; shorter ones are paragraphs,
 /// verses or speeches of one text.
@@ -79,11 +81,11 @@ pub fn load_documents(path: &Path, breaks: DocumentBreaks, options: &ReadOptions
     match opened.content {
         Content::Text { lines, .. } if format == Format::PlainText => {
             let how = [
-                opened.gzip.then(|| ", gzip".to_owned()),
-                opened.encoding.map(|name| format!(", decoded from {name}")),
+                opened.gzip.then(|| tr!(", gzip", "、gzip")),
+                opened.encoding.map(|name| tr!(", decoded from {name}", "、{name} から変換")),
             ];
             let how: String = how.into_iter().flatten().collect();
-            plain(path, lines.with_limit(MAX_TEXT_BYTES, "a line"), breaks, options, &how)
+            plain(path, lines.with_limit(MAX_TEXT_BYTES, lang().pick("a line", "行")), breaks, options, &how)
         }
         _ => {
             let options = ReadOptions { require_label: false, require_text: true, ..options.clone() };
@@ -105,7 +107,9 @@ fn rows(source: Source) -> Result<Documents, DataError> {
     if texts.is_empty() {
         return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
     }
-    let description = format!("{about}; {}, one a row", count(texts.len() as u64, "document"));
+    let documents = count(texts.len() as u64, "document");
+    let n = texts.len();
+    let description = tr!("{about}; {documents}, one a row", "{about}。1 行が 1 文書、{n} 文書");
     Ok(Documents { path, texts, skipped, description })
 }
 
@@ -151,22 +155,35 @@ fn plain(
     }
     let mean = pieces.iter().map(|&(start, end)| text[start..end].chars().count()).sum::<usize>() / pieces.len();
     let (is_cut, why) = match breaks {
-        DocumentBreaks::BlankLines => (true, "cut at blank lines, as asked".to_owned()),
-        DocumentBreaks::Whole => (false, "the file as a whole, as asked".to_owned()),
-        DocumentBreaks::Auto if pieces.len() == 1 => (false, "the file as a whole: it has no blank lines".to_owned()),
+        DocumentBreaks::BlankLines => (true, tr!("cut at blank lines, as asked", "指定により空行で分割")),
+        DocumentBreaks::Whole => (false, tr!("the file as a whole, as asked", "指定によりファイル全体で 1 文書")),
+        DocumentBreaks::Auto if pieces.len() == 1 => {
+            (false, tr!("the file as a whole: it has no blank lines", "空行がないためファイル全体で 1 文書"))
+        }
         DocumentBreaks::Auto if mean >= DOCUMENT_CHARS => {
-            (true, format!("cut at blank lines: {mean} characters lie between two of them on average"))
+            let why = tr!(
+                "cut at blank lines: {mean} characters lie between two of them on average",
+                "空行で分割: 空行の間は平均 {mean} 文字"
+            );
+            (true, why)
         }
         DocumentBreaks::Auto => {
-            (false, format!("the file as a whole: only {mean} characters lie between two blank lines on average"))
+            let why = tr!(
+                "the file as a whole: only {mean} characters lie between two blank lines on average",
+                "空行の間が平均 {mean} 文字しかないためファイル全体で 1 文書"
+            );
+            (false, why)
         }
     };
     let texts: Vec<String> =
         if is_cut { pieces.iter().map(|&(start, end)| text[start..end].to_owned()).collect() } else { vec![text] };
     let chars: usize = texts.iter().map(|text| text.chars().count()).sum();
-    let documents = count(texts.len() as u64, "document");
-    let description =
-        format!("{}: plain text{how}; {documents} of {} ({why})", path.display(), count(chars as u64, "character"));
+    let (documents, characters) = (count(texts.len() as u64, "document"), count(chars as u64, "character"));
+    let (n, path_shown) = (texts.len(), path.display());
+    let description = tr!(
+        "{path_shown}: plain text{how}; {documents} of {characters} ({why})",
+        "{path_shown}: プレーンテキスト{how}。{n} 文書、{chars} 文字（{why}）"
+    );
     Ok(Documents { path: path.to_owned(), texts, skipped, description })
 }
 
@@ -184,8 +201,13 @@ impl Documents {
         }
         let [train, valid, test] = [&split.train, &split.valid, &split.test]
             .map(|rows| rows.iter().map(|&row| self.texts[row].clone()).collect::<Vec<String>>());
-        let description =
-            format!("{} documents to train on, {} to validate, {} to test", train.len(), valid.len(), test.len());
+        let description = tr!(
+            "{} documents to train on, {} to validate, {} to test",
+            "学習 {} 文書、検証 {} 文書、テスト {} 文書",
+            train.len(),
+            valid.len(),
+            test.len()
+        );
         DocumentParts { train, valid, test, description }
     }
 
@@ -212,12 +234,12 @@ impl Documents {
         }
         let [train, valid, test] = parts;
         let chars = |part: &[String]| part.iter().map(|text| text.chars().count()).sum::<usize>();
-        let mut description = format!("the first {} characters to train on", chars(&train));
+        let mut description = tr!("the first {} characters to train on", "先頭の {} 文字を学習用", chars(&train));
         if !valid.is_empty() {
-            description += &format!(", the next {} to validate", chars(&valid));
+            description += &tr!(", the next {} to validate", "、次の {} 文字を検証用", chars(&valid));
         }
         if !test.is_empty() {
-            description += &format!(", the last {} to test", chars(&test));
+            description += &tr!(", the last {} to test", "、最後の {} 文字をテスト用", chars(&test));
         }
         DocumentParts { train, valid, test, description }
     }

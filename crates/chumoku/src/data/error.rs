@@ -51,6 +51,16 @@ impl fmt::Display for Place {
     }
 }
 
+/// What a message on a row says before its advice: that stands behind the last semicolon and, in Japanese, in the
+/// sentence before the one on `--skip-bad-rows`.
+pub(crate) fn without_advice(said: &str) -> &str {
+    let reason = match lang() {
+        Lang::En => said.rsplit_once("; "),
+        Lang::Ja => said.split_once("。--skip-bad-rows").and_then(|(before, _)| before.rsplit_once('。')),
+    };
+    reason.map_or(said, |(reason, _)| reason)
+}
+
 /// What a column is wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -109,11 +119,11 @@ pub enum DataError {
     OnlyHeader { path: PathBuf, columns: String },
     #[error("{}", tr!("{}: recognising the format: expected CSV, TSV, JSONL, Parquet, fastText or plain text, found {found}; {advice}", "{}: 形式を判別できません。CSV・TSV・JSONL・Parquet・fastText・プレーンテキストのいずれかが必要ですが、{found}です。{advice}", path.display()))]
     OtherFormat { path: PathBuf, found: &'static str, advice: &'static str },
-    #[error("{}", tr!("{}: decompressing gzip: expected the end of the stream, found {found}{after}; download or compress the file again", "{}: gzip を展開できません。ストリームの終わりのはずの位置に{found}があります{after}。もう一度ダウンロードするか、圧縮し直してください", path.display()))]
+    #[error("{}", tr!("{}: decompressing gzip: expected the end of the stream, found {found}{after}; download or compress the file again", "{}: gzip を展開できません。{found}{after}。もう一度ダウンロードするか、圧縮し直してください", path.display()))]
     Gzip { path: PathBuf, found: String, after: String },
     #[error("{}", tr!("{}: reading Parquet: expected a whole, undamaged file, found: {detail}; write or download the file again", "{}: Parquet を読めません。ファイルが途中で切れているか壊れています（{detail}）。書き出すかダウンロードし直してください", path.display()))]
     Parquet { path: PathBuf, detail: String },
-    #[error("{}", tr!("{}: reading Parquet: expected a column of strings, found {columns}; write the texts as a string column", "{}: Parquet を読めません。文字列の列が必要ですが、{columns} しかありません。テキストを文字列の列として書き出してください", path.display()))]
+    #[error("{}", tr!("{}: reading Parquet: expected a column of strings, found {columns}; write the texts as a string column", "{}: Parquet を読めません。文字列の列が必要ですが、{columns}。テキストを文字列の列として書き出してください", path.display()))]
     NoStringColumns { path: PathBuf, columns: String },
     #[error("{}", tr!("{}: reading Parquet: expected Snappy, gzip, zstd, LZ4, Brotli or no compression, found {codec}; write the file again with one of these", "{}: Parquet を読めません。圧縮は Snappy・gzip・zstd・LZ4・Brotli・無圧縮のいずれかが必要ですが、{codec} です。いずれかで書き出し直してください", path.display()))]
     ParquetCodec { path: PathBuf, codec: &'static str },
@@ -263,9 +273,7 @@ impl DataError {
     /// The message without the advice to leave rows out, for a row that is told of and not stopped at.
     #[must_use]
     pub fn reason(&self) -> String {
-        let said = self.to_string();
-        let advice = lang().pick("; ", "。--skip-bad-rows");
-        said.rsplit_once(advice).map_or(said.as_str(), |(reason, _)| reason).to_owned()
+        without_advice(&self.to_string()).to_owned()
     }
 
     /// Whether the reader of the output has gone away, which ends a pipeline quietly (`chumoku predict … | head`).

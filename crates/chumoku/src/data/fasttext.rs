@@ -6,6 +6,7 @@ use super::lines::LineReader;
 use super::reader::MAX_TEXT_BYTES;
 use super::record::Record;
 use super::wording::listed;
+use crate::lang::lang;
 
 /// The columns of a fastText file.
 pub(crate) const FAST_TEXT_COLUMNS: [&str; 2] = ["label", "text"];
@@ -20,7 +21,7 @@ pub(crate) struct FastTextReader {
 
 impl FastTextReader {
     pub(crate) fn new(lines: LineReader) -> Self {
-        FastTextReader { lines: lines.with_limit(MAX_TEXT_BYTES, "a text") }
+        FastTextReader { lines: lines.with_limit(MAX_TEXT_BYTES, lang().pick("a text", "テキスト")) }
     }
 
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
@@ -62,7 +63,7 @@ pub(crate) struct PlainReader {
 
 impl PlainReader {
     pub(crate) fn new(lines: LineReader) -> Self {
-        PlainReader { lines: lines.with_limit(MAX_TEXT_BYTES, "a text") }
+        PlainReader { lines: lines.with_limit(MAX_TEXT_BYTES, lang().pick("a text", "テキスト")) }
     }
 
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use super::kept::Kept;
+use crate::lang::lang;
+use crate::tr;
 
 /// How rows are laid out in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +35,7 @@ impl Format {
             Format::JsonLines => "JSONL",
             Format::FastText => "fastText",
             Format::Parquet => "Parquet",
-            Format::PlainText => "plain text",
+            Format::PlainText => lang().pick("plain text", "プレーンテキスト"),
         }
     }
 }
@@ -43,8 +45,8 @@ impl fmt::Display for Format {
         f.write_str(self.word())?;
         match self {
             Format::Csv { delimiter: ',' } => Ok(()),
-            Format::Csv { delimiter: '\t' } => write!(f, " (tabs)"),
-            Format::Csv { delimiter } => write!(f, " ({delimiter} between fields)"),
+            Format::Csv { delimiter: '\t' } => f.write_str(lang().pick(" (tabs)", "（タブ区切り）")),
+            Format::Csv { delimiter } => f.write_str(&tr!(" ({delimiter} between fields)", "（{delimiter} 区切り）")),
             _ => Ok(()),
         }
     }

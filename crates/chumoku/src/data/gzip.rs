@@ -27,10 +27,11 @@ impl<R: Read> Read for Gunzip<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         self.0.read(out).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
-                io::Error::new(io::ErrorKind::InvalidData, Fault::Gzip("that the file is cut short".into()))
+                let found = tr!("that the file is cut short", "ファイルが途中で切れています");
+                io::Error::new(io::ErrorKind::InvalidData, Fault::Gzip(found))
             }
             io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
-                io::Error::new(io::ErrorKind::InvalidData, Fault::Gzip(format!("damage ({error})")))
+                io::Error::new(io::ErrorKind::InvalidData, Fault::Gzip(tr!("damage ({error})", "データが壊れています")))
             }
             _ => error,
         })

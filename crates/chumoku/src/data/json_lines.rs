@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::error::DataError;
 use super::lines::{LineReader, column_of};
 use super::record::Record;
+use crate::lang::lang;
 
 /// Reads the objects of a JSONL file.
 pub(crate) struct JsonReader {
@@ -32,20 +33,53 @@ impl JsonReader {
             Err(_) if line.text.trim_start().starts_with('[') => Err(not_an_object(place, &Value::Array(Vec::new()))),
             Err(error) => {
                 let at = error.column().saturating_sub(1);
-                let said = error.to_string();
-                let detail = said.rsplit_once(" at line ").map_or(said.as_str(), |(detail, _)| detail).to_owned();
+                let detail = detail(&error);
                 Err(DataError::BadJson { place: place.at_column(column_of(&line.text, at)), detail })
             }
         }
     }
 }
 
+/// What `serde_json` found, without the place, which is told otherwise.
+fn detail(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    let said = said.rsplit_once(" at line ").map_or(said.as_str(), |(detail, _)| detail);
+    lang().pick(said, japanese(said)).to_owned()
+}
+
+/// It speaks English alone; what it says often has a translation here, the rest a summary.
+fn japanese(said: &str) -> &'static str {
+    match said {
+        "EOF while parsing an object" => "オブジェクトが途中で終わっています",
+        "EOF while parsing a list" => "リストが途中で終わっています",
+        "EOF while parsing a string" => "文字列が途中で終わっています",
+        "EOF while parsing a value" => "値が途中で終わっています",
+        "expected value" => "値がありません",
+        "expected `:`" => "`:` が必要です",
+        "expected `,` or `}`" => "`,` か `}` が必要です",
+        "expected `,` or `]`" => "`,` か `]` が必要です",
+        "key must be a string" => "キーは文字列でなければなりません",
+        "trailing comma" => "余分なコンマがあります",
+        "trailing characters" => "終わりの後に余分な文字があります",
+        "invalid escape" => "\\ の後の文字が正しくありません",
+        "invalid number" => "数値の書き方が正しくありません",
+        "number out of range" => "数値が大きすぎます",
+        "recursion limit exceeded" => "入れ子が深すぎます",
+        _ if said.starts_with("control character") => "文字列に制御文字があります",
+        _ => "JSON の書き方が正しくありません",
+    }
+}
+
 fn not_an_object(place: super::Place, value: &Value) -> DataError {
     let advice = match value {
-        Value::Array(_) => {
-            "write one object per line (jq -c '.[]' does it), or leave such rows out with --skip-bad-rows"
-        }
-        _ => "write it as {\"text\": …}, or leave such rows out with --skip-bad-rows",
+        Value::Array(_) => lang().pick(
+            "write one object per line (jq -c '.[]' does it), or leave such rows out with --skip-bad-rows",
+            "1 行に 1 つのオブジェクトを書いてください（jq -c '.[]' で直せます）。--skip-bad-rows を付けると、このような行を除いて続けます",
+        ),
+        _ => lang().pick(
+            "write it as {\"text\": …}, or leave such rows out with --skip-bad-rows",
+            "{\"text\": …} の形で書いてください。--skip-bad-rows を付けると、このような行を除いて続けます",
+        ),
     };
     DataError::NotAnObject { place, found: kind(value), advice }
 }
@@ -54,10 +88,10 @@ fn not_an_object(place: super::Place, value: &Value) -> DataError {
 pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
-        Value::Bool(_) => "true or false",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
+        Value::Bool(_) => lang().pick("true or false", "真偽値"),
+        Value::Number(_) => lang().pick("a number", "数値"),
+        Value::String(_) => lang().pick("a string", "文字列"),
+        Value::Array(_) => lang().pick("a list", "リスト"),
+        Value::Object(_) => lang().pick("an object", "オブジェクト"),
     }
 }

@@ -10,9 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::DataError;
 use super::parallel::DataFiles;
+use crate::lang::lang;
 
 /// What standard input is called in messages.
-pub const STANDARD_INPUT: &str = "standard input";
+#[must_use]
+pub fn standard_input() -> &'static str {
+    lang().pick("standard input", "標準入力")
+}
 
 /// Copies of the pipes that were named as data, each under its name.
 ///
@@ -39,7 +43,7 @@ impl Kept {
             }
             return Ok(path.to_owned());
         }
-        let name = if is_standard_input { PathBuf::from(STANDARD_INPUT) } else { path.to_owned() };
+        let name = if is_standard_input { PathBuf::from(standard_input()) } else { path.to_owned() };
         if !self.holds(&name) {
             let copy = || -> io::Result<File> {
                 let mut copy = tempfile::tempfile()?;

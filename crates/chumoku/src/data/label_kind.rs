@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::dataset::Example;
 use super::profile::is_number;
-use super::wording::quoted;
+use super::wording::{joined, quoted};
 use crate::tr;
 
 /// Fewer rows say nothing about what a column is.
@@ -104,7 +104,7 @@ pub(crate) fn some_labels(examples: &[Example]) -> String {
             break;
         }
     }
-    found.into_iter().map(quoted).collect::<Vec<_>>().join(", ")
+    joined(&found.into_iter().map(quoted).collect::<Vec<_>>())
 }
 
 /// The whole number that a label is, also as `3.0`.

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use super::decode::likely_encoding;
 use super::error::{DataError, Place};
 use super::gzip::Fault;
+use crate::lang::lang;
+use crate::tr;
 
 /// A line longer than this has no end worth waiting for.
 const ENDLESS: u64 = 1 << 30;
@@ -60,7 +62,7 @@ impl LineReader {
             input: BufReader::with_capacity(1 << 16, input),
             path: path.to_owned(),
             limit: super::MAX_ROW_BYTES,
-            limited: "a line",
+            limited: lang().pick("a line", "行"),
             terminator: if carriage_returns { b'\r' } else { b'\n' },
             number: 0,
             offset,
@@ -169,7 +171,11 @@ impl LineReader {
             Some(Fault::Gzip(found)) => DataError::Gzip {
                 path: self.path.clone(),
                 found: found.clone(),
-                after: if self.number > 1 { format!(" after line {}", self.number - 1) } else { String::new() },
+                after: if self.number > 1 {
+                    tr!(" after line {}", "（{} 行目の後）", self.number - 1)
+                } else {
+                    String::new()
+                },
             },
             Some(Fault::Encoding { encoding, offset }) => DataError::NotInEncoding { place, offset: *offset, encoding },
             None => DataError::Io { path: self.path.clone(), doing: "reading the data", source: error },

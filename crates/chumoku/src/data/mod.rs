@@ -68,7 +68,7 @@ pub use dataset::{Dataset, Example, MAX_CLASSES, MIN_TRAINING_ROWS, load_labelle
 pub use documents::{DocumentBreaks, DocumentParts, Documents, load_documents};
 pub use error::{DataError, Place, Role};
 pub use format::{Format, ReadOptions};
-pub use kept::{Kept, STANDARD_INPUT};
+pub use kept::{Kept, standard_input};
 pub use pair_parts::{PairParts, Pairs};
 pub use pairs::{Pair, PairDataset, PairRecords, load_pairs};
 pub use parallel::DataFiles;

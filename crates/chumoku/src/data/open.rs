@@ -13,6 +13,7 @@ use super::format::{Format, ReadOptions};
 use super::gzip::{Fault, Gunzip};
 use super::lines::LineReader;
 use super::wording::{did_you_mean, listed};
+use crate::tr;
 
 /// Bytes looked at to recognise what a file is.
 const HEAD: usize = 64 * 1024;
@@ -108,7 +109,7 @@ pub(crate) fn open_reader(
         return Ok(Opened { content: Content::Parquet(file), gzip, encoding: None });
     }
     if options.format == Some(Format::Parquet) || (raw.error.is_none() && detect::extension(path) == "parquet") {
-        let detail = "no “PAR1” where the file begins".to_owned();
+        let detail = tr!("no “PAR1” where the file begins", "先頭に “PAR1” がありません");
         return Err(DataError::Parquet { path: path.to_owned(), detail });
     }
     if let Some((found, advice)) = detect::other_format(&raw.head) {
@@ -232,13 +233,17 @@ fn sibling_hint(path: &Path) -> String {
         return String::new();
     };
     let hint = did_you_mean(wanted, names_in(folder).iter().map(String::as_str));
-    if hint.is_empty() { "; check the path".to_owned() } else { hint }
+    if hint.is_empty() { tr!("; check the path", "。パスを確認してください") } else { hint }
 }
 
 /// Names the data files inside a folder.
 fn folder_hint(path: &Path) -> String {
     let files: Vec<String> = names_in(path).into_iter().filter(|name| detect::is_data_name(Path::new(name))).collect();
-    if files.is_empty() { String::new() } else { format!(", such as {}", listed(&files[..files.len().min(3)])) }
+    if files.is_empty() {
+        String::new()
+    } else {
+        tr!(", such as {}", "（{} など）", listed(&files[..files.len().min(3)]))
+    }
 }
 
 /// Some names in a folder, in order; none if it cannot be read.

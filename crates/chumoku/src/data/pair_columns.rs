@@ -1,9 +1,11 @@
 //! Which columns hold the source and the target of pairs: as asked, else by their names, else by what the rows hold.
 
-use super::columns::{Chooser, folded, named_role};
+use super::columns::{Chooser, as_asked, folded, its_name, named_role, the_only_other};
 use super::error::{DataError, Role};
 use super::format::ReadOptions;
 use super::record::{Layout, Record};
+use crate::lang::lang;
+use crate::tr;
 
 /// Names that come in pairs: those of sources, those of targets.
 const PAIR_NAMES: [(&[&str], &[&str]); 8] = [
@@ -81,7 +83,11 @@ impl PairColumns {
     /// `source = column “ja” (its language), target = column “en” (its language)`
     pub(crate) fn describe(&self, layout: &Layout) -> String {
         let [source, target] = [self.source, self.target].map(|column| layout.column_title(column));
-        format!("source = {source} ({}), target = {target} ({})", self.source_why, self.target_why)
+        let PairColumns { source_why, target_why, .. } = self;
+        tr!(
+            "source = {source} ({source_why}), target = {target} ({target_why})",
+            "原文 = {source}（{source_why}）、訳文 = {target}（{target_why}）"
+        )
     }
 }
 
@@ -94,7 +100,7 @@ pub(crate) fn named_pair<S: AsRef<str>>(names: &[S]) -> Option<(usize, usize, &'
             found.next().filter(|_| found.next().is_none())
         };
         if let (Some(source), Some(target)) = (among(sources), among(targets)) {
-            return Some((source, target, "its name"));
+            return Some((source, target, its_name()));
         }
     }
     // Two columns that differ in the language alone; a third language leaves open which two.
@@ -105,7 +111,7 @@ pub(crate) fn named_pair<S: AsRef<str>>(names: &[S]) -> Option<(usize, usize, &'
         .collect();
     match tagged.as_slice() {
         [(a, rest_a, tongue_a), (b, rest_b, tongue_b)] if rest_a == rest_b && tongue_a != tongue_b => {
-            Some((*a, *b, "its language"))
+            Some((*a, *b, lang().pick("its language", "言語名から")))
         }
         _ => None,
     }
@@ -142,12 +148,12 @@ pub(crate) fn choose_pair(layout: &Layout, rows: &[&Record], options: &ReadOptio
             let (roles, column) = ([Role::Source, Role::Target], layout.columns[source].clone());
             return Err(DataError::SameColumn { path: layout.path.clone(), roles, column });
         }
-        (Some(source), Some(target)) => return Ok(PairColumns::found((source, target), "as asked")),
+        (Some(source), Some(target)) => return Ok(PairColumns::found((source, target), as_asked())),
         _ => partner(&chooser, asked, if source.is_some() { Role::Target } else { Role::Source })?,
     };
     Ok(match source {
-        Some(source) => PairColumns { source, target: other.0, source_why: "as asked", target_why: other.1 },
-        None => PairColumns { source: other.0, target: asked, source_why: other.1, target_why: "as asked" },
+        Some(source) => PairColumns { source, target: other.0, source_why: as_asked(), target_why: other.1 },
+        None => PairColumns { source: other.0, target: asked, source_why: other.1, target_why: as_asked() },
     })
 }
 
@@ -161,12 +167,12 @@ fn partner(chooser: &Chooser, asked: usize, role: Role) -> Result<(usize, &'stat
     }
     let left: Vec<usize> = (0..chooser.profiles.len()).filter(|&c| c != asked && !chooser.profiles[c].nested).collect();
     if let [only] = left.as_slice() {
-        return Ok((*only, "the only other"));
+        return Ok((*only, the_only_other()));
     }
     let alike: Vec<usize> = left.into_iter().filter(|&c| chooser.profiles[c].is_sentence_like()).collect();
     match alike.as_slice() {
-        [only] => Ok((*only, "the only other column of text")),
-        [] => Err(chooser.no_column(role, "another column of text")),
+        [only] => Ok((*only, lang().pick("the only other column of text", "残る唯一のテキスト列"))),
+        [] => Err(chooser.no_column(role, lang().pick("another column of text", "もう 1 つのテキストの列"))),
         several => Err(chooser.ambiguous(role, several)),
     }
 }
@@ -182,12 +188,15 @@ fn by_name_or_content(chooser: &Chooser) -> Result<PairColumns, DataError> {
         && !a.nested
         && !b.nested
     {
-        return Ok(PairColumns::found((0, 1), "of the only two"));
+        return Ok(PairColumns::found((0, 1), lang().pick("of the only two", "列が 2 つだけのため")));
     }
     let alike: Vec<usize> = (0..chooser.profiles.len()).filter(|&c| chooser.profiles[c].is_sentence_like()).collect();
     match alike.as_slice() {
-        [source, target] => Ok(PairColumns::found((*source, *target), "of the only two with text")),
-        [] | [_] => Err(chooser.no_column(Role::Target, "two columns of text")),
+        [source, target] => Ok(PairColumns::found(
+            (*source, *target),
+            lang().pick("of the only two with text", "テキストの列が 2 つだけのため"),
+        )),
+        [] | [_] => Err(chooser.no_column(Role::Target, lang().pick("two columns of text", "2 つのテキストの列"))),
         several => Err(chooser.ambiguous(Role::Source, several)),
     }
 }
@@ -205,7 +214,7 @@ pub(crate) fn promised_pair(layout: &Layout, rows: &[&Record], options: &ReadOpt
         return None;
     }
     let is_named = layout.has_names() && named_pair(&layout.columns).is_some();
-    let is_asked = [columns.source_why, columns.target_why] == ["as asked"; 2];
+    let is_asked = options.text.is_some() && options.label.is_some();
     let is_label = |c: usize| {
         let by_name = layout.has_names() && named_role(&layout.columns[c]) == Some(Role::Label);
         let by_content = profiles[c].is_label_like() && profiles[c].distinct > 1;

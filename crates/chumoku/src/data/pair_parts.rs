@@ -4,6 +4,7 @@ use super::error::DataError;
 use super::pairs::{Pair, PairDataset};
 use super::split::{shared_rows, split_texts};
 use super::wording::quoted;
+use crate::tr;
 
 /// The share of pairs held out for validation, and for testing.
 const HELD_OUT: f64 = 0.1;
@@ -74,14 +75,16 @@ impl PairParts {
             None => of(rows),
         };
         let mut notes = Vec::new();
-        for (name, other) in [("validation", valid), ("test", test)] {
+        for (name, other) in [(tr!("validation", "検証"), valid), (tr!("test", "テスト"), test)] {
             let Some(other) = other else { continue };
             let [a, b] = [train, other].map(|data| data.pairs.iter().map(|p| (&*p.source, p.line)).collect::<Vec<_>>());
             let shared = shared_rows(&a, &b);
             if let Some(first) = shared.examples.first() {
-                notes.push(format!(
+                notes.push(tr!(
                     "warning: {} of {} {name} pairs have a source that is also in the training file, e.g. {} (lines {} \
                      and {}): their score says nothing about new texts",
+                    "警告: {name}データの {1} 組のうち {0} 組は、原文が学習ファイルにもあります（{2} など。{3} 行目と {4} 行目）。\
+                     その評価値からは、新しいテキストについて何も分かりません",
                     shared.count,
                     other.pairs.len(),
                     quoted(&first.text),

@@ -10,6 +10,7 @@ use super::pair_columns::{PairColumns, choose_pair};
 use super::parallel::{DataFiles, ParallelReader};
 use super::record::{Record, Skipped};
 use super::table::{Table, skip};
+use crate::tr;
 
 /// A text and its translation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +63,7 @@ impl PairRecords {
         match &self.reader {
             PairReader::Table(table, columns) => {
                 let rest = table.layout.not_used(&[Some(columns.source), Some(columns.target)]);
-                format!("{}; {}{rest}", table.describe(), columns.describe(&table.layout))
+                tr!("{}; {}{rest}", "{}。{}{rest}", table.describe(), columns.describe(&table.layout))
             }
             PairReader::Parallel(reader) => reader.describe(),
         }

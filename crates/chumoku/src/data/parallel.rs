@@ -10,6 +10,8 @@ use super::lines::{Line, LineReader};
 use super::open::{Content, open_path};
 use super::pairs::Pair;
 use super::reader::MAX_TEXT_BYTES;
+use crate::lang::lang;
+use crate::tr;
 
 /// The files that a data argument names: one, or two parallel ones as `train.ja,train.en`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,12 +78,14 @@ impl ParallelReader {
         let mut how = String::new();
         let mut side = |path: &Path| {
             let opened = open_path(path, options)?;
-            let parts =
-                [opened.gzip.then(|| "gzip".to_owned()), opened.encoding.map(|name| format!("decoded from {name}"))];
+            let parts = [
+                opened.gzip.then(|| "gzip".to_owned()),
+                opened.encoding.map(|name| tr!("decoded from {name}", "{name} から変換")),
+            ];
             let name = path.extension().unwrap_or(path.as_os_str()).display();
-            parts.into_iter().flatten().for_each(|part| how += &format!(", .{name}: {part}"));
+            parts.into_iter().flatten().for_each(|part| how += &tr!(", .{name}: {part}", "、.{name}: {part}"));
             match opened.content {
-                Content::Text { lines, .. } => Ok(lines.with_limit(MAX_TEXT_BYTES, "a text")),
+                Content::Text { lines, .. } => Ok(lines.with_limit(MAX_TEXT_BYTES, lang().pick("a text", "テキスト"))),
                 Content::Parquet(_) => Err(DataError::NotParallel { path: path.to_owned() }),
             }
         };
@@ -101,9 +105,10 @@ impl ParallelReader {
 
     pub(crate) fn describe(&self) -> String {
         let [source, target] = self.paths.each_ref().map(|path| path.display());
-        format!(
-            "{source} and {target}: parallel text{}; each line of one is a source, of the other its target",
-            self.how
+        let how = &self.how;
+        tr!(
+            "{source} and {target}: parallel text{how}; each line of one is a source, of the other its target",
+            "{source} と {target}: 行ごとに対応するテキスト{how}。前者の各行が原文、後者の同じ行がその訳文"
         )
     }
 

@@ -16,6 +16,7 @@ use super::error::{DataError, Place};
 use super::record::Record;
 use super::wording::listed;
 use crate::quiet;
+use crate::tr;
 
 /// Reads the rows of a Parquet file.
 pub(crate) struct ParquetReader {
@@ -38,7 +39,10 @@ impl ParquetReader {
         let fields = schema.root_schema().get_fields();
         let columns: Vec<String> = fields.iter().map(|field| field.name().to_owned()).collect();
         if !fields.iter().any(|field| holds_strings(field)) {
-            let columns = if columns.is_empty() { "none".to_owned() } else { format!("only {}", listed(&columns)) };
+            let columns = match columns.is_empty() {
+                true => tr!("none", "列がありません"),
+                false => tr!("only {}", "{} しかありません", listed(&columns)),
+            };
             return Err(DataError::NoStringColumns { path: path.to_owned(), columns });
         }
         let rows = caught(path, || Ok(reader.into_iter()))?;

@@ -9,6 +9,7 @@ use super::lines::LineReader;
 use super::parquet::ParquetReader;
 use super::record::Record;
 use super::tsv::TsvReader;
+use crate::lang::lang;
 
 /// Most bytes of one text (16 MiB): far more than any model reads, little enough to hold in memory.
 pub const MAX_TEXT_BYTES: u64 = 16 << 20;
@@ -96,9 +97,12 @@ impl Width {
                 found: found as u64,
                 model,
                 advice: match (format, found > expected) {
-                    ("CSV", true) => "put a text that holds the delimiter in quotes",
-                    (_, true) => "take the tabs out of the text",
-                    (_, false) => "add what is missing",
+                    ("CSV", true) => lang().pick(
+                        "put a text that holds the delimiter in quotes",
+                        "区切り文字を含むテキストは引用符で囲んでください",
+                    ),
+                    (_, true) => lang().pick("take the tabs out of the text", "テキストからタブを取り除いてください"),
+                    (_, false) => lang().pick("add what is missing", "足りない値を補ってください"),
                 },
             }),
             None if found > MAX_COLUMNS => Err(DataError::TooManyColumns { place: place(), limit: MAX_COLUMNS, found }),

@@ -8,6 +8,7 @@ use super::pairs::pair_table;
 use super::parallel::DataFiles;
 use super::profile::Profile;
 use super::record::Record;
+use crate::tr;
 
 /// What a model can be trained to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,15 +44,22 @@ pub fn recognise(files: &DataFiles, options: &ReadOptions) -> Result<Recognised,
     let path = match files {
         DataFiles::One(path) => path,
         DataFiles::Parallel { .. } => {
-            return Ok(Recognised { task: Task::Translate, why: "two parallel files".to_owned() });
+            return Ok(Recognised {
+                task: Task::Translate,
+                why: tr!("two parallel files", "行ごとに対応する 2 つのファイル"),
+            });
         }
     };
     let table = pair_table(path, options)?;
     let (layout, rows) = (&table.layout, table.sample.iter().collect::<Vec<&Record>>());
     let found = |task, why: String| Ok(Recognised { task, why });
     match layout.format {
-        Format::FastText => return found(Task::Classify, "a label in front of each text".to_owned()),
-        Format::PlainText => return found(Task::LanguageModel, "plain text without columns".to_owned()),
+        Format::FastText => {
+            return found(Task::Classify, tr!("a label in front of each text", "各テキストの前にラベル"));
+        }
+        Format::PlainText => {
+            return found(Task::LanguageModel, tr!("plain text without columns", "列のないプレーンテキスト"));
+        }
         _ => {}
     }
     if let Some(columns) = promised_pair(layout, &rows, options) {
@@ -61,7 +69,7 @@ pub fn recognise(files: &DataFiles, options: &ReadOptions) -> Result<Recognised,
     match columns::choose(layout, &rows, &options) {
         Ok(columns) => {
             let label = columns.label.map_or_else(String::new, |label| layout.column_title(label));
-            found(Task::Classify, format!("label = {label} ({})", columns.label_why))
+            found(Task::Classify, tr!("label = {label} ({})", "ラベル = {label}（{}）", columns.label_why))
         }
         Err(error) => {
             let is_text = |c: &usize| Profile::of(layout, &rows, *c).is_sentence_like();
@@ -69,9 +77,13 @@ pub fn recognise(files: &DataFiles, options: &ReadOptions) -> Result<Recognised,
             let is_guess = matches!(layout.format, Format::Csv { .. }) && !table.is_sure();
             let texts: Vec<usize> = (0..layout.columns.len()).filter(is_text).collect();
             match (texts.as_slice(), &error) {
-                _ if is_guess => found(Task::LanguageModel, "lines that make no table of labels or pairs".to_owned()),
+                _ if is_guess => found(
+                    Task::LanguageModel,
+                    tr!("lines that make no table of labels or pairs", "ラベルや対訳の表にならない行"),
+                ),
                 ([text], DataError::NoColumn { .. }) if layout.columns.len() == 1 => {
-                    found(Task::LanguageModel, format!("text = {}, and no label", layout.column_title(*text)))
+                    let text = layout.column_title(*text);
+                    found(Task::LanguageModel, tr!("text = {text}, and no label", "テキスト = {text}、ラベルなし"))
                 }
                 _ => Err(error),
             }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
+use super::error::without_advice;
 use super::format::Format;
-use super::wording::count;
+use super::wording::{count, joined};
 
 /// Columns that a description names at most.
 const NAMED_COLUMNS: usize = 8;
@@ -96,9 +97,9 @@ impl Layout {
     pub fn column_title(&self, column: usize) -> String {
         match self.columns.get(column) {
             Some(name) if self.has_names() && !name.trim().is_empty() => {
-                format!("column {}", super::wording::quoted(name))
+                crate::tr!("column {}", "列{}", super::wording::quoted(name))
             }
-            _ => format!("column {}", column + 1),
+            _ => crate::tr!("column {}", "{} 列目", column + 1),
         }
     }
 
@@ -106,12 +107,12 @@ impl Layout {
     pub(crate) fn not_used(&self, used: &[Option<usize>]) -> String {
         let left = (0..self.columns.len()).filter(|column| !used.contains(&Some(*column)));
         let titles: Vec<String> = left.map(|column| self.column_title(column)).collect();
-        let shown = titles.iter().take(NAMED_COLUMNS).map(String::as_str).collect::<Vec<_>>();
+        let shown = &titles[..titles.len().min(NAMED_COLUMNS)];
         match titles.len() - shown.len() {
             _ if titles.is_empty() => String::new(),
-            0 => crate::tr!("; not used: {}", "。使わない列: {}", shown.join(", ")),
+            0 => crate::tr!("; not used: {}", "。使わない列: {}", joined(shown)),
             more => {
-                crate::tr!("; not used: {} and {more} more", "。使わない列: {} ほか {more} 列", shown.join(", "))
+                crate::tr!("; not used: {} and {more} more", "。使わない列: {} ほか {more} 列", joined(shown))
             }
         }
     }
@@ -182,11 +183,14 @@ impl fmt::Display for Skipped {
     /// `2 rows left out, the first because: train.csv:17: …`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.rows.first() {
-            None => write!(f, "no rows left out"),
+            None => f.write_str(&crate::tr!("no rows left out", "除いた行はありません")),
             Some(first) => {
-                // The advice behind the last semicolon has been taken.
-                let reason = first.reason.rsplit_once("; ").map_or(&*first.reason, |(reason, _)| reason);
-                write!(f, "{} left out, the first because: {reason}", count(self.count, "row"))
+                // Its advice has been taken.
+                let (n, rows, reason) = (self.count, count(self.count, "row"), without_advice(&first.reason));
+                f.write_str(&crate::tr!(
+                    "{rows} left out, the first because: {reason}",
+                    "{n} 行を除きました。最初の理由: {reason}"
+                ))
             }
         }
     }

@@ -10,6 +10,7 @@ use super::format::{Format, ReadOptions};
 use super::open::{Opened, open_live, open_path, open_reader};
 use super::record::{Layout, Record, Skipped};
 use super::table::Table;
+use crate::tr;
 
 /// A data file that has been opened, recognised, and sampled to choose its columns.
 pub struct Source {
@@ -89,14 +90,18 @@ impl Source {
         let mut out = self.table.describe();
         let layout = self.layout();
         match layout.format {
-            Format::PlainText => out.push_str("; each line is a text"),
-            Format::FastText => out.push_str("; the label is in front of each text"),
+            Format::PlainText => out.push_str(&tr!("; each line is a text", "。各行が 1 つのテキスト")),
+            Format::FastText => out.push_str(&tr!("; the label is in front of each text", "。各テキストの前にラベル")),
             _ => {
                 let Columns { text, label, text_why, label_why } = &self.columns;
-                out.push_str(&format!("; text = {} ({text_why})", layout.column_title(*text)));
+                let title = layout.column_title(*text);
+                out.push_str(&tr!("; text = {title} ({text_why})", "。テキスト = {title}（{text_why}）"));
                 match label {
-                    Some(label) => out.push_str(&format!(", label = {} ({label_why})", layout.column_title(*label))),
-                    None => out.push_str(&crate::tr!(", no label", "、ラベルなし")),
+                    Some(label) => {
+                        let title = layout.column_title(*label);
+                        out.push_str(&tr!(", label = {title} ({label_why})", "、ラベル = {title}（{label_why}）"));
+                    }
+                    None => out.push_str(&tr!(", no label", "、ラベルなし")),
                 }
                 out.push_str(&layout.not_used(&[Some(*text), *label]));
             }

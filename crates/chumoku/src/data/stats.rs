@@ -6,7 +6,9 @@ use std::fmt;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::dataset::Example;
-use super::wording::quoted;
+use super::wording::{joined, quoted};
+use crate::lang::lang;
+use crate::tr;
 
 /// Rows, classes and lengths of a data set.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,13 +86,12 @@ impl fmt::Display for Stats {
         let Lengths { min, p50, p90, max, .. } = self.lengths;
         let named: Vec<String> =
             self.classes.iter().take(NAMED).map(|(label, n)| format!("{} {n}", quoted(label))).collect();
-        let more = if self.classes.len() > NAMED { ", …" } else { "" };
-        write!(
-            f,
-            "{} rows, {} classes ({}{more}); characters per text: {min} to {max}, half up to {p50}, 90 % up to {p90}",
-            self.rows,
-            self.classes.len(),
-            named.join(", "),
-        )
+        let more = if self.classes.len() > NAMED { lang().pick(", …", "、…") } else { "" };
+        let (rows, classes, named) = (self.rows, self.classes.len(), joined(&named));
+        f.write_str(&tr!(
+            "{rows} rows, {classes} classes ({named}{more}); characters per text: {min} to {max}, half up to {p50}, 90 % \
+             up to {p90}",
+            "{rows} 行、{classes} クラス（{named}{more}）。テキストの文字数: {min}〜{max}、半数は {p50} 以下、90 % は {p90} 以下"
+        ))
     }
 }

@@ -18,6 +18,7 @@ use super::reader::{MAX_COLUMNS, MAX_TEXT_BYTES, Reader};
 use super::record::{Layout, Record, Skipped};
 use super::wording::{count, listed};
 use crate::lang::lang;
+use crate::tr;
 
 /// Rows looked at to choose the columns.
 const SAMPLE_ROWS: usize = 1_000;
@@ -148,19 +149,24 @@ impl Table {
     /// The file and its format, in one line: `train.csv: CSV with a header, 2 columns (the file's name)`
     pub(crate) fn describe(&self) -> String {
         let Layout { path, format, header, columns } = &self.layout;
+        let (n, in_all) = (columns.len(), count(columns.len() as u64, "column"));
         let shape = match format {
-            Format::Csv { .. } | Format::Tsv => format!(
-                " {} a header, {}",
-                if *header { "with" } else { "without" },
-                count(columns.len() as u64, "column")
-            ),
-            Format::JsonLines => format!(", {}", count(columns.len() as u64, "key")),
-            Format::Parquet => format!(", {}", count(columns.len() as u64, "column")),
+            Format::Csv { .. } | Format::Tsv => {
+                let with = lang().pick(if *header { "with" } else { "without" }, if *header { "あり" } else { "なし" });
+                tr!(" {with} a header, {in_all}", "、見出し行{with}、{n} 列")
+            }
+            Format::JsonLines => {
+                let keys = count(n as u64, "key");
+                tr!(", {keys}", "、キー {n} 個")
+            }
+            Format::Parquet => tr!(", {in_all}", "、{n} 列"),
             Format::FastText | Format::PlainText => String::new(),
         };
-        let gzip = if self.origin.gzip { ", gzip" } else { "" };
-        let encoding = self.origin.encoding.map_or(String::new(), |name| format!(", decoded from {name}"));
-        format!("{}: {format}{shape}{gzip}{encoding} ({})", path.display(), self.origin.format_why)
+        let gzip = if self.origin.gzip { lang().pick(", gzip", "、gzip") } else { "" };
+        let encoding =
+            self.origin.encoding.map_or(String::new(), |name| tr!(", decoded from {name}", "、{name} から変換"));
+        let (path, why) = (path.display(), self.origin.format_why);
+        tr!("{path}: {format}{shape}{gzip}{encoding} ({why})", "{path}: {format}{shape}{gzip}{encoding}（{why}）")
     }
 
     /// Where a row is, for messages.
@@ -203,7 +209,12 @@ impl Table {
         let bytes = record.field(column).len() as u64;
         if bytes > MAX_TEXT_BYTES {
             let place = self.place(record.line);
-            return Err(DataError::TooLong { place, what: "a text", limit: MAX_TEXT_BYTES, bytes });
+            return Err(DataError::TooLong {
+                place,
+                what: lang().pick("a text", "テキスト"),
+                limit: MAX_TEXT_BYTES,
+                bytes,
+            });
         }
         Ok(())
     }

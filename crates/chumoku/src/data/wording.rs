@@ -1,5 +1,8 @@
 //! Words for messages: quoting what a file holds, listing names, guessing what was meant.
 
+use crate::lang::lang;
+use crate::tr;
+
 /// Longest piece of a file that a message quotes, in characters.
 pub(crate) const QUOTED_CHARS: usize = 40;
 /// Most names that a message lists.
@@ -25,17 +28,22 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// Quoted names with commas between them; a long list is cut and says how many more there are.
 pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
-    let mut out = names.iter().take(LISTED_NAMES).map(|name| quoted(name.as_ref())).collect::<Vec<_>>().join(", ");
-    if names.len() > LISTED_NAMES {
-        out.push_str(&format!(" and {} more", names.len() - LISTED_NAMES));
+    let mut out = joined(&names.iter().take(LISTED_NAMES).map(|name| quoted(name.as_ref())).collect::<Vec<_>>());
+    if let Some(more) = names.len().checked_sub(LISTED_NAMES).filter(|&more| more > 0) {
+        out.push_str(&tr!(" and {more} more", "ほか {more} 個"));
     }
     out
 }
 
-/// `“; did you mean “x”?”` when one of `names` is close to `wanted`, else nothing.
+/// What a message lists, with the commas of its language between.
+pub(crate) fn joined(names: &[String]) -> String {
+    names.join(lang().pick(", ", "、"))
+}
+
+/// `; did you mean “x”?` when one of `names` is close to `wanted`, else nothing.
 pub(crate) fn did_you_mean<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     match nearest(wanted, names) {
-        Some(name) => format!("; did you mean {}?", quoted(name)),
+        Some(name) => tr!("; did you mean {}?", "。{}のことですか", quoted(name)),
         None => String::new(),
     }
 }
@@ -100,7 +108,8 @@ pub fn thousands_wide(n: u128) -> String {
 pub(crate) fn size(bytes: u64) -> String {
     const MEBI: u64 = 1 << 20;
     if bytes < MEBI {
-        return count(bytes, "byte");
+        let counted = count(bytes, "byte");
+        return tr!("{counted}", "{bytes} バイト");
     }
     if bytes.is_multiple_of(MEBI) {
         return format!("{} MiB", bytes / MEBI);

@@ -191,8 +191,8 @@ fn is_ours(folder: &Path) -> bool {
 fn is_card(path: &Path) -> bool {
     let start = start_of(path, 1 << 14);
     let start = String::from_utf8_lossy(&start);
-    start.contains("Chumoku")
-        && ["from scratch with Chumoku", "でゼロから学習"].iter().any(|words| start.contains(words))
+    // A card is in the language of whoever trained the model, not of whoever replaces it.
+    ["from scratch with Chumoku", "でゼロから学習し"].iter().any(|said| start.contains(said))
 }
 
 /// Whether a file begins as the log of a run does, or is empty.

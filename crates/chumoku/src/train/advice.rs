@@ -78,7 +78,7 @@ impl Advice {
                 tr!(
                     "Advice: on these {rows} rows n-grams alone are as good (the {network} adds {points}): \
                      --model ngrams trains in {seconds:.0} s.",
-                    "助言：この{rows}行では n-gram だけでも同等です（{network} による差は{points}）。\
+                    "助言: この {rows} 行では n-gram だけでも同等です（{network}による差は{points}）。\
                      --model ngrams なら {seconds:.0} 秒で学習できます。"
                 )
             }
@@ -87,7 +87,7 @@ impl Advice {
                 tr!(
                     "Advice: use this model, both together: on these {rows} rows it is better than n-grams alone \
                      ({points}).",
-                    "助言：このモデル（両方の組み合わせ）を使ってください。この{rows}行では n-gram だけより優れています（{points}）。"
+                    "助言: このモデル（両方の組み合わせ）を使ってください。この {rows} 行では n-gram だけより優れています（{points}）。"
                 )
             }
             Predictor::Network => {
@@ -95,7 +95,7 @@ impl Advice {
                 tr!(
                     "Advice: use the {network} alone: on these {rows} rows n-grams make it worse ({points}); set \
                      blend to {{\"attention\": 1, \"ngrams\": 0}} in config.json.",
-                    "助言：{network} だけを使ってください。この{rows}行では n-gram を加えると悪くなります（{points}）。\
+                    "助言: {network}だけを使ってください。この {rows} 行では n-gram を加えると悪くなります（{points}）。\
                      config.json の blend を {{\"attention\": 1, \"ngrams\": 0}} にします。"
                 )
             }
@@ -113,12 +113,12 @@ pub(super) fn of_ngrams_alone(accuracy: f64, rows: usize) -> String {
         true => tr!(
             "Advice: keep the n-grams: {percent:.1} % of these {rows} rows are wrong, which leaves a transformer little \
              to add.",
-            "助言：n-gram のままで十分です。誤りはこの{rows}行の {percent:.1} % だけで、トランスフォーマーで改善できる余地はわずかです。"
+            "助言: n-gram のままで十分です。誤りはこの {rows} 行の {percent:.1} % だけで、トランスフォーマーで改善できる余地はわずかです。"
         ),
         false => tr!(
             "Advice: {percent:.1} % of these {rows} rows are wrong; train once without --model ngrams to see whether \
              a transformer gets some of them right.",
-            "助言：この{rows}行の {percent:.1} % が誤りです。--model ngrams なしで一度学習すると、\
+            "助言: この {rows} 行の {percent:.1} % が誤りです。--model ngrams なしで一度学習すると、\
              トランスフォーマーで改善するかどうかが分かります。"
         ),
     }

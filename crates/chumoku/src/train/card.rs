@@ -1,12 +1,15 @@
 //! The report of a run: scores beside the baselines, `metrics.json`, and the model card.
 
 use super::classify::{largest, mean_loss};
+use super::names::network_name;
 use super::run::plan_json;
 use super::{Advice, Plan, Rows, Scores, State, TrainOptions, TrainingData};
 use crate::Result;
+use crate::lang::lang;
 use crate::nn::Network;
 use crate::text_classifier::TextClassifier;
 use crate::text_ngrams::NgramClassifier;
+use crate::tr;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -129,56 +132,83 @@ pub(crate) fn model_card(
     interrupted: bool,
 ) -> String {
     let mut card = heading(data, &report.whole);
-    let (body, noun) = (&model.config().model.body, model.config().model.body.network().noun());
+    let (body, noun) = (&model.config().model.body, network_name(model.config().model.body.network()));
     let (rows, part) = report_rows(data);
     if interrupted {
-        let _ = writeln!(card, "**Training was interrupted after {} epochs.** `--resume` continues it.\n", state.epoch);
+        card += &interrupted_after(state.epoch);
     }
-    let _ = writeln!(
-        card,
+    card += &tr!(
         "{} ({}, {} parameters) trained from scratch with Chumoku {}, joined with a linear model over n-grams. It sorts \
-         texts into {} classes.\n",
+         texts into {} classes.\n\n",
+        "{}（{}、パラメータ {}）を Chumoku {} でゼロから学習し、n-gram の線形モデルと組み合わせたものです。テキストを {} クラスに\
+         分類します。\n\n",
         match body.network() {
-            Network::Transformer => "A transformer encoder".into(),
-            Network::Recurrent(_) => format!("A recurrent network, {noun}"),
+            Network::Transformer => tr!("A transformer encoder", "トランスフォーマーのエンコーダー"),
+            Network::Recurrent(_) => tr!("A recurrent network, {noun}", "再帰型ネットワーク {noun}"),
         },
-        body.sizes(),
+        body.sizes_in(lang()),
         model.num_parameters(),
         env!("CARGO_PKG_VERSION"),
         data.labels.len()
     );
-    let alone = format!("{noun} alone");
-    let names = [&alone, "n-grams alone (baseline)", "always the most frequent class (baseline)"];
+    let alone = tr!("{noun} alone", "{noun}単独");
+    let names = [&alone, lang().pick("n-grams alone (baseline)", "n-gram 単独（比較対象）"), most_frequent()];
     let all: Vec<_> =
-        std::iter::once(("**this model**", &report.whole)).chain(names.into_iter().zip(&report.parts)).collect();
+        std::iter::once((this_model(), &report.whole)).chain(names.into_iter().zip(&report.parts)).collect();
     card += &score_table(rows.len(), part, &all);
     let blend = model.config().blend;
-    let _ = writeln!(
-        card,
+    card += &tr!(
         "\nThe predictor multiplies the {noun}'s probabilities, to the power {:.2}, with the n-gram model's, to the \
-         power {:.2}; both powers were fitted on the validation rows, so the probabilities are calibrated on them.\n",
-        blend.attention, blend.ngrams
+         power {:.2}; both powers were fitted on the validation rows, so the probabilities are calibrated on them.\n\n",
+        "\n予測は、{noun}の確率の {:.2} 乗と n-gram モデルの確率の {:.2} 乗の積です。どちらの指数も検証データで求めたもので、確率は\
+         検証データで較正されています。\n\n",
+        blend.attention,
+        blend.ngrams
     );
     card += &class_table(&report.whole);
     card += &data_section(data, options.seed);
-    let _ = writeln!(
-        card,
+    card += &tr!(
         "\n## Limits\n\nThe model knows nothing but its training rows. Texts unlike them, in another language, style or \
          subject, get answers that mean little. Texts of more than {} tokens are read whole, in windows whose answers \
          are averaged.{}\n\n## Use\n\n```\nchumoku \
-         predict THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some text\"\n```",
+         predict THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some text\"\n```\n",
+        "\n## 限界\n\nこのモデルが知っているのは学習データだけです。言語・文体・話題の異なるテキストへの答えには、ほとんど意味がありません。\
+         {} トークンを超えるテキストは、窓に分けて全体を読み、答えを平均します。{}\n\n## 使い方\n\n```\nchumoku predict このフォルダ \
+         \"テキスト\"\nchumoku explain このフォルダ \"テキスト\"\n```\n",
         model.config().model.max_length - 1,
         match body.network() {
-            Network::Transformer => " Weights of attention show where the model looks, not why it decides.",
+            Network::Transformer => lang().pick(
+                " Weights of attention show where the model looks, not why it decides.",
+                "アテンションの重みが示すのはモデルがどこを見ているかであって、判断の理由ではありません。",
+            ),
             Network::Recurrent(_) => "",
         }
     );
     card
 }
 
+/// That a run has not come to its end.
+pub(super) fn interrupted_after(epochs: u64) -> String {
+    tr!(
+        "**Training was interrupted after {epochs} epochs.** `--resume` continues it.\n\n",
+        "**学習は {epochs} エポックで中断されました。** `--resume` で続けられます。\n\n"
+    )
+}
+
+/// The row of the model itself.
+pub(super) fn this_model() -> &'static str {
+    lang().pick("**this model**", "**このモデル**")
+}
+
+/// The row of what any model must beat.
+pub(super) fn most_frequent() -> &'static str {
+    lang().pick("always the most frequent class (baseline)", "常に最も多いクラス（比較対象）")
+}
+
 /// The title, and what must be known before any figure.
 pub(super) fn heading(data: &TrainingData, scores: &Scores) -> String {
-    let mut card = format!("# Text classifier: {}\n\n", data.labels.join(", ").chars().take(200).collect::<String>());
+    let labels: String = data.labels.join(lang().pick(", ", "、")).chars().take(200).collect();
+    let mut card = tr!("# Text classifier: {labels}\n\n", "# テキスト分類モデル: {labels}\n\n");
     if let Some(warning) = scores.warning() {
         let _ = writeln!(card, "**{warning}**\n");
     }
@@ -192,21 +222,28 @@ fn percent(x: f64) -> String {
 /// The scores of predictors with these names.
 pub(super) fn score_table(rows: usize, part: &str, all: &[(&str, &Scores)]) -> String {
     let part = match part {
-        "test" => "test rows, which training never saw",
-        "valid" => "validation rows, which training was chosen by: an optimistic figure",
-        _ => "training rows, for want of others: this says nothing about new texts",
+        "test" => tr!("{rows} test rows, which training never saw", "学習に使っていないテストデータ {rows} 行での値:"),
+        "valid" => tr!(
+            "{rows} validation rows, which training was chosen by: an optimistic figure",
+            "検証データ {rows} 行での値（学習の選択に使ったため、楽観的な値です）:"
+        ),
+        _ => tr!(
+            "{rows} training rows, for want of others: this says nothing about new texts",
+            "学習データ {rows} 行での値（ほかにデータがないためで、新しいテキストについては何も分かりません）:"
+        ),
     };
-    let mut card = format!("## Scores\n\nOn {rows} {part}:\n\n");
-    let _ = writeln!(card, "| | accuracy | macro-F1 | 95 % interval of macro-F1 |\n|---|---|---|---|");
+    let mut card = tr!("## Scores\n\nOn {part}:\n\n", "## 評価\n\n{part}\n\n");
+    card += lang().pick(
+        "| | accuracy | macro-F1 | 95 % interval of macro-F1 |",
+        "| | 正解率 | マクロ F1 | マクロ F1 の 95 % 区間 |",
+    );
+    card += "\n|---|---|---|---|\n";
     for (name, scores) in all {
         let [low, high] = scores.macro_f1_interval;
-        let _ = writeln!(
-            card,
-            "| {name} | {} | {} | {} to {} |",
-            percent(scores.accuracy),
-            percent(scores.macro_f1),
-            percent(low),
-            percent(high)
+        let [accuracy, macro_f1, low, high] = [scores.accuracy, scores.macro_f1, low, high].map(percent);
+        card += &tr!(
+            "| {name} | {accuracy} | {macro_f1} | {low} to {high} |\n",
+            "| {name} | {accuracy} | {macro_f1} | {low}〜{high} |\n"
         );
     }
     card
@@ -215,7 +252,8 @@ pub(super) fn score_table(rows: usize, part: &str, all: &[(&str, &Scores)]) -> S
 /// Precision and recall of each class.
 pub(super) fn class_table(scores: &Scores) -> String {
     const MOST: usize = 100;
-    let mut card = String::from("| class | precision | recall | F1 | rows |\n|---|---|---|---|---|\n");
+    let heads = lang().pick("| class | precision | recall | F1 | rows |", "| クラス | 適合率 | 再現率 | F1 | 行数 |");
+    let mut card = format!("{heads}\n|---|---|---|---|---|\n");
     for class in scores.classes.iter().take(MOST) {
         let _ = writeln!(
             card,
@@ -228,15 +266,20 @@ pub(super) fn class_table(scores: &Scores) -> String {
         );
     }
     if scores.classes.len() > MOST {
-        let _ = writeln!(card, "\n(the first {MOST} of {} classes; all are in `metrics.json`)", scores.classes.len());
+        card += &tr!(
+            "\n(the first {MOST} of {} classes; all are in `metrics.json`)\n",
+            "\n（{} クラスのうち最初の {MOST} クラス。すべては `metrics.json` にあります）\n",
+            scores.classes.len()
+        );
     }
     card
 }
 
 /// Where the rows come from.
 pub(super) fn data_section(data: &TrainingData, seed: u64) -> String {
-    let mut card = format!(
+    let mut card = tr!(
         "\n## Data\n\n{} rows to train on, {} to validate, {} to test. SHA-256 of texts and labels: `{}`. Seed {seed}.\n\n",
+        "\n## データ\n\n学習 {} 行、検証 {} 行、テスト {} 行。テキストとラベルの SHA-256: `{}`。シード {seed}。\n\n",
         data.train.len(),
         data.valid.len(),
         data.test.len(),

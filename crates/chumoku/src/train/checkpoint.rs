@@ -5,6 +5,7 @@
 //! reported and the one before it is used.
 
 use super::state::{Best, State};
+use crate::lang::system;
 use crate::model_folder::{Standing, sync_folder, write_file};
 use crate::params::{Layout, Params};
 use crate::{Error, Result, tr};
@@ -178,16 +179,23 @@ pub(super) fn load(folder: &Path, layout: &Arc<Layout>, fingerprint: &str) -> Re
             Ok((state, log_bytes)) => return Ok(Some(Loaded { state, log_bytes, damaged })),
             Err(ReadError::Damaged(problem)) => damaged.push(format!("{}: {problem}", path.display())),
             Err(ReadError::Foreign) => {
-                let problem = "the checkpoint was made with other data, settings or seed; give the same as then, or \
-                               start over with --force";
-                return Err(Error::Output { path: path.clone(), problem: problem.into() });
+                let problem = tr!(
+                    "the checkpoint was made with other data, settings or seed; give the same as then, or start over with \
+                     --force",
+                    "このチェックポイントのデータ・設定・シードは今回と異なります。当時と同じものを指定するか、--force で最初からやり直してください"
+                );
+                return Err(Error::Output { path: path.clone(), problem });
             }
         }
     }
     match damaged.is_empty() {
         true => Ok(None),
         false => {
-            let problem = format!("no checkpoint is sound ({}); start over with --force", damaged.join("; "));
+            let problem = tr!(
+                "no checkpoint is sound ({}); start over with --force",
+                "正常なチェックポイントがありません（{}）。--force で最初からやり直してください",
+                damaged.join("; ")
+            );
             Err(Error::Output { path: folder.to_owned(), problem })
         }
     }
@@ -202,16 +210,19 @@ fn read(path: &Path, layout: &Arc<Layout>, fingerprint: &str) -> Result<(State, 
     let damaged = |problem: String| ReadError::Damaged(problem);
     let bytes = |name: &str| match Standing::of(&path.join(name)) {
         Standing::File | Standing::Nothing => {
-            fs::read(path.join(name)).map_err(|error| damaged(format!("{name}: {error}")))
+            fs::read(path.join(name)).map_err(|error| damaged(format!("{name}: {}", system(&error))))
         }
         _ => Err(damaged(tr!("{name}: expected a file, found something else", "{name}: ファイルではありません"))),
     };
     let manifest = bytes(MANIFEST)?;
-    let manifest: Manifest =
-        serde_json::from_slice(&manifest).map_err(|error| damaged(format!("manifest.json: {error}")))?;
+    let manifest: Manifest = serde_json::from_slice(&manifest)
+        .map_err(|error| damaged(tr!("manifest.json: {error}", "manifest.json の内容が正しくありません")))?;
     let tensors = bytes(STATE)?;
     if hex(Sha256::digest(&tensors)) != manifest.sha256 {
-        return Err(damaged("state.safetensors does not match its checksum".into()));
+        return Err(damaged(tr!(
+            "state.safetensors does not match its checksum",
+            "state.safetensors がチェックサムと一致しません"
+        )));
     }
     if manifest.format != 1 || manifest.fingerprint != fingerprint {
         return Err(ReadError::Foreign);

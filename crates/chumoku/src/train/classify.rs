@@ -2,6 +2,7 @@
 
 use super::card::report_rows;
 use super::memory::{FORWARD, Footing, Held, bytes_of};
+use super::names::{label, network_name};
 use super::parts::Learnt;
 use super::run::{Ended, Evaluation, Figure, Place, Task, run};
 use super::state::Best;
@@ -10,13 +11,14 @@ use super::{
     Blend, Event, Plan, Rows, Scores, Settings, Shape, TrainOptions, TrainingData, batches, log_softmax, quick_scores,
 };
 use crate::data::wording::{count, thousands};
+use crate::lang::lang;
 use crate::model_folder::{CARD, METRICS, write_model};
 use crate::models::Classifier;
 use crate::ngram::NgramModel;
 use crate::params::{Layout, Params};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_classifier::{MODEL_TYPE, ModelConfig, TextClassifier};
-use crate::{Error, ModelKind, Result, inference};
+use crate::{Error, ModelKind, Result, inference, tr};
 use chumoku_kernels::{CrossEntropy, Philox};
 use serde_json::Value;
 use std::path::Path;
@@ -146,19 +148,21 @@ impl Classify<'_> {
         let model = &self.plan.model;
         let mut say = |what, text| observe(Event::Said(what, text));
         say(
-            "tokens",
-            format!(
+            label("tokens"),
+            tr!(
                 "{} in the training rows (median {median}, longest {longest}), vocabulary {}",
+                "学習データに {}（中央値 {median}、最長 {longest}）、語彙 {}",
                 thousands(lengths.iter().sum()),
                 thousands(model.vocab_size)
             ),
         );
         say(
-            "model",
-            format!(
+            label("model"),
+            tr!(
                 "{}, {}: {} parameters",
-                model.body.network().noun(),
-                model.body.sizes(),
+                "{}、{}、パラメータ {}",
+                network_name(model.body.network()),
+                model.body.sizes_in(lang()),
                 thousands(self.model.layout().len())
             ),
         );
@@ -167,15 +171,21 @@ impl Classify<'_> {
         if long_rows > 0 {
             let rows = count(long_rows as u64, "row");
             say(
-                "long",
-                format!(
+                label("long"),
+                tr!(
                     "{rows} of more than {window} tokens: nothing is cut; training reads a window of them at a random \
-                     place each epoch, evaluation reads all windows and averages"
+                     place each epoch, evaluation reads all windows and averages",
+                    "{window} トークンを超える行が {long_rows} 行。切り捨てはせず、学習ではエポックごとに無作為な位置の窓を、\
+                     評価ではすべての窓を読んで平均します"
                 ),
             );
         }
         if self.plan.class_weights.is_some() {
-            say("weights", "classes are unbalanced: rare ones count more (by the root of their rarity)".into());
+            let text = tr!(
+                "classes are unbalanced: rare ones count more (by the root of their rarity)",
+                "クラスの行数に偏りがあるため、少ないクラスを重く扱います（少なさの平方根に比例）"
+            );
+            say(label("weights"), text);
         }
     }
 
@@ -242,7 +252,10 @@ impl Task for Classify<'_> {
         Ok(Evaluation {
             score: macro_f1,
             loss: mean_loss(&log_p, labels),
-            figures: vec![share("accuracy", "accuracy", accuracy), share("macro-F1", "macro_f1", macro_f1)],
+            figures: vec![
+                share(lang().pick("accuracy", "正解率"), "accuracy", accuracy),
+                share(lang().pick("macro-F1", "マクロ F1"), "macro_f1", macro_f1),
+            ],
             is_held_out: !self.valid_rows.is_empty(),
         })
     }
@@ -341,7 +354,7 @@ impl Finished<'_> {
         files.extend([(METRICS, pretty.into_bytes()), (CARD, card.into_bytes()), super::ngrams::seen(data)]);
         write_model(out, &files)?;
         let super::card::Report { whole, parts, advice } = report;
-        let advice = advice.sentence(classifier.config.model.body.network().noun(), ngram_seconds);
+        let advice = advice.sentence(network_name(classifier.config.model.body.network()), ngram_seconds);
         Ok(Outcome { model: classifier, metrics, test: whole, parts, advice, best: state.best, interrupted })
     }
 }

@@ -1,6 +1,7 @@
 //! Training a language model: documents as tokens, the plan, the run, and at the end the report.
 
 use super::memory::{FORWARD, Footing, Held, bytes_of};
+use super::names::label;
 use super::parts::Learnt;
 use super::run::{Evaluation, Place, Task, plan_json, run, sha256_of};
 use super::state::Best;
@@ -10,13 +11,14 @@ use super::{Event, Settings, TrainOptions, batches, by_length};
 use crate::data::DocumentParts;
 use crate::data::wording::thousands;
 use crate::inference::side_by_side;
+use crate::lang::lang;
 use crate::model_folder::{CARD, METRICS, write_model};
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::{AttentionOptions, EncoderConfig, Mode, NormOrder, Offsets, PositionKind};
 use crate::params::{Layout, Params};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
 use crate::text_generator::{MODEL_TYPE, TextGenerator, TextGeneratorConfig};
-use crate::{Error, ModelKind, Result};
+use crate::{Error, ModelKind, Result, tr};
 use chumoku_kernels::{Philox, Precision};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -90,11 +92,12 @@ impl LanguageScores {
         Ok(LanguageScores { unknown, ..LanguageScores::of(total, tokens, texts) })
     }
 
-    /// Perplexities with what they are by, the first by token; by character where there are no words to count.
+    /// Perplexities with what they are by in the language of the process, the first by token; by character where there are no words to count.
     pub fn perplexities(&self) -> [(&'static str, f64); 3] {
-        let by_word = self.perplexity_per_word.map(|value| ("word", value));
-        let middle = by_word.unwrap_or(("character", self.perplexity_per_character));
-        [("token", self.perplexity_per_token), middle, ("byte", self.perplexity_per_byte)]
+        let by_word = self.perplexity_per_word.map(|value| (lang().pick("word", "単語"), value));
+        let middle = by_word.unwrap_or((lang().pick("character", "文字"), self.perplexity_per_character));
+        let [token, byte] = [lang().pick("token", "トークン"), lang().pick("byte", "バイト")];
+        [(token, self.perplexity_per_token), middle, (byte, self.perplexity_per_byte)]
     }
 
     fn of(total: f64, tokens: usize, texts: &[String]) -> LanguageScores {
@@ -353,21 +356,23 @@ impl Language<'_> {
     fn describe(&self, observe: &mut dyn FnMut(Event<'_>)) {
         let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
         let count = |documents: &[Vec<u32>]| thousands(documents.iter().map(Vec::len).sum());
-        let kind = self.plan.tokens.noun();
+        let kind = self.plan.tokens.noun_in(lang());
         let mut say = |what, text| observe(Event::Said(what, text));
         say(
-            "tokens",
-            format!(
+            label("tokens"),
+            tr!(
                 "{kind}: {} to train on, {} to validate; vocabulary {}",
+                "{kind}: 学習 {}、検証 {}、語彙 {}",
                 count(&self.train),
                 count(&self.valid),
                 thousands(model.vocab_size)
             ),
         );
         say(
-            "model",
-            format!(
+            label("model"),
+            tr!(
                 "{} layers, width {}, {} heads, context {} tokens: {} parameters",
+                "{} 層、幅 {}、ヘッド {}、文脈 {} トークン、パラメータ {}",
                 encoder.num_layers,
                 encoder.d_model,
                 encoder.num_heads,

@@ -131,15 +131,15 @@ impl Scores {
             |label: &String| self.classes.iter().find(|class| class.label == *label).map_or(0, |class| class.rows);
         let each = missed.iter().take(MOST).map(|label| {
             let (name, rows) = (short(label), rows(label));
-            crate::tr!("“{name}” ({rows} of {} rows)", "「{name}」（{}行中{rows}行）", self.rows)
+            crate::tr!("“{name}” ({rows} of {} rows)", "「{name}」（{} 行中 {rows} 行）", self.rows)
         });
         let more = match missed.len().saturating_sub(MOST) {
             0 => String::new(),
-            more => crate::tr!(" and {more} more", "ほか{more}クラス"),
+            more => crate::tr!(" and {more} more", "、ほか {more} クラス"),
         };
         let each: Vec<String> = each.collect();
         let listed = each.join(crate::lang::lang().pick(", ", "、"));
-        Some(crate::tr!("Never predicted: {listed}{more}.", "一度も予測されないクラス：{listed}{more}。"))
+        Some(crate::tr!("Never predicted: {listed}{more}.", "一度も予測されないクラス: {listed}{more}。"))
     }
 }
 

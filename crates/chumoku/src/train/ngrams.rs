@@ -1,7 +1,10 @@
 //! Training the n-gram model: as half of a classifier, and alone.
 
-use super::card::{class_table, data_section, heading, majority, report_rows, score_ngrams, score_table};
+use super::card::{
+    class_table, data_section, heading, majority, most_frequent, report_rows, score_ngrams, score_table, this_model,
+};
 use super::classify::largest;
+use super::names::label;
 use super::{Blend, Event, Scores, SeenTexts, TrainOptions, TrainingData, advice, log_softmax, quick_scores};
 use crate::data::wording::thousands;
 use crate::model_folder::{CARD, METRICS, TRAINED_ON, write_model};
@@ -10,7 +13,6 @@ use crate::text_ngrams::{MODEL_TYPE, NgramClassifier, NgramClassifierConfig};
 use crate::{Error, ModelKind, Result, tr};
 use serde_json::{Value, json};
 use std::cell::RefCell;
-use std::fmt::Write;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -95,31 +97,33 @@ pub fn train_ngram_classifier(
 fn card(model: &NgramClassifier, data: &TrainingData, [test, majority]: [&Scores; 2], seed: u64) -> String {
     let (rows, part) = report_rows(data);
     let mut card = heading(data, test);
-    let _ = writeln!(
-        card,
+    card += &tr!(
         "A linear model over {} n-grams, trained from scratch with Chumoku {}; no network. It sorts texts into {} \
-         classes.\n",
+         classes.\n\n",
+        "{} 個の n-gram による線形モデルです。Chumoku {} でゼロから学習しました。ネットワークは使っていません。テキストを {} クラスに\
+         分類します。\n\n",
         thousands(model.num_features()),
         env!("CARGO_PKG_VERSION"),
         data.labels.len()
     );
-    let all = [("**this model**", test), ("always the most frequent class (baseline)", majority)];
+    let all = [(this_model(), test), (most_frequent(), majority)];
     card += &score_table(rows.len(), part, &all);
-    let _ = writeln!(
-        card,
+    card += &tr!(
         "\nScores are multiplied by {:.2}, which was fitted on the validation rows, so the probabilities are calibrated on \
-         them.\n",
+         them.\n\n",
+        "\nスコアには、検証データで求めた係数 {:.2} を掛けます。確率は検証データで較正されています。\n\n",
         model.config().scale
     );
     card += &class_table(test);
     card += &data_section(data, seed);
-    let _ = writeln!(
-        card,
+    card + &tr!(
         "\n## Limits\n\nThe model knows nothing but its training rows. Texts unlike them, in another language, style or \
          subject, get answers that mean little. Of the order of words it sees no more than what stands side by side.\n\n## \
-         Use\n\n```\nchumoku predict THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some text\"\n```"
-    );
-    card
+         Use\n\n```\nchumoku predict THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some text\"\n```\n",
+        "\n## 限界\n\nこのモデルが知っているのは学習データだけです。言語・文体・話題の異なるテキストへの答えには、ほとんど意味がありません。\
+         語順は、隣り合う並びのほかは見ていません。\n\n## 使い方\n\n```\nchumoku predict このフォルダ \"テキスト\"\nchumoku \
+         explain このフォルダ \"テキスト\"\n```\n"
+    )
 }
 
 /// Fits the model on the training rows, its penalty chosen on the validation rows; with the seconds that took. `what` it
@@ -155,7 +159,7 @@ pub(super) fn fit(
         )
     });
     observe(Event::Said(
-        what,
+        label(what),
         tr!(
             "{features} n-grams and a linear model in {seconds:.1} s{score}",
             "n-gram {features} 個の線形モデル、{seconds:.1} 秒{score}"
@@ -188,7 +192,7 @@ fn train(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<NgramModel> {
     let observe = RefCell::new(observe);
-    let progress = |line: &str| (observe.borrow_mut())(Event::Working("n-grams", line.into()));
+    let progress = |line: &str| (observe.borrow_mut())(Event::Working(label("n-grams"), line.into()));
     Ok(NgramModel::train(data, config, stop, &progress)?)
 }
 

@@ -3,6 +3,7 @@
 use super::Judged;
 use crate::data::wording::{count, listed};
 use crate::data::{self, Dataset, Example};
+use crate::lang::lang;
 use crate::tr;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
@@ -109,29 +110,31 @@ impl TrainingData {
             let conflicts = &split.conflicts;
             let example = conflicts.examples.first().map(|(text, labels)| {
                 let text: String = text.chars().take(40).collect();
-                format!(", e.g. “{text}” as {}", labels.join(" and "))
+                let labels = labels.join(lang().pick(" and ", "、"));
+                tr!(", e.g. “{text}” as {labels}", "（例: “{text}” のラベルが {labels}）")
             });
-            notes.push(format!(
-                "{} ({} rows) with more than one label{}",
-                count(conflicts.texts as u64, "text"),
-                conflicts.rows,
-                example.unwrap_or_default()
+            let (texts, rows) = (conflicts.texts, conflicts.rows);
+            let (counted, example) = (count(texts as u64, "text"), example.unwrap_or_default());
+            notes.push(tr!(
+                "{counted} ({rows} rows) with more than one label{example}",
+                "{texts} 個のテキスト（{rows} 行）に複数のラベルがあります{example}"
             ));
         }
-        for (name, other) in [("validation", valid), ("test", test)] {
+        for (name, other) in [(tr!("validation", "検証"), valid), (tr!("test", "テスト"), test)] {
             let Some(other) = other else { continue };
             let shared = data::shared_texts(&train.examples, &other.examples);
             if shared.count > 0 {
                 let example = shared.examples.first().map(|shared| {
                     let text: String = shared.text.chars().take(40).collect();
-                    format!(", e.g. “{text}” (lines {} and {})", shared.line_a, shared.line_b)
+                    let (a, b) = (shared.line_a, shared.line_b);
+                    tr!(", e.g. “{text}” (lines {a} and {b})", "（例: “{text}”、{a} 行目と {b} 行目）")
                 });
-                notes.push(format!(
-                    "warning: {} of {} {name} rows have a text that is also in the training file{}: their score says \
-                     nothing about new texts",
-                    shared.count,
-                    other.examples.len(),
-                    example.unwrap_or_default()
+                let (n, of, example) = (shared.count, other.examples.len(), example.unwrap_or_default());
+                notes.push(tr!(
+                    "warning: {n} of {of} {name} rows have a text that is also in the training file{example}: their score \
+                     says nothing about new texts",
+                    "警告: {name}データの {of} 行のうち {n} 行は、テキストが学習ファイルにもあります{example}。その評価値からは、\
+                     新しいテキストについて何も分かりません"
                 ));
             }
         }

@@ -1,9 +1,11 @@
 //! Training as such, whatever the task: steps, evaluations, checkpoints, the log.
 
 use super::memory::{Footing, Held, Sizes, peak};
+use super::names::label;
 use super::parts::{Learnt, Parts};
 use super::watch::Watch;
 use super::{Settings, State, checkpoint};
+use crate::lang::lang;
 use crate::model_folder::{CHECKPOINTS, LOG, Standing};
 use crate::nn::{Mode, Network, Noise, PositionKind};
 use crate::params::{Layout, Params};
@@ -135,8 +137,8 @@ pub(crate) struct Evaluation {
 impl Evaluation {
     /// Of tokens that a model foretold with this mean −ln p.
     pub(crate) fn of_loss(loss: f64, is_held_out: bool) -> Evaluation {
-        let figure = |name, value| Figure { name, key: name, value, is_share: false };
-        let figures = vec![figure("loss", loss), figure("perplexity", loss.exp())];
+        let figure = |key, japanese, value| Figure { name: lang().pick(key, japanese), key, value, is_share: false };
+        let figures = vec![figure("loss", "損失", loss), figure("perplexity", "パープレキシティ", loss.exp())];
         Evaluation { score: -loss, loss, figures, is_held_out }
     }
 }
@@ -335,12 +337,23 @@ pub(crate) fn run<T: Task>(
         match checkpoint::load(&checkpoints, task.layout(), &fingerprint)? {
             Some(loaded) => {
                 for problem in &loaded.damaged {
-                    observe(Event::Said("note", format!("damaged checkpoint passed over: {problem}")));
+                    let text = tr!(
+                        "damaged checkpoint passed over: {problem}",
+                        "壊れたチェックポイントを飛ばしました: {problem}"
+                    );
+                    observe(Event::Said(label("note"), text));
                 }
-                observe(Event::Said("note", format!("continuing after step {}", loaded.state.step)));
+                let text = tr!("continuing after step {}", "ステップ {} の後から続けます", loaded.state.step);
+                observe(Event::Said(label("note"), text));
                 (state, log_bytes) = (loaded.state, loaded.log_bytes);
             }
-            None => observe(Event::Said("note", "no checkpoint yet: starting from the first step".into())),
+            None => {
+                let text = tr!(
+                    "no checkpoint yet: starting from the first step",
+                    "チェックポイントはまだありません。最初のステップから始めます"
+                );
+                observe(Event::Said(label("note"), text));
+            }
         }
     }
     state.set_precision(task.settings().precision);
@@ -410,7 +423,11 @@ impl<T: Task> Run<'_, T> {
                 let step = state.step.saturating_add(1);
                 let Learnt { loss, tokens: count, .. } = self.learn(state, batch, [state.epoch, step])?;
                 if !loss.is_finite() {
-                    return Err(self.not_finite(state, batch, &format!("the loss is {loss}")));
+                    return Err(self.not_finite(
+                        state,
+                        batch,
+                        &tr!("the loss is {loss}", "損失が {loss} になりました"),
+                    ));
                 }
                 match state.apply(self.parts.grads(), self.task.settings(), steps) {
                     Err(Error::NotFinite(problem)) => return Err(self.not_finite(state, batch, &problem)),
@@ -487,23 +504,32 @@ impl<T: Task> Run<'_, T> {
             found.map(|(name, _, _)| name.to_owned())
         };
         let cause = match bad(&state.params) {
-            Some(name) => format!("the weights of {name} were no longer finite before the step"),
-            None => format!(
+            Some(name) => tr!(
+                "the weights of {name} were no longer finite before the step",
+                "ステップの前から {name} の重みが有限ではありません"
+            ),
+            None => tr!(
                 "the weights were finite, so the step itself overflowed (batch of {} rows, largest weight {:e}): the \
                  learning rate {} is too high for these data",
+                "重みは有限なので、このステップ自体で桁あふれが起きました（バッチ {} 行、最大の重み {:e}）。学習率 {} はこの\
+                 データには高すぎます",
                 batch.len(),
                 state.params.values().iter().fold(0.0f32, |most, x| most.max(x.abs())),
                 self.task.settings().learning_rate
             ),
         };
         let kept = match checkpoint::exists(&self.checkpoints) {
-            true => format!("the last good checkpoint is kept in {}", self.checkpoints.display()),
-            false => "no checkpoint had been written yet".into(),
+            true => tr!(
+                "the last good checkpoint is kept in {}",
+                "最後の正常なチェックポイントは {} にあります",
+                self.checkpoints.display()
+            ),
+            false => tr!("no checkpoint had been written yet", "チェックポイントはまだ書かれていません"),
         };
-        Error::NotFinite(format!(
-            "training stopped at step {} (epoch {}): {problem}; {cause}; {kept}",
-            state.step.saturating_add(1),
-            state.epoch.saturating_add(1)
+        let (step, epoch) = (state.step.saturating_add(1), state.epoch.saturating_add(1));
+        Error::NotFinite(tr!(
+            "training stopped at step {step} (epoch {epoch}): {problem}; {cause}; {kept}",
+            "学習がステップ {step}（エポック {epoch}）で止まりました。{problem}。{cause}。{kept}"
         ))
     }
 }

@@ -3,7 +3,7 @@
 use super::Settings;
 use super::schedule::learning_rate;
 use crate::params::{Layout, Params};
-use crate::{Error, Result};
+use crate::{Error, Result, tr};
 use chumoku_kernels::{AdamW, Precision, adamw_step, sum_of_squares};
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl State {
     pub fn apply(&mut self, grads: &Params<f32>, settings: &Settings, steps: u64) -> Result<f64> {
         let norm = sum_of_squares(grads.values()).sqrt();
         let Some(step) = self.step.checked_add(1) else {
-            return Err(Error::Setting(crate::tr!(
+            return Err(Error::Setting(tr!(
                 "the run counts {} steps already, more than there can be; its checkpoint is damaged",
                 "すでに {} ステップを数えていますが、ありえない数です。チェックポイントが壊れています",
                 self.step
@@ -89,8 +89,11 @@ impl State {
         if !norm.is_finite() {
             let bad = |values: &[f32]| values.iter().any(|x| !x.is_finite());
             let found = grads.layout().iter().find(|(_, _, range)| bad(&grads.values()[range.clone()]));
-            let name = found.map_or("a gradient", |(name, _, _)| name);
-            return Err(Error::NotFinite(format!("the gradient of {name} is not finite")));
+            let name = found.map_or_else(|| tr!("a gradient", "いずれかのパラメータ"), |(name, _, _)| name.to_owned());
+            return Err(Error::NotFinite(tr!(
+                "the gradient of {name} is not finite",
+                "{name} の勾配が有限ではありません"
+            )));
         }
         let warmup = ((steps as f64 * settings.warmup_share) as u64).max(1);
         let rate = learning_rate(settings.learning_rate, step, warmup, steps);

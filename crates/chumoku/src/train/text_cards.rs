@@ -1,11 +1,14 @@
 //! The model cards of translators and language models: what a stranger needs to know before using them.
 
+use super::card::interrupted_after;
 use super::{LanguageScores, State, TranslationScores};
 use crate::data::wording::thousands;
 use crate::data::{DocumentParts, PairParts};
+use crate::lang::lang;
 use crate::text::Unit;
 use crate::text_generator::TextGenerator;
 use crate::text_translator::TextTranslator;
+use crate::tr;
 use std::fmt::Write;
 
 /// What there is to say of a run beside its model and its data.
@@ -23,18 +26,9 @@ impl Facts<'_> {
     fn heading(&self, title: &str) -> String {
         let mut card = format!("# {title}\n\n");
         if self.interrupted {
-            let epochs = self.state.epoch;
-            let _ = writeln!(card, "**Training was interrupted after {epochs} epochs.** `--resume` continues it.\n");
+            card += &interrupted_after(self.state.epoch);
         }
         card
-    }
-
-    fn part(&self, things: &str) -> String {
-        match self.scored_on {
-            "test" => format!("test {things}, which training never saw"),
-            "valid" => format!("validation {things}, which training was chosen by: an optimistic figure"),
-            _ => format!("training {things}, for want of others: this says nothing about new texts"),
-        }
     }
 }
 
@@ -46,42 +40,64 @@ pub(super) fn translator(
 ) -> String {
     let config = &model.config().model;
     let [source, target] = &model.config().names;
-    let mut card = run.heading(&format!("Translator: {source} to {target}"));
+    let mut card = run.heading(&tr!("Translator: {source} to {target}", "翻訳モデル: {source} から {target}"));
     let (layers, more) = (config.encoder.num_layers, config.num_decoder_layers);
-    let _ = writeln!(
-        card,
+    card += &tr!(
         "A transformer encoder–decoder ({layers} + {more} layers, width {}, {} heads, {} parameters; its tokens are {}) \
-         trained from scratch with Chumoku {}. It turns texts of the kind “{source}” into “{target}”.\n",
+         trained from scratch with Chumoku {}. It turns texts of the kind “{source}” into “{target}”.\n\n",
+        "トランスフォーマーのエンコーダー・デコーダー（{layers} + {more} 層、幅 {}、ヘッド {}、パラメータ {}、トークンは{}）を \
+         Chumoku {} でゼロから学習したものです。“{source}” のテキストを “{target}” に変えます。\n\n",
         config.encoder.d_model,
         config.encoder.num_heads,
         thousands(model.num_parameters()),
-        run.tokens.noun(),
+        run.tokens.noun_in(lang()),
         env!("CARGO_PKG_VERSION")
     );
-    let _ = writeln!(card, "## Scores\n\nOn {} {}, with a beam of 5:\n", thousands(scores.pairs), run.part("pairs"));
-    let _ = writeln!(card, "| | | signature |\n|---|---|---|");
+    let pairs = thousands(scores.pairs);
+    card += &match run.scored_on {
+        "test" => tr!(
+            "## Scores\n\nOn {pairs} test pairs, which training never saw, with a beam of 5:\n\n",
+            "## 評価\n\n学習に使っていないテストデータ {pairs} 組での値（ビーム幅 5）:\n\n"
+        ),
+        "valid" => tr!(
+            "## Scores\n\nOn {pairs} validation pairs, which training was chosen by: an optimistic figure, with a beam of \
+             5:\n\n",
+            "## 評価\n\n検証データ {pairs} 組での値（ビーム幅 5。学習の選択に使ったため、楽観的な値です）:\n\n"
+        ),
+        _ => tr!(
+            "## Scores\n\nOn {pairs} training pairs, for want of others: this says nothing about new texts, with a beam of \
+             5:\n\n",
+            "## 評価\n\n学習データ {pairs} 組での値（ビーム幅 5。ほかにデータがないためで、新しいテキストについては何も分かりません）:\n\n"
+        ),
+    };
+    let _ = writeln!(card, "| | | {} |\n|---|---|---|", lang().pick("signature", "算出方法"));
     let _ = writeln!(card, "| BLEU | {:.1} | `{}` |", scores.bleu, scores.bleu_signature);
     let _ = writeln!(card, "| chrF2 | {:.1} | `{}` |", scores.chrf, scores.chrf_signature);
-    let _ = writeln!(card, "| the reference itself | {:.1} % | |\n", 100.0 * scores.exact);
+    let exact = lang().pick("the reference itself", "参照訳と完全一致");
+    let _ = writeln!(card, "| {exact} | {:.1} % | |\n", 100.0 * scores.exact);
     let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|part| thousands(part.len()));
-    let _ = writeln!(
-        card,
-        "## Data\n\n{train} pairs to train on, {valid} to validate, {test} to test. SHA-256 of the tokens: `{}`. Seed {}.\n",
-        run.data_sha256, run.seed
+    card += &tr!(
+        "## Data\n\n{train} pairs to train on, {valid} to validate, {test} to test. SHA-256 of the tokens: `{}`. Seed \
+         {}.\n\n",
+        "## データ\n\n学習 {train} 組、検証 {valid} 組、テスト {test} 組。トークンの SHA-256: `{}`。シード {}。\n\n",
+        run.data_sha256,
+        run.seed
     );
     for note in &data.notes {
         let _ = writeln!(card, "- {note}");
     }
-    let _ = writeln!(
-        card,
+    card + &tr!(
         "\n## Limits\n\nThe model knows nothing but its training pairs. Texts unlike them, in another language, style or \
          subject, get translations that mean little, and it does not say so. Of a text of more than {} tokens the end is \
          left out, which is counted and said. Attention shows where the model looks, not why it decides.\n\n## \
          Use\n\n```\nchumoku translate THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some text\"\nchumoku eval \
-         THIS_FOLDER pairs.tsv\n```",
+         THIS_FOLDER pairs.tsv\n```\n",
+        "\n## 限界\n\nこのモデルが知っているのは学習データだけです。言語・文体・話題の異なるテキストの訳にはほとんど意味がありませんが、\
+         モデルはそれを知らせません。{} トークンを超えるテキストの終わりは訳さず、その数を表示します。アテンションが示すのはモデルが\
+         どこを見ているかであって、判断の理由ではありません。\n\n## 使い方\n\n```\nchumoku translate このフォルダ \
+         \"テキスト\"\nchumoku explain このフォルダ \"テキスト\"\nchumoku eval このフォルダ pairs.tsv\n```\n",
         config.max_length - 1
-    );
-    card
+    )
 }
 
 pub(super) fn language_model(
@@ -91,44 +107,61 @@ pub(super) fn language_model(
     run: &Facts<'_>,
 ) -> String {
     let config = &model.config().model;
-    let mut card = run.heading("Language model");
-    let _ = writeln!(
-        card,
+    let mut card = run.heading(lang().pick("Language model", "言語モデル"));
+    card += &tr!(
         "A causal transformer ({} layers, width {}, {} heads, {} parameters, context {} tokens; its tokens are {}) trained \
-         from scratch with Chumoku {}. It continues texts.\n",
+         from scratch with Chumoku {}. It continues texts.\n\n",
+        "因果的トランスフォーマー（{} 層、幅 {}、ヘッド {}、パラメータ {}、文脈 {} トークン、トークンは{}）を Chumoku {} でゼロから\
+         学習したものです。テキストの続きを書きます。\n\n",
         config.encoder.num_layers,
         config.encoder.d_model,
         config.encoder.num_heads,
         thousands(model.num_parameters()),
         config.max_length,
-        run.tokens.noun(),
+        run.tokens.noun_in(lang()),
         env!("CARGO_PKG_VERSION")
     );
-    let part = match run.scored_on {
-        "test" => "test text, which training never saw",
-        "valid" => "validation text, which training was chosen by: slightly optimistic figures",
-        _ => "training text, for want of other: this says nothing about new texts",
+    let tokens = thousands(scores.tokens);
+    card += &match run.scored_on {
+        "test" => tr!(
+            "## Scores\n\nOn {tokens} tokens of test text, which training never saw:\n\n",
+            "## 評価\n\n学習に使っていないテスト用テキスト {tokens} トークンでの値:\n\n"
+        ),
+        "valid" => tr!(
+            "## Scores\n\nOn {tokens} tokens of validation text, which training was chosen by: slightly optimistic \
+             figures:\n\n",
+            "## 評価\n\n検証用テキスト {tokens} トークンでの値（学習の選択に使ったため、やや楽観的な値です）:\n\n"
+        ),
+        _ => tr!(
+            "## Scores\n\nOn {tokens} tokens of training text, for want of other: this says nothing about new texts:\n\n",
+            "## 評価\n\n学習用テキスト {tokens} トークンでの値（ほかにデータがないためで、新しいテキストについては何も分かりません）:\n\n"
+        ),
     };
-    let _ = writeln!(card, "## Scores\n\nOn {} tokens of {part}:\n", thousands(scores.tokens));
-    let _ = writeln!(card, "| | |\n|---|---|\n| loss | {:.4} nats a token |", scores.loss);
+    card += &tr!(
+        "| | |\n|---|---|\n| loss | {:.4} nats a token |\n",
+        "| | |\n|---|---|\n| 損失 | {:.4} nat/トークン |\n",
+        scores.loss
+    );
     for (name, value) in scores.perplexities() {
-        let _ = writeln!(card, "| perplexity per {name} | {value:.3} |");
+        card += &tr!("| perplexity per {name} | {value:.3} |\n", "| パープレキシティ（{name}あたり） | {value:.3} |\n");
     }
-    let _ = writeln!(
-        card,
+    card += &tr!(
         "\nText is read in windows of the context, which lie side by side: the first tokens of a window are foretold from \
          little. Perplexities per {} and per byte compare with those of models with other tokens.\n\n## Data\n\n{} SHA-256 \
-         of the tokens: `{}`. Seed {}.\n",
+         of the tokens: `{}`. Seed {}.\n\n",
+        "\nテキストは文脈の長さの窓を並べて読むため、窓の最初のトークンはわずかな手がかりから予測されます。{}あたりとバイトあたりの\
+         パープレキシティは、トークンの異なるモデルとも比べられます。\n\n## データ\n\n{}。トークンの SHA-256: `{}`。シード {}。\n\n",
         scores.perplexities()[1].0,
         data.description,
         run.data_sha256,
         run.seed
     );
-    let _ = writeln!(
-        card,
+    card + &tr!(
         "## Limits\n\nThe model writes what is likely after its training text, true or not, and may repeat parts of that \
          text word for word.\n\n## Use\n\n```\nchumoku generate THIS_FOLDER \"some text\"\nchumoku eval THIS_FOLDER \
-         text.txt\n```"
-    );
-    card
+         text.txt\n```\n",
+        "## 限界\n\nこのモデルは、学習したテキストに続きそうなことを、正しいかどうかにかかわらず書きます。学習したテキストの一部をそのまま\
+         繰り返すこともあります。\n\n## 使い方\n\n```\nchumoku generate このフォルダ \"テキスト\"\nchumoku eval このフォルダ \
+         text.txt\n```\n"
+    )
 }

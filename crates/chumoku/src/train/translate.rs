@@ -1,6 +1,7 @@
 //! Training a translator: tokens of both sides, the plan, the run, and at the end the report.
 
 use super::memory::{FORWARD, Footing, Held, bytes_of};
+use super::names::label;
 use super::parts::Learnt;
 use super::run::{Evaluation, Place, Task, plan_json, run, sha256_of};
 use super::state::Best;
@@ -10,6 +11,7 @@ use super::{Event, Settings, TrainOptions, batches, by_length};
 use crate::data::wording::{count, thousands};
 use crate::data::{PairParts, Pairs};
 use crate::inference::side_by_side;
+use crate::lang::lang;
 use crate::metrics::{Bleu, BleuTokenizer, Chrf};
 use crate::model_folder::{CARD, METRICS, write_model};
 use crate::models::{PairBatch, Translator, TranslatorConfig};
@@ -17,7 +19,7 @@ use crate::nn::{AttentionOptions, EncoderConfig, Mode, NormOrder, PositionKind};
 use crate::params::{Layout, Params};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
 use crate::text_translator::{MODEL_TYPE, TextTranslator, TextTranslatorConfig, Tokenizers, TranslateOptions};
-use crate::{Error, ModelKind, Result};
+use crate::{Error, ModelKind, Result, tr};
 use chumoku_kernels::Precision;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -189,8 +191,10 @@ pub fn train_translator(
     std::fs::create_dir_all(out).map_err(Error::writing("creating", out))?;
     let base = Held::measure().now;
     if options.tokens == Some(Unit::Words) {
-        let problem = "words are tokens of language models; a translator reads sub-words or characters";
-        return Err(Error::Setting(format!("tokens: {problem}")));
+        return Err(Error::Setting(tr!(
+            "tokens: words are tokens of language models; a translator reads sub-words or characters",
+            "トークン: 単語をトークンにできるのは言語モデルだけです。翻訳モデルはサブワードか文字を読みます"
+        )));
     }
     let (tokenizers, unit) = tokenizers(&data.train, options.tokens)?;
     let (train, valid) = (tokens(&tokenizers, &data.train)?, tokens(&tokenizers, &data.valid)?);
@@ -324,22 +328,30 @@ impl Translate<'_> {
         let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
         let sums = [0, 1].map(|side| thousands(self.train.iter().map(|pair| pair[side].len()).sum()));
         let vocabularies = match model.joint_vocabulary {
-            true => format!("one vocabulary of {}", thousands(model.target_vocab_size)),
+            true => tr!("one vocabulary of {}", "共通の語彙 {}", thousands(model.target_vocab_size)),
             false => {
                 let [source, target] = [model.source_vocab_size, model.target_vocab_size].map(thousands);
-                format!("vocabularies of {source} and {target}: the sides are written in different scripts")
+                tr!(
+                    "vocabularies of {source} and {target}: the sides are written in different scripts",
+                    "語彙 {source} と {target}（両側の文字の種類が異なるため別々）"
+                )
             }
         };
         let mut say = |what, text| observe(Event::Said(what, text));
         let [source, target] = sums;
         say(
-            "tokens",
-            format!("{}: {source} in the sources, {target} in the targets; {vocabularies}", self.unit.noun()),
+            label("tokens"),
+            tr!(
+                "{}: {source} in the sources, {target} in the targets; {vocabularies}",
+                "{}: 原文に {source}、訳文に {target}。{vocabularies}",
+                self.unit.noun_in(lang())
+            ),
         );
         say(
-            "model",
-            format!(
+            label("model"),
+            tr!(
                 "{} + {} layers, width {}, {} heads: {} parameters",
+                "{} + {} 層、幅 {}、ヘッド {}、パラメータ {}",
                 encoder.num_layers,
                 model.num_decoder_layers,
                 encoder.d_model,
@@ -349,7 +361,11 @@ impl Translate<'_> {
         );
         if left_out > 0 {
             let pairs = count(left_out as u64, "pair");
-            say("long", format!("{pairs} with a side of {LONGEST} tokens or more left out of training"));
+            let text = tr!(
+                "{pairs} with a side of {LONGEST} tokens or more left out of training",
+                "片側が {LONGEST} トークン以上の {left_out} 組を学習から除きました"
+            );
+            say(label("long"), text);
         }
     }
 

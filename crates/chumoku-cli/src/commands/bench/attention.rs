@@ -4,6 +4,8 @@ use super::{Report, Times, check, memory, milliseconds_of};
 use crate::Usage;
 use crate::args::{BenchAttention, Dtype};
 use anyhow::Result;
+use chumoku::lang::lang;
+use chumoku::tr;
 use chumoku_kernels::{
     Attention, AttentionPlan, Causal, Element, Gradients, Heads, HeadsMut, Philox, Precision, Saved, bf16, f16,
 };
@@ -28,7 +30,7 @@ impl Problem {
     fn new(args: &BenchAttention) -> Result<Problem> {
         let kv_heads = args.kv_heads.unwrap_or(args.heads);
         if !args.heads.is_multiple_of(kv_heads) {
-            let problem = chumoku::tr!(
+            let problem = tr!(
                 "--kv-heads: expected a divisor of the {} heads of queries, got {kv_heads}",
                 "--kv-heads: クエリのヘッド数 {} の約数が必要ですが、{kv_heads} です",
                 args.heads
@@ -182,20 +184,24 @@ impl<T: Element<Sum = f32>> Results<T> {
     }
 }
 
-/// What computes it.
-fn kernel<T: Element>(attention: &Attention<'_, T>) -> String {
+/// What computes it, in English and in Japanese.
+fn kernel<T: Element>(attention: &Attention<'_, T>) -> [String; 2] {
     let describe = |plan: AttentionPlan| {
         let ((queries, keys), tasks, scratch) = (plan.tile, plan.tasks, plan.scratch_bytes / 1024);
-        format!("{}, {queries} x {keys} a block, {tasks} tasks, {scratch} KiB a thread", plan.kernel)
+        let kernel = plan.kernel;
+        both!(
+            "{kernel}, {queries} x {keys} a block, {tasks} tasks, {scratch} KiB a thread",
+            "{kernel}、ブロック {queries} x {keys}、タスク {tasks}、スレッドごとに {scratch} KiB"
+        )
     };
-    attention.explain().map_or_else(|error| error.to_string(), describe)
+    attention.explain().map_or_else(|error| [error.to_string(), error.to_string()], describe)
 }
 
 /// An array of NaN.
 pub(super) fn array<T: Element>(len: usize) -> Result<Vec<T>> {
     let mut array = Vec::new();
     let refused = |_| {
-        Usage(chumoku::tr!(
+        Usage(tr!(
             "bench: the system refused an array of {len} numbers; take smaller sizes",
             "bench: 数 {len} 個の配列のメモリを確保できません。大きさを小さくしてください"
         ))
@@ -247,15 +253,17 @@ fn measure_in<T: Element<Sum = f32>>(args: &BenchAttention, p: &Problem) -> Resu
         results.run(p, &attention)?;
     }
     let times = Times::of(|| results.run(p, &attention))?;
+    let [kernel, kernel_in_japanese] = kernel(&attention);
     Ok(Report {
         title,
         operations: p.operations() * if args.backward { 3.5 } else { 1.0 },
         tokens_per_second: (p.batch * p.length) as f64 / times.median() * 1e3,
         times,
         peak_bytes,
-        peak_of: "beyond what it was given",
+        peak_of: lang().pick("beyond what it was given", "入力を除く"),
         deviation,
-        kernel: kernel(&attention),
+        kernel,
+        kernel_in_japanese,
     })
 }
 
@@ -275,24 +283,26 @@ fn allowed<T: Element>(precision: Precision) -> f64 {
 }
 
 fn title<T: Element>(args: &BenchAttention, p: &Problem) -> String {
-    let mut title = format!("attention {}x{}x{}x{}", p.batch, p.heads, p.length, p.dim);
-    if p.keys != p.length {
-        title += &format!(", {} keys", p.keys);
+    let Problem { batch, heads, length, dim, keys, kv_heads, value_dim, .. } = p;
+    let mut title = tr!("attention {batch}x{heads}x{length}x{dim}", "アテンション {batch}x{heads}x{length}x{dim}");
+    if keys != length {
+        title += &tr!(", {keys} keys", "、キー {keys}");
     }
-    if p.kv_heads != p.heads {
-        title += &format!(", {} key heads", p.kv_heads);
+    if kv_heads != heads {
+        title += &tr!(", {kv_heads} key heads", "、キーのヘッド {kv_heads}");
     }
-    if p.value_dim != p.dim {
-        title += &format!(", values {} wide", p.value_dim);
+    if value_dim != dim {
+        title += &tr!(", values {value_dim} wide", "、値の幅 {value_dim}");
     }
-    title += &format!(", {}, {}", T::NAME, chumoku_kernels::Precision::from(args.precision).name());
+    let (dtype, precision) = (T::NAME, chumoku_kernels::Precision::from(args.precision).name());
+    title += &tr!(", {dtype}, {precision}", "、{dtype}、{precision}");
     if p.is_causal {
-        title += ", causal";
+        title += lang().pick(", causal", "、因果的");
     }
     if let Some(window) = p.window {
-        title += &format!(", window {window}");
+        title += &tr!(", window {window}", "、窓 {window}");
     }
-    if args.backward { title + ", with backward" } else { title }
+    if args.backward { title + lang().pick(", with backward", "、逆伝播つき") } else { title }
 }
 
 #[cfg(test)]

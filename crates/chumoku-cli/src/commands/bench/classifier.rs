@@ -5,9 +5,11 @@ use crate::Usage;
 use crate::args::BenchClassifier;
 use crate::progress::count;
 use anyhow::{Context, Result};
+use chumoku::lang::{lang, system};
 use chumoku::models::{Classifier, ClassifierConfig};
 use chumoku::nn::{AttentionOptions, EncoderConfig, Mode, Noise, NormOrder, Offsets, Pooling, PositionKind};
 use chumoku::params::Params;
+use chumoku::tr;
 use chumoku::train::{Learnt, Parts, Plan, Shape, State};
 use chumoku_kernels::{CrossEntropy, Philox, Precision};
 use std::path::Path;
@@ -133,21 +135,24 @@ pub(super) fn measure(args: &BenchClassifier, is_training: bool) -> Result<Repor
     let tokens: usize = batches.iter().map(Batch::tokens).sum();
     let milliseconds = if args.lengths.is_none() { times.median() } else { times.total() };
     let operations: f64 = batches.iter().map(|batch| operations(args, batch, is_training)).sum();
+    let [kernel, kernel_in_japanese] = kernel(args.precision.into());
     Ok(Report {
         title,
         operations: operations * times.median() / milliseconds,
         tokens_per_second: tokens as f64 / milliseconds * 1e3,
         times,
         peak_bytes: memory::peak(),
-        peak_of: "of the whole process",
+        peak_of: lang().pick("of the whole process", "プロセス全体"),
         deviation,
-        kernel: kernel(args.precision.into()),
+        kernel,
+        kernel_in_japanese,
     })
 }
 
-/// What computes it.
-fn kernel(precision: Precision) -> String {
-    format!("matrix products and attention on {}, {}", chumoku::active_isa(), precision.name())
+/// What computes it, in English and in Japanese.
+fn kernel(precision: Precision) -> [String; 2] {
+    let (isa, precision) = (chumoku::active_isa(), precision.name());
+    both!("matrix products and attention on {isa}, {precision}", "{isa} での行列積とアテンション、{precision}")
 }
 
 /// Multiplications and additions of the linear layers and of attention. The backward pass takes twice the forward's
@@ -175,25 +180,29 @@ fn bytes(args: &BenchClassifier, longest: usize, is_training: bool) -> f64 {
 
 fn title(args: &BenchClassifier, is_training: bool) -> String {
     let BenchClassifier { d_model, batch, length, .. } = args;
-    let (layers, heads) = (count(args.layers, "layer"), count(args.heads, "head"));
-    let doing = if is_training { "training" } else { "inference" };
+    let (n, h) = (args.layers, args.heads);
+    let (layers, heads) = (count(n, "layer"), count(h, "head"));
+    let doing = if is_training { lang().pick("training", "学習") } else { lang().pick("inference", "推論") };
     let tokens = match &args.lengths {
-        None => format!("{batch}x{length} tokens"),
-        Some(_) => format!("{batch} sequences"),
+        None => tr!("{batch}x{length} tokens", "{batch}x{length} トークン"),
+        Some(_) => tr!("{batch} sequences", "{batch} 系列"),
     };
     let precision = chumoku::Precision::from(args.precision).name();
-    format!("{doing}, {layers}, d_model {d_model}, {heads}, {tokens}, {precision}")
+    tr!(
+        "{doing}, {layers}, d_model {d_model}, {heads}, {tokens}, {precision}",
+        "{doing}、{n} 層、d_model {d_model}、ヘッド {h}、{tokens}、{precision}"
+    )
 }
 
 /// One length a line.
 fn read_lengths(path: &Path) -> Result<Vec<usize>> {
     let refuse = |problem: String| {
-        Usage(chumoku::tr!("bench: --lengths {}: {problem}", "bench: --lengths {}: {problem}", path.display()))
+        Usage(tr!("bench: --lengths {}: {problem}", "bench: --lengths {}: {problem}", path.display()))
     };
-    let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+    let text = std::fs::read_to_string(path).map_err(|error| refuse(system(&error)))?;
     let number = |(line, text): (usize, &str)| match text.trim().parse() {
         Ok(n) if n >= 1 => Ok(n),
-        _ => Err(refuse(chumoku::tr!(
+        _ => Err(refuse(tr!(
             "line {}: expected a whole number of at least 1, got {text:?}",
             "{} 行目: 1 以上の整数が必要ですが、{text:?} です",
             line + 1
@@ -201,7 +210,7 @@ fn read_lengths(path: &Path) -> Result<Vec<usize>> {
     };
     let lengths: Vec<usize> = text.lines().enumerate().map(number).collect::<Result<_, _>>()?;
     if lengths.is_empty() {
-        return Err(refuse(chumoku::tr!(
+        return Err(refuse(tr!(
             "expected one length a line, got nothing",
             "1 行に 1 つの長さが必要ですが、何もありません"
         ))

@@ -1,5 +1,12 @@
 //! `chumoku bench`: how fast it is on this machine, on random data. The answer is checked before it is timed.
 
+/// A text in English and in Japanese.
+macro_rules! both {
+    ($en:literal, $ja:literal) => {
+        [format!($en), format!($ja)]
+    };
+}
+
 mod attention;
 mod check;
 mod classifier;
@@ -10,10 +17,13 @@ use crate::progress::{count, mebibytes};
 use crate::threads;
 use check::Deviation;
 use chumoku::data::thousands;
+use chumoku::lang::lang;
+use chumoku::tr;
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 use std::time::Instant;
+use unicode_width::UnicodeWidthStr;
 
 pub(crate) fn run(args: &Bench) -> anyhow::Result<ExitCode> {
     let (threads, is_json) = match args {
@@ -47,7 +57,9 @@ struct Report {
     /// What the peak is of.
     peak_of: &'static str,
     deviation: Deviation,
+    /// What computed it, as programs read it, and in Japanese.
     kernel: String,
+    kernel_in_japanese: String,
 }
 
 impl Report {
@@ -73,25 +85,32 @@ impl Report {
     }
 
     fn text(&self, threads: usize) -> String {
-        let Report { times, peak_of, kernel, deviation, .. } = self;
+        let Report { times, peak_of, deviation, .. } = self;
+        let kernel = lang().pick(&self.kernel, &self.kernel_in_japanese);
         let title = wrapped(&self.title);
         let [median, min, max] = [times.median(), times.min(), times.max()].map(milliseconds);
-        let memory = self.peak_bytes.map_or("unknown on this system".into(), |bytes| mebibytes(bytes as usize));
-        format!(
+        let unknown = || tr!("unknown on this system", "不明（このシステムでは測れません）");
+        let memory = self.peak_bytes.map_or_else(unknown, |bytes| mebibytes(bytes as usize));
+        let relative = format!("{:.1e}", deviation.relative());
+        let most = format!("{:.1e}", deviation.largest());
+        let (runs, gflops) = (times.runs(), format!("{:.1}", self.gflops()));
+        let tokens = thousands(self.tokens_per_second.round() as usize);
+        let (isa, counted) = (chumoku::active_isa(), count(threads, "thread"));
+        tr!(
             "{title}\n\
-             time     {median} ms (median of {}; {min} to {max})\n\
-             speed    {:.1} GFLOP/s, {} tokens a second\n\
+             time     {median} ms (median of {runs}; {min} to {max})\n\
+             speed    {gflops} GFLOP/s, {tokens} tokens a second\n\
              memory   {memory} at the peak, {peak_of}\n\
-             error    {:.1e} relative, {:.1e} at most, against double precision\n\
+             error    {relative} relative, {most} at most, against double precision\n\
              kernel   {kernel}\n\
-             machine  {}, {}\n",
-            times.runs(),
-            self.gflops(),
-            thousands(self.tokens_per_second.round() as usize),
-            deviation.relative(),
-            deviation.largest(),
-            chumoku::active_isa(),
-            count(threads, "thread"),
+             machine  {isa}, {counted}\n",
+            "{title}\n\
+             時間      {median} ms（{runs} 回の中央値、{min}〜{max}）\n\
+             速度      {gflops} GFLOP/s、毎秒 {tokens} トークン\n\
+             メモリ    最大 {memory}（{peak_of}）\n\
+             誤差      倍精度に対して相対 {relative}、最大 {most}\n\
+             カーネル  {kernel}\n\
+             計算機    {isa}、{threads} スレッド\n"
         )
     }
 }
@@ -99,11 +118,12 @@ impl Report {
 /// A list with commas, in lines of at most 80 columns.
 fn wrapped(list: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
-    for part in list.split(", ") {
+    let comma = lang().pick(", ", "、");
+    for part in list.split(comma) {
         match lines.last_mut() {
-            Some(line) if line.len() + part.len() + 3 <= 80 => *line += &format!(", {part}"),
+            Some(line) if line.width() + part.width() + 3 <= 80 => *line += &format!("{comma}{part}"),
             Some(line) => {
-                line.push(',');
+                line.push_str(comma.trim_end());
                 lines.push(format!("  {part}"));
             }
             None => lines.push(part.to_owned()),

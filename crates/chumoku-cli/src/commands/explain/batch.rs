@@ -8,8 +8,9 @@ use crate::commands::model_name;
 use crate::commands::pictures::Outcome;
 use anyhow::Context;
 use chumoku::data::DataError;
+use chumoku::lang::system;
 use chumoku::view::{Figure, Lang};
-use chumoku::{ModelKind, TextTranslator};
+use chumoku::{ModelKind, TextTranslator, tr};
 use rayon::prelude::*;
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,8 +18,11 @@ use std::process::ExitCode;
 /// A picture for each line of a file.
 pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<ExitCode> {
     if !args.pictures.any() {
-        let problem = "--input draws pictures: name their folder with --png, --svg or --pdf";
-        return Err(Usage(problem.into()).into());
+        let problem = tr!(
+            "--input draws pictures: name their folder with --png, --svg or --pdf",
+            "--input は図を描きます。出力先のフォルダを --png、--svg、--pdf で指定してください"
+        );
+        return Err(Usage(problem).into());
     }
     if ModelKind::of(&args.model)? == ModelKind::Ngrams {
         return Err(no_attention(&args.model));
@@ -27,12 +31,22 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         true => std::io::read_to_string(std::io::stdin()),
         false => std::fs::read_to_string(input),
     };
-    let bytes = bytes
-        .map_err(|error| Usage(format!("reading {}: {error}; expected one text a line, in UTF-8", input.display())))?;
+    let bytes = bytes.map_err(|error| {
+        let (input, error) = (input.display(), system(&error));
+        Usage(tr!(
+            "reading {input}: {error}; expected one text a line, in UTF-8",
+            "{input} を読めません: {error}。1 行に 1 つのテキストを UTF-8 で書いてください"
+        ))
+    })?;
     let lines = bytes.lines().enumerate().map(|(index, line)| (index + 1, line));
     let texts: Vec<(usize, &str)> = lines.filter(|(_, line)| !line.trim().is_empty()).collect();
     if texts.is_empty() {
-        return Err(Usage(format!("{}: no text in it; expected one a line", input.display())).into());
+        let problem = tr!(
+            "{}: no text in it; expected one a line",
+            "{}: テキストがありません。1 行に 1 つ書いてください",
+            input.display()
+        );
+        return Err(Usage(problem).into());
     }
     let folders = [&args.pictures.svg, &args.pictures.png, &args.pictures.pdf];
     for folder in folders.into_iter().flatten() {
@@ -65,7 +79,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         }
     };
     let draw = |(index, (line, text)): (usize, &(usize, &str))| -> anyhow::Result<()> {
-        let doing = || format!("line {line} of {}", input.display());
+        let doing = || tr!("line {line} of {}", "{} の {line} 行目", input.display());
         let scene = of_text(text).with_context(doing)?.scene();
         let place = |folder: &Path, form: &str| folder.join(format!("{:0digits$}.{form}", index + 1));
         let mut outcome = Outcome::default();
@@ -80,8 +94,8 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     say!(
         "{}",
         match failed.len() {
-            0 => chumoku::tr!("wrote {drawn} pictures into {into}", "{into} に {drawn} 枚の図を書き出しました"),
-            _ => chumoku::tr!(
+            0 => tr!("wrote {drawn} pictures into {into}", "{into} に {drawn} 枚の図を書き出しました"),
+            _ => tr!(
                 "wrote {drawn} of {} pictures into {into}",
                 "{into} に {} 枚のうち {drawn} 枚の図を書き出しました",
                 texts.len()

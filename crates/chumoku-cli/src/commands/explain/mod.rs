@@ -7,13 +7,15 @@ mod ngrams;
 use super::model_name;
 use super::pictures::Shown;
 use crate::args::{Explain, View};
+use crate::report::filled;
 use crate::{Usage, threads};
 use chumoku::data::AtomicOutput;
+use chumoku::train::network_name;
 use chumoku::view::{
     Alignment, ColourDepth, Content, Explanation, Figure, HeadOrder, Lang, TerminalOptions, alignment_to_html,
     figures_to_html, render, render_alignment, to_html, to_json,
 };
-use chumoku::{ModelKind, TextClassifier, TextTranslator, TranslateOptions};
+use chumoku::{ModelKind, TextClassifier, TextTranslator, TranslateOptions, tr};
 pub(crate) use model::no_attention;
 use model::{Explainer, Model, named};
 use std::io::{IsTerminal, Write, stdout};
@@ -39,8 +41,10 @@ pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> 
 fn place(args: &Explain, [layers, heads]: [usize; 2], default: [usize; 2]) -> anyhow::Result<[usize; 2]> {
     let [layer, head] = [args.layer.unwrap_or(default[0]), args.head.unwrap_or(default[1])];
     if layer > layers || head > heads {
-        let problem =
-            format!("--layer {layer} --head {head}: this model has layers 1 to {layers} and heads 1 to {heads}");
+        let problem = tr!(
+            "--layer {layer} --head {head}: this model has layers 1 to {layers} and heads 1 to {heads}",
+            "--layer {layer} --head {head}: このモデルの層は 1〜{layers}、ヘッドは 1〜{heads} です"
+        );
         return Err(Usage(problem).into());
     }
     Ok([layer - 1, head - 1])
@@ -70,19 +74,22 @@ fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result
     if let Some(encoder) = body.transformer() {
         return place(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1]);
     }
+    let (noun, sizes) = (network_name(body.network()), body.sizes_in(chumoku::lang::lang()));
     if let Some(flag) = attention_flag(args) {
-        let problem = format!(
-            "{flag}: this model is a recurrent network, {} ({}), and has no attention to show; the effect of each word is \
-             shown without {flag}, and by --json",
-            body.network().noun(),
-            body.sizes()
+        let problem = tr!(
+            "{flag}: this model is a recurrent network, {noun} ({sizes}), and has no attention to show; the effect of each \
+             word is shown without {flag}, and by --json",
+            "{flag}: このモデルは再帰型ネットワーク {noun}（{sizes}）で、表示できるアテンションがありません。各語の影響は {flag} なしの\
+             表示と --json にあります"
         );
         return Err(Usage(problem).into());
     }
     say!(
-        "note: this model is a recurrent network, {} ({}); it has no attention to show",
-        body.network().noun(),
-        body.sizes()
+        "{}",
+        tr!(
+            "note: this model is a recurrent network, {noun} ({sizes}); it has no attention to show",
+            "注: このモデルは再帰型ネットワーク {noun}（{sizes}）で、表示できるアテンションがありません"
+        )
     );
     Ok([0, 0])
 }
@@ -99,8 +106,11 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
         ModelKind::Translator => translation(args, text, lang),
         ModelKind::Ngrams => ngrams::run(args, text, lang),
         kind if args.target.is_some() => {
-            let problem =
-                format!("--target: a translation is explained by a translator; this model is {}", kind.describe());
+            let problem = tr!(
+                "--target: a translation is explained by a translator; this model is {}",
+                "--target: 訳文の説明は翻訳モデルで行います。このモデルは{}です",
+                kind.describe()
+            );
             Err(Usage(problem).into())
         }
         _ => self_attention(args, text, lang),
@@ -131,22 +141,24 @@ fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
                 let limit = model.config().model.max_length - 1;
                 say!(
                     "{}",
-                    chumoku::tr!(
+                    filled(&tr!(
                         "note: the text is longer than the {limit} tokens that the model reads at a time. The prediction is the \
                          mean of {windows} windows, and the effect of every word is measured; attention is shown for the words \
                          of the first window.",
                         "注: テキストが、モデルが一度に読む {limit} トークンより長いため、予測は {windows} 個の窓の平均です。影響は\
                          すべての語について測り、アテンションは最初の窓の語について示します。"
-                    )
+                    ))
                 );
             }
         }
         Model::Generator(model) => {
             if !explanation.words.first().is_some_and(|word| word.special) {
-                say!(
+                let text = tr!(
                     "note: the text is longer than the {} tokens that the model reads; what is shown is of the last of them.",
+                    "注: テキストが、モデルが読む {} トークンより長いため、最後の部分について示します。",
                     model.config().model.max_length
                 );
+                say!("{}", filled(&text));
             }
         }
     }
@@ -167,17 +179,21 @@ fn place_in_alignment(alignment: &Alignment, args: &Explain) -> anyhow::Result<[
 /// Where a translation comes from.
 fn translation(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
     if args.compares() {
-        let problem =
-            "--compare-text, --compare-head, --compare-model: differences are shown of classifiers and language models";
-        return Err(Usage(problem.into()).into());
+        let problem = tr!(
+            "--compare-text, --compare-head, --compare-model: differences are shown of classifiers and language models",
+            "--compare-text、--compare-head、--compare-model: 差を表示できるのは分類モデルと言語モデルです"
+        );
+        return Err(Usage(problem).into());
     }
     let model = TextTranslator::load(&args.model)?;
     let alignment = model.explain(text, args.target.as_deref(), &model_name(&args.model))?;
     if alignment.is_cut {
-        say!(
+        let text = tr!(
             "note: the text is longer than the {} tokens that the model reads; what is shown is of the words that it read.",
+            "注: テキストが、モデルが読む {} トークンより長いため、読んだ語について示します。",
             model.config().model.max_length - 1
         );
+        say!("{}", filled(&text));
     }
     let place = place_in_alignment(&alignment, args)?;
     let figure = figure_of_alignment(args, &alignment, place, lang)?;
@@ -202,8 +218,9 @@ fn translation(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCod
 /// The picture of a classifier's or a language model's attention that is asked for.
 fn figure(args: &Explain, e: &Explanation, [layer, head]: [usize; 2], lang: Lang) -> anyhow::Result<Figure> {
     let missing = |view: &str| {
-        Usage(format!(
-            "--view {view}: there is none of this model: its attention is more than queries and keys, or it has none"
+        Usage(tr!(
+            "--view {view}: there is none of this model: its attention is more than queries and keys, or it has none",
+            "--view {view}: このモデルでは表示できません。アテンションがクエリとキーだけで決まらないか、アテンションがありません"
         ))
     };
     let view = args.view.unwrap_or(View::Heatmap);
@@ -218,7 +235,11 @@ fn figure(args: &Explain, e: &Explanation, [layer, head]: [usize; 2], lang: Lang
             for (flag, given) in [("--query", args.query), ("--key", args.key)] {
                 if given.is_some_and(|given| given > tokens) {
                     let given = given.unwrap_or_default();
-                    return Err(Usage(format!("{flag} {given}: the text has tokens 1 to {tokens}")).into());
+                    let problem = tr!(
+                        "{flag} {given}: the text has tokens 1 to {tokens}",
+                        "{flag} {given}: テキストのトークンは 1〜{tokens} です"
+                    );
+                    return Err(Usage(problem).into());
                 }
             }
             let query = args.query.unwrap_or(tokens) - 1;
@@ -230,11 +251,10 @@ fn figure(args: &Explain, e: &Explanation, [layer, head]: [usize; 2], lang: Lang
             let most = (0..row.row.len()).fold(0, |best, key| if weight(key) > weight(best) { key } else { best });
             let key = args.key.map_or(most, |key| key - 1);
             of(key).ok_or_else(|| {
-                Usage(format!(
-                    "--key {}: token {} sees itself and those before it alone; choose 1 to {}",
-                    key + 1,
-                    query + 1,
-                    query + 1
+                let (key, query) = (key + 1, query + 1);
+                Usage(tr!(
+                    "--key {key}: token {query} sees itself and those before it alone; choose 1 to {query}",
+                    "--key {key}: トークン {query} が見るのは自分とその前だけです。1〜{query} を指定してください"
                 ))
             })?
         }
@@ -250,15 +270,20 @@ fn figure_of_alignment(args: &Explain, a: &Alignment, [layer, head]: [usize; 2],
             None => a.grid(true, lang),
             Some(HeadOrder::Place) => a.grid(false, lang),
             Some(_) => {
-                let problem =
-                    "--sort: heads of a translator stand by how well they align, or by place; the page has more orders";
-                return Err(Usage(problem.into()).into());
+                let problem = tr!(
+                    "--sort: heads of a translator stand by how well they align, or by place; the page has more orders",
+                    "--sort: 翻訳モデルのヘッドは対応付けの良さか位置（place）の順に並びます。ほかの順はページ（--html）にあります"
+                );
+                return Err(Usage(problem).into());
             }
         },
         View::Depth | View::Values | View::Rollout => {
-            let problem = "--view: of a translator's cross-attention there are heatmap, lines and grid; `chumoku trace` shows \
-                           its numbers";
-            return Err(Usage(problem.into()).into());
+            let problem = tr!(
+                "--view: of a translator's cross-attention there are heatmap, lines and grid; `chumoku trace` shows its \
+                 numbers",
+                "--view: 翻訳モデルのクロスアテンションには heatmap、lines、grid があります。数値は `chumoku trace` で表示できます"
+            );
+            return Err(Usage(problem).into());
         }
     })
 }
@@ -300,7 +325,8 @@ fn compare(
     lang: Lang,
 ) -> anyhow::Result<ExitCode> {
     if args.view.is_some_and(|view| view != View::Heatmap) {
-        return Err(Usage("--view: a difference is shown as a heatmap".into()).into());
+        let problem = tr!("--view: a difference is shown as a heatmap", "--view: 差は heatmap だけで表示できます");
+        return Err(Usage(problem).into());
     }
     let text = args.compare_text.as_deref().unwrap_or(&explanation.text);
     let other = match &args.compare_model {
@@ -311,16 +337,18 @@ fn compare(
         }
     };
     if other.layers == 0 {
-        let problem = format!(
+        let problem = tr!(
             "--compare-model: {} is a recurrent network and has no attention to compare; name a transformer",
+            "--compare-model: {} は再帰型ネットワークで、比べるアテンションがありません。トランスフォーマーを指定してください",
             other.model
         );
         return Err(Usage(problem).into());
     }
     let [layer, head] = args.compare_head.unwrap_or(place);
     if layer >= other.layers || head >= other.heads {
-        let problem = format!(
+        let problem = tr!(
             "layer {}, head {}: {} has layers 1 to {} and heads 1 to {}; name another with --compare-head",
+            "層 {}、ヘッド {}: {} の層は 1〜{}、ヘッドは 1〜{} です。--compare-head で別のものを指定してください",
             layer + 1,
             head + 1,
             other.model,
@@ -343,7 +371,7 @@ fn show_without_picture(args: &Explain, explanation: &Explanation, lang: Lang) -
         other => {
             if let Some(path) = other {
                 write(path, format!("{json}\n"))?;
-                say!("wrote {}", path.display());
+                say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
             }
             write!(stdout(), "{}", render(explanation, 0, 0, &terminal_options(lang)))?;
         }

@@ -22,7 +22,7 @@ pub(crate) fn no_attention(folder: &Path) -> anyhow::Error {
     let problem = tr!(
         "{folder}: this is an n-gram model, which has no attention; name a model with a transformer, as `chumoku train` \
          without --model ngrams makes it",
-        "{folder}：n-gram モデルにはアテンションがありません。トランスフォーマーのモデル（--model ngrams なしの \
+        "{folder}: n-gram モデルにはアテンションがありません。トランスフォーマーのモデル（--model ngrams なしの \
          `chumoku train` で作ったもの）を指定してください"
     );
     Usage(problem).into()
@@ -41,8 +41,11 @@ impl Model {
             ModelKind::LanguageModel => Model::Generator(Box::new(TextGenerator::load(folder)?)),
             ModelKind::Ngrams => return Err(no_attention(folder)),
             ModelKind::Translator => {
-                let problem =
-                    format!("{}: expected a classifier or a language model, found a translator", folder.display());
+                let problem = tr!(
+                    "{}: expected a classifier or a language model, found a translator",
+                    "{}: 分類モデルか言語モデルが必要ですが、翻訳モデルです",
+                    folder.display()
+                );
                 return Err(Usage(problem).into());
             }
         })

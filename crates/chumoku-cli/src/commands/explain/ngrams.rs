@@ -20,7 +20,7 @@ pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
         let problem = tr!(
             "{flag}: this is an n-gram model and has no attention to show; the effects of words and n-grams are shown \
              without {flag}, and by --json",
-            "{flag}：n-gram モデルには表示できるアテンションがありません。単語と n-gram の効果は、{flag} なしの表示と --json にあります"
+            "{flag}: n-gram モデルには表示できるアテンションがありません。単語と n-gram の効果は、{flag} なしの表示と --json にあります"
         );
         return Err(Usage(problem).into());
     }
@@ -34,7 +34,7 @@ pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
         other => {
             if let Some(path) = other {
                 write(path, format!("{json}\n"))?;
-                say!("wrote {}", path.display());
+                say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
             }
             let shown = render(&explanation, 0, 0, &terminal_options(lang)) + &table(&explanation.label, &effects);
             write!(stdout(), "{shown}")?;
@@ -60,7 +60,7 @@ fn table(label: &str, effects: &[NgramEffect]) -> String {
         let _ = writeln!(out, "  {:+8.3}  {}", effect.effect, fit(&effect.ngram, 60).trim_end());
     }
     if let Some(more) = effects.len().checked_sub(SHOWN).filter(|&more| more > 0) {
-        out += &tr!("  and {more} more (--json has all)\n", "  ほか{more}個（すべては --json に）\n");
+        out += &tr!("  and {more} more (--json has all)\n", "  ほか {more} 個（すべては --json に）\n");
     }
     out
 }

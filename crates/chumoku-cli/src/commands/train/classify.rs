@@ -4,6 +4,7 @@ use super::Session;
 use crate::args::{Model, Train};
 use crate::commands::explain::terminal_options;
 use crate::commands::{quoted, read_options};
+use crate::progress::tell;
 use crate::{Usage, harmless, report};
 use chumoku::ModelKind;
 use chumoku::builtin;
@@ -11,7 +12,7 @@ use chumoku::data::thousands;
 use chumoku::data::{Dataset, ReadOptions, load_labelled};
 use chumoku::lang::lang;
 use chumoku::tr;
-use chumoku::train::{Outcome, Scores, TrainingData, train, train_ngram_classifier};
+use chumoku::train::{Outcome, Scores, TrainingData, network_name, train, train_ngram_classifier};
 use chumoku::view::render;
 use std::io::Write;
 use std::path::Path;
@@ -36,7 +37,7 @@ fn ngrams(args: &Train, data: &TrainingData, threads: usize, start: Instant) -> 
     if args.epochs.is_some() {
         let problem = tr!(
             "--epochs: an n-gram model is not trained in epochs; leave it out",
-            "--epochs：n-gram モデルの学習にエポックはありません。指定を外してください"
+            "--epochs: n-gram モデルの学習にエポックはありません。指定を外してください"
         );
         return Err(Usage(problem).into());
     }
@@ -46,10 +47,10 @@ fn ngrams(args: &Train, data: &TrainingData, threads: usize, start: Instant) -> 
     let Some(outcome) = trained else { return Ok(session.interrupted()) };
     session.finish(false, &outcome.metrics, |place| {
         let mut out = std::io::stdout().lock();
-        let rows = [("this model", &outcome.test), ("baseline: most frequent class", &outcome.majority)];
+        let rows = [(this_model(), &outcome.test), (most_frequent(), &outcome.majority)];
         write!(out, "{}", scores(&outcome.metrics, &rows)?)?;
         writeln!(out, "{}", next(place, args.data.is_none(), false))?;
-        writeln!(out, "{}", outcome.advice)?;
+        writeln!(out, "{}", report::filled(&outcome.advice))?;
         Ok(())
     })
 }
@@ -57,45 +58,65 @@ fn ngrams(args: &Train, data: &TrainingData, threads: usize, start: Instant) -> 
 /// Predictors side by side and each class of the first, with what must be known before.
 fn scores(metrics: &serde_json::Value, rows: &[(&str, &Scores)]) -> anyhow::Result<String> {
     let whole = rows[0].1;
-    let warning = whole.warning().map_or(String::new(), |warning| warning + "\n\n");
-    let part = match metrics["scored_on"].as_str() {
-        Some("test") => "rows that training never saw",
-        Some("valid") => "validation rows (there are no test rows: the figure is optimistic)",
-        _ => "training rows (there are no others: the figure says nothing about new texts)",
-    };
+    let warning = whole.warning().map_or(String::new(), |warning| report::filled(&warning) + "\n\n");
     let count = thousands(whole.rows);
+    let on = match metrics["scored_on"].as_str() {
+        Some("test") => tr!("On {count} rows that training never saw:", "学習に使っていない {count} 行での結果:"),
+        Some("valid") => tr!(
+            "On {count} validation rows (there are no test rows: the figure is optimistic):",
+            "検証データ {count} 行での結果（テスト用の行がないため、楽観的な値です）:"
+        ),
+        _ => tr!(
+            "On {count} training rows (there are no others: the figure says nothing about new texts):",
+            "学習データ {count} 行での結果（ほかに行がないため、新しいテキストについては\n何も分かりません）:"
+        ),
+    };
     let classes = report::classes(whole, "metrics.json");
-    Ok(format!("{warning}On {count} {part}:\n\n{}\n{classes}\n", report::comparison(rows)))
+    Ok(format!("{warning}{on}\n\n{}\n{classes}\n", report::comparison(rows)))
+}
+
+/// What tables call the model.
+pub(crate) fn this_model() -> &'static str {
+    lang().pick("this model", "このモデル")
+}
+
+fn most_frequent() -> &'static str {
+    lang().pick("baseline: most frequent class", "比較対象: 最も多いクラス")
 }
 
 /// What to do next.
 fn next(place: &Path, is_builtin: bool, has_page: bool) -> String {
-    let mut lines = vec!["Next:".to_owned()];
+    let mut lines = vec![tr!("Next:", "次にできること:")];
     if is_builtin {
-        lines.push("  chumoku train your-file.csv           your own texts: CSV, TSV, JSONL, Parquet, .gz".into());
+        lines.push(tr!(
+            "  chumoku train your-file.csv           your own texts: CSV, TSV, JSONL, Parquet, .gz",
+            "  chumoku train your-file.csv   自分のテキスト（CSV、TSV、JSONL、Parquet、.gz）"
+        ));
     }
     let place = quoted(&place.display().to_string());
-    lines.push(format!("  chumoku predict {place} \"some text\""));
+    let text = lang().pick("some text", "テキスト");
+    lines.push(format!("  chumoku predict {place} \"{text}\""));
     let page = if has_page { " --html why.html" } else { "" };
-    lines.push(format!("  chumoku explain {place} \"some text\"{page}"));
+    lines.push(format!("  chumoku explain {place} \"{text}\"{page}"));
     lines.join("\n") + "\n"
 }
 
 pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<Dataset> {
     let dataset = load_labelled(path, options)?;
-    say!("data      {}", dataset.description);
+    tell(["data", "データ"], &dataset.description);
     if dataset.skipped.count > 0 {
-        say!("skipped   {}", dataset.skipped);
+        tell(["skipped", "除外"], &dataset.skipped.to_string());
     }
     Ok(dataset)
 }
 
 /// The data where no file is given.
 pub(crate) fn built_in() -> TrainingData {
-    say!(
-        "data      the built-in reviews: 1,000 short texts, half English and half Japanese (give a file to train on your \
-         own)"
+    let text = tr!(
+        "the built-in reviews: 1,000 short texts, half English and half Japanese (give a file to train on your own)",
+        "内蔵のレビュー。短いテキスト 1,000 件で、半分は英語、半分は日本語（自分のデータで学習するにはファイルを指定）"
     );
+    tell(["data", "データ"], &text);
     builtin::reviews()
 }
 
@@ -112,30 +133,35 @@ fn data(args: &Train) -> anyhow::Result<TrainingData> {
 /// Rows, classes and lengths.
 pub(crate) fn describe(data: &TrainingData) {
     let (train, valid, test) = (data.train.len(), data.valid.len(), data.test.len());
-    say!("rows      {} to train on, {} to validate, {} to test", thousands(train), thousands(valid), thousands(test));
+    let [train, valid, test] = [train, valid, test].map(thousands);
+    let text =
+        tr!("{train} to train on, {valid} to validate, {test} to test", "学習 {train}、検証 {valid}、テスト {test}");
+    tell(["rows", "行数"], &text);
     let mut counts: Vec<(usize, &str)> =
         data.class_rows().into_iter().zip(data.labels.iter().map(String::as_str)).collect();
     counts.sort_by_key(|(n, _)| std::cmp::Reverse(*n));
     let shown: Vec<String> =
         counts.iter().take(6).map(|(n, label)| format!("{} {}", harmless(label), thousands(*n))).collect();
     let more = if counts.len() > 6 {
-        format!(", … {} {}", harmless(counts[counts.len() - 1].1), counts[counts.len() - 1].0)
+        let (n, last) = counts[counts.len() - 1];
+        tr!(", … {} {n}", "、… {} {n}", harmless(last))
     } else {
         String::new()
     };
-    say!("classes   {}: {}{more}", counts.len(), shown.join(", "));
+    let shown = shown.join(lang().pick(", ", "、"));
+    tell(["classes", "クラス"], &format!("{}: {shown}{more}", counts.len()));
     let mut lengths: Vec<usize> = data.train.texts.iter().map(|text| text.chars().count()).collect();
     lengths.sort_unstable();
     let at = |share: usize| lengths.get(lengths.len() * share / 100).copied().unwrap_or(0);
     let longest = lengths.last().copied().unwrap_or(0);
-    say!(
-        "lengths   median {} characters, 90 % up to {}, longest {}",
-        thousands(at(50)),
-        thousands(at(90)),
-        thousands(longest)
+    let [median, most, longest] = [at(50), at(90), longest].map(thousands);
+    let text = tr!(
+        "median {median} characters, 90 % up to {most}, longest {longest}",
+        "中央値 {median} 文字、90 % は {most} 文字以下、最長 {longest} 文字"
     );
+    tell(["lengths", "長さ"], &text);
     for note in &data.notes {
-        say!("note      {note}");
+        tell(["note", "注記"], note);
     }
 }
 
@@ -143,30 +169,35 @@ pub(crate) fn describe(data: &TrainingData) {
 fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let [attention, ngrams, majority] = &outcome.parts;
-    let noun = outcome.model.config().model.body.network().noun();
-    let alone = format!("  its {noun} alone");
+    let noun = network_name(outcome.model.config().model.body.network());
+    let alone = tr!("  its {noun} alone", "  {noun}単独");
     let rows = [
-        ("this model", &outcome.test),
+        (this_model(), &outcome.test),
         (&alone, attention),
-        ("baseline: n-grams, linear", ngrams),
-        ("baseline: most frequent class", majority),
+        (lang().pick("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), ngrams),
+        (most_frequent(), majority),
     ];
     let shown = scores(&outcome.metrics, &rows)?;
     write!(out, "{shown}")?;
     if let Some(best) = outcome.best {
         let epochs = outcome.metrics["epochs"].as_u64().unwrap_or(best.epoch);
-        writeln!(out, "The {noun}'s weights are those after epoch {} of {epochs}, the best.\n", best.epoch)?;
+        let text = tr!(
+            "The {noun}'s weights are those after epoch {} of {epochs}, the best.\n",
+            "{noun}の重みは、全 {epochs} エポック中で最良のエポック {} のものです。\n",
+            best.epoch
+        );
+        writeln!(out, "{text}")?;
     }
     let name = place.display();
     if is_builtin {
         let text = held_out(data, outcome)?;
-        writeln!(out, "One of them, explained:\n")?;
+        writeln!(out, "{}\n", tr!("One of them, explained:", "そのうちの 1 つの説明:"))?;
         let explanation = outcome.model.explain(text, &name.to_string())?;
         let layer = explanation.layers.saturating_sub(1);
         writeln!(out, "{}", render(&explanation, layer, 0, &terminal_options(lang())))?;
     }
     writeln!(out, "{}", next(place, is_builtin, true))?;
-    writeln!(out, "{}", outcome.advice)?;
+    writeln!(out, "{}", report::filled(&outcome.advice))?;
     Ok(())
 }
 

@@ -4,10 +4,14 @@ use super::Session;
 use crate::Usage;
 use crate::args::Train;
 use crate::commands::{quoted, read_options};
+use crate::progress::tell;
+use crate::report::fit;
 use chumoku::ModelKind;
 use chumoku::data::thousands;
 use chumoku::data::{DocumentBreaks, DocumentParts, Documents, load_documents};
+use chumoku::lang::lang;
 use chumoku::sampling::Sampling;
+use chumoku::tr;
 use chumoku::train::{LanguageModelOutcome, LanguageScores, train_language_model};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -33,16 +37,18 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
 
 fn data(args: &Train) -> anyhow::Result<DocumentParts> {
     let Some(path) = &args.data else {
-        let problem =
-            "a language model has no built-in data: give a file of text, e.g. chumoku train book.txt --task lm";
-        return Err(Usage(problem.into()).into());
+        let problem = tr!(
+            "a language model has no built-in data: give a file of text, e.g. chumoku train book.txt --task lm",
+            "言語モデルには内蔵のデータがありません。テキストのファイルを指定してください（例: chumoku train book.txt --task lm）"
+        );
+        return Err(Usage(problem).into());
     };
     let options = read_options(&args.reading, false)?;
     let load = |path: &Path| -> anyhow::Result<Documents> {
         let documents = load_documents(path, DocumentBreaks::Auto, &options)?;
-        say!("data      {}", documents.description);
+        tell(["data", "データ"], &documents.description);
         if documents.skipped.count > 0 {
-            say!("skipped   {}", documents.skipped);
+            tell(["skipped", "除外"], &documents.skipped.to_string());
         }
         Ok(documents)
     };
@@ -52,16 +58,18 @@ fn data(args: &Train) -> anyhow::Result<DocumentParts> {
     let test = args.test.as_deref().map(texts).transpose()?;
     let characters: usize = documents.texts.iter().map(|text| text.chars().count()).sum();
     if characters < LEAST {
-        let problem = format!(
+        let problem = tr!(
             "{}: taken for plain text that a language model is to continue: expected at least {} characters, found \
              {characters}; for a classifier give texts with labels (CSV, TSV, JSONL, fastText lines)",
+            "{}: 言語モデルが続きを書くプレーンテキストとみなしました。{} 文字以上が必要ですが、{characters} 文字です。分類モデルには\
+             ラベル付きのテキスト（CSV、TSV、JSONL、fastText 形式の行）を指定してください",
             path.display(),
             thousands(LEAST)
         );
         return Err(Usage(problem).into());
     }
     let mut parts = documents.split(0, if valid.is_some() { 0.0 } else { VALID }, 0.0);
-    say!("parts     {}", parts.description);
+    tell(["parts", "内訳"], &parts.description);
     parts.valid = valid.unwrap_or(parts.valid);
     parts.test = test.unwrap_or(parts.test);
     Ok(parts)
@@ -70,19 +78,34 @@ fn data(args: &Train) -> anyhow::Result<DocumentParts> {
 /// The scores, and how the model goes on.
 fn show(outcome: &LanguageModelOutcome, place: &Path) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    let part = match outcome.metrics["scored_on"].as_str() {
-        Some("test") => "text that training never saw",
-        Some("valid") => "the validation text (there is no test text: the figures are a little optimistic)",
-        _ => "the training text (there is no other: the figures say nothing about new texts)",
-    };
     let scores = &outcome.test;
-    writeln!(out, "On {} tokens of {part}:\n", thousands(scores.tokens))?;
+    let tokens = thousands(scores.tokens);
+    let on = match outcome.metrics["scored_on"].as_str() {
+        Some("test") => tr!(
+            "On {tokens} tokens of text that training never saw:",
+            "学習に使っていないテキスト {tokens} トークンでの結果:"
+        ),
+        Some("valid") => tr!(
+            "On {tokens} tokens of the validation text (there is no test text: the figures are a little optimistic):",
+            "検証用テキスト {tokens} トークンでの結果（テスト用がないため、やや楽観的な値です）:"
+        ),
+        _ => tr!(
+            "On {tokens} tokens of the training text (there is no other: the figures say nothing about new texts):",
+            "学習用テキスト {tokens} トークンでの結果（ほかにないため、新しいテキストについては\n何も分かりません）:"
+        ),
+    };
+    writeln!(out, "{on}\n")?;
     write!(out, "{}", scored(scores))?;
     if let Some(best) = outcome.best {
         let epochs = outcome.metrics["epochs"].as_u64().unwrap_or(best.epoch);
-        writeln!(out, "\nThe weights are those after epoch {} of {epochs}, the best.", best.epoch)?;
+        let text = tr!(
+            "\nThe weights are those after epoch {} of {epochs}, the best.",
+            "\n重みは、全 {epochs} エポック中で最良のエポック {} のものです。",
+            best.epoch
+        );
+        writeln!(out, "{text}")?;
     }
-    writeln!(out, "\nWhat the model writes:\n")?;
+    writeln!(out, "{}", tr!("\nWhat the model writes:\n", "\nモデルが書いたテキスト:\n"))?;
     let sampling = Sampling { temperature: 0.8, ..Sampling::default() };
     let mut text = String::new();
     outcome.model.generate("", 200, &sampling, &mut |piece| {
@@ -93,22 +116,31 @@ fn show(outcome: &LanguageModelOutcome, place: &Path) -> anyhow::Result<()> {
         writeln!(out, "  {}", crate::harmless(line))?;
     }
     let place = quoted(&place.display().to_string());
-    writeln!(out, "\nNext:")?;
-    writeln!(out, "  chumoku generate {place} \"some text\"")?;
+    let text = lang().pick("some text", "テキスト");
+    writeln!(out, "\n{}", tr!("Next:", "次にできること:"))?;
+    writeln!(out, "  chumoku generate {place} \"{text}\"")?;
     Ok(())
 }
 
 /// Scores, one a line.
 pub(crate) fn scored(scores: &LanguageScores) -> String {
-    let mut text = format!("loss                    {:>9.4} nats a token\n", scores.loss);
+    let mut text = tr!(
+        "loss                    {:>9.4} nats a token\n",
+        "損失                                {:>9.4} nat/トークン\n",
+        scores.loss
+    );
     for (name, value) in scores.perplexities() {
         // What a model has never seen the like of needs no decimals.
         let value = if value < 1e6 { format!("{value:.3}") } else { format!("{value:.1e}") };
-        text += &format!("perplexity per {name:<9}{value:>9}\n");
+        let japanese = fit(&format!("パープレキシティ（{name}あたり）"), 36);
+        text += &tr!("perplexity per {name:<9}{value:>9}\n", "{japanese}{value:>9}\n");
     }
     if scores.unknown > 0 {
         let share = 100.0 * scores.unknown as f64 / scores.tokens.max(1) as f64;
-        text += &format!("unknown words           {share:>9.1} %   (to the perplexities all are one word)\n");
+        text += &tr!(
+            "unknown words           {share:>9.1} %   (to the perplexities all are one word)\n",
+            "未知語                              {share:>9.1} %（すべて同じ 1 語として計算）\n"
+        );
     }
     text
 }

@@ -7,7 +7,7 @@ pub(super) mod translate;
 use super::{quoted, read_options};
 use crate::Usage;
 use crate::args::{Model, Task, Tokens, Train};
-use crate::progress::{Progress, duration};
+use crate::progress::{Progress, duration, tell};
 use crate::threads;
 use chumoku::ModelKind;
 use chumoku::data::{DataFiles, recognise};
@@ -33,16 +33,20 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     let args = &*args;
     let task = task(args)?;
     if args.tokens == Some(Tokens::Words) && task != Task::Lm {
-        let problem = "--tokens words: only language models are trained on whole words; a translation could not hold a \
-                       word that is not in the vocabulary. Expected subwords or characters";
-        return Err(Usage(problem.into()).into());
+        let problem = tr!(
+            "--tokens words: only language models are trained on whole words; a translation could not hold a word that is \
+             not in the vocabulary. Expected subwords or characters",
+            "--tokens words: 単語のまま学習できるのは言語モデルだけです。語彙にない単語は訳文に書けません。subwords か characters \
+             を指定してください"
+        );
+        return Err(Usage(problem).into());
     }
     if task != Task::Classify && args.model != Model::Transformer {
         let name = args.model.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
         let problem = tr!(
             "--model {name}: only classifiers can be of another kind than transformers; leave it out, or give \
              --task classify",
-            "--model {name}：トランスフォーマー以外を選べるのは分類器だけです。指定を外すか、--task classify を指定してください"
+            "--model {name}: トランスフォーマー以外を選べるのは分類器だけです。指定を外すか、--task classify を指定してください"
         );
         return Err(Usage(problem).into());
     }
@@ -65,7 +69,8 @@ fn task(args: &Train) -> anyhow::Result<Task> {
         chumoku::data::Task::Translate => (Task::Translate, "translate"),
         chumoku::data::Task::LanguageModel => (Task::Lm, "lm"),
     };
-    say!("task      {name}: {} (--task chooses another)", found.why);
+    let text = tr!("{name}: {} (--task chooses another)", "{name}: {}（--task で変更できます）", found.why);
+    tell(["task", "タスク"], &text);
     Ok(task)
 }
 
@@ -92,7 +97,14 @@ impl<'a> Session<'a> {
         // Before there is a folder.
         options.check_watch(kind)?;
         let folder = OutputFolder::prepare(args.out.as_deref(), args.resume, args.force)?;
-        say!("folder    {}  (seed {}, {threads} threads, {})", folder.path.display(), args.seed, chumoku::active_isa());
+        let text = tr!(
+            "{}  (seed {}, {threads} threads, {})",
+            "{}（シード {}、{threads} スレッド、{}）",
+            folder.path.display(),
+            args.seed,
+            chumoku::active_isa()
+        );
+        tell(["folder", "フォルダ"], &text);
         Ok(Session { args, options, start, folder })
     }
 
@@ -111,7 +123,7 @@ impl<'a> Session<'a> {
                 "\n{}",
                 tr!(
                     "stopping after this step: what has been trained is saved and evaluated (again to leave at once)",
-                    "このステップで停止します：学習した分を保存して評価します（もう一度押すとすぐに終了します）"
+                    "このステップで停止し、学習した分を保存して評価します（もう一度押すとすぐに終了します）"
                 )
             );
         })?;
@@ -122,7 +134,10 @@ impl<'a> Session<'a> {
             Ok(outcome) => Ok(Some(outcome)),
             Err(error) if error.is_interrupted() => Ok(None),
             Err(error) if error.is_full_disk() => {
-                let doing = "the disk is full: make room, then run the same with --resume";
+                let doing = tr!(
+                    "the disk is full: make room, then run the same with --resume",
+                    "ディスクに空きがありません。空きを作ってから、同じコマンドに --resume を付けて実行してください"
+                );
                 Err(anyhow::Error::from(error).context(doing))
             }
             Err(error) => Err(error.into()),
@@ -155,7 +170,13 @@ impl<'a> Session<'a> {
             self.folder.finish()?;
         }
         let place = if interrupted { &self.folder.work } else { &self.folder.path };
-        say!("\ndone in {}; the model is in {}\n", duration(self.start.elapsed()), place.display());
+        let time = duration(self.start.elapsed());
+        let text = tr!(
+            "\ndone in {time}; the model is in {}\n",
+            "\n完了しました（{time}）。モデルは {} にあります\n",
+            place.display()
+        );
+        say!("{text}");
         let shown = match self.args.json {
             true => writeln!(std::io::stdout(), "{metrics}").map_err(Into::into),
             false => show(place),

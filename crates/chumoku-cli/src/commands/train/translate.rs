@@ -5,11 +5,13 @@ use crate::args::Train;
 use crate::commands::explain::terminal_options;
 use crate::commands::{quoted, read_options};
 use crate::harmless;
+use crate::progress::tell;
 use chumoku::ModelKind;
 use chumoku::builtin;
 use chumoku::data::thousands;
 use chumoku::data::{DataFiles, PairDataset, PairParts, Pairs, ReadOptions, load_pairs};
 use chumoku::lang::lang;
+use chumoku::tr;
 use chumoku::train::{TranslationScores, TranslatorOutcome, train_translator};
 use chumoku::view::render_alignment;
 use std::io::Write;
@@ -33,19 +35,21 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
 
 pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<PairDataset> {
     let dataset = load_pairs(&DataFiles::of_argument(path), options)?;
-    say!("data      {}", dataset.description);
+    tell(["data", "データ"], &dataset.description);
     if dataset.skipped.count > 0 {
-        say!("skipped   {}", dataset.skipped);
+        tell(["skipped", "除外"], &dataset.skipped.to_string());
     }
     Ok(dataset)
 }
 
 fn data(args: &Train) -> anyhow::Result<(PairParts, [String; 2])> {
     let Some(path) = &args.data else {
-        say!(
-            "data      the built-in dates: dates and times as people write them, English and Japanese, to ISO 8601 (give \
-             a file to train on your own pairs)"
+        let text = tr!(
+            "the built-in dates: dates and times as people write them, English and Japanese, to ISO 8601 (give a file to \
+             train on your own pairs)",
+            "内蔵の日付。英語と日本語で書かれた日付・時刻から ISO 8601 へ（自分の対訳で学習するにはファイルを指定）"
         );
+        tell(["data", "データ"], &text);
         return Ok((builtin::dates(DATES), ["date".into(), "ISO 8601".into()]));
     };
     let options = read_options(&args.reading, false)?;
@@ -59,17 +63,24 @@ fn data(args: &Train) -> anyhow::Result<(PairParts, [String; 2])> {
 /// Rows and lengths.
 fn describe(data: &PairParts, names: &[String; 2]) {
     let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|part| thousands(part.len()));
-    say!("pairs     {train} to train on, {valid} to validate, {test} to test");
+    let text =
+        tr!("{train} to train on, {valid} to validate, {test} to test", "学習 {train}、検証 {valid}、テスト {test}");
+    tell(["pairs", "組数"], &text);
     for (name, texts) in names.iter().zip([&data.train.sources, &data.train.targets]) {
         let mut lengths: Vec<usize> = texts.iter().map(|text| text.chars().count()).collect();
         lengths.sort_unstable();
         let at = |share: usize| lengths.get(lengths.len() * share / 100).copied().unwrap_or(0);
         let longest = lengths.last().copied().unwrap_or(0);
         let [median, most, longest] = [at(50), at(90), longest].map(thousands);
-        say!("lengths   {}: median {median} characters, 90 % up to {most}, longest {longest}", harmless(name));
+        let name = harmless(name);
+        let text = tr!(
+            "{name}: median {median} characters, 90 % up to {most}, longest {longest}",
+            "{name}: 中央値 {median} 文字、90 % は {most} 文字以下、最長 {longest} 文字"
+        );
+        tell(["lengths", "長さ"], &text);
     }
     for note in &data.notes {
-        say!("note      {note}");
+        tell(["note", "注記"], note);
     }
 }
 
@@ -79,53 +90,88 @@ const SHOWN: usize = 5;
 /// The scores, and some translations beside what was expected.
 fn show(data: &PairParts, outcome: &TranslatorOutcome, place: &Path, is_builtin: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    let (part, pairs) = match outcome.metrics["scored_on"].as_str() {
-        Some("test") => ("pairs that training never saw", &data.test),
-        Some("valid") => ("validation pairs (there are no test pairs: the figures are optimistic)", &data.valid),
-        _ => ("training pairs (there are no others: the figures say nothing about new texts)", &data.train),
-    };
     let scores = &outcome.test;
-    writeln!(out, "On {} {part}, with a beam of 5:\n", thousands(scores.pairs))?;
+    let n = thousands(scores.pairs);
+    let (on, pairs) = match outcome.metrics["scored_on"].as_str() {
+        Some("test") => {
+            let on = tr!(
+                "On {n} pairs that training never saw, with a beam of 5:",
+                "学習に使っていない {n} 組での結果（ビーム幅 5）:"
+            );
+            (on, &data.test)
+        }
+        Some("valid") => {
+            let on = tr!(
+                "On {n} validation pairs (there are no test pairs: the figures are optimistic), with a beam of 5:",
+                "検証データ {n} 組での結果（ビーム幅 5。テスト用がないため、楽観的な値です）:"
+            );
+            (on, &data.valid)
+        }
+        _ => {
+            let on = tr!(
+                "On {n} training pairs (there are no others: the figures say nothing about new texts), with a beam of 5:",
+                "学習データ {n} 組での結果（ビーム幅 5。ほかにデータがないため、新しいテキストについては\n何も分かりません）:"
+            );
+            (on, &data.train)
+        }
+    };
+    writeln!(out, "{on}\n")?;
     writeln!(out, "{}", scored(scores))?;
     if let Some(best) = outcome.best {
         let epochs = outcome.metrics["epochs"].as_u64().unwrap_or(best.epoch);
-        writeln!(out, "The weights are those after epoch {} of {epochs}, the best.\n", best.epoch)?;
+        let text = tr!(
+            "The weights are those after epoch {} of {epochs}, the best.\n",
+            "重みは、全 {epochs} エポック中で最良のエポック {} のものです。\n",
+            best.epoch
+        );
+        writeln!(out, "{text}")?;
     }
     let shown = pairs.len().min(SHOWN);
     let sources: Vec<&str> = pairs.sources[..shown].iter().map(String::as_str).collect();
     let translations = outcome.model.translate(&sources, &Default::default())?;
+    let right = lang().pick("  (as expected)", "（正解どおり）");
     for ((source, translation), target) in sources.iter().zip(&translations).zip(&pairs.targets) {
         writeln!(out, "  {}", harmless(source))?;
         let is_right = translation.text() == target;
-        writeln!(out, "    → {}{}", harmless(translation.text()), if is_right { "  (as expected)" } else { "" })?;
+        writeln!(out, "    → {}{}", harmless(translation.text()), if is_right { right } else { "" })?;
         if !is_right {
-            writeln!(out, "    expected {}", harmless(target))?;
+            writeln!(out, "    {} {}", lang().pick("expected", "正解:"), harmless(target))?;
         }
     }
     let name = place.display().to_string();
     if is_builtin {
-        writeln!(out, "\nOne of them, explained:\n")?;
+        writeln!(out, "\n{}\n", tr!("One of them, explained:", "そのうちの 1 つの説明:"))?;
         let alignment = outcome.model.explain(aligned(pairs), None, &name)?;
         write!(out, "{}", render_alignment(&alignment, None, &terminal_options(lang())))?;
     }
     let place = quoted(&name);
-    writeln!(out, "\nNext:")?;
-    writeln!(out, "  chumoku translate {place} \"some text\"")?;
+    let text = lang().pick("some text", "テキスト");
+    writeln!(out, "\n{}", tr!("Next:", "次にできること:"))?;
+    writeln!(out, "  chumoku translate {place} \"{text}\"")?;
     writeln!(out, "  chumoku translate {place} --input texts.txt > translated.txt")?;
-    writeln!(out, "  chumoku explain {place} \"some text\" --html alignment.html")?;
+    writeln!(out, "  chumoku explain {place} \"{text}\" --html alignment.html")?;
     Ok(())
 }
 
 /// Scores, one a line.
 pub(crate) fn scored(scores: &TranslationScores) -> String {
-    format!(
-        "BLEU    {:>6.1}   {}\nchrF2   {:>6.1}   {}\nexact   {:>6.1} %\n",
-        scores.bleu,
-        scores.bleu_signature,
-        scores.chrf,
-        scores.chrf_signature,
-        100.0 * scores.exact
+    let TranslationScores { bleu, bleu_signature, chrf, chrf_signature, .. } = scores;
+    let exact = 100.0 * scores.exact;
+    // Behind the longer names the signatures would be wider than a terminal.
+    tr!(
+        "BLEU    {bleu:>6.1}   {bleu_signature}\nchrF2   {chrf:>6.1}   {chrf_signature}\nexact   {exact:>6.1} %\n",
+        "BLEU      {bleu:>6.1}\nchrF2     {chrf:>6.1}\n完全一致  {exact:>6.1} %\n\n算出方法  {bleu_signature}\n          \
+         {chrf_signature}\n"
     )
+}
+
+/// Says that so many sources were longer than the model reads.
+pub(crate) fn tell_of_cuts(cut: usize, most: usize) {
+    let text = tr!(
+        "{cut} of the sources: the model reads {most} tokens, their ends were left out",
+        "原文 {cut} 個の終わりを除きました。モデルが読むのは {most} トークンまでです"
+    );
+    tell(["cut", "切り捨て"], &text);
 }
 
 /// A source whose translation stands in another order, short enough for a picture.

@@ -1,0 +1,29 @@
+//! What people call the things that training speaks of, in the language of the process.
+
+use crate::lang::lang;
+use crate::nn::Network;
+
+/// What a network is called in sentences.
+#[must_use]
+pub fn network_name(network: Network) -> &'static str {
+    match network {
+        Network::Transformer => lang().pick("transformer", "トランスフォーマー"),
+        // The letters by which they are known in both.
+        Network::Recurrent(_) => network.noun(),
+    }
+}
+
+/// What the lines are called that speak of something: of Japanese at most four letters, which is what the column holds.
+pub(crate) fn label(english: &'static str) -> &'static str {
+    let japanese = match english {
+        "note" => "注記",
+        "tokens" => "トークン",
+        "model" => "モデル",
+        "long" => "長文",
+        "weights" => "重み",
+        "n-grams" => "n-gram",
+        "baseline" => "比較対象",
+        same => same,
+    };
+    lang().pick(english, japanese)
+}
