@@ -66,7 +66,12 @@ fn is_usage(error: &anyhow::Error) -> bool {
 /// An error and its causes, each said once, in one line that cannot steer a terminal.
 fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
-    for cause in error.chain().map(ToString::to_string) {
+    // What the system says is in the language of the process, as where an error holds it.
+    let said = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref::<std::io::Error>() {
+        Some(cause) => chumoku::lang::system(cause),
+        None => cause.to_string(),
+    };
+    for cause in error.chain().map(said) {
         if line.is_empty() {
             line = cause;
         } else if !line.contains(&cause) {

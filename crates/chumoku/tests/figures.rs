@@ -835,6 +835,9 @@ fn what_no_font_has_is_named() {
     ] {
         assert!(problem.to_string().contains("U+10FFFD"), "{problem}");
     }
+    // Nor is it if it is the beginning of a letter whose other signs cannot be seen, as in flags of regions.
+    let figure = common::example(&["x\u{10fffd}\u{fe0f}"], 1, 1).heatmap(0, 0, Lang::En);
+    assert!(fonts.svg(&figure.scene()).unwrap_err().to_string().contains("U+10FFFD U+FE0F"));
     assert!(Fonts::of_bytes(b"no font".to_vec()).is_err());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "no font").unwrap();

@@ -212,10 +212,15 @@ fn find_missing(group: &Group, letters: &mut Vec<String>) {
         match node {
             Node::Group(group) => find_missing(group, letters),
             Node::Text(text) => {
-                let glyphs = text.layouted().iter().flat_map(|span| &span.positioned_glyphs);
-                letters.extend(
-                    glyphs.filter(|glyph| glyph.id.0 == 0 && !glyph.text.is_empty()).map(|glyph| glyph.text.clone()),
-                );
+                // Of the glyphs of one letter (a flag, say, or a heart with the sign that colours it) the last has the text.
+                let mut lacks = false;
+                for glyph in text.layouted().iter().flat_map(|span| &span.positioned_glyphs) {
+                    lacks |= glyph.id.0 == 0;
+                    if lacks && !glyph.text.is_empty() {
+                        letters.push(glyph.text.clone());
+                    }
+                    lacks &= glyph.text.is_empty();
+                }
             }
             _ => {}
         }
