@@ -103,79 +103,45 @@ fn faults_of_worked_examples_are_said_in_japanese() {
     );
 }
 
-/// Words that a Japanese text may hold as they are: names of formats, of units and of what is built in, and those that the
-/// tests' own files and folders bring along. Flags, names with a dot and numbers are no words.
-const NAMES: &[&str] = &[
-    "chumoku",
-    "Chumoku",
-    "CSV",
-    "TSV",
-    "JSONL",
-    "JSON",
-    "Parquet",
-    "fastText",
-    "UTF",
-    "UTF-8",
-    "UTF-16",
-    "gzip",
-    "zip",
-    "Excel",
-    "NUL",
-    "n-gram",
-    "MiB",
-    "KiB",
-    "GiB",
-    "BLEU",
-    "nat",
-    "nats",
-    "lm",
-    "classify",
-    "translate",
-    "iconv",
-    "utf-8",
-    "utf-16le",
-    "shift_jis",
-    "euc-jp",
-    "windows-1252",
-    "scalar",
-    "avx512",
-    "os",
-    "error",
-    "SHA-256",
-    "THIS_FOLDER",
-    "RNN",
-    "LSTM",
-    "GRU",
-    // The tests' own.
-    "model",
-    "words",
-    "book",
-    "pairs",
-    "ja",
-    "en",
-    "wide",
-    "text",
-    "label",
-    "nothing",
-    "reviewed",
-    "MODEL",
-];
+/// Words that a Japanese text may hold as they are: names of programs, formats and units, what flags and commands take,
+/// and what the tests' own files, folders and columns are called.
+const NAMES: &str = "chumoku Chumoku CSV TSV JSONL JSON Parquet fastText UTF UTF-8 UTF-16 gzip zip Excel NUL n-gram MiB nat \
+    BLEU euc-jp lm classify translate predict bench iconv jq os error subwords characters label probability text nothing missing \
+    reviewed ja en model words book pairs";
+
+/// A line without what is no prose: what stands in quotes, placeholders, the values that a flag has, what follows a flag
+/// or the name of the command, and signatures of scores.
+fn prose(line: &str) -> String {
+    let mut line: String = line.split('`').step_by(2).collect();
+    for (open, close) in [("“", "”"), ("<", ">"), ("使える値: ", "。")] {
+        while let Some((before, (_, behind))) =
+            line.split_once(open).and_then(|(before, rest)| Some((before, rest.split_once(close)?)))
+        {
+            line = format!("{before} {behind}");
+        }
+    }
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_said = |(at, word): &(usize, &&str)| {
+        let before = at.checked_sub(1).map_or("", |at| words[at]);
+        !word.contains('|') && !before.contains("--") && before != "chumoku"
+    };
+    words.iter().enumerate().filter(is_said).map(|(_, word)| format!("{word} ")).collect()
+}
 
 /// The first line of `said` in which an English word stands that is no name, or that is wider than a terminal. Commands to
 /// run are no prose, and an error is one line however long it is.
 fn fault(said: &str) -> Option<String> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-_./\\".contains(c);
-    said.lines().find_map(|line| {
-        let is_command = line.trim_start().starts_with("chumoku ");
-        let mut words = line.split(|c| !is_part(c)).map(|word| word.trim_matches(['.', '/', '-']));
+    said.lines().filter(|line| !line.trim_start().starts_with("chumoku ")).find_map(|line| {
+        let prose = prose(line);
+        let mut words = prose.split(|c| !is_part(c)).map(|word| word.trim_end_matches(['.', '/', '-']));
         let is_word = |word: &&str| word.len() > 1 && word.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
-        let english = words.find(|word| is_word(word) && !NAMES.contains(word) && !line.contains(&format!("--{word}")));
-        let is_wide = line.width() > 80 && !line.starts_with("エラー: ") && !is_command;
-        match english.filter(|_| !is_command) {
-            Some(word) => Some(format!("“{word}” in: {line}")),
-            None if is_wide => Some(format!("{} columns: {line}", line.width())),
-            None => None,
+        let is_english = |word: &&str| is_word(word) && !word.starts_with('-') && !NAMES.split(' ').any(|n| n == *word);
+        if let Some(word) = words.find(is_english) {
+            return Some(format!("“{word}” in: {line}"));
         }
+        let is_wide = line.width() > 80 && !line.starts_with("エラー: ");
+        is_wide.then(|| format!("{} columns: {line}", line.width()))
     })
 }
 
@@ -184,7 +150,9 @@ fn what_is_no_japanese_is_found() {
     assert_eq!(fault("行数      学習 80、検証 10、テスト 10\n"), None);
     assert_eq!(fault("  chumoku predict model \"some text\"\n"), None);
     assert_eq!(fault("データ    reviews.csv: CSV、見出し行あり（--task で変更できます）\n"), None);
-    assert!(fault("行数      80 to train on\n").unwrap().contains("to"));
+    assert_eq!(fault("エラー: --model gru: `chumoku train` が必要です（例: chumoku train x.csv --task lm）"), None);
+    assert!(fault("行数      80 to train on\n").unwrap().contains("“to”"));
+    assert!(fault("エラー: x.csv: expected a file\n").unwrap().contains("expected"));
     assert!(fault("rows      学習 80\n").unwrap().contains("rows"));
     assert!(fault(&"あ".repeat(41)).unwrap().contains("82 columns"));
     assert_eq!(fault(&format!("エラー: {}", "あ".repeat(41))), None);
@@ -252,11 +220,15 @@ fn training_scores_and_answers_are_said_in_japanese() {
             ],
         );
         says(&["eval", &model, "again.csv"], &["22 行", "このモデル", "正解 ↓", "警告: 22 行のうち"]);
-        says(
-            &["predict", &model, "--input", "broken.csv"],
-            &["未回答", "3 行に答えがありません。最初の理由: broken.csv:3"],
-        );
-        says(&["predict", &model, "--input", "broken.csv", "--skip-bad-rows"], &["3 行を除きました。最初の理由: "]);
+        // Rows of a file are as wide as they are.
+        let answers = ["predict", &model, "--input", "broken.csv"];
+        let told = said(&place, &answers, asked);
+        let talk: String = told.lines().filter(|line| !line.contains(',')).map(|line| line.to_owned() + "\n").collect();
+        assert_eq!(fault(&talk), None, "{told}");
+        assert!(told.contains("broken.csv:3: テキストが空です"), "{told}");
+        assert!(told.contains("未回答") && told.contains("最初の理由: broken.csv:3"), "{told}");
+        let skipping = [&answers[..], &["--skip-bad-rows"]].concat();
+        says(&skipping, &["3 行を除きました。最初の理由: "]);
         let words = out("words");
         says(&["train", "reviewed.csv", "--model", "ngrams", "--out", &words], &["n-gram", "助言"]);
         says(&["eval", &words, "again.csv"], &["22 行"]);
@@ -363,10 +335,20 @@ fn what_is_wrong_is_said_in_japanese() {
         &["film", "model"],
     ];
     for args in cases {
-        let line = refused(&place, args);
-        if let Some(fault) = fault(&line) {
-            panic!("{args:?}: {fault}");
-        }
+        // Talk on what has been read may go before.
+        let run = common::Run::of(place.command(args).env("LANG", "ja_JP.UTF-8").output().unwrap());
+        let last = run.stderr.lines().last().unwrap_or_default();
+        assert!(run.code == 2 && run.stdout.is_empty() && last.starts_with("エラー: "), "{args:?}: {run:#?}");
+        assert_eq!(fault(&run.stderr), None, "{args:?}: {run:#?}");
+    }
+}
+
+#[test]
+fn what_the_system_says_is_said_once() {
+    let place = Place::new();
+    for args in [&["check", "nowhere.json"][..], &["trace", "--input", "nowhere.json"]] {
+        let said = refused(&place, args);
+        assert!(said.contains("nowhere.json") && !said.contains("No such file"), "{said}");
     }
 }
 
