@@ -1,9 +1,11 @@
 //! A classifier of n-grams alone: its folder, and what it is asked. It has no network, no tokenizer and no attention.
 
 use crate::data::Example;
-use crate::model_folder::{CONFIG, Kind, WEIGHTS, check_files, fault, read, read_config, serialize, write_model};
+use crate::model_folder::{
+    CONFIG, Kind, WEIGHTS, check_files, check_no_others, fault, read, read_config, serialize, write_model,
+};
 use crate::ngram::{NgramModel, NgramScheme};
-use crate::text_classifier::{Prediction, check_labels, ngram_tensors, read_ngrams};
+use crate::text_classifier::{Prediction, check_labels, ngram_names, ngram_tensors, read_ngrams};
 use crate::train::{Rows, Scores, log_softmax};
 use crate::view::{Attribution, ExplainedKind, Explanation, LabelProbability, Word};
 use crate::{Error, Result, tr};
@@ -207,6 +209,7 @@ impl NgramClassifier {
         })?;
         let ngrams = read_ngrams(&tensors, &config.ngrams, config.labels.len())
             .map_err(|problem| fault(folder, WEIGHTS, problem))?;
+        check_no_others(folder, &tensors, None, &ngram_names(&ngrams))?;
         Ok(NgramClassifier { config, ngrams })
     }
 }
