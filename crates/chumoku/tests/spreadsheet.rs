@@ -149,7 +149,8 @@ fn blocks(trace: &Trace) -> Vec<(&TraceStep, Place)> {
 }
 
 fn is_near(found: f64, truth: f64) -> bool {
-    found == truth || (found.is_nan() && truth.is_nan()) || (found - truth).abs() <= 1e-9 * (1.0 + truth.abs())
+    let is_close = truth.is_finite() && (found - truth).abs() <= 1e-9 * (1.0 + truth.abs());
+    found == truth || (found.is_nan() && truth.is_nan()) || is_close
 }
 
 /// Every cell of a trace's spreadsheet, recalculated, is the number of the trace, and beside weights stands their sum.
