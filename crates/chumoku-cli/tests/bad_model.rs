@@ -150,22 +150,25 @@ fn hostile_headers_of_weights() {
 /// Tensors by name: dtype, shape, bytes.
 type Tensors = BTreeMap<String, (safetensors::Dtype, Vec<usize>, Vec<u8>)>;
 
+/// Changes the tensors of the model `name`.
+fn edit_tensors(place: &Place, name: &str, edit: impl FnOnce(&mut Tensors)) {
+    let file = place.path(name).join(WEIGHTS);
+    let bytes = fs::read(&file).unwrap();
+    let read = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let mut tensors: Tensors = read
+        .tensors()
+        .into_iter()
+        .map(|(name, view)| (name, (view.dtype(), view.shape().to_vec(), view.data().to_vec())))
+        .collect();
+    edit(&mut tensors);
+    let views = tensors.iter().map(|(name, (dtype, shape, data))| {
+        (name.as_str(), safetensors::tensor::TensorView::new(*dtype, shape.clone(), data).unwrap())
+    });
+    fs::write(&file, safetensors::serialize(views, None).unwrap()).unwrap();
+}
+
 fn with_tensors(edit: impl FnOnce(&mut Tensors)) -> Place {
-    changed(|place| {
-        let file = place.path("model").join(WEIGHTS);
-        let bytes = fs::read(&file).unwrap();
-        let read = safetensors::SafeTensors::deserialize(&bytes).unwrap();
-        let mut tensors: Tensors = read
-            .tensors()
-            .into_iter()
-            .map(|(name, view)| (name, (view.dtype(), view.shape().to_vec(), view.data().to_vec())))
-            .collect();
-        edit(&mut tensors);
-        let views = tensors.iter().map(|(name, (dtype, shape, data))| {
-            (name.as_str(), safetensors::tensor::TensorView::new(*dtype, shape.clone(), data).unwrap())
-        });
-        fs::write(&file, safetensors::serialize(views, None).unwrap()).unwrap();
-    })
+    changed(|place| edit_tensors(place, "model", edit))
 }
 
 #[test]
@@ -227,6 +230,27 @@ fn tensors_that_the_configuration_does_not_know() {
     refused(&fewer, weights, &["more: encoder.layers."]);
     let no_ngrams = changed(|place| edit_json(place, CONFIG, |c| c["ngrams"] = Value::Null));
     refused(&no_ngrams, weights, &["found 5 more: ngrams.bias"]);
+}
+
+#[test]
+fn tensors_that_no_kind_of_model_knows() {
+    let place = Place::new();
+    let pairs = |i: usize| (format!("{} {}", i % 7, i % 5), format!("{} {}", i % 5, i % 7));
+    place.write("train.a", (0..60).map(|i| pairs(i).0 + "\n").collect::<String>());
+    place.write("train.b", (0..60).map(|i| pairs(i).1 + "\n").collect::<String>());
+    place.write("book.txt", (0..200).map(|i| format!("line {} of {}.\n", i % 9, i % 4)).collect::<String>());
+    place.write("reviews.csv", csv(&reviews(100)));
+    place.run(&["train", "train.a,train.b", "--out", "translator", "--epochs", "1"]).ok();
+    place.run(&["train", "book.txt", "--task", "lm", "--out", "writer", "--epochs", "1"]).ok();
+    place.run(&["train", "reviews.csv", "--model", "ngrams", "--out", "ngrams"]).ok();
+    for (model, command) in [("translator", "translate"), ("writer", "generate"), ("ngrams", "predict")] {
+        edit_tensors(&place, model, |tensors| {
+            let first = tensors.values().next().unwrap().clone();
+            tensors.insert("x.weight".into(), first);
+        });
+        let words = [&format!("{model}/{WEIGHTS}"), "expected the tensors of the model", "found 1 more: x.weight"];
+        place.refuses(&[command, model, "1 2"], &words);
+    }
 }
 
 #[test]

@@ -116,6 +116,49 @@ fn the_scores_are_what_leaving_a_word_out_does() {
     assert_ne!(value["attribution"]["scores"], value["attribution"]["whole"]);
     let shown = place.run(&["explain", model(), text]).ok().stdout;
     assert!(shown.contains("the transformer by itself") && shown.contains("Share of this decision"), "{shown}");
+    // In this order they stand beside each word.
+    for (i, word) in words.iter().enumerate().skip(1) {
+        let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let (number, name) = ((i + 1).to_string(), word["text"].as_str().unwrap());
+        let line = shown.lines().map(cells).find(|cells| cells.len() > 3 && cells[0] == number && cells[1] == name);
+        let line = line.unwrap_or_else(|| panic!("{name}: {shown}"));
+        for (cell, half) in line[2..4].iter().zip(["scores", "whole"]) {
+            let expected = value["attribution"][half][i].as_f64().unwrap();
+            assert!((cell.parse::<f64>().unwrap() - expected).abs() < 0.006, "{half} of {name}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn words_beyond_the_first_window_have_both_effects_too() {
+    let place = Place::new();
+    place.copy(std::path::Path::new(model()), "m");
+    // The whole is what the n-grams say, which read all of a text at once.
+    let mut config = place.json("m/config.json");
+    config["blend"] = serde_json::json!({ "attention": 0.0, "ngrams": 1.0 });
+    place.write("m/config.json", config.to_string());
+    let filler: String = (0..250).map(|i| format!("zq{i} ")).collect();
+    let end = ["The", "room", "was", "not", "clean"];
+    let value = place.run(&["explain", "m", &(filler.clone() + &end.join(" ")), "--json", "-"]).ok().json();
+    let class = value["attribution"]["class"].as_str().unwrap();
+    let log_odds = |text: &str| {
+        let row = place.run(&["predict", "m", "--json", "--top", "2", text]).ok().json();
+        let p =
+            row["top"].as_array().unwrap().iter().find(|one| one["label"] == class).unwrap()["probability"].as_f64();
+        (p.unwrap() / (1.0 - p.unwrap())).ln()
+    };
+    let with = log_odds(&(filler.clone() + &end.join(" ")));
+    let beyond = value["attribution"]["beyond"].as_array().unwrap();
+    let mut differ = 0;
+    for (i, word) in beyond[beyond.len() - end.len()..].iter().enumerate() {
+        assert_eq!(word["text"], end[i]);
+        let left: Vec<&str> = end.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, word)| *word).collect();
+        let expected = with - log_odds(&(filler.clone() + &left.join(" ")));
+        let [own, whole] = ["score", "whole"].map(|name| word[name].as_f64().unwrap());
+        assert!((whole - expected).abs() < 1e-3, "{word}: {expected}");
+        differ += usize::from((own - whole).abs() > 0.01);
+    }
+    assert!(differ > 0, "nothing tells the two apart: {beyond:?}");
 }
 
 #[test]

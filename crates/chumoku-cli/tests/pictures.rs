@@ -208,6 +208,15 @@ fn a_picture_that_cannot_be_drawn_costs_no_other_file() {
     fails(&[&["film", model()][..], &font].concat(), &["a.html", "a.json"]);
     let run = fails(&["position", "--html", "nowhere/a.html", "--json", "a.json"], &["a.json"]);
     run.has_one_error(&["nowhere"]);
+    // Each of several problems is said, and one that several files share once.
+    let run = fails(&["position", "--html", "nowhere/a.html", "--json", "elsewhere/a.json"], &[]);
+    run.has_one_error(&["nowhere"]);
+    let also: Vec<&str> = run.stderr.lines().filter(|line| line.starts_with("also not written: ")).collect();
+    assert!(also.len() == 1 && also[0].contains("elsewhere"), "{}", run.stderr);
+    let run = fails(&["position", "--font", "no.ttf", "--png", "a.png", "--svg", "a.svg", "--pdf", "a.pdf"], &[]);
+    assert!(!run.stderr.contains("also not written"), "{}", run.stderr);
+    let run = fails(&[&["explain", model(), text][..], &all].concat(), &["a.html", "a.json"]);
+    assert!(!run.stderr.contains("also not written"), "{}", run.stderr);
     if has_fonts() {
         fails(&["position", "--png", "nowhere/a.png", "--svg", "a.svg", "--html", "a.html"], &["a.svg", "a.html"]);
         // Many texts: the others are drawn.

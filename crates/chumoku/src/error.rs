@@ -186,3 +186,27 @@ pub(crate) fn is_no_place(kind: ErrorKind) -> bool {
             | K::Unsupported
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_was_named_is_at_fault_or_the_disk_is() {
+        use ErrorKind as K;
+        let of = |kind: ErrorKind| {
+            [Error::io("reading", "x")(kind.into()), Error::writing("writing", "x")(kind.into())]
+                .map(|error| (error.is_usage(), error.is_full_disk()))
+        };
+        for kind in [K::StorageFull, K::QuotaExceeded, K::FileTooLarge] {
+            assert_eq!(of(kind), [(false, true); 2], "{kind:?}");
+        }
+        for kind in [K::NotFound, K::PermissionDenied, K::NotADirectory, K::IsADirectory, K::ReadOnlyFilesystem] {
+            assert_eq!(of(kind), [(true, false); 2], "{kind:?}");
+        }
+        // A file that cannot be read through is unreadable input; writing that was begun and failed is failed work.
+        for kind in [K::Other, K::BrokenPipe, K::UnexpectedEof, K::Interrupted] {
+            assert_eq!(of(kind), [(true, false), (false, false)], "{kind:?}");
+        }
+    }
+}

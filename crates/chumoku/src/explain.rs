@@ -231,3 +231,34 @@ impl TextClassifier {
         Ok(found)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_half_has_its_share_and_its_side() {
+        let logs = |p: [f32; 2]| p.map(f32::ln).to_vec();
+        let of = |network: [f32; 2], ngrams: [f32; 2]| {
+            let whole = Prediction {
+                probabilities: vec![0.6, 0.4],
+                attention: logs(network),
+                ngrams: Some(logs(ngrams)),
+                windows: 1,
+            };
+            let ranked = |p: &[f32]| {
+                let named = |(label, &probability): (&str, &f32)| LabelProbability { label: label.into(), probability };
+                ["a", "b"].into_iter().zip(p).map(named).collect()
+            };
+            parts(&whole, Blend { attention: 3.0, ngrams: 1.0 }, ranked).unwrap()
+        };
+        // The network speaks against the class with 3 · ln 2, the n-grams for it with ln 32.
+        let found = of([1.0 / 3.0, 2.0 / 3.0], [32.0 / 33.0, 1.0 / 33.0]);
+        assert_eq!((found.against, found.attention_weight), ([true, false], 0.75));
+        assert!((found.ngram_share - 5.0 / 8.0).abs() < 1e-5, "{}", found.ngram_share);
+        assert!((found.attention[0].probability - 1.0 / 3.0).abs() < 1e-6, "{:?}", found.attention);
+        let found = of([2.0 / 3.0, 1.0 / 3.0], [1.0 / 3.0, 2.0 / 3.0]);
+        assert_eq!(found.against, [false, true]);
+        assert!((found.ngram_share - 0.25).abs() < 1e-5, "{}", found.ngram_share);
+    }
+}

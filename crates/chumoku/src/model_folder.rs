@@ -238,17 +238,18 @@ pub(crate) fn read_params(
     Ok(params)
 }
 
-/// That the file holds no tensors but the parameters of the layout and those in `others`: with more than that, the
-/// configuration is not the one that the weights belong to.
+/// That the file holds no tensors but the parameters of the layout, if there is a network, and those in `others`: with more
+/// than that, the configuration is not the one that the weights belong to.
 pub(crate) fn check_no_others(
     folder: &Path,
     tensors: &SafeTensors<'_>,
-    layout: &Layout,
+    layout: Option<&Layout>,
     others: &[String],
 ) -> Result<()> {
     /// Names that are listed.
     const SHOWN: usize = 4;
-    let known: HashSet<&str> = layout.iter().map(|(name, ..)| name).chain(others.iter().map(String::as_str)).collect();
+    let parameters = layout.into_iter().flat_map(Layout::iter).map(|(name, ..)| name);
+    let known: HashSet<&str> = parameters.chain(others.iter().map(String::as_str)).collect();
     let mut found: Vec<&str> = tensors.names().into_iter().filter(|name| !known.contains(name)).collect();
     if found.is_empty() {
         return Ok(());

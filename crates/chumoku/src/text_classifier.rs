@@ -240,11 +240,8 @@ impl TextClassifier {
             None => None,
             Some(scheme) => Some(read_ngrams(&tensors, scheme, config.labels.len()).map_err(|e| fault(WEIGHTS, e))?),
         };
-        let others = match &ngrams {
-            None => Vec::new(),
-            Some(ngrams) => ngrams.tensors().shapes().into_iter().map(|(name, _)| format!("{NGRAMS}{name}")).collect(),
-        };
-        check_no_others(folder, &tensors, model.layout(), &others)?;
+        let others = ngrams.as_ref().map(ngram_names).unwrap_or_default();
+        check_no_others(folder, &tensors, Some(model.layout()), &others)?;
         Ok(TextClassifier { config, model, params, tokenizer, ngrams })
     }
 }
@@ -326,6 +323,11 @@ pub(crate) fn ngram_tensors(ngrams: &NgramModel) -> Tensors {
     ];
     let named = tensors.shapes().into_iter().zip(data);
     named.map(|((name, shape), (dtype, bytes))| (format!("{NGRAMS}{name}"), dtype, shape, bytes)).collect()
+}
+
+/// The names of its arrays in the file.
+pub(crate) fn ngram_names(ngrams: &NgramModel) -> Vec<String> {
+    ngrams.tensors().shapes().into_iter().map(|(name, _)| format!("{NGRAMS}{name}")).collect()
 }
 
 pub(crate) fn read_ngrams(

@@ -178,7 +178,7 @@ impl TextGenerator {
         let model =
             LanguageModel::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, error.to_string()))?;
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
-        check_no_others(folder, &tensors, model.layout(), &[])?;
+        check_no_others(folder, &tensors, Some(model.layout()), &[])?;
         Ok(TextGenerator { config, model, params, tokenizer })
     }
 }

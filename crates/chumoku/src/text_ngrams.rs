@@ -3,10 +3,11 @@
 use crate::data::Example;
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, Kind, WEIGHTS, check_files, fault, parse_weights, read, read_config, serialize, write_model,
+    CONFIG, Kind, WEIGHTS, check_files, check_no_others, fault, parse_weights, read, read_config, serialize,
+    write_model,
 };
 use crate::ngram::{NgramModel, NgramScheme};
-use crate::text_classifier::{Prediction, check_labels, ngram_tensors, read_ngrams};
+use crate::text_classifier::{Prediction, check_labels, ngram_names, ngram_tensors, read_ngrams};
 use crate::train::{Rows, Scores, log_softmax};
 use crate::view::{Attribution, ExplainedKind, Explanation, LabelProbability, Word};
 use crate::{Error, Result, tr};
@@ -205,6 +206,7 @@ impl NgramClassifier {
         let tensors = parse_weights(folder, &bytes)?;
         let ngrams = read_ngrams(&tensors, &config.ngrams, config.labels.len())
             .map_err(|problem| fault(folder, WEIGHTS, problem))?;
+        check_no_others(folder, &tensors, None, &ngram_names(&ngrams))?;
         Ok(NgramClassifier { config, ngrams })
     }
 }

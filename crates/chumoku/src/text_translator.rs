@@ -293,7 +293,7 @@ impl TextTranslator {
         let tensors = parse_weights(folder, &bytes)?;
         let model = Translator::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, error.to_string()))?;
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
-        check_no_others(folder, &tensors, model.layout(), &[])?;
+        check_no_others(folder, &tensors, Some(model.layout()), &[])?;
         Ok(TextTranslator { config, model, params, tokenizers })
     }
 }

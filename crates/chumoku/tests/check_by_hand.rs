@@ -391,6 +391,30 @@ fn a_row_is_not_misled_by_another() {
     let file = r#"{"inputs": {"Q": [["1.156", 0]], "W_K": [[1, 0], [0, 1]], "X": [[1, 2]]}, "options": {"scale": 3},
         "claims": {"K": [[1, 7]], "scores": [["1.16"]], "scaled": [["3.48"]]}}"#;
     assert_eq!(verdicts(&of(file)), [("K", Wrong), ("scores", Holds), ("scaled", Rounded)]);
+    // Nor does it where it stands on the other side of the product.
+    let file = r#"{"inputs": {"K": [["1.156", 0]], "W_Q": [[1, 0], [0, 1]], "X": [[1, 2]]}, "options": {"scale": 3},
+        "claims": {"Q": [[1, 7]], "scores": [["1.16"]], "scaled": [["3.48"]]}}"#;
+    assert_eq!(verdicts(&of(file)), [("Q", Wrong), ("scores", Holds), ("scaled", Rounded)]);
+}
+
+#[test]
+fn a_number_is_not_two_numbers_above_and_below_the_bar() {
+    // 10.0 may be 9.95 to 10.05 in both places, so a weight is 0.475 to 0.525. Step by step it could be 0.41 to 0.61.
+    let file = |claims: &str| {
+        format!(
+            r#"{{"inputs": {{"Q": [[10]], "K": [[1], [1]]}}, "options": {{"scale": 1}}, "claims": {{"scaled": [["10.0", "10.0"]], {claims}}}}}"#
+        )
+    };
+    let last = |claims: &str| of(&file(claims)).steps.last().unwrap().verdict;
+    assert_eq!(last(r#""weights": [["0.52", "0.48"]]"#), Rounded);
+    assert_eq!(last(r#""weights": [["0.55", "0.45"]]"#), Wrong);
+    // The largest is one of the numbers themselves: no exponential is above 1.
+    assert_eq!(last(r#""exponentials": [["0.91", "1.00"]]"#), Rounded);
+    assert_eq!(last(r#""exponentials": [["1.10", "1.00"]]"#), Wrong);
+    // A printed exponential is one number in its share too.
+    let shares = |weights: &str| last(&format!(r#""exponentials": [["1.0", "1.0"]], "weights": {weights}"#));
+    assert_eq!(shares(r#"[["0.52", "0.48"]]"#), Rounded);
+    assert_eq!(shares(r#"[["0.55", "0.45"]]"#), Wrong);
 }
 
 #[test]

@@ -166,6 +166,33 @@ fn every_size_changes_what_it_is_about() {
 }
 
 #[test]
+fn tables_are_read_as_far_as_they_are_used_and_layers_wait_for_each_other() {
+    let base = CountConfig { vocab_size: 10_000, learned_positions: 512, num_layers: 3, ..CountConfig::default() };
+    let bytes = |config: CountConfig, name: &str| {
+        let count = config.count().unwrap();
+        count.steps.iter().find(|step| step.name == name).unwrap().bytes
+    };
+    let [b, n, d, v] = [32u128, 128, 256, 10_000];
+    for untied in [false, true] {
+        let decoder = CountConfig { network: Counted::Decoder, untied, ..base };
+        // Of the table the rows that are looked up, and the result; to tell the next token, all of it.
+        assert_eq!(bytes(decoder, "embedding"), 4 * 2 * b * n * d);
+        assert_eq!(bytes(decoder, "output"), 4 * (b * n * d + v * d + b * n * v));
+        // Each position once for the whole batch.
+        assert_eq!(bytes(decoder, "positions"), 4 * (2 * b * n * d + n * d));
+    }
+    for (network, steps) in [
+        (Counted::Attention, 1),
+        (Counted::Transformer, 3),
+        (Counted::Decoder, 3),
+        (Counted::EncoderDecoder, 6),
+        (Counted::Recurrent(Cell::Gru), 3 * 128),
+    ] {
+        assert_eq!(CountConfig { network, ..base }.count().unwrap().sequential_steps, steps, "{network:?}");
+    }
+}
+
+#[test]
 fn figures_beyond_two_to_the_64_are_exact() {
     let long = CountConfig { length: 10_000_000, d_model: 16_384, d_ff: 65_536, ..CountConfig::default() };
     let count = long.count().unwrap();
@@ -181,6 +208,9 @@ fn figures_beyond_two_to_the_64_are_exact() {
     assert_eq!(count.bytes, sum);
     assert_eq!(count.held - count.held_fused, 4 * 3 * scores.held);
     assert_eq!(count.peak, 4 * (count.parameters + 32 * n * d + 32 * 8 * n * n * 2));
+    // W_Q reads its parameters beside the tokens.
+    let query = count.steps.iter().find(|step| step.name == "W_Q").unwrap();
+    assert_eq!(query.bytes, 4 * (2 * 32 * n * d + d * d + d));
     // What no whole number of 128 bits holds is refused, and every size up to there is taken.
     let huge = 1 << 30;
     let wide = CountConfig { batch: huge, length: huge, d_model: huge, num_heads: 1, d_ff: huge, ..long };

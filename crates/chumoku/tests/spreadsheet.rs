@@ -37,7 +37,7 @@ fn example(file: &Json) -> WorkedExample {
 }
 
 /// Examples with every operation, and heads of every kind.
-const RICH: [(&str, &str); 7] = [
+const RICH: [(&str, &str); 8] = [
     (
         // Rotary positions, ALiBi, causality and γ; two heads read each head of keys.
         "grouped",
@@ -71,6 +71,12 @@ const RICH: [(&str, &str); 7] = [
         r#"{"inputs": {"X": [[1, 2], [3, 1]], "memory": [[1, 0, 1], [2, 1, 0], [0, 0, 1]], "W_Q": [[1, 2], [0, 1]],
             "W_K": [[1, 0], [1, 1], [0, 2]], "W_V": [[1, 0], [0, 1], [1, 1]], "W_O": [[1, 0], [0, 1]], "norm_beta": [1, 2],
             "gamma": [2, 1]}, "options": {"num_heads": 2, "norm": "post", "epsilon": 0.00000001, "beta": 0.7}}"#,
+    ),
+    (
+        // The second query sees nothing, so its largest score is −∞.
+        "nothing seen",
+        r#"{"inputs": {"Q": [[1, 2], [0.5, 1]], "K": [[1, 0], [2, 1]], "V": [[1, 0], [0, 1]]},
+            "options": {"num_heads": 2, "mask": [[true, true], [false, false]]}}"#,
     ),
     (
         "embeddings",
@@ -143,16 +149,21 @@ fn blocks(trace: &Trace) -> Vec<(&TraceStep, Place)> {
 }
 
 fn is_near(found: f64, truth: f64) -> bool {
-    found == truth || (found.is_nan() && truth.is_nan()) || (found - truth).abs() <= 1e-9 * (1.0 + truth.abs())
+    let is_close = truth.is_finite() && (found - truth).abs() <= 1e-9 * (1.0 + truth.abs());
+    found == truth || (found.is_nan() && truth.is_nan()) || is_close
 }
 
-/// Every cell of a trace's spreadsheet, recalculated, is the number of the trace.
+/// Every cell of a trace's spreadsheet, recalculated, is the number of the trace, and beside weights stands their sum.
 fn assert_comes_to(name: &str, trace: &Trace, cell: impl Fn(Place) -> f64) {
-    for (step, (sheet, row, column)) in blocks(trace) {
+    for (step, (sheet, top, column)) in blocks(trace) {
         for ((i, j), &truth) in step.value.indexed_iter() {
-            let found = cell((sheet, row + i, column + j));
+            let found = cell((sheet, top + i, column + j));
             let title = step.title(Lang::En);
             assert!(is_near(found, truth), "{name}: {title}[{i}, {j}]: the sheet says {found}, the trace {truth}");
+        }
+        for (i, row) in step.value.rows().into_iter().enumerate().filter(|_| step.name() == "weights") {
+            let (found, truth) = (cell((sheet, top + i, column + row.len())), row.sum());
+            assert!(is_near(found, truth), "{name}: sum of row {i}: the sheet says {found}, the trace {truth}");
         }
     }
 }

@@ -3,7 +3,10 @@
 mod common;
 
 use chumoku::trace::TextCut;
-use chumoku::view::{ColourDepth, Derived, Explanation, Lang, TerminalOptions, from_json, render, to_html, to_json};
+use chumoku::view::{
+    ColourDepth, Derived, Explanation, Lang, TerminalOptions, WholeWithoutHead, WithoutHead, from_json, render,
+    to_html, to_json,
+};
 use common::strip;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
@@ -174,6 +177,23 @@ fn terminal_says_what_it_leaves_out() {
 #[should_panic(expected = "layer 2 and head 0 (counted from 0) of 2 layers and 4 heads")]
 fn terminal_refuses_a_layer_that_is_not_there() {
     let _ = render(&common::english(), 2, 0, &TerminalOptions::default());
+}
+
+#[test]
+fn the_effect_of_a_head_is_the_networks_own() {
+    let mut e = common::english();
+    let [own, whole] = [e.network_probability(&e.label).unwrap(), e.probabilities[0].probability];
+    assert!((own - whole).abs() > 0.01, "{own} and {whole} do not differ");
+    let without = |probability: f32| vec![probability; e.probabilities.len()];
+    let of_whole = WholeWithoutHead { label: e.label.clone(), probabilities: without(0.75) };
+    let label = e.label.clone();
+    let head = WithoutHead { layer: 0, head: 0, label, probabilities: without(0.25), whole: Some(of_whole) };
+    e.without = vec![head.clone()];
+    assert_eq!(e.effect_of_head(0, 0), Some(0.25 - own));
+    // Of a predictor without a second half both are one.
+    (e.parts, e.without) = (None, vec![WithoutHead { whole: None, ..head }]);
+    assert_eq!(e.effect_of_head(0, 0), Some(0.25 - whole));
+    assert_eq!(e.effect_of_head(0, 1), None);
 }
 
 #[test]

@@ -400,6 +400,10 @@ mod tests {
         assert!(few[0].would_decide.as_ref().unwrap().en.contains("equally often right"), "{few:?}");
         let asked = &few[1].would_decide.as_ref().unwrap().en;
         assert!(asked.starts_with("about 1,") || asked.starts_with("about 2,"), "{asked}");
+        // A point or two more of 100 rows decides nothing either.
+        let ahead = on_scores([right(100, 0..5), right(100, 5..11), right(100, 10..17)], "test");
+        assert_eq!(verdicts(&ahead), [Open, Open]);
+        assert!(ahead[0].would_decide.as_ref().unwrap().en.starts_with("about "), "{ahead:?}");
         let many = || [right(20_000, 0..500), right(20_000, 500..1000), right(20_000, 1000..1500)];
         assert_eq!(verdicts(&on_scores(many(), "test")), [Open, Holds]);
         // Clearly apart, either way.
@@ -438,6 +442,38 @@ mod tests {
             clean[1]
         );
         assert!(clean[2].found.en.contains("at width 256 the square rules from about 8,192 on"), "{:?}", clean[2]);
+    }
+
+    #[test]
+    fn powers_are_judged_by_how_far_they_are_from_one_and_two() {
+        let of = |power: f64| verdicts(&on_times(&|n, _| n.powf(power), &|n, _| n.powf(power)))[1..].to_vec();
+        for (power, expected) in [
+            (0.8, [DoesNotHold, DoesNotHold]),
+            (0.9, [Holds, DoesNotHold]),
+            (1.1, [Holds, DoesNotHold]),
+            (1.2, [DoesNotHold, DoesNotHold]),
+            (1.8, [DoesNotHold, DoesNotHold]),
+            (1.9, [DoesNotHold, Holds]),
+        ] {
+            assert_eq!(of(power), expected, "{power}");
+        }
+    }
+
+    #[test]
+    fn many_lengths_are_less_certain_together_than_each_by_itself() {
+        // One sweep of eleven goes the other way, which leaves each length decided at 5 %.
+        let judged = |lengths: &[usize]| {
+            let model = |network, position, [usual, disturbed]: [f64; 2]| {
+                let times = || (0..11).map(|sweep| if sweep == 3 { disturbed } else { usual }).collect();
+                let steps = lengths.iter().map(|&n| StepTime::of(n, times())).collect();
+                Compared { steps, ..model(network, position, &|n, _| n, vec![]) }
+            };
+            let transformer = model(Network::Transformer, PositionKind::Sinusoidal, [1.0, 9.0]);
+            let lstm = model(Network::Recurrent(Cell::Lstm), PositionKind::None, [2.0, 2.0]);
+            speed(&transformer, &lstm).verdict
+        };
+        assert_eq!(judged(&[32, 64, 128, 256]), Holds);
+        assert_eq!(judged(&[32, 64, 96, 128, 256]), Open);
     }
 
     #[test]

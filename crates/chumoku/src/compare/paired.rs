@@ -99,6 +99,9 @@ mod tests {
         // As McNemar's exact test: 0 of 5 is not enough at 4 %, 0 of 6 is.
         let of = |first_only| Difference { rows: 100, first_only, second_only: 0 }.interval();
         assert!(of(5)[0] < 0.0 && of(6)[0] > 0.0, "{:?} {:?}", of(5), of(6));
+        // 13 of 17 are so many by chance in 4.9 of 100 cases: not enough at 4 %.
+        let [low, _] = Difference { rows: 100, first_only: 13, second_only: 4 }.interval();
+        assert!(low < 0.0, "{low}");
         let [low, high] = Difference { rows: 10_000, first_only: 900, second_only: 500 }.interval();
         assert!(low < 0.04 && 0.04 < high && high - low < 0.025, "{low} {high}");
         let [back, forth] = Difference { rows: 10_000, first_only: 500, second_only: 900 }.interval();

@@ -299,12 +299,77 @@ mod tests {
         fs::write(folder.join(CARD), "# テキスト分類\n\nChumoku 0.1.0 でゼロから学習しました。").unwrap();
         write_model(folder, &model("new", &NEW)).unwrap();
         fs::remove_file(folder.join(CARD)).unwrap();
+        // One that was put there while the new model was made, likewise: the old model stays beside it.
+        let next = folder.join(super::super::NEXT);
+        fs::create_dir(&next).unwrap();
+        write_model(&next, &model("new", &NEW)).unwrap();
+        fs::write(folder.join(CARD), "# My project").unwrap();
+        assert!(publish(folder, &next).unwrap_err().to_string().contains(CARD));
+        assert_eq!(fs::read_to_string(folder.join(CARD)).unwrap(), "# My project");
+        assert_eq!(fs::read_to_string(folder.join(WEIGHTS)).unwrap(), "old model.safetensors");
+        fs::remove_file(folder.join(CARD)).unwrap();
+        // Nor a log of something else, whatever it is called.
+        for log in ["{\"time\":1}", "GET /\n", "{\"step\":,\"epoch\":0}"] {
+            fs::write(folder.join(LOG), log).unwrap();
+            assert!(write_model(folder, &model("new", &NEW)).unwrap_err().to_string().contains(LOG), "{log}");
+            assert_eq!(fs::read_to_string(folder.join(LOG)).unwrap(), log);
+        }
+        fs::remove_file(folder.join(LOG)).unwrap();
+        // What lies in a folder of ours is seen, and stays if that folder is to go.
+        fs::write(next.join("notes.txt"), "mine").unwrap();
+        fs::create_dir(next.join(STAGED)).unwrap();
+        fs::write(next.join(STAGED).join("draft.txt"), "mine").unwrap();
+        let inner = [".chumoku-next/.chumoku-staged/draft.txt", ".chumoku-next/notes.txt"];
+        assert_eq!(strangers(folder), inner);
+        assert!(clear(&next).is_err());
+        assert!(inner.iter().all(|name| fs::read_to_string(folder.join(name)).unwrap() == "mine"));
+        fs::remove_dir_all(&next).unwrap();
         // Whatever lies among the checkpoints stays.
         checkpoint(folder, "step-0000000001");
         fs::write(folder.join("checkpoints/step-0000000001/notes.txt"), "mine").unwrap();
         assert_eq!(strangers(folder), ["checkpoints/step-0000000001/notes.txt"]);
         assert!(clear_checkpoints(&folder.join(CHECKPOINTS)).is_err());
         assert!(folder.join("checkpoints/step-0000000001/notes.txt").exists());
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let files = [(WEIGHTS, vec![1]), ("missing/config.json", vec![2])];
+        assert!(write_model(folder, &files).is_err());
+        assert_eq!(names(folder), [""; 0]);
+        write_model(folder, &model("old", &OLD)).unwrap();
+        assert!(write_model(folder, &files).is_err());
+        assert_eq!(found(folder), "old");
+        assert!(!folder.join(STAGED).exists());
+    }
+
+    #[test]
+    fn what_systems_leave_in_folders_is_nobodys() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        write_model(folder, &model("old", &OLD)).unwrap();
+        for name in [".DS_Store", "Thumbs.db", "desktop.ini"] {
+            fs::write(folder.join(name), "x").unwrap();
+        }
+        assert_eq!(strangers(folder), [""; 0]);
+        write_model(folder, &model("new", &NEW)).unwrap();
+        assert!(folder.join(".DS_Store").exists() && found(folder) == "new");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn who_may_read_the_old_model_may_read_the_new_one_and_nobody_else() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(WEIGHTS);
+        write_model(folder.path(), &model("old", &OLD)).unwrap();
+        for mode in [0o600, 0o640] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            write_model(folder.path(), &model("new", &NEW)).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
+        }
     }
 
     #[cfg(unix)]

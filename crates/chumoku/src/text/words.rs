@@ -176,6 +176,22 @@ mod tests {
         assert_eq!(shown, ["Unbelievable", "film", "!"]);
     }
 
+    #[test]
+    fn what_no_token_stands_for_is_shown_with_its_neighbour() {
+        // A tokenizer of somebody else may drop what stands before, between and behind tokens.
+        let encoded = |spans: &[(usize, usize)]| Encoded {
+            ids: vec![7; spans.len()],
+            spans: spans.to_vec(),
+            units: (0..spans.len() as u32).collect(),
+            is_by_character: false,
+        };
+        let shown = |text: &'static str, spans: &[(usize, usize)]| -> Vec<&str> {
+            words_of(text, &encoded(spans)).into_iter().map(|word| &text[word.bytes]).collect()
+        };
+        assert_eq!(shown("*a b* c!", &[(1, 2), (3, 4), (6, 7)]), ["*a", "b*", "c!"]);
+        assert_eq!(shown(" *a ", &[(2, 3)]), ["*a"]);
+    }
+
     /// What a reader sees of a text: all but white space.
     fn seen(text: &str) -> String {
         text.split_whitespace().collect()

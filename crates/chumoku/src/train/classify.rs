@@ -140,6 +140,18 @@ impl Classify<'_> {
         self.plan.model.max_length - 1
     }
 
+    /// The work of reading rows once, whole, as a share of that of an epoch's learning.
+    fn reading_share(&self, rows: &[Vec<u32>]) -> f64 {
+        let limit = self.window();
+        // Long rows are read in windows of nearly equal size.
+        let of_row = |row: &Vec<u32>| {
+            let windows = row.len().div_ceil(limit).max(1) as f64;
+            windows * self.plan.model.multiply_adds(1.0 + row.len() as f64 / windows)
+        };
+        let learning: f64 = (0..self.rows.len()).filter_map(|row| self.work(&[row])).map(|work| work as f64).sum();
+        rows.iter().map(of_row).sum::<f64>() / learning.max(1.0)
+    }
+
     /// Says what the tokens, the model and the rows are like.
     fn describe(&self, observe: &mut dyn FnMut(Event<'_>)) {
         let mut lengths: Vec<usize> = self.rows.iter().map(Vec::len).collect();
@@ -269,17 +281,17 @@ impl Task for Classify<'_> {
     }
 
     fn evaluation_share(&self) -> f64 {
-        let limit = self.window();
-        let forward = |rows: &[Vec<u32>]| -> f64 {
-            // Long rows are read in windows of nearly equal size.
-            let of_row = |row: &Vec<u32>| {
-                let windows = row.len().div_ceil(limit).max(1) as f64;
-                windows * self.plan.model.multiply_adds(1.0 + row.len() as f64 / windows)
-            };
-            rows.iter().map(of_row).sum()
+        self.reading_share(if self.valid_rows.is_empty() { self.rows } else { self.valid_rows })
+    }
+
+    fn scoring_share(&self) -> f64 {
+        // Validation rows once more, for the blend; then the rows that are reported on, which are not tokens as yet.
+        let bytes = |rows: &Rows| rows.texts.iter().map(|text| text.len()).sum::<usize>() as f64;
+        let (known, blended) = match self.valid_rows.is_empty() {
+            true => (&self.data.train, 0.0),
+            false => (&self.data.valid, 1.0),
         };
-        let learning: f64 = (0..self.rows.len()).filter_map(|row| self.work(&[row])).map(|work| work as f64).sum();
-        forward(if self.valid_rows.is_empty() { self.rows } else { self.valid_rows }) / learning.max(1.0)
+        self.evaluation_share() * (blended + bytes(report_rows(self.data).0) / bytes(known).max(1.0))
     }
 
     fn footing(&self) -> Footing {

@@ -35,6 +35,16 @@ impl OutputFolder {
     /// # Errors
     /// If the folder holds something that would be lost, another run writes to it, or it cannot be written to.
     pub fn prepare(named: Option<&Path>, resume: bool, force: bool) -> Result<OutputFolder> {
+        OutputFolder::prepare_while(named, resume, force, || {})
+    }
+
+    /// `prepare`, as if another run did this between the first look at the folder and its lock.
+    fn prepare_while(
+        named: Option<&Path>,
+        resume: bool,
+        force: bool,
+        meanwhile: impl FnOnce(),
+    ) -> Result<OutputFolder> {
         let path = match named {
             Some(path) => path.to_owned(),
             None if resume => last_run(),
@@ -43,6 +53,7 @@ impl OutputFolder {
         check_name(&path)?;
         // Before anything is written: what is refused leaves everything as it was.
         choose(&path, resume, force)?;
+        meanwhile();
         fs::create_dir_all(&path).map_err(Error::writing("creating the folder", &path))?;
         let lock = Lock::take(&path)?;
         settle(&path)?;
@@ -298,6 +309,45 @@ mod tests {
             assert_eq!(fs::read_to_string(path.join(name)).unwrap(), text);
             assert_eq!(names(&path), [name]);
         }
+    }
+
+    #[test]
+    fn what_a_run_put_there_before_the_lock_was_had_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model");
+        let error = OutputFolder::prepare_while(Some(&path), false, false, || model(&path, "other")).unwrap_err();
+        assert!(error.to_string().contains("finished model"), "{error}");
+        let another = || {
+            checkpoint(&path);
+            fs::write(path.join("thesis.tex"), "mine").unwrap();
+        };
+        let error = OutputFolder::prepare_while(Some(&path), false, true, another).unwrap_err().to_string();
+        assert!(error.contains("thesis.tex"), "{error}");
+        fs::remove_file(path.join("thesis.tex")).unwrap();
+        // A finished model in the place of nothing is replaced where that was asked for, and stays until then.
+        let next = folder.path().join("next");
+        let forced = OutputFolder::prepare_while(Some(&next), false, true, || model(&next, "other")).unwrap();
+        assert_eq!(forced.work, next.join(NEXT));
+        assert_eq!(fs::read_to_string(next.join(WEIGHTS)).unwrap(), "other");
+        let expected = [".chumoku-lock", NEXT, CONFIG, WEIGHTS, TOKENIZER];
+        assert_eq!(names(&next), expected);
+    }
+
+    #[test]
+    fn a_model_on_its_way_arrives_before_the_next_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model");
+        model(&path, "old");
+        // A run that was killed when its model was whole.
+        model(&path.join(".chumoku-ready"), "new");
+        let run = OutputFolder::prepare(Some(&path), false, true).unwrap();
+        assert_eq!(fs::read_to_string(path.join(WEIGHTS)).unwrap(), "new");
+        assert!(!path.join(".chumoku-ready").exists());
+        model(&run.work, "newest");
+        run.finish().unwrap();
+        drop(run);
+        assert_eq!(fs::read_to_string(path.join(WEIGHTS)).unwrap(), "newest");
+        assert_eq!(names(&path), [CONFIG, WEIGHTS, TOKENIZER]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub struct Scores {
     pub rows: usize,
     /// Share predicted right.
     pub accuracy: f64,
-    /// The middle 95 % of accuracy over 1,000 resamples of the texts, class by class; `resample.rs` says how.
+    /// The middle 95 % of accuracy over 1,000 resamples of the texts, none without a class; `resample.rs` says how.
     pub accuracy_interval: [f64; 2],
     /// Mean F1 of the classes that occur, in the rows or in the predictions.
     pub macro_f1: f64,

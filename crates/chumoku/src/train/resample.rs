@@ -7,8 +7,8 @@
 //!
 //! - What is drawn is texts, not rows: rows of equal text (but for case and white space) and class stand or fall
 //!   together, and many copies of a text are no more evidence than one.
-//! - Each class is drawn from by itself, and at least once, so no class is lost. The mean is over the same classes in
-//!   every resample.
+//! - A class that a draw leaves out is drawn from once more by itself, so no class is lost. The mean is over the same
+//!   classes in every resample.
 //! - Each class has one imaginary text more, right as often as a text of the mean class is. It is what ten rows that are
 //!   all wrong do not rule out: that the eleventh is right. (A prior worth one observation, its mean taken from all
 //!   classes, as in empirical Bayes.)
@@ -317,6 +317,20 @@ mod tests {
     }
 
     #[test]
+    fn no_resample_is_without_a_class() {
+        // One text of 300: a third of all draws would be without it.
+        let truth: Vec<u32> = (0..300).map(|i| u32::from(i == 7)).collect();
+        let population = Population::new(&truth, [&truth], &[], 2);
+        let mut tallies = [Tally::new(2)];
+        for resample in 0..100 {
+            let [[accuracy, macro_f1]] = population.draw(&Philox::new(5, resample), &mut tallies);
+            assert!(tallies[0].truth.iter().all(|&rows| rows > 0.0), "{resample}: {:?}", tallies[0].truth);
+            // Where all answers are right, and so is the imaginary one, no class costs anything by its absence.
+            assert_eq!([accuracy, macro_f1], [1.0; 2], "{resample}");
+        }
+    }
+
+    #[test]
     fn copies_narrow_no_interval() {
         let texts: Vec<String> = (0..60).map(|i| format!("text {i}")).collect();
         let of = |copies: usize| {
@@ -329,6 +343,12 @@ mod tests {
         };
         let (once, many) = (of(1), of(50));
         assert!((once - many).abs() < 0.02 && once > 0.15, "{once} {many}");
+    }
+
+    #[test]
+    fn an_interval_is_the_middle_95_of_100() {
+        assert_eq!(middle((0..1000).rev().map(f64::from).collect()), [25.0, 975.0]);
+        assert_eq!(middle(Vec::new()), [0.0; 2]);
     }
 
     #[test]

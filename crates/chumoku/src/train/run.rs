@@ -165,6 +165,10 @@ pub(crate) trait Task: Sync {
     }
     /// The work of an evaluation as a share of that of an epoch's learning.
     fn evaluation_share(&self) -> f64;
+    /// The work of scoring after the steps as a share of that of an epoch's learning, where it is counted.
+    fn scoring_share(&self) -> f64 {
+        0.0
+    }
     /// Memory beside the state of the run.
     fn footing(&self) -> Footing;
     /// Time that is needed after the steps.
@@ -382,7 +386,8 @@ impl<T: Task> Run<'_, T> {
         let epochs = settings.epochs as f64;
         let evaluations = epochs - state.epoch as f64;
         let done: f64 = batches.iter().take(state.batch as usize).map(|batch| work(task, batch)).sum();
-        let left = epoch * (evaluations * (1.0 + task.evaluation_share())) - done;
+        let (each, last) = (1.0 + task.evaluation_share(), task.scoring_share());
+        let left = epoch * (evaluations * each + last) - done;
         let steps = batches.len() as u64 * settings.epochs;
         let sizes = Sizes {
             parameters: state.params.values().len(),
@@ -396,7 +401,7 @@ impl<T: Task> Run<'_, T> {
             done: state.step,
             expected: Duration::from_secs_f64((left / pace.rate()).clamp(0.0, 1e9)) + task.afterwards(),
             bytes: peak(&task.footing(), &sizes, Held::measure()),
-            multiply_adds: is_counted.then_some((epoch * epochs * (1.0 + task.evaluation_share())) as u64),
+            multiply_adds: is_counted.then_some((epoch * (epochs * each + last)) as u64),
         });
     }
 

@@ -285,6 +285,9 @@ pub(super) mod tests {
         assert_eq!(alignment.needed(2), Some(0));
         alignment.effects[2] = vec![Some(0.03), Some(-0.02), None];
         assert_eq!((alignment.needed(2), alignment.needed(1)), (None, Some(0)));
+        // However much one word gains, it does not hide what others need.
+        alignment.effects[1][1] = Some(-9.0);
+        assert_eq!([0, 1, 2].map(|target| alignment.needed(target)), [Some(1), Some(0), None]);
     }
 
     #[test]

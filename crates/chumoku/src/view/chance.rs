@@ -156,3 +156,23 @@ fn random_head(shape: &Shape, index: u64) -> Vec<(f32, [f32; 4])> {
     };
     FACTORS.map(of_factor).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_must_exceed_that_of_every_random_head() {
+        // Each role has its largest figure in a head of its own.
+        let head = |of: usize| {
+            let figures = std::array::from_fn(|role| if role == of { 0.9 } else { of as f32 / 1000.0 });
+            vec![(1.0, [0.0; 4]), (0.5, figures), (0.0, [1.0; 4])]
+        };
+        let chance = Chance { heads: (0..RANDOM_HEADS).map(head).collect() };
+        assert_eq!(chance.largest(0.5), [0.9; 4]);
+        // Between two factors, and beyond the last ones.
+        assert_eq!(chance.largest(0.75), [0.45; 4]);
+        assert_eq!((chance.largest(2.0), chance.largest(-1.0)), ([0.0; 4], [1.0; 4]));
+        assert_eq!(Chance::of(&Shape { tokens: vec![1; 4], dim: 2, causal: false }).heads.len(), 399);
+    }
+}
