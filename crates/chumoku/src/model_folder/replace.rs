@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(fs::read_to_string(folder.join(CARD)).unwrap(), "# My project");
         // A model's card is known in either language.
         fs::write(folder.join(CARD), "# テキスト分類\n\nChumoku 0.1.0 でゼロから学習しました。").unwrap();
-        write_model(folder, &model("new", &NEW)).unwrap();
+        write_model(folder, &model("old", &OLD)).unwrap();
         fs::remove_file(folder.join(CARD)).unwrap();
         // One that was put there while the new model was made, likewise: the old model stays beside it.
         let next = folder.join(super::super::NEXT);

@@ -112,10 +112,11 @@ impl Fonts {
             .map_err(|error| Error::Setting(tr!("drawing the picture: {error}", "図の描画: {error}")))?;
         match missing(tree.root()) {
             Some(letters) => Err(Error::Setting(tr!(
-                "no installed font has {letters}: install one that does (Noto Sans CJK JP has Japanese, Noto Emoji has emoji as outlines), or name a font's \
-                 file with --font, or write the page with --html, which uses the reader's fonts",
-                "{letters} のあるフォントがありません。あるフォントを入れるか（日本語なら Noto Sans CJK JP）、--font \
-                 でフォントのファイルを指定するか、見る人のフォントを使う --html でページを書き出してください"
+                "no installed font has outlines for {letters}: install one that does (Noto Sans CJK JP has Japanese, Noto \
+                 Emoji has emoji), or name a font's file with --font, or write the page with --html, which uses the \
+                 reader's fonts",
+                "{letters} を輪郭としてもつフォントがありません。もつフォントを入れるか（日本語なら Noto Sans CJK JP、絵文字なら \
+                 Noto Emoji）、--font でフォントのファイルを指定するか、見る人のフォントを使う --html でページを書き出してください"
             ))),
             None => Ok(tree),
         }
