@@ -174,7 +174,7 @@ fn plan(settings: &Settings, steps: u64, time: Duration, bytes: usize) -> String
             };
             let steps = thousands(steps as usize);
             let text = format!(
-                "{most}{epochs} エポック、{steps} ステップ（各 {tokens} トークンまで）{stops}、予想時間は全体で {most}{time}、\
+                "{most}{epochs} エポック、{steps} ステップ（各 {tokens} トークンまで）{stops}、全体の予想時間 {most}{time}、\
                  メモリ {memory}"
             );
             line("計画", &text)
