@@ -201,7 +201,7 @@ fn last_run() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model_folder::{CONFIG, TOKENIZER, WEIGHTS, names, write_model};
+    use crate::model_folder::{CONFIG, LOCK, TOKENIZER, WEIGHTS, names, write_model};
 
     /// A model's files, with this in each but the configuration.
     fn model(folder: &Path, bytes: &str) {
@@ -231,6 +231,7 @@ mod tests {
         assert_eq!(fresh.work, fresh.path);
         // Killed before its first checkpoint, a run starts again.
         assert_eq!(prepare("none", true, false).unwrap().work, at("none"));
+        fs::write(at("none").join(LOCK), "1\n").unwrap();
         fs::write(at("none/log.jsonl"), "{\"step\":50,\"epoch\":0}\n").unwrap();
         fs::create_dir_all(at("none/checkpoints/step-0000000001.tmp")).unwrap();
         drop(prepare("none", false, false).unwrap());
