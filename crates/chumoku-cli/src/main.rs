@@ -19,7 +19,6 @@ mod threads;
 mod usage;
 
 use chumoku::tr;
-use clap::Parser;
 use std::process::ExitCode;
 use usage::Usage;
 
@@ -28,7 +27,7 @@ static ALLOCATOR: chumoku::Allocator = chumoku::Allocator;
 
 fn main() -> ExitCode {
     usage::choose_lang(std::env::args_os().skip(1));
-    let args = match args::Args::try_parse() {
+    let args = match args::Args::of_process() {
         Ok(args) => args,
         Err(error) => return usage::refuse(&error),
     };

@@ -70,7 +70,8 @@ fn japanese(error: &Error) -> String {
         ErrorKind::InvalidValue if value.is_empty() => format!("{argument} に値がありません"),
         ErrorKind::InvalidValue => format!("{argument} に “{value}” は使えません"),
         ErrorKind::ValueValidation => {
-            let why = error.source().map(|why| format!(": {}", range(&why.to_string()))).unwrap_or_default();
+            // What is wrong with a number is said by `args`, in Japanese already.
+            let why = error.source().map(|why| format!(": {why}")).unwrap_or_default();
             format!("{argument} に “{value}” は使えません{why}")
         }
         ErrorKind::UnknownArgument => format!("“{argument}” という引数はありません"),
@@ -97,13 +98,4 @@ fn japanese(error: &Error) -> String {
         line += &format!("。{name} のことですか");
     }
     format!("エラー: {line}。オプションの一覧: --help")
-}
-
-/// clap's word on a number out of its range, or one of ours, which is Japanese already.
-fn range(why: &str) -> String {
-    match why.split_once(" is not in ") {
-        Some((value, range)) => format!("{value} は範囲 {range} の外です"),
-        None if why.contains("invalid digit") || why.contains("invalid float") => "数が必要です".to_owned(),
-        None => why.to_owned(),
-    }
 }

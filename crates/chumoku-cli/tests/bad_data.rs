@@ -191,6 +191,22 @@ fn too_little_to_learn_from() {
 }
 
 #[test]
+fn a_table_with_two_texts_and_a_price_is_not_taken_for_pairs() {
+    let mut table = "title,description,price\n".to_owned();
+    (0..40).for_each(|i| writeln!(table, "A thing {i},A few words about thing {i},{}.50", 3 * i).unwrap());
+    refused(
+        &[TRAIN],
+        "price.csv",
+        &table,
+        &["price.csv", "choosing the task", "column “title”, column “description”", "column “price”", "--task"],
+    );
+    let place = Place::new();
+    place.write("price.csv", table);
+    let japanese = place.run(&["train", "price.csv", "--out", "new", "--lang", "ja"]);
+    assert!(japanese.code == 2 && japanese.stderr.contains("タスクを選べません"), "{japanese:#?}");
+}
+
+#[test]
 fn an_empty_text_is_told_with_its_line() {
     let rows = format!("{}\"  \",positive\n", good());
     refused(LABELLED, "x.csv", &rows, &["x.csv:42", "empty text", "--skip-bad-rows"]);
@@ -223,7 +239,12 @@ fn a_label_that_training_does_not_have() {
 fn ten_thousand_classes() {
     let mut rows: String = "text,label\n".into();
     (0..20_000).for_each(|i| writeln!(rows, "a text about {i},{}", i % 10_000).unwrap());
-    refused(&[TRAIN], "x.csv", rows, &["x.csv", "5000 different values", "identifier", "--label"]);
+    refused(
+        &[TRAIN],
+        "x.csv",
+        rows,
+        &["x.csv", "5000 different values", "identifier", "sort the values into a few classes"],
+    );
 }
 
 #[test]

@@ -20,8 +20,25 @@ fn flags_out_of_range() {
             place.refuses(&[command, &[&flag]].concat(), &["--threads", threads, "1 to 1024"]);
         }
     }
-    place.refuses(&["train", "x.csv", "--epochs", "0"], &["--epochs", "0"]);
-    place.refuses(&["train", "x.csv", "--seed", "x"], &["--seed", "x"]);
+    for (flags, words) in [
+        (&["train", "x.csv", "--epochs", "0"][..], &["--epochs", "a whole number from 1, found 0"][..]),
+        (&["train", "x.csv", "--epochs", "abc"], &["--epochs", "a whole number from 1, found abc"]),
+        (&["train", "x.csv", "--epochs", "99999999999999999999"], &["--epochs", "a smaller number"]),
+        (&["train", "x.csv", "--seed", "-1"], &["--seed", "a whole number from 0, found -1"]),
+        (&["train", "x.csv", "--seed", ""], &["--seed", "a whole number from 0, found nothing"]),
+        (&["train", "x.csv", "--threads", "-1"], &["--threads", "1 to 1024, found -1"]),
+        (&["predict", "m", "t", "--top", "-2"], &["--top", "a whole number from 1, found -2"]),
+        (&["attend", "x.npz", "--scale", "x"], &["--scale", "a number, found x"]),
+        (&["attend", "x.npz", "--kv-num-heads", "1.5"], &["--kv-num-heads", "a whole number, found 1.5"]),
+        (&["train", "x.csv", "--epochs", "abc", "--lang", "ja"], &["--epochs", "1 以上の整数が必要ですが、abc です"]),
+        (&["train", "x.csv", "--seed", "-1", "--lang", "ja"], &["--seed", "0 以上の整数が必要ですが、-1 です"]),
+        (&["attend", "x.npz", "--scale", "x", "--lang", "ja"], &["--scale", "数が必要ですが、x です"]),
+    ] {
+        let refused = place.run(flags);
+        assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{refused:#?}");
+        assert!(words.iter().all(|word| refused.stderr.contains(word)), "{words:?}: {refused:#?}");
+        assert_eq!(refused.stderr.lines().count(), 1, "{refused:#?}");
+    }
     place.refuses(&["train", "x.csv", "--precision", "low"], &["--precision", "low", "highest, high, medium"]);
     place.refuses(&["train", "x.csv", "--model", "cnn"], &["--model", "cnn", "transformer, rnn, lstm, gru"]);
     place.refuses(&["compare", "x.csv", "--epochs", "0"], &["--epochs", "0"]);

@@ -131,11 +131,7 @@ const STAYS_ENGLISH: &[English] = &[
     english(PARSED, "chumoku/src/data/atomic.rs", &[" at path "]),
     english(PARSED, "chumoku/src/data/json_lines.rs", &[" at line ", "control character"]),
     english(PARSED, "chumoku-cli/src/commands/info.rs", &["model name"]),
-    english(
-        PARSED,
-        "chumoku-cli/src/usage.rs",
-        &[" is not in ", "For more information, try '--help'", "invalid digit", "invalid float", "tip: to pass"],
-    ),
+    english(PARSED, "chumoku-cli/src/usage.rs", &["For more information, try '--help'", "tip: to pass"]),
     english("the English half of clap's errors", "chumoku-cli/src/usage.rs", &["all options: --help"]),
     english(
         "names of columns in files",

@@ -154,6 +154,11 @@ fn a_class_that_is_never_predicted_is_the_first_thing_said() {
         let train = [&["train", "x.csv", "--out", model, "--model", model][..], more].concat();
         let run = place.run(&train).ok();
         assert!(run.stdout.starts_with("Never predicted: “rare” (1 of "), "{run:#?}");
+        let advice = run.stdout.lines().last().unwrap();
+        assert!(advice.contains("always answering “common”") && !advice.contains("--model"), "{run:#?}");
+        if model == "transformer" {
+            assert!(place.json("transformer/metrics.json")["advice"]["use"].is_null());
+        }
         assert_eq!(
             place.json(&format!("{model}/metrics.json"))["scores"]["never_predicted"],
             serde_json::json!(["rare"])
@@ -188,14 +193,20 @@ fn the_training_of_ngrams_can_be_interrupted() {
         let rest: Vec<String> = lines.collect();
         assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
         assert!(
-            rest.iter().any(|line| line.contains("interrupted: continue with") && line.contains("--resume")),
+            rest.iter().any(|line| {
+                line.starts_with("interrupted: nothing is trained yet; begin again with  chumoku train x.csv")
+            }),
             "{rest:?}"
         );
+        assert!(rest.iter().any(|line| line.starts_with("stopping: nothing is trained yet")), "{rest:?}");
+        assert!(!rest.iter().any(|line| line.contains("saved and evaluated")), "{rest:?}");
         assert!(!rest.iter().any(|line| line.contains("error:")), "{rest:?}");
-        assert!(!place.path(&format!("{model}/model.safetensors")).exists());
+        let left = place.names(model);
+        assert!(left.is_empty(), "{left:?}");
     }
-    // What was interrupted is continued, here on fewer classes to be done soon.
+    // The same command begins again, and so does --resume; here on fewer classes to be done soon.
     place.write("x.csv", csv(&reviews(100)));
+    place.run(&["train", "x.csv", "--out", "transformer", "--model", "ngrams"]).ok();
     place.run(&["train", "x.csv", "--out", "ngrams", "--model", "ngrams", "--resume"]).ok();
     assert!(place.path("ngrams/model.safetensors").exists());
 }

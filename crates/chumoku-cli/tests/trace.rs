@@ -39,9 +39,10 @@ fn check_says_what_holds_and_ends_with_the_code_for_it() {
     let all = place.run(&["check", "broken.json", "nowhere.json", "wrong.json", "--json"]);
     assert_eq!(all.code, 2, "{all:?}");
     assert_eq!(all.stdout.lines().count(), 1);
-    for said in
-        ["error: reading broken.json: not JSON as a worked example is written: ", "error: reading nowhere.json: "]
-    {
+    for said in [
+        "error: reading broken.json: not JSON as a worked example is written: ",
+        "error: nowhere.json: opening the data: ",
+    ] {
         assert!(all.stderr.contains(said), "{said}: {}", all.stderr);
     }
     place.refuses(&["check"], &["<FILE>"]);
@@ -305,8 +306,11 @@ fn every_fault_of_a_file_is_named_with_its_place() {
         &["check", "latin.json"],
         &["error: reading latin.json: expected UTF-8", "offset 11", "save the file as UTF-8"],
     );
-    place.refuses(&["check", "none.json"], &["error: reading none.json: "]);
-    place.refuses(&["check", "."], &["error: reading .: "]);
+    place.refuses(
+        &["check", "none.json"],
+        &["error: none.json: opening the data: expected a file, found nothing of that name; "],
+    );
+    place.refuses(&["check", "."], &["error: .: opening the data: expected a file, found a folder"]);
 }
 
 #[test]
@@ -328,7 +332,7 @@ fn count_shows_every_step_and_what_it_costs() {
     assert_eq!(names, ["transformer", "rnn", "lstm", "gru"]);
     place.refuses(&["count", "--heads", "3"], &["multiple of num_heads"]);
     place.refuses(&["count", "--kv-heads", "3"], &["kv-heads: expected a divisor of the 8 heads, got 3"]);
-    place.refuses(&["count", "--length", "0"], &["at least 1"]);
+    place.refuses(&["count", "--length", "0"], &["a whole number from 1, found 0"]);
 }
 
 #[test]
@@ -422,7 +426,10 @@ fn what_cannot_be_traced_is_said() {
     place.refuses(&["trace", "--example", "book", "--digits", "16"], &["--digits", "whole number from 1 to 15"]);
     place.refuses(&["trace", "--example", "book", "--head", "2"], &["tracing book: head 2: expected 1 to 1"]);
     place.refuses(&["trace", "--example", "book", "--layer", "2"], &["--model"]);
-    place.refuses(&["trace", "--input", "none.json"], &["reading none.json"]);
+    place.refuses(
+        &["trace", "--input", "none.json"],
+        &["none.json: opening the data: expected a file, found nothing of that name; "],
+    );
     place.refuses(&["trace", "--model", "none"], &["--text"]);
     place.refuses(&["trace", "--model", "none", "--text", "x"], &["none"]);
     place.write("misfit.json", r#"{"inputs": {"Q": [[1, 2]], "K": [[1]]}}"#);

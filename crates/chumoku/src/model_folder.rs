@@ -3,11 +3,9 @@
 mod files;
 mod replace;
 
-#[cfg(test)]
-pub(crate) use files::names;
 pub(crate) use files::{
     CARD, CHECKPOINTS, CONFIG, LOCK, LOG, METRICS, NEXT, SOURCE_TOKENIZER, Standing, TOKENIZER, TRAINED_ON, WEIGHTS,
-    check_files, impostors, is_as_good_as_empty, open, place_of, read, strangers,
+    check_files, impostors, is_as_good_as_empty, names, open, place_of, read, strangers,
 };
 pub(crate) use replace::{clear, clear_checkpoints, publish, settle, sync_folder, write_file, write_model};
 

@@ -10,8 +10,10 @@ use chumoku::Cell;
 use chumoku::data::{DataError, Kept};
 use chumoku::nn;
 use chumoku::text::Unit;
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Train, use and question transformers on your own text, on any CPU.
 #[derive(Debug, Parser)]
@@ -22,6 +24,22 @@ pub(crate) struct Args {
     /// The language of messages, pictures and pages (default: the environment's, LANG=ja_JP.UTF-8 say)
     #[arg(long, value_enum, global = true, value_name = "LANG", display_order = 1000)]
     pub(crate) lang: Option<Language>,
+}
+
+impl Args {
+    /// The command line of the process. What stands behind an option that takes a value is its value, a number below zero
+    /// too, so that it is refused for what it is.
+    pub(crate) fn of_process() -> Result<Self, clap::Error> {
+        let mut command = with_negative_values(Self::command());
+        let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    }
+}
+
+fn with_negative_values(command: clap::Command) -> clap::Command {
+    let takes_value = |arg: &clap::Arg| !arg.is_positional() && arg.get_action().takes_values();
+    let command = command.mut_args(|arg| if takes_value(&arg) { arg.allow_negative_numbers(true) } else { arg });
+    command.mut_subcommands(with_negative_values)
 }
 
 #[derive(Debug, Subcommand)]
@@ -215,10 +233,10 @@ pub(crate) struct Train {
     #[command(flatten)]
     pub(crate) reading: Reading,
     /// Passes over the data at most (default: by the size of the data)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole_from_one::<u64>)]
     pub(crate) epochs: Option<u64>,
     /// Decides initial weights, order and dropout: the same seed gives the same model
-    #[arg(long, value_name = "N", default_value_t = 42)]
+    #[arg(long, value_name = "N", default_value_t = 42, value_parser = whole_from_zero::<u64>)]
     pub(crate) seed: u64,
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
@@ -313,7 +331,7 @@ pub(crate) struct Translate {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one)]
     pub(crate) beam: usize,
     /// Exponent of the length normalisation; more favours longer translations
-    #[arg(long, value_name = "X", default_value_t = 0.6, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value_t = 0.6, value_parser = number)]
     pub(crate) length_penalty: f64,
     /// Print the N best of each text, with their scores (at most as many as the beam is wide)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
@@ -341,16 +359,16 @@ pub(crate) struct Generate {
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = at_least_one)]
     pub(crate) max_tokens: usize,
     /// 1 draws as the model has learnt, less keeps to what is likely, 0 takes the most likely token
-    #[arg(long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
+    #[arg(long, value_name = "T", default_value_t = 0.8, value_parser = number)]
     pub(crate) temperature: f64,
     /// Draw from the K most likely tokens only; 0 for all
-    #[arg(long, value_name = "K", default_value_t = 0)]
+    #[arg(long, value_name = "K", default_value_t = 0, value_parser = whole_from_zero::<usize>)]
     pub(crate) top_k: usize,
     /// Draw from the most likely tokens only that make up this probability
-    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = number)]
     pub(crate) top_p: f64,
     /// Decides what is drawn: the same seed gives the same text
-    #[arg(long, value_name = "N", default_value_t = 42)]
+    #[arg(long, value_name = "N", default_value_t = 42, value_parser = whole_from_zero::<u64>)]
     pub(crate) seed: u64,
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
@@ -368,10 +386,10 @@ pub(crate) struct Compare {
     #[command(flatten)]
     pub(crate) reading: Reading,
     /// Passes over the data at most, of each model (default: by the size of the data)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole_from_one::<u64>)]
     pub(crate) epochs: Option<u64>,
     /// Decides initial weights, order and dropout
-    #[arg(long, value_name = "N", default_value_t = 42)]
+    #[arg(long, value_name = "N", default_value_t = 42, value_parser = whole_from_zero::<u64>)]
     pub(crate) seed: u64,
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
@@ -401,28 +419,28 @@ pub(crate) struct Attend {
           value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) is_causal: Option<bool>,
     /// Factor on Q·Kᵀ (default: 1/√dim)
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", value_parser = number)]
     pub(crate) scale: Option<f64>,
     /// Scores s become X·tanh(s/X) before masks are added; 0 for none
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", value_parser = number)]
     pub(crate) softcap: Option<f64>,
     /// Query heads, where Q has three axes (batch, length, heads · dim)
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = whole_of_any_sign)]
     pub(crate) q_num_heads: Option<i64>,
     /// Heads of K and V, where they have three axes
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = whole_of_any_sign)]
     pub(crate) kv_num_heads: Option<i64>,
     /// Also write qk_matmul_output: 0 scaled products, 1 after softcap, 2 after masks, 3 weights
-    #[arg(long, value_name = "0..3", allow_negative_numbers = true)]
+    #[arg(long, value_name = "0..3", value_parser = whole_of_any_sign)]
     pub(crate) qk_matmul_output_mode: Option<i64>,
     /// Keys that a query sees before its own place; -1 for all
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = whole_of_any_sign)]
     pub(crate) left_window_size: Option<i64>,
     /// Keys that a query sees after its own place; -1 for all
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = whole_of_any_sign)]
     pub(crate) right_window_size: Option<i64>,
     /// Type in which softmax is computed, at the least: 1 f32, 10 f16, 11 f64, 16 bf16
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = whole_of_any_sign)]
     pub(crate) softmax_precision: Option<i64>,
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
@@ -579,17 +597,57 @@ fn delimiter(text: &str) -> Result<char, String> {
     })
 }
 
-fn at_least_one(text: &str) -> Result<usize, String> {
+/// A whole number from `least` on, or what is wrong with it.
+fn whole<N: FromStr + PartialOrd + Display>(text: &str, least: N) -> Result<N, String> {
     match text.parse() {
-        Ok(n) if n >= 1 => Ok(n),
-        _ => Err(chumoku::tr!("expected a whole number of at least 1", "1 以上の整数が必要です")),
+        Ok(n) if n >= least => Ok(n),
+        Err(_) if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Err(chumoku::tr!("expected a smaller number, found {text}", "もっと小さな数が必要ですが、{text} です"))
+        }
+        _ => Err(chumoku::tr!(
+            "expected a whole number from {least}, found {}",
+            "{least} 以上の整数が必要ですが、{} です",
+            found(text)
+        )),
     }
+}
+
+/// What stands in the place of a number, for messages.
+fn found(text: &str) -> String {
+    if text.is_empty() { chumoku::tr!("nothing", "空") } else { text.to_owned() }
+}
+
+fn whole_from_one<N: FromStr + PartialOrd + Display + From<u8>>(text: &str) -> Result<N, String> {
+    whole(text, N::from(1))
+}
+
+fn whole_from_zero<N: FromStr + PartialOrd + Display + From<u8>>(text: &str) -> Result<N, String> {
+    whole(text, N::from(0))
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    whole_from_one(text)
+}
+
+/// A number with or without a sign; what numbers there may be is for others to say.
+fn whole_of_any_sign(text: &str) -> Result<i64, String> {
+    text.parse()
+        .map_err(|_| chumoku::tr!("expected a whole number, found {}", "整数が必要ですが、{} です", found(text)))
+}
+
+/// A number with or without a point.
+fn number(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| chumoku::tr!("expected a number, found {}", "数が必要ですが、{} です", found(text)))
 }
 
 fn share(text: &str) -> Result<f32, String> {
     match text.parse() {
         Ok(x) if (0.0..1.0).contains(&x) => Ok(x),
-        _ => Err(chumoku::tr!("expected a number from 0 to below 1", "0 以上 1 未満の数が必要です")),
+        _ => Err(chumoku::tr!(
+            "expected a number from 0 to below 1, found {}",
+            "0 以上 1 未満の数が必要ですが、{} です",
+            found(text)
+        )),
     }
 }
 
@@ -597,6 +655,10 @@ fn share(text: &str) -> Result<f32, String> {
 fn number_of_threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n @ 1..=1024) => Ok(n),
-        _ => Err(chumoku::tr!("expected a whole number from 1 to 1024", "1 から 1024 までの整数が必要です")),
+        _ => Err(chumoku::tr!(
+            "expected a whole number from 1 to 1024, found {}",
+            "1 から 1024 までの整数が必要ですが、{} です",
+            found(text)
+        )),
     }
 }

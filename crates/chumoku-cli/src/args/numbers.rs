@@ -99,7 +99,11 @@ pub(crate) enum Part {
 fn decimals(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n @ 1..=15) => Ok(n),
-        _ => Err(chumoku::tr!("expected a whole number from 1 to 15", "1 から 15 までの整数が必要です")),
+        _ => Err(chumoku::tr!(
+            "expected a whole number from 1 to 15, found {}",
+            "1 から 15 までの整数が必要ですが、{} です",
+            super::found(text)
+        )),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The flags of what is shown in pictures.
 
-use super::{at_least_one, number_of_threads};
+use super::{at_least_one, found, number, number_of_threads};
 use crate::Usage;
 use chumoku::view::HeadOrder;
 use clap::{Args as ClapArgs, ValueEnum};
@@ -59,7 +59,9 @@ fn order(text: &str) -> Result<HeadOrder, String> {
 
 fn share(text: &str) -> Result<f32, String> {
     let share = text.parse::<f32>().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| chumoku::tr!("expected a number from 0 to 1", "0 から 1 までの数が必要です"))
+    share.ok_or_else(|| {
+        chumoku::tr!("expected a number from 0 to 1, found {}", "0 から 1 までの数が必要ですが、{} です", found(text))
+    })
 }
 
 /// What shows a difference.
@@ -96,7 +98,7 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "ORDER", value_parser = order)]
     pub(crate) sort: Option<HeadOrder>,
     /// For the view lines: the smallest share that has a line (default: 0.1)
-    #[arg(long, value_name = "SHARE", value_parser = share, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(crate) threshold: Option<f32>,
     /// For the view depth: the token that looks, from 1 (default: the last)
     #[arg(long, value_name = "N", value_parser = at_least_one)]
@@ -195,7 +197,7 @@ pub(crate) struct Position {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = at_least_one)]
     pub(crate) d_model: usize,
     /// The base of rotary wavelengths (default: 10000)
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", value_parser = number)]
     pub(crate) base: Option<f64>,
     /// What the picture shows (the page has all of these)
     #[arg(long, value_enum, default_value = "heatmap")]

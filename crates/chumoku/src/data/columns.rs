@@ -117,6 +117,11 @@ pub(crate) fn named_role(name: &str) -> Option<Role> {
     }
 }
 
+/// Whether a line is the name of a text column, as it stands.
+pub(crate) fn is_text_name(line: &str) -> bool {
+    TEXT_NAMES.iter().any(|group| group.contains(&line))
+}
+
 pub(crate) fn folded(name: &str) -> String {
     name.trim().to_lowercase().replace(['_', '-'], " ")
 }
@@ -186,8 +191,21 @@ impl<'a> Chooser<'a> {
                 role,
                 wanted: wanted.to_owned(),
                 columns: self.all(),
-                hint: if named { did_you_mean(wanted, columns.iter().map(String::as_str)) } else { String::new() },
+                hint: self.which_there_are(role, wanted, named),
             }),
+        }
+    }
+
+    /// What to do about a column that is not there: the name that is meant or, without one, how to name a column.
+    fn which_there_are(&self, role: Role, wanted: &str, is_named: bool) -> String {
+        let flag = role.flag();
+        if !is_named {
+            return tr!("; name one by its number, as {flag} 1", "。{flag} 1 のように番号で指定してください");
+        }
+        let meant = did_you_mean(wanted, self.layout.columns.iter().map(String::as_str));
+        match meant.is_empty() {
+            true => tr!("; name one of these with {flag}", "。このいずれかを {flag} で指定してください"),
+            false => meant,
         }
     }
 

@@ -10,7 +10,6 @@ use super::label_kind::{LabelKind, some_labels};
 use super::record::{Layout, Record, Skipped};
 use super::source::{Records, Source};
 use super::wording::{did_you_mean, joined, listed};
-use crate::lang::lang;
 use crate::tr;
 
 /// Most classes of a label column (5,000); more are identifiers, not classes.
@@ -46,6 +45,8 @@ pub struct Dataset {
     pub columns: Columns,
     /// Whether somebody has named the label column.
     is_label_asked: bool,
+    /// Columns in no use that could be the label.
+    could_be_labels: Vec<String>,
     /// Whether places are rows, as in Parquet.
     rows: bool,
 }
@@ -67,10 +68,11 @@ impl Source {
     /// # Errors
     ///
     /// As for [`load_labelled`]; also if the source was opened without requiring a label and has none.
-    pub fn into_dataset(self) -> Result<Dataset, DataError> {
+    pub fn into_dataset(mut self) -> Result<Dataset, DataError> {
+        self.require_text();
         let (layout, columns, description) = (self.layout().clone(), self.columns().clone(), self.describe());
         let rows = self.place(0).is_row;
-        let is_label_asked = self.is_label_asked();
+        let (is_label_asked, could_be_labels) = (self.is_label_asked(), self.could_be_labels());
         let Some(label_column) = columns.label else {
             let columns = layout.column_title(columns.text);
             return Err(no_column(&layout, Role::Label, label_wanted(), columns));
@@ -87,8 +89,8 @@ impl Source {
             };
             if !classes.contains(&example.label) {
                 if classes.len() == MAX_CLASSES {
-                    if let Some(kind) = LabelKind::of(&examples, is_label_asked) {
-                        return Err(no_classes(&layout, label_column, &examples, kind));
+                    if let Some(kind) = LabelKind::of(&labels(&examples), is_label_asked) {
+                        return Err(no_classes(&layout, label_column, &examples, kind, &could_be_labels));
                     }
                     let place = records.source().place(example.line);
                     let column = layout.column_title(label_column);
@@ -103,44 +105,39 @@ impl Source {
         if examples.is_empty() {
             return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
         }
-        Ok(Dataset { path, examples, skipped, description, layout, columns, is_label_asked, rows })
+        Ok(Dataset { path, examples, skipped, description, layout, columns, is_label_asked, could_be_labels, rows })
     }
 }
 
-/// The error of a label column that holds no classes.
-fn no_classes(layout: &Layout, column: usize, examples: &[Example], kind: LabelKind) -> DataError {
+fn labels(examples: &[Example]) -> Vec<&str> {
+    examples.iter().map(|example| example.label.as_str()).collect()
+}
+
+/// The error of a label column that holds no classes; `others` could be the label.
+fn no_classes(layout: &Layout, column: usize, examples: &[Example], kind: LabelKind, others: &[String]) -> DataError {
+    let others = joined(&others[..others.len().min(8)]);
+    let advice = match others.is_empty() {
+        true => tr!("sort the values into a few classes", "値を少数のクラスにまとめてください"),
+        false => tr!(
+            "name another column with --label (such as {others}), or sort the values into a few classes",
+            "--label で別の列（{others} など）を指定するか、値を少数のクラスにまとめてください"
+        ),
+    };
     let classes: HashSet<&str> = examples.iter().map(|example| example.label.as_str()).collect();
-    let others = (0..layout.columns.len()).filter(|&other| other != column).map(|other| layout.column_title(other));
     DataError::NoClasses {
         path: layout.path.clone(),
         column: layout.column_title(column),
         found: [classes.len() as u64, examples.len() as u64],
         examples: some_labels(examples).into(),
         looks_like: kind.describe().into(),
-        others: joined(&others.take(8).collect::<Vec<_>>()).into(),
+        advice: advice.into(),
     }
 }
 
-/// Takes the text and the label out of a row.
+/// Takes the text, which has been checked, and the label out of a row.
 fn example(mut record: Record, records: &Records, text: usize, label: usize) -> Result<Example, DataError> {
     let line = record.line;
-    let place = || records.source().place(line);
-    if record.field(text).trim().is_empty() {
-        return Err(DataError::EmptyText { place: place() });
-    }
-    records.source().check_plain(&record, Role::Label, label)?;
-    if record.field(label).trim().is_empty() {
-        let key = &records.source().layout().columns[label];
-        let found = match &record.object {
-            Some(object) if !object.contains_key(key) => lang().pick("none", "このキーのない行"),
-            Some(object) if object[key].is_null() => "null",
-            _ if records.source().layout().format == Format::FastText => {
-                lang().pick("no __label__ on the line", "__label__ のない行")
-            }
-            _ => lang().pick("an empty field", "空欄"),
-        };
-        return Err(DataError::EmptyLabel { place: place(), found });
-    }
+    records.source().check_label(&record, label)?;
     let label = record.field(label).trim().to_owned();
     Ok(Example { text: std::mem::take(&mut record.fields[text]), label, line })
 }
@@ -175,10 +172,10 @@ impl Dataset {
             };
             return Err(DataError::OneClass { path, label: label.clone(), rows, column });
         }
-        match (LabelKind::of(&self.examples, self.is_label_asked), self.columns.label) {
+        match (LabelKind::of(&labels(&self.examples), self.is_label_asked), self.columns.label) {
             // In front of each text of a fastText file stands a label and nothing else.
             (Some(kind), Some(column)) if self.layout.format != Format::FastText => {
-                Err(no_classes(&self.layout, column, &self.examples, kind))
+                Err(no_classes(&self.layout, column, &self.examples, kind, &self.could_be_labels))
             }
             _ => Ok(()),
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::columns::{as_asked, named_role};
+use super::columns::{as_asked, is_text_name, named_role};
 use super::error::Role;
 use super::format::{Format, ReadOptions};
 use super::header::is_name;
@@ -136,10 +136,15 @@ pub(crate) fn detect(path: &Path, head: &str, whole: bool, options: &ReadOptions
             let why = lang().pick("each line has the same number of tabs", "各行のタブの数が等しい");
             sure(Format::Tsv, why)
         }
-        _ => DELIMITERS.into_iter().find_map(|delimiter| table(head, whole, delimiter)).unwrap_or_else(|| {
-            let why = lang().pick("no field delimiter fits all lines", "すべての行に合う区切り文字がない");
-            Found { format: Format::PlainText, why, is_sure: false }
-        }),
+        name => {
+            let found = DELIMITERS.into_iter().find_map(|delimiter| table(head, whole, delimiter));
+            // A name that promises lines of text is kept to; a stream has none.
+            let found = found.or_else(|| if name.is_empty() { one_column(head, whole) } else { None });
+            found.unwrap_or_else(|| {
+                let why = lang().pick("no field delimiter fits all lines", "すべての行に合う区切り文字がない");
+                Found { format: Format::PlainText, why, is_sure: false }
+            })
+        }
     }
 }
 
@@ -206,6 +211,21 @@ fn table(head: &str, whole: bool, delimiter: char) -> Option<Found> {
     }
     let why = lang().pick("each line has the same number of fields", "各行のフィールドの数が等しい");
     Some(Found { format, why, is_sure: shape.quoted * 2 >= shape.widths.len() })
+}
+
+/// A table of one column: the first line is nothing but the name of a text column, with texts and no empty line below.
+/// Where commas stand outside quotes, as no CSV has it, its rows are lines.
+fn one_column(head: &str, whole: bool) -> Option<Found> {
+    let mut lines = head.trim_end().lines();
+    let name = lines.next()?.trim();
+    let is_text = |line: &str| !line.trim().is_empty() && !line.contains('\t');
+    if !is_text_name(name) || lines.clone().next().is_none() || !lines.all(is_text) {
+        return None;
+    }
+    let is_csv = Shape::of(head, whole, ',').widths.iter().all(|&width| width == 1);
+    let format = if is_csv { Format::Csv { delimiter: ',' } } else { Format::Tsv };
+    let why = lang().pick("its first line names a column", "1 行目が列の名前");
+    Some(Found { format, why, is_sure: true })
 }
 
 /// What the first rows look like with a delimiter, quotes read as in CSV.

@@ -155,12 +155,12 @@ pub enum DataError {
     NotAnObject { place: Place, found: &'static str, advice: &'static str },
     #[error("{}", tr!("{place}: reading the {role}: expected a string, number or true/false in {}, found {found}; flatten it, or choose another column with {}", "{place}: {role}を読めません。{}には文字列・数値・真偽値が必要ですが、{found}です。平らな値にするか、{} で別の列を選んでください", quoted(column), role.flag()))]
     Nested { place: Place, role: Role, column: String, found: &'static str },
-    #[error("{}", tr!("{place}: reading the text: expected some characters, found an empty text; fill it in, or leave such rows out with --skip-bad-rows", "{place}: テキストが空です。値を入れてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
-    EmptyText { place: Place },
+    #[error("{}", tr!("{place}: reading the text: expected some characters, found {found}; fill it in, or leave such rows out with --skip-bad-rows", "{place}: テキストを読めません。文字が必要ですが、{found}です。値を入れてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
+    EmptyText { place: Place, found: Box<str> },
     #[error("{}", tr!("{place}: reading the label: expected a class name, found {found}; fill it in, or leave such rows out with --skip-bad-rows", "{place}: ラベルを読めません。クラス名が必要ですが、{found}です。値を入れてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
-    EmptyLabel { place: Place, found: &'static str },
-    #[error("{}", tr!("{place}: reading pairs: expected a source and its target, found an empty {role}; fill it in, or leave such rows out with --skip-bad-rows", "{place}: 対訳を読めません。原文と訳文の両方が必要ですが、{role}が空です。値を入れてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
-    EmptySide { place: Place, role: Role },
+    EmptyLabel { place: Place, found: Box<str> },
+    #[error("{}", tr!("{place}: reading pairs: expected a source and its target, found {found}; fill it in, or leave such rows out with --skip-bad-rows", "{place}: 対訳を読めません。原文と訳文の両方が必要ですが、{found}です。値を入れてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
+    EmptySide { place: Place, found: Box<str> },
     #[error("{}", {
  let (other, count) = (other.display(), count(*lines, "line"));
  tr!("{place}: reading pairs: expected a partner for each line, found the end of {other} after {count}; this is the first line without one: check that both files were written whole and line up", "{place}: 対訳を読めません。各行に相手の行が必要ですが、{other} は {lines} 行で終わっています。相手のない最初の行はここです。両方のファイルが最後まで書き込まれ、行が対応しているかを確認してください")})]
@@ -179,6 +179,8 @@ pub enum DataError {
     Ambiguous { path: PathBuf, role: Role, candidates: String },
     #[error("{}", tr!("{}: choosing the {role} column: expected {wanted}, found only {columns}; {advice}", "{}: {role}の列を選べません。{wanted}が必要ですが、{columns} しかありません。{advice}", path.display()))]
     NoColumn { path: PathBuf, role: Role, wanted: &'static str, columns: String, advice: &'static str },
+    #[error("{}", tr!("{}: choosing the task: expected a label, or two columns whose names make a pair (such as source and target, or ja and en), found text in {pair} and, beside them, {others}; say what to train: --task translate (one is the translation of the other), --task classify with --label NAME, or --task lm with --text NAME", "{}: タスクを選べません。ラベルの列か、対訳と分かる名前の 2 列（source と target、ja と en など）が必要ですが、テキストの列{pair}のほかに{others}があります。--task translate（一方が他方の訳文）、--task classify と --label 列名、--task lm と --text 列名 のいずれかを指定してください", path.display()))]
+    NoTask { path: PathBuf, pair: Box<str>, others: Box<str> },
     #[error("{}", tr!("{}: choosing the columns: expected the {} and the {} in two columns, found {} named for both; change --text or --label", "{}: 列を選べません。{}と{}は別の列のはずですが、両方に{}が指定されています。--text か --label を変えてください", path.display(), roles[0], roles[1], quoted(column)))]
     SameColumn { path: PathBuf, roles: [Role; 2], column: String },
     #[error("{}", tr!("{}: reading one of two parallel files: expected lines of text, found Parquet; name it alone, or write each side as a text file", "{}: 対訳の片側を読めません。テキストの行が必要ですが、Parquet です。単独で指定するか、両側をテキストファイルとして書き出してください", path.display()))]
@@ -193,14 +195,14 @@ pub enum DataError {
     TooFewRows { path: PathBuf, rows: u64, least: u64 },
     #[error("{}", one_class(path, label, *rows, column))]
     OneClass { path: PathBuf, label: String, rows: u64, column: String },
-    #[error("{}", tr!("{}: preparing to train: expected a label column of few, repeated values, found {} different values in {} rows of {column}, such as {examples}; it looks like {looks_like}; name another column with --label (such as {others}), or sort the values into a few classes", "{}: 学習の準備ができません。ラベル列には少数の繰り返す値が必要ですが、{2} 行の{column}に {1} 種類の値があります（{examples} など）。{looks_like}のようです。--label で別の列（{others}）を指定するか、値を少数のクラスにまとめてください", path.display(), found[0], found[1]))]
+    #[error("{}", tr!("{}: preparing to train: expected a label column of few, repeated values, found {} different values in {} rows of {column}, such as {examples}; it looks like {looks_like}; {advice}", "{}: 学習の準備ができません。ラベル列には少数の繰り返す値が必要ですが、{2} 行の{column}に {1} 種類の値があります（{examples} など）。{looks_like}のようです。{advice}", path.display(), found[0], found[1]))]
     NoClasses {
         path: PathBuf,
         column: String,
         found: [u64; 2],
         examples: Box<str>,
         looks_like: Box<str>,
-        others: Box<str>,
+        advice: Box<str>,
     },
     #[error("{}", tr!("{place}: reading the label: expected at most {limit} classes, found more in {column}; is it an identifier? Name another column with --label", "{place}: ラベルを読めません。クラスは {limit} 以下のはずですが、{column}にはもっとあります。識別子ではありませんか。--label で別の列を指定してください"))]
     TooManyClasses { place: Place, limit: usize, column: String },
@@ -261,7 +263,7 @@ impl DataError {
             | DataError::BadJson { place, .. }
             | DataError::NotAnObject { place, .. }
             | DataError::Nested { place, .. }
-            | DataError::EmptyText { place }
+            | DataError::EmptyText { place, .. }
             | DataError::EmptyLabel { place, .. }
             | DataError::EmptySide { place, .. }
             | DataError::SeveralLabels { place, .. }

@@ -41,10 +41,10 @@ pub(crate) enum LabelKind {
 impl LabelKind {
     /// What the labels look like, if not like classes. Numbers that someone has named as the label (`is_asked`) are
     /// classes as long as each has rows enough to learn from.
-    pub(crate) fn of(examples: &[Example], is_asked: bool) -> Option<Self> {
+    pub(crate) fn of(labels: &[&str], is_asked: bool) -> Option<Self> {
         let mut counts: HashMap<&str, usize> = HashMap::new();
-        examples.iter().for_each(|example| *counts.entry(&example.label).or_default() += 1);
-        let (rows, classes) = (examples.len(), counts.len());
+        labels.iter().for_each(|label| *counts.entry(label).or_default() += 1);
+        let (rows, classes) = (labels.len(), counts.len());
         let mostly_unique = classes * 2 > rows;
         if rows < LEAST_ROWS || classes <= FEW_CLASSES && !mostly_unique {
             return None;
@@ -134,12 +134,12 @@ mod tests {
     use super::*;
 
     fn kind(rows: usize, label: impl Fn(usize) -> String) -> Option<LabelKind> {
-        LabelKind::of(&examples(rows, label), false)
+        kind_of(rows, label, false)
     }
 
-    fn examples(rows: usize, label: impl Fn(usize) -> String) -> Vec<Example> {
-        let example = |i: usize| Example { text: format!("text {i}"), label: label(i), line: i as u64 + 1 };
-        (0..rows).map(example).collect()
+    fn kind_of(rows: usize, label: impl Fn(usize) -> String, is_asked: bool) -> Option<LabelKind> {
+        let labels: Vec<String> = (0..rows).map(label).collect();
+        LabelKind::of(&labels.iter().map(String::as_str).collect::<Vec<_>>(), is_asked)
     }
 
     #[test]
@@ -175,7 +175,6 @@ mod tests {
         assert_eq!(kind(400, |i| format!("faq about {}", "x".repeat(i % 77))), None);
         assert_eq!(kind(5, |i| i.to_string()), None, "too few rows to tell");
         // Asked for, and rows enough.
-        let ages = examples(9_000, |i| (18 + i % 70).to_string());
-        assert_eq!(LabelKind::of(&ages, true), None);
+        assert_eq!(kind_of(9_000, |i| (18 + i % 70).to_string(), true), None);
     }
 }

@@ -69,6 +69,7 @@ pub use documents::{DocumentBreaks, DocumentParts, Documents, load_documents};
 pub use error::{DataError, Place, Role};
 pub use format::{Format, ReadOptions};
 pub use kept::{Kept, standard_input};
+pub(crate) use open::check_name;
 pub use pair_parts::{PairParts, Pairs};
 pub use pairs::{Pair, PairDataset, PairRecords, load_pairs};
 pub use parallel::DataFiles;

@@ -47,18 +47,24 @@ pub(crate) fn open_path(path: &Path, options: &ReadOptions) -> Result<Opened, Da
         let (again, file) = kept.map_err(io)?;
         return open_reader(path, Box::new(again), Some(file), None, options);
     }
+    let metadata = check_name(path)?;
+    let file = File::open(path).map_err(io)?;
+    let reopen = if metadata.is_file() { Some(File::open(path).map_err(io)?) } else { None };
+    open_reader(path, Box::new(file), reopen, None, options)
+}
+
+/// Checks that a name is that of a file, or of a pipe.
+pub(crate) fn check_name(path: &Path) -> Result<fs::Metadata, DataError> {
     let metadata = match fs::metadata(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Err(DataError::Missing { path: path.to_owned(), hint: sibling_hint(path) });
         }
-        other => other.map_err(io)?,
+        other => other.map_err(|source| DataError::Io { path: path.to_owned(), doing: "opening the data", source })?,
     };
-    if metadata.is_dir() {
-        return Err(DataError::Folder { path: path.to_owned(), hint: folder_hint(path) });
+    match metadata.is_dir() {
+        true => Err(DataError::Folder { path: path.to_owned(), hint: folder_hint(path) }),
+        false => Ok(metadata),
     }
-    let file = File::open(path).map_err(io)?;
-    let reopen = if metadata.is_file() { Some(File::open(path).map_err(io)?) } else { None };
-    open_reader(path, Box::new(file), reopen, None, options)
 }
 
 /// Opens a stream whose rows are wanted as they come; `path` as in [`open_reader`].

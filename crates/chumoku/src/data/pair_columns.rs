@@ -80,6 +80,18 @@ impl PairColumns {
         PairColumns { source, target, source_why: why, target_why: why }
     }
 
+    /// The other columns with values in them (at most eight), if nothing but these two being text makes them a pair: no
+    /// names, and nobody who asked for both.
+    pub(crate) fn unexplained(&self, layout: &Layout, rows: &[&Record], options: &ReadOptions) -> Vec<usize> {
+        let is_named = layout.has_names() && named_pair(&layout.columns).is_some();
+        if is_named || options.text.is_some() && options.label.is_some() {
+            return Vec::new();
+        }
+        let others = (0..layout.columns.len()).filter(|&column| column != self.source && column != self.target);
+        let has_values = |column: &usize| rows.iter().any(|row| !row.field(*column).trim().is_empty());
+        others.filter(has_values).take(8).collect()
+    }
+
     /// `source = column “ja” (its language), target = column “en” (its language)`
     pub(crate) fn describe(&self, layout: &Layout) -> String {
         let [source, target] = [self.source, self.target].map(|column| layout.column_title(column));

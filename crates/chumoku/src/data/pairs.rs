@@ -135,12 +135,20 @@ pub(crate) fn pair_table(path: &Path, options: &ReadOptions) -> Result<Table, Da
     Ok(table)
 }
 
+/// A side of a pair that is not there, for messages.
+pub(super) fn empty_side(role: Role) -> String {
+    tr!("an empty {role}", "空の{role}")
+}
+
 /// Takes source and target out of a row.
 fn pair(table: &Table, columns: PairColumns, record: Record) -> Result<Pair, DataError> {
     let side = |role: Role, column: usize| {
         table.check_text(&record, role, column)?;
         match record.field(column).trim() {
-            "" => Err(DataError::EmptySide { place: table.place(record.line), role }),
+            "" => {
+                let found = table.lacking(&record, column, empty_side(role));
+                Err(DataError::EmptySide { place: table.place(record.line), found })
+            }
             text => Ok(text.to_owned()),
         }
     };

@@ -8,7 +8,7 @@ use super::error::{DataError, Place, Role};
 use super::format::ReadOptions;
 use super::lines::{Line, LineReader};
 use super::open::{Content, open_path};
-use super::pairs::Pair;
+use super::pairs::{Pair, empty_side};
 use super::reader::MAX_TEXT_BYTES;
 use crate::lang::lang;
 use crate::tr;
@@ -141,7 +141,7 @@ impl ParallelReader {
                 (true, false) => Role::Source,
                 (false, true) => Role::Target,
             };
-            return Err(DataError::EmptySide { place: self.place(role, line), role });
+            return Err(DataError::EmptySide { place: self.place(role, line), found: empty_side(role).into() });
         }
     }
 

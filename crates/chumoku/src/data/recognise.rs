@@ -8,6 +8,7 @@ use super::pairs::pair_table;
 use super::parallel::DataFiles;
 use super::profile::Profile;
 use super::record::Record;
+use super::wording::joined;
 use crate::tr;
 
 /// What a model can be trained to do.
@@ -34,12 +35,13 @@ pub struct Recognised {
 ///
 /// Two parallel files are pairs. In a table, two columns named as a pair (source and target, ja and en …) are one unless
 /// the target has few, repeated values; then comes a label, by name or by few, repeated values; two columns of text of
-/// like length without a label are a pair too. Text without columns, or with one, is to be continued, and so is a file
+/// like length without a label, and with no other column, are a pair too. Text without columns, or with one, is to be continued, and so is a file
 /// that is no table by name and holds neither.
 ///
 /// # Errors
 ///
-/// Whatever keeps the file from being read, and a table in which neither a pair nor a label nor one text can be found.
+/// Whatever keeps the file from being read, and a table in which neither a pair nor a label nor one text can be found. Two
+/// columns of text that only other columns stand beside may be a title and its description as well as a pair.
 pub fn recognise(files: &DataFiles, options: &ReadOptions) -> Result<Recognised, DataError> {
     let path = match files {
         DataFiles::One(path) => path,
@@ -63,6 +65,15 @@ pub fn recognise(files: &DataFiles, options: &ReadOptions) -> Result<Recognised,
         _ => {}
     }
     if let Some(columns) = promised_pair(layout, &rows, options) {
+        let others = columns.unexplained(layout, &rows, options);
+        if !others.is_empty() {
+            let titles = |columns: &[usize]| {
+                let titles: Vec<String> = columns.iter().map(|&column| layout.column_title(column)).collect();
+                joined(&titles).into()
+            };
+            let pair = titles(&[columns.source, columns.target]);
+            return Err(DataError::NoTask { path: path.clone(), pair, others: titles(&others) });
+        }
         return found(Task::Translate, columns.describe(layout));
     }
     let options = ReadOptions { require_label: true, ..options.clone() };

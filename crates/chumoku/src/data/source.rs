@@ -7,9 +7,12 @@ use std::path::Path;
 use super::columns::{self, Columns};
 use super::error::{DataError, Place, Role};
 use super::format::{Format, ReadOptions};
+use super::label_kind::LabelKind;
 use super::open::{Opened, open_live, open_path, open_reader};
+use super::profile::Profile;
 use super::record::{Layout, Record, Skipped};
 use super::table::Table;
+use crate::lang::lang;
 use crate::tr;
 
 /// A data file that has been opened, recognised, and sampled to choose its columns.
@@ -64,7 +67,11 @@ impl Source {
         let source = Source { table, columns };
         if options.require_text && !options.skip_bad_rows && !options.faults_in_place {
             // Better now than after half of the work.
-            source.table.sample.iter().try_for_each(|row| source.check(row))?;
+            let label = source.columns.label.filter(|_| options.require_label);
+            source.table.sample.iter().try_for_each(|row| {
+                source.check(row)?;
+                label.map_or(Ok(()), |label| source.check_label(row, label))
+            })?;
         }
         Ok(source)
     }
@@ -77,6 +84,11 @@ impl Source {
     /// The columns in use.
     pub fn columns(&self) -> &Columns {
         &self.columns
+    }
+
+    /// Makes an empty text an error from here on.
+    pub(crate) fn require_text(&mut self) {
+        self.table.options.require_text = true;
     }
 
     /// Whether the options name the label column.
@@ -124,14 +136,38 @@ impl Source {
         let column = self.columns.text;
         self.table.check_plain(record, Role::Text, column)?;
         if self.table.options.require_text && record.field(column).trim().is_empty() {
-            return Err(DataError::EmptyText { place: self.place(record.line) });
+            let found = self.table.lacking(record, column, lang().pick("an empty text", "空"));
+            return Err(DataError::EmptyText { place: self.place(record.line), found });
         }
         self.table.check_text(record, Role::Text, column)
     }
 
-    /// Checks that the value of a column is no list or object.
-    pub(crate) fn check_plain(&self, record: &Record, role: Role, column: usize) -> Result<(), DataError> {
-        self.table.check_plain(record, role, column)
+    /// Checks that a row has a label, and that it is a plain value.
+    pub(crate) fn check_label(&self, record: &Record, column: usize) -> Result<(), DataError> {
+        self.table.check_plain(record, Role::Label, column)?;
+        if !record.field(column).trim().is_empty() {
+            return Ok(());
+        }
+        let empty = match self.layout().format {
+            Format::FastText => lang().pick("no __label__ on the line", "__label__ のない行"),
+            _ => lang().pick("an empty field", "空欄"),
+        };
+        let found = self.table.lacking(record, column, empty);
+        Err(DataError::EmptyLabel { place: self.place(record.line), found })
+    }
+
+    /// The columns in no use that could be the label, by their first rows.
+    pub(crate) fn could_be_labels(&self) -> Vec<String> {
+        let (layout, rows) = (self.layout(), self.table.sample.iter().collect::<Vec<&Record>>());
+        let could_be = |&column: &usize| {
+            let profile = Profile::of(layout, &rows, column);
+            let labels: Vec<&str> =
+                rows.iter().map(|row| row.field(column).trim()).filter(|label| !label.is_empty()).collect();
+            profile.is_label_like() && profile.distinct > 1 && LabelKind::of(&labels, false).is_none()
+        };
+        let in_use = [Some(self.columns.text), self.columns.label];
+        let left = (0..layout.columns.len()).filter(|column| !in_use.contains(&Some(*column)));
+        left.filter(could_be).map(|column| layout.column_title(column)).collect()
     }
 }
 

@@ -16,7 +16,7 @@ use super::parquet::ParquetReader;
 use super::profile::nested_value;
 use super::reader::{MAX_COLUMNS, MAX_TEXT_BYTES, Reader};
 use super::record::{Layout, Record, Skipped};
-use super::wording::{count, listed};
+use super::wording::{count, listed, quoted};
 use crate::lang::lang;
 use crate::tr;
 
@@ -201,6 +201,16 @@ impl Table {
     /// Counts a row error if rows may be skipped, else gives the error back.
     pub(crate) fn leave_out(&mut self, error: DataError) -> Result<(), DataError> {
         skip(error, &self.options, &mut self.skipped)
+    }
+
+    /// What a row has where a column has no value: no such key, null, or else nothing, which is `empty`.
+    pub(crate) fn lacking(&self, record: &Record, column: usize, empty: impl Into<Box<str>>) -> Box<str> {
+        let key = &self.layout.columns[column];
+        match &record.object {
+            Some(object) if !object.contains_key(key) => tr!("no key {}", "キー{}のない行", quoted(key)).into(),
+            Some(object) if object[key].is_null() => "null".into(),
+            _ => empty.into(),
+        }
     }
 
     /// Checks that a text is a plain value and not too long.

@@ -133,7 +133,9 @@ impl BleuCounts {
                 }
             }
             // An order without n-grams has the logarithm −∞ and makes the score 0.
-            score = brevity_penalty * (precisions.iter().map(|p: &f64| p.ln()).sum::<f64>() / MAX_ORDER as f64).exp();
+            let mean = (precisions.iter().map(|p: &f64| p.ln()).sum::<f64>() / MAX_ORDER as f64).exp();
+            // Rounding puts e^(ln 100) above 100.
+            score = (brevity_penalty * mean).min(100.0);
         }
         BleuScore { score, precisions, brevity_penalty, counts: *self }
     }

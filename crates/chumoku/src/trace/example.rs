@@ -407,7 +407,10 @@ impl WorkedExample {
                 let mut bytes = Vec::new();
                 std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
             }
-            false => std::fs::read(path),
+            false => {
+                crate::data::check_name(path)?;
+                std::fs::read(path)
+            }
         };
         let bytes = bytes.map_err(Error::io("reading", path))?;
         let fault = |problem: String| Error::Example { doing: "reading", file: path.display().to_string(), problem };

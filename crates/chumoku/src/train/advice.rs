@@ -1,6 +1,8 @@
 //! Which of a classifier's three predictors to use: the network, the n-grams, or both together.
 
+use super::Scores;
 use super::resample::{Judged, macro_f1_gain};
+use crate::data::wording::quoted;
 use crate::tr;
 use serde::Serialize;
 
@@ -28,9 +30,9 @@ pub struct Gain {
 /// What a run's own figures advise.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Advice {
-    /// What to use.
+    /// What to use; none if none is better than always giving the most frequent class.
     #[serde(rename = "use")]
-    pub predictor: Predictor,
+    pub predictor: Option<Predictor>,
     /// Both together against the n-grams.
     pub over_ngrams: Gain,
     /// Both together against the network.
@@ -56,12 +58,18 @@ impl Advice {
             (true, false) => Predictor::Both,
             (_, true) => Predictor::Network,
         };
-        Advice { predictor, over_ngrams, over_network, rows }
+        Advice { predictor: Some(predictor), over_ngrams, over_network, rows }
+    }
+
+    /// The same, or to use none if none of the predictors has a higher macro-F1 than the most frequent class.
+    pub(super) fn over_majority(self, predictors: [&Scores; 3], majority: &Scores) -> Advice {
+        let is_better = |scores: &&Scores| scores.macro_f1 > majority.macro_f1;
+        Advice { predictor: self.predictor.filter(|_| predictors.iter().any(is_better)), ..self }
     }
 
     /// The advice in one line. `network` is what the network is called, `seconds` the time in which the n-gram model was
-    /// trained.
-    pub fn sentence(&self, network: &str, seconds: f64) -> String {
+    /// trained, `most_frequent` the class that is the most frequent in training.
+    pub fn sentence(&self, network: &str, seconds: f64, most_frequent: &str) -> String {
         let Advice { rows, over_ngrams, over_network, .. } = self;
         let seconds = seconds.ceil().max(1.0);
         let points = |gain: &Gain| {
@@ -73,7 +81,8 @@ impl Advice {
             )
         };
         match self.predictor {
-            Predictor::Ngrams => {
+            None => none_is_better(*rows, most_frequent),
+            Some(Predictor::Ngrams) => {
                 let points = points(over_ngrams);
                 tr!(
                     "Advice: on these {rows} rows n-grams alone are as good (the {network} adds {points}): \
@@ -82,7 +91,7 @@ impl Advice {
                      --model ngrams なら {seconds:.0} 秒で学習できます。"
                 )
             }
-            Predictor::Both => {
+            Some(Predictor::Both) => {
                 let points = points(over_ngrams);
                 tr!(
                     "Advice: use this model, both together: on these {rows} rows it is better than n-grams alone \
@@ -90,7 +99,7 @@ impl Advice {
                     "助言: このモデル（両方の組み合わせ）を使ってください。この {rows} 行では n-gram だけより優れています（{points}）。"
                 )
             }
-            Predictor::Network => {
+            Some(Predictor::Network) => {
                 let points = points(over_network);
                 tr!(
                     "Advice: use the {network} alone: on these {rows} rows n-grams make it worse ({points}); set \
@@ -103,11 +112,27 @@ impl Advice {
     }
 }
 
-/// The advice of a run that trained n-grams alone: whether there is much that a transformer could add.
-pub(super) fn of_ngrams_alone(accuracy: f64, rows: usize) -> String {
+/// The advice where nothing that was trained has a higher macro-F1 than the most frequent class.
+fn none_is_better(rows: usize, most_frequent: &str) -> String {
+    let most_frequent = quoted(most_frequent);
+    tr!(
+        "Advice: on these {rows} rows nothing that was trained is better than always answering {most_frequent}; more \
+         rows of the other classes would help.",
+        "助言: この {rows} 行では、学習したどの予測も、常に{most_frequent}と答えるより優れていません。\
+         ほかのクラスの行を増やすと改善が見込めます。"
+    )
+}
+
+/// The advice of a run that trained n-grams alone: whether there is much that a transformer could add. `most_frequent` is
+/// the class that is the most frequent in training, `majority` the scores of always giving it.
+pub(super) fn of_ngrams_alone(ngrams: &Scores, majority: &Scores, most_frequent: &str) -> String {
     /// Share of wrong rows below which nothing much is left to win.
     const LITTLE: f64 = 0.02;
-    let wrong = 1.0 - accuracy;
+    let rows = ngrams.rows;
+    if ngrams.macro_f1 <= majority.macro_f1 {
+        return none_is_better(rows, most_frequent);
+    }
+    let wrong = 1.0 - ngrams.accuracy;
     let percent = 100.0 * wrong;
     match wrong <= LITTLE {
         true => tr!(
@@ -136,16 +161,16 @@ mod tests {
     fn advice_follows_from_the_figures() {
         let unsure = gain(0.01, -0.02, 0.04);
         let advice = Advice::choose(unsure, gain(0.08, 0.02, 0.12), 100);
-        assert_eq!(advice.predictor, Predictor::Ngrams);
-        let said = advice.sentence("transformer", 0.2);
+        assert_eq!(advice.predictor, Some(Predictor::Ngrams));
+        let said = advice.sentence("transformer", 0.2, "ok");
         assert!(said.contains("100 rows n-grams alone are as good") && said.contains("trains in 1 s"), "{said}");
         assert!(said.contains("+1.0 points") && said.contains("-2.0 to +4.0"), "{said}");
         let advice = Advice::choose(gain(0.04, 0.01, 0.07), unsure, 100);
-        assert_eq!(advice.predictor, Predictor::Both);
-        assert!(advice.sentence("transformer", 0.2).contains("+1.0 to +7.0"));
+        assert_eq!(advice.predictor, Some(Predictor::Both));
+        assert!(advice.sentence("transformer", 0.2, "ok").contains("+1.0 to +7.0"));
         let advice = Advice::choose(gain(0.04, 0.01, 0.07), gain(-0.04, -0.07, -0.01), 100);
-        assert_eq!(advice.predictor, Predictor::Network);
-        assert!(advice.sentence("GRU", 0.2).contains("the GRU alone"));
+        assert_eq!(advice.predictor, Some(Predictor::Network));
+        assert!(advice.sentence("GRU", 0.2, "ok").contains("the GRU alone"));
     }
 
     #[test]
@@ -156,7 +181,25 @@ mod tests {
         };
         let (both, network, ngrams) = (wrong(50), wrong(50), wrong(5));
         let rows = Judged { truth: &truth, predicted: &both, texts: &[] };
-        assert_eq!(Advice::of(&rows, [&network, &ngrams], 2, 1).predictor, Predictor::Both);
-        assert_eq!(Advice::of(&rows, [&ngrams, &network], 2, 1).predictor, Predictor::Ngrams);
+        assert_eq!(Advice::of(&rows, [&network, &ngrams], 2, 1).predictor, Some(Predictor::Both));
+        assert_eq!(Advice::of(&rows, [&ngrams, &network], 2, 1).predictor, Some(Predictor::Ngrams));
+    }
+
+    #[test]
+    fn nothing_is_advised_that_is_no_better_than_one_answer() {
+        let labels = ["ok".to_owned(), "spam".to_owned()];
+        let truth: Vec<u32> = (0..50).map(|i| u32::from(i == 7)).collect();
+        let scores = |predicted: &[u32]| Scores::of(&Judged { truth: &truth, predicted, texts: &[] }, &labels, None, 1);
+        let (majority, right) = (scores(&[0; 50]), scores(&truth));
+        let all_wrong = scores(&(0..50).map(|i| u32::from(i == 8)).collect::<Vec<_>>());
+        let even = gain(0.0, 0.0, 0.0);
+        let advice = Advice::choose(even, even, 50);
+        assert_eq!(advice.over_majority([&majority, &majority, &right], &majority).predictor, Some(Predictor::Ngrams));
+        let none = advice.over_majority([&majority, &all_wrong, &majority], &majority);
+        assert_eq!(serde_json::to_value(none).unwrap()["use"], serde_json::Value::Null);
+        let said = none.sentence("transformer", 0.2, "ok");
+        assert!(said.contains("always answering “ok”") && !said.contains("--model"), "{said}");
+        assert_eq!(of_ngrams_alone(&majority, &majority, "ok"), said);
+        assert!(of_ngrams_alone(&right, &majority, "ok").contains("keep the n-grams"));
     }
 }

@@ -35,14 +35,20 @@ pub(crate) fn report_rows(data: &TrainingData) -> (&super::Rows, &'static str) {
 pub(crate) fn evaluate(model: &TextClassifier, data: &TrainingData, seed: u64) -> Result<Report> {
     let (rows, _) = report_rows(data);
     let (whole, [attention, ngrams], advice) = score(model, rows, seed)?;
-    Ok(Report { whole, parts: [attention, ngrams, majority(data, rows, seed)], advice })
+    let majority = majority(data, rows, seed);
+    let advice = advice.over_majority([&whole, &attention, &ngrams], &majority);
+    Ok(Report { whole, parts: [attention, ngrams, majority], advice })
+}
+
+/// The class that is the most frequent in training, the first of equals.
+pub(crate) fn most_frequent_class(data: &TrainingData) -> usize {
+    let counts = data.class_rows();
+    (0..counts.len()).fold(0, |best, class| if counts[class] > counts[best] { class } else { best })
 }
 
 /// Scores of always predicting the class that is the most frequent in training.
 pub(crate) fn majority(data: &TrainingData, rows: &Rows, seed: u64) -> Scores {
-    let counts = data.class_rows();
-    let most = (0..counts.len()).fold(0, |best, class| if counts[class] > counts[best] { class } else { best });
-    let predicted = vec![most as u32; rows.len()];
+    let predicted = vec![most_frequent_class(data) as u32; rows.len()];
     Scores::of(&rows.judged(&predicted, &rows.texts()), &data.labels, None, seed)
 }
 

@@ -1,6 +1,6 @@
 //! Training a classifier: the n-gram baseline, tokens, the plan, the run, and at the end the report.
 
-use super::card::report_rows;
+use super::card::{most_frequent_class, report_rows};
 use super::memory::{FORWARD, Footing, Held, bytes_of};
 use super::names::{label, network_name};
 use super::parts::Learnt;
@@ -366,7 +366,8 @@ impl Finished<'_> {
         files.extend([(METRICS, pretty.into_bytes()), (CARD, card.into_bytes()), super::ngrams::seen(data)]);
         write_model(out, &files)?;
         let super::card::Report { whole, parts, advice } = report;
-        let advice = advice.sentence(network_name(classifier.config.model.body.network()), ngram_seconds);
+        let majority = &data.labels[most_frequent_class(data)];
+        let advice = advice.sentence(network_name(classifier.config.model.body.network()), ngram_seconds, majority);
         Ok(Outcome { model: classifier, metrics, test: whole, parts, advice, best: state.best, interrupted })
     }
 }

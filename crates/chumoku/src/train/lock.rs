@@ -1,6 +1,6 @@
 //! One run at a time in a folder.
 
-use crate::model_folder::{LOCK, Standing};
+use crate::model_folder::{LOCK, Standing, names};
 use crate::text_classifier::{has_checkpoints, is_model_folder};
 use crate::{Error, Result, tr};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -52,9 +52,11 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Where there is no model and no checkpoint yet, it is what says that the folder is a run's. Removed before it is
-        // unlocked, so never under the feet of the next run. Where a file cannot be told from its successor, it stays.
-        if cfg!(unix) && (is_model_folder(&self.folder) || has_checkpoints(&self.folder)) {
+        // Beside what else a run leaves before its first checkpoint, it is what says that the folder is a run's; an empty
+        // folder anybody may take. Removed before it is unlocked, so never under the feet of the next run. Where a file
+        // cannot be told from its successor, it stays.
+        let is_alone = || names(&self.folder) == [LOCK];
+        if cfg!(unix) && (is_model_folder(&self.folder) || has_checkpoints(&self.folder) || is_alone()) {
             let _ = fs::remove_file(self.folder.join(LOCK));
         }
     }
@@ -99,9 +101,12 @@ mod tests {
         let error = Lock::take(folder.path()).unwrap_err().to_string();
         assert!(error.contains("another run") && error.contains(&std::process::id().to_string()), "{error}");
         drop(lock);
+        assert!(names(folder.path()).is_empty(), "a run that leaves nothing leaves no lock");
         // What a run that was killed leaves is no lock.
-        assert!(folder.path().join(LOCK).exists());
+        fs::write(folder.path().join(LOCK), "1\n").unwrap();
+        fs::write(folder.path().join("log.jsonl"), "").unwrap();
         drop(Lock::take(folder.path()).unwrap());
+        assert!(folder.path().join(LOCK).exists(), "what says whose the log is");
         fs::create_dir_all(folder.path().join("checkpoints/step-0000000001")).unwrap();
         drop(Lock::take(folder.path()).unwrap());
         assert!(!folder.path().join(LOCK).exists(), "a run that is known by its checkpoints leaves no lock");

@@ -1,7 +1,8 @@
 //! Training the n-gram model: as half of a classifier, and alone.
 
 use super::card::{
-    class_table, data_section, heading, majority, most_frequent, report_rows, score_ngrams, score_table, this_model,
+    class_table, data_section, heading, majority, most_frequent, most_frequent_class, report_rows, score_ngrams,
+    score_table, this_model,
 };
 use super::classify::largest;
 use super::names::label;
@@ -89,7 +90,7 @@ pub fn train_ngram_classifier(
     let mut files = model.files();
     files.extend([(METRICS, pretty.into_bytes()), (CARD, card.into_bytes()), seen(data)]);
     write_model(out, &files)?;
-    let advice = advice::of_ngrams_alone(test.accuracy, test.rows);
+    let advice = advice::of_ngrams_alone(&test, &majority, &data.labels[most_frequent_class(data)]);
     Ok(NgramOutcome { model, metrics, test, majority, advice })
 }
 

@@ -77,9 +77,13 @@ fn task(args: &Train) -> anyhow::Result<Task> {
 /// A run that writes to a folder.
 struct Session<'a> {
     args: &'a Train,
+    kind: ModelKind,
     options: TrainOptions,
     start: Instant,
     folder: OutputFolder,
+    /// Whether a run that is stopped now has nothing to save: a classifier's n-gram model comes first, and is not saved
+    /// alone.
+    nothing_yet: Arc<AtomicBool>,
 }
 
 impl<'a> Session<'a> {
@@ -105,7 +109,8 @@ impl<'a> Session<'a> {
             chumoku::active_isa()
         );
         tell(["folder", "フォルダ"], &text);
-        Ok(Session { args, options, start, folder })
+        let nothing_yet = Arc::new(AtomicBool::new(matches!(kind, ModelKind::Classifier | ModelKind::Ngrams)));
+        Ok(Session { args, kind, options, start, folder, nothing_yet })
     }
 
     /// Trains, showing what happens; Ctrl-C stops it. None if it was stopped before there was anything to save.
@@ -114,21 +119,21 @@ impl<'a> Session<'a> {
         train: impl FnOnce(&TrainOptions, &Path, &AtomicBool, &mut dyn FnMut(Event<'_>)) -> chumoku::Result<O>,
     ) -> anyhow::Result<Option<O>> {
         let stop = Arc::new(AtomicBool::new(false));
-        let handler = Arc::clone(&stop);
+        let (handler, is_early, is_resumed) = (Arc::clone(&stop), Arc::clone(&self.nothing_yet), self.args.resume);
         ctrlc::set_handler(move || {
             if handler.swap(true, Ordering::Relaxed) {
                 std::process::exit(i32::from(INTERRUPTED));
             }
-            say!(
-                "\n{}",
-                tr!(
-                    "stopping after this step: what has been trained is saved and evaluated (again to leave at once)",
-                    "このステップで停止し、学習した分を保存して評価します（もう一度押すとすぐに終了します）"
-                )
-            );
+            say!("\n{}", stopping(is_early.load(Ordering::Relaxed), is_resumed));
         })?;
         let mut progress = Progress::new(self.start);
-        let outcome = train(&self.options, &self.folder.work, &stop, &mut |event| progress.show(event));
+        let outcome = train(&self.options, &self.folder.work, &stop, &mut |event| {
+            // The first thing said is what the n-gram model is like. Alone, it is trained once more then.
+            if self.kind != ModelKind::Ngrams && matches!(event, Event::Said(..)) {
+                self.nothing_yet.store(false, Ordering::Relaxed);
+            }
+            progress.show(event);
+        });
         progress.finish();
         match outcome {
             Ok(outcome) => Ok(Some(outcome)),
@@ -144,8 +149,29 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Says how to begin again, there being nothing to continue, and gives the exit code.
+    fn interrupted_early(&self) -> ExitCode {
+        let again = to_begin_again(std::env::args().skip(1), self.args, &self.folder.path);
+        let said = match self.args.reading.kept.is_empty() {
+            true => tr!(
+                "interrupted: nothing is trained yet; begin again with  {again}",
+                "中断しました。まだ何も学習していません。最初から始めるには  {again}"
+            ),
+            false => tr!(
+                "interrupted: nothing is trained yet; begin again with  {again}  and the same data, which came through \
+                 a pipe",
+                "中断しました。まだ何も学習していません。パイプから来たものと同じデータを渡して最初から始めてください:  {again}"
+            ),
+        };
+        say!("{said}");
+        ExitCode::from(INTERRUPTED)
+    }
+
     /// Says how to go on, and gives the exit code.
     fn interrupted(&self) -> ExitCode {
+        if self.nothing_yet.load(Ordering::Relaxed) && !self.args.resume {
+            return self.interrupted_early();
+        }
         let again = to_continue(std::env::args().skip(1), self.args, &self.folder.path);
         let said = match self.args.reading.kept.is_empty() {
             true => tr!("interrupted: continue with  {again}", "中断しました。続けるには  {again}"),
@@ -188,6 +214,34 @@ impl<'a> Session<'a> {
     }
 }
 
+/// What is said when Ctrl-C is pressed: `is_early` if there is nothing to save yet, `is_resumed` if a run goes on from
+/// checkpoints.
+fn stopping(is_early: bool, is_resumed: bool) -> String {
+    match (is_early, is_resumed) {
+        (true, false) => tr!(
+            "stopping: nothing is trained yet, so nothing is saved (again to leave at once)",
+            "停止します。まだ何も学習していないため、何も保存しません（もう一度押すとすぐに終了します）"
+        ),
+        (true, true) => tr!(
+            "stopping: nothing more is trained yet; what was saved before stays (again to leave at once)",
+            "停止します。まだ続きを学習していません。前に保存したものは残ります（もう一度押すとすぐに終了します）"
+        ),
+        (false, _) => tr!(
+            "stopping after this step: what has been trained is saved and evaluated (again to leave at once)",
+            "このステップで停止し、学習した分を保存して評価します（もう一度押すとすぐに終了します）"
+        ),
+    }
+}
+
+/// The command that begins this run again: as it was called, in the same folder.
+fn to_begin_again(called: impl Iterator<Item = String>, args: &Train, folder: &Path) -> String {
+    let mut words: Vec<String> = called.collect();
+    if args.out.is_none() {
+        words.extend(["--out".into(), folder.display().to_string()]);
+    }
+    words.iter().fold("chumoku".to_owned(), |line, word| format!("{line} {}", quoted(word)))
+}
+
 /// The command that continues this run: as it was called, since another seed or number of epochs is another run.
 fn to_continue(called: impl Iterator<Item = String>, args: &Train, folder: &Path) -> String {
     let mut words: Vec<String> = called.filter(|word| word != "--resume" && word != "--force").collect();
@@ -213,6 +267,11 @@ mod tests {
     #[test]
     fn the_command_that_continues_a_run_is_the_same_run() {
         assert_eq!(continued(&["train"]), "chumoku train --out chumoku-model-2 --resume");
+        let words = ["chumoku", "train", "--force"];
+        let Command::Train(args) = Args::parse_from(words).command else { panic!("not train") };
+        let again =
+            to_begin_again(words[1..].iter().map(|word| (*word).to_owned()), &args, Path::new("chumoku-model-2"));
+        assert_eq!(again, "chumoku train --force --out chumoku-model-2");
         assert_eq!(
             continued(&["train", "my data.csv", "--seed=7", "--force", "--out=it's"]),
             r"chumoku train 'my data.csv' --seed=7 '--out=it'\''s' --resume"

@@ -260,7 +260,7 @@ fn rows_of_a_table_that_are_bad() {
     let files = one(&folder, "a.jsonl", lines);
     assert_eq!(
         failure(&folder, &files, &ReadOptions::default()),
-        "a.jsonl:2: reading pairs: expected a source and its target, found an empty target; fill it in, or leave such rows \
+        "a.jsonl:2: reading pairs: expected a source and its target, found no key “en”; fill it in, or leave such rows \
          out with --skip-bad-rows"
     );
     let data = load_pairs(&files, &skipping()).unwrap();

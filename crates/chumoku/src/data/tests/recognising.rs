@@ -36,8 +36,9 @@ fn pairs() {
         format!("{{\"translation\":{{\"de\":\"Satz {i}\",\"en\":\"Sentence {i}\"}}}}")
     });
     is_pair("a.jsonl", nested, &columns("“de”", "“en”", "its language"));
-    let with_id = rows("n,left,right", |i| format!("{i},a text {i},its other {i}"));
-    is_pair("a.csv", with_id, &columns("“left”", "“right”", "of the only two with text"));
+    // An empty column is none: lines that end with a delimiter have one.
+    let trailing = rows("left,right,", |i| format!("a text {i},its other {i},"));
+    is_pair("a.csv", trailing, &columns("“left”", "“right”", "of the only two with text"));
     let folder = Folder::new();
     let files = DataFiles::Parallel { source: folder.file("a.ja", "x"), target: folder.file("a.en", "y") };
     assert_eq!(recognise(&files, &ReadOptions::default()).unwrap().why, "two parallel files");
@@ -90,6 +91,67 @@ fn neither() {
         folder.message(&error).starts_with("a.csv: choosing the text column: expected one that stands out"),
         "{error}"
     );
+}
+
+#[test]
+fn two_texts_among_other_columns_are_no_pair_by_themselves() {
+    let folder = Folder::new();
+    let row = |i: usize| format!("A thing {i},A few words about thing {i},{}.50", 3 * i);
+    let file = |header: &str| DataFiles::One(folder.file("a.csv", rows(header, row)));
+    let asking = |text: Option<&str>, label: Option<&str>| ReadOptions {
+        text: text.map(str::to_owned),
+        label: label.map(str::to_owned),
+        ..ReadOptions::default()
+    };
+    let error = recognise(&file("title,description,price"), &asking(None, None)).unwrap_err();
+    assert!(error.is_usage());
+    let said = folder.message(&error);
+    for part in
+        ["a.csv: choosing the task: ", "column “title”, column “description”", "column “price”", "--task translate"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    // Named as pairs, or asked for, they are one.
+    let task = |header: &str, options: &ReadOptions| recognise(&file(header), options).unwrap().task;
+    assert_eq!(task("source,target,price", &asking(None, None)), Task::Translate);
+    assert_eq!(task("ja,en,price", &asking(None, None)), Task::Translate);
+    assert_eq!(task("title,description,price", &asking(Some("title"), Some("description"))), Task::Translate);
+}
+
+#[test]
+fn a_stream_that_begins_with_the_name_of_a_column_is_a_table_of_one() {
+    let open = |name: &str, content: &'static str| {
+        Source::from_reader(std::path::Path::new(name), content.as_bytes(), &ReadOptions::default()).unwrap()
+    };
+    let texts = |source: Source| -> Vec<String> {
+        let column = source.columns().text;
+        source.records().map(|record| record.unwrap().fields[column].clone()).collect()
+    };
+    let source = open("standard input", "text\nA fine day.\n\"Slow, cold.\"\n");
+    let said = source.describe();
+    assert!(
+        said.contains("CSV with a header, 1 column (its first line names a column); text = column “text”"),
+        "{said}"
+    );
+    assert_eq!(texts(source), ["A fine day.", "Slow, cold."]);
+    // Commas outside quotes belong to the texts.
+    assert_eq!(texts(open("standard input", "text\nSlow, cold.\nA fine day.\n")), ["Slow, cold.", "A fine day."]);
+    // Nothing below, an empty line as texts have it, another word, a name that says what it is: lines of text.
+    for (name, content, rows) in [
+        ("standard input", "text\n", 1),
+        ("standard input", "text\n\nA fine day.\n", 3),
+        ("standard input", "Well\nA fine day.\n", 2),
+        ("a.txt", "text\nA fine day.\n", 2),
+    ] {
+        let source = open(name, content);
+        assert_eq!(source.layout().format, Format::PlainText, "{content:?}");
+        assert_eq!(texts_in_place(source), rows, "{content:?}");
+    }
+}
+
+fn texts_in_place(source: Source) -> usize {
+    let mut records = source.records();
+    std::iter::from_fn(|| records.next_in_place().unwrap()).count()
 }
 
 #[test]

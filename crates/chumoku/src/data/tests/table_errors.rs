@@ -101,12 +101,12 @@ fn missing_columns() {
     );
     assert_eq!(
         message("a.csv", content, &asking(None, Some("4"))),
-        format!("a.csv: choosing the label column: expected “4”, {among}")
+        format!("a.csv: choosing the label column: expected “4”, {among}; name one of these with --label")
     );
     assert_eq!(
         message("a.csv", "good food,5\nbad food,1\n", &asking(Some("0"), None)),
         "a.csv: choosing the text column: expected “0”, found no such column among columns 1 to 2 (no names; the first \
-         row holds “good food”, “5”)"
+         row holds “good food”, “5”); name one by its number, as --text 1"
     );
     assert_eq!(
         message("a.csv", content, &asking(Some("review"), Some("2"))),
@@ -171,7 +171,7 @@ fn empty_texts_and_labels() {
     assert_eq!(said, empty_label("a.tsv:3", "an empty field"));
     let good = "{\"text\":\"a\",\"label\":1}\n";
     let said = message("a.jsonl", format!("{good}{{\"text\":\"b\"}}\n"), &labelled());
-    assert_eq!(said, empty_label("a.jsonl:2", "none"));
+    assert_eq!(said, empty_label("a.jsonl:2", "no key “label”"));
     let said = message("a.jsonl", format!("{good}{{\"text\":\"b\",\"label\":null}}\n"), &labelled());
     assert_eq!(said, empty_label("a.jsonl:2", "null"));
     let said = message("a.ft", "__label__a one\ntwo\n", &labelled());
@@ -222,8 +222,20 @@ fn data_sets_that_cannot_be_trained_on() {
     assert_eq!(
         message("a.csv", format!("text,label\n{many}"), &labelled()),
         "a.csv: preparing to train: expected a label column of few, repeated values, found 5000 different values in 5000 \
-         rows of column “label”, such as “id0”, “id1”, “id2”; it looks like an identifier; name another column with --label \
-         (such as column “text”), or sort the values into a few classes"
+         rows of column “label”, such as “id0”, “id1”, “id2”; it looks like an identifier; sort the values into a few classes"
+    );
+    // Named are the columns that could be labels, and no others.
+    let mixed: String = (0..80)
+        .map(|i| format!("{i},what somebody wrote about {i},{}.5,{}\n", 3 * i, ["good", "bad"][i % 2]))
+        .collect();
+    let path = folder.file("b.csv", format!("id,comment,amount,verdict\n{mixed}"));
+    let options = ReadOptions { label: Some("amount".into()), ..labelled() };
+    let said = folder.message(&load_labelled(&path, &options).unwrap().check_trainable().unwrap_err());
+    assert!(
+        said.ends_with(
+            "name another column with --label (such as column “verdict”), or sort the values into a few classes"
+        ),
+        "{said}"
     );
     let many: String = (0..=5 * MAX_CLASSES).map(|i| format!("text {i},kind {}\n", i / 5)).collect();
     assert_eq!(
@@ -244,6 +256,21 @@ fn labels_that_only_a_test_file_has() {
         "test.csv:3: checking the labels: expected a class of the training data (“neg”, “pos”), found “Pos”; did you \
          mean “pos”?; correct it, or add such rows to the training data"
     );
+}
+
+#[test]
+fn the_first_fault_is_told_first_and_for_what_it_is() {
+    let good = "{\"text\":\"a\",\"label\":\"x\"}\n";
+    let text = |found: &str| format!("reading the text: expected some characters, found {found}; fill it in");
+    // A label is missing before a text is.
+    let said = message("a.jsonl", format!("{good}{{\"text\":\"b\"}}\n{{\"label\":\"x\"}}\n"), &labelled());
+    assert!(said.starts_with("a.jsonl:2: reading the label: expected a class name, found no key “label”;"), "{said}");
+    let said = message("a.jsonl", format!("{good}{{\"label\":\"x\"}}\n{{\"text\":\"b\"}}\n"), &labelled());
+    assert!(said.starts_with(&format!("a.jsonl:2: {}", text("no key “text”"))), "{said}");
+    let said = message("a.jsonl", format!("{good}{{\"text\":null,\"label\":\"x\"}}\n"), &labelled());
+    assert!(said.starts_with(&format!("a.jsonl:2: {}", text("null"))), "{said}");
+    let said = message("a.jsonl", format!("{good}{{\"text\":\" \",\"label\":\"x\"}}\n"), &labelled());
+    assert!(said.starts_with(&format!("a.jsonl:2: {}", text("an empty text"))), "{said}");
 }
 
 #[test]
