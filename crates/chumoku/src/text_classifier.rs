@@ -1,8 +1,8 @@
 //! A trained text classifier as a whole: its folder, and what it is asked.
 
 use crate::data::Example;
+use crate::explain::check_head;
 use crate::lang::lang;
-use crate::look::check_head;
 use crate::model_folder::{
     CONFIG, Kind, Standing, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others, f32_bytes, fault, floats,
     no_tensor, parse_weights, place_of, read, read_config, read_params, read_tokenizer, serialize, tensors_of,

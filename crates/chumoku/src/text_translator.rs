@@ -1,9 +1,9 @@
 //! A trained translator as a whole: its folder, and what it is asked.
 
 use crate::decoding::{BeamSearch, Hypothesis, NextToken};
+use crate::explain::check_head;
 use crate::inference::side_by_side;
 use crate::lang::lang;
-use crate::look::check_head;
 use crate::model_folder::{
     CONFIG, Kind, SOURCE_TOKENIZER, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights, read,
     read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,

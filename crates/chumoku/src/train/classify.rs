@@ -10,8 +10,8 @@ use super::watch;
 use super::{
     Blend, Event, Plan, Rows, Scores, Settings, Shape, TrainOptions, TrainingData, batches, log_softmax, quick_scores,
 };
-use crate::data::wording::{count, thousands};
 use crate::lang::lang;
+use crate::lang::wording::{count, thousands};
 use crate::model_folder::{CARD, METRICS, write_model};
 use crate::models::Classifier;
 use crate::ngram::NgramModel;

@@ -7,7 +7,7 @@ use super::card::{
 use super::classify::largest;
 use super::names::label;
 use super::{Blend, Event, Scores, SeenTexts, TrainOptions, TrainingData, advice, log_softmax, quick_scores};
-use crate::data::wording::thousands;
+use crate::lang::wording::thousands;
 use crate::model_folder::{CARD, METRICS, TRAINED_ON, write_model};
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
 use crate::text_ngrams::{MODEL_TYPE, NgramClassifier, NgramClassifierConfig};

@@ -4,6 +4,10 @@
 //! trains) are made where the fault is found, far from whoever chose a language; they are in the language of the
 //! process, as with a locale: English unless the program calls [`set_lang`] when it starts.
 
+mod clean;
+pub(crate) mod wording;
+
+pub(crate) use clean::{clean, clean_text};
 use std::io::{self, ErrorKind};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +35,14 @@ impl Lang {
         match self {
             Self::En => en,
             Self::Ja => ja,
+        }
+    }
+
+    /// A text between this language's quotation marks.
+    pub(crate) fn quoted(self, text: &str) -> String {
+        match self {
+            Self::En => format!("\"{text}\""),
+            Self::Ja => format!("「{text}」"),
         }
     }
 
