@@ -6,6 +6,7 @@
 
 pub mod attention;
 pub mod builtin;
+mod checksum;
 pub mod compare;
 pub mod count;
 pub mod data;
@@ -23,6 +24,7 @@ pub mod nn;
 pub mod onnx;
 pub mod params;
 mod precision;
+mod probability;
 mod quiet;
 pub mod sampling;
 pub mod tensors;

@@ -11,8 +11,9 @@ use crate::model_folder::{
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
 use crate::params::Params;
+use crate::probability::log_softmax;
 use crate::text::TextTokenizer;
-use crate::train::{Blend, Rows, Scores, log_softmax};
+use crate::train::{Blend, Rows, Scores};
 use crate::{Error, Result, inference, tr};
 use chumoku_kernels::Precision;
 use ndarray::Array2;

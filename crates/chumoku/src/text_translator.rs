@@ -2,6 +2,7 @@
 
 use crate::decoding::{BeamSearch, Hypothesis, NextToken};
 use crate::explain::check_head;
+use crate::inference::by_length;
 use crate::inference::side_by_side;
 use crate::lang::lang;
 use crate::model_folder::{
@@ -13,7 +14,6 @@ use crate::nn::{Memory, Offsets};
 use crate::params::Params;
 use crate::text::TextTokenizer;
 use crate::tr;
-use crate::train::by_length;
 use crate::{Error, Result};
 use chumoku_kernels::Precision;
 use ndarray::{Array2, Array3};

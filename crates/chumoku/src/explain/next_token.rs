@@ -7,9 +7,9 @@ use super::explanation::{
 use super::recorded::{Look, check_head};
 use crate::nn::Offsets;
 use crate::params::Params;
+use crate::probability::log_softmax;
 use crate::text::{CLS, words_of};
 use crate::text_generator::TextGenerator;
-use crate::train::log_softmax;
 use crate::{Error, Result, tr};
 use std::ops::Range;
 

@@ -6,9 +6,9 @@ use super::classifier::JOINING;
 use super::explanation::Word;
 use crate::models::PairBatch;
 use crate::params::Params;
+use crate::probability::log_softmax;
 use crate::text::{TextTokenizer, WordSpan, words_of};
 use crate::text_translator::{TextTranslator, TranslateOptions};
-use crate::train::log_softmax;
 use crate::{Error, Result, tr};
 use std::ops::Range;
 

@@ -171,6 +171,6 @@ impl TrainingData {
                 hash.update(label.to_le_bytes());
             }
         }
-        super::hex(hash.finalize())
+        crate::checksum::hex(hash.finalize())
     }
 }
