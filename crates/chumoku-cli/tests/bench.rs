@@ -117,7 +117,7 @@ fn sizes_that_cannot_be() {
     for flag in ["--batch", "--heads", "--length", "--keys", "--dim", "--value-dim"] {
         refuses(&format!("attention {flag} {most}"), &["of memory", "smaller"]);
         refuses(&format!("attention --backward --dtype f16 {flag} {most}"), &["of memory", "smaller"]);
-        refuses(&format!("attention {flag} 0"), &[flag, "at least 1"]);
+        refuses(&format!("attention {flag} 0"), &[flag, "a whole number from 1, found 0"]);
         refuses(&format!("attention {flag} {most}0"), &[flag, "whole number"]);
     }
     refuses(&format!("attention --batch {most} --heads {most} --length {most} --dim {most}"), &["of memory"]);
@@ -129,7 +129,7 @@ fn sizes_that_cannot_be() {
     refuses("attention --window=-1", &["--window", "-1"]);
     refuses("attention --threads 0", &["--threads", "0", "1 to 1024"]);
     for flag in ["--layers", "--d-model", "--heads", "--batch", "--length", "--vocab"] {
-        refuses(&format!("train {flag} 0"), &[flag, "at least 1"]);
+        refuses(&format!("train {flag} 0"), &[flag, "a whole number from 1, found 0"]);
     }
     for flag in ["--layers", "--d-model", "--batch", "--length", "--vocab"] {
         refuses(&format!("train {flag} {most}"), &["of memory", "smaller"]);
