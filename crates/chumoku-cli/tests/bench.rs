@@ -118,7 +118,7 @@ fn sizes_that_cannot_be() {
         refuses(&format!("attention {flag} {most}"), &["of memory", "smaller"]);
         refuses(&format!("attention --backward --dtype f16 {flag} {most}"), &["of memory", "smaller"]);
         refuses(&format!("attention {flag} 0"), &[flag, "a whole number from 1, found 0"]);
-        refuses(&format!("attention {flag} {most}0"), &[flag, "whole number"]);
+        refuses(&format!("attention {flag} {most}0"), &[flag, "expected a smaller number"]);
     }
     refuses(&format!("attention --batch {most} --heads {most} --length {most} --dim {most}"), &["of memory"]);
     // What is too large is named, with its size.
