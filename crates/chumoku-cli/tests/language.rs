@@ -51,7 +51,7 @@ fn what_is_wrong_with_a_command_line_is_said_in_japanese() {
         }
     };
     says(&["train", "x.csv", "--epoch", "3"], &["--epoch", "--epochs のことですか"]);
-    says(&["train", "x.csv", "--epochs", "0"], &["--epochs <N>", "“0”", "範囲"]);
+    says(&["train", "x.csv", "--epochs", "0"], &["--epochs <N>", "“0”", "1 以上の整数が必要ですが、0 です"]);
     says(&["train", "x.csv", "--seed", "x"], &["--seed <N>", "数が必要です"]);
     says(&["train", "x.csv", "--threads", "0"], &["--threads <N>", "1 から 1024 までの整数"]);
     says(&["train", "x.csv", "--precision", "low"], &["“low”", "highest, high, medium"]);
@@ -225,7 +225,7 @@ fn training_scores_and_answers_are_said_in_japanese() {
         let told = said(&place, &answers, asked);
         let talk: String = told.lines().filter(|line| !line.contains(',')).map(|line| line.to_owned() + "\n").collect();
         assert_eq!(fault(&talk), None, "{told}");
-        assert!(told.contains("broken.csv:3: テキストが空です"), "{told}");
+        assert!(told.contains("broken.csv:3: テキストを読めません。文字が必要ですが、空です"), "{told}");
         assert!(told.contains("未回答") && told.contains("最初の理由: broken.csv:3"), "{told}");
         let skipping = [&answers[..], &["--skip-bad-rows"]].concat();
         says(&skipping, &["3 行を除きました。最初の理由: "]);
