@@ -154,7 +154,7 @@ const STAYS_ENGLISH: &[English] = &[
     english(KEY, "chumoku/src/trace/figures.rs", &["claims.{name}: {problem}", "count: {error}"]),
     english(KEY, "chumoku-cli/src/commands/bench/classifier.rs", &["bench: --lengths {}: {problem}"]),
     english("said to programmers", "chumoku-cli/src/commands/bench/classifier.rs", &["logits lie in one piece"]),
-    english("the operating system's number", "chumoku/src/lang.rs", &["{known}（os error {number}）"]),
+    english("the operating system's number", "chumoku/src/lang/mod.rs", &["{known}（os error {number}）"]),
 ];
 
 /// The source files below a folder, without those of tests.

@@ -123,7 +123,7 @@ impl Error {
 
     /// The argument may bear a name out of a file, with line feeds and worse in it.
     pub(crate) fn operator(argument: &str, problem: impl Into<String>) -> Error {
-        Error::Operator { argument: crate::view::clean(argument), problem: problem.into() }
+        Error::Operator { argument: crate::lang::clean(argument), problem: problem.into() }
     }
 
     /// What the system said, if it refused.

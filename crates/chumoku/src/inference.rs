@@ -6,7 +6,6 @@ use crate::models::Classifier;
 use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::windows;
-use crate::train::by_length;
 use chumoku_kernels::{num_threads, on_one_thread};
 use ndarray::Array2;
 use rayon::prelude::*;
@@ -23,6 +22,32 @@ pub(crate) fn side_by_side<R: Send>(
         return batches.iter().map(|batch| f(batch)).collect();
     }
     batches.par_iter().with_max_len(1).map(|batch| on_one_thread(|| f(batch))).collect()
+}
+
+/// Cuts sequences, shortest first, into batches for evaluation.
+pub(crate) fn by_length(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..lengths.len()).collect();
+    order.sort_by_key(|&i| lengths[i]);
+    in_order(&order, lengths, budget)
+}
+
+/// Cuts sequences, in this order, into batches of at most `budget` tokens (one sequence at least).
+pub(crate) fn in_order(order: &[usize], lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
+    let mut batches: Vec<Vec<usize>> = Vec::new();
+    let mut tokens = usize::MAX;
+    for &i in order {
+        match batches.last_mut() {
+            Some(batch) if tokens + lengths[i] <= budget => {
+                batch.push(i);
+                tokens += lengths[i];
+            }
+            _ => {
+                batches.push(vec![i]);
+                tokens = lengths[i];
+            }
+        }
+    }
+    batches
 }
 
 /// `[CLS]` and the tokens of each sequence, packed.

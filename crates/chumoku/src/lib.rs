@@ -6,17 +6,15 @@
 
 pub mod attention;
 pub mod builtin;
+mod checksum;
 pub mod compare;
 pub mod count;
 pub mod data;
 pub mod decoding;
 mod error;
 mod explain;
-mod explain_next;
-mod explain_translation;
 mod inference;
 pub mod lang;
-mod look;
 pub mod memory;
 pub mod metrics;
 mod model_folder;
@@ -26,6 +24,7 @@ pub mod nn;
 pub mod onnx;
 pub mod params;
 mod precision;
+mod probability;
 mod quiet;
 pub mod sampling;
 pub mod tensors;

@@ -1,8 +1,8 @@
 //! A trained text classifier as a whole: its folder, and what it is asked.
 
 use crate::data::Example;
+use crate::explain::check_head;
 use crate::lang::lang;
-use crate::look::check_head;
 use crate::model_folder::{
     CONFIG, Kind, Standing, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others, f32_bytes, fault, floats,
     no_tensor, parse_weights, place_of, read, read_config, read_params, read_tokenizer, serialize, tensors_of,
@@ -11,8 +11,9 @@ use crate::model_folder::{
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
 use crate::params::Params;
+use crate::probability::log_softmax;
 use crate::text::TextTokenizer;
-use crate::train::{Blend, Rows, Scores, log_softmax};
+use crate::train::{Blend, Rows, Scores};
 use crate::{Error, Result, inference, tr};
 use chumoku_kernels::Precision;
 use ndarray::Array2;

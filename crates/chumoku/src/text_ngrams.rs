@@ -1,15 +1,16 @@
 //! A classifier of n-grams alone: its folder, and what it is asked. It has no network, no tokenizer and no attention.
 
 use crate::data::Example;
+use crate::explain::{Attribution, ExplainedKind, Explanation, LabelProbability, Word};
 use crate::lang::lang;
 use crate::model_folder::{
     CONFIG, Kind, WEIGHTS, check_files, check_no_others, fault, parse_weights, read, read_config, serialize,
     write_model,
 };
 use crate::ngram::{NgramModel, NgramScheme};
+use crate::probability::log_softmax;
 use crate::text_classifier::{Prediction, check_labels, ngram_names, ngram_tensors, read_ngrams};
-use crate::train::{Rows, Scores, log_softmax};
-use crate::view::{Attribution, ExplainedKind, Explanation, LabelProbability, Word};
+use crate::train::{Rows, Scores};
 use crate::{Error, Result, tr};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};

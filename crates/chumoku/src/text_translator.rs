@@ -1,9 +1,10 @@
 //! A trained translator as a whole: its folder, and what it is asked.
 
 use crate::decoding::{BeamSearch, Hypothesis, NextToken};
+use crate::explain::check_head;
+use crate::inference::by_length;
 use crate::inference::side_by_side;
 use crate::lang::lang;
-use crate::look::check_head;
 use crate::model_folder::{
     CONFIG, Kind, SOURCE_TOKENIZER, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights, read,
     read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
@@ -13,7 +14,6 @@ use crate::nn::{Memory, Offsets};
 use crate::params::Params;
 use crate::text::TextTokenizer;
 use crate::tr;
-use crate::train::by_length;
 use crate::{Error, Result};
 use chumoku_kernels::Precision;
 use ndarray::{Array2, Array3};

@@ -11,7 +11,7 @@ use super::paired::{Difference, LEVEL, MARGIN};
 use super::spread::Spread;
 use super::time::Growth;
 use super::{Article, Compared};
-use crate::data::wording::thousands;
+use crate::lang::wording::thousands;
 use crate::lang::{Lang, lang};
 use crate::nn::{Network, PositionKind};
 use chumoku_kernels::Cell;

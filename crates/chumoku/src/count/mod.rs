@@ -13,7 +13,7 @@ mod total;
 
 pub use folder::CountedFolder;
 
-use crate::data::wording::thousands;
+use crate::lang::wording::thousands;
 use crate::nn::NormOrder;
 use crate::{Error, Result};
 use chumoku_kernels::Cell;

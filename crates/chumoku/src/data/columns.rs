@@ -4,8 +4,8 @@ use super::error::{DataError, Role};
 use super::format::{Format, ReadOptions};
 use super::profile::Profile;
 use super::record::{Layout, Record};
-use super::wording::{did_you_mean, joined, listed};
 use crate::lang::lang;
+use crate::lang::wording::{did_you_mean, joined, listed};
 use crate::tr;
 
 /// Names of text columns, the surest first; within a group all are alike.

@@ -9,7 +9,7 @@ use super::format::{Format, ReadOptions};
 use super::label_kind::{LabelKind, some_labels};
 use super::record::{Layout, Record, Skipped};
 use super::source::{Records, Source};
-use super::wording::{did_you_mean, joined, listed};
+use crate::lang::wording::{did_you_mean, joined, listed};
 use crate::tr;
 
 /// Most classes of a label column (5,000); more are identifiers, not classes.

@@ -14,8 +14,8 @@ use super::error::DataError;
 use super::lines::{Line, LineReader};
 use super::reader::{MAX_COLUMNS, MAX_ROW_BYTES, MAX_TEXT_BYTES, Width};
 use super::record::Record;
-use super::wording::{QUOTED_CHARS, size};
 use crate::lang::lang;
+use crate::lang::wording::{QUOTED_CHARS, size};
 use crate::tr;
 
 /// Reads the rows of a CSV file.

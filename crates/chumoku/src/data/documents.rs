@@ -12,8 +12,8 @@ use super::record::Skipped;
 use super::source::Source;
 use super::split::split_texts;
 use super::table::skip;
-use super::wording::count;
 use crate::lang::lang;
+use crate::lang::wording::count;
 use crate::tr;
 
 /// Pieces between blank lines are documents if they have so many characters on average; shorter ones are paragraphs,

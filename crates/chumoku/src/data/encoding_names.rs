@@ -4,7 +4,7 @@
 use encoding_rs::Encoding;
 
 use super::error::DataError;
-use super::wording::did_you_mean;
+use crate::lang::wording::did_you_mean;
 
 /// Names by their letters and digits alone (`iso8859_1` is `iso88591`), and the standard's label for each. What the
 /// standard has itself by that spelling is not listed.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::wording::{count, quoted, size};
+use crate::lang::wording::{count, quoted, size};
 use crate::lang::{Lang, doing as doing_of, lang, system};
 use crate::tr;
 

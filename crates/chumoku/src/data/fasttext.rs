@@ -5,8 +5,8 @@ use super::error::DataError;
 use super::lines::LineReader;
 use super::reader::MAX_TEXT_BYTES;
 use super::record::Record;
-use super::wording::listed;
 use crate::lang::lang;
+use crate::lang::wording::listed;
 
 /// The columns of a fastText file.
 pub(crate) const FAST_TEXT_COLUMNS: [&str; 2] = ["label", "text"];

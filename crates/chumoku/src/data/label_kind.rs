@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::dataset::Example;
 use super::profile::is_number;
-use super::wording::{joined, quoted};
+use crate::lang::wording::{joined, quoted};
 use crate::tr;
 
 /// Fewer rows say nothing about what a column is.

@@ -53,7 +53,6 @@ mod split;
 mod stats;
 mod table;
 mod tsv;
-pub(crate) mod wording;
 mod writer;
 
 #[cfg(test)]
@@ -62,6 +61,7 @@ use crate::quiet;
 #[cfg(test)]
 mod tests;
 
+pub use crate::lang::wording::{thousands, thousands_wide};
 pub use atomic::AtomicOutput;
 pub use columns::Columns;
 pub use dataset::{Dataset, Example, MAX_CLASSES, MIN_TRAINING_ROWS, load_labelled};
@@ -79,5 +79,4 @@ pub use record::{Layout, Record, Skipped, SkippedRow};
 pub use source::{Records, Source};
 pub use split::{Conflicts, Shared, SharedText, Split, normalise, shared_texts, split, split_texts};
 pub use stats::{Lengths, Stats};
-pub use wording::{thousands, thousands_wide};
 pub use writer::{OutputForm, RecordWriter};

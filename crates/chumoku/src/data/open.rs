@@ -12,7 +12,7 @@ use super::error::DataError;
 use super::format::{Format, ReadOptions};
 use super::gzip::{Fault, Gunzip};
 use super::lines::LineReader;
-use super::wording::{did_you_mean, listed};
+use crate::lang::wording::{did_you_mean, listed};
 use crate::tr;
 
 /// Bytes looked at to recognise what a file is.

@@ -3,7 +3,7 @@
 use super::error::DataError;
 use super::pairs::{Pair, PairDataset};
 use super::split::{shared_rows, split_texts};
-use super::wording::quoted;
+use crate::lang::wording::quoted;
 use crate::tr;
 
 /// The share of pairs held out for validation, and for testing.

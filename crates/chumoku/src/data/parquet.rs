@@ -14,7 +14,7 @@ use serde_json::{Map, Number, Value};
 
 use super::error::{DataError, Place};
 use super::record::Record;
-use super::wording::listed;
+use crate::lang::wording::listed;
 use crate::quiet;
 use crate::tr;
 

@@ -8,7 +8,7 @@ use super::pairs::pair_table;
 use super::parallel::DataFiles;
 use super::profile::Profile;
 use super::record::Record;
-use super::wording::joined;
+use crate::lang::wording::joined;
 use crate::tr;
 
 /// What a model can be trained to do.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::error::without_advice;
 use super::format::Format;
-use super::wording::{count, joined};
+use crate::lang::wording::{count, joined};
 
 /// Columns that a description names at most.
 const NAMED_COLUMNS: usize = 8;
@@ -97,7 +97,7 @@ impl Layout {
     pub fn column_title(&self, column: usize) -> String {
         match self.columns.get(column) {
             Some(name) if self.has_names() && !name.trim().is_empty() => {
-                crate::tr!("column {}", "列{}", super::wording::quoted(name))
+                crate::tr!("column {}", "列{}", crate::lang::wording::quoted(name))
             }
             _ => crate::tr!("column {}", "{} 列目", column + 1),
         }

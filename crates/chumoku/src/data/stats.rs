@@ -6,8 +6,8 @@ use std::fmt;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::dataset::Example;
-use super::wording::{joined, quoted};
 use crate::lang::lang;
+use crate::lang::wording::{joined, quoted};
 use crate::tr;
 
 /// Rows, classes and lengths of a data set.

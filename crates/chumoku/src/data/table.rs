@@ -16,8 +16,8 @@ use super::parquet::ParquetReader;
 use super::profile::nested_value;
 use super::reader::{MAX_COLUMNS, MAX_TEXT_BYTES, Reader};
 use super::record::{Layout, Record, Skipped};
-use super::wording::{count, listed, quoted};
 use crate::lang::lang;
+use crate::lang::wording::{count, listed, quoted};
 use crate::tr;
 
 /// Rows looked at to choose the columns.

@@ -417,7 +417,7 @@ impl TextTokenizer {
             hash.update((token.len() as u64).to_le_bytes());
             hash.update(token);
         }
-        crate::train::hex(hash.finalize())
+        crate::checksum::hex(hash.finalize())
     }
 
     /// The id of the words that it does not know, if it is one of words.

@@ -1,7 +1,7 @@
 //! Worked examples that come with the program: those of the folder `examples/worked`.
 
 use super::example::WorkedExample;
-use crate::data::wording::did_you_mean;
+use crate::lang::wording::did_you_mean;
 use crate::{Error, Result};
 
 macro_rules! examples {

@@ -3,8 +3,8 @@
 use super::figures::{Figure, figures};
 use super::number::Printed;
 use super::quantity::Quantity;
-use crate::data::wording::{did_you_mean, quoted};
 use crate::lang::lang;
+use crate::lang::wording::{did_you_mean, quoted};
 use crate::nn::NormOrder;
 use crate::{Error, Result, tr};
 use ndarray::Array2;

@@ -3,7 +3,7 @@
 use super::example::Object;
 use super::number::Printed;
 use crate::count::{CountConfig, Counted};
-use crate::data::wording::quoted;
+use crate::lang::wording::quoted;
 use crate::nn::NormOrder;
 use crate::tr;
 use std::f64::consts::TAU;

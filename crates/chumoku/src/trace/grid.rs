@@ -2,7 +2,8 @@
 
 use super::quantity::Axis;
 use super::shown::{Trace, TraceStep};
-use crate::view::{clean, cut};
+use crate::lang::clean;
+use crate::view::cut;
 use ndarray::Array2;
 
 /// A table of a step's numbers.

@@ -4,7 +4,8 @@ use super::grid::Grid;
 use super::shown::{Trace, TraceStep};
 use super::text::{Depth, TraceOptions};
 use super::words;
-use crate::view::{Lang, clean_text, hash, marked_up};
+use crate::lang::clean_text;
+use crate::view::{Lang, hash, marked_up};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("trace.css");

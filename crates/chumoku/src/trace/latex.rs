@@ -4,7 +4,7 @@ use super::grid::Grid;
 use super::shown::Trace;
 use super::text::{Depth, TraceOptions};
 use super::words;
-use crate::view::clean_text;
+use crate::lang::clean_text;
 use std::fmt::Write;
 
 /// A text that means nothing to LaTeX.

@@ -4,7 +4,8 @@ use super::grid::Grid;
 use super::shown::Trace;
 use super::text::{Depth, TraceOptions};
 use super::words;
-use crate::view::{clean_text, markup};
+use crate::lang::clean_text;
+use crate::view::markup;
 use std::fmt::Write;
 
 /// A text that means nothing to Markdown, in a table or out of it.

@@ -29,6 +29,7 @@ mod text;
 mod words;
 mod xlsx;
 
+pub use crate::explain::TextCut;
 pub use builtin::{builtin, builtin_names};
 pub use check::{Checked, CheckedStep, RowSum, Verdict, Worst};
 pub use example::WorkedExample;
@@ -36,5 +37,5 @@ pub use expansion::{Expansion, Form};
 pub use formula::Formula;
 pub use model::TracePlace;
 pub use number::Printed;
-pub use shown::{Agreement, CheckKind, ModelAttention, ModelPlace, TextCut, Trace, TraceCheck, TraceStep};
+pub use shown::{Agreement, CheckKind, ModelAttention, ModelPlace, Trace, TraceCheck, TraceStep};
 pub use text::{Depth, TraceOptions};

@@ -2,7 +2,8 @@
 
 use super::example::{Diagonal, Options, WorkedExample};
 use super::quantity::Quantity;
-use super::shown::{Agreement, ModelAttention, ModelPlace, TextCut, Trace};
+use super::shown::{Agreement, ModelAttention, ModelPlace, Trace};
+use crate::explain::TextCut;
 use crate::models::{PairBatch, TranslatorPart};
 use crate::nn::{AttentionRecord, LayerNorm};
 use crate::params::Params;
@@ -42,13 +43,6 @@ impl TracePlace {
             )));
         }
         Ok(layer)
-    }
-}
-
-impl TextCut {
-    /// If a text has more tokens than are read.
-    fn of(read: usize, tokens: usize, is_end: bool) -> Option<TextCut> {
-        (tokens > read).then_some(TextCut { read, tokens, is_end })
     }
 }
 

@@ -190,7 +190,7 @@ impl Printed {
     /// What was expected, if it is no number.
     pub fn parse(text: &str) -> Result<Printed, String> {
         let plain = text.trim().replace('\u{2212}', "-");
-        let found = crate::data::wording::quoted(text);
+        let found = crate::lang::wording::quoted(text);
         let fault = || {
             crate::tr!("expected a number such as 0.50, found {found}", "0.50 のような数値が必要ですが、{found} です")
         };

@@ -4,9 +4,10 @@ use super::check::{Checked, CheckedStep, RowSum, Verdict, Worst};
 use super::example::WorkedExample;
 use super::number::Printed;
 use super::quantity::{Axis, Quantity};
+use crate::lang::clean_text;
 use crate::lang::{Lang, lang};
 use crate::tr;
-use crate::view::{clean_text, left, wrap};
+use crate::view::{left, wrap};
 use std::fmt::Write;
 
 /// Columns of a report.

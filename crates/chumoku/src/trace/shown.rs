@@ -6,9 +6,9 @@ use super::formula::{Formula, formula};
 use super::operation::{Operation, StepId};
 use super::program::{Program, Step};
 use super::quantity::{Axis, Quantity};
+use crate::explain::TextCut;
 use crate::lang::Lang;
 use ndarray::Array2;
-use serde::{Deserialize, Serialize};
 
 /// Attention computed step by step, of one head where there are several.
 ///
@@ -59,17 +59,6 @@ pub enum ModelAttention {
     Decoder,
     /// The translation to the source.
     Cross,
-}
-
-/// A text of more tokens than a model reads at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TextCut {
-    /// Tokens that were read.
-    pub read: usize,
-    /// Tokens of the text.
-    pub tokens: usize,
-    /// Whether they are the last ones, and not the first.
-    pub is_end: bool,
 }
 
 /// A step of a [`Trace`].

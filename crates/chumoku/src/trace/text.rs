@@ -5,7 +5,8 @@ use super::grid::{Grid, number_of, plain};
 use super::quantity::Quantity;
 use super::shown::{Trace, TraceStep};
 use super::words;
-use crate::view::{ColourDepth, Lang, TerminalPaint as Paint, clean_text, cut, display_width, left, right, wrap};
+use crate::lang::clean_text;
+use crate::view::{ColourDepth, Lang, TerminalPaint as Paint, cut, display_width, left, right, wrap};
 
 /// How much of a trace is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

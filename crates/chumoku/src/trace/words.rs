@@ -1,6 +1,7 @@
 //! What traces say, in English and Japanese.
 
-use super::shown::{Agreement, CheckKind, ModelAttention, ModelPlace, TextCut, Trace, TraceCheck, TraceStep};
+use super::shown::{Agreement, CheckKind, ModelAttention, ModelPlace, Trace, TraceCheck, TraceStep};
+use crate::explain::TextCut;
 use crate::lang::Lang;
 
 /// A difference or a tolerance: two digits say enough.
@@ -171,7 +172,7 @@ pub(super) fn looks_at(lang: Lang, trace: &Trace, step: &TraceStep) -> Vec<Strin
         if share.is_nan() || share <= 0.0 || ties > 1 {
             return None;
         }
-        let [word, key] = [word, key].map(|word| crate::view::clean(word));
+        let [word, key] = [word, key].map(|word| crate::lang::clean(word));
         Some(match lang {
             Lang::En => format!("{word} looks most at {key} ({:.1} %)", share * 100.0),
             Lang::Ja => format!("{word}が最もよく見ているのは{key}（{:.1} %）", share * 100.0),

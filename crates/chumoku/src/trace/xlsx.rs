@@ -7,7 +7,7 @@ use super::shown::{Trace, TraceStep};
 use super::text::TraceOptions;
 use super::words;
 use crate::lang::Lang;
-use crate::view::clean_text;
+use crate::lang::clean_text;
 use crate::{Error, Result};
 use rust_xlsxwriter::{Format, FormatAlign, Formula, Workbook, Worksheet, XlsxError};
 use std::collections::HashMap;

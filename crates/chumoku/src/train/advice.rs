@@ -2,7 +2,7 @@
 
 use super::Scores;
 use super::resample::{Judged, macro_f1_gain};
-use crate::data::wording::quoted;
+use crate::lang::wording::quoted;
 use crate::tr;
 use serde::Serialize;
 

@@ -1,5 +1,6 @@
 //! Batches of sequences of similar length, counted in tokens, in an order that the seed decides.
 
+use crate::inference::in_order;
 use chumoku_kernels::Philox;
 
 /// The random streams of a run that are not dropout's; those are numbered by step and place.
@@ -21,31 +22,6 @@ pub fn batches(lengths: &[usize], budget: usize, seed: u64, epoch: u64) -> Vec<V
     let found = in_order(&order, lengths, budget);
     let shuffled = Philox::new(seed, ORDER + epoch).permutation(found.len());
     shuffled.into_iter().map(|i| found[i].clone()).collect()
-}
-
-/// Cuts sequences, shortest first, into batches for evaluation.
-pub fn by_length(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
-    let mut order: Vec<usize> = (0..lengths.len()).collect();
-    order.sort_by_key(|&i| lengths[i]);
-    in_order(&order, lengths, budget)
-}
-
-fn in_order(order: &[usize], lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
-    let mut batches: Vec<Vec<usize>> = Vec::new();
-    let mut tokens = usize::MAX;
-    for &i in order {
-        match batches.last_mut() {
-            Some(batch) if tokens + lengths[i] <= budget => {
-                batch.push(i);
-                tokens += lengths[i];
-            }
-            _ => {
-                batches.push(vec![i]);
-                tokens = lengths[i];
-            }
-        }
-    }
-    batches
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! From the scores of the two halves of a predictor, attention and n-grams, to calibrated probabilities.
 
+use crate::probability::log_softmax;
 use serde::{Deserialize, Serialize};
 
 /// `p = softmax(attention · log p_attention + ngrams · log p_ngrams)`.
@@ -12,13 +13,6 @@ pub struct Blend {
     pub attention: f32,
     /// Weight of the n-gram model's log-probabilities.
     pub ngrams: f32,
-}
-
-/// `x − ln Σ exp x`
-pub fn log_softmax(x: &[f32]) -> Vec<f32> {
-    let largest = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let log_total = x.iter().map(|&x| (x - largest).exp()).sum::<f32>().ln() + largest;
-    x.iter().map(|&x| x - log_total).collect()
 }
 
 impl Blend {

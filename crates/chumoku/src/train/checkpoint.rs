@@ -59,11 +59,6 @@ pub(super) struct Loaded {
     pub damaged: Vec<String>,
 }
 
-/// A checksum in the usual hexadecimal form.
-pub(crate) fn hex(digest: impl AsRef<[u8]>) -> String {
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn bytes_of(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
@@ -141,7 +136,7 @@ pub(super) fn save(folder: &Path, state: &State, fingerprint: &str, log_bytes: u
         stale: state.stale,
         best: state.best.map(|b| BestNote { epoch: b.epoch, score: b.score, loss: b.loss }),
         log_bytes,
-        sha256: hex(Sha256::digest(&tensors)),
+        sha256: crate::checksum::hex(Sha256::digest(&tensors)),
     };
     let name = format!("step-{:010}", state.step);
     let (temporary, path) = (folder.join(format!("{name}.tmp")), folder.join(&name));
@@ -218,7 +213,7 @@ fn read(path: &Path, layout: &Arc<Layout>, fingerprint: &str) -> Result<(State, 
     let manifest: Manifest = serde_json::from_slice(&manifest)
         .map_err(|error| damaged(tr!("manifest.json: {error}", "manifest.json の内容が正しくありません")))?;
     let tensors = bytes(STATE)?;
-    if hex(Sha256::digest(&tensors)) != manifest.sha256 {
+    if crate::checksum::hex(Sha256::digest(&tensors)) != manifest.sha256 {
         return Err(damaged(tr!(
             "state.safetensors does not match its checksum",
             "state.safetensors がチェックサムと一致しません"

@@ -7,15 +7,14 @@ use super::parts::Learnt;
 use super::run::{Ended, Evaluation, Figure, Place, Task, run};
 use super::state::Best;
 use super::watch;
-use super::{
-    Blend, Event, Plan, Rows, Scores, Settings, Shape, TrainOptions, TrainingData, batches, log_softmax, quick_scores,
-};
-use crate::data::wording::{count, thousands};
+use super::{Blend, Event, Plan, Rows, Scores, Settings, Shape, TrainOptions, TrainingData, batches, quick_scores};
 use crate::lang::lang;
+use crate::lang::wording::{count, thousands};
 use crate::model_folder::{CARD, METRICS, write_model};
 use crate::models::Classifier;
 use crate::ngram::NgramModel;
 use crate::params::{Layout, Params};
+use crate::probability::log_softmax;
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_classifier::{MODEL_TYPE, ModelConfig, TextClassifier};
 use crate::{Error, ModelKind, Result, inference, tr};

@@ -26,11 +26,11 @@ mod translate;
 mod watch;
 
 pub use advice::{Advice, Gain, Predictor};
-pub use batches::{batches, by_length};
-pub use blend::{Blend, log_softmax};
+pub use batches::batches;
+pub use blend::Blend;
 pub(crate) use card::{network_is_right, score, score_ngrams};
 pub use checkpoint::exists as has_checkpoint;
-pub(crate) use checkpoint::{FILES as CHECKPOINT_FILES, hex, is_step, remove as remove_checkpoint};
+pub(crate) use checkpoint::{FILES as CHECKPOINT_FILES, is_step, remove as remove_checkpoint};
 pub use classify::{Outcome, train};
 pub use folder::OutputFolder;
 pub use language::{LanguageModelOutcome, LanguageModelPlan, LanguageScores, train_language_model};

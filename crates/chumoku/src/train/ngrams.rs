@@ -6,10 +6,11 @@ use super::card::{
 };
 use super::classify::largest;
 use super::names::label;
-use super::{Blend, Event, Scores, SeenTexts, TrainOptions, TrainingData, advice, log_softmax, quick_scores};
-use crate::data::wording::thousands;
+use super::{Blend, Event, Scores, SeenTexts, TrainOptions, TrainingData, advice, quick_scores};
+use crate::lang::wording::thousands;
 use crate::model_folder::{CARD, METRICS, TRAINED_ON, write_model};
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
+use crate::probability::log_softmax;
 use crate::text_ngrams::{MODEL_TYPE, NgramClassifier, NgramClassifierConfig};
 use crate::{Error, ModelKind, Result, tr};
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
 //! Rows with their labels as class numbers, in three parts.
 
 use super::Judged;
-use crate::data::wording::{count, listed};
 use crate::data::{self, Dataset, Example};
 use crate::lang::lang;
+use crate::lang::wording::{count, listed};
 use crate::tr;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
@@ -171,6 +171,6 @@ impl TrainingData {
                 hash.update(label.to_le_bytes());
             }
         }
-        super::hex(hash.finalize())
+        crate::checksum::hex(hash.finalize())
     }
 }

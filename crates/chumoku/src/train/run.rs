@@ -5,12 +5,12 @@ use super::names::label;
 use super::parts::{Learnt, Parts};
 use super::watch::Watch;
 use super::{Settings, State, checkpoint};
+use crate::explain::{Frame, WATCHED};
 use crate::lang::lang;
 use crate::model_folder::{CHECKPOINTS, LOG, Standing};
 use crate::nn::{Mode, Network, Noise, PositionKind};
 use crate::params::{Layout, Params};
 use crate::text::Unit;
-use crate::view::{Frame, WATCHED};
 use crate::{Error, Result, tr};
 use chumoku_kernels::Precision;
 use serde::Serialize;
@@ -202,7 +202,7 @@ pub(crate) fn sha256_of<'a>(rows: impl IntoIterator<Item = &'a Vec<u32>>) -> Str
         hash.update((ids.len() as u64).to_le_bytes());
         ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
     }
-    super::hex(hash.finalize())
+    crate::checksum::hex(hash.finalize())
 }
 
 /// A plan as JSON by way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
@@ -333,7 +333,7 @@ pub(crate) fn run<T: Task>(
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Ended> {
-    let fingerprint = super::hex(Sha256::digest(format!("{} {}", task.fingerprint(), options.seed)));
+    let fingerprint = crate::checksum::hex(Sha256::digest(format!("{} {}", task.fingerprint(), options.seed)));
     let checkpoints = out.join(CHECKPOINTS);
     let mut log_bytes = 0;
     let mut state = State::new(task.layout(), options.seed);

@@ -2,9 +2,9 @@
 
 use super::card::interrupted_after;
 use super::{LanguageScores, State, TranslationScores};
-use crate::data::wording::thousands;
 use crate::data::{DocumentParts, PairParts};
 use crate::lang::lang;
+use crate::lang::wording::thousands;
 use crate::text::Unit;
 use crate::text_generator::TextGenerator;
 use crate::text_translator::TextTranslator;

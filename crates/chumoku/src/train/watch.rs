@@ -1,13 +1,13 @@
 //! The attention to one text, recorded as training goes on, for [`Film`](crate::view::Film).
 
 use super::TrainOptions;
-use crate::look::{Look, Reading, by_word};
+use crate::explain::Frame;
+use crate::explain::{Look, Reading, by_word};
 use crate::models::{Classifier, LanguageModel, PairBatch, Translator};
 use crate::nn::Network;
 use crate::params::Params;
 use crate::text::{TextTokenizer, words_of};
 use crate::tr;
-use crate::view::Frame;
 use crate::{Error, ModelKind, Result};
 use std::ops::Range;
 

@@ -1,12 +1,13 @@
 //! An alignment as text for a terminal.
 
-use super::alignment::{AlignedHead, Alignment};
 use super::colour::Paint;
-use super::explanation::Word;
 use super::heatmap::{Panel, legend};
 use super::phrases;
 use super::terminal::{TerminalOptions, blocks, largest, nice_top, percent, widest};
-use super::width::{clean, clean_text, cut, display_width, left, right, wrap};
+use super::width::{cut, display_width, left, right, wrap};
+use crate::explain::Word;
+use crate::explain::{AlignedHead, Alignment};
+use crate::lang::{clean, clean_text};
 
 const MIN_WIDTH: usize = 40;
 /// Widest word before a row.
@@ -37,7 +38,7 @@ pub fn render_alignment(alignment: &Alignment, place: Option<[usize; 2]>, option
     let title = phrases::translation(lang, a.is_given);
     let room = width - display_width(title) - 2;
     line(&paint.strong(&format!("{title}: {}", cut(&clean_text(&a.target), room))));
-    for part in wrap(&phrases::quoted(lang, &clean_text(&a.source)), width - 2).iter().take(3) {
+    for part in wrap(&lang.quoted(&clean_text(&a.source)), width - 2).iter().take(3) {
         line(&format!("  {part}"));
     }
     note(&mut line, &clean_text(&a.model));
@@ -125,8 +126,8 @@ pub fn render_alignment(alignment: &Alignment, place: Option<[usize; 2]>, option
 
 #[cfg(test)]
 mod tests {
-    use super::super::alignment::tests::example;
     use super::*;
+    use crate::explain::alignment_example as example;
     use crate::lang::Lang;
 
     #[test]

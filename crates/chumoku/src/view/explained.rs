@@ -1,10 +1,10 @@
 //! The figures of an explanation and of an alignment: what can be looked at of attention.
 
-use super::alignment::Alignment;
-use super::explanation::Explanation;
 use super::figure::{Axis, Content, Figure, Lines, Map, Products, Scale, Seen, Sheet, pooled_note};
 use super::phrases;
-use super::roles::HeadStatistics;
+use crate::explain::Alignment;
+use crate::explain::Explanation;
+use crate::explain::HeadStatistics;
 use crate::lang::Lang;
 
 /// By what heads are put in order.
@@ -75,7 +75,7 @@ impl Explanation {
     fn role(&self, layer: usize, head: usize, lang: Lang) -> Vec<String> {
         let found = &self.head_statistics()[layer * self.heads + head];
         let word = self.words.get(found.sink).map_or("", |word| word.text.as_str());
-        let mut notes = vec![found.to_text(lang, &super::clean(word))];
+        let mut notes = vec![found.to_text(lang, &crate::lang::clean(word))];
         notes.extend(found.explained(lang).map(String::from));
         notes
     }
@@ -298,8 +298,9 @@ impl Explanation {
             .collect();
         let [rows, columns] =
             queries_and_keys(lang).map(|name| Axis { name, labels: names.clone(), is_numbered: true });
-        let of =
-            |e: &Explanation, layer, head| format!("{} “{}”", e.title(layer, head, lang), super::clean_text(&e.text));
+        let of = |e: &Explanation, layer, head| {
+            format!("{} “{}”", e.title(layer, head, lang), crate::lang::clean_text(&e.text))
+        };
         let [minuend, subtrahend] = [of(other, other_layer, other_head), of(self, layer, head)];
         let what = lang.pick(
             "What is compared minus the text given: blue is more, orange less.",

@@ -4,36 +4,13 @@ use super::base64;
 use super::figure::{Axis, Content, Curves, Figure, Map, POOL, Player, Scale, Sheet, page, pooled, pooled_note};
 use super::html::{escape, floats};
 use super::phrases;
-use super::roles::measure;
+use crate::explain::{Frame, WATCHED, measure};
 use crate::lang::Lang;
 use crate::model_folder::{LOG, open};
 use crate::{Error, Result, tr};
-use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-
-/// The attention to one text at one time of training.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Frame {
-    /// Steps taken before.
-    pub step: u64,
-    /// Epochs done before.
-    pub epoch: u64,
-    /// The words that look, and those that are looked at.
-    pub words: [Vec<String>; 2],
-    /// Number of layers.
-    pub layers: usize,
-    /// Heads of a layer.
-    pub heads: usize,
-    /// Whether a word sees none of those after it.
-    pub causal: bool,
-    /// (layers, heads, words that look, words that are looked at).
-    pub attention: Vec<f32>,
-}
-
-/// The key of a line of `log.jsonl` that holds a frame.
-pub(crate) const WATCHED: &str = "watched";
 
 /// The attention to one text as a model learnt.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,42 +23,6 @@ pub struct Film {
 
 /// Frames in a strip; of more, so many are picked evenly.
 const SHOWN: usize = 16;
-
-impl Frame {
-    fn size(&self) -> usize {
-        self.words[0].len() * self.words[1].len()
-    }
-
-    /// Its fields, each number with the digits it has.
-    pub(crate) fn to_json(&self) -> serde_json::Value {
-        let mut value = serde_json::to_value(Frame { attention: Vec::new(), ..self.clone() }).expect("plain data");
-        value["attention"] = self.attention.iter().map(|&x| super::json::number(x)).collect();
-        value
-    }
-
-    /// Whether numbers and words fit together.
-    fn check(&self) -> Result<(), String> {
-        let expected = self.layers.checked_mul(self.heads).and_then(|m| m.checked_mul(self.size()));
-        if expected != Some(self.attention.len()) || self.attention.is_empty() {
-            return Err(tr!(
-                "{} layers, {} heads and {} by {} words do not fit {} weights",
-                "{} 層、{} ヘッド、{}×{} 語に対して、重みの数 {} が合いません",
-                self.layers,
-                self.heads,
-                self.words[0].len(),
-                self.words[1].len(),
-                self.attention.len()
-            ));
-        }
-        Ok(())
-    }
-
-    /// The weights of a head.
-    #[must_use]
-    pub fn head(&self, layer: usize, head: usize) -> &[f32] {
-        &self.attention[(layer * self.heads + head) * self.size()..][..self.size()]
-    }
-}
 
 impl Film {
     /// Reads what training recorded in a model's folder; `model` is what it is called in pictures.

@@ -4,13 +4,13 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-use super::alignment::Alignment;
 use super::base64;
-use super::explanation::{Derived, Explanation};
-use super::json::{fields, shorten};
 use super::phrases::{self, KNOWN};
-use super::width::clean;
+use crate::explain::Alignment;
+use crate::explain::{Derived, Explanation};
+use crate::explain::{fields, shorten};
 use crate::lang::Lang;
+use crate::lang::clean;
 
 /// A page without its data: template, style sheet and script.
 struct Program {
@@ -211,7 +211,7 @@ fn data(explanation: &Explanation, first: [usize; 2]) -> String {
     let both = |text: &dyn Fn(Lang) -> String| -> Value {
         [Lang::En, Lang::Ja].map(|lang| (lang.code().to_owned(), Value::from(text(lang)))).into_iter().collect()
     };
-    fields.insert("roles".to_owned(), both(&super::roles::rule));
+    fields.insert("roles".to_owned(), both(&crate::explain::rule));
     if let (Some(parts), [first, second, ..]) = (&explanation.parts, &explanation.probabilities[..]) {
         let classes = [first, second].map(|p| format!("\u{2068}{}\u{2069}", clean(&p.label)));
         let text = |lang| {

@@ -11,43 +11,35 @@
 //! Rows are always queries (the word that looks), columns keys (the word that is looked at), and every row
 //! sums to one. Nothing here computes attention; the numbers come in ready.
 
-mod alignment;
 mod alignment_terminal;
 mod base64;
-mod chance;
 mod colour;
 mod explained;
-mod explanation;
 mod figure;
 mod film;
 mod heatmap;
 mod html;
-mod json;
 mod phrases;
 mod picture;
 mod positions;
-mod roles;
 mod terminal;
 mod width;
 
+pub use crate::explain::{
+    AlignedHead, Alignment, Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, Frame,
+    HeadStatistics, LabelProbability, Parts, Piece, Role, TranslationWithoutHead, WholeWithoutHead, WithoutHead, Word,
+    WordEffect, from_json, to_json,
+};
 pub use crate::lang::Lang;
-pub use alignment::{AlignedHead, Alignment, TranslationWithoutHead};
 pub use alignment_terminal::render_alignment;
 pub use colour::ColourDepth;
 pub(crate) use colour::Paint as TerminalPaint;
 pub use explained::HeadOrder;
-pub use explanation::{
-    Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, LabelProbability, Parts, Piece,
-    WholeWithoutHead, WithoutHead, Word, WordEffect,
-};
 pub use figure::{Axis, Content, Curves, Figure, Lines, Map, Products, Scale, Seen, Sheet, Table, figures_to_html};
-pub(crate) use film::WATCHED;
-pub use film::{Film, Frame, film_to_html};
+pub use film::{Film, film_to_html};
 pub(crate) use html::hash;
 pub use html::{alignment_to_html, to_html};
-pub use json::{from_json, to_json};
 pub use picture::{Anchor, Fonts, Item, Paint, Rgb, Scene, Text, Theme};
 pub use positions::PositionalEncoding;
-pub use roles::{HeadStatistics, Role};
 pub use terminal::{TerminalOptions, render};
-pub(crate) use width::{clean, clean_text, cut, display_width, left, marked_up, markup, right, wrap};
+pub(crate) use width::{cut, display_width, left, marked_up, markup, right, wrap};

@@ -1,9 +1,9 @@
 //! What the terminal view says, in English and in Japanese.
 
+use crate::explain::TextCut;
 use crate::lang::Lang;
-use crate::trace::TextCut;
 
-use super::explanation::{Attribution, ExplainedKind, Explanation, Parts};
+use crate::explain::{Attribution, ExplainedKind, Explanation, Parts};
 
 /// Phrases that stand in an explanation's own fields, with their Japanese.
 pub(super) const KNOWN: [(&str, &str); 3] = [
@@ -54,14 +54,6 @@ pub(super) fn causal_note(lang: Lang) -> &'static str {
     )
 }
 
-/// A word or label in quotation marks.
-pub(super) fn quoted(lang: Lang, text: &str) -> String {
-    match lang {
-        Lang::En => format!("\"{text}\""),
-        Lang::Ja => format!("「{text}」"),
-    }
-}
-
 /// Headings over the probabilities of the whole and of its two halves.
 pub(super) fn halves(lang: Lang, has_attention: bool) -> [&'static str; 3] {
     match (lang, has_attention) {
@@ -100,14 +92,14 @@ pub(super) fn more_classes(lang: Lang, kind: ExplainedKind, count: usize) -> Str
 
 pub(super) fn effect_heading(lang: Lang, class: &str) -> String {
     match lang {
-        Lang::En => format!("What each word does to {}", quoted(lang, class)),
-        Lang::Ja => format!("各語が{}の予測に与える影響", quoted(lang, class)),
+        Lang::En => format!("What each word does to {}", lang.quoted(class)),
+        Lang::Ja => format!("各語が{}の予測に与える影響", lang.quoted(class)),
     }
 }
 
 pub(super) fn effect_note(lang: Lang, attribution: &Attribution, class: &str) -> String {
     let (method, unit) = (known(lang, &attribution.method), known(lang, &attribution.unit));
-    let class = quoted(lang, class);
+    let class = lang.quoted(class);
     match lang {
         Lang::En => {
             format!("{method}: {unit}. + (right, blue): the word speaks for {class}; - (left, orange): against it.")
@@ -133,7 +125,7 @@ pub(super) fn shares(lang: Lang, parts: &Parts, [class, next]: [&str; 2], of_net
         (true, Lang::Ja) => "（反対）",
     };
     let (first, second) = (against(0), against(1));
-    let (class, next) = (quoted(lang, class), quoted(lang, next));
+    let (class, next) = (lang.quoted(class), lang.quoted(next));
     match lang {
         Lang::En => format!(
             "Share of this decision: {of_network} {network}{first}, n-gram model {ngrams}{second}. A half's share is its weight in the \
@@ -269,10 +261,10 @@ pub(super) fn looks(lang: Lang, word: &str, first: Seen<'_>, second: Seen<'_>) -
             // Said, not quoted: it is no word of the text.
             lang.pick("itself", "自分自身").to_owned()
         } else {
-            quoted(lang, text)
+            lang.quoted(text)
         }
     };
-    let (word, most, least) = (quoted(lang, word), first.2, second.2);
+    let (word, most, least) = (lang.quoted(word), first.2, second.2);
     let (first, second) = (name(first), name(second));
     match lang {
         Lang::En => {
@@ -365,7 +357,7 @@ pub(super) fn needs_heading(lang: Lang) -> &'static str {
 
 /// One sentence on what a word needs; `[with, without]` are per cent.
 pub(super) fn needs(lang: Lang, word: &str, needed: &str, [with, without]: [f32; 2]) -> String {
-    let (word, needed) = (quoted(lang, word), quoted(lang, needed));
+    let (word, needed) = (lang.quoted(word), lang.quoted(needed));
     match lang {
         Lang::En => {
             format!("{word} needs {needed}: without it, its probability falls from {with:.1} % to {without:.1} %.")

@@ -3,11 +3,12 @@
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::colour::{ColourDepth, Paint};
-use super::explanation::{Explanation, LabelProbability};
 use super::heatmap::{Panel, legend};
 use super::phrases;
-use super::width::{clean, clean_text, cut, display_width, left, right, wrap};
+use super::width::{cut, display_width, left, right, wrap};
+use crate::explain::{Explanation, LabelProbability};
 use crate::lang::Lang;
+use crate::lang::{clean, clean_text};
 
 /// How to write an explanation for a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +130,7 @@ impl Page<'_> {
         self.out.push_str(&self.paint.strong(&format!("{title}{label}{percent}")));
         self.out.push('\n');
 
-        let text = phrases::quoted(lang, &clean_text(&e.text));
+        let text = lang.quoted(&clean_text(&e.text));
         let lines = wrap(&text, self.width - 2);
         for line in lines.iter().take(3) {
             self.line(&format!("  {line}"));
@@ -354,7 +355,7 @@ impl Page<'_> {
             let text = found.to_text(self.lang, &cut(&self.words[found.sink], 20));
             self.prose(&format!("{name}: {text}"), str::to_owned);
         }
-        self.note(&super::roles::rule(self.lang));
+        self.note(&crate::explain::rule(self.lang));
         if all.len() > MAX_ROLES {
             self.note(&phrases::more_heads(self.lang, all.len() - MAX_ROLES));
         }

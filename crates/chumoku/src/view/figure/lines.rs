@@ -2,8 +2,9 @@
 
 use super::table::Table;
 use super::{Canvas, Lang, SIZE, drawn_width, four, numbers};
+use crate::lang::clean;
 use crate::view::picture::{Anchor, Item, Paint, Text};
-use crate::view::width::{clean, cut};
+use crate::view::width::cut;
 use serde_json::{Value, json};
 
 /// Lines between words.
@@ -91,7 +92,7 @@ impl Lines {
         let weights: Vec<f32> = shown.iter().map(|line| line.2).collect();
         json!({
             "words": self.words,
-            "threshold": crate::view::json::number(self.threshold),
+            "threshold": crate::explain::number(self.threshold),
             "from": shown.iter().map(|line| line.0).collect::<Vec<usize>>(),
             "to": shown.iter().map(|line| line.1).collect::<Vec<usize>>(),
             "weights": numbers(&weights),

@@ -2,12 +2,13 @@
 
 use super::table::Table;
 use super::{Canvas, Lang, SIZE, drawn_width, four};
+use crate::lang::clean;
 use crate::view::colour::{self, ColourDepth};
 use crate::view::heatmap::{Panel, legend};
 use crate::view::phrases;
 use crate::view::picture::{Anchor, Item, Paint, Text};
 use crate::view::terminal::nice_top;
-use crate::view::width::{clean, cut, display_width, wrap};
+use crate::view::width::{cut, display_width, wrap};
 use serde_json::{Value, json};
 
 /// The rows or the columns of a map.
@@ -297,7 +298,7 @@ impl Map {
     pub(super) fn to_json(&self) -> Value {
         let m = self.columns.labels.len().max(1);
         let row = |row: &[Option<f32>]| {
-            row.iter().map(|value| value.map_or(Value::Null, crate::view::json::number)).collect::<Value>()
+            row.iter().map(|value| value.map_or(Value::Null, crate::explain::number)).collect::<Value>()
         };
         json!({
             "caption": self.caption,

@@ -19,11 +19,13 @@ pub use sheet::Sheet;
 pub(super) use sheet::{POOL, pooled, pooled_note};
 pub use table::Table;
 
+use super::colour;
 use super::picture::{Item, Paint, Scene, Text};
 use super::terminal::TerminalOptions;
-use super::width::{clean_text, cut, display_width, wrap};
-use super::{colour, json};
+use super::width::{cut, display_width, wrap};
+use crate::explain::number;
 use crate::lang::Lang;
+use crate::lang::clean_text;
 use serde_json::{Map as Object, Value};
 
 /// A picture before any form of it.
@@ -182,5 +184,5 @@ fn four(x: f64) -> String {
 }
 
 fn numbers(numbers: &[f32]) -> Value {
-    numbers.iter().map(|&x| json::number(x)).collect()
+    numbers.iter().map(|&x| number(x)).collect()
 }

@@ -2,8 +2,9 @@
 
 use super::table::Table;
 use super::{Canvas, Lang, SIZE, drawn_width, four};
+use crate::lang::clean;
 use crate::view::picture::{Anchor, Item, Paint, Text};
-use crate::view::width::{clean, cut};
+use crate::view::width::cut;
 use serde_json::{Value, json};
 
 /// A query and a key, their products, and the weights of the query's row.

@@ -2,9 +2,10 @@
 
 use super::map::{Map, Scale};
 use super::{Canvas, Lang};
+use crate::lang::clean;
 use crate::view::colour::{ColourDepth, Paint as Colour};
 use crate::view::picture::{Item, Paint, Text};
-use crate::view::width::{clean, cut, left, wrap};
+use crate::view::width::{cut, left, wrap};
 
 /// Maps of one kind, in an order that says something.
 #[derive(Clone, Debug, PartialEq)]

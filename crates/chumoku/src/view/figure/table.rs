@@ -1,8 +1,9 @@
 //! Numbers in a table: for whoever cannot see the picture, and for terminals.
 
 use super::Lang;
+use crate::lang::clean;
 use crate::view::colour::Paint;
-use crate::view::width::{clean, cut, display_width, left, right, wrap};
+use crate::view::width::{cut, display_width, left, right, wrap};
 
 /// A table of words and numbers.
 #[derive(Clone, Debug, PartialEq)]

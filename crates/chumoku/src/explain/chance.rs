@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Random heads that a head is compared with.
-pub(super) const RANDOM_HEADS: usize = 399;
+pub(crate) const RANDOM_HEADS: usize = 399;
 
 /// Factors of the scores, from the most even rows to the sharpest.
 const FACTORS: [f32; 14] = [0.0, 0.35, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 24.0, 48.0, 128.0];
@@ -30,24 +30,24 @@ const SEED: u64 = 0x6368_756d_6f6b_7500;
 
 /// What random heads depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// Tokens of each word.
-    pub(super) tokens: Vec<usize>,
+    pub(crate) tokens: Vec<usize>,
     /// Width of queries and keys.
-    pub(super) dim: usize,
+    pub(crate) dim: usize,
     /// Whether a token sees none of those after it.
-    pub(super) causal: bool,
+    pub(crate) causal: bool,
 }
 
 /// The figures of random heads of one shape.
 #[derive(Debug)]
-pub(super) struct Chance {
+pub(crate) struct Chance {
     /// Of each head its entropy and the figures of roles, for rising factors.
     heads: Vec<Vec<(f32, [f32; 4])>>,
 }
 
 /// The query words by which heads of this many words and tokens are compared: all, or some evenly spread.
-pub(super) fn queries(words: usize, tokens: usize) -> Vec<usize> {
+pub(crate) fn queries(words: usize, tokens: usize) -> Vec<usize> {
     let count = words.min((MOST_PAIRS / tokens.max(1)).max(8));
     (0..count).map(|i| (2 * i + 1) * words / (2 * count)).collect()
 }
@@ -56,7 +56,7 @@ pub(super) fn queries(words: usize, tokens: usize) -> Vec<usize> {
 static KNOWN: Mutex<Vec<(Shape, Arc<Chance>)>> = Mutex::new(Vec::new());
 
 impl Chance {
-    pub(super) fn of(shape: &Shape) -> Arc<Chance> {
+    pub(crate) fn of(shape: &Shape) -> Arc<Chance> {
         let find = |known: &[(Shape, Arc<Chance>)]| known.iter().find(|(of, _)| of == shape).map(|(_, c)| c.clone());
         if let Some(found) = find(&KNOWN.lock().unwrap_or_else(PoisonError::into_inner)) {
             return found;
@@ -70,7 +70,7 @@ impl Chance {
     }
 
     /// The largest figures, in the order of [`Figures::of_roles`], that random heads of this entropy have.
-    pub(super) fn largest(&self, entropy: f32) -> [f32; 4] {
+    pub(crate) fn largest(&self, entropy: f32) -> [f32; 4] {
         let mut most = [f32::NEG_INFINITY; 4];
         for points in &self.heads {
             let found = between(points, entropy);

@@ -1,14 +1,13 @@
 //! Why a text got its class: attention by word, and what each word does to the prediction.
 
-use crate::look::{Look, Reading};
+use super::explanation::{
+    Attribution, ExplainedKind, Explanation, LabelProbability, Parts, Piece, TextCut, WholeWithoutHead, WithoutHead,
+    Word, WordEffect,
+};
+use super::recorded::{Look, Reading};
 use crate::text::{CLS, WordSpan, windows, words_of};
 use crate::text_classifier::{Prediction, TextClassifier};
-use crate::trace::TextCut;
 use crate::train::Blend;
-use crate::view::{
-    Attribution, ExplainedKind, Explanation, LabelProbability, Parts, Piece, WholeWithoutHead, WithoutHead, Word,
-    WordEffect,
-};
 use crate::{Error, Result, inference, tr};
 use ndarray::Array2;
 

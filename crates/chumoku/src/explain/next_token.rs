@@ -1,14 +1,15 @@
 //! What comes next in a text, and why: attention by word, and what each word does to the likeliest next token.
 
-use crate::explain::JOINING;
-use crate::look::{Look, check_head};
+use super::classifier::JOINING;
+use super::explanation::{
+    Attribution, ExplainedKind, Explanation, LabelProbability, Piece, TextCut, WithoutHead, Word,
+};
+use super::recorded::{Look, check_head};
 use crate::nn::Offsets;
 use crate::params::Params;
+use crate::probability::log_softmax;
 use crate::text::{CLS, words_of};
 use crate::text_generator::TextGenerator;
-use crate::trace::TextCut;
-use crate::train::log_softmax;
-use crate::view::{Attribution, ExplainedKind, Explanation, LabelProbability, Piece, WithoutHead, Word};
 use crate::{Error, Result, tr};
 use std::ops::Range;
 

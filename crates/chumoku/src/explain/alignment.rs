@@ -184,7 +184,7 @@ impl Alignment {
     }
 
     /// All fields but the attention.
-    pub(super) fn fields(&self) -> Map<String, Value> {
+    pub(crate) fn fields(&self) -> Map<String, Value> {
         // By way of text, so that an f32 keeps the digits it has.
         let text = serde_json::to_string(self).expect("an alignment is plain data");
         let mut fields: Map<String, Value> = serde_json::from_str(&text).expect("what was just written");
@@ -195,7 +195,7 @@ impl Alignment {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn example() -> Alignment {

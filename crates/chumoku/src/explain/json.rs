@@ -41,7 +41,7 @@ pub fn to_json(explanation: &Explanation) -> Value {
 }
 
 /// All fields but the large arrays, which are left empty.
-pub(super) fn fields(explanation: &Explanation) -> Map<String, Value> {
+pub(crate) fn fields(explanation: &Explanation) -> Map<String, Value> {
     // All else goes through serde, so that a field added later is not forgotten here.
     let rest = explanation.without_arrays();
     let Ok(Value::Object(fields)) = serde_json::to_value(&rest) else {
@@ -141,7 +141,7 @@ fn flatten(what: &str, value: &Value, shape: &[usize], out: &mut Vec<f32>) -> Re
 }
 
 /// Rewrites every f32 that serde widened to f64, so that 0.1 does not read 0.10000000149011612.
-pub(super) fn shorten(value: Value) -> Value {
+pub(crate) fn shorten(value: Value) -> Value {
     match value {
         #[expect(clippy::cast_possible_truncation, reason = "every float in an explanation is an f32")]
         Value::Number(n) if n.is_f64() => n.as_f64().map_or(Value::Null, |x| number(x as f32)),
@@ -153,7 +153,7 @@ pub(super) fn shorten(value: Value) -> Value {
 
 /// The f64 with the fewest digits that is the same f32.
 #[expect(clippy::cast_possible_truncation, reason = "the cast back is the check that nothing was lost")]
-pub(super) fn number(x: f32) -> Value {
+pub(crate) fn number(x: f32) -> Value {
     let short = x.to_string().parse().unwrap_or(f64::NAN);
     let same = if short as f32 == x { short } else { f64::from(x) };
     Number::from_f64(same).map_or(Value::Null, Value::Number)

@@ -1,8 +1,8 @@
 //! From the attention of a model's layers to what is shown: weights by word, and what is derived from them.
 
+use super::explanation::{Depth, Derived};
 use crate::nn::AttentionRecord;
 use crate::text::{CLS, TextTokenizer, WordSpan, words_of};
-use crate::view::{Depth, Derived};
 use crate::{Error, Result};
 use ndarray::{Array2, Axis, Slice};
 use std::ops::Range;

@@ -4,6 +4,10 @@
 //! trains) are made where the fault is found, far from whoever chose a language; they are in the language of the
 //! process, as with a locale: English unless the program calls [`set_lang`] when it starts.
 
+mod clean;
+pub(crate) mod wording;
+
+pub(crate) use clean::{clean, clean_text};
 use std::io::{self, ErrorKind};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +35,14 @@ impl Lang {
         match self {
             Self::En => en,
             Self::Ja => ja,
+        }
+    }
+
+    /// A text between this language's quotation marks.
+    pub(crate) fn quoted(self, text: &str) -> String {
+        match self {
+            Self::En => format!("\"{text}\""),
+            Self::Ja => format!("「{text}」"),
         }
     }
 
@@ -171,7 +183,7 @@ mod tests {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 sources(&path, found);
-            } else if path.extension().is_some_and(|ending| ending == "rs") && !path.ends_with("lang.rs") {
+            } else if path.extension().is_some_and(|ending| ending == "rs") && !path.ends_with("lang/mod.rs") {
                 found.push(std::fs::read_to_string(path).unwrap());
             }
         }

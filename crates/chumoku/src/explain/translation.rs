@@ -1,13 +1,14 @@
 //! Where a translation comes from: cross-attention by word, and what each word of the source does to each word of the
 //! translation.
 
-use crate::explain::JOINING;
+use super::alignment::{Alignment, TranslationWithoutHead};
+use super::classifier::JOINING;
+use super::explanation::Word;
 use crate::models::PairBatch;
 use crate::params::Params;
+use crate::probability::log_softmax;
 use crate::text::{TextTokenizer, WordSpan, words_of};
 use crate::text_translator::{TextTranslator, TranslateOptions};
-use crate::train::log_softmax;
-use crate::view::{Alignment, TranslationWithoutHead, Word};
 use crate::{Error, Result, tr};
 use std::ops::Range;
 

@@ -54,15 +54,15 @@ pub struct HeadStatistics {
 
 /// The figures of rows of weights.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Figures {
-    pub(super) entropy: f32,
+pub(crate) struct Figures {
+    pub(crate) entropy: f32,
     distance: f32,
     /// How far evenly spread attention would go.
     even_distance: f32,
     nearby: f32,
     previous: f32,
     first: f32,
-    pub(super) strongest: f32,
+    pub(crate) strongest: f32,
     /// Sum over words of the largest weight that each gets from another, by the rows: near `strongest` if every word looks at
     /// one of its own.
     paired: f32,
@@ -72,14 +72,14 @@ pub(super) struct Figures {
 
 impl Figures {
     /// The figures of roles: sink, local, pairwise, distant.
-    pub(super) fn of_roles(&self) -> [f32; 4] {
+    pub(crate) fn of_roles(&self) -> [f32; 4] {
         [self.sink_share, self.nearby, self.paired, self.distance]
     }
 }
 
 /// The figures of these rows, each of the query word that is named with it, over `words` words or the first of them, which
 /// are those that it sees.
-pub(super) fn measure<'a>(words: usize, rows: impl Iterator<Item = (usize, &'a [f32])>) -> Figures {
+pub(crate) fn measure<'a>(words: usize, rows: impl Iterator<Item = (usize, &'a [f32])>) -> Figures {
     let mut received = vec![0.0f32; words];
     let mut most_received = vec![0.0f32; words];
     let [mut entropy, mut distance, mut nearby, mut previous, mut strongest] = [0.0f32; 5];
@@ -125,7 +125,7 @@ pub(super) fn measure<'a>(words: usize, rows: impl Iterator<Item = (usize, &'a [
 }
 
 /// The figures of a head, and its role, whose row of each word is what `row` gives.
-pub(super) fn statistics<'a>(
+pub(crate) fn statistics<'a>(
     [layer, head]: [usize; 2],
     shape: &Shape,
     row: impl Fn(usize) -> &'a [f32],
@@ -165,7 +165,7 @@ pub(super) fn statistics<'a>(
 }
 
 /// How roles are told from chance.
-pub(super) fn rule(lang: Lang) -> String {
+pub(crate) fn rule(lang: Lang) -> String {
     match lang {
         Lang::En => format!(
             "A role is named only if its figure exceeds that of {RANDOM_HEADS} random heads of this shape: as many tokens, as \
@@ -212,7 +212,7 @@ impl HeadStatistics {
     #[must_use]
     pub fn to_text(&self, lang: Lang, word: &str) -> String {
         let percent = |share: f32| format!("{:.0} %", 100.0 * share);
-        let word = super::phrases::quoted(lang, word);
+        let word = lang.quoted(word);
         let (sink, nearby, strongest) = (percent(self.sink_share), percent(self.nearby), percent(self.strongest));
         let (entropy, distance) = (format!("{:.2}", self.entropy), format!("{:.1}", self.distance));
         match (lang, self.role) {

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::lang::lang;
 use crate::tr;
-use crate::trace::TextCut;
 
 use super::chance::Shape;
 use super::roles::{HeadStatistics, statistics};
@@ -219,8 +218,26 @@ pub struct ExplanationError {
     message: String,
 }
 
+/// A text of more tokens than a model reads at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextCut {
+    /// Tokens that were read.
+    pub read: usize,
+    /// Tokens of the text.
+    pub tokens: usize,
+    /// Whether they are the last ones, and not the first.
+    pub is_end: bool,
+}
+
+impl TextCut {
+    /// If a text has more tokens than are read.
+    pub(crate) fn of(read: usize, tokens: usize, is_end: bool) -> Option<TextCut> {
+        (tokens > read).then_some(TextCut { read, tokens, is_end })
+    }
+}
+
 impl ExplanationError {
-    pub(super) fn new(message: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into() }
     }
 }
@@ -272,7 +289,7 @@ impl Explanation {
     }
 
     /// The same with the large arrays empty.
-    pub(super) fn without_arrays(&self) -> Explanation {
+    pub(crate) fn without_arrays(&self) -> Explanation {
         Explanation {
             kind: self.kind,
             model: self.model.clone(),
