@@ -71,12 +71,12 @@ fn every_example_of_the_page_is_there_and_every_example_is_on_it() {
     // Names that are on the page are public, whole and as they are written.
     let source = |path: &str| fs::read_to_string(root().join("crates").join(path)).unwrap();
     let modules = [
-        ("nn", source("chumoku/src/nn/mod.rs")),
-        ("models", source("chumoku/src/models/mod.rs")),
-        ("attention", source("chumoku/src/attention.rs")),
+        ("nn", source("chumoku-nn/src/layers/mod.rs")),
+        ("models", source("chumoku-nn/src/models/mod.rs")),
+        ("attention", source("chumoku-nn/src/attention.rs")),
         ("chumoku_kernels", source("chumoku-kernels/src/lib.rs")),
-        ("AttentionOptions", source("chumoku/src/nn/multi_head_attention/config.rs")),
-        ("MultiHeadAttentionConfig", source("chumoku/src/nn/multi_head_attention/config.rs")),
+        ("AttentionOptions", source("chumoku-nn/src/layers/multi_head_attention/config.rs")),
+        ("MultiHeadAttentionConfig", source("chumoku-nn/src/layers/multi_head_attention/config.rs")),
         ("Attention", source("chumoku-kernels/src/attention/mod.rs")),
     ];
     let mut count = 0;

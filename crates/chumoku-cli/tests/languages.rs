@@ -2,8 +2,9 @@
 //!
 //! Looked at are texts of two words or more, or of a word and a value, in the library and the command. They stand in `tr!` or `pick`, beside
 //! their Japanese (`("Keys", "キー")`), or in an arm for English of a match that has one for Japanese. Left out are tests,
-//! what is said to programmers (`expect`, `panic!`), attributes, and with them what clap says of options. The kernels are
-//! a library of their own, whose errors are about slices that a program passes: they speak English.
+//! what is said to programmers (`expect`, `panic!`), attributes, and with them what clap says of options. Kernels and
+//! layers are libraries of their own, whose errors a program answers by their variants: they speak English, and
+//! `lang::of_layers` has the Japanese.
 
 mod prose;
 
@@ -25,11 +26,9 @@ const fn english(why: &'static str, place: &'static str, texts: &'static [&'stat
 
 const DOING: &str = "said by `lang::doing`, which has the Japanese of all of them";
 const FIELD: &str = "a field of explanations, which pictures translate (`view::phrases::KNOWN`)";
-const STEP: &str = "the name of a step in JSON and in claims; the table of `count` translates it";
 const FORMULA: &str = "a formula";
 const LATEX: &str = "LaTeX";
 const FONT: &str = "a font";
-const ARGUMENT: &str = "an argument that an error of the kernels names, which is English";
 const PARSED: &str = "looked for in what others say";
 const KEY: &str = "a key, or a command with its flag, before what is wrong with it";
 const CAUSE: &str = "ends with a library's own words, which are English; the Japanese leaves them out";
@@ -57,20 +56,7 @@ const STAYS_ENGLISH: &[English] = &[
         "chumoku/src/",
         &["change in log-odds when the word is removed", "sum over keys, mean over queries"],
     ),
-    english(
-        STEP,
-        "chumoku/src/count/steps.rs",
-        &[
-            "feed-forward in",
-            "feed-forward out",
-            "final norm",
-            "input projection",
-            "state, step by step",
-            "weighted sum",
-        ],
-    ),
-    english("a kind in JSON, which `count` translates", "chumoku/src/count/folder.rs", &["language model"]),
-    english(FORMULA, "chumoku/src/count/steps.rs", &["d·classes + classes", "d·h_kv·k + h_kv·k"]),
+    english("a kind in JSON, which `count` translates", "chumoku/src/counted.rs", &["language model"]),
     english(FORMULA, "chumoku/src/trace/formula.rs", &["rotate({0}; position · {1}^(−2i/d_k))"]),
     english(
         LATEX,
@@ -109,12 +95,6 @@ const STAYS_ENGLISH: &[English] = &[
             "Source Han Sans JP",
             "Yu Gothic",
         ],
-    ),
-    english(ARGUMENT, "chumoku/src/models/classifier.rs", &["classifier: ids"]),
-    english(
-        ARGUMENT,
-        "chumoku/src/nn/",
-        &["attention: keys", "attention: new tokens", "attention: values", "embedding: labels", "encoder: caches"],
     ),
     english(
         "sacreBLEU's own line, to be compared with it",

@@ -3,6 +3,7 @@
 use crate::data::DataError;
 use crate::lang::{doing as doing_of, system};
 use crate::tr;
+use chumoku_nn::Error as Nn;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -12,9 +13,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error of the library.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An argument of a kernel does not fit.
-    #[error(transparent)]
-    Kernel(#[from] chumoku_kernels::Error),
+    /// Something does not fit a kernel, a layer or a model.
+    #[error("{}", crate::lang::of_layers(_0))]
+    Nn(#[from] chumoku_nn::Error),
     /// A data file cannot be used.
     #[error(transparent)]
     Data(#[from] DataError),
@@ -24,22 +25,6 @@ pub enum Error {
     /// Translations and references that do not belong together.
     #[error(transparent)]
     Metric(#[from] crate::metrics::MetricError),
-    /// A sequence is longer than the model's positions.
-    #[error("{}", tr!("a sequence of {found} tokens is longer than the {limit} positions of the model", "{found} トークンの系列は、モデルの位置の数 {limit} を超えています"))]
-    TooLong {
-        /// Positions of the model.
-        limit: usize,
-        /// Tokens of the sequence.
-        found: usize,
-    },
-    /// Heads that do not divide the width.
-    #[error("{}", tr!("d_model must be a multiple of num_heads, and both at least 1: got {d_model} and {num_heads}", "d_model は num_heads の倍数で、どちらも 1 以上でなければなりません: {d_model} と {num_heads}"))]
-    Heads {
-        /// The width.
-        d_model: usize,
-        /// The heads.
-        num_heads: usize,
-    },
     /// A file could not be read.
     #[error("{}", tr!("{} {}: {}", "{1}: {0}に失敗しました: {2}", doing_of(doing), path.display(), system(source)))]
     Io {
@@ -108,6 +93,12 @@ pub enum Error {
     NotFinite(String),
 }
 
+impl From<chumoku_kernels::Error> for Error {
+    fn from(error: chumoku_kernels::Error) -> Self {
+        Error::Nn(error.into())
+    }
+}
+
 impl Error {
     /// Wraps what the system said of a file.
     pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
@@ -152,7 +143,8 @@ impl Error {
     /// was begun and failed, as on a full disk, is failed work.
     pub fn is_usage(&self) -> bool {
         match self {
-            Error::Kernel(_) | Error::NotFinite(_) | Error::Tokenizer(_) | Error::Ngram(_) => false,
+            Error::Nn(error) => !matches!(error, Nn::Kernel(_) | Nn::NotANumber),
+            Error::NotFinite(_) | Error::Tokenizer(_) | Error::Ngram(_) => false,
             Error::Io { source, .. } => !is_full(source.kind()),
             Error::Writing { source, .. } => is_no_place(source.kind()),
             Error::Data(error) => error.is_usage(),

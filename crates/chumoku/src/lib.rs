@@ -4,13 +4,11 @@
 //! [`nn`] holds the layers, each forward and backward; [`models`] what is built of them; [`attention`] hard and soft
 //! attention as plain functions. All run on `f32` with fast kernels and on `f64` with the plain reference.
 
-pub mod attention;
 pub mod builtin;
 mod checksum;
 pub mod compare;
-pub mod count;
+mod counted;
 pub mod data;
-pub mod decoding;
 mod error;
 mod explain;
 mod inference;
@@ -18,15 +16,10 @@ pub mod lang;
 pub mod memory;
 pub mod metrics;
 mod model_folder;
-pub mod models;
 pub mod ngram;
-pub mod nn;
 pub mod onnx;
-pub mod params;
 mod precision;
-mod probability;
 mod quiet;
-pub mod sampling;
 pub mod tensors;
 pub mod text;
 mod text_classifier;
@@ -38,6 +31,8 @@ pub mod train;
 pub mod view;
 
 pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
+pub use chumoku_nn::{Error as NnError, attention, count, decoding, layers as nn, models, params, sampling};
+pub use counted::CountedFolder;
 pub use error::{Error, Result};
 pub use lang::{Lang, set_lang};
 pub use model_folder::ModelKind;

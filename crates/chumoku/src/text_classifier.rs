@@ -2,7 +2,7 @@
 
 use crate::data::Example;
 use crate::explain::check_head;
-use crate::lang::lang;
+use crate::lang::{lang, of_layers};
 use crate::model_folder::{
     CONFIG, Kind, Standing, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others, f32_bytes, fault, floats,
     no_tensor, parse_weights, place_of, read, read_config, read_params, read_tokenizer, serialize, tensors_of,
@@ -11,11 +11,11 @@ use crate::model_folder::{
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
 use crate::params::Params;
-use crate::probability::log_softmax;
 use crate::text::TextTokenizer;
 use crate::train::{Blend, Rows, Scores};
 use crate::{Error, Result, inference, tr};
 use chumoku_kernels::Precision;
+use chumoku_nn::probability::log_softmax;
 use ndarray::Array2;
 use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
@@ -270,7 +270,7 @@ impl ModelConfig {
                 ));
             }
         }
-        m.body.check()?;
+        m.body.check().map_err(|error| of_layers(&error))?;
         let blend = [self.blend.attention, self.blend.ngrams];
         if blend.iter().any(|w| !w.is_finite() || *w < 0.0) {
             return Err(tr!(

@@ -1,6 +1,6 @@
 //! A trained language model as a whole: its folder, and the text that it writes.
 
-use crate::lang::lang;
+use crate::lang::{lang, of_layers};
 use crate::model_folder::{
     CONFIG, Kind, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights, read, read_config,
     read_params, read_tokenizer, serialize, tensors_of, write_model,
@@ -187,7 +187,7 @@ impl TextGeneratorConfig {
     /// What is wrong with it, if anything.
     pub(crate) fn check(&self) -> Result<(), String> {
         let m = &self.model;
-        m.encoder.check()?;
+        m.encoder.check().map_err(|error| of_layers(&error))?;
         for (name, size, least, most) in
             [("vocab_size", m.vocab_size, 1, 1 << 24), ("max_length", m.max_length, 2, 1 << 20)]
         {

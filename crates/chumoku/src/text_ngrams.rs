@@ -8,10 +8,10 @@ use crate::model_folder::{
     write_model,
 };
 use crate::ngram::{NgramModel, NgramScheme};
-use crate::probability::log_softmax;
 use crate::text_classifier::{Prediction, check_labels, ngram_names, ngram_tensors, read_ngrams};
 use crate::train::{Rows, Scores};
 use crate::{Error, Result, tr};
+use chumoku_nn::probability::log_softmax;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::path::Path;

@@ -4,7 +4,7 @@ use crate::decoding::{BeamSearch, Hypothesis, NextToken};
 use crate::explain::check_head;
 use crate::inference::by_length;
 use crate::inference::side_by_side;
-use crate::lang::lang;
+use crate::lang::{lang, of_layers};
 use crate::model_folder::{
     CONFIG, Kind, SOURCE_TOKENIZER, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights, read,
     read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
@@ -214,7 +214,7 @@ impl TextTranslator {
             length_penalty: options.length_penalty,
             boundary: self.tokenizers.target.cls(),
         };
-        search.search(&mut Decoding { model: &self.model, params, state }, limits)
+        Ok(search.search(&mut Decoding { model: &self.model, params, state }, limits)?)
     }
 
     /// Where each token of a target looks in the source: of the given one or, without, of the best translation.
@@ -234,7 +234,7 @@ impl TextTranslator {
         };
         let limit = self.config.model.max_length - 1;
         if target_ids.len() > limit {
-            return Err(Error::TooLong { limit, found: target_ids.len() });
+            return Err(chumoku_nn::Error::TooLong { limit, found: target_ids.len() }.into());
         }
         let mut pair = PairBatch::default();
         pair.push(&source_ids, &target_ids, writer.cls());
@@ -302,7 +302,7 @@ impl TextTranslatorConfig {
     /// What is wrong with it, if anything.
     pub(crate) fn check(&self) -> Result<(), String> {
         let m = &self.model;
-        m.encoder.check()?;
+        m.encoder.check().map_err(|error| of_layers(&error))?;
         let sizes = [
             ("source_vocab_size", m.source_vocab_size, 1, 1 << 24),
             ("target_vocab_size", m.target_vocab_size, 1, 1 << 24),
@@ -336,11 +336,11 @@ struct Decoding<'a> {
 }
 
 impl NextToken for Decoding<'_> {
-    fn step(&mut self, ids: &[u32], of_source: &[usize]) -> Result<Array2<f32>> {
+    fn step(&mut self, ids: &[u32], of_source: &[usize]) -> chumoku_nn::Result<Array2<f32>> {
         self.model.step(self.params, ids, of_source, &mut self.state)
     }
 
-    fn select(&mut self, sequences: &[usize], sources: &[usize]) -> Result<()> {
+    fn select(&mut self, sequences: &[usize], sources: &[usize]) -> chumoku_nn::Result<()> {
         self.state.select(sequences, sources)
     }
 }

@@ -4,11 +4,12 @@ use super::model_name;
 use crate::Usage;
 use crate::args::{self, Network};
 use crate::report::{fit, wrap};
-use chumoku::count::{Count, CountConfig, Counted, CountedFolder, CountedStep};
+use chumoku::CountedFolder;
+use chumoku::count::{Count, CountConfig, Counted, CountedStep};
 use chumoku::data::thousands_wide as whole;
 use chumoku::lang::lang;
 use chumoku::nn::NormOrder;
-use chumoku::{Cell, Error, tr};
+use chumoku::{Cell, NnError, tr};
 use serde_json::to_string;
 use std::fmt::Write;
 use std::path::Path;
@@ -130,7 +131,7 @@ fn beside(config: &CountConfig) -> chumoku::Result<Vec<Count>> {
         let keys = config.keys.filter(|_| network == Counted::Attention);
         match (CountConfig { network, num_layers, keys, ..*config }).count() {
             // No transformer of this width has these heads, which a recurrent network does without.
-            Err(Error::Heads { .. }) if network != config.network => {}
+            Err(NnError::Heads { .. }) if network != config.network => {}
             count => counts.push(count?),
         }
     }

@@ -82,7 +82,7 @@ impl Model {
                 Pooling::Mean.forward(y.view(), offsets).0
             }
         };
-        self.head.forward(&self.params, pooled.view())
+        Ok(self.head.forward(&self.params, pooled.view())?)
     }
 }
 

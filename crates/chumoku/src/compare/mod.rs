@@ -24,7 +24,7 @@ use crate::count::CountConfig;
 use crate::lang::Lang;
 use crate::models::ClassifierConfig;
 use crate::nn::{Network, PositionKind};
-use crate::train::{Event, Scores, TrainOptions, TrainingData, network_is_right, train};
+use crate::train::{Event, Scores, TrainOptions, TrainingData, network_is_right, network_sizes, train};
 use crate::{Result, tr};
 use chumoku_kernels::Cell;
 use serde::Serialize;
@@ -167,7 +167,7 @@ pub fn compare(data: &TrainingData, options: &TrainOptions, observe: &mut dyn Fn
         let Scores { accuracy, macro_f1, macro_f1_interval, rows: scored, .. } = outcome.parts[0].clone();
         (rows, scored_on) = (scored, outcome.metrics["scored_on"].as_str().unwrap_or_default().to_owned());
         models.push(Compared {
-            sizes: Said { en: config.body.sizes_in(Lang::En), ja: config.body.sizes_in(Lang::Ja) },
+            sizes: Said { en: network_sizes(&config.body, Lang::En), ja: network_sizes(&config.body, Lang::Ja) },
             width: config.body.d_model(),
             right: network_is_right(&outcome.model, data)?,
             parameters: outcome.model.num_parameters(),

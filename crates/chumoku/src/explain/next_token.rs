@@ -7,10 +7,10 @@ use super::explanation::{
 use super::recorded::{Look, check_head};
 use crate::nn::Offsets;
 use crate::params::Params;
-use crate::probability::log_softmax;
 use crate::text::{CLS, words_of};
 use crate::text_generator::TextGenerator;
 use crate::{Error, Result, tr};
+use chumoku_nn::probability::log_softmax;
 use std::ops::Range;
 
 /// Next tokens that are shown.

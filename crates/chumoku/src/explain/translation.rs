@@ -6,10 +6,10 @@ use super::classifier::JOINING;
 use super::explanation::Word;
 use crate::models::PairBatch;
 use crate::params::Params;
-use crate::probability::log_softmax;
 use crate::text::{TextTokenizer, WordSpan, words_of};
 use crate::text_translator::{TextTranslator, TranslateOptions};
 use crate::{Error, Result, tr};
+use chumoku_nn::probability::log_softmax;
 use std::ops::Range;
 
 /// What the token that ends a text is called in pictures.
@@ -78,7 +78,7 @@ impl TextTranslator {
         let read = Side::of(source, reader, limit)?;
         let written = Side::of(text, writer, usize::MAX)?;
         if written.ids.len() > limit {
-            return Err(Error::TooLong { limit, found: written.ids.len() });
+            return Err(chumoku_nn::Error::TooLong { limit, found: written.ids.len() }.into());
         }
 
         // The whole source, then the source without each of its words: no word that is not read moves up in its place.

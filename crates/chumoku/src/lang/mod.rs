@@ -5,9 +5,11 @@
 //! process, as with a locale: English unless the program calls [`set_lang`] when it starts.
 
 mod clean;
+mod layers;
 pub(crate) mod wording;
 
 pub(crate) use clean::{clean, clean_text};
+pub(crate) use layers::of_layers;
 use std::io::{self, ErrorKind};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};

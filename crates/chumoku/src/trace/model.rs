@@ -56,7 +56,13 @@ struct Label {
     cut: Option<TextCut>,
 }
 
-impl AttentionRecord {
+/// A record, as worked examples have it.
+trait Worked {
+    fn example(&self) -> WorkedExample;
+    fn agreement(&self, precision: Precision) -> Result<Agreement, String>;
+}
+
+impl Worked for AttentionRecord {
     /// The record as an example to be worked.
     fn example(&self) -> WorkedExample {
         let m = &self.matrices;
@@ -224,7 +230,7 @@ impl TextGenerator {
             key_tokens: Vec::new(),
             cut,
         };
-        let record = |params: &Params<f32>| self.model.record(params, &ids, layer);
+        let record = |params: &Params<f32>| Ok(self.model.record(params, &ids, layer)?);
         traced(&self.params, self.config.precision, label, record)
     }
 }
@@ -285,7 +291,7 @@ impl TextTranslator {
             key_tokens,
             cut,
         };
-        let record = |params: &Params<f32>| self.model.record(params, &pair, part, layer);
+        let record = |params: &Params<f32>| Ok(self.model.record(params, &pair, part, layer)?);
         traced(&self.params, self.config.precision, label, record)
     }
 }

@@ -1,6 +1,6 @@
 //! From the scores of the two halves of a predictor, attention and n-grams, to calibrated probabilities.
 
-use crate::probability::log_softmax;
+use chumoku_nn::probability::log_softmax;
 use serde::{Deserialize, Serialize};
 
 /// `p = softmax(attention · log p_attention + ngrams · log p_ngrams)`.

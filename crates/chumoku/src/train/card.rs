@@ -1,7 +1,7 @@
 //! The report of a run: scores beside the baselines, `metrics.json`, and the model card.
 
 use super::classify::{largest, mean_loss};
-use super::names::network_name;
+use super::names::{network_name, network_sizes};
 use super::run::plan_json;
 use super::{Advice, Plan, Rows, Scores, State, TrainOptions, TrainingData};
 use crate::Result;
@@ -152,7 +152,7 @@ pub(crate) fn model_card(
             Network::Transformer => tr!("A transformer encoder", "トランスフォーマーのエンコーダー"),
             Network::Recurrent(_) => tr!("A recurrent network, {noun}", "再帰型ネットワーク {noun}"),
         },
-        body.sizes_in(lang()),
+        network_sizes(body, lang()),
         model.num_parameters(),
         env!("CARGO_PKG_VERSION"),
         data.labels.len()

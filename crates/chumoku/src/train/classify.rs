@@ -2,7 +2,7 @@
 
 use super::card::{most_frequent_class, report_rows};
 use super::memory::{FORWARD, Footing, Held, bytes_of};
-use super::names::{label, network_name};
+use super::names::{label, network_name, network_sizes};
 use super::parts::Learnt;
 use super::run::{Ended, Evaluation, Figure, Place, Task, run};
 use super::state::Best;
@@ -14,11 +14,11 @@ use crate::model_folder::{CARD, METRICS, write_model};
 use crate::models::Classifier;
 use crate::ngram::NgramModel;
 use crate::params::{Layout, Params};
-use crate::probability::log_softmax;
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_classifier::{MODEL_TYPE, ModelConfig, TextClassifier};
 use crate::{Error, ModelKind, Result, inference, tr};
 use chumoku_kernels::{CrossEntropy, Philox};
+use chumoku_nn::probability::log_softmax;
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -173,7 +173,7 @@ impl Classify<'_> {
                 "{}, {}: {} parameters",
                 "{}、{}、パラメータ {}",
                 network_name(model.body.network()),
-                model.body.sizes_in(lang()),
+                network_sizes(&model.body, lang()),
                 thousands(self.model.layout().len())
             ),
         );

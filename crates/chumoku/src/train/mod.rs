@@ -35,7 +35,7 @@ pub use classify::{Outcome, train};
 pub use folder::OutputFolder;
 pub use language::{LanguageModelOutcome, LanguageModelPlan, LanguageScores, train_language_model};
 pub use metrics::{ClassScore, Scores, quick_scores};
-pub use names::network_name;
+pub use names::{network_name, network_sizes};
 pub use ngrams::{NgramOutcome, train_ngram_classifier};
 pub use parts::{Learnt, Parts};
 pub use plan::{Plan, Settings, Shape};

@@ -1,7 +1,7 @@
 //! What people call the things that training speaks of, in the language of the process.
 
-use crate::lang::lang;
-use crate::nn::Network;
+use crate::lang::{Lang, lang};
+use crate::nn::{BodyConfig, Network};
 
 /// What a network is called in sentences.
 #[must_use]
@@ -10,6 +10,21 @@ pub fn network_name(network: Network) -> &'static str {
         Network::Transformer => lang().pick("transformer", "トランスフォーマー"),
         // The letters by which they are known in both.
         Network::Recurrent(_) => network.noun(),
+    }
+}
+
+/// The sizes of a network in a few words.
+#[must_use]
+pub fn network_sizes(body: &BodyConfig, lang: Lang) -> String {
+    match (lang, body) {
+        (Lang::En, _) => body.sizes(),
+        (Lang::Ja, BodyConfig::Transformer(c)) => {
+            format!("{} 層、幅 {}、ヘッド {}", c.num_layers, c.d_model, c.num_heads)
+        }
+        (Lang::Ja, BodyConfig::Recurrent(c)) => {
+            let directions = if c.bidirectional { "両方向" } else { "一方向" };
+            format!("{} 層、幅 {}、{directions}", c.num_layers, c.hidden_size)
+        }
     }
 }
 

@@ -10,9 +10,9 @@ use super::{Blend, Event, Scores, SeenTexts, TrainOptions, TrainingData, advice,
 use crate::lang::wording::thousands;
 use crate::model_folder::{CARD, METRICS, TRAINED_ON, write_model};
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
-use crate::probability::log_softmax;
 use crate::text_ngrams::{MODEL_TYPE, NgramClassifier, NgramClassifierConfig};
 use crate::{Error, ModelKind, Result, tr};
+use chumoku_nn::probability::log_softmax;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::path::Path;

@@ -82,7 +82,7 @@ pub(super) fn translator<'a>(
     for (text, tokenizer) in [(source, reader), (target, writer)] {
         let encoded = tokenizer.encode(text)?;
         if encoded.ids.len() > limit {
-            return Err(Error::TooLong { limit, found: encoded.ids.len() });
+            return Err(chumoku_nn::Error::TooLong { limit, found: encoded.ids.len() }.into());
         }
         let words = words_of(text, &encoded);
         // The token that ends each side is a word of its own.

@@ -10,7 +10,7 @@ use crate::args::{Explain, View};
 use crate::report::filled;
 use crate::{Usage, threads};
 use chumoku::data::AtomicOutput;
-use chumoku::train::network_name;
+use chumoku::train::{network_name, network_sizes};
 use chumoku::view::{
     Alignment, ColourDepth, Content, Explanation, Figure, HeadOrder, Lang, TerminalOptions, alignment_to_html,
     figures_to_html, render, render_alignment, to_html, to_json,
@@ -74,7 +74,7 @@ fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result
     if let Some(encoder) = body.transformer() {
         return place(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1]);
     }
-    let (noun, sizes) = (network_name(body.network()), body.sizes_in(chumoku::lang::lang()));
+    let (noun, sizes) = (network_name(body.network()), network_sizes(body, chumoku::lang::lang()));
     if let Some(flag) = attention_flag(args) {
         let problem = tr!(
             "{flag}: this model is a recurrent network, {noun} ({sizes}), and has no attention to show; the effect of each \

@@ -1,0 +1,132 @@
+//! Hard and soft attention as free functions: a query looks keys up and gets values back.
+//!
+//! With scores `s = K q`, soft attention is `softargmax_β(s) = softmax(β s)`, and hard attention the one-hot vector of
+//! the largest score, its limit as the inverse temperature β grows. β = 1/√d is the transformer's choice.
+//!
+//! Source: Bahdanau, Cho and Bengio (2015) for soft, Xu et al., "Show, Attend and Tell" (2015) for hard attention;
+//! Vaswani et al. (2017) for the scale.
+//!
+//! ```
+//! use chumoku_nn::attention::{hard_attention, soft_attention};
+//! use ndarray::array;
+//!
+//! // A book of three recipes: keys say what each is about, values what is in it.
+//! let keys = array![[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]];
+//! let values = array![[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+//! let query = array![[0.9, 0.1]];
+//! let found = hard_attention(query.view(), keys.view(), values.view())?;
+//! assert_eq!(found.output, array![[1.0, 0.0, 0.0]]);
+//! let blend = soft_attention(query.view(), keys.view(), values.view(), 5.0)?;
+//! assert!(blend.weights[[0, 0]] > blend.weights[[0, 2]] && blend.weights[[0, 2]] > blend.weights[[0, 1]]);
+//! # Ok::<(), chumoku_nn::Error>(())
+//! ```
+
+use crate::Result;
+use crate::layers::{matrix, matrix_mut, numbers, numbers_mut, packed, zeros};
+use chumoku_kernels::{MatRef, Precision, Real, Start, gemm, softmax_backward, softmax_forward};
+use ndarray::{Array2, ArrayView2};
+
+/// What a look-up gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attended<T> {
+    /// The share of each key: (queries, keys), rows summing to 1.
+    pub weights: Array2<T>,
+    /// The weighted mean of the values: (queries, value width).
+    pub output: Array2<T>,
+}
+
+fn product<T: Real>(a: MatRef<'_, T>, b: MatRef<'_, T>) -> Result<Array2<T>> {
+    let mut c = zeros((a.rows(), b.cols()));
+    gemm(a, b, Start::Zero, matrix_mut(&mut c)?, Precision::Highest)?;
+    Ok(c)
+}
+
+/// `weights = softmax(β Q Kᵀ)`, `output = weights V`.
+///
+/// # Shapes
+/// `query` (queries, d), `key` (keys, d), `value` (keys, d_v).
+///
+/// # Errors
+/// If the shapes do not fit.
+pub fn soft_attention<T: Real>(
+    query: ArrayView2<'_, T>,
+    key: ArrayView2<'_, T>,
+    value: ArrayView2<'_, T>,
+    beta: T,
+) -> Result<Attended<T>> {
+    let (query, key, value) = (packed(query), packed(key), packed(value));
+    let scores = product(matrix(&query.view())?, matrix(&key.view())?.t())?.mapv_into(|s| s * beta);
+    let mut weights = zeros(scores.dim());
+    if !scores.is_empty() {
+        softmax_forward(numbers(&scores.view()), scores.ncols(), numbers_mut(&mut weights))?;
+    }
+    let output = product(matrix(&weights.view())?, matrix(&value.view())?)?;
+    Ok(Attended { weights, output })
+}
+
+/// The gradients of [`soft_attention`]'s query, key and value.
+///
+/// # Shapes
+/// As for the forward pass; `d_output` (queries, d_v).
+///
+/// # Errors
+/// If the shapes do not fit.
+pub fn soft_attention_backward<T: Real>(
+    [query, key, value]: [ArrayView2<'_, T>; 3],
+    beta: T,
+    attended: &Attended<T>,
+    d_output: ArrayView2<'_, T>,
+) -> Result<[Array2<T>; 3]> {
+    let (query, key, value, d_output) = (packed(query), packed(key), packed(value), packed(d_output));
+    let weights = attended.weights.view();
+    // output = weights V  →  dV = weightsᵀ d_output, d_weights = d_output Vᵀ
+    let d_value = product(matrix(&weights)?.t(), matrix(&d_output.view())?)?;
+    let d_weights = product(matrix(&d_output.view())?, matrix(&value.view())?.t())?;
+    // weights = softmax(β s)
+    let mut d_scores = zeros(weights.dim());
+    if !weights.is_empty() {
+        let d = numbers_mut(&mut d_scores);
+        softmax_backward(numbers(&weights), weights.ncols(), numbers(&d_weights.view()), d)?;
+    }
+    let d_scores = d_scores.mapv_into(|d| d * beta);
+    // s = Q Kᵀ  →  dQ = ds K, dK = dsᵀ Q
+    let d_query = product(matrix(&d_scores.view())?, matrix(&key.view())?)?;
+    let d_key = product(matrix(&d_scores.view())?.t(), matrix(&query.view())?)?;
+    Ok([d_query, d_key, d_value])
+}
+
+/// Each query takes the value of the key it matches best (the first of equals): one-hot weights.
+///
+/// The choice is piecewise constant, so there is a gradient for the values alone: [`hard_attention_backward`].
+///
+/// # Shapes
+/// As for [`soft_attention`].
+///
+/// # Errors
+/// If the shapes do not fit.
+pub fn hard_attention<T: Real>(
+    query: ArrayView2<'_, T>,
+    key: ArrayView2<'_, T>,
+    value: ArrayView2<'_, T>,
+) -> Result<Attended<T>> {
+    let (query, key, value) = (packed(query), packed(key), packed(value));
+    let scores = product(matrix(&query.view())?, matrix(&key.view())?.t())?;
+    let mut weights = zeros(scores.dim());
+    for (scores, mut weights) in scores.rows().into_iter().zip(weights.rows_mut()) {
+        let best = (0..scores.len()).reduce(|best, j| if scores[j] > scores[best] { j } else { best });
+        if let Some(best) = best {
+            weights[best] = T::ONE;
+        }
+    }
+    let output = product(matrix(&weights.view())?, matrix(&value.view())?)?;
+    Ok(Attended { weights, output })
+}
+
+/// The gradient of [`hard_attention`]'s value: each key gets the gradients of the queries that chose it.
+///
+/// # Errors
+/// If the shapes do not fit.
+pub fn hard_attention_backward<T: Real>(attended: &Attended<T>, d_output: ArrayView2<'_, T>) -> Result<Array2<T>> {
+    let d_output = packed(d_output);
+    product(matrix(&attended.weights.view())?.t(), matrix(&d_output.view())?)
+}

@@ -1,0 +1,284 @@
+//! What a network costs: parameters, multiply–adds, bytes and memory of every step, by formulas that can be read.
+//!
+//! The formulas are held against the kernels' own count, [`chumoku_kernels::multiply_adds`], and against the parameters
+//! of the models (`tests/count.rs`). They are those of a forward pass, with every pair of query and key, whatever a mask
+//! leaves out. Sources: Vaswani et al. (2017), table 1; Dao et al. (2022) for what a fused kernel does not hold.
+//!
+//! Every figure is exact: sizes whose figures would reach 2¹²⁸ are refused.
+
+mod exact;
+mod models;
+mod steps;
+mod total;
+
+use crate::layers::NormOrder;
+use crate::{Error, Result};
+use chumoku_kernels::Cell;
+use serde::Serialize;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// Multi-head attention alone, with an embedding and a linear head where they are asked for.
+    Attention,
+    /// A transformer encoder: embedding, layers, a linear head.
+    Transformer,
+    /// A language model: embedding, causal layers, and an output layer that tells the next token.
+    Decoder,
+    /// A translator: an encoder, and a decoder that attends to it.
+    EncoderDecoder,
+    /// A recurrent network in place of the layers.
+    Recurrent(Cell),
+}
+
+impl Counted {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Counted::Attention => "attention",
+            Counted::Transformer => "transformer",
+            Counted::Decoder => "decoder",
+            Counted::EncoderDecoder => "encoder-decoder",
+            Counted::Recurrent(cell) => cell.name(),
+        }
+    }
+
+    /// The one of a name.
+    pub fn named(name: &str) -> Option<Counted> {
+        let plain = [Counted::Attention, Counted::Transformer, Counted::Decoder, Counted::EncoderDecoder];
+        let plain = plain.into_iter().find(|network| network.name() == name);
+        plain.or_else(|| Cell::named(name).map(Counted::Recurrent))
+    }
+}
+
+/// The sizes of what is counted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CountConfig {
+    /// The network.
+    pub network: Counted,
+    /// Sequences, B.
+    pub batch: usize,
+    /// Tokens of a sequence, n; of an encoder–decoder those of the source.
+    pub length: usize,
+    /// Keys of a sequence, m; n unless it is set (cross-attention). An encoder–decoder has its own.
+    pub keys: Option<usize>,
+    /// Tokens of an encoder–decoder's target, t; n unless it is set.
+    pub target_length: Option<usize>,
+    /// Width of a token, d.
+    pub d_model: usize,
+    /// Heads, h.
+    pub num_heads: usize,
+    /// Heads of keys and values, h_kv; h unless it is set.
+    pub num_key_heads: Option<usize>,
+    /// Width of a head, k; d / h unless it is set.
+    pub head_dim: Option<usize>,
+    /// Width inside the feed-forward network, f.
+    pub d_ff: usize,
+    /// Layers, L; of an encoder–decoder those of the encoder. Attention alone is one.
+    pub num_layers: usize,
+    /// Layers of an encoder–decoder's decoder; L unless it is set.
+    pub num_decoder_layers: Option<usize>,
+    /// Different tokens; 0 for no embedding.
+    pub vocab_size: usize,
+    /// Different tokens of an encoder–decoder's target, with a table of their own; unless it is set, both sides have one
+    /// table.
+    pub target_vocab_size: Option<usize>,
+    /// Classes; 0 for no head. Decoders tell tokens and have none.
+    pub num_classes: usize,
+    /// Whether a decoder's output layer has a matrix of its own, rather than the embedding's.
+    pub untied: bool,
+    /// Whether linear layers and recurrent layers have biases.
+    pub bias: bool,
+    /// Whether W_Q, W_K and W_V have them; as `bias` says unless it is set.
+    pub qkv_bias: Option<bool>,
+    /// Whether attention has an output projection.
+    pub output_projection: bool,
+    /// Whether each head trains a factor β of its scores.
+    pub trained_beta: bool,
+    /// Learned positions, so many; 0 for none. An encoder–decoder has them on both sides.
+    pub learned_positions: usize,
+    /// Where a transformer's normalisation stands: with `Pre`, one more comes after the last layer.
+    pub norm_order: NormOrder,
+    /// Width of a recurrent network's state; d unless it is set.
+    pub hidden_size: Option<usize>,
+    /// Whether a recurrent network reads in both directions.
+    pub bidirectional: bool,
+    /// Bias vectors of a recurrent layer's gates, where there are biases: PyTorch has two.
+    pub gate_biases: usize,
+    /// Bytes of a number.
+    pub bytes: usize,
+}
+
+impl Default for CountConfig {
+    fn default() -> Self {
+        CountConfig {
+            network: Counted::Transformer,
+            batch: 32,
+            length: 128,
+            keys: None,
+            target_length: None,
+            d_model: 256,
+            num_heads: 8,
+            num_key_heads: None,
+            head_dim: None,
+            d_ff: 1024,
+            num_layers: 4,
+            num_decoder_layers: None,
+            vocab_size: 0,
+            target_vocab_size: None,
+            num_classes: 0,
+            untied: false,
+            bias: true,
+            qkv_bias: None,
+            output_projection: true,
+            trained_beta: false,
+            learned_positions: 0,
+            norm_order: NormOrder::Post,
+            hidden_size: None,
+            bidirectional: false,
+            gate_biases: 2,
+            bytes: 4,
+        }
+    }
+}
+
+/// The cost of a step.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CountedStep {
+    /// Which part of an encoder–decoder it belongs to: `encoder`, `decoder`, or `cross` (the decoder's attention to the
+    /// encoder); empty in other networks.
+    pub part: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// Shape of the result.
+    pub shape: Vec<usize>,
+    /// How many such steps there are: layers, as a rule.
+    pub times: usize,
+    /// Parameters of one.
+    pub parameters: u128,
+    /// Their formula; empty for none.
+    pub parameters_formula: String,
+    /// Multiply–adds of one.
+    pub multiply_adds: u128,
+    /// Their formula; empty for none.
+    pub multiply_adds_formula: String,
+    /// How they grow with the length and the width.
+    pub growth: String,
+    /// Bytes that one reads and writes: operands, parameters and result, each once.
+    pub bytes: u128,
+    /// Bytes of the result, which a plain program holds.
+    pub held: u128,
+    /// Whether a fused kernel does without holding the result.
+    pub is_fused_away: bool,
+}
+
+/// The cost of a whole network.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Count {
+    /// The network's name.
+    pub network: &'static str,
+    /// Its steps, in order.
+    pub steps: Vec<CountedStep>,
+    /// Parameters.
+    pub parameters: u128,
+    /// Multiply–adds of a forward pass.
+    pub multiply_adds: u128,
+    /// Bytes that a forward pass reads and writes, step by step.
+    pub bytes: u128,
+    /// Bytes that training holds of a forward pass for the backward pass, if every result is kept.
+    pub held: u128,
+    /// The same where attention is fused and holds no array of queries × keys.
+    pub held_fused: u128,
+    /// The most bytes that a plain forward pass holds at a time: parameters, the layers' input, operands and result.
+    pub peak: u128,
+    /// Bytes of the keys and values that a decoder keeps while it writes a text of this length, a token at a time; an
+    /// encoder–decoder keeps those of the source too. 0 where nothing is written.
+    pub key_value_cache: u128,
+    /// The length at which the products of queries × keys cost as much as all that grows with the length alone, where
+    /// there are such, and all lengths are one.
+    pub quadratic_from: Option<f64>,
+    /// The same of attention alone: its projections against its products.
+    pub attention_quadratic_from: Option<f64>,
+    /// Steps that have to wait for one another, in all layers.
+    pub sequential_steps: u128,
+}
+
+/// The largest size that is counted.
+const LARGEST: usize = 1 << 30;
+
+impl CountConfig {
+    /// Counts every step.
+    ///
+    /// # Errors
+    /// If a size is 0 or above 2³⁰, the heads do not divide the width, or a figure would be 2¹²⁸ or more.
+    pub fn count(&self) -> Result<Count> {
+        self.check()?;
+        total::total(self, steps::of(self))
+    }
+
+    /// Tokens of the target, t.
+    pub fn target_length(&self) -> usize {
+        self.target_length.unwrap_or(self.length)
+    }
+
+    /// Layers of the decoder.
+    pub fn num_decoder_layers(&self) -> usize {
+        self.num_decoder_layers.unwrap_or(self.num_layers)
+    }
+
+    /// Width of a head, k.
+    pub fn head_dim(&self) -> usize {
+        self.head_dim.unwrap_or(self.d_model / self.num_heads.max(1))
+    }
+
+    fn check(&self) -> Result<()> {
+        let sizes = [
+            ("batch", self.batch, 1),
+            ("length", self.length, 1),
+            ("target-length", self.target_length(), 1),
+            ("d_model", self.d_model, 1),
+            ("heads", self.num_heads, 1),
+            ("layers", self.num_layers, 1),
+            ("decoder-layers", self.num_decoder_layers(), 1),
+            ("keys", self.keys.unwrap_or(1), 1),
+            ("kv-heads", self.num_key_heads.unwrap_or(1), 1),
+            ("head-dim", self.head_dim.unwrap_or(1), 1),
+            ("hidden", self.hidden_size.unwrap_or(1), 1),
+            ("d_ff", self.d_ff, 1),
+            ("vocab", self.vocab_size, 0),
+            ("target-vocab", self.target_vocab_size.unwrap_or(1), 1),
+            ("classes", self.num_classes, 0),
+            ("positions", self.learned_positions, 0),
+            ("gate_biases", self.gate_biases, 0),
+            ("bytes", self.bytes, 1),
+        ];
+        let wrong = sizes.into_iter().find(|&(_, size, least)| !(least..=LARGEST).contains(&size));
+        if let Some((name, found, least)) = wrong {
+            return Err(Error::CountedSize { name, least, most: LARGEST, found });
+        }
+        if matches!(self.network, Counted::Recurrent(_)) {
+            return Ok(());
+        }
+        if self.head_dim.is_none() && !self.d_model.is_multiple_of(self.num_heads) {
+            return Err(Error::Heads { d_model: self.d_model, num_heads: self.num_heads });
+        }
+        let (num_heads, found) = (self.num_heads, self.num_key_heads.unwrap_or(1));
+        match num_heads.is_multiple_of(found) {
+            true => Ok(()),
+            false => Err(Error::KeyHeads { name: "kv-heads", num_heads, found }),
+        }
+    }
+}
+
+/// A whole number with its thousands set apart.
+pub(crate) fn thousands(n: usize) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

@@ -1,0 +1,70 @@
+//! The sizes of a model's configuration, as they are counted.
+
+use super::{CountConfig, Counted};
+use crate::layers::{BodyConfig, EncoderConfig, PositionKind};
+use crate::models::{ClassifierConfig, LanguageModelConfig, TranslatorConfig};
+
+impl CountConfig {
+    /// The sizes of a classifier's network.
+    pub fn of_classifier(model: &ClassifierConfig) -> CountConfig {
+        let base = CountConfig {
+            vocab_size: model.vocab_size,
+            num_classes: model.num_classes,
+            learned_positions: learned(model.position, model.max_length),
+            ..CountConfig::default()
+        };
+        match &model.body {
+            BodyConfig::Transformer(encoder) => CountConfig { network: Counted::Transformer, ..base.layers(encoder) },
+            BodyConfig::Recurrent(c) => CountConfig {
+                network: Counted::Recurrent(c.cell),
+                d_model: c.d_model,
+                d_ff: 4 * c.d_model,
+                num_layers: c.num_layers,
+                hidden_size: Some(c.hidden_size),
+                bidirectional: c.bidirectional,
+                ..base
+            },
+        }
+    }
+
+    /// The sizes of a translator.
+    pub fn of_translator(model: &TranslatorConfig) -> CountConfig {
+        let base = CountConfig {
+            network: Counted::EncoderDecoder,
+            vocab_size: if model.joint_vocabulary { model.target_vocab_size } else { model.source_vocab_size },
+            target_vocab_size: (!model.joint_vocabulary).then_some(model.target_vocab_size),
+            num_decoder_layers: Some(model.num_decoder_layers),
+            learned_positions: learned(model.position, model.max_length),
+            ..CountConfig::default()
+        };
+        base.layers(&model.encoder)
+    }
+
+    /// The sizes of a language model.
+    pub fn of_language_model(model: &LanguageModelConfig) -> CountConfig {
+        let base = CountConfig {
+            network: Counted::Decoder,
+            vocab_size: model.vocab_size,
+            learned_positions: learned(model.position, model.max_length),
+            ..CountConfig::default()
+        };
+        base.layers(&model.encoder)
+    }
+
+    fn layers(self, encoder: &EncoderConfig) -> CountConfig {
+        CountConfig {
+            d_model: encoder.d_model,
+            num_heads: encoder.num_heads,
+            num_key_heads: encoder.attention.num_key_heads,
+            d_ff: encoder.d_ff,
+            num_layers: encoder.num_layers,
+            norm_order: encoder.norm_order,
+            trained_beta: encoder.attention.train_beta,
+            ..self
+        }
+    }
+}
+
+fn learned(position: PositionKind, max_length: usize) -> usize {
+    if position == PositionKind::Learned { max_length } else { 0 }
+}

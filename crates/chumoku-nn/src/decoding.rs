@@ -1,0 +1,325 @@
+//! Decoding: from the logits of next tokens to whole sequences.
+
+use crate::{Error, Result};
+use ndarray::{Array2, ArrayView1};
+
+/// A model that says what may come next.
+pub trait NextToken {
+    /// The logits after each of `ids`, one new token of each sequence; `of_source` counts the sequences of each source,
+    /// which lie side by side.
+    ///
+    /// # Shapes
+    /// `ids` (sequences,) → (sequences, vocabulary).
+    ///
+    /// # Errors
+    /// If the model cannot take them.
+    fn step(&mut self, ids: &[u32], of_source: &[usize]) -> Result<Array2<f32>>;
+
+    /// Sequence `sequences[i]` becomes sequence i, and source `sources[i]` source i; one may be named more than once, and
+    /// those not named are dropped.
+    ///
+    /// # Errors
+    /// If there is no such sequence or source.
+    fn select(&mut self, sequences: &[usize], sources: &[usize]) -> Result<()>;
+}
+
+/// How to search for the most probable sequences.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BeamSearch {
+    /// Hypotheses that are followed at a time, and returned at most; 1 takes the most probable token at each step.
+    pub beam: usize,
+    /// α of the length normalisation: a hypothesis of n tokens, its end included, scores
+    /// `ln p / ((5 + n) / 6)^α` (Wu et al. 2016, equation 14). 0 compares probabilities alone, which favours short ones.
+    pub length_penalty: f64,
+    /// The token that starts and ends every sequence.
+    pub boundary: u32,
+}
+
+/// A sequence that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hypothesis {
+    /// Its tokens, without the boundaries.
+    pub ids: Vec<u32>,
+    /// ln p of its tokens, and of its end unless it was cut.
+    pub log_probability: f64,
+    /// What hypotheses are ranked by.
+    pub score: f64,
+    /// Whether it was ended because it had as many tokens as it may.
+    pub is_cut: bool,
+}
+
+/// A sequence that is not at its end.
+struct Live {
+    ids: Vec<u32>,
+    log_probability: f64,
+}
+
+impl BeamSearch {
+    /// # Errors
+    /// If the beam is 0 or wider than the vocabulary, or the penalty is not a number.
+    fn check(&self, vocabulary: usize) -> Result<()> {
+        if self.beam == 0 || self.beam > vocabulary {
+            return Err(Error::Beam { vocabulary, found: self.beam });
+        }
+        if !self.length_penalty.is_finite() {
+            return Err(Error::LengthPenalty(self.length_penalty));
+        }
+        Ok(())
+    }
+
+    fn finished(&self, live: Live, is_cut: bool) -> Hypothesis {
+        let tokens = live.ids.len() + usize::from(!is_cut);
+        let penalty = ((5 + tokens) as f64 / 6.0).powf(self.length_penalty);
+        let score = live.log_probability / penalty;
+        Hypothesis { ids: live.ids, log_probability: live.log_probability, score, is_cut }
+    }
+
+    /// The best sequences for each source, the best first; `limits` are the most tokens that each may have.
+    ///
+    /// A source is done when as many hypotheses as the beam is wide have ended, or all are as long as they may be. Among equals the hypothesis before and
+    /// the smaller token come first. What is found for a source does not depend on the others.
+    ///
+    /// # Errors
+    /// If the beam does not fit the vocabulary, a logit is NaN, or the model cannot go on.
+    pub fn search(&self, model: &mut impl NextToken, limits: &[usize]) -> Result<Vec<Vec<Hypothesis>>> {
+        let mut found: Vec<Vec<Hypothesis>> = limits.iter().map(|_| Vec::new()).collect();
+        // The sources that are not done, and the hypotheses of each.
+        let mut sources: Vec<usize> = (0..limits.len()).collect();
+        let mut live: Vec<Vec<Live>> =
+            limits.iter().map(|_| vec![Live { ids: Vec::new(), log_probability: 0.0 }]).collect();
+        while !sources.is_empty() {
+            let last = |live: &Live| live.ids.last().copied().unwrap_or(self.boundary);
+            let ids: Vec<u32> = live.iter().flatten().map(last).collect();
+            let of_source: Vec<usize> = live.iter().map(Vec::len).collect();
+            let logits = model.step(&ids, &of_source)?;
+            self.check(logits.ncols())?;
+            let (mut rows, mut kept, mut next) = (Vec::new(), Vec::new(), Vec::new());
+            let mut first = 0;
+            for (place, hypotheses) in live.iter().enumerate() {
+                let (source, before) = (sources[place], rows.len());
+                let mut followed = Vec::new();
+                for (rank, candidate) in self.candidates(hypotheses, &logits, first)?.into_iter().enumerate() {
+                    let Candidate { row, token, log_probability } = candidate;
+                    let mut ids = hypotheses[row].ids.clone();
+                    let is_end = token == self.boundary;
+                    if !is_end {
+                        ids.push(token);
+                    }
+                    let (is_cut, live) = (!is_end && ids.len() >= limits[source], Live { ids, log_probability });
+                    if is_end || is_cut {
+                        // One that is not among the best is not worth a place.
+                        if rank < self.beam {
+                            found[source].push(self.finished(live, is_cut));
+                        }
+                    } else if followed.len() < self.beam {
+                        followed.push(live);
+                        rows.push(first + row);
+                    }
+                }
+                first += hypotheses.len();
+                if found[source].len() >= self.beam || followed.is_empty() {
+                    rows.truncate(before);
+                    found[source].sort_by(|a, b| b.score.total_cmp(&a.score));
+                    found[source].truncate(self.beam);
+                } else {
+                    kept.push(place);
+                    next.push(followed);
+                }
+            }
+            if !kept.is_empty() {
+                model.select(&rows, &kept)?;
+            }
+            sources = kept.iter().map(|&place| sources[place]).collect();
+            live = next;
+        }
+        Ok(found)
+    }
+
+    /// The best ways to go on from the hypotheses of a source, whose logits are those from row `first` on: twice as many
+    /// as the beam is wide, so that enough are left when some are at their end.
+    fn candidates(&self, hypotheses: &[Live], logits: &Array2<f32>, first: usize) -> Result<Vec<Candidate>> {
+        let mut best: Vec<Candidate> = Vec::new();
+        for (row, live) in hypotheses.iter().enumerate() {
+            let logits = logits.row(first + row);
+            let log_total = log_sum_exp(logits)?;
+            for (&logit, token) in logits.iter().zip(0..) {
+                let log_probability = live.log_probability + (f64::from(logit) - log_total);
+                let is_better = |other: &Candidate| log_probability > other.log_probability;
+                if best.len() < 2 * self.beam || best.last().is_some_and(is_better) {
+                    // Behind those that are as good: they came first.
+                    let place = best.partition_point(|other| !is_better(other));
+                    best.insert(place, Candidate { row, token, log_probability });
+                    best.truncate(2 * self.beam);
+                }
+            }
+        }
+        Ok(best)
+    }
+}
+
+/// A token that may follow a hypothesis.
+struct Candidate {
+    /// The hypothesis, among those of its source.
+    row: usize,
+    token: u32,
+    /// Of the whole.
+    log_probability: f64,
+}
+
+/// `ln Σ eˣ`
+fn log_sum_exp(x: ArrayView1<'_, f32>) -> Result<f64> {
+    if x.iter().any(|x| x.is_nan()) {
+        return Err(Error::NotANumber);
+    }
+    let largest = f64::from(x.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+    Ok(largest + x.iter().map(|&x| (f64::from(x) - largest).exp()).sum::<f64>().ln())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use testkit::Random;
+
+    const VOCABULARY: usize = 4;
+    const BOUNDARY: u32 = 1;
+
+    /// A model whose logits follow from the source and all tokens so far.
+    struct Table {
+        seed: u64,
+        sources: Vec<usize>,
+        sequences: Vec<(usize, Vec<u32>)>,
+    }
+
+    impl Table {
+        fn new(seed: u64, sources: usize) -> Self {
+            let sequences = (0..sources).map(|source| (source, Vec::new())).collect();
+            Table { seed, sources: (0..sources).collect(), sequences }
+        }
+    }
+
+    fn logits(seed: u64, source: usize, ids: &[u32]) -> Vec<f32> {
+        let place = ids.iter().fold(seed * 31 + source as u64, |hash, &id| hash * 7 + u64::from(id) + 1);
+        let mut random = Random::new(place);
+        (0..VOCABULARY).map(|_| 2.0 * random.number() as f32).collect()
+    }
+
+    impl NextToken for Table {
+        fn step(&mut self, ids: &[u32], of_source: &[usize]) -> Result<Array2<f32>> {
+            let sources = of_source.iter().zip(&self.sources).flat_map(|(&n, &source)| vec![source; n]);
+            assert_eq!(sources.collect::<Vec<_>>(), self.sequences.iter().map(|(s, _)| *s).collect::<Vec<_>>());
+            self.sequences.iter_mut().zip(ids).for_each(|((_, sequence), &id)| sequence.push(id));
+            let all = self.sequences.iter().flat_map(|(source, ids)| logits(self.seed, *source, ids)).collect();
+            Ok(Array2::from_shape_vec((ids.len(), VOCABULARY), all).unwrap())
+        }
+
+        fn select(&mut self, sequences: &[usize], sources: &[usize]) -> Result<()> {
+            self.sequences = sequences.iter().map(|&s| self.sequences[s].clone()).collect();
+            self.sources = sources.iter().map(|&s| self.sources[s]).collect();
+            Ok(())
+        }
+    }
+
+    fn log_p(seed: u64, source: usize, ids: &[u32], token: u32) -> f64 {
+        let given = [&[BOUNDARY], ids].concat();
+        let logits = ndarray::Array1::from_vec(logits(seed, source, &given));
+        f64::from(logits[token as usize]) - log_sum_exp(logits.view()).unwrap()
+    }
+
+    /// All sequences of at most `limit` tokens, the best first.
+    fn brute_force(search: &BeamSearch, seed: u64, source: usize, limit: usize) -> Vec<Hypothesis> {
+        let (mut all, mut open) = (Vec::new(), vec![(Vec::new(), 0.0)]);
+        while let Some((ids, so_far)) = open.pop() {
+            for token in 0..VOCABULARY as u32 {
+                let log_probability = so_far + log_p(seed, source, &ids, token);
+                if token == BOUNDARY {
+                    all.push(search.finished(Live { ids: ids.clone(), log_probability }, false));
+                    continue;
+                }
+                let longer = [&ids[..], &[token]].concat();
+                if longer.len() == limit {
+                    all.push(search.finished(Live { ids: longer, log_probability }, true));
+                } else {
+                    open.push((longer, log_probability));
+                }
+            }
+        }
+        all.sort_by(|a, b| b.score.total_cmp(&a.score));
+        all
+    }
+
+    fn greedy(seed: u64, source: usize, limit: usize) -> Vec<u32> {
+        let mut ids = Vec::new();
+        while ids.len() < limit {
+            let scores: Vec<f64> = (0..VOCABULARY as u32).map(|token| log_p(seed, source, &ids, token)).collect();
+            let best = (0..VOCABULARY).fold(0, |best, i| if scores[i] > scores[best] { i } else { best }) as u32;
+            if best == BOUNDARY {
+                break;
+            }
+            ids.push(best);
+        }
+        ids
+    }
+
+    proptest! {
+        #[test]
+        fn a_beam_of_one_is_greedy(seed in 0u64..1000, limits in prop::collection::vec(1usize..8, 1..5)) {
+            let search = BeamSearch { beam: 1, length_penalty: 0.6, boundary: BOUNDARY };
+            let found = search.search(&mut Table::new(seed, limits.len()), &limits).unwrap();
+            for (source, (found, &limit)) in found.iter().zip(&limits).enumerate() {
+                prop_assert_eq!(found.len(), 1);
+                prop_assert_eq!(&found[0].ids, &greedy(seed, source, limit));
+            }
+        }
+
+        #[test]
+        fn a_source_does_not_depend_on_the_others(seed in 0u64..1000, beam in 1usize..4) {
+            let search = BeamSearch { beam, length_penalty: 1.0, boundary: BOUNDARY };
+            let limits = [5, 2, 7, 3];
+            let all = search.search(&mut Table::new(seed, 4), &limits).unwrap();
+            for (source, &limit) in limits.iter().enumerate() {
+                let mut alone = Table::new(seed, source + 1);
+                alone.select(&[source], &[source]).unwrap();
+                prop_assert_eq!(&search.search(&mut alone, &[limit]).unwrap()[0], &all[source]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_beam_that_holds_all_finds_the_best_of_all() {
+        // With three tokens that are no end and at most two of them, a beam of VOCABULARY loses nothing on the way: at
+        // most three hypotheses are followed after the first step, and after the second all are at their end.
+        for seed in 0..200 {
+            for length_penalty in [0.0, 0.6, 1.0] {
+                let search = BeamSearch { beam: VOCABULARY, length_penalty, boundary: BOUNDARY };
+                let found = &search.search(&mut Table::new(seed, 1), &[2]).unwrap()[0];
+                let all = brute_force(&search, seed, 0, 2);
+                assert_eq!(found[0].ids, all[0].ids, "seed {seed}, penalty {length_penalty}: {found:?} {all:?}");
+                assert!((found[0].score - all[0].score).abs() < 1e-9);
+                assert!(found.windows(2).all(|pair| pair[0].score >= pair[1].score));
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_searched() {
+        let search = |beam, length_penalty| {
+            let search = BeamSearch { beam, length_penalty, boundary: BOUNDARY };
+            search.search(&mut Table::new(1, 1), &[3]).map(|_| ()).unwrap_err().to_string()
+        };
+        assert!(search(0, 0.6).contains("expected 1 to 4"), "{}", search(0, 0.6));
+        assert!(search(5, 0.6).contains("got 5"));
+        assert!(search(2, f64::NAN).contains("finite"));
+        struct Broken;
+        impl NextToken for Broken {
+            fn step(&mut self, ids: &[u32], _: &[usize]) -> Result<Array2<f32>> {
+                Ok(Array2::from_elem((ids.len(), 4), f32::NAN))
+            }
+            fn select(&mut self, _: &[usize], _: &[usize]) -> Result<()> {
+                Ok(())
+            }
+        }
+        let search = BeamSearch { beam: 1, length_penalty: 0.6, boundary: BOUNDARY };
+        assert!(matches!(search.search(&mut Broken, &[3]), Err(Error::NotANumber)));
+    }
+}

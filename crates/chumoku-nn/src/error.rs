@@ -1,0 +1,126 @@
+//! What can be wrong with a configuration, a sequence or a model's numbers.
+
+use crate::count::thousands;
+
+/// The result of a layer or model.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What does not fit: which setting, what was expected, and what came.
+///
+/// Each fault is a variant with its numbers, so that a program can answer it, or say it in another language.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An argument of a kernel does not fit.
+    #[error(transparent)]
+    Kernel(#[from] chumoku_kernels::Error),
+    /// A sequence is longer than the model's positions.
+    #[error("a sequence of {found} tokens is longer than the {limit} positions of the model")]
+    TooLong {
+        /// Positions of the model.
+        limit: usize,
+        /// Tokens of the sequence.
+        found: usize,
+    },
+    /// Heads that do not divide the width.
+    #[error("d_model must be a multiple of num_heads, and both at least 1: got {d_model} and {num_heads}")]
+    Heads {
+        /// The width.
+        d_model: usize,
+        /// The heads.
+        num_heads: usize,
+    },
+    /// Heads of keys and values that do not divide the heads.
+    #[error("{name}: expected a divisor of the {num_heads} heads, got {found}")]
+    KeyHeads {
+        /// What the setting is called.
+        name: &'static str,
+        /// The heads of the queries.
+        num_heads: usize,
+        /// Those of keys and values.
+        found: usize,
+    },
+    /// A size of a model out of its range.
+    #[error("{name}: expected 1 to {most}, found {found}")]
+    Size {
+        /// What the setting is called.
+        name: &'static str,
+        /// The largest allowed.
+        most: usize,
+        /// The size found.
+        found: usize,
+    },
+    /// An activation that nothing knows.
+    #[error("activation: expected \"gelu\" or \"relu\", found \"{0}\"")]
+    Activation(String),
+    /// Rotary positions turn pairs of numbers, and a head has an odd one.
+    #[error("rotary positions: expected heads of an even width (d_model / num_heads), got {0}")]
+    OddHeads(usize),
+    /// A factor of the scores that is no finite number.
+    #[error("beta: expected a finite number, got {0}")]
+    Beta(f64),
+    /// A base of rotary positions that is no finite number above 0.
+    #[error("rotary_base: expected a finite number above 0, got {0}")]
+    RotaryBase(f64),
+    /// Rotary positions or ALiBi in cross-attention.
+    #[error("rotary positions and ALiBi tell places in one sequence apart: cross-attention has two")]
+    PlacesAcross,
+    /// Decoding step by step with attention that is not causal.
+    #[error("decoding step by step needs causal attention: here earlier tokens see later ones")]
+    NotCausal,
+    /// Attention to a memory with an option that needs both sides in one sequence.
+    #[error("attention to a memory has no causality, windows or places: queries stand nowhere in it")]
+    MemoryHasNoPlaces,
+    /// A sequence of a memory that does not exist.
+    #[error("memory: expected sequences below {count}, got {found}")]
+    NoSequence {
+        /// The sequences of the memory.
+        count: usize,
+        /// The one that was asked for.
+        found: usize,
+    },
+    /// What another kind of network remembers.
+    #[error("backward: expected what this network remembers, got another's")]
+    OtherNetwork,
+    /// Attention weights of a recurrent network.
+    #[error("attention weights: a recurrent network has none")]
+    NoAttention,
+    /// A beam that does not fit the vocabulary.
+    #[error("beam: expected 1 to {vocabulary} (the size of the vocabulary), got {found}")]
+    Beam {
+        /// Tokens of the vocabulary.
+        vocabulary: usize,
+        /// The beam's width.
+        found: usize,
+    },
+    /// A length penalty that is no finite number.
+    #[error("length penalty: expected a finite number, got {0}")]
+    LengthPenalty(f64),
+    /// A temperature that is negative or no finite number.
+    #[error("temperature: expected a finite number of at least 0, got {0}")]
+    Temperature(f64),
+    /// A total probability out of its range.
+    #[error("top p: expected a number above 0 and up to 1, got {0}")]
+    TopP(f64),
+    /// No logit to choose from.
+    #[error("sampling: expected at least one logit, got none")]
+    NoLogits,
+    /// A model's logit is not a number.
+    #[error("the model gives a logit that is not a number: its weights are too large to use")]
+    NotANumber,
+    /// A size to count with out of its range.
+    #[error("{name}: expected {least} to {}, got {found}", thousands(*most))]
+    CountedSize {
+        /// What the size is called.
+        name: &'static str,
+        /// The smallest allowed.
+        least: usize,
+        /// The largest allowed.
+        most: usize,
+        /// The size found.
+        found: usize,
+    },
+    /// A figure too large to be exact.
+    #[error("count: the {0} of these sizes are more than 2^128 (3.4e38), which is not counted; take smaller sizes")]
+    Uncountable(&'static str),
+}

@@ -1,0 +1,21 @@
+//! Attention with linear biases: the slopes of the heads.
+
+/// The slope of each head: with n heads, n a power of two, `2^(−8/n), 2^(−16/n), …, 2^(−8)`. Another number of heads has
+/// the slopes of the next lower power of two, m, and then every second one of 2m heads, as the paper's own program does.
+///
+/// `−slope · |i − j|` is added to the score of query i and key j. The paper has causal attention alone; where tokens
+/// also see later ones, both sides count alike.
+///
+/// Source: Press, Smith and Lewis, "Train Short, Test Long: Attention with Linear Biases Enables Input Length
+/// Extrapolation" (2022), section 3.
+///
+/// ```
+/// use chumoku_nn::layers::alibi_slopes;
+/// assert_eq!(alibi_slopes(4), [0.25, 0.0625, 0.015625, 0.00390625]);
+/// assert_eq!(alibi_slopes(3), [0.0625, 0.00390625, 0.25]);
+/// ```
+pub fn alibi_slopes(num_heads: usize) -> Vec<f32> {
+    let of_power = |n: usize| (1..=n).map(move |head| (-8.0 * head as f64 / n as f64).exp2() as f32);
+    let below = if num_heads == 0 { 0 } else { 1 << num_heads.ilog2() };
+    of_power(below).chain(of_power(2 * below).step_by(2)).take(num_heads).collect()
+}

@@ -1,0 +1,234 @@
+//! The encoder: layers one after another.
+
+use super::record::AttentionRecord;
+use super::{AttentionOptions, EncoderLayer, EncoderLayerCache, LayerNorm, LayerNormCache, Mode, NormOrder, Offsets};
+use crate::params::{Builder, Params};
+use crate::{Error, Result};
+use chumoku_kernels::{Activation, KeyValueCache, Real};
+use ndarray::Array2;
+use serde::{Deserialize, Serialize};
+
+/// The sizes and options of an [`Encoder`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EncoderConfig {
+    /// Number of layers.
+    pub num_layers: usize,
+    /// Width of activations.
+    pub d_model: usize,
+    /// Heads of each layer's attention.
+    pub num_heads: usize,
+    /// Width inside the feed-forward network.
+    pub d_ff: usize,
+    /// "gelu" or "relu".
+    pub activation: String,
+    /// Where layer normalisation stands; with `pre`, one more normalises the encoder's output.
+    pub norm_order: NormOrder,
+    /// Dropout of each part's output and inside the feed-forward network.
+    pub dropout: f32,
+    /// Dropout of attention weights.
+    pub attention_dropout: f32,
+    /// Tokens see only those before them.
+    pub causal: bool,
+    /// Variants of attention.
+    #[serde(flatten)]
+    pub attention: AttentionOptions,
+}
+
+impl EncoderConfig {
+    /// What is wrong with it, if anything: sizes that come from a file.
+    pub fn check(&self) -> Result<()> {
+        let sizes = [
+            ("num_layers", self.num_layers, 1 << 10),
+            ("d_model", self.d_model, 1 << 16),
+            ("num_heads", self.num_heads, 1 << 12),
+            ("d_ff", self.d_ff, 1 << 20),
+        ];
+        for (name, found, most) in sizes {
+            if found == 0 || found > most {
+                return Err(Error::Size { name, most, found });
+            }
+        }
+        if !["gelu", "relu"].contains(&self.activation.as_str()) {
+            return Err(Error::Activation(self.activation.clone()));
+        }
+        Ok(())
+    }
+
+    /// The activation that the name stands for.
+    pub fn activation(&self) -> Activation {
+        if self.activation == "relu" { Activation::Relu } else { Activation::Gelu }
+    }
+}
+
+/// A stack of [`EncoderLayer`]s (Vaswani et al. 2017, figure 1, left).
+#[derive(Clone, Debug)]
+pub struct Encoder {
+    layers: Vec<EncoderLayer>,
+    norm: Option<LayerNorm>,
+}
+
+/// What an [`Encoder`] remembers.
+#[derive(Clone, Debug)]
+pub struct EncoderCache<T> {
+    layers: Vec<EncoderLayerCache<T>>,
+    norm: Option<(Array2<T>, LayerNormCache<T>)>,
+}
+
+impl Encoder {
+    /// Adds `layers.0`, …, and `norm` for pre-norm.
+    ///
+    /// # Errors
+    /// If the heads do not divide d_model.
+    pub fn new(builder: &mut Builder, config: &EncoderConfig) -> Result<Self> {
+        let layers = (0..config.num_layers)
+            .map(|i| builder.scope(&format!("layers.{i}"), |b| EncoderLayer::new(b, config, i)))
+            .collect::<Result<_>>()?;
+        let norm =
+            (config.norm_order == NormOrder::Pre).then(|| builder.scope("norm", |b| LayerNorm::new(b, config.d_model)));
+        Ok(Encoder { layers, norm })
+    }
+
+    /// The layers, first to last.
+    pub fn layers(&self) -> &[EncoderLayer] {
+        &self.layers
+    }
+
+    /// # Shapes
+    /// `x` (tokens, d_model) → the same.
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn forward<T: Real>(
+        &self,
+        p: &Params<T>,
+        mut x: Array2<T>,
+        offsets: &Offsets,
+        mode: Mode,
+    ) -> Result<(Array2<T>, EncoderCache<T>)> {
+        let mut layers = Vec::with_capacity(self.layers.len());
+        for layer in &self.layers {
+            let (y, cache) = layer.forward(p, x, offsets, mode)?;
+            layers.push(cache);
+            x = y;
+        }
+        let Some(norm) = &self.norm else { return Ok((x, EncoderCache { layers, norm: None })) };
+        let (y, cache) = norm.forward(p, x.view())?;
+        Ok((y, EncoderCache { layers, norm: Some((x, cache)) }))
+    }
+
+    /// As [`Encoder::forward`] in use, remembering nothing.
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn apply<T: Real>(&self, p: &Params<T>, mut x: Array2<T>, offsets: &Offsets) -> Result<Array2<T>> {
+        for layer in &self.layers {
+            x = layer.forward(p, x, offsets, Mode::Eval)?.0;
+        }
+        match &self.norm {
+            Some(norm) => Ok(norm.forward(p, x.view())?.0),
+            None => Ok(x),
+        }
+    }
+
+    /// Empty caches for [`Encoder::step`], one a layer: see [`super::MultiHeadAttention::key_value_cache`].
+    ///
+    /// # Errors
+    /// If the memory cannot be had.
+    pub fn key_value_caches<T: Real>(&self, sequences: usize, capacity: usize) -> Result<Vec<KeyValueCache<T>>> {
+        self.layers.iter().map(|layer| layer.key_value_cache(sequences, capacity)).collect()
+    }
+
+    /// New tokens that follow those in the caches, in use: what [`Encoder::forward`] over all tokens gives for them.
+    /// See [`super::MultiHeadAttention::step`].
+    ///
+    /// # Shapes
+    /// `x` (new tokens, d_model) → the same; a cache for each layer.
+    ///
+    /// # Errors
+    /// If the encoder is not causal, the shapes do not fit, or a cache cannot hold more.
+    pub fn step<T: Real>(
+        &self,
+        p: &Params<T>,
+        mut x: Array2<T>,
+        offsets: &Offsets,
+        caches: &mut [KeyValueCache<T>],
+    ) -> Result<Array2<T>> {
+        if caches.len() != self.layers.len() {
+            let (what, expected) = ("encoder: caches", self.layers.len());
+            return Err(chumoku_kernels::Error::Length { what, expected, found: caches.len() }.into());
+        }
+        for (layer, cache) in self.layers.iter().zip(caches) {
+            x = layer.step(p, x, offsets, cache)?;
+        }
+        match &self.norm {
+            Some(norm) => Ok(norm.forward(p, x.view())?.0),
+            None => Ok(x),
+        }
+    }
+
+    /// # Shapes
+    /// `dy` and the dx returned (tokens, d_model).
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &EncoderCache<T>,
+        offsets: &Offsets,
+        mut dy: Array2<T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<Array2<T>> {
+        if let (Some(norm), Some((x, cached))) = (&self.norm, &cache.norm) {
+            dy = norm.backward(p, x.view(), cached, dy.view(), None, grads)?;
+        }
+        for (layer, cache) in self.layers.iter().zip(&cache.layers).rev() {
+            dy = layer.backward(p, cache, offsets, dy, mode, grads)?;
+        }
+        Ok(dy)
+    }
+
+    /// What the attention of a layer was given and made, of a batch of one sequence.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub(crate) fn record<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &EncoderCache<T>,
+        offsets: &Offsets,
+        layer: usize,
+    ) -> Result<AttentionRecord> {
+        self.layers[layer].record(p, &cache.layers[layer], offsets)
+    }
+
+    /// The same for every layer in turn.
+    pub(crate) fn each_record<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &EncoderCache<T>,
+        offsets: &Offsets,
+        each: &mut dyn FnMut(&AttentionRecord),
+    ) -> Result<()> {
+        (0..self.layers.len()).try_for_each(|layer| self.record(p, cache, offsets, layer).map(|record| each(&record)))
+    }
+
+    /// The attention weights of one layer, sequence and head: (tokens, tokens).
+    ///
+    /// # Errors
+    /// If there is no such sequence or head.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub fn weights<T: Real>(
+        &self,
+        cache: &EncoderCache<T>,
+        offsets: &Offsets,
+        layer: usize,
+        sequence: usize,
+        head: usize,
+    ) -> Result<Array2<T>> {
+        self.layers[layer].weights(&cache.layers[layer], offsets, sequence, head)
+    }
+}

@@ -1,0 +1,183 @@
+//! An encoder layer: self-attention and feed-forward, each with a residual connection and layer normalisation.
+
+use super::record::{AttentionRecord, wide};
+use super::sublayer::{Sublayer, SublayerCache};
+use super::{
+    AttentionInput, FeedForward, FeedForwardCache, Mode, MultiHeadAttention, MultiHeadAttentionCache,
+    MultiHeadAttentionConfig, Offsets,
+};
+use crate::Result;
+use crate::layers::EncoderConfig;
+use crate::params::{Builder, Params};
+use chumoku_kernels::{KeyValueCache, Real};
+use ndarray::Array2;
+use serde::{Deserialize, Serialize};
+
+/// Where layer normalisation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NormOrder {
+    /// After each residual sum, as published: `x = norm(x + f(x))`.
+    Post,
+    /// Before each part, which trains more steadily: `x = x + f(norm(x))` (Xiong et al. 2020).
+    Pre,
+}
+
+/// Self-attention and feed-forward (Vaswani et al. 2017, section 3.1).
+#[derive(Clone, Debug)]
+pub struct EncoderLayer {
+    attention: MultiHeadAttention,
+    feed_forward: FeedForward,
+    sublayers: [Sublayer; 2],
+}
+
+/// What an [`EncoderLayer`] remembers.
+#[derive(Clone, Debug)]
+pub struct EncoderLayerCache<T> {
+    attention: SublayerCache<T, MultiHeadAttentionCache<T>>,
+    feed_forward: SublayerCache<T, FeedForwardCache<T>>,
+}
+
+impl EncoderLayer {
+    /// Adds the layer to the model; `index` counts layers from 0.
+    ///
+    /// # Errors
+    /// If the heads do not divide d_model.
+    pub fn new(builder: &mut Builder, config: &EncoderConfig, index: usize) -> Result<Self> {
+        let site = 8 * (index as u32 + 1);
+        let attention = MultiHeadAttentionConfig {
+            dropout: config.attention_dropout,
+            causal: config.causal,
+            site,
+            ..MultiHeadAttentionConfig::new(config.d_model, config.num_heads)?.with_options(config.attention)?
+        };
+        let widths = [config.d_model, config.d_ff];
+        Ok(EncoderLayer {
+            attention: builder.scope("self_attn", |b| MultiHeadAttention::new(b, attention)),
+            feed_forward: FeedForward::new(builder, widths, config.activation(), config.dropout, site + 1),
+            sublayers: [("norm1", site + 2), ("norm2", site + 3)].map(|(name, site)| {
+                Sublayer::new(builder, name, config.d_model, config.norm_order, (config.dropout, site))
+            }),
+        })
+    }
+
+    /// # Shapes
+    /// `x` (tokens, d_model) → the same.
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn forward<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: Array2<T>,
+        offsets: &Offsets,
+        mode: Mode,
+    ) -> Result<(Array2<T>, EncoderLayerCache<T>)> {
+        // A caller's array may lie any way.
+        let x = if x.is_standard_layout() { x } else { x.as_standard_layout().into_owned() };
+        let (x, attention) = self.sublayers[0].forward(p, x, mode, |x, then| {
+            self.attention.forward_then(p, &AttentionInput::of_self(x, offsets), then, mode)
+        })?;
+        let (y, feed_forward) =
+            self.sublayers[1].forward(p, x, mode, |x, then| self.feed_forward.forward_then(p, x, then, mode))?;
+        Ok((y, EncoderLayerCache { attention, feed_forward }))
+    }
+
+    /// # Shapes
+    /// `dy` and the dx returned (tokens, d_model).
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &EncoderLayerCache<T>,
+        offsets: &Offsets,
+        dy: Array2<T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<Array2<T>> {
+        let part = &cache.feed_forward;
+        let d = self.sublayers[1].backward(p, part, dy, mode, grads, |d, grads| {
+            self.feed_forward.backward(p, part.input.view(), &part.part, d, mode, grads)
+        })?;
+        let part = &cache.attention;
+        self.sublayers[0].backward(p, part, d, mode, grads, |d, grads| {
+            let input = AttentionInput::of_self(part.input.view(), offsets);
+            Ok(self.attention.backward(p, &input, &part.part, d, mode, grads)?.0)
+        })
+    }
+
+    /// An empty cache for [`EncoderLayer::step`], with room for `capacity` tokens of each sequence; it grows.
+    ///
+    /// # Errors
+    /// If the memory cannot be had.
+    pub fn key_value_cache<T: Real>(&self, sequences: usize, capacity: usize) -> Result<KeyValueCache<T>> {
+        self.attention.key_value_cache(sequences, capacity)
+    }
+
+    /// New tokens, which follow those in the cache: what [`EncoderLayer::forward`] over all tokens gives for them.
+    ///
+    /// # Shapes
+    /// `x` (new tokens, d_model) → the same.
+    ///
+    /// # Errors
+    /// If the layer is not causal, or the shapes do not fit.
+    pub fn step<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: Array2<T>,
+        offsets: &Offsets,
+        cache: &mut KeyValueCache<T>,
+    ) -> Result<Array2<T>> {
+        let mode = Mode::Eval;
+        let (x, _) = self.sublayers[0]
+            .forward(p, x, mode, |x, then| Ok((self.attention.step_then(p, x, offsets, cache, then)?, ())))?;
+        let (y, _) =
+            self.sublayers[1].forward(p, x, mode, |x, then| self.feed_forward.forward_then(p, x, then, mode))?;
+        Ok(y)
+    }
+
+    /// Its attention.
+    pub(crate) fn attention(&self) -> &MultiHeadAttention {
+        &self.attention
+    }
+
+    /// What its attention was given and made, of a batch of one sequence.
+    pub(super) fn record<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &EncoderLayerCache<T>,
+        offsets: &Offsets,
+    ) -> Result<AttentionRecord> {
+        let order = self.sublayers[0].order();
+        let [x, sum] = cache.attention.around(&cache.feed_forward, order).map(|x| wide(x.view()));
+        let heads = 0..self.attention.config().num_heads;
+        let weights = heads.map(|head| Ok(wide(self.weights(cache, offsets, 0, head)?.view())));
+        Ok(AttentionRecord {
+            x,
+            memory: None,
+            matrices: self.attention.matrices(p),
+            order,
+            norm: self.sublayers[0].norm().rows(p),
+            projected: self.attention.projected(&cache.attention.part),
+            weights: weights.collect::<Result<_>>()?,
+            sum,
+        })
+    }
+
+    /// The attention weights of one sequence and head: (tokens, tokens).
+    ///
+    /// # Errors
+    /// If there is no such sequence or head.
+    pub fn weights<T: Real>(
+        &self,
+        cache: &EncoderLayerCache<T>,
+        offsets: &Offsets,
+        sequence: usize,
+        head: usize,
+    ) -> Result<Array2<T>> {
+        let input = AttentionInput::of_self(cache.attention.input.view(), offsets);
+        self.attention.weights(&input, &cache.attention.part, sequence, head)
+    }
+}

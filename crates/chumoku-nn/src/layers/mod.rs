@@ -1,0 +1,149 @@
+//! Layers, one in a file, each with `forward` and the `backward` that differentiates it.
+//!
+//! Activations are packed: a batch of sequences is one `(tokens, width)` array and [`Offsets`] that say where each
+//! sequence starts; there is no padding anywhere. `forward` returns the output and what must be remembered for
+//! `backward`; `backward` adds to the parameters' gradients and returns that of the input. All is generic over the
+//! number type: `f32` is fast, `f64` runs the plain reference, which is how gradients are checked.
+
+mod alibi;
+mod body;
+mod decoder;
+mod decoder_layer;
+mod dropout;
+mod embedding;
+mod encoder;
+mod encoder_layer;
+mod feed_forward;
+mod linear;
+mod multi_head_attention;
+mod norm;
+mod pooling;
+mod position;
+mod record;
+mod recurrent;
+mod rotary;
+mod sublayer;
+
+pub use alibi::alibi_slopes;
+pub use body::{Body, BodyCache, BodyConfig, Network};
+pub use decoder::{Decoder, DecoderCache, DecoderState};
+pub use decoder_layer::{DecoderLayer, DecoderLayerCache, DecoderLayerState, Memory};
+pub use dropout::{Mode, Noise};
+pub use embedding::Embedding;
+pub use encoder::{Encoder, EncoderCache, EncoderConfig};
+pub use encoder_layer::{EncoderLayer, EncoderLayerCache, NormOrder};
+pub use feed_forward::{FeedForward, FeedForwardCache};
+pub use linear::Linear;
+pub use multi_head_attention::{
+    AttentionInput, AttentionMatrices, AttentionOptions, InputGradients, MultiHeadAttention, MultiHeadAttentionCache,
+    MultiHeadAttentionConfig, ProjectedMemory,
+};
+pub use norm::{LayerNorm, LayerNormCache};
+pub use pooling::{Pooling, PoolingCache};
+pub use position::{Position, PositionKind, sinusoidal};
+pub use record::AttentionRecord;
+pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};
+pub use rotary::Rotary;
+
+use crate::Result;
+use chumoku_kernels::{MatMut, MatRef, Real};
+use ndarray::{Array2, ArrayView2, CowArray, Ix2};
+use rayon::prelude::*;
+
+/// Where each sequence of a packed batch starts, and at the end the number of tokens: `[0, l1, l1 + l2, …]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offsets(Vec<usize>);
+
+impl Offsets {
+    /// The offsets of sequences of these lengths; a length may be 0.
+    pub fn of_lengths(lengths: impl IntoIterator<Item = usize>) -> Self {
+        let mut offsets = vec![0];
+        let mut sum = 0;
+        for length in lengths {
+            sum += length;
+            offsets.push(sum);
+        }
+        Offsets(offsets)
+    }
+
+    /// Number of sequences.
+    pub fn sequences(&self) -> usize {
+        self.0.len() - 1
+    }
+
+    /// Number of tokens in all sequences.
+    pub fn tokens(&self) -> usize {
+        self.0[self.0.len() - 1]
+    }
+
+    /// The tokens of sequence `s`.
+    pub fn range(&self, s: usize) -> std::ops::Range<usize> {
+        self.0[s]..self.0[s + 1]
+    }
+
+    /// The tokens of each sequence.
+    pub fn ranges(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+        self.0.windows(2).map(|w| w[0]..w[1])
+    }
+
+    /// Ranges of consecutive sequences of at least so many tokens (the last may have fewer); none for no sequence.
+    pub(crate) fn groups(&self, tokens: usize) -> Vec<std::ops::Range<usize>> {
+        let (mut groups, mut start) = (Vec::new(), 0);
+        for s in 0..self.sequences() {
+            if self.range(s).end - self.range(start).start >= tokens || s + 1 == self.sequences() {
+                groups.push(start..s + 1);
+                start = s + 1;
+            }
+        }
+        groups
+    }
+
+    /// The plain numbers.
+    pub fn as_slice(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+/// `x` with its rows one after another, copied only if they are not.
+pub(crate) fn packed<T: Real>(x: ArrayView2<'_, T>) -> CowArray<'_, T, Ix2> {
+    if x.is_standard_layout() { x.into() } else { x.as_standard_layout().into_owned().into() }
+}
+
+/// The numbers of an array that is packed.
+pub(crate) fn numbers<'a, T>(x: &'a ArrayView2<'_, T>) -> &'a [T] {
+    x.as_slice().expect("the array was packed before")
+}
+
+pub(crate) fn numbers_mut<T>(x: &mut Array2<T>) -> &mut [T] {
+    x.as_slice_mut().expect("arrays made here are packed")
+}
+
+pub(crate) fn matrix<'a, T: Real>(x: &'a ArrayView2<'_, T>) -> Result<MatRef<'a, T>> {
+    let (rows, cols) = x.dim();
+    Ok(MatRef::new(numbers(x), rows, cols)?)
+}
+
+pub(crate) fn matrix_mut<T: Real>(x: &mut Array2<T>) -> Result<MatMut<'_, T>> {
+    let (rows, cols) = x.dim();
+    Ok(MatMut::new(numbers_mut(x), rows, cols)?)
+}
+
+/// `a += b`
+pub(crate) fn add_assign<T: Real>(a: &mut Array2<T>, b: ArrayView2<'_, T>) {
+    const PIECE: usize = 1 << 14;
+    let b = packed(b);
+    let (a, b) = (numbers_mut(a), b.as_slice().unwrap_or_default());
+    a.par_chunks_mut(PIECE).zip(b.par_chunks(PIECE)).for_each(|(a, b)| {
+        a.iter_mut().zip(b).for_each(|(a, &b)| *a += b);
+    });
+}
+
+/// The rows that an operation returned, as an array.
+pub(crate) fn array<T>(shape: (usize, usize), numbers: Vec<T>) -> Result<Array2<T>> {
+    Ok(Array2::from_shape_vec(shape, numbers).expect("operations return as many numbers as they promise"))
+}
+
+/// An array of 0.
+pub(crate) fn zeros<T: Real>(shape: (usize, usize)) -> Array2<T> {
+    Array2::from_shape_vec(shape, chumoku_kernels::zeros(shape.0 * shape.1)).expect("as many as asked for")
+}

@@ -1,0 +1,87 @@
+//! The parameters of attention as the paper writes them, for whoever shows them.
+
+use super::{AttentionOptions, MultiHeadAttention, MultiHeadAttentionCache};
+use crate::layers::record::{row, wide};
+use crate::params::Params;
+use chumoku_kernels::Real;
+use ndarray::{Array2, Axis, Slice};
+
+/// What attention computes with: `Q = x W_Q + b_Q`, and so on; biases are rows.
+#[derive(Clone, Debug)]
+pub struct AttentionMatrices {
+    /// W_Q, W_K, W_V: (in, out).
+    pub weights: [Array2<f64>; 3],
+    /// b_Q, b_K, b_V: (1, out).
+    pub biases: Option<[Array2<f64>; 3]>,
+    /// W_O: (heads · value dim, d_model).
+    pub output: Array2<f64>,
+    /// b_O: (1, d_model).
+    pub output_bias: Option<Array2<f64>>,
+    /// The trained factors β of the heads' queries.
+    pub betas: Option<Vec<f64>>,
+    /// What ALiBi takes off for each step of distance, of each head.
+    pub slopes: Option<Vec<f64>>,
+    /// The base of rotary positions.
+    pub rotary_base: Option<f64>,
+    /// Heads of the queries.
+    pub num_heads: usize,
+    /// Heads of keys and values.
+    pub num_key_heads: usize,
+    /// Whether query i sees only the keys 0..=i.
+    pub causal: bool,
+    /// Variants of attention.
+    pub options: AttentionOptions,
+}
+
+impl MultiHeadAttention {
+    /// The parameters, in f64.
+    pub fn matrices<T: Real>(&self, p: &Params<T>) -> AttentionMatrices {
+        let (c, parts) = (&self.config, self.parts());
+        let weights = match &self.weights {
+            Ok(fused) => {
+                parts.clone().map(|rows| wide(p.view(*fused).slice_axis(Axis(0), Slice::from(rows)).reversed_axes()))
+            }
+            Err(apart) => apart.map(|id| wide(p.view(id).reversed_axes())),
+        };
+        let biases = self.bias.map(|bias| {
+            let whole = row(p, bias);
+            parts.map(|columns| whole.slice_axis(Axis(1), Slice::from(columns)).to_owned())
+        });
+        let (output, output_bias) = self.output.matrices(p);
+        AttentionMatrices {
+            weights,
+            biases,
+            output,
+            output_bias,
+            betas: self.beta.map(|beta| p.slice(beta).iter().map(|x| x.to_f64()).collect()),
+            slopes: self.slopes.as_ref().map(|slopes| slopes.iter().map(|&x| x.into()).collect()),
+            rotary_base: self.rotary.as_ref().map(|_| c.options.rotary_base.unwrap_or(super::Rotary::BASE)),
+            num_heads: c.num_heads,
+            num_key_heads: c.num_key_heads(),
+            causal: c.causal,
+            options: c.options,
+        }
+    }
+
+    /// Queries, keys and values as the kernel read them, with β and rotary positions: (tokens, heads · width) each.
+    pub fn projected<T: Real>(&self, cache: &MultiHeadAttentionCache<T>) -> [Array2<f64>; 3] {
+        let projected = &cache.projected;
+        let mut each = self.parts().map(|columns| match &projected.parts[..] {
+            [fused] => wide(fused.slice_axis(Axis(1), Slice::from(columns))),
+            _ => Array2::zeros((0, 0)),
+        });
+        if let apart @ [_, _, _] = &projected.parts[..] {
+            each.iter_mut().zip(apart).for_each(|(to, from)| *to = wide(from.view()));
+        }
+        if let Some(scaled) = &projected.scaled {
+            each[0] = wide(scaled.view());
+        }
+        each
+    }
+
+    /// From now on the head adds nothing to the layer's output: the rows of W_O that read it are 0.
+    pub fn silence<T: Real>(&self, p: &mut Params<T>, head: usize) {
+        let width = self.config.value_dim;
+        self.output.silence(p, head * width..(head + 1) * width);
+    }
+}

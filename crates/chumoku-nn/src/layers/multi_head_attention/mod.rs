@@ -1,0 +1,293 @@
+//! Multi-head attention, for self- and cross-attention alike, with its variants.
+
+mod config;
+mod hard;
+mod matrices;
+mod project;
+mod step;
+
+pub use config::{AttentionOptions, MultiHeadAttentionConfig};
+pub use matrices::AttentionMatrices;
+pub use step::ProjectedMemory;
+
+use super::{Linear, Mode, Offsets, Rotary, alibi_slopes, numbers_mut, zeros};
+use crate::params::{Builder, Init, ParamId, Params};
+use crate::{Error, Result};
+use chumoku_kernels::{Attention, Causal, Gradients, Heads, HeadsMut, Mask, Precision, Real, Saved, Then};
+use hard::Choice;
+use ndarray::{Array2, ArrayView2};
+use project::Projected;
+
+/// `concat(head_1, …, head_h) W_O` with `head_i = Attention(Q W_Qᵢ, K W_Kᵢ, V W_Vᵢ)` (Vaswani et al. 2017,
+/// section 3.2.2).
+///
+/// Where queries, keys and values come from inputs of one width, their weights are one parameter
+/// (`in_proj_weight`: queries, then keys, then values), and self-attention makes all three with one product.
+/// [`AttentionOptions`] has the variants: fewer heads of keys and values, windows, positions that work inside attention,
+/// another or a trained temperature, hard attention.
+#[derive(Clone, Debug)]
+pub struct MultiHeadAttention {
+    config: MultiHeadAttentionConfig,
+    /// One fused weight, or three.
+    weights: Result<ParamId, [ParamId; 3]>,
+    bias: Option<ParamId>,
+    /// Factors of the heads' queries.
+    beta: Option<ParamId>,
+    output: Linear,
+    rotary: Option<Rotary>,
+    /// ALiBi's.
+    slopes: Option<Vec<f32>>,
+}
+
+/// What attention reads.
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionInput<'a, T> {
+    /// Queries are made from this: (query tokens, d_model).
+    pub query: ArrayView2<'a, T>,
+    /// The sequences of `query`.
+    pub query_offsets: &'a Offsets,
+    /// Keys and values are made from these: (key tokens, key_width) and (key tokens, value_width);
+    /// `None` is self-attention.
+    pub memory: Option<[ArrayView2<'a, T>; 2]>,
+    /// The sequences of `memory`; those of the queries for self-attention.
+    pub key_offsets: &'a Offsets,
+    /// A mask by position, beside causality.
+    pub mask: Option<Mask<'a, T>>,
+}
+
+impl<'a, T> AttentionInput<'a, T> {
+    /// Self-attention over `x`.
+    pub fn of_self(x: ArrayView2<'a, T>, offsets: &'a Offsets) -> Self {
+        AttentionInput { query: x, query_offsets: offsets, memory: None, key_offsets: offsets, mask: None }
+    }
+}
+
+/// Heads side by side in the rows of `x`, from column `first` on.
+fn heads_of<'a, T: Real>(
+    x: &'a Array2<T>,
+    first: usize,
+    offsets: &'a Offsets,
+    [heads, dim]: [usize; 2],
+) -> Result<Heads<'a, T>> {
+    // An empty batch has no column to start from.
+    let data = x.as_slice().unwrap_or_default().get(first..).unwrap_or_default();
+    Ok(Heads::packed(data, offsets.as_slice(), heads, dim, x.ncols())?)
+}
+
+/// The same, to be written.
+fn heads_mut_of<'a, T: Real>(
+    x: &'a mut Array2<T>,
+    offsets: &'a Offsets,
+    [heads, dim]: [usize; 2],
+) -> Result<HeadsMut<'a, T>> {
+    let stride = x.ncols();
+    Ok(HeadsMut::packed(numbers_mut(x), offsets.as_slice(), heads, dim, stride)?)
+}
+
+/// The gradients of an [`AttentionInput`]: of `query`, and of `memory` where it was given.
+pub type InputGradients<T> = (Array2<T>, Option<[Array2<T>; 2]>);
+
+/// What a [`MultiHeadAttention`] layer remembers.
+#[derive(Clone, Debug)]
+pub struct MultiHeadAttentionCache<T> {
+    projected: Projected<T>,
+    /// The heads' output side by side, of soft attention, and its log-sum-exp.
+    heads: Array2<T>,
+    log_sum_exp: Vec<T>,
+    /// What was chosen, and the heads' output that this makes.
+    hard: Option<(Choice, Array2<T>)>,
+}
+
+impl MultiHeadAttention {
+    /// Adds the projections to the model, named as in PyTorch.
+    pub fn new(builder: &mut Builder, config: MultiHeadAttentionConfig) -> Self {
+        let MultiHeadAttentionConfig { d_model, key_width, value_width, num_heads, .. } = config;
+        let (queries, keys) = (num_heads * config.head_dim, config.num_key_heads() * config.head_dim);
+        let values = config.num_key_heads() * config.value_dim;
+        let weights = if key_width == d_model && value_width == d_model {
+            // Each of the three parts starts as a square projection of its own would.
+            let init = Init::glorot(d_model, queries);
+            Ok(builder.add("in_proj_weight", &[queries + keys + values, d_model], init))
+        } else {
+            Err([
+                builder.add("q_proj_weight", &[queries, d_model], Init::glorot(d_model, queries)),
+                builder.add("k_proj_weight", &[keys, key_width], Init::glorot(key_width, keys)),
+                builder.add("v_proj_weight", &[values, value_width], Init::glorot(value_width, values)),
+            ])
+        };
+        let bias = config.bias.then(|| builder.add("in_proj_bias", &[queries + keys + values], Init::Zeros));
+        let beta = config.options.train_beta.then(|| builder.add("beta", &[num_heads], Init::Ones));
+        let heads = num_heads * config.value_dim;
+        let output = builder.scope("out_proj", |b| Linear::new(b, heads, d_model, config.bias));
+        let slopes = (config.options.position == super::PositionKind::Alibi).then(|| alibi_slopes(num_heads));
+        MultiHeadAttention { rotary: config.rotary(), config, weights, bias, beta, output, slopes }
+    }
+
+    /// The sizes it was made with.
+    pub fn config(&self) -> &MultiHeadAttentionConfig {
+        &self.config
+    }
+
+    /// The kernel's arguments; `diagonal` is where causality counts from.
+    fn attention<'a, T: Real>(
+        &'a self,
+        [query, key, value]: [Heads<'a, T>; 3],
+        diagonal: Causal,
+        mode: Mode,
+        precision: Precision,
+    ) -> Attention<'a, T> {
+        let c = &self.config;
+        let mut attention = Attention::new(query, key, value).precision(precision);
+        if let Some(beta) = c.options.beta {
+            attention = attention.scale(beta);
+        }
+        if c.causal {
+            attention = attention.causal(diagonal);
+        }
+        if let Some(window) = c.options.window {
+            attention = attention.window(Some(window), Some(window), diagonal);
+        }
+        if let Some(slopes) = &self.slopes {
+            attention = attention.alibi(slopes);
+        }
+        match mode.attention(c.dropout, c.site) {
+            Some(dropout) if !c.options.hard_attention => attention.dropout(dropout),
+            _ => attention,
+        }
+    }
+
+    /// The arguments of the kernel, over what was projected.
+    fn kernel<'a, T: Real>(
+        &'a self,
+        input: &'a AttentionInput<'_, T>,
+        projected: &'a Projected<T>,
+        mode: Mode,
+        precision: Precision,
+    ) -> Result<Attention<'a, T>> {
+        let views = self.views(projected, [input.query_offsets, input.key_offsets])?;
+        let attention = self.attention(views, Causal::TopLeft, mode, precision);
+        Ok(match input.mask {
+            Some(mask) => attention.mask(mask),
+            None => attention,
+        })
+    }
+
+    /// # Shapes
+    /// The output is (query tokens, d_model). To be remembered: the input and the cache.
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn forward<T: Real>(
+        &self,
+        p: &Params<T>,
+        input: &AttentionInput<'_, T>,
+        mode: Mode,
+    ) -> Result<(Array2<T>, MultiHeadAttentionCache<T>)> {
+        self.forward_then(p, input, Then::Nothing, mode)
+    }
+
+    /// As [`MultiHeadAttention::forward`], and what follows the output.
+    pub(crate) fn forward_then<T: Real>(
+        &self,
+        p: &Params<T>,
+        input: &AttentionInput<'_, T>,
+        then: Then<'_, T>,
+        mode: Mode,
+    ) -> Result<(Array2<T>, MultiHeadAttentionCache<T>)> {
+        if input.memory.is_some() && self.config.has_places() {
+            return Err(Error::PlacesAcross);
+        }
+        let projected = self.project(p, input, None)?;
+        let tokens = input.query.nrows();
+        let c = &self.config;
+        let mut heads = zeros((tokens, c.num_heads * c.value_dim));
+        let mut log_sum_exp = vec![T::ZERO; c.num_heads * tokens];
+        let output = heads_mut_of(&mut heads, input.query_offsets, [c.num_heads, c.value_dim])?;
+        let attention = self.kernel(input, &projected, mode, p.precision())?;
+        attention.forward_with_log_sum_exp(output, &mut log_sum_exp)?;
+        let mut hard = None;
+        if c.options.hard_attention {
+            let [_, _, value] = self.views(&projected, [input.query_offsets, input.key_offsets])?;
+            let choice = Choice::of(&attention, c.num_heads)?;
+            let chosen = choice.values(value, input.query_offsets);
+            hard = Some((choice, chosen));
+        }
+        let used = hard.as_ref().map_or(&heads, |(_, chosen)| chosen);
+        let y = self.output.forward_then(p, used.view(), then)?;
+        Ok((y, MultiHeadAttentionCache { projected, heads, log_sum_exp, hard }))
+    }
+
+    /// The gradients of the input: of the queries' and, unless it is self-attention, of the keys' and values' source.
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        input: &AttentionInput<'_, T>,
+        cache: &MultiHeadAttentionCache<T>,
+        dy: ArrayView2<'_, T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<InputGradients<T>> {
+        // y = heads W_Oᵀ
+        let used = cache.hard.as_ref().map_or(&cache.heads, |(_, chosen)| chosen);
+        let d_heads = self.output.backward(p, used.view(), dy, grads)?;
+        // heads = attention(Q, K, V)
+        let (c, parts) = (&self.config, self.parts());
+        let rows = [input.query_offsets.tokens(), input.key_offsets.tokens(), input.key_offsets.tokens()];
+        let shapes: [_; 3] = std::array::from_fn(|i| (rows[i], parts[i].len()));
+        // Attention writes all of these and reads none of what they held.
+        let mut d = shapes.map(|shape| {
+            let numbers = grads.take_working(shape.0 * shape.1);
+            Array2::from_shape_vec(shape, numbers).expect("as many as asked for")
+        });
+        let key_heads = c.num_key_heads();
+        let [query, key, value] = d.each_mut();
+        let gradients = Gradients {
+            query: heads_mut_of(query, input.query_offsets, [c.num_heads, c.head_dim])?,
+            key: heads_mut_of(key, input.key_offsets, [key_heads, c.head_dim])?,
+            value: heads_mut_of(value, input.key_offsets, [key_heads, c.value_dim])?,
+            mask: None,
+            sinks: None,
+        };
+        let shape = [c.num_heads, c.value_dim];
+        let saved = Saved {
+            output: heads_of(&cache.heads, 0, input.query_offsets, shape)?,
+            log_sum_exp: &cache.log_sum_exp,
+            d_output: heads_of(&d_heads, 0, input.query_offsets, shape)?,
+            d_log_sum_exp: None,
+        };
+        self.kernel(input, &cache.projected, mode, p.precision())?.backward(saved, gradients)?;
+        if let Some((choice, _)) = &cache.hard {
+            // heads = H V: the kernel's gradient of the values is that of soft weights.
+            let offsets = [input.query_offsets, input.key_offsets];
+            choice.values_backward(&d_heads, &mut d[2], offsets, c.value_dim);
+        }
+        self.project_backward(p, input, &cache.projected, d, grads)
+    }
+
+    /// The attention weights of one sequence and head: (queries, keys), rows summing to 1.
+    ///
+    /// # Errors
+    /// If there is no such sequence or head.
+    pub fn weights<T: Real>(
+        &self,
+        input: &AttentionInput<'_, T>,
+        cache: &MultiHeadAttentionCache<T>,
+        sequence: usize,
+        head: usize,
+    ) -> Result<Array2<T>> {
+        let args = self.kernel(input, &cache.projected, Mode::Eval, Precision::Highest)?;
+        let mut weights = args.weights(sequence, head)?;
+        if let Some((choice, _)) = &cache.hard {
+            let keys = input.key_offsets.range(sequence).len().max(1);
+            for (token, row) in input.query_offsets.range(sequence).zip(weights.chunks_exact_mut(keys)) {
+                row.fill(T::ZERO);
+                choice.key(head, token).into_iter().for_each(|key| row[key] = T::ONE);
+            }
+        }
+        let shape = (input.query_offsets.range(sequence).len(), input.key_offsets.range(sequence).len());
+        Ok(Array2::from_shape_vec(shape, weights).expect("the kernel returns queries × keys weights"))
+    }
+}

@@ -1,0 +1,200 @@
+//! Decoding: new tokens against the keys and values of earlier ones, and against a memory projected once.
+//!
+//! The results are those of `forward` over all tokens at once, up to the rounding of another order of sums: the kernels
+//! for few and for many queries differ there. At [`Precision::Highest`](chumoku_kernels::Precision::Highest) that is
+//! rounding of f32; at the lower levels, of what `forward` rounds its factors to.
+
+use super::super::zeros;
+use super::{AttentionInput, Choice, Mode, MultiHeadAttention, Offsets, heads_mut_of, heads_of};
+use crate::params::Params;
+use crate::{Error, Result};
+use chumoku_kernels::{Causal, Heads, KeyValueCache, Real, Then};
+use ndarray::{Array2, ArrayView2, Axis, concatenate};
+
+/// Keys and values of cross-attention, projected once and attended to at every step.
+#[derive(Clone, Debug)]
+pub struct ProjectedMemory<T> {
+    key: Array2<T>,
+    value: Array2<T>,
+    offsets: Offsets,
+}
+
+impl<T: Real> ProjectedMemory<T> {
+    /// The sequences of the memory.
+    pub fn offsets(&self) -> &Offsets {
+        &self.offsets
+    }
+
+    /// Sequence `sequences[i]` becomes sequence i; those not named are dropped.
+    ///
+    /// # Errors
+    /// If there is no such sequence. Nothing is changed then.
+    pub fn select(&mut self, sequences: &[usize]) -> Result<()> {
+        let count = self.offsets.sequences();
+        if let Some(bad) = sequences.iter().find(|&&s| s >= count) {
+            return Err(Error::NoSequence { count, found: *bad });
+        }
+        if sequences.iter().copied().eq(0..count) {
+            return Ok(());
+        }
+        let gather = |x: &Array2<T>| {
+            let rows: Vec<_> = sequences.iter().map(|&s| x.slice_axis(Axis(0), self.offsets.range(s).into())).collect();
+            concatenate(Axis(0), &rows).unwrap_or_else(|_| zeros((0, x.ncols())))
+        };
+        (self.key, self.value) = (gather(&self.key), gather(&self.value));
+        self.offsets = Offsets::of_lengths(sequences.iter().map(|&s| self.offsets.range(s).len()));
+        Ok(())
+    }
+}
+
+/// One row of `x` for each token of `offsets`.
+fn check_rows<T>(what: &'static str, x: &ArrayView2<'_, T>, offsets: &Offsets) -> Result<()> {
+    match x.nrows() {
+        found if found == offsets.tokens() => Ok(()),
+        found => Err(chumoku_kernels::Error::Length { what, expected: offsets.tokens(), found }.into()),
+    }
+}
+
+impl MultiHeadAttention {
+    /// An empty cache for [`MultiHeadAttention::step`], with room for `capacity` tokens of each sequence; it grows, but
+    /// where attention has a window it comes to hold no more than about twice that.
+    ///
+    /// # Errors
+    /// If the memory cannot be had.
+    pub fn key_value_cache<T: Real>(&self, sequences: usize, capacity: usize) -> Result<KeyValueCache<T>> {
+        let c = &self.config;
+        let cache = KeyValueCache::new(sequences, c.num_key_heads(), [c.head_dim, c.value_dim], capacity)?;
+        Ok(match c.options.window {
+            Some(window) => cache.window(window),
+            None => cache,
+        })
+    }
+
+    /// Causal self-attention of new tokens, which follow those in the cache and are put there: what `forward` over all
+    /// tokens gives for them.
+    ///
+    /// # Shapes
+    /// `x` (new tokens, d_model) in the sequences of `offsets`, those of the cache; each may bring any number of
+    /// tokens, and none. The output is (new tokens, d_model).
+    ///
+    /// # Errors
+    /// If the layer is not causal, the shapes do not fit, or the cache cannot hold more.
+    pub fn step<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        offsets: &Offsets,
+        cache: &mut KeyValueCache<T>,
+    ) -> Result<Array2<T>> {
+        self.step_then(p, x, offsets, cache, Then::Nothing)
+    }
+
+    /// As [`MultiHeadAttention::step`], and what follows the output.
+    pub(crate) fn step_then<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        offsets: &Offsets,
+        cache: &mut KeyValueCache<T>,
+        then: Then<'_, T>,
+    ) -> Result<Array2<T>> {
+        if !self.config.causal {
+            return Err(Error::NotCausal);
+        }
+        check_rows("attention: new tokens", &x, offsets)?;
+        let projected = self.project(p, &AttentionInput::of_self(x, offsets), Some(&cache.positions()))?;
+        let [query, key, value] = self.views(&projected, [offsets; 2])?;
+        cache.append(key, value)?;
+        let views = [query, cache.key(), cache.value()];
+        self.finish_step(p, views, Some(cache.lengths()), offsets, then)
+    }
+
+    /// Projects what cross-attention attends to, for [`MultiHeadAttention::step_across`].
+    ///
+    /// # Shapes
+    /// `memory`: what keys and values are made from, (key tokens, key_width) and (key tokens, value_width).
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn project_memory<T: Real>(
+        &self,
+        p: &Params<T>,
+        [keys, values]: [ArrayView2<'_, T>; 2],
+        offsets: &Offsets,
+    ) -> Result<ProjectedMemory<T>> {
+        check_rows("attention: keys", &keys, offsets)?;
+        check_rows("attention: values", &values, offsets)?;
+        let (key, value) = (self.project_part(p, keys, 1)?, self.project_part(p, values, 2)?);
+        Ok(ProjectedMemory { key, value, offsets: offsets.clone() })
+    }
+
+    /// Cross-attention of new tokens to a projected memory: what `forward` gives for them.
+    ///
+    /// Queries do not see each other, so several hypotheses about one sequence, as of a beam search, are as many of its
+    /// rows: the memory is neither copied nor reordered for them.
+    ///
+    /// # Shapes
+    /// `x` (new tokens, d_model) in the sequences of `offsets`, as many as the memory has. The output is (new tokens,
+    /// d_model).
+    ///
+    /// # Errors
+    /// If the layer is causal or has windows or places (where a query stands is not known here), or the shapes do not fit.
+    pub fn step_across<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        offsets: &Offsets,
+        memory: &ProjectedMemory<T>,
+    ) -> Result<Array2<T>> {
+        self.step_across_then(p, x, offsets, memory, Then::Nothing)
+    }
+
+    /// As [`MultiHeadAttention::step_across`], and what follows the output.
+    pub(crate) fn step_across_then<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        offsets: &Offsets,
+        memory: &ProjectedMemory<T>,
+        then: Then<'_, T>,
+    ) -> Result<Array2<T>> {
+        let c = &self.config;
+        if c.causal || c.options.window.is_some() || c.has_places() {
+            return Err(Error::MemoryHasNoPlaces);
+        }
+        check_rows("attention: new tokens", &x, offsets)?;
+        let query = self.project_part(p, x, 0)?;
+        let query = self.times_beta(p, &query).unwrap_or(query);
+        let key_heads = c.num_key_heads();
+        let views = [
+            heads_of(&query, 0, offsets, [c.num_heads, c.head_dim])?,
+            heads_of(&memory.key, 0, &memory.offsets, [key_heads, c.head_dim])?,
+            heads_of(&memory.value, 0, &memory.offsets, [key_heads, c.value_dim])?,
+        ];
+        self.finish_step(p, views, None, offsets, then)
+    }
+
+    /// `then(attention W_Oᵀ + b)`
+    fn finish_step<T: Real>(
+        &self,
+        p: &Params<T>,
+        views: [Heads<'_, T>; 3],
+        key_lengths: Option<&[usize]>,
+        offsets: &Offsets,
+        then: Then<'_, T>,
+    ) -> Result<Array2<T>> {
+        let c = &self.config;
+        let mut attention = self.attention(views, Causal::BottomRight, Mode::Eval, p.precision());
+        if let Some(lengths) = key_lengths {
+            attention = attention.key_lengths(lengths);
+        }
+        let heads = if c.options.hard_attention {
+            Choice::of(&attention, c.num_heads)?.values(views[2], offsets)
+        } else {
+            let mut heads = zeros((offsets.tokens(), c.num_heads * c.value_dim));
+            attention.forward(heads_mut_of(&mut heads, offsets, [c.num_heads, c.value_dim])?)?;
+            heads
+        };
+        self.output.forward_then(p, heads.view(), then)
+    }
+}

@@ -1,0 +1,80 @@
+//! Layer normalisation.
+
+use super::record::row;
+use super::{array, numbers, packed};
+use crate::Result;
+use crate::params::{Builder, Init, ParamId, Params};
+use chumoku_kernels::{LayerNormBackward, Normalised, Real, layer_norm_forward};
+use ndarray::{Array2, ArrayView2};
+
+/// `y = γ (x − mean)/√(variance + ε) + β` over each token (Ba, Kiros and Hinton 2016).
+#[derive(Clone, Debug)]
+pub struct LayerNorm {
+    weight: ParamId,
+    bias: ParamId,
+}
+
+/// Each token's mean and 1/√(variance + ε).
+#[derive(Clone, Debug)]
+pub struct LayerNormCache<T> {
+    mean: Vec<T>,
+    inverse_deviation: Vec<T>,
+}
+
+impl LayerNorm {
+    /// Added to the variance, as in PyTorch.
+    pub const EPSILON: f64 = 1e-5;
+
+    /// Adds `weight` (γ, starting at 1) and `bias` (β, starting at 0).
+    pub fn new(builder: &mut Builder, width: usize) -> Self {
+        let weight = builder.add("weight", &[width], Init::Ones);
+        LayerNorm { weight, bias: builder.add("bias", &[width], Init::Zeros) }
+    }
+
+    /// γ and β as rows, in f64.
+    pub(crate) fn rows<T: Real>(&self, p: &Params<T>) -> [Array2<f64>; 2] {
+        [row(p, self.weight), row(p, self.bias)]
+    }
+
+    /// # Shapes
+    /// `x` (tokens, width) → the same. To be remembered: x and the cache.
+    ///
+    /// # Errors
+    /// If `x` has another width.
+    pub fn forward<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<(Array2<T>, LayerNormCache<T>)> {
+        let x = packed(x);
+        let weights = [p.slice(self.weight), p.slice(self.bias)];
+        let Normalised { y, mean, inverse_deviation } =
+            layer_norm_forward(numbers(&x.view()), weights, T::of(Self::EPSILON))?;
+        Ok((array(x.dim(), y)?, LayerNormCache { mean, inverse_deviation }))
+    }
+
+    /// The gradient of x; `residual` is added to it, the gradient of what else x went to.
+    ///
+    /// # Shapes
+    /// `x`, `dy`, `residual` and the dx returned (tokens, width).
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        cache: &LayerNormCache<T>,
+        dy: ArrayView2<'_, T>,
+        residual: Option<ArrayView2<'_, T>>,
+        grads: &mut Params<T>,
+    ) -> Result<Array2<T>> {
+        let (x, dy, residual) = (packed(x), packed(dy), residual.map(packed));
+        let (x, dy, residual) = (x.view(), dy.view(), residual.as_ref().map(|residual| residual.view()));
+        let backward = LayerNormBackward {
+            x: numbers(&x),
+            gamma: p.slice(self.weight),
+            mean: &cache.mean,
+            inverse_deviation: &cache.inverse_deviation,
+            dy: numbers(&dy),
+            residual: residual.as_ref().map(numbers),
+        };
+        array(x.dim(), backward.compute(grads.two_slices_mut(self.weight, self.bias))?)
+    }
+}

@@ -1,0 +1,139 @@
+//! Positional encoding, sinusoidal or learned: added to the embeddings, counted from 0 in each sequence.
+//!
+//! Rotary positions and ALiBi work inside attention and add nothing here.
+
+use super::Offsets;
+use crate::params::{Builder, Init, ParamId, Params};
+use crate::{Error, Result};
+use chumoku_kernels::Real;
+use ndarray::{Array2, ArrayView2};
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Which positional encoding a model uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PositionKind {
+    /// The model does not see the order of its tokens, but through causality.
+    #[default]
+    None,
+    /// Fixed sines and cosines.
+    Sinusoidal,
+    /// A trained vector for each position.
+    Learned,
+    /// Queries and keys are turned by angles that grow with the position: [`super::Rotary`].
+    Rotary,
+    /// Scores fall with the distance: [`super::alibi_slopes`].
+    Alibi,
+}
+
+/// The sinusoidal encoding of positions `0..length`:
+/// `PE[pos][2i] = sin(pos / 10000^(2i/d))`, `PE[pos][2i + 1] = cos(pos / 10000^(2i/d))`.
+///
+/// Source: Vaswani et al. 2017, section 3.5.
+///
+/// ```
+/// let encoding = chumoku_nn::layers::sinusoidal::<f64>(2, 4);
+/// assert_eq!(encoding.row(0).to_vec(), [0.0, 1.0, 0.0, 1.0]);
+/// assert!((encoding[[1, 2]] - 0.01f64.sin()).abs() < 1e-12);
+/// ```
+pub fn sinusoidal<T: Real>(length: usize, d_model: usize) -> Array2<T> {
+    let wavelengths: Vec<f64> =
+        (0..d_model).map(|column| 10000f64.powf((column / 2 * 2) as f64 / d_model as f64)).collect();
+    Array2::from_shape_fn((length, d_model), |(position, column)| {
+        let angle = position as f64 / wavelengths[column];
+        T::of(if column % 2 == 0 { angle.sin() } else { angle.cos() })
+    })
+}
+
+/// Adds row `position` of the table to each token; sequences start at the positions of `starts`.
+fn add<T: Real, U: Real>(
+    x: &mut Array2<T>,
+    offsets: &Offsets,
+    starts: impl Iterator<Item = usize>,
+    table: ArrayView2<'_, U>,
+) {
+    for (range, start) in offsets.ranges().zip(starts) {
+        for (position, token) in range.enumerate() {
+            x.row_mut(token).zip_mut_with(&table.row(start + position), |x, &e| *x += T::of(e.to_f64()));
+        }
+    }
+}
+
+/// The positional encoding of a model.
+#[derive(Clone, Debug)]
+pub struct Position {
+    kind: PositionKind,
+    weight: Option<ParamId>,
+    length: usize,
+    width: usize,
+    /// The sinusoidal encoding of as many positions as were needed so far.
+    table: Arc<RwLock<Arc<Array2<f64>>>>,
+}
+
+impl Position {
+    /// For sequences of at most `length`; adds `weight` (length, d_model) to the model if it is learned.
+    pub fn new(builder: &mut Builder, kind: PositionKind, length: usize, d_model: usize) -> Self {
+        let learned = kind == PositionKind::Learned;
+        let weight = learned.then(|| builder.add("weight", &[length, d_model], Init::Normal(0.02)));
+        Position { kind, weight, length, width: d_model, table: Arc::default() }
+    }
+
+    /// Adds the encoding to `x` (tokens, d_model), in place. Nothing needs to be remembered.
+    ///
+    /// # Errors
+    /// If a sequence is longer than the encoding.
+    pub fn forward<T: Real>(&self, p: &Params<T>, x: &mut Array2<T>, offsets: &Offsets) -> Result<()> {
+        self.forward_at(p, x, offsets, &[])
+    }
+
+    /// As [`Position::forward`], for tokens that follow `starts` others of each sequence (none if left out).
+    ///
+    /// # Errors
+    /// If a sequence is longer than the encoding.
+    pub fn forward_at<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: &mut Array2<T>,
+        offsets: &Offsets,
+        starts: &[usize],
+    ) -> Result<()> {
+        let starts = || starts.iter().copied().chain(std::iter::repeat(0));
+        let longest = offsets.ranges().zip(starts()).map(|(range, start)| start + range.len()).max().unwrap_or(0);
+        match (self.kind, self.weight) {
+            (PositionKind::None | PositionKind::Rotary | PositionKind::Alibi, _) => {}
+            (PositionKind::Sinusoidal, _) => add(x, offsets, starts(), self.sinusoidal(longest).view()),
+            (PositionKind::Learned, Some(weight)) if longest <= self.length => {
+                add(x, offsets, starts(), p.view(weight));
+            }
+            _ => return Err(Error::TooLong { limit: self.length, found: longest }),
+        }
+        Ok(())
+    }
+
+    /// The table of at least so many positions, computed once.
+    fn sinusoidal(&self, length: usize) -> Arc<Array2<f64>> {
+        // A panic elsewhere leaves a whole table, so a poisoned lock does not matter.
+        let table = Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner));
+        if table.nrows() >= length {
+            return table;
+        }
+        // Twice the room each time: sequences that grow token by token need few tables.
+        let room = length.checked_next_power_of_two().unwrap_or(length);
+        let table = Arc::new(sinusoidal(room, self.width));
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&table);
+        table
+    }
+
+    /// The gradient of x is dy itself; a learned encoding gets `dtable[position] += dy`.
+    pub fn backward<T: Real>(&self, dy: ArrayView2<'_, T>, offsets: &Offsets, grads: &mut Params<T>) {
+        let Some(weight) = self.weight else { return };
+        let table = grads.slice_mut(weight);
+        for range in offsets.ranges() {
+            for (position, token) in range.enumerate() {
+                let row = &mut table[position * self.width..][..self.width];
+                row.iter_mut().zip(dy.row(token)).for_each(|(d, &g)| *d += g);
+            }
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! A text classifier: embedding, positions, a transformer or recurrent network, pooling, and a linear layer.
+
+use crate::Result;
+use crate::layers::{
+    AttentionRecord, Body, BodyCache, BodyConfig, Embedding, Linear, Mode, MultiHeadAttention, Offsets, Pooling,
+    PoolingCache, Position, PositionKind, RecurrentConfig, numbers, numbers_mut,
+};
+use crate::params::{Builder, Init, Layout, Params};
+use chumoku_kernels::{Cell, CrossEntropy, Real, cross_entropy, num_threads, on_one_thread};
+use ndarray::{Array2, ArrayView2, Axis};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The sizes and options of a [`Classifier`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassifierConfig {
+    /// Number of token ids.
+    pub vocab_size: usize,
+    /// Number of classes.
+    pub num_classes: usize,
+    /// The network that reads the tokens.
+    #[serde(flatten)]
+    pub body: BodyConfig,
+    /// Positional encoding.
+    pub position: PositionKind,
+    /// The longest sequence, in tokens.
+    pub max_length: usize,
+    /// From tokens to a sequence.
+    pub pooling: Pooling,
+    /// Dropout of the embeddings.
+    pub embedding_dropout: f32,
+    /// Dropout of the pooled vector.
+    pub head_dropout: f32,
+}
+
+impl ClassifierConfig {
+    /// Multiply–adds of reading a sequence of so many tokens once, forward.
+    pub fn multiply_adds(&self, tokens: f64) -> f64 {
+        let (per_token, per_pair) = self.body.multiply_adds();
+        tokens * (per_token + per_pair * tokens) + (self.body.d_model() * self.num_classes) as f64
+    }
+
+    /// A recurrent classifier of the same size: one layer in both directions, as wide as brings the number of parameters
+    /// nearest. It sees the order of tokens by itself, so it has no positional encoding.
+    ///
+    /// # Errors
+    /// If this configuration makes no model.
+    pub fn with_cell(&self, cell: Cell) -> Result<ClassifierConfig> {
+        let wide = |hidden_size: usize| {
+            let d_model = self.body.d_model();
+            let body = RecurrentConfig { cell, num_layers: 1, d_model, hidden_size, bidirectional: true, dropout: 0.0 };
+            ClassifierConfig { body: body.into(), position: PositionKind::None, ..self.clone() }
+        };
+        let size = |config: ClassifierConfig| -> Result<usize> { Ok(Classifier::new(config)?.layout().len()) };
+        let target = size(self.clone())?;
+        let mut hidden_size = 4;
+        while size(wide(hidden_size + 4))? <= target {
+            hidden_size += 4;
+        }
+        let [below, above] = [size(wide(hidden_size))?, size(wide(hidden_size + 4))?];
+        Ok(wide(if above.abs_diff(target) < below.abs_diff(target) { hidden_size + 4 } else { hidden_size }))
+    }
+}
+
+/// The model: its parts, and where their parameters lie.
+#[derive(Clone, Debug)]
+pub struct Classifier {
+    config: ClassifierConfig,
+    layout: Arc<Layout>,
+    embedding: Embedding,
+    position: Position,
+    body: Body,
+    head: Linear,
+}
+
+/// What a [`Classifier`] remembers.
+#[derive(Clone, Debug)]
+pub struct ClassifierCache<T> {
+    body: BodyCache<T>,
+    pooling: PoolingCache,
+    pooled: Array2<T>,
+}
+
+/// Runs a pass on a thread of the pool. From outside, each operation would have to wake the pool and wait for it.
+fn in_pool<R: Send>(pass: impl FnOnce() -> R + Send) -> R {
+    rayon::scope(|_| pass())
+}
+
+const EMBEDDING_SITE: u32 = 0;
+const HEAD_SITE: u32 = 1;
+
+impl Classifier {
+    /// The model of a configuration; its parameters are made by [`Params::init`] from its [`Classifier::layout`].
+    ///
+    /// # Errors
+    /// If the heads do not divide d_model.
+    pub fn new(config: ClassifierConfig) -> Result<Self> {
+        let mut builder = Builder::new();
+        let d_model = config.body.d_model();
+        let embedding = builder.scope("embedding", |b| Embedding::new(b, config.vocab_size, d_model));
+        let position = builder.scope("position", |b| Position::new(b, config.position, config.max_length, d_model));
+        let mut body = config.body.clone();
+        if let BodyConfig::Transformer(encoder) = &mut body {
+            encoder.attention.position = config.position;
+        }
+        let body = Body::new(&mut builder, &body)?;
+        let init = Init::Normal(0.02);
+        let head = builder.scope("head", |b| Linear::with_init(b, config.body.width(), config.num_classes, true, init));
+        Ok(Classifier { config, layout: builder.finish(), embedding, position, body, head })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &ClassifierConfig {
+        &self.config
+    }
+
+    /// Names and places of the parameters.
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// # Shapes
+    /// `ids` (tokens,) in the sequences of `offsets` → logits (sequences, classes).
+    ///
+    /// # Errors
+    /// If an id or a length is beyond the model's.
+    pub fn forward<T: Real>(
+        &self,
+        p: &Params<T>,
+        ids: &[u32],
+        offsets: &Offsets,
+        mode: Mode,
+    ) -> Result<(Array2<T>, ClassifierCache<T>)> {
+        in_pool(|| {
+            let mut x = self.embedding.forward(p, ids)?;
+            self.position.forward(p, &mut x, offsets)?;
+            mode.drop(&mut x, self.config.embedding_dropout, EMBEDDING_SITE)?;
+            let (x, body) = self.body.forward(p, x, offsets, mode)?;
+            let (mut pooled, pooling) = self.config.pooling.forward(x.view(), offsets);
+            mode.drop(&mut pooled, self.config.head_dropout, HEAD_SITE)?;
+            let logits = self.head.forward(p, pooled.view())?;
+            Ok((logits, ClassifierCache { body, pooling, pooled }))
+        })
+    }
+
+    /// The logits alone, as [`Classifier::forward`] in use makes them.
+    ///
+    /// Sequences go through all layers in groups small enough to stay in a core's cache.
+    ///
+    /// # Shapes
+    /// `ids` (tokens,) in the sequences of `offsets` → logits (sequences, classes).
+    ///
+    /// # Errors
+    /// If an id or a length is beyond the model's.
+    pub fn logits<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
+        if ids.len() != offsets.tokens() {
+            let (what, expected) = ("classifier: ids", offsets.tokens());
+            return Err(chumoku_kernels::Error::Length { what, expected, found: ids.len() }.into());
+        }
+        let groups = offsets.groups(self.body.group_tokens());
+        let group = |sequences: &Range<usize>| {
+            let tokens = offsets.range(sequences.start).start..offsets.range(sequences.end - 1).end;
+            let offsets = Offsets::of_lengths(sequences.clone().map(|s| offsets.range(s).len()));
+            self.logits_of_group(p, &ids[tokens], &offsets)
+        };
+        // Where there are fewer groups than threads, each group's operations are shared out instead.
+        let parts: Vec<Array2<T>> = if groups.len() < num_threads() {
+            in_pool(|| groups.iter().map(group).collect::<Result<_>>())?
+        } else {
+            groups.par_iter().map(|sequences| on_one_thread(|| group(sequences))).collect::<Result<_>>()?
+        };
+        let mut logits = Array2::from_elem((0, self.config.num_classes), T::ZERO);
+        for part in &parts {
+            logits.append(Axis(0), part.view()).expect("rows of logits have one length");
+        }
+        Ok(logits)
+    }
+
+    fn logits_of_group<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
+        let mut x = self.embedding.forward(p, ids)?;
+        self.position.forward(p, &mut x, offsets)?;
+        let x = self.body.apply(p, x, offsets)?;
+        let (pooled, _) = self.config.pooling.forward(x.view(), offsets);
+        self.head.forward(p, pooled.view())
+    }
+
+    /// The mean loss of a batch's labels, and its gradient, which is added to `grads` if it is finite.
+    ///
+    /// # Shapes
+    /// `ids` (tokens,) in the sequences of `offsets`; `labels` (sequences,).
+    ///
+    /// # Errors
+    /// If there are no sequences, an id, a label or a length is beyond the model's, or the shapes do not fit.
+    pub fn loss<T: Real>(
+        &self,
+        p: &Params<T>,
+        (ids, offsets): (&[u32], &Offsets),
+        labels: &[u32],
+        options: &CrossEntropy<'_, T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<T> {
+        let (logits, cache) = self.forward(p, ids, offsets, mode)?;
+        let mut d_logits = Array2::from_elem(logits.dim(), T::ZERO);
+        let loss = cross_entropy(numbers(&logits.view()), labels, options, numbers_mut(&mut d_logits))?;
+        if loss.is_finite() {
+            self.backward(p, (ids, offsets), &cache, d_logits.view(), mode, grads)?;
+        }
+        Ok(loss)
+    }
+
+    /// Adds to `grads`; `d_logits` is the gradient of what `forward` returned.
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        (ids, offsets): (&[u32], &Offsets),
+        cache: &ClassifierCache<T>,
+        d_logits: ArrayView2<'_, T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<()> {
+        in_pool(|| {
+            let mut d_pooled = self.head.backward(p, cache.pooled.view(), d_logits, grads)?;
+            mode.drop(&mut d_pooled, self.config.head_dropout, HEAD_SITE)?;
+            let dx = self.config.pooling.backward(&cache.pooling, offsets, d_pooled.view());
+            let mut dx = self.body.backward(p, &cache.body, offsets, dx, mode, grads)?;
+            mode.drop(&mut dx, self.config.embedding_dropout, EMBEDDING_SITE)?;
+            self.position.backward(dx.view(), offsets, grads);
+            self.embedding.backward(ids, dx.view(), grads)
+        })
+    }
+
+    /// What the attention of a layer is given and makes when the model reads one sequence; none without attention.
+    ///
+    /// # Errors
+    /// If an id or the length is beyond the model's.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub fn record<T: Real>(&self, p: &Params<T>, ids: &[u32], layer: usize) -> Result<Option<AttentionRecord>> {
+        let offsets = Offsets::of_lengths([ids.len()]);
+        let (_, cache) = self.forward(p, ids, &offsets, Mode::Eval)?;
+        match (&self.body, &cache.body) {
+            (Body::Transformer(encoder), BodyCache::Transformer(cache)) => {
+                encoder.record(p, cache, &offsets, layer).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The same for every layer in turn, the model reading once; nothing without attention.
+    ///
+    /// # Errors
+    /// If an id or the length is beyond the model's.
+    pub fn each_record<T: Real>(
+        &self,
+        p: &Params<T>,
+        ids: &[u32],
+        each: &mut dyn FnMut(&AttentionRecord),
+    ) -> Result<()> {
+        let offsets = Offsets::of_lengths([ids.len()]);
+        let (_, cache) = self.forward(p, ids, &offsets, Mode::Eval)?;
+        if let (Body::Transformer(encoder), BodyCache::Transformer(cache)) = (&self.body, &cache.body) {
+            encoder.each_record(p, cache, &offsets, each)?;
+        }
+        Ok(())
+    }
+
+    /// The attention of a layer, if it has attention.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub fn attention(&self, layer: usize) -> Option<&MultiHeadAttention> {
+        match &self.body {
+            Body::Transformer(encoder) => Some(encoder.layers()[layer].attention()),
+            Body::Recurrent(_) => None,
+        }
+    }
+
+    /// The attention weights of one layer, sequence and head: (tokens, tokens).
+    ///
+    /// # Errors
+    /// If there is no such sequence or head, or no attention at all.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub fn weights<T: Real>(
+        &self,
+        cache: &ClassifierCache<T>,
+        offsets: &Offsets,
+        layer: usize,
+        sequence: usize,
+        head: usize,
+    ) -> Result<Array2<T>> {
+        self.body.weights(&cache.body, offsets, layer, sequence, head)
+    }
+}

@@ -1,0 +1,160 @@
+//! Choosing the next token from its logits.
+
+use crate::{Error, Result};
+use chumoku_kernels::Philox;
+
+/// How to choose.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampling {
+    /// Logits are divided by this; 0 takes the most probable token (the first of equals).
+    pub temperature: f64,
+    /// Only the so many most probable tokens are chosen from; 0 for all.
+    pub top_k: usize,
+    /// Only the fewest most probable tokens are chosen from whose probabilities add up to this (Holtzman et al. 2020).
+    pub top_p: f64,
+    /// Decides what is drawn.
+    pub seed: u64,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Sampling { temperature: 1.0, top_k: 0, top_p: 1.0, seed: 42 }
+    }
+}
+
+/// The random stream of sampling.
+const STREAM: u64 = 1 << 59;
+
+impl Sampling {
+    /// # Errors
+    /// If an option is out of its range.
+    pub fn check(&self) -> Result<()> {
+        if !(self.temperature.is_finite() && self.temperature >= 0.0) {
+            return Err(Error::Temperature(self.temperature));
+        }
+        if !(self.top_p > 0.0 && self.top_p <= 1.0) {
+            return Err(Error::TopP(self.top_p));
+        }
+        Ok(())
+    }
+
+    /// The probabilities of the tokens that may be chosen, the most probable first (the smaller id among equals).
+    ///
+    /// # Errors
+    /// If an option is out of its range, or a logit is NaN.
+    pub fn candidates(&self, logits: &[f32]) -> Result<Vec<(u32, f64)>> {
+        self.check()?;
+        if logits.iter().any(|x| x.is_nan()) {
+            return Err(Error::NotANumber);
+        }
+        let mut all: Vec<(u32, f64)> = (0..).zip(logits.iter().map(|&x| f64::from(x))).collect();
+        all.sort_by(|a, b| b.1.total_cmp(&a.1));
+        if self.temperature == 0.0 {
+            all.truncate(1);
+        } else if self.top_k > 0 {
+            all.truncate(self.top_k);
+        }
+        let largest = all.first().map_or(0.0, |&(_, x)| x);
+        let temperature = if self.temperature == 0.0 { 1.0 } else { self.temperature };
+        all.iter_mut().for_each(|(_, x)| *x = ((*x - largest) / temperature).exp());
+        let total: f64 = all.iter().map(|(_, p)| p).sum();
+        let mut so_far = 0.0;
+        let kept = all.iter().take_while(|(_, p)| {
+            let is_needed = so_far < self.top_p * total;
+            so_far += p;
+            is_needed
+        });
+        let kept = kept.count().max(1).min(all.len());
+        all.truncate(kept);
+        let total: f64 = all.iter().map(|(_, p)| p).sum();
+        all.iter_mut().for_each(|(_, p)| *p /= total);
+        Ok(all)
+    }
+
+    /// The token at place `index` of what is generated.
+    ///
+    /// # Errors
+    /// If an option is out of its range, a logit is NaN, or there is none.
+    pub fn choose(&self, logits: &[f32], index: u64) -> Result<u32> {
+        let candidates = self.candidates(logits)?;
+        let drawn = f64::from(Philox::new(self.seed, STREAM).uniform(index));
+        let mut so_far = 0.0;
+        let found = candidates.iter().find(|(_, p)| {
+            so_far += p;
+            drawn < so_far
+        });
+        // Rounding may leave the last sum a little below 1.
+        let found = found.or(candidates.last()).map(|&(token, _)| token);
+        found.ok_or(Error::NoLogits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOGITS: [f32; 5] = [1.0, 3.0, 2.0, 3.0, -1.0];
+
+    fn ids(sampling: &Sampling) -> Vec<u32> {
+        sampling.candidates(&LOGITS).unwrap().into_iter().map(|(id, _)| id).collect()
+    }
+
+    #[test]
+    fn who_may_be_chosen() {
+        let all = Sampling::default();
+        assert_eq!(ids(&all), [1, 3, 2, 0, 4]);
+        assert_eq!(ids(&Sampling { temperature: 0.0, ..all }), [1]);
+        assert_eq!(ids(&Sampling { top_k: 3, ..all }), [1, 3, 2]);
+        // The probabilities are 0.39, 0.39, 0.14, 0.05 and 0.01.
+        assert_eq!(ids(&Sampling { top_p: 0.3, ..all }), [1]);
+        assert_eq!(ids(&Sampling { top_p: 0.5, ..all }), [1, 3]);
+        assert_eq!(ids(&Sampling { top_p: 0.9, ..all }), [1, 3, 2]);
+        // Of the two that are left each has half.
+        assert_eq!(ids(&Sampling { top_p: 0.6, top_k: 2, ..all }), [1, 3]);
+        assert_eq!(ids(&Sampling { top_p: 0.4, top_k: 2, ..all }), [1]);
+    }
+
+    #[test]
+    fn probabilities_are_those_of_the_softmax() {
+        for temperature in [0.5, 1.0, 2.0] {
+            let found = Sampling { temperature, ..Sampling::default() }.candidates(&LOGITS).unwrap();
+            let total: f64 = LOGITS.iter().map(|&x| (f64::from(x) / temperature).exp()).sum();
+            for (id, p) in found {
+                let expected = (f64::from(LOGITS[id as usize]) / temperature).exp() / total;
+                assert!((p - expected).abs() < 1e-12, "{id}: {p} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn tokens_are_drawn_as_often_as_they_are_probable() {
+        let sampling = Sampling { temperature: 1.3, top_k: 4, ..Sampling::default() };
+        let draws = 20_000u64;
+        let mut counts = [0.0; 5];
+        for index in 0..draws {
+            counts[sampling.choose(&LOGITS, index).unwrap() as usize] += 1.0 / draws as f64;
+        }
+        for (id, p) in sampling.candidates(&LOGITS).unwrap() {
+            // Four standard deviations.
+            assert!((counts[id as usize] - p).abs() < 4.0 * (p * (1.0 - p) / draws as f64).sqrt(), "{counts:?}");
+        }
+        assert_eq!(counts[4], 0.0);
+        let other = Sampling { seed: 43, ..sampling };
+        assert!((0..100).any(|i| other.choose(&LOGITS, i).unwrap() != sampling.choose(&LOGITS, i).unwrap()));
+    }
+
+    #[test]
+    fn what_is_out_of_range() {
+        let sampling = Sampling::default();
+        for bad in [
+            Sampling { temperature: -1.0, ..sampling },
+            Sampling { temperature: f64::NAN, ..sampling },
+            Sampling { top_p: 0.0, ..sampling },
+            Sampling { top_p: 1.1, ..sampling },
+        ] {
+            assert!(bad.choose(&LOGITS, 0).unwrap_err().to_string().contains("expected"));
+        }
+        assert!(sampling.choose(&[], 0).is_err());
+        assert!(matches!(sampling.choose(&[0.0, f32::NAN], 0), Err(Error::NotANumber)));
+    }
+}

@@ -1,0 +1,334 @@
+//! The formulas of cost against the models' parameters and the kernels' own count. One test: the count is the process's.
+
+use chumoku_kernels::Cell;
+use chumoku_kernels::multiply_adds;
+use chumoku_nn::count::{CountConfig, Counted};
+use chumoku_nn::layers::{
+    AttentionInput, AttentionOptions, EncoderConfig, Mode, MultiHeadAttention, MultiHeadAttentionConfig, NormOrder,
+    Offsets, Pooling, PositionKind, RecurrentConfig,
+};
+use chumoku_nn::models::{
+    Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, PairBatch, Translator, TranslatorConfig,
+};
+use chumoku_nn::params::{Builder, Params};
+use ndarray::Array2;
+
+/// Multiply–adds of a classifier's forward pass, as the kernels count them, and its parameters.
+fn measured(config: ClassifierConfig, batch: usize, length: usize) -> [u128; 2] {
+    let model = Classifier::new(config).unwrap();
+    let params = Params::<f32>::init(model.layout(), 1);
+    let ids: Vec<u32> = (0..batch * length).map(|i| (i % 50) as u32).collect();
+    let offsets = Offsets::of_lengths(vec![length; batch]);
+    let before = multiply_adds();
+    model.forward(&params, &ids, &offsets, Mode::Eval).unwrap();
+    [model.layout().len() as u128, (multiply_adds() - before).into()]
+}
+
+fn classifier(body: impl Into<chumoku_nn::layers::BodyConfig>, position: PositionKind) -> ClassifierConfig {
+    ClassifierConfig {
+        vocab_size: 50,
+        num_classes: 3,
+        body: body.into(),
+        position,
+        max_length: 40,
+        pooling: Pooling::Mean,
+        embedding_dropout: 0.0,
+        head_dropout: 0.0,
+    }
+}
+
+/// Every option that changes what is counted, for models of two kinds.
+fn encoders() -> impl Iterator<Item = (EncoderConfig, PositionKind)> {
+    let plain = EncoderConfig {
+        num_layers: 3,
+        d_model: 24,
+        num_heads: 4,
+        d_ff: 56,
+        activation: "gelu".into(),
+        norm_order: NormOrder::Post,
+        dropout: 0.0,
+        attention_dropout: 0.0,
+        causal: false,
+        attention: AttentionOptions::default(),
+    };
+    let grouped = AttentionOptions { num_key_heads: Some(2), train_beta: true, ..AttentionOptions::default() };
+    let pre = EncoderConfig { norm_order: NormOrder::Pre, attention: grouped, ..plain.clone() };
+    [(plain, PositionKind::Sinusoidal), (pre, PositionKind::Learned)].into_iter()
+}
+
+fn language_models() {
+    for (encoder, position) in encoders() {
+        let config = LanguageModelConfig { vocab_size: 50, encoder, position, max_length: 40, embedding_dropout: 0.0 };
+        let model = LanguageModel::new(config.clone()).unwrap();
+        let params = Params::<f32>::init(model.layout(), 1);
+        let (batch, length) = (3, 11);
+        let ids: Vec<u32> = (0..batch * length).map(|i| (i % 50) as u32).collect();
+        let before = multiply_adds();
+        model.logits(&params, &ids, &Offsets::of_lengths(vec![length; batch])).unwrap();
+        let found = [model.layout().len(), (multiply_adds() - before) as usize].map(|n| n as u128);
+        let sizes = CountConfig { batch, length, ..CountConfig::of_language_model(&config) };
+        let count = sizes.count().unwrap();
+        assert_eq!([count.parameters, count.multiply_adds], found, "language model, {position:?}");
+        // Keys and values of three layers, 4 or 2 heads of width 6, 33 tokens, 4 bytes each.
+        let heads = if position == PositionKind::Learned { 2 } else { 4 };
+        assert_eq!(count.key_value_cache, 2 * 3 * heads * 6 * 33 * 4);
+        let untied = CountConfig { untied: true, ..sizes }.count().unwrap();
+        assert_eq!(untied.parameters, count.parameters + 50 * 24);
+        assert_eq!(untied.multiply_adds, count.multiply_adds);
+    }
+}
+
+fn translators() {
+    for (encoder, position) in encoders() {
+        for (joint_vocabulary, target_vocab_size) in [(true, 50), (false, 70)] {
+            let config = TranslatorConfig {
+                source_vocab_size: 50,
+                target_vocab_size,
+                joint_vocabulary,
+                encoder: encoder.clone(),
+                num_decoder_layers: 2,
+                position,
+                max_length: 40,
+                embedding_dropout: 0.0,
+            };
+            let model = Translator::new(config.clone()).unwrap();
+            let params = Params::<f32>::init(model.layout(), 1);
+            let mut pairs = PairBatch::default();
+            // Sources of 9 tokens, targets of 5 with what starts or ends them.
+            (0..3).for_each(|_| pairs.push(&[1, 2, 3, 4, 5, 6, 7, 8, 9], &[10, 11, 12, 13], 0));
+            let before = multiply_adds();
+            model.logits(&params, &pairs).unwrap();
+            let found = [model.layout().len(), (multiply_adds() - before) as usize].map(|n| n as u128);
+            let sizes =
+                CountConfig { batch: 3, length: 9, target_length: Some(5), ..CountConfig::of_translator(&config) };
+            let count = sizes.count().unwrap();
+            assert_eq!([count.parameters, count.multiply_adds], found, "translator, {position:?}, {joint_vocabulary}");
+            // What is written, and the source that it looks at.
+            let heads = if position == PositionKind::Learned { 2 } else { 4 };
+            assert_eq!(count.key_value_cache, 2 * 2 * heads * 6 * 3 * (9 + 5) * 4);
+            assert_eq!((count.sequential_steps, count.quadratic_from), (3 + 2, None));
+            assert!(CountConfig { target_length: None, ..sizes }.count().unwrap().quadratic_from.is_some());
+            let parts: Vec<&str> = count.steps.iter().map(|step| step.part).collect();
+            for part in ["encoder", "decoder", "cross"] {
+                assert!(parts.contains(&part), "{part}");
+            }
+        }
+    }
+}
+
+/// Parameters of all steps of one name.
+fn of_step(config: CountConfig, name: &str) -> u128 {
+    let steps = config.count().unwrap().steps;
+    steps.iter().filter(|step| step.name == name).map(|step| step.parameters * step.times as u128).sum()
+}
+
+#[test]
+fn every_size_changes_what_it_is_about() {
+    let base = CountConfig { d_model: 24, num_heads: 4, d_ff: 56, num_layers: 2, ..CountConfig::default() };
+    // Attention alone, embedded and classified: the article's classifier.
+    let article = CountConfig {
+        network: Counted::Attention,
+        d_model: 256,
+        num_heads: 8,
+        vocab_size: 10_000,
+        num_classes: 2,
+        ..base
+    };
+    assert_eq!(article.count().unwrap().parameters, 2_823_682);
+    let learned = CountConfig { learned_positions: 512, ..article };
+    assert_eq!(learned.count().unwrap().parameters, 2_823_682 + 512 * 256);
+    // Without biases a recurrent network has only matrices, as PyTorch's with bias=False.
+    for cell in [Cell::Rnn, Cell::Lstm, Cell::Gru] {
+        let plain = CountConfig { network: Counted::Recurrent(cell), bias: false, num_classes: 3, ..base };
+        let matrices = 2 * cell.gates() as u128 * 2 * 24 * 24;
+        assert_eq!(plain.count().unwrap().parameters, matrices + 3 * 24, "{}", cell.name());
+        let one_bias = CountConfig { bias: true, gate_biases: 1, num_classes: 0, ..plain };
+        assert_eq!(one_bias.count().unwrap().parameters, matrices + 2 * cell.gates() as u128 * 24);
+    }
+    // Biases of W_Q, W_K and W_V alone, and of all.
+    let no_qkv = CountConfig { qkv_bias: Some(false), ..base };
+    assert_eq!(base.count().unwrap().parameters - no_qkv.count().unwrap().parameters, 2 * 3 * 24);
+    assert_eq!((of_step(no_qkv, "W_Q"), of_step(no_qkv, "W_O")), (2 * 576, 2 * 600));
+    let none = CountConfig { bias: false, ..base };
+    assert_eq!(base.count().unwrap().parameters - none.count().unwrap().parameters, 2 * (4 * 24 + 56 + 24));
+    let only_qkv = CountConfig { bias: false, qkv_bias: Some(true), ..base };
+    assert_eq!((of_step(only_qkv, "W_Q"), of_step(only_qkv, "W_O")), (2 * 600, 2 * 576));
+    // One more norm at the end, and norms before their parts.
+    let pre = CountConfig { norm_order: NormOrder::Pre, ..base }.count().unwrap();
+    assert_eq!(pre.parameters, base.count().unwrap().parameters + 48);
+    assert_eq!((pre.steps[0].name, pre.steps[pre.steps.len() - 1].name), ("norm 1", "final norm"));
+    assert_eq!((pre.steps[pre.steps.len() - 1].times, pre.steps[0].times), (1, 2));
+    // Keys of another number grow by themselves.
+    let cross = CountConfig { network: Counted::Attention, keys: Some(7), ..base }.count().unwrap();
+    let growth = |name: &str| cross.steps.iter().find(|step| step.name == name).unwrap().growth.clone();
+    let names = ["W_Q", "W_K", "scores", "softmax", "W_O"];
+    assert_eq!(names.map(growth), ["n·d²", "m·d²", "n·m·d", "n·m", "n·d²"]);
+}
+
+#[test]
+fn tables_are_read_as_far_as_they_are_used_and_layers_wait_for_each_other() {
+    let base = CountConfig { vocab_size: 10_000, learned_positions: 512, num_layers: 3, ..CountConfig::default() };
+    let bytes = |config: CountConfig, name: &str| {
+        let count = config.count().unwrap();
+        count.steps.iter().find(|step| step.name == name).unwrap().bytes
+    };
+    let [b, n, d, v] = [32u128, 128, 256, 10_000];
+    for untied in [false, true] {
+        let decoder = CountConfig { network: Counted::Decoder, untied, ..base };
+        // Of the table the rows that are looked up, and the result; to tell the next token, all of it.
+        assert_eq!(bytes(decoder, "embedding"), 4 * 2 * b * n * d);
+        assert_eq!(bytes(decoder, "output"), 4 * (b * n * d + v * d + b * n * v));
+        // Each position once for the whole batch.
+        assert_eq!(bytes(decoder, "positions"), 4 * (2 * b * n * d + n * d));
+    }
+    for (network, steps) in [
+        (Counted::Attention, 1),
+        (Counted::Transformer, 3),
+        (Counted::Decoder, 3),
+        (Counted::EncoderDecoder, 6),
+        (Counted::Recurrent(Cell::Gru), 3 * 128),
+    ] {
+        assert_eq!(CountConfig { network, ..base }.count().unwrap().sequential_steps, steps, "{network:?}");
+    }
+}
+
+#[test]
+fn figures_beyond_two_to_the_64_are_exact() {
+    let long = CountConfig { length: 10_000_000, d_model: 16_384, d_ff: 65_536, ..CountConfig::default() };
+    let count = long.count().unwrap();
+    // 4 layers of 32 sequences: two products of n²·d, four of n·d², two of n·d·f.
+    let [n, d] = [10_000_000u128, 16_384];
+    assert_eq!(count.multiply_adds, 4 * 32 * (2 * n * n * d + 4 * n * d * d + 2 * n * d * 4 * d));
+    assert!(count.multiply_adds > u128::from(u64::MAX));
+    let scores = count.steps.iter().find(|step| step.name == "scores").unwrap();
+    assert_eq!(scores.multiply_adds, 32 * n * n * d);
+    assert_eq!(scores.held, 4 * 32 * 8 * n * n);
+    assert_eq!(scores.bytes, 4 * 32 * (8 * n * n + 2 * n * d));
+    let sum = count.steps.iter().map(|step| step.times as u128 * step.bytes).sum::<u128>();
+    assert_eq!(count.bytes, sum);
+    assert_eq!(count.held - count.held_fused, 4 * 3 * scores.held);
+    assert_eq!(count.peak, 4 * (count.parameters + 32 * n * d + 32 * 8 * n * n * 2));
+    // W_Q reads its parameters beside the tokens.
+    let query = count.steps.iter().find(|step| step.name == "W_Q").unwrap();
+    assert_eq!(query.bytes, 4 * (2 * 32 * n * d + d * d + d));
+    // What no whole number of 128 bits holds is refused, and every size up to there is taken.
+    let huge = 1 << 30;
+    let wide = CountConfig { batch: huge, length: huge, d_model: huge, num_heads: 1, d_ff: huge, ..long };
+    assert_eq!(wide.count().unwrap().multiply_adds, 4 * 8 * (1 << 120));
+    let largest = CountConfig { num_layers: huge, ..wide };
+    let error = largest.count().unwrap_err().to_string();
+    assert!(error.contains("2^128"), "{error}");
+    let one = CountConfig { network: Counted::Attention, head_dim: Some(1), d_model: 1, ..largest }.count().unwrap();
+    assert_eq!(one.multiply_adds, (1 << 60) * (4 + (1 << 31)));
+    let fault = |config: CountConfig| config.count().unwrap_err().to_string();
+    assert!(
+        fault(CountConfig { d_ff: huge + 1, ..long }).contains("d_ff: expected 1 to 1,073,741,824, got 1073741825")
+    );
+    assert!(fault(CountConfig { vocab_size: usize::MAX, ..long }).contains("vocab: expected 0 to"));
+}
+
+#[test]
+fn formulas_are_what_the_kernels_do() {
+    language_models();
+    translators();
+    for (batch, length, key_heads, norm_order) in
+        [(1, 7, None, NormOrder::Pre), (3, 20, Some(2), NormOrder::Post), (2, 33, Some(1), NormOrder::Pre)]
+    {
+        let encoder = EncoderConfig {
+            num_layers: 3,
+            d_model: 24,
+            num_heads: 4,
+            d_ff: 56,
+            activation: "gelu".into(),
+            norm_order,
+            dropout: 0.0,
+            attention_dropout: 0.0,
+            causal: false,
+            attention: AttentionOptions { num_key_heads: key_heads, ..AttentionOptions::default() },
+        };
+        let base = CountConfig {
+            batch,
+            length,
+            d_model: 24,
+            num_heads: 4,
+            num_key_heads: key_heads,
+            d_ff: 56,
+            num_layers: 3,
+            vocab_size: 50,
+            num_classes: 3,
+            norm_order,
+            ..CountConfig::default()
+        };
+        let count = base.count().unwrap();
+        let found = measured(classifier(encoder.clone(), PositionKind::Sinusoidal), batch, length);
+        assert_eq!([count.parameters, count.multiply_adds], found, "transformer");
+        let learned = CountConfig { learned_positions: 40, ..base };
+        let found = measured(classifier(encoder, PositionKind::Learned), batch, length);
+        assert_eq!(learned.count().unwrap().parameters, found[0], "learned positions");
+
+        for cell in [Cell::Rnn, Cell::Lstm, Cell::Gru] {
+            for bidirectional in [false, true] {
+                let body =
+                    RecurrentConfig { cell, num_layers: 2, d_model: 24, hidden_size: 20, bidirectional, dropout: 0.0 };
+                let config = CountConfig {
+                    network: Counted::Recurrent(cell),
+                    num_layers: 2,
+                    hidden_size: Some(20),
+                    bidirectional,
+                    ..base
+                };
+                let count = config.count().unwrap();
+                let found = measured(classifier(body, PositionKind::None), batch, length);
+                assert_eq!([count.parameters, count.multiply_adds], found, "{} {bidirectional}", cell.name());
+            }
+        }
+    }
+
+    // Cross-attention without biases, of 5 queries and 9 keys.
+    let mut builder = Builder::new();
+    let config = MultiHeadAttentionConfig { bias: false, ..MultiHeadAttentionConfig::new(24, 4).unwrap() };
+    let attention = MultiHeadAttention::new(&mut builder, config);
+    let params = Params::<f32>::init(&builder.finish(), 1);
+    let (queries, keys) = (Offsets::of_lengths([5, 5]), Offsets::of_lengths([9, 9]));
+    let [x, memory] = [10, 18].map(|rows| Array2::from_shape_fn((rows, 24), |(i, j)| (i + 3 * j) as f32 / 50.0));
+    let input = AttentionInput {
+        query: x.view(),
+        query_offsets: &queries,
+        memory: Some([memory.view(); 2]),
+        key_offsets: &keys,
+        mask: None,
+    };
+    let before = multiply_adds();
+    attention.forward(&params, &input, Mode::Eval).unwrap();
+    let found = [params.values().len() as u128, (multiply_adds() - before).into()];
+    let config = CountConfig {
+        network: Counted::Attention,
+        batch: 2,
+        length: 5,
+        keys: Some(9),
+        d_model: 24,
+        num_heads: 4,
+        bias: false,
+        ..CountConfig::default()
+    };
+    let count = config.count().unwrap();
+    assert_eq!([count.parameters, count.multiply_adds], found, "cross-attention");
+    assert_eq!(count.quadratic_from, None);
+
+    // Where both terms meet they are equal: 4·n·d² = 2·n²·d for attention alone at n = 2·d.
+    let at = CountConfig { network: Counted::Attention, batch: 1, length: 48, keys: None, ..config }.count().unwrap();
+    assert_eq!(at.attention_quadratic_from, Some(48.0));
+    let work = |names: &[&str]| -> u128 {
+        at.steps.iter().filter(|step| names.contains(&step.name)).map(|step| step.multiply_adds).sum()
+    };
+    assert_eq!(work(&["W_Q", "W_K", "W_V", "W_O"]), work(&["scores", "weighted sum"]));
+
+    for config in [
+        CountConfig { num_heads: 5, ..config },
+        CountConfig { num_key_heads: Some(3), ..config },
+        CountConfig { length: 0, ..config },
+        CountConfig { batch: usize::MAX, ..config },
+    ] {
+        assert!(config.count().is_err());
+    }
+}

@@ -1,0 +1,528 @@
+//! Every backward pass against central differences of its own forward pass, in double precision, dropout included.
+
+use chumoku_kernels::{Activation, Cell, CrossEntropy, Mask, MaskView, cross_entropy};
+use chumoku_nn::attention::{hard_attention, hard_attention_backward, soft_attention, soft_attention_backward};
+use chumoku_nn::layers::*;
+use chumoku_nn::models::{Classifier, ClassifierConfig};
+use chumoku_nn::params::{Builder, Layout, Params};
+use ndarray::{Array2, ArrayView2};
+use std::sync::Arc;
+use testkit::{Random, Tolerance, central_difference, compare};
+
+/// Central differences with this step are off by about its square.
+const STEP: f64 = 1e-5;
+const RULE: Tolerance = Tolerance { relative: 2e-8, absolute: 1e-9 };
+
+/// Dropout that is drawn again in every pass.
+const TRAINING: Mode = Mode::Train(Noise { seed: 5, step: 17 });
+
+fn array(rows: usize, cols: usize, seed: u64) -> Array2<f64> {
+    let mut random = Random::new(seed);
+    Array2::from_shape_simple_fn((rows, cols), || random.number())
+}
+
+/// Parameters with no zeros or ones among them.
+fn random_params(layout: &Arc<Layout>) -> Params<f64> {
+    let mut params = Params::zeros(layout);
+    let mut random = Random::new(99);
+    params.values_mut().iter_mut().for_each(|value| *value = 0.7 * random.number());
+    params
+}
+
+fn dot(a: &Array2<f64>, b: &Array2<f64>) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+fn reshaped(x: &[f64], like: &Array2<f64>) -> Array2<f64> {
+    Array2::from_shape_vec(like.dim(), x.to_vec()).unwrap()
+}
+
+/// Checks a layer of one input: `forward(params, x) → y` and `backward(params, x, dy, grads) → dx`.
+fn check(
+    name: &str,
+    layout: &Arc<Layout>,
+    x: &Array2<f64>,
+    forward: impl Fn(&Params<f64>, &Array2<f64>) -> Array2<f64>,
+    backward: impl Fn(&Params<f64>, &Array2<f64>, &Array2<f64>, &mut Params<f64>) -> Array2<f64>,
+) {
+    check_at(name, &random_params(layout), x, forward, backward);
+}
+
+/// As [`check`], with these parameters.
+fn check_at(
+    name: &str,
+    params: &Params<f64>,
+    x: &Array2<f64>,
+    forward: impl Fn(&Params<f64>, &Array2<f64>) -> Array2<f64>,
+    backward: impl Fn(&Params<f64>, &Array2<f64>, &Array2<f64>, &mut Params<f64>) -> Array2<f64>,
+) {
+    let y = forward(params, x);
+    let dy = array(y.nrows(), y.ncols(), 3);
+    let mut grads = Params::zeros(params.layout());
+    let dx = backward(params, x, &dy, &mut grads);
+    let expected = central_difference(x.as_slice().unwrap(), STEP, |x_| dot(&forward(params, &reshaped(x_, x)), &dy));
+    compare(&format!("{name} dx"), dx.as_slice().unwrap(), &expected, RULE).unwrap();
+    let expected = central_difference(params.values(), STEP, |values| {
+        let mut moved = params.clone();
+        moved.values_mut().copy_from_slice(values);
+        dot(&forward(&moved, x), &dy)
+    });
+    compare(&format!("{name} parameters"), grads.values(), &expected, RULE).unwrap();
+}
+
+#[test]
+fn linear_norm_and_feed_forward() {
+    let x = array(5, 6, 1);
+    for bias in [true, false] {
+        let mut builder = Builder::new();
+        let layer = Linear::new(&mut builder, 6, 4, bias);
+        check(
+            "linear",
+            &builder.finish(),
+            &x,
+            |p, x| layer.forward(p, x.view()).unwrap(),
+            |p, x, dy, g| layer.backward(p, x.view(), dy.view(), g).unwrap(),
+        );
+    }
+    let mut builder = Builder::new();
+    let layer = LayerNorm::new(&mut builder, 6);
+    check(
+        "layer norm",
+        &builder.finish(),
+        &x,
+        |p, x| layer.forward(p, x.view()).unwrap().0,
+        |p, x, dy, g| {
+            let (_, cache) = layer.forward(p, x.view()).unwrap();
+            layer.backward(p, x.view(), &cache, dy.view(), None, g).unwrap()
+        },
+    );
+    for activation in [Activation::Gelu, Activation::Relu] {
+        for mode in [Mode::Eval, TRAINING] {
+            let mut builder = Builder::new();
+            let layer = FeedForward::new(&mut builder, [6, 10], activation, 0.3, 4);
+            check(
+                "feed-forward",
+                &builder.finish(),
+                &x,
+                |p, x| layer.forward(p, x.view(), mode).unwrap().0,
+                |p, x, dy, g| {
+                    let (_, cache) = layer.forward(p, x.view(), mode).unwrap();
+                    layer.backward(p, x.view(), &cache, dy.view(), mode, g).unwrap()
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn embedding_and_learned_positions() {
+    let mut builder = Builder::new();
+    let embedding = builder.scope("embedding", |b| Embedding::new(b, 7, 4));
+    let position = builder.scope("position", |b| Position::new(b, PositionKind::Learned, 5, 4));
+    let (ids, offsets) = ([3, 0, 3, 6, 1, 3], Offsets::of_lengths([2, 0, 4]));
+    // There is no input but ids: an empty array stands for it.
+    check(
+        "embedding and positions",
+        &builder.finish(),
+        &array(0, 1, 1),
+        |p, _| {
+            let mut x = embedding.forward(p, &ids).unwrap();
+            position.forward(p, &mut x, &offsets).unwrap();
+            x
+        },
+        |_, x, dy, g| {
+            position.backward(dy.view(), &offsets, g);
+            embedding.backward(&ids, dy.view(), g).unwrap();
+            x.clone()
+        },
+    );
+}
+
+#[test]
+fn multi_head_attention_on_itself() {
+    let offsets = Offsets::of_lengths([4, 0, 1, 3]);
+    let (boolean, mut additive) = (
+        vec![true, false, true, true, true, true, false, true, false, false, false, false, true, true, true, true],
+        vec![0.5; 16],
+    );
+    additive[6] = f64::NEG_INFINITY;
+    let masks = [
+        None,
+        Some(Mask::Boolean(MaskView::new(&boolean, &[4, 4]).unwrap())),
+        Some(Mask::Additive(MaskView::new(&additive, &[4, 4]).unwrap())),
+    ];
+    for mask in masks {
+        for (causal, bias, mode) in [(false, true, Mode::Eval), (true, false, Mode::Eval), (false, true, TRAINING)] {
+            let config = MultiHeadAttentionConfig {
+                bias,
+                causal,
+                dropout: 0.3,
+                value_dim: 5,
+                ..MultiHeadAttentionConfig::new(6, 2).unwrap()
+            };
+            let mut builder = Builder::new();
+            let layer = MultiHeadAttention::new(&mut builder, config);
+            fn input<'a>(
+                x: ArrayView2<'a, f64>,
+                offsets: &'a Offsets,
+                mask: Option<Mask<'a, f64>>,
+            ) -> AttentionInput<'a, f64> {
+                AttentionInput { mask, ..AttentionInput::of_self(x, offsets) }
+            }
+            check(
+                "self-attention",
+                &builder.finish(),
+                &array(8, 6, 1),
+                |p, x| layer.forward(p, &input(x.view(), &offsets, mask), mode).unwrap().0,
+                |p, x, dy, g| {
+                    let (_, cache) = layer.forward(p, &input(x.view(), &offsets, mask), mode).unwrap();
+                    layer.backward(p, &input(x.view(), &offsets, mask), &cache, dy.view(), mode, g).unwrap().0
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn multi_head_attention_across() {
+    // Equal widths (one fused weight) and different ones (three).
+    for (key_width, value_width) in [(6, 6), (4, 3)] {
+        let config =
+            MultiHeadAttentionConfig { key_width, value_width, ..MultiHeadAttentionConfig::new(6, 2).unwrap() };
+        let mut builder = Builder::new();
+        let layer = MultiHeadAttention::new(&mut builder, config);
+        let layout = builder.finish();
+        let (query_offsets, key_offsets) = (Offsets::of_lengths([2, 3]), Offsets::of_lengths([4, 1]));
+        let (query, key, value) = (array(5, 6, 1), array(5, key_width, 2), array(5, value_width, 3));
+        for which in 0..3 {
+            let moved = [&query, &key, &value][which];
+            let inputs = |x: &Array2<f64>| {
+                let mut all = [query.clone(), key.clone(), value.clone()];
+                all[which] = x.clone();
+                all
+            };
+            fn input<'a>(all: &'a [Array2<f64>; 3], q: &'a Offsets, k: &'a Offsets) -> AttentionInput<'a, f64> {
+                let memory = Some([all[1].view(), all[2].view()]);
+                AttentionInput { query: all[0].view(), query_offsets: q, memory, key_offsets: k, mask: None }
+            }
+            check(
+                "cross-attention",
+                &layout,
+                moved,
+                |p, x| layer.forward(p, &input(&inputs(x), &query_offsets, &key_offsets), Mode::Eval).unwrap().0,
+                |p, x, dy, g| {
+                    let all = inputs(x);
+                    let input = input(&all, &query_offsets, &key_offsets);
+                    let (_, cache) = layer.forward(p, &input, Mode::Eval).unwrap();
+                    let (dq, memory) = layer.backward(p, &input, &cache, dy.view(), Mode::Eval, g).unwrap();
+                    let [dk, dv] = memory.unwrap();
+                    [dq, dk, dv][which].clone()
+                },
+            );
+        }
+    }
+}
+
+/// One of every option of soft attention, and several at once.
+fn variants() -> Vec<AttentionOptions> {
+    let none = AttentionOptions::default();
+    vec![
+        AttentionOptions { num_key_heads: Some(2), ..none },
+        AttentionOptions { num_key_heads: Some(1), ..none },
+        AttentionOptions { window: Some(1), ..none },
+        AttentionOptions { beta: Some(-0.4), ..none },
+        AttentionOptions { train_beta: true, ..none },
+        AttentionOptions { position: PositionKind::Rotary, ..none },
+        AttentionOptions { position: PositionKind::Alibi, ..none },
+        AttentionOptions {
+            num_key_heads: Some(2),
+            window: Some(2),
+            beta: Some(0.9),
+            train_beta: true,
+            rotary_base: Some(3.0),
+            position: PositionKind::Rotary,
+            ..none
+        },
+        AttentionOptions { num_key_heads: Some(1), train_beta: true, position: PositionKind::Alibi, ..none },
+    ]
+}
+
+#[test]
+fn variants_of_attention() {
+    let offsets = Offsets::of_lengths([4, 0, 1, 3]);
+    for options in variants() {
+        for (causal, mode) in [(false, Mode::Eval), (true, TRAINING)] {
+            let config = MultiHeadAttentionConfig {
+                causal,
+                dropout: 0.3,
+                value_dim: 3,
+                ..MultiHeadAttentionConfig::new(8, 4).unwrap()
+            };
+            let mut builder = Builder::new();
+            let layer = MultiHeadAttention::new(&mut builder, config.with_options(options).unwrap());
+            let layout = builder.finish();
+            let mut params = random_params(&layout);
+            for is_flat in [false, true] {
+                // At β = 0 weights are equal, and β still has a gradient.
+                let beta = layout.iter().find(|(name, ..)| *name == "beta").map(|(_, _, range)| range);
+                match (is_flat, beta) {
+                    (true, None) => continue,
+                    (true, Some(beta)) => params.values_mut()[beta].fill(0.0),
+                    _ => {}
+                }
+                check_at(
+                    &format!("{options:?}"),
+                    &params,
+                    &array(8, 8, 1),
+                    |p, x| layer.forward(p, &AttentionInput::of_self(x.view(), &offsets), mode).unwrap().0,
+                    |p, x, dy, g| {
+                        let input = AttentionInput::of_self(x.view(), &offsets);
+                        let (_, cache) = layer.forward(p, &input, mode).unwrap();
+                        layer.backward(p, &input, &cache, dy.view(), mode, g).unwrap().0
+                    },
+                );
+            }
+        }
+    }
+}
+
+/// `x Wᵀ + b` of one head, of the rows that start at `first`.
+fn projected(x: &Array2<f64>, weight: ArrayView2<'_, f64>, bias: &[f64], first: usize, dim: usize) -> Array2<f64> {
+    Array2::from_shape_fn((x.nrows(), dim), |(i, c)| x.row(i).dot(&weight.row(first + c)) + bias[first + c])
+}
+
+/// The straight-through estimator: the gradients of hard attention are those of a function whose weights are
+/// `hard + soft − constant(soft)`.
+#[test]
+fn hard_attention_is_straight_through() {
+    let (heads, dim, tokens) = (2, 3, 5);
+    let width = heads * dim;
+    let options = AttentionOptions { hard_attention: true, ..AttentionOptions::default() };
+    let mut builder = Builder::new();
+    let config = MultiHeadAttentionConfig::new(width, heads).unwrap().with_options(options).unwrap();
+    let layer = MultiHeadAttention::new(&mut builder, config);
+    let layout = builder.finish();
+    let offsets = Offsets::of_lengths([tokens]);
+    let part = |p: &Params<f64>, name: &str| {
+        let (_, _, range) = layout.iter().find(|(found, ..)| *found == name).unwrap();
+        p.values()[range].to_vec()
+    };
+    let soft = |p: &Params<f64>, x: &Array2<f64>, head: usize| {
+        let (w, b) = (part(p, "in_proj_weight"), part(p, "in_proj_bias"));
+        let w = ArrayView2::from_shape((3 * width, width), &w).unwrap();
+        let [q, k, v] = [0, 1, 2].map(|i| projected(x, w, &b, i * width + head * dim, dim));
+        (soft_attention(q.view(), k.view(), v.view(), 1.0 / (dim as f64).sqrt()).unwrap().weights, q, k, v)
+    };
+    let (params, x) = (random_params(&layout), array(tokens, width, 1));
+    // What must not move: hard − soft, of each head.
+    let constants: Vec<Array2<f64>> = (0..heads)
+        .map(|head| {
+            let (weights, q, k, v) = soft(&params, &x, head);
+            hard_attention(q.view(), k.view(), v.view()).unwrap().weights - weights
+        })
+        .collect();
+    check_at(
+        "hard attention",
+        &params,
+        &x,
+        |p, x| {
+            let all: Vec<Array2<f64>> = (0..heads)
+                .map(|head| {
+                    let (weights, .., v) = soft(p, x, head);
+                    (weights + &constants[head]).dot(&v)
+                })
+                .collect();
+            let y = Array2::from_shape_fn((tokens, width), |(i, c)| all[c / dim][[i, c % dim]]);
+            let (w, b) = (part(p, "out_proj.weight"), part(p, "out_proj.bias"));
+            projected(&y, ArrayView2::from_shape((width, width), &w).unwrap(), &b, 0, width)
+        },
+        |p, x, dy, g| {
+            let input = AttentionInput::of_self(x.view(), &offsets);
+            let (_, cache) = layer.forward(p, &input, Mode::Eval).unwrap();
+            layer.backward(p, &input, &cache, dy.view(), Mode::Eval, g).unwrap().0
+        },
+    );
+}
+
+fn encoder_config(order: NormOrder, causal: bool) -> EncoderConfig {
+    EncoderConfig {
+        num_layers: 2,
+        d_model: 6,
+        num_heads: 2,
+        d_ff: 8,
+        activation: "gelu".into(),
+        norm_order: order,
+        dropout: 0.2,
+        attention_dropout: 0.2,
+        causal,
+        attention: AttentionOptions::default(),
+    }
+}
+
+#[test]
+fn encoder_with_dropout() {
+    let offsets = Offsets::of_lengths([3, 2]);
+    for order in [NormOrder::Pre, NormOrder::Post] {
+        for (causal, mode) in [(false, TRAINING), (true, TRAINING), (false, Mode::Eval)] {
+            let mut builder = Builder::new();
+            let encoder = Encoder::new(&mut builder, &encoder_config(order, causal)).unwrap();
+            check(
+                &format!("encoder {order:?}"),
+                &builder.finish(),
+                &array(5, 6, 1),
+                |p, x| encoder.forward(p, x.clone(), &offsets, mode).unwrap().0,
+                |p, x, dy, g| {
+                    let (_, cache) = encoder.forward(p, x.clone(), &offsets, mode).unwrap();
+                    encoder.backward(p, &cache, &offsets, dy.clone(), mode, g).unwrap()
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn decoder_with_dropout() {
+    let (offsets, source) = (Offsets::of_lengths([3, 1, 2]), Offsets::of_lengths([2, 4, 1]));
+    let (target, memory) = (array(6, 6, 1), array(7, 6, 2));
+    for order in [NormOrder::Pre, NormOrder::Post] {
+        for mode in [TRAINING, Mode::Eval] {
+            let mut builder = Builder::new();
+            let decoder = Decoder::new(&mut builder, &encoder_config(order, true)).unwrap();
+            let layout = builder.finish();
+            let run = |p: &Params<f64>, x: &Array2<f64>, memory: &Array2<f64>| {
+                let memory = Memory { output: memory.view(), offsets: &source };
+                decoder.forward(p, x.clone(), &offsets, memory, mode).unwrap()
+            };
+            let back = |p: &Params<f64>, x: &Array2<f64>, memory: &Array2<f64>, dy: &Array2<f64>, g: &mut _| {
+                let cache = run(p, x, memory).1;
+                let memory = Memory { output: memory.view(), offsets: &source };
+                decoder.backward(p, &cache, &offsets, memory, dy.clone(), mode, g).unwrap()
+            };
+            check(
+                &format!("decoder {order:?}: target"),
+                &layout,
+                &target,
+                |p, x| run(p, x, &memory).0,
+                |p, x, dy, g| {
+                    let [dx, _] = back(p, x, &memory, dy, g);
+                    dx
+                },
+            );
+            check(
+                &format!("decoder {order:?}: memory"),
+                &layout,
+                &memory,
+                |p, memory| run(p, &target, memory).0,
+                |p, memory, dy, g| {
+                    let [_, d_memory] = back(p, &target, memory, dy, g);
+                    d_memory
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn recurrent_with_dropout_between_layers() {
+    let offsets = Offsets::of_lengths([3, 0, 1, 4]);
+    for cell in Cell::ALL {
+        for (bidirectional, mode) in [(false, TRAINING), (true, TRAINING), (true, Mode::Eval)] {
+            let config =
+                RecurrentConfig { cell, num_layers: 2, d_model: 4, hidden_size: 5, bidirectional, dropout: 0.3 };
+            let mut builder = Builder::new();
+            let network = Recurrent::new(&mut builder, &config);
+            check(
+                &format!("{cell:?} bidirectional {bidirectional}"),
+                &builder.finish(),
+                &array(8, 4, 1),
+                |p, x| network.forward(p, x.clone(), &offsets, mode).unwrap().0,
+                |p, x, dy, g| {
+                    let (_, cache) = network.forward(p, x.clone(), &offsets, mode).unwrap();
+                    network.backward(p, &cache, &offsets, dy.clone(), mode, g).unwrap()
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn pooling() {
+    let offsets = Offsets::of_lengths([3, 0, 1, 2]);
+    for pooling in [Pooling::Mean, Pooling::Max, Pooling::First] {
+        check(
+            "pooling",
+            &Builder::new().finish(),
+            &array(6, 4, 1),
+            |_, x| pooling.forward(x.view(), &offsets).0,
+            |_, x, dy, _| pooling.backward(&pooling.forward(x.view(), &offsets).1, &offsets, dy.view()),
+        );
+    }
+}
+
+#[test]
+fn the_whole_classifier_with_its_loss() {
+    let recurrent = |cell| {
+        let sizes =
+            RecurrentConfig { cell, num_layers: 2, d_model: 6, hidden_size: 4, bidirectional: true, dropout: 0.2 };
+        BodyConfig::from(sizes)
+    };
+    let bodies = [encoder_config(NormOrder::Pre, false).into(), recurrent(Cell::Lstm), recurrent(Cell::Gru)];
+    let poolings = [Pooling::Mean, Pooling::Max, Pooling::First];
+    for (pooling, body) in poolings.into_iter().flat_map(|pooling| bodies.clone().map(|body| (pooling, body))) {
+        let classifier = Classifier::new(ClassifierConfig {
+            vocab_size: 9,
+            num_classes: 3,
+            body,
+            position: PositionKind::Learned,
+            max_length: 4,
+            pooling,
+            embedding_dropout: 0.2,
+            head_dropout: 0.2,
+        })
+        .unwrap();
+        let (ids, offsets) = ([1, 8, 3, 3, 0, 2, 5], Offsets::of_lengths([3, 4]));
+        let weights = [0.5, 1.0, 2.0];
+        let options = CrossEntropy { label_smoothing: 0.1, class_weights: Some(&weights) };
+        let loss = |p: &Params<f64>, grads: Option<&mut Params<f64>>| {
+            let (logits, cache) = classifier.forward(p, &ids, &offsets, TRAINING).unwrap();
+            let mut d = Array2::zeros(logits.dim());
+            let logits = logits.as_slice().unwrap();
+            let loss = cross_entropy(logits, &[2, 0], &options, d.as_slice_mut().unwrap()).unwrap();
+            if let Some(grads) = grads {
+                classifier.backward(p, (&ids, &offsets), &cache, d.view(), TRAINING, grads).unwrap();
+            }
+            loss
+        };
+        let params = random_params(classifier.layout());
+        let mut grads = Params::zeros(classifier.layout());
+        loss(&params, Some(&mut grads));
+        let expected = central_difference(params.values(), STEP, |values| {
+            let mut moved = params.clone();
+            moved.values_mut().copy_from_slice(values);
+            loss(&moved, None)
+        });
+        compare("classifier", grads.values(), &expected, RULE).unwrap();
+    }
+}
+
+#[test]
+fn soft_and_hard_attention() {
+    let (q, k, v) = (array(3, 4, 1), array(5, 4, 2), array(5, 2, 3));
+    let dy = array(3, 2, 4);
+    let attended = soft_attention(q.view(), k.view(), v.view(), 1.7).unwrap();
+    let found = soft_attention_backward([q.view(), k.view(), v.view()], 1.7, &attended, dy.view()).unwrap();
+    for (which, (name, x)) in [("dq", &q), ("dk", &k), ("dv", &v)].into_iter().enumerate() {
+        let expected = central_difference(x.as_slice().unwrap(), STEP, |moved| {
+            let mut all = [q.clone(), k.clone(), v.clone()];
+            all[which] = reshaped(moved, x);
+            dot(&soft_attention(all[0].view(), all[1].view(), all[2].view(), 1.7).unwrap().output, &dy)
+        });
+        compare(name, found[which].as_slice().unwrap(), &expected, RULE).unwrap();
+    }
+    let attended = hard_attention(q.view(), k.view(), v.view()).unwrap();
+    let found = hard_attention_backward(&attended, dy.view()).unwrap();
+    let expected = central_difference(v.as_slice().unwrap(), STEP, |moved| {
+        dot(&hard_attention(q.view(), k.view(), reshaped(moved, &v).view()).unwrap().output, &dy)
+    });
+    compare("hard dv", found.as_slice().unwrap(), &expected, RULE).unwrap();
+}

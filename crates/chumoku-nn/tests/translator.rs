@@ -1,0 +1,206 @@
+//! The translator: decoding with a cache is exactly what all tokens at once give, and later tokens change nothing.
+
+use chumoku_kernels::Real;
+use chumoku_nn::layers::*;
+use chumoku_nn::models::{PairBatch, Translator, TranslatorConfig};
+use chumoku_nn::params::Params;
+use ndarray::Array2;
+use testkit::{Random, Tolerance, central_difference, compare};
+
+const BOUNDARY: u32 = 0;
+
+fn config(order: NormOrder, position: PositionKind, joint_vocabulary: bool) -> TranslatorConfig {
+    TranslatorConfig {
+        source_vocab_size: 23,
+        target_vocab_size: 23,
+        joint_vocabulary,
+        encoder: EncoderConfig {
+            num_layers: 2,
+            d_model: 16,
+            num_heads: 4,
+            d_ff: 24,
+            activation: "gelu".into(),
+            norm_order: order,
+            dropout: 0.2,
+            attention_dropout: 0.2,
+            causal: false,
+            attention: AttentionOptions::default(),
+        },
+        num_decoder_layers: 2,
+        position,
+        max_length: 40,
+        embedding_dropout: 0.2,
+    }
+}
+
+fn random_params<T: Real>(model: &Translator) -> Params<T> {
+    let mut params = Params::zeros(model.layout());
+    let mut random = Random::new(99);
+    params.values_mut().iter_mut().for_each(|value| *value = T::of(0.5 * random.number()));
+    params
+}
+
+fn ids(random: &mut Random, count: usize) -> Vec<u32> {
+    (0..count).map(|_| 1 + random.below(22) as u32).collect()
+}
+
+/// Pairs of these lengths.
+fn batch(lengths: &[[usize; 2]], seed: u64) -> PairBatch {
+    let mut random = Random::new(seed);
+    let mut batch = PairBatch::default();
+    for &[source, target] in lengths {
+        let source = ids(&mut random, source);
+        batch.push(&source, &ids(&mut random, target), BOUNDARY);
+    }
+    batch
+}
+
+const LENGTHS: [[usize; 2]; 4] = [[3, 7], [9, 2], [1, 12], [17, 5]];
+
+fn variants() -> Vec<Translator> {
+    let orders = [NormOrder::Pre, NormOrder::Post, NormOrder::Pre];
+    let positions = [PositionKind::Sinusoidal, PositionKind::Learned, PositionKind::Rotary];
+    let all = orders.into_iter().zip(positions).zip([true, false, false]);
+    all.map(|((order, position), joint)| Translator::new(config(order, position, joint)).unwrap()).collect()
+}
+
+/// The logits of all target tokens, one step after another; sequences leave when they are at their end.
+fn stepwise<T: Real>(model: &Translator, p: &Params<T>, batch: &PairBatch) -> Array2<T> {
+    let source = Offsets::of_lengths(batch.source_lengths.iter().copied());
+    let target = Offsets::of_lengths(batch.target_lengths.iter().copied());
+    let memory = model.encode(p, &batch.source, &source).unwrap();
+    let mut state = model.start(p, Memory { output: memory.view(), offsets: &source }, 2).unwrap();
+    let mut logits = Array2::from_elem((target.tokens(), 23), T::ZERO);
+    let mut there: Vec<usize> = (0..target.sequences()).collect();
+    for step in 0.. {
+        let left: Vec<usize> = (0..there.len()).filter(|&at| target.range(there[at]).len() > step).collect();
+        if left.is_empty() {
+            return logits;
+        }
+        if left.len() < there.len() {
+            state.select(&left, &left).unwrap();
+            there = left.iter().map(|&at| there[at]).collect();
+        }
+        let rows: Vec<usize> = there.iter().map(|&s| target.range(s).start + step).collect();
+        let ids: Vec<u32> = rows.iter().map(|&row| batch.input[row]).collect();
+        let found = model.step(p, &ids, &vec![1; ids.len()], &mut state).unwrap();
+        for (found, row) in found.rows().into_iter().zip(rows) {
+            logits.row_mut(row).assign(&found);
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn with_a_cache_and_without_decoding_is_the_same() {
+    for model in variants() {
+        let batch = batch(&LENGTHS, 1);
+        let p = random_params::<f32>(&model);
+        let expected: Vec<f64> = model.logits(&p, &batch).unwrap().iter().map(|&x| x.into()).collect();
+        let found = stepwise(&model, &p, &batch);
+        let rule = Tolerance { relative: 1e-5, absolute: 0.0 };
+        compare("logits", found.as_slice().unwrap(), &expected, rule).unwrap();
+        // And every token that greedy decoding would take.
+        let largest = |row: &[f64]| (0..row.len()).fold(0, |best, i| if row[i] > row[best] { i } else { best });
+        for (found, expected) in found.rows().into_iter().zip(expected.chunks_exact(23)) {
+            let found: Vec<f64> = found.iter().map(|&x| x.into()).collect();
+            assert_eq!(largest(&found), largest(expected));
+        }
+        let p = random_params::<f64>(&model);
+        let expected = model.logits(&p, &batch).unwrap();
+        let rule = Tolerance { relative: 1e-12, absolute: 0.0 };
+        let found = stepwise(&model, &p, &batch);
+        compare("logits in f64", found.as_slice().unwrap(), expected.as_slice().unwrap(), rule).unwrap();
+    }
+}
+
+#[test]
+fn hypotheses_share_their_source() {
+    let model = &variants()[0];
+    let p = random_params::<f64>(model);
+    let pairs = batch(&[[3, 1], [5, 1]], 2);
+    let source = Offsets::of_lengths(pairs.source_lengths.iter().copied());
+    let memory = model.encode(&p, &pairs.source, &source).unwrap();
+    let memory = Memory { output: memory.view(), offsets: &source };
+    let mut shared = model.start(&p, memory, 4).unwrap();
+    model.step(&p, &[BOUNDARY; 2], &[1, 1], &mut shared).unwrap();
+    // Two hypotheses of the first source, three of the second.
+    shared.select(&[0, 0, 1, 1, 1], &[0, 1]).unwrap();
+    let tokens = [4, 9, 7, 1, 20];
+    let found = model.step(&p, &tokens, &[2, 3], &mut shared).unwrap();
+    for (row, (token, source)) in tokens.into_iter().zip([0, 0, 1, 1, 1]).enumerate() {
+        let mut alone = model.start(&p, memory, 4).unwrap();
+        alone.select(&[source], &[source]).unwrap();
+        model.step(&p, &[BOUNDARY], &[1], &mut alone).unwrap();
+        let expected = model.step(&p, &[token], &[1], &mut alone).unwrap();
+        let rule = Tolerance { relative: 1e-12, absolute: 0.0 };
+        compare("shared", found.row(row).as_slice().unwrap(), expected.as_slice().unwrap(), rule).unwrap();
+    }
+}
+
+#[test]
+fn later_tokens_and_other_pairs_change_nothing() {
+    for model in variants() {
+        let p = random_params::<f32>(&model);
+        let whole = batch(&LENGTHS, 3);
+        let logits = model.logits(&p, &whole).unwrap();
+        // Another last token of the first target.
+        let mut other = whole.clone();
+        other.input[7] = 1 + other.input[7] % 22;
+        let changed = model.logits(&p, &other).unwrap();
+        let bits = |x: &Array2<f32>, row: usize| x.row(row).iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        for row in 0..logits.nrows() {
+            assert_eq!(bits(&logits, row) == bits(&changed, row), row != 7, "row {row}");
+        }
+        // The first pair alone.
+        let alone = batch(&LENGTHS[..1], 3);
+        let alone = model.logits(&p, &alone).unwrap();
+        (0..alone.nrows()).for_each(|row| assert_eq!(bits(&alone, row), bits(&logits, row)));
+    }
+}
+
+#[test]
+fn gradients_are_those_of_the_loss() {
+    let mode = Mode::Train(Noise { seed: 5, step: 17 });
+    for model in variants() {
+        let (p, batch) = (random_params::<f64>(&model), batch(&[[2, 3], [4, 1]], 4));
+        let mut grads = Params::zeros(model.layout());
+        let loss = model.loss(&p, &batch, 0.1, mode, Some(&mut grads)).unwrap();
+        let expected = central_difference(p.values(), 1e-5, |values| {
+            let mut moved = p.clone();
+            moved.values_mut().copy_from_slice(values);
+            model.loss(&moved, &batch, 0.1, mode, None).unwrap()
+        });
+        assert!(loss.is_finite());
+        compare("gradients", grads.values(), &expected, Tolerance { relative: 2e-8, absolute: 1e-9 }).unwrap();
+    }
+}
+
+#[test]
+fn where_tokens_look_sums_to_one() {
+    let model = &variants()[1];
+    let p = random_params::<f32>(model);
+    let layers = model.alignment(&p, &batch(&[[6, 4]], 5)).unwrap();
+    assert_eq!(layers.len(), 2);
+    for layer in layers {
+        assert_eq!(layer.dim(), (4, 5, 6));
+        for row in layer.rows() {
+            assert!((row.sum() - 1.0).abs() < 1e-5 && row.iter().all(|&weight| weight >= 0.0));
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let model = &variants()[1];
+    let p = random_params::<f32>(model);
+    let mut bad = batch(&[[3, 3]], 6);
+    bad.output[1] = 23;
+    assert!(model.loss(&p, &bad, 0.0, Mode::Eval, None).is_err());
+    let mut bad = batch(&[[3, 3]], 6);
+    bad.source[0] = 400;
+    assert!(model.loss(&p, &bad, 0.0, Mode::Eval, None).is_err());
+    // Learned positions end.
+    assert!(model.loss(&p, &batch(&[[41, 3]], 6), 0.0, Mode::Eval, None).unwrap_err().to_string().contains("40"));
+    assert!(model.loss(&p, &PairBatch::default(), 0.0, Mode::Eval, None).is_err());
+}

@@ -1,0 +1,88 @@
+//! The sizes of a trained model, and that its file holds what the formulas say.
+
+use crate::count::CountConfig;
+use crate::model_folder::{CONFIG, ModelKind, WEIGHTS, check_files, fault, parse_weights, read_config};
+use crate::text_classifier::NGRAMS;
+use crate::{Error, ModelConfig, Result, TextGeneratorConfig, TextTranslatorConfig};
+use serde::Serialize;
+use std::path::Path;
+
+/// A model folder, counted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CountedFolder {
+    /// What it holds: `classifier`, `translator` or `language model`.
+    pub kind: &'static str,
+    /// The sizes of its network, for the batch and length of [`CountConfig::default`], or the longest it reads.
+    #[serde(skip)]
+    pub config: CountConfig,
+    /// The most tokens that it reads at a time.
+    pub max_length: usize,
+    /// Tensors of the network in `model.safetensors`.
+    pub tensors: usize,
+    /// Their numbers: as many as the formulas say.
+    pub parameters: u128,
+    /// Tensors of the n-gram model beside it.
+    pub ngram_tensors: usize,
+    /// Their numbers.
+    pub ngram_numbers: u128,
+    /// Bytes of `model.safetensors`.
+    pub bytes: u128,
+}
+
+impl CountedFolder {
+    /// Reads the sizes of the model in a folder and the names and shapes of its tensors.
+    ///
+    /// # Errors
+    /// If it is no model folder, or its weights are not as many as its configuration says.
+    pub fn read(folder: &Path) -> Result<CountedFolder> {
+        let kind = ModelKind::of(folder)?;
+        check_files(folder, &[WEIGHTS])?;
+        let wrong = |problem| fault(folder, CONFIG, problem);
+        let (kind, config, max_length) = match kind {
+            ModelKind::Classifier => {
+                let config: ModelConfig = read_config(folder)?;
+                config.check().map_err(wrong)?;
+                ("classifier", CountConfig::of_classifier(&config.model), config.model.max_length)
+            }
+            ModelKind::Ngrams => {
+                return Err(wrong(crate::tr!(
+                    "expected a model with a network, found an n-gram model, which has no layers to count",
+                    "ネットワークのあるモデルが必要ですが、層のない n-gram モデルです"
+                )));
+            }
+            ModelKind::Translator => {
+                let config: TextTranslatorConfig = read_config(folder)?;
+                config.check().map_err(wrong)?;
+                ("translator", CountConfig::of_translator(&config.model), config.model.max_length)
+            }
+            ModelKind::LanguageModel => {
+                let config: TextGeneratorConfig = read_config(folder)?;
+                config.check().map_err(wrong)?;
+                ("language model", CountConfig::of_language_model(&config.model), config.model.max_length)
+            }
+        };
+        let config = CountConfig { length: config.length.min(max_length), ..config };
+        let path = folder.join(WEIGHTS);
+        let bytes = std::fs::read(&path).map_err(Error::io("reading", &path))?;
+        let tensors = parse_weights(folder, &bytes)?;
+        let [mut of_network, mut of_ngrams] = [(0, 0); 2];
+        for (name, tensor) in tensors.tensors() {
+            let (tensors, numbers) = if name.starts_with(NGRAMS) { &mut of_ngrams } else { &mut of_network };
+            *tensors += 1;
+            *numbers += tensor.shape().iter().map(|&size| size as u128).product::<u128>();
+        }
+        let (tensors, parameters) = of_network;
+        let expected = config.count().map_err(|error| fault(folder, CONFIG, error.to_string()))?.parameters;
+        if parameters != expected {
+            let problem = crate::tr!(
+                "expected {expected} numbers in the network's tensors, as {} says, found {parameters}",
+                "ネットワークのテンソルには {} によれば {expected} 個の数が必要ですが、{parameters} 個あります",
+                CONFIG
+            );
+            return Err(fault(folder, WEIGHTS, problem));
+        }
+        let (ngram_tensors, ngram_numbers) = of_ngrams;
+        let bytes = bytes.len() as u128;
+        Ok(CountedFolder { kind, config, max_length, tensors, parameters, ngram_tensors, ngram_numbers, bytes })
+    }
+}

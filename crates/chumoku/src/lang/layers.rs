@@ -1,0 +1,119 @@
+//! What layers and models say of a fault, in the language of the process.
+
+use super::wording::thousands;
+use super::{Lang, lang};
+use chumoku_nn::Error;
+
+/// The message of an error of layers and models.
+pub(crate) fn of_layers(error: &Error) -> String {
+    match lang() {
+        Lang::En => error.to_string(),
+        Lang::Ja => japanese(error),
+    }
+}
+
+fn japanese(error: &Error) -> String {
+    match error {
+        Error::TooLong { limit, found } => {
+            format!("{found} トークンの系列は、モデルの位置の数 {limit} を超えています")
+        }
+        Error::Heads { d_model, num_heads } => {
+            format!("d_model は num_heads の倍数で、どちらも 1 以上でなければなりません: {d_model} と {num_heads}")
+        }
+        Error::KeyHeads { name, num_heads, found } => {
+            format!("{name}: ヘッド数 {num_heads} の約数が必要ですが、{found} です")
+        }
+        Error::Size { name, most, found } => format!("{name}: 1 から {most} までが必要ですが、{found} です"),
+        Error::Activation(found) => format!("activation: \"gelu\" か \"relu\" が必要ですが、\"{found}\" です"),
+        Error::OddHeads(width) => format!(
+            "回転位置エンコーディング: ヘッドの幅（d_model / num_heads）は偶数のはずですが、{width} です"
+        ),
+        Error::Beta(found) => format!("beta: 有限の数が必要ですが、{found} です"),
+        Error::RotaryBase(found) => format!("rotary_base: 正の有限の数が必要ですが、{found} です"),
+        Error::PlacesAcross => "回転位置エンコーディングと ALiBi は 1 本の系列の中の位置を区別するもので、2 本の系列にまたがるクロスアテンションでは使えません".to_owned(),
+        Error::NotCausal => "1 トークンずつの生成には因果的なアテンションが必要ですが、ここでは前のトークンが後のトークンを見ています".to_owned(),
+        Error::MemoryHasNoPlaces => {
+            "メモリへのアテンションに因果マスク、窓、位置は使えません。クエリはその中に位置を持ちません".to_owned()
+        }
+        Error::NoSequence { count, found } => format!("memory: {count} 未満の系列番号が必要ですが、{found} です"),
+        Error::OtherNetwork => "backward: このネットワークの記憶が必要ですが、別のネットワークのものです".to_owned(),
+        Error::NoAttention => "再帰型ネットワークにアテンションの重みはありません".to_owned(),
+        Error::Beam { vocabulary, found } => {
+            format!("ビーム幅: 1 から語彙の大きさ {vocabulary} までが必要ですが、{found} です")
+        }
+        Error::LengthPenalty(found) => format!("長さの罰則: 有限の数が必要ですが、{found} です"),
+        Error::Temperature(found) => format!("temperature: 0 以上の有限の数が必要ですが、{found} です"),
+        Error::TopP(found) => format!("top p: 0 より大きく 1 以下の数が必要ですが、{found} です"),
+        Error::NoLogits => "サンプリング: ロジットが 1 つもありません".to_owned(),
+        Error::NotANumber => "モデルのロジットが数になりません（NaN）。重みが大きすぎて使えません".to_owned(),
+        Error::CountedSize { name, least, most, found } => {
+            format!("{name}: {least} から {} までの値が必要です: {found}", thousands(*most))
+        }
+        Error::Uncountable(what) => {
+            format!("count: この大きさでは {what} が 2^128 (3.4e38) を超え、数えられません。より小さい値を指定してください")
+        }
+        // Kernels speak English: what they refuse is a caller's mistake, not a user's.
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of each fault that a user can bring about.
+    fn faults() -> Vec<Error> {
+        vec![
+            Error::TooLong { limit: 64, found: 65 },
+            Error::Heads { d_model: 6, num_heads: 4 },
+            Error::KeyHeads { name: "num_key_heads", num_heads: 4, found: 3 },
+            Error::Size { name: "num_layers", most: 1024, found: 0 },
+            Error::Activation("tanh".into()),
+            Error::OddHeads(3),
+            Error::Beta(f64::NAN),
+            Error::RotaryBase(0.5),
+            Error::PlacesAcross,
+            Error::NotCausal,
+            Error::MemoryHasNoPlaces,
+            Error::NoSequence { count: 2, found: 3 },
+            Error::OtherNetwork,
+            Error::NoAttention,
+            Error::Beam { vocabulary: 9, found: 10 },
+            Error::LengthPenalty(0.25),
+            Error::Temperature(-0.5),
+            Error::TopP(1.5),
+            Error::NoLogits,
+            Error::NotANumber,
+            Error::CountedSize { name: "d_ff", least: 1, most: 1 << 30, found: 7 },
+            Error::Uncountable("parameters"),
+        ]
+    }
+
+    /// The numbers and names of a message.
+    fn values(message: &str) -> Vec<&str> {
+        let mut values: Vec<_> = message.split(|c: char| !(c.is_ascii_alphanumeric() || "._-,^".contains(c))).collect();
+        values
+            .retain(|value| value.starts_with(|c: char| c.is_ascii_digit()) || value.contains('_') || *value == "NaN");
+        values.sort_unstable();
+        values
+    }
+
+    #[test]
+    fn every_fault_of_layers_has_its_japanese() {
+        let source = include_str!("../../../chumoku-nn/src/error.rs");
+        // That of the kernels is handed on.
+        assert_eq!(faults().len(), source.matches("#[error(\"").count());
+        for fault in faults() {
+            let (english, japanese) = (fault.to_string(), japanese(&fault));
+            assert!(japanese.chars().any(|c| ('\u{3041}'..='\u{30ff}').contains(&c)), "{japanese}");
+            assert!(english.is_ascii(), "{english}");
+            let (english, japanese) = (values(&english), values(&japanese));
+            for value in english.iter().filter(|value| !matches!(**value, "3.4e38" | "1" | "0" | "2")) {
+                assert!(
+                    japanese.iter().any(|found| found.trim_matches(',') == value.trim_matches(',')),
+                    "{value}: {fault}"
+                );
+            }
+        }
+    }
+}

@@ -1,8 +1,0 @@
-//! From scores to probabilities, in logarithms, where they neither overflow nor vanish.
-
-/// `x − ln Σ exp x`
-pub(crate) fn log_softmax(x: &[f32]) -> Vec<f32> {
-    let largest = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let log_total = x.iter().map(|&x| (x - largest).exp()).sum::<f32>().ln() + largest;
-    x.iter().map(|&x| x - log_total).collect()
-}
