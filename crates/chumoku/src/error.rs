@@ -1,10 +1,10 @@
 //! What can go wrong, each with what was being done, what was expected and what came.
 
-use crate::data::DataError;
+use crate::data::{DataError, is_full, is_no_place};
 use crate::lang::{doing as doing_of, system};
 use crate::tr;
 use chumoku_nn::Error as Nn;
-use std::io::ErrorKind;
+use chumoku_text::tokens::TokenizerError;
 use std::path::PathBuf;
 
 /// The library's result.
@@ -14,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Something does not fit a kernel, a layer or a model.
-    #[error("{}", crate::lang::of_layers(_0))]
+    #[error("{}", crate::of_layers::of_layers(_0))]
     Nn(#[from] chumoku_nn::Error),
     /// A data file cannot be used.
     #[error(transparent)]
@@ -54,8 +54,8 @@ pub enum Error {
         problem: String,
     },
     /// A tokenizer that cannot be trained or used.
-    #[error("{}", tr!("tokenizer: {}", "トークナイザー: {}", _0))]
-    Tokenizer(String),
+    #[error(transparent)]
+    Tokenizer(TokenizerError),
     /// The output folder cannot be used.
     #[error("{}: {problem}", path.display())]
     Output {
@@ -91,6 +91,16 @@ pub enum Error {
     /// Training met a loss or gradient that is not a number.
     #[error("{0}")]
     NotFinite(String),
+}
+
+impl From<TokenizerError> for Error {
+    fn from(error: TokenizerError) -> Self {
+        match error {
+            TokenizerError::File { path, problem } => Error::Model { path, problem },
+            TokenizerError::Io { path, source } => Error::Io { doing: "reading", path, source },
+            other => Error::Tokenizer(other),
+        }
+    }
 }
 
 impl From<chumoku_kernels::Error> for Error {
@@ -154,34 +164,10 @@ impl Error {
     }
 }
 
-/// Whether the system says that there is no room.
-pub(crate) fn is_full(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
-}
-
-/// Whether the system says that a place cannot be written to, rather than that writing failed.
-pub(crate) fn is_no_place(kind: ErrorKind) -> bool {
-    use ErrorKind as K;
-    matches!(
-        kind,
-        K::NotFound
-            | K::PermissionDenied
-            | K::NotADirectory
-            | K::IsADirectory
-            | K::DirectoryNotEmpty
-            | K::ReadOnlyFilesystem
-            | K::InvalidFilename
-            | K::InvalidInput
-            | K::AlreadyExists
-            | K::CrossesDevices
-            | K::ExecutableFileBusy
-            | K::Unsupported
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::ErrorKind;
 
     #[test]
     fn a_place_that_was_named_is_at_fault_or_the_disk_is() {

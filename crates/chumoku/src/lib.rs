@@ -5,23 +5,18 @@
 //! attention as plain functions. All run on `f32` with fast kernels and on `f64` with the plain reference.
 
 pub mod builtin;
-mod checksum;
 pub mod compare;
 mod counted;
-pub mod data;
 mod error;
 mod explain;
 mod inference;
-pub mod lang;
 pub mod memory;
-pub mod metrics;
 mod model_folder;
 pub mod ngram;
+mod of_layers;
 pub mod onnx;
 mod precision;
-mod quiet;
 pub mod tensors;
-pub mod text;
 mod text_classifier;
 mod text_generator;
 mod text_ngrams;
@@ -32,9 +27,10 @@ pub mod view;
 
 pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
 pub use chumoku_nn::{Error as NnError, attention, count, decoding, layers as nn, models, params, sampling};
+pub(crate) use chumoku_text::checksum;
+pub use chumoku_text::{Lang, data, lang, metrics, set_lang, tokens as text, tr};
 pub use counted::CountedFolder;
 pub use error::{Error, Result};
-pub use lang::{Lang, set_lang};
 pub use model_folder::ModelKind;
 pub use text_classifier::{ModelConfig, Prediction, TextClassifier, has_checkpoints, is_model_folder};
 pub use text_generator::{Stop, TextGenerator, TextGeneratorConfig};

@@ -2,7 +2,7 @@
 
 use crate::data::Example;
 use crate::explain::check_head;
-use crate::lang::{lang, of_layers};
+use crate::lang::lang;
 use crate::model_folder::{
     CONFIG, Kind, Standing, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others, f32_bytes, fault, floats,
     no_tensor, parse_weights, place_of, read, read_config, read_params, read_tokenizer, serialize, tensors_of,
@@ -10,6 +10,7 @@ use crate::model_folder::{
 };
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
+use crate::of_layers::of_layers;
 use crate::params::Params;
 use crate::text::TextTokenizer;
 use crate::train::{Blend, Rows, Scores};

@@ -1,12 +1,13 @@
 //! A trained language model as a whole: its folder, and the text that it writes.
 
-use crate::lang::{lang, of_layers};
+use crate::lang::lang;
 use crate::model_folder::{
     CONFIG, Kind, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights, read, read_config,
     read_params, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::Offsets;
+use crate::of_layers::of_layers;
 use crate::params::Params;
 use crate::sampling::Sampling;
 use crate::text::TextTokenizer;

@@ -4,13 +4,14 @@ use crate::decoding::{BeamSearch, Hypothesis, NextToken};
 use crate::explain::check_head;
 use crate::inference::by_length;
 use crate::inference::side_by_side;
-use crate::lang::{lang, of_layers};
+use crate::lang::lang;
 use crate::model_folder::{
     CONFIG, Kind, SOURCE_TOKENIZER, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights, read,
     read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{PairBatch, Translator, TranslatorConfig, TranslatorState};
 use crate::nn::{Memory, Offsets};
+use crate::of_layers::of_layers;
 use crate::params::Params;
 use crate::text::TextTokenizer;
 use crate::tr;

@@ -5,7 +5,7 @@
 //! sacreBLEU 2 in every detail, down to what counts as white space.
 //!
 //! ```
-//! use chumoku::metrics::{Bleu, Chrf};
+//! use chumoku_text::metrics::{Bleu, Chrf};
 //! let hypotheses = ["The cat sits on a mat.", "It rains."];
 //! let references = ["The cat sits on the mat.", "It is raining."];
 //! let bleu = Bleu::default();
@@ -14,7 +14,7 @@
 //! assert!(bleu.signature(1).starts_with("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:chumoku-"));
 //! let score = Chrf::default().corpus(&hypotheses, &[&references])?;
 //! assert_eq!(score.to_string(), "chrF2 = 52.98");
-//! # Ok::<(), chumoku::metrics::MetricError>(())
+//! # Ok::<(), chumoku_text::metrics::MetricError>(())
 //! ```
 
 mod bleu;

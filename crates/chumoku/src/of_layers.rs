@@ -1,7 +1,7 @@
 //! What layers and models say of a fault, in the language of the process.
 
-use super::wording::thousands;
-use super::{Lang, lang};
+use crate::data::thousands;
+use crate::lang::{Lang, lang};
 use chumoku_nn::Error;
 
 /// The message of an error of layers and models.
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn every_fault_of_layers_has_its_japanese() {
-        let source = include_str!("../../../chumoku-nn/src/error.rs");
+        let source = include_str!("../../chumoku-nn/src/error.rs");
         // That of the kernels is handed on.
         assert_eq!(faults().len(), source.matches("#[error(\"").count());
         for fault in faults() {

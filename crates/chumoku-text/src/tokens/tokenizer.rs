@@ -5,9 +5,10 @@
 //! as they are) and cut before merging: words of
 //! spaced scripts with their `▁`, numbers, punctuation, and runs of unspaced scripts (Japanese, Chinese, Thai …).
 
+use super::error::TokenizerError as Error;
 use super::script::unspaced_share;
 use super::tokenizer_file;
-use crate::{Error, Lang, Result, quiet, tr};
+use crate::{Lang, quiet, tr};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -190,7 +191,7 @@ fn pipeline(form: TextForm, unit: Unit) -> Value {
 }
 
 fn problem(doing: &str) -> impl Fn(tokenizers::Error) -> Error + '_ {
-    move |error| Error::Tokenizer(format!("{doing}: {error}"))
+    move |error| Error::Unusable(format!("{doing}: {error}"))
 }
 
 /// What is said where the library that runs tokenizers gave up without a word.
@@ -246,7 +247,7 @@ fn finish(json: &mut Value, special: &[&str], form: TextForm) {
 }
 
 /// The `most` most frequent pieces that texts are cut into, the first in the alphabet among equals.
-fn frequent_words(learner: &Tokenizer, texts: &[&str], most: usize, least: u64) -> Result<Vec<String>> {
+fn frequent_words(learner: &Tokenizer, texts: &[&str], most: usize, least: u64) -> Result<Vec<String>, Error> {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for text in texts {
         let mut normal = NormalizedString::from(*text);
@@ -268,7 +269,7 @@ fn frequent_words(learner: &Tokenizer, texts: &[&str], most: usize, least: u64) 
 
 impl TextTokenizer {
     /// A tokenizer of whole words.
-    fn of_words(texts: &[&str], config: &TokenizerConfig) -> Result<Self> {
+    fn of_words(texts: &[&str], config: &TokenizerConfig) -> Result<Self, Error> {
         let mut json = pipeline(config.form, config.unit);
         let learner = Tokenizer::from_str(&json.to_string()).map_err(problem("preparing"))?;
         let words = frequent_words(&learner, texts, config.vocab_size.saturating_sub(2).max(1), config.min_frequency)?;
@@ -283,7 +284,7 @@ impl TextTokenizer {
     ///
     /// # Errors
     /// If there is nothing to learn from.
-    pub fn train(texts: &[&str], config: &TokenizerConfig) -> Result<Self> {
+    pub fn train(texts: &[&str], config: &TokenizerConfig) -> Result<Self, Error> {
         if config.unit == Unit::Words {
             return TextTokenizer::of_words(texts, config);
         }
@@ -304,7 +305,7 @@ impl TextTokenizer {
             .into();
         learner.train(&mut trainer, texts.iter()).map_err(problem("training"))?;
         let learned = learner.to_string(false).map_err(problem("training"))?;
-        let mut learned: Value = serde_json::from_str(&learned).map_err(|error| Error::Tokenizer(error.to_string()))?;
+        let mut learned: Value = serde_json::from_str(&learned).map_err(|error| Error::Unusable(error.to_string()))?;
 
         // Ids: [CLS], the 256 bytes, then what was learned, in its order.
         let mut tokens: Vec<(String, u64)> = learned["model"]["vocab"]
@@ -333,7 +334,7 @@ impl TextTokenizer {
     ///
     /// # Errors
     /// If it is not one, has no `[CLS]`, or could take all memory or all time.
-    pub fn from_json(json: &str) -> Result<Self> {
+    pub fn from_json(json: &str) -> Result<Self, Error> {
         let sound = || {
             let mut file: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
             tokenizer_file::check(&mut file, &is_ours)?;
@@ -341,9 +342,9 @@ impl TextTokenizer {
         };
         // What the library does not expect of a file it panics on.
         let read = quiet::catch(sound).unwrap_or_else(|_| Err(contradiction()));
-        let mut inner = read.map_err(|problem| Error::Tokenizer(one_line(&problem)))?;
+        let mut inner = read.map_err(|problem| Error::Unusable(one_line(&problem)))?;
         let Some(cls) = inner.token_to_id(CLS) else {
-            return Err(Error::Tokenizer(tr!(
+            return Err(Error::Unusable(tr!(
                 "expected a token {CLS} in the vocabulary, found none",
                 "語彙にトークン {CLS} が必要ですが、ありません"
             )));
@@ -360,31 +361,32 @@ impl TextTokenizer {
     ///
     /// # Errors
     /// If the file cannot be read, or as for [`TextTokenizer::from_json`].
-    pub fn read(path: &Path) -> Result<Self> {
-        let bytes = std::fs::metadata(path).map_err(Error::io("reading", path))?.len();
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let unread = |source| Error::Io { path: path.to_owned(), source };
+        let bytes = std::fs::metadata(path).map_err(unread)?.len();
         if bytes > tokenizer_file::LARGEST_FILE {
             let problem = tr!(
                 "expected a tokenizer of at most {} bytes, found {bytes}",
                 "トークナイザーは {} バイトまでですが、{bytes} バイトあります",
                 tokenizer_file::LARGEST_FILE
             );
-            return Err(Error::Model { path: path.to_owned(), problem });
+            return Err(Error::File { path: path.to_owned(), problem });
         }
-        let json = std::fs::read_to_string(path).map_err(Error::io("reading", path))?;
+        let json = std::fs::read_to_string(path).map_err(unread)?;
         match TextTokenizer::from_json(&json) {
             Ok(tokenizer) => Ok(TextTokenizer { path: Some(path.into()), ..tokenizer }),
-            Err(error) => Err(Error::Model { path: path.to_owned(), problem: error.to_string() }),
+            Err(error) => Err(Error::File { path: path.to_owned(), problem: error.to_string() }),
         }
     }
 
     /// What the library makes of `work` with this tokenizer. What it does not expect of its file it panics on.
-    fn ask<T>(&self, doing: &str, work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T> {
+    fn ask<T>(&self, doing: &str, work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Error> {
         let answer = quiet::catch(work).unwrap_or_else(|_| Err(contradiction().into()));
         answer.map_err(|error| {
             let problem = format!("{doing}: {}", one_line(&error.to_string()));
             match &self.path {
-                Some(path) => Error::Model { path: path.to_path_buf(), problem },
-                None => Error::Tokenizer(problem),
+                Some(path) => Error::File { path: path.to_path_buf(), problem },
+                None => Error::Unusable(problem),
             }
         })
     }
@@ -393,7 +395,7 @@ impl TextTokenizer {
     ///
     /// # Errors
     /// If it cannot be written as JSON.
-    pub fn to_json(&self) -> Result<String> {
+    pub fn to_json(&self) -> Result<String, Error> {
         self.inner.to_string(true).map_err(problem("writing"))
     }
 
@@ -437,7 +439,7 @@ impl TextTokenizer {
     ///
     /// # Errors
     /// If the tokenizer cannot cut the text (never for one that was trained here).
-    pub fn encode(&self, text: &str) -> Result<Encoded> {
+    pub fn encode(&self, text: &str) -> Result<Encoded, Error> {
         let doing = || tr!("cutting a text into tokens", "文章をトークンに分ける");
         let encoding = self.ask(&doing(), || self.inner.encode(EncodeInput::from(text), false))?;
         // A tokenizer that puts in what the text does not hold counts past its characters, or its end.
@@ -458,7 +460,7 @@ impl TextTokenizer {
     ///
     /// # Errors
     /// As for [`TextTokenizer::encode`].
-    pub fn encode_all(&self, texts: &[&str]) -> Result<Vec<Vec<u32>>> {
+    pub fn encode_all(&self, texts: &[&str]) -> Result<Vec<Vec<u32>>, Error> {
         texts.par_iter().map(|text| Ok(self.encode(text)?.ids)).collect()
     }
 
@@ -466,7 +468,7 @@ impl TextTokenizer {
     ///
     /// # Errors
     /// If the tokenizer cannot put them together (never for one that was trained here).
-    pub fn decode(&self, ids: &[u32]) -> Result<String> {
+    pub fn decode(&self, ids: &[u32]) -> Result<String, Error> {
         self.ask(&tr!("putting tokens together", "トークンを文章に戻す"), || self.inner.decode(ids, true))
     }
 

@@ -54,7 +54,7 @@ pub(crate) fn open_path(path: &Path, options: &ReadOptions) -> Result<Opened, Da
 }
 
 /// Checks that a name is that of a file, or of a pipe.
-pub(crate) fn check_name(path: &Path) -> Result<fs::Metadata, DataError> {
+pub fn check_name(path: &Path) -> Result<fs::Metadata, DataError> {
     let metadata = match fs::metadata(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Err(DataError::Missing { path: path.to_owned(), hint: sibling_hint(path) });

@@ -4,12 +4,12 @@ use crate::lang::lang;
 use crate::tr;
 
 /// Longest piece of a file that a message quotes, in characters.
-pub(crate) const QUOTED_CHARS: usize = 40;
+pub const QUOTED_CHARS: usize = 40;
 /// Most names that a message lists.
 const LISTED_NAMES: usize = 12;
 
 /// A piece of a file between quotation marks, on one line, cut to a readable length, control characters escaped.
-pub(crate) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut out = String::from("“");
     let mut chars = text.chars();
     for c in chars.by_ref().take(QUOTED_CHARS) {
@@ -27,7 +27,7 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 /// Quoted names with commas between them; a long list is cut and says how many more there are.
-pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
+pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
     let mut out = joined(&names.iter().take(LISTED_NAMES).map(|name| quoted(name.as_ref())).collect::<Vec<_>>());
     if let Some(more) = names.len().checked_sub(LISTED_NAMES).filter(|&more| more > 0) {
         out.push_str(&tr!(" and {more} more", "ほか {more} 個"));
@@ -36,12 +36,12 @@ pub(crate) fn listed<S: AsRef<str>>(names: &[S]) -> String {
 }
 
 /// What a message lists, with the commas of its language between.
-pub(crate) fn joined(names: &[String]) -> String {
+pub fn joined(names: &[String]) -> String {
     names.join(lang().pick(", ", "、"))
 }
 
 /// `; did you mean “x”?` when one of `names` is close to `wanted`, else nothing.
-pub(crate) fn did_you_mean<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+pub fn did_you_mean<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     match nearest(wanted, names) {
         Some(name) => tr!("; did you mean {}?", "。{}のことですか", quoted(name)),
         None => String::new(),
@@ -49,7 +49,7 @@ pub(crate) fn did_you_mean<'a>(wanted: &str, names: impl IntoIterator<Item = &'a
 }
 
 /// The name closest to `wanted` by edit distance, letter case aside, if at most a third of its letters differ.
-pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Longer names are no slips of the finger, and the distance costs the product of the lengths.
     const COMPARED: usize = 64;
     let folded = |name: &str| name.trim().chars().take(COMPARED).flat_map(char::to_lowercase).collect::<Vec<_>>();
@@ -80,7 +80,7 @@ fn edit_distance(a: &[char], b: &[char]) -> usize {
 }
 
 /// `1 row`, `2 rows`.
-pub(crate) fn count(n: u64, singular: &str) -> String {
+pub fn count(n: u64, singular: &str) -> String {
     if n == 1 { format!("1 {singular}") } else { format!("{n} {singular}s") }
 }
 
@@ -105,7 +105,7 @@ pub fn thousands_wide(n: u128) -> String {
 }
 
 /// A size as people read it, never rounded down to the limit it exceeds.
-pub(crate) fn size(bytes: u64) -> String {
+pub fn size(bytes: u64) -> String {
     const MEBI: u64 = 1 << 20;
     if bytes < MEBI {
         let counted = count(bytes, "byte");

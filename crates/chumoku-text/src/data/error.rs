@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::system::{is_full, is_no_place};
 use crate::lang::wording::{count, quoted, size};
 use crate::lang::{Lang, doing as doing_of, lang, system};
 use crate::tr;
@@ -123,6 +124,8 @@ pub enum DataError {
     Gzip { path: PathBuf, found: String, after: String },
     #[error("{}", tr!("{}: reading Parquet: expected a whole, undamaged file, found: {detail}; write or download the file again", "{}: Parquet を読めません。ファイルが途中で切れているか壊れています（{detail}）。書き出すかダウンロードし直してください", path.display()))]
     Parquet { path: PathBuf, detail: String },
+    #[error("{}", tr!("{}: reading Parquet: this program was built without it (feature `parquet`); write the file as CSV or JSONL", "{}: このプログラムは Parquet なしでビルドされています（feature `parquet`）。CSV か JSONL に書き出してください", path.display()))]
+    NoParquet { path: PathBuf },
     #[error("{}", tr!("{}: reading Parquet: expected a column of strings, found {columns}; write the texts as a string column", "{}: Parquet を読めません。文字列の列が必要ですが、{columns}。テキストを文字列の列として書き出してください", path.display()))]
     NoStringColumns { path: PathBuf, columns: String },
     #[error("{}", tr!("{}: reading Parquet: expected Snappy, gzip, zstd, LZ4, Brotli or no compression, found {codec}; write the file again with one of these", "{}: Parquet を読めません。圧縮は Snappy・gzip・zstd・LZ4・Brotli・無圧縮のいずれかが必要ですが、{codec} です。いずれかで書き出し直してください", path.display()))]
@@ -284,7 +287,7 @@ impl DataError {
     }
 
     /// What the system said, if it refused.
-    pub(crate) fn system(&self) -> Option<&io::Error> {
+    pub fn system(&self) -> Option<&io::Error> {
         match self {
             DataError::Io { source, .. } | DataError::Output { source, .. } | DataError::Write { source } => {
                 Some(source)
@@ -293,12 +296,11 @@ impl DataError {
         }
     }
 
-    /// Whether the input or the use is at fault (exit code 2) rather than the work (exit code 1): see
-    /// [`Error::is_usage`](crate::Error::is_usage).
+    /// Whether the input or the use is at fault rather than the work: exit codes 2 and 1 of the command.
     pub fn is_usage(&self) -> bool {
         match self {
-            DataError::Io { source, .. } => !crate::error::is_full(source.kind()),
-            DataError::Output { source, .. } => crate::error::is_no_place(source.kind()),
+            DataError::Io { source, .. } => !is_full(source.kind()),
+            DataError::Output { source, .. } => is_no_place(source.kind()),
             DataError::Write { .. } => false,
             _ => true,
         }

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 ///
 /// A text may hold escape sequences, line feeds or marks that reverse the order of what follows, and would
 /// then change the screen around it. Those become visible signs instead.
-pub(crate) fn clean(text: &str) -> String {
+pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -29,7 +29,7 @@ pub(crate) fn clean(text: &str) -> String {
 }
 
 /// Like [`clean`], for running text: line feeds and tabs are spaces.
-pub(crate) fn clean_text(text: &str) -> String {
+pub fn clean_text(text: &str) -> String {
     let spaced: Vec<&str> = text.split_whitespace().collect();
     clean(&spaced.join(" "))
 }

@@ -5,11 +5,9 @@
 //! process, as with a locale: English unless the program calls [`set_lang`] when it starts.
 
 mod clean;
-mod layers;
-pub(crate) mod wording;
+pub mod wording;
 
-pub(crate) use clean::{clean, clean_text};
-pub(crate) use layers::of_layers;
+pub use clean::{clean, clean_text};
 use std::io::{self, ErrorKind};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +39,7 @@ impl Lang {
     }
 
     /// A text between this language's quotation marks.
-    pub(crate) fn quoted(self, text: &str) -> String {
+    pub fn quoted(self, text: &str) -> String {
         match self {
             Self::En => format!("\"{text}\""),
             Self::Ja => format!("「{text}」"),
@@ -118,7 +116,7 @@ pub fn system(error: &io::Error) -> String {
 }
 
 /// What was being done to a file, as a noun of the process's language: "reading", 読み込み.
-pub(crate) fn doing(what: &'static str) -> &'static str {
+pub fn doing(what: &'static str) -> &'static str {
     lang().pick(what, japanese_doing(what))
 }
 
@@ -147,7 +145,7 @@ fn japanese_doing(what: &'static str) -> &'static str {
 ///
 /// ```
 /// let rows = 3;
-/// let said = chumoku::tr!("{rows} rows in {}", "{} に {rows} 行", "reviews.tsv");
+/// let said = chumoku_text::tr!("{rows} rows in {}", "{} に {rows} 行", "reviews.tsv");
 /// assert_eq!(said, "3 rows in reviews.tsv");
 /// ```
 #[macro_export]

@@ -43,6 +43,10 @@ mod pair_columns;
 mod pair_parts;
 mod pairs;
 mod parallel;
+#[cfg(feature = "parquet")]
+mod parquet;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_parquet.rs"]
 mod parquet;
 mod profile;
 mod reader;
@@ -51,6 +55,7 @@ mod record;
 mod source;
 mod split;
 mod stats;
+mod system;
 mod table;
 mod tsv;
 mod writer;
@@ -69,7 +74,7 @@ pub use documents::{DocumentBreaks, DocumentParts, Documents, load_documents};
 pub use error::{DataError, Place, Role};
 pub use format::{Format, ReadOptions};
 pub use kept::{Kept, standard_input};
-pub(crate) use open::check_name;
+pub use open::check_name;
 pub use pair_parts::{PairParts, Pairs};
 pub use pairs::{Pair, PairDataset, PairRecords, load_pairs};
 pub use parallel::DataFiles;
@@ -79,4 +84,5 @@ pub use record::{Layout, Record, Skipped, SkippedRow};
 pub use source::{Records, Source};
 pub use split::{Conflicts, Shared, SharedText, Split, normalise, shared_texts, split, split_texts};
 pub use stats::{Lengths, Stats};
+pub use system::{is_full, is_no_place};
 pub use writer::{OutputForm, RecordWriter};

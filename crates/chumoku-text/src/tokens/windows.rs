@@ -6,7 +6,7 @@ use std::ops::Range;
 /// left out and nothing read twice. An empty text is one empty window.
 ///
 /// ```
-/// assert_eq!(chumoku::text::windows(10, 4), [0..4, 4..7, 7..10]);
+/// assert_eq!(chumoku_text::tokens::windows(10, 4), [0..4, 4..7, 7..10]);
 /// ```
 pub fn windows(length: usize, limit: usize) -> Vec<Range<usize>> {
     let count = length.div_ceil(limit.max(1)).max(1);

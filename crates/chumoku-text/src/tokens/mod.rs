@@ -1,5 +1,6 @@
 //! From text to tokens, and from tokens back to the words of the text.
 
+mod error;
 mod japanese;
 mod pattern;
 mod script;
@@ -8,6 +9,7 @@ mod tokenizer_file;
 mod windows;
 mod words;
 
+pub use error::TokenizerError;
 pub use script::unspaced_share;
 pub use tokenizer::{CLS, Encoded, TextForm, TextTokenizer, TokenizerConfig, UNK, Unit};
 pub use windows::windows;

@@ -1,6 +1,6 @@
 //! Files that would make the library that runs tokenizers panic, or take all memory or all time.
 
-use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
+use crate::tokens::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use serde_json::{Value, json};
 
 fn file(unit: Unit, form: TextForm) -> Value {
