@@ -14,11 +14,11 @@
 use crate::attention::{load, root, tool};
 use crate::side::{Side, digits, median};
 use chumoku::tensors::{Tensor, TensorFile};
-use chumoku::view::{
-    Attribution, Depth, Derived, ExplainedKind, Explanation, Fonts, LabelProbability, Lang, Piece, WithoutHead, Word,
-    to_html,
-};
 use chumoku_kernels::Philox;
+use chumoku_view::{
+    Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationFigures as _, Fonts, LabelProbability, Lang,
+    Piece, WithoutHead, Word, to_html,
+};
 use rayon::prelude::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

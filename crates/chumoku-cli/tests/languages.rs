@@ -35,15 +35,13 @@ const CAUSE: &str = "ends with a library's own words, which are English; the Jap
 const GRAMMAR: &str = "its values differ as the grammar or the width of its words does";
 
 const STAYS_ENGLISH: &[English] = &[
+    english(DOING, "chumoku-text/src/", &["copying Parquet to a temporary file", "opening the data", "reading the data"]),
     english(
         DOING,
         "chumoku/src/",
         &[
-            "copying Parquet to a temporary file",
             "creating a folder in",
             "creating the folder",
-            "opening the data",
-            "reading the data",
             "reading the tensors",
             "writing the file",
             "writing the tensors",
@@ -57,10 +55,10 @@ const STAYS_ENGLISH: &[English] = &[
         &["change in log-odds when the word is removed", "sum over keys, mean over queries"],
     ),
     english("a kind in JSON, which `count` translates", "chumoku/src/counted.rs", &["language model"]),
-    english(FORMULA, "chumoku/src/trace/formula.rs", &["rotate({0}; position · {1}^(−2i/d_k))"]),
+    english(FORMULA, "chumoku-view/src/trace/formula.rs", &["rotate({0}; position · {1}^(−2i/d_k))"]),
     english(
         LATEX,
-        "chumoku/src/trace/formula.rs",
+        "chumoku-view/src/trace/formula.rs",
         &[
             "\\gamma \\odot \\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}} + \\beta",
             "\\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}}",
@@ -71,7 +69,7 @@ const STAYS_ENGLISH: &[English] = &[
     ),
     english(
         LATEX,
-        "chumoku/src/trace/latex.rs",
+        "chumoku-view/src/trace/latex.rs",
         &[
             "${} \\times {} = {rows} \\times {columns}$",
             "\\begin{{flushleft}}\\small$\\displaystyle {expanded}$\\end{{flushleft}}",
@@ -81,7 +79,7 @@ const STAYS_ENGLISH: &[English] = &[
     ),
     english(
         FONT,
-        "chumoku/src/view/picture/draw.rs",
+        "chumoku-view/src/view/picture/draw.rs",
         &[
             "BIZ UDPGothic",
             "DejaVu Sans",
@@ -98,7 +96,7 @@ const STAYS_ENGLISH: &[English] = &[
     ),
     english(
         "sacreBLEU's own line, to be compared with it",
-        "chumoku/src/metrics/bleu.rs",
+        "chumoku-text/src/metrics/bleu.rs",
         &["BLEU = {:.2} {precisions} (BP = {:.3} ratio = {ratio:.3} hyp_len = {hypothesis_length} ref_len = \
              {reference_length})"],
     ),
@@ -107,15 +105,15 @@ const STAYS_ENGLISH: &[English] = &[
         "chumoku/src/tensors/npy.rs",
         &["{{'descr': '{descr}', 'fortran_order': False, 'shape': ({axes}), }}"],
     ),
-    english("the end of a sentence of serde's, which is English", "chumoku/src/trace/example.rs", &["an object { … }"]),
-    english(PARSED, "chumoku/src/data/atomic.rs", &[" at path "]),
-    english(PARSED, "chumoku/src/data/json_lines.rs", &[" at line ", "control character"]),
+    english("the end of a sentence of serde's, which is English", "chumoku-view/src/trace/example.rs", &["an object { … }"]),
+    english(PARSED, "chumoku-text/src/data/atomic.rs", &[" at path "]),
+    english(PARSED, "chumoku-text/src/data/json_lines.rs", &[" at line ", "control character"]),
     english(PARSED, "chumoku-cli/src/commands/info.rs", &["model name"]),
     english(PARSED, "chumoku-cli/src/usage.rs", &["For more information, try '--help'", "tip: to pass"]),
     english("the English half of clap's errors", "chumoku-cli/src/usage.rs", &["all options: --help"]),
     english(
         "names of columns in files",
-        "chumoku/src/data/pair_columns.rs",
+        "chumoku-text/src/data/pair_columns.rs",
         &[
             "input text",
             "output text",
@@ -127,14 +125,14 @@ const STAYS_ENGLISH: &[English] = &[
             "tgt text",
         ],
     ),
-    english(CAUSE, "chumoku/src/data/gzip.rs", &["damage ({error})"]),
+    english(CAUSE, "chumoku-text/src/data/gzip.rs", &["damage ({error})"]),
     english(CAUSE, "chumoku/src/train/checkpoint.rs", &["manifest.json: {error}"]),
     english(GRAMMAR, "chumoku-cli/src/commands/stream.rs", &["{rows} {have} no answer, the first because: {first}"]),
     english(GRAMMAR, "chumoku-cli/src/commands/train/language.rs", &["perplexity per {name:<9}{value:>9}\n"]),
-    english(KEY, "chumoku/src/trace/figures.rs", &["claims.{name}: {problem}", "count: {error}"]),
+    english(KEY, "chumoku-view/src/trace/figures.rs", &["claims.{name}: {problem}", "count: {error}"]),
     english(KEY, "chumoku-cli/src/commands/bench/classifier.rs", &["bench: --lengths {}: {problem}"]),
     english("said to programmers", "chumoku-cli/src/commands/bench/classifier.rs", &["logits lie in one piece"]),
-    english("the operating system's number", "chumoku/src/lang/mod.rs", &["{known}（os error {number}）"]),
+    english("the operating system's number", "chumoku-text/src/lang/mod.rs", &["{known}（os error {number}）"]),
 ];
 
 /// The source files below a folder, without those of tests.
@@ -157,7 +155,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 fn whatever_is_said_is_said_in_both_languages() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of all crates");
     let mut files = Vec::new();
-    for member in ["chumoku", "chumoku-cli"] {
+    for member in ["chumoku-text", "chumoku", "chumoku-view", "chumoku-cli"] {
         sources(&crates.join(member).join("src"), &mut files);
     }
     assert!(files.len() > 100, "{}: where have they gone?", files.len());

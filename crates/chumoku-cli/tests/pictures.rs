@@ -18,7 +18,7 @@ fn model() -> &'static str {
 
 /// Whether pictures can be drawn: whether there is a font.
 fn has_fonts() -> bool {
-    let found = chumoku::view::Fonts::installed().is_ok();
+    let found = chumoku_view::Fonts::installed().is_ok();
     if !found {
         eprintln!("\nSKIPPED: no fonts are installed\n");
     }

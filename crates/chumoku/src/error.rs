@@ -111,13 +111,13 @@ impl From<chumoku_kernels::Error> for Error {
 
 impl Error {
     /// Wraps what the system said of a file.
-    pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
+    pub fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.into();
         move |source| Error::Io { doing, path, source }
     }
 
     /// Wraps what the system said when something was to be written.
-    pub(crate) fn writing(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
+    pub fn writing(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.into();
         move |source| Error::Writing { doing, path, source }
     }

@@ -8,7 +8,7 @@ pub mod builtin;
 pub mod compare;
 mod counted;
 mod error;
-mod explain;
+pub mod explain;
 mod inference;
 pub mod memory;
 mod model_folder;
@@ -21,9 +21,7 @@ mod text_classifier;
 mod text_generator;
 mod text_ngrams;
 mod text_translator;
-pub mod trace;
 pub mod train;
-pub mod view;
 
 pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
 pub use chumoku_nn::{Error as NnError, attention, count, decoding, layers as nn, models, params, sampling};

@@ -31,7 +31,8 @@ pub fn readable(bytes: f64) -> String {
 }
 
 /// The bytes that are needed and those that are free, as people read them, if the first are more.
-pub(crate) fn lacking(needed: f64) -> Option<[String; 2]> {
+#[must_use]
+pub fn lacking(needed: f64) -> Option<[String; 2]> {
     let free = available() as f64;
     (needed > free).then(|| [needed, free].map(readable))
 }

@@ -115,6 +115,11 @@ impl TextClassifier {
         &self.config.labels
     }
 
+    /// Its parameters.
+    pub fn params(&self) -> &Params<f32> {
+        &self.params
+    }
+
     /// What the model is.
     pub fn config(&self) -> &ModelConfig {
         &self.config

@@ -59,6 +59,11 @@ pub enum Stop {
 }
 
 impl TextGenerator {
+    /// Its parameters.
+    pub fn params(&self) -> &Params<f32> {
+        &self.params
+    }
+
     /// What the model is.
     pub fn config(&self) -> &TextGeneratorConfig {
         &self.config

@@ -119,6 +119,11 @@ fn limit(source: usize, config: &TranslatorConfig) -> usize {
 }
 
 impl TextTranslator {
+    /// Its parameters.
+    pub fn params(&self) -> &Params<f32> {
+        &self.params
+    }
+
     /// What the model is.
     pub fn config(&self) -> &TextTranslatorConfig {
         &self.config

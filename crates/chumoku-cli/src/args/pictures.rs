@@ -2,7 +2,7 @@
 
 use super::{at_least_one, found, number, number_of_threads};
 use crate::Usage;
-use chumoku::view::HeadOrder;
+use chumoku_view::HeadOrder;
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! `chumoku check`: whether the numbers of worked examples are true, and where they first go wrong.
 
 use crate::args::Check;
-use chumoku::trace::WorkedExample;
+use chumoku_view::trace::WorkedExample;
 use std::io::{Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;

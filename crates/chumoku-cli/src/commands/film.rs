@@ -5,7 +5,7 @@ use super::pictures::Shown;
 use crate::Usage;
 use crate::args::Film as Args;
 use chumoku::ModelKind;
-use chumoku::view::{Film, film_to_html};
+use chumoku_view::{Film, film_to_html};
 use serde_json::json;
 use std::process::ExitCode;
 

@@ -2,7 +2,7 @@
 
 use super::explain::{terminal_options, write};
 use crate::args::Pictures;
-use chumoku::view::{Figure, Fonts, Scene};
+use chumoku_view::{Figure, Fonts, Scene};
 use serde_json::Value;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};

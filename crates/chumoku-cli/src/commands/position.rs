@@ -5,7 +5,7 @@ use super::pictures::Shown;
 use crate::Usage;
 use crate::args::{Encoding, Position, PositionView};
 use chumoku::tr;
-use chumoku::view::{Figure, Lang, PositionalEncoding, figures_to_html};
+use chumoku_view::{Figure, Lang, PositionalEncoding, figures_to_html};
 use std::process::ExitCode;
 
 fn encoding(args: &Position) -> anyhow::Result<PositionalEncoding> {

@@ -5,9 +5,9 @@ use super::model_name;
 use crate::args::{Depth, Format, Part, Trace};
 use crate::{Usage, threads};
 use chumoku::models::TranslatorPart;
-use chumoku::trace::{self, TraceOptions, TracePlace, WorkedExample, builtin};
-use chumoku::view::TerminalOptions;
 use chumoku::{ModelKind, TextClassifier, TextGenerator, TextTranslator, tr};
+use chumoku_view::TerminalOptions;
+use chumoku_view::trace::{self, AttentionPlace, TraceOptions, WorkedExample, builtin};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
@@ -81,7 +81,7 @@ fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
         return Err(Usage(problem).into());
     };
     threads::start(None)?;
-    let place = TracePlace { layer: args.layer.map(|layer| layer - 1), head: args.head - 1 };
+    let place = AttentionPlace { layer: args.layer.map(|layer| layer - 1), head: args.head - 1 };
     let (kind, name) = (ModelKind::of(folder)?, model_name(folder));
     if kind != ModelKind::Translator && (args.target.is_some() || args.part.is_some()) {
         let flag = if args.target.is_some() { "--target" } else { "--part" };
@@ -92,19 +92,20 @@ fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
         );
         return Err(Usage(problem).into());
     }
-    Ok(match kind {
-        ModelKind::Classifier => TextClassifier::load(folder)?.trace(text, place, &name)?,
+    let attention = match kind {
+        ModelKind::Classifier => TextClassifier::load(folder)?.record(text, place)?,
         ModelKind::Ngrams => return Err(super::explain::no_attention(folder)),
-        ModelKind::LanguageModel => TextGenerator::load(folder)?.trace(text, place, &name)?,
+        ModelKind::LanguageModel => TextGenerator::load(folder)?.record(text, place)?,
         ModelKind::Translator => {
             let part = match args.part {
                 Some(Part::Encoder) => TranslatorPart::Encoder,
                 Some(Part::Decoder) => TranslatorPart::Decoder,
                 Some(Part::Cross) | None => TranslatorPart::Cross,
             };
-            TextTranslator::load(folder)?.trace(text, args.target.as_deref(), part, place, &name)?
+            TextTranslator::load(folder)?.record(text, args.target.as_deref(), part, place)?
         }
-    })
+    };
+    Ok(trace::Trace::of_model(attention, &name)?)
 }
 
 /// The trace that was asked for.

@@ -183,8 +183,9 @@ impl Alignment {
         Value::Object(object)
     }
 
-    /// All fields but the attention.
-    pub(crate) fn fields(&self) -> Map<String, Value> {
+    /// All fields as JSON but the attention.
+    #[must_use]
+    pub fn fields(&self) -> Map<String, Value> {
         // By way of text, so that an f32 keeps the digits it has.
         let text = serde_json::to_string(self).expect("an alignment is plain data");
         let mut fields: Map<String, Value> = serde_json::from_str(&text).expect("what was just written");
@@ -195,10 +196,10 @@ impl Alignment {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
 
-    pub(crate) fn example() -> Alignment {
+    fn example() -> Alignment {
         let words = |texts: &[&str]| {
             let plain = texts.iter().map(|text| Word { text: (*text).into(), special: false });
             plain.chain([Word { text: "[END]".into(), special: true }]).collect::<Vec<_>>()

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::lang::lang;
+use crate::lang::{Lang, lang};
 use crate::tr;
 
 use super::chance::Shape;
@@ -233,6 +233,28 @@ impl TextCut {
     /// If a text has more tokens than are read.
     pub(crate) fn of(read: usize, tokens: usize, is_end: bool) -> Option<TextCut> {
         (tokens > read).then_some(TextCut { read, tokens, is_end })
+    }
+}
+
+impl TextCut {
+    /// A sentence.
+    #[must_use]
+    pub fn to_text(&self, lang: Lang) -> String {
+        let TextCut { read, tokens, is_end } = *self;
+        match (lang, is_end) {
+            (Lang::En, false) => {
+                format!("The text is longer than the model reads: the first {read} of {tokens} tokens are traced.")
+            }
+            (Lang::En, true) => {
+                format!("The text is longer than the model reads: the last {read} of {tokens} tokens are traced.")
+            }
+            (Lang::Ja, false) => {
+                format!("モデルが読める長さを超えているため、{tokens} トークンのうち最初の {read} 個を示す。")
+            }
+            (Lang::Ja, true) => {
+                format!("モデルが読める長さを超えているため、{tokens} トークンのうち最後の {read} 個を示す。")
+            }
+        }
     }
 }
 

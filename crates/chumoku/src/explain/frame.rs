@@ -1,7 +1,11 @@
 //! Attention to one text at one time of training, as `train` records it and a film shows it.
 
-use crate::tr;
+use super::roles::measure;
+use crate::model_folder::{LOG, open};
+use crate::{Error, Result, tr};
 use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
 
 /// The attention to one text at one time of training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,4 +63,67 @@ impl Frame {
     pub fn head(&self, layer: usize, head: usize) -> &[f32] {
         &self.attention[(layer * self.heads + head) * self.size()..][..self.size()]
     }
+
+    /// The mean entropy of the rows of a head, as a share of the entropy of evenly spread attention.
+    ///
+    /// # Panics
+    /// If there is no such layer or head.
+    #[must_use]
+    pub fn entropy(&self, layer: usize, head: usize) -> f32 {
+        let columns = self.words[1].len();
+        let rows = self.head(layer, head).chunks_exact(columns).enumerate();
+        let seen = rows.map(|(i, row)| (i, if self.causal { &row[..(i + 1).min(columns)] } else { row }));
+        measure(columns, seen).entropy
+    }
+}
+
+/// What `train --watch` recorded in a model's folder, in the order of the steps.
+///
+/// # Errors
+/// If the log cannot be read, or nothing was recorded in it.
+pub fn load_frames(folder: &Path) -> Result<Vec<Frame>> {
+    let (path, file) = (folder.join(LOG), open(folder, LOG)?);
+    let mut frames: Vec<Frame> = Vec::new();
+    for (index, line) in BufReader::new(file).lines().enumerate() {
+        let line = line.map_err(Error::io("reading", &path))?;
+        if !line.contains(WATCHED) {
+            continue;
+        }
+        let fault = |problem: String| Error::Model {
+            path: path.clone(),
+            problem: tr!(
+                "line {}: not the attention that `train --watch` records: {problem}",
+                "{} 行目: `train --watch` が記録したアテンションではありません: {problem}",
+                index + 1
+            ),
+        };
+        let mut value: serde_json::Value = serde_json::from_str(&line).map_err(|error| fault(error.to_string()))?;
+        let Some(value) = value.get_mut(WATCHED) else {
+            return Err(fault(tr!(
+                "expected an object with \"{WATCHED}\" in it",
+                "\"{WATCHED}\" のあるオブジェクトが必要です"
+            )));
+        };
+        let frame: Frame = serde_json::from_value(value.take()).map_err(|error| fault(error.to_string()))?;
+        frame.check().map_err(fault)?;
+        if frames.first().is_some_and(|first| {
+            [first.layers, first.heads] != [frame.layers, frame.heads] || first.words != frame.words
+        }) {
+            return Err(fault(tr!(
+                "its words or heads are not those of the first, as when training went on with another text: train \
+                 anew with one `--watch TEXT`",
+                "語やヘッドが最初の記録と違います（途中で別のテキストに変えて学習を続けた場合など）。一つの \
+                 `--watch TEXT` で初めから学習してください"
+            )));
+        }
+        frames.push(frame);
+    }
+    if frames.is_empty() {
+        let problem = tr!(
+            "no attention was recorded in training: train with `--watch TEXT`",
+            "学習中のアテンションが記録されていません。`--watch TEXT` を付けて学習してください"
+        );
+        return Err(Error::Model { path, problem });
+    }
+    Ok(frames)
 }

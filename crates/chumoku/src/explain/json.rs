@@ -21,7 +21,7 @@ pub fn to_json(explanation: &Explanation) -> Value {
     let n = e.words.len();
     let heads = [e.layers, e.heads];
     let squares = |numbers: &[f32]| nested(numbers, &[heads[0], heads[1], n, n]);
-    let mut object = fields(e);
+    let mut object = e.fields();
     object.insert("attention".to_owned(), squares(&e.attention));
     object.insert("axes".to_owned(), Value::from(["layer", "head", "query", "key"].map(Value::from).to_vec()));
     let derived = [
@@ -40,20 +40,23 @@ pub fn to_json(explanation: &Explanation) -> Value {
     Value::Object(object)
 }
 
-/// All fields but the large arrays, which are left empty.
-pub(crate) fn fields(explanation: &Explanation) -> Map<String, Value> {
-    // All else goes through serde, so that a field added later is not forgotten here.
-    let rest = explanation.without_arrays();
-    let Ok(Value::Object(fields)) = serde_json::to_value(&rest) else {
-        unreachable!("a struct with string keys always becomes an object");
-    };
-    // The factor of scores is an f64 as it is.
-    let scale = explanation.depth.as_ref().map(|depth| depth.scale);
-    let mut object: Map<String, Value> = fields.into_iter().map(|(key, value)| (key, shorten(value))).collect();
-    if let (Some(scale), Some(Value::Object(depth))) = (scale, object.get_mut("depth")) {
-        depth.insert("scale".to_owned(), scale.into());
+impl Explanation {
+    /// All fields as JSON but the large arrays, which are left empty.
+    #[must_use]
+    pub fn fields(&self) -> Map<String, Value> {
+        // All else goes through serde, so that a field added later is not forgotten here.
+        let rest = self.without_arrays();
+        let Ok(Value::Object(fields)) = serde_json::to_value(&rest) else {
+            unreachable!("a struct with string keys always becomes an object");
+        };
+        // The factor of scores is an f64 as it is.
+        let scale = self.depth.as_ref().map(|depth| depth.scale);
+        let mut object: Map<String, Value> = fields.into_iter().map(|(key, value)| (key, shorten(value))).collect();
+        if let (Some(scale), Some(Value::Object(depth))) = (scale, object.get_mut("depth")) {
+            depth.insert("scale".to_owned(), scale.into());
+        }
+        object
     }
-    object
 }
 
 /// Numbers as arrays of this shape, the last axis innermost; no numbers are an empty array.
@@ -141,7 +144,8 @@ fn flatten(what: &str, value: &Value, shape: &[usize], out: &mut Vec<f32>) -> Re
 }
 
 /// Rewrites every f32 that serde widened to f64, so that 0.1 does not read 0.10000000149011612.
-pub(crate) fn shorten(value: Value) -> Value {
+#[must_use]
+pub fn shorten(value: Value) -> Value {
     match value {
         #[expect(clippy::cast_possible_truncation, reason = "every float in an explanation is an f32")]
         Value::Number(n) if n.is_f64() => n.as_f64().map_or(Value::Null, |x| number(x as f32)),
@@ -153,7 +157,8 @@ pub(crate) fn shorten(value: Value) -> Value {
 
 /// The f64 with the fewest digits that is the same f32.
 #[expect(clippy::cast_possible_truncation, reason = "the cast back is the check that nothing was lost")]
-pub(crate) fn number(x: f32) -> Value {
+#[must_use]
+pub fn number(x: f32) -> Value {
     let short = x.to_string().parse().unwrap_or(f64::NAN);
     let same = if short as f32 == x { short } else { f64::from(x) };
     Number::from_f64(same).map_or(Value::Null, Value::Number)

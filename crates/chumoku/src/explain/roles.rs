@@ -164,8 +164,9 @@ pub(crate) fn statistics<'a>(
     found
 }
 
-/// How roles are told from chance.
-pub(crate) fn rule(lang: Lang) -> String {
+/// How roles are told from chance, in a sentence.
+#[must_use]
+pub fn rule(lang: Lang) -> String {
     match lang {
         Lang::En => format!(
             "A role is named only if its figure exceeds that of {RANDOM_HEADS} random heads of this shape: as many tokens, as \

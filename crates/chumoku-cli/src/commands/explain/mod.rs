@@ -11,11 +11,11 @@ use crate::report::filled;
 use crate::{Usage, threads};
 use chumoku::data::AtomicOutput;
 use chumoku::train::{network_name, network_sizes};
-use chumoku::view::{
-    Alignment, ColourDepth, Content, Explanation, Figure, HeadOrder, Lang, TerminalOptions, alignment_to_html,
-    figures_to_html, render, render_alignment, to_html, to_json,
-};
 use chumoku::{ModelKind, TextClassifier, TextTranslator, TranslateOptions, tr};
+use chumoku_view::{
+    Alignment, AlignmentFigures as _, ColourDepth, Content, Explanation, ExplanationFigures as _, Figure, HeadOrder,
+    Lang, TerminalOptions, alignment_to_html, figures_to_html, render, render_alignment, to_html, to_json,
+};
 pub(crate) use model::no_attention;
 use model::{Explainer, Model, named};
 use std::io::{IsTerminal, Write, stdout};

@@ -1,8 +1,8 @@
 //! A model whose self-attention is explained, and what it says with heads switched off.
 
 use crate::Usage;
-use chumoku::view::{Explanation, Lang};
 use chumoku::{ModelKind, TextClassifier, TextGenerator, tr};
+use chumoku_view::{Explanation, Lang};
 use std::path::Path;
 use std::time::{Duration, Instant};
 

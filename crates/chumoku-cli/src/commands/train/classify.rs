@@ -13,7 +13,7 @@ use chumoku::data::{Dataset, ReadOptions, load_labelled};
 use chumoku::lang::lang;
 use chumoku::tr;
 use chumoku::train::{Outcome, Scores, TrainingData, network_name, train, train_ngram_classifier};
-use chumoku::view::render;
+use chumoku_view::render;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;

@@ -13,7 +13,7 @@ use chumoku::data::{DataFiles, PairDataset, PairParts, Pairs, ReadOptions, load_
 use chumoku::lang::lang;
 use chumoku::tr;
 use chumoku::train::{TranslationScores, TranslatorOutcome, train_translator};
-use chumoku::view::render_alignment;
+use chumoku_view::render_alignment;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;

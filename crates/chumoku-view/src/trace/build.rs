@@ -1,0 +1,446 @@
+//! From what is given to the steps of attention.
+
+use super::example::{Diagonal, MaskOption, WorkedExample};
+use super::operation::{Operation, StepId};
+use super::program::Program;
+use super::quantity::Quantity;
+use chumoku::lang::lang;
+use chumoku::nn::NormOrder;
+use chumoku::tr;
+use ndarray::Array2;
+
+impl WorkedExample {
+    /// All steps that follow from what is given (Vaswani et al. 2017, sections 3.1 and 3.2).
+    ///
+    /// # Errors
+    /// What does not fit what.
+    pub(crate) fn program(&self) -> Result<Program, String> {
+        let heads = self.heads()?;
+        let mut build = Build { example: self, program: Program::default(), heads };
+        build.steps()?;
+        build.check_tokens()?;
+        Ok(build.program)
+    }
+
+    /// How many heads there are: as many as were said, or as have matrices of their own.
+    fn heads(&self) -> Result<[usize; 2], String> {
+        use Quantity::{K, Q, Scaled, Scores, V, Weights};
+        let mut heads = self.options.num_heads;
+        for quantity in [Q, Scores, Scaled, Weights] {
+            let Some(matrices) = self.inputs.get(&quantity).filter(|m| m.len() > 1) else { continue };
+            if heads != 1 && heads != matrices.len() {
+                let (name, found) = (quantity.name(), matrices.len());
+                return Err(not_one_each(name, heads, found));
+            }
+            heads = matrices.len();
+        }
+        let own = [K, V].iter().filter_map(|q| self.inputs.get(q)).map(Vec::len).find(|&count| count > 1);
+        let key_heads = self.options.num_key_heads.or(own).unwrap_or(heads);
+        if !heads.is_multiple_of(key_heads) {
+            return Err(tr!(
+                "heads of keys: expected a divisor of the {heads} heads, found {key_heads}",
+                "キーのヘッド: ヘッド数 {heads} の約数が必要ですが、{key_heads} です"
+            ));
+        }
+        Ok([heads, key_heads])
+    }
+}
+
+struct Build<'a> {
+    example: &'a WorkedExample,
+    program: Program,
+    /// Of queries, and of keys and values.
+    heads: [usize; 2],
+}
+
+/// Names what two matrices that do not fit are.
+fn misfit(name: &str, found: &Array2<f64>, expected: &str, other: &str, shape: (usize, usize)) -> String {
+    let (rows, columns) = found.dim();
+    tr!(
+        "inputs.{name} is {rows}×{columns}: expected {expected}, as {other} is {}×{}",
+        "inputs.{name} は {rows}×{columns} ですが、{other} が {}×{} なので {expected}が必要です",
+        shape.0,
+        shape.1
+    )
+}
+
+/// That there is not a matrix for each head.
+fn not_one_each(name: &str, expected: usize, found: usize) -> String {
+    tr!(
+        "inputs.{name}: expected {expected} matrices, one for each head, found {found}",
+        "inputs.{name}: ヘッドごとに一つ、全部で {expected} 個の行列が必要ですが、{found} 個です"
+    )
+}
+
+impl Build<'_> {
+    fn shape(&self, id: StepId) -> (usize, usize) {
+        self.program.value(id).dim()
+    }
+
+    /// The step of what is given whole.
+    fn given(&mut self, quantity: Quantity) -> Result<Option<StepId>, String> {
+        let Some(matrices) = self.example.inputs.get(&quantity) else { return Ok(None) };
+        let [matrix] = &matrices[..] else {
+            let (name, found) = (quantity.name(), matrices.len());
+            return Err(tr!(
+                "inputs.{name}: expected one matrix, found {found}",
+                "inputs.{name}: 行列は一つだけ必要ですが、{found} 個です"
+            ));
+        };
+        Ok(Some(self.program.give(quantity, None, matrix.clone())))
+    }
+
+    /// The step of what is given for a head.
+    fn given_of_head(&mut self, quantity: Quantity, head: Option<usize>) -> Result<Option<StepId>, String> {
+        let Some(matrices) = self.example.inputs.get(&quantity) else { return Ok(None) };
+        let (name, expected) = (quantity.name(), self.heads[0]);
+        let found = matrices.len();
+        if found != expected {
+            return Err(not_one_each(name, expected, found));
+        }
+        Ok(Some(self.program.give(quantity, head, matrices[head.unwrap_or(0)].clone())))
+    }
+
+    /// A row that is added to, or multiplied with, each row of a matrix of so many columns.
+    fn row(&mut self, quantity: Quantity, columns: usize, other: &str) -> Result<Option<StepId>, String> {
+        let Some(id) = self.given(quantity)? else { return Ok(None) };
+        let (rows, found) = self.shape(id);
+        if (rows, found) != (1, columns) {
+            let name = quantity.name();
+            return Err(tr!(
+                "inputs.{name} is {rows}×{found}: expected 1×{columns}, as {other} has {columns} columns",
+                "inputs.{name} は {rows}×{found} ですが、{other} が {columns} 列なので 1×{columns} が必要です"
+            ));
+        }
+        Ok(Some(id))
+    }
+
+    /// `source · weight + bias`, if the weight is given.
+    fn projected(&mut self, source: StepId, [weight, bias, result]: [Quantity; 3]) -> Result<Option<StepId>, String> {
+        let Some(id) = self.given(weight)? else { return Ok(None) };
+        let (source_shape, matrix) = (self.shape(source), self.program.value(id));
+        if matrix.nrows() != source_shape.1 {
+            let name = self.program.step(source).quantity.name();
+            let expected = tr!("{} rows", "{} 行", source_shape.1);
+            return Err(misfit(weight.name(), matrix, &expected, name, source_shape));
+        }
+        let columns = matrix.ncols();
+        let bias = self.row(bias, columns, weight.name())?;
+        Ok(Some(self.program.compute(result, None, Operation::Product { factors: [source, id], bias })?))
+    }
+
+    /// Queries, keys or values: given, in one or for each head, or projected.
+    fn query_key_value(
+        &mut self,
+        result: Quantity,
+        source: Option<StepId>,
+        [weight, bias]: [Quantity; 2],
+    ) -> Result<Vec<StepId>, String> {
+        let count = self.heads[usize::from(result != Quantity::Q)];
+        if let Some(matrices) = self.example.inputs.get(&result).filter(|m| m.len() > 1) {
+            if matrices.len() != count {
+                let (name, found) = (result.name(), matrices.len());
+                return Err(not_one_each(name, count, found));
+            }
+            let matrices = matrices.iter().enumerate();
+            return Ok(matrices.map(|(head, m)| self.program.give(result, Some(head), m.clone())).collect());
+        }
+        let whole = match (self.given(result)?, source) {
+            (Some(id), _) => Some(id),
+            (None, Some(source)) => self.projected(source, [weight, bias, result])?,
+            (None, None) => None,
+        };
+        let Some(whole) = whole else { return Ok(Vec::new()) };
+        if self.heads == [1, 1] {
+            return Ok(vec![whole]);
+        }
+        let columns = self.shape(whole).1;
+        if !columns.is_multiple_of(count) {
+            let (name, rows) = (result.name(), self.shape(whole).0);
+            return Err(tr!(
+                "{name} is {rows}×{columns}: expected columns in a multiple of {count}, a part for each of its heads",
+                "{name} は {rows}×{columns} です。ヘッドごとに分けるため、列の数は {count} の倍数でなければなりません"
+            ));
+        }
+        let width = columns / count;
+        let part = |head: usize| Operation::Columns { of: whole, range: head * width..(head + 1) * width };
+        (0..count).map(|head| self.program.compute(result, Some(head), part(head))).collect()
+    }
+
+    fn steps(&mut self) -> Result<(), String> {
+        use Quantity::{BK, BO, BQ, BV, K, Memory, Output, Q, V, WK, WO, WQ, WV};
+        let x = self.input()?;
+        let options = &self.example.options;
+        let has = |quantity| self.example.inputs.contains_key(&quantity);
+        if options.norm.is_none() && (has(Quantity::NormGamma) || has(Quantity::NormBeta)) {
+            return Err(tr!(
+                "gamma and norm_beta: expected options.norm, \"pre\" or \"post\", to say where they belong",
+                "gamma と norm_beta: どこに置くかを示す options.norm（\"pre\" か \"post\"）が必要です"
+            ));
+        }
+        if x.is_none() && (options.residual || options.norm.is_some()) {
+            return Err(tr!(
+                "options.residual and options.norm: expected X, which is added to the output",
+                "options.residual と options.norm: 出力に加える X が必要です"
+            ));
+        }
+        let source = match x {
+            Some(x) if self.example.options.norm == Some(NormOrder::Pre) => Some(self.norm(x, Quantity::Norm)?),
+            _ => x,
+        };
+        let memory = self.given(Memory)?.or(source);
+        let query = self.query_key_value(Q, source, [WQ, BQ])?;
+        let key = self.query_key_value(K, memory, [WK, BK])?;
+        let value = self.query_key_value(V, memory, [WV, BV])?;
+        let mut outputs = Vec::new();
+        let has_output = self.example.inputs.contains_key(&WO);
+        for head in 0..self.heads[0] {
+            let shared = head / (self.heads[0] / self.heads[1]);
+            let name = (self.heads[0] > 1).then_some(head);
+            let pair = query.get(head).copied().zip(key.get(shared).copied());
+            let weights = self.weights(name, pair)?;
+            if let (Some(weights), Some(&value)) = (weights, value.get(shared)) {
+                let (rows, keys) = (self.shape(value), self.shape(weights));
+                if rows.0 != keys.1 {
+                    let [expected, found] = [[keys.0, keys.1], [rows.0, rows.1]].map(|[a, b]| format!("{a}×{b}"));
+                    let rows = if keys.1 == 1 { tr!("1 row", "1 行") } else { tr!("{} rows", "{} 行", keys.1) };
+                    return Err(tr!(
+                        "V is {found}: expected {rows}, one for each key, as the weights are {expected}",
+                        "V は {found} ですが、重みが {expected} なので、キーごとに 1 行、全部で {rows}が必要です"
+                    ));
+                }
+                let quantity = if name.is_none() && !has_output { Output } else { Quantity::HeadOutput };
+                outputs.push(self.program.compute(quantity, name, Operation::Mixture([weights, value]))?);
+            }
+        }
+        if outputs.len() < self.heads[0] {
+            return Ok(());
+        }
+        let mut output = outputs[0];
+        if self.heads[0] > 1 {
+            let quantity = if has_output { Quantity::Concat } else { Output };
+            output = self.program.compute(quantity, None, Operation::Joined(outputs))?;
+        }
+        output = self.projected(output, [WO, BO, Output])?.unwrap_or(output);
+        let options = &self.example.options;
+        let wanted = |quantity| self.example.claims.iter().any(|(claimed, _)| *claimed == quantity);
+        let has_residual = options.residual || options.norm.is_some() || wanted(Quantity::Residual);
+        let (Some(x), true) = (x, has_residual) else { return Ok(()) };
+        if self.shape(x) != self.shape(output) {
+            let [x, y] = [self.shape(x), self.shape(output)];
+            return Err(tr!(
+                "residual: X is {}×{} and the output {}×{}: expected the same of both, to add them",
+                "residual: X は {}×{}、出力は {}×{} です。足し合わせるには同じ形でなければなりません",
+                x.0,
+                x.1,
+                y.0,
+                y.1
+            ));
+        }
+        let sum = self.program.compute(Quantity::Residual, None, Operation::Sum([x, output]))?;
+        if options.norm == Some(NormOrder::Post) {
+            self.norm(sum, Quantity::FinalNorm)?;
+        }
+        Ok(())
+    }
+
+    /// X, or the embeddings and what their positions add.
+    fn input(&mut self) -> Result<Option<StepId>, String> {
+        if let Some(x) = self.given(Quantity::X)? {
+            return Ok(Some(x));
+        }
+        let Some(embeddings) = self.given(Quantity::Embeddings)? else { return Ok(None) };
+        let Some(positions) = self.given(Quantity::Positions)? else { return Ok(Some(embeddings)) };
+        let (matrix, shape) = (self.program.value(positions), self.shape(embeddings));
+        if matrix.dim() != shape {
+            let expected = tr!("{}×{}", "{}×{} ", shape.0, shape.1);
+            return Err(misfit("positions", matrix, &expected, "embeddings", shape));
+        }
+        Ok(Some(self.program.compute(Quantity::X, None, Operation::Sum([embeddings, positions]))?))
+    }
+
+    fn norm(&mut self, of: StepId, quantity: Quantity) -> Result<StepId, String> {
+        let (columns, name) = (self.shape(of).1, self.program.step(of).quantity.name());
+        let gamma = self.row(Quantity::NormGamma, columns, name)?;
+        let beta = self.row(Quantity::NormBeta, columns, name)?;
+        let epsilon = self.example.options.epsilon;
+        self.program.compute(quantity, None, Operation::Normalised { of, gamma, beta, epsilon })
+    }
+
+    /// The weights of a head.
+    fn weights(&mut self, head: Option<usize>, pair: Option<(StepId, StepId)>) -> Result<Option<StepId>, String> {
+        use Quantity::{Biased, Exponentials, Largest, Masked, Scaled, Scores, Sums, TurnedK, TurnedQ, Weights};
+        if let Some(weights) = self.given_of_head(Weights, head)? {
+            self.program.compute(Sums, head, Operation::RowSums(weights))?;
+            return Ok(Some(weights));
+        }
+        let options = &self.example.options;
+        let mut pair = pair;
+        if let (Some((query, key)), Some(base)) = (pair, options.rotary) {
+            let width = self.shape(query).1;
+            if width % 2 == 1 || base <= 0.0 {
+                return Err(tr!(
+                    "rotary positions: expected heads of an even width and a base above 0, found width {width} and base {base}",
+                    "回転位置エンコーディング: ヘッドの幅は偶数、base は正の数が必要ですが、幅 {width}、base {base} です"
+                ));
+            }
+            let query = self.program.compute(TurnedQ, head, Operation::Turned { of: query, base })?;
+            let key = match self.turned_key(key) {
+                Some(turned) => turned,
+                None => self.program.compute(TurnedK, head, Operation::Turned { of: key, base })?,
+            };
+            pair = Some((query, key));
+        }
+        let scores = match (self.given_of_head(Scores, head)?, pair) {
+            (Some(scores), _) => Some(scores),
+            (None, Some((query, key))) => {
+                let [q, k] = [self.shape(query), self.shape(key)];
+                if q.1 != k.1 {
+                    let [(a, b), (c, d)] = [q, k];
+                    return Err(tr!(
+                        "Q is {a}×{b} and K {c}×{d}: expected as many columns of both, to multiply Q by Kᵀ",
+                        "Q は {a}×{b}、K は {c}×{d} です。Q と Kᵀ を掛けるには列の数が同じでなければなりません"
+                    ));
+                }
+                Some(self.program.compute(Scores, head, Operation::ProductTransposed([query, key]))?)
+            }
+            (None, None) => None,
+        };
+        let scaled = match (self.given_of_head(Scaled, head)?, scores) {
+            (Some(scaled), _) => scaled,
+            (None, Some(scores)) => {
+                let own = pair.map(|(query, _)| self.shape(query).1);
+                if let (Some(own), Some(said)) = (own, options.head_dim.filter(|said| Some(*said) != own)) {
+                    return Err(tr!(
+                        "options.d_k: expected {own}, the width of the queries, found {said}",
+                        "options.d_k: クエリの幅 {own} が必要ですが、{said} です"
+                    ));
+                }
+                let width = options.head_dim.or(own);
+                let usual = width.map(|width| 1.0 / (width as f64).sqrt());
+                let scale = options.scale.or(if options.beta.is_some() { Some(1.0) } else { usual });
+                let Some(scale) = scale else { return Ok(None) };
+                let own = options.head_factors.as_ref().and_then(|factors| factors.get(head.unwrap_or(0)));
+                let factor = scale * options.beta.unwrap_or(1.0) * own.unwrap_or(&1.0);
+                self.program.compute(Scaled, head, Operation::Scaled { of: scores, factor })?
+            }
+            (None, None) => return Ok(None),
+        };
+        let mut last = scaled;
+        let shape = self.shape(scaled);
+        if let Some(bias) = self.bias(head, shape)? {
+            last = self.program.compute(Biased, head, Operation::Biased { of: last, bias })?;
+        }
+        if let Some(seen) = self.seen(shape)? {
+            last = self.program.compute(Masked, head, Operation::Masked { of: last, seen })?;
+        }
+        if options.hard {
+            return Ok(Some(self.program.compute(Weights, head, Operation::OneHot(last))?));
+        }
+        let largest = match options.subtract_max {
+            true => Some(self.program.compute(Largest, head, Operation::Largest(last))?),
+            false => None,
+        };
+        let exponentials = self.program.compute(Exponentials, head, Operation::Exponentials { of: last, largest })?;
+        let sums = self.program.compute(Sums, head, Operation::RowSums(exponentials))?;
+        Ok(Some(self.program.compute(Weights, head, Operation::Shares { of: exponentials, sums })?))
+    }
+
+    /// Keys that heads share are turned once.
+    fn turned_key(&self, key: StepId) -> Option<StepId> {
+        let steps = self.program.steps();
+        steps.iter().position(|step| {
+            step.quantity == Quantity::TurnedK && matches!(step.operation, Operation::Turned { of, .. } if of == key)
+        })
+    }
+
+    /// What is added to the scaled scores of a head.
+    fn bias(&self, head: Option<usize>, shape: (usize, usize)) -> Result<Option<Array2<f64>>, String> {
+        let options = &self.example.options;
+        let mut sum: Option<Array2<f64>> = None;
+        if let Some(MaskOption::Added(mask)) = &options.mask {
+            fits_scores(mask.dim(), shape)?;
+            sum = Some(mask.clone());
+        }
+        if let Some(slopes) = &options.alibi {
+            let count = self.heads[0];
+            let Some(slope) = slopes.get(head.unwrap_or(0)).filter(|_| slopes.len() == count) else {
+                let found = slopes.len();
+                return Err(match count {
+                    1 => tr!(
+                        "options.alibi_slopes: expected 1 number, one for each head, found {found}",
+                        "options.alibi_slopes: ヘッドごとに一つ、全部で 1 個の数値が必要ですが、{found} 個です"
+                    ),
+                    _ => tr!(
+                        "options.alibi_slopes: expected {count} numbers, one for each head, found {found}",
+                        "options.alibi_slopes: ヘッドごとに一つ、全部で {count} 個の数値が必要ですが、{found} 個です"
+                    ),
+                });
+            };
+            let distances = Array2::from_shape_fn(shape, |(i, j)| -slope * i.abs_diff(j) as f64);
+            sum = Some(sum.map_or(distances.clone(), |sum| sum + &distances));
+        }
+        Ok(sum)
+    }
+
+    /// Which keys each query sees, unless it is all.
+    fn seen(&self, shape: (usize, usize)) -> Result<Option<Array2<bool>>, String> {
+        let options = &self.example.options;
+        let mut seen = options.causal.map(|diagonal| {
+            let offset = match diagonal {
+                Diagonal::TopLeft => 0,
+                Diagonal::BottomRight => shape.1 as isize - shape.0 as isize,
+            };
+            Array2::from_shape_fn(shape, |(i, j)| j as isize <= i as isize + offset)
+        });
+        if let Some(MaskOption::Seen(mask)) = &options.mask {
+            fits_scores(mask.dim(), shape)?;
+            seen = Some(seen.map_or(mask.clone(), |seen| seen & mask));
+        }
+        if let Some(window) = options.window {
+            // A query's own place is where causality puts it.
+            let offset = match options.causal {
+                Some(Diagonal::BottomRight) => shape.1 as isize - shape.0 as isize,
+                _ => 0,
+            };
+            let near = |(i, j): (usize, usize)| (i as isize + offset).abs_diff(j as isize) <= window;
+            let near = Array2::from_shape_fn(shape, near);
+            seen = Some(seen.map_or(near.clone(), |seen| seen & &near));
+        }
+        Ok(seen)
+    }
+
+    /// As many words as rows and columns.
+    fn check_tokens(&self) -> Result<(), String> {
+        let steps = self.program.steps();
+        let rows = |names: &[Quantity]| steps.iter().find(|step| names.contains(&step.quantity)).map(|s| s.value.dim());
+        let example = self.example;
+        let queries = rows(&[Quantity::X, Quantity::Q, Quantity::Scores, Quantity::Scaled, Quantity::Weights]);
+        let keys = rows(&[Quantity::Scores, Quantity::Scaled, Quantity::Weights]).map(|shape| shape.1);
+        let sides = [
+            ("tokens", &example.tokens, queries.map(|shape| shape.0), ["queries", "クエリ"]),
+            ("key_tokens", &example.key_tokens, keys, ["keys", "キー"]),
+        ];
+        for (name, tokens, count, [en, ja]) in sides {
+            if let Some(count) = count.filter(|&count| !tokens.is_empty() && tokens.len() != count) {
+                let (of, found) = (lang().pick(en, ja), tokens.len());
+                return Err(tr!(
+                    "{name}: expected {count}, one for each of the {of}, found {found}",
+                    "{name}: {of}ごとに一つ、全部で {count} 個必要ですが、{found} 個です"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fits_scores(found: (usize, usize), scores: (usize, usize)) -> Result<(), String> {
+    if found == scores {
+        return Ok(());
+    }
+    let [(a, b), (c, d)] = [scores, found];
+    Err(tr!(
+        "options.mask: expected {a}×{b} (queries × keys), as the scores are, found {c}×{d}",
+        "options.mask: スコアと同じ {a}×{b}（クエリ × キー）が必要ですが、{c}×{d} です"
+    ))
+}

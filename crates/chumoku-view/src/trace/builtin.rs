@@ -1,0 +1,72 @@
+//! Worked examples that come with the program: those of the folder `examples/worked`.
+
+use super::example::WorkedExample;
+use chumoku::lang::wording::did_you_mean;
+use chumoku::{Error, Result};
+
+macro_rules! examples {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../../../examples/worked/", $name, ".json")))),*]
+    };
+}
+
+const EXAMPLES: [(&str, &str); 21] = examples![
+    "two-tokens",
+    "school",
+    "cat-and-fish",
+    "book",
+    "film",
+    "by-hand",
+    "scaling",
+    "five-shares",
+    "four-shares",
+    "causal",
+    "heads",
+    "input-numbers",
+    "one-head-parameters",
+    "heads-parameters",
+    "heads-listing-parameters",
+    "embedding-parameters",
+    "classifier-parameters",
+    "lstm-parameters",
+    "attention-parameters",
+    "film-classifier-parameters",
+    "waves",
+];
+
+/// The names of the built-in worked examples.
+pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+    EXAMPLES.iter().map(|(name, _)| *name)
+}
+
+/// A built-in worked example.
+///
+/// # Errors
+/// If there is none of the name: the names.
+pub fn builtin(name: &str) -> Result<WorkedExample> {
+    let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == name) else {
+        let names: Vec<&str> = builtin_names().collect();
+        let hint = did_you_mean(name, names.iter().copied());
+        return Err(Error::Setting(chumoku::tr!(
+            "no example is called {name}{hint}; there are {}",
+            "{name} という計算例はありません{hint}。あるのは {} です",
+            names.join(", ")
+        )));
+    };
+    WorkedExample::parse(text).map_err(|problem| Error::Example { doing: "reading", file: name.into(), problem })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_can_be_read() {
+        for name in builtin_names() {
+            let example = builtin(name).unwrap();
+            assert!(!example.title.is_empty() && !example.source.is_empty(), "{name}");
+            example.check().unwrap_or_else(|problem| panic!("{name}: {problem}"));
+        }
+        assert!(builtin("bock").unwrap_err().to_string().contains("did you mean “book”"));
+    }
+}

@@ -1,0 +1,329 @@
+//! Whether the numbers of a worked example are true, and where they first go wrong.
+//!
+//! A claim holds if it is within half a unit of its last printed digit. What does not hold may still follow from the
+//! claims before it, as they were printed: if one of those is wrong, the error was made there; if not, nobody made one,
+//! and what is left is that they were rounded. What follows from rounded numbers is not one number but an interval,
+//! which is computed with interval arithmetic and is never too narrow (`belief.rs`).
+
+use super::belief::{Beliefs, Claimed};
+use super::example::{Claim, WorkedExample};
+use super::figures::Figure;
+use super::number::{Printed, Scalar};
+use super::operation::{Operation, StepId};
+use super::program::Program;
+use super::quantity::Quantity;
+use chumoku::tr;
+use ndarray::Array2;
+use serde::Serialize;
+
+/// What is to be said of the claimed numbers of a step, from the best to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// All are true.
+    Holds,
+    /// They follow from the steps before as printed, which were rounded: nobody made an error.
+    Rounded,
+    /// They follow from the steps before as claimed, but those were wrong.
+    Inherited,
+    /// They are wrong, and follow from nothing before.
+    Wrong,
+}
+
+/// The claimed number that is furthest from the truth.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Worst {
+    /// Its place: row and column from 0, after the head where each has its own; empty for a single figure.
+    pub index: Vec<usize>,
+    /// As it was printed.
+    pub claimed: String,
+    /// What it should be.
+    #[serde(rename = "true")]
+    pub truth: f64,
+    /// What it should be after the steps before as claimed, where that is something else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_claims: Option<f64>,
+}
+
+/// What is to be said of a step.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CheckedStep {
+    /// The claim's name.
+    pub name: String,
+    /// Whether it is true.
+    pub verdict: Verdict,
+    /// How many numbers are claimed.
+    pub claimed: usize,
+    /// How many of them are wrong or inherited.
+    pub wrong: usize,
+    /// How many of them are not true to the last digit because the steps before were rounded.
+    pub rounded: usize,
+    /// The number that is furthest from the truth, if one is not true: a wrong one before others.
+    pub worst: Option<Worst>,
+    /// Rows of claimed weights that do not sum to 1, nor would without rounding.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub row_sums: Vec<RowSum>,
+}
+
+/// The sum of a row of claimed weights.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RowSum {
+    /// The row from 0, after the head where each has its own.
+    pub index: Vec<usize>,
+    /// What the printed numbers sum to.
+    pub sum: f64,
+}
+
+/// What is to be said of a worked example.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Checked {
+    /// Whether no claim is wrong or inherited: each holds, or follows from what was rounded.
+    pub ok: bool,
+    /// The claims, in the order of the computation.
+    pub steps: Vec<CheckedStep>,
+}
+
+impl WorkedExample {
+    /// Checks every claimed number.
+    ///
+    /// # Errors
+    /// If the matrices do not fit each other, or a claim is about what does not follow from them.
+    pub fn check(&self) -> Result<Checked, String> {
+        if !self.figures.is_empty() {
+            return Ok(self.check_figures());
+        }
+        if self.claims.is_empty() {
+            return Err(tr!(
+                "no claims: expected the key “claims” with at least one of Q, K, V, scores, …",
+                "主張がありません。Q、K、V、scores などを一つ以上書いたキー “claims” が必要です"
+            ));
+        }
+        let program = self.program()?;
+        let mut claims: Vec<Claimed<'_>> = vec![None; program.steps().len()];
+        let mut named = Vec::new();
+        for (quantity, claim) in &self.claims {
+            if claim.iter().flatten().all(Option::is_none) {
+                let name = quantity.name();
+                return Err(tr!(
+                    "claims.{name}: expected at least one number, found null throughout",
+                    "claims.{name}: 数値が一つ以上必要ですが、すべて null です"
+                ));
+            }
+            let ids = self.steps_of(&program, *quantity, claim)?;
+            ids.iter().zip(claim).for_each(|(&id, matrix)| claims[id] = Some(matrix));
+            named.push((*quantity, ids));
+        }
+        let believed = Beliefs::of(&program, &claims);
+        let mut steps = Vec::new();
+        for ((quantity, ids), (_, claim)) in named.into_iter().zip(&self.claims) {
+            let is_own = |(&id, matrix): (&StepId, &Array2<Option<Printed>>)| {
+                claims[id].is_some_and(|other| std::ptr::eq(other, matrix))
+            };
+            let step = match ids.iter().zip(claim).all(is_own) {
+                true => checked(&believed, &program, quantity, &ids, &claims),
+                // Another claim is about the same step: one head's output may be called heads, concat and output.
+                false => {
+                    let mut claims = claims.clone();
+                    ids.iter().zip(claim).for_each(|(&id, matrix)| claims[id] = Some(matrix));
+                    checked(&Beliefs::of(&program, &claims), &program, quantity, &ids, &claims)
+                }
+            };
+            steps.push((ids[0], step));
+        }
+        steps.sort_by_key(|(id, _)| *id);
+        let steps: Vec<CheckedStep> = steps.into_iter().map(|(_, step)| step).collect();
+        Ok(Checked::of(steps))
+    }
+}
+
+impl Checked {
+    fn of(steps: Vec<CheckedStep>) -> Checked {
+        Checked { ok: steps.iter().all(|step| step.verdict <= Verdict::Rounded), steps }
+    }
+}
+
+impl WorkedExample {
+    /// Holds the figures of an example of sizes against the truth.
+    fn check_figures(&self) -> Checked {
+        let step = |Figure { name, claim, truth }: &Figure| {
+            let holds = claim.holds(*truth);
+            let worst = Worst { index: Vec::new(), claimed: claim.text.clone(), truth: *truth, from_claims: None };
+            CheckedStep {
+                name: name.clone(),
+                verdict: if holds { Verdict::Holds } else { Verdict::Wrong },
+                claimed: 1,
+                wrong: usize::from(!holds),
+                rounded: 0,
+                worst: (!holds).then_some(worst),
+                row_sums: Vec::new(),
+            }
+        };
+        Checked::of(self.figures.iter().map(step).collect())
+    }
+
+    /// The steps that a claim is about, one for each of its matrices.
+    fn steps_of(&self, program: &Program, quantity: Quantity, claim: &Claim) -> Result<Vec<StepId>, String> {
+        let name = quantity.name();
+        let whole = |quantity| program.find(quantity, None).map(|id| vec![id]);
+        let of_heads =
+            |quantity| -> Vec<StepId> { (0..).map_while(|head| program.find(quantity, Some(head))).collect() };
+        let not_one_each = |expected: usize, found: usize| {
+            Err(tr!(
+                "claims.{name}: expected {expected} matrices, one for each head, found {found}",
+                "claims.{name}: ヘッドごとに一つ、全部で {expected} 個の行列が必要ですが、{found} 個です"
+            ))
+        };
+        let mut ids = if claim.len() > 1 { of_heads(quantity) } else { whole(quantity).unwrap_or_default() };
+        // One head's output, or the heads side by side, may already be the output.
+        let is_last = |id: StepId| matches!(program.step(id).operation, Operation::Mixture(_) | Operation::Joined(_));
+        if ids.is_empty() && claim.len() == 1 && matches!(quantity, Quantity::HeadOutput | Quantity::Concat) {
+            ids = whole(Quantity::Output)
+                .filter(|ids| is_last(ids[0]))
+                .or(whole(Quantity::HeadOutput))
+                .unwrap_or_default();
+        }
+        if ids.is_empty() {
+            let heads = of_heads(quantity).len();
+            if heads > 0 {
+                return not_one_each(heads, 1);
+            }
+            if whole(quantity).is_some() {
+                return Err(tr!(
+                    "claims.{name}: expected one matrix, found {}",
+                    "claims.{name}: 行列は一つだけ必要ですが、{} 個です",
+                    claim.len()
+                ));
+            }
+            let missing = self.missing(quantity);
+            return Err(tr!(
+                "claims.{name} does not follow from the inputs: {missing}",
+                "claims.{name} は inputs から導けません: {missing}"
+            ));
+        }
+        if ids.len() != claim.len() {
+            return not_one_each(ids.len(), claim.len());
+        }
+        for (head, (id, matrix)) in ids.iter().zip(claim).enumerate() {
+            let (expected, found) = (program.value(*id).dim(), matrix.dim());
+            if expected != found {
+                let of =
+                    if claim.len() > 1 { tr!(" of head {}", "（ヘッド {}）", head + 1) } else { String::new() };
+                return Err(tr!(
+                    "claims.{name}{of}: expected {}×{} numbers, as follows from the inputs, found {}×{}",
+                    "claims.{name}{of}: inputs から {}×{} 個の数値になるはずですが、{}×{} です",
+                    expected.0,
+                    expected.1,
+                    found.0,
+                    found.1
+                ));
+            }
+        }
+        Ok(ids)
+    }
+}
+
+/// What is to be said of a claim.
+fn checked(
+    believed: &Beliefs,
+    program: &Program,
+    quantity: Quantity,
+    ids: &[StepId],
+    claims: &[Claimed<'_>],
+) -> CheckedStep {
+    let name = quantity.name().to_owned();
+    let mut found = CheckedStep {
+        name,
+        verdict: Verdict::Holds,
+        claimed: 0,
+        wrong: 0,
+        rounded: 0,
+        worst: None,
+        row_sums: Vec::new(),
+    };
+    let mut largest = (Verdict::Holds, f64::NEG_INFINITY);
+    for (head, &id) in ids.iter().enumerate() {
+        let Some(claim) = claims[id] else { continue };
+        let (value, follows) = (program.value(id), &believed.follows[id]);
+        let place = |at: &[usize]| if ids.len() > 1 { [&[head], at].concat() } else { at.to_vec() };
+        for ((i, j), printed) in claim.indexed_iter() {
+            let (Some(printed), Some(verdict)) = (printed, believed.verdicts[id][[i, j]]) else { continue };
+            let (truth, implied) = (value[[i, j]], follows[[i, j]]);
+            found.claimed += 1;
+            found.wrong += usize::from(verdict > Verdict::Rounded);
+            found.rounded += usize::from(verdict == Verdict::Rounded);
+            found.verdict = found.verdict.max(verdict);
+            if verdict == Verdict::Holds {
+                continue;
+            }
+            // What is wrong here counts before what was wrong already, and that before what was rounded.
+            let distance = (printed.value - truth).abs();
+            let rank = (verdict, if distance.is_nan() { f64::INFINITY } else { distance });
+            if found.worst.is_none() || rank > largest {
+                largest = rank;
+                let other = implied.middle();
+                let is_other = !printed.holds(other) && other != truth;
+                let from_claims = (implied.is_misled && is_other).then_some(other);
+                found.worst = Some(Worst { index: place(&[i, j]), claimed: printed.text.clone(), truth, from_claims });
+            }
+        }
+        if quantity == Quantity::Weights {
+            let rows = claim.rows().into_iter().enumerate();
+            let sums = rows.filter_map(|(i, row)| Some((i, odd_sum(&row.to_vec())?)));
+            found.row_sums.extend(sums.map(|(i, sum)| RowSum { index: place(&[i]), sum }));
+        }
+    }
+    found
+}
+
+/// What a row of printed weights sums to, if rounding does not explain that it is not 1. A row that sees nothing has
+/// weights 0.
+fn odd_sum(row: &[Option<Printed>]) -> Option<f64> {
+    let row: Vec<&Printed> = row.iter().map(Option::as_ref).collect::<Option<_>>()?;
+    let sum: f64 = row.iter().map(|x| x.value).sum();
+    let room: f64 = row.iter().filter(|x| x.unit < 1.0).map(|x| x.unit / 2.0).sum();
+    let sees_nothing = row.iter().all(|x| x.value == 0.0);
+    (!sees_nothing && (sum - 1.0).abs() > room + 1e-9).then_some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::WorkedExample;
+
+    fn check(text: &str) -> Checked {
+        WorkedExample::parse(text).unwrap().check().unwrap()
+    }
+
+    fn verdicts(checked: &Checked) -> Vec<(&str, Verdict)> {
+        checked.steps.iter().map(|step| (step.name.as_str(), step.verdict)).collect()
+    }
+
+    #[test]
+    fn an_error_is_told_from_what_it_causes() {
+        // Q is wrong; scores follow from it as claimed; scaled are wrong by themselves; weights are true.
+        let checked = check(
+            r#"{"inputs": {"X": [[1, 2], [3, 4]], "W_Q": [[1, 0], [0, 1]], "K": [[1, 0], [0, 1]]},
+                "claims": {"Q": [[1, 2], [3, 5]], "scores": [[1, 2], [3, 5]],
+                           "scaled": [["0.71", "1.41"], ["2.12", "3.53"]], "sums": [["1.49"], ["1.49"]]}}"#,
+        );
+        use Verdict::{Holds, Inherited, Wrong};
+        assert_eq!(verdicts(&checked), [("Q", Wrong), ("scores", Inherited), ("scaled", Wrong), ("sums", Holds)]);
+        let worst = checked.steps[2].worst.as_ref().unwrap();
+        assert_eq!((&worst.index[..], worst.claimed.as_str()), (&[1, 1][..], "3.53"));
+        assert!((worst.truth - 8f64.sqrt()).abs() < 1e-12, "{worst:?}");
+        assert!((worst.from_claims.unwrap() - 12.5f64.sqrt()).abs() < 1e-6, "{worst:?}");
+        assert!(!checked.ok);
+    }
+
+    #[test]
+    fn gaps_are_filled_with_what_follows() {
+        let checked = check(
+            r#"{"inputs": {"Q": [[2, 0], [0, 2]], "K": [[1, 0], [0, 1]], "V": [[1, 2, 3], [4, 5, 6]]},
+                "claims": {"scores": [[3, null], [null, null]], "scaled": [["2.12", 0], [0, "1.41"]],
+                           "output": [[null, null, null], [null, null, "5.41"]]}}"#,
+        );
+        use Verdict::{Holds, Inherited, Wrong};
+        assert_eq!(verdicts(&checked), [("scores", Wrong), ("scaled", Inherited), ("output", Holds)]);
+        assert_eq!((checked.steps[1].claimed, checked.steps[1].wrong), (4, 1));
+    }
+}

@@ -1,0 +1,236 @@
+//! One number of a step, term by term.
+
+use super::operation::{Operation, StepId};
+use super::program::Program;
+use super::shown::symbol;
+use super::words::more_terms;
+use chumoku::lang::Lang;
+use ndarray::Array2;
+
+/// How one number came about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expansion {
+    /// Its row and column, from 0.
+    pub index: [usize; 2],
+    /// Its letter.
+    pub symbol: String,
+    /// What is done.
+    pub form: Form,
+    /// The number.
+    pub result: f64,
+}
+
+/// An arithmetic expression of numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Form {
+    /// `a₁·b₁ + a₂·b₂ + … + bias`.
+    Products {
+        /// The factors of each term.
+        terms: Vec<[f64; 2]>,
+        /// What is added at the end.
+        bias: Option<f64>,
+    },
+    /// `a + b + …`.
+    Terms(Vec<f64>),
+    /// `a / √n`.
+    OverRoot(f64, usize),
+    /// `a / b`.
+    Quotient(f64, f64),
+    /// `a · cos θ ± b · sin θ`, with the sign and the angle in radians.
+    Turn {
+        /// The two numbers that are turned.
+        pair: [f64; 2],
+        /// −1 for the first of a pair, 1 for the second.
+        sign: f64,
+        /// The angle θ.
+        angle: f64,
+    },
+    /// `exp(a − b)`.
+    Exponential(f64, Option<f64>),
+    /// `max(a, b, …)`.
+    Largest(Vec<f64>),
+    /// `γ · (x − mean) / √(variance + ε) + β`.
+    Normalised {
+        /// The number, its row's mean and variance, and ε.
+        of: [f64; 4],
+        /// γ and β.
+        affine: [Option<f64>; 2],
+    },
+}
+
+/// A number is expanded that stands among the first rows and columns, so that it is seen in every form.
+const CORNER: usize = 6;
+
+/// Expands the number of a step that has most to show: the largest finite one of the corner.
+pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
+    let step = program.step(id);
+    let corner = step.value.indexed_iter().filter(|((i, j), x)| *i < CORNER && *j < CORNER && x.is_finite());
+    let (at, _) = corner.reduce(|best, next| if next.1.abs() > best.1.abs() { next } else { best })?;
+    let (row, column) = at;
+    let columns = step.value.ncols();
+    let of = |id: StepId| -> &Array2<f64> { program.value(id) };
+    let products = |a: StepId, b: &dyn Fn(usize) -> f64| -> Vec<[f64; 2]> {
+        of(a).row(row).iter().enumerate().map(|(k, x)| [*x, b(k)]).collect()
+    };
+    let form = match &step.operation {
+        Operation::Given | Operation::Columns { .. } | Operation::Joined(_) | Operation::OneHot(_) => return None,
+        Operation::Masked { .. } => return None,
+        Operation::Sum([a, b]) => Form::Terms(vec![of(*a)[at], of(*b)[at]]),
+        Operation::Product { factors: [a, b], bias } => Form::Products {
+            terms: products(*a, &|k| of(*b)[[k, column]]),
+            bias: bias.map(|bias| of(bias)[[0, column]]),
+        },
+        Operation::Mixture([a, b]) => {
+            // A share of 0 takes nothing, whatever stands there.
+            let mut terms = products(*a, &|k| of(*b)[[k, column]]);
+            terms.retain(|[share, value]| *share != 0.0 || value.is_finite());
+            Form::Products { terms, bias: None }
+        }
+        Operation::ProductTransposed([a, b]) => {
+            Form::Products { terms: products(*a, &|k| of(*b)[[column, k]]), bias: None }
+        }
+        Operation::Turned { of: a, base } => {
+            let (width, half) = (columns, columns / 2);
+            let (i, is_first) = (column % half.max(1), column < half);
+            let angle = row as f64 * base.powf(-2.0 * i as f64 / width as f64);
+            let other = if is_first { column + half } else { i };
+            let pair = [of(*a)[[row, column]], of(*a)[[row, other]]];
+            Form::Turn { pair, sign: if is_first { -1.0 } else { 1.0 }, angle }
+        }
+        Operation::Scaled { of: a, factor } => match super::formula::root_of(*factor) {
+            Some(n) => Form::OverRoot(of(*a)[at], n),
+            None => Form::Products { terms: vec![[*factor, of(*a)[at]]], bias: None },
+        },
+        Operation::Biased { of: a, bias } => Form::Terms(vec![of(*a)[at], bias[at]]),
+        Operation::Largest(a) => Form::Largest(of(*a).row(row).to_vec()),
+        Operation::Exponentials { of: a, largest } => {
+            let largest = largest.map(|largest| of(largest)[[row, 0]]);
+            if largest == Some(f64::NEG_INFINITY) {
+                return None;
+            }
+            Form::Exponential(of(*a)[at], largest)
+        }
+        Operation::RowSums(a) => Form::Terms(of(*a).row(row).to_vec()),
+        Operation::Shares { of: a, sums } => Form::Quotient(of(*a)[at], of(*sums)[[row, 0]]),
+        Operation::Normalised { of: a, gamma, beta, epsilon } => {
+            let numbers = of(*a).row(row);
+            let n = numbers.len() as f64;
+            let mean = numbers.sum() / n;
+            let variance = numbers.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
+            let affine = [gamma, beta].map(|id| id.map(|id| of(id)[[0, column]]));
+            Form::Normalised { of: [numbers[column], mean, variance, *epsilon], affine }
+        }
+    };
+    Some(Expansion { index: [row, column], symbol: symbol(step), form, result: step.value[at] })
+}
+
+/// How numbers and signs are written.
+pub(super) struct Spelling<'a> {
+    pub(super) number: &'a dyn Fn(f64) -> String,
+    pub(super) is_latex: bool,
+    pub(super) lang: Lang,
+    /// Most terms that are written; the others are counted.
+    pub(super) terms: usize,
+}
+
+impl Expansion {
+    /// The letter with its place, counted from 1.
+    pub(super) fn place(&self, is_latex: bool) -> String {
+        let [row, column] = self.index.map(|i| i + 1);
+        match is_latex {
+            true => format!("\\left({}\\right)_{{{row},{column}}}", super::formula::latex_symbol(&self.symbol)),
+            false => format!("{}({row},{column})", self.symbol),
+        }
+    }
+
+    /// The expression, without the result.
+    pub(super) fn spelt(&self, spelling: &Spelling<'_>) -> String {
+        let Spelling { number, is_latex, lang, terms: most } = *spelling;
+        let [times, minus, root] = match is_latex {
+            true => ["\\cdot ", " - ", "\\sqrt"],
+            false => ["·", " − ", "√"],
+        };
+        let more = |count: usize| match is_latex {
+            true => format!("\\underbrace{{\\cdots}}_{{{count}}}"),
+            false => more_terms(lang, count),
+        };
+        // A negative number after a sign stands in brackets.
+        let signed = |x: f64| if x < 0.0 { format!("({})", number(x)) } else { number(x) };
+        let braced = |x: String| if is_latex { format!("{{{x}}}") } else { x };
+        let joined = |parts: Vec<String>| {
+            if parts.len() <= most {
+                return parts.join(" + ");
+            }
+            let left = more(parts.len() - most);
+            format!("{} + {left} + {}", parts[..most - 1].join(" + "), parts[parts.len() - 1])
+        };
+        match &self.form {
+            Form::Products { terms, bias } => {
+                let product = |(k, [a, b]): (usize, &[f64; 2])| {
+                    let first = if k == 0 { number(*a) } else { signed(*a) };
+                    format!("{first}{times}{}", signed(*b))
+                };
+                let mut parts: Vec<String> = terms.iter().enumerate().map(product).collect();
+                parts.extend(bias.map(signed));
+                if parts.is_empty() { number(0.0) } else { joined(parts) }
+            }
+            Form::Terms(terms) => {
+                joined(terms.iter().enumerate().map(|(k, x)| if k == 0 { number(*x) } else { signed(*x) }).collect())
+            }
+            Form::OverRoot(a, n) => format!("{} / {root}{}", number(*a), braced(n.to_string())),
+            Form::Quotient(a, b) => format!("{} / {}", number(*a), signed(*b)),
+            Form::Turn { pair: [a, b], sign, angle } => {
+                let sign = if *sign < 0.0 { minus } else { " + " };
+                let [cos, sin] = if is_latex { ["\\cos ", "\\sin "] } else { ["cos ", "sin "] };
+                let angle = number(*angle);
+                format!("{}{times}{cos}{angle}{sign}{}{times}{sin}{angle}", number(*a), signed(*b))
+            }
+            Form::Exponential(a, Some(b)) => {
+                let exp = if is_latex { "\\exp" } else { "exp" };
+                format!("{exp}({}{minus}{})", number(*a), signed(*b))
+            }
+            Form::Exponential(a, None) => format!("{}({})", if is_latex { "\\exp" } else { "exp" }, number(*a)),
+            Form::Largest(numbers) => {
+                let max = if is_latex { "\\max" } else { "max" };
+                let list = |numbers: &[f64]| numbers.iter().map(|x| number(*x)).collect::<Vec<_>>().join(", ");
+                if numbers.len() <= most {
+                    return format!("{max}({})", list(numbers));
+                }
+                let (first, last) = (list(&numbers[..most - 1]), number(numbers[numbers.len() - 1]));
+                format!("{max}({first}, {}, {last})", more(numbers.len() - most))
+            }
+            Form::Normalised { of: [x, mean, variance, epsilon], affine: [gamma, beta] } => {
+                let epsilon = number(*epsilon);
+                let under = format!("{} + {epsilon}", number(*variance));
+                let under = if is_latex { format!("{root}{{{under}}}") } else { format!("{root}({under})") };
+                let core = format!("({}{minus}{}) / {under}", number(*x), signed(*mean));
+                let factor = gamma.map_or(String::new(), |gamma| format!("{}{times}", number(gamma)));
+                let offset = beta.map_or(String::new(), |beta| format!(" + {}", signed(beta)));
+                format!("{factor}{core}{offset}")
+            }
+        }
+    }
+
+    /// The expression worked out: what is shown can be recomputed.
+    #[must_use]
+    pub fn value(&self) -> f64 {
+        match &self.form {
+            Form::Products { terms, bias } => terms.iter().map(|[a, b]| a * b).sum::<f64>() + bias.unwrap_or(0.0),
+            Form::Terms(terms) => terms.iter().sum(),
+            Form::OverRoot(a, n) => a / (*n as f64).sqrt(),
+            Form::Quotient(a, b) => {
+                if *b == 0.0 {
+                    0.0
+                } else {
+                    a / b
+                }
+            }
+            Form::Turn { pair: [a, b], sign, angle } => a * angle.cos() + sign * b * angle.sin(),
+            Form::Exponential(a, b) => (a - b.unwrap_or(0.0)).exp(),
+            Form::Largest(numbers) => numbers.iter().fold(f64::NEG_INFINITY, |most, x| most.max(*x)),
+            Form::Normalised { of: [x, mean, variance, epsilon], affine: [gamma, beta] } => {
+                gamma.unwrap_or(1.0) * (x - mean) / (variance + epsilon).sqrt() + beta.unwrap_or(0.0)
+            }
+        }
+    }
+}

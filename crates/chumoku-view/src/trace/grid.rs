@@ -1,0 +1,93 @@
+//! A matrix as a table of texts: labels, numbers, and what of them is shown.
+
+use super::quantity::Axis;
+use super::shown::{Trace, TraceStep};
+use crate::view::cut;
+use chumoku::lang::clean;
+use ndarray::Array2;
+
+/// A table of a step's numbers.
+pub(super) struct Grid {
+    pub(super) rows: Vec<String>,
+    pub(super) columns: Vec<String>,
+    /// The numbers, as many as are shown.
+    pub(super) cells: Vec<Vec<String>>,
+    /// Whether rows or columns are left out.
+    pub(super) is_cut: [bool; 2],
+    /// Rows and columns of the whole matrix.
+    pub(super) size: [usize; 2],
+}
+
+impl Grid {
+    /// At most so many rows and columns of a step's matrix.
+    pub(super) fn of(trace: &Trace, step: &TraceStep, most: [usize; 2], digits: usize) -> Grid {
+        let size = [step.value.nrows(), step.value.ncols()];
+        let shown = [size[0].min(most[0]), size[1].min(most[1])];
+        let write = number_of(&step.value, digits);
+        let labels = |axis: usize| (0..shown[axis]).map(|i| label(trace, step.axes()[axis], i)).collect();
+        Grid {
+            rows: labels(0),
+            columns: labels(1),
+            cells: (0..shown[0]).map(|i| (0..shown[1]).map(|j| write(step.value[[i, j]])).collect()).collect(),
+            is_cut: [shown[0] < size[0], shown[1] < size[1]],
+            size,
+        }
+    }
+}
+
+/// Columns of a terminal that a word takes at most.
+const LABEL: usize = 24;
+
+/// What a row or column is called: its number, and its word where it has one.
+pub(super) fn label(trace: &Trace, axis: Axis, index: usize) -> String {
+    let words = match axis {
+        Axis::Queries => &trace.tokens,
+        Axis::Keys => &trace.key_tokens,
+        Axis::One => return String::new(),
+        _ => return (index + 1).to_string(),
+    };
+    match words.get(index) {
+        Some(word) => format!("{} {}", index + 1, cut(&clean(word), LABEL)),
+        None => (index + 1).to_string(),
+    }
+}
+
+/// Writes the numbers of a matrix: all whole where they are, else all with as many decimals.
+pub(super) fn number_of(matrix: &Array2<f64>, digits: usize) -> impl Fn(f64) -> String + use<> {
+    let whole = matrix.iter().all(|x| !x.is_finite() || (x.fract() == 0.0 && x.abs() < 1e9));
+    let large = matrix.iter().any(|x| x.is_finite() && x.abs() >= 1e9);
+    move |x| match (whole, large) {
+        _ if !x.is_finite() => odd(x),
+        (true, _) => format!("{}", x + 0.0),
+        (false, false) => fixed(x, digits),
+        (false, true) => format!("{x:.digits$e}"),
+    }
+}
+
+/// With so many decimals, and no minus before nothing.
+fn fixed(x: f64, digits: usize) -> String {
+    let text = format!("{x:.digits$}");
+    match text.strip_prefix('-') {
+        Some(rest) if rest.chars().all(|c| c == '0' || c == '.') => rest.to_owned(),
+        _ => text,
+    }
+}
+
+/// A number in an expression: whole numbers stay whole, small ones keep their digits.
+pub(super) fn plain(x: f64, digits: usize) -> String {
+    if !x.is_finite() {
+        return odd(x);
+    }
+    if x.fract() == 0.0 && x.abs() < 1e9 {
+        return format!("{}", x + 0.0);
+    }
+    if x.abs() >= 1e9 || x.abs() < 0.5 * 10f64.powi(-(digits as i32)) {
+        return format!("{x:.2e}").replace(".00e", "e");
+    }
+    fixed(x, digits)
+}
+
+/// What is not finite.
+pub(super) fn odd(x: f64) -> String {
+    if x.is_nan() { "NaN".into() } else { if x > 0.0 { "∞" } else { "-∞" }.into() }
+}

@@ -1,0 +1,228 @@
+//! A trace as one page that opens from disk: no script, no request, English and Japanese by a switch.
+
+use super::grid::Grid;
+use super::shown::{Trace, TraceStep};
+use super::text::{Depth, TraceOptions};
+use super::words;
+use crate::view::{Lang, hash, marked_up};
+use chumoku::lang::clean_text;
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("trace.css");
+
+/// Terms of a sum that are shown.
+const TERMS: usize = 64;
+/// Columns more than which are printed smaller.
+const WIDE: usize = 14;
+
+/// A text on one line, as markup.
+fn escaped(text: &str) -> String {
+    marked_up(&clean_text(text))
+}
+
+/// A formula, or part of one, as markup: what stands after `_`, and the number of a head in brackets, is lowered.
+fn lowered(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['_', '[']) {
+        let (before, after) = rest.split_at(at);
+        out.push_str(&marked_up(before));
+        let index = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_alphanumeric()).len();
+        let (mut parts, mut left) = (Vec::new(), after);
+        if let Some(name) = left.strip_prefix('_').filter(|name| index(name) > 0) {
+            let (name, more) = name.split_at(index(name));
+            parts.push(name);
+            left = more;
+        }
+        let head = left.strip_prefix('[').and_then(|inside| inside.split_once(']'));
+        if let Some((head, more)) = head.filter(|(head, _)| head.parse::<usize>().is_ok()) {
+            parts.push(head);
+            left = more;
+        }
+        if parts.is_empty() {
+            let (sign, more) = after.split_at(1);
+            out.push_str(sign);
+            left = more;
+        } else {
+            out.push_str(&format!("<sub>{}</sub>", marked_up(&parts.join(","))));
+        }
+        rest = left;
+    }
+    out + &marked_up(rest)
+}
+
+/// A sentence in both languages, of which the page shows one.
+fn both(say: impl Fn(Lang) -> String) -> String {
+    [Lang::En, Lang::Ja].map(|lang| in_language(lang, &escaped(&say(lang)))).concat()
+}
+
+/// Markup that is shown where its language is chosen.
+fn in_language(lang: Lang, markup: &str) -> String {
+    format!("<span class=\"t\" lang=\"{}\">{markup}</span>", lang.code())
+}
+
+impl Trace {
+    /// The trace as an HTML page. Its content security policy allows nothing but its own style sheet.
+    #[must_use]
+    pub fn to_html(&self, options: &TraceOptions) -> String {
+        // Browsers turn CR LF into LF before they hash; a checkout may have done the reverse.
+        let style = STYLE.replace("\r\n", "\n");
+        let mut out = String::new();
+        let checked = |lang: Lang| if lang == options.lang { " checked" } else { "" };
+        let _ = write!(
+            out,
+            "<!doctype html>\n<html lang=\"{}\">\n<head>\n<meta charset=\"utf-8\">\n<meta \
+             http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; base-uri 'none'; \
+             form-action 'none'\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta \
+             name=\"referrer\" content=\"no-referrer\">\n<title>{} – Chumoku</title>\n<style>{style}</style>\n</head>\n<body>\n\
+             <a class=\"skip\" href=\"#steps\">{}</a>\n<header><div><h1><bdi>{}</bdi></h1><p class=\"source\">\
+             <bdi>{}</bdi></p></div>\n<fieldset class=\"langs\"><legend class=\"unseen\">Language / 言語</legend><input type=\"radio\" name=\"lang\" id=\"en\"{}><label for=\"en\" lang=\"en\">English</label>\
+             <input type=\"radio\" name=\"lang\" id=\"ja\"{}><label for=\"ja\" lang=\"ja\">日本語</label></fieldset></header>\n",
+            options.lang.code(),
+            hash(&style),
+            escaped(&self.heading(options.lang)),
+            both(|lang| lang.pick("Skip to the steps", "計算の手順へ").into()),
+            match self.place {
+                Some(_) => both(|lang| self.heading(lang)),
+                None => escaped(&self.title),
+            },
+            escaped(&self.source),
+            checked(Lang::En),
+            checked(Lang::Ja),
+        );
+        if let Some(cut) = self.cut {
+            let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| cut.to_text(lang)));
+        }
+        for agreement in &self.agreements {
+            let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| agreement.to_text(lang)));
+        }
+        let names = self.steps.iter().enumerate();
+        let links: String = names
+            .map(|(i, step)| {
+                format!("<li><a href=\"#{}\">{}. {}</a></li>", step.anchor(), i + 1, lowered(&step.symbol))
+            })
+            .collect();
+        let _ = writeln!(
+            out,
+            "<nav aria-labelledby=\"contents\"><span id=\"contents\">{}</span><ol>{links}</ol></nav>\n<main id=\"steps\" \
+             tabindex=\"-1\">",
+            both(|lang| lang.pick("Steps", "計算の手順").into())
+        );
+        for (i, step) in self.steps.iter().enumerate() {
+            self.step_to_html(i, step, options, &mut out);
+        }
+        out.push_str("</main>\n");
+        let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| words::rounding(lang, options.digits)));
+        out.push_str("</body>\n</html>\n");
+        out
+    }
+
+    fn step_to_html(&self, index: usize, step: &TraceStep, options: &TraceOptions, out: &mut String) {
+        let open = if options.depth == Depth::All { " open" } else { "" };
+        let _ = write!(
+            out,
+            "<details{open} id=\"{}\"><summary><span class=\"shape\">{}</span><h2 id=\"{}-title\">{}. {}</h2></summary>\n<p \
+             class=\"formula\">{}</p>\n",
+            step.anchor(),
+            lowered(&format!("{}: {}", step.symbol, step.shape())),
+            step.anchor(),
+            index + 1,
+            both(|lang| step.title(lang)),
+            step.formula
+                .as_ref()
+                .map_or_else(|| both(|lang| words::given(lang).into()), |formula| lowered(&formula.text))
+        );
+        let grid = Grid::of(self, step, [options.size; 2], options.digits);
+        let largest = step.value.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
+        let more = if grid.is_cut[1] { "<td class=\"more\">…</td>" } else { "" };
+        // What may be too wide for the screen is reached by the keyboard, and has the name of its step.
+        let _ = writeln!(
+            out,
+            "<div class=\"scroll{}\" tabindex=\"0\" role=\"group\" aria-labelledby=\"{}-title\"><table>",
+            if grid.columns.len() > WIDE { " wide" } else { "" },
+            step.anchor()
+        );
+        let names: String =
+            grid.columns.iter().map(|name| format!("<th scope=\"col\"><bdi>{}</bdi></th>", escaped(name))).collect();
+        let _ = writeln!(out, "<thead><tr><td></td>{names}{more}</tr></thead>\n<tbody>");
+        let marked = step.expansion.as_ref().map(|expansion| expansion.index);
+        for (i, (label, row)) in grid.rows.iter().zip(&grid.cells).enumerate() {
+            let _ = write!(out, "<tr><th scope=\"row\"><bdi>{}</bdi></th>", escaped(label));
+            for (j, cell) in row.iter().enumerate() {
+                let x = step.value[[i, j]];
+                let level = ((x.abs() / largest) * 8.0).round();
+                let mut classes = match (x.is_finite(), level >= 1.0) {
+                    (false, _) => "none".to_owned(),
+                    (true, true) => format!("{}{level}", if x > 0.0 { 'p' } else { 'm' }),
+                    (true, false) => String::new(),
+                };
+                if marked == Some([i, j]) {
+                    classes = format!("{classes} at").trim_start().to_owned();
+                }
+                let class = if classes.is_empty() { String::new() } else { format!(" class=\"{classes}\"") };
+                let _ = write!(out, "<td{class}>{}</td>", escaped(cell));
+            }
+            let _ = writeln!(out, "{more}</tr>");
+        }
+        if grid.is_cut[0] {
+            let dots = "<td class=\"more\">⋮</td>".repeat(grid.columns.len());
+            let _ = writeln!(out, "<tr><th>⋮</th>{dots}</tr>");
+        }
+        out.push_str("</tbody></table></div>\n");
+        if grid.is_cut != [false; 2] {
+            let shown = [grid.rows.len(), grid.columns.len()];
+            let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| words::cut(lang, shown, grid.size)));
+        }
+        let expanded = |lang: Lang| step.expanded([options.digits, TERMS], false, lang);
+        if let [Some(english), Some(japanese)] = [Lang::En, Lang::Ja].map(expanded) {
+            let text = match english == japanese {
+                true => lowered(&english),
+                false => [(Lang::En, english), (Lang::Ja, japanese)]
+                    .map(|(lang, text)| in_language(lang, &lowered(&text)))
+                    .concat(),
+            };
+            let _ = writeln!(out, "<p class=\"expanded\">{text}</p>");
+        }
+        let checks = step.checks.iter().map(|check| {
+            let class = if check.holds { "" } else { " class=\"bad\"" };
+            format!("<li{class}>{}</li>", both(|lang| check.to_text(lang)))
+        });
+        let [english, japanese] = [Lang::En, Lang::Ja].map(|lang| words::looks_at(lang, self, step));
+        let says = english.iter().zip(&japanese).map(|(english, japanese)| {
+            format!("<li class=\"says\">{}</li>", both(|lang| lang.pick(english, japanese).into()))
+        });
+        let items: String = checks.chain(says).collect();
+        if !items.is_empty() {
+            let _ = writeln!(out, "<ul>{items}</ul>");
+        }
+        out.push_str("</details>\n");
+    }
+}
+
+impl TraceStep {
+    /// Its place on the page: what all heads have and what one has bear the same name.
+    fn anchor(&self) -> String {
+        match self.head {
+            Some(head) => format!("{}-{}", self.name(), head + 1),
+            None => self.name().into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lowered;
+
+    #[test]
+    fn indices_are_lowered() {
+        let cases = [
+            ("S_scaled[1] = S[1] / √2", "S<sub>scaled,1</sub> = S<sub>1</sub> / √2"),
+            ("[H[1] … H[8]]", "[H<sub>1</sub> … H<sub>8</sub>]"),
+            ("A: n × h·d_k = 3 × 4", "A: n × h·d<sub>k</sub> = 3 × 4"),
+            ("S_biased + (0 | −∞) < a_", "S<sub>biased</sub> + (0 | −∞) &lt; a_"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(lowered(text), expected);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! A trace as JSON: every number.
+
+use super::expansion::{Expansion, Form};
+use super::grid::plain;
+use super::shown::{Trace, TraceStep};
+use chumoku::lang::Lang;
+use ndarray::Array2;
+use serde_json::{Value, json};
+
+/// A number; what JSON has no number for is a text, as in worked examples.
+fn number(x: f64) -> Value {
+    match x {
+        x if x.is_finite() => x.into(),
+        x if x.is_nan() => "nan".into(),
+        x if x > 0.0 => "inf".into(),
+        _ => "-inf".into(),
+    }
+}
+
+fn matrix(value: &Array2<f64>) -> Value {
+    value.rows().into_iter().map(|row| row.iter().copied().map(number).collect::<Value>()).collect()
+}
+
+impl Trace {
+    /// Every number of every step. `steps[i].matrix` is nested `[row][column]`; NaN and the infinities are the texts
+    /// `nan`, `inf` and `-inf`.
+    #[must_use]
+    pub fn to_json(&self, lang: Lang) -> Value {
+        let agreements = self.agreements.iter().map(|agreement| {
+            let differences = agreement.largest_differences.iter();
+            let differences: serde_json::Map<_, _> =
+                differences.map(|(name, x)| ((*name).into(), number(*x))).collect();
+            json!({ "precision": agreement.precision, "largest_differences": differences })
+        });
+        let model = self.place.map(|place| {
+            let [layer, head] = [place.layer + 1, place.head + 1];
+            json!({ "name": self.title, "attention": place.attention.name(), "layer": layer, "head": head })
+        });
+        let cut = self.cut.map(|cut| {
+            let part = if cut.is_end { "last" } else { "first" };
+            json!({ "read": cut.read, "tokens": cut.tokens, "part": part, "text": cut.to_text(lang) })
+        });
+        json!({
+            "title": self.heading(lang),
+            "model": model,
+            "source": self.source,
+            "tokens": self.tokens,
+            "key_tokens": self.key_tokens,
+            "steps": self.steps.iter().map(|step| step.to_json(lang)).collect::<Value>(),
+            "cut": cut,
+            "agreements": agreements.collect::<Value>(),
+        })
+    }
+}
+
+impl TraceStep {
+    fn to_json(&self, lang: Lang) -> Value {
+        let checks = self
+            .checks
+            .iter()
+            .map(|check| json!({ "text": check.to_text(lang), "value": number(check.value), "holds": check.holds }));
+        json!({
+            "name": self.name(),
+            "head": self.head.map(|head| head + 1),
+            "title": self.title(lang),
+            "symbol": self.symbol,
+            "formula": self.formula.as_ref().map(|formula| &formula.text),
+            "latex": self.formula.as_ref().map(|formula| &formula.latex),
+            "letters": self.letters,
+            "shape": [self.value.nrows(), self.value.ncols()],
+            "matrix": matrix(&self.value),
+            "expansion": self.expansion.as_ref().map(Expansion::to_json),
+            "checks": checks.collect::<Value>(),
+        })
+    }
+}
+
+impl Expansion {
+    fn to_json(&self) -> Value {
+        let full = |x: f64| plain(x, 17);
+        let spelling = super::expansion::Spelling { number: &full, is_latex: false, lang: Lang::En, terms: usize::MAX };
+        let mut object = json!({ "index": self.index, "text": self.spelt(&spelling), "result": number(self.result) });
+        if let Form::Products { terms, bias } = &self.form {
+            object["terms"] = terms.iter().map(|pair| pair.map(number).to_vec().into()).collect::<Vec<Value>>().into();
+            object["bias"] = bias.map(number).into();
+        }
+        object
+    }
+}

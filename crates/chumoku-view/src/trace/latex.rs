@@ -1,0 +1,135 @@
+//! A trace as a LaTeX document.
+
+use super::grid::Grid;
+use super::shown::Trace;
+use super::text::{Depth, TraceOptions};
+use super::words;
+use chumoku::lang::clean_text;
+use std::fmt::Write;
+
+/// A text that means nothing to LaTeX.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in clean_text(text).chars() {
+        match c {
+            '\\' => out.push_str("\\textbackslash{}"),
+            '~' => out.push_str("\\textasciitilde{}"),
+            '^' => out.push_str("\\textasciicircum{}"),
+            '#' | '$' | '%' | '&' | '_' | '{' | '}' => {
+                out.push('\\');
+                out.push(c);
+            }
+            // LuaTeX takes it for what it could not read.
+            '\u{fffd}' => out.push('?'),
+            '✓' => out.push_str("$\\checkmark$"),
+            'γ' => out.push_str("$\\gamma$"),
+            'β' => out.push_str("$\\beta$"),
+            'ε' => out.push_str("$\\varepsilon$"),
+            '−' => out.push_str("$-$"),
+            '×' => out.push_str("$\\times$"),
+            '√' => out.push_str("$\\surd$"),
+            '…' => out.push_str("\\dots{}"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A number in mathematics.
+pub(super) fn number(text: &str) -> String {
+    let text = text.replace('∞', "\\infty ").replace("NaN", "\\mathrm{NaN}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) if exponent.parse::<i32>().is_ok() => format!("{mantissa}\\cdot 10^{{{exponent}}}"),
+        _ => text,
+    }
+}
+
+/// Terms of a sum that are shown.
+const TERMS: usize = 6;
+
+impl Trace {
+    /// The trace as a LaTeX document. Where it holds Japanese it is for LuaLaTeX; else any LaTeX will do.
+    #[must_use]
+    pub fn to_latex(&self, options: &TraceOptions) -> String {
+        let TraceOptions { depth, lang, digits, size, .. } = *options;
+        let mut body = format!("\\section*{{{}}}\n", escaped(&self.heading(lang)));
+        if !self.source.is_empty() {
+            let _ = writeln!(body, "{}\n", escaped(&self.source));
+        }
+        if let Some(cut) = self.cut {
+            let _ = writeln!(body, "{}\n", escaped(&cut.to_text(lang)));
+        }
+        for (i, step) in self.steps.iter().enumerate() {
+            let formula = match &step.formula {
+                Some(formula) => formula.latex.clone(),
+                None => super::formula::latex_symbol(&step.symbol),
+            };
+            let given =
+                if step.formula.is_none() { format!(" ({})", escaped(words::given(lang))) } else { String::new() };
+            let letters = step.letters.clone().map(|letter| match letter.split_once("d_") {
+                Some((before, index)) => {
+                    format!("{}d_{{\\mathrm{{{index}}}}}", before.replace('·', "\\cdot "))
+                }
+                None => letter,
+            });
+            let [rows, columns] = [step.value.nrows(), step.value.ncols()];
+            let shape = format!("${} \\times {} = {rows} \\times {columns}$", letters[0], letters[1]);
+            let title = escaped(&step.title(lang));
+            let _ = writeln!(body, "\\subsection*{{{}. {title}}}\n${formula}${given}, {shape}", i + 1);
+            if depth != Depth::All {
+                continue;
+            }
+            let grid = Grid::of(self, step, [size, size], digits);
+            let more = if grid.is_cut[1] { " & \\cdots" } else { "" };
+            let spec = format!("r|{}", "r".repeat(grid.columns.len() + usize::from(grid.is_cut[1])));
+            let _ = writeln!(body, "\\[\\begin{{array}}{{{spec}}}");
+            let names: String = grid.columns.iter().map(|name| format!(" & \\text{{{}}}", escaped(name))).collect();
+            let _ = writeln!(body, "{names}{more} \\\\ \\hline");
+            for (label, row) in grid.rows.iter().zip(&grid.cells) {
+                let cells: String = row.iter().map(|cell| format!(" & {}", number(cell))).collect();
+                let _ = writeln!(body, "\\text{{{}}}{cells}{more} \\\\", escaped(label));
+            }
+            if grid.is_cut[0] {
+                let _ = writeln!(body, "\\vdots{} \\\\", " & \\vdots".repeat(grid.columns.len()));
+            }
+            body.push_str("\\end{array}\\]\n");
+            if grid.is_cut != [false; 2] {
+                let _ = writeln!(
+                    body,
+                    "{}\n",
+                    escaped(&words::cut(lang, [grid.rows.len(), grid.columns.len()], grid.size))
+                );
+            }
+            if let Some(expanded) = step.expanded([digits, TERMS], true, lang) {
+                let _ = writeln!(body, "\\begin{{flushleft}}\\small$\\displaystyle {expanded}$\\end{{flushleft}}");
+            }
+            for check in &step.checks {
+                let _ = writeln!(body, "{}\\par", escaped(&check.to_text(lang)));
+            }
+            for sentence in words::looks_at(lang, self, step) {
+                let _ = writeln!(body, "{}\\par", escaped(&sentence));
+            }
+        }
+        if depth == Depth::All {
+            let _ = writeln!(body, "\n{}\\par", escaped(&words::rounding(lang, digits)));
+        }
+        for agreement in &self.agreements {
+            let _ = writeln!(body, "{}\\par", escaped(&agreement.to_text(lang)));
+        }
+        let is_plain = body.is_ascii();
+        let fonts = match is_plain {
+            true => "\\usepackage[T1]{fontenc}\n".to_owned(),
+            false => {
+                let note = lang.pick(
+                    "This document holds letters beyond ASCII: compile it with lualatex.",
+                    "この文書には ASCII でない文字があります。lualatex で処理してください。",
+                );
+                format!("% {note}\n\\usepackage{{luatexja}}\n")
+            }
+        };
+        format!(
+            "\\documentclass{{article}}\n\\usepackage{{amsmath,amssymb}}\n\\usepackage[a4paper,landscape,margin=15mm]\
+             {{geometry}}\n{fonts}\\pagestyle{{empty}}\n\\begin{{document}}\n{body}\\end{{document}}\n"
+        )
+    }
+}

@@ -1,0 +1,100 @@
+//! A trace as Markdown, with formulas as GitHub and most other readers show them.
+
+use super::grid::Grid;
+use super::shown::Trace;
+use super::text::{Depth, TraceOptions};
+use super::words;
+use crate::view::markup;
+use chumoku::lang::clean_text;
+use std::fmt::Write;
+
+/// A text that means nothing to Markdown, in a table or out of it.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in clean_text(text).chars() {
+        if let Some(escaped) = markup(c) {
+            out.push_str(escaped);
+            continue;
+        }
+        match c {
+            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '#' | '|' | '~' | '$' | '!' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Terms of a sum that are shown.
+const TERMS: usize = 12;
+
+impl Trace {
+    /// The trace as Markdown.
+    #[must_use]
+    pub fn to_markdown(&self, options: &TraceOptions) -> String {
+        let TraceOptions { depth, lang, digits, size, .. } = *options;
+        let mut out = format!("# {}\n\n", escaped(&self.heading(lang)));
+        if !self.source.is_empty() {
+            let _ = writeln!(out, "{}\n", escaped(&self.source));
+        }
+        if let Some(cut) = self.cut {
+            let _ = writeln!(out, "{}\n", cut.to_text(lang));
+        }
+        if depth != Depth::All {
+            let [step, formula, shape] = match lang {
+                crate::view::Lang::En => ["step", "formula", "shape"],
+                crate::view::Lang::Ja => ["手順", "式", "形状"],
+            };
+            let _ = writeln!(out, "| | {step} | {formula} | {shape} |\n|---|---|---|---|");
+        }
+        for (i, step) in self.steps.iter().enumerate() {
+            let formula = match &step.formula {
+                Some(formula) => format!("${}$", formula.latex),
+                None => format!("${}$ {}", super::formula::latex_symbol(&step.symbol), words::given(lang)),
+            };
+            if depth != Depth::All {
+                let _ = writeln!(out, "| {} | {} | {formula} | {} |", i + 1, step.title(lang), step.shape());
+                continue;
+            }
+            let _ = writeln!(out, "## {}. {}\n\n{formula}, {}\n", i + 1, step.title(lang), step.shape());
+            let grid = Grid::of(self, step, [size, size], digits);
+            let more = if grid.is_cut[1] { " … |" } else { "" };
+            let header: String = grid.columns.iter().map(|name| format!(" {} |", escaped(name))).collect();
+            let rule = "---:|".repeat(grid.columns.len()) + if grid.is_cut[1] { "---|" } else { "" };
+            let _ = writeln!(out, "| |{header}{more}\n|---|{rule}");
+            for (label, row) in grid.rows.iter().zip(&grid.cells) {
+                let cells: String = row.iter().map(|cell| format!(" {cell} |")).collect();
+                let _ = writeln!(out, "| {} |{cells}{more}", escaped(label));
+            }
+            if grid.is_cut[0] {
+                let _ = writeln!(out, "| … |{}{more}", " … |".repeat(grid.columns.len()));
+            }
+            if grid.is_cut != [false; 2] {
+                let _ = writeln!(out, "\n{}", words::cut(lang, [grid.rows.len(), grid.columns.len()], grid.size));
+            }
+            if let Some(expanded) = step.expanded([digits, TERMS], true, lang) {
+                let _ = writeln!(out, "\n${expanded}$");
+            }
+            out.push('\n');
+            for check in &step.checks {
+                let mark = if check.holds { "✓" } else { "**!**" };
+                let _ = writeln!(out, "- {mark} {}", check.to_text(lang));
+            }
+            for sentence in words::looks_at(lang, self, step) {
+                let _ = writeln!(out, "- {}", escaped(&sentence));
+            }
+            if !out.ends_with("\n\n") {
+                out.push('\n');
+            }
+        }
+        if depth == Depth::All {
+            let _ = writeln!(out, "{}", words::rounding(lang, digits));
+        }
+        for agreement in &self.agreements {
+            let _ = writeln!(out, "\n{}", agreement.to_text(lang));
+        }
+        out
+    }
+}

@@ -1,0 +1,116 @@
+//! What must be given for a step to follow, and is not.
+
+use super::example::{MaskOption, WorkedExample};
+use super::quantity::Quantity;
+use chumoku::nn::NormOrder;
+use chumoku::tr;
+
+impl WorkedExample {
+    /// Advice to someone who claims a quantity that does not follow: what to give, without what was given.
+    pub(super) fn missing(&self, quantity: Quantity) -> String {
+        let missing = self.unmet(quantity);
+        let heads = self.options.num_heads;
+        match (quantity, missing.is_empty()) {
+            (_, false) => {
+                let list = missing.join(&tr!(" and ", "と"));
+                tr!("give {list}", "{list}を与えてください")
+            }
+            (Quantity::HeadOutput | Quantity::Concat, true) => tr!(
+                "what the {heads} heads come to is called output where W_O is not given",
+                "W_O を与えないとき、{heads} 個のヘッドの結果の名前は output です"
+            ),
+            _ => tr!("it is something to start from", "これは出発点として与える値です"),
+        }
+    }
+
+    /// What is to be given so that scores follow.
+    pub(super) fn missing_for_scores(&self) -> Vec<String> {
+        self.unmet(Quantity::Scaled)
+    }
+
+    fn has(&self, quantity: Quantity) -> bool {
+        self.inputs.contains_key(&quantity)
+    }
+
+    /// What is missing for a quantity, each with what may be given in its place.
+    fn unmet(&self, quantity: Quantity) -> Vec<String> {
+        use Quantity::{
+            Biased, Concat, Embeddings, Exponentials, FinalNorm, HeadOutput, K, Largest, Masked, Memory, Norm, Output,
+            Positions, Q, Residual, Scaled, Scores, Sums, TurnedK, TurnedQ, V, WK, WQ, WV, Weights, X,
+        };
+        if self.has(quantity) {
+            return Vec::new();
+        }
+        let options = &self.options;
+        let or = |wanted: String, other: &str| tr!("{wanted} (or {other})", "{wanted}（または {other}）");
+        let option = |is_set: bool, text: &str| if is_set { Vec::new() } else { vec![text.to_owned()] };
+        let has_x = self.has(X) || self.has(Embeddings);
+        let projected = |own: Quantity, weight: Quantity, has_source: bool, source: &str| {
+            let (own, name) = (own.name(), weight.name());
+            let and = tr!("{source} and {name}", "{source} と {name}");
+            vec![match (has_source, self.has(weight)) {
+                // What is there with its weight follows.
+                (true, true) => return Vec::new(),
+                (true, false) => or(name.into(), own),
+                (false, true) => or(source.into(), own),
+                (false, false) => or(own.into(), &and),
+            }]
+        };
+        let (has_memory, source) = (self.has(Memory) || has_x, tr!("X or memory", "X か memory"));
+        let both = |a: Quantity, b: Quantity| [self.unmet(a), self.unmet(b)].concat();
+        match quantity {
+            X if self.has(Embeddings) => option(self.has(Positions), "positions"),
+            X if self.has(Positions) => option(self.has(Embeddings), "embeddings"),
+            X => vec![tr!("embeddings and positions", "embeddings と positions")],
+            Q => projected(Q, WQ, has_x, "X"),
+            K => projected(K, WK, has_memory, &source),
+            V => projected(V, WV, has_memory, &source),
+            TurnedQ => [self.unmet(Q), option(options.rotary.is_some(), "options.rotary_base")].concat(),
+            TurnedK => [self.unmet(K), option(options.rotary.is_some(), "options.rotary_base")].concat(),
+            Scores => both(Q, K),
+            Scaled if self.has(Scores) => {
+                option(options.scale.or(options.beta).is_some() || options.head_dim.is_some(), "options.d_k")
+            }
+            Scaled => self.unmet(Scores),
+            Biased | Masked | Largest | Exponentials if self.has(Weights) => {
+                vec![tr!("scores or scaled in place of weights", "weights の代わりに scores か scaled")]
+            }
+            Biased => {
+                let is_added = options.alibi.is_some() || matches!(options.mask, Some(MaskOption::Added(_)));
+                [self.unmet(Scaled), option(is_added, &tr!("options.mask of numbers", "数値の options.mask"))].concat()
+            }
+            Masked => {
+                let is_masked = options.causal.is_some()
+                    || options.window.is_some()
+                    || matches!(options.mask, Some(MaskOption::Seen(_)));
+                let wanted = tr!(
+                    "options.causal, options.window or options.mask",
+                    "options.causal、options.window か options.mask"
+                );
+                [self.unmet(Scaled), option(is_masked, &wanted)].concat()
+            }
+            Largest | Exponentials | Sums if options.hard => {
+                [self.unmet(Scaled), vec![tr!("options.hard as false", "options.hard に false ")]].concat()
+            }
+            Largest => {
+                let wanted = tr!("options.subtract_max as true", "options.subtract_max に true ");
+                [self.unmet(Scaled), option(options.subtract_max, &wanted)].concat()
+            }
+            Exponentials | Sums | Weights if !self.has(Weights) => self.unmet(Scaled),
+            HeadOutput | Concat | Output => both(V, Weights),
+            Residual | FinalNorm | Norm => {
+                let x = if has_x { Vec::new() } else { vec!["X".to_owned()] };
+                let order = |order, name: &str| {
+                    let wanted = tr!("options.norm as \"{name}\"", "options.norm に \"{name}\" ");
+                    option(options.norm == Some(order), &wanted)
+                };
+                match quantity {
+                    Norm => [x, order(NormOrder::Pre, "pre")].concat(),
+                    FinalNorm => [x, self.unmet(Output), order(NormOrder::Post, "post")].concat(),
+                    _ => [x, self.unmet(Output)].concat(),
+                }
+            }
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Worked examples: attention in numbers, step by step.
+//!
+//! A [`WorkedExample`] is what is given and what is claimed; its program (`program.rs`, `operation.rs`) is every step
+//! from the input to the output, computed in f64. [`WorkedExample::check`] holds claims against it, and
+//! [`WorkedExample::trace`] shows it: as text, Markdown, LaTeX or JSON.
+
+mod belief;
+mod build;
+mod builtin;
+mod check;
+mod example;
+mod expansion;
+mod figures;
+mod formula;
+mod grid;
+mod html;
+mod json;
+mod latex;
+mod markdown;
+mod missing;
+mod model;
+mod number;
+mod operation;
+mod program;
+mod quantity;
+mod report;
+mod shown;
+mod text;
+mod words;
+mod xlsx;
+
+pub use builtin::{builtin, builtin_names};
+pub use check::{Checked, CheckedStep, RowSum, Verdict, Worst};
+pub use chumoku::explain::{AttentionPlace, ModelAttention, ModelPlace, TextCut};
+pub use example::WorkedExample;
+pub use expansion::{Expansion, Form};
+pub use formula::Formula;
+pub use number::Printed;
+pub use shown::{Agreement, CheckKind, Trace, TraceCheck, TraceStep};
+pub use text::{Depth, TraceOptions};

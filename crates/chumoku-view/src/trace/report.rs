@@ -1,0 +1,187 @@
+//! What checking found, in words.
+
+use super::check::{Checked, CheckedStep, RowSum, Verdict, Worst};
+use super::example::WorkedExample;
+use super::number::Printed;
+use super::quantity::{Axis, Quantity};
+use crate::view::{left, wrap};
+use chumoku::lang::clean_text;
+use chumoku::lang::{Lang, lang};
+use chumoku::tr;
+use std::fmt::Write;
+
+/// Columns of a report.
+const WIDTH: usize = 80;
+
+impl Checked {
+    /// The first claim that is wrong by itself.
+    #[must_use]
+    pub fn first_wrong(&self) -> Option<&CheckedStep> {
+        self.steps.iter().find(|step| step.verdict == Verdict::Wrong)
+    }
+
+    /// A report for people, in the language of the process: a line or two for each claim, none wider than 80 columns.
+    #[must_use]
+    pub fn to_text(&self, file: &str, example: &WorkedExample) -> String {
+        let lang = lang();
+        let mut out = String::new();
+        // What goes on below a heading is indented, so that the next file's stands out.
+        let heading = if example.title.is_empty() { file.to_owned() } else { format!("{file}: {}", example.title) };
+        for (i, line) in wrap(&clean_text(&heading), WIDTH - 2).iter().enumerate() {
+            let _ = writeln!(out, "{}{line}", if i == 0 { "" } else { "  " });
+        }
+        wrapped(&mut out, 2, &example.source);
+        for step in &self.steps {
+            let odd = if step.wrong > 0 { step.wrong } else { step.rounded };
+            let all = step.claimed;
+            let numbers = match (odd, all) {
+                (0, 1) => tr!("1 number", "数値 1 個"),
+                (0, _) => tr!("{all} numbers", "数値 {all} 個"),
+                (_, 1) => tr!("1 of 1 number", "数値 1 個のうち 1 個"),
+                _ => tr!("{odd} of {all} numbers", "数値 {all} 個のうち {odd} 個"),
+            };
+            let verdict = left(step.verdict.word(lang), 11);
+            let _ = writeln!(out, "  {:<13} {verdict} {numbers}", step.name);
+            if let Some(worst) = &step.worst {
+                wrapped(&mut out, 16, &example.says(&step.name, worst));
+            }
+            for row in &step.row_sums {
+                wrapped(&mut out, 16, &example.says_sum(&step.name, row));
+            }
+        }
+        for line in self.summary() {
+            wrapped(&mut out, 2, &line);
+        }
+        out
+    }
+
+    /// How many claims are what, and what the words mean.
+    fn summary(&self) -> Vec<String> {
+        let count = |verdict| self.steps.iter().filter(|step| step.verdict == verdict).count();
+        let (all, holding, rounded) = (self.steps.len(), count(Verdict::Holds), count(Verdict::Rounded));
+        let claims = if all == 1 { tr!("1 claim", "主張 1 件") } else { tr!("{all} claims", "主張 {all} 件") };
+        let mut said = match (holding == all, rounded) {
+            (true, _) => tr!("{claims}: all hold", "{claims}: すべて正しい"),
+            (_, 0) => tr!("{claims}: {holding} of {all} hold", "{claims}: {all} 件のうち {holding} 件が正しい"),
+            (_, 1) => tr!(
+                "{claims}: {holding} of {all} hold, 1 follows from rounded ones",
+                "{claims}: {all} 件のうち {holding} 件が正しい、1 件は丸めによる"
+            ),
+            _ => tr!(
+                "{claims}: {holding} of {all} hold, {rounded} follow from rounded ones",
+                "{claims}: {all} 件のうち {holding} 件が正しい、{rounded} 件は丸めによる"
+            ),
+        };
+        if let Some(first) = self.first_wrong() {
+            let name = &first.name;
+            said += &tr!("; it first goes wrong at {name}", "。最初の誤りは {name}");
+        }
+        let mut lines = vec![said];
+        if rounded > 0 {
+            lines.push(tr!(
+                "rounded: it follows from the steps before as printed, which were rounded; not an error",
+                "丸め: 直前までの印刷された（丸められた）値から導ける。誤りではない"
+            ));
+        }
+        if count(Verdict::Inherited) > 0 {
+            lines.push(tr!(
+                "inherited: it follows from the steps before as claimed, which were wrong",
+                "引き継ぎ: 誤っている前の手順の値から導ける"
+            ));
+        }
+        lines
+    }
+}
+
+/// Lines of a text, so far to the right.
+fn wrapped(out: &mut String, indent: usize, text: &str) {
+    for line in wrap(&clean_text(text), WIDTH - indent) {
+        let _ = writeln!(out, "{}{line}", " ".repeat(indent));
+    }
+}
+
+impl Verdict {
+    /// A word or two, in the language given.
+    fn word(self, lang: Lang) -> &'static str {
+        match self {
+            Verdict::Holds => lang.pick("holds", "正しい"),
+            Verdict::Rounded => lang.pick("rounded", "丸め"),
+            Verdict::Inherited => lang.pick("inherited", "引き継ぎ"),
+            Verdict::Wrong => lang.pick("wrong here", "ここで誤り"),
+        }
+    }
+}
+
+impl WorkedExample {
+    /// Where a claim is furthest from the truth, and by what, in the language of the process.
+    #[must_use]
+    pub fn says(&self, name: &str, worst: &Worst) -> String {
+        let Worst { index, claimed, truth, from_claims } = worst;
+        let digits = |x: f64| like(x, claimed);
+        let implied = from_claims.map_or(String::new(), |x| {
+            let x = digits(x);
+            tr!(", from the claims before {x}", "、前の主張からは {x}")
+        });
+        let place = if index.is_empty() { String::new() } else { self.place(name, index) + ": " };
+        let truth = digits(*truth);
+        tr!("{place}claimed {claimed}, true {truth}{implied}", "{place}主張 {claimed}、正しくは {truth}{implied}")
+    }
+
+    /// What a row of weights sums to, in the language of the process.
+    fn says_sum(&self, name: &str, RowSum { index, sum }: &RowSum) -> String {
+        let (head, row) = match index[..] {
+            [head, row] => (tr!("head {}, ", "ヘッド {}、", head + 1), row),
+            _ => (String::new(), index.first().copied().unwrap_or(0)),
+        };
+        let (row, sum) = (self.place(name, &[row]), like(*sum, "0.00"));
+        tr!("{head}{row} sums to {sum}, not to 1", "{head}{row}の和は {sum}（1 ではない）")
+    }
+
+    /// The place of a number: its row and column, with their words, after the head where there are three indices; of
+    /// one index, the row.
+    pub(super) fn place(&self, name: &str, index: &[usize]) -> String {
+        let quantity = Quantity::named(name);
+        let axes = quantity.map_or([Axis::One; 2], Quantity::axes);
+        let word = |axis: Axis, i: usize| {
+            let keys = if self.key_tokens.is_empty() { &self.tokens } else { &self.key_tokens };
+            let words = match axis {
+                Axis::Queries => &self.tokens,
+                Axis::Keys => keys,
+                _ => return String::new(),
+            };
+            words.get(i).map_or(String::new(), |word| tr!(" ({word})", "（{word}）"))
+        };
+        let of_head = |head: usize| tr!("head {}, ", "ヘッド {}、", head + 1);
+        let of_row = |row: usize| tr!("row {}{}", "{} 行目{}", row + 1, word(axes[0], row));
+        let of_column = |column: usize| match axes[1] {
+            Axis::One => String::new(),
+            axis => tr!(", column {}{}", "、{} 列目{}", column + 1, word(axis, column)),
+        };
+        match *index {
+            [head, row, column] => of_head(head) + &of_row(row) + &of_column(column),
+            [row, column] => of_row(row) + &of_column(column),
+            [row] => of_row(row),
+            _ => of_row(0) + &of_column(0),
+        }
+    }
+}
+
+/// A number with two digits more than a printed one.
+pub(super) fn like(x: f64, printed: &str) -> String {
+    let unit = Printed::parse(printed).map_or(1e-4, |printed| printed.unit);
+    if !x.is_finite() {
+        return x.to_string();
+    }
+    if unit >= 1.0 {
+        // A whole number stays one.
+        let short = format!("{x:.4}");
+        return short.trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
+    if unit == 0.0 {
+        return format!("{x}");
+    }
+    if unit < 1e-12 {
+        return format!("{x:e}");
+    }
+    format!("{x:.*}", (-unit.log10()).round() as usize + 2)
+}

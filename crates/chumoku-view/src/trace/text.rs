@@ -1,0 +1,335 @@
+//! A trace in a terminal.
+
+use super::expansion::Spelling;
+use super::grid::{Grid, number_of, plain};
+use super::quantity::Quantity;
+use super::shown::{Trace, TraceStep};
+use super::words;
+use crate::view::{ColourDepth, Lang, TerminalPaint as Paint, cut, display_width, left, right, wrap};
+use chumoku::lang::clean_text;
+
+/// How much of a trace is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Formulas and shapes.
+    Shapes,
+    /// A line for each step.
+    Steps,
+    /// Every number.
+    All,
+}
+
+/// How a trace is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct TraceOptions {
+    /// How much is shown.
+    pub depth: Depth,
+    /// The language of what is said.
+    pub lang: Lang,
+    /// Decimals.
+    pub digits: usize,
+    /// Most rows and columns of a matrix; a terminal shows as many columns as fit.
+    pub size: usize,
+    /// Columns of the terminal.
+    pub width: usize,
+    /// How many colours the terminal shows.
+    pub colour: ColourDepth,
+}
+
+impl Default for TraceOptions {
+    fn default() -> Self {
+        TraceOptions { depth: Depth::All, lang: Lang::En, digits: 4, size: 12, width: 80, colour: ColourDepth::None }
+    }
+}
+
+/// Terms of a sum that a terminal shows.
+const TERMS: usize = 8;
+/// Lines of a long source that are shown.
+const SOURCE_LINES: usize = 3;
+/// Lines are indented by so much.
+const INDENT: usize = 3;
+/// Widest name before a row.
+const LABEL: usize = 16;
+/// Widest name over a column, unless its numbers are wider.
+const HEADING: usize = 10;
+/// A line of the overview is broken in two rather than leave a formula less than this.
+const FORMULA: usize = 12;
+
+impl TraceStep {
+    /// Its shape in letters and in numbers.
+    pub(super) fn shape(&self) -> String {
+        self.shape_parts().join(" = ")
+    }
+
+    fn shape_parts(&self) -> [String; 2] {
+        let [rows, columns] = &self.letters;
+        [format!("{rows} × {columns}"), format!("{} × {}", self.value.nrows(), self.value.ncols())]
+    }
+
+    /// How one of its numbers came about: with so many digits, and at most so many terms.
+    pub(super) fn expanded(&self, [digits, terms]: [usize; 2], is_latex: bool, lang: Lang) -> Option<String> {
+        let expansion = self.expansion.as_ref()?;
+        let number = |x: f64| {
+            let text = plain(x, digits);
+            if is_latex { super::latex::number(&text) } else { text }
+        };
+        let spelling = Spelling { number: &number, is_latex, lang, terms };
+        // The result has the decimals of its matrix.
+        let result = number_of(&self.value, digits)(expansion.result);
+        let result = if is_latex { super::latex::number(&result) } else { result };
+        Some(format!("{} = {} = {result}", expansion.place(is_latex), expansion.spelt(&spelling)))
+    }
+
+    /// The smallest and the largest of its finite numbers.
+    fn range(&self) -> Option<[f64; 2]> {
+        let finite = self.value.iter().copied().filter(|x| x.is_finite());
+        finite.fold(None, |range, x| Some(range.map_or([x, x], |[low, high]: [f64; 2]| [low.min(x), high.max(x)])))
+    }
+}
+
+impl Trace {
+    /// The trace as text; no line is wider than `options.width`, which is at least 40. Without colour there is no escape
+    /// sequence in it, and colour changes nothing else.
+    #[must_use]
+    pub fn to_text(&self, options: &TraceOptions) -> String {
+        let TraceOptions { lang, colour, .. } = *options;
+        let mut out = Lines { text: String::new(), width: options.width.max(40), paint: Paint::new(colour) };
+        out.wrapped(0, &clean_text(&self.heading(lang)), Paint::strong);
+        if !self.source.is_empty() {
+            let lines = wrap(&clean_text(&self.source), out.width - INDENT);
+            lines.iter().take(SOURCE_LINES).for_each(|line| out.wrapped(INDENT, line, Paint::quiet));
+            if lines.len() > SOURCE_LINES {
+                out.wrapped(INDENT, "…", Paint::quiet);
+            }
+        }
+        if let Some(cut) = self.cut {
+            out.wrapped(INDENT, &cut.to_text(lang), Paint::against);
+        }
+        match options.depth {
+            Depth::All => {
+                for (i, step) in self.steps.iter().enumerate() {
+                    self.whole(i, step, options, &mut out);
+                }
+                out.line("");
+                out.wrapped(0, &words::rounding(lang, options.digits), Paint::quiet);
+            }
+            depth => self.table(depth, options, &mut out),
+        }
+        for agreement in &self.agreements {
+            out.wrapped(0, &agreement.to_text(lang), Paint::quiet);
+        }
+        out.text
+    }
+
+    /// A step with its matrix.
+    fn whole(&self, index: usize, step: &TraceStep, options: &TraceOptions, out: &mut Lines) {
+        let TraceOptions { lang, digits, .. } = *options;
+        let heading = format!("{}. {}", index + 1, step.title(lang));
+        let shape = format!("{}: {}", step.symbol, step.shape());
+        let used = display_width(&heading) + display_width(&shape);
+        out.line("");
+        if used + 2 <= out.width {
+            let space = " ".repeat(out.width - used);
+            out.line(&format!("{}{space}{}", out.paint.strong(&heading), out.paint.quiet(&shape)));
+        } else {
+            out.wrapped(0, &heading, Paint::strong);
+            out.wrapped(INDENT, &shape, Paint::quiet);
+        }
+        out.wrapped(INDENT, step.formula.as_ref().map_or(words::given(lang), |formula| &formula.text), plainly);
+        self.matrix(step, options, out);
+        if let Some(expanded) = step.expanded([digits, TERMS], false, lang) {
+            out.wrapped(INDENT, &expanded, plainly);
+        }
+        for check in &step.checks {
+            match check.holds {
+                true => out.marked("✓", &check.to_text(lang), Paint::favour, plainly),
+                false => out.marked("!", &check.to_text(lang), Paint::against, Paint::against),
+            }
+        }
+        // Of as many words as there are rows shown.
+        let mut looks = words::looks_at(lang, self, step);
+        let more = looks.len().saturating_sub(options.size);
+        looks.truncate(options.size);
+        if more > 0 {
+            looks.push(words::more_words(lang, more));
+        }
+        if !looks.is_empty() {
+            out.wrapped(INDENT, &looks.join(lang.pick("; ", "。")), plainly);
+        }
+    }
+
+    fn matrix(&self, step: &TraceStep, options: &TraceOptions, out: &mut Lines) {
+        let TraceOptions { lang, digits, size, .. } = *options;
+        let paint = out.paint;
+        let grid = Grid::of(self, step, [size, size], digits);
+        // As many columns as fit.
+        let widths: Vec<usize> = (0..grid.columns.len())
+            .map(|j| {
+                let widest = grid.cells.iter().map(|row| display_width(&row[j])).max().unwrap_or(0);
+                widest.max(display_width(&grid.columns[j]).min(HEADING)) + 2
+            })
+            .collect();
+        let (dots, all) = (3, out.width - INDENT);
+        // Of a long number nothing may be missing, so that its row's name gives way.
+        let label_width = grid.rows.iter().map(|label| display_width(label)).max().unwrap_or(0);
+        let label_width = label_width.min(LABEL).min(all.saturating_sub(widths[0] + dots));
+        let room = all - label_width - dots;
+        let mut used = 0;
+        let fitting = widths.iter().take_while(|&&width| {
+            used += width;
+            used <= room
+        });
+        let count = fitting.count().max(1).min(widths.len());
+        let is_cut = [grid.is_cut[0], grid.is_cut[1] || count < widths.len()];
+        let mut print = |label: &str, cells: String, more: &str| {
+            let mut line = " ".repeat(INDENT) + &paint.quiet(label) + &" ".repeat(label_width - display_width(label));
+            line.push_str(&cells);
+            if is_cut[1] {
+                line.push_str(&format!("  {}", paint.quiet(more)));
+            }
+            out.line(&line);
+        };
+        let one = step.value.ncols() == 1 && grid.columns[0].is_empty();
+        if !one {
+            let name = |j: usize| right(&cut(&grid.columns[j], widths[j] - 2), widths[j]);
+            print("", paint.quiet(&(0..count).map(name).collect::<String>()), "…");
+        }
+        let heat = Heat::of(step, paint);
+        for (i, (label, row)) in grid.rows.iter().zip(&grid.cells).enumerate() {
+            let cells = (0..count).map(|j| heat.cell(step.value[[i, j]], &right(&row[j], widths[j]))).collect();
+            print(&cut(label, label_width), cells, "…");
+        }
+        if is_cut[0] {
+            let dots: String = (0..count).map(|j| right("⋮", widths[j])).collect();
+            print("⋮", paint.quiet(&dots), "");
+        }
+        if is_cut != [false; 2] {
+            out.wrapped(INDENT, &words::cut(lang, [grid.cells.len(), count], grid.size), Paint::quiet);
+        }
+    }
+
+    /// All steps, a line each.
+    fn table(&self, depth: Depth, options: &TraceOptions, out: &mut Lines) {
+        let (lang, paint) = (options.lang, out.paint);
+        out.line("");
+        let tails = match depth {
+            Depth::Shapes => columns(self.steps.iter().map(TraceStep::shape_parts).collect(), " = "),
+            _ => {
+                let parts = |step: &TraceStep| {
+                    let size = format!("{} × {}", step.value.nrows(), step.value.ncols());
+                    [
+                        size,
+                        step.range().map_or(String::new(), |ends| {
+                            range(lang, ends.map(number_of(&step.value, options.digits)))
+                        }),
+                    ]
+                };
+                columns(self.steps.iter().map(parts).collect(), "  ")
+            }
+        };
+        for (i, (step, tail)) in self.steps.iter().zip(&tails).enumerate() {
+            let formula = step
+                .formula
+                .as_ref()
+                .map_or_else(|| format!("{} {}", step.symbol, words::given(lang)), |formula| formula.text.clone());
+            let number = paint.quiet(&right(&format!("{}.", i + 1), 3));
+            let room = out.width.saturating_sub(4 + display_width(tail) + 2);
+            // A line stays a line where it can: the tail is what cannot be left out.
+            if room >= FORMULA.min(display_width(&formula)) {
+                out.line(&format!("{number} {}  {}", left(&formula, room), paint.quiet(tail.trim_end())));
+            } else {
+                out.line(&format!("{number} {}", cut(&formula, out.width - 4)));
+                out.wrapped(4, tail.trim(), Paint::quiet);
+            }
+        }
+        if !self.agreements.is_empty() {
+            out.line("");
+        }
+    }
+}
+
+/// Two texts a line, each to the right of its column, with something between them.
+fn columns(parts: Vec<[String; 2]>, between: &str) -> Vec<String> {
+    let widest = [0, 1].map(|k| parts.iter().map(|part| display_width(&part[k])).max().unwrap_or(0));
+    parts.iter().map(|[a, b]| format!("{}{between}{}", right(a, widest[0]), right(b, widest[1]))).collect()
+}
+
+/// The colours of a matrix's numbers.
+struct Heat {
+    paint: Paint,
+    /// The largest share; none of what are no shares.
+    most: Option<f64>,
+    /// Whether −∞ is what it should be.
+    is_masking: bool,
+}
+
+impl Heat {
+    fn of(step: &TraceStep, paint: Paint) -> Heat {
+        let most = step.value.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(*x));
+        let is_share = step.quantity == Quantity::Weights && most > 0.0;
+        Heat { paint, most: is_share.then_some(most), is_masking: super::shown::is_masking(&step.operation) }
+    }
+
+    /// A number: shares by their size, what is no number standing out.
+    fn cell(&self, x: f64, text: &str) -> String {
+        match self.most {
+            _ if self.paint.is_plain() => text.to_owned(),
+            _ if x == f64::NEG_INFINITY && self.is_masking => self.paint.quiet(text),
+            _ if !x.is_finite() => self.paint.against(text),
+            Some(most) => self.paint.cell((x / most) as f32, text),
+            None => text.to_owned(),
+        }
+    }
+}
+
+fn range(lang: Lang, [low, high]: [String; 2]) -> String {
+    match (lang, low == high) {
+        (Lang::En, true) => format!("all {low}"),
+        (Lang::En, false) => format!("{low} to {high}"),
+        (Lang::Ja, true) => format!("すべて {low}"),
+        (Lang::Ja, false) => format!("{low} 〜 {high}"),
+    }
+}
+
+/// Text without colour.
+fn plainly(_: Paint, text: &str) -> String {
+    text.to_owned()
+}
+
+/// Text that grows line by line.
+struct Lines {
+    text: String,
+    width: usize,
+    paint: Paint,
+}
+
+impl Lines {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    fn wrapped(&mut self, indent: usize, text: &str, colour: impl Fn(Paint, &str) -> String) {
+        for line in wrap(text, self.width - indent) {
+            self.line(&(" ".repeat(indent) + &colour(self.paint, &line)));
+        }
+    }
+
+    /// A text after a sign of its own.
+    fn marked(
+        &mut self,
+        mark: &str,
+        text: &str,
+        of_mark: impl Fn(Paint, &str) -> String,
+        colour: impl Fn(Paint, &str) -> String,
+    ) {
+        let indent = INDENT + display_width(mark) + 1;
+        for (i, line) in wrap(text, self.width - indent).iter().enumerate() {
+            let before = match i {
+                0 => format!("{}{} ", " ".repeat(INDENT), of_mark(self.paint, mark)),
+                _ => " ".repeat(indent),
+            };
+            self.line(&(before + &colour(self.paint, line)));
+        }
+    }
+}

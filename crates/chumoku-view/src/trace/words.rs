@@ -1,0 +1,127 @@
+//! What traces say, in English and Japanese.
+
+use super::shown::{Agreement, CheckKind, Trace, TraceCheck, TraceStep};
+use chumoku::lang::Lang;
+
+/// A difference or a tolerance: two digits say enough.
+pub(super) fn small(x: f64) -> String {
+    if x == 0.0 { "0".into() } else { format!("{x:.1e}") }
+}
+
+impl Trace {
+    /// What it is of: a worked example's title, or a model's name and the head.
+    #[must_use]
+    pub fn heading(&self, lang: Lang) -> String {
+        match self.place {
+            Some(place) => format!("{}: {}", self.title, place.to_text(lang)),
+            None => self.title.clone(),
+        }
+    }
+}
+
+impl TraceCheck {
+    /// A sentence.
+    #[must_use]
+    pub fn to_text(&self, lang: Lang) -> String {
+        let (x, n) = (small(self.value), self.value as usize);
+        match (self.kind, lang, self.holds) {
+            (CheckKind::RowsSumToOne, Lang::En, true) => format!("each row sums to 1 (largest difference {x})"),
+            (CheckKind::RowsSumToOne, Lang::Ja, true) => format!("各行の和は 1（最大の差 {x}）"),
+            (CheckKind::RowsSumToOne, Lang::En, false) => format!("rows do not sum to 1: they are off by up to {x}"),
+            (CheckKind::RowsSumToOne, Lang::Ja, false) => format!("和が 1 でない行がある（最大の差 {x}）"),
+            (CheckKind::EmptyRows, Lang::En, _) if n == 1 => "1 row sees nothing: its weights are 0".into(),
+            (CheckKind::EmptyRows, Lang::En, _) => format!("{n} rows see nothing: their weights are 0"),
+            (CheckKind::EmptyRows, Lang::Ja, _) => format!("何も見えない行が {n} 行あり、重みはすべて 0"),
+            (CheckKind::LargestIsOne, Lang::En, true) => "the largest of each row is 1, so nothing overflows".into(),
+            (CheckKind::LargestIsOne, Lang::Ja, true) => "各行の最大値は 1 なので桁あふれしない".into(),
+            (CheckKind::LargestIsOne, Lang::En, false) => format!("the largest of a row differs from 1 by {x}"),
+            (CheckKind::LargestIsOne, Lang::Ja, false) => format!("行の最大値が 1 と {x} 異なる"),
+            (CheckKind::Normalised, Lang::En, true) => {
+                format!("before γ and β each row has mean 0 and variance 1 − ε/(variance + ε) (difference {x})")
+            }
+            (CheckKind::Normalised, Lang::Ja, true) => {
+                format!("γ と β の前では各行の平均は 0、分散は 1 − ε/(分散 + ε)（差 {x}）")
+            }
+            (CheckKind::Normalised, Lang::En, false) => format!("a row's mean or variance is off by {x}"),
+            (CheckKind::Normalised, Lang::Ja, false) => format!("行の平均または分散が {x} ずれている"),
+            (CheckKind::NotFinite, Lang::En, _) if n == 1 => "1 number is not finite: it is shown as it is".into(),
+            (CheckKind::NotFinite, Lang::En, _) => format!("{n} numbers are not finite: they are shown as they are"),
+            (CheckKind::NotFinite, Lang::Ja, _) => format!("有限でない数が {n} 個あり、そのまま示す"),
+        }
+    }
+}
+
+impl Agreement {
+    /// A sentence.
+    #[must_use]
+    pub fn to_text(&self, lang: Lang) -> String {
+        let precision = &self.precision;
+        let differences = self.largest_differences.iter().map(|(name, x)| format!("{name} {}", small(*x)));
+        let list = differences.collect::<Vec<_>>().join(", ");
+        match lang {
+            Lang::En => format!("largest difference from what the model computed at precision {precision}: {list}"),
+            Lang::Ja => format!("モデルが精度 {precision} で計算した値との最大の差: {list}"),
+        }
+    }
+}
+
+/// What of a matrix is shown, where it is not all.
+pub(super) fn cut(lang: Lang, shown: [usize; 2], size: [usize; 2]) -> String {
+    let [rows, columns] = shown;
+    let [all_rows, all_columns] = size;
+    match lang {
+        Lang::En => format!("{rows} × {columns} of {all_rows} × {all_columns} numbers are shown"),
+        Lang::Ja => format!("{all_rows} × {all_columns} 個のうち {rows} × {columns} 個を表示"),
+    }
+}
+
+/// What is said of numbers that are rounded.
+pub(super) fn rounding(lang: Lang, digits: usize) -> String {
+    match lang {
+        Lang::En => format!("Numbers are computed in double precision and shown with {digits} decimals."),
+        Lang::Ja => format!("数値は倍精度で計算し、小数点以下 {digits} 桁で示す。"),
+    }
+}
+
+/// Terms of a sum that are not written.
+pub(super) fn more_terms(lang: Lang, count: usize) -> String {
+    match lang {
+        Lang::En => format!("… ({count} more)"),
+        Lang::Ja => format!("…（他 {count} 項）"),
+    }
+}
+
+/// Words of which it is not said where they look.
+pub(super) fn more_words(lang: Lang, count: usize) -> String {
+    match lang {
+        Lang::En if count == 1 => "and 1 more word".into(),
+        Lang::En => format!("and {count} more words"),
+        Lang::Ja => format!("他 {count} 語"),
+    }
+}
+
+pub(super) fn given(lang: Lang) -> &'static str {
+    lang.pick("given", "与えられた値")
+}
+
+/// What a word looks at most, for a step of weights: for its first row.
+pub(super) fn looks_at(lang: Lang, trace: &Trace, step: &TraceStep) -> Vec<String> {
+    if step.name() != "weights" || trace.tokens.is_empty() {
+        return Vec::new();
+    }
+    let say = |(i, word): (usize, &String)| {
+        let row = step.value.row(i);
+        let best = (0..row.len()).reduce(|best, j| if row[j] > row[best] { j } else { best })?;
+        let (key, share) = (trace.key_tokens.get(best)?, row[best]);
+        let ties = row.iter().filter(|&&x| x == share).count();
+        if share.is_nan() || share <= 0.0 || ties > 1 {
+            return None;
+        }
+        let [word, key] = [word, key].map(|word| chumoku::lang::clean(word));
+        Some(match lang {
+            Lang::En => format!("{word} looks most at {key} ({:.1} %)", share * 100.0),
+            Lang::Ja => format!("{word}が最もよく見ているのは{key}（{:.1} %）", share * 100.0),
+        })
+    };
+    trace.tokens.iter().enumerate().take(step.value.nrows()).filter_map(say).collect()
+}

@@ -1,0 +1,101 @@
+//! Lines between words: who looks at whom, from a threshold on.
+
+use super::table::Table;
+use super::{Canvas, Lang, SIZE, drawn_width, four, numbers};
+use crate::view::picture::{Anchor, Item, Paint, Text};
+use crate::view::width::cut;
+use chumoku::lang::clean;
+use serde_json::{Value, json};
+
+/// Lines between words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lines {
+    /// The words that look, and those that are looked at.
+    pub words: [Vec<String>; 2],
+    /// The weights, row by row; none where a word cannot be seen.
+    pub weights: Vec<Option<f32>>,
+    /// The smallest weight that has a line.
+    pub threshold: f32,
+}
+
+impl Lines {
+    /// The lines, strongest first: from, to, and weight.
+    #[must_use]
+    pub fn shown(&self) -> Vec<(usize, usize, f32)> {
+        let columns = self.words[1].len().max(1);
+        let all = self.weights.iter().enumerate();
+        let mut found: Vec<(usize, usize, f32)> = all
+            .filter_map(|(at, weight)| Some((at / columns, at % columns, (*weight)?)))
+            .filter(|(.., weight)| *weight >= self.threshold)
+            .collect();
+        found.sort_by(|a, b| b.2.total_cmp(&a.2));
+        found
+    }
+
+    pub(super) fn draw(&self, [x0, y0]: [f64; 2], canvas: &mut Canvas<'_>) -> [f64; 2] {
+        let step = 24.0;
+        let name = |side: usize, i: usize| cut(&clean(&self.words[side][i]), 20);
+        let room =
+            |side: usize| (0..self.words[side].len()).map(|i| drawn_width(&name(side, i), SIZE)).fold(60.0, f64::max);
+        let [left, right] = [x0 + room(0) + 10.0, x0 + room(0) + 270.0];
+        let y = |i: usize| y0 + 36.0 + i as f64 * step;
+        let headings = match canvas.lang {
+            Lang::En => ["looks", "is looked at"],
+            Lang::Ja => ["見る語", "見られる語"],
+        };
+        let soft = |at: [f64; 2], text: &str| Text::new(at, text, 12.0, Paint::Soft);
+        canvas.text(soft([left - 10.0, y0 + 8.0], headings[0]).anchored(Anchor::End));
+        canvas.text(soft([right + 10.0, y0 + 8.0], headings[1]));
+        // The strongest lie on top.
+        for (from, to, weight) in self.shown().into_iter().rev() {
+            let says = format!("{} {} → {} {}: {:.2} %", from + 1, name(0, from), to + 1, name(1, to), 100.0 * weight);
+            let ends = [left, y(from) - 4.5, right, y(to) - 4.5];
+            let width = 0.6 + 4.4 * f64::from(weight.clamp(0.0, 1.0));
+            // From a colour on that can be seen on paper.
+            canvas.items.push(Item::Line { ends, stroke: Paint::Share(0.2 + 0.8 * weight), width, says });
+        }
+        for (side, x, anchor) in [(0, left - 10.0, Anchor::End), (1, right + 10.0, Anchor::Start)] {
+            for i in 0..self.words[side].len() {
+                canvas.text(Text::new([x, y(i)], name(side, i), SIZE, Paint::Ink).anchored(anchor));
+            }
+        }
+        // What each word gives most, in numbers.
+        let shown = self.shown();
+        let numbers_at = right + 10.0 + room(1) + 24.0;
+        let heading = canvas.lang.pick("strongest line of each word", "各語の最も強い線");
+        canvas.text(soft([numbers_at, y0 + 8.0], heading));
+        let mut widest = drawn_width(heading, 12.0);
+        for from in 0..self.words[0].len() {
+            if let Some((_, to, weight)) = shown.iter().find(|line| line.0 == from) {
+                let text = format!("{} → {} {:.1} %", name(0, from), name(1, *to), 100.0 * weight);
+                widest = widest.max(drawn_width(&text, 12.0));
+                canvas.text(Text::new([numbers_at, y(from)], text, 12.0, Paint::Soft));
+            }
+        }
+        [numbers_at + widest, y(self.words[0].len().max(self.words[1].len())) - step + 8.0]
+    }
+
+    pub(super) fn table(&self, lang: Lang) -> Table {
+        let head = match lang {
+            Lang::En => ["looks", "is looked at", "share"],
+            Lang::Ja => ["見る語", "見られる語", "割合"],
+        };
+        let rows = self.shown().into_iter().map(|(from, to, weight)| {
+            let named = |side: usize, i: usize| format!("{} {}", i + 1, self.words[side][i]);
+            (named(0, from), vec![named(1, to), four(weight.into())])
+        });
+        Table { caption: String::new(), head: head.map(String::from).to_vec(), rows: rows.collect() }
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let shown = self.shown();
+        let weights: Vec<f32> = shown.iter().map(|line| line.2).collect();
+        json!({
+            "words": self.words,
+            "threshold": chumoku::explain::number(self.threshold),
+            "from": shown.iter().map(|line| line.0).collect::<Vec<usize>>(),
+            "to": shown.iter().map(|line| line.1).collect::<Vec<usize>>(),
+            "weights": numbers(&weights),
+        })
+    }
+}

@@ -1,0 +1,188 @@
+//! Pictures before any form of them: a [`Figure`] holds words and numbers, and everything that shows it is made from it:
+//! text for a terminal, tables, JSON, a page, and a [`Scene`](super::Scene) that is drawn as SVG, PNG and PDF.
+
+mod curves;
+mod lines;
+mod map;
+mod page;
+mod products;
+mod sheet;
+mod table;
+
+pub use curves::Curves;
+pub use lines::Lines;
+pub use map::{Axis, Map, Scale};
+pub use page::figures_to_html;
+pub(super) use page::{Player, page};
+pub use products::{Products, Seen};
+pub use sheet::Sheet;
+pub(super) use sheet::{POOL, pooled, pooled_note};
+pub use table::Table;
+
+use super::colour;
+use super::picture::{Item, Paint, Scene, Text};
+use super::terminal::TerminalOptions;
+use super::width::{cut, display_width, wrap};
+use chumoku::explain::number;
+use chumoku::lang::Lang;
+use chumoku::lang::clean_text;
+use serde_json::{Map as Object, Value};
+
+/// A picture before any form of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// What it is.
+    pub title: String,
+    /// What it is of.
+    pub subtitle: String,
+    /// What must be said beside it: how to read it, and whether it is derived.
+    pub notes: Vec<String>,
+    /// What it shows.
+    pub content: Content,
+    /// The language of what is said.
+    pub lang: Lang,
+}
+
+/// What a figure shows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// Numbers by rows and columns.
+    Map(Map),
+    /// Many maps beside each other.
+    Sheet(Sheet),
+    /// Lines between words.
+    Lines(Lines),
+    /// Numbers along an axis.
+    Curves(Curves),
+    /// How one score comes about.
+    Products(Products),
+}
+
+/// Where parts of a picture are put.
+struct Canvas<'a> {
+    items: &'a mut Vec<Item>,
+    lang: Lang,
+}
+
+impl Canvas<'_> {
+    fn text(&mut self, text: Text) {
+        self.items.push(text.into());
+    }
+}
+
+/// Height of plain text.
+const SIZE: f64 = 13.0;
+/// Room around a picture.
+const MARGIN: f64 = 24.0;
+
+/// About how wide a text is drawn. Fonts differ; this is on the wide side.
+fn drawn_width(text: &str, size: f64) -> f64 {
+    display_width(text) as f64 * size * 0.58
+}
+
+impl Figure {
+    /// The picture.
+    #[must_use]
+    pub fn scene(&self) -> Scene {
+        let [title, subtitle] = [&self.title, &self.subtitle].map(|text| clean_text(text));
+        let mut items = vec![
+            Text { is_bold: true, ..Text::new([MARGIN, 34.0], cut(&title, 120), 18.0, Paint::Ink) }.into(),
+            Text::new([MARGIN, 56.0], cut(&subtitle, 160), SIZE, Paint::Soft).into(),
+        ];
+        let mut content = Vec::new();
+        let mut canvas = Canvas { items: &mut content, lang: self.lang };
+        let [right, bottom] = match &self.content {
+            Content::Map(map) => map.draw([MARGIN, 76.0], &mut canvas),
+            Content::Sheet(sheet) => sheet.draw([MARGIN, 76.0], &mut canvas),
+            Content::Lines(lines) => lines.draw([MARGIN, 76.0], &mut canvas),
+            Content::Curves(curves) => curves.draw([MARGIN, 76.0], &mut canvas),
+            Content::Products(products) => products.draw([MARGIN, 76.0], &mut canvas),
+        };
+        items.extend(content);
+        let titles = [(&title, 18.0, 120), (&subtitle, SIZE, 160)];
+        let longest = titles.map(|(text, size, most)| MARGIN + drawn_width(&cut(text, most), size));
+        let width = right.max(longest[0]).max(longest[1]).max(360.0);
+        let mut y = bottom + 22.0;
+        for note in &self.notes {
+            for line in wrap(note, ((width - MARGIN) / (12.0 * 0.58)) as usize) {
+                items.push(Text::new([MARGIN, y], line, 12.0, Paint::Soft).into());
+                y += 17.0;
+            }
+        }
+        Scene {
+            width: (width + MARGIN).ceil(),
+            height: (y + 6.0).ceil(),
+            description: format!("{title} – {subtitle}"),
+            items,
+        }
+    }
+
+    /// Every number in tables, to four decimals.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Table> {
+        match &self.content {
+            Content::Map(map) => vec![map.table(self.lang)],
+            Content::Sheet(sheet) => sheet.maps.iter().map(|map| map.table(self.lang)).collect(),
+            Content::Lines(lines) => vec![lines.table(self.lang)],
+            Content::Curves(curves) => vec![curves.table()],
+            Content::Products(products) => products.tables(self.lang),
+        }
+    }
+
+    /// Text for a terminal; no line is wider than it says.
+    #[must_use]
+    pub fn to_text(&self, options: &TerminalOptions) -> String {
+        let width = options.width.max(40);
+        let paint = colour::Paint::new(options.colour);
+        let mut lines = vec![paint.strong(&cut(&clean_text(&self.title), width))];
+        lines.extend(wrap(&clean_text(&self.subtitle), width - 2).into_iter().take(3).map(|line| format!("  {line}")));
+        lines.push(String::new());
+        lines.extend(match &self.content {
+            Content::Map(map) => map.lines(width, options.colour, self.lang),
+            Content::Sheet(sheet) => sheet.lines(width, options.colour, self.lang),
+            Content::Lines(_) | Content::Curves(_) | Content::Products(_) => {
+                let tables = self.tables();
+                tables.iter().flat_map(|table| table.lines(width, paint, self.lang)).collect()
+            }
+        });
+        lines.push(String::new());
+        for note in &self.notes {
+            lines.extend(wrap(note, width - 2).iter().map(|line| format!("  {}", paint.quiet(line))));
+        }
+        lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+    }
+
+    /// What it says and every number, exactly.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut object = Object::new();
+        object.insert("title".into(), self.title.clone().into());
+        object.insert("subtitle".into(), self.subtitle.clone().into());
+        object.insert("notes".into(), self.notes.clone().into());
+        let (kind, content) = match &self.content {
+            Content::Map(map) => ("map", map.to_json()),
+            Content::Sheet(sheet) => ("sheet", sheet.maps.iter().map(Map::to_json).collect()),
+            Content::Lines(lines) => ("lines", lines.to_json()),
+            Content::Curves(curves) => ("curves", curves.to_json()),
+            Content::Products(products) => ("products", products.to_json()),
+        };
+        object.insert(kind.into(), content);
+        Value::Object(object)
+    }
+}
+
+/// A number to four decimals; what is not finite as what it is.
+fn four(x: f64) -> String {
+    match x {
+        x if x.is_nan() => "NaN".into(),
+        x if x.is_infinite() => if x > 0.0 { "∞" } else { "−∞" }.into(),
+        x => {
+            let text = format!("{x:.4}");
+            if text.trim_start_matches('-').chars().all(|c| c == '0' || c == '.') { "0.0000".into() } else { text }
+        }
+    }
+}
+
+fn numbers(numbers: &[f32]) -> Value {
+    numbers.iter().map(|&x| number(x)).collect()
+}

@@ -1,0 +1,92 @@
+//! Figures as one page that works from disk, in both languages, light and dark.
+
+use super::Figure;
+use super::table::Table;
+use crate::view::html::hash;
+use crate::view::marked_up;
+use crate::view::picture::Colours;
+use chumoku::lang::Lang;
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("figure.css");
+const SCRIPT: &str = include_str!("figure.js");
+
+/// What a page has above its figures: an element, and the script and style sheet that work it.
+#[derive(Clone, Copy, Default)]
+pub(in crate::view) struct Player<'a> {
+    pub(in crate::view) element: &'a str,
+    pub(in crate::view) script: &'a str,
+    pub(in crate::view) style: &'a str,
+}
+
+/// A page of figures, each given in English and in Japanese; the page can switch, and starts in `lang`. Behind each picture
+/// stands a table of its numbers. It asks nothing of the network, and nothing in it but its own script can run.
+#[must_use]
+pub fn figures_to_html(title: &str, figures: &[[Figure; 2]], lang: Lang) -> String {
+    page(title, figures, Player::default(), lang)
+}
+
+/// A page of figures, below what moves.
+pub(in crate::view) fn page(title: &str, figures: &[[Figure; 2]], player: Player<'_>, lang: Lang) -> String {
+    let style = (STYLE.to_owned() + player.style).replace("\r\n", "\n") + &Colours::style();
+    let script = (SCRIPT.to_owned() + player.script).replace("\r\n", "\n");
+    let title = marked_up(title);
+    let heading = |figure: &Figure| {
+        let (code, text) = (figure.lang.code(), marked_up(&figure.title));
+        let hidden = if figure.lang == lang { "" } else { " hidden" };
+        format!("<h1 lang=\"{code}\" data-lang=\"{code}\"{hidden}><bdi>{text}</bdi></h1>")
+    };
+    let headings: String = figures.first().iter().flat_map(|both| both.iter().map(heading)).collect();
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"{}\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" \
+         content=\"default-src 'none'; script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'\">\n<meta \
+         name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"generator\" content=\"Chumoku\">\n\
+         <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n<header>{headings}<div \
+         class=\"tools\"><button type=\"button\" id=\"en\" lang=\"en\">English</button><button type=\"button\" id=\"ja\" \
+         lang=\"ja\">日本語</button><button type=\"button\" id=\"theme\" aria-label=\"theme, 表示\">◐</button></div></header>\n\
+         <main>\n{}",
+        lang.code(),
+        hash(&script),
+        hash(&style),
+        player.element,
+    );
+    for both in figures {
+        page.push_str("<section>\n");
+        for figure in both {
+            let hidden = if figure.lang == lang { "" } else { " hidden" };
+            let code = figure.lang.code();
+            let _ = writeln!(page, "<div class=\"figure\" lang=\"{code}\" data-lang=\"{code}\"{hidden}>");
+            let _ = writeln!(
+                page,
+                "<div class=\"picture\" tabindex=\"0\">{}</div>",
+                figure.scene().to_source("", Colours::Classes)
+            );
+            let summary = figure.lang.pick("All numbers as a table", "すべての数値（表）");
+            let _ = writeln!(page, "<details><summary>{summary}</summary>");
+            figure.tables().iter().for_each(|table| table.write(&mut page));
+            page.push_str("</details></div>\n");
+        }
+        page.push_str("</section>\n");
+    }
+    let _ = write!(page, "</main>\n<script>{script}</script>\n</body>\n</html>\n");
+    page
+}
+
+impl Table {
+    fn write(&self, page: &mut String) {
+        let caption = marked_up(&self.caption);
+        let _ = write!(page, "<div class=\"wide\" tabindex=\"0\"><table><caption>{caption}</caption><thead><tr>");
+        for name in &self.head {
+            let _ = write!(page, "<th scope=\"col\"><bdi>{}</bdi></th>", marked_up(name));
+        }
+        page.push_str("</tr></thead><tbody>\n");
+        for (name, cells) in &self.rows {
+            let _ = write!(page, "<tr><th scope=\"row\"><bdi>{}</bdi></th>", marked_up(name));
+            for cell in cells {
+                let _ = write!(page, "<td>{}</td>", marked_up(cell));
+            }
+            page.push_str("</tr>\n");
+        }
+        page.push_str("</tbody></table></div>\n");
+    }
+}

@@ -1,0 +1,67 @@
+//! Numbers in a table: for whoever cannot see the picture, and for terminals.
+
+use super::Lang;
+use crate::view::colour::Paint;
+use crate::view::width::{cut, display_width, left, right, wrap};
+use chumoku::lang::clean;
+
+/// A table of words and numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// What it holds.
+    pub caption: String,
+    /// The names of all columns, that of the row names first.
+    pub head: Vec<String>,
+    /// Each row's name, and its cells.
+    pub rows: Vec<(String, Vec<String>)>,
+}
+
+/// Columns of a terminal that a name takes at most.
+const NAME: usize = 18;
+
+impl Table {
+    /// Lines of a terminal. Columns that do not fit are left out, and counted.
+    pub(super) fn lines(&self, width: usize, paint: Paint, lang: Lang) -> Vec<String> {
+        let name = |text: &str| cut(&clean(text), NAME);
+        let names = self.rows.iter().map(|(name, _)| name.as_str()).chain(self.head.first().map(String::as_str));
+        let first = names.map(|text| display_width(&name(text))).max().unwrap_or(0);
+        let columns = self.head.len().saturating_sub(1);
+        let wide = |column: usize| {
+            let cells = self.rows.iter().filter_map(|(_, cells)| cells.get(column));
+            let all =
+                cells.map(|cell| display_width(&name(cell))).chain([display_width(&name(&self.head[column + 1]))]);
+            all.max().unwrap_or(0) + 2
+        };
+        let mut used = 2 + first;
+        let fits: Vec<usize> = (0..columns)
+            .map(wide)
+            .take_while(|wide| {
+                used += wide;
+                used <= width
+            })
+            .collect();
+        let line = |label: &str, cells: &[String]| {
+            let cells: String = fits.iter().zip(cells).map(|(wide, cell)| right(&name(cell), *wide)).collect();
+            format!("  {}{cells}", left(&name(label), first))
+        };
+        let mut lines = Vec::new();
+        if !self.caption.is_empty() {
+            lines.push(format!("  {}", paint.strong(&cut(&clean(&self.caption), width - 2))));
+        }
+        if let Some((label, cells)) = self.head.split_first() {
+            lines.push(paint.quiet(&line(label, cells)));
+        }
+        lines.extend(self.rows.iter().map(|(label, cells)| line(label, cells)));
+        if fits.len() < columns {
+            let more = columns - fits.len();
+            let note = match lang {
+                Lang::En if more == 1 => "… and 1 more column (--html and --json have all)".to_owned(),
+                Lang::En => format!("… and {more} more columns (--html and --json have all)"),
+                Lang::Ja => format!("… ほか {more} 列（--html と --json にはすべてあります）"),
+            };
+            lines.extend(wrap(&note, width - 2).into_iter().map(|line| format!("  {line}")));
+        }
+        lines.push(String::new());
+        lines
+    }
+}

@@ -1,0 +1,371 @@
+//! Attention to one text as a model learns: what `train` recorded, and its figures.
+
+use super::base64;
+use super::figure::{Axis, Content, Curves, Figure, Map, POOL, Player, Scale, Sheet, page, pooled, pooled_note};
+use super::html::{escape, floats};
+use super::phrases;
+use chumoku::Result;
+use chumoku::explain::{Frame, load_frames};
+use chumoku::lang::Lang;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// The attention to one text as a model learnt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Film {
+    /// Name of the model's folder, without its path.
+    pub model: String,
+    /// The frames, in the order of their steps.
+    pub frames: Vec<Frame>,
+}
+
+/// Frames in a strip; of more, so many are picked evenly.
+const SHOWN: usize = 16;
+
+impl Film {
+    /// Reads what training recorded in a model's folder; `model` is what it is called in pictures.
+    ///
+    /// # Errors
+    /// If the log cannot be read, or nothing was recorded in it.
+    pub fn load(folder: &Path, model: &str) -> Result<Film> {
+        Ok(Film { model: model.into(), frames: load_frames(folder)? })
+    }
+
+    /// Layers and heads.
+    #[must_use]
+    pub fn size(&self) -> [usize; 2] {
+        self.frames.first().map_or([0; 2], |frame| [frame.layers, frame.heads])
+    }
+
+    fn text(&self) -> String {
+        let Some(frame) = self.frames.first() else { return String::new() };
+        match frame.words[0] == frame.words[1] {
+            true => frame.words[0].join(" "),
+            false => format!("{} → {}", frame.words[1].join(" "), frame.words[0].join(" ")),
+        }
+    }
+
+    /// The head of a layer that differs most between the first frame and the last: by the sum of absolute differences.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    #[must_use]
+    pub fn most_changed(&self, layer: usize) -> usize {
+        let [first, last] = [self.frames.first(), self.frames.last()].map(|frame| frame.expect("a film has frames"));
+        let change = |head: usize| -> f32 {
+            first.head(layer, head).iter().zip(last.head(layer, head)).map(|(a, b)| (a - b).abs()).sum()
+        };
+        (0..first.heads).fold(0, |best, head| if change(head) > change(best) { head } else { best })
+    }
+
+    /// Numbers of at most so many frames, picked evenly, the first and the last among them.
+    fn picked(&self, most: usize) -> impl Iterator<Item = usize> {
+        let last = self.frames.len() - 1;
+        let shown = self.frames.len().min(most);
+        (0..shown).map(move |i| if shown > 1 { i * last / (shown - 1) } else { 0 })
+    }
+
+    /// The colours of a head, the same in every frame.
+    fn scale(&self, layer: usize, head: usize) -> Scale {
+        let all = self.frames.iter().flat_map(|frame| frame.head(layer, head));
+        Scale::of_shares(self.frames.first().map_or(0, |frame| frame.words[1].len()), all)
+    }
+
+    /// One frame of a head.
+    fn map(&self, index: usize, [layer, head]: [usize; 2], scale: Scale, lang: Lang) -> Map {
+        let frame = &self.frames[index];
+        let caption = match lang {
+            Lang::En => format!("epoch {}, step {}", frame.epoch, frame.step),
+            Lang::Ja => format!("エポック {}、{} ステップ", frame.epoch, frame.step),
+        };
+        let columns = frame.words[1].len();
+        let weights = frame.head(layer, head).iter().enumerate();
+        let values = weights.map(|(at, &x)| (!frame.causal || at % columns <= at / columns).then_some(x));
+        let [rows, columns] = [("queries", "クエリ", 0), ("keys", "キー", 1)].map(|(en, ja, side)| Axis {
+            name: lang.pick(en, ja).into(),
+            labels: frame.words[side].clone(),
+            is_numbered: true,
+        });
+        Map { caption, rows, columns, values: values.collect(), scale }
+    }
+
+    /// The frames of a head beside each other.
+    ///
+    /// # Panics
+    /// If there is no such layer or head, or no frame.
+    #[must_use]
+    pub fn strip(&self, layer: usize, head: usize, lang: Lang) -> Figure {
+        let last = self.frames.len() - 1;
+        let shown = self.frames.len().min(SHOWN);
+        let scale = self.scale(layer, head);
+        let maps: Vec<Map> = self.picked(SHOWN).map(|index| self.map(index, [layer, head], scale, lang)).collect();
+        let mut note = match lang {
+            Lang::En => format!("{shown} of {} recorded frames", last + 1),
+            Lang::Ja => format!("記録された {} 枚のうち {shown} 枚", last + 1),
+        };
+        // Training that is continued may be watched from there on alone.
+        note += match self.frames[0].step {
+            0 => lang.pick("; the first is the model before training.", "。最初は学習前のモデルです。"),
+            _ => lang.pick(".", "。"),
+        };
+        let notes = [note].into_iter().chain(pooled_note(&maps, lang)).collect();
+        Figure {
+            title: format!("{}: {}", self.model, phrases::head_name(lang, layer, head)),
+            subtitle: self.text(),
+            notes,
+            content: Content::Sheet(Sheet { maps, columns: 4 }),
+            lang,
+        }
+    }
+
+    /// What training changed of a head: the weights of the last frame minus those of the first.
+    ///
+    /// # Panics
+    /// If there is no such layer or head.
+    #[must_use]
+    pub fn difference(&self, layer: usize, head: usize, lang: Lang) -> Figure {
+        let strip = self.strip(layer, head, lang);
+        let Content::Sheet(Sheet { mut maps, .. }) = strip.content else { unreachable!("a strip is a sheet") };
+        let mut last = maps.pop().expect("a film has frames");
+        let first = maps.first().unwrap_or(&last).clone();
+        let pairs = last.values.iter_mut().zip(&first.values);
+        pairs.for_each(|(now, before)| *now = now.zip(*before).map(|(now, before)| now - before));
+        let most = last.values.iter().flatten().fold(0.0f32, |most, x| most.max(x.abs()));
+        let notes = vec![
+            lang.pick(
+                "The last minus the first: blue is more, orange less.",
+                "最後から最初を引いた差です。青は増加、橙は減少。",
+            )
+            .to_owned(),
+        ];
+        let content = Content::Map(Map { scale: Scale::Signed(most), caption: String::new(), ..last.clone() });
+        let subtitle = format!("{} − {}", last.caption, first.caption);
+        Figure { subtitle, notes, content, ..strip }
+    }
+
+    /// How concentrated each head of a layer is as training goes on: the mean entropy of its rows, 1 spread evenly.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    #[must_use]
+    pub fn entropies(&self, layer: usize, lang: Lang) -> Figure {
+        let heads = self.size()[1];
+        let series = (0..heads).map(|head| {
+            let name = match lang {
+                Lang::En => format!("head {}", head + 1),
+                Lang::Ja => format!("ヘッド {}", head + 1),
+            };
+            (name, self.frames.iter().map(|frame| frame.entropy(layer, head)).collect())
+        });
+        let curves = Curves {
+            x: Axis {
+                name: lang.pick("steps", "ステップ").into(),
+                labels: self.frames.iter().map(|frame| frame.step.to_string()).collect(),
+                is_numbered: false,
+            },
+            y: lang.pick("entropy of the weights, 1 is spread evenly", "重みのエントロピー（1 は均等）").into(),
+            series: series.collect(),
+            is_logarithmic: false,
+        };
+        let title = match lang {
+            Lang::En => format!("{}: heads of layer {}", self.model, layer + 1),
+            Lang::Ja => format!("{}: 第 {} 層のヘッド", self.model, layer + 1),
+        };
+        Figure { title, subtitle: self.text(), notes: Vec::new(), content: Content::Curves(curves), lang }
+    }
+}
+
+/// A film as one page: a player of every head of a layer, that starts with `head`, with the words on its axes; below it a
+/// strip of each head, what training changed of this one, and the entropy of all along the way. In English and Japanese,
+/// starting in `lang`; like [`figures_to_html`](super::figures_to_html) it asks nothing of the network.
+///
+/// A link may end in `#head=2&frame=5`, counted from 1; with `play=1` it plays, unless its reader wants no motion. Of many
+/// words, a cell of the player is the largest of several; of very many frames, it has some, picked evenly.
+///
+/// # Panics
+/// If there is no such layer or head, or no frame.
+#[must_use]
+pub fn film_to_html(film: &Film, layer: usize, head: usize, lang: Lang) -> String {
+    let heads = film.size()[1];
+    let both = |figure: &dyn Fn(Lang) -> Figure| [Lang::En, Lang::Ja].map(figure);
+    let others = (0..heads).filter(|&other| other != head);
+    let strips = [head].into_iter().chain(others).map(|head| both(&|lang| film.strip(layer, head, lang)));
+    let last = [both(&|lang| film.difference(layer, head, lang)), both(&|lang| film.entropies(layer, lang))];
+    let figures: Vec<[Figure; 2]> = strips.chain(last).collect();
+    let title = match lang {
+        Lang::En => format!("{}: attention as it was learnt", film.model),
+        Lang::Ja => format!("{}: 学習中の注意の変化", film.model),
+    };
+    let player = Player {
+        element: &film.player(layer, head),
+        script: include_str!("figure/film.js"),
+        style: include_str!("figure/film.css"),
+    };
+    page(&title, &figures, player, lang)
+}
+
+impl Film {
+    /// The element of the player: words and frames as JSON, the weights of each head as base64 of f32, frame by frame.
+    fn player(&self, layer: usize, head: usize) -> String {
+        /// Numbers of a page, about 20 MB.
+        const MOST: usize = 1 << 22;
+        let heads = self.size()[1];
+        let map = |index: usize, head: usize| self.map(index, [layer, head], Scale::Share(1.0), Lang::En);
+        let first = map(0, head);
+        let (rows, columns, _) = pooled(&first, POOL);
+        let frames: Vec<usize> = self.picked((MOST / (rows * columns * heads).max(1)).max(2)).collect();
+        // What is pooled bears the name of the first word of several.
+        let names = |axis: &Axis, count: usize| {
+            let words = axis.labels.len();
+            let name = |i: usize| {
+                let more = if count < words { "…" } else { "" };
+                // The first word that falls into it, as `pooled` deals them out.
+                format!("{}{more}", axis.labels[(i * words).div_ceil(count)])
+            };
+            (0..count).map(name).collect::<Vec<String>>()
+        };
+        let tops: Vec<f32> = (0..heads)
+            .map(|head| match self.scale(layer, head) {
+                Scale::Share(top) => top,
+                Scale::Signed(_) => unreachable!("weights are shares"),
+            })
+            .collect();
+        let data = serde_json::json!({
+            "layer": layer,
+            "head": head,
+            "tops": tops,
+            "rows": names(&first.rows, rows),
+            "columns": names(&first.columns, columns),
+            "pooled": rows < first.rows.labels.len() || columns < first.columns.labels.len(),
+            "recorded": self.frames.len(),
+            "frames": frames.iter().map(|&i| [self.frames[i].epoch, self.frames[i].step]).collect::<Vec<_>>(),
+        });
+        let mut element = format!(
+            "<section id=\"film\" hidden></section>\n<script type=\"application/json\" id=\"film-data\">{}</script>\n",
+            escape(&data.to_string())
+        );
+        for head in 0..heads {
+            let weights = frames.iter().flat_map(|&index| pooled(&map(index, head), POOL).2);
+            let weights: Vec<f32> = weights.map(|x| x.unwrap_or(f32::NAN)).collect();
+            let base64 = base64::encode(&floats(&weights));
+            let _ = writeln!(
+                element,
+                "<script type=\"text/plain\" class=\"film-head\" data-head=\"{head}\">{base64}</script>"
+            );
+        }
+        element
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(step: u64, attention: [f32; 8]) -> Frame {
+        let words = ["a", "b"].map(String::from).to_vec();
+        Frame {
+            step,
+            epoch: step / 10,
+            words: [words.clone(), words],
+            layers: 1,
+            heads: 2,
+            causal: false,
+            attention: attention.to_vec(),
+        }
+    }
+
+    fn film() -> Film {
+        let first = frame(0, [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]);
+        let last = frame(10, [0.6, 0.4, 0.5, 0.5, 1.0, 0.0, 0.0, 1.0]);
+        Film { model: "m".into(), frames: vec![first, last] }
+    }
+
+    #[test]
+    fn what_was_recorded_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = String::from("{\"step\":1,\"loss\":2.0}\n");
+        for frame in film().frames {
+            let line = serde_json::json!({ "step": frame.step, "watched": frame });
+            writeln!(log, "{line}").unwrap();
+        }
+        std::fs::write(folder.path().join("log.jsonl"), &log).unwrap();
+        assert_eq!(Film::load(folder.path(), "m").unwrap(), film());
+        let fails = |text: &str, expected: &str| {
+            std::fs::write(folder.path().join("log.jsonl"), text).unwrap();
+            let problem = Film::load(folder.path(), "m").unwrap_err().to_string();
+            assert!(problem.contains(expected), "{problem}");
+        };
+        fails("{\"step\":1}\n", "--watch TEXT");
+        fails(&log.replace("\"heads\":2", "\"heads\":3"), "line 2");
+        fails("{\"watched\": 3}\n", "line 1");
+        fails("watched", "line 1");
+        for other in ["\"watched\"", "[\"watched\"]", "{\"text\": \"watched\"}"] {
+            fails(&format!("{other}\n"), "line 1: not the attention");
+        }
+        fails(&log.replace("\"a\"", "\"x\"").replacen("\"x\"", "\"a\"", 2), "train anew");
+        std::fs::remove_file(folder.path().join("log.jsonl")).unwrap();
+        assert!(Film::load(folder.path(), "m").unwrap_err().to_string().contains("log.jsonl"));
+    }
+
+    #[test]
+    fn the_head_that_changed_most_is_found_and_its_entropy_falls() {
+        assert_eq!(film().most_changed(0), 1);
+        let Content::Curves(curves) = film().entropies(0, Lang::En).content else { panic!("curves") };
+        assert_eq!(curves.series[1].1, [1.0, 0.0]);
+        let expected = 0.5 * (1.0 - (0.6f32 * 0.6f32.ln() + 0.4 * 0.4f32.ln()) / 2f32.ln());
+        assert!((curves.series[0].1[1] - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_strip_picks_frames_evenly_from_the_first_to_the_last() {
+        let frames: Vec<Frame> = (0..40).map(|i| frame(10 * i, [i as f32 / 40.0; 8])).collect();
+        let Content::Sheet(sheet) = (Film { model: "m".into(), frames }).strip(0, 1, Lang::En).content else {
+            panic!()
+        };
+        assert_eq!(sheet.maps.len(), SHOWN);
+        assert_eq!((&*sheet.maps[0].caption, &*sheet.maps[15].caption), ("epoch 0, step 0", "epoch 39, step 390"));
+        assert_eq!(sheet.maps[15].value(1, 1), Some(39.0 / 40.0));
+        let figure = film().difference(0, 1, Lang::En);
+        assert_eq!(figure.subtitle, "epoch 1, step 10 − epoch 0, step 0");
+        let Content::Map(map) = figure.content else { panic!("a map") };
+        assert_eq!(map.values, [0.5, -0.5, -0.5, 0.5].map(Some));
+        let still = Film { frames: film().frames[..1].to_vec(), ..film() }.difference(0, 0, Lang::Ja);
+        let Content::Map(map) = still.content else { panic!("a map") };
+        assert_eq!(map.values, [Some(0.0); 4]);
+    }
+
+    #[test]
+    fn the_model_before_training_is_named_only_where_it_was_recorded() {
+        let note = |steps: [u64; 2], lang: Lang| {
+            let frames = steps.map(|step| frame(step, [0.5; 8])).to_vec();
+            Film { model: "m".into(), frames }.strip(0, 0, lang).notes.concat()
+        };
+        assert!(note([0, 10], Lang::En).contains("before training") && note([0, 10], Lang::Ja).contains("学習前"));
+        assert!(!note([10, 20], Lang::En).contains("before training") && !note([10, 20], Lang::Ja).contains("学習前"));
+    }
+
+    #[test]
+    fn films_of_translators_and_of_causal_models_show_what_was_seen() {
+        let [target, source] = [&["A", "B"][..], &["a", "b", "c"]].map(|w| w.iter().map(|w| (*w).to_owned()).collect());
+        let attention = vec![0.5, 0.3, 0.2, 0.1, 0.2, 0.7];
+        let mut frame = Frame { words: [target, source], heads: 1, attention, ..frame(0, [0.0; 8]) };
+        let of = |frame: &Frame| Film { model: "m".into(), frames: vec![frame.clone()] };
+        let figure = of(&frame).strip(0, 0, Lang::En);
+        assert_eq!(figure.subtitle, "a b c → A B");
+        let Content::Sheet(sheet) = figure.content else { panic!("a sheet") };
+        assert_eq!(
+            [&sheet.maps[0].rows.labels[..], &sheet.maps[0].columns.labels],
+            [&frame.words[0][..], &frame.words[1]]
+        );
+        assert_eq!(sheet.maps[0].value(1, 2), Some(0.7));
+
+        frame.words[1].pop();
+        (frame.attention, frame.causal) = (vec![1.0, 0.0, 0.5, 0.5], true);
+        frame.words[1] = frame.words[0].clone();
+        let Content::Sheet(sheet) = of(&frame).strip(0, 0, Lang::En).content else { panic!("a sheet") };
+        assert_eq!(sheet.maps[0].values, [Some(1.0), None, Some(0.5), Some(0.5)]);
+        // The first word has no choice, and the second is evenly spread over what it sees.
+        let Content::Curves(curves) = of(&frame).entropies(0, Lang::En).content else { panic!("curves") };
+        assert_eq!(curves.series[0].1, [1.0]);
+    }
+}

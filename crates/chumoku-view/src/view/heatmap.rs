@@ -1,0 +1,128 @@
+//! A block of weights for a terminal: words standing on end over the columns, and a line for each row.
+
+use super::colour::{ColourDepth, Paint};
+use super::phrases;
+use super::terminal::{percent, stand};
+use super::width::{display_width, left, right};
+use chumoku::lang::Lang;
+
+/// What stands for 100 where it would run into the number before it.
+pub(super) const FULL: &str = "**";
+
+/// What stands where a column cannot be seen.
+const UNSEEN: &str = "·";
+
+/// A number with its sign, in hundredths.
+fn hundredths(x: f32) -> String {
+    match (100.0 * x).round() {
+        0.0 => "0".into(),
+        x => format!("{x:+}"),
+    }
+}
+
+/// A block of a heatmap's columns.
+pub(super) struct Panel<'a> {
+    /// Of the rows (queries), and of the columns (keys); safe to print.
+    pub(super) words: [&'a [String]; 2],
+    /// The weight of a row and a column; none where the column cannot be seen.
+    pub(super) weight: &'a dyn Fn(usize, usize) -> Option<f32>,
+    pub(super) rows: &'a [usize],
+    pub(super) keys: &'a [usize],
+    /// The heading of a last column that sums the keys that are not shown, if any are.
+    pub(super) rest: Option<&'a str>,
+    /// Columns of a cell.
+    pub(super) cell: usize,
+    /// Columns of a row's word.
+    pub(super) label: usize,
+    /// The weight at the top of the scale.
+    pub(super) top: f32,
+    /// What stands between the two axes.
+    pub(super) corner: &'a str,
+    /// The number of the first row and column: 1, or 0 where they are numbers themselves.
+    pub(super) from: usize,
+    /// Whether numbers have a sign: they are then written in hundredths, with it.
+    pub(super) is_signed: bool,
+}
+
+impl Panel<'_> {
+    /// The lines of the block.
+    pub(super) fn lines(&self, paint: Paint) -> Vec<String> {
+        let mut lines = Vec::new();
+        let [row_words, key_words] = self.words;
+        let index = row_words.len().to_string().len();
+        let gutter = " ".repeat(2 + index + 1 + self.label + 1);
+        let standing: Vec<Vec<String>> = self.keys.iter().map(|&k| stand(&key_words[k], self.cell)).collect();
+        let height = standing.iter().map(Vec::len).max().unwrap_or(0);
+        for line in 0..height {
+            // Words end where their numbers begin.
+            let signs: String = standing
+                .iter()
+                .map(|word| match (line + word.len()).checked_sub(height) {
+                    Some(i) => right(&word[i], self.cell),
+                    None => " ".repeat(self.cell),
+                })
+                .collect();
+            lines.push(format!("{gutter} {signs}"));
+        }
+        let corner = right(self.corner, display_width(&gutter) - 1);
+        let mut numbers: String = self.keys.iter().map(|k| right(&(k + self.from).to_string(), self.cell)).collect();
+        if let Some(rest) = self.rest {
+            numbers += &right(rest, self.cell + 1);
+        }
+        lines.push(format!("{} {}{}", paint.quiet(&corner), paint.quiet("│"), paint.quiet(&numbers)));
+
+        for &query in self.rows {
+            let weights = self.keys.iter().map(|&key| (self.weight)(query, key));
+            let digits = |x: f32| match percent(x) {
+                full if full.len() >= self.cell && paint.is_plain() => FULL.to_owned(),
+                digits => digits,
+            };
+            let cell = |weight: Option<f32>| match weight {
+                Some(x) if self.is_signed => paint.signed(x / self.top, &right(&hundredths(x), self.cell)),
+                Some(x) => paint.cell(x / self.top, &right(&digits(x), self.cell)),
+                None => paint.quiet(&right(UNSEEN, self.cell)),
+            };
+            let mut cells: String = weights.clone().map(cell).collect();
+            if self.rest.is_some() {
+                let shown: f32 = weights.flatten().sum();
+                cells += &right(&percent((1.0 - shown).max(0.0)), self.cell + 1);
+            }
+            lines.push(format!(
+                "  {} {} {}{cells}",
+                paint.quiet(&right(&(query + self.from).to_string(), index)),
+                left(&row_words[query], self.label),
+                paint.quiet("│"),
+            ));
+        }
+        lines
+    }
+}
+
+/// The scale from 0 to `top`, in which `most` is the largest weight: a line, and what does not fit into it.
+pub(super) fn legend(
+    lang: Lang,
+    colour: ColourDepth,
+    [width, cell]: [usize; 2],
+    [top, most]: [f32; 2],
+) -> (Option<String>, Option<String>) {
+    let (paint, shades) = (Paint::new(colour), colour == ColourDepth::None);
+    let word = phrases::colour_word(lang, shades);
+    let bar: String = if shades {
+        "[ ░▒▓█]".to_owned()
+    } else {
+        let steps = 20;
+        (0..steps).map(|i| paint.cell(i as f32 / (steps - 1) as f32, " ")).collect()
+    };
+    let scale = format!("  {word}  0 {bar} {:.0} %", top * 100.0);
+    let mut largest = phrases::largest(lang, most * 100.0);
+    if shades && percent(most).len() >= cell {
+        largest += &phrases::full(lang, FULL);
+    }
+    // The bar, in colour, is 20 columns wide and not as wide as its text is long.
+    let used = 2 + display_width(word) + 4 + if shades { 7 } else { 20 } + 6;
+    if used + 1 + display_width(&largest) <= width {
+        (Some(format!("{scale} {largest}")), None)
+    } else {
+        (Some(scale), Some(largest))
+    }
+}

@@ -1,0 +1,298 @@
+//! An explanation or an alignment as one page: a file that opens from disk and asks nothing of the network.
+
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
+use super::base64;
+use super::phrases::{self, KNOWN};
+use chumoku::explain::Alignment;
+use chumoku::explain::shorten;
+use chumoku::explain::{Derived, Explanation};
+use chumoku::lang::Lang;
+use chumoku::lang::clean;
+
+/// A page without its data: template, style sheet and script.
+struct Program {
+    template: &'static str,
+    style: &'static str,
+    script: &'static str,
+}
+
+const EXPLAIN: Program = Program {
+    template: include_str!("explain.html"),
+    style: include_str!("explain.css"),
+    script: concat!(
+        include_str!("page.js"),
+        include_str!("lines.js"),
+        include_str!("explain.strings.js"),
+        include_str!("explain.heatmap.js"),
+        include_str!("explain.heads.js"),
+        include_str!("explain.depth.js"),
+        include_str!("explain.js")
+    ),
+};
+
+const ALIGNMENT: Program = Program {
+    template: include_str!("alignment.html"),
+    style: concat!(include_str!("explain.css"), include_str!("alignment.css")),
+    script: concat!(
+        include_str!("page.js"),
+        include_str!("lines.js"),
+        include_str!("alignment.strings.js"),
+        include_str!("alignment.js")
+    ),
+};
+
+/// Writes an explanation as one HTML page in the given language; the page can switch to the other. `first` is the layer
+/// and head, from 0, that it shows first.
+///
+/// The page holds everything it needs. Its content security policy names the one script and the one style
+/// sheet by their hashes and allows nothing else: no request, no other script, not even an inline style. The
+/// explanation stands in it as JSON, the arrays beside it as base64, each head by itself, so that a page need not read what
+/// is not looked at. Numbers are little-endian f32, the very numbers that were given. Of a large text, weights of all heads
+/// but the first shown are bytes (1 is 255), which the page says; what is derived, and queries and keys of other heads, are
+/// left out. The same explanation and language give the same bytes.
+///
+/// A link may end in `#layer=2&head=1&lang=ja`, with layers, heads and words counted from 1; `word`, `query`
+/// and `key`, `view`, `sort`, `off`, `theme`, `scale`, `root` and `table` are the other keys.
+///
+/// # Panics
+///
+/// If the explanation does not fit together; see [`Explanation::validate`].
+#[must_use]
+pub fn to_html(explanation: &Explanation, first: [usize; 2], lang: Lang) -> String {
+    if let Err(error) = explanation.validate() {
+        panic!("to_html needs an explanation that fits together: {error}");
+    }
+    EXPLAIN.page(lang, &data(explanation, first), &maps(explanation, first))
+}
+
+/// Writes an alignment as one HTML page, as [`to_html`] does an explanation: offline, with every layer and head; `first`,
+/// from 0, are shown first.
+///
+/// A link may end in `#layer=2&head=1&lang=ja`; `target` and `source` (words), `view`, `sort`, `step`, `off`, `show`,
+/// `theme` and `table` are the other keys.
+#[must_use]
+pub fn alignment_to_html(alignment: &Alignment, first: [usize; 2], lang: Lang) -> String {
+    let mut fields = alignment.fields();
+    fields.extend(places(first));
+    let mut maps = Maps::default();
+    let size = alignment.target_words.len() * alignment.source_words.len();
+    maps.weights(&alignment.attention, size, alignment.heads, first);
+    ALIGNMENT.page(lang, &escape(&Value::Object(fields).to_string()), &maps.elements)
+}
+
+fn places([layer, head]: [usize; 2]) -> [(String, Value); 2] {
+    [("first_layer".to_owned(), layer.into()), ("first_head".to_owned(), head.into())]
+}
+
+/// Numbers that a page holds exactly: more are bytes where pictures are made of them, or left out.
+const MANY: usize = 1 << 20;
+
+/// Arrays beside a page's data, each an element of base64.
+#[derive(Default)]
+struct Maps {
+    elements: String,
+}
+
+impl Maps {
+    fn add(&mut self, name: &str, layer: usize, head: Option<usize>, form: &str, bytes: &[u8]) {
+        let head = head.map_or_else(String::new, |head| format!(" data-head=\"{head}\""));
+        let base64 = base64::encode(bytes);
+        let _ = writeln!(
+            self.elements,
+            "<script type=\"text/plain\" class=\"map\" data-name=\"{name}\" data-layer=\"{layer}\"{head} \
+             data-form=\"{form}\">{base64}</script>"
+        );
+    }
+
+    /// Maps of `size` numbers, one for each layer and head, or each layer where there is no head.
+    fn exact(&mut self, name: &str, numbers: &[f32], size: usize, heads: Option<usize>) {
+        for (index, map) in numbers.chunks_exact(size.max(1)).enumerate() {
+            let [layer, head] = heads.map_or([index, 0], |heads| [index / heads, index % heads]);
+            self.add(name, layer, heads.map(|_| head), "f32", &floats(map));
+        }
+    }
+
+    /// The weights of every head: exact, unless they are many; then all but the first shown are bytes.
+    fn weights(&mut self, numbers: &[f32], size: usize, heads: usize, first: [usize; 2]) {
+        for (index, map) in numbers.chunks_exact(size.max(1)).enumerate() {
+            let [layer, head] = [index / heads, index % heads];
+            if numbers.len() <= MANY || [layer, head] == first {
+                self.add("weights", layer, Some(head), "f32", &floats(map));
+            } else {
+                let bytes: Vec<u8> = map.iter().map(|x| (x.clamp(0.0, 1.0) * 255.0).round() as u8).collect();
+                self.add("weights", layer, Some(head), "u8", &bytes);
+            }
+        }
+    }
+}
+
+fn maps(e: &Explanation, first: [usize; 2]) -> String {
+    let square = e.words.len() * e.words.len();
+    let mut maps = Maps::default();
+    maps.weights(&e.attention, square, e.heads, first);
+    let Derived { value_weighted, rollout } = &e.derived;
+    if value_weighted.len() <= MANY {
+        maps.exact("value_weighted", value_weighted, square, Some(e.heads));
+    }
+    if rollout.len() <= MANY {
+        maps.exact("rollout", rollout, square, None);
+    }
+    if let Some(depth) = &e.depth {
+        let size = e.pieces.len() * depth.dim;
+        for (name, numbers) in [("queries", &depth.queries), ("keys", &depth.keys)] {
+            if numbers.len() <= MANY {
+                maps.exact(name, numbers, size, Some(e.heads));
+            } else if let Some(map) = numbers.chunks_exact(size).nth(first[0] * e.heads + first[1]) {
+                maps.add(name, first[0], Some(first[1]), "f32", &floats(map));
+            }
+        }
+    }
+    maps.elements
+}
+
+impl Program {
+    /// The page with its data, JSON that may stand inside a script element.
+    fn page(&self, lang: Lang, data: &str, maps: &str) -> String {
+        // Browsers turn CR LF into LF before they hash; a checkout may have done the reverse.
+        let [template, style, script] = [self.template, self.style, self.script].map(|text| text.replace("\r\n", "\n"));
+        let mut page = String::with_capacity(template.len() + style.len() + script.len() + data.len() + maps.len());
+        // The template is cut once, so that a text with a placeholder in it stays a text.
+        for (i, part) in template.split("@@").enumerate() {
+            match part {
+                _ if i % 2 == 0 => page.push_str(part),
+                "LANG" => page.push_str(lang.code()),
+                "STYLE" => page.push_str(&style),
+                "SCRIPT" => page.push_str(&script),
+                "STYLE_HASH" => page.push_str(&hash(&style)),
+                "SCRIPT_HASH" => page.push_str(&hash(&script)),
+                "DATA" => page.push_str(data),
+                "MAPS" => page.push_str(maps),
+                other => unreachable!("the template has no placeholder {other}"),
+            }
+        }
+        page
+    }
+}
+
+/// Numbers as little-endian f32.
+pub(super) fn floats(numbers: &[f32]) -> Vec<u8> {
+    numbers.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+/// The hash of an inline script or style sheet, as a content security policy writes it.
+pub(crate) fn hash(text: &str) -> String {
+    format!("sha256-{}", base64::encode(&Sha256::digest(text)))
+}
+
+/// The explanation as JSON that may stand inside a script element.
+fn data(explanation: &Explanation, first: [usize; 2]) -> String {
+    let mut fields = explanation.fields();
+    for empty in ["attention", "derived"] {
+        fields.remove(empty);
+    }
+    fields.extend(places(first));
+    if let Some(cut) = &explanation.cut {
+        let both = [Lang::En, Lang::Ja].map(|lang| (lang.code().to_owned(), phrases::cut(lang, cut).into()));
+        fields.insert("cut".to_owned(), Value::Object(both.into_iter().collect()));
+    }
+    // What is written from right to left must not turn the sentence around it.
+    let words: Vec<String> =
+        explanation.words.iter().map(|word| format!("\u{2068}{}\u{2069}", clean(&word.text))).collect();
+    let statistics = explanation.head_statistics().into_iter().map(|head| {
+        let mut fields = shorten(serde_json::to_value(head).expect("figures are plain data"));
+        let text = |lang| Value::from(head.to_text(lang, words.get(head.sink).map_or("", |word| word)));
+        fields["text"] = [("en".to_owned(), text(Lang::En)), ("ja".to_owned(), text(Lang::Ja))].into_iter().collect();
+        fields
+    });
+    fields.insert("head_statistics".to_owned(), statistics.collect());
+    let both = |text: &dyn Fn(Lang) -> String| -> Value {
+        [Lang::En, Lang::Ja].map(|lang| (lang.code().to_owned(), Value::from(text(lang)))).into_iter().collect()
+    };
+    fields.insert("roles".to_owned(), both(&chumoku::explain::rule));
+    if let (Some(parts), [first, second, ..]) = (&explanation.parts, &explanation.probabilities[..]) {
+        let classes = [first, second].map(|p| format!("\u{2068}{}\u{2069}", clean(&p.label)));
+        let text = |lang| {
+            let network = phrases::network(lang, explanation.layers > 0);
+            phrases::shares(lang, parts, [&classes[0], &classes[1]], network)
+        };
+        fields.insert("shares".to_owned(), both(&text));
+    }
+    let phrases: Map<String, Value> = KNOWN.iter().map(|(en, ja)| ((*en).to_owned(), Value::from(*ja))).collect();
+    fields.insert("phrases".to_owned(), phrases.into());
+    escape(&Value::Object(fields).to_string())
+}
+
+/// Makes JSON safe inside a script element.
+///
+/// `</script>` would end the element and `<!--` change how its end is found. All these characters stand only
+/// within JSON's strings, where `\u` says the same.
+pub(super) fn escape(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' => out.push_str("\\u003c"),
+            '>' => out.push_str("\\u003e"),
+            '&' => out.push_str("\\u0026"),
+            '\u{2028}' => out.push_str("\\u2028"),
+            '\u{2029}' => out.push_str("\\u2029"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_placeholder_is_filled_once() {
+        for program in [EXPLAIN, ALIGNMENT] {
+            let names: Vec<&str> = program.template.split("@@").skip(1).step_by(2).collect();
+            assert_eq!(names, ["LANG", "SCRIPT_HASH", "STYLE_HASH", "STYLE", "DATA", "MAPS", "SCRIPT"]);
+        }
+    }
+
+    #[test]
+    fn the_programs_are_small_and_keep_their_rules() {
+        let banned = [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "Function(",
+            "fetch(",
+            "XMLHttpRequest",
+            "WebSocket",
+            "import(",
+            "localStorage",
+            "http:",
+            "https:",
+            "url(",
+            "@import",
+            "src=",
+        ];
+        for Program { template, style, script } in [EXPLAIN, ALIGNMENT] {
+            assert!(template.len() + style.len() + script.len() < 110 * 1024);
+            for word in banned {
+                assert!([template, style, script].iter().all(|text| !text.contains(word)), "{word}");
+            }
+            // A script element ends at the first of these, wherever it stands.
+            assert!(!script.contains("</") && !script.contains("<!--") && !style.contains("</"));
+        }
+    }
+
+    #[test]
+    fn json_cannot_end_its_element() {
+        let hostile = "</script><!--<script>&\u{2028}\u{2029}\\";
+        let json = serde_json::to_string(hostile).expect("a string");
+        let escaped = escape(&json);
+        assert!(!escaped.contains(['<', '>', '&', '\u{2028}', '\u{2029}']));
+        let back: String = serde_json::from_str(&escaped).expect("still JSON");
+        assert_eq!(back, hostile);
+    }
+}

@@ -1,0 +1,397 @@
+//! What the terminal view says, in English and in Japanese.
+
+use chumoku::explain::TextCut;
+use chumoku::lang::Lang;
+
+use chumoku::explain::{Attribution, ExplainedKind, Explanation, Parts};
+
+/// Phrases that stand in an explanation's own fields, with their Japanese.
+pub(super) const KNOWN: [(&str, &str); 3] = [
+    ("sum over keys, mean over queries", "キー側は和、クエリ側は平均"),
+    ("leave-one-out", "一語抜き法（leave-one-out）"),
+    ("change in log-odds when the word is removed", "その語を取り除いたときの対数オッズの変化"),
+];
+
+/// A phrase from an explanation's field in a language, unchanged where it is not a known one.
+pub(super) fn known(lang: Lang, phrase: &str) -> &str {
+    let found = KNOWN.iter().find(|(en, _)| *en == phrase);
+    found.map_or(phrase, |(en, ja)| lang.pick(en, ja))
+}
+
+pub(super) fn prediction(lang: Lang, kind: ExplainedKind) -> &'static str {
+    match kind {
+        ExplainedKind::Classifier | ExplainedKind::Ngrams => lang.pick("Prediction", "予測"),
+        ExplainedKind::LanguageModel => lang.pick("Next token", "次のトークン"),
+    }
+}
+
+/// What is shown of a text that is longer than what is read at a time.
+pub(super) fn cut(lang: Lang, cut: &TextCut) -> String {
+    let (read, tokens) = (cut.read, cut.tokens);
+    match (lang, cut.is_end) {
+        (Lang::En, false) => format!(
+            "The text has {tokens} tokens. Attention is shown of the first {read}; the prediction and the \
+             effects of words are of the whole."
+        ),
+        (Lang::Ja, false) => format!(
+            "このテキストは {tokens} トークンです。アテンションは最初の {read} トークンのもの、予測と各語の影響はテキスト全体のものです。"
+        ),
+        (Lang::En, true) => {
+            format!("The text has {tokens} tokens. The model read the last {read}, and what is shown is of these.")
+        }
+        (Lang::Ja, true) => {
+            format!(
+                "このテキストは {tokens} トークンです。モデルが読んだのは最後の {read} トークンで、表示もその部分だけです。"
+            )
+        }
+    }
+}
+
+pub(super) fn causal_note(lang: Lang) -> &'static str {
+    lang.pick(
+        "A word sees itself and those before it; · is what it cannot see.",
+        "各語が見るのは自分自身とそれより前の語だけです。· は見ることのできない語です。",
+    )
+}
+
+/// Headings over the probabilities of the whole and of its two halves.
+pub(super) fn halves(lang: Lang, has_attention: bool) -> [&'static str; 3] {
+    match (lang, has_attention) {
+        (Lang::En, true) => ["together", "transformer", "n-grams"],
+        (Lang::En, false) => ["together", "network", "n-grams"],
+        (Lang::Ja, true) => ["全体", "トランスフォーマー", "n-gram"],
+        (Lang::Ja, false) => ["全体", "ネットワーク", "n-gram"],
+    }
+}
+
+pub(super) fn no_attention(lang: Lang, kind: ExplainedKind) -> &'static str {
+    if kind == ExplainedKind::Ngrams {
+        return lang.pick(
+            "The model is n-grams alone: it has no attention to show.",
+            "このモデルは n-gram だけのモデルであり、表示できるアテンションはありません。",
+        );
+    }
+    match lang {
+        Lang::En => "The model is a recurrent network: it has no attention to show.",
+        Lang::Ja => "このモデルは再帰型ニューラルネットワークであり、表示できるアテンションはありません。",
+    }
+}
+
+pub(super) fn more_classes(lang: Lang, kind: ExplainedKind, count: usize) -> String {
+    if kind == ExplainedKind::LanguageModel {
+        return match lang {
+            Lang::En => format!("and {count} more tokens, of the likeliest"),
+            Lang::Ja => format!("ほか {count} トークン（確率の高いもの）"),
+        };
+    }
+    match lang {
+        Lang::En => format!("and {count} more classes"),
+        Lang::Ja => format!("ほか {count} クラス"),
+    }
+}
+
+pub(super) fn effect_heading(lang: Lang, class: &str) -> String {
+    match lang {
+        Lang::En => format!("What each word does to {}", lang.quoted(class)),
+        Lang::Ja => format!("各語が{}の予測に与える影響", lang.quoted(class)),
+    }
+}
+
+pub(super) fn effect_note(lang: Lang, attribution: &Attribution, class: &str) -> String {
+    let (method, unit) = (known(lang, &attribution.method), known(lang, &attribution.unit));
+    let class = lang.quoted(class);
+    match lang {
+        Lang::En => {
+            format!("{method}: {unit}. + (right, blue): the word speaks for {class}; - (left, orange): against it.")
+        }
+        Lang::Ja => format!("{method}：{unit}。＋（右・青）は{class}を支持する語、－（左・橙）は{class}に反対する語。"),
+    }
+}
+
+/// Whose effects are shown, where the predictor has two halves.
+pub(super) fn both_effects(lang: Lang) -> &'static str {
+    lang.pick(
+        "The first number and the bar: the transformer by itself. The second: the whole predictor, with the n-gram model.",
+        "左の数字と棒はトランスフォーマー単独、右の数字は n-gram モデルと合わせた予測全体での影響です。",
+    )
+}
+
+/// How much of the decision is whose, and what that means.
+pub(super) fn shares(lang: Lang, parts: &Parts, [class, next]: [&str; 2], of_network: &str) -> String {
+    let [network, ngrams] = [1.0 - parts.ngram_share, parts.ngram_share].map(|share| format!("{:.0} %", 100.0 * share));
+    let against = |half: usize| match (parts.against[half], lang) {
+        (false, _) => "",
+        (true, Lang::En) => " (against it)",
+        (true, Lang::Ja) => "（反対）",
+    };
+    let (first, second) = (against(0), against(1));
+    let (class, next) = (lang.quoted(class), lang.quoted(next));
+    match lang {
+        Lang::En => format!(
+            "Share of this decision: {of_network} {network}{first}, n-gram model {ngrams}{second}. A half's share is its weight in the \
+             blend times the log-odds that it gives {class} against {next}, by the sum of both."
+        ),
+        Lang::Ja => format!(
+            "この判断への寄与: {of_network} {network}{first}、n-gram モデル {ngrams}{second}。寄与は、{next}に対する{class}の対数オッズに\
+             混合の重みを掛けた値が、両者の合計に占める割合です。"
+        ),
+    }
+}
+
+/// What the network is called beside the n-gram model.
+pub(super) fn network(lang: Lang, has_attention: bool) -> &'static str {
+    match has_attention {
+        true => lang.pick("transformer", "トランスフォーマー"),
+        false => lang.pick("network", "ネットワーク"),
+    }
+}
+
+pub(super) fn strongest_words(lang: Lang, shown: usize, all: usize) -> String {
+    match lang {
+        Lang::En => format!("The {shown} words with the largest effect, of {all}, in text order."),
+        Lang::Ja => format!("全 {all} 語のうち、影響の大きい {shown} 語を文中の順に示します。"),
+    }
+}
+
+pub(super) fn attention_heading(lang: Lang, e: &Explanation, layer: usize, head: usize) -> String {
+    let (l, h) = (layer + 1, head + 1);
+    match lang {
+        Lang::En => format!("Attention: layer {l} of {}, head {h} of {}", e.layers, e.heads),
+        Lang::Ja => format!("アテンション: 第 {l} 層（全 {} 層）、ヘッド {h}（全 {} 個）", e.layers, e.heads),
+    }
+}
+
+/// What stands at the corner of the heatmap, between the two axes.
+pub(super) fn corner(lang: Lang) -> &'static str {
+    lang.pick("query ↓  key →", "クエリ↓ キー→")
+}
+
+/// The heading of the column for all keys that are not shown; at most three columns wide.
+pub(super) fn rest(lang: Lang) -> &'static str {
+    lang.pick("etc", "他")
+}
+
+pub(super) fn cell_note(lang: Lang) -> &'static str {
+    lang.pick(
+        "Each row is a word that looks (query), each column a word that is looked at (key). A cell is the \
+         percentage of the row's attention that goes to the column; a row sums to 100 (99 or 101 after \
+         rounding).",
+        "行は「見る語」（クエリ）、列は「見られる語」（キー）です。数字は、行の語のアテンションのうち列の語に\
+         向かう割合（%）で、各行の合計は 100 です（四捨五入のため 99 や 101 になることがあります）。",
+    )
+}
+
+pub(super) fn top_note(lang: Lang, shown: usize, all: usize) -> String {
+    match lang {
+        Lang::En => format!(
+            "The text has {all} words. Shown are the {shown} that get most attention in this head, in text \
+             order; \"{}\" is what goes to all the others.",
+            rest(lang)
+        ),
+        Lang::Ja => format!(
+            "全 {all} 語のうち、このヘッドで最も多くアテンションを集めた {shown} 語を文中の順に示します。\
+             「{}」はそれ以外の語への合計です。",
+            rest(lang)
+        ),
+    }
+}
+
+pub(super) fn panel_note(lang: Lang, panel: usize, panels: usize, first: usize, last: usize) -> String {
+    match lang {
+        Lang::En => format!("Part {panel} of {panels}: keys {first} to {last}"),
+        Lang::Ja => format!("{panels} 枚中の {panel} 枚目: キー {first}〜{last}"),
+    }
+}
+
+pub(super) fn colour_word(lang: Lang, shades: bool) -> &'static str {
+    match (lang, shades) {
+        (Lang::En, false) => "Colour",
+        (Lang::En, true) => "Shade",
+        (Lang::Ja, false) => "色",
+        (Lang::Ja, true) => "濃淡",
+    }
+}
+
+/// What stands after the end of the scale.
+pub(super) fn largest(lang: Lang, percent: f32) -> String {
+    match lang {
+        Lang::En => format!("(the largest here is {percent:.1})"),
+        Lang::Ja => format!("（ここでの最大は {percent:.1}）"),
+    }
+}
+
+/// What a sign in place of 100 means.
+pub(super) fn full(lang: Lang, sign: &str) -> String {
+    match lang {
+        Lang::En => format!(" {sign} is 100"),
+        Lang::Ja => format!(" {sign} は 100"),
+    }
+}
+
+pub(super) fn joining(lang: Lang, rule: &str) -> String {
+    let rule = known(lang, rule);
+    match lang {
+        Lang::En => format!("Where a word has several sub-word tokens they are joined: {rule}."),
+        Lang::Ja => {
+            format!("一語が複数のサブワードに分かれるときは、まとめて一語とします（{rule}）。")
+        }
+    }
+}
+
+pub(super) fn caveat(lang: Lang) -> &'static str {
+    lang.pick(
+        "Attention alone is weak evidence of why a model decides as it does. The score of each word above \
+         measures its effect on the prediction.",
+        "アテンションだけでは、モデルがそう判断した理由の弱い手がかりにしかなりません。予測への影響を測って\
+         いるのは、上の語ごとの値です。",
+    )
+}
+
+pub(super) fn looks_heading(lang: Lang) -> &'static str {
+    lang.pick("Where words look most", "どの語を最もよく見ているか")
+}
+
+/// A word that is looked at: its text, whether it is the one that looks, and the percentage it gets.
+pub(super) type Seen<'a> = (&'a str, bool, f32);
+
+/// One sentence on where a word looks: the two words that it gives most.
+pub(super) fn looks(lang: Lang, word: &str, first: Seen<'_>, second: Seen<'_>) -> String {
+    let name = |(text, itself, _): Seen<'_>| {
+        if itself {
+            // Said, not quoted: it is no word of the text.
+            lang.pick("itself", "自分自身").to_owned()
+        } else {
+            lang.quoted(text)
+        }
+    };
+    let (word, most, least) = (lang.quoted(word), first.2, second.2);
+    let (first, second) = (name(first), name(second));
+    match lang {
+        Lang::En => {
+            format!("{word} looks most at {first} ({most:.0} %), then at {second} ({least:.0} %).")
+        }
+        Lang::Ja => {
+            format!("{word}が最もよく見ているのは{first}（{most:.0} %）、次は{second}（{least:.0} %）。")
+        }
+    }
+}
+
+/// What stands before a translation.
+pub(super) fn translation(lang: Lang, is_given: bool) -> &'static str {
+    match is_given {
+        false => lang.pick("Translation", "訳文"),
+        true => lang.pick("Translation, as given", "指定された訳文"),
+    }
+}
+
+pub(super) fn roles_heading(lang: Lang) -> &'static str {
+    lang.pick("What each head does with this text", "この文での各ヘッドの役割")
+}
+
+pub(super) fn ranking_heading(lang: Lang) -> &'static str {
+    lang.pick("Heads, by how well they align", "対応のよいヘッドの順位")
+}
+
+pub(super) fn ranking_note(lang: Lang, chance: f32) -> String {
+    match lang {
+        Lang::En => format!(
+            "agreement: the share of words for which a head looks most at the source word that they need most, the one \
+             whose absence costs them most, by a tenth of their probability or more (even attention would hit {chance:.0} %). \
+             weight: the mean attention on it. ~: no more than by chance, as the same rows reach when shuffled among the words \
+             (at most 1 model in 100 has a head without ~ by chance)."
+        ),
+        Lang::Ja => format!(
+            "一致率: 訳文の語のうち、最も必要な原文の語（抜くと確率が最も下がる語）をヘッドが最もよく見ているものの割合\
+             （均等に見るだけなら {chance:.0} %。確率の低下が 1 割未満の語は数えません）。重み: その語へのアテンションの平均。\
+             ~: 偶然の範囲（行を語の間で並べ替えても達する値。偶然に ~ が付かないヘッドを持つモデルは 100 個に 1 個以下）。"
+        ),
+    }
+}
+
+pub(super) fn ranking_columns(lang: Lang) -> [&'static str; 2] {
+    match lang {
+        Lang::En => ["agreement", "weight"],
+        Lang::Ja => ["一致率", "重み"],
+    }
+}
+
+/// A head, counted from 0.
+pub(super) fn head_name(lang: Lang, layer: usize, head: usize) -> String {
+    let (l, h) = (layer + 1, head + 1);
+    match lang {
+        Lang::En => format!("layer {l}, head {h}"),
+        Lang::Ja => format!("第 {l} 層、ヘッド {h}"),
+    }
+}
+
+pub(super) fn more_heads(lang: Lang, count: usize) -> String {
+    match lang {
+        Lang::En => format!("and {count} more heads (all are in the page and in the JSON)"),
+        Lang::Ja => format!("ほか {count} 個（HTML と JSON にはすべてあります）"),
+    }
+}
+
+pub(super) fn alignment_heading(lang: Lang, [layer, head]: [usize; 2], [layers, heads]: [usize; 2]) -> String {
+    let (l, h) = (layer + 1, head + 1);
+    match lang {
+        Lang::En => format!("Cross-attention: layer {l} of {layers}, head {h} of {heads}"),
+        Lang::Ja => format!("クロスアテンション: 第 {l} 層（全 {layers} 層）、ヘッド {h}（全 {heads} 個）"),
+    }
+}
+
+pub(super) fn alignment_note(lang: Lang) -> &'static str {
+    lang.pick(
+        "Each row is a word of the translation at the moment when it is written, each column a word of the source. A cell \
+         is the percentage of the row's attention that goes to the column.",
+        "行は訳文の語（書き出される時点）、列は原文の語です。数字は、行の語のアテンションのうち列の語に向かう割合（%）です。",
+    )
+}
+
+pub(super) fn alignment_corner(lang: Lang) -> &'static str {
+    lang.pick("target ↓  source →", "訳文↓ 原文→")
+}
+
+pub(super) fn needs_heading(lang: Lang) -> &'static str {
+    lang.pick("What words need most", "最も必要な原文の語")
+}
+
+/// One sentence on what a word needs; `[with, without]` are per cent.
+pub(super) fn needs(lang: Lang, word: &str, needed: &str, [with, without]: [f32; 2]) -> String {
+    let (word, needed) = (lang.quoted(word), lang.quoted(needed));
+    match lang {
+        Lang::En => {
+            format!("{word} needs {needed}: without it, its probability falls from {with:.1} % to {without:.1} %.")
+        }
+        Lang::Ja => {
+            format!("{word}に最も必要なのは{needed}。抜くと確率は {with:.1} % から {without:.1} % に下がります。")
+        }
+    }
+}
+
+pub(super) fn alignment_caveat(lang: Lang) -> &'static str {
+    lang.pick(
+        "Attention shows where the model looks, not why it decides. What a word is worth to it is measured by leaving \
+         the word out.",
+        "アテンションはモデルがどこを見ているかを示すもので、判断の理由を示すものではありません。語の効果は、その語を抜いて\
+         測ったものです。",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn languages_by_code() {
+        assert_eq!("ja".parse(), Ok(Lang::Ja));
+        assert_eq!(Lang::En.code().parse(), Ok(Lang::En));
+        assert!("fr".parse::<Lang>().is_err());
+    }
+
+    #[test]
+    fn unknown_phrases_stay() {
+        assert_eq!(known(Lang::Ja, "leave-one-out"), "一語抜き法（leave-one-out）");
+        assert_eq!(known(Lang::En, "leave-one-out"), "leave-one-out");
+        assert_eq!(known(Lang::Ja, "something else"), "something else");
+    }
+}

@@ -1,0 +1,414 @@
+//! The figures of positional encoding.
+
+use super::figure::{Axis, Content, Curves, Figure, Map, Scale};
+use chumoku::lang::Lang;
+use chumoku::nn::{PositionKind, Rotary, sinusoidal};
+use chumoku::params::Params;
+use chumoku::{Error, ModelKind, Result, TextClassifier, TextGenerator, TextTranslator, tr};
+use ndarray::{Array2, Slice};
+use std::f64::consts::TAU;
+use std::path::Path;
+
+/// The numbers by which a model tells positions apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PositionalEncoding {
+    /// What it is called.
+    name: [String; 2],
+    /// (positions, dimensions): what is added to the embeddings, or, of rotary positions, the cosine and the sine of each
+    /// pair's angle at the pair's two dimensions.
+    table: Array2<f32>,
+    /// The wavelength of each pair of dimensions in positions, if it has any.
+    wavelengths: Vec<f64>,
+    /// Whether queries and keys are turned, and nothing is added to the embeddings.
+    is_rotary: bool,
+}
+
+impl PositionalEncoding {
+    /// The sinusoidal encoding (Vaswani et al. 2017, section 3.5): `sin(pos / 10000^(2i/d))` and `cos` of the same, so that
+    /// pair i has the wavelength `2π · 10000^(2i/d)`.
+    #[must_use]
+    pub fn sinusoidal(length: usize, d_model: usize) -> PositionalEncoding {
+        PositionalEncoding {
+            name: [
+                format!("Sinusoidal encoding, d = {d_model}"),
+                format!("正弦波の位置エンコーディング（d = {d_model}）"),
+            ],
+            table: sinusoidal::<f32>(length, d_model),
+            wavelengths: wavelengths(10000.0, d_model),
+            is_rotary: false,
+        }
+    }
+
+    /// Rotary positions (Su et al. 2021): pair i of queries and keys, dimensions i and i + d/2 as [`Rotary`] has them, is
+    /// turned by `pos / base^(2i/d)`.
+    ///
+    /// # Errors
+    /// If `dim` is odd, or the base is no finite number above 0.
+    pub fn rotary(length: usize, dim: usize, base: Option<f64>) -> Result<PositionalEncoding> {
+        let base = base.unwrap_or(Rotary::BASE);
+        if dim == 0 || !dim.is_multiple_of(2) {
+            return Err(Error::Setting(tr!(
+                "rotary positions: expected an even number of dimensions, got {dim}",
+                "回転位置エンコーディング: 次元の数は偶数のはずですが、{dim} です"
+            )));
+        }
+        if !(base.is_finite() && base > 0.0) {
+            return Err(Error::Setting(tr!(
+                "rotary positions: expected a finite base above 0, got {base}",
+                "回転位置エンコーディング: base は正の有限の数が必要ですが、{base} です"
+            )));
+        }
+        let wavelengths = wavelengths(base, dim);
+        let table = Array2::from_shape_fn((length, dim), |(position, column)| {
+            let angle = TAU * position as f64 / wavelengths[column % (dim / 2)];
+            (if column < dim / 2 { angle.cos() } else { angle.sin() }) as f32
+        });
+        let name = [
+            format!("Rotary positions, base {base}, {dim} dimensions of a head"),
+            format!("回転位置（RoPE、基数 {base}、ヘッドの次元 {dim}）"),
+        ];
+        Ok(PositionalEncoding { name, table, wavelengths, is_rotary: true })
+    }
+
+    /// A trained encoding: (positions, d_model).
+    #[must_use]
+    pub fn learned(name: &str, table: Array2<f32>) -> PositionalEncoding {
+        PositionalEncoding {
+            name: [format!("{name}: learned positions"), format!("{name}: 学習された位置埋め込み")],
+            table,
+            wavelengths: Vec::new(),
+            is_rotary: false,
+        }
+    }
+
+    /// That of a model's folder, of its encoder if it is a translator; `name` is what the model is called. A learned encoding
+    /// has as many positions as the model reads, at most.
+    ///
+    /// # Errors
+    /// If the folder cannot be read, or the model tells positions apart in another way, or not at all.
+    pub fn of_model(folder: &Path, length: usize, name: &str) -> Result<PositionalEncoding> {
+        let learned = |params: &Params<f32>| {
+            let found = params.layout().iter().find(|(name, ..)| name.ends_with("position.weight"));
+            found.and_then(|(_, shape, range)| {
+                let table = Array2::from_shape_vec((shape[0], shape[1]), params.values()[range].to_vec()).ok()?;
+                Some(table.slice_axis(ndarray::Axis(0), Slice::from(..length.min(shape[0]))).to_owned())
+            })
+        };
+        let (kind, [d_model, heads], base, table) = match ModelKind::of(folder)? {
+            ModelKind::Classifier => {
+                let model = TextClassifier::load(folder)?;
+                let config = &model.config().model;
+                let encoder = config.body.transformer();
+                let heads = encoder.map_or(1, |encoder| encoder.num_heads);
+                let base = encoder.and_then(|encoder| encoder.attention.rotary_base);
+                (config.position, [config.body.d_model(), heads], base, learned(model.params()))
+            }
+            kind @ ModelKind::Ngrams => {
+                let (path, found) = (folder.to_owned(), kind.describe());
+                let problem = chumoku::tr!(
+                    "expected a model with positional encoding, found {found}",
+                    "位置エンコーディングのあるモデルが必要です：{found}"
+                );
+                return Err(Error::Model { path, problem });
+            }
+            ModelKind::Translator => {
+                let model = TextTranslator::load(folder)?;
+                let config = &model.config().model;
+                let sizes = [config.encoder.d_model, config.encoder.num_heads];
+                (config.position, sizes, config.encoder.attention.rotary_base, learned(model.params()))
+            }
+            ModelKind::LanguageModel => {
+                let model = TextGenerator::load(folder)?;
+                let config = &model.config().model;
+                let sizes = [config.encoder.d_model, config.encoder.num_heads];
+                (config.position, sizes, config.encoder.attention.rotary_base, learned(model.params()))
+            }
+        };
+        match (kind, table) {
+            (PositionKind::Sinusoidal, _) => Ok(PositionalEncoding::sinusoidal(length, d_model)),
+            (PositionKind::Rotary, _) => PositionalEncoding::rotary(length, d_model / heads.max(1), base),
+            (PositionKind::Learned, Some(table)) => Ok(PositionalEncoding::learned(name, table)),
+            (kind, _) => Err(Error::Setting(tr!(
+                "{}: the model's positions are \"{}\"; expected sinusoidal, rotary or learned ones, which have vectors",
+                "{}: このモデルの位置は \"{}\" です。ベクトルのある sinusoidal、rotary、learned のいずれかが必要です",
+                folder.display(),
+                serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(String::from)).unwrap_or_default()
+            ))),
+        }
+    }
+
+    /// The numbers: (positions, dimensions).
+    #[must_use]
+    pub fn table(&self) -> &Array2<f32> {
+        &self.table
+    }
+
+    /// The wavelength of each pair of dimensions, in positions; empty for a learned encoding.
+    #[must_use]
+    pub fn wavelengths(&self) -> &[f64] {
+        &self.wavelengths
+    }
+
+    /// The dimensions of pair i; the second is none where the first has no partner.
+    fn pair(&self, i: usize) -> [usize; 2] {
+        if self.is_rotary { [i, i + self.table.ncols() / 2] } else { [2 * i, 2 * i + 1] }
+    }
+
+    fn figure(&self, lang: Lang, what: [&str; 2], notes: Vec<String>, content: Content) -> Figure {
+        let title = match lang {
+            Lang::En => self.name[0].clone(),
+            Lang::Ja => self.name[1].clone(),
+        };
+        Figure { title, subtitle: lang.pick(what[0], what[1]).to_owned(), notes, content, lang }
+    }
+
+    fn axis(&self, lang: Lang, en: &str, ja: &str, count: usize) -> Axis {
+        Axis { name: lang.pick(en, ja).into(), labels: (0..count).map(|i| i.to_string()).collect(), is_numbered: false }
+    }
+
+    /// Positions by dimensions.
+    #[must_use]
+    pub fn heatmap(&self, lang: Lang) -> Figure {
+        let most = self.table.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+        let map = Map {
+            caption: String::new(),
+            rows: self.axis(lang, "position", "位置", self.table.nrows()),
+            columns: self.axis(lang, "dimension", "次元", self.table.ncols()),
+            values: self.table.iter().map(|&x| Some(x)).collect(),
+            scale: Scale::Signed(most),
+        };
+        let half = self.table.ncols() / 2;
+        let notes = vec![match (self.is_rotary, lang) {
+            (true, Lang::En) => format!(
+                "Dimensions i and i + {half} are a pair: the first half shows the cosine of each pair's angle, the second half its sine."
+            ),
+            (true, Lang::Ja) => {
+                format!("次元 i と i + {half} が対になります。前半は各対の角度の余弦、後半は正弦です。")
+            }
+            (false, Lang::En) => "Each row is added to the embedding of the token at that position.".into(),
+            (false, Lang::Ja) => "各行が、その位置のトークンの埋め込みに加算されます。".into(),
+        }];
+        self.figure(lang, ["Positions by dimensions", "位置と次元"], notes, Content::Map(map))
+    }
+
+    /// Some dimensions along the positions: both of the first pair, and the first of the pairs at a quarter, the middle
+    /// and three quarters.
+    #[must_use]
+    pub fn curves(&self, lang: Lang) -> Figure {
+        let d = self.table.ncols();
+        let others = [d / 8, d / 4, d / 8 * 3].map(|i| self.pair(i)[0]);
+        let mut columns: Vec<usize> = self.pair(0).into_iter().chain(others).filter(|&c| c < d).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let series = columns.into_iter().map(|column| {
+            let name = match lang {
+                Lang::En => format!("dimension {column}"),
+                Lang::Ja => format!("次元 {column}"),
+            };
+            (name, self.table.column(column).to_vec())
+        });
+        let curves = Curves {
+            x: self.axis(lang, "position", "位置", self.table.nrows()),
+            y: lang.pick("value", "値").into(),
+            series: series.collect(),
+            is_logarithmic: false,
+        };
+        self.figure(
+            lang,
+            ["Some dimensions along the positions", "いくつかの次元の値"],
+            Vec::new(),
+            Content::Curves(curves),
+        )
+    }
+
+    /// The wavelength of each pair of dimensions; none for a learned encoding, which has none.
+    #[must_use]
+    pub fn wavelength_figure(&self, lang: Lang) -> Option<Figure> {
+        (!self.wavelengths.is_empty()).then(|| {
+            let d = self.table.ncols();
+            // Of an odd number of dimensions the last has no partner.
+            let label = |i: usize| match self.pair(i) {
+                [first, second] if second >= d => first.to_string(),
+                // Not a range from one to the other.
+                [first, second] if self.is_rotary => format!("{first}, {second}"),
+                [first, second] => format!("{first}–{second}"),
+            };
+            let labels = (0..self.wavelengths.len()).map(label).collect();
+            let last = self.wavelengths[self.wavelengths.len() - 1];
+            let curves = Curves {
+                x: Axis { name: lang.pick("dimensions", "次元").into(), labels, is_numbered: false },
+                y: lang.pick("wavelength in positions (logarithmic)", "波長（位置の数、対数目盛）").into(),
+                series: vec![(
+                    lang.pick("wavelength", "波長").into(),
+                    self.wavelengths.iter().map(|&x| x as f32).collect(),
+                )],
+                is_logarithmic: true,
+            };
+            let notes = vec![match lang {
+                Lang::En => format!(
+                    "Pair i, from 0, repeats after 2π · base^(2i/d) positions: the first in 6.28, the last in {last:.2}."
+                ),
+                Lang::Ja => format!(
+                    "i 番目（0 から）の対は 2π · 基数^(2i/d) 位置ごとに繰り返します。最初の対は 6.28、最後の対は {last:.2} です。"
+                ),
+            }];
+            self.figure(lang, ["The wavelength of each pair of dimensions", "各次元対の波長"], notes, Content::Curves(curves))
+        })
+    }
+
+    /// How alike two positions are: the cosine between their vectors; of rotary positions the mean cosine of the angle
+    /// between them, by which a query and a key that are alike are multiplied.
+    #[must_use]
+    pub fn similarity(&self, lang: Lang) -> Figure {
+        let n = self.table.nrows();
+        let lengths: Vec<f64> = self.table.rows().into_iter().map(|row| f64::from(row.dot(&row)).sqrt()).collect();
+        let value = |(i, j): (usize, usize)| {
+            let product = f64::from(self.table.row(i).dot(&self.table.row(j)));
+            let length = lengths[i] * lengths[j];
+            Some(if length > 0.0 { (product / length) as f32 } else { 0.0 })
+        };
+        let map = Map {
+            caption: String::new(),
+            rows: self.axis(lang, "position", "位置", n),
+            columns: self.axis(lang, "position", "位置", n),
+            values: (0..n).flat_map(|i| (0..n).map(move |j| (i, j))).map(value).collect(),
+            scale: Scale::Signed(1.0),
+        };
+        // A dimension without a partner is a sine alone, whose products depend on the places too.
+        let notes = if self.wavelengths.is_empty() || self.table.ncols() % 2 == 1 {
+            Vec::new()
+        } else {
+            let note = lang.pick(
+                "It depends on the distance alone: along each diagonal all numbers are the same.",
+                "値は距離だけで決まります。どの対角線の上でも同じ値です。",
+            );
+            vec![note.to_owned()]
+        };
+        self.figure(lang, ["Cosine between positions", "位置どうしのコサイン類似度"], notes, Content::Map(map))
+    }
+
+    /// All figures.
+    #[must_use]
+    pub fn figures(&self, lang: Lang) -> Vec<Figure> {
+        let first = [self.heatmap(lang), self.curves(lang)];
+        first.into_iter().chain(self.wavelength_figure(lang)).chain([self.similarity(lang)]).collect()
+    }
+}
+
+/// `2π · base^(2i/d)` for each pair of dimensions.
+fn wavelengths(base: f64, dimensions: usize) -> Vec<f64> {
+    (0..dimensions.div_ceil(2)).map(|i| TAU * base.powf(2.0 * i as f64 / dimensions as f64)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chumoku_kernels::{HeadsMut, Turn};
+
+    #[test]
+    fn each_dimension_repeats_after_its_wavelength() {
+        // Of eight dimensions the pairs have 2π, 2π·10, 2π·100 and 2π·1000.
+        let encoding = PositionalEncoding::sinusoidal(64, 8);
+        for (i, expected) in [TAU, 10.0 * TAU, 100.0 * TAU, 1000.0 * TAU].into_iter().enumerate() {
+            assert!((encoding.wavelengths()[i] / expected - 1.0).abs() < 1e-12);
+            for position in 0..64 {
+                let angle = TAU * position as f64 / encoding.wavelengths()[i];
+                assert!((f64::from(encoding.table()[[position, 2 * i]]) - angle.sin()).abs() < 1e-6);
+                assert!((f64::from(encoding.table()[[position, 2 * i + 1]]) - angle.cos()).abs() < 1e-6);
+            }
+        }
+    }
+
+    #[test]
+    fn likeness_depends_on_the_distance_alone() {
+        for encoding in [PositionalEncoding::sinusoidal(20, 6), PositionalEncoding::rotary(20, 6, Some(50.0)).unwrap()]
+        {
+            let Content::Map(map) = encoding.similarity(Lang::En).content else { panic!("a map") };
+            for distance in 0..20 {
+                let first = map.value(0, distance).unwrap();
+                let expected: f64 =
+                    encoding.wavelengths().iter().map(|w| (TAU * distance as f64 / w).cos() / 3.0).sum();
+                assert!((f64::from(first) - expected).abs() < 1e-6);
+                for i in 0..20 - distance {
+                    assert!((map.value(i, i + distance).unwrap() - first).abs() < 1e-6);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn odd_heads_and_bad_bases_are_refused() {
+        for (dim, base) in [(3, None), (0, None), (4, Some(0.0)), (4, Some(f64::NAN))] {
+            let problem = PositionalEncoding::rotary(4, dim, base).unwrap_err().to_string();
+            assert!(problem.contains("expected") && problem.contains("got"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn notes_and_labels_are_true_of_every_number_of_dimensions() {
+        let even = PositionalEncoding::sinusoidal(20, 4);
+        assert_eq!(even.similarity(Lang::En).notes.len(), 1);
+        // Of four dimensions the last pair repeats after 2π · 100, not 2π · 10000.
+        assert!(even.wavelength_figure(Lang::En).unwrap().notes[0].contains("the last in 628.32"));
+        let odd = PositionalEncoding::sinusoidal(20, 5);
+        let Content::Curves(curves) = odd.wavelength_figure(Lang::Ja).unwrap().content else { panic!("curves") };
+        assert_eq!(curves.x.labels, ["0–1", "2–3", "4"]);
+        let figure = odd.similarity(Lang::Ja);
+        let Content::Map(map) = &figure.content else { panic!("a map") };
+        assert!((map.value(0, 3).unwrap() - map.value(10, 13).unwrap()).abs() > 1e-6 && figure.notes.is_empty());
+    }
+
+    #[test]
+    fn curves_are_of_dimensions_at_the_quarters() {
+        let Content::Curves(curves) = PositionalEncoding::sinusoidal(5, 32).curves(Lang::En).content else { panic!() };
+        let names: Vec<&str> = curves.series.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["dimension 0", "dimension 1", "dimension 8", "dimension 16", "dimension 24"]);
+        let encoding = PositionalEncoding::rotary(5, 32, None).unwrap();
+        let Content::Curves(curves) = encoding.curves(Lang::En).content else { panic!() };
+        let names: Vec<&str> = curves.series.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["dimension 0", "dimension 4", "dimension 8", "dimension 12", "dimension 16"]);
+    }
+
+    #[test]
+    fn rotary_pairs_are_those_that_the_layer_turns() {
+        let (length, d) = (7, 8);
+        let encoding = PositionalEncoding::rotary(length, d, Some(50.0)).unwrap();
+        let rotary = Rotary::new(d, 50.0);
+        let Content::Curves(curves) = encoding.wavelength_figure(Lang::En).unwrap().content else { panic!("curves") };
+        for (i, label) in curves.x.labels.iter().enumerate() {
+            let [first, second]: [usize; 2] =
+                label.split(", ").map(|d| d.parse().unwrap()).collect::<Vec<_>>().try_into().unwrap();
+            // A vector along the pair's first dimension goes to its cosine there and its sine at the second.
+            let mut x = Array2::<f32>::zeros((length, d));
+            x.column_mut(first).fill(1.0);
+            let heads = HeadsMut::bhld(x.as_slice_mut().unwrap(), [1, 1, length, d]).unwrap();
+            rotary.rotate(heads, None, Turn::Forward).unwrap();
+            for position in 0..length {
+                let angle = TAU * position as f64 / encoding.wavelengths()[i];
+                let expected = [(first, angle.cos()), (second, angle.sin())];
+                for (column, expected) in expected {
+                    assert!((f64::from(x[[position, column]]) - expected).abs() < 1e-6, "{label}");
+                    assert!((f64::from(encoding.table()[[position, column]]) - expected).abs() < 1e-6, "{label}");
+                }
+            }
+        }
+        assert!(encoding.heatmap(Lang::En).notes[0].contains("Dimensions i and i + 4 are a pair"));
+    }
+
+    #[test]
+    fn vectors_of_other_lengths_are_compared_by_their_angle() {
+        let table = ndarray::array![[1.0, 0.0], [3.0, 3.0], [0.0, 0.0]];
+        let Content::Map(map) = PositionalEncoding::learned("m", table).similarity(Lang::En).content else { panic!() };
+        let half = 0.5f32.sqrt();
+        let expected = [1.0, half, 0.0, half, 1.0, 0.0, 0.0, 0.0, 0.0];
+        assert!(map.values.iter().zip(expected).all(|(a, b)| (a.unwrap() - b).abs() < 1e-6), "{:?}", map.values);
+    }
+
+    #[test]
+    fn a_learned_encoding_has_no_wavelengths() {
+        let table = Array2::from_shape_fn((3, 4), |(i, j)| (i * 4 + j) as f32);
+        let encoding = PositionalEncoding::learned("m", table);
+        assert!(encoding.wavelength_figure(Lang::Ja).is_none());
+        assert_eq!(encoding.figures(Lang::Ja).len(), 3);
+    }
+}

@@ -1,0 +1,503 @@
+//! An explanation as text for a terminal.
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::colour::{ColourDepth, Paint};
+use super::heatmap::{Panel, legend};
+use super::phrases;
+use super::width::{cut, display_width, left, right, wrap};
+use chumoku::explain::{Explanation, LabelProbability};
+use chumoku::lang::Lang;
+use chumoku::lang::{clean, clean_text};
+
+/// How to write an explanation for a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TerminalOptions {
+    /// Columns of the terminal. Taken as 40 where it is less.
+    pub width: usize,
+    /// How many colours it shows.
+    pub colour: ColourDepth,
+    /// The language of all that is said.
+    pub lang: Lang,
+}
+
+impl Default for TerminalOptions {
+    fn default() -> Self {
+        Self { width: 80, colour: ColourDepth::None, lang: Lang::En }
+    }
+}
+
+const MIN_WIDTH: usize = 40;
+
+/// More words than this are not all shown: the heatmap would fill several screens.
+const MAX_WORDS: usize = 60;
+
+/// Most classes shown with their probabilities.
+const MAX_CLASSES: usize = 6;
+
+/// Tallest word over a column, in lines.
+const MAX_HEADING: usize = 9;
+
+/// Widest word before a row.
+const MAX_LABEL: usize = 14;
+
+/// Most heads of which is said what they do.
+const MAX_ROLES: usize = 16;
+
+/// Words of which a sentence says where they look.
+const MAX_SENTENCES: usize = 4;
+
+/// Writes the prediction, the effect of each word, and the heatmap of one layer and head, or that there is none.
+///
+/// `layer` and `head` count from 0; the text counts them, and the words, from 1. No line is wider than
+/// `options.width`, and without colour there is no escape sequence in it. The heatmap's cells are
+/// `round(100 · weight)`; without colour, `**` stands for 100.
+///
+/// # Panics
+///
+/// If the explanation has no such layer or head, or does not fit together ([`Explanation::validate`]).
+#[must_use]
+pub fn render(explanation: &Explanation, layer: usize, head: usize, options: &TerminalOptions) -> String {
+    assert!(
+        explanation.layers == 0 || layer < explanation.layers && head < explanation.heads,
+        "layer {layer} and head {head} (counted from 0) of {} layers and {} heads",
+        explanation.layers,
+        explanation.heads
+    );
+    let mut page = Page {
+        e: explanation,
+        words: explanation.words.iter().map(|word| clean(&word.text)).collect(),
+        width: options.width.max(MIN_WIDTH),
+        lang: options.lang,
+        colour: options.colour,
+        paint: Paint::new(options.colour),
+        out: String::new(),
+    };
+    page.prediction();
+    page.effects();
+    if explanation.layers > 0 {
+        page.attention(layer, head);
+    } else {
+        page.line("");
+        page.note(phrases::no_attention(options.lang, explanation.kind));
+    }
+    page.out
+}
+
+struct Page<'a> {
+    e: &'a Explanation,
+    /// The words, safe to print.
+    words: Vec<String>,
+    width: usize,
+    lang: Lang,
+    colour: ColourDepth,
+    paint: Paint,
+    out: String,
+}
+
+impl Page<'_> {
+    fn line(&mut self, line: &str) {
+        self.out.push_str(line.trim_end());
+        self.out.push('\n');
+    }
+
+    fn heading(&mut self, text: &str) {
+        let text = self.paint.strong(&cut(text, self.width));
+        self.line("");
+        self.line(&text);
+    }
+
+    /// Running text, broken into lines, two columns in from the left.
+    fn prose(&mut self, text: &str, paint: impl Fn(&str) -> String) {
+        for line in wrap(text, self.width - 2) {
+            self.line(&format!("  {}", paint(&line)));
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        let paint = self.paint;
+        self.prose(text, |line| paint.quiet(line));
+    }
+
+    fn prediction(&mut self) {
+        let (e, lang) = (self.e, self.lang);
+        // The label may be long; the number after it must show.
+        let percent = e.probabilities.iter().find(|p| p.label == e.label);
+        let percent = percent.map_or(String::new(), |p| format!("  {:.1} %", p.probability * 100.0));
+        let title = format!("{}: ", phrases::prediction(lang, e.kind));
+        let room = self.width - display_width(&title) - percent.len();
+        let label = cut(&clean_text(&e.label), room);
+        self.out.push_str(&self.paint.strong(&format!("{title}{label}{percent}")));
+        self.out.push('\n');
+
+        let text = lang.quoted(&clean_text(&e.text));
+        let lines = wrap(&text, self.width - 2);
+        for line in lines.iter().take(3) {
+            self.line(&format!("  {line}"));
+        }
+        if lines.len() > 3 {
+            self.line("  …");
+        }
+        if let Some(cut) = &e.cut {
+            self.prose(&phrases::cut(lang, cut), str::to_owned);
+        }
+        self.note(&clean_text(&e.model));
+        self.line("");
+        self.probabilities();
+    }
+
+    /// The classes with bars; where the predictor has two halves, what each says by itself.
+    fn probabilities(&mut self) {
+        let (e, paint) = (self.e, self.paint);
+        let shown = &e.probabilities[..e.probabilities.len().min(MAX_CLASSES)];
+        let labels: Vec<String> = shown.iter().map(|p| clean_text(&p.label)).collect();
+        let label_width = widest(&labels).min(self.width / 4);
+        let headings = phrases::halves(self.lang, e.layers > 0);
+        let column = headings.map(|h| display_width(h).max(7) + 2);
+        let room = self.width - 2 - label_width - 1;
+        // On a narrow screen the bar needs the halves' place.
+        let parts = e.parts.as_ref().filter(|_| room >= column.iter().sum::<usize>() + 6);
+        let columns = if parts.is_some() { 3 } else { 1 };
+        let bar = room - column[..columns].iter().sum::<usize>();
+
+        if parts.is_some() {
+            let indent = " ".repeat(2 + label_width + 1 + bar);
+            let row = |texts: [&str; 3]| -> String { (0..3).map(|i| right(texts[i], column[i])).collect() };
+            self.line(&format!("{indent}{}", paint.quiet(&row(headings))));
+        }
+        for (p, label) in shown.iter().zip(&labels) {
+            let of = |list: &[LabelProbability]| {
+                let found = list.iter().find(|other| other.label == p.label);
+                found.map_or("-".to_owned(), |p| format!("{:.1} %", p.probability * 100.0))
+            };
+            let mut cells = right(&format!("{:.1} %", p.probability * 100.0), column[0]);
+            if let Some(parts) = parts {
+                cells += &paint.quiet(&right(&of(&parts.attention), column[1]));
+                cells += &paint.quiet(&right(&of(&parts.ngrams), column[2]));
+            }
+            let filled = blocks(p.probability, bar);
+            let filled = format!("{}{}", paint.favour(&filled), " ".repeat(bar - display_width(&filled)));
+            self.line(&format!("  {} {filled}{cells}", left(label, label_width)));
+        }
+        if shown.len() < e.probabilities.len() {
+            let more = phrases::more_classes(self.lang, e.kind, e.probabilities.len() - shown.len());
+            self.note(&more);
+        }
+        if let (Some(parts), [first, second, ..]) = (&e.parts, &e.probabilities[..]) {
+            let classes = [first, second].map(|p| cut(&clean_text(&p.label), 24));
+            let network = phrases::network(self.lang, e.layers > 0);
+            self.note(&phrases::shares(self.lang, parts, [&classes[0], &classes[1]], network));
+        }
+    }
+
+    /// Each word with its score and a bar to the right (for the class) or to the left (against it).
+    fn effects(&mut self) {
+        let (e, lang) = (self.e, self.lang);
+        let class = clean_text(&e.attribution.class);
+        self.heading(&phrases::effect_heading(lang, &class));
+        self.note(&phrases::effect_note(lang, &e.attribution, &class));
+
+        let attribution = &e.attribution;
+        if attribution.whole.is_some() {
+            self.note(phrases::both_effects(lang));
+        }
+        // The words that are read at a time, then those after.
+        let n = e.words.len();
+        let word = |i: usize| match i.checked_sub(n).map(|i| &attribution.beyond[i]) {
+            Some(word) => (clean(&word.text), word.score, word.whole),
+            None => (self.words[i].clone(), attribution.scores[i], attribution.whole.as_ref().map(|whole| whole[i])),
+        };
+        let words: Vec<(String, f32, Option<f32>)> = (0..n + attribution.beyond.len()).map(word).collect();
+        let mut shown: Vec<usize> = (0..words.len()).filter(|&i| i >= n || !e.words[i].special).collect();
+        if shown.len() > MAX_WORDS {
+            let all = shown.len();
+            shown = largest(&shown, MAX_WORDS / 2, |i| words[i].1.abs());
+            self.note(&phrases::strongest_words(lang, shown.len(), all));
+        }
+        self.line("");
+
+        // Short texts get one wide column, longer ones as many as fit, read downwards.
+        let most = (self.width / if attribution.whole.is_some() { 44 } else { 36 }).max(1);
+        let columns = if shown.len() <= 14 { 1 } else { most };
+        let rows = shown.len().div_ceil(columns);
+        let wide = if columns == 1 { self.width.min(72) } else { self.width / columns };
+        let top = shown.iter().map(|&i| words[i].1.abs()).fold(0.0, f32::max);
+        let label = shown.iter().map(|&i| display_width(&words[i].0)).max().unwrap_or(0).min(MAX_LABEL).min(wide / 3);
+        let index = words.len().to_string().len();
+        for row in 0..rows {
+            let cells = (0..columns).filter_map(|column| shown.get(column * rows + row));
+            let line: String = cells.map(|&i| self.effect(i, &words[i], [wide, index, label], top)).collect();
+            self.line(&line);
+        }
+    }
+
+    /// One word's score, `width` columns wide, with so many columns for its place and its text; beside it that of the whole
+    /// predictor, if there are two.
+    fn effect(
+        &self,
+        i: usize,
+        (word, score, whole): &(String, f32, Option<f32>),
+        [width, index, label]: [usize; 3],
+        top: f32,
+    ) -> String {
+        let score = *score;
+        let number = |score: f32| {
+            let number = format!("{score:>+7.2}");
+            // A sign would say more than the digits do.
+            if number.ends_with("+0.00") || number.ends_with("-0.00") { "   0.00".to_owned() } else { number }
+        };
+        let whole = whole.map_or(String::new(), number);
+        let number = number(score);
+        let digits = number.len() + whole.len();
+        let half = width.saturating_sub(2 + index + 1 + label + 1 + digits + 1) / 2;
+        let length = if top > 0.0 { score.abs() / top } else { 0.0 };
+        let (before, after) = if score < 0.0 {
+            // Blocks grow from the left only, so a bar to the left has whole ones.
+            let n = blocks(length, half).chars().filter(|&c| c == '█').count();
+            let bar = self.paint.against(&"█".repeat(n));
+            (format!("{}{bar}", " ".repeat(half - n)), " ".repeat(half))
+        } else {
+            let bar = blocks(length, half);
+            let space = " ".repeat(half.saturating_sub(display_width(&bar)));
+            (" ".repeat(half), format!("{}{space}", self.paint.favour(&bar)))
+        };
+        let line = format!(
+            "  {} {}{number}{} {before}{}{after}",
+            self.paint.quiet(&right(&(i + 1).to_string(), index)),
+            left(word, label),
+            self.paint.quiet(&whole),
+            self.paint.quiet("│"),
+        );
+        let used = 2 + index + 1 + label + digits + 1 + 2 * half + 1;
+        line + &" ".repeat(width.saturating_sub(used))
+    }
+
+    fn index_width(&self) -> usize {
+        self.words.len().to_string().len()
+    }
+
+    fn attention(&mut self, layer: usize, head: usize) {
+        let (e, lang) = (self.e, self.lang);
+        let n = e.words.len();
+        self.heading(&phrases::attention_heading(lang, e, layer, head));
+        self.note(phrases::cell_note(lang));
+        if e.causal {
+            self.note(phrases::causal_note(lang));
+        }
+
+        // Three columns hold "100"; numbers over the columns need one more to stay apart past 99.
+        let cell = if n > 99 { 4 } else { 3 };
+        let label = widest(&self.words).min(MAX_LABEL).max(display_width(phrases::corner(lang)) - 3);
+        let gutter = 2 + self.index_width() + 1 + label + 2;
+        let fit = (self.width - gutter) / cell;
+        let received = e.received(layer, head);
+        let (shown, rest) = if n > MAX_WORDS {
+            let all: Vec<usize> = (0..n).collect();
+            // The column for all others stands apart by one.
+            let fit = (self.width - gutter - 1) / cell;
+            (largest(&all, fit - 1, |i| received[i]), true)
+        } else {
+            ((0..n).collect(), false)
+        };
+        if rest {
+            self.note(&phrases::top_note(lang, shown.len(), n));
+        }
+
+        let weights = shown.iter().flat_map(|&q| shown.iter().map(move |&k| e.row(layer, head, q)[k]));
+        let most = weights.fold(0.0, f32::max);
+        let top = nice_top(most);
+        let panels = if rest { 1 } else { n.div_ceil(fit) };
+        for (i, keys) in shown.chunks(shown.len().div_ceil(panels)).enumerate() {
+            self.line("");
+            if panels > 1 {
+                let (first, last) = (keys[0] + 1, keys[keys.len() - 1] + 1);
+                self.note(&phrases::panel_note(lang, i + 1, panels, first, last));
+            }
+            let words = [&self.words[..]; 2];
+            let rest = rest.then(|| phrases::rest(lang));
+            let weight = |query: usize, key: usize| e.weight(layer, head, query, key);
+            let corner = phrases::corner(lang);
+            let panel = Panel {
+                words,
+                weight: &weight,
+                rows: &shown,
+                keys,
+                rest,
+                cell,
+                label,
+                top,
+                corner,
+                from: 1,
+                is_signed: false,
+            };
+            panel.lines(self.paint).iter().for_each(|line| self.line(line));
+        }
+
+        self.line("");
+        let legend = legend(self.lang, self.colour, [self.width, cell], [top, most]);
+        legend.0.iter().for_each(|line| self.line(line));
+        legend.1.iter().for_each(|note| self.note(note));
+        self.note(&phrases::joining(lang, &e.joining));
+        self.note(phrases::caveat(lang));
+        self.sentences(layer, head);
+        self.roles();
+    }
+
+    /// What each head does.
+    fn roles(&mut self) {
+        if self.e.words.len() < 3 {
+            return;
+        }
+        self.heading(phrases::roles_heading(self.lang));
+        let all = self.e.head_statistics();
+        for found in all.iter().take(MAX_ROLES) {
+            let name = phrases::head_name(self.lang, found.layer, found.head);
+            let text = found.to_text(self.lang, &cut(&self.words[found.sink], 20));
+            self.prose(&format!("{name}: {text}"), str::to_owned);
+        }
+        self.note(&chumoku::explain::rule(self.lang));
+        if all.len() > MAX_ROLES {
+            self.note(&phrases::more_heads(self.lang, all.len() - MAX_ROLES));
+        }
+    }
+
+    /// Where the special token and the words that matter most look.
+    fn sentences(&mut self, layer: usize, head: usize) {
+        let e = self.e;
+        if e.words.len() < 2 {
+            return;
+        }
+        self.line("");
+        let heading = self.paint.strong(phrases::looks_heading(self.lang));
+        self.line(&heading);
+        let words: Vec<usize> = (0..e.words.len()).filter(|&i| !e.words[i].special).collect();
+        let mut speakers = largest(&words, MAX_SENTENCES, |i| e.attribution.scores[i].abs());
+        if e.words[0].special {
+            speakers.insert(0, 0);
+        }
+        for query in speakers {
+            let row = e.row(layer, head, query);
+            let all: Vec<usize> = (0..row.len()).collect();
+            let mut two = largest(&all, 2, |i| row[i]);
+            two.sort_by(|&a, &b| row[b].total_cmp(&row[a]));
+            let seen = |i: usize| (cut(&self.words[i], 20), i == query, row[i] * 100.0);
+            let (first, second) = (seen(two[0]), seen(two[1]));
+            let sentence = phrases::looks(
+                self.lang,
+                &cut(&self.words[query], 20),
+                (&first.0, first.1, first.2),
+                (&second.0, second.1, second.2),
+            );
+            self.prose(&sentence, str::to_owned);
+        }
+    }
+}
+
+/// The `count` items with the largest values, in their old order.
+pub(super) fn largest(items: &[usize], count: usize, value: impl Fn(usize) -> f32) -> Vec<usize> {
+    let mut sorted = items.to_vec();
+    sorted.sort_by(|&a, &b| value(b).total_cmp(&value(a)));
+    sorted.truncate(count);
+    sorted.sort_unstable();
+    sorted
+}
+
+pub(super) fn widest(texts: &[String]) -> usize {
+    texts.iter().map(|text| display_width(text)).max().unwrap_or(0)
+}
+
+/// A weight in percent, without the sign.
+pub(super) fn percent(weight: f32) -> String {
+    if weight.is_finite() {
+        // Without the absolute value a tiny negative sum would read "-0".
+        format!("{:.0}", (100.0 * weight).round().abs())
+    } else {
+        "nan".to_owned()
+    }
+}
+
+/// The first round number at or above the largest weight, as a weight.
+pub(super) fn nice_top(most: f32) -> f32 {
+    let steps = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0];
+    // Half a percent of grace, for what rounds to the number shown.
+    let top = steps.into_iter().find(|step| most * 100.0 < step + 0.5).unwrap_or(100.0);
+    top / 100.0
+}
+
+/// A bar of a share of `width` columns, in eighths of a column; something is always seen of what is not zero.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a share of a terminal's width"
+)]
+pub(super) fn blocks(share: f32, width: usize) -> String {
+    const PARTS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+    let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+    let mut eighths = (share * (width * 8) as f32).round() as usize;
+    if share > 0.0 {
+        eighths = eighths.max(1);
+    }
+    let mut bar = "█".repeat(eighths / 8);
+    if !eighths.is_multiple_of(8) {
+        bar.push(PARTS[eighths % 8 - 1]);
+    }
+    bar
+}
+
+/// A word standing on end, a line a grapheme, cut to the tallest allowed.
+pub(super) fn stand(word: &str, cell: usize) -> Vec<String> {
+    let mut signs: Vec<String> = word
+        .graphemes(true)
+        .map(|grapheme| match grapheme {
+            // The long-vowel mark lies in horizontal text and stands in vertical text.
+            "ー" => "｜".to_owned(),
+            // Wider than the column: some scripts join letters into one wide sign.
+            wide if display_width(wide) >= cell => "…".to_owned(),
+            other => other.to_owned(),
+        })
+        .collect();
+    if signs.len() > MAX_HEADING {
+        signs.truncate(MAX_HEADING - 1);
+        signs.push("…".to_owned());
+    }
+    signs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_fill_their_share() {
+        assert_eq!(blocks(0.0, 10), "");
+        assert_eq!(blocks(0.0001, 10), "▏");
+        assert_eq!(blocks(0.5, 5), "██▌");
+        assert_eq!(blocks(1.0, 3), "███");
+        assert_eq!(blocks(7.0, 3), "███");
+        assert_eq!(blocks(f32::NAN, 3), "");
+    }
+
+    #[test]
+    fn tops_are_round_and_never_below() {
+        assert_eq!(nice_top(0.004), 0.01);
+        assert_eq!(nice_top(0.38), 0.4);
+        assert_eq!(nice_top(0.404), 0.4, "shown as 40");
+        assert_eq!(nice_top(0.41), 0.5);
+        assert_eq!(nice_top(1.0), 1.0);
+    }
+
+    #[test]
+    fn the_largest_keep_their_order() {
+        let values = [0.1, 0.9, 0.3, 0.9];
+        assert_eq!(largest(&[0, 1, 2, 3], 2, |i| values[i]), [1, 3]);
+        assert_eq!(largest(&[0, 1, 2, 3], 3, |i| values[i]), [1, 2, 3]);
+    }
+
+    #[test]
+    fn words_stand_on_end() {
+        assert_eq!(stand("コーヒー", 3), ["コ", "｜", "ヒ", "｜"]);
+        assert_eq!(stand("e\u{301}a", 3), ["e\u{301}", "a"]);
+        assert_eq!(stand("internationally", 3).len(), MAX_HEADING);
+    }
+}

@@ -1,0 +1,219 @@
+//! Text in columns: how wide it shows, cut and filled to a width, broken into lines.
+//!
+//! Widths are those of a terminal: a Japanese character or an emoji takes two columns, a combining mark none.
+//! Everything is cut between graphemes, so that a letter keeps its accents and an emoji stays whole.
+
+use chumoku::lang::clean;
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+/// Columns that a text takes.
+pub(crate) fn display_width(text: &str) -> usize {
+    text.width()
+}
+
+/// What a character is where markup is read: HTML, SVG, and Markdown, which takes HTML in.
+pub(crate) fn markup(c: char) -> Option<&'static str> {
+    match c {
+        '<' => Some("&lt;"),
+        '>' => Some("&gt;"),
+        '&' => Some("&amp;"),
+        '"' => Some("&quot;"),
+        '\'' => Some("&#39;"),
+        _ => None,
+    }
+}
+
+/// A text that is safe to print, as markup: it says what it is, and nothing in it is run.
+pub(crate) fn marked_up(text: &str) -> String {
+    let mut out = String::new();
+    for c in clean(text).chars() {
+        match markup(c) {
+            Some(escaped) => out.push_str(escaped),
+            None => out.push(c),
+        }
+    }
+    out
+}
+
+/// Cuts a text to a width, with `…` where something is missing.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if display_width(text) <= width {
+        return text.to_owned();
+    }
+    let mut out = String::new();
+    for grapheme in text.graphemes(true) {
+        if display_width(&out) + display_width(grapheme) + 1 > width {
+            break;
+        }
+        out.push_str(grapheme);
+    }
+    if width > 0 {
+        out.push('…');
+    }
+    out
+}
+
+/// Cuts or fills a text to exactly this width, spaces after it.
+pub(crate) fn left(text: &str, width: usize) -> String {
+    let text = cut(text, width);
+    let space = width.saturating_sub(display_width(&text));
+    format!("{text}{}", " ".repeat(space))
+}
+
+/// Cuts or fills a text to exactly this width, spaces before it.
+pub(crate) fn right(text: &str, width: usize) -> String {
+    let text = cut(text, width);
+    let space = width.saturating_sub(display_width(&text));
+    format!("{}{text}", " ".repeat(space))
+}
+
+/// Breaks text into lines of at most this width.
+///
+/// Lines break at spaces, and between any two Japanese or Chinese characters, as these scripts do; but never
+/// before a mark that ends something, nor after one that opens something.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for (space, unit) in units(text) {
+        let space = if line.is_empty() { "" } else { space };
+        if display_width(&line) + space.len() + display_width(&unit) <= width {
+            line.push_str(space);
+            line.push_str(&unit);
+            continue;
+        }
+        if !line.is_empty() {
+            lines.push(std::mem::take(&mut line));
+        }
+        // A unit wider than a whole line is broken wherever it must be.
+        for grapheme in unit.graphemes(true) {
+            if display_width(&line) + display_width(grapheme) > width {
+                lines.push(std::mem::take(&mut line));
+            }
+            line.push_str(grapheme);
+        }
+    }
+    if !line.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+/// The pieces a line may not be broken within, each with the space that stood before it.
+fn units(text: &str) -> Vec<(&'static str, String)> {
+    let mut units: Vec<(&'static str, String)> = Vec::new();
+    let mut space = "";
+    // Whether the next character sticks to the last unit.
+    let mut joined = false;
+    for grapheme in text.graphemes(true) {
+        if grapheme == " " || grapheme == "\n" {
+            space = " ";
+            joined = false;
+            continue;
+        }
+        let free = breaks_anywhere(grapheme);
+        // A percent sign stays with its number, though a space stands between them.
+        if let (Some((_, last)), "%", " ") = (units.last_mut(), grapheme, space) {
+            last.push_str(" %");
+            (space, joined) = ("", true);
+            continue;
+        }
+        match units.last_mut() {
+            Some((_, last)) if space.is_empty() && (joined && !free || closes(grapheme) || opens_at_end(last)) => {
+                last.push_str(grapheme);
+            }
+            _ => units.push((space, grapheme.to_owned())),
+        }
+        space = "";
+        joined = !free;
+    }
+    units
+}
+
+/// Whether a line may break on either side: kana, ideographs and full-width signs.
+fn breaks_anywhere(grapheme: &str) -> bool {
+    grapheme
+        .chars()
+        .next()
+        .is_some_and(|c| matches!(c, '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ff60}' | '\u{20000}'..='\u{3ffff}'))
+}
+
+/// Whether a line may not start with it.
+fn closes(grapheme: &str) -> bool {
+    matches!(
+        grapheme,
+        "、" | "。"
+            | "，"
+            | "．"
+            | "」"
+            | "』"
+            | "）"
+            | "］"
+            | "】"
+            | "："
+            | "；"
+            | "！"
+            | "？"
+            | "ー"
+            | "・"
+            | "々"
+            | "ゃ"
+            | "ゅ"
+            | "ょ"
+            | "っ"
+            | "ャ"
+            | "ュ"
+            | "ョ"
+            | "ッ"
+            | "%"
+            | ")"
+            | ","
+            | "."
+    )
+}
+
+/// Whether a line may not end with it.
+fn opens_at_end(unit: &str) -> bool {
+    unit.ends_with(['「', '『', '（', '［', '【', '(', '"'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_holds_nothing_that_xml_has_no_place_for() {
+        let text: String = (0..=0xffff).filter_map(char::from_u32).collect();
+        let marked = marked_up(&text);
+        assert!(!marked.contains(|c: char| c.is_control() || ['\u{fffe}', '\u{ffff}', '<', '>', '"'].contains(&c)));
+    }
+
+    #[test]
+    fn widths_of_scripts() {
+        assert_eq!(display_width("word"), 4);
+        assert_eq!(display_width("注目"), 4);
+        assert_eq!(display_width("が"), 2, "ka and a combining voiced mark");
+        assert_eq!(display_width("👩‍👩‍👧"), 2);
+        assert_eq!(display_width("e\u{301}"), 1);
+    }
+
+    #[test]
+    fn cut_never_splits_a_grapheme() {
+        assert_eq!(cut("注目する", 5), "注目…");
+        assert_eq!(cut("注目する", 4), "注…");
+        assert_eq!(cut("e\u{301}e\u{301}e\u{301}", 2), "e\u{301}…");
+        assert_eq!(left("注", 3), "注 ");
+        assert_eq!(right("👍", 4), "  👍");
+        assert_eq!(cut("ab", 0), "");
+    }
+
+    #[test]
+    fn wrap_keeps_marks_in_place() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("これは、例です。", 8), ["これは、", "例です。"]);
+        assert_eq!(wrap("これは、例です。", 6), ["これ", "は、例", "です。"]);
+        assert_eq!(wrap("abcdefghij", 4), ["abcd", "efgh", "ij"]);
+        assert_eq!(wrap("about 48 %.", 8), ["about", "48 %."]);
+        assert!(wrap("", 10).is_empty());
+    }
+}

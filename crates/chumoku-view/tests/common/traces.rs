@@ -1,0 +1,74 @@
+//! Traces to show, and their numbers read back.
+
+use chumoku_view::trace::{Agreement, ModelAttention, ModelPlace, TextCut, Trace, WorkedExample};
+use std::fmt::Write;
+
+/// A trace with everything that is hard to show: 2 queries over 3 keys, a row that sees nothing, NaN, ∞, words that mean
+/// something to a page.
+pub(crate) fn odd() -> Trace {
+    WorkedExample::parse(ODD).unwrap().trace(0).unwrap()
+}
+
+/// The file of [`odd`].
+pub(crate) const ODD: &str = r#"{
+        "title": "<b>&</b> \\input{x} $ | * _", "source": "a </script> b", "tokens": ["</td><script>alert(1)</script>", "\u202eabc"],
+        "key_tokens": ["a|b", "50% #_{}", "令和"],
+        "inputs": {"Q": [[1, "nan"], [2, 0.5]], "K": [[1, 0], ["inf", 1], [3, 1]], "V": [[1, 2, 3, 4], [5, 6, 7, 8], [9, 1, 2, 3]]},
+        "options": {"mask": [[false, false, false], [true, false, true]]}}"#;
+
+/// Scores that are given: ∞, −∞ and NaN among them, a row of each.
+pub(crate) fn infinite() -> Trace {
+    WorkedExample::parse(INFINITE).unwrap().trace(0).unwrap()
+}
+
+/// The file of [`infinite`].
+pub(crate) const INFINITE: &str = r#"{"title": "Infinite",
+    "inputs": {"scores": [["inf", 1], ["-inf", "-inf"], [2, "nan"], [0, -0.5]], "V": [[1], ["-inf"]]}, "options": {"d_k": 1}}"#;
+
+/// One token, of one number.
+pub(crate) fn one_token() -> Trace {
+    let file =
+        r#"{"title": "One", "tokens": ["一"], "inputs": {"X": [[2]], "W_Q": [[3]], "W_K": [[-1]], "W_V": [[0.5]]}}"#;
+    WorkedExample::parse(file).unwrap().trace(0).unwrap()
+}
+
+/// A trace as of a model, wider than any terminal: 30 words of two scripts, of which each looks back, in width 24.
+pub(crate) fn wide() -> Trace {
+    let mut numbers = super::Numbers::new(30);
+    let words: Vec<String> =
+        (0..30).map(|i| ["注目", "attention", "は", "サウンドトラック", "you"][i % 5].to_owned()).collect();
+    let mut matrix = |rows: usize, columns: usize| {
+        let mut number = || (f64::from(numbers.next()) - 0.5) * 3.0;
+        let rows: Vec<Vec<f64>> = (0..rows).map(|_| (0..columns).map(|_| number()).collect()).collect();
+        format!("{rows:?}")
+    };
+    let mut file =
+        format!("{{\"title\": \"reviews-model\", \"source\": \"{}\", \"tokens\": {words:?}", words.join(" "));
+    let _ = write!(file, ", \"inputs\": {{\"X\": {}", matrix(30, 24));
+    for name in ["W_Q", "W_K", "W_V"] {
+        let _ = write!(file, ", \"{name}\": {}", matrix(24, 24));
+    }
+    let _ = write!(
+        file,
+        ", \"W_O\": {}}}, \"options\": {{\"causal\": true, \"num_heads\": 2, \"norm\": \"pre\"}}}}",
+        matrix(24, 24)
+    );
+    let mut trace = WorkedExample::parse(&file).unwrap().trace(1).unwrap();
+    trace.place = Some(ModelPlace { attention: ModelAttention::Causal, layer: 2, head: 1 });
+    trace.cut = Some(TextCut { read: 30, tokens: 47, is_end: true });
+    trace.agreements = vec![Agreement {
+        precision: "highest".into(),
+        largest_differences: vec![("weights", 1.5e-8), ("residual", 2.1e-7)],
+    }];
+    trace
+}
+
+/// A number as a form shows it.
+pub(crate) fn number(text: &str) -> f64 {
+    match text.trim() {
+        "∞" | "\\infty" => f64::INFINITY,
+        "-∞" | "-\\infty" => f64::NEG_INFINITY,
+        "NaN" | "\\mathrm{NaN}" => f64::NAN,
+        text => text.parse().unwrap_or_else(|_| panic!("no number: {text:?}")),
+    }
+}

@@ -1,0 +1,1033 @@
+//! Figures: every number in every form is the array's, to the digits shown.
+
+mod common;
+
+use chumoku_view::{
+    Alignment, AlignmentFigures as _, Anchor, ColourDepth, Content, Explanation, ExplanationFigures as _, Figure,
+    Fonts, HeadOrder, Item, Lang, Map, Paint, PositionalEncoding, Scale, Scene, TerminalOptions, Text, Theme,
+    TranslationWithoutHead, Word, figures_to_html,
+};
+use unicode_width::UnicodeWidthStr;
+
+/// Three source words by two and an end: no square.
+fn alignment() -> Alignment {
+    let words = |texts: &[&str]| {
+        let plain = texts.iter().map(|text| Word { text: (*text).into(), special: false });
+        plain.chain([Word { text: "[END]".into(), special: true }]).collect::<Vec<_>>()
+    };
+    let weight = |i: usize| [0.1, 0.2, 0.3, 0.4][(i + i / 4) % 4];
+    let mut alignment = Alignment {
+        model: "model".into(),
+        source: "a b c".into(),
+        target: "A B".into(),
+        is_given: false,
+        is_cut: false,
+        source_words: words(&["a", "b", "c"]),
+        target_words: words(&["A", "B"]),
+        layers: 1,
+        heads: 2,
+        log_probabilities: vec![-0.1; 3],
+        effects: vec![vec![Some(0.5), Some(2.0), Some(0.1), None]; 3],
+        ranking: Vec::new(),
+        without: vec![TranslationWithoutHead {
+            layer: 0,
+            head: 1,
+            log_probabilities: vec![-1.0; 3],
+            translation: "B".into(),
+        }],
+        joining: "sum over keys, mean over queries".into(),
+        attention: (0..24).map(weight).collect(),
+    };
+    alignment.ranking = alignment.rank();
+    alignment
+}
+
+fn causal() -> Explanation {
+    common::deep(&["what", "follows", "each", "word", "unseen"], true)
+}
+
+/// Every kind of figure, in a language.
+fn figures(lang: Lang) -> Vec<Figure> {
+    let (english, japanese, deep, a) = (common::english(), common::japanese(), causal(), alignment());
+    let hostile = common::hostile();
+    let mut figures = vec![
+        english.heatmap(1, 2, lang),
+        japanese.heatmap(0, 1, lang),
+        deep.heatmap(1, 0, lang),
+        hostile.heatmap(0, 1, lang),
+        english.value_weighted(1, 2, lang).unwrap(),
+        deep.rollout(1, lang).unwrap(),
+        english.lines(0, 3, 0.08, lang),
+        deep.products(1, 2, [4, 2], lang).unwrap(),
+        english.difference([0, 0], &common::example(&["The", "film", "was", "good", "."], 2, 4), [1, 1], lang).unwrap(),
+        a.heatmap(0, 1, lang),
+        a.lines(0, 0, 0.0, lang),
+        a.grid(true, lang),
+    ];
+    figures.extend(HeadOrder::ALL.map(|(_, order)| english.grid(order, lang)));
+    figures.extend(PositionalEncoding::sinusoidal(20, 10).figures(lang));
+    figures.extend(PositionalEncoding::rotary(9, 6, Some(100.0)).unwrap().figures(lang));
+    figures
+}
+
+fn maps(figure: &Figure) -> Vec<&Map> {
+    match &figure.content {
+        Content::Map(map) => vec![map],
+        Content::Sheet(sheet) => sheet.maps.iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// What stands in the cells of tables, row by row.
+fn numbers(figure: &Figure) -> Vec<Option<f64>> {
+    let cells = figure.tables().into_iter().flat_map(|table| table.rows).flat_map(|(_, cells)| cells);
+    cells.filter(|cell| !cell.is_empty()).map(|cell| cell.parse().ok()).collect()
+}
+
+fn assert_near(found: f64, expected: f64, most: f64) {
+    assert!((found - expected).abs() <= most, "{found} for {expected}");
+}
+
+#[test]
+fn figures_hold_the_arrays() {
+    let e = common::english();
+    let n = e.words.len();
+    let Content::Map(map) = e.heatmap(1, 2, Lang::En).content else { panic!("a map") };
+    for i in 0..n {
+        for j in 0..n {
+            assert_eq!(map.value(i, j), Some(e.row(1, 2, i)[j]));
+        }
+    }
+    let Content::Map(map) = e.value_weighted(1, 3, Lang::En).unwrap().content else { panic!("a map") };
+    assert_eq!(map.value(3, 1), Some(e.derived.value_weighted[((4 + 3) * n + 3) * n + 1]));
+    let Content::Map(map) = e.rollout(1, Lang::En).unwrap().content else { panic!("a map") };
+    assert_eq!(map.value(3, 1), Some(e.derived.rollout[(n + 3) * n + 1]));
+    let a = alignment();
+    let Content::Map(map) = a.heatmap(0, 1, Lang::En).content else { panic!("a map") };
+    assert_eq!((map.rows.labels.len(), map.columns.labels.len()), (3, 4));
+    assert_eq!(map.value(2, 1), Some(a.row(0, 1, 2)[1]));
+    // A causal model's later keys are no numbers.
+    let deep = causal();
+    let Content::Map(map) = deep.heatmap(0, 0, Lang::En).content else { panic!("a map") };
+    assert_eq!((map.value(1, 2), map.value(2, 1)), (None, Some(deep.row(0, 0, 2)[1])));
+}
+
+#[test]
+fn tables_say_every_number() {
+    for lang in [Lang::En, Lang::Ja] {
+        for figure in figures(lang) {
+            let mut found = numbers(&figure).into_iter();
+            for map in maps(&figure) {
+                for i in 0..map.rows.labels.len() {
+                    let row: Vec<Option<f32>> = (0..map.columns.labels.len()).map(|j| map.value(i, j)).collect();
+                    for value in &row {
+                        match (found.next().expect("a cell"), value) {
+                            (Some(shown), Some(value)) => assert_near(shown, f64::from(*value), 0.000_05),
+                            (None, None) => {}
+                            (shown, value) => panic!("{shown:?} for {value:?} in {}", figure.title),
+                        }
+                    }
+                    if matches!(map.scale, Scale::Share(_)) {
+                        let sum: f64 = row.iter().flatten().map(|&x| f64::from(x)).sum();
+                        assert_near(found.next().flatten().expect("a sum"), sum, 0.000_05);
+                    }
+                }
+            }
+            match &figure.content {
+                Content::Curves(curves) => {
+                    for i in 0..curves.x.labels.len() {
+                        for (_, series) in &curves.series {
+                            let expected = f64::from(series[i]);
+                            assert_near(found.next().flatten().expect("a number"), expected, 0.000_05);
+                        }
+                    }
+                }
+                Content::Products(products) => {
+                    for d in 0..products.query.len() {
+                        let [q, k] = [products.query[d], products.key[d]].map(f64::from);
+                        for expected in [q, k, q * k] {
+                            assert_near(found.next().flatten().expect("a number"), expected, 0.000_05);
+                        }
+                    }
+                    let sum: f64 = products.products().iter().sum();
+                    let penalty = (products.penalty != 0.0).then_some(-products.penalty);
+                    let sums = [sum, sum * products.scale].into_iter().chain(penalty).chain([products.score()]);
+                    sums.for_each(|x| assert_near(found.next().flatten().expect("a sum"), x, 0.000_05));
+                    for seen in &products.row {
+                        for expected in [seen.score, seen.exponential, seen.weight] {
+                            assert_near(found.next().flatten().expect("a number"), expected, 0.000_05);
+                        }
+                    }
+                }
+                Content::Lines(lines) => {
+                    // The other cell of a line names a word.
+                    for (.., weight) in lines.shown() {
+                        assert!(found.next().expect("a word").is_none());
+                        assert_near(found.next().flatten().expect("a share"), f64::from(weight), 0.000_05);
+                    }
+                }
+                Content::Map(_) | Content::Sheet(_) => {}
+            }
+            assert_eq!(found.next(), None, "{}", figure.title);
+        }
+    }
+}
+
+#[test]
+fn json_holds_every_number_exactly() {
+    for figure in figures(Lang::En) {
+        let json = figure.to_json();
+        assert_eq!(json["title"], figure.title.as_str());
+        let of_map = |json: &serde_json::Value, map: &Map| {
+            let shown = json["values"].as_array().unwrap().iter().flat_map(|row| row.as_array().unwrap());
+            let shown: Vec<Option<f32>> = shown.map(|x| x.as_f64().map(|x| x as f32)).collect();
+            assert_eq!(shown, map.values);
+        };
+        match &figure.content {
+            Content::Map(map) => of_map(&json["map"], map),
+            Content::Sheet(sheet) => {
+                sheet.maps.iter().enumerate().for_each(|(i, map)| of_map(&json["sheet"][i], map));
+            }
+            Content::Lines(lines) => {
+                for (i, (from, to, weight)) in lines.shown().into_iter().enumerate() {
+                    let json = &json["lines"];
+                    assert_eq!((&json["from"][i], &json["to"][i]), (&from.into(), &to.into()));
+                    assert_eq!(json["weights"][i].as_f64().unwrap() as f32, weight);
+                }
+            }
+            Content::Curves(curves) => {
+                for (s, (_, series)) in curves.series.iter().enumerate() {
+                    let shown = json["curves"]["series"][s]["values"].as_array().unwrap();
+                    assert_eq!(shown.iter().map(|x| x.as_f64().unwrap() as f32).collect::<Vec<_>>(), *series);
+                }
+            }
+            Content::Products(products) => {
+                assert_eq!(json["products"]["score"].as_f64(), Some(products.score()));
+                assert_eq!(json["products"]["row"][1]["weight"].as_f64(), Some(products.row[1].weight));
+            }
+        }
+    }
+}
+
+#[test]
+fn scores_in_depth_become_the_weights_of_the_head() {
+    for causal in [false, true] {
+        // Each word is one token, so that weights between words are those between tokens.
+        let e = common::deep(&["a", "few", "short", "words"], causal);
+        assert_eq!(e.pieces.len(), e.words.len());
+        for (layer, head, query, key) in [(0, 0, 3, 1), (1, 2, 4, 4), (1, 0, 2, 0)] {
+            let figure = e.products(layer, head, [query, key], Lang::En).unwrap();
+            let Content::Products(products) = figure.content else { panic!("products") };
+            for (j, seen) in products.row.iter().enumerate() {
+                assert_near(seen.weight, f64::from(e.row(layer, head, query)[j]), 1e-6);
+            }
+            assert_near(products.row[key].score, products.score(), 1e-12);
+            assert_eq!(products.row.len(), if causal { query + 1 } else { 5 });
+            assert_eq!(products.penalty != 0.0, causal && query != key);
+        }
+        assert_eq!(e.products(0, 0, [1, 2], Lang::En).is_none(), causal);
+    }
+    assert!(common::english().products(0, 0, [0, 0], Lang::En).is_none());
+}
+
+#[test]
+fn lines_are_those_above_the_threshold_strongest_first() {
+    let e = common::english();
+    let Content::Lines(lines) = e.lines(1, 1, 0.1, Lang::En).content else { panic!("lines") };
+    let shown = lines.shown();
+    let above = (0..e.words.len()).flat_map(|i| e.row(1, 1, i)).filter(|&&x| x >= 0.1).count();
+    assert!(above > 3 && shown.len() == above);
+    assert!(shown.windows(2).all(|two| two[0].2 >= two[1].2));
+    assert!(shown.iter().all(|&(i, j, x)| e.row(1, 1, i)[j] == x));
+}
+
+#[test]
+fn heads_stand_in_the_order_asked_for() {
+    let e = common::english();
+    let statistics = e.head_statistics();
+    let order = |order: HeadOrder| -> Vec<usize> {
+        let Content::Sheet(sheet) = e.grid(order, Lang::En).content else { panic!("a sheet") };
+        let index = |map: &Map| {
+            let name = map.caption.split(' ').next().unwrap();
+            let (layer, head) = name[1..].split_once("·H").unwrap();
+            (layer.parse::<usize>().unwrap() - 1) * e.heads + head.parse::<usize>().unwrap() - 1
+        };
+        // Each map is of the head that it names.
+        for map in &sheet.maps {
+            let (layer, head) = (index(map) / e.heads, index(map) % e.heads);
+            assert_eq!(map.value(2, 5), Some(e.row(layer, head, 2)[5]));
+        }
+        sheet.maps.iter().map(index).collect()
+    };
+    assert_eq!(order(HeadOrder::Place), (0..8).collect::<Vec<_>>());
+    let falls = |wanted: HeadOrder, figure: &dyn Fn(usize) -> f32| {
+        let found = order(wanted);
+        assert!(found.windows(2).all(|two| figure(two[0]) >= figure(two[1])), "{wanted:?}: {found:?}");
+        assert_ne!(found, (0..8).collect::<Vec<_>>(), "{wanted:?}");
+    };
+    falls(HeadOrder::Entropy, &|i| -statistics[i].entropy);
+    falls(HeadOrder::Distance, &|i| statistics[i].distance);
+    falls(HeadOrder::Previous, &|i| statistics[i].previous);
+    falls(HeadOrder::First, &|i| statistics[i].first);
+    falls(HeadOrder::Strongest, &|i| statistics[i].strongest);
+    falls(HeadOrder::Sink, &|i| statistics[i].sink_share);
+    falls(HeadOrder::Effect, &|i| (e.without[i].probabilities[0] - e.probabilities[0].probability).abs());
+}
+
+#[test]
+fn a_difference_is_of_the_words_that_both_have() {
+    let [a, b] = ["it was good", "it was not good"].map(|text| {
+        let words: Vec<&str> = text.split(' ').collect();
+        common::example(&words, 1, 2)
+    });
+    let Content::Map(map) = a.difference([0, 1], &b, [0, 0], Lang::En).unwrap().content else { panic!("a map") };
+    assert_eq!(map.rows.labels, ["[CLS]", "it", "was", "good"]);
+    // “good” is word 3 of one and word 4 of the other.
+    assert_eq!(map.value(3, 2), Some(b.row(0, 0, 4)[2] - a.row(0, 1, 3)[2]));
+    let same = a.difference([0, 0], &a, [0, 0], Lang::Ja).unwrap();
+    assert!(maps(&same)[0].values.iter().all(|x| *x == Some(0.0)));
+}
+
+/// The texts of a scene.
+fn texts(figure: &Figure) -> Vec<(String, [f64; 2])> {
+    let scene = figure.scene();
+    scene
+        .items
+        .into_iter()
+        .filter_map(|item| if let Item::Text(t) = item { Some((t.text, t.at)) } else { None })
+        .collect()
+}
+
+#[test]
+fn scenes_show_each_number_in_its_cell_and_hatch_what_is_none() {
+    for figure in figures(Lang::En) {
+        let Content::Map(map) = &figure.content else { continue };
+        let scene = figure.scene();
+        let cells: Vec<Option<([f64; 4], Paint, &str)>> = scene
+            .items
+            .iter()
+            .filter_map(|item| match item {
+                Item::Rect { area, fill, says } if !says.is_empty() => Some(Some((*area, *fill, says.as_str()))),
+                Item::Hatched(_) => Some(None),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(cells.len(), map.values.len(), "{}", figure.title);
+        let texts = texts(&figure);
+        for (cell, value) in cells.iter().zip(&map.values) {
+            let (Some(([x, y, w, h], fill, says)), Some(value)) = (cell, value) else {
+                assert!(cell.is_none() && value.is_none());
+                continue;
+            };
+            let number = |text: &str| text.replace('−', "-").trim_end_matches(" %").parse::<f64>();
+            let said = number(says.rsplit([' ', ':']).find(|part| *part != "%").unwrap()).unwrap();
+            match map.scale {
+                Scale::Share(top) => {
+                    assert_near(said, 100.0 * f64::from(*value), 0.005_01);
+                    assert_eq!(*fill, Paint::Share(value / top));
+                }
+                Scale::Signed(most) => {
+                    assert_near(said, f64::from(*value), 0.000_05);
+                    assert_eq!(*fill, Paint::Signed(value / most));
+                }
+            }
+            if *w < 34.0 {
+                continue;
+            }
+            let inside = texts.iter().find(|(_, at)| at[0] > *x && at[0] < x + w && at[1] > *y && at[1] < y + h);
+            let (text, _) = inside.unwrap_or_else(|| panic!("no number in a cell of {}", figure.title));
+            match text.as_str() {
+                "<.01" => assert!(*value > 0.0 && *value < 0.005),
+                text => assert_near(number(text).unwrap(), f64::from(*value), 0.005_01),
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_drawn_outside_a_scene() {
+    for lang in [Lang::En, Lang::Ja] {
+        for figure in figures(lang) {
+            let scene = figure.scene();
+            for item in &scene.items {
+                let points = match item {
+                    Item::Rect { area: [x, y, w, h], .. } | Item::Hatched([x, y, w, h]) => {
+                        vec![[*x, *y], [x + w, y + h]]
+                    }
+                    Item::Line { ends: [a, b, c, d], .. } => vec![[*a, *b], [*c, *d]],
+                    Item::Text(text) => vec![text.at],
+                };
+                for [x, y] in points {
+                    let inside = (0.0..=scene.width).contains(&x) && (0.0..=scene.height).contains(&y);
+                    assert!(inside, "{}: {x} {y} of {} {}", figure.title, scene.width, scene.height);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn terminals_show_every_cell_within_their_width() {
+    for lang in [Lang::En, Lang::Ja] {
+        for figure in figures(lang) {
+            for width in [80, 120] {
+                let depths = [ColourDepth::None, ColourDepth::Ansi16, ColourDepth::Ansi256, ColourDepth::TrueColour];
+                for colour in depths {
+                    let text = figure.to_text(&TerminalOptions { width, colour, lang });
+                    if colour != ColourDepth::None {
+                        continue;
+                    }
+                    assert!(!text.contains('\u{1b}'));
+                    for line in text.lines() {
+                        assert!(line.width() <= width, "{} columns of {width}: {line:?}", line.width());
+                    }
+                }
+                let Content::Map(map) = &figure.content else { continue };
+                let text = figure.to_text(&TerminalOptions { width, colour: ColourDepth::None, lang });
+                let mut shown: Vec<Vec<Option<i32>>> = vec![Vec::new(); map.rows.labels.len()];
+                for line in text.lines() {
+                    let Some((label, cells)) = line.rsplit_once('│') else { continue };
+                    if label.contains('→') {
+                        continue;
+                    }
+                    let row: usize = label.split_whitespace().next().unwrap().parse().unwrap();
+                    let row = row + 1 - usize::from(map.rows.is_numbered);
+                    let wide = if matches!(map.scale, Scale::Share(_)) { 4 } else { 5 };
+                    let signs: Vec<char> = cells.chars().collect();
+                    for cell in signs.chunks(wide) {
+                        let cell: String = cell.iter().filter(|c| !"░▒▓█ ".contains(**c)).collect();
+                        let number = || cell.parse().unwrap_or_else(|_| panic!("{cell:?} in {line:?}"));
+                        shown[row - 1].push(if cell == "·" { None } else { Some(number()) });
+                    }
+                }
+                for (i, row) in shown.iter().enumerate() {
+                    assert_eq!(row.len(), map.columns.labels.len(), "{}", figure.title);
+                    for (j, cell) in row.iter().enumerate() {
+                        let expected = map.value(i, j).map(|x| (100.0 * x).round() as i32);
+                        assert_eq!(*cell, expected, "{} {i} {j}", figure.title);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn of_many_words_the_scale_ends_above_the_largest_share() {
+    let few = common::english().heatmap(0, 0, Lang::En);
+    assert_eq!(maps(&few)[0].scale, Scale::Share(1.0));
+    let many = common::many(60);
+    let figure = many.heatmap(0, 1, Lang::En);
+    let most = maps(&figure)[0].values.iter().flatten().fold(0.0f32, |most, &x| most.max(x));
+    let Scale::Share(top) = maps(&figure)[0].scale else { panic!("shares") };
+    assert!(top >= most && top < 1.0, "{top} for {most}");
+    let at_the_end =
+        figure.scene().items.iter().any(|item| matches!(item, Item::Text(text) if text.text == top.to_string()));
+    assert!(at_the_end, "the scale says where it ends");
+    // All maps of a sheet have one scale.
+    let grid = many.grid(HeadOrder::Place, Lang::En);
+    assert!(maps(&grid).windows(2).all(|two| two[0].scale == two[1].scale));
+}
+
+#[test]
+fn a_causal_model_sees_a_word_and_those_before_it() {
+    let e = causal();
+    let figures =
+        [e.heatmap(1, 0, Lang::En), e.value_weighted(0, 1, Lang::En).unwrap(), e.rollout(1, Lang::En).unwrap()];
+    for figure in &figures {
+        let map = maps(figure)[0];
+        for i in 0..e.words.len() {
+            for j in 0..e.words.len() {
+                assert_eq!(map.value(i, j).is_some(), j <= i, "{i} {j}");
+            }
+        }
+    }
+}
+
+#[test]
+fn small_maps_say_where_they_stand_and_their_figure() {
+    let e = common::english();
+    for (name, order) in HeadOrder::ALL {
+        let Content::Sheet(sheet) = e.grid(order, Lang::En).content else { panic!("a sheet") };
+        assert_eq!(sheet.columns, if name == "place" { e.heads } else { 0 });
+        let mut roles = Vec::new();
+        for map in &sheet.maps {
+            let (place, figure) = map.caption.split_once("  ").unwrap();
+            let (layer, head) = place[1..].split_once("·H").unwrap();
+            let [layer, head] = [layer, head].map(|x| x.parse::<usize>().unwrap() - 1);
+            let found = &e.head_statistics()[layer * e.heads + head];
+            roles.push(found.role as u8);
+            let percent = |x: f32| format!("{:.0} %", 100.0 * x);
+            let without = e.without.iter().find(|w| [w.layer, w.head] == [layer, head]).unwrap();
+            let expected = match name {
+                "place" | "role" => found.role.name(Lang::En).to_owned(),
+                "entropy" => format!("{:.2}", found.entropy),
+                "distance" => format!("{:.1}", found.distance),
+                "previous" => percent(found.previous),
+                "first" => percent(found.first),
+                "strongest" => percent(found.strongest),
+                "sink" => percent(found.sink_share),
+                "effect" => format!("{:+.1}", 100.0 * (without.probabilities[0] - e.probabilities[0].probability)),
+                other => panic!("{other}"),
+            };
+            assert_eq!(figure, expected, "{name}");
+        }
+        let differ = |roles: &[u8]| roles.windows(2).filter(|two| two[0] != two[1]).count();
+        let mut sorted = roles.clone();
+        sorted.sort_unstable();
+        assert!(name != "role" || (roles == sorted && differ(&roles) > 0), "{roles:?}");
+    }
+}
+
+#[test]
+fn differences_say_which_is_taken_from_which() {
+    let [a, b] = ["it was good", "it was not good"].map(|text| {
+        let words: Vec<&str> = text.split(' ').collect();
+        common::example(&words, 1, 2)
+    });
+    let figure = a.difference([0, 1], &b, [0, 0], Lang::En).unwrap();
+    let (first, second) = figure.subtitle.split_once(" − ").unwrap();
+    assert!(
+        first.ends_with("head 1 “it was not good”") && second.ends_with("head 2 “it was good”"),
+        "{first} {second}"
+    );
+    assert!(figure.notes.concat().contains("(1)"), "{:?}", figure.notes);
+    let depth = causal().products(0, 0, [4, 2], Lang::En).unwrap();
+    let [query, key] = [4, 2].map(|i| format!("{} {}", i + 1, causal().pieces[i].text));
+    assert_eq!(depth.subtitle, format!("{query} → {key}"));
+}
+
+#[test]
+fn rows_of_an_alignment_are_the_translation_and_its_heads_keep_their_places() {
+    let mut a = alignment();
+    (a.layers, a.attention) = (2, (0..48).map(|i| [0.1, 0.2, 0.3, 0.4][(i * 7 + i / 4) % 4]).collect());
+    a.ranking = a.rank();
+    for lang in [Lang::En, Lang::Ja] {
+        let figure = a.heatmap(1, 0, lang);
+        let map = maps(&figure)[0];
+        assert_eq!(map.rows.labels, ["A", "B", "[END]"]);
+        assert_eq!(map.columns.labels, ["a", "b", "c", "[END]"]);
+        let names = [&map.rows.name, &map.columns.name].map(|name| name.split([':', '：']).next().unwrap());
+        assert_eq!(names, if lang == Lang::En { ["target", "source"] } else { ["訳文", "原文"] });
+        assert_eq!(map.value(2, 1), Some(a.row(1, 0, 2)[1]));
+    }
+    let of = |is_ranked: bool| {
+        let Content::Sheet(sheet) = a.grid(is_ranked, Lang::En).content else { panic!("a sheet") };
+        let captions: Vec<String> = sheet.maps.iter().map(|map| map.caption[..6].trim().to_owned()).collect();
+        (sheet.columns, captions)
+    };
+    assert_eq!(of(false), (2, ["L1·H1", "L1·H2", "L2·H1", "L2·H2"].map(String::from).to_vec()));
+    let ranked = a.ranking.iter().map(|head| format!("L{}·H{}", head.layer + 1, head.head + 1));
+    assert_eq!(of(true), (0, ranked.collect()));
+}
+
+#[test]
+fn scales_run_from_the_least_below_to_the_most_above() {
+    for figure in figures(Lang::En) {
+        let Some(map) = maps(&figure).first().copied() else { continue };
+        let scene = figure.scene();
+        let bar: Vec<([f64; 4], f32)> = scene
+            .items
+            .iter()
+            .filter_map(|item| match item {
+                Item::Rect { area, fill: Paint::Share(x) | Paint::Signed(x), says }
+                    if says.is_empty() && area[2] == 14.0 =>
+                {
+                    Some((*area, *x))
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(bar.len(), 48, "{}", figure.title);
+        assert!(bar.windows(2).all(|two| two[0].0[1] < two[1].0[1] && two[0].1 > two[1].1));
+        let [x, top] = [bar[0].0[0], bar[0].0[1]];
+        let beside = texts(&figure).into_iter().filter(|(_, at)| at[0] == x + 20.0 && at[1] >= top);
+        let mut labels: Vec<(f64, f32)> =
+            beside.filter_map(|(text, at)| Some((at[1], text.replace('−', "-").parse().ok()?))).collect();
+        labels.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert!(labels.len() == 3 && labels.windows(2).all(|two| two[0].1 > two[1].1), "{labels:?}");
+        let least = if matches!(map.scale, Scale::Share(_)) { 0.0 } else { -labels[0].1 };
+        assert_eq!(labels[2].1, least);
+    }
+}
+
+#[test]
+fn narrow_terminals_are_not_overrun() {
+    let many: Vec<String> = (0..30).map(|i| format!("word{i}")).collect();
+    let many = common::example(&many.iter().map(String::as_str).collect::<Vec<_>>(), 1, 2);
+    for lang in [Lang::En, Lang::Ja] {
+        for figure in figures(lang).into_iter().chain([many.grid(HeadOrder::Place, lang), many.heatmap(0, 1, lang)]) {
+            for width in 40..70 {
+                let text = figure.to_text(&TerminalOptions { width, colour: ColourDepth::None, lang });
+                for line in text.lines() {
+                    assert!(line.width() <= width, "{} columns of {width}: {line:?}", line.width());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_pooled_says_so_in_every_form() {
+    let says = |notes: &str| notes.contains("the largest of several weights");
+    for (words, terminal, picture) in [(23, false, false), (24, true, false), (63, true, false), (64, true, true)] {
+        let texts: Vec<String> = (0..words).map(|i| format!("w{i}")).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let e = common::example(&texts, 1, 1);
+        let mut a = alignment();
+        (a.source_words, a.heads) = (e.words.clone(), 1);
+        a.attention = vec![1.0 / e.words.len() as f32; 3 * e.words.len()];
+        a.ranking.truncate(1);
+        a.ranking[0].head = 0;
+        for figure in [e.grid(HeadOrder::Place, Lang::En), a.grid(true, Lang::En)] {
+            assert_eq!(says(&figure.notes.concat()), picture, "{words}");
+            let text = figure.to_text(&TerminalOptions { width: 80, colour: ColourDepth::None, lang: Lang::En });
+            assert_eq!(text.matches("the largest of several weights").count(), usize::from(terminal), "{words}");
+        }
+    }
+}
+
+#[test]
+fn pooled_maps_keep_their_peaks_in_their_places() {
+    let texts: Vec<String> = (0..127).map(|i| format!("w{i}")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let mut e = common::example(&texts, 1, 1);
+    e.attention = vec![0.001; 128 * 128];
+    // Row 10 and column 101 of 128 are row 5 and column 50 of 64.
+    e.attention[10 * 128 + 101] = 0.9;
+    let scene = e.grid(HeadOrder::Place, Lang::En).scene();
+    let cells = scene.items.iter().filter_map(|item| match item {
+        Item::Rect { area, fill: Paint::Share(x), .. } => Some((*area, *x)),
+        _ => None,
+    });
+    let cells: Vec<([f64; 4], f32)> = cells.take(64 * 64).collect();
+    let [x0, y0, side, _] = cells[0].0;
+    let peak: Vec<&([f64; 4], f32)> = cells.iter().filter(|(_, x)| *x > 0.5).collect();
+    assert_eq!(peak.len(), 1);
+    assert_near(peak[0].0[0], x0 + 50.0 * side, 1e-6);
+    assert_near(peak[0].0[1], y0 + 5.0 * side, 1e-6);
+    // Of three rows and 128 columns the columns alone are pooled.
+    let mut a = alignment();
+    (a.source_words, a.heads) = (e.words.clone(), 1);
+    a.attention = vec![0.001; 3 * 128];
+    a.attention[2 * 128 + 101] = 0.9;
+    a.ranking.truncate(1);
+    a.ranking[0].head = 0;
+    let scene = a.grid(false, Lang::En).scene();
+    let cells = scene.items.iter().filter_map(|item| match item {
+        Item::Rect { area, fill: Paint::Share(x), .. } => Some((*area, *x)),
+        _ => None,
+    });
+    let cells: Vec<([f64; 4], f32)> = cells.take(3 * 64).collect();
+    let ([x0, y0, side, _], peak) = (cells[0].0, cells.iter().find(|(_, x)| *x > 0.5).unwrap());
+    assert_near(peak.0[0], x0 + 50.0 * side, 1e-6);
+    assert_near(peak.0[1], y0 + 2.0 * side, 1e-6);
+}
+
+#[test]
+fn a_picture_of_many_dimensions_and_tokens_still_shows_the_sums_and_the_chosen_key() {
+    let deep = causal();
+    let Some(Figure { content: Content::Products(small), .. }) = deep.products(0, 0, [3, 1], Lang::En) else {
+        panic!()
+    };
+    let mut large = small.clone();
+    large.query = (0..64).map(|d| d as f32 / 100.0 - 0.3).collect();
+    large.key = (0..64).map(|d| 0.5 - d as f32 / 100.0).collect();
+    large.row = (0..60).map(|i| chumoku_view::Seen { token: format!("t{i}"), ..small.row[1].clone() }).collect();
+    for chosen in [2, 39, 40, 59] {
+        large.chosen = chosen;
+        let figure = Figure {
+            title: "t".into(),
+            subtitle: String::new(),
+            notes: Vec::new(),
+            content: Content::Products(large.clone()),
+            lang: Lang::En,
+        };
+        let scene = figure.scene();
+        let all: Vec<&chumoku_view::Text> =
+            scene.items.iter().filter_map(|item| if let Item::Text(t) = item { Some(t) } else { None }).collect();
+        assert!(all.iter().any(|t| t.text == "score"), "{chosen}");
+        let score = format!("{:.4}", large.score());
+        assert!(all.iter().any(|t| t.text == score), "{score}");
+        assert!(all.iter().any(|t| t.text == "…"));
+        // The chosen row alone stands out.
+        let marked: Vec<&str> = all.iter().filter(|t| t.fill == Paint::Series(0)).map(|t| t.text.as_str()).collect();
+        assert_eq!(marked[0], format!("{} t{chosen}", chosen + 1));
+        assert_eq!(marked.len(), 4);
+        for item in &scene.items {
+            if let Item::Rect { area, fill: Paint::Signed(part), says } = item {
+                let d: usize = says.split(':').next().unwrap().parse().unwrap();
+                let product = large.products()[d - 1];
+                assert_eq!(product < 0.0, *part < 0.0);
+                // To the left of the middle what is below 0, to the right what is above.
+                let middle = scene
+                    .items
+                    .iter()
+                    .filter_map(|item| match item {
+                        Item::Rect { area, fill: Paint::Signed(x), .. } if *x > 0.0 => Some(area[0]),
+                        _ => None,
+                    })
+                    .next()
+                    .unwrap();
+                let edge = if product < 0.0 { area[0] + area[2] } else { area[0] };
+                assert_near(edge, middle, 1e-4);
+            }
+        }
+    }
+}
+
+#[test]
+fn thresholds_are_named_as_they_were_given() {
+    for (threshold, expected) in [(0.1, "from 10 %"), (0.29, "from 29 %"), (0.57, "from 57 %"), (0.005, "from 0.5 %")] {
+        let note = common::english().lines(0, 0, threshold, Lang::En).notes.concat();
+        assert!(note.contains(expected), "{note}");
+    }
+}
+
+#[test]
+fn lines_run_from_the_word_that_looks() {
+    let a = alignment();
+    let figure = a.lines(0, 1, 0.35, Lang::En);
+    let Content::Lines(lines) = &figure.content else { panic!("lines") };
+    assert_eq!(
+        lines.words,
+        [["A", "B", "[END]"].map(String::from).to_vec(), ["a", "b", "c", "[END]"].map(String::from).to_vec()]
+    );
+    let scene = figure.scene();
+    let at = |name: &str, is_left: bool| {
+        let all = texts(&figure).into_iter().filter(|(text, _)| text == name).map(|(_, at)| at);
+        all.min_by(|a, b| if is_left { a[0].total_cmp(&b[0]) } else { b[0].total_cmp(&a[0]) }).unwrap()[1]
+    };
+    let mut count = 0;
+    for item in &scene.items {
+        let Item::Line { ends: [x1, y1, x2, y2], says, .. } = item else { continue };
+        let (from, to) = says.split_once(" → ").unwrap();
+        let from = from.split_once(' ').unwrap().1;
+        let to = to.split_once(' ').unwrap().1.split_once(':').unwrap().0;
+        assert!(x1 < x2);
+        assert_near(*y1, at(from, true) - 4.5, 1e-9);
+        assert_near(*y2, at(to, false) - 4.5, 1e-9);
+        count += 1;
+    }
+    assert_eq!(count, lines.shown().len());
+    let table = &figure.tables()[0];
+    for ((from, to, _), (name, cells)) in lines.shown().into_iter().zip(&table.rows) {
+        assert_eq!(*name, format!("{} {}", from + 1, lines.words[0][from]));
+        assert_eq!(cells[0], format!("{} {}", to + 1, lines.words[1][to]));
+    }
+}
+
+#[test]
+fn curves_rise_where_numbers_do_and_ticks_name_their_values() {
+    let figure = PositionalEncoding::sinusoidal(20, 8).wavelength_figure(Lang::En).unwrap();
+    let scene = figure.scene();
+    let ends: Vec<[f64; 4]> = scene
+        .items
+        .iter()
+        .filter_map(|item| match item {
+            Item::Line { ends, says, .. } if !says.is_empty() => Some(*ends),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ends.len(), 3);
+    // Higher is smaller y, and each pair repeats after ten times as many positions: a straight line.
+    assert!(ends.iter().all(|[_, y1, _, y2]| y1 > y2));
+    assert_near(ends[0][1] - ends[0][3], ends[2][1] - ends[2][3], 1e-4);
+    // Ticks at powers of ten; the first wavelength, 6.28, is between 1 and 10.
+    let y = |tick: &str| texts(&figure).into_iter().find(|(text, _)| text == tick).unwrap().1[1] - 4.0;
+    assert!(y("1") > ends[0][1] && ends[0][1] > y("10"));
+    assert!(y("1000") > ends[2][3] && ends[2][3] > y("10000"));
+}
+
+#[test]
+fn a_page_of_figures_holds_every_table_in_both_languages_and_runs_nothing_else() {
+    let [english, japanese] = [Lang::En, Lang::Ja].map(figures);
+    let pairs: Vec<[Figure; 2]> = english.into_iter().zip(japanese).map(|(en, ja)| [en, ja]).collect();
+    let page = figures_to_html("a <title>", &pairs, Lang::Ja);
+    assert!(page.contains("<html lang=\"ja\">") && page.contains("a &lt;title&gt;"));
+    assert_eq!(page.matches("<svg").count(), 2 * pairs.len());
+    // Before the script runs, and without it, one language is seen.
+    let hidden = ["en", "ja"].map(|code| page.matches(&format!("data-lang=\"{code}\" hidden>")).count());
+    // The figures, and the heading.
+    assert_eq!(hidden, [pairs.len() + 1, 0]);
+    assert_eq!(page.matches("</script>").count(), 1);
+    assert!(page.contains("default-src 'none'; script-src 'sha256-") && !page.contains("unsafe-inline"));
+    // Inline styles would be refused by the page's own policy.
+    assert!(!page.contains(" style=") && !page.contains("<img"));
+    let cells: Vec<&str> = page.split("<td>").skip(1).map(|cell| cell.split("</td>").next().unwrap()).collect();
+    let expected: Vec<String> = pairs
+        .iter()
+        .flatten()
+        .flat_map(Figure::tables)
+        .flat_map(|table| table.rows)
+        .flat_map(|(_, cells)| cells)
+        .collect();
+    assert_eq!(cells.len(), expected.len());
+    let unescaped = |cell: &str| {
+        cell.replace("&lt;", "<")
+            .replace("&gt;", ">")
+            .replace("&quot;", "\"")
+            .replace("&#39;", "'")
+            .replace("&amp;", "&")
+    };
+    for (cell, expected) in cells.iter().zip(&expected) {
+        let plain: String = expected.chars().map(visible).collect();
+        // A mark alone has a circle to stand on.
+        let cell = unescaped(cell);
+        let is_mark = plain.chars().all(|c| ('\u{300}'..='\u{36f}').contains(&c)) && !plain.is_empty();
+        assert_eq!(cell, if is_mark { format!("\u{25cc}{plain}") } else { plain });
+    }
+}
+
+/// What would steer a terminal, end a line or turn the text around, as a sign that can be seen.
+fn visible(c: char) -> char {
+    match c {
+        '\u{0}'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).unwrap(),
+        '\u{7f}' => '\u{2421}',
+        '\u{2028}' | '\u{2029}' => '\u{2424}',
+        '\u{80}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' | '\u{61c}' | '\u{200e}' | '\u{200f}' => '\u{fffd}',
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        c => c,
+    }
+}
+
+#[test]
+fn every_figure_becomes_svg_png_and_pdf() {
+    let Ok(fonts) = Fonts::installed() else {
+        eprintln!("SKIPPED: no fonts are installed");
+        return;
+    };
+    for figure in figures(Lang::En).into_iter().chain(figures(Lang::Ja)) {
+        let scene = figure.scene();
+        let svg = match fonts.svg(&scene) {
+            Ok(svg) => svg,
+            Err(error) if error.to_string().contains("no installed font has") => {
+                eprintln!("SKIPPED: {}: {error}", figure.title);
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        // Letters are outlines, so that no font is needed where it is shown.
+        assert!(!svg.contains("<text") && svg.contains("<path"), "{}", figure.title);
+        let png = fonts.png(&scene, 1.0).unwrap();
+        let size = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
+        assert!(png.starts_with(b"\x89PNG"));
+        assert_eq!([size(16), size(20)], [scene.width as u32, scene.height as u32]);
+        let pdf = fonts.pdf(&scene).unwrap();
+        assert!(pdf.starts_with(b"%PDF-") && pdf.trim_ascii_end().ends_with(b"%%EOF"));
+        let media = format!("/MediaBox [0 0 {} {}]", scene.width, scene.height);
+        assert!(String::from_utf8_lossy(&pdf).contains(&media), "{media}");
+        assert_eq!(pdf, fonts.pdf(&scene).unwrap(), "the same bytes every time");
+    }
+}
+
+#[test]
+fn what_no_font_has_is_named() {
+    let Ok(fonts) = Fonts::installed() else {
+        eprintln!("SKIPPED: no fonts are installed");
+        return;
+    };
+    // A private letter is in no font.
+    let figure = common::example(&["x\u{10fffd}"], 1, 1).heatmap(0, 0, Lang::En);
+    for problem in [
+        fonts.svg(&figure.scene()).unwrap_err(),
+        fonts.png(&figure.scene(), 1.0).unwrap_err(),
+        fonts.pdf(&figure.scene()).unwrap_err(),
+    ] {
+        assert!(problem.to_string().contains("U+10FFFD"), "{problem}");
+    }
+    // Nor is it if it is the beginning of a letter whose other signs cannot be seen, as in flags of regions.
+    let figure = common::example(&["x\u{10fffd}\u{fe0f}"], 1, 1).heatmap(0, 0, Lang::En);
+    assert!(fonts.svg(&figure.scene()).unwrap_err().to_string().contains("U+10FFFD U+FE0F"));
+    assert!(Fonts::of_bytes(b"no font".to_vec()).is_err());
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "no font").unwrap();
+    assert!(Fonts::of_file(file.path()).unwrap_err().to_string().contains("no font"));
+}
+
+/// Emoji fonts whose letters are bitmaps draw nothing, so they count as not having a letter.
+#[test]
+fn a_font_of_bitmaps_is_no_font() {
+    let mut installed = resvg::usvg::fontdb::Database::new();
+    installed.load_system_fonts();
+    let one = |face: &resvg::usvg::fontdb::FaceInfo| installed.with_face_data(face.id, |data, _| data.to_vec());
+    let Some(font) = installed.faces().filter_map(one).find(|data| Fonts::of_bytes(data.clone()).is_ok()) else {
+        eprintln!("SKIPPED: no fonts are installed");
+        return;
+    };
+    let mut bitmaps = font;
+    for outlines in [b"glyf", b"CFF ", b"CFF2"] {
+        // Where fonts name their tables, within the first kilobytes.
+        let directory: Vec<usize> =
+            (0..bitmaps.len().min(4096) - 4).filter(|&at| &bitmaps[at..at + 4] == outlines).collect();
+        directory.iter().for_each(|&at| bitmaps[at..at + 4].copy_from_slice(b"CBDT"));
+    }
+    assert!(Fonts::of_bytes(bitmaps.clone()).is_err());
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), bitmaps).unwrap();
+    let problem = Fonts::of_file(file.path()).unwrap_err().to_string();
+    assert!(problem.contains("no font with outlines"), "{problem}");
+}
+
+/// A picture of one rectangle, and of words that stand upright: from (50, 150) upwards.
+fn scene() -> Scene {
+    let upright = Text { turned: -90.0, ..Text::new([50.0, 150.0], "HHHH", 20.0, Paint::Ink) };
+    let area = [10.0, 20.0, 30.0, 40.0];
+    Scene {
+        width: 100.0,
+        height: 200.0,
+        description: "a rectangle and a word".into(),
+        items: vec![Item::Rect { area, fill: Paint::Signed(1.0), says: String::new() }, Item::Text(upright)],
+    }
+}
+
+/// The outlines that a PDF fills, where they lie on its page: [left, bottom, right, top], with their colours.
+fn filled(pdf: &[u8]) -> Vec<([f32; 4], String)> {
+    let start = b"stream\n";
+    let at = pdf.windows(start.len()).position(|bytes| bytes == start).expect("a stream") + start.len();
+    let mut content = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::ZlibDecoder::new(&pdf[at..]), &mut content)
+        .expect("deflated text");
+    let (mut transform, mut saved) = ([1.0f32, 0.0, 0.0, 1.0, 0.0, 0.0], Vec::new());
+    let (mut points, mut colour, mut found) = (Vec::<[f32; 2]>::new(), String::new(), Vec::new());
+    let mut operands: Vec<f32> = Vec::new();
+    for token in content.split_whitespace() {
+        if let Ok(number) = token.parse() {
+            operands.push(number);
+            continue;
+        }
+        match token {
+            "q" => saved.push(transform),
+            "Q" => transform = saved.pop().expect("a state"),
+            "cm" => {
+                // The new one acts first: [a b c d e f] of ISO 32000, 8.3.4.
+                let ([a, b, c, d, e, f], t) = (<[f32; 6]>::try_from(&*operands).expect("six numbers"), transform);
+                let turn = |x: f32, y: f32| [x * t[0] + y * t[2], x * t[1] + y * t[3]];
+                let ([x, y], [z, w], [e, f]) = (turn(a, b), turn(c, d), turn(e, f));
+                transform = [x, y, z, w, e + t[4], f + t[5]];
+            }
+            "m" | "l" | "c" => points.extend(operands.chunks_exact(2).map(|p| {
+                let t = transform;
+                [p[0] * t[0] + p[1] * t[2] + t[4], p[0] * t[1] + p[1] * t[3] + t[5]]
+            })),
+            "rg" => colour = operands.iter().map(|x| format!("{:02x}", (x * 255.0).round() as u8)).collect(),
+            "f" => {
+                let of = |axis: usize, choose: fn(f32, f32) -> f32, start: f32| {
+                    points.iter().map(|p| p[axis]).fold(start, choose)
+                };
+                let (least, most) = (f32::INFINITY, f32::NEG_INFINITY);
+                let area =
+                    [of(0, f32::min, least), of(1, f32::min, least), of(0, f32::max, most), of(1, f32::max, most)];
+                found.push((area, colour.clone()));
+                points.clear();
+            }
+            _ => {}
+        }
+        operands.clear();
+    }
+    found
+}
+
+#[test]
+fn a_pdf_has_everything_where_the_scene_has_it() {
+    let Ok(fonts) = Fonts::installed() else {
+        eprintln!("SKIPPED: no fonts are installed");
+        return;
+    };
+    let shapes = filled(&fonts.pdf(&scene()).unwrap());
+    let hex = |paint: Paint| paint.rgb(Theme::Light).map(|x| format!("{x:02x}")).concat();
+    let of = |paint: Paint| {
+        let mut areas = shapes.iter().filter(|(_, colour)| *colour == hex(paint)).map(|(area, _)| *area);
+        let first = areas.next().expect("a shape of this colour");
+        areas.fold(first, |a, b| [a[0].min(b[0]), a[1].min(b[1]), a[2].max(b[2]), a[3].max(b[3])])
+    };
+    // y grows upwards in a PDF: 200 − 20 − 40 to 200 − 20.
+    for (found, expected) in of(Paint::Signed(1.0)).into_iter().zip([10.0, 140.0, 40.0, 180.0]) {
+        assert_near(found.into(), expected, 0.01);
+    }
+    assert_eq!(of(Paint::Paper), [0.0, 0.0, 100.0, 200.0]);
+    // Four upright letters: from 50 points above the page's foot upwards, and left of where they begin.
+    let [left, bottom, right, top] = of(Paint::Ink);
+    assert!((34.0..50.0).contains(&left) && (49.0..51.0).contains(&right), "{left} to {right}");
+    assert!((50.0..54.0).contains(&bottom) && (80.0..130.0).contains(&top), "{bottom} to {top}");
+}
+
+#[test]
+fn a_png_is_as_many_times_as_large_as_it_is_asked_for() {
+    let Ok(fonts) = Fonts::installed() else {
+        eprintln!("SKIPPED: no fonts are installed");
+        return;
+    };
+    for scale in [1.0, 2.0, 0.5] {
+        let png = fonts.png(&scene(), scale).unwrap();
+        let pixels = resvg::tiny_skia::Pixmap::decode_png(&png).unwrap();
+        assert_eq!([pixels.width(), pixels.height()], [100.0, 200.0].map(|x| (x * scale) as u32));
+        let at = |x: f64, y: f64| {
+            let pixel = pixels.pixel((x * scale) as u32, (y * scale) as u32).expect("within the picture");
+            [pixel.red(), pixel.green(), pixel.blue()]
+        };
+        let [fill, paper] = [Paint::Signed(1.0), Paint::Paper].map(|paint| paint.rgb(Theme::Light));
+        for ([x, y], expected) in [
+            ([14.0, 24.0], fill),
+            ([36.0, 56.0], fill),
+            ([6.0, 40.0], paper),
+            ([44.0, 40.0], paper),
+            ([25.0, 14.0], paper),
+            ([25.0, 66.0], paper),
+            ([90.0, 190.0], paper),
+        ] {
+            assert_eq!(at(x, y), expected, "({x}, {y}) × {scale}");
+        }
+    }
+    let large = Scene { width: 10_001.0, ..scene() };
+    let problem = fonts.png(&large, 2.0).unwrap_err().to_string();
+    assert!(problem.contains("20002 × 400") && problem.contains("--svg"), "{problem}");
+    assert!(fonts.png(&Scene { width: 10_000.0, height: 1.0, ..scene() }, 2.0).is_ok());
+}
+
+/// A flag is a pair of letters of their own, which few fonts have: a picture shows the letters.
+#[test]
+fn flags_are_drawn_as_their_letters() {
+    let Ok(fonts) = Fonts::installed() else {
+        eprintln!("SKIPPED: no fonts are installed");
+        return;
+    };
+    let drawn = |text: &str| {
+        let scene = Scene { items: vec![Text::new([10.0, 20.0], text, 13.0, Paint::Ink).into()], ..scene() };
+        (fonts.png(&scene, 1.0).unwrap(), fonts.pdf(&scene).unwrap())
+    };
+    assert_eq!(drawn("🇯🇵 🇦🇿"), drawn("JP AZ"));
+    assert_ne!(drawn("🇯🇵"), drawn("JQ"));
+    // In a page it is its reader's fonts that draw it.
+    let figure = common::example(&["🇯🇵"], 1, 1).heatmap(0, 0, Lang::En);
+    assert!(figures_to_html("", &[[figure.clone(), figure]], Lang::En).contains("🇯🇵"));
+}
+
+#[test]
+fn no_text_of_a_score_in_depth_stands_on_another() {
+    for lang in [Lang::En, Lang::Ja] {
+        for words in [&["a"][..], &["incomprehensibilities", "understand", "日本語の長い単語です"]] {
+            let deep = common::deep(words, true);
+            let last = deep.pieces.len() - 1;
+            let figure = deep.products(1, 2, [last, 0], lang).expect("a key that is seen");
+            let scene = figure.scene();
+            // About as wide as they are drawn; wide letters are twice as wide as narrow ones.
+            let extents: Vec<([f64; 3], &str)> = scene
+                .items
+                .iter()
+                .filter_map(|item| if let Item::Text(text) = item { Some(text) } else { None })
+                .map(|text| {
+                    let width = text.text.width() as f64 * text.size * 0.55;
+                    let from = text.at[0] - if text.anchor == Anchor::End { width } else { 0.0 };
+                    ([from, from + width, text.at[1]], &*text.text)
+                })
+                .collect();
+            for (i, ([from, to, y], text)) in extents.iter().enumerate() {
+                for ([other, end, line], next) in &extents[i + 1..] {
+                    let is_beside = to + 2.0 <= *other || end + 2.0 <= *from || (y - line).abs() > 12.0;
+                    assert!(is_beside, "{text} and {next}: {from:.0} to {to:.0}, {other:.0} to {end:.0}");
+                }
+            }
+        }
+    }
+}

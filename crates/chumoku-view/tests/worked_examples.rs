@@ -1,0 +1,354 @@
+//! Checking of worked examples: on examples made here, whose truth is computed here once more, in plain loops.
+
+use chumoku_kernels::Philox;
+use chumoku_view::trace::{Checked, Verdict, WorkedExample};
+use std::fmt::Write;
+
+type Matrix = Vec<Vec<f64>>;
+
+fn product(a: &Matrix, b: &Matrix) -> Matrix {
+    let column = |j: usize| b.iter().map(move |row| row[j]);
+    a.iter().map(|row| (0..b[0].len()).map(|j| row.iter().zip(column(j)).map(|(x, y)| x * y).sum()).collect()).collect()
+}
+
+fn transposed(a: &Matrix) -> Matrix {
+    (0..a[0].len()).map(|j| a.iter().map(|row| row[j]).collect()).collect()
+}
+
+/// Numbers drawn one after the other.
+struct Draw {
+    random: Philox,
+    count: u64,
+}
+
+impl Draw {
+    fn unit(&mut self) -> f64 {
+        self.count += 1;
+        f64::from(self.random.uniform(self.count))
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        ((self.unit() * n as f64) as usize).min(n - 1)
+    }
+
+    /// A matrix of numbers with few digits, as people write them.
+    fn matrix(&mut self, rows: usize, columns: usize) -> Matrix {
+        let mut number = || (self.unit() * 40.0 - 20.0).round() / 10.0;
+        (0..rows).map(|_| (0..columns).map(|_| number()).collect()).collect()
+    }
+}
+
+/// The steps of an example whose steps before `first` are as given, computed one from the other.
+const STEPS: [&str; 7] = ["Q", "K", "V", "scores", "scaled", "weights", "output"];
+
+struct Example {
+    inputs: Vec<(&'static str, Matrix)>,
+    causal: bool,
+    /// In the order of [`STEPS`].
+    steps: Vec<Matrix>,
+}
+
+impl Example {
+    fn new(draw: &mut Draw) -> Example {
+        // Neither square nor symmetric, so that nothing transposed goes unseen.
+        let [n, d_model, d_k, d_v] = [2 + draw.below(4), 2 + draw.below(4), 1 + draw.below(4), 1 + draw.below(4)];
+        let shapes = [("X", n, d_model), ("W_Q", d_model, d_k), ("W_K", d_model, d_k), ("W_V", d_model, d_v)];
+        let inputs = shapes.map(|(name, rows, columns)| (name, draw.matrix(rows, columns))).to_vec();
+        let mut example = Example { inputs, causal: draw.below(2) == 1, steps: Vec::new() };
+        (0..STEPS.len()).for_each(|step| example.compute(step));
+        example
+    }
+
+    /// Computes a step from those before it.
+    fn compute(&mut self, step: usize) {
+        let (inputs, steps) = (&self.inputs, &self.steps);
+        let value = match STEPS[step] {
+            "Q" | "K" | "V" => product(&inputs[0].1, &inputs[1 + step].1),
+            "scores" => product(&steps[0], &transposed(&steps[1])),
+            "scaled" => {
+                let root = (steps[0][0].len() as f64).sqrt();
+                steps[3].iter().map(|row| row.iter().map(|x| x / root).collect()).collect()
+            }
+            "weights" => {
+                let row = |(i, row): (usize, &Vec<f64>)| {
+                    let seen = |j: usize| !self.causal || j <= i;
+                    let most = row.iter().enumerate().filter(|(j, _)| seen(*j)).fold(f64::MIN, |m, (_, &x)| m.max(x));
+                    let e: Vec<f64> =
+                        row.iter().enumerate().map(|(j, x)| if seen(j) { (x - most).exp() } else { 0.0 }).collect();
+                    let sum: f64 = e.iter().sum();
+                    e.iter().map(|e| e / sum).collect()
+                };
+                steps[4].iter().enumerate().map(row).collect()
+            }
+            _ => product(&steps[5], &steps[2]),
+        };
+        match self.steps.get_mut(step) {
+            Some(old) => *old = value,
+            None => self.steps.push(value),
+        }
+    }
+
+    /// The file, with claims of so many decimals.
+    fn file(&self, claims: &[Vec<Vec<String>>]) -> String {
+        let mut text = String::from("{\"inputs\": {");
+        for (i, (name, matrix)) in self.inputs.iter().enumerate() {
+            let _ = write!(text, "{}\"{name}\": {matrix:?}", if i > 0 { ", " } else { "" });
+        }
+        let _ = write!(text, "}}, \"options\": {{\"causal\": {}}}, \"claims\": {{", self.causal);
+        for (i, (name, claim)) in STEPS.iter().zip(claims).enumerate() {
+            let _ = write!(text, "{}\"{name}\": {claim:?}", if i > 0 { ", " } else { "" });
+        }
+        text + "}}"
+    }
+
+    fn printed(&self, decimals: usize) -> Vec<Vec<Vec<String>>> {
+        let text = |x: &f64| format!("{x:.decimals$}");
+        self.steps.iter().map(|step| step.iter().map(|row| row.iter().map(text).collect()).collect()).collect()
+    }
+
+    fn check(&self, claims: &[Vec<Vec<String>>]) -> Checked {
+        let file = self.file(claims);
+        WorkedExample::parse(&file).and_then(|example| example.check()).unwrap_or_else(|e| panic!("{e}: {file}"))
+    }
+}
+
+fn wrong(checked: &Checked) -> Vec<&str> {
+    checked.steps.iter().filter(|step| step.verdict == Verdict::Wrong).map(|step| step.name.as_str()).collect()
+}
+
+#[test]
+fn a_thousand_true_examples_raise_no_alarm() {
+    let mut draw = Draw { random: Philox::new(11, 1), count: 0 };
+    for trial in 0..1_000 {
+        let example = Example::new(&mut draw);
+        for decimals in [2, 3, 4] {
+            let checked = example.check(&example.printed(decimals));
+            assert!(checked.ok, "trial {trial}, {decimals} decimals: {checked:?}");
+            assert_eq!(checked.steps.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), STEPS);
+        }
+    }
+}
+
+/// Units of the last digit that no rounding of the steps before explains. A unit or two may be the other rounding of a
+/// number between both; a product of printed numbers takes half a unit of each with the other factor.
+fn least(step: &str) -> usize {
+    match step {
+        "scores" | "output" => 150,
+        _ => 5,
+    }
+}
+
+#[test]
+fn of_a_thousand_altered_numbers_each_is_found_in_its_step() {
+    let mut draw = Draw { random: Philox::new(12, 1), count: 0 };
+    for trial in 0..1_000 {
+        let example = Example::new(&mut draw);
+        let decimals = 2 + draw.below(3);
+        let mut claims = example.printed(decimals);
+        let step = draw.below(STEPS.len());
+        let [row, column] = [draw.below(claims[step].len()), draw.below(claims[step][0].len())];
+        let units = (least(STEPS[step]) + draw.below(500)) as f64 * if draw.below(2) == 0 { 1.0 } else { -1.0 };
+        let altered = example.steps[step][row][column] + units / 10f64.powi(decimals as i32);
+        claims[step][row][column] = format!("{altered:.decimals$}");
+        let checked = example.check(&claims);
+        assert_eq!(wrong(&checked), [STEPS[step]], "trial {trial}: {checked:?}");
+        for found in &checked.steps {
+            let expected = if found.name == STEPS[step] { Verdict::Wrong } else { Verdict::Holds };
+            assert_eq!(found.verdict, expected, "trial {trial}: {found:?}");
+        }
+        let found = &checked.steps[step];
+        let worst = found.worst.as_ref().unwrap();
+        assert_eq!((found.wrong, &worst.index[..]), (1, &[row, column][..]), "trial {trial}");
+        assert_eq!(worst.claimed, claims[step][row][column]);
+        assert!((worst.truth - example.steps[step][row][column]).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn what_follows_from_an_altered_number_is_not_its_authors_second_error() {
+    let mut draw = Draw { random: Philox::new(13, 1), count: 0 };
+    let mut inherited = 0;
+    for trial in 0..1_000 {
+        let mut example = Example::new(&mut draw);
+        let decimals = 2 + draw.below(3);
+        let step = draw.below(STEPS.len());
+        let [row, column] = [draw.below(example.steps[step].len()), draw.below(example.steps[step][0].len())];
+        let truth = example.steps.clone();
+        example.steps[step][row][column] += (least(STEPS[step]) + draw.below(500)) as f64 / 10f64.powi(decimals as i32);
+        // The author goes on from the wrong number.
+        (step + 1..STEPS.len()).filter(|&later| later >= 3).for_each(|later| example.compute(later));
+        let checked = example.check(&example.printed(decimals));
+        assert_eq!(wrong(&checked), [STEPS[step]], "trial {trial}: {checked:?}");
+        for (found, truth) in checked.steps.iter().zip(truth).skip(step + 1) {
+            inherited += usize::from(found.verdict == Verdict::Inherited);
+            assert_eq!(found.claimed, truth.len() * truth[0].len());
+        }
+    }
+    assert!(inherited > 500, "{inherited}");
+}
+
+#[test]
+fn an_error_of_ones_own_is_not_excused_by_one_before() {
+    let mut draw = Draw { random: Philox::new(14, 1), count: 0 };
+    for trial in 0..300 {
+        let mut example = Example::new(&mut draw);
+        example.steps[3][0][0] += 3.0;
+        example.compute(4);
+        let other = example.steps[4].len() - 1;
+        example.steps[4][other][0] += 0.5;
+        let checked = example.check(&example.printed(4));
+        assert_eq!(wrong(&checked)[..2], ["scores", "scaled"], "trial {trial}: {checked:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_checked_is_said() {
+    let cases = [
+        ("", "not JSON"),
+        ("[1]", "not JSON as a worked example is written: "),
+        ("{}", "the key “inputs” is missing"),
+        (r#"{"inputs": {}}"#, "no claims"),
+        (r#"{"imputs": {}}"#, "unknown key “imputs”; did you mean “inputs”?"),
+        (r#"{"inputs": {"W_q": [[1]]}}"#, "unknown key “W_q” in inputs; did you mean “W_Q”?"),
+        (r#"{"inputs": {"X": [[1]], "X": [[1]]}}"#, "the key “X” in inputs stands there twice"),
+        (r#"{"inputs": {"X": [[1, 2], [3]]}}"#, "inputs.X[2]: expected 2 numbers, as in row 1, found 1"),
+        (r#"{"inputs": {"X": [[1, "a"]]}}"#, "inputs.X[1][2]: expected a number such as 0.50, found “a”"),
+        (r#"{"inputs": {"X": [[1, true]]}}"#, "inputs.X[1][2]: expected a number"),
+        (r#"{"inputs": {"X": [[1, null]]}}"#, "inputs.X[1][2]: expected a number, found null"),
+        (r#"{"inputs": {"X": []}}"#, "inputs.X: expected at least one row"),
+        (r#"{"inputs": {"X": [[]]}}"#, "inputs.X: expected 1 to"),
+        (r#"{"inputs": {"X": 3}}"#, "inputs.X: expected a matrix"),
+        (r#"{"inputs": {"X": [[1, [2]]]}}"#, "inputs.X[1][2]: expected a number"),
+        (r#"{"inputs": 3}"#, "inputs: expected an object"),
+        (r#"{"inputs": {"Q": [[1]]}, "options": {"beta": "x"}}"#, "options.beta: expected a number, found"),
+        (r#"{"inputs": {"Q": [[1]]}, "options": {"casual": true}}"#, "did you mean “causal”?"),
+        (r#"{"inputs": {"Q": [[1]]}, "options": {"causal": 3}}"#, "options.causal: expected true, false"),
+        (
+            r#"{"inputs": {"Q": [[1]]}, "options": {"num_heads": 0}}"#,
+            "options.num_heads: expected a whole number from 1",
+        ),
+        (r#"{"inputs": {"Q": [[1]], "K": [[1, 2]]}, "claims": {"scores": [[1]]}}"#, "Q is 1×1 and K 1×2"),
+        (
+            r#"{"inputs": {"X": [[1, 2]], "W_Q": [[1]]}, "claims": {"Q": [[1]]}}"#,
+            "inputs.W_Q is 1×1: expected 2 rows, as X is 1×2",
+        ),
+        (
+            r#"{"inputs": {"Q": [[1]], "K": [[1]]}, "claims": {"scores": [[1, 2]]}}"#,
+            "claims.scores: expected 1×1 numbers, as follows from the inputs, found 1×2",
+        ),
+        (
+            r#"{"inputs": {"Q": [[1]], "K": [[1]]}, "claims": {"output": [[1]]}}"#,
+            "claims.output does not follow from the inputs: give V",
+        ),
+        (r#"{"inputs": {"Q": [[1]]}, "claims": {"Q": [[1]]}}"#, "claims.Q: Q is given in inputs"),
+        (
+            r#"{"inputs": {"Q": [[1]], "K": [[1]]}, "claims": {"scores": [[null]]}}"#,
+            "claims.scores: expected at least one number",
+        ),
+        (
+            r#"{"inputs": {"Q": [[1, 2]], "K": [[1, 2]]}, "options": {"d_k": 7}, "claims": {"scaled": [[1]]}}"#,
+            "options.d_k: expected 2",
+        ),
+        (
+            r#"{"inputs": {"Q": [[1]], "K": [[1]], "gamma": [1]}, "claims": {"scores": [[1]]}}"#,
+            "gamma and norm_beta: expected options.norm",
+        ),
+        (r#"{"inputs": {"Q": [[1]]}, "options": {"residual": true}, "claims": {"scores": [[1]]}}"#, "expected X"),
+        (
+            r#"{"inputs": {"Q": [[1]]}, "options": {"epsilon": -1}, "claims": {"scores": [[1]]}}"#,
+            "options.epsilon: expected 0 or more",
+        ),
+        (r#"{"inputs": {"Q": [[1e400]]}, "claims": {"scores": [[1]]}}"#, "within ±1.8e308"),
+        (r#"{"inputs": {"scores": [[1]]}, "claims": {"scaled": [[1]]}}"#, "options.d_k"),
+        (
+            r#"{"inputs": {"Q": [[1], [2]], "K": [[1]], "V": [[1], [2]]}, "claims": {"output": [[1], [2]]}}"#,
+            "V is 2×1: expected 1 row, one for each key, as the weights are 2×1",
+        ),
+        (
+            r#"{"tokens": ["a"], "inputs": {"Q": [[1], [2]], "K": [[1]]}, "claims": {"scores": [[1], [2]]}}"#,
+            "tokens: expected 2, one for each of the queries, found 1",
+        ),
+        (
+            r#"{"inputs": {"Q": [[1, 2]], "K": [[1, 2]]}, "options": {"num_heads": 2}, "claims": {"scores": [[1]]}}"#,
+            "claims.scores: expected 2 matrices, one for each head, found 1",
+        ),
+    ];
+    for (text, expected) in cases {
+        let problem = WorkedExample::parse(text).and_then(|example| example.check()).unwrap_err();
+        assert!(problem.contains(expected), "{text}: {problem}");
+        assert!(problem.chars().count() < 400, "{problem}");
+    }
+}
+
+#[test]
+fn several_heads_are_checked_one_by_one() {
+    // Two heads of width 1: Q = [1 2], so head 1 has q = 1 and head 2 q = 2.
+    let example = |last: &str| {
+        format!(
+            r#"{{"inputs": {{"Q": [[1, 2], [3, 4]], "K": [[1, 1], [2, 0]], "V": [[1, 0], [0, 1]], "W_O": [[1, 2], [3, 4]]}},
+                "options": {{"num_heads": 2}},
+                "claims": {{"scores": [[[1, 2], [3, 6]], [[2, 0], [4, {last}]]], "weights": [[["0.27", "0.73"], ["0.05", "0.95"]],
+                [["0.88", "0.12"], ["0.98", "0.02"]]], "concat": [["0.27", "0.12"], ["0.05", "0.02"]],
+                "output": [["0.63", "1.01"], ["0.10", "0.17"]]}}}}"#
+        )
+    };
+    let right = WorkedExample::parse(&example("0")).unwrap().check().unwrap();
+    assert!(right.ok, "{right:?}");
+    let checked = WorkedExample::parse(&example("5")).unwrap().check().unwrap();
+    assert_eq!(wrong(&checked), ["scores"]);
+    assert_eq!(checked.steps[0].worst.as_ref().unwrap().index, [1, 1, 1]);
+}
+
+#[test]
+fn a_window_is_where_the_query_stands() {
+    // The last of two queries stands at the last of four keys, and sees it and one before.
+    let file = r#"{"inputs": {"Q": [[0], [0]], "K": [[1], [1], [1], [1]], "V": [[1], [2], [3], [4]]},
+        "options": {"causal": "bottom-right", "window": 1},
+        "claims": {"weights": [[0, "0.5", "0.5", 0], [0, 0, "0.5", "0.5"]], "output": [["2.5"], ["3.5"]]}}"#;
+    let checked = WorkedExample::parse(file).unwrap().check().unwrap();
+    assert!(checked.ok, "{checked:?}");
+}
+
+#[test]
+fn options_do_what_the_page_says() {
+    let check = |options: &str, claims: &str| {
+        let file = format!(
+            r#"{{"inputs": {{"Q": [[2, 0], [0, 1]], "K": [[1, 1], [3, 1]], "V": [[1], [2]]}}, "options": {{{options}}},
+                "claims": {{"scores": {}, {claims}}}}}"#,
+            if options.contains("rotary") { "[[null, null], [null, null]]" } else { "[[2, 6], [1, 1]]" }
+        );
+        let file = file.replace(r#""scores": [[null, null], [null, null]], "#, "");
+        let checked = WorkedExample::parse(&file).unwrap().check().unwrap();
+        assert!(checked.ok, "{options}: {checked:?}");
+    };
+    check("", r#""scaled": [["1.4142", "4.2426"], ["0.7071", "0.7071"]]"#);
+    // β takes the place of 1/√d_k, unless a scale is given too.
+    check(r#""beta": 0.5"#, r#""scaled": [["1.000", "3.000"], ["0.500", "0.500"]]"#);
+    check(r#""beta": 0.5, "scale": 3"#, r#""scaled": [["3.000", "9.000"], ["1.500", "1.500"]]"#);
+    check(r#""scale": 3"#, r#""scaled": [["6.000", "18.000"], ["3.000", "3.000"]]"#);
+    // ALiBi takes off the slope for each step of distance; a mask of numbers is added.
+    check(r#""scale": 1, "alibi_slopes": [0.25]"#, r#""biased": [["2.000", "5.750"], ["0.750", "1.000"]]"#);
+    check(r#""scale": 1, "mask": [[0, 1], [0, "-inf"]]"#, r#""biased": [["2.000", "7.000"], ["1.000", "-inf"]]"#);
+    // All weight on the first of the largest.
+    check(r#""hard": true"#, r#""weights": [[0, 1], [1, 0]], "output": [[2], [1]]"#);
+    // The second position is turned by 1 radian: (x, y) → (x cos 1 − y sin 1, x sin 1 + y cos 1).
+    check(
+        r#""rotary_base": 100"#,
+        r#""rotated_Q": [["2.0000", "0.0000"], ["-0.8415", "0.5403"]], "rotated_K": [["1.0000", "1.0000"], ["0.7794", "3.0647"]]"#,
+    );
+}
+
+#[test]
+fn nothing_seen_weighs_nothing_and_what_is_no_number_is_shown() {
+    let file = r#"{"inputs": {"Q": [[1], [1]], "K": [[1], [2]], "V": [[1], ["nan"]]},
+        "options": {"mask": [[true, false], [false, false]], "subtract_max": true},
+        "claims": {"masked": [[1, "-inf"], ["-inf", "-inf"]], "max": [1, "-inf"], "weights": [[1, 0], [0, 0]],
+                   "output": [[1], [0]]}}"#;
+    let checked = WorkedExample::parse(file).unwrap().check().unwrap();
+    assert!(checked.ok, "{checked:?}");
+    let seen = file.replace("[[true, false], [false, false]]", "[[true, true], [false, false]]");
+    let checked = WorkedExample::parse(&seen).unwrap().check().unwrap();
+    let output = checked.steps.last().unwrap();
+    assert_eq!(output.verdict, Verdict::Inherited, "the weights were claimed to be 0");
+    assert!(output.worst.as_ref().unwrap().truth.is_nan());
+}

@@ -1,0 +1,282 @@
+//! One attention of a model while it reads a text: what it was given and what it made, number by number.
+
+use super::TextCut;
+use crate::lang::Lang;
+use crate::models::{PairBatch, TranslatorPart};
+use crate::nn::AttentionRecord;
+use crate::params::Params;
+use crate::text::TextTokenizer;
+use crate::{Error, Result, TextClassifier, TextGenerator, TextTranslator, TranslateOptions, tr};
+use chumoku_kernels::Precision;
+
+/// The layer and head to look at, from 0; the last layer unless it is said.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AttentionPlace {
+    /// The layer.
+    pub layer: Option<usize>,
+    /// The head.
+    pub head: usize,
+}
+
+impl AttentionPlace {
+    /// The layer, and whether it and the head are there.
+    fn check(self, [layers, heads]: [usize; 2]) -> Result<usize> {
+        let layer = self.layer.unwrap_or(layers.saturating_sub(1));
+        if layer >= layers {
+            return Err(Error::Setting(tr!(
+                "layer {}: this model has layers 1 to {layers}",
+                "層 {}: このモデルの層は 1 から {layers} までです",
+                layer + 1
+            )));
+        }
+        if self.head >= heads {
+            return Err(Error::Setting(tr!(
+                "head {}: this model has heads 1 to {heads}",
+                "ヘッド {}: このモデルのヘッドは 1 から {heads} までです",
+                self.head + 1
+            )));
+        }
+        Ok(layer)
+    }
+}
+
+/// Which head of a model is traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelPlace {
+    /// Which of its attentions.
+    pub attention: ModelAttention,
+    /// The layer, from 0.
+    pub layer: usize,
+    /// The head, from 0.
+    pub head: usize,
+}
+
+/// The attentions that models have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelAttention {
+    /// A text to itself: a classifier's.
+    SelfAttention,
+    /// A text to what stands before: a language model's.
+    Causal,
+    /// The source to itself: a translator's encoder's.
+    Encoder,
+    /// The translation to what of it is written: a translator's decoder's.
+    Decoder,
+    /// The translation to the source.
+    Cross,
+}
+
+impl ModelPlace {
+    /// A phrase.
+    #[must_use]
+    pub fn to_text(self, lang: Lang) -> String {
+        let attention = match self.attention {
+            ModelAttention::SelfAttention => lang.pick("self-attention", "セルフアテンション"),
+            ModelAttention::Causal => lang.pick("causal self-attention", "因果的セルフアテンション"),
+            ModelAttention::Encoder => lang.pick("self-attention of the encoder", "エンコーダのセルフアテンション"),
+            ModelAttention::Decoder => lang.pick("self-attention of the decoder", "デコーダのセルフアテンション"),
+            ModelAttention::Cross => lang.pick("cross-attention", "クロスアテンション"),
+        };
+        let [layer, head] = [self.layer + 1, self.head + 1];
+        match lang {
+            Lang::En => format!("{attention}, layer {layer}, head {head}"),
+            Lang::Ja => format!("{attention}、第 {layer} 層、ヘッド {head}"),
+        }
+    }
+}
+
+impl ModelAttention {
+    /// Its name in JSON, the same in all languages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ModelAttention::SelfAttention => "self",
+            ModelAttention::Causal => "causal",
+            ModelAttention::Encoder => "encoder",
+            ModelAttention::Decoder => "decoder",
+            ModelAttention::Cross => "cross",
+        }
+    }
+}
+
+/// What of which text was read.
+struct Read {
+    place: ModelPlace,
+    source: String,
+    tokens: Vec<String>,
+    key_tokens: Vec<String>,
+    cut: Option<TextCut>,
+}
+
+/// One attention of a model while it read a text.
+#[derive(Clone, Debug)]
+pub struct RecordedAttention {
+    /// Which one.
+    pub place: ModelPlace,
+    /// The text, or the source and the translation.
+    pub source: String,
+    /// The tokens that look.
+    pub tokens: Vec<String>,
+    /// The tokens that are looked at, where they are others.
+    pub key_tokens: Vec<String>,
+    /// What of the text was left out, if any was.
+    pub cut: Option<TextCut>,
+    /// Its numbers, computed as exactly as f32 can.
+    pub exact: AttentionRecord,
+    /// The same at the precision the model is used with, if that is less.
+    pub own: Option<(Precision, AttentionRecord)>,
+}
+
+/// What `record` finds, once as exactly as f32 can and, if that is less, as the model is used.
+fn recorded(
+    params: &Params<f32>,
+    own: Precision,
+    read: Read,
+    record: impl Fn(&Params<f32>) -> Result<AttentionRecord>,
+) -> Result<RecordedAttention> {
+    let exact = {
+        let mut params = params.clone();
+        params.set_precision(Precision::Highest);
+        record(&params)?
+    };
+    let own = if own == Precision::Highest { None } else { Some((own, record(params)?)) };
+    let Read { place, source, tokens, key_tokens, cut } = read;
+    Ok(RecordedAttention { place, source, tokens, key_tokens, cut, exact, own })
+}
+
+fn words(tokenizer: &TextTokenizer, ids: &[u32]) -> Vec<String> {
+    ids.iter().map(|&id| tokenizer.token(id)).collect()
+}
+
+/// A text with nothing in it has no attention to show.
+fn not_empty(text: &str) -> Result<()> {
+    match text.trim().is_empty() {
+        true => Err(Error::Setting(tr!("the text to trace is empty", "トレースするテキストが空です"))),
+        false => Ok(()),
+    }
+}
+
+impl TextClassifier {
+    /// What one head is given and makes while the model reads `text`.
+    ///
+    /// Of a text longer than the model's window the first window is read.
+    ///
+    /// # Errors
+    /// If the text is empty, there is no such layer or head, or the model is a recurrent network.
+    pub fn record(&self, text: &str, place: AttentionPlace) -> Result<RecordedAttention> {
+        not_empty(text)?;
+        let Some(encoder) = self.config.model.body.transformer() else {
+            return Err(Error::Setting(tr!(
+                "this model is a recurrent network, which has no attention to trace",
+                "このモデルは再帰型ネットワークで、トレースするアテンションがありません"
+            )));
+        };
+        let layer = place.check([encoder.num_layers, encoder.num_heads])?;
+        let mut ids = vec![self.tokenizer.cls()];
+        ids.extend(self.tokenizer.encode(text)?.ids);
+        let cut = TextCut::of(self.config.model.max_length, ids.len(), false);
+        ids.truncate(self.config.model.max_length);
+        let label = Read {
+            place: ModelPlace { attention: ModelAttention::SelfAttention, layer, head: place.head },
+            source: text.into(),
+            tokens: words(&self.tokenizer, &ids),
+            key_tokens: Vec::new(),
+            cut,
+        };
+        recorded(&self.params, self.config.precision, label, |params| {
+            let record = self.model.record(params, &ids, layer)?;
+            record.ok_or_else(|| {
+                Error::Setting(tr!(
+                    "this model has no attention to trace",
+                    "このモデルにはトレースするアテンションがありません"
+                ))
+            })
+        })
+    }
+}
+
+impl TextGenerator {
+    /// What one head is given and makes while the model reads `text`.
+    ///
+    /// Of a text longer than the model's context the end is read.
+    ///
+    /// # Errors
+    /// If the text is empty, or there is no such layer or head.
+    pub fn record(&self, text: &str, place: AttentionPlace) -> Result<RecordedAttention> {
+        not_empty(text)?;
+        let encoder = &self.config.model.encoder;
+        let layer = place.check([encoder.num_layers, encoder.num_heads])?;
+        let mut ids = vec![self.tokenizer.cls()];
+        ids.extend(self.tokenizer.encode(text)?.ids);
+        let cut = TextCut::of(self.config.model.max_length, ids.len(), true);
+        ids.drain(..ids.len().saturating_sub(self.config.model.max_length));
+        let label = Read {
+            place: ModelPlace { attention: ModelAttention::Causal, layer, head: place.head },
+            source: text.into(),
+            tokens: words(&self.tokenizer, &ids),
+            key_tokens: Vec::new(),
+            cut,
+        };
+        let record = |params: &Params<f32>| Ok(self.model.record(params, &ids, layer)?);
+        recorded(&self.params, self.config.precision, label, record)
+    }
+}
+
+impl TextTranslator {
+    /// What one head is given and makes while the model reads `source` and writes `target` or, without it, its own
+    /// translation.
+    ///
+    /// Of a source longer than the model reads, the end is left out.
+    ///
+    /// # Errors
+    /// If the source is empty, there is no such layer or head, or the target is longer than the model writes.
+    pub fn record(
+        &self,
+        source: &str,
+        target: Option<&str>,
+        part: TranslatorPart,
+        place: AttentionPlace,
+    ) -> Result<RecordedAttention> {
+        not_empty(source)?;
+        let model = &self.config.model;
+        let layers = if part == TranslatorPart::Encoder { model.encoder.num_layers } else { model.num_decoder_layers };
+        let layer = place.check([layers, model.encoder.num_heads])?;
+        let own = match target {
+            Some(_) => None,
+            None => self.translate(&[source], &TranslateOptions::default())?.pop(),
+        };
+        let text = target.or(own.as_ref().map(|own| own.text())).unwrap_or_default();
+        let (source_ids, _) = self.read(source)?;
+        let all = self.tokenizers.source().encode(source)?.ids.len() + 1;
+        let cut = TextCut::of(source_ids.len(), all, false);
+        let target_ids = self.tokenizers.target.encode(text)?.ids;
+        let limit = model.max_length - 1;
+        if target_ids.len() > limit {
+            let found = target_ids.len();
+            let problem = tr!(
+                "the translation has {found} tokens: expected at most {limit}, as many as the model writes; give a shorter one",
+                "訳文が {found} トークンあります。モデルが書けるのは {limit} トークンまでです。短い訳文を与えてください"
+            );
+            return Err(Error::Setting(problem));
+        }
+        let mut pair = PairBatch::default();
+        pair.push(&source_ids, &target_ids, self.tokenizers.target.cls());
+        let of_source = words(self.tokenizers.source(), &source_ids);
+        // The decoder's rows are what it is given: each looks from there to say the next.
+        let of_target = words(&self.tokenizers.target, &pair.input);
+        let (attention, tokens, key_tokens) = match part {
+            TranslatorPart::Encoder => (ModelAttention::Encoder, of_source, Vec::new()),
+            TranslatorPart::Decoder => (ModelAttention::Decoder, of_target, Vec::new()),
+            TranslatorPart::Cross => (ModelAttention::Cross, of_target, of_source),
+        };
+        let label = Read {
+            place: ModelPlace { attention, layer, head: place.head },
+            source: format!("{source} → {text}"),
+            tokens,
+            key_tokens,
+            cut,
+        };
+        let record = |params: &Params<f32>| Ok(self.model.record(params, &pair, part, layer)?);
+        recorded(&self.params, self.config.precision, label, record)
+    }
+}
