@@ -35,7 +35,11 @@ const CAUSE: &str = "ends with a library's own words, which are English; the Jap
 const GRAMMAR: &str = "its values differ as the grammar or the width of its words does";
 
 const STAYS_ENGLISH: &[English] = &[
-    english(DOING, "chumoku-text/src/", &["copying Parquet to a temporary file", "opening the data", "reading the data"]),
+    english(
+        DOING,
+        "chumoku-text/src/",
+        &["copying Parquet to a temporary file", "opening the data", "reading the data"],
+    ),
     english(
         DOING,
         "chumoku/src/",
@@ -105,7 +109,11 @@ const STAYS_ENGLISH: &[English] = &[
         "chumoku/src/tensors/npy.rs",
         &["{{'descr': '{descr}', 'fortran_order': False, 'shape': ({axes}), }}"],
     ),
-    english("the end of a sentence of serde's, which is English", "chumoku-view/src/trace/example.rs", &["an object { … }"]),
+    english(
+        "the end of a sentence of serde's, which is English",
+        "chumoku-view/src/trace/example.rs",
+        &["an object { … }"],
+    ),
     english(PARSED, "chumoku-text/src/data/atomic.rs", &[" at path "]),
     english(PARSED, "chumoku-text/src/data/json_lines.rs", &[" at line ", "control character"]),
     english(PARSED, "chumoku-cli/src/commands/info.rs", &["model name"]),

@@ -1,7 +1,5 @@
 //! What can be wrong with a configuration, a sequence or a model's numbers.
 
-use crate::count::thousands;
-
 /// The result of a layer or model.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -123,4 +121,17 @@ pub enum Error {
     /// A figure too large to be exact.
     #[error("count: the {0} of these sizes are more than 2^128 (3.4e38), which is not counted; take smaller sizes")]
     Uncountable(&'static str),
+}
+
+/// A whole number with its thousands set apart.
+fn thousands(n: usize) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }

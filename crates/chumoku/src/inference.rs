@@ -1,11 +1,11 @@
 //! Running a model over many texts: batches side by side and, for a classifier, windows and one row of logits for each
 //! text.
 
-use crate::Result;
 use crate::models::Classifier;
 use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::windows;
+use crate::{Error, Result};
 use chumoku_kernels::{num_threads, on_one_thread};
 use ndarray::Array2;
 use rayon::prelude::*;
@@ -89,4 +89,32 @@ pub(crate) fn logits(model: &Classifier, params: &Params<f32>, cls: u32, rows: &
         logits.row_mut(*row).scaled_add(share, &found);
     }
     Ok(logits)
+}
+
+/// Whether there is such a head, both from 0.
+///
+/// # Errors
+/// If there is not.
+pub(crate) fn check_head([layer, head]: [usize; 2], [layers, heads]: [usize; 2]) -> Result<()> {
+    match layer < layers && head < heads {
+        true => Ok(()),
+        false => Err(Error::Setting(crate::tr!(
+            "layer {}, head {}: this model has layers 1 to {layers} and heads 1 to {heads}",
+            "層 {}、ヘッド {}: このモデルの層は 1 から {layers} まで、ヘッドは 1 から {heads} までです",
+            layer + 1,
+            head + 1
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_that_are_not_there_are_named() {
+        assert!(check_head([1, 3], [2, 4]).is_ok());
+        let problem = check_head([1, 4], [2, 4]).unwrap_err().to_string();
+        assert!(problem.contains("layer 2, head 5") && problem.contains("heads 1 to 4"), "{problem}");
+    }
 }

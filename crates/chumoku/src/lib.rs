@@ -4,6 +4,7 @@
 //! [`nn`] holds the layers, each forward and backward; [`models`] what is built of them; [`attention`] hard and soft
 //! attention as plain functions. All run on `f32` with fast kernels and on `f64` with the plain reference.
 
+mod blend;
 pub mod builtin;
 pub mod compare;
 mod counted;
@@ -16,6 +17,7 @@ pub mod ngram;
 mod of_layers;
 pub mod onnx;
 mod precision;
+mod scoring;
 pub mod tensors;
 mod text_classifier;
 mod text_generator;
@@ -29,8 +31,8 @@ pub(crate) use chumoku_text::checksum;
 pub use chumoku_text::{Lang, data, lang, metrics, set_lang, tokens as text, tr};
 pub use counted::CountedFolder;
 pub use error::{Error, Result};
-pub use model_folder::ModelKind;
-pub use text_classifier::{ModelConfig, Prediction, TextClassifier, has_checkpoints, is_model_folder};
+pub use model_folder::{ModelKind, has_checkpoints, is_model_folder};
+pub use text_classifier::{ModelConfig, Prediction, TextClassifier};
 pub use text_generator::{Stop, TextGenerator, TextGeneratorConfig};
 pub use text_ngrams::{NgramClassifier, NgramClassifierConfig, NgramEffect};
 pub use text_translator::{TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions, Translation};

@@ -1,8 +1,11 @@
 //! Reading and writing what every model folder holds, trusting nothing that is read.
 
+mod checkpoints;
 mod files;
 mod replace;
 
+pub(crate) use checkpoints::{CHECKPOINT_FILES, MANIFEST, STATE, checkpoints, is_step, remove_checkpoint};
+pub use checkpoints::{has_checkpoint, has_checkpoints};
 pub(crate) use files::{
     CARD, CHECKPOINTS, CONFIG, LOCK, LOG, METRICS, NEXT, SOURCE_TOKENIZER, Standing, TOKENIZER, TRAINED_ON, WEIGHTS,
     check_files, impostors, is_as_good_as_empty, names, open, place_of, read, strangers,
@@ -20,6 +23,11 @@ use serde::de::DeserializeOwned;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Whether a folder holds a finished model.
+pub fn is_model_folder(folder: &Path) -> bool {
+    Standing::of(&place_of(folder, WEIGHTS)) != Standing::Nothing
+}
 
 /// Something wrong with a file of the folder.
 pub(crate) fn fault(folder: &Path, name: &str, problem: impl Into<String>) -> Error {
@@ -86,12 +94,13 @@ impl ModelKind {
         })
     }
 
-    fn model_type(self) -> &'static str {
+    /// What `config.json` calls it.
+    pub(crate) fn model_type(self) -> &'static str {
         match self {
-            ModelKind::Classifier => crate::text_classifier::MODEL_TYPE,
-            ModelKind::Ngrams => crate::text_ngrams::MODEL_TYPE,
-            ModelKind::Translator => crate::text_translator::MODEL_TYPE,
-            ModelKind::LanguageModel => crate::text_generator::MODEL_TYPE,
+            ModelKind::Classifier => "chumoku_text_classifier",
+            ModelKind::Ngrams => "chumoku_ngram_classifier",
+            ModelKind::Translator => "chumoku_translator",
+            ModelKind::LanguageModel => "chumoku_language_model",
         }
     }
 

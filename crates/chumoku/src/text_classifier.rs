@@ -1,19 +1,19 @@
 //! A trained text classifier as a whole: its folder, and what it is asked.
 
+use crate::blend::Blend;
 use crate::data::Example;
-use crate::explain::check_head;
+use crate::inference::check_head;
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, Kind, Standing, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others, f32_bytes, fault, floats,
-    no_tensor, parse_weights, place_of, read, read_config, read_params, read_tokenizer, serialize, tensors_of,
-    write_model,
+    CONFIG, Kind, ModelKind, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others, f32_bytes, fault, floats,
+    no_tensor, parse_weights, read, read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
 use crate::of_layers::of_layers;
 use crate::params::Params;
+use crate::scoring::{Advice, Rows, Scores, of_log_p};
 use crate::text::TextTokenizer;
-use crate::train::{Blend, Rows, Scores};
 use crate::{Error, Result, inference, tr};
 use chumoku_kernels::Precision;
 use chumoku_nn::probability::log_softmax;
@@ -54,9 +54,6 @@ struct ConfigFile<'a> {
     #[serde(default)]
     vocabulary_sha256: Option<String>,
 }
-
-/// The `model_type` of a text classifier.
-pub(crate) const MODEL_TYPE: &str = "chumoku_text_classifier";
 
 pub(crate) const NGRAMS: &str = "ngrams.";
 
@@ -102,11 +99,6 @@ pub struct TextClassifier {
     pub(crate) params: Params<f32>,
     pub(crate) tokenizer: TextTokenizer,
     pub(crate) ngrams: Option<NgramModel>,
-}
-
-/// Whether a folder holds a finished model.
-pub fn is_model_folder(folder: &Path) -> bool {
-    Standing::of(&place_of(folder, WEIGHTS)) != Standing::Nothing
 }
 
 impl TextClassifier {
@@ -192,7 +184,7 @@ impl TextClassifier {
     /// # Errors
     /// If a text cannot be read as tokens.
     pub fn score(&self, examples: &[Example], seed: u64) -> Result<(Scores, [Scores; 2])> {
-        let (whole, parts, _) = crate::train::score(self, &Rows::of(examples, &self.config.labels), seed)?;
+        let (whole, parts, _) = self.scores(&Rows::of(examples, &self.config.labels), seed)?;
         Ok((whole, parts))
     }
 
@@ -204,6 +196,21 @@ impl TextClassifier {
     pub fn save(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
         write_model(folder, &self.files()?)
+    }
+
+    /// Scores of the whole predictor, and of the network and the n-grams alone; and which of them to use.
+    pub(crate) fn scores(&self, rows: &Rows, seed: u64) -> Result<(Scores, [Scores; 2], Advice)> {
+        let texts = rows.texts();
+        let predictions = self.predict(&texts)?;
+        let logs = |p: &[f32]| p.iter().map(|p| p.max(1e-30).ln()).collect::<Vec<_>>();
+        let whole = predictions.iter().map(|p| logs(&p.probabilities)).collect();
+        let attention = predictions.iter().map(|p| p.attention.clone()).collect();
+        let ngrams = predictions.iter().map(|p| p.ngrams.clone().unwrap_or_else(|| p.attention.clone())).collect();
+        let [whole, attention, ngrams] =
+            [whole, attention, ngrams].map(|log_p| of_log_p(log_p, rows, &texts, self.labels(), seed));
+        let judged = rows.judged(&whole.1, &texts);
+        let advice = Advice::of(&judged, [&attention.1, &ngrams.1], self.labels().len(), seed);
+        Ok((whole.0, [attention.0, ngrams.0], advice))
     }
 
     /// The files that are needed to use it.
@@ -231,7 +238,7 @@ impl TextClassifier {
         let fault = |name: &str, problem: String| fault(folder, name, problem);
         check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
         let kind: Kind = read_config(folder)?;
-        if kind.model_type != MODEL_TYPE {
+        if kind.model_type != ModelKind::Classifier.model_type() {
             return Err(fault(CONFIG, kind.is_not(lang().pick("a text classifier", "テキスト分類モデル"))));
         }
         let config: ConfigFile<'_> = read_config(folder)?;
@@ -311,11 +318,6 @@ pub(crate) fn check_labels(labels: &[String]) -> Result<(), String> {
         ));
     }
     Ok(())
-}
-
-/// Whether the folder is of a run that has not finished.
-pub fn has_checkpoints(folder: &Path) -> bool {
-    crate::train::has_checkpoint(&folder.join("checkpoints"))
 }
 
 /// The arrays of an n-gram model, to be written.

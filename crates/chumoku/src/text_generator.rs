@@ -2,7 +2,7 @@
 
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, Kind, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights, read, read_config,
+    CONFIG, Kind, ModelKind, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights, read, read_config,
     read_params, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{LanguageModel, LanguageModelConfig};
@@ -34,9 +34,6 @@ pub struct TextGeneratorConfig {
     #[serde(flatten)]
     pub model: LanguageModelConfig,
 }
-
-/// The `model_type` of a language model.
-pub(crate) const MODEL_TYPE: &str = "chumoku_language_model";
 
 /// A language model and its tokenizer.
 #[derive(Debug)]
@@ -172,7 +169,7 @@ impl TextGenerator {
     pub fn load(folder: &Path) -> Result<TextGenerator> {
         check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
         let kind: Kind = read_config(folder)?;
-        if kind.model_type != MODEL_TYPE {
+        if kind.model_type != ModelKind::LanguageModel.model_type() {
             return Err(fault(folder, CONFIG, kind.is_not(lang().pick("a language model", "言語モデル"))));
         }
         let config: TextGeneratorConfig = read_config(folder)?;

@@ -1,15 +1,14 @@
 //! A classifier of n-grams alone: its folder, and what it is asked. It has no network, no tokenizer and no attention.
 
 use crate::data::Example;
-use crate::explain::{Attribution, ExplainedKind, Explanation, LabelProbability, Word};
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, Kind, WEIGHTS, check_files, check_no_others, fault, parse_weights, read, read_config, serialize,
+    CONFIG, Kind, ModelKind, WEIGHTS, check_files, check_no_others, fault, parse_weights, read, read_config, serialize,
     write_model,
 };
 use crate::ngram::{NgramModel, NgramScheme};
+use crate::scoring::{Rows, Scores, of_log_p};
 use crate::text_classifier::{Prediction, check_labels, ngram_names, ngram_tensors, read_ngrams};
-use crate::train::{Rows, Scores};
 use crate::{Error, Result, tr};
 use chumoku_nn::probability::log_softmax;
 use rayon::prelude::*;
@@ -31,9 +30,6 @@ pub struct NgramClassifierConfig {
     /// Which n-grams are read.
     pub ngrams: NgramScheme,
 }
-
-/// The `model_type` of an n-gram model.
-pub(crate) const MODEL_TYPE: &str = "chumoku_ngram_classifier";
 
 /// A linear classifier of n-grams, and its classes.
 #[derive(Debug)]
@@ -98,60 +94,7 @@ impl NgramClassifier {
     /// # Errors
     /// See [`NgramClassifier::predict`].
     pub fn score(&self, examples: &[Example], seed: u64) -> Result<Scores> {
-        crate::train::score_ngrams(self, &Rows::of(examples, &self.config.labels), seed)
-    }
-
-    /// Explains the prediction for `text`; `name` is what the model is called. An explanation without attention: each
-    /// word's score is the log-odds of the predicted class with the word minus those without it.
-    ///
-    /// # Errors
-    /// If the text is empty.
-    pub fn explain(&self, text: &str, name: &str) -> Result<Explanation> {
-        if text.trim().is_empty() {
-            return Err(Error::Setting(tr!("the text to explain is empty", "説明する文が空です")));
-        }
-        let spans = crate::ngram::words(text);
-        let mut variants = vec![text.to_owned()];
-        variants.extend(spans.iter().map(|word| format!("{}{}", &text[..word.start], &text[word.end..])));
-        let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
-        let predictions = self.predict(&variants)?;
-        let whole = &predictions[0];
-        let class = whole.class();
-        let log_odds = |prediction: &Prediction| {
-            let p = f64::from(prediction.probabilities[class]).clamp(1e-12, 1.0 - 1e-12);
-            (p / (1.0 - p)).ln()
-        };
-        let scores = predictions[1..].iter().map(|without| (log_odds(whole) - log_odds(without)) as f32);
-        let labels = &self.config.labels;
-        let of_class =
-            |class: usize| LabelProbability { label: labels[class].clone(), probability: whole.probabilities[class] };
-        Ok(Explanation {
-            kind: ExplainedKind::Ngrams,
-            model: name.into(),
-            text: text.into(),
-            cut: None,
-            label: labels[class].clone(),
-            probabilities: whole.ranked().into_iter().map(of_class).collect(),
-            parts: None,
-            pieces: Vec::new(),
-            words: spans.iter().map(|word| Word { text: text[word.clone()].into(), special: false }).collect(),
-            layers: 0,
-            heads: 0,
-            attention: Vec::new(),
-            causal: false,
-            joining: crate::explain::JOINING.into(),
-            derived: Default::default(),
-            depth: None,
-            without: Vec::new(),
-            attribution: Attribution {
-                method: "leave-one-out".into(),
-                class: labels[class].clone(),
-                unit: "change in log-odds when the word is removed".into(),
-                scores: scores.collect(),
-                whole: None,
-                beyond: Vec::new(),
-            },
-        })
+        self.scores(&Rows::of(examples, &self.config.labels), seed)
     }
 
     /// What each n-gram of `text` that the model knows does to the prediction, the strongest first.
@@ -177,6 +120,14 @@ impl NgramClassifier {
         write_model(folder, &self.files())
     }
 
+    /// Scores of an n-gram self.
+    pub(crate) fn scores(&self, rows: &Rows, seed: u64) -> Result<Scores> {
+        let texts = rows.texts();
+        let log_p = self.predict(&texts)?.into_iter();
+        let log_p = log_p.map(|p| p.probabilities.iter().map(|p| p.max(1e-30).ln()).collect()).collect();
+        Ok(of_log_p(log_p, rows, &texts, self.labels(), seed).0)
+    }
+
     /// The files that are needed to use it.
     pub(crate) fn files(&self) -> Vec<(&'static str, Vec<u8>)> {
         let config = serde_json::to_string_pretty(&self.config).expect("a configuration is plain data") + "\n";
@@ -190,7 +141,7 @@ impl NgramClassifier {
     pub fn load(folder: &Path) -> Result<NgramClassifier> {
         check_files(folder, &[CONFIG, WEIGHTS])?;
         let kind: Kind = read_config(folder)?;
-        if kind.model_type != MODEL_TYPE {
+        if kind.model_type != ModelKind::Ngrams.model_type() {
             return Err(fault(folder, CONFIG, kind.is_not(lang().pick("an n-gram model", "n-gram モデル"))));
         }
         let config: NgramClassifierConfig = read_config(folder)?;

@@ -1,13 +1,11 @@
 //! A trained translator as a whole: its folder, and what it is asked.
 
 use crate::decoding::{BeamSearch, Hypothesis, NextToken};
-use crate::explain::check_head;
-use crate::inference::by_length;
-use crate::inference::side_by_side;
+use crate::inference::{by_length, check_head, side_by_side};
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, Kind, SOURCE_TOKENIZER, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights, read,
-    read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
+    CONFIG, Kind, ModelKind, SOURCE_TOKENIZER, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights,
+    read, read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{PairBatch, Translator, TranslatorConfig, TranslatorState};
 use crate::nn::{Memory, Offsets};
@@ -39,9 +37,6 @@ pub struct TextTranslatorConfig {
     #[serde(flatten)]
     pub model: TranslatorConfig,
 }
-
-/// The `model_type` of a translator.
-pub(crate) const MODEL_TYPE: &str = "chumoku_translator";
 
 /// How to translate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -281,7 +276,7 @@ impl TextTranslator {
     pub fn load(folder: &Path) -> Result<TextTranslator> {
         check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
         let kind: Kind = read_config(folder)?;
-        if kind.model_type != MODEL_TYPE {
+        if kind.model_type != ModelKind::Translator.model_type() {
             return Err(fault(folder, CONFIG, kind.is_not(lang().pick("a translator", "翻訳器"))));
         }
         let config: TextTranslatorConfig = read_config(folder)?;

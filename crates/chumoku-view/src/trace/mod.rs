@@ -27,6 +27,7 @@ mod report;
 mod shown;
 mod text;
 mod words;
+#[cfg(feature = "spreadsheets")]
 mod xlsx;
 
 pub use builtin::{builtin, builtin_names};

@@ -39,6 +39,7 @@ pub struct Trace {
 #[derive(Clone, Debug)]
 pub struct TraceStep {
     /// Its number among all, those not shown too.
+    #[cfg_attr(not(feature = "spreadsheets"), expect(dead_code, reason = "cells of spreadsheets are found by it"))]
     pub(super) id: StepId,
     pub(super) quantity: Quantity,
     /// The head, from 0, where each has its own.

@@ -39,7 +39,9 @@ pub use figure::{Axis, Content, Curves, Figure, Lines, Map, Products, Scale, See
 pub use film::{Film, film_to_html};
 pub(crate) use html::hash;
 pub use html::{alignment_to_html, to_html};
-pub use picture::{Anchor, Fonts, Item, Paint, Rgb, Scene, Text, Theme};
+#[cfg(feature = "pictures")]
+pub use picture::Fonts;
+pub use picture::{Anchor, Item, Paint, Rgb, Scene, Text, Theme};
 pub use positions::PositionalEncoding;
 pub use terminal::{TerminalOptions, render};
 pub(crate) use width::{cut, display_width, left, marked_up, markup, right, wrap};

@@ -5,9 +5,9 @@ use super::explanation::{
     Word, WordEffect,
 };
 use super::recorded::{Look, Reading};
+use crate::blend::Blend;
 use crate::text::{CLS, WordSpan, windows, words_of};
 use crate::text_classifier::{Prediction, TextClassifier};
-use crate::train::Blend;
 use crate::{Error, Result, inference, tr};
 use ndarray::Array2;
 

@@ -12,13 +12,13 @@ mod explanation;
 mod frame;
 mod json;
 mod next_token;
+mod ngrams;
 mod recorded;
 mod roles;
 mod translation;
 
 pub use alignment::{AlignedHead, Alignment, TranslationWithoutHead};
 pub use attention::{AttentionPlace, ModelAttention, ModelPlace, RecordedAttention};
-pub(crate) use classifier::JOINING;
 pub use explanation::{
     Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, LabelProbability, Parts, Piece, TextCut,
     WholeWithoutHead, WithoutHead, Word, WordEffect,
@@ -26,5 +26,5 @@ pub use explanation::{
 pub(crate) use frame::WATCHED;
 pub use frame::{Frame, load_frames};
 pub use json::{from_json, number, shorten, to_json};
-pub(crate) use recorded::{Look, Reading, by_word, check_head};
+pub(crate) use recorded::{Look, Reading, by_word};
 pub use roles::{HeadStatistics, Role, rule};

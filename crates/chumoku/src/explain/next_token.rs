@@ -4,7 +4,8 @@ use super::classifier::JOINING;
 use super::explanation::{
     Attribution, ExplainedKind, Explanation, LabelProbability, Piece, TextCut, WithoutHead, Word,
 };
-use super::recorded::{Look, check_head};
+use super::recorded::Look;
+use crate::inference::check_head;
 use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::{CLS, words_of};

@@ -1,9 +1,9 @@
 //! From the attention of a model's layers to what is shown: weights by word, and what is derived from them.
 
 use super::explanation::{Depth, Derived};
+use crate::Result;
 use crate::nn::AttentionRecord;
 use crate::text::{CLS, TextTokenizer, WordSpan, words_of};
-use crate::{Error, Result};
 use ndarray::{Array2, Axis, Slice};
 use std::ops::Range;
 
@@ -131,22 +131,6 @@ impl<'a> Look<'a> {
                 of.extend(x.slice_axis(Axis(1), Slice::from(columns)).iter().map(|&x| x as f32));
             }
         }
-    }
-}
-
-/// Whether there is such a head, both from 0.
-///
-/// # Errors
-/// If there is not.
-pub(crate) fn check_head([layer, head]: [usize; 2], [layers, heads]: [usize; 2]) -> Result<()> {
-    match layer < layers && head < heads {
-        true => Ok(()),
-        false => Err(Error::Setting(crate::tr!(
-            "layer {}, head {}: this model has layers 1 to {layers} and heads 1 to {heads}",
-            "層 {}、ヘッド {}: このモデルの層は 1 から {layers} まで、ヘッドは 1 から {heads} までです",
-            layer + 1,
-            head + 1
-        ))),
     }
 }
 
@@ -380,12 +364,5 @@ mod tests {
             assert_eq!(reading.tokens.last().unwrap().end, reading.ids.len());
         }
         assert_eq!(Reading::of("", &tokenizer, 5).unwrap().ids, [tokenizer.cls()]);
-    }
-
-    #[test]
-    fn heads_that_are_not_there_are_named() {
-        assert!(check_head([1, 3], [2, 4]).is_ok());
-        let problem = check_head([1, 4], [2, 4]).unwrap_err().to_string();
-        assert!(problem.contains("layer 2, head 5") && problem.contains("heads 1 to 4"), "{problem}");
     }
 }

@@ -1,8 +1,7 @@
 //! The files of a model folder: their names, where each stands, and reading one that is a plain file in the folder.
 
 use super::fault;
-use crate::text_classifier::has_checkpoints;
-use crate::train::is_step;
+use super::{CHECKPOINT_FILES, has_checkpoints, is_step};
 use crate::{Error, Result, tr};
 use std::fs;
 use std::io::Read;
@@ -256,7 +255,7 @@ fn strange_checkpoints(folder: &Path) -> Vec<String> {
         }
         let parts = names(&path).into_iter();
         let strange = parts.filter(|part| {
-            !crate::train::CHECKPOINT_FILES.contains(&part.as_str()) || Standing::of(&path.join(part)) != Standing::File
+            !CHECKPOINT_FILES.contains(&part.as_str()) || Standing::of(&path.join(part)) != Standing::File
         });
         strange.map(|part| format!("/{step}/{part}")).collect()
     };

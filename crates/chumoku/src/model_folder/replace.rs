@@ -156,8 +156,8 @@ pub(crate) fn clear_checkpoints(folder: &Path) -> Result<()> {
     if Standing::of(folder) == Standing::Nothing {
         return Ok(());
     }
-    let steps = names(folder).into_iter().filter(|name| crate::train::is_step(name.trim_end_matches(".tmp")));
-    steps.map(|step| folder.join(step)).try_for_each(|step| crate::train::remove_checkpoint(&step))?;
+    let steps = names(folder).into_iter().filter(|name| super::is_step(name.trim_end_matches(".tmp")));
+    steps.map(|step| folder.join(step)).try_for_each(|step| super::remove_checkpoint(&step))?;
     fs::remove_dir(folder).map_err(Error::writing("removing", folder))
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn sync_folder(path: &Path) -> Result<()> {
 mod tests {
     use super::super::files::{CARD, METRICS, TOKENIZER, place_of, strangers};
     use super::*;
-    use crate::train::CHECKPOINT_FILES;
+    use crate::model_folder::CHECKPOINT_FILES;
 
     fn config(which: &str) -> Vec<u8> {
         format!("{{\"model_type\":\"chumoku_{which}\"}}").into_bytes()

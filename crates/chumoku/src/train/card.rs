@@ -1,14 +1,13 @@
 //! The report of a run: scores beside the baselines, `metrics.json`, and the model card.
 
-use super::classify::{largest, mean_loss};
 use super::names::{network_name, network_sizes};
 use super::run::plan_json;
-use super::{Advice, Plan, Rows, Scores, State, TrainOptions, TrainingData};
+use super::{Plan, State, TrainOptions, TrainingData};
 use crate::Result;
 use crate::lang::lang;
 use crate::nn::Network;
+use crate::scoring::{Advice, Rows, Scores, largest};
 use crate::text_classifier::TextClassifier;
-use crate::text_ngrams::NgramClassifier;
 use crate::tr;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -24,7 +23,7 @@ pub(crate) struct Report {
 const PARTS: [&str; 3] = ["attention", "ngrams", "majority"];
 
 /// The rows that scores are reported on: the test rows or, where there are none, the validation rows.
-pub(crate) fn report_rows(data: &TrainingData) -> (&super::Rows, &'static str) {
+pub(crate) fn report_rows(data: &TrainingData) -> (&Rows, &'static str) {
     match (data.test.is_empty(), data.valid.is_empty()) {
         (false, _) => (&data.test, "test"),
         (true, false) => (&data.valid, "valid"),
@@ -34,7 +33,7 @@ pub(crate) fn report_rows(data: &TrainingData) -> (&super::Rows, &'static str) {
 
 pub(crate) fn evaluate(model: &TextClassifier, data: &TrainingData, seed: u64) -> Result<Report> {
     let (rows, _) = report_rows(data);
-    let (whole, [attention, ngrams], advice) = score(model, rows, seed)?;
+    let (whole, [attention, ngrams], advice) = model.scores(rows, seed)?;
     let majority = majority(data, rows, seed);
     let advice = advice.over_majority([&whole, &attention, &ngrams], &majority);
     Ok(Report { whole, parts: [attention, ngrams, majority], advice })
@@ -52,41 +51,11 @@ pub(crate) fn majority(data: &TrainingData, rows: &Rows, seed: u64) -> Scores {
     Scores::of(&rows.judged(&predicted, &rows.texts()), &data.labels, None, seed)
 }
 
-/// Scores of the whole predictor, and of the network and the n-grams alone; and which of them to use.
-pub(crate) fn score(model: &TextClassifier, rows: &Rows, seed: u64) -> Result<(Scores, [Scores; 2], Advice)> {
-    let texts = rows.texts();
-    let predictions = model.predict(&texts)?;
-    let logs = |p: &[f32]| p.iter().map(|p| p.max(1e-30).ln()).collect::<Vec<_>>();
-    let whole = predictions.iter().map(|p| logs(&p.probabilities)).collect();
-    let attention = predictions.iter().map(|p| p.attention.clone()).collect();
-    let ngrams = predictions.iter().map(|p| p.ngrams.clone().unwrap_or_else(|| p.attention.clone())).collect();
-    let [whole, attention, ngrams] =
-        [whole, attention, ngrams].map(|log_p| of_log_p(log_p, rows, &texts, model.labels(), seed));
-    let judged = rows.judged(&whole.1, &texts);
-    let advice = Advice::of(&judged, [&attention.1, &ngrams.1], model.labels().len(), seed);
-    Ok((whole.0, [attention.0, ngrams.0], advice))
-}
-
 /// Of each row that scores are reported on, whether the network alone gets it right.
 pub(crate) fn network_is_right(model: &TextClassifier, data: &TrainingData) -> Result<Vec<bool>> {
     let (rows, _) = report_rows(data);
     let predictions = model.predict(&rows.texts())?;
     Ok(predictions.iter().zip(&rows.labels).map(|(p, &label)| largest(&p.attention) == label).collect())
-}
-
-/// Scores of an n-gram model.
-pub(crate) fn score_ngrams(model: &NgramClassifier, rows: &Rows, seed: u64) -> Result<Scores> {
-    let texts = rows.texts();
-    let log_p = model.predict(&texts)?.into_iter();
-    let log_p = log_p.map(|p| p.probabilities.iter().map(|p| p.max(1e-30).ln()).collect()).collect();
-    Ok(of_log_p(log_p, rows, &texts, model.labels(), seed).0)
-}
-
-/// Scores of rows of log-probabilities, and the classes predicted.
-fn of_log_p(log_p: Vec<Vec<f32>>, rows: &Rows, texts: &[&str], labels: &[String], seed: u64) -> (Scores, Vec<u32>) {
-    let predicted: Vec<u32> = log_p.iter().map(|row| largest(row)).collect();
-    let loss = mean_loss(&log_p, &rows.labels);
-    (Scores::of(&rows.judged(&predicted, texts), labels, Some(loss), seed), predicted)
 }
 
 pub(crate) fn metrics(

@@ -6,24 +6,17 @@
 
 use super::state::{Best, State};
 use crate::lang::system;
-use crate::model_folder::{Standing, sync_folder, write_file};
+use crate::model_folder::{MANIFEST, STATE, Standing, checkpoints, remove_checkpoint, sync_folder, write_file};
 use crate::params::{Layout, Params};
 use crate::{Error, Result, tr};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 const KEPT: usize = 2;
-
-const MANIFEST: &str = "manifest.json";
-const STATE: &str = "state.safetensors";
-
-/// What a checkpoint's folder holds.
-pub(crate) const FILES: [&str; 2] = [MANIFEST, STATE];
 
 #[derive(Serialize, Deserialize)]
 struct Manifest {
@@ -63,51 +56,6 @@ fn bytes_of(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
-/// Whether a folder of this name is a checkpoint.
-pub(crate) fn is_step(name: &str) -> bool {
-    name.strip_prefix("step-")
-        .is_some_and(|number| number.len() >= 10 && number.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// Removes a checkpoint, if it is there; what else its folder holds is left, and is an error.
-pub(crate) fn remove(path: &Path) -> Result<()> {
-    for name in FILES {
-        let file = path.join(name);
-        if Standing::of(&file) == Standing::File {
-            fs::remove_file(&file).map_err(Error::writing("removing", &file))?;
-        }
-    }
-    match fs::remove_dir(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::writing("removing", path)(error)),
-        _ => Ok(()),
-    }
-}
-
-/// The checkpoints in a folder, newest first.
-fn list(folder: &Path) -> Vec<PathBuf> {
-    if Standing::of(folder) != Standing::Folder {
-        return Vec::new();
-    }
-    let mut found: Vec<PathBuf> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.file_name().is_some_and(|name| name.to_str().is_some_and(is_step)))
-        // A link could lead anywhere.
-        .filter(|path| Standing::of(path) == Standing::Folder)
-        .collect();
-    // Numbers have a fixed width, so names sort as numbers do.
-    found.sort();
-    found.reverse();
-    found
-}
-
-/// Whether a folder holds any checkpoint, sound or not.
-pub fn exists(folder: &Path) -> bool {
-    !list(folder).is_empty()
-}
-
 /// Writes a checkpoint and removes those that are no longer needed.
 ///
 /// # Errors
@@ -141,7 +89,7 @@ pub(super) fn save(folder: &Path, state: &State, fingerprint: &str, log_bytes: u
     let name = format!("step-{:010}", state.step);
     let (temporary, path) = (folder.join(format!("{name}.tmp")), folder.join(&name));
     // Left by a run that was killed while writing.
-    remove(&temporary)?;
+    remove_checkpoint(&temporary)?;
     fs::create_dir(&temporary).map_err(Error::writing("creating", &temporary))?;
     let manifest = serde_json::to_vec_pretty(&manifest).expect("a manifest is plain data");
     let written = write_file(&temporary.join(STATE), &tensors)
@@ -149,15 +97,15 @@ pub(super) fn save(folder: &Path, state: &State, fingerprint: &str, log_bytes: u
         .and_then(|()| sync_folder(&temporary));
     if written.is_err() {
         // A full disk: what is half written is of no use, and in the way.
-        let _ = remove(&temporary);
+        let _ = remove_checkpoint(&temporary);
     }
     written?;
     // The same step again, after resuming from an earlier checkpoint than the newest.
-    remove(&path)?;
+    remove_checkpoint(&path)?;
     fs::rename(&temporary, &path).map_err(Error::writing("renaming", &temporary))?;
     sync_folder(folder)?;
-    for old in list(folder).into_iter().skip(KEPT) {
-        let _ = remove(&old);
+    for old in checkpoints(folder).into_iter().skip(KEPT) {
+        let _ = remove_checkpoint(&old);
     }
     Ok(())
 }
@@ -168,7 +116,7 @@ pub(super) fn save(folder: &Path, state: &State, fingerprint: &str, log_bytes: u
 /// If all are damaged, or the newest sound one belongs to other data or settings.
 pub(super) fn load(folder: &Path, layout: &Arc<Layout>, fingerprint: &str) -> Result<Option<Loaded>> {
     let mut damaged = Vec::new();
-    let found = list(folder);
+    let found = checkpoints(folder);
     for path in &found {
         match read(path, layout, fingerprint) {
             Ok((state, log_bytes)) => return Ok(Some(Loaded { state, log_bytes, damaged })),
@@ -252,6 +200,7 @@ fn read(path: &Path, layout: &Arc<Layout>, fingerprint: &str) -> Result<(State, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model_folder::has_checkpoint;
     use crate::params::{Builder, Init};
 
     fn state() -> State {
@@ -272,14 +221,14 @@ mod tests {
             state.best = Some(Best { epoch: step, score: 1.0 / 3.0, loss: 0.1 + 0.2 });
             save(folder.path(), &state, "f", 10 * step).unwrap();
         }
-        assert_eq!(list(folder.path()).len(), KEPT);
+        assert_eq!(checkpoints(folder.path()).len(), KEPT);
         let loaded = load(folder.path(), &layout, "f").unwrap().unwrap();
         assert_eq!((loaded.state.step, loaded.log_bytes, loaded.damaged.len()), (4, 40, 0));
         assert_eq!(loaded.state.params.values(), state.params.values());
         assert_eq!(loaded.state.best, state.best);
 
         // One flipped bit in the newest.
-        let path = list(folder.path())[0].join("state.safetensors");
+        let path = checkpoints(folder.path())[0].join("state.safetensors");
         let mut bytes = fs::read(&path).unwrap();
         let last = bytes.len() - 1;
         bytes[last] ^= 1;
@@ -289,7 +238,7 @@ mod tests {
         assert!(loaded.damaged[0].contains("checksum"), "{:?}", loaded.damaged);
 
         // Truncated manifest in the other.
-        fs::write(list(folder.path())[1].join("manifest.json"), b"{").unwrap();
+        fs::write(checkpoints(folder.path())[1].join("manifest.json"), b"{").unwrap();
         assert!(load(folder.path(), &layout, "f").unwrap_err().to_string().contains("no checkpoint is sound"));
     }
 
@@ -306,7 +255,7 @@ mod tests {
     fn a_half_written_one_is_no_checkpoint() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("step-0000000009.tmp")).unwrap();
-        assert!(!exists(folder.path()));
+        assert!(!has_checkpoint(folder.path()));
         let mut state = state();
         state.step = 9;
         save(folder.path(), &state, "a", 0).unwrap();

@@ -14,8 +14,9 @@ use crate::model_folder::{CARD, METRICS, write_model};
 use crate::models::Classifier;
 use crate::ngram::NgramModel;
 use crate::params::{Layout, Params};
+use crate::scoring::{largest, mean_loss};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
-use crate::text_classifier::{MODEL_TYPE, ModelConfig, TextClassifier};
+use crate::text_classifier::{ModelConfig, TextClassifier};
 use crate::{Error, ModelKind, Result, inference, tr};
 use chumoku_kernels::{CrossEntropy, Philox};
 use chumoku_nn::probability::log_softmax;
@@ -92,11 +93,6 @@ pub fn train(
     let ended = run(&task, options, watch, out, stop, observe)?;
     let finished = Finished { data, options, out, plan: &plan, ended: &ended, stop };
     finished.write(tokenizer, model, (ngrams, ngram_seconds), observe)
-}
-
-/// The class of the largest number, the first of equals.
-pub(super) fn largest(row: &[f32]) -> u32 {
-    (0..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best }) as u32
 }
 
 /// What the data and the n-gram model hold, from what the process held `before` the model was trained and `after`.
@@ -309,12 +305,6 @@ impl Task for Classify<'_> {
     }
 }
 
-/// Mean negative log-probability of the right classes.
-pub(crate) fn mean_loss(log_p: &[Vec<f32>], labels: &[u32]) -> f64 {
-    let sum: f64 = log_p.iter().zip(labels).map(|(row, &label)| -f64::from(row[label as usize])).sum();
-    sum / labels.len().max(1) as f64
-}
-
 /// A run whose steps have ended.
 struct Finished<'a> {
     data: &'a TrainingData,
@@ -337,7 +327,7 @@ impl Finished<'_> {
         let Finished { data, options, out, plan, ended, stop } = self;
         let (state, interrupted, params) = (&ended.state, ended.interrupted, ended.params());
         let config = ModelConfig {
-            model_type: MODEL_TYPE.into(),
+            model_type: ModelKind::Classifier.model_type().into(),
             chumoku_version: env!("CARGO_PKG_VERSION").into(),
             labels: data.labels.clone(),
             blend: Blend::ATTENTION,

@@ -4,7 +4,7 @@ use super::lock::Lock;
 use crate::model_folder::{
     CHECKPOINTS, LOG, NEXT, clear, clear_checkpoints, impostors, is_as_good_as_empty, publish, settle, strangers,
 };
-use crate::text_classifier::{has_checkpoints, is_model_folder};
+use crate::model_folder::{has_checkpoints, is_model_folder};
 use crate::{Error, Result, tr};
 use std::fs;
 use std::io::ErrorKind;

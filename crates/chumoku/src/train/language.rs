@@ -17,7 +17,7 @@ use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::{AttentionOptions, EncoderConfig, Mode, NormOrder, Offsets, PositionKind};
 use crate::params::{Layout, Params};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
-use crate::text_generator::{MODEL_TYPE, TextGenerator, TextGeneratorConfig};
+use crate::text_generator::{TextGenerator, TextGeneratorConfig};
 use crate::{Error, ModelKind, Result, tr};
 use chumoku_kernels::{Philox, Precision};
 use serde::{Deserialize, Serialize};
@@ -232,7 +232,7 @@ pub fn train_language_model(
     };
     let data_sha256 = task.data_sha256();
     let config = TextGeneratorConfig {
-        model_type: MODEL_TYPE.into(),
+        model_type: ModelKind::LanguageModel.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
         precision: plan.settings.precision,
         vocabulary_sha256: vocabulary_sha256.clone(),

@@ -1,7 +1,7 @@
 //! One run at a time in a folder.
 
 use crate::model_folder::{LOCK, Standing, names};
-use crate::text_classifier::{has_checkpoints, is_model_folder};
+use crate::model_folder::{has_checkpoints, is_model_folder};
 use crate::{Error, Result, tr};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};

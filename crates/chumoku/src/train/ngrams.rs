@@ -1,16 +1,16 @@
 //! Training the n-gram model: as half of a classifier, and alone.
 
 use super::card::{
-    class_table, data_section, heading, majority, most_frequent, most_frequent_class, report_rows, score_ngrams,
-    score_table, this_model,
+    class_table, data_section, heading, majority, most_frequent, most_frequent_class, report_rows, score_table,
+    this_model,
 };
-use super::classify::largest;
 use super::names::label;
-use super::{Blend, Event, Scores, SeenTexts, TrainOptions, TrainingData, advice, quick_scores};
+use super::{Blend, Event, Scores, SeenTexts, TrainOptions, TrainingData, quick_scores};
 use crate::lang::wording::thousands;
 use crate::model_folder::{CARD, METRICS, TRAINED_ON, write_model};
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
-use crate::text_ngrams::{MODEL_TYPE, NgramClassifier, NgramClassifierConfig};
+use crate::scoring::{largest, of_ngrams_alone};
+use crate::text_ngrams::{NgramClassifier, NgramClassifierConfig};
 use crate::{Error, ModelKind, Result, tr};
 use chumoku_nn::probability::log_softmax;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ pub fn train_ngram_classifier(
     let scale = Blend::fit(&log_p, &[], &data.valid.labels).attention;
     let ngrams = refit(data, &chosen, stop, observe)?;
     let config = NgramClassifierConfig {
-        model_type: MODEL_TYPE.into(),
+        model_type: ModelKind::Ngrams.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
         labels: data.labels.clone(),
         scale,
@@ -65,7 +65,7 @@ pub fn train_ngram_classifier(
     };
     let model = NgramClassifier { config, ngrams };
     let (rows, scored_on) = report_rows(data);
-    let test = score_ngrams(&model, rows, options.seed)?;
+    let test = model.scores(rows, options.seed)?;
     let majority = majority(data, rows, options.seed);
     let metrics = json!({
         "chumoku_version": env!("CARGO_PKG_VERSION"),
@@ -91,7 +91,7 @@ pub fn train_ngram_classifier(
     let mut files = model.files();
     files.extend([(METRICS, pretty.into_bytes()), (CARD, card.into_bytes()), seen(data)]);
     write_model(out, &files)?;
-    let advice = advice::of_ngrams_alone(&test, &majority, &data.labels[most_frequent_class(data)]);
+    let advice = of_ngrams_alone(&test, &majority, &data.labels[most_frequent_class(data)]);
     Ok(NgramOutcome { model, metrics, test, majority, advice })
 }
 

@@ -7,7 +7,7 @@ use super::watch::Watch;
 use super::{Settings, State, checkpoint};
 use crate::explain::{Frame, WATCHED};
 use crate::lang::lang;
-use crate::model_folder::{CHECKPOINTS, LOG, Standing};
+use crate::model_folder::{CHECKPOINTS, LOG, Standing, has_checkpoint};
 use crate::nn::{Mode, Network, Noise, PositionKind};
 use crate::params::{Layout, Params};
 use crate::text::Unit;
@@ -523,7 +523,7 @@ impl<T: Task> Run<'_, T> {
                 self.task.settings().learning_rate
             ),
         };
-        let kept = match checkpoint::exists(&self.checkpoints) {
+        let kept = match has_checkpoint(&self.checkpoints) {
             true => tr!(
                 "the last good checkpoint is kept in {}",
                 "最後の正常なチェックポイントは {} にあります",

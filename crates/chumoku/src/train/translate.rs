@@ -18,7 +18,7 @@ use crate::models::{PairBatch, Translator, TranslatorConfig};
 use crate::nn::{AttentionOptions, EncoderConfig, Mode, NormOrder, PositionKind};
 use crate::params::{Layout, Params};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
-use crate::text_translator::{MODEL_TYPE, TextTranslator, TextTranslatorConfig, Tokenizers, TranslateOptions};
+use crate::text_translator::{TextTranslator, TextTranslatorConfig, Tokenizers, TranslateOptions};
 use crate::{Error, ModelKind, Result, tr};
 use chumoku_kernels::Precision;
 use serde::{Deserialize, Serialize};
@@ -219,7 +219,7 @@ pub fn train_translator(
     let ended = run(&task, options, watch, out, stop, observe)?;
 
     let config = TextTranslatorConfig {
-        model_type: MODEL_TYPE.into(),
+        model_type: ModelKind::Translator.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
         names,
         precision: plan.settings.precision,

@@ -1,10 +1,13 @@
-//! Pictures as files: [`Fonts`] draws a [`Scene`] as SVG, PNG or PDF, without any display.
+//! Pictures as files: with the feature `pictures`, `Fonts` draws a [`Scene`] as SVG, PNG or PDF, without any display.
 
+#[cfg(feature = "pictures")]
 mod draw;
 mod paint;
+#[cfg(feature = "pictures")]
 mod pdf;
 mod scene;
 
+#[cfg(feature = "pictures")]
 pub use draw::Fonts;
 pub use paint::{Paint, Rgb, Theme};
 pub(super) use scene::Colours;

@@ -43,7 +43,7 @@ pub struct Advice {
 
 impl Advice {
     /// Compares the answers of both together (`rows`) with those of the network and of the n-grams.
-    pub(super) fn of(rows: &Judged<'_>, [network, ngrams]: [&[u32]; 2], classes: usize, seed: u64) -> Advice {
+    pub(crate) fn of(rows: &Judged<'_>, [network, ngrams]: [&[u32]; 2], classes: usize, seed: u64) -> Advice {
         let gain = |other| {
             let (macro_f1, interval) = macro_f1_gain(rows, other, classes, seed);
             Gain { macro_f1, interval }
@@ -62,7 +62,7 @@ impl Advice {
     }
 
     /// The same, or to use none if none of the predictors has a higher macro-F1 than the most frequent class.
-    pub(super) fn over_majority(self, predictors: [&Scores; 3], majority: &Scores) -> Advice {
+    pub(crate) fn over_majority(self, predictors: [&Scores; 3], majority: &Scores) -> Advice {
         let is_better = |scores: &&Scores| scores.macro_f1 > majority.macro_f1;
         Advice { predictor: self.predictor.filter(|_| predictors.iter().any(is_better)), ..self }
     }
@@ -125,7 +125,7 @@ fn none_is_better(rows: usize, most_frequent: &str) -> String {
 
 /// The advice of a run that trained n-grams alone: whether there is much that a transformer could add. `most_frequent` is
 /// the class that is the most frequent in training, `majority` the scores of always giving it.
-pub(super) fn of_ngrams_alone(ngrams: &Scores, majority: &Scores, most_frequent: &str) -> String {
+pub(crate) fn of_ngrams_alone(ngrams: &Scores, majority: &Scores, most_frequent: &str) -> String {
     /// Share of wrong rows below which nothing much is left to win.
     const LITTLE: f64 = 0.02;
     let rows = ngrams.rows;

@@ -1,0 +1,60 @@
+//! What words and n-grams do to the answer of a model without attention.
+
+use super::classifier::JOINING;
+use super::{Attribution, ExplainedKind, Explanation, LabelProbability, Word};
+use crate::{Error, NgramClassifier, Prediction, Result, tr};
+
+impl NgramClassifier {
+    /// Explains the prediction for `text`; `name` is what the model is called. An explanation without attention: each
+    /// word's score is the log-odds of the predicted class with the word minus those without it.
+    ///
+    /// # Errors
+    /// If the text is empty.
+    pub fn explain(&self, text: &str, name: &str) -> Result<Explanation> {
+        if text.trim().is_empty() {
+            return Err(Error::Setting(tr!("the text to explain is empty", "説明する文が空です")));
+        }
+        let spans = crate::ngram::words(text);
+        let mut variants = vec![text.to_owned()];
+        variants.extend(spans.iter().map(|word| format!("{}{}", &text[..word.start], &text[word.end..])));
+        let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
+        let predictions = self.predict(&variants)?;
+        let whole = &predictions[0];
+        let class = whole.class();
+        let log_odds = |prediction: &Prediction| {
+            let p = f64::from(prediction.probabilities[class]).clamp(1e-12, 1.0 - 1e-12);
+            (p / (1.0 - p)).ln()
+        };
+        let scores = predictions[1..].iter().map(|without| (log_odds(whole) - log_odds(without)) as f32);
+        let labels = &self.config.labels;
+        let of_class =
+            |class: usize| LabelProbability { label: labels[class].clone(), probability: whole.probabilities[class] };
+        Ok(Explanation {
+            kind: ExplainedKind::Ngrams,
+            model: name.into(),
+            text: text.into(),
+            cut: None,
+            label: labels[class].clone(),
+            probabilities: whole.ranked().into_iter().map(of_class).collect(),
+            parts: None,
+            pieces: Vec::new(),
+            words: spans.iter().map(|word| Word { text: text[word.clone()].into(), special: false }).collect(),
+            layers: 0,
+            heads: 0,
+            attention: Vec::new(),
+            causal: false,
+            joining: JOINING.into(),
+            derived: Default::default(),
+            depth: None,
+            without: Vec::new(),
+            attribution: Attribution {
+                method: "leave-one-out".into(),
+                class: labels[class].clone(),
+                unit: "change in log-odds when the word is removed".into(),
+                scores: scores.collect(),
+                whole: None,
+                beyond: Vec::new(),
+            },
+        })
+    }
+}

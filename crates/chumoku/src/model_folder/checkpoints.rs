@@ -1,0 +1,63 @@
+//! Where checkpoints stand and what they are called.
+
+use super::{CHECKPOINTS, Standing};
+use crate::{Error, Result};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+pub(crate) const MANIFEST: &str = "manifest.json";
+pub(crate) const STATE: &str = "state.safetensors";
+
+/// What a checkpoint's folder holds.
+pub(crate) const CHECKPOINT_FILES: [&str; 2] = [MANIFEST, STATE];
+
+/// Whether a folder of this name is a checkpoint.
+pub(crate) fn is_step(name: &str) -> bool {
+    name.strip_prefix("step-")
+        .is_some_and(|number| number.len() >= 10 && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Removes a checkpoint, if it is there; what else its folder holds is left, and is an error.
+pub(crate) fn remove_checkpoint(path: &Path) -> Result<()> {
+    for name in CHECKPOINT_FILES {
+        let file = path.join(name);
+        if Standing::of(&file) == Standing::File {
+            fs::remove_file(&file).map_err(Error::writing("removing", &file))?;
+        }
+    }
+    match fs::remove_dir(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::writing("removing", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// The checkpoints in a folder, newest first.
+pub(crate) fn checkpoints(folder: &Path) -> Vec<PathBuf> {
+    if Standing::of(folder) != Standing::Folder {
+        return Vec::new();
+    }
+    let mut found: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.file_name().is_some_and(|name| name.to_str().is_some_and(is_step)))
+        // A link could lead anywhere.
+        .filter(|path| Standing::of(path) == Standing::Folder)
+        .collect();
+    // Numbers have a fixed width, so names sort as numbers do.
+    found.sort();
+    found.reverse();
+    found
+}
+
+/// Whether a folder holds any checkpoint, sound or not.
+pub fn has_checkpoint(folder: &Path) -> bool {
+    !checkpoints(folder).is_empty()
+}
+
+/// Whether the folder is of a run that has not finished.
+pub fn has_checkpoints(folder: &Path) -> bool {
+    has_checkpoint(&folder.join(CHECKPOINTS))
+}

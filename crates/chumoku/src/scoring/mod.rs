@@ -1,0 +1,36 @@
+//! How good predictions are: accuracy, F1 and log-loss with bootstrap intervals, and advice on which predictor to use.
+
+mod advice;
+mod resample;
+mod rows;
+mod scores;
+
+pub(crate) use advice::of_ngrams_alone;
+pub use advice::{Advice, Gain, Predictor};
+pub use resample::Judged;
+pub use rows::Rows;
+pub use scores::{ClassScore, Scores, quick_scores};
+
+/// The class of the largest number, the first of equals.
+pub(crate) fn largest(row: &[f32]) -> u32 {
+    (0..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best }) as u32
+}
+
+/// Mean negative log-probability of the right classes.
+pub(crate) fn mean_loss(log_p: &[Vec<f32>], labels: &[u32]) -> f64 {
+    let sum: f64 = log_p.iter().zip(labels).map(|(row, &label)| -f64::from(row[label as usize])).sum();
+    sum / labels.len().max(1) as f64
+}
+
+/// Scores of rows of log-probabilities, and the classes predicted.
+pub(crate) fn of_log_p(
+    log_p: Vec<Vec<f32>>,
+    rows: &Rows,
+    texts: &[&str],
+    labels: &[String],
+    seed: u64,
+) -> (Scores, Vec<u32>) {
+    let predicted: Vec<u32> = log_p.iter().map(|row| largest(row)).collect();
+    let loss = mean_loss(&log_p, &rows.labels);
+    (Scores::of(&rows.judged(&predicted, texts), labels, Some(loss), seed), predicted)
+}
