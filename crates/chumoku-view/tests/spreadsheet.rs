@@ -3,7 +3,7 @@
 
 mod common;
 
-use chumoku::train::{TrainOptions, train};
+use chumoku::train::{TrainOptions, Training, train};
 use chumoku::{TextClassifier, builtin as data};
 use chumoku_view::trace::{
     AttentionPlace, Depth, Trace, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names,
@@ -16,7 +16,6 @@ use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
 
 const OPTIONS: TraceOptions =
     TraceOptions { depth: Depth::All, lang: Lang::En, digits: 4, size: 64, width: 240, colour: ColourDepth::None };
@@ -115,7 +114,7 @@ fn model() -> &'static (Trace, Case) {
         }
         let folder = tempfile::tempdir().unwrap();
         let options = TrainOptions { epochs: Some(1), ..TrainOptions::default() };
-        train(&reviews, &options, folder.path(), &AtomicBool::new(false), &mut |_| {}).unwrap();
+        train(&reviews, Training { options, ..Training::to(folder.path()) }).unwrap();
         let model = TextClassifier::load(folder.path()).unwrap();
         let trace = Trace::of_model(
             model.record("Slow and cold.", AttentionPlace { layer: None, head: 1 }).unwrap(),

@@ -2,9 +2,8 @@
 //! whole process.
 
 use chumoku::nn::{Network, PositionKind};
-use chumoku::train::{Event, Rows, TrainOptions, TrainingData, train};
+use chumoku::train::{Event, Rows, TrainOptions, Training, TrainingData, train};
 use chumoku::{Cell, builtin};
-use std::sync::atomic::AtomicBool;
 
 /// Rows of so many copies of the built-in reviews each.
 fn reviews(rows: usize, copies: usize) -> TrainingData {
@@ -33,7 +32,7 @@ fn the_work_of_a_run_is_foretold() {
                 foretold = multiply_adds;
             }
         };
-        train(&data, &options, folder.path(), &AtomicBool::new(false), &mut observe).unwrap();
+        train(&data, Training { options, observe: Box::new(&mut observe), ..Training::to(folder.path()) }).unwrap();
         let counted = (chumoku_kernels::multiply_adds() - before) as f64;
         let ratio = foretold.expect("the work is foretold") as f64 / counted;
         assert!((1.0 / 1.5..1.5).contains(&ratio), "{name}: foretold is {ratio:.2} of what was counted");

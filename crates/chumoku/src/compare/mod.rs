@@ -24,11 +24,10 @@ use crate::count::CountConfig;
 use crate::lang::Lang;
 use crate::models::ClassifierConfig;
 use crate::nn::{Network, PositionKind};
-use crate::train::{Event, Scores, TrainOptions, TrainingData, network_is_right, network_sizes, train};
+use crate::train::{Event, Scores, TrainOptions, Training, TrainingData, network_is_right, network_sizes, train};
 use crate::{Result, tr};
 use chumoku_kernels::Cell;
 use serde::Serialize;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Tokens of the sequences whose steps are timed.
@@ -161,8 +160,14 @@ pub fn compare(data: &TrainingData, options: &TrainOptions, observe: &mut dyn Fn
         };
         observe(Stage::Training(subject.name()));
         let start = Instant::now();
-        let outcome =
-            train(data, &options, folder.path(), &AtomicBool::new(false), &mut |event| observe(Stage::Event(event)))?;
+        let outcome = train(
+            data,
+            Training {
+                options,
+                observe: Box::new(|event| observe(Stage::Event(event))),
+                ..Training::to(folder.path())
+            },
+        )?;
         let config: ClassifierConfig = outcome.model.config().model.clone();
         let Scores { accuracy, macro_f1, macro_f1_interval, rows: scored, .. } = outcome.parts[0].clone();
         (rows, scored_on) = (scored, outcome.metrics["scored_on"].as_str().unwrap_or_default().to_owned());

@@ -2,6 +2,7 @@
 
 use super::names::{network_name, network_sizes};
 use super::run::plan_json;
+use super::training::held_out;
 use super::{Plan, State, TrainOptions, TrainingData};
 use crate::Result;
 use crate::lang::lang;
@@ -24,11 +25,7 @@ const PARTS: [&str; 3] = ["attention", "ngrams", "majority"];
 
 /// The rows that scores are reported on: the test rows or, where there are none, the validation rows.
 pub(crate) fn report_rows(data: &TrainingData) -> (&Rows, &'static str) {
-    match (data.test.is_empty(), data.valid.is_empty()) {
-        (false, _) => (&data.test, "test"),
-        (true, false) => (&data.valid, "valid"),
-        (true, true) => (&data.train, "train"),
-    }
+    held_out([&data.train, &data.valid, &data.test], Rows::is_empty)
 }
 
 pub(crate) fn evaluate(model: &TextClassifier, data: &TrainingData, seed: u64) -> Result<Report> {

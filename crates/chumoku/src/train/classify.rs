@@ -6,18 +6,19 @@ use super::names::{label, network_name, network_sizes};
 use super::parts::Learnt;
 use super::run::{Ended, Evaluation, Figure, Place, Task, run};
 use super::state::Best;
+use super::training::{Training, write_folder};
 use super::watch;
 use super::{Blend, Event, Plan, Rows, Scores, Settings, Shape, TrainOptions, TrainingData, batches, quick_scores};
 use crate::lang::lang;
 use crate::lang::wording::{count, thousands};
-use crate::model_folder::{CARD, METRICS, write_model};
+
 use crate::models::Classifier;
 use crate::ngram::NgramModel;
 use crate::params::{Layout, Params};
 use crate::scoring::{largest, mean_loss};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_classifier::{ModelConfig, TextClassifier};
-use crate::{Error, ModelKind, Result, inference, tr};
+use crate::{ModelKind, Result, inference, tr};
 use chumoku_kernels::{CrossEntropy, Philox};
 use chumoku_nn::probability::log_softmax;
 use serde_json::Value;
@@ -52,15 +53,10 @@ pub struct Outcome {
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
-pub fn train(
-    data: &TrainingData,
-    options: &TrainOptions,
-    out: &Path,
-    stop: &AtomicBool,
-    observe: &mut dyn FnMut(Event<'_>),
-) -> Result<Outcome> {
-    options.check_watch(ModelKind::Classifier)?;
-    std::fs::create_dir_all(out).map_err(Error::writing("creating", out))?;
+pub fn train(data: &TrainingData, training: Training<'_>) -> Result<Outcome> {
+    training.begin(ModelKind::Classifier)?;
+    let Training { options, out, stop, mut observe } = training;
+    let (options, observe) = (&options, &mut *observe);
     let before = Held::measure();
     let (ngrams, ngram_seconds) = super::ngrams::fit(data, "baseline", stop, observe)?;
     let footing = ngram_footing(data, &ngrams, [before, Held::measure()]);
@@ -349,11 +345,10 @@ impl Finished<'_> {
 
         let report = super::card::evaluate(&classifier, data, options.seed)?;
         let metrics = super::card::metrics(&classifier, data, options, plan, state, &report, interrupted);
-        let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
         let card = super::card::model_card(&classifier, data, state, &report, options, interrupted);
         let mut files = classifier.files()?;
-        files.extend([(METRICS, pretty.into_bytes()), (CARD, card.into_bytes()), super::ngrams::seen(data)]);
-        write_model(out, &files)?;
+        files.push(super::ngrams::seen(data));
+        write_folder(out, files, &metrics, card)?;
         let super::card::Report { whole, parts, advice } = report;
         let majority = &data.labels[most_frequent_class(data)];
         let advice = advice.sentence(network_name(classifier.config.model.body.network()), ngram_seconds, majority);

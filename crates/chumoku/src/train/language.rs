@@ -6,25 +6,24 @@ use super::parts::Learnt;
 use super::run::{Evaluation, Place, Task, plan_json, run, sha256_of};
 use super::state::Best;
 use super::text_cards::{self, Facts};
+use super::training::{Training, held_out, write_folder};
 use super::watch;
-use super::{Event, Settings, TrainOptions, batches};
+use super::{Event, Settings, batches};
 use crate::data::DocumentParts;
 use crate::inference::{by_length, side_by_side};
 use crate::lang::lang;
 use crate::lang::wording::thousands;
-use crate::model_folder::{CARD, METRICS, write_model};
+
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::{AttentionOptions, EncoderConfig, Mode, NormOrder, Offsets, PositionKind};
 use crate::params::{Layout, Params};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
 use crate::text_generator::{TextGenerator, TextGeneratorConfig};
-use crate::{Error, ModelKind, Result, tr};
+use crate::{ModelKind, Result, tr};
 use chumoku_kernels::{Philox, Precision};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::ops::Range;
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Everything that decides the training of a language model beside the data and the seed.
@@ -178,15 +177,10 @@ impl LanguageModelPlan {
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
-pub fn train_language_model(
-    data: &DocumentParts,
-    options: &TrainOptions,
-    out: &Path,
-    stop: &AtomicBool,
-    observe: &mut dyn FnMut(Event<'_>),
-) -> Result<LanguageModelOutcome> {
-    options.check_watch(ModelKind::LanguageModel)?;
-    std::fs::create_dir_all(out).map_err(Error::writing("creating", out))?;
+pub fn train_language_model(data: &DocumentParts, training: Training<'_>) -> Result<LanguageModelOutcome> {
+    training.begin(ModelKind::LanguageModel)?;
+    let Training { options, out, stop, mut observe } = training;
+    let (options, observe) = (&options, &mut *observe);
     let base = Held::measure().now;
     let texts: Vec<&str> = data.train.iter().map(String::as_str).collect();
     let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
@@ -225,11 +219,7 @@ pub fn train_language_model(
     let ended = run(&task, options, watch, out, stop, observe)?;
 
     let params = ended.params();
-    let (held_out, scored_on) = match (data.test.is_empty(), data.valid.is_empty()) {
-        (false, _) => (&data.test, "test"),
-        (true, false) => (&data.valid, "valid"),
-        (true, true) => (&data.train, "train"),
-    };
+    let (held_out, scored_on) = held_out([&data.train, &data.valid, &data.test], Vec::is_empty);
     let data_sha256 = task.data_sha256();
     let config = TextGeneratorConfig {
         model_type: ModelKind::LanguageModel.model_type().into(),
@@ -258,13 +248,10 @@ pub fn train_language_model(
         "scores": test,
         "plan": plan_json(&plan),
     });
-    let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
     let (best, interrupted) = (state.best, ended.interrupted);
     let of = Facts { state, interrupted, seed: options.seed, scored_on, data_sha256: &data_sha256, tokens };
     let card = text_cards::language_model(&generator, data, &test, &of);
-    let mut files = generator.files()?;
-    files.extend([(METRICS, pretty.into_bytes()), (CARD, card.into_bytes())]);
-    write_model(out, &files)?;
+    write_folder(out, generator.files()?, &metrics, card)?;
     Ok(LanguageModelOutcome { model: generator, metrics, test, best, interrupted })
 }
 

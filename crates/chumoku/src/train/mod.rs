@@ -18,6 +18,7 @@ mod schedule;
 mod seen;
 mod state;
 mod text_cards;
+mod training;
 mod translate;
 mod watch;
 
@@ -38,4 +39,5 @@ pub use run::{Event, Figure, TrainOptions};
 pub use schedule::learning_rate;
 pub use seen::SeenTexts;
 pub use state::{Best, State};
+pub use training::Training;
 pub use translate::{TranslationScores, TranslatorOutcome, TranslatorPlan, train_translator};

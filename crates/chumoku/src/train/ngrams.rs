@@ -5,17 +5,17 @@ use super::card::{
     this_model,
 };
 use super::names::label;
-use super::{Blend, Event, Scores, SeenTexts, TrainOptions, TrainingData, quick_scores};
+use super::training::{Training, write_folder};
+use super::{Blend, Event, Scores, SeenTexts, TrainingData, quick_scores};
 use crate::lang::wording::thousands;
-use crate::model_folder::{CARD, METRICS, TRAINED_ON, write_model};
+use crate::model_folder::TRAINED_ON;
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
 use crate::scoring::{largest, of_ngrams_alone};
 use crate::text_ngrams::{NgramClassifier, NgramClassifierConfig};
-use crate::{Error, ModelKind, Result, tr};
+use crate::{ModelKind, Result, tr};
 use chumoku_nn::probability::log_softmax;
 use serde_json::{Value, json};
 use std::cell::RefCell;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -41,15 +41,10 @@ pub struct NgramOutcome {
 /// # Errors
 /// If the folder cannot be written; [`Error::Ngram`] with [`Cancelled`](crate::ngram::NgramError::Cancelled) when `stop`
 /// was set: nothing has been written then.
-pub fn train_ngram_classifier(
-    data: &TrainingData,
-    options: &TrainOptions,
-    out: &Path,
-    stop: &AtomicBool,
-    observe: &mut dyn FnMut(Event<'_>),
-) -> Result<NgramOutcome> {
-    options.check_watch(ModelKind::Ngrams)?;
-    std::fs::create_dir_all(out).map_err(Error::writing("creating", out))?;
+pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Result<NgramOutcome> {
+    training.begin(ModelKind::Ngrams)?;
+    let Training { options, out, stop, mut observe } = training;
+    let (options, observe) = (&options, &mut *observe);
     let (chosen, _) = fit(data, "n-grams", stop, observe)?;
     let (c, valid_loss) = chosen.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
     let logits = chosen.logits_of(&data.valid.texts());
@@ -86,11 +81,10 @@ pub fn train_ngram_classifier(
         "parts": { "majority": majority },
         "notes": data.notes,
     });
-    let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
     let card = card(&model, data, [&test, &majority], options.seed);
     let mut files = model.files();
-    files.extend([(METRICS, pretty.into_bytes()), (CARD, card.into_bytes()), seen(data)]);
-    write_model(out, &files)?;
+    files.push(seen(data));
+    write_folder(out, files, &metrics, card)?;
     let advice = of_ngrams_alone(&test, &majority, &data.labels[most_frequent_class(data)]);
     Ok(NgramOutcome { model, metrics, test, majority, advice })
 }

@@ -6,14 +6,15 @@ use super::parts::Learnt;
 use super::run::{Evaluation, Place, Task, plan_json, run, sha256_of};
 use super::state::Best;
 use super::text_cards::{self, Facts};
+use super::training::{Training, held_out, write_folder};
 use super::watch;
-use super::{Event, Settings, TrainOptions, batches};
+use super::{Event, Settings, batches};
 use crate::data::{PairParts, Pairs};
 use crate::inference::{by_length, side_by_side};
 use crate::lang::lang;
 use crate::lang::wording::{count, thousands};
 use crate::metrics::{Bleu, BleuTokenizer, Chrf};
-use crate::model_folder::{CARD, METRICS, write_model};
+
 use crate::models::{PairBatch, Translator, TranslatorConfig};
 use crate::nn::{AttentionOptions, EncoderConfig, Mode, NormOrder, PositionKind};
 use crate::params::{Layout, Params};
@@ -23,9 +24,7 @@ use crate::{Error, ModelKind, Result, tr};
 use chumoku_kernels::Precision;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Everything that decides the training of a translator beside the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -179,16 +178,10 @@ impl TranslatorPlan {
 /// # Errors
 /// If the tokens asked for are words, the folder cannot be written, a checkpoint does not fit, or the loss is no longer
 /// finite.
-pub fn train_translator(
-    data: &PairParts,
-    names: [String; 2],
-    options: &TrainOptions,
-    out: &Path,
-    stop: &AtomicBool,
-    observe: &mut dyn FnMut(Event<'_>),
-) -> Result<TranslatorOutcome> {
-    options.check_watch(ModelKind::Translator)?;
-    std::fs::create_dir_all(out).map_err(Error::writing("creating", out))?;
+pub fn train_translator(data: &PairParts, names: [String; 2], training: Training<'_>) -> Result<TranslatorOutcome> {
+    training.begin(ModelKind::Translator)?;
+    let Training { options, out, stop, mut observe } = training;
+    let (options, observe) = (&options, &mut *observe);
     let base = Held::measure().now;
     if options.tokens == Some(Unit::Words) {
         return Err(Error::Setting(tr!(
@@ -229,11 +222,7 @@ pub fn train_translator(
     let data_sha256 = task.data_sha256();
     drop(task);
     let translator = TextTranslator { config, model, params: ended.params(), tokenizers };
-    let (pairs, scored_on) = match (data.test.is_empty(), data.valid.is_empty()) {
-        (false, _) => (&data.test, "test"),
-        (true, false) => (&data.valid, "valid"),
-        (true, true) => (&data.train, "train"),
-    };
+    let (pairs, scored_on) = held_out([&data.train, &data.valid, &data.test], Pairs::is_empty);
     let test = TranslationScores::measure(&translator, pairs, &TranslateOptions::default())?;
     let state = &ended.state;
     let metrics = json!({
@@ -254,13 +243,10 @@ pub fn train_translator(
         "plan": plan_json(&plan),
         "notes": data.notes,
     });
-    let pretty = serde_json::to_string_pretty(&metrics).expect("metrics are plain data") + "\n";
     let (best, interrupted) = (state.best, ended.interrupted);
     let of = Facts { state, interrupted, seed: options.seed, scored_on, data_sha256: &data_sha256, tokens: unit };
     let card = text_cards::translator(&translator, data, &test, &of);
-    let mut files = translator.files()?;
-    files.extend([(METRICS, pretty.into_bytes()), (CARD, card.into_bytes())]);
-    write_model(out, &files)?;
+    write_folder(out, translator.files()?, &metrics, card)?;
     Ok(TranslatorOutcome { model: translator, metrics, test, best, interrupted })
 }
 

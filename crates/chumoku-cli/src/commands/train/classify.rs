@@ -27,7 +27,7 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
         return ngrams(args, &data, threads, start);
     }
     let session = Session::new(args, ModelKind::Classifier, threads, start)?;
-    let trained = session.train(|options, out, stop, observe| train(&data, options, out, stop, observe))?;
+    let trained = session.train(|training| train(&data, training))?;
     let Some(outcome) = trained else { return Ok(session.interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place, args.data.is_none()))
 }
@@ -42,8 +42,7 @@ fn ngrams(args: &Train, data: &TrainingData, threads: usize, start: Instant) -> 
         return Err(Usage(problem).into());
     }
     let session = Session::new(args, ModelKind::Ngrams, threads, start)?;
-    let trained =
-        session.train(|options, out, stop, observe| train_ngram_classifier(data, options, out, stop, observe))?;
+    let trained = session.train(|training| train_ngram_classifier(data, training))?;
     let Some(outcome) = trained else { return Ok(session.interrupted()) };
     session.finish(false, &outcome.metrics, |place| {
         let mut out = std::io::stdout().lock();

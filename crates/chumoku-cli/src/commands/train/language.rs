@@ -29,8 +29,7 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let data = data(args)?;
     let session = Session::new(args, ModelKind::LanguageModel, threads, start)?;
-    let trained =
-        session.train(|options, out, stop, observe| train_language_model(&data, options, out, stop, observe))?;
+    let trained = session.train(|training| train_language_model(&data, training))?;
     let Some(outcome) = trained else { return Ok(session.interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&outcome, place))
 }

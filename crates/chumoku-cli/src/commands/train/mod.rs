@@ -12,7 +12,7 @@ use crate::threads;
 use chumoku::ModelKind;
 use chumoku::data::{DataFiles, recognise};
 use chumoku::tr;
-use chumoku::train::{Event, OutputFolder, TrainOptions};
+use chumoku::train::{Event, OutputFolder, TrainOptions, Training};
 use clap::ValueEnum;
 use std::io::Write;
 use std::path::Path;
@@ -114,10 +114,7 @@ impl<'a> Session<'a> {
     }
 
     /// Trains, showing what happens; Ctrl-C stops it. None if it was stopped before there was anything to save.
-    fn train<O>(
-        &self,
-        train: impl FnOnce(&TrainOptions, &Path, &AtomicBool, &mut dyn FnMut(Event<'_>)) -> chumoku::Result<O>,
-    ) -> anyhow::Result<Option<O>> {
+    fn train<O>(&self, train: impl FnOnce(Training<'_>) -> chumoku::Result<O>) -> anyhow::Result<Option<O>> {
         let stop = Arc::new(AtomicBool::new(false));
         let (handler, is_early, is_resumed) = (Arc::clone(&stop), Arc::clone(&self.nothing_yet), self.args.resume);
         ctrlc::set_handler(move || {
@@ -127,13 +124,14 @@ impl<'a> Session<'a> {
             say!("\n{}", stopping(is_early.load(Ordering::Relaxed), is_resumed));
         })?;
         let mut progress = Progress::new(self.start);
-        let outcome = train(&self.options, &self.folder.work, &stop, &mut |event| {
+        let observe = Box::new(|event: Event<'_>| {
             // The first thing said is what the n-gram model is like. Alone, it is trained once more then.
             if self.kind != ModelKind::Ngrams && matches!(event, Event::Said(..)) {
                 self.nothing_yet.store(false, Ordering::Relaxed);
             }
             progress.show(event);
         });
+        let outcome = train(Training { options: self.options.clone(), out: &self.folder.work, stop: &stop, observe });
         progress.finish();
         match outcome {
             Ok(outcome) => Ok(Some(outcome)),

@@ -27,8 +27,7 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let (data, names) = data(args)?;
     describe(&data, &names);
     let session = Session::new(args, ModelKind::Translator, threads, start)?;
-    let trained = session
-        .train(|options, out, stop, observe| train_translator(&data, names.clone(), options, out, stop, observe))?;
+    let trained = session.train(|training| train_translator(&data, names.clone(), training))?;
     let Some(outcome) = trained else { return Ok(session.interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place, args.data.is_none()))
 }
