@@ -33,7 +33,7 @@ def parse_arguments():
     parser.add_argument("--dim", type=int, default=64)
     parser.add_argument("--value-dim", type=int, help="(default: as of keys)")
     parser.add_argument("--dtype", choices=TYPES, default="f32")
-    parser.add_argument("--causal", action="store_true", help="the last query stands at the last key")
+    parser.add_argument("--causal", action="store_true", help="the last query is at the place of the last key")
     parser.add_argument("--window", type=int, help="keys before a query's own place (and, without --causal, after it)")
     parser.add_argument("--backward", action="store_true", help="forward and backward")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())

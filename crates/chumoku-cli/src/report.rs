@@ -69,12 +69,9 @@ pub(crate) fn classes(scores: &Scores, all: &str) -> String {
         let faulty = order.len();
         order.truncate(MOST_CLASSES);
         out += &match faulty {
-            0 => tr!(
-                "Each of the {n} classes is predicted without a fault.\n",
-                "{n} クラスすべてを誤りなく予測しました。\n"
-            ),
+            0 => tr!("All {n} classes are predicted without errors.\n", "{n} クラスすべてを誤りなく予測しました。\n"),
             1..=MOST_CLASSES => tr!(
-                "Of {n} classes, those with faults, the worst first (all: {all}):\n",
+                "Of {n} classes, those with errors, worst first (all: {all}):\n",
                 "{n} クラスのうち誤りのあるもの、悪い順（すべて: {all}）:\n"
             ),
             _ => tr!(
@@ -251,7 +248,7 @@ mod tests {
         assert!(classes(&scored(&truth, &predicted, &names), "x").starts_with("Each of the 29 classes is predicted"));
         predicted[3] = 4;
         let table = classes(&scored(&truth, &predicted, &names), "metrics.json");
-        assert!(table.starts_with("Of 29 classes, those with faults") && table.contains("metrics.json"), "{table}");
+        assert!(table.starts_with("Of 29 classes, those with errors") && table.contains("metrics.json"), "{table}");
         assert_eq!(table.lines().count(), 4, "{table}");
         assert!(!table.contains("100.0 %  100.0 %  100.0 %"), "{table}");
         // What neither occurs nor is predicted is no class to be worst.

@@ -63,7 +63,7 @@ fn what_follows_from_rounded_numbers_is_no_error() {
         "  scaled        rounded     1 of 1 number\n",
         "row 1 (猫), column 1 (猫): claimed 3.48, true 3.4680\n",
         "  2 claims: 1 of 2 hold, 1 follows from rounded ones\n",
-        "rounded: it follows from the steps before as printed, which were rounded; not",
+        "rounded: follows from earlier steps as printed (rounded); not an error",
     ] {
         assert!(text.contains(said), "{said}: {text}");
     }

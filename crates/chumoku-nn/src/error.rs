@@ -61,13 +61,13 @@ pub enum Error {
     #[error("rotary_base: expected a finite number above 0, got {0}")]
     RotaryBase(f64),
     /// Rotary positions or ALiBi in cross-attention.
-    #[error("rotary positions and ALiBi tell places in one sequence apart: cross-attention has two")]
+    #[error("rotary positions and ALiBi compare places in one sequence: cross-attention has two sequences")]
     PlacesAcross,
     /// Decoding step by step with attention that is not causal.
     #[error("decoding step by step needs causal attention: here earlier tokens see later ones")]
     NotCausal,
     /// Attention to a memory with an option that needs both sides in one sequence.
-    #[error("attention to a memory has no causality, windows or places: queries stand nowhere in it")]
+    #[error("attention to a memory cannot use causal masks, windows or positions: queries have no place in it")]
     MemoryHasNoPlaces,
     /// A sequence of a memory that does not exist.
     #[error("memory: expected sequences below {count}, got {found}")]
@@ -78,7 +78,7 @@ pub enum Error {
         found: usize,
     },
     /// What another kind of network remembers.
-    #[error("backward: expected what this network remembers, got another's")]
+    #[error("backward: expected the cache of this network's forward pass, got another network's")]
     OtherNetwork,
     /// Attention weights of a recurrent network.
     #[error("attention weights: a recurrent network has none")]

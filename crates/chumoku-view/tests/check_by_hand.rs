@@ -516,7 +516,7 @@ fn nothing_is_asked_for_that_was_given() {
             "norm",
             "give options.norm as \"pre\"",
         ),
-        (r#""X": [[1]]"#, "", "W_Q", "it is something to start from"),
+        (r#""X": [[1]]"#, "", "W_Q", "it is an input, not a result"),
     ] {
         assert_eq!(advice(inputs, options, claim), expected, "{claim} of {inputs}, {options}");
     }

@@ -6,10 +6,10 @@ use std::path::Path;
 
 fn page() -> String {
     let mut page = String::from(
-        "# Errata of published examples\n\nWhat worked examples claim, what is true, and where they first go wrong, as \
-         `chumoku check` finds it. The files are in\n[`examples/worked`](../examples/worked); \
-         [`worked-examples.md`](worked-examples.md) says what the verdicts mean.\nThis page is written by a test \
-         (`crates/chumoku/tests/errata.rs`).\n",
+        "# Errata of published examples\n\nThis page lists what worked examples claim, what is true, and where they \
+         first go wrong, as found by `chumoku check`.\nThe files are in [`examples/worked`](../examples/worked); \
+         [`worked-examples.md`](worked-examples.md) says what the\nverdicts mean. The articles are listed in \
+         [`articles.md`](articles.md). A test writes this page\n(`crates/chumoku-view/tests/errata.rs`).\n",
     );
     for name in builtin_names() {
         let example = builtin(name).unwrap();
@@ -19,14 +19,13 @@ fn page() -> String {
             page,
             "{}\n",
             match checked.first_wrong() {
-                Some(first) => format!("It first goes wrong at **{}**.", first.name),
+                Some(first) => format!("The first error is in **{}**.", first.name),
                 None if checked.steps.iter().any(|step| step.verdict == Verdict::Rounded) =>
-                    "Every number holds, or follows from the rounded ones before it.".into(),
+                    "Every number holds, or follows from rounded numbers before it.".into(),
                 None => "Every number holds.".into(),
             }
         );
-        let _ =
-            writeln!(page, "| step | verdict | numbers | wrong | furthest from the truth |\n|---|---|---:|---:|---|");
+        let _ = writeln!(page, "| step | verdict | numbers | wrong | largest error |\n|---|---|---:|---:|---|");
         for step in &checked.steps {
             let verdict = match step.verdict {
                 Verdict::Holds => "holds",

@@ -36,7 +36,7 @@ fn japanese(error: &Error) -> String {
             "メモリへのアテンションに因果マスク、窓、位置は使えません。クエリはその中に位置を持ちません".to_owned()
         }
         Error::NoSequence { count, found } => format!("memory: {count} 未満の系列番号が必要ですが、{found} です"),
-        Error::OtherNetwork => "backward: このネットワークの記憶が必要ですが、別のネットワークのものです".to_owned(),
+        Error::OtherNetwork => "backward: このネットワークの順伝播で得たキャッシュが必要ですが、別のネットワークのものです".to_owned(),
         Error::NoAttention => "再帰型ネットワークにアテンションの重みはありません".to_owned(),
         Error::Beam { vocabulary, found } => {
             format!("ビーム幅: 1 から語彙の大きさ {vocabulary} までが必要ですが、{found} です")

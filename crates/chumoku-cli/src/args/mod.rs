@@ -21,7 +21,7 @@ use std::str::FromStr;
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// The language of messages, pictures and pages (default: the environment's, LANG=ja_JP.UTF-8 say)
+    /// Language of messages, pictures and pages (default: from the environment, for example LANG=ja_JP.UTF-8)
     #[arg(long, value_enum, global = true, value_name = "LANG", display_order = 1000)]
     pub(crate) lang: Option<Language>,
 }
@@ -62,7 +62,7 @@ pub(crate) enum Command {
     Trace(Trace),
     /// Check the numbers of worked examples of attention, and say where they first go wrong
     Check(Check),
-    /// Show positional encoding: as a heatmap, as curves, its wavelengths, and how alike positions are
+    /// Show positional encoding: heatmap, curves, wavelengths and similarity of positions
     Position(Position),
     /// Show how the attention to one text changed in training (after `train --watch TEXT`)
     Film(Film),
@@ -82,7 +82,7 @@ pub(crate) enum Command {
 pub(crate) enum Task {
     /// Sort texts into classes
     Classify,
-    /// Turn texts into others, of another language or form
+    /// Turn texts into texts in another language or form
     Translate,
     /// Continue texts
     Lm,
@@ -95,9 +95,9 @@ pub(crate) enum Model {
     Transformer,
     /// A recurrent network of the same size
     Rnn,
-    /// The same with long short-term memory
+    /// A recurrent network with long short-term memory
     Lstm,
-    /// The same with gated recurrent units
+    /// A recurrent network with gated recurrent units
     Gru,
     /// No network: the linear model over n-grams alone, trained in seconds
     Ngrams,
@@ -122,7 +122,7 @@ pub(crate) enum Tokens {
     Subwords,
     /// Characters
     Characters,
-    /// Whole words; rare ones are unknown (language models only)
+    /// Whole words; rare ones become “unknown” (language models only)
     Words,
 }
 
@@ -139,11 +139,11 @@ impl From<Tokens> for Unit {
 /// How exactly f32 numbers are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Precision {
-    /// As f32
+    /// As exact as f32
     Highest,
-    /// At least two bf16 terms for each f32
+    /// Two bf16 terms per number, or better
     High,
-    /// At least bf16
+    /// One bf16 term per number, or better
     Medium,
 }
 
@@ -169,10 +169,10 @@ pub(crate) struct Reading {
     /// The file's encoding if it is not UTF-8, e.g. cp932, shift_jis, euc-jp, utf-16, windows-1252
     #[arg(long, value_name = "NAME")]
     pub(crate) encoding: Option<String>,
-    /// The format, if it is not to be recognised from name and content
+    /// The format (default: recognised from name and content)
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<DataFormat>,
-    /// What stands between the fields of a CSV file: one character, or tab
+    /// Separator between the fields of a CSV file: one character, or tab
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     pub(crate) delimiter: Option<char>,
     /// Leave out rows that cannot be read or are empty, and count them
@@ -194,17 +194,17 @@ impl Reading {
 /// The format of a data file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DataFormat {
-    /// Fields between commas, or what --delimiter says, maybe in quotes
+    /// Fields separated by commas (or --delimiter), quoted where needed
     Csv,
-    /// Fields between tabs
+    /// Fields separated by tabs
     Tsv,
-    /// A JSON object a line
+    /// One JSON object per line
     Jsonl,
     /// Apache Parquet
     Parquet,
     /// `__label__x text`
     Fasttext,
-    /// A text a line
+    /// One text per line
     Text,
 }
 
@@ -215,24 +215,24 @@ pub(crate) struct Train {
     pub(crate) data: Option<PathBuf>,
     #[arg(long, value_enum)]
     pub(crate) task: Option<Task>,
-    /// What reads the texts of a classifier; a network is joined with n-grams
+    /// Kind of classifier; a network is joined with n-grams
     #[arg(long, value_enum, default_value = "transformer")]
     pub(crate) model: Model,
-    /// Tokens of a translator or a language model (default: by the texts)
+    /// Tokens of a translator or a language model (default: chosen from the texts)
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) tokens: Option<Tokens>,
     /// Folder for the model (default: chumoku-model, chumoku-model-2, …)
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Rows to choose by (default: a tenth of DATA)
+    /// Validation rows (default: a tenth of DATA)
     #[arg(long, value_name = "FILE")]
     pub(crate) valid: Option<PathBuf>,
-    /// Rows to report on (default: a tenth of DATA)
+    /// Test rows (default: a tenth of DATA)
     #[arg(long, value_name = "FILE")]
     pub(crate) test: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,
-    /// Passes over the data at most (default: by the size of the data)
+    /// Maximum number of passes over the data (default: chosen from its size)
     #[arg(long, value_name = "N", value_parser = whole_from_one::<u64>)]
     pub(crate) epochs: Option<u64>,
     /// Decides initial weights, order and dropout: the same seed gives the same model
@@ -247,11 +247,11 @@ pub(crate) struct Train {
     /// Continue a run that was stopped or killed
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Record the attention to this text before training and after each epoch, for `chumoku film`; for a translator source
-    /// and target with a tab between them
+    /// Record the attention to this text before training and after each epoch, for `chumoku film`; for a translator,
+    /// give source and target with a tab between them
     #[arg(long, value_name = "TEXT")]
     pub(crate) watch: Option<String>,
-    /// Replace the model, or start over the run, that the output folder holds
+    /// Replace the model in the output folder, or start its unfinished run over
     #[arg(long)]
     pub(crate) force: bool,
     /// Print the metrics as one JSON object on standard output
@@ -283,7 +283,7 @@ pub(crate) struct Predict {
     /// A folder that `chumoku train` wrote
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// Texts; without any, and without --input, what comes on standard input: lines, or a table
+    /// Texts; without texts or --input, standard input is read: lines or a table
     #[arg(value_name = "TEXT")]
     pub(crate) texts: Vec<String>,
     /// A file whose rows get a label and a probability, - for standard input; all its columns are kept
@@ -294,7 +294,7 @@ pub(crate) struct Predict {
     /// Stop at the first row that cannot be answered, instead of leaving its answer empty
     #[arg(long, conflicts_with = "skip_bad_rows")]
     pub(crate) strict: bool,
-    /// Begin CSV and TSV output with a byte order mark, by which Excel knows UTF-8
+    /// Begin CSV and TSV output with a byte order mark, so that Excel recognises UTF-8
     #[arg(long, conflicts_with = "json")]
     pub(crate) bom: bool,
     /// Give the N most probable classes
@@ -303,7 +303,7 @@ pub(crate) struct Predict {
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -313,7 +313,7 @@ pub(crate) struct Translate {
     /// A folder that `chumoku train --task translate` wrote
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// Texts; without any, and without --input, what comes on standard input: lines, or a table
+    /// Texts; without texts or --input, standard input is read: lines or a table
     #[arg(value_name = "TEXT")]
     pub(crate) texts: Vec<String>,
     /// A file whose rows get a translation, - for standard input; all its columns are kept
@@ -324,7 +324,7 @@ pub(crate) struct Translate {
     /// Stop at the first row that cannot be translated, instead of leaving its translation empty
     #[arg(long, conflicts_with = "skip_bad_rows")]
     pub(crate) strict: bool,
-    /// Begin CSV and TSV output with a byte order mark, by which Excel knows UTF-8
+    /// Begin CSV and TSV output with a byte order mark, so that Excel recognises UTF-8
     #[arg(long, conflicts_with = "json")]
     pub(crate) bom: bool,
     /// Hypotheses followed at a time; 1 takes the most probable token at each step
@@ -333,7 +333,7 @@ pub(crate) struct Translate {
     /// Exponent of the length normalisation; more favours longer translations
     #[arg(long, value_name = "X", default_value_t = 0.6, value_parser = number)]
     pub(crate) length_penalty: f64,
-    /// Print the N best of each text, with their scores (at most as many as the beam is wide)
+    /// Print the N best translations of each text with their scores (N is at most --beam)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     pub(crate) n_best: usize,
     /// With --json: where each token of the translation looks in the source, for every layer and head
@@ -342,7 +342,7 @@ pub(crate) struct Translate {
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -355,16 +355,16 @@ pub(crate) struct Generate {
     /// What the text begins with (without it: the beginning of a document)
     #[arg(value_name = "PROMPT", default_value = "")]
     pub(crate) prompt: String,
-    /// Tokens written at most; the end of a document ends the text before
+    /// Maximum number of tokens to write; the text ends earlier at the end of a document
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = at_least_one)]
     pub(crate) max_tokens: usize,
-    /// 1 draws as the model has learnt, less keeps to what is likely, 0 takes the most likely token
+    /// Randomness: 1 draws from the model's probabilities, lower values prefer likely tokens, 0 takes the most likely
     #[arg(long, value_name = "T", default_value_t = 0.8, value_parser = number)]
     pub(crate) temperature: f64,
     /// Draw from the K most likely tokens only; 0 for all
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = whole_from_zero::<usize>)]
     pub(crate) top_k: usize,
-    /// Draw from the most likely tokens only that make up this probability
+    /// Draw only from the most likely tokens that together reach probability P
     #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = number)]
     pub(crate) top_p: f64,
     /// Decides what is drawn: the same seed gives the same text
@@ -373,7 +373,7 @@ pub(crate) struct Generate {
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,
-    /// Print the text as one JSON object when it is whole
+    /// Print the text as one JSON object when it is complete
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -385,7 +385,7 @@ pub(crate) struct Compare {
     pub(crate) data: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,
-    /// Passes over the data at most, of each model (default: by the size of the data)
+    /// Maximum number of passes over the data, for each model (default: chosen from the size of the data)
     #[arg(long, value_name = "N", value_parser = whole_from_one::<u64>)]
     pub(crate) epochs: Option<u64>,
     /// Decides initial weights, order and dropout
@@ -405,13 +405,13 @@ pub(crate) struct Compare {
     pub(crate) json: bool,
 }
 
-/// Flags are named after the operator's attributes, and go before those in the file.
+/// Flags are named after the operator's attributes, and override those in the file.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Attend {
     /// A .safetensors or .npz file with Q, K, V, and maybe attn_mask, past_key, past_value, nonpad_kv_seqlen (or in.Q, …)
     #[arg(value_name = "IN")]
     pub(crate) input: PathBuf,
-    /// Write Y, and present_key, present_value, qk_matmul_output where there are such, to a .safetensors or .npz file
+    /// Write Y (and present_key, present_value, qk_matmul_output if computed) to a .safetensors or .npz file
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
     /// A query sees the keys up to its own place only
@@ -439,7 +439,7 @@ pub(crate) struct Attend {
     /// Keys that a query sees after its own place; -1 for all
     #[arg(long, value_name = "N", value_parser = whole_of_any_sign)]
     pub(crate) right_window_size: Option<i64>,
-    /// Type in which softmax is computed, at the least: 1 f32, 10 f16, 11 f64, 16 bf16
+    /// Compute softmax at least in this type: 1 f32, 10 f16, 11 f64, 16 bf16
     #[arg(long, value_name = "N", value_parser = whole_of_any_sign)]
     pub(crate) softmax_precision: Option<i64>,
     /// Threads (default: the physical cores this process may use)
@@ -516,7 +516,7 @@ pub(crate) struct BenchAttention {
     /// How exact products of f32 numbers are
     #[arg(long, value_enum, default_value = "highest")]
     pub(crate) precision: Precision,
-    /// Each query sees the keys up to its own place; the last query stands at the last key
+    /// Each query sees the keys up to its own place; the last query is at the place of the last key
     #[arg(long)]
     pub(crate) causal: bool,
     /// Each query sees its own place, N keys before it and, without --causal, N after it
@@ -550,7 +550,7 @@ pub(crate) struct BenchClassifier {
     /// Tokens in a sequence
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = at_least_one)]
     pub(crate) length: usize,
-    /// A file with one length a line: every batch of them once, in place of --length
+    /// A file with one length per line, in place of --length; each batch runs once
     #[arg(long, value_name = "FILE", conflicts_with = "length")]
     pub(crate) lengths: Option<PathBuf>,
     /// Different tokens

@@ -8,7 +8,7 @@ pub(crate) struct Check {
     /// Worked examples: JSON files with inputs and claims
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Print one JSON object for each file, one a line, on standard output
+    /// Print one JSON object per file, each on one line, on standard output
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -26,7 +26,7 @@ pub(crate) enum Format {
     Latex,
     /// Every number
     Json,
-    /// A spreadsheet whose formulas are live
+    /// A spreadsheet with working formulas
     Xlsx,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Depth {
 #[derive(Debug, ClapArgs)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["example", "input", "model"]))]
 pub(crate) struct Trace {
-    /// A built-in example: a wrong name lists them
+    /// A built-in example (an unknown name lists all)
     #[arg(long, value_name = "NAME")]
     pub(crate) example: Option<String>,
     /// A worked example: a JSON file with inputs
@@ -68,7 +68,7 @@ pub(crate) struct Trace {
     /// The head, from 1
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = super::at_least_one)]
     pub(crate) head: usize,
-    /// The form
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: Format,
     /// How much is shown
@@ -112,26 +112,26 @@ fn decimals(text: &str) -> Result<usize, String> {
 pub(crate) enum Network {
     /// Multi-head attention alone
     Attention,
-    /// A transformer encoder, with embedding and head where they are asked for
+    /// A transformer encoder, with embedding (--vocab) and head (--classes) if given
     Transformer,
-    /// A language model: causal layers, and with --vocab an output layer that tells the next token
+    /// A language model: causal layers, and with --vocab an output layer that predicts the next token
     Decoder,
     /// A translator: an encoder, and a decoder that attends to it
     EncoderDecoder,
-    /// A recurrent network in its place
+    /// A recurrent network instead of transformer layers
     Rnn,
-    /// The same with long short-term memory
+    /// A recurrent network with long short-term memory
     Lstm,
-    /// The same with gated recurrent units
+    /// A recurrent network with gated recurrent units
     Gru,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Count {
-    /// A model's folder: its sizes, held against the tensors of its file
+    /// A model folder: take its sizes, and check them against its tensors
     #[arg(long, value_name = "DIR", conflicts_with_all = SIZES)]
     pub(crate) model: Option<PathBuf>,
-    /// What is counted step by step; the others stand beside it
+    /// The network to count step by step; others are shown beside it
     #[arg(long, value_enum, default_value = "transformer")]
     pub(crate) network: Network,
     /// Sequences, B
@@ -173,10 +173,10 @@ pub(crate) struct Count {
     /// Different tokens of an encoder-decoder's target, embedded by a table of their own (default: one table for both)
     #[arg(long, value_name = "N", value_parser = super::at_least_one, requires = "vocab")]
     pub(crate) target_vocab: Option<usize>,
-    /// Learned positions, so many
+    /// Number of learned positions
     #[arg(long, value_name = "N", value_parser = super::at_least_one)]
     pub(crate) positions: Option<usize>,
-    /// Classes: count the linear layer that tells them
+    /// Number of classes: also count the classification layer
     #[arg(long, value_name = "N", value_parser = super::at_least_one)]
     pub(crate) classes: Option<usize>,
     /// The output layer of a decoder has a matrix of its own, not the embedding's

@@ -32,7 +32,7 @@ pub(crate) enum View {
     Lines,
     /// All heads, small, by --sort
     Grid,
-    /// How the score of --query and --key comes about
+    /// How the score of --query and --key is computed
     Depth,
     /// Derived: weights times the lengths of the value vectors
     Values,
@@ -106,16 +106,16 @@ pub(crate) struct Explain {
     /// For the view depth: the token that is looked at, from 1 (default: the one with the largest weight)
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) key: Option<usize>,
-    /// Switch heads off (as 2.1, or 2.1,3.4: layer and head) and show what is then predicted
+    /// Switch heads off (layer.head, such as 2.1 or 2.1,3.4) and show the resulting prediction
     #[arg(long, value_name = "HEADS", value_delimiter = ',', value_parser = head, conflicts_with_all = COMPARING)]
     pub(crate) without: Vec<[usize; 2]>,
-    /// Show the difference to the attention to another text
+    /// Show the difference from the attention to another text
     #[arg(long, value_name = "TEXT")]
     pub(crate) compare_text: Option<String>,
-    /// Show the difference to another head (as 2.1: layer and head)
+    /// Show the difference from another head (layer.head, such as 2.1)
     #[arg(long, value_name = "HEAD", value_parser = head)]
     pub(crate) compare_head: Option<[usize; 2]>,
-    /// Show the difference to another model, of the same data say
+    /// Show the difference from another model, for example of the same data
     #[arg(long, value_name = "MODEL")]
     pub(crate) compare_model: Option<PathBuf>,
     /// Write a page with every layer and head, which opens without a network

@@ -148,9 +148,9 @@ fn text(c: &Comparison) -> String {
     }
     let seed = c.seed;
     let title = tr!(
-        "What is said of self-attention, and what came out here\n(verdicts are about these models, of seed {seed}; \
-         brackets hold 95 of 100 draws):",
-        "自己注意についての主張と、ここでの結果\n（判定はこのモデル、シード {seed} についてのもの。角括弧は 95 % の区間）:"
+        "Common claims about self-attention, and the results here\n(verdicts are about these models with seed {seed}; \
+         brackets hold 95 % intervals):",
+        "自己注意についての主張と、ここでの結果\n（判定はこのモデル、シード {seed} についてのもの。括弧内は 95 % の区間）:"
     );
     let _ = writeln!(out, "\n{title}\n");
     for claim in &c.claims {

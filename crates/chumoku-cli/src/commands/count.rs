@@ -310,12 +310,12 @@ fn table(config: &CountConfig, count: &Count) -> String {
         say(match config.network {
             Counted::Attention => tr!(
                 "From length {attention} on, the products of queries and keys (n²) cost more than the projections.",
-                "長さ {attention} から、クエリとキーの積 (n²) が射影より高くつきます。"
+                "長さ {attention} から、クエリとキーの積 (n²) の計算量が射影を上回ります。"
             ),
             _ => tr!(
                 "From length {attention} on, the products of queries and keys (n²) cost more than the projections, and \
                  from length {all} on more than all that grows with n.",
-                "クエリとキーの積 (n²) は、長さ {attention} から射影より、長さ {all} から n に比例するものすべてより高くつきます。"
+                "クエリとキーの積 (n²) の計算量は、長さ {attention} から射影を、長さ {all} から n に比例するものすべての合計を上回ります。"
             ),
         });
     }
@@ -356,7 +356,7 @@ fn of_folder(folder: &Path, model: &CountedFolder) -> String {
     );
     let mut text = tr!(
         "{name} is a {kind} that reads up to {longest} tokens at a time. The {tensors} tensors of its network hold \
-         {parameters} numbers, as many as are counted here.",
+         {parameters} numbers, which matches the count here.",
         "{name} は {kind} で、一度に {longest} トークンまで読みます。ネットワークの {tensors} 個のテンソルにある数は \
          {parameters} 個で、ここで数えたものと一致します。"
     );

@@ -28,7 +28,7 @@ fn encoding(args: &Position) -> anyhow::Result<PositionalEncoding> {
         (Encoding::Sinusoidal, None) => Ok(PositionalEncoding::sinusoidal(args.length, args.d_model)),
         (Encoding::Sinusoidal, Some(_)) => {
             let problem = tr!(
-                "--base: that of sinusoidal encodings is always 10000; add --kind rotary",
+                "--base: sinusoidal encodings always use 10000; to choose a base, add --kind rotary",
                 "--base: 正弦波の位置符号化では常に 10000 です。--kind rotary を付けてください"
             );
             Err(Usage(problem).into())

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
         }
         None if args.format == Format::Xlsx && stdout().is_terminal() => {
             let problem = tr!(
-                "--format xlsx: a spreadsheet is no text for a terminal; add --out FILE.xlsx",
+                "--format xlsx: a terminal cannot show a spreadsheet; add --out FILE.xlsx",
                 "--format xlsx: 表計算ファイルは端末に表示できません。--out FILE.xlsx を付けてください"
             );
             return Err(Usage(problem).into());
@@ -86,7 +86,7 @@ fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
     if kind != ModelKind::Translator && (args.target.is_some() || args.part.is_some()) {
         let flag = if args.target.is_some() { "--target" } else { "--part" };
         let problem = tr!(
-            "{flag}: a translator has that; this model is {}",
+            "{flag}: only for translators; this model is {}",
             "{flag}: 翻訳モデルだけで使えます。このモデルは{}です",
             kind.describe()
         );

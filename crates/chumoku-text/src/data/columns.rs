@@ -282,7 +282,7 @@ impl<'a> Chooser<'a> {
         columns.sort_unstable();
         let titles: Vec<String> = columns.iter().take(12).map(|&c| self.layout.column_title(c)).collect();
         let (n, titles) = (columns.len(), joined(&titles));
-        let candidates = tr!("{n} alike: {titles}", "同じような列が {n} つ: {titles}");
+        let candidates = tr!("{n} equally likely: {titles}", "同じような列が {n} つ: {titles}");
         DataError::Ambiguous { path: self.layout.path.clone(), role, candidates }
     }
 

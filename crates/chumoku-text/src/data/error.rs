@@ -166,7 +166,7 @@ pub enum DataError {
     EmptySide { place: Place, found: Box<str> },
     #[error("{}", {
  let (other, count) = (other.display(), count(*lines, "line"));
- tr!("{place}: reading pairs: expected a partner for each line, found the end of {other} after {count}; this is the first line without one: check that both files were written whole and line up", "{place}: 対訳を読めません。各行に相手の行が必要ですが、{other} は {lines} 行で終わっています。相手のない最初の行はここです。両方のファイルが最後まで書き込まれ、行が対応しているかを確認してください")})]
+ tr!("{place}: reading pairs: expected a partner for each line, found the end of {other} after {count}; this is the first line without one: check that both files are complete and aligned", "{place}: 対訳を読めません。各行に相手の行が必要ですが、{other} は {lines} 行で終わっています。相手のない最初の行はここです。両方のファイルが最後まで書き込まれ、行が対応しているかを確認してください")})]
     Unpaired { place: Place, other: PathBuf, lines: u64 },
     #[error("{}", tr!("{place}: reading the label: expected one label, found {found} ({labels}); keep one for each text, or leave such rows out with --skip-bad-rows", "{place}: ラベルを読めません。1 つのはずが {found} 個あります（{labels}）。テキストごとに 1 つにしてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
     SeveralLabels { place: Place, found: usize, labels: String },
@@ -215,7 +215,7 @@ pub enum DataError {
     // Output.
     #[error("{}", tr!("{}: {}: {}; check the path, its permissions and the disk", "{}: {}に失敗しました: {}。パス、アクセス権、ディスクを確認してください", path.display(), doing_of(doing), system(source)))]
     Output { path: PathBuf, doing: &'static str, source: io::Error },
-    #[error("{}", tr!("writing the output: {}; check the disk and who reads it", "出力を書き込めません: {}。ディスクと、出力を読んでいるプログラムを確認してください", system(source)))]
+    #[error("{}", tr!("writing the output: {}; check the disk and the program that reads the output", "出力を書き込めません: {}。ディスクと、出力を読んでいるプログラムを確認してください", system(source)))]
     Write { source: io::Error },
     #[error("{}", tr!("writing row {row}: expected fields that a TSV file can hold, found a line break that would be read back wrongly; write JSON instead (--json)", "{row} 行目を書き込めません。TSV に書けない改行が値に含まれています。JSON で書き出してください（--json）"))]
     Unwritable { row: u64 },

@@ -87,7 +87,7 @@ impl LabelKind {
             LabelKind::Dates => tr!("dates or times", "日付や時刻"),
             LabelKind::Texts => tr!("free text", "自由記述の文章"),
             LabelKind::Unique => {
-                tr!("names or texts, with a class of its own for nearly every row", "ほぼ行ごとに異なる名前や文")
+                tr!("names or texts, different in nearly every row", "ほぼ行ごとに異なる名前や文")
             }
         }
     }

@@ -16,10 +16,10 @@ impl WorkedExample {
                 tr!("give {list}", "{list}を与えてください")
             }
             (Quantity::HeadOutput | Quantity::Concat, true) => tr!(
-                "what the {heads} heads come to is called output where W_O is not given",
+                "without W_O, the result of the {heads} heads is called output",
                 "W_O を与えないとき、{heads} 個のヘッドの結果の名前は output です"
             ),
-            _ => tr!("it is something to start from", "これは出発点として与える値です"),
+            _ => tr!("it is an input, not a result", "これは出発点として与える値です"),
         }
     }
 

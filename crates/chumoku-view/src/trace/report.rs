@@ -79,13 +79,13 @@ impl Checked {
         let mut lines = vec![said];
         if rounded > 0 {
             lines.push(tr!(
-                "rounded: it follows from the steps before as printed, which were rounded; not an error",
+                "rounded: follows from earlier steps as printed (rounded); not an error",
                 "丸め: 直前までの印刷された（丸められた）値から導ける。誤りではない"
             ));
         }
         if count(Verdict::Inherited) > 0 {
             lines.push(tr!(
-                "inherited: it follows from the steps before as claimed, which were wrong",
+                "inherited: follows from earlier steps as claimed, which were wrong",
                 "引き継ぎ: 誤っている前の手順の値から導ける"
             ));
         }
@@ -120,7 +120,7 @@ impl WorkedExample {
         let digits = |x: f64| like(x, claimed);
         let implied = from_claims.map_or(String::new(), |x| {
             let x = digits(x);
-            tr!(", from the claims before {x}", "、前の主張からは {x}")
+            tr!(", from the earlier claims {x}", "、前の主張からは {x}")
         });
         let place = if index.is_empty() { String::new() } else { self.place(name, index) + ": " };
         let truth = digits(*truth);

@@ -299,7 +299,7 @@ impl ExplanationFigures for Explanation {
         };
         let [minuend, subtrahend] = [of(other, other_layer, other_head), of(self, layer, head)];
         let what = lang.pick(
-            "What is compared minus the text given: blue is more, orange less.",
+            "The compared side minus the given text: blue is more, orange less.",
             "比較対象の値から元の文の値を引いた差です。青は増加、橙は減少。",
         );
         let mut notes = vec![what.to_owned()];

@@ -302,7 +302,7 @@ mod tests {
         for other in ["\"watched\"", "[\"watched\"]", "{\"text\": \"watched\"}"] {
             fails(&format!("{other}\n"), "line 1: not the attention");
         }
-        fails(&log.replace("\"a\"", "\"x\"").replacen("\"x\"", "\"a\"", 2), "train anew");
+        fails(&log.replace("\"a\"", "\"x\"").replacen("\"x\"", "\"a\"", 2), "train again");
         std::fs::remove_file(folder.path().join("log.jsonl")).unwrap();
         assert!(Film::load(folder.path(), "m").unwrap_err().to_string().contains("log.jsonl"));
     }

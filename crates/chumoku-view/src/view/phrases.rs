@@ -37,7 +37,7 @@ pub(super) fn cut(lang: Lang, cut: &TextCut) -> String {
             "このテキストは {tokens} トークンです。アテンションは最初の {read} トークンのもの、予測と各語の影響はテキスト全体のものです。"
         ),
         (Lang::En, true) => {
-            format!("The text has {tokens} tokens. The model read the last {read}, and what is shown is of these.")
+            format!("The text has {tokens} tokens. The model read the last {read}, and only these are shown.")
         }
         (Lang::Ja, true) => {
             format!(

@@ -205,7 +205,7 @@ fn square(transformer: &Compared) -> Claim {
     let mut found = powers(growth);
     if let Some(from) = growth.square_from.map(thousands) {
         let rule = said!(
-            "; at width {width} the square rules from about {from} on",
+            "; at width {width} the quadratic term dominates from about {from} on",
             "。幅 {width} では二乗が支配するのは長さおよそ {from} から",
         );
         found = Said { en: found.en + &rule.en, ja: found.ja + &rule.ja };
@@ -257,8 +257,8 @@ fn points(difference: &Difference, first: &str, second: &str) -> Said {
         [difference.interval()[0], difference.value(), difference.interval()[1]].map(|x| 100.0 * x);
     let (rows, apart) = (thousands(difference.rows), thousands(difference.first_only + difference.second_only));
     said!(
-        "accuracy of the {first} less that of the {second}: {value:+.1} points ({low:+.1} to {high:+.1}); {rows} rows, \
-         on {apart} of which one alone is right",
+        "accuracy of the {first} minus that of the {second}: {value:+.1} points ({low:+.1} to {high:+.1}); of {rows} \
+         rows only one model is right on {apart}",
         "正解率の差 ({first} − {second}): {value:+.1} ポイント ({low:+.1} から {high:+.1})。{rows} 行のうち一方だけが正しいのは \
          {apart} 行",
     )
@@ -275,12 +275,12 @@ fn more_rows(difference: &Difference, is_new: bool, is_decided: impl Fn(&Differe
             said!("about {rows} rows to test on, if they are like these", "似た行なら、およそ {rows} 行のテストデータ",)
         }
         None if difference.first_only == difference.second_only => said!(
-            "no number of rows like these: so far the two are equally often right",
+            "no number of rows like these, since so far the two are equally often right",
             "このような行をいくら増やしても決まりません: 今のところ正しい回数が同じです",
         ),
         None => said!(
-            "no number of rows like these: the difference is about as large as what is asked",
-            "このような行をいくら増やしても決まりません: 差が問われている大きさとほぼ同じです",
+            "no number of rows like these, since the difference is about as large as the limit",
+            "このような行をいくら増やしても決まりません: 差が判定の境目とほぼ同じです",
         ),
     }
 }
@@ -441,7 +441,11 @@ mod tests {
             "{:?}",
             clean[1]
         );
-        assert!(clean[2].found.en.contains("at width 256 the square rules from about 8,192 on"), "{:?}", clean[2]);
+        assert!(
+            clean[2].found.en.contains("at width 256 the quadratic term dominates from about 8,192 on"),
+            "{:?}",
+            clean[2]
+        );
     }
 
     #[test]

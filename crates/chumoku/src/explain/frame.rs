@@ -110,8 +110,8 @@ pub fn load_frames(folder: &Path) -> Result<Vec<Frame>> {
             [first.layers, first.heads] != [frame.layers, frame.heads] || first.words != frame.words
         }) {
             return Err(fault(tr!(
-                "its words or heads are not those of the first, as when training went on with another text: train \
-                 anew with one `--watch TEXT`",
+                "its words or heads differ from those of the first record, perhaps because training continued with \
+                 another text: train again with one `--watch TEXT`",
                 "語やヘッドが最初の記録と違います（途中で別のテキストに変えて学習を続けた場合など）。一つの \
                  `--watch TEXT` で初めから学習してください"
             )));

@@ -140,10 +140,10 @@ pub(crate) fn model_card(
     card += &class_table(&report.whole);
     card += &data_section(data, options.seed);
     card += &tr!(
-        "\n## Limits\n\nThe model knows nothing but its training rows. Texts unlike them, in another language, style or \
-         subject, get answers that mean little. Texts of more than {} tokens are read whole, in windows whose answers \
-         are averaged.{}\n\n## Use\n\n```\nchumoku \
-         predict THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some text\"\n```\n",
+        "\n## Limits\n\nThe model knows nothing but its training rows. Answers for texts in another language, style or \
+         subject mean little. Texts of more than {} tokens are read whole, in windows whose answers are \
+         averaged.{}\n\n## Use\n\n```\nchumoku predict THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some \
+         text\"\n```\n",
         "\n## 限界\n\nこのモデルが知っているのは学習データだけです。言語・文体・話題の異なるテキストへの答えには、ほとんど意味がありません。\
          {} トークンを超えるテキストは、窓に分けて全体を読み、答えを平均します。{}\n\n## 使い方\n\n```\nchumoku predict このフォルダ \
          \"テキスト\"\nchumoku explain このフォルダ \"テキスト\"\n```\n",
@@ -196,11 +196,11 @@ pub(super) fn score_table(rows: usize, part: &str, all: &[(&str, &Scores)]) -> S
     let part = match part {
         "test" => tr!("{rows} test rows, which training never saw", "学習に使っていないテストデータ {rows} 行での値:"),
         "valid" => tr!(
-            "{rows} validation rows, which training was chosen by: an optimistic figure",
+            "{rows} validation rows, also used to choose the model, so the figures are optimistic",
             "検証データ {rows} 行での値（学習の選択に使ったため、楽観的な値です）:"
         ),
         _ => tr!(
-            "{rows} training rows, for want of others: this says nothing about new texts",
+            "{rows} training rows, because there are no others; this says nothing about new texts",
             "学習データ {rows} 行での値（ほかにデータがないためで、新しいテキストについては何も分かりません）:"
         ),
     };

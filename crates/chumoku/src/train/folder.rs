@@ -145,7 +145,8 @@ fn choose(path: &Path, resume: bool, force: bool) -> Result<Chosen> {
 
 fn not_ours(found: &[String]) -> String {
     tr!(
-        "holds what `chumoku train` did not write ({}), which could be lost; move it away, or choose another --out",
+        "holds files that `chumoku train` did not write ({}) and that could be lost; move them away, or choose \
+         another --out",
         "`chumoku train` が書いたのではないもの（{}）があり、失われるおそれがあります。別の場所に移すか、別の --out を\
          選んでください",
         listed(found)

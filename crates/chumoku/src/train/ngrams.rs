@@ -113,9 +113,9 @@ fn card(model: &NgramClassifier, data: &TrainingData, [test, majority]: [&Scores
     card += &class_table(test);
     card += &data_section(data, seed);
     card + &tr!(
-        "\n## Limits\n\nThe model knows nothing but its training rows. Texts unlike them, in another language, style or \
-         subject, get answers that mean little. Of the order of words it sees no more than what stands side by side.\n\n## \
-         Use\n\n```\nchumoku predict THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some text\"\n```\n",
+        "\n## Limits\n\nThe model knows nothing but its training rows. Answers for texts in another language, style or \
+         subject mean little. It sees word order only among adjacent words.\n\n## Use\n\n```\nchumoku predict \
+         THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some text\"\n```\n",
         "\n## 限界\n\nこのモデルが知っているのは学習データだけです。言語・文体・話題の異なるテキストへの答えには、ほとんど意味がありません。\
          語順は、隣り合う並びのほかは見ていません。\n\n## 使い方\n\n```\nchumoku predict このフォルダ \"テキスト\"\nchumoku \
          explain このフォルダ \"テキスト\"\n```\n"

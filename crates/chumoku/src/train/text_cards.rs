@@ -60,13 +60,13 @@ pub(super) fn translator(
             "## 評価\n\n学習に使っていないテストデータ {pairs} 組での値（ビーム幅 5）:\n\n"
         ),
         "valid" => tr!(
-            "## Scores\n\nOn {pairs} validation pairs, which training was chosen by: an optimistic figure, with a beam of \
-             5:\n\n",
+            "## Scores\n\nOn {pairs} validation pairs, with a beam of 5 (the pairs were also used to choose the model, \
+             so the scores are optimistic):\n\n",
             "## 評価\n\n検証データ {pairs} 組での値（ビーム幅 5。学習の選択に使ったため、楽観的な値です）:\n\n"
         ),
         _ => tr!(
-            "## Scores\n\nOn {pairs} training pairs, for want of others: this says nothing about new texts, with a beam of \
-             5:\n\n",
+            "## Scores\n\nOn {pairs} training pairs, with a beam of 5 (there are no others; this says nothing about \
+             new texts):\n\n",
             "## 評価\n\n学習データ {pairs} 組での値（ビーム幅 5。ほかにデータがないためで、新しいテキストについては何も分かりません）:\n\n"
         ),
     };
@@ -87,9 +87,9 @@ pub(super) fn translator(
         let _ = writeln!(card, "- {note}");
     }
     card + &tr!(
-        "\n## Limits\n\nThe model knows nothing but its training pairs. Texts unlike them, in another language, style or \
-         subject, get translations that mean little, and it does not say so. Of a text of more than {} tokens the end is \
-         left out, which is counted and said. Attention shows where the model looks, not why it decides.\n\n## \
+        "\n## Limits\n\nThe model knows nothing but its training pairs. Translations of texts in another language, \
+         style or subject mean little, and the model does not say so. The end of a text of more than {} tokens is left \
+         out; the number of such texts is reported. Attention shows where the model looks, not why it decides.\n\n## \
          Use\n\n```\nchumoku translate THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some text\"\nchumoku eval \
          THIS_FOLDER pairs.tsv\n```\n",
         "\n## 限界\n\nこのモデルが知っているのは学習データだけです。言語・文体・話題の異なるテキストの訳にはほとんど意味がありませんが、\
@@ -128,12 +128,13 @@ pub(super) fn language_model(
             "## 評価\n\n学習に使っていないテスト用テキスト {tokens} トークンでの値:\n\n"
         ),
         "valid" => tr!(
-            "## Scores\n\nOn {tokens} tokens of validation text, which training was chosen by: slightly optimistic \
-             figures:\n\n",
+            "## Scores\n\nOn {tokens} tokens of validation text, also used to choose the model, so the figures are \
+             slightly optimistic:\n\n",
             "## 評価\n\n検証用テキスト {tokens} トークンでの値（学習の選択に使ったため、やや楽観的な値です）:\n\n"
         ),
         _ => tr!(
-            "## Scores\n\nOn {tokens} tokens of training text, for want of other: this says nothing about new texts:\n\n",
+            "## Scores\n\nOn {tokens} tokens of training text, because there is no other; this says nothing about \
+             new texts:\n\n",
             "## 評価\n\n学習用テキスト {tokens} トークンでの値（ほかにデータがないためで、新しいテキストについては何も分かりません）:\n\n"
         ),
     };
@@ -146,9 +147,9 @@ pub(super) fn language_model(
         card += &tr!("| perplexity per {name} | {value:.3} |\n", "| パープレキシティ（{name}あたり） | {value:.3} |\n");
     }
     card += &tr!(
-        "\nText is read in windows of the context, which lie side by side: the first tokens of a window are foretold from \
-         little. Perplexities per {} and per byte compare with those of models with other tokens.\n\n## Data\n\n{} SHA-256 \
-         of the tokens: `{}`. Seed {}.\n\n",
+        "\nText is read in windows of the context, which lie side by side: the first tokens of a window are predicted \
+         from little context. Perplexities per {} and per byte can be compared between models with different \
+         tokens.\n\n## Data\n\n{} SHA-256 of the tokens: `{}`. Seed {}.\n\n",
         "\nテキストは文脈の長さの窓を並べて読むため、窓の最初のトークンはわずかな手がかりから予測されます。{}あたりとバイトあたりの\
          パープレキシティは、トークンの異なるモデルとも比べられます。\n\n## データ\n\n{}。トークンの SHA-256: `{}`。シード {}。\n\n",
         scores.perplexities()[1].0,

@@ -24,19 +24,19 @@ impl TrainOptions {
         match (&self.watch, kind) {
             (None, _) => Ok(()),
             (Some(text), _) if text.trim().is_empty() => {
-                fault(tr!("the text to watch is empty", "見守るテキストが空です"))
+                fault(tr!("the text to watch is empty", "記録するテキストが空です"))
             }
             (Some(_), ModelKind::Ngrams) => fault(tr!(
                 "watching attention: an n-gram model has none",
-                "n-gram モデルに見守るアテンションはありません"
+                "n-gram モデルには記録するアテンションがありません"
             )),
             (Some(_), ModelKind::Classifier) if self.network != Network::Transformer => fault(tr!(
                 "watching attention: a recurrent network has none",
-                "再帰型ネットワークに見守るアテンションはありません"
+                "再帰型ネットワークには記録するアテンションがありません"
             )),
             (Some(text), ModelKind::Translator) if !text.contains('\t') => fault(tr!(
                 "watching a translator: expected a source and its translation with a tab between them, found no tab",
-                "翻訳器を見守るには原文と訳文をタブで区切って指定しますが、タブがありません"
+                "翻訳器のアテンションを記録するには原文と訳文をタブで区切って指定しますが、タブがありません"
             )),
             _ => Ok(()),
         }

@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
         ModelKind::Ngrams => ngrams::run(args, text, lang),
         kind if args.target.is_some() => {
             let problem = tr!(
-                "--target: a translation is explained by a translator; this model is {}",
+                "--target: only a translator can explain a translation; this model is {}",
                 "--target: 訳文の説明は翻訳モデルで行います。このモデルは{}です",
                 kind.describe()
             );
@@ -154,7 +154,8 @@ fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
         Model::Generator(model) => {
             if !explanation.words.first().is_some_and(|word| word.special) {
                 let text = tr!(
-                    "note: the text is longer than the {} tokens that the model reads; what is shown is of the last of them.",
+                    "note: the text is longer than the {} tokens that the model reads; only the last part of the \
+                     text is shown.",
                     "注: テキストが、モデルが読む {} トークンより長いため、最後の部分について示します。",
                     model.config().model.max_length
                 );
@@ -180,7 +181,8 @@ fn place_in_alignment(alignment: &Alignment, args: &Explain) -> anyhow::Result<[
 fn translation(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
     if args.compares() {
         let problem = tr!(
-            "--compare-text, --compare-head, --compare-model: differences are shown of classifiers and language models",
+            "--compare-text, --compare-head, --compare-model: only classifiers and language models can show \
+             differences",
             "--compare-text、--compare-head、--compare-model: 差を表示できるのは分類モデルと言語モデルです"
         );
         return Err(Usage(problem).into());
@@ -189,7 +191,7 @@ fn translation(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCod
     let alignment = model.explain(text, args.target.as_deref(), &model_name(&args.model))?;
     if alignment.is_cut {
         let text = tr!(
-            "note: the text is longer than the {} tokens that the model reads; what is shown is of the words that it read.",
+            "note: the text is longer than the {} tokens that the model reads; only the words that it read are shown.",
             "注: テキストが、モデルが読む {} トークンより長いため、読んだ語について示します。",
             model.config().model.max_length - 1
         );
@@ -219,7 +221,8 @@ fn translation(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCod
 fn figure(args: &Explain, e: &Explanation, [layer, head]: [usize; 2], lang: Lang) -> anyhow::Result<Figure> {
     let missing = |view: &str| {
         Usage(tr!(
-            "--view {view}: there is none of this model: its attention is more than queries and keys, or it has none",
+            "--view {view}: not available for this model: its attention uses more than queries and keys, or it has \
+             none",
             "--view {view}: このモデルでは表示できません。アテンションがクエリとキーだけで決まらないか、アテンションがありません"
         ))
     };
@@ -271,7 +274,8 @@ fn figure_of_alignment(args: &Explain, a: &Alignment, [layer, head]: [usize; 2],
             Some(HeadOrder::Place) => a.grid(false, lang),
             Some(_) => {
                 let problem = tr!(
-                    "--sort: heads of a translator stand by how well they align, or by place; the page has more orders",
+                    "--sort: a translator's heads can be sorted by how well they align, or by place; the page has more \
+                     orders",
                     "--sort: 翻訳モデルのヘッドは対応付けの良さか位置（place）の順に並びます。ほかの順はページ（--html）にあります"
                 );
                 return Err(Usage(problem).into());
@@ -279,8 +283,8 @@ fn figure_of_alignment(args: &Explain, a: &Alignment, [layer, head]: [usize; 2],
         },
         View::Depth | View::Values | View::Rollout => {
             let problem = tr!(
-                "--view: of a translator's cross-attention there are heatmap, lines and grid; `chumoku trace` shows its \
-                 numbers",
+                "--view: a translator's cross-attention has the views heatmap, lines and grid; `chumoku trace` shows \
+                 its numbers",
                 "--view: 翻訳モデルのクロスアテンションには heatmap、lines、grid があります。数値は `chumoku trace` で表示できます"
             );
             return Err(Usage(problem).into());

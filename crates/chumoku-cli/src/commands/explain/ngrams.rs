@@ -52,7 +52,7 @@ fn table(label: &str, effects: &[NgramEffect]) -> String {
     );
     if effects.is_empty() {
         out += &tr!(
-            "  none that the model knows: the prediction is the shares of the classes in training\n",
+            "  The model knows none of them; it predicts the class shares of its training rows.\n",
             "  モデルが知っている n-gram はありません。予測は学習データでのクラスの割合です\n"
         );
     }

@@ -58,7 +58,7 @@ fn data(args: &Train) -> anyhow::Result<DocumentParts> {
     let characters: usize = documents.texts.iter().map(|text| text.chars().count()).sum();
     if characters < LEAST {
         let problem = tr!(
-            "{}: taken for plain text that a language model is to continue: expected at least {} characters, found \
+            "{}: read as plain text to train a language model: expected at least {} characters, found \
              {characters}; for a classifier give texts with labels (CSV, TSV, JSONL, fastText lines)",
             "{}: 言語モデルが続きを書くプレーンテキストとみなしました。{} 文字以上が必要ですが、{characters} 文字です。分類モデルには\
              ラベル付きのテキスト（CSV、TSV、JSONL、fastText 形式の行）を指定してください",
@@ -137,7 +137,7 @@ pub(crate) fn scored(scores: &LanguageScores) -> String {
     if scores.unknown > 0 {
         let share = 100.0 * scores.unknown as f64 / scores.tokens.max(1) as f64;
         text += &tr!(
-            "unknown words           {share:>9.1} %   (to the perplexities all are one word)\n",
+            "unknown words           {share:>9.1} %   (counted as one word in the perplexities)\n",
             "未知語                              {share:>9.1} %（すべて同じ 1 語として計算）\n"
         );
     }

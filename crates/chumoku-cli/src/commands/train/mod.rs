@@ -34,8 +34,8 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     let task = task(args)?;
     if args.tokens == Some(Tokens::Words) && task != Task::Lm {
         let problem = tr!(
-            "--tokens words: only language models are trained on whole words; a translation could not hold a word that is \
-             not in the vocabulary. Expected subwords or characters",
+            "--tokens words: only language models can be trained on whole words; a translation could not contain words \
+             outside the vocabulary. Expected subwords or characters",
             "--tokens words: 単語のまま学習できるのは言語モデルだけです。語彙にない単語は訳文に書けません。subwords か characters \
              を指定してください"
         );
@@ -44,8 +44,7 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     if task != Task::Classify && args.model != Model::Transformer {
         let name = args.model.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
         let problem = tr!(
-            "--model {name}: only classifiers can be of another kind than transformers; leave it out, or give \
-             --task classify",
+            "--model {name}: only classifiers can be anything but transformers; leave it out, or give --task classify",
             "--model {name}: トランスフォーマー以外を選べるのは分類器だけです。指定を外すか、--task classify を指定してください"
         );
         return Err(Usage(problem).into());
@@ -217,15 +216,15 @@ impl<'a> Session<'a> {
 fn stopping(is_early: bool, is_resumed: bool) -> String {
     match (is_early, is_resumed) {
         (true, false) => tr!(
-            "stopping: nothing is trained yet, so nothing is saved (again to leave at once)",
+            "stopping: nothing is trained yet, so nothing is saved (press again to leave at once)",
             "停止します。まだ何も学習していないため、何も保存しません（もう一度押すとすぐに終了します）"
         ),
         (true, true) => tr!(
-            "stopping: nothing more is trained yet; what was saved before stays (again to leave at once)",
+            "stopping: nothing new is trained yet; what was saved before stays (press again to leave at once)",
             "停止します。まだ続きを学習していません。前に保存したものは残ります（もう一度押すとすぐに終了します）"
         ),
         (false, _) => tr!(
-            "stopping after this step: what has been trained is saved and evaluated (again to leave at once)",
+            "stopping after this step: what has been trained is saved and evaluated (press again to leave at once)",
             "このステップで停止し、学習した分を保存して評価します（もう一度押すとすぐに終了します）"
         ),
     }

@@ -101,7 +101,7 @@ fn a_comma_names_two_files_where_they_are() {
 #[test]
 fn sides_that_do_not_line_up() {
     let folder = Folder::new();
-    let check = "check that both files were written whole and line up";
+    let check = "check that both files are complete and aligned";
     for options in [ReadOptions::default(), skipping()] {
         let files = parallel(&folder, "a\nb\nc\n\nd\n", "A\nB\n");
         assert_eq!(
@@ -229,13 +229,13 @@ fn columns_that_cannot_be_told_apart() {
     let files = one(&folder, "a.jsonl", (0..5).map(row).collect::<String>());
     assert_eq!(
         failure(&folder, &files, &ReadOptions::default()),
-        "a.jsonl: choosing the source column: expected one that stands out, found 3 alike: column “a”, column “b”, column \
-         “c”; name one with --text NAME"
+        "a.jsonl: choosing the source column: expected one that stands out, found 3 equally likely: column “a”, column \
+         “b”, column “c”; name one with --text NAME"
     );
     assert_eq!(
         failure(&folder, &files, &asking(Some("b"), None)),
-        "a.jsonl: choosing the target column: expected one that stands out, found 2 alike: column “a”, column “c”; name \
-         one with --label NAME"
+        "a.jsonl: choosing the target column: expected one that stands out, found 2 equally likely: column “a”, column \
+         “c”; name one with --label NAME"
     );
     let files = one(&folder, "a.txt", "one line\nanother\n");
     assert_eq!(

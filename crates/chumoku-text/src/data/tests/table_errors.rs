@@ -140,21 +140,21 @@ fn ambiguous_columns() {
     }
     assert_eq!(
         message("a.csv", &content, &labelled()),
-        "a.csv: choosing the text column: expected one that stands out, found 2 alike: column “sentence1”, column \
-         “sentence2”; name one with --text NAME"
+        "a.csv: choosing the text column: expected one that stands out, found 2 equally likely: column “sentence1”, \
+         column “sentence2”; name one with --text NAME"
     );
     let renamed = content.replace("gold", "kind").replace("sentence1", "text");
     assert_eq!(
         message("a.csv", &renamed, &labelled()),
-        "a.csv: choosing the label column: expected one that stands out, found 2 alike: column “kind”, column “split”; \
-         name one with --label NAME"
+        "a.csv: choosing the label column: expected one that stands out, found 2 equally likely: column “kind”, column \
+         “split”; name one with --label NAME"
     );
     let twice = content.replace("sentence2", "sentence1");
     let options = ReadOptions { text: Some("sentence1".into()), ..labelled() };
     assert_eq!(
         message("a.csv", &twice, &options),
-        "a.csv: choosing the text column: expected one that stands out, found 2 alike: column “sentence1”, column \
-         “sentence1”; name one with --text NAME"
+        "a.csv: choosing the text column: expected one that stands out, found 2 equally likely: column “sentence1”, \
+         column “sentence1”; name one with --text NAME"
     );
 }
 
