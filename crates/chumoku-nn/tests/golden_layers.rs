@@ -389,17 +389,18 @@ both!(encoder_post, encoder, "encoder_post", NormOrder::Post, "relu");
 fn decoder_case<T: Number, C>(
     name: &str,
     builder: Builder,
-    forward: impl FnOnce(&Params<T>, Array2<T>, &Offsets, Memory<'_, T>) -> (Array2<T>, C),
-    backward: impl FnOnce(&Params<T>, &C, &Offsets, Memory<'_, T>, Array2<T>, &mut Params<T>) -> [Array2<T>; 2],
+    forward: impl FnOnce(&Params<T>, Array2<T>, DecoderInput<'_, T>) -> (Array2<T>, C),
+    backward: impl FnOnce(&Params<T>, &C, DecoderInput<'_, T>, Array2<T>, &mut Params<T>) -> [Array2<T>; 2],
 ) {
     let case = Case::<T>::read(name);
     let (p, mut grads) = case.params(builder);
     let (offsets, memory_offsets) = (case.offsets("in.offsets"), case.offsets("in.memory_offsets"));
     let memory = case.array("in.memory");
     let memory = Memory { output: memory.view(), offsets: &memory_offsets };
-    let (y, cache) = forward(&p, case.array("in.x"), &offsets, memory);
+    let input = DecoderInput { offsets: &offsets, memory };
+    let (y, cache) = forward(&p, case.array("in.x"), input);
     case.same_array("out.output", y.view());
-    let [dx, d_memory] = backward(&p, &cache, &offsets, memory, case.array("in.dout"), &mut grads);
+    let [dx, d_memory] = backward(&p, &cache, input, case.array("in.dout"), &mut grads);
     case.same_array("grad.in.x", dx.view());
     case.same_array("grad.in.memory", d_memory.view());
     case.same_grads(&grads);
@@ -411,10 +412,11 @@ fn decoder_layer<T: Number>(name: &str, order: NormOrder, activation: &str) {
     decoder_case::<T, _>(
         name,
         builder,
-        |p, x, offsets, memory| layer.forward(p, x, offsets, memory, Mode::Eval).unwrap(),
-        |p, cache, offsets, memory, dy, grads| {
-            let mut d = Array2::from_elem(memory.output.dim(), T::ZERO);
-            let dx = layer.backward(p, cache, offsets, memory, dy, &mut d, Mode::Eval, grads).unwrap();
+        |p, x, input| layer.forward(p, x, input, Mode::Eval).unwrap(),
+        |p, cache, input, dy, grads| {
+            let mut d = Array2::from_elem(input.memory.output.dim(), T::ZERO);
+            let gradients = DecoderGradients { params: grads, memory: &mut d };
+            let dx = layer.backward(p, cache, input, dy, Mode::Eval, gradients).unwrap();
             [dx, d]
         },
     );
@@ -428,10 +430,8 @@ fn decoder<T: Number>(name: &str, order: NormOrder, activation: &str) {
     decoder_case::<T, _>(
         name,
         builder,
-        |p, x, offsets, memory| decoder.forward(p, x, offsets, memory, Mode::Eval).unwrap(),
-        |p, cache, offsets, memory, dy, grads| {
-            decoder.backward(p, cache, offsets, memory, dy, Mode::Eval, grads).unwrap()
-        },
+        |p, x, input| decoder.forward(p, x, input, Mode::Eval).unwrap(),
+        |p, cache, input, dy, grads| decoder.backward(p, cache, input, dy, Mode::Eval, grads).unwrap(),
     );
 }
 both!(decoder_pre, decoder, "decoder_pre", NormOrder::Pre, "gelu");

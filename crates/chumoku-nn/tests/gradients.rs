@@ -391,12 +391,13 @@ fn decoder_with_dropout() {
             let layout = builder.finish();
             let run = |p: &Params<f64>, x: &Array2<f64>, memory: &Array2<f64>| {
                 let memory = Memory { output: memory.view(), offsets: &source };
-                decoder.forward(p, x.clone(), &offsets, memory, mode).unwrap()
+                decoder.forward(p, x.clone(), DecoderInput { offsets: &offsets, memory }, mode).unwrap()
             };
             let back = |p: &Params<f64>, x: &Array2<f64>, memory: &Array2<f64>, dy: &Array2<f64>, g: &mut _| {
                 let cache = run(p, x, memory).1;
                 let memory = Memory { output: memory.view(), offsets: &source };
-                decoder.backward(p, &cache, &offsets, memory, dy.clone(), mode, g).unwrap()
+                let input = DecoderInput { offsets: &offsets, memory };
+                decoder.backward(p, &cache, input, dy.clone(), mode, g).unwrap()
             };
             check(
                 &format!("decoder {order:?}: target"),

@@ -2,8 +2,8 @@
 
 use super::record::AttentionRecord;
 use super::{
-    DecoderLayer, DecoderLayerCache, DecoderLayerState, EncoderConfig, LayerNorm, LayerNormCache, Memory, Mode,
-    NormOrder, Offsets, zeros,
+    DecoderGradients, DecoderInput, DecoderLayer, DecoderLayerCache, DecoderLayerState, EncoderConfig, LayerNorm,
+    LayerNormCache, Memory, Mode, NormOrder, Offsets, zeros,
 };
 use crate::Result;
 use crate::params::{Builder, Params};
@@ -58,13 +58,12 @@ impl Decoder {
         &self,
         p: &Params<T>,
         mut x: Array2<T>,
-        offsets: &Offsets,
-        memory: Memory<'_, T>,
+        input: DecoderInput<'_, T>,
         mode: Mode,
     ) -> Result<(Array2<T>, DecoderCache<T>)> {
         let mut layers = Vec::with_capacity(self.layers.len());
         for layer in &self.layers {
-            let (y, cache) = layer.forward(p, x, offsets, memory, mode)?;
+            let (y, cache) = layer.forward(p, x, input, mode)?;
             layers.push(cache);
             x = y;
         }
@@ -80,23 +79,22 @@ impl Decoder {
     ///
     /// # Errors
     /// If the shapes do not fit.
-    #[allow(clippy::too_many_arguments)]
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
         cache: &DecoderCache<T>,
-        offsets: &Offsets,
-        memory: Memory<'_, T>,
+        input: DecoderInput<'_, T>,
         mut dy: Array2<T>,
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<[Array2<T>; 2]> {
-        let mut d_memory = zeros(memory.output.dim());
+        let mut d_memory = zeros(input.memory.output.dim());
         if let (Some(norm), Some((x, cached))) = (&self.norm, &cache.norm) {
             dy = norm.backward(p, x.view(), cached, dy.view(), None, grads)?;
         }
         for (layer, cache) in self.layers.iter().zip(&cache.layers).rev() {
-            dy = layer.backward(p, cache, offsets, memory, dy, &mut d_memory, mode, grads)?;
+            dy =
+                layer.backward(p, cache, input, dy, mode, DecoderGradients { params: grads, memory: &mut d_memory })?;
         }
         Ok([dy, d_memory])
     }
@@ -142,11 +140,10 @@ impl Decoder {
         &self,
         p: &Params<T>,
         cache: &DecoderCache<T>,
-        offsets: &Offsets,
-        memory: Memory<'_, T>,
+        input: DecoderInput<'_, T>,
         (layer, is_cross): (usize, bool),
     ) -> Result<AttentionRecord> {
-        self.layers[layer].record(p, &cache.layers[layer], offsets, memory, is_cross)
+        self.layers[layer].record(p, &cache.layers[layer], input, is_cross)
     }
 
     /// The cross-attention weights of one layer, sequence and head: (target tokens, source tokens).
@@ -159,11 +156,10 @@ impl Decoder {
     pub fn weights<T: Real>(
         &self,
         cache: &DecoderCache<T>,
-        offsets: &Offsets,
-        memory: Memory<'_, T>,
+        input: DecoderInput<'_, T>,
         [layer, sequence, head]: [usize; 3],
     ) -> Result<Array2<T>> {
-        self.layers[layer].weights(&cache.layers[layer], offsets, memory, sequence, head)
+        self.layers[layer].weights(&cache.layers[layer], input, sequence, head)
     }
 }
 

@@ -24,6 +24,24 @@ pub struct Memory<'a, T> {
     pub offsets: &'a Offsets,
 }
 
+/// What a decoder reads beside the target's activations.
+#[derive(Clone, Copy, Debug)]
+pub struct DecoderInput<'a, T> {
+    /// Where each sequence of the target starts.
+    pub offsets: &'a Offsets,
+    /// What the target attends to.
+    pub memory: Memory<'a, T>,
+}
+
+/// Where the backward pass of a [`DecoderLayer`] adds gradients.
+#[derive(Debug)]
+pub struct DecoderGradients<'a, T: Real> {
+    /// Those of the parameters.
+    pub params: &'a mut Params<T>,
+    /// That of the memory: (source tokens, d_model).
+    pub memory: &'a mut Array2<T>,
+}
+
 /// Causal self-attention, cross-attention and feed-forward (Vaswani et al. 2017, section 3.1).
 #[derive(Clone, Debug)]
 pub struct DecoderLayer {
@@ -84,8 +102,7 @@ impl DecoderLayer {
         &self,
         p: &Params<T>,
         x: Array2<T>,
-        offsets: &Offsets,
-        memory: Memory<'_, T>,
+        DecoderInput { offsets, memory }: DecoderInput<'_, T>,
         mode: Mode,
     ) -> Result<(Array2<T>, DecoderLayerCache<T>)> {
         // A caller's array may lie any way.
@@ -101,24 +118,21 @@ impl DecoderLayer {
         Ok((y, DecoderLayerCache { self_attention, cross_attention, feed_forward }))
     }
 
-    /// The gradient of x; that of the memory is added to `d_memory`.
+    /// The gradient of x; those of the parameters and of the memory are added to `gradients`.
     ///
     /// # Shapes
-    /// `dy` and the dx returned (target tokens, d_model), `d_memory` (source tokens, d_model).
+    /// `dy` and the dx returned (target tokens, d_model).
     ///
     /// # Errors
     /// If the shapes do not fit.
-    #[allow(clippy::too_many_arguments)]
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
         cache: &DecoderLayerCache<T>,
-        offsets: &Offsets,
-        memory: Memory<'_, T>,
+        DecoderInput { offsets, memory }: DecoderInput<'_, T>,
         dy: Array2<T>,
-        d_memory: &mut Array2<T>,
         mode: Mode,
-        grads: &mut Params<T>,
+        DecoderGradients { params: grads, memory: d_memory }: DecoderGradients<'_, T>,
     ) -> Result<Array2<T>> {
         let part = &cache.feed_forward;
         let d = self.sublayers[2].backward(p, part, dy, mode, grads, |d, grads| {
@@ -194,8 +208,7 @@ impl DecoderLayer {
         &self,
         p: &Params<T>,
         cache: &DecoderLayerCache<T>,
-        offsets: &Offsets,
-        memory: Memory<'_, T>,
+        DecoderInput { offsets, memory }: DecoderInput<'_, T>,
         is_cross: bool,
     ) -> Result<AttentionRecord> {
         let (attention, part) = match is_cross {
@@ -233,8 +246,7 @@ impl DecoderLayer {
     pub fn weights<T: Real>(
         &self,
         cache: &DecoderLayerCache<T>,
-        offsets: &Offsets,
-        memory: Memory<'_, T>,
+        DecoderInput { offsets, memory }: DecoderInput<'_, T>,
         sequence: usize,
         head: usize,
     ) -> Result<Array2<T>> {

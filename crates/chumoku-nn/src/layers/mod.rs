@@ -27,7 +27,7 @@ mod sublayer;
 pub use alibi::alibi_slopes;
 pub use body::{Body, BodyCache, BodyConfig, Network};
 pub use decoder::{Decoder, DecoderCache, DecoderState};
-pub use decoder_layer::{DecoderLayer, DecoderLayerCache, DecoderLayerState, Memory};
+pub use decoder_layer::{DecoderGradients, DecoderInput, DecoderLayer, DecoderLayerCache, DecoderLayerState, Memory};
 pub use dropout::{Mode, Noise};
 pub use embedding::Embedding;
 pub use encoder::{Encoder, EncoderCache, EncoderConfig};

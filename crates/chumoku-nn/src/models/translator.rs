@@ -2,8 +2,8 @@
 
 use crate::Result;
 use crate::layers::{
-    AttentionRecord, Decoder, DecoderState, Embedding, Encoder, EncoderConfig, Memory, Mode, MultiHeadAttention,
-    Offsets, Position, PositionKind,
+    AttentionRecord, Decoder, DecoderInput, DecoderState, Embedding, Encoder, EncoderConfig, Memory, Mode,
+    MultiHeadAttention, Offsets, Position, PositionKind,
 };
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::Real;
@@ -159,17 +159,18 @@ impl Translator {
         mode.drop(&mut x, rate, SOURCE_SITE)?;
         let (memory, of_encoder) = self.encoder.forward(p, x, &source_offsets, mode)?;
         let memory = Memory { output: memory.view(), offsets: &source_offsets };
+        let input = DecoderInput { offsets: &target_offsets, memory };
 
         let mut x = self.target_embedding.forward(p, &batch.input)?;
         self.target_position.forward(p, &mut x, &target_offsets)?;
         mode.drop(&mut x, rate, TARGET_SITE)?;
-        let (y, of_decoder) = self.decoder.forward(p, x, &target_offsets, memory, mode)?;
+        let (y, of_decoder) = self.decoder.forward(p, x, input, mode)?;
         let Some(grads) = grads else {
             return Ok(self.target_embedding.loss(p, y.view(), &batch.output, label_smoothing, None)?.0);
         };
         let (loss, dy) = self.target_embedding.loss(p, y.view(), &batch.output, label_smoothing, Some(&mut *grads))?;
 
-        let [mut dx, d_memory] = self.decoder.backward(p, &of_decoder, &target_offsets, memory, dy, mode, grads)?;
+        let [mut dx, d_memory] = self.decoder.backward(p, &of_decoder, input, dy, mode, grads)?;
         mode.drop(&mut dx, rate, TARGET_SITE)?;
         self.target_position.backward(dx.view(), &target_offsets, grads);
         self.target_embedding.backward(&batch.input, dx.view(), grads)?;
@@ -233,9 +234,10 @@ impl Translator {
         let target_offsets = Offsets::of_lengths(batch.target_lengths.iter().copied());
         let memory = self.encode(p, &batch.source, &source_offsets)?;
         let memory = Memory { output: memory.view(), offsets: &source_offsets };
+        let input = DecoderInput { offsets: &target_offsets, memory };
         let mut x = self.target_embedding.forward(p, &batch.input)?;
         self.target_position.forward(p, &mut x, &target_offsets)?;
-        let (y, _) = self.decoder.forward(p, x, &target_offsets, memory, Mode::Eval)?;
+        let (y, _) = self.decoder.forward(p, x, input, Mode::Eval)?;
         self.target_embedding.logits(p, y.view())
     }
 
@@ -262,10 +264,11 @@ impl Translator {
             return self.encoder.record(p, &cache, &source_offsets, layer);
         }
         let memory = Memory { output: memory.view(), offsets: &source_offsets };
+        let input = DecoderInput { offsets: &target_offsets, memory };
         let mut x = self.target_embedding.forward(p, &pair.input)?;
         self.target_position.forward(p, &mut x, &target_offsets)?;
-        let (_, cache) = self.decoder.forward(p, x, &target_offsets, memory, Mode::Eval)?;
-        self.decoder.record(p, &cache, &target_offsets, memory, (layer, part == TranslatorPart::Cross))
+        let (_, cache) = self.decoder.forward(p, x, input, Mode::Eval)?;
+        self.decoder.record(p, &cache, input, (layer, part == TranslatorPart::Cross))
     }
 
     /// The attention of a decoder's layer to the source.
@@ -286,12 +289,13 @@ impl Translator {
         let target_offsets = Offsets::of_lengths(pair.target_lengths.iter().copied());
         let memory = self.encode(p, &pair.source, &source_offsets)?;
         let memory = Memory { output: memory.view(), offsets: &source_offsets };
+        let input = DecoderInput { offsets: &target_offsets, memory };
         let mut x = self.target_embedding.forward(p, &pair.input)?;
         self.target_position.forward(p, &mut x, &target_offsets)?;
-        let (_, cache) = self.decoder.forward(p, x, &target_offsets, memory, Mode::Eval)?;
+        let (_, cache) = self.decoder.forward(p, x, input, Mode::Eval)?;
         let of_layer = |layer: usize| {
             let heads = (0..self.config.encoder.num_heads)
-                .map(|head| self.decoder.weights(&cache, &target_offsets, memory, [layer, 0, head]))
+                .map(|head| self.decoder.weights(&cache, input, [layer, 0, head]))
                 .collect::<Result<Vec<_>>>()?;
             let views: Vec<_> = heads.iter().map(|head| head.view()).collect();
             Ok(ndarray::stack(Axis(0), &views).expect("the heads of a layer have one shape"))
