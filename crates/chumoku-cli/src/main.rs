@@ -55,6 +55,9 @@ fn main() -> ExitCode {
 
 /// Whether the input or the use is at fault, rather than the work.
 fn is_usage(error: &anyhow::Error) -> bool {
+    if let Some(error) = error.downcast_ref::<chumoku::NnError>() {
+        return chumoku::Error::from(error.clone()).is_usage();
+    }
     match (error.downcast_ref::<chumoku::Error>(), error.downcast_ref::<chumoku::data::DataError>()) {
         (Some(error), _) => error.is_usage(),
         (_, Some(error)) => error.is_usage(),
@@ -65,10 +68,12 @@ fn is_usage(error: &anyhow::Error) -> bool {
 /// An error and its causes, each said once, in one line that cannot steer a terminal.
 fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
-    // What the system says is in the language of the process, as where an error holds it.
-    let said = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref::<std::io::Error>() {
-        Some(cause) => chumoku::lang::system(cause),
-        None => cause.to_string(),
+    // What the system and what layers say is in the language of the process, as where an error holds it.
+    let said = |cause: &(dyn std::error::Error + 'static)| {
+        let system = cause.downcast_ref().map(chumoku::lang::system);
+        let layers =
+            || cause.downcast_ref::<chumoku::NnError>().map(|cause| chumoku::Error::from(cause.clone()).to_string());
+        system.or_else(layers).unwrap_or_else(|| cause.to_string())
     };
     for cause in error.chain().map(said) {
         if line.is_empty() {

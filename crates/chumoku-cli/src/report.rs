@@ -245,7 +245,7 @@ mod tests {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let truth: Vec<u32> = (0..29).collect();
         let mut predicted = truth.clone();
-        assert!(classes(&scored(&truth, &predicted, &names), "x").starts_with("Each of the 29 classes is predicted"));
+        assert!(classes(&scored(&truth, &predicted, &names), "x").starts_with("All 29 classes are predicted"));
         predicted[3] = 4;
         let table = classes(&scored(&truth, &predicted, &names), "metrics.json");
         assert!(table.starts_with("Of 29 classes, those with errors") && table.contains("metrics.json"), "{table}");

@@ -38,19 +38,12 @@ const STAYS_ENGLISH: &[English] = &[
     english(
         DOING,
         "chumoku-text/src/",
-        &["copying Parquet to a temporary file", "opening the data", "reading the data"],
+        &["copying Parquet to a temporary file", "opening the data", "reading the data", "writing the file"],
     ),
     english(
         DOING,
         "chumoku/src/",
-        &[
-            "creating a folder in",
-            "creating the folder",
-            "reading the tensors",
-            "writing the file",
-            "writing the tensors",
-            "writing to",
-        ],
+        &["creating a folder in", "creating the folder", "reading the tensors", "writing the tensors", "writing to"],
     ),
     english(DOING, "chumoku-cli/src/", &["creating the folder"]),
     english(

@@ -108,7 +108,7 @@ mod tests {
             assert!(japanese.chars().any(|c| ('\u{3041}'..='\u{30ff}').contains(&c)), "{japanese}");
             assert!(english.is_ascii(), "{english}");
             let (english, japanese) = (values(&english), values(&japanese));
-            for value in english.iter().filter(|value| !matches!(**value, "3.4e38" | "1" | "0" | "2")) {
+            for value in english.iter().filter(|value| !matches!(value.trim_matches(','), "3.4e38" | "1" | "0" | "2")) {
                 assert!(
                     japanese.iter().any(|found| found.trim_matches(',') == value.trim_matches(',')),
                     "{value}: {fault}"
