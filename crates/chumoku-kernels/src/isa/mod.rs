@@ -15,6 +15,7 @@ pub(crate) mod avx512;
 mod portable;
 
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use portable::Portable;
@@ -146,7 +147,7 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     /// As for [`Simd::store_ptr`]; `p` must be aligned to the vector.
     #[inline(always)]
     unsafe fn stream_ptr(self, p: *mut f32, v: Self::V) {
-        // SAFETY: passed on from the caller.
+        // SAFETY: the caller promises room for LANES values, which is all that `store_ptr` asks for.
         unsafe { self.store_ptr(p, v) }
     }
     /// Orders what was streamed before what follows.
@@ -236,7 +237,7 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     unsafe fn add_transposed(self, from: *const f32, stride: usize, factor: f32, to: *mut f32, to_stride: usize) {
         for i in 0..16 {
             for j in 0..16 {
-                // SAFETY: passed on to the caller.
+                // SAFETY: row `i` and column `j` are below 16, and the caller promises 16 rows of 16 at both.
                 unsafe { *to.add(i * to_stride + j) += factor * *from.add(j * stride + i) };
             }
         }
@@ -256,6 +257,14 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
         assert!(s.len() >= Self::LANES);
         // SAFETY: the slice holds at least LANES values.
         unsafe { self.store_ptr(s.as_mut_ptr(), v) }
+    }
+
+    /// As [`Simd::store`], where there may be no values yet.
+    #[inline(always)]
+    fn write(self, s: &mut [MaybeUninit<f32>], v: Self::V) {
+        assert!(s.len() >= Self::LANES);
+        // SAFETY: the slice has room for at least LANES values.
+        unsafe { self.store_ptr(s.as_mut_ptr().cast(), v) }
     }
 
     /// Reads a slice shorter than a vector, filling up with `fill`.
@@ -285,6 +294,18 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     #[inline(always)]
     fn store_up_to(self, s: &mut [f32], v: Self::V) {
         if s.len() >= Self::LANES { self.store(s, v) } else { self.store_partial(s, v) }
+    }
+
+    /// As [`Simd::store_up_to`], where there may be no values yet.
+    #[inline(always)]
+    fn write_up_to(self, s: &mut [MaybeUninit<f32>], v: Self::V) {
+        if s.len() >= Self::LANES {
+            self.write(s, v);
+        } else {
+            s.iter_mut().zip(self.to_array(v)).for_each(|(s, lane)| {
+                s.write(lane);
+            });
+        }
     }
 
     /// The factors of dropout for the blocks `index..index + 16` of a stream: see [`crate::dropout::factors`].
