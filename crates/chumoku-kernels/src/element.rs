@@ -144,12 +144,13 @@ pub(crate) trait Narrow: Element<Sum = f32> {
     /// Writes the nearest numbers of a vector.
     ///
     /// # Safety
-    /// `to` must be valid for writing `LANES` of them.
+    /// `to` must be valid for writing `LANES` of them, and hold numbers.
     #[inline(always)]
     unsafe fn store<S: Simd>(simd: S, to: *mut Self, v: S::V) {
         let mut lanes = [0.0; 16];
         simd.store(&mut lanes, v);
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller promises LANES numbers that may be written, and every one is; being numbers already, they
+        // may be looked at as a slice.
         Self::narrow(&lanes[..S::LANES], unsafe { std::slice::from_raw_parts_mut(to, S::LANES) });
     }
     /// Whether the numbers are bf16.
@@ -175,12 +176,12 @@ impl Narrow for f32 {
     }
     #[inline(always)]
     unsafe fn load<S: Simd>(simd: S, from: *const f32) -> S::V {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller promises LANES numbers, f32.
         unsafe { simd.load_ptr(from) }
     }
     #[inline(always)]
     unsafe fn store<S: Simd>(simd: S, to: *mut f32, v: S::V) {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller promises room for LANES numbers, f32.
         unsafe { simd.store_ptr(to, v) }
     }
     fn shared_f32(numbers: SharedMut<f32>) -> Option<SharedMut<f32>> {
@@ -193,12 +194,12 @@ impl Narrow for bf16 {
     const IS_BF16: bool = true;
     #[inline(always)]
     unsafe fn load<S: Simd>(simd: S, from: *const bf16) -> S::V {
-        // SAFETY: passed on to the caller; bf16 is its bits.
+        // SAFETY: the caller promises LANES numbers; bf16 is a u16, its bits.
         unsafe { simd.load_bf16(from.cast()) }
     }
     #[inline(always)]
     unsafe fn store<S: Simd>(simd: S, to: *mut bf16, v: S::V) {
-        // SAFETY: passed on to the caller; bf16 is its bits.
+        // SAFETY: the caller promises room for LANES numbers; bf16 is a u16, its bits.
         unsafe { simd.store_bf16(to.cast(), v) }
     }
     #[inline(always)]
@@ -222,7 +223,7 @@ impl Narrow for f16 {
     #[inline(always)]
     unsafe fn load<S: Simd>(simd: S, from: *const f16) -> S::V {
         let mut numbers = [0.0; 16];
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller promises LANES numbers.
         f16::widen(unsafe { std::slice::from_raw_parts(from, S::LANES) }, &mut numbers[..S::LANES]);
         simd.load(&numbers)
     }

@@ -113,7 +113,8 @@ impl<T: Narrow> Back<'_, T> {
         });
         if T::IS_F32 {
             for (j, sums) in (0..keys).flat_map(|j| sums.iter().map(move |sums| (j, sums))) {
-                // SAFETY: rows of gradients do not overlap, and these are this head's alone; so below.
+                // SAFETY: rows of gradients do not overlap, and these are this head's alone, which one task computes. They
+                // are borrowed until all tasks are done, and hold numbers.
                 unsafe { sums.row(j) }.fill(0.0);
             }
         }
@@ -139,17 +140,18 @@ impl<T: Narrow> Back<'_, T> {
         for &(h, i) in &bad_rows {
             let row = reference::attention_row_backward(args, self.saved, sequence, h, i);
             for j in (0..keys).filter(|&j| row.d_scores[j].is_some()) {
-                // SAFETY: as above.
+                // SAFETY: the chunks are done, so that this head's sums are reached by nobody else; they hold numbers.
                 let [d_key, d_value] = sums.each_ref().map(|sums| unsafe { sums.row(j) });
                 row.add_to_key(args, self.saved, (sequence, h, i), j, d_key, d_value);
             }
-            // SAFETY: as above.
+            // SAFETY: rows of gradients do not overlap, and queries that read this head of keys are this task's alone.
             let d_query = unsafe { self.grads[0].slice(self.layouts[0].at(sequence, h, i), dim) };
             d_query.iter_mut().zip(&row.d_query).for_each(|(d, &x)| *d = T::of(x));
         }
         for (which, sums) in (1..3).zip(&sums) {
             for j in 0..all_keys {
-                // SAFETY: as above.
+                // SAFETY: rows of gradients do not overlap, and this head's are this task's alone. Where the gradients are
+                // not f32 the sums lie beside them, so that no two slices overlap.
                 unsafe {
                     let out = self.grads[which].slice(self.layouts[which].at(sequence, key_head, j), sums.width);
                     if j >= keys {
@@ -197,17 +199,19 @@ impl Sums {
     /// The row of key `j`.
     ///
     /// # Safety
-    /// As [`SharedMut::slice`].
+    /// * Nobody else may reach the row while the result lives.
+    /// * The memory of the sums must still be there.
     #[allow(clippy::mut_from_ref)]
     unsafe fn row(&self, j: usize) -> &mut [f32] {
-        // SAFETY: passed on to the caller.
+        // SAFETY: there and exclusive as the caller promises; sums are made of slices, which hold numbers.
         unsafe { self.shared.slice(self.first + j * self.stride, self.width) }
     }
 
     /// Adds `factor` times the transpose of `from`, (width, [`KEYS`]), to the rows of `count` keys from `first`.
     ///
     /// # Safety
-    /// As [`Sums::row`]; `from` must hold `width` rows, rounded up to 16.
+    /// * Nobody else may reach these rows meanwhile, and the memory of the sums must still be there.
+    /// * `from` must be readable for `width` rows, rounded up to 16, of [`KEYS`], and `count` be at most that.
     #[inline(always)]
     unsafe fn add_transposed<S: Simd>(&self, simd: S, from: *const f32, factor: f32, first: usize, count: usize) {
         for k in (0..count).step_by(16) {
@@ -403,7 +407,7 @@ impl<T: Narrow> Task for Chunk<'_, T> {
             }
             let source = Rows { from: args.value, ..source };
             let matrix = source.stage(engine, true, staged, &mut squares[..count], |_| {});
-            // SAFETY: as above.
+            // SAFETY: the matrix is readable and has no more rows than a block, for which `values` has room.
             unsafe { engine.pack_keys(matrix, values) };
             let mut gathers = false;
             for (g, group) in groups.iter().enumerate() {
@@ -468,7 +472,10 @@ impl<T: Narrow> Task for Chunk<'_, T> {
                             d_scores,
                             group_row: b * E::QUERIES + i,
                         };
-                        pair.differentiate();
+                        // SAFETY: scores and d_weights are rows `i` and `i + 1` of blocks of QUERIES rows; `left` is a
+                        // block, `weights` and `d_scores` are groups, of which block `b` is a part. All are this
+                        // task's. Spans of a block have the same columns, whole grains.
+                        unsafe { pair.differentiate() };
                     }
                     // dQ += dS K
                     // SAFETY: all were packed up to `to`; the sums have QUERIES rows.

@@ -47,7 +47,8 @@ pub(super) fn mask_gradient<T: Narrow>(args: &Attention<T>, saved: Saved<T>, d_m
                         let row = reference::attention_row_backward(args, saved, s, h, i);
                         for (j, d_score) in row.d_scores.iter().enumerate() {
                             if let Some(d_score) = d_score {
-                                // SAFETY: as in the task.
+                                // SAFETY: this task owns the rows of the mask's plane that its queries read; `d_mask` is
+                                // borrowed until all tasks are done, and holds numbers.
                                 unsafe { shared.slice(place.at(s, h, i, j), 1)[0] += *d_score as f32 };
                             }
                         }

@@ -346,13 +346,17 @@ pub(crate) unsafe fn tile<S: Simd, const R: usize, const V: usize, const ROW: us
 /// The fast product for f32; shapes have been checked.
 pub(crate) fn gemm_f32(a: MatRef<f32>, b: MatRef<f32>, start: Start<f32>, c: MatMut<f32>, precision: Precision) {
     let (c, c_stride) = (SharedMut::new(c.data), c.row_stride);
-    run(a, b.into(), c, c_stride, &Finish::new(start, b.cols), precision);
+    // SAFETY: `c` is borrowed exclusively for longer than this, of the shape of the product as was checked, and holds
+    // numbers; nothing else is written.
+    unsafe { run(a, b.into(), c, c_stride, &Finish::new(start, b.cols), precision) };
 }
 
 /// As [`gemm_f32`], with a second operand that may be packed.
 pub(crate) fn gemm_packed(a: MatRef<f32>, b: Operand<f32>, start: Start<f32>, c: MatMut<f32>, precision: Precision) {
     let (c, c_stride, finish) = (SharedMut::new(c.data), c.row_stride, Finish::new(start, b.matrix.cols));
-    run(a, b, c, c_stride, &finish, precision);
+    // SAFETY: `c` is borrowed exclusively for longer than this, of the shape of the product as was checked, and holds
+    // numbers; nothing else is written.
+    unsafe { run(a, b, c, c_stride, &finish, precision) };
 }
 
 /// The fast product into new memory; shapes have been checked.
@@ -361,8 +365,9 @@ pub(crate) fn product_f32(p: Product<f32>) -> Vec<f32> {
     let mut finish = Finish::new(p.start(), n);
     let mut slope = finish.then(p.then, m * n);
     let mut c = Vec::new();
-    run(p.a, p.b, SharedMut::spare(&mut c, m * n), n, &finish, p.precision);
-    // SAFETY: the product has written every element of both.
+    // SAFETY: the spare memory of both is there for the product alone and holds m rows of n; the start is not kept.
+    unsafe { run(p.a, p.b, SharedMut::spare(&mut c, m * n), n, &finish, p.precision) };
+    // SAFETY: both have room for m rows of n, and the product has written every element.
     unsafe {
         c.set_len(m * n);
         if let Some(slope) = &mut slope {
@@ -373,17 +378,32 @@ pub(crate) fn product_f32(p: Product<f32>) -> Vec<f32> {
 }
 
 /// The product into `c`, of which it reads nothing unless the start is [`Start::Keep`] and writes everything.
-fn run(a: MatRef<f32>, b: Operand<f32>, c: SharedMut<f32>, c_stride: usize, finish: &Finish, precision: Precision) {
+///
+/// # Safety
+/// * `c` must hold a row of C for each row of `a`, `c_stride` apart, and `finish` be made for such a result.
+/// * Nobody else may reach these rows, nor the memory of the slope in `finish`, until this returns.
+/// * With [`Start::Keep`] the rows must hold numbers.
+unsafe fn run(
+    a: MatRef<f32>,
+    b: Operand<f32>,
+    c: SharedMut<f32>,
+    c_stride: usize,
+    finish: &Finish,
+    precision: Precision,
+) {
     if a.rows == 0 || b.matrix.cols == 0 {
         return;
     }
-    match Kernel::of(b.matrix.cols, a.cols, precision) {
-        #[cfg(target_arch = "x86_64")]
-        Kernel::Tiles(amx, precision) => match precision {
-            Precision::Medium => tiles::run::<1>(amx, a, b, c, c_stride, finish),
-            Precision::High => tiles::run::<2>(amx, a, b, c, c_stride, finish),
-            Precision::Highest => tiles::run::<3>(amx, a, b, c, c_stride, finish),
-        },
-        Kernel::Vectors { .. } => vectors::run(a, b, c, c_stride, finish),
+    // SAFETY: both kernels ask for what the caller promises here; that there are rows and columns was just seen.
+    unsafe {
+        match Kernel::of(b.matrix.cols, a.cols, precision) {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Tiles(amx, precision) => match precision {
+                Precision::Medium => tiles::run::<1>(amx, a, b, c, c_stride, finish),
+                Precision::High => tiles::run::<2>(amx, a, b, c, c_stride, finish),
+                Precision::Highest => tiles::run::<3>(amx, a, b, c, c_stride, finish),
+            },
+            Kernel::Vectors { .. } => vectors::run(a, b, c, c_stride, finish),
+        }
     }
 }

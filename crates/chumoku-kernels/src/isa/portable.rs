@@ -98,12 +98,12 @@ unsafe impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn tile(self, t: Tile) {
-        // SAFETY: passed on from the caller.
+        // SAFETY: the caller promises what `tile` asks for, for a tile of these rows and vectors: TILE_ROWS and TILE_COLS.
         unsafe { tile::<Self, 4, 1, 1>(self, t) }
     }
     #[inline(always)]
     unsafe fn tile_across(self, t: Tile) {
-        // SAFETY: passed on from the caller.
+        // SAFETY: the caller promises what `tile` asks for, for a tile of these rows and vectors: TILE_ROWS and TILE_COLS.
         unsafe { tile::<Self, 4, 1, ACROSS>(self, t) }
     }
 }

@@ -136,13 +136,15 @@ trait Products: Copy {
     /// Packs rows.
     ///
     /// # Safety
-    /// The rows must be readable, and `to` writable for their size.
+    /// * The rows must be readable.
+    /// * `to` must be writable for [`Products::size`] of them, and aligned to 64 bytes.
     unsafe fn pack(self, queries: Matrix, to: *mut u8);
     /// Adds products to rows of scores, [`STRIDE`] apart, as many as are whole blocks of 16 queries; returns for how
     /// many of the first keys.
     ///
     /// # Safety
-    /// The queries must be packed and the keys readable.
+    /// * `queries` must be what [`Products::pack`] wrote of `rows` rows as wide as the keys.
+    /// * The keys must be readable, and at most [`KEYS`].
     unsafe fn add(self, queries: *const u8, rows: usize, keys: Matrix, scores: &mut [f32]) -> usize;
 }
 
@@ -277,6 +279,7 @@ impl Part {
         keys: &Range<usize>,
         line: &mut [f32],
     ) -> f32 {
+        assert!(line.len() >= STRIDE && keys.len() <= KEYS);
         let span = Span { from: 0, to: keys.len().next_multiple_of(GRAIN), first_seen: 0, end_seen: keys.len() };
         self.is_bad |= !all_finite(simd, &line[..span.to]);
         let transform = Transform::new(args);
@@ -287,9 +290,13 @@ impl Part {
         }
         let scores = line.as_mut_ptr();
         let row = Row { engine: Registers(simd), scores, span, factor, kept: None, weights: scores.cast(), row: 0 };
-        let rescale = match &transform {
-            Some(_) => row.following::<true>(&mut self.state),
-            None => row.following::<false>(&mut self.state),
+        // SAFETY: the scores are `line`, which is borrowed exclusively and STRIDE long, and their weights go over them: to
+        // row 0 of a block of registers, of which no other row is touched. The span is whole grains of at most KEYS.
+        let rescale = unsafe {
+            match &transform {
+                Some(_) => row.following::<true>(&mut self.state),
+                None => row.following::<false>(&mut self.state),
+            }
         };
         self.is_bad |= rescale.is_none();
         rescale.unwrap_or(1.0)
@@ -355,7 +362,9 @@ impl<T: Narrow> Op for Merge<'_, T> {
                 whole.iter_mut().zip(from).for_each(|(to, from)| *to = *to * before + share * from);
             }
             let place = (*sequence, key_head * group + i, 0);
-            results.finish(simd, place, &state, total, is_bad, 1.0, &mut whole);
+            // SAFETY: the sequence's only query of this head, which is this task's alone: a task is a head of keys, and each
+            // query head reads one.
+            unsafe { results.finish(simd, place, &state, total, is_bad, 1.0, &mut whole) };
         }
     }
 }
