@@ -305,6 +305,11 @@ impl<'a, T: Element> Attention<'a, T> {
 
     fn check(&self) -> Result<()> {
         let (query, key, value) = (self.query, self.key, self.value);
+        // First, since below sequences are gone through one after another.
+        if query.layout.rows().is_none() {
+            let problem = "expected fewer rows in all, got more than can be counted";
+            return Err(Error::value("attention: query", problem));
+        }
         check_same("attention: value", value, key, key.heads(), value.dim())?;
         if query.dim() != key.dim() {
             let problem = format!("expected width {} as of the queries, got {}", query.dim(), key.dim());
@@ -318,10 +323,6 @@ impl<'a, T: Element> Attention<'a, T> {
             let problem =
                 format!("expected {} sequences as of the queries, got {}", query.sequences(), key.sequences());
             return Err(Error::value("attention: key", problem));
-        }
-        if self.query.layout.rows().is_none() {
-            let problem = "expected fewer rows in all, got more than can be counted";
-            return Err(Error::value("attention: query", problem));
         }
         if !self.scale.is_finite() {
             return Err(Error::value("attention: scale", format!("expected a finite number, got {}", self.scale)));
