@@ -6,18 +6,21 @@
 //! from the lengths of the sequence alone: with few heads the chunks are shared among threads, with many the heads.
 
 use super::blocks::Unit;
-use super::differentiate::{Pair, RowBack};
+use super::differentiate::{Pair, RowBack, SpanRows};
 use super::engine::{Engine, GRAIN, KEYS, STRIDE, Task};
+use super::engines::on_engine;
+use super::heads::HeadsMut;
 use super::heads::Layout;
+use super::mask_gradient;
+use super::problem::{Attention, Gradients, Saved};
 use super::rows::{Rows, bad_keys};
 use super::transform::Transform;
-use super::{Attention, Gradients, Saved, mask_gradient, on_engine};
 use crate::dropout::Keep;
-use crate::element::Narrow;
+use crate::element::{Element, Narrow};
 use crate::isa::Simd;
 use crate::memory::{Buffer, Scratch};
+use crate::reference;
 use crate::threads::{SharedMut, for_each};
-use crate::{Element, reference};
 use std::ops::Range;
 
 /// Rows of a span: what is packed of it stays in the second-level cache.
@@ -32,9 +35,23 @@ const ENOUGH_HEADS: usize = 8;
 /// Multiply–adds that are worth a task of their own.
 const WORTH_A_TASK: usize = 1 << 21;
 
-/// Attention, backward; arguments have been checked.
-pub(crate) fn backward<T: Narrow>(args: &Attention<T>, saved: Saved<T>, gradients: Gradients<T>) {
-    let share = |view: super::HeadsMut<'_, T>| SharedMut::new(view.data);
+/// Attention of f32, backward; arguments have been checked.
+pub(super) fn f32(args: &Attention<f32>, saved: Saved<f32>, gradients: Gradients<f32>) {
+    backward(args, saved, gradients);
+}
+
+/// As [`f32`], of bf16.
+pub(super) fn bf16(args: &Attention<half::bf16>, saved: Saved<half::bf16>, gradients: Gradients<half::bf16>) {
+    backward(args, saved, gradients);
+}
+
+/// As [`f32`], of f16.
+pub(super) fn f16(args: &Attention<half::f16>, saved: Saved<half::f16>, gradients: Gradients<half::f16>) {
+    backward(args, saved, gradients);
+}
+
+fn backward<T: Narrow>(args: &Attention<T>, saved: Saved<T>, gradients: Gradients<T>) {
+    let share = |view: HeadsMut<'_, T>| SharedMut::new(view.data);
     let layouts = [gradients.query.layout, gradients.key.layout, gradients.value.layout];
     let grads = [share(gradients.query), share(gradients.key), share(gradients.value)];
     let back = Back { args, saved, layouts, grads };
@@ -233,48 +250,6 @@ impl Sums {
                 }
             }
         }
-    }
-}
-
-/// What the softmax of each query of a span is differentiated with.
-#[derive(Debug)]
-pub(super) struct SpanRows {
-    pub(super) unit: Unit,
-    pub(super) sequence: usize,
-    /// Query heads and positions, in the order of the blocks.
-    places: Vec<(usize, usize)>,
-    /// For each query what takes its scores, in units of log 2, to its weights.
-    pub(super) softmax: Vec<RowBack>,
-}
-
-impl SpanRows {
-    pub(super) fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    fn places(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.places.iter().copied()
-    }
-
-    /// The queries that the plain version computes.
-    pub(super) fn bad(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.places.iter().zip(&self.softmax).filter(|(_, row)| row.is_bad).map(|(place, _)| *place)
-    }
-}
-
-impl Unit {
-    /// What the backward pass needs to know of the unit's queries.
-    pub(super) fn rows_of<T: Narrow>(&self, args: &Attention<T>, saved: &Saved<T>, bad_keys: &[usize]) -> SpanRows {
-        let mut rows = SpanRows { unit: self.clone(), sequence: self.sequence, places: vec![], softmax: vec![] };
-        for block in self.blocks(args, usize::MAX) {
-            let mut is_bad = vec![false; block.count];
-            block.find_bad(args, self.sequence, bad_keys, &mut is_bad);
-            for (i, is_bad) in (block.first..block.first + block.count).zip(is_bad) {
-                rows.places.push((block.head, i));
-                rows.softmax.push(RowBack::new(args, saved, (self.sequence, block.head, i), is_bad));
-            }
-        }
-        rows
     }
 }
 

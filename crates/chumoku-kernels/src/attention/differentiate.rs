@@ -1,9 +1,10 @@
 //! The softmax of a block, differentiated: scores and the gradients of weights become weights and the gradients of
 //! scores, two rows at a time.
 
+use super::blocks::Unit;
 use super::engine::{Engine, KEYS, STRIDE};
+use super::problem::{Attention, Saved};
 use super::softmax::{FORBIDDEN_BELOW, LANES, Span, V, exp2_clamped};
-use super::{Attention, Saved};
 use crate::element::Narrow;
 use crate::isa::Simd;
 use std::f32::consts::LOG2_E;
@@ -65,6 +66,50 @@ fn dot<T: Narrow>(x: &[T], y: &[T]) -> f64 {
         }
     }
     sums.iter().sum::<f64>() + rest
+}
+
+/// What the softmax of each query of a span is differentiated with.
+#[derive(Debug)]
+pub(super) struct SpanRows {
+    pub(super) unit: Unit,
+    pub(super) sequence: usize,
+    /// Query heads and positions, in the order of the blocks.
+    places: Vec<(usize, usize)>,
+    /// For each query what takes its scores, in units of log 2, to its weights.
+    pub(super) softmax: Vec<RowBack>,
+}
+
+impl SpanRows {
+    /// Number of queries.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Query head and position of each.
+    pub(super) fn places(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.places.iter().copied()
+    }
+
+    /// The queries that the plain version computes.
+    pub(super) fn bad(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.places.iter().zip(&self.softmax).filter(|(_, row)| row.is_bad).map(|(place, _)| *place)
+    }
+}
+
+impl Unit {
+    /// What the backward pass needs to know of the unit's queries.
+    pub(super) fn rows_of<T: Narrow>(&self, args: &Attention<T>, saved: &Saved<T>, bad_keys: &[usize]) -> SpanRows {
+        let mut rows = SpanRows { unit: self.clone(), sequence: self.sequence, places: vec![], softmax: vec![] };
+        for block in self.blocks(args, usize::MAX) {
+            let mut is_bad = vec![false; block.count];
+            block.find_bad(args, self.sequence, bad_keys, &mut is_bad);
+            for (i, is_bad) in (block.first..block.first + block.count).zip(is_bad) {
+                rows.places.push((block.head, i));
+                rows.softmax.push(RowBack::new(args, saved, (self.sequence, block.head, i), is_bad));
+            }
+        }
+        rows
+    }
 }
 
 /// Two rows of a block, to be differentiated: see [`Pair::differentiate`].

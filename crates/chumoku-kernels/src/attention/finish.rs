@@ -1,12 +1,12 @@
 //! From the sums of weighted values to the output.
 
 use super::heads::Layout;
+use super::problem::{Attention, Forward};
 use super::softmax::Running;
-use super::{Attention, Forward};
-use crate::element::Narrow;
+use crate::element::{Element, Narrow};
 use crate::isa::Simd;
+use crate::reference;
 use crate::threads::SharedMut;
-use crate::{Element, reference};
 use std::f64::consts::LN_2;
 
 /// Where tasks write the results of the forward pass.

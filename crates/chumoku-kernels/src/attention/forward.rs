@@ -8,20 +8,34 @@
 use super::blocks::{Block, Unit, units};
 use super::decode::decode;
 use super::engine::{Engine, GRAIN, KEYS, STRIDE, Task};
+use super::engines::on_engine;
 use super::finish::{Results, scale};
+use super::problem::{Attention, Forward};
 use super::rows::Rows;
 use super::softmax::{BOUND, Between, Job, Row, Running, SAFE_BOUND, bounded_block, is_bounded};
 use super::transform::Transform;
-use super::{Attention, Forward, on_engine};
-use crate::Element;
 use crate::dropout::Keep;
-use crate::element::Narrow;
+use crate::element::{Element, Narrow};
 use crate::isa::Simd;
 use crate::memory::{Buffer, Scratch};
 use crate::threads::for_each;
 
-/// Attention, forward; arguments have been checked.
-pub(crate) fn forward<T: Narrow>(args: &Attention<T>, results: Forward<T>) {
+/// Attention of f32, forward; arguments have been checked.
+pub(super) fn f32(args: &Attention<f32>, results: Forward<f32>) {
+    forward(args, results);
+}
+
+/// As [`f32`], of bf16.
+pub(super) fn bf16(args: &Attention<half::bf16>, results: Forward<half::bf16>) {
+    forward(args, results);
+}
+
+/// As [`f32`], of f16.
+pub(super) fn f16(args: &Attention<half::f16>, results: Forward<half::f16>) {
+    forward(args, results);
+}
+
+fn forward<T: Narrow>(args: &Attention<T>, results: Forward<T>) {
     let results = &Results::new(args, results);
     let (units, per_piece) = units(args);
     for_each(units.len().div_ceil(per_piece), args.work(), |piece| {

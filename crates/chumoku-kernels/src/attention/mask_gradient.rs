@@ -3,19 +3,21 @@
 //! Scores are computed once more, so that gradients of any shape add up in one fixed order: each task owns a plane of
 //! the mask (and a range of its rows), and goes through the sequences and heads that share it.
 
-use super::backward::SpanRows;
 use super::blocks::Unit;
+use super::differentiate::SpanRows;
 use super::engine::{Engine, KEYS, STRIDE, Task};
+use super::engines::on_engine;
+use super::mask::{Mask, MaskView};
+use super::problem::{Attention, Saved};
 use super::rows::{Rows, bad_keys};
 use super::softmax::{FORBIDDEN_BELOW, exp2_clamped};
 use super::transform::Transform;
-use super::{Attention, Mask, MaskView, Saved, on_engine};
 use crate::dropout::Keep;
-use crate::element::Narrow;
+use crate::element::{Element, Narrow};
 use crate::isa::Simd;
 use crate::memory::{Buffer, Scratch};
+use crate::reference;
 use crate::threads::{SharedMut, for_each};
-use crate::{Element, reference};
 
 /// Query rows of a task, where the mask has rows of its own.
 const ROWS: usize = 384;

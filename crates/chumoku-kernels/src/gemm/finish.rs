@@ -1,10 +1,12 @@
 //! What follows a product while its block is in the cache.
 
-use super::{SharedMut, Start};
+use super::matrix::Start;
 use crate::activation::{self, Activation};
 use crate::dropout::{Dropout, Keep};
+use crate::error::{Error, Result};
 use crate::isa::Simd;
-use crate::{Error, Real, Result};
+use crate::real::Real;
+use crate::threads::SharedMut;
 
 /// What is done with the sums of a product, element by element. Dropout goes by the index in the result.
 #[derive(Debug, Default)]

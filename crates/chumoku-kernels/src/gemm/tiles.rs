@@ -8,7 +8,8 @@
 //! not depend on how many others there are.
 
 use super::finish::{Finish, LINE, SEGMENT};
-use super::{Kernel, MatRef, Operand, Precision};
+use super::matrix::{MatRef, Precision};
+use super::packed::{Kernel, Operand};
 use crate::isa::amx::split::{Lay, Source, step_bytes};
 use crate::isa::amx::{Amx, Block, SIDE, STEP, TILE, Tiles};
 use crate::isa::{self, Op, Simd};
@@ -169,7 +170,7 @@ fn pack_panels<const TERMS: usize>(amx: Amx, b: MatRef<f32>, out: &mut Aligned) 
 /// The product; shapes have been checked, none is 0.
 ///
 /// # Safety
-/// As for [`super::run`]: `c` must hold the rows of C, `c_stride` apart, with numbers where the start is kept, and nobody
+/// As for `run` of the module above: `c` must hold the rows of C, `c_stride` apart, with numbers where the start is kept, and nobody
 /// else may reach them, nor what `finish` writes.
 pub(super) unsafe fn run<const TERMS: usize>(
     amx: Amx,

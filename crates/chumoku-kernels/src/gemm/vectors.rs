@@ -4,9 +4,11 @@
 //! product; a depth block at a time, so that panels stay in the first-level cache.
 
 use super::finish::{Finish, SEGMENT};
-use super::{Kernel, MatRef, Operand, Start, Tile};
+use super::matrix::{MatRef, Start};
+use super::packed::{Kernel, Operand};
 use crate::isa::{self, Op, Simd};
 use crate::memory::Aligned;
+use crate::register_tile::{self, Tile};
 use crate::threads::{SharedMut, for_each};
 use std::cell::RefCell;
 
@@ -112,7 +114,7 @@ pub(super) fn pack_b(b: MatRef<f32>, out: &mut Aligned) {
 /// The product; there are rows and columns.
 ///
 /// # Safety
-/// As for [`super::run`]: `c` must hold the rows of C, `c_stride` apart, with numbers where the start is kept, and nobody
+/// As for `run` of the module above: `c` must hold the rows of C, `c_stride` apart, with numbers where the start is kept, and nobody
 /// else may reach them, nor what `finish` writes.
 pub(super) unsafe fn run(a: MatRef<f32>, b: Operand<f32>, c: SharedMut<f32>, c_stride: usize, finish: &Finish) {
     let (m, n, k) = (a.rows, b.matrix.cols, a.cols);
@@ -193,9 +195,10 @@ impl Op for Block<'_> {
                         c_stride,
                         accumulate: accumulate && whole,
                     };
-                    // SAFETY: the panels hold `depth` steps; c is a whole tile of C, or the edge buffer, which holds
-                    // the largest tile of any instruction set.
-                    unsafe { simd.tile(tile) };
+                    // SAFETY: the panels hold `depth` steps; c is a whole tile of C, which is there, this task's alone, and
+                    // holds numbers where they are added to; or it is the edge buffer, which holds the largest tile
+                    // of any instruction set.
+                    unsafe { register_tile::tile(simd, tile) };
                     if !whole {
                         for r in 0..count {
                             let (at, part) = ((i + r) * self.c_stride + j, &mut edge[r * width..][..columns]);

@@ -1,7 +1,6 @@
 //! AVX2 with FMA: 8 lanes of f32, 16 registers.
 
-use super::{Op, Simd};
-use crate::gemm::{ACROSS, Tile, tile};
+use super::simd::{Op, Simd, TileOp};
 use std::arch::x86_64::*;
 
 /// The token of AVX2 and FMA.
@@ -23,7 +22,8 @@ unsafe fn entry<O: Op>(simd: Avx2, op: O) -> O::Output {
     op.eval(simd)
 }
 
-// SAFETY: `new` is the only constructor and detects AVX2 and FMA; loads and stores move exactly 8 values.
+// SAFETY: `new` is the only constructor and detects AVX2 and FMA; loads and stores move exactly 8 values; tiles are as
+// named.
 unsafe impl Simd for Avx2 {
     type V = __m256;
     const LANES: usize = 8;
@@ -142,13 +142,7 @@ unsafe impl Simd for Avx2 {
         unsafe { entry(self, op) }
     }
     #[inline(always)]
-    unsafe fn tile(self, t: Tile) {
-        // SAFETY: the caller promises what `tile` asks for, for a tile of these rows and vectors: TILE_ROWS and TILE_COLS.
-        unsafe { tile::<Self, 6, 2, 1>(self, t) }
-    }
-    #[inline(always)]
-    unsafe fn tile_across(self, t: Tile) {
-        // SAFETY: the caller promises what `tile` asks for, for a tile of these rows and vectors: TILE_ROWS and TILE_COLS.
-        unsafe { tile::<Self, 6, 2, ACROSS>(self, t) }
+    fn on_tile<O: TileOp>(self, op: O) {
+        op.eval::<Self, { Self::TILE_ROWS }, { Self::TILE_COLS / Self::LANES }>(self);
     }
 }

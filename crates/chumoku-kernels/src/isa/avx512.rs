@@ -1,7 +1,6 @@
 //! AVX-512: 16 lanes of f32, 32 registers.
 
-use super::{Op, Simd};
-use crate::gemm::{ACROSS, Tile, tile};
+use super::simd::{Op, Simd, TileOp};
 use crate::philox::{self, Philox};
 use std::arch::x86_64::*;
 
@@ -46,7 +45,8 @@ unsafe fn wide_product(x: __m512i, word: __m512i) -> (__m512i, __m512i) {
     }
 }
 
-// SAFETY: `new` is the only constructor and detects what `entry` enables; loads and stores move exactly 16 values.
+// SAFETY: `new` is the only constructor and detects what `entry` enables; loads and stores move exactly 16 values; tiles
+// are as named.
 unsafe impl Simd for Avx512 {
     type V = __m512;
     const LANES: usize = 16;
@@ -216,7 +216,7 @@ unsafe impl Simd for Avx512 {
         out
     }
     #[inline(always)]
-    fn dropout_factors(self, random: Philox, index: u64, threshold: u32, factor: f32) -> [[f32; 16]; 8] {
+    fn random_factors(self, random: Philox, index: u64, threshold: u32, factor: f32) -> [[f32; 16]; 8] {
         // SAFETY: the token proves AVX-512F; the arrays hold sixteen words each.
         unsafe {
             let counters = random.counters(index);
@@ -256,14 +256,8 @@ unsafe impl Simd for Avx512 {
         unsafe { entry(self, op) }
     }
     #[inline(always)]
-    unsafe fn tile(self, t: Tile) {
-        // SAFETY: the caller promises what `tile` asks for, for a tile of these rows and vectors: TILE_ROWS and TILE_COLS.
-        unsafe { tile::<Self, 12, 2, 1>(self, t) }
-    }
-    #[inline(always)]
-    unsafe fn tile_across(self, t: Tile) {
-        // SAFETY: the caller promises what `tile` asks for, for a tile of these rows and vectors: TILE_ROWS and TILE_COLS.
-        unsafe { tile::<Self, 12, 2, ACROSS>(self, t) }
+    fn on_tile<O: TileOp>(self, op: O) {
+        op.eval::<Self, { Self::TILE_ROWS }, { Self::TILE_COLS / Self::LANES }>(self);
     }
 }
 

@@ -9,13 +9,15 @@
 mod tiles;
 mod vectors;
 
-use super::engine::{GRAIN, KEYS, Matrix, Registers, STRIDE};
+use super::engine::{GRAIN, KEYS, Matrix, STRIDE};
 use super::finish::{Results, scale};
+use super::heads::Heads;
+use super::plan::AttentionPlan;
+use super::problem::Attention;
+use super::registers::Registers;
 use super::softmax::{Row, Running, Span};
 use super::transform::Transform;
-use super::{Attention, AttentionPlan, Heads};
-use crate::Element;
-use crate::element::Narrow;
+use crate::element::{Element, Narrow};
 use crate::isa::{self, Isa, Op, Simd, dispatch, prefetch};
 use crate::memory::{Buffer, Scratch};
 use crate::threads::{SharedMut, for_each};
@@ -28,11 +30,6 @@ const CHUNK: usize = 4 * KEYS;
 /// Bytes of keys and values beyond which they are taken to lie in memory. In a cache, asking for them costs more than it
 /// gains.
 const FAR: usize = 64 << 20;
-
-/// Whether sequence `s` has the one query that is computed here.
-pub(super) fn decodes<T: Element>(args: &Attention<T>, s: usize) -> bool {
-    args.query.length(s) == 1 && args.mask.is_none() && args.dropout.is_none()
-}
 
 /// The keys that the query of sequence `s` sees, in chunks.
 fn chunks_of<T: Element>(args: &Attention<T>, s: usize) -> impl Iterator<Item = Range<usize>> + use<T> {
@@ -50,7 +47,7 @@ fn has_tiles<T: Narrow>(args: &Attention<T>) -> bool {
 /// What `args` runs on, if every sequence has one query.
 pub(super) fn explain<T: Narrow>(args: &Attention<T>) -> Option<AttentionPlan> {
     let sequences = args.query.sequences();
-    if sequences == 0 || !(0..sequences).all(|s| decodes(args, s)) {
+    if sequences == 0 || !(0..sequences).all(|s| args.decodes(s)) {
         return None;
     }
     let chunks = (0..sequences).map(|s| chunks_of(args, s).count());
@@ -94,7 +91,7 @@ pub(super) fn decode<T: Narrow>(results: &Results<T>) {
     let (group, value_dim) = (args.group(), args.value.dim());
     let mut chunks = Vec::new();
     let mut heads = Vec::new();
-    for sequence in (0..args.query.sequences()).filter(|&s| decodes(args, s)) {
+    for sequence in (0..args.query.sequences()).filter(|&s| args.decodes(s)) {
         for key_head in 0..args.key.heads() {
             let first = chunks.len();
             chunks.extend(chunks_of(args, sequence).map(|keys| Chunk { sequence, key_head, keys }));
