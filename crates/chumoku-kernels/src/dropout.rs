@@ -63,13 +63,13 @@ impl Keep {
     /// The factors (0 or 1/(1 − rate)) of group `index`, as eight rows of sixteen.
     #[inline(always)]
     pub(crate) fn group(&self, index: u64) -> [[f32; LANES]; 8] {
-        factors(self.random.fill_lanes(index.wrapping_mul(LANES as u64)), self.threshold, self.factor)
+        self.random.factors(index.wrapping_mul(LANES as u64), self.threshold, self.factor)
     }
 
     /// As [`Keep::group`], with the instructions of `simd`.
     #[inline(always)]
     pub(crate) fn group_with<S: Simd>(&self, simd: S, index: u64) -> [[f32; LANES]; 8] {
-        simd.dropout_factors(self.random, index.wrapping_mul(LANES as u64), self.threshold, self.factor)
+        simd.random_factors(self.random, index.wrapping_mul(LANES as u64), self.threshold, self.factor)
     }
 
     /// Drops the same numbers from each `x` in place, whose first number is number `first` of the stream.
@@ -101,19 +101,6 @@ impl Keep {
             at += count;
         }
     }
-}
-
-/// A factor for each half of each word, the lower half first: `factor` from `threshold` on, else 0.
-#[inline(always)]
-pub(crate) fn factors(words: [[u32; LANES]; 4], threshold: u32, factor: f32) -> [[f32; LANES]; 8] {
-    let mut factors = [[0.0; LANES]; 8];
-    for (row, factors) in factors.iter_mut().enumerate() {
-        for (out, word) in factors.iter_mut().zip(words[row / 2]) {
-            let half = (word >> (16 * (row % 2))) & 0xFFFF;
-            *out = if half >= threshold { factor } else { 0.0 };
-        }
-    }
-    factors
 }
 
 /// Dropout as an argument: the share that is dropped, and the stream that decides.

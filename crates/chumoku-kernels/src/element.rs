@@ -1,9 +1,11 @@
 //! The number types of attention's inputs and outputs.
 
-use crate::attention::{Forward, Gradients, Saved};
+// `Element::sort` is for this crate alone, whatever the trait is for.
+#![allow(private_bounds, private_interfaces)]
+
 use crate::isa::Simd;
+use crate::real::Real;
 use crate::threads::SharedMut;
-use crate::{Attention, AttentionPlan, Real, attention, reference};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use std::fmt::Debug;
@@ -22,18 +24,9 @@ pub trait Element: sealed::Sealed + Copy + Debug + Default + PartialEq + Send + 
     /// The value in double precision.
     fn to_f64(self) -> f64;
 
+    /// Arguments as what they are: of numbers of this type. (Nobody outside the crate can name a family.)
     #[doc(hidden)]
-    fn attention_forward(args: &Attention<Self>, results: Forward<Self>) {
-        reference::attention_forward(args, results);
-    }
-    #[doc(hidden)]
-    fn attention_plan(_: &Attention<Self>) -> AttentionPlan {
-        AttentionPlan::plain()
-    }
-    #[doc(hidden)]
-    fn attention_backward(args: &Attention<Self>, saved: Saved<Self>, gradients: Gradients<Self>) {
-        reference::attention_backward(args, saved, gradients);
-    }
+    fn sort<F: Family>(args: F::Of<Self>) -> Sorted<F>;
 }
 
 mod sealed {
@@ -47,6 +40,9 @@ mod sealed {
 impl Element for f64 {
     type Sum = f64;
     const NAME: &'static str = "f64";
+    fn sort<F: Family>(args: F::Of<f64>) -> Sorted<F> {
+        Sorted::F64(args)
+    }
     fn of(x: f64) -> f64 {
         x
     }
@@ -58,14 +54,8 @@ impl Element for f64 {
 impl Element for f32 {
     type Sum = f32;
     const NAME: &'static str = "f32";
-    fn attention_forward(args: &Attention<f32>, results: Forward<f32>) {
-        attention::forward(args, results);
-    }
-    fn attention_plan(args: &Attention<f32>) -> AttentionPlan {
-        attention::explain(args)
-    }
-    fn attention_backward(args: &Attention<f32>, saved: Saved<f32>, gradients: Gradients<f32>) {
-        attention::backward(args, saved, gradients);
+    fn sort<F: Family>(args: F::Of<f32>) -> Sorted<F> {
+        Sorted::F32(args)
     }
     fn of(x: f64) -> f32 {
         x as f32
@@ -78,14 +68,8 @@ impl Element for f32 {
 impl Element for bf16 {
     type Sum = f32;
     const NAME: &'static str = "bf16";
-    fn attention_forward(args: &Attention<bf16>, results: Forward<bf16>) {
-        attention::forward(args, results);
-    }
-    fn attention_plan(args: &Attention<bf16>) -> AttentionPlan {
-        attention::explain(args)
-    }
-    fn attention_backward(args: &Attention<bf16>, saved: Saved<bf16>, gradients: Gradients<bf16>) {
-        attention::backward(args, saved, gradients);
+    fn sort<F: Family>(args: F::Of<bf16>) -> Sorted<F> {
+        Sorted::Bf16(args)
     }
     fn of(x: f64) -> bf16 {
         bf16::from_f32(to_odd(x))
@@ -98,14 +82,8 @@ impl Element for bf16 {
 impl Element for f16 {
     type Sum = f32;
     const NAME: &'static str = "f16";
-    fn attention_forward(args: &Attention<f16>, results: Forward<f16>) {
-        attention::forward(args, results);
-    }
-    fn attention_plan(args: &Attention<f16>) -> AttentionPlan {
-        attention::explain(args)
-    }
-    fn attention_backward(args: &Attention<f16>, saved: Saved<f16>, gradients: Gradients<f16>) {
-        attention::backward(args, saved, gradients);
+    fn sort<F: Family>(args: F::Of<f16>) -> Sorted<F> {
+        Sorted::F16(args)
     }
     fn of(x: f64) -> f16 {
         f16::from_f32(to_odd(x))
@@ -127,6 +105,21 @@ fn to_odd(x: f64) -> f32 {
     f32::from_bits(if f64::from(nearest).abs() < x.abs() { bits + 1 } else { bits - 1 })
 }
 
+/// Arguments of any number type, to be sorted by it: so that what is generic over [`Element`] can call functions that are
+/// not. Those are compiled with this crate, where the kernels are one unit, and not with whoever calls.
+pub(crate) trait Family {
+    /// The arguments.
+    type Of<T: Element>;
+}
+
+/// Arguments whose number type is known.
+pub(crate) enum Sorted<F: Family> {
+    F32(F::Of<f32>),
+    F64(F::Of<f64>),
+    Bf16(F::Of<bf16>),
+    F16(F::Of<f16>),
+}
+
 /// An element whose sums are f32: what the fast kernels read and write.
 pub(crate) trait Narrow: Element<Sum = f32> {
     /// bf16 terms that hold any of its numbers.
@@ -144,12 +137,13 @@ pub(crate) trait Narrow: Element<Sum = f32> {
     /// Writes the nearest numbers of a vector.
     ///
     /// # Safety
-    /// `to` must be valid for writing `LANES` of them.
+    /// `to` must be valid for writing `LANES` of them, and hold numbers.
     #[inline(always)]
     unsafe fn store<S: Simd>(simd: S, to: *mut Self, v: S::V) {
         let mut lanes = [0.0; 16];
         simd.store(&mut lanes, v);
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller promises LANES numbers that may be written, and every one is; being numbers already, they
+        // may be looked at as a slice.
         Self::narrow(&lanes[..S::LANES], unsafe { std::slice::from_raw_parts_mut(to, S::LANES) });
     }
     /// Whether the numbers are bf16.
@@ -175,12 +169,12 @@ impl Narrow for f32 {
     }
     #[inline(always)]
     unsafe fn load<S: Simd>(simd: S, from: *const f32) -> S::V {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller promises LANES numbers, f32.
         unsafe { simd.load_ptr(from) }
     }
     #[inline(always)]
     unsafe fn store<S: Simd>(simd: S, to: *mut f32, v: S::V) {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller promises room for LANES numbers, f32.
         unsafe { simd.store_ptr(to, v) }
     }
     fn shared_f32(numbers: SharedMut<f32>) -> Option<SharedMut<f32>> {
@@ -193,12 +187,12 @@ impl Narrow for bf16 {
     const IS_BF16: bool = true;
     #[inline(always)]
     unsafe fn load<S: Simd>(simd: S, from: *const bf16) -> S::V {
-        // SAFETY: passed on to the caller; bf16 is its bits.
+        // SAFETY: the caller promises LANES numbers; bf16 is a u16, its bits.
         unsafe { simd.load_bf16(from.cast()) }
     }
     #[inline(always)]
     unsafe fn store<S: Simd>(simd: S, to: *mut bf16, v: S::V) {
-        // SAFETY: passed on to the caller; bf16 is its bits.
+        // SAFETY: the caller promises room for LANES numbers; bf16 is a u16, its bits.
         unsafe { simd.store_bf16(to.cast(), v) }
     }
     #[inline(always)]
@@ -222,7 +216,7 @@ impl Narrow for f16 {
     #[inline(always)]
     unsafe fn load<S: Simd>(simd: S, from: *const f16) -> S::V {
         let mut numbers = [0.0; 16];
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller promises LANES numbers.
         f16::widen(unsafe { std::slice::from_raw_parts(from, S::LANES) }, &mut numbers[..S::LANES]);
         simd.load(&numbers)
     }

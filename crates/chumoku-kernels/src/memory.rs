@@ -1,7 +1,6 @@
 //! Memory: keeping what is freed for the next step, and not clearing what is written anyway.
 
-use crate::Real;
-use crate::threads::{SharedMut, for_each};
+use crate::threads::SharedMut;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -45,21 +44,23 @@ fn by_lines(layout: Layout) -> Layout {
 // follows from the caller's; its alignment is never less than asked for.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: passed on from the caller; so below.
+        // SAFETY: `by_lines` keeps the size, which the caller promises is not 0.
         unsafe { System.alloc(by_lines(layout)) }
     }
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: see `alloc`.
+        // SAFETY: the caller gives back a block of this allocator with the layout that it asked with, from which `by_lines`
+        // makes the layout that the system was asked with.
         unsafe { System.dealloc(block, by_lines(layout)) }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: see `alloc`.
+        // SAFETY: `by_lines` keeps the size, which the caller promises is not 0.
         unsafe { System.alloc_zeroed(by_lines(layout)) }
     }
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let (old, new) = (by_lines(layout), Layout::from_size_align(size, layout.align()).map(by_lines));
         if new.is_ok_and(|new| new.align() == old.align()) {
-            // SAFETY: see `alloc`.
+            // SAFETY: the block came from the system with `old`, as the caller's layout tells; the new size is not 0, as the
+            // caller promises, and makes a layout with the same alignment, as was just found.
             return unsafe { System.realloc(block, old, size) };
         }
         // The alignment changes with the size: a new block.
@@ -78,30 +79,17 @@ unsafe impl GlobalAlloc for Allocator {
 /// A vector of `len` numbers without clearing memory that is written anyway.
 ///
 /// # Safety
-/// `write` must write every element and read none before it is written.
+/// `write` must
+///
+/// * write every one of the `len` elements,
+/// * read none before it is written,
+/// * not keep what it is given after it returns.
 pub(crate) unsafe fn written<T: Copy>(len: usize, write: impl FnOnce(SharedMut<T>)) -> Vec<T> {
     let mut numbers = Vec::new();
     write(SharedMut::spare(&mut numbers, len));
-    // SAFETY: every element has been written, as the caller promises.
+    // SAFETY: there is room for `len` elements, and every one has been written, as the caller promises.
     unsafe { numbers.set_len(len) };
     numbers
-}
-
-/// `len` times 0, written by all threads.
-pub fn zeros<T: Real>(len: usize) -> Vec<T> {
-    const PIECE: usize = 1 << 15;
-    const ZEROS: usize = 1 << 8;
-    // SAFETY: pieces of the vector are written one after another, to its end.
-    unsafe {
-        written(len, |numbers| {
-            for_each(len.div_ceil(PIECE), len, |piece| {
-                for start in (piece * PIECE..len.min((piece + 1) * PIECE)).step_by(ZEROS) {
-                    // Each piece is its own range.
-                    numbers.write(start, &[T::ZERO; ZEROS][..ZEROS.min(len - start)]);
-                }
-            });
-        })
-    }
 }
 
 /// Bytes aligned to 64, that grow and are kept.
@@ -125,7 +113,7 @@ impl Aligned {
         if self.0.len() < lines {
             self.0.resize(lines, Line([0; 64]));
         }
-        // SAFETY: a line is 64 plain bytes, and there are enough of them.
+        // SAFETY: a line is 64 plain bytes, and there are enough of them, borrowed exclusively as long as `self`.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }
     }
 
@@ -138,13 +126,14 @@ impl Aligned {
 
     /// All the bytes.
     pub(crate) fn as_bytes(&self) -> &[u8] {
-        // SAFETY: as above.
+        // SAFETY: a line is 64 plain bytes, and these are all the lines, borrowed as long as `self`.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), 64 * self.0.len()) }
     }
 
     /// All as numbers.
     pub(crate) fn as_floats(&self) -> &[f32] {
-        // SAFETY: as above.
+        // SAFETY: a line is 64 plain bytes, aligned to as many: sixteen numbers, since any bits are one. These are all the
+        // lines, borrowed as long as `self`.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), 16 * self.0.len()) }
     }
 }

@@ -7,6 +7,7 @@ use crate::memory::written;
 use crate::sum;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Real, Result};
+use std::mem::MaybeUninit;
 
 /// What [`layer_norm_forward`] makes of rows.
 #[derive(Clone, Debug)]
@@ -92,7 +93,8 @@ const PIECE: usize = 64;
 
 struct ForwardRows<'a> {
     args: Forward<'a, f32>,
-    y: &'a mut [f32],
+    /// Written whole.
+    y: &'a mut [MaybeUninit<f32>],
     mean: &'a mut [f32],
     inverse_deviation: &'a mut [f32],
 }
@@ -116,11 +118,11 @@ impl Op for ForwardRows<'_> {
             while at + S::LANES <= width {
                 let normal = simd.mul(simd.sub(simd.load(&x[at..]), m), r);
                 let out = simd.mul_add(normal, simd.load(&f.gamma[at..]), simd.load(&f.beta[at..]));
-                simd.store(&mut y[at..], out);
+                simd.write(&mut y[at..], out);
                 at += S::LANES;
             }
             for i in at..width {
-                y[i] = (x[i] - *mean) * *inverse * f.gamma[i] + f.beta[i];
+                y[i].write((x[i] - *mean) * *inverse * f.gamma[i] + f.beta[i]);
             }
         }
     }
@@ -170,20 +172,21 @@ pub(crate) fn forward_f32(f: Forward<f32>) -> Normalised<f32> {
             // SAFETY: each piece is its own range of rows.
             let (mean, inverse_deviation) =
                 unsafe { (shared_mean.slice(first, count), shared_inverse.slice(first, count)) };
-            // SAFETY: as above, and rows of y are written, not read.
-            let y = unsafe { y.slice(first * width, count * width) };
+            // SAFETY: each piece is its own range of rows of y, which lives until all pieces are done.
+            let y = unsafe { y.unwritten(first * width, count * width) };
             let args = Forward { x: &f.x[first * width..][..count * width], ..f };
             isa::dispatch(ForwardRows { args, y, mean, inverse_deviation });
         });
     };
-    // SAFETY: the pieces cover all rows.
+    // SAFETY: the pieces cover all rows, and each writes all numbers of its rows and reads none.
     let y = unsafe { written(len, fill) };
     Normalised { y, mean, inverse_deviation }
 }
 
 struct BackwardRows<'a> {
     args: LayerNormBackward<'a, f32>,
-    dx: &'a mut [f32],
+    /// Written whole.
+    dx: &'a mut [MaybeUninit<f32>],
     /// dγ then dβ of this piece, (2, width).
     sums: &'a mut [f32],
 }
@@ -229,7 +232,7 @@ impl Op for BackwardRows<'_> {
                 let g = simd.mul(simd.load(&dy[at..]), simd.load(&b.gamma[at..]));
                 let normal = simd.mul(simd.sub(simd.load(&x[at..]), m), r);
                 let inner = simd.sub(simd.sub(g, vg), simd.mul(normal, vgx));
-                simd.store(
+                simd.write(
                     &mut dx[at..],
                     match residual {
                         Some(residual) => simd.mul_add(r, inner, simd.load(&residual[at..])),
@@ -240,7 +243,7 @@ impl Op for BackwardRows<'_> {
             for i in whole..width {
                 let normal = (x[i] - mean) * inverse;
                 let inner = dy[i] * b.gamma[i] - mean_g - normal * mean_gx;
-                dx[i] = inverse * inner + residual.map_or(0.0, |residual| residual[i]);
+                dx[i].write(inverse * inner + residual.map_or(0.0, |residual| residual[i]));
             }
         }
     }
@@ -255,9 +258,10 @@ pub(crate) fn backward_f32(b: LayerNormBackward<f32>, [d_gamma, d_beta]: [&mut [
     let fill = |dx: SharedMut<f32>| {
         for_each(pieces, len * 12, |piece| {
             let (first, count) = (piece * PIECE, PIECE.min(rows - piece * PIECE));
-            // SAFETY: each piece is its own range of rows, which are written, and of partial sums.
+            // SAFETY: each piece is its own range of rows of dx and of partial sums; both live until all pieces are done,
+            // and the sums hold numbers.
             let (dx, sums) =
-                unsafe { (dx.slice(first * width, count * width), sums.slice(piece * 2 * width, 2 * width)) };
+                unsafe { (dx.unwritten(first * width, count * width), sums.slice(piece * 2 * width, 2 * width)) };
             let part = first * width..(first + count) * width;
             let args = LayerNormBackward {
                 x: &b.x[part.clone()],
@@ -270,7 +274,7 @@ pub(crate) fn backward_f32(b: LayerNormBackward<f32>, [d_gamma, d_beta]: [&mut [
             isa::dispatch(BackwardRows { args, dx, sums });
         });
     };
-    // SAFETY: the pieces cover all rows.
+    // SAFETY: the pieces cover all rows, and each writes all numbers of its rows and reads none.
     let dx = unsafe { written(len, fill) };
     let mut total = vec![0.0f32; 2 * width];
     sum::add_column_sums_f32(&partial, 2 * width, &mut total);

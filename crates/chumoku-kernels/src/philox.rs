@@ -88,6 +88,21 @@ impl Philox {
         c
     }
 
+    /// Of the blocks `index..index + 16` a factor for each half of each word, the lower half first: `factor` where the
+    /// half is `threshold` or more, else 0. Rows are the halves of word 0, then of word 1, …; each has a column a block.
+    #[inline(always)]
+    pub(crate) fn factors(&self, index: u64, threshold: u32, factor: f32) -> [[f32; LANES]; 8] {
+        let words = self.fill_lanes(index);
+        let mut factors = [[0.0; LANES]; 8];
+        for (row, factors) in factors.iter_mut().enumerate() {
+            for (out, word) in factors.iter_mut().zip(words[row / 2]) {
+                let half = (word >> (16 * (row % 2))) & 0xFFFF;
+                *out = if half >= threshold { factor } else { 0.0 };
+            }
+        }
+        factors
+    }
+
     /// A number in [0, 1) with 24 random bits: the `index`-th of the stream.
     pub fn uniform(&self, index: u64) -> f32 {
         (self.block(index / 4)[(index % 4) as usize] >> 8) as f32 * (1.0 / 16_777_216.0)

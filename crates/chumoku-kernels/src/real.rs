@@ -1,13 +1,15 @@
 //! The number types: `f32` runs the fast kernels, `f64` the plain reference.
 
-use crate::Element;
 use crate::activation::Activation;
 use crate::adamw::AdamW;
 use crate::dropout::Keep;
+use crate::element::Element;
 use crate::gemm::{MatMut, MatRef, Operand, PackedMatrix, Precision, Product, Start};
 use crate::loss::CrossEntropy;
+use crate::memory::written;
 use crate::recurrent::{self, Deltas, Recurrence, Trace};
 use crate::rotary::Rotate;
+use crate::threads::for_each;
 use crate::{activation, adamw, dropout, embedding, gemm, loss, norm, reference, rotary, softmax, sum};
 use std::fmt::Display;
 use std::iter::Sum;
@@ -180,7 +182,7 @@ impl Real for f32 {
         gemm::product_f32(product)
     }
     fn pack(b: MatRef<f32>, precision: Precision) -> Option<PackedMatrix> {
-        Some(PackedMatrix::of_f32(b, precision))
+        Some(gemm::pack_f32(b, precision))
     }
     fn dropout(x: &mut [f32], keep: Keep) {
         dropout::dropout_f32(x, keep);
@@ -229,5 +231,22 @@ impl Real for f32 {
     }
     fn recurrent_backward(r: &Recurrence, weight: Operand<f32>, trace: &Trace<f32>, dy: MatRef<f32>) -> Deltas<f32> {
         recurrent::backward_f32(r, weight, trace, dy)
+    }
+}
+
+/// `len` times 0, written by all threads.
+pub fn zeros<T: Real>(len: usize) -> Vec<T> {
+    const PIECE: usize = 1 << 15;
+    const ZEROS: usize = 1 << 8;
+    // SAFETY: the pieces, and the parts of each, are ranges of their own that cover the vector; nothing is read.
+    unsafe {
+        written(len, |numbers| {
+            for_each(len.div_ceil(PIECE), len, |piece| {
+                for start in (piece * PIECE..len.min((piece + 1) * PIECE)).step_by(ZEROS) {
+                    // Each piece is its own range.
+                    numbers.write(start, &[T::ZERO; ZEROS][..ZEROS.min(len - start)]);
+                }
+            });
+        })
     }
 }

@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 
 /// Work below this many elementary operations is done on the calling thread: waking another costs more.
 const WORTH_SHARING: usize = 1 << 16;
@@ -56,10 +57,12 @@ impl<T> Clone for SharedMut<T> {
 
 impl<T> Copy for SharedMut<T> {}
 
-// SAFETY: the pointer is only turned into slices through `slice` and `pointer`, whose callers promise that no two
-// tasks hold overlapping parts; T itself may move between threads.
+// SAFETY: it is a pointer and a length, which may be in any thread. What lies behind them is only reached through unsafe
+// methods, whose callers promise that no two tasks hold parts that overlap; a part may then be another thread's, since T
+// may move between threads.
 unsafe impl<T: Send> Send for SharedMut<T> {}
-// SAFETY: as above.
+// SAFETY: no method reaches what is shared through a reference to this alone: each is unsafe, and its callers promise
+// that no two tasks hold parts that overlap, whichever thread's reference they came from.
 unsafe impl<T: Send> Sync for SharedMut<T> {}
 
 impl<T> SharedMut<T> {
@@ -68,7 +71,8 @@ impl<T> SharedMut<T> {
         SharedMut { start: data.as_mut_ptr(), len: data.len(), marker: PhantomData }
     }
 
-    /// The spare memory of `vec`, emptied, for `len` elements: to be written, not read.
+    /// The spare memory of `vec`, emptied, for `len` elements. It holds no values: [`SharedMut::write`] and
+    /// [`SharedMut::unwritten`] are the ways to it, [`SharedMut::slice`] only to what has been written.
     pub(crate) fn spare(vec: &mut Vec<T>, len: usize) -> Self {
         vec.clear();
         vec.reserve_exact(len);
@@ -78,26 +82,42 @@ impl<T> SharedMut<T> {
     /// The part `start..start + len`; panics if it reaches beyond the slice.
     ///
     /// # Safety
-    /// No other part that overlaps may be alive, in any thread, the shared slice must outlive the part, and it must hold
-    /// values before they are read.
+    /// * No other part that overlaps may be alive, in any thread.
+    /// * The shared memory must outlive the part.
+    /// * The part must hold values: of the memory of [`SharedMut::spare`], it must have been written.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn slice<'a>(&self, start: usize, len: usize) -> &'a mut [T] {
         assert!(start.checked_add(len).is_some_and(|end| end <= self.len));
-        // SAFETY: in bounds as just checked; exclusive as the caller promises.
+        // SAFETY: in bounds as just checked; exclusive, alive and initialised as the caller promises.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(start), len) }
+    }
+
+    /// The part `start..start + len`, which may hold no values yet; panics if it reaches beyond the slice.
+    ///
+    /// # Safety
+    /// * No other part that overlaps may be alive, in any thread.
+    /// * The shared memory must outlive the part.
+    /// * Of memory that holds values, the part must do so again before they are read.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) unsafe fn unwritten<'a>(&self, start: usize, len: usize) -> &'a mut [MaybeUninit<T>] {
+        assert!(start.checked_add(len).is_some_and(|end| end <= self.len));
+        // SAFETY: in bounds as just checked; exclusive and alive as the caller promises; MaybeUninit asks for no values.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(start).cast(), len) }
     }
 
     /// Copies `from` to the elements from `start` on; panics if they reach beyond the slice.
     ///
     /// # Safety
-    /// No other task may reach these elements meanwhile, and the shared memory must still be there.
+    /// * No other task may reach these elements meanwhile.
+    /// * The shared memory must still be there.
     #[inline(always)]
     pub(crate) unsafe fn write(&self, start: usize, from: &[T])
     where
         T: Copy,
     {
         assert!(start.checked_add(from.len()).is_some_and(|end| end <= self.len));
-        // SAFETY: in bounds as just checked; no one else's as the caller promises.
+        // SAFETY: in bounds as just checked; there, and no one else's, as the caller promises. `from` cannot overlap
+        // what no one else may reach.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.start.add(start), from.len()) };
     }
 
@@ -110,7 +130,8 @@ impl<T> SharedMut<T> {
     /// A pointer to element `start`, which must be inside.
     ///
     /// # Safety
-    /// Whatever is reached through the pointer must lie in the slice and be no other task's.
+    /// * The shared memory must still be there while the pointer is used.
+    /// * Whatever is reached through the pointer must lie in the slice, and no other task may reach it meanwhile.
     pub(crate) unsafe fn pointer(&self, start: usize) -> *mut T {
         assert!(start < self.len);
         // SAFETY: in bounds as just checked.

@@ -6,18 +6,21 @@
 //! from the lengths of the sequence alone: with few heads the chunks are shared among threads, with many the heads.
 
 use super::blocks::Unit;
-use super::differentiate::{Pair, RowBack};
+use super::differentiate::{Pair, RowBack, SpanRows};
 use super::engine::{Engine, GRAIN, KEYS, STRIDE, Task};
+use super::engines::on_engine;
+use super::heads::HeadsMut;
 use super::heads::Layout;
+use super::mask_gradient;
+use super::problem::{Attention, Gradients, Saved};
 use super::rows::{Rows, bad_keys};
 use super::transform::Transform;
-use super::{Attention, Gradients, Saved, mask_gradient, on_engine};
 use crate::dropout::Keep;
-use crate::element::Narrow;
+use crate::element::{Element, Narrow};
 use crate::isa::Simd;
 use crate::memory::{Buffer, Scratch};
+use crate::reference;
 use crate::threads::{SharedMut, for_each};
-use crate::{Element, reference};
 use std::ops::Range;
 
 /// Rows of a span: what is packed of it stays in the second-level cache.
@@ -32,9 +35,23 @@ const ENOUGH_HEADS: usize = 8;
 /// Multiply–adds that are worth a task of their own.
 const WORTH_A_TASK: usize = 1 << 21;
 
-/// Attention, backward; arguments have been checked.
-pub(crate) fn backward<T: Narrow>(args: &Attention<T>, saved: Saved<T>, gradients: Gradients<T>) {
-    let share = |view: super::HeadsMut<'_, T>| SharedMut::new(view.data);
+/// Attention of f32, backward; arguments have been checked.
+pub(super) fn f32(args: &Attention<f32>, saved: Saved<f32>, gradients: Gradients<f32>) {
+    backward(args, saved, gradients);
+}
+
+/// As [`f32`], of bf16.
+pub(super) fn bf16(args: &Attention<half::bf16>, saved: Saved<half::bf16>, gradients: Gradients<half::bf16>) {
+    backward(args, saved, gradients);
+}
+
+/// As [`f32`], of f16.
+pub(super) fn f16(args: &Attention<half::f16>, saved: Saved<half::f16>, gradients: Gradients<half::f16>) {
+    backward(args, saved, gradients);
+}
+
+fn backward<T: Narrow>(args: &Attention<T>, saved: Saved<T>, gradients: Gradients<T>) {
+    let share = |view: HeadsMut<'_, T>| SharedMut::new(view.data);
     let layouts = [gradients.query.layout, gradients.key.layout, gradients.value.layout];
     let grads = [share(gradients.query), share(gradients.key), share(gradients.value)];
     let back = Back { args, saved, layouts, grads };
@@ -113,7 +130,8 @@ impl<T: Narrow> Back<'_, T> {
         });
         if T::IS_F32 {
             for (j, sums) in (0..keys).flat_map(|j| sums.iter().map(move |sums| (j, sums))) {
-                // SAFETY: rows of gradients do not overlap, and these are this head's alone; so below.
+                // SAFETY: rows of gradients do not overlap, and these are this head's alone, which one task computes. They
+                // are borrowed until all tasks are done, and hold numbers.
                 unsafe { sums.row(j) }.fill(0.0);
             }
         }
@@ -139,17 +157,18 @@ impl<T: Narrow> Back<'_, T> {
         for &(h, i) in &bad_rows {
             let row = reference::attention_row_backward(args, self.saved, sequence, h, i);
             for j in (0..keys).filter(|&j| row.d_scores[j].is_some()) {
-                // SAFETY: as above.
+                // SAFETY: the chunks are done, so that this head's sums are reached by nobody else; they hold numbers.
                 let [d_key, d_value] = sums.each_ref().map(|sums| unsafe { sums.row(j) });
                 row.add_to_key(args, self.saved, (sequence, h, i), j, d_key, d_value);
             }
-            // SAFETY: as above.
+            // SAFETY: rows of gradients do not overlap, and queries that read this head of keys are this task's alone.
             let d_query = unsafe { self.grads[0].slice(self.layouts[0].at(sequence, h, i), dim) };
             d_query.iter_mut().zip(&row.d_query).for_each(|(d, &x)| *d = T::of(x));
         }
         for (which, sums) in (1..3).zip(&sums) {
             for j in 0..all_keys {
-                // SAFETY: as above.
+                // SAFETY: rows of gradients do not overlap, and this head's are this task's alone. Where the gradients are
+                // not f32 the sums lie beside them, so that no two slices overlap.
                 unsafe {
                     let out = self.grads[which].slice(self.layouts[which].at(sequence, key_head, j), sums.width);
                     if j >= keys {
@@ -197,17 +216,19 @@ impl Sums {
     /// The row of key `j`.
     ///
     /// # Safety
-    /// As [`SharedMut::slice`].
+    /// * Nobody else may reach the row while the result lives.
+    /// * The memory of the sums must still be there.
     #[allow(clippy::mut_from_ref)]
     unsafe fn row(&self, j: usize) -> &mut [f32] {
-        // SAFETY: passed on to the caller.
+        // SAFETY: there and exclusive as the caller promises; sums are made of slices, which hold numbers.
         unsafe { self.shared.slice(self.first + j * self.stride, self.width) }
     }
 
     /// Adds `factor` times the transpose of `from`, (width, [`KEYS`]), to the rows of `count` keys from `first`.
     ///
     /// # Safety
-    /// As [`Sums::row`]; `from` must hold `width` rows, rounded up to 16.
+    /// * Nobody else may reach these rows meanwhile, and the memory of the sums must still be there.
+    /// * `from` must be readable for `width` rows, rounded up to 16, of [`KEYS`], and `count` be at most that.
     #[inline(always)]
     unsafe fn add_transposed<S: Simd>(&self, simd: S, from: *const f32, factor: f32, first: usize, count: usize) {
         for k in (0..count).step_by(16) {
@@ -229,48 +250,6 @@ impl Sums {
                 }
             }
         }
-    }
-}
-
-/// What the softmax of each query of a span is differentiated with.
-#[derive(Debug)]
-pub(super) struct SpanRows {
-    pub(super) unit: Unit,
-    pub(super) sequence: usize,
-    /// Query heads and positions, in the order of the blocks.
-    places: Vec<(usize, usize)>,
-    /// For each query what takes its scores, in units of log 2, to its weights.
-    pub(super) softmax: Vec<RowBack>,
-}
-
-impl SpanRows {
-    pub(super) fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    fn places(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.places.iter().copied()
-    }
-
-    /// The queries that the plain version computes.
-    pub(super) fn bad(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.places.iter().zip(&self.softmax).filter(|(_, row)| row.is_bad).map(|(place, _)| *place)
-    }
-}
-
-impl Unit {
-    /// What the backward pass needs to know of the unit's queries.
-    pub(super) fn rows_of<T: Narrow>(&self, args: &Attention<T>, saved: &Saved<T>, bad_keys: &[usize]) -> SpanRows {
-        let mut rows = SpanRows { unit: self.clone(), sequence: self.sequence, places: vec![], softmax: vec![] };
-        for block in self.blocks(args, usize::MAX) {
-            let mut is_bad = vec![false; block.count];
-            block.find_bad(args, self.sequence, bad_keys, &mut is_bad);
-            for (i, is_bad) in (block.first..block.first + block.count).zip(is_bad) {
-                rows.places.push((block.head, i));
-                rows.softmax.push(RowBack::new(args, saved, (self.sequence, block.head, i), is_bad));
-            }
-        }
-        rows
     }
 }
 
@@ -403,7 +382,7 @@ impl<T: Narrow> Task for Chunk<'_, T> {
             }
             let source = Rows { from: args.value, ..source };
             let matrix = source.stage(engine, true, staged, &mut squares[..count], |_| {});
-            // SAFETY: as above.
+            // SAFETY: the matrix is readable and has no more rows than a block, for which `values` has room.
             unsafe { engine.pack_keys(matrix, values) };
             let mut gathers = false;
             for (g, group) in groups.iter().enumerate() {
@@ -468,7 +447,10 @@ impl<T: Narrow> Task for Chunk<'_, T> {
                             d_scores,
                             group_row: b * E::QUERIES + i,
                         };
-                        pair.differentiate();
+                        // SAFETY: scores and d_weights are rows `i` and `i + 1` of blocks of QUERIES rows; `left` is a
+                        // block, `weights` and `d_scores` are groups, of which block `b` is a part. All are this
+                        // task's. Spans of a block have the same columns, whole grains.
+                        unsafe { pair.differentiate() };
                     }
                     // dQ += dS K
                     // SAFETY: all were packed up to `to`; the sums have QUERIES rows.

@@ -2,13 +2,12 @@
 //!
 //! Borders depend on shapes alone, and no number depends on them.
 
-use super::Attention;
-use super::decode::decodes;
 use super::engine::{GRAIN, KEYS};
 use super::mask::Band;
+use super::problem::Attention;
 use super::softmax::Span;
-use crate::Element;
 use crate::dropout::Keep;
+use crate::element::Element;
 use crate::reference;
 use std::ops::Range;
 
@@ -46,7 +45,7 @@ pub(super) fn units<T: Element>(args: &Attention<T>) -> (Vec<Unit>, usize) {
     let mut units = Vec::new();
     for sequence in 0..args.query.sequences() {
         let length = args.query.length(sequence);
-        if length == 0 || decodes(args, sequence) {
+        if length == 0 || args.decodes(sequence) {
             continue;
         }
         let heads_wanted = (rows_wanted / length.next_multiple_of(ROWS / 2)).clamp(1, group);

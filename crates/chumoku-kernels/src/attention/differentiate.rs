@@ -1,9 +1,10 @@
 //! The softmax of a block, differentiated: scores and the gradients of weights become weights and the gradients of
 //! scores, two rows at a time.
 
+use super::blocks::Unit;
 use super::engine::{Engine, KEYS, STRIDE};
+use super::problem::{Attention, Saved};
 use super::softmax::{FORBIDDEN_BELOW, LANES, Span, V, exp2_clamped};
-use super::{Attention, Saved};
 use crate::element::Narrow;
 use crate::isa::Simd;
 use std::f32::consts::LOG2_E;
@@ -67,7 +68,51 @@ fn dot<T: Narrow>(x: &[T], y: &[T]) -> f64 {
     sums.iter().sum::<f64>() + rest
 }
 
-/// Two rows of a block.
+/// What the softmax of each query of a span is differentiated with.
+#[derive(Debug)]
+pub(super) struct SpanRows {
+    pub(super) unit: Unit,
+    pub(super) sequence: usize,
+    /// Query heads and positions, in the order of the blocks.
+    places: Vec<(usize, usize)>,
+    /// For each query what takes its scores, in units of log 2, to its weights.
+    pub(super) softmax: Vec<RowBack>,
+}
+
+impl SpanRows {
+    /// Number of queries.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Query head and position of each.
+    pub(super) fn places(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.places.iter().copied()
+    }
+
+    /// The queries that the plain version computes.
+    pub(super) fn bad(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.places.iter().zip(&self.softmax).filter(|(_, row)| row.is_bad).map(|(place, _)| *place)
+    }
+}
+
+impl Unit {
+    /// What the backward pass needs to know of the unit's queries.
+    pub(super) fn rows_of<T: Narrow>(&self, args: &Attention<T>, saved: &Saved<T>, bad_keys: &[usize]) -> SpanRows {
+        let mut rows = SpanRows { unit: self.clone(), sequence: self.sequence, places: vec![], softmax: vec![] };
+        for block in self.blocks(args, usize::MAX) {
+            let mut is_bad = vec![false; block.count];
+            block.find_bad(args, self.sequence, bad_keys, &mut is_bad);
+            for (i, is_bad) in (block.first..block.first + block.count).zip(is_bad) {
+                rows.places.push((block.head, i));
+                rows.softmax.push(RowBack::new(args, saved, (self.sequence, block.head, i), is_bad));
+            }
+        }
+        rows
+    }
+}
+
+/// Two rows of a block, to be differentiated: see [`Pair::differentiate`].
 pub(super) struct Pair<'a, E: Engine> {
     pub(super) engine: E,
     pub(super) scores: [*const f32; 2],
@@ -92,19 +137,34 @@ pub(super) struct Pair<'a, E: Engine> {
 }
 
 impl<E: Engine> Pair<'_, E> {
+    /// Writes the weights and the gradients of scores of both rows.
+    ///
+    /// # Safety
+    /// * Both `spans` must have the same columns, in whole grains, `to` at most [`KEYS`].
+    /// * Each of `scores` and `d_weights` must be readable for [`STRIDE`] numbers.
+    /// * `left` must be writable for a block, and `row` and `row + 1` be rows of it: see [`Engine::put`].
+    /// * `weights` must be writable for a group, with rows `group_row` (even) and the next, and so must `d_scores` where
+    ///   `E::PACKS_WEIGHTS`: see [`Engine::put_pair`].
+    /// * Nobody else may reach these rows meanwhile. Where an engine writes over scores, the rows may be the same ones.
     #[inline(always)]
-    pub(super) fn differentiate(&self) {
-        match (self.slopes.is_some() || self.kept.is_some(), self.spans.iter().all(Span::sees_all)) {
-            (false, true) => self.each::<false, false>(),
-            (false, false) => self.each::<true, false>(),
-            (true, _) => self.each::<true, true>(),
+    pub(super) unsafe fn differentiate(&self) {
+        // SAFETY: `each` asks for what the caller promises here.
+        unsafe {
+            match (self.slopes.is_some() || self.kept.is_some(), self.spans.iter().all(Span::sees_all)) {
+                (false, true) => self.each::<false, false>(),
+                (false, false) => self.each::<true, false>(),
+                (true, _) => self.each::<true, true>(),
+            }
         }
     }
 
     /// `P = 2^(score − shift)`, `dS = P ∘ (dP − delta)`; with `PARTLY` 0 outside the spans, with `ALL` transformed scores
     /// and dropout.
+    ///
+    /// # Safety
+    /// As for [`Pair::differentiate`].
     #[inline(always)]
-    fn each<const PARTLY: bool, const ALL: bool>(&self) {
+    unsafe fn each<const PARTLY: bool, const ALL: bool>(&self) {
         let simd = self.engine.simd();
         let lanes = E::S::LANES;
         let zero = simd.splat(0.0);
@@ -119,7 +179,8 @@ impl<E: Engine> Pair<'_, E> {
             for half in 0..2 {
                 let col = col + half * lanes;
                 for i in 0..2 {
-                    // SAFETY: the rows have STRIDE numbers.
+                    // SAFETY: two vectors are at most a grain, so that the pair from the first column ends at `to` at
+                    // the latest; the caller promises STRIDE numbers in each row, which are more.
                     let (score, mut d_weight) =
                         unsafe { (simd.load_ptr(self.scores[i].add(col)), simd.load_ptr(self.d_weights[i].add(col))) };
                     let mut weight = exp2_clamped::<E>(simd, score, factor, shift[i]);
@@ -143,7 +204,7 @@ impl<E: Engine> Pair<'_, E> {
                     d_scores[i][half] = d_score;
                 }
             }
-            // SAFETY: rows and columns are inside the block and the group.
+            // SAFETY: the caller promises the block, the group and their rows; the columns end at `to`, inside both.
             unsafe {
                 self.engine.put(self.left, self.row, col, d_scores[0]);
                 self.engine.put(self.left, self.row + 1, col, d_scores[1]);

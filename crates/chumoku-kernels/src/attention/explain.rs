@@ -1,60 +1,20 @@
 //! What a call of attention runs on, and why.
 
 use super::blocks::units;
+use super::decode;
 use super::engine::{Engine, GRAIN, KEYS, STRIDE, Task};
-use super::{Attention, decode, on_engine};
-use crate::element::Narrow;
+use super::engines::on_engine;
+use super::plan::AttentionPlan;
+use super::problem::Attention;
+use crate::element::{Element, Narrow};
 use crate::isa::{self, Isa};
-use std::fmt;
-
-/// What [`Attention::forward`] runs on: no slow path is silent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AttentionPlan {
-    /// The kernel.
-    pub kernel: &'static str,
-    /// The instruction set in force.
-    pub isa: Isa,
-    /// Queries and keys of a block.
-    pub tile: (usize, usize),
-    /// bf16 terms for each number; 0 where products are of f32 (or f64).
-    pub terms: usize,
-    /// Tasks that threads can share.
-    pub tasks: usize,
-    /// Bytes of working memory of each thread, about.
-    pub scratch_bytes: usize,
-    /// Why this kernel.
-    pub reason: &'static str,
-}
-
-impl fmt::Display for AttentionPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (queries, keys) = self.tile;
-        write!(f, "{} on {}, {queries} queries x {keys} keys a block", self.kernel, self.isa)?;
-        write!(f, ", {} tasks, {} KiB of scratch a thread: {}", self.tasks, self.scratch_bytes / 1024, self.reason)
-    }
-}
-
-impl AttentionPlan {
-    /// Of the plain version.
-    pub(crate) fn plain() -> Self {
-        AttentionPlan {
-            kernel: "plain",
-            isa: isa::active(),
-            tile: (1, 1),
-            terms: 0,
-            tasks: 1,
-            scratch_bytes: 0,
-            reason: "double precision is computed by the reference, one query at a time",
-        }
-    }
-}
 
 /// What `args` would run on.
-pub(crate) fn explain<T: Narrow>(args: &Attention<'_, T>) -> AttentionPlan {
+pub(super) fn explain<T: Narrow>(args: &Attention<'_, T>) -> AttentionPlan {
     if let Some(plan) = decode::explain(args) {
         return plan;
     }
-    struct Ask<'a, 'b, T: crate::Element>(&'a Attention<'b, T>, &'a mut AttentionPlan);
+    struct Ask<'a, 'b, T: Element>(&'a Attention<'b, T>, &'a mut AttentionPlan);
     impl<T: Narrow> Task for Ask<'_, '_, T> {
         #[inline(always)]
         fn eval<E: Engine>(self, _: E) {

@@ -1,12 +1,12 @@
 //! From the sums of weighted values to the output.
 
 use super::heads::Layout;
+use super::problem::{Attention, Forward};
 use super::softmax::Running;
-use super::{Attention, Forward};
-use crate::element::Narrow;
+use crate::element::{Element, Narrow};
 use crate::isa::Simd;
+use crate::reference;
 use crate::threads::SharedMut;
-use crate::{Element, reference};
 use std::f64::consts::LN_2;
 
 /// Where tasks write the results of the forward pass.
@@ -28,7 +28,8 @@ impl<'a, T: Narrow> Results<'a, T> {
     /// special about them; returns whether there was not.
     ///
     /// # Safety
-    /// `sums` must hold a row for each query, `cols` apart (whole vectors).
+    /// * `sums` must be readable for a row of the values' width for each of `states`, `cols` apart.
+    /// * The queries must be the caller's alone.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub(super) unsafe fn finish_plain<S: Simd>(
@@ -54,14 +55,15 @@ impl<'a, T: Narrow> Results<'a, T> {
         let mut zeros = zero;
         for (row, &total) in totals.iter().enumerate() {
             let factor = simd.splat(dropped / total);
-            // SAFETY: rows of the output do not overlap, and a query is one task's alone.
+            // SAFETY: rows of the output do not overlap, and a query is the caller's alone. The output is borrowed as long as
+            // `self`, and holds numbers.
             let output = unsafe { self.output.slice(self.layout.at(s, h, i + row), width) };
             for (col, output) in output.chunks_exact_mut(S::LANES).enumerate() {
-                // SAFETY: the caller promises the row.
+                // SAFETY: the caller promises the row, of which `output` is as long and in whole vectors.
                 let sum = unsafe { simd.load_ptr(sums.add(row * cols + col * S::LANES)) };
                 let y = simd.mul(sum, factor);
                 zeros = simd.mul_add(y, zero, zeros);
-                // SAFETY: the chunk has LANES numbers.
+                // SAFETY: the chunk has LANES numbers, which may be written.
                 unsafe { T::store(simd, output.as_mut_ptr(), y) };
             }
         }
@@ -70,7 +72,8 @@ impl<'a, T: Narrow> Results<'a, T> {
         }
         if let Some(log_sum_exp) = self.log_sum_exp {
             for (row, (&total, state)) in totals.iter().zip(states).enumerate() {
-                // SAFETY: as above.
+                // SAFETY: each query has a place of its own, and the query is the caller's alone. All of log-sum-exp is
+                // borrowed as long as `self`, and holds numbers.
                 let one = unsafe { log_sum_exp.slice(self.args.query.layout.row(s, h, i + row), 1) };
                 one[0] = ((f64::from(state.shift) + f64::from(total).log2()) * LN_2) as f32;
             }
@@ -79,9 +82,12 @@ impl<'a, T: Narrow> Results<'a, T> {
     }
 
     /// Divides the sums of a query by the total of its weights, and writes the result.
+    ///
+    /// # Safety
+    /// The query must be the caller's alone.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
-    pub(super) fn finish<S: Simd>(
+    pub(super) unsafe fn finish<S: Simd>(
         &self,
         simd: S,
         (s, h, i): (usize, usize, usize),
@@ -92,10 +98,12 @@ impl<'a, T: Narrow> Results<'a, T> {
         sums: &mut [f32],
     ) {
         let args = self.args;
-        // SAFETY: rows of the output do not overlap, and a query is one task's alone; so is its log-sum-exp.
+        // SAFETY: rows of the output do not overlap, and the query is the caller's alone. The output is borrowed as long as
+        // `self`, and holds numbers.
         let output = unsafe { self.output.slice(self.layout.at(s, h, i), sums.len()) };
         let log_sum_exp = self.log_sum_exp.map(|all| {
-            // SAFETY: as above.
+            // SAFETY: each query has a place of its own, and the query is the caller's alone. All of log-sum-exp is borrowed
+            // as long as `self`, and holds numbers.
             let one = unsafe { all.slice(args.query.layout.row(s, h, i), 1) };
             &mut one[0]
         });

@@ -8,20 +8,34 @@
 use super::blocks::{Block, Unit, units};
 use super::decode::decode;
 use super::engine::{Engine, GRAIN, KEYS, STRIDE, Task};
+use super::engines::on_engine;
 use super::finish::{Results, scale};
+use super::problem::{Attention, Forward};
 use super::rows::Rows;
 use super::softmax::{BOUND, Between, Job, Row, Running, SAFE_BOUND, bounded_block, is_bounded};
 use super::transform::Transform;
-use super::{Attention, Forward, on_engine};
-use crate::Element;
 use crate::dropout::Keep;
-use crate::element::Narrow;
+use crate::element::{Element, Narrow};
 use crate::isa::Simd;
 use crate::memory::{Buffer, Scratch};
 use crate::threads::for_each;
 
-/// Attention, forward; arguments have been checked.
-pub(crate) fn forward<T: Narrow>(args: &Attention<T>, results: Forward<T>) {
+/// Attention of f32, forward; arguments have been checked.
+pub(super) fn f32(args: &Attention<f32>, results: Forward<f32>) {
+    forward(args, results);
+}
+
+/// As [`f32`], of bf16.
+pub(super) fn bf16(args: &Attention<half::bf16>, results: Forward<half::bf16>) {
+    forward(args, results);
+}
+
+/// As [`f32`], of f16.
+pub(super) fn f16(args: &Attention<half::f16>, results: Forward<half::f16>) {
+    forward(args, results);
+}
+
+fn forward<T: Narrow>(args: &Attention<T>, results: Forward<T>) {
     let results = &Results::new(args, results);
     let (units, per_piece) = units(args);
     for_each(units.len().div_ceil(per_piece), args.work(), |piece| {
@@ -137,11 +151,11 @@ impl<T: Narrow> Piece<'_, T> {
             bad_keys.clear();
             let first = &mut squares[..count];
             let matrix = source.stage(engine, !is_open, staged, first, |j| bad_keys.push(first_key + j));
-            // SAFETY: as above; there are no more than KEYS rows.
+            // SAFETY: the matrix lives in `staged` or in the values and has at most KEYS rows; `values` has room for them.
             unsafe { engine.pack_values(matrix, values) };
             let source = Rows { from: args.key, ..source };
             let matrix = source.stage(engine, !is_open, staged, first, |j| bad_keys.push(first_key + j));
-            // SAFETY: as above.
+            // SAFETY: the matrix lives in `staged` or in the keys and has at most KEYS rows; `keys` has room for them.
             unsafe { engine.pack_keys(matrix, keys) };
             let mut longest = 0.0;
             if !is_open {
@@ -208,7 +222,8 @@ impl<T: Narrow> Piece<'_, T> {
                 }
                 is_ready = false;
                 if let Some(weigh) = pending.take() {
-                    // SAFETY: weights and values were packed up to `to`; the sums have QUERIES rows; so below.
+                    // SAFETY: weights and values of the block before were packed up to its `to`; its sums, and `part`, have
+                    // QUERIES rows of `cols`.
                     unsafe { weigh.run(engine, 0..cols / GRAIN) };
                 }
                 for i in 0..block.count {
@@ -225,8 +240,11 @@ impl<T: Narrow> Piece<'_, T> {
                         weights,
                         row: i,
                     };
+                    // SAFETY, for each call of `row` below: the scores are row `i` of a block of QUERIES rows, the weights
+                    // a block of this engine, and no job is under way; the columns are grains of the block.
                     if span.first_seen >= span.end_seen {
-                        row.nothing();
+                        // SAFETY: see above: the row is as `Row` asks.
+                        unsafe { row.nothing() };
                         continue;
                     }
                     let rescale = if let Some(transform) = &transform {
@@ -235,18 +253,22 @@ impl<T: Narrow> Piece<'_, T> {
                         let line = unsafe { std::slice::from_raw_parts_mut(line, STRIDE) };
                         transform.apply(simd, args, place, first_key, span, line);
                         row.factor = 1.0;
-                        row.following::<true>(state)
+                        // SAFETY: see above: the row is as `Row` asks, and `line` is used no more.
+                        unsafe { row.following::<true>(state) }
                     } else {
                         let mut is_small = !is_open && bounds[at] * longest <= SAFE_BOUND;
                         if !is_small && (is_open || !state.follows) {
                             // Not so where a score is not finite.
-                            is_small = row.extreme() * factor.abs() <= BOUND;
+                            // SAFETY: see above: the row is as `Row` asks.
+                            is_small = unsafe { row.extreme() } * factor.abs() <= BOUND;
                         }
                         if is_small && !state.follows {
-                            row.bounded(state);
+                            // SAFETY: see above: the row is as `Row` asks.
+                            unsafe { row.bounded(state) };
                             continue;
                         }
-                        row.following::<false>(state)
+                        // SAFETY: see above: the row is as `Row` asks.
+                        unsafe { row.following::<false>(state) }
                     };
                     match rescale {
                         None => is_bad[at] = true,
@@ -257,11 +279,13 @@ impl<T: Narrow> Piece<'_, T> {
                         _ => {}
                     }
                 }
-                // SAFETY: as above.
+                // SAFETY: every row of weights was just written up to `to`, and the values were packed; the sums of the
+                // block, and `part`, have QUERIES rows of `cols`.
                 unsafe { weigh.run(engine, 0..cols / GRAIN) };
             }
             if let Some(weigh) = pending {
-                // SAFETY: as above.
+                // SAFETY: weights and values of the last block were packed up to its `to`; its sums, and `part`, have
+                // QUERIES rows of `cols`.
                 unsafe { weigh.run(engine, 0..cols / GRAIN) };
             }
         }
@@ -273,7 +297,7 @@ impl<T: Narrow> Piece<'_, T> {
                 let totals = simd.sums(&totals);
                 let count = 16.min(block.count - first);
                 let place = (unit.sequence, block.head, block.first + first);
-                // SAFETY: the rows of the sums are inside them, `cols` apart.
+                // SAFETY: the rows of the sums are inside them, `cols` apart; the queries are in this unit alone.
                 let is_done = !is_bad[at..at + count].contains(&true)
                     && unsafe {
                         let (states, sums) = (&states[at..at + count], sums.add(at * cols));
@@ -286,7 +310,8 @@ impl<T: Narrow> Piece<'_, T> {
                     let place = (unit.sequence, block.head, block.first + first + i);
                     // SAFETY: the row of the sums is inside them, and no other reference to it.
                     let sums = unsafe { std::slice::from_raw_parts_mut(sums.add((at + i) * cols), value_dim) };
-                    self.results.finish(simd, place, &states[at + i], total, is_bad[at + i], dropped, sums);
+                    // SAFETY: the query is in this unit alone, and the unit in this task.
+                    unsafe { self.results.finish(simd, place, &states[at + i], total, is_bad[at + i], dropped, sums) };
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Where the rows of queries, keys, values and outputs lie: strided views, dense or packed.
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// How the sequences of a view follow one another.
 #[derive(Clone, Copy, Debug)]

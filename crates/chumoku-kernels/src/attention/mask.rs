@@ -1,6 +1,6 @@
 //! Which query may attend to which key: masks, the band around the diagonal, lengths.
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use std::ops::Range;
 
 /// Where the diagonal of a causal mask or a window lies: query i stands at the place of key `i + offset`.

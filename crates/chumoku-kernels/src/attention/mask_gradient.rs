@@ -3,19 +3,21 @@
 //! Scores are computed once more, so that gradients of any shape add up in one fixed order: each task owns a plane of
 //! the mask (and a range of its rows), and goes through the sequences and heads that share it.
 
-use super::backward::SpanRows;
 use super::blocks::Unit;
+use super::differentiate::SpanRows;
 use super::engine::{Engine, KEYS, STRIDE, Task};
+use super::engines::on_engine;
+use super::mask::{Mask, MaskView};
+use super::problem::{Attention, Saved};
 use super::rows::{Rows, bad_keys};
 use super::softmax::{FORBIDDEN_BELOW, exp2_clamped};
 use super::transform::Transform;
-use super::{Attention, Mask, MaskView, Saved, on_engine};
 use crate::dropout::Keep;
-use crate::element::Narrow;
+use crate::element::{Element, Narrow};
 use crate::isa::Simd;
 use crate::memory::{Buffer, Scratch};
+use crate::reference;
 use crate::threads::{SharedMut, for_each};
-use crate::{Element, reference};
 
 /// Query rows of a task, where the mask has rows of its own.
 const ROWS: usize = 384;
@@ -47,7 +49,8 @@ pub(super) fn mask_gradient<T: Narrow>(args: &Attention<T>, saved: Saved<T>, d_m
                         let row = reference::attention_row_backward(args, saved, s, h, i);
                         for (j, d_score) in row.d_scores.iter().enumerate() {
                             if let Some(d_score) = d_score {
-                                // SAFETY: as in the task.
+                                // SAFETY: this task owns the rows of the mask's plane that its queries read; `d_mask` is
+                                // borrowed until all tasks are done, and holds numbers.
                                 unsafe { shared.slice(place.at(s, h, i, j), 1)[0] += *d_score as f32 };
                             }
                         }

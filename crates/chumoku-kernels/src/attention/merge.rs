@@ -1,7 +1,10 @@
 //! Merging attention over parts of the keys into attention over all of them.
 
-use super::{Heads, HeadsMut, check_same};
-use crate::{Element, Error, Real, Result};
+use super::heads::{Heads, HeadsMut};
+use super::problem::check_same;
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::real::Real;
 
 /// Attention over some of the keys: what [`super::Attention::forward_with_log_sum_exp`] gave.
 #[derive(Clone, Copy, Debug)]

@@ -1,10 +1,10 @@
 //! Rows of queries, keys and values made ready for an engine, and which of them are not finite.
 
 use super::engine::{Engine, KEYS, Matrix, Task};
+use super::engines::on_engine;
 use super::heads::Heads;
-use super::{Attention, on_engine};
-use crate::Element;
-use crate::element::Narrow;
+use super::problem::Attention;
+use crate::element::{Element, Narrow};
 use crate::isa::Simd;
 use crate::memory::{Buffer, Scratch};
 

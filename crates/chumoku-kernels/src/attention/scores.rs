@@ -3,9 +3,12 @@
 //! Products come from the crate's matrix product, for a block of queries at a time; what follows runs along their rows.
 //! For f64 all of it is double precision.
 
-use super::{Attention, Mask};
+use super::mask::Mask;
+use super::problem::Attention;
+use crate::element::Element;
+use crate::error::{Error, Result};
 use crate::gemm::{MatMut, MatRef, Start, gemm};
-use crate::{Element, Error, Real, Result};
+use crate::real::Real;
 use rayon::prelude::*;
 use std::ops::Range;
 

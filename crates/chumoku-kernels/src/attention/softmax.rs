@@ -136,11 +136,17 @@ impl Job {
         }
     }
 
+    /// Does the panels `panels` of it.
+    ///
     /// # Safety
-    /// As the function of the engine.
+    /// * The operands must have been packed by `engine`, as [`Engine::scores`] and [`Engine::weigh`] ask.
+    /// * `out` must be readable and writable for a block of scores, or [`Engine::QUERIES`] rows of `cols` sums, and so
+    ///   must `part` for such rows of sums where `E::SUMS_APART`.
+    /// * `panels` must end at the number of panels at the latest.
     #[inline(always)]
     pub(super) unsafe fn run<E: Engine>(&self, engine: E, panels: Range<usize>) {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the operands and `out` are as the caller promises; panels that exist end inside of them. `part` is as
+        // large as `out`, and both are read and written row by row, in vectors that divide the panels.
         unsafe {
             match *self {
                 Job::Scores { left, keys, depth, from, out, .. } => {
@@ -169,7 +175,7 @@ impl Job {
 
 impl<E: Engine> Between<E> {
     /// # Safety
-    /// Each job as the function of the engine, until this is finished.
+    /// Until this is dropped, each job must be one that may be run: see [`Job::run`].
     pub(super) unsafe fn new(engine: E, jobs: [Option<Job>; 2]) -> Self {
         let all = jobs.iter().flatten().map(Job::panels).sum();
         Between { engine, jobs, done: 0, all }
@@ -182,7 +188,7 @@ impl<E: Engine> Between<E> {
             let mut panel = self.done;
             for job in self.jobs.iter().flatten() {
                 if panel < job.panels() {
-                    // SAFETY: promised when this was made.
+                    // SAFETY: the panel is one of the job's, and that the job may be run was promised to `new`.
                     unsafe { job.run(self.engine, panel..panel + 1) };
                     break;
                 }
@@ -196,14 +202,14 @@ impl<E: Engine> Between<E> {
 /// Whether no score of any row, times `factor`, exceeds [`BOUND`]. NaN passes.
 ///
 /// # Safety
-/// `scores` must hold `rows` rows of [`STRIDE`].
+/// `scores` must be readable for `rows` rows of [`STRIDE`], and `span` be whole grains of them.
 #[inline(always)]
 pub(super) unsafe fn is_bounded<S: Simd>(simd: S, scores: *const f32, rows: usize, span: Span, factor: f32) -> bool {
     let (mut largest, mut smallest) = (simd.splat(0.0), simd.splat(0.0));
     for i in 0..rows {
         let scores = scores.wrapping_add(i * STRIDE);
         for col in (span.from..span.to).step_by(S::LANES) {
-            // SAFETY: the caller promises the rows.
+            // SAFETY: row `i` is one of those that the caller promises, and LANES divides the grains of the span.
             let score = unsafe { simd.load_ptr(scores.add(col)) };
             largest = simd.max(score, largest);
             smallest = simd.min(score, smallest);
@@ -217,7 +223,10 @@ pub(super) unsafe fn is_bounded<S: Simd>(simd: S, scores: *const f32, rows: usiz
 /// keys: as [`Row::bounded`], with the same results, without asking again for each row.
 ///
 /// # Safety
-/// `scores` must hold `states.len()` rows of [`STRIDE`], and `weights` be writable for a block.
+/// * `span` must be whole grains, and end at the block's end at the latest.
+/// * `scores` must be readable for `states.len()` rows of [`STRIDE`], at most [`Engine::QUERIES`].
+/// * `weights` must be writable for a block (see [`Engine::put`]): the same block where weights are written over scores.
+/// * What the jobs of `between` write must be neither.
 #[inline(always)]
 pub(super) unsafe fn bounded_block<E: Engine>(
     engine: E,
@@ -242,11 +251,12 @@ pub(super) unsafe fn bounded_block<E: Engine>(
         let mut total = simd.load(&state.totals);
         let mut col = span.from;
         while col < whole {
-            // SAFETY: the caller promises the row.
+            // SAFETY: row `i` is one of those that the caller promises, and the pair ends at `whole` at the latest, no
+            // further than `span.to`.
             let pair = unsafe { [simd.load_ptr(scores.add(col)), simd.load_ptr(scores.add(col + lanes))] };
             let pair = [exp2_bounded::<E>(simd, pair[0], factor), exp2_bounded::<E>(simd, pair[1], factor)];
             total = simd.add(simd.add(total, pair[0]), pair[1]);
-            // SAFETY: the row and its columns are inside the block.
+            // SAFETY: the caller promises a block of weights, of which this is row `i`; columns end at `span.to`.
             unsafe { engine.put(weights, i, col, pair) };
             col += 2 * lanes;
         }
@@ -254,7 +264,9 @@ pub(super) unsafe fn bounded_block<E: Engine>(
         if whole < span.to {
             let span = Span { from: whole, ..span };
             let row = Row { engine, scores, span, factor: 0.0, kept: None, weights, row: i };
-            row.each::<true, false>(state, &Bounded::<E> { factor });
+            // SAFETY: `scores` is row `i` of the block that the caller promises, and `weights` its block of weights;
+            // `whole` is a multiple of two vectors from `span.from` on, so that pairs of vectors still end at `span.to`.
+            unsafe { row.each::<true, false>(state, &Bounded::<E> { factor }) };
         }
         between.advance(i + 1, rows);
     }
@@ -302,6 +314,15 @@ impl<E: Engine, const MASKED: bool> Weigh<E> for Following<E, MASKED> {
 }
 
 /// One row of a block, to be turned into weights: see [`Row::bounded`] and [`Row::following`].
+///
+/// Its methods are unsafe, because they follow its pointers. Each of them asks that
+///
+/// * `span` is `from..to` in whole grains with `to` at most [`super::engine::KEYS`],
+/// * `scores` is readable for [`STRIDE`] numbers, and nobody else writes to them meanwhile,
+/// * `weights` is writable for a block of the engine (see [`Engine::put`]), of which nobody else reaches this row
+///   meanwhile; where weights are written over the scores, it is the block that `scores` is row `row` of,
+/// * `row` is a row of the block: below [`Engine::QUERIES`],
+/// * `kept`, if any, has a bit for each key of a block.
 pub(super) struct Row<'a, E: Engine> {
     pub(super) engine: E,
     /// The scores of the block's row; weights may be written over them.
@@ -317,25 +338,35 @@ pub(super) struct Row<'a, E: Engine> {
 
 impl<E: Engine> Row<'_, E> {
     /// Weights relative to 0, where no score exceeds [`BOUND`].
+    ///
+    /// # Safety
+    /// The row must be as [`Row`] asks.
     #[inline(always)]
-    pub(super) fn bounded(&self, state: &mut Running) {
+    pub(super) unsafe fn bounded(&self, state: &mut Running) {
         let weigh = Bounded::<E> { factor: self.engine.simd().splat(self.factor) };
-        match (self.span.sees_all(), self.kept) {
-            (true, None) => self.each::<false, false>(state, &weigh),
-            (false, None) => self.each::<true, false>(state, &weigh),
-            _ => self.each::<true, true>(state, &weigh),
+        // SAFETY: the caller promises the row, which is all that `each` asks for.
+        unsafe {
+            match (self.span.sees_all(), self.kept) {
+                (true, None) => self.each::<false, false>(state, &weigh),
+                (false, None) => self.each::<true, false>(state, &weigh),
+                _ => self.each::<true, true>(state, &weigh),
+            }
         }
     }
 
     /// The largest absolute value of the scores that are seen, NaN if one is not finite.
+    ///
+    /// # Safety
+    /// The row must be as [`Row`] asks.
     #[inline(always)]
-    pub(super) fn extreme(&self) -> f32 {
+    pub(super) unsafe fn extreme(&self) -> f32 {
         let simd = self.engine.simd();
         let zero = simd.splat(0.0);
         let (mut largest, mut zeros) = (zero, zero);
         let mut col = self.span.from;
         while col < self.span.to {
-            // SAFETY: the row has STRIDE scores.
+            // SAFETY: `col` is a multiple of LANES below `to`, a multiple of GRAIN; LANES divides GRAIN, so the vector ends
+            // at `to` at the latest, which is within the STRIDE scores that the caller promises.
             let score = self.seen(col, unsafe { simd.load_ptr(self.scores.add(col)) }, zero);
             largest = simd.max(simd.max(score, simd.sub(zero, score)), largest);
             // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
@@ -347,8 +378,11 @@ impl<E: Engine> Row<'_, E> {
 
     /// Weights relative to the running maximum; returns what to multiply earlier sums with, or `None` if a score is not
     /// finite. `MASKED` scores are transformed ones, some of which may be [`FORBIDDEN`].
+    ///
+    /// # Safety
+    /// The row must be as [`Row`] asks.
     #[inline(always)]
-    pub(super) fn following<const MASKED: bool>(&self, state: &mut Running) -> Option<f32> {
+    pub(super) unsafe fn following<const MASKED: bool>(&self, state: &mut Running) -> Option<f32> {
         let simd = self.engine.simd();
         let factor = simd.splat(self.factor);
         let nothing = simd.splat(FORBIDDEN);
@@ -356,7 +390,8 @@ impl<E: Engine> Row<'_, E> {
         let mut col = self.span.from;
         while col < self.span.to {
             // `max` gives its second operand where either is NaN; such a row shows in its sum.
-            // SAFETY: the row has STRIDE scores.
+            // SAFETY: as `from` and `to` are multiples of GRAIN, which LANES divides, the vector ends at `to` at the
+            // latest; the caller promises STRIDE scores, which are more.
             let score = simd.mul(unsafe { simd.load_ptr(self.scores.add(col)) }, factor);
             largest = simd.max(self.seen(col, score, nothing), largest);
             col += E::S::LANES;
@@ -366,15 +401,17 @@ impl<E: Engine> Row<'_, E> {
         state.follows = true;
         if largest < FORBIDDEN_BELOW {
             state.shift = before;
-            // SAFETY: the row has STRIDE scores.
+            // SAFETY: what is seen lies in `from..to`, and the caller promises STRIDE scores, which are more.
             let seen = (self.span.first_seen..self.span.end_seen).map(|col| unsafe { *self.scores.add(col) });
             state.is_low |= seen.into_iter().any(|score| score != FORBIDDEN);
-            self.nothing();
+            // SAFETY: the caller promises the row.
+            unsafe { self.nothing() };
             return MASKED.then_some(1.0);
         }
         state.shift = if largest > before { largest.ceil() } else { before };
         if !state.shift.is_finite() {
-            self.nothing();
+            // SAFETY: the caller promises the row.
+            unsafe { self.nothing() };
             return None;
         }
         let rescale = if before == f32::NEG_INFINITY { 0.0 } else { (before - state.shift).exp2() };
@@ -382,18 +419,25 @@ impl<E: Engine> Row<'_, E> {
             state.totals.iter_mut().for_each(|total| *total *= rescale);
         }
         let weigh = Following::<E, MASKED> { factor, shift: simd.splat(state.shift) };
-        match self.kept {
-            None => self.each::<true, false>(state, &weigh),
-            _ => self.each::<true, true>(state, &weigh),
+        // SAFETY: the caller promises the row.
+        unsafe {
+            match self.kept {
+                None => self.each::<true, false>(state, &weigh),
+                _ => self.each::<true, true>(state, &weigh),
+            }
         }
         Some(rescale)
     }
 
     /// A row of zeros.
+    ///
+    /// # Safety
+    /// The row must be as [`Row`] asks.
     #[inline(always)]
-    pub(super) fn nothing(&self) {
+    pub(super) unsafe fn nothing(&self) {
         let mut unused = Running::NEW;
-        self.each::<false, false>(&mut unused, &Zero);
+        // SAFETY: the caller promises the row.
+        unsafe { self.each::<false, false>(&mut unused, &Zero) };
     }
 
     /// `x` where the query sees the keys from `col` on, else `other`.
@@ -405,8 +449,13 @@ impl<E: Engine> Row<'_, E> {
         simd.select_lt(index, simd.splat(self.span.end_seen as f32), x, other)
     }
 
+    /// Every score becomes what `weigh` makes of it; with `PARTLY` 0 where the query does not see the key, with `DROPS`
+    /// 0 where dropout drops the weight.
+    ///
+    /// # Safety
+    /// The row must be as [`Row`] asks.
     #[inline(always)]
-    fn each<const PARTLY: bool, const DROPS: bool>(&self, state: &mut Running, weigh: &impl Weigh<E>) {
+    unsafe fn each<const PARTLY: bool, const DROPS: bool>(&self, state: &mut Running, weigh: &impl Weigh<E>) {
         let simd = self.engine.simd();
         let lanes = E::S::LANES;
         let mut total = simd.load(&state.totals);
@@ -415,7 +464,8 @@ impl<E: Engine> Row<'_, E> {
             let mut pair = [simd.splat(0.0); 2];
             for (half, p) in pair.iter_mut().enumerate() {
                 let col = col + half * lanes;
-                // SAFETY: the row has STRIDE scores.
+                // SAFETY: two vectors are at most a grain, so that the pair from `col` ends at `to` at the latest; the
+                // caller promises STRIDE scores, which are more.
                 *p = weigh.weight(simd, unsafe { simd.load_ptr(self.scores.add(col)) });
                 if PARTLY {
                     *p = self.seen(col, *p, simd.splat(0.0));
@@ -425,7 +475,7 @@ impl<E: Engine> Row<'_, E> {
                     *p = simd.select_bits(kept[col / 16] >> (col % 16), *p);
                 }
             }
-            // SAFETY: the row and its columns are inside the block.
+            // SAFETY: the caller promises a block at `weights` and a row of it; the columns end at `to`, inside the block.
             unsafe { self.engine.put(self.weights, self.row, col, pair) };
             col += 2 * lanes;
         }

@@ -245,11 +245,14 @@ impl<const TERMS: usize> Engine32<'_, TERMS> {
     /// Writes the tiles of the terms of a part, two tiles from one another.
     ///
     /// # Safety
-    /// All elements must be readable, and each tile at `to` writable and aligned to 64 bytes.
+    /// * All elements must be readable: bf16 where the part says so (which an engine of one term alone may be given), else
+    ///   f32.
+    /// * Each of the `TERMS` tiles from `to` on, two tiles apart, must be writable and aligned to 64 bytes.
     #[inline(always)]
     unsafe fn pack(self, part: Part, lay: Lay, to: *mut u8) {
         let Part { data, is_bf16, outer, inner, count, depth } = part;
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller promises the elements, of the kind that the part names, and tiles at `to` that are writable
+        // and aligned: TERMS of them two tiles apart, as `split` asks, the first of which is all that `take` writes.
         unsafe {
             if is_bf16 {
                 self.amx.take(take::Source { data: data.cast(), outer, inner, count, depth }, lay, to);
@@ -263,7 +266,8 @@ impl<const TERMS: usize> Engine32<'_, TERMS> {
     /// Packs the columns of step `step` of up to 32 rows from `first`.
     ///
     /// # Safety
-    /// The rows must be readable, and `to` writable for a step.
+    /// * The rows of `from` must be readable.
+    /// * `to` must be writable for a step ([`step_bytes`]) and aligned to 64 bytes.
     #[inline(always)]
     unsafe fn pack_rows(self, from: Matrix, first: usize, step: usize, lay: Lay, to: *mut u8) {
         for half in 0..2 {
@@ -276,7 +280,8 @@ impl<const TERMS: usize> Engine32<'_, TERMS> {
                 count: from.rows.saturating_sub(row).min(16),
                 depth: (from.cols - col).min(STEP),
             };
-            // SAFETY: passed on to the caller.
+            // SAFETY: the part is cut off where the rows and columns of `from` end, which the caller promises; this half of
+            // the step that it promises at `to` holds a tile of each term, two tiles apart.
             unsafe { self.pack(part, lay, to.add(half * TILE)) };
         }
     }

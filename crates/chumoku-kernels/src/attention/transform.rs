@@ -1,7 +1,8 @@
 //! What happens to scores between the product and the softmax: softcap, ALiBi, masks.
 
+use super::mask::Mask;
+use super::problem::Attention;
 use super::softmax::{FORBIDDEN, Span};
-use super::{Attention, Mask};
 use crate::element::Narrow;
 use crate::isa::Simd;
 use crate::math::exp;

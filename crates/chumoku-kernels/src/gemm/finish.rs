@@ -1,10 +1,12 @@
 //! What follows a product while its block is in the cache.
 
-use super::{SharedMut, Start};
+use super::matrix::Start;
 use crate::activation::{self, Activation};
 use crate::dropout::{Dropout, Keep};
+use crate::error::{Error, Result};
 use crate::isa::Simd;
-use crate::{Error, Real, Result};
+use crate::real::Real;
+use crate::threads::SharedMut;
 
 /// What is done with the sums of a product, element by element. Dropout goes by the index in the result.
 #[derive(Debug, Default)]
@@ -128,8 +130,9 @@ impl<'a> Finish<'a> {
     /// Finishes `sums`, those of row `i` from column `j` on, and writes them to `c`.
     ///
     /// # Safety
-    /// These elements of `c` (and of what else is written) are the caller's alone. Nothing of `c` is read but with
-    /// [`Start::Keep`].
+    /// * The memory of `c`, and that of the slope of [`Then::Activate`], must still be there.
+    /// * These elements of both must be the caller's alone, until [`Finish::done`] has been called.
+    /// * With [`Start::Keep`], these elements of `c` must hold numbers. Otherwise nothing of `c` is read.
     #[inline(always)]
     pub(super) unsafe fn segment<S: Simd>(
         &self,
@@ -142,7 +145,7 @@ impl<'a> Finish<'a> {
         let (count, at, first) = (sums.len(), i * c_stride + j, i * self.cols + j);
         match self.start {
             Start::Zero => {}
-            // SAFETY: the caller's alone; with `Keep` it holds numbers.
+            // SAFETY: there and the caller's alone, as the caller promises, and holding numbers, as it does with `Keep`.
             Start::Keep => add(simd, sums, unsafe { c.slice(at, count) }),
             Start::Bias(bias) => add(simd, sums, &bias[j..j + count]),
         }
@@ -157,7 +160,7 @@ impl<'a> Finish<'a> {
                 let slope = &mut slope[..count];
                 activation::activate_with_slope(simd, *kind, sums, slope);
                 self.drop(simd, first, [sums, slope]);
-                // SAFETY: the caller's alone.
+                // SAFETY: the memory of the slope is there, and these elements the caller's alone, as it promises.
                 unsafe { self.write(simd, *to, first, slope) };
             }
             Step::Add(residual) => {
@@ -166,23 +169,27 @@ impl<'a> Finish<'a> {
             }
             Step::Multiply(by) => multiply(simd, sums, &by[first..first + count]),
         }
-        // SAFETY: the caller's alone.
+        // SAFETY: the memory of `c` is there, and these elements the caller's alone, as it promises.
         unsafe { self.write(simd, c, at, sums) };
     }
 
+    /// Writes `sums` to `c` from `at` on, of which nothing is read.
+    ///
     /// # Safety
-    /// These elements of `c` are the caller's alone.
+    /// * The memory of `c` must still be there.
+    /// * These elements of `c` must be the caller's alone, until [`Finish::done`] has been called.
     #[inline(always)]
     unsafe fn write<S: Simd>(&self, simd: S, c: SharedMut<f32>, at: usize, sums: &[f32]) {
-        // SAFETY: passed on from the caller; vectors stay inside the part, which `slice` checks, and are aligned.
-        unsafe {
-            if !self.is_streamed || !sums.len().is_multiple_of(S::LANES) || !c.is_aligned(at, S::LANES) {
-                return c.write(at, sums);
-            }
-            let to = c.slice(at, sums.len()).as_mut_ptr();
-            for (vector, part) in sums.chunks_exact(S::LANES).enumerate() {
-                simd.stream_ptr(to.add(vector * S::LANES), simd.load(part));
-            }
+        if !self.is_streamed || !sums.len().is_multiple_of(S::LANES) || !c.is_aligned(at, S::LANES) {
+            // SAFETY: the memory is there and these elements the caller's alone, as the caller promises.
+            return unsafe { c.write(at, sums) };
+        }
+        // SAFETY: there and the caller's alone, as the caller promises; all of the part is written below.
+        let to = unsafe { c.unwritten(at, sums.len()) };
+        for (to, part) in to.chunks_exact_mut(S::LANES).zip(sums.chunks_exact(S::LANES)) {
+            // SAFETY: the chunk has room for LANES numbers. It is aligned to them: the first was found to be, and each
+            // starts a vector after the one before.
+            unsafe { simd.stream_ptr(to.as_mut_ptr().cast(), simd.load(part)) };
         }
     }
 

@@ -1,12 +1,11 @@
 //! Second operands that are packed once and multiplied with many times.
 
-use super::{MatRef, Precision, vectors};
+use super::matrix::{MatRef, Precision};
+use crate::error::{Error, Result};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::amx::Amx;
-#[cfg(target_arch = "x86_64")]
-use crate::isa::{self, Isa};
 use crate::memory::Aligned;
-use crate::{Real, Result};
+use crate::real::Real;
 
 /// How a product is computed: which depends on its columns, depth and precision, never on its rows.
 #[derive(Clone, Copy, Debug)]
@@ -19,19 +18,6 @@ pub(super) enum Kernel {
 }
 
 impl Kernel {
-    /// That of a product of so many columns and such a depth.
-    pub(super) fn of(cols: usize, depth: usize, precision: Precision) -> Kernel {
-        #[cfg(target_arch = "x86_64")]
-        if isa::active() >= Isa::Amx
-            && super::tiles::suits(cols, depth)
-            && let Some(amx) = Amx::new()
-        {
-            return Kernel::Tiles(amx, precision);
-        }
-        let _ = (cols, depth, precision);
-        Kernel::Vectors { width: vectors::tile_size().1 }
-    }
-
     fn is(self, other: Kernel) -> bool {
         match (self, other) {
             #[cfg(target_arch = "x86_64")]
@@ -47,9 +33,9 @@ impl Kernel {
 /// by another kernel it is passed over.
 #[derive(Debug)]
 pub struct PackedMatrix {
-    kernel: Kernel,
-    shape: (usize, usize),
-    panels: Aligned,
+    pub(super) kernel: Kernel,
+    pub(super) shape: (usize, usize),
+    pub(super) panels: Aligned,
 }
 
 impl PackedMatrix {
@@ -57,17 +43,6 @@ impl PackedMatrix {
     /// products pack nothing.
     pub fn new<T: Real>(b: MatRef<T>, precision: Precision) -> Option<PackedMatrix> {
         T::pack(b, precision)
-    }
-
-    pub(crate) fn of_f32(b: MatRef<f32>, precision: Precision) -> PackedMatrix {
-        let kernel = Kernel::of(b.cols, b.rows, precision);
-        let mut panels = Aligned::new();
-        match kernel {
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Tiles(amx, precision) => super::tiles::pack_b(amx, b, precision, &mut panels),
-            Kernel::Vectors { .. } => vectors::pack_b(b, &mut panels),
-        }
-        PackedMatrix { kernel, shape: (b.rows, b.cols), panels }
     }
 }
 
@@ -92,7 +67,7 @@ impl<'a, T: Real> Operand<'a, T> {
     pub fn new(matrix: MatRef<'a, T>, packed: Option<&'a PackedMatrix>) -> Result<Self> {
         match packed {
             Some(packed) if packed.shape != (matrix.rows, matrix.cols) => {
-                Err(crate::Error::shape("packed matrix", (matrix.rows, matrix.cols), packed.shape))
+                Err(Error::shape("packed matrix", (matrix.rows, matrix.cols), packed.shape))
             }
             _ => Ok(Operand { matrix, packed }),
         }

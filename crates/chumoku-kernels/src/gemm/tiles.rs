@@ -8,7 +8,8 @@
 //! not depend on how many others there are.
 
 use super::finish::{Finish, LINE, SEGMENT};
-use super::{Kernel, MatRef, Operand, Precision};
+use super::matrix::{MatRef, Precision};
+use super::packed::{Kernel, Operand};
 use crate::isa::amx::split::{Lay, Source, step_bytes};
 use crate::isa::amx::{Amx, Block, SIDE, STEP, TILE, Tiles};
 use crate::isa::{self, Op, Simd};
@@ -140,7 +141,8 @@ fn pack_across<const TERMS: usize>(amx: Amx, strip: Strip<'_>, from: usize, to: 
     }
     if lay == Lay::Rows {
         for tile in out.chunks_exact_mut(TILE) {
-            // SAFETY: a tile, aligned as above.
+            // SAFETY: the chunk is a tile that has just been written; it starts at a multiple of TILE in memory that is
+            // aligned to 64 bytes.
             unsafe { amx.transpose(tile.as_mut_ptr()) };
         }
     }
@@ -166,7 +168,11 @@ fn pack_panels<const TERMS: usize>(amx: Amx, b: MatRef<f32>, out: &mut Aligned) 
 }
 
 /// The product; shapes have been checked, none is 0.
-pub(super) fn run<const TERMS: usize>(
+///
+/// # Safety
+/// As for `run` of the module above: `c` must hold the rows of C, `c_stride` apart, with numbers where the start is kept, and nobody
+/// else may reach them, nor what `finish` writes.
+pub(super) unsafe fn run<const TERMS: usize>(
     amx: Amx,
     a: MatRef<f32>,
     b: Operand<f32>,
@@ -175,7 +181,8 @@ pub(super) fn run<const TERMS: usize>(
     finish: &Finish,
 ) {
     if a.row_stride == 1 && a.col_stride > 1 && a.cols > DEEP {
-        return deep::<TERMS>(amx, a, b.matrix, c, c_stride, finish);
+        // SAFETY: it asks for what the caller promises here.
+        return unsafe { deep::<TERMS>(amx, a, b.matrix, c, c_stride, finish) };
     }
     let (m, n, k) = (a.rows, b.matrix.cols, a.cols);
     let precision = [Precision::Medium, Precision::High, Precision::Highest][TERMS - 1];
@@ -190,7 +197,8 @@ pub(super) fn run<const TERMS: usize>(
         let (down, across) = (task / across, task % across);
         let rows = down * ROWS..m.min((down + 1) * ROWS);
         let cols = across * cols..n.min((across + 1) * cols);
-        Task::<TERMS> { amx, a, packed_b, c, c_stride, finish }.run(rows, cols);
+        // SAFETY: the caller promises C and what `finish` writes; this part of them is the task's alone.
+        unsafe { Task::<TERMS> { amx, a, packed_b, c, c_stride, finish }.run(rows, cols) };
     });
     PACKED_B.set(scratch);
 }
@@ -205,7 +213,11 @@ struct Task<'a, const TERMS: usize> {
 }
 
 impl<const TERMS: usize> Task<'_, TERMS> {
-    fn run(self, rows: Range<usize>, cols: Range<usize>) {
+    /// Computes a part of C.
+    ///
+    /// # Safety
+    /// As for [`run`], of these rows and columns.
+    unsafe fn run(self, rows: Range<usize>, cols: Range<usize>) {
         let (step, k) = (step_bytes(TERMS), self.a.cols);
         let (panels, steps) = (rows.len().div_ceil(SIDE), k.div_ceil(STEP));
         let (mut packed, mut sums) = (PACKED_A.take(), SUMS.take());
@@ -271,7 +283,8 @@ impl Op for Cell<'_> {
     fn eval<S: Simd>(self, simd: S) {
         let cols = self.cols.len();
         for (i, sums) in self.rows.zip(self.cell.chunks_mut(CELL_STRIDE)) {
-            // SAFETY: this cell of C is the task's alone.
+            // SAFETY: C and the slope are there until all tasks are done, as the caller of `run` promises, and this cell of
+            // them is the task's alone; with a start that is kept C holds numbers.
             unsafe { self.finish.segment(simd, (i, self.cols.start), &mut sums[..cols], self.c, self.c_stride) };
         }
         self.finish.done(simd);
@@ -282,7 +295,10 @@ impl Op for Cell<'_> {
 ///
 /// The depth is cut into pieces whose partial results are added in their order. A task packs what it needs of both
 /// operands, a depth block at a time, so that numbers are read from memory once and everything else stays in the cache.
-fn deep<const TERMS: usize>(
+///
+/// # Safety
+/// As for [`run`].
+unsafe fn deep<const TERMS: usize>(
     amx: Amx,
     a: MatRef<f32>,
     b: MatRef<f32>,
@@ -306,12 +322,15 @@ fn deep<const TERMS: usize>(
         let (rows, cols) = (i..m.min(i + REGION), j..n.min(j + REGION));
         let depth = piece_index * piece..k.min((piece_index + 1) * piece);
         let sums = Sums { partial, start: piece_index * size, stride };
-        piece_of::<TERMS>(amx, a, b, rows, cols, depth, sums);
+        // SAFETY: the partial results have room for `pieces` of `size` and live until all tasks are done; this region of
+        // this piece is the task's alone.
+        unsafe { piece_of::<TERMS>(amx, a, b, rows, cols, depth, sums) };
     });
     let all = SharedMut::new(sums.floats(pieces * size));
     for_each(m.div_ceil(SIDE), m * n * (pieces + 1), |panel| {
         for i in panel * SIDE..m.min((panel + 1) * SIDE) {
-            // SAFETY: rows belong to one panel alone.
+            // SAFETY: a row belongs to one panel alone, and a piece has one such row; the sums live until all panels are
+            // done, and hold numbers.
             let rows = |piece: usize| unsafe { all.slice(piece * size + i * stride, n) };
             isa::dispatch(Join { finish, row: i, first: rows(0), others: (1..pieces).map(rows), c, c_stride });
         }
@@ -327,7 +346,12 @@ struct Sums {
     stride: usize,
 }
 
-fn piece_of<const TERMS: usize>(
+/// The sums of a region of C over one piece of the depth.
+///
+/// # Safety
+/// * The memory of `sums` must hold the piece's rows, `stride` apart, rounded up to whole blocks both ways.
+/// * Nobody else may reach this region of them meanwhile.
+unsafe fn piece_of<const TERMS: usize>(
     amx: Amx,
     a: MatRef<f32>,
     b: MatRef<f32>,
@@ -349,8 +373,8 @@ fn piece_of<const TERMS: usize>(
         for (j, b) in packed_b.chunks_exact(size).enumerate() {
             for (i, a) in packed_a.chunks_exact(size).enumerate() {
                 let at = (rows.start + i * SIDE) * sums.stride + cols.start + j * SIDE;
-                // SAFETY: blocks of this region and piece are this task's alone, and the partial results have room
-                // for whole blocks.
+                // SAFETY: the caller promises the partial results, this region of them for this task alone, with room for
+                // whole blocks. Those that are added to were written by the depth blocks before.
                 unsafe {
                     let c = sums.partial.pointer(sums.start + at);
                     block::<TERMS>(&tiles, &a[..used], &b[..used], c, sums.stride, from > depth.start);
@@ -380,7 +404,8 @@ impl<'a, I: Iterator<Item = &'a mut [f32]>> Op for Join<'a, I> {
             self.first.iter_mut().zip(other).for_each(|(sum, x)| *sum += *x);
         }
         for (segment, sums) in self.first.chunks_mut(SEGMENT).enumerate() {
-            // SAFETY: this row of C is the task's alone.
+            // SAFETY: C and the slope are there until all tasks are done, as the caller of `deep` promises, and this row of
+            // them is the task's alone; with a start that is kept C holds numbers.
             unsafe { self.finish.segment(simd, (self.row, segment * SEGMENT), sums, self.c, self.c_stride) };
         }
         self.finish.done(simd);

@@ -4,9 +4,11 @@
 //! product; a depth block at a time, so that panels stay in the first-level cache.
 
 use super::finish::{Finish, SEGMENT};
-use super::{Kernel, MatRef, Operand, Start, Tile};
+use super::matrix::{MatRef, Start};
+use super::packed::{Kernel, Operand};
 use crate::isa::{self, Op, Simd};
 use crate::memory::Aligned;
+use crate::register_tile::{self, Tile};
 use crate::threads::{SharedMut, for_each};
 use std::cell::RefCell;
 
@@ -110,7 +112,11 @@ pub(super) fn pack_b(b: MatRef<f32>, out: &mut Aligned) {
 }
 
 /// The product; there are rows and columns.
-pub(super) fn run(a: MatRef<f32>, b: Operand<f32>, c: SharedMut<f32>, c_stride: usize, finish: &Finish) {
+///
+/// # Safety
+/// As for `run` of the module above: `c` must hold the rows of C, `c_stride` apart, with numbers where the start is kept, and nobody
+/// else may reach them, nor what `finish` writes.
+pub(super) unsafe fn run(a: MatRef<f32>, b: Operand<f32>, c: SharedMut<f32>, c_stride: usize, finish: &Finish) {
     let (m, n, k) = (a.rows, b.matrix.cols, a.cols);
     let (height, width) = tile_size();
     let mut scratch = PACKED_B.take();
@@ -130,6 +136,7 @@ pub(super) fn run(a: MatRef<f32>, b: Operand<f32>, c: SharedMut<f32>, c_stride: 
     PACKED_B.set(scratch);
 }
 
+/// A block of C, which is one task's alone: made by [`run`], whose caller promises C.
 struct Block<'a> {
     a: MatRef<'a, f32>,
     packed_b: &'a [f32],
@@ -173,7 +180,7 @@ impl Op for Block<'_> {
                     let count = height.min(self.rows.end - i);
                     let whole = count == height && columns == width;
                     let (c, c_stride) = if whole {
-                        // SAFETY: the whole tile lies inside this task's block of C.
+                        // SAFETY: C is there until all tasks are done, and the whole tile lies inside this task's block.
                         (unsafe { self.c.pointer(i * self.c_stride + j) }, self.c_stride)
                     } else {
                         (edge.as_mut_ptr(), width)
@@ -188,14 +195,16 @@ impl Op for Block<'_> {
                         c_stride,
                         accumulate: accumulate && whole,
                     };
-                    // SAFETY: the panels hold `depth` steps; c is a whole tile of C, or the edge buffer, which holds
-                    // the largest tile of any instruction set.
-                    unsafe { simd.tile(tile) };
+                    // SAFETY: the panels hold `depth` steps; c is a whole tile of C, which is there, this task's alone, and
+                    // holds numbers where they are added to; or it is the edge buffer, which holds the largest tile
+                    // of any instruction set.
+                    unsafe { register_tile::tile(simd, tile) };
                     if !whole {
                         for r in 0..count {
                             let (at, part) = ((i + r) * self.c_stride + j, &mut edge[r * width..][..columns]);
-                            // SAFETY: these columns of the row belong to this task alone, and hold numbers where
-                            // they are added to.
+                            // SAFETY: C is there until all tasks are done, and these columns of the row belong to this
+                            // task alone; where they are added to they hold numbers, of the depth blocks before or of
+                            // a start that is kept.
                             unsafe {
                                 if accumulate {
                                     let row = self.c.slice(at, columns);
@@ -216,9 +225,11 @@ impl Op for Block<'_> {
             for i in self.rows.clone() {
                 for j in self.cols.clone().step_by(SEGMENT) {
                     let sums = &mut sums[..SEGMENT.min(self.cols.end - j)];
-                    // SAFETY: this block of C is this task's alone, and has been written.
+                    // SAFETY: C is there until all tasks are done, this block of it is this task's alone, and it has been
+                    // written by now.
                     sums.copy_from_slice(unsafe { self.c.slice(i * self.c_stride + j, sums.len()) });
-                    // SAFETY: as above.
+                    // SAFETY: C (and the slope of what follows) is there until all tasks are done, and these elements of it
+                    // are this task's alone; where the start is kept, they hold numbers, as they do anyway by now.
                     unsafe { self.finish.segment(simd, (i, j), sums, self.c, self.c_stride) };
                 }
             }

@@ -1,7 +1,6 @@
 //! AVX2 with FMA: 8 lanes of f32, 16 registers.
 
-use super::{Op, Simd};
-use crate::gemm::{ACROSS, Tile, tile};
+use super::simd::{Op, Simd, TileOp};
 use std::arch::x86_64::*;
 
 /// The token of AVX2 and FMA.
@@ -23,7 +22,8 @@ unsafe fn entry<O: Op>(simd: Avx2, op: O) -> O::Output {
     op.eval(simd)
 }
 
-// SAFETY: `new` is the only constructor and detects AVX2 and FMA; loads and stores move exactly 8 values.
+// SAFETY: `new` is the only constructor and detects AVX2 and FMA; loads and stores move exactly 8 values; tiles are as
+// named.
 unsafe impl Simd for Avx2 {
     type V = __m256;
     const LANES: usize = 8;
@@ -32,7 +32,7 @@ unsafe impl Simd for Avx2 {
 
     #[inline(always)]
     fn splat(self, x: f32) -> __m256 {
-        // SAFETY: the token proves AVX2; so for every block below.
+        // SAFETY: the token proves AVX2.
         unsafe { _mm256_set1_ps(x) }
     }
     #[inline(always)]
@@ -47,22 +47,22 @@ unsafe impl Simd for Avx2 {
     }
     #[inline(always)]
     fn add(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX2.
         unsafe { _mm256_add_ps(a, b) }
     }
     #[inline(always)]
     fn sub(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX2.
         unsafe { _mm256_sub_ps(a, b) }
     }
     #[inline(always)]
     fn mul(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX2.
         unsafe { _mm256_mul_ps(a, b) }
     }
     #[inline(always)]
     fn div(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX2.
         unsafe { _mm256_div_ps(a, b) }
     }
     #[inline(always)]
@@ -72,22 +72,22 @@ unsafe impl Simd for Avx2 {
     }
     #[inline(always)]
     fn max(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX2.
         unsafe { _mm256_max_ps(a, b) }
     }
     #[inline(always)]
     fn min(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX2.
         unsafe { _mm256_min_ps(a, b) }
     }
     #[inline(always)]
     fn select_lt(self, a: __m256, b: __m256, yes: __m256, no: __m256) -> __m256 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX2.
         unsafe { _mm256_blendv_ps(no, yes, _mm256_cmp_ps::<_CMP_LT_OQ>(a, b)) }
     }
     #[inline(always)]
     fn pow2(self, n: __m256) -> __m256 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX2.
         unsafe {
             let exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
             _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent))
@@ -95,7 +95,7 @@ unsafe impl Simd for Avx2 {
     }
     #[inline(always)]
     fn ldexp(self, a: __m256, shifted: __m256) -> __m256 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX2.
         unsafe {
             let exponent = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted));
             _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), exponent))
@@ -103,7 +103,7 @@ unsafe impl Simd for Avx2 {
     }
     #[inline(always)]
     fn select_bits(self, bits: u16, a: __m256) -> __m256 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX2.
         unsafe {
             let lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
             let set = _mm256_and_si256(_mm256_set1_epi32(i32::from(bits)), lane);
@@ -112,7 +112,7 @@ unsafe impl Simd for Avx2 {
     }
     #[inline(always)]
     fn round(self, a: __m256) -> __m256 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX2.
         unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
     }
     #[inline(always)]
@@ -142,13 +142,7 @@ unsafe impl Simd for Avx2 {
         unsafe { entry(self, op) }
     }
     #[inline(always)]
-    unsafe fn tile(self, t: Tile) {
-        // SAFETY: passed on from the caller.
-        unsafe { tile::<Self, 6, 2, 1>(self, t) }
-    }
-    #[inline(always)]
-    unsafe fn tile_across(self, t: Tile) {
-        // SAFETY: passed on from the caller.
-        unsafe { tile::<Self, 6, 2, ACROSS>(self, t) }
+    fn on_tile<O: TileOp>(self, op: O) {
+        op.eval::<Self, { Self::TILE_ROWS }, { Self::TILE_COLS / Self::LANES }>(self);
     }
 }

@@ -1,7 +1,6 @@
 //! AVX-512: 16 lanes of f32, 32 registers.
 
-use super::{Op, Simd};
-use crate::gemm::{ACROSS, Tile, tile};
+use super::simd::{Op, Simd, TileOp};
 use crate::philox::{self, Philox};
 use std::arch::x86_64::*;
 
@@ -46,7 +45,8 @@ unsafe fn wide_product(x: __m512i, word: __m512i) -> (__m512i, __m512i) {
     }
 }
 
-// SAFETY: `new` is the only constructor and detects what `entry` enables; loads and stores move exactly 16 values.
+// SAFETY: `new` is the only constructor and detects what `entry` enables; loads and stores move exactly 16 values; tiles
+// are as named.
 unsafe impl Simd for Avx512 {
     type V = __m512;
     const LANES: usize = 16;
@@ -55,7 +55,7 @@ unsafe impl Simd for Avx512 {
 
     #[inline(always)]
     fn splat(self, x: f32) -> __m512 {
-        // SAFETY: the token proves AVX-512F; so for every block below.
+        // SAFETY: the token proves AVX-512F.
         unsafe { _mm512_set1_ps(x) }
     }
     #[inline(always)]
@@ -80,47 +80,47 @@ unsafe impl Simd for Avx512 {
     }
     #[inline(always)]
     fn add(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX-512F.
         unsafe { _mm512_add_ps(a, b) }
     }
     #[inline(always)]
     fn sub(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX-512F.
         unsafe { _mm512_sub_ps(a, b) }
     }
     #[inline(always)]
     fn mul(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX-512F.
         unsafe { _mm512_mul_ps(a, b) }
     }
     #[inline(always)]
     fn div(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX-512F.
         unsafe { _mm512_div_ps(a, b) }
     }
     #[inline(always)]
     fn mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX-512F.
         unsafe { _mm512_fmadd_ps(a, b, c) }
     }
     #[inline(always)]
     fn max(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX-512F.
         unsafe { _mm512_max_ps(a, b) }
     }
     #[inline(always)]
     fn min(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX-512F.
         unsafe { _mm512_min_ps(a, b) }
     }
     #[inline(always)]
     fn select_lt(self, a: __m512, b: __m512, yes: __m512, no: __m512) -> __m512 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX-512F.
         unsafe { _mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b), no, yes) }
     }
     #[inline(always)]
     fn pow2(self, n: __m512) -> __m512 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX-512F.
         unsafe {
             let exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
             _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent))
@@ -128,7 +128,7 @@ unsafe impl Simd for Avx512 {
     }
     #[inline(always)]
     fn ldexp(self, a: __m512, shifted: __m512) -> __m512 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX-512F.
         unsafe {
             let exponent = _mm512_slli_epi32::<23>(_mm512_castps_si512(shifted));
             _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), exponent))
@@ -136,12 +136,12 @@ unsafe impl Simd for Avx512 {
     }
     #[inline(always)]
     fn select_bits(self, bits: u16, a: __m512) -> __m512 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX-512F.
         unsafe { _mm512_maskz_mov_ps(bits, a) }
     }
     #[inline(always)]
     fn sum(self, a: __m512) -> f32 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX-512F.
         unsafe {
             // Halves are added, as in the other sets.
             let a = _mm512_add_ps(a, _mm512_shuffle_f32x4::<0b01_00_11_10>(a, a));
@@ -153,7 +153,7 @@ unsafe impl Simd for Avx512 {
     }
     #[inline(always)]
     fn largest(self, a: __m512) -> f32 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX-512F.
         unsafe { _mm512_reduce_max_ps(a) }
     }
     #[inline(always)]
@@ -178,7 +178,7 @@ unsafe impl Simd for Avx512 {
     }
     #[inline(always)]
     fn sums(self, rows: &[__m512; 16]) -> [f32; 16] {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX-512F.
         unsafe {
             let mut quarters = [_mm512_setzero_ps(); 4];
             for (quarter, rows) in quarters.iter_mut().zip(rows.chunks_exact(4)) {
@@ -206,7 +206,7 @@ unsafe impl Simd for Avx512 {
     }
     #[inline(always)]
     fn round(self, a: __m512) -> __m512 {
-        // SAFETY: see `splat`.
+        // SAFETY: the token proves AVX-512F.
         unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
     }
     #[inline(always)]
@@ -216,8 +216,8 @@ unsafe impl Simd for Avx512 {
         out
     }
     #[inline(always)]
-    fn dropout_factors(self, random: Philox, index: u64, threshold: u32, factor: f32) -> [[f32; 16]; 8] {
-        // SAFETY: see `splat`; the arrays hold sixteen words each.
+    fn random_factors(self, random: Philox, index: u64, threshold: u32, factor: f32) -> [[f32; 16]; 8] {
+        // SAFETY: the token proves AVX-512F; the arrays hold sixteen words each.
         unsafe {
             let counters = random.counters(index);
             let mut c = [_mm512_setzero_si512(); 4];
@@ -256,14 +256,8 @@ unsafe impl Simd for Avx512 {
         unsafe { entry(self, op) }
     }
     #[inline(always)]
-    unsafe fn tile(self, t: Tile) {
-        // SAFETY: passed on from the caller.
-        unsafe { tile::<Self, 12, 2, 1>(self, t) }
-    }
-    #[inline(always)]
-    unsafe fn tile_across(self, t: Tile) {
-        // SAFETY: passed on from the caller.
-        unsafe { tile::<Self, 12, 2, ACROSS>(self, t) }
+    fn on_tile<O: TileOp>(self, op: O) {
+        op.eval::<Self, { Self::TILE_ROWS }, { Self::TILE_COLS / Self::LANES }>(self);
     }
 }
 

@@ -1,7 +1,6 @@
 //! Vectors as plain arrays: runs everywhere, and the compiler turns the loops into what the target's base set has.
 
-use super::{Op, Simd};
-use crate::gemm::{ACROSS, Tile, tile};
+use super::simd::{Op, Simd, TileOp};
 
 const LANES: usize = 8;
 
@@ -14,7 +13,7 @@ fn each(f: impl Fn(usize) -> f32) -> [f32; LANES] {
     std::array::from_fn(f)
 }
 
-// SAFETY: needs no feature beyond the target's base set; loads and stores move exactly LANES values.
+// SAFETY: needs no feature beyond the target's base set; loads and stores move exactly LANES values; tiles are as named.
 unsafe impl Simd for Portable {
     type V = [f32; LANES];
     const LANES: usize = LANES;
@@ -97,13 +96,7 @@ unsafe impl Simd for Portable {
         op.eval(self)
     }
     #[inline(always)]
-    unsafe fn tile(self, t: Tile) {
-        // SAFETY: passed on from the caller.
-        unsafe { tile::<Self, 4, 1, 1>(self, t) }
-    }
-    #[inline(always)]
-    unsafe fn tile_across(self, t: Tile) {
-        // SAFETY: passed on from the caller.
-        unsafe { tile::<Self, 4, 1, ACROSS>(self, t) }
+    fn on_tile<O: TileOp>(self, op: O) {
+        op.eval::<Self, { Self::TILE_ROWS }, { Self::TILE_COLS / Self::LANES }>(self);
     }
 }

@@ -5,6 +5,7 @@ use crate::gemm::MatRef;
 use crate::isa::{Op, Simd};
 use crate::math::{sigmoid, tanh};
 use crate::threads::SharedMut;
+use std::mem::MaybeUninit;
 
 /// A step forward of the sequences that are alive at it, a row for each.
 pub(super) struct Forward<'a> {
@@ -17,7 +18,7 @@ pub(super) struct Forward<'a> {
     pub(super) h: &'a mut [f32],
     /// (rows, hidden): c′, becomes c; for the LSTM.
     pub(super) c: &'a mut [f32],
-    /// (tokens, gates · hidden): x, becomes the gates. Rows of these sequences are the task's; so below.
+    /// (tokens, gates · hidden): x, becomes the gates. Rows of these sequences are the task's alone, here and in what follows.
     pub(super) gates: SharedMut<f32>,
     /// (tokens, hidden)
     pub(super) state: SharedMut<f32>,
@@ -38,25 +39,26 @@ impl Op for Forward<'_> {
             let token = self.r.token(sequence, self.step);
             let s = &self.sums[row * width..][..width];
             let h = &mut self.h[row * n..][..n];
-            // SAFETY: the rows of this token are this task's alone, and hold the projections.
+            // SAFETY: the rows of this token are this task's alone and live until all tasks are done; they hold the
+            // projections.
             let x = unsafe { self.gates.slice(token * width, width) };
-            // SAFETY: as above.
+            // SAFETY: the row of this token is this task's alone, and lives until all tasks are done.
             unsafe { self.previous.write(token * n, h) };
             match self.r.cell {
                 Cell::Rnn => rnn(simd, x, s, h),
                 Cell::Lstm => {
                     let c = &mut self.c[row * n..][..n];
                     lstm(simd, x, s, c, h);
-                    // SAFETY: as above.
+                    // SAFETY: the row of this token is this task's alone, and lives until all tasks are done.
                     unsafe { self.state.write(token * n, c) };
                 }
                 Cell::Gru => {
                     gru(simd, x, s, h);
-                    // SAFETY: as above.
+                    // SAFETY: the row of this token is this task's alone, and lives until all tasks are done.
                     unsafe { self.state.write(token * n, &s[2 * n..]) };
                 }
             }
-            // SAFETY: as above.
+            // SAFETY: the row of this token is this task's alone, and lives until all tasks are done.
             unsafe { self.y.write(token * self.y_stride, h) };
         }
     }
@@ -132,7 +134,7 @@ pub(super) struct Backward<'a> {
     pub(super) dc: &'a mut [f32],
     /// (rows, gates · hidden): the gradients of s, written.
     pub(super) ds: &'a mut [f32],
-    /// (tokens, gates · hidden): the gradients of x, written. Rows of these sequences are the task's; so below.
+    /// (tokens, gates · hidden): the gradients of x, written. Rows of these sequences are the task's alone, here and in what follows.
     pub(super) input: SharedMut<f32>,
     /// (tokens, gates · hidden): the gradients of s again, for the GRU.
     pub(super) hidden: Option<SharedMut<f32>>,
@@ -164,12 +166,12 @@ impl Op for Backward<'_> {
                 Cell::Gru => {
                     let before = &self.trace.previous[token * n..][..n];
                     let state = &self.trace.state[token * n..][..n];
-                    // SAFETY: the rows of this token are this task's alone, and only written.
-                    let input = unsafe { self.input.slice(token * width, width) };
+                    // SAFETY: the rows of this token are this task's alone, and live until all tasks are done.
+                    let input = unsafe { self.input.unwritten(token * width, width) };
                     gru_backward(simd, gates, [before, state, dy], dh, ds, input);
                 }
             }
-            // SAFETY: as above.
+            // SAFETY: the rows of this token are this task's alone, and live until all tasks are done.
             unsafe { self.hidden.unwrap_or(self.input).write(token * width, ds) };
         }
     }
@@ -238,7 +240,7 @@ fn gru_backward<S: Simd>(
     [before, state, dy]: [&[f32]; 3],
     dh: &mut [f32],
     ds: &mut [f32],
-    dx: &mut [f32],
+    dx: &mut [MaybeUninit<f32>],
 ) {
     let n = dh.len();
     for j in (0..n).step_by(S::LANES) {
@@ -252,11 +254,11 @@ fn gru_backward<S: Simd>(
         let d_n = tanh_slope(simd, simd.mul(d, simd.sub(simd.splat(1.0), z)), new);
         // n = tanh(x + r s)
         let d_r = slope(simd, simd.mul(d_n, simd.load_up_to(&state[j..to], 0.0)), r);
-        for to_be_written in [&mut *ds, &mut *dx] {
-            simd.store_up_to(&mut to_be_written[j..to], d_r);
-            simd.store_up_to(&mut to_be_written[n + j..n + to], d_z);
-        }
-        simd.store_up_to(&mut dx[2 * n + j..2 * n + to], d_n);
+        simd.store_up_to(&mut ds[j..to], d_r);
+        simd.store_up_to(&mut ds[n + j..n + to], d_z);
+        simd.write_up_to(&mut dx[j..to], d_r);
+        simd.write_up_to(&mut dx[n + j..n + to], d_z);
+        simd.write_up_to(&mut dx[2 * n + j..2 * n + to], d_n);
         simd.store_up_to(&mut ds[2 * n + j..2 * n + to], simd.mul(d_n, r));
         simd.store_up_to(&mut dh[j..to], simd.mul(d, z));
     }

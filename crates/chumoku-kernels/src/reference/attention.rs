@@ -1,9 +1,11 @@
 //! Attention, one query at a time, in double precision. Pairs that the mask forbids are never touched, so nothing in
 //! them can matter.
 
-use crate::attention::{Attention, Forward, Gradients, Mask, Saved};
+use crate::attention::Mask;
+use crate::attention::problem::{Attention, Forward, Gradients, Saved};
 use crate::dropout::Keep;
-use crate::{Element, Real};
+use crate::element::Element;
+use crate::real::Real;
 
 /// What one query of one head gives.
 #[derive(Clone, Debug)]

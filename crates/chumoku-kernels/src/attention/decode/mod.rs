@@ -9,13 +9,15 @@
 mod tiles;
 mod vectors;
 
-use super::engine::{GRAIN, KEYS, Matrix, Registers, STRIDE};
+use super::engine::{GRAIN, KEYS, Matrix, STRIDE};
 use super::finish::{Results, scale};
+use super::heads::Heads;
+use super::plan::AttentionPlan;
+use super::problem::Attention;
+use super::registers::Registers;
 use super::softmax::{Row, Running, Span};
 use super::transform::Transform;
-use super::{Attention, AttentionPlan, Heads};
-use crate::Element;
-use crate::element::Narrow;
+use crate::element::{Element, Narrow};
 use crate::isa::{self, Isa, Op, Simd, dispatch, prefetch};
 use crate::memory::{Buffer, Scratch};
 use crate::threads::{SharedMut, for_each};
@@ -28,11 +30,6 @@ const CHUNK: usize = 4 * KEYS;
 /// Bytes of keys and values beyond which they are taken to lie in memory. In a cache, asking for them costs more than it
 /// gains.
 const FAR: usize = 64 << 20;
-
-/// Whether sequence `s` has the one query that is computed here.
-pub(super) fn decodes<T: Element>(args: &Attention<T>, s: usize) -> bool {
-    args.query.length(s) == 1 && args.mask.is_none() && args.dropout.is_none()
-}
 
 /// The keys that the query of sequence `s` sees, in chunks.
 fn chunks_of<T: Element>(args: &Attention<T>, s: usize) -> impl Iterator<Item = Range<usize>> + use<T> {
@@ -50,7 +47,7 @@ fn has_tiles<T: Narrow>(args: &Attention<T>) -> bool {
 /// What `args` runs on, if every sequence has one query.
 pub(super) fn explain<T: Narrow>(args: &Attention<T>) -> Option<AttentionPlan> {
     let sequences = args.query.sequences();
-    if sequences == 0 || !(0..sequences).all(|s| decodes(args, s)) {
+    if sequences == 0 || !(0..sequences).all(|s| args.decodes(s)) {
         return None;
     }
     let chunks = (0..sequences).map(|s| chunks_of(args, s).count());
@@ -94,7 +91,7 @@ pub(super) fn decode<T: Narrow>(results: &Results<T>) {
     let (group, value_dim) = (args.group(), args.value.dim());
     let mut chunks = Vec::new();
     let mut heads = Vec::new();
-    for sequence in (0..args.query.sequences()).filter(|&s| decodes(args, s)) {
+    for sequence in (0..args.query.sequences()).filter(|&s| args.decodes(s)) {
         for key_head in 0..args.key.heads() {
             let first = chunks.len();
             chunks.extend(chunks_of(args, sequence).map(|keys| Chunk { sequence, key_head, keys }));
@@ -136,13 +133,15 @@ trait Products: Copy {
     /// Packs rows.
     ///
     /// # Safety
-    /// The rows must be readable, and `to` writable for their size.
+    /// * The rows must be readable.
+    /// * `to` must be writable for [`Products::size`] of them, and aligned to 64 bytes.
     unsafe fn pack(self, queries: Matrix, to: *mut u8);
     /// Adds products to rows of scores, [`STRIDE`] apart, as many as are whole blocks of 16 queries; returns for how
     /// many of the first keys.
     ///
     /// # Safety
-    /// The queries must be packed and the keys readable.
+    /// * `queries` must be what [`Products::pack`] wrote of `rows` rows as wide as the keys.
+    /// * The keys must be readable, and at most [`KEYS`].
     unsafe fn add(self, queries: *const u8, rows: usize, keys: Matrix, scores: &mut [f32]) -> usize;
 }
 
@@ -277,6 +276,7 @@ impl Part {
         keys: &Range<usize>,
         line: &mut [f32],
     ) -> f32 {
+        assert!(line.len() >= STRIDE && keys.len() <= KEYS);
         let span = Span { from: 0, to: keys.len().next_multiple_of(GRAIN), first_seen: 0, end_seen: keys.len() };
         self.is_bad |= !all_finite(simd, &line[..span.to]);
         let transform = Transform::new(args);
@@ -287,9 +287,13 @@ impl Part {
         }
         let scores = line.as_mut_ptr();
         let row = Row { engine: Registers(simd), scores, span, factor, kept: None, weights: scores.cast(), row: 0 };
-        let rescale = match &transform {
-            Some(_) => row.following::<true>(&mut self.state),
-            None => row.following::<false>(&mut self.state),
+        // SAFETY: the scores are `line`, which is borrowed exclusively and STRIDE long, and their weights go over them: to
+        // row 0 of a block of registers, of which no other row is touched. The span is whole grains of at most KEYS.
+        let rescale = unsafe {
+            match &transform {
+                Some(_) => row.following::<true>(&mut self.state),
+                None => row.following::<false>(&mut self.state),
+            }
         };
         self.is_bad |= rescale.is_none();
         rescale.unwrap_or(1.0)
@@ -355,7 +359,9 @@ impl<T: Narrow> Op for Merge<'_, T> {
                 whole.iter_mut().zip(from).for_each(|(to, from)| *to = *to * before + share * from);
             }
             let place = (*sequence, key_head * group + i, 0);
-            results.finish(simd, place, &state, total, is_bad, 1.0, &mut whole);
+            // SAFETY: the sequence's only query of this head, which is this task's alone: a task is a head of keys, and each
+            // query head reads one.
+            unsafe { results.finish(simd, place, &state, total, is_bad, 1.0, &mut whole) };
         }
     }
 }

@@ -37,7 +37,8 @@ impl Products for InTiles<'_> {
                 let data = queries.at(first, step * STEP).cast();
                 let count = (queries.rows - first).min(16);
                 let source = take::Source { data, outer: queries.stride, inner: 1, count, depth: STEP };
-                // SAFETY: passed on to the caller.
+                // SAFETY: the part is `count` rows and a step of columns of the queries, which the caller promises; it also
+                // promises room for their tiles, of which this is one.
                 unsafe { self.amx.take(source, Lay::Pairs, to.add((tile * steps + step) * TILE)) };
             }
         }
@@ -52,7 +53,9 @@ impl Products for InTiles<'_> {
         let done = keys.rows / IN_PLACE * IN_PLACE;
         for first in (0..done).step_by(IN_PLACE) {
             for (tile, scores) in scores.chunks_exact_mut(16 * STRIDE).enumerate().take(rows.div_ceil(16)) {
-                // SAFETY: the caller promises the operands; there are 16 rows of STRIDE scores.
+                // SAFETY: the caller promises packed queries, of which this tile's steps are a part, and readable keys,
+                // whose rows `first..first + IN_PLACE` exist, since `done` is rounded down. The sums have room for
+                // IN_PLACE rows of 16. The chunk is 16 rows of STRIDE scores, and `first + 16 · part + 16` at most KEYS.
                 unsafe {
                     let b = queries.add(tile * steps * TILE);
                     self.tiles.rows_in_place(keys.at(first, 0), 2 * keys.stride, steps, b, sums.0.as_mut_ptr());

@@ -12,11 +12,11 @@ use std::ops::Range;
 #[inline(always)]
 unsafe fn load<T: Narrow, S: Simd>(simd: S, from: *const T, count: usize) -> S::V {
     if count >= S::LANES {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller promises `count` numbers up to a vector, and there are as many as that.
         return unsafe { T::load(simd, from) };
     }
     let mut numbers = [0.0; 16];
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller promises `count` numbers, fewer than a vector.
     T::widen(unsafe { std::slice::from_raw_parts(from, count) }, &mut numbers[..count]);
     simd.load(&numbers)
 }
@@ -89,7 +89,8 @@ pub(super) unsafe fn weigh<T: Narrow, S: Simd, const QUERIES: usize>(
         let keys = first..count.min(first + AT_ONCE);
         let mut col = 0;
         while col < dim {
-            // SAFETY: passed on to the caller.
+            // SAFETY: `values` gives the rows of `dim` that the caller promises; `keys` are some of those, and the columns
+            // from `col` on are inside, as is a whole number of vectors where four of them are taken.
             col += unsafe {
                 if col + 4 * S::LANES <= dim {
                     weigh_columns::<T, S, QUERIES, 4>(simd, weights, &values, keys.clone(), sums, dim, col)
@@ -105,7 +106,9 @@ pub(super) unsafe fn weigh<T: Narrow, S: Simd, const QUERIES: usize>(
 /// As [`weigh`], of `VECTORS` vectors of columns. Returns the number of columns.
 ///
 /// # Safety
-/// As there.
+/// * `values` must give readable rows of `dim` for the keys `keys`, which must be below [`KEYS`].
+/// * `weights` must hold `QUERIES − 1` rows of [`STRIDE`] and [`KEYS`] more.
+/// * `col` must be below `dim`, and `VECTORS` vectors from there on end within `dim` or `VECTORS` be 1.
 #[inline(always)]
 unsafe fn weigh_columns<T: Narrow, S: Simd, const QUERIES: usize, const VECTORS: usize>(
     simd: S,
@@ -126,7 +129,8 @@ unsafe fn weigh_columns<T: Narrow, S: Simd, const QUERIES: usize, const VECTORS:
     for j in keys {
         let row = values(j);
         let mut value = [simd.splat(0.0); VECTORS];
-        // SAFETY: the caller promises the row; the weights have KEYS in each.
+        // SAFETY: the caller promises the row of key `j`, of which `dim − col − …` numbers are left, and weights up to
+        // `(QUERIES − 1) · STRIDE + KEYS`, below which `i · STRIDE + j` stays.
         unsafe {
             for (v, value) in value.iter_mut().enumerate() {
                 *value = load(simd, row.add(col + v * S::LANES), dim - col - v * S::LANES);

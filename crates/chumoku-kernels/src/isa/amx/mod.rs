@@ -12,6 +12,8 @@ pub(crate) mod take;
 
 use super::avx512::Avx512;
 use std::arch::asm;
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 /// Bytes of a tile: 16 rows of 64.
@@ -35,8 +37,18 @@ impl Amx {
         ALLOWED.get_or_init(|| is_supported() && is_permitted()).then_some(Amx(()))
     }
 
-    /// Sets up this thread's tile registers until the guard is dropped.
+    /// Sets up this thread's tile registers until the guard is dropped. Guards may overlap, as where a task that holds one
+    /// waits for others and its thread takes up one of them: the registers stay set up until the last is dropped.
     pub(crate) fn tiles(self) -> Tiles {
+        let tiles = Tiles { _guard: Guard::new(release), not_send: PhantomData };
+        if Guard::count() == 1 {
+            self.configure();
+        }
+        tiles
+    }
+
+    /// Sets up this thread's tile registers.
+    fn configure(self) {
         #[repr(align(64))]
         struct Config([u8; 64]);
         let mut config = Config([0; 64]);
@@ -48,8 +60,14 @@ impl Amx {
         }
         // SAFETY: the token proves that AMX may be used; the 64 bytes are a valid configuration.
         unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const config, options(nostack, preserves_flags)) };
-        Tiles(std::marker::PhantomData)
     }
+}
+
+/// Gives this thread's tile registers back.
+fn release() {
+    // SAFETY: this is only called when the last `Tiles` of this thread goes, and the first one existed only where AMX may
+    // be used; nothing is kept in tile registers between blocks.
+    unsafe { asm!("tilerelease", options(nostack, preserves_flags)) };
 }
 
 /// What runs on tiles that are set up.
@@ -120,14 +138,40 @@ fn is_permitted() -> bool {
     false
 }
 
-/// Tile registers that are set up in this thread (so it is not `Send`).
+/// Tile registers that are set up in this thread (so it is not `Send`), as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Tiles(std::marker::PhantomData<*const ()>);
+pub(crate) struct Tiles {
+    _guard: Guard,
+    not_send: PhantomData<*const ()>,
+}
 
-impl Drop for Tiles {
+thread_local! {
+    /// Guards of this thread that live.
+    static GUARDS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// One of the guards of this thread; the last to go calls a function.
+#[derive(Debug)]
+struct Guard(fn());
+
+impl Guard {
+    fn new(last: fn()) -> Self {
+        GUARDS.set(GUARDS.get() + 1);
+        Guard(last)
+    }
+
+    /// How many there are in this thread.
+    fn count() -> usize {
+        GUARDS.get()
+    }
+}
+
+impl Drop for Guard {
     fn drop(&mut self) {
-        // SAFETY: a `Tiles` exists only where AMX may be used; nothing is kept in tile registers between blocks.
-        unsafe { asm!("tilerelease", options(nostack, preserves_flags)) };
+        GUARDS.set(GUARDS.get() - 1);
+        if GUARDS.get() == 0 {
+            (self.0)();
+        }
     }
 }
 
@@ -317,5 +361,66 @@ impl Tiles {
                 options(nostack),
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_guard_releases_whatever_the_order() {
+        thread_local! {
+            static RELEASED: Cell<usize> = const { Cell::new(0) };
+        }
+        let released = || RELEASED.set(RELEASED.get() + 1);
+        let [first, second, third] = [(); 3].map(|()| Guard::new(released));
+        assert_eq!(Guard::count(), 3);
+        drop(second);
+        drop(first);
+        assert_eq!((Guard::count(), RELEASED.get()), (1, 0));
+        drop(third);
+        assert_eq!((Guard::count(), RELEASED.get()), (0, 1));
+        drop(Guard::new(released));
+        assert_eq!((Guard::count(), RELEASED.get()), (0, 2));
+    }
+
+    #[test]
+    fn tiles_stay_set_up_while_a_guard_lives() {
+        #[repr(align(64))]
+        struct Panel([u16; 32 * STEP]);
+        let Some(amx) = Amx::new() else {
+            eprintln!("SKIPPED: this machine has no AMX");
+            return;
+        };
+        // 1 as bf16, in every place: each sum is the depth.
+        let ones = Panel([0x3F80; 32 * STEP]);
+        let product = |tiles: &Tiles| {
+            let mut c = [0.0f32; SIDE * SIDE];
+            let panel = ones.0.as_ptr().cast();
+            // SAFETY: the panels hold a step of both halves, and c is 32 rows of 32.
+            unsafe {
+                tiles.block::<1>(Block {
+                    steps: 1,
+                    a: panel,
+                    b: panel,
+                    c: c.as_mut_ptr(),
+                    c_stride: SIDE,
+                    accumulate: false,
+                })
+            };
+            c
+        };
+        let outer = amx.tiles();
+        let inner = amx.tiles();
+        assert_eq!(product(&inner), [STEP as f32; SIDE * SIDE]);
+        drop(inner);
+        // Without tiles this would be an illegal instruction.
+        assert_eq!(product(&outer), [STEP as f32; SIDE * SIDE]);
+        let later = amx.tiles();
+        drop(outer);
+        assert_eq!(product(&later), [STEP as f32; SIDE * SIDE]);
+        drop(later);
+        assert_eq!(product(&amx.tiles()), [STEP as f32; SIDE * SIDE]);
     }
 }

@@ -114,11 +114,11 @@ impl Amx {
     /// Transposes a tile as 16 × 16 pairs: [`Lay::Pairs`] to [`Lay::Rows`] and back.
     ///
     /// # Safety
-    /// The tile must be writable and aligned to 64 bytes.
+    /// The tile must hold numbers, be writable, and be aligned to 64 bytes.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(crate) unsafe fn transpose(self, tile: *mut u8) {
-        // SAFETY: passed on from the caller.
+        // SAFETY: the caller promises the tile, the only one where there is one term, and that it holds numbers.
         unsafe { transpose_tiles::<1>(tile, 0) };
     }
 }

@@ -1,0 +1,27 @@
+//! Which engine there is for a call.
+
+use super::engine::Task;
+use super::problem::Attention;
+use super::registers::OnRegisters;
+#[cfg(target_arch = "x86_64")]
+use super::tiles;
+use crate::element::Narrow;
+use crate::isa;
+#[cfg(target_arch = "x86_64")]
+use crate::isa::Isa;
+
+/// Runs `task` on the best engine that the instruction set in force has for numbers of type `T`.
+pub(super) fn on_engine<T: Narrow>(args: &Attention<'_, T>, task: impl Task) {
+    #[cfg(target_arch = "x86_64")]
+    if isa::active() == Isa::Amx
+        && let Some(amx) = isa::amx::Amx::new()
+    {
+        return match args.precision.terms().min(T::TERMS) {
+            1 => tiles::run::<1>(amx, task),
+            2 => tiles::run::<2>(amx, task),
+            _ => tiles::run::<3>(amx, task),
+        };
+    }
+    let _ = args;
+    isa::dispatch(OnRegisters(task));
+}

@@ -1,0 +1,263 @@
+//! The engine of vector registers: products of f32.
+
+use super::engine::{Engine, GRAIN, KEYS, Matrix, STRIDE, Task};
+use crate::isa::{Op, Simd};
+use crate::register_tile::{Tile, tile, tile_across};
+use std::ops::Range;
+
+/// A task on f32 registers, as an operation of vectors.
+pub(crate) struct OnRegisters<T>(pub(crate) T);
+
+impl<T: Task> Op for OnRegisters<T> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        self.0.eval(Registers(simd));
+    }
+}
+
+/// Products of f32 in vector registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Registers<S>(pub(super) S);
+
+/// Bytes of a number.
+const F32: usize = size_of::<f32>();
+
+// SAFETY: sizes count whole panels of TILE_ROWS or TILE_COLS numbers, which is what is written and read.
+unsafe impl<S: Simd> Engine for Registers<S> {
+    type S = S;
+    const QUERIES: usize = 48;
+    const TERMS: usize = 0;
+    const DEGREE: usize = 6;
+    const PACKS_WEIGHTS: bool = false;
+    const GROUP: usize = 96;
+    const READS_BF16: bool = false;
+    const OVERLAPS: bool = false;
+    // Its tiles add up in registers anyway.
+    const SUMS_APART: bool = false;
+
+    #[inline(always)]
+    fn simd(self) -> S {
+        self.0
+    }
+
+    fn left_size(depth: usize) -> usize {
+        Self::QUERIES * depth * F32
+    }
+    fn keys_size(depth: usize) -> usize {
+        KEYS * depth * F32
+    }
+    fn values_size(cols: usize) -> usize {
+        cols.next_multiple_of(GRAIN) * KEYS * F32
+    }
+
+    /// Panels of `TILE_ROWS` rows, as `[column][row]`.
+    #[inline(always)]
+    unsafe fn pack_left(self, from: Matrix, to: *mut u8) {
+        // SAFETY: as promised by the caller: QUERIES is a whole number of panels.
+        unsafe { pack_across(from, S::TILE_ROWS, Self::QUERIES, to.cast()) };
+    }
+
+    /// Panels of `TILE_COLS` keys, as `[column][key]`.
+    #[inline(always)]
+    unsafe fn pack_keys(self, from: Matrix, to: *mut u8) {
+        // SAFETY: as promised by the caller: GRAIN is a whole number of panels.
+        unsafe { pack_across(from, S::TILE_COLS, from.rows.next_multiple_of(GRAIN), to.cast()) };
+    }
+
+    /// Panels of `TILE_COLS` columns, as `[row][column]`, each of [`KEYS`] rows.
+    #[inline(always)]
+    unsafe fn pack_values(self, from: Matrix, to: *mut u8) {
+        let width = S::TILE_COLS;
+        let rows = from.rows.next_multiple_of(GRAIN);
+        for panel in 0..from.cols.next_multiple_of(GRAIN) / width {
+            // SAFETY: the caller promises values_size, which counts KEYS rows for every panel.
+            let out = unsafe {
+                let start = to.cast::<f32>().add(panel * KEYS * width);
+                std::slice::from_raw_parts_mut(start, rows * width)
+            };
+            let first = panel * width;
+            let count = from.cols.saturating_sub(first).min(width);
+            for (i, out) in out.chunks_exact_mut(width).enumerate() {
+                if i < from.rows && count > 0 {
+                    // SAFETY: the caller promises the rows.
+                    out[..count].copy_from_slice(unsafe { &from.row(i)[first..first + count] });
+                    out[count..].fill(0.0);
+                } else {
+                    out.fill(0.0);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn scores(self, left: *const u8, keys: *const u8, depth: usize, from: usize, to: usize, out: *mut f32) {
+        let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
+        let (left, keys) = (left.cast::<f32>(), keys.cast::<f32>());
+        for down in 0..Self::QUERIES / height {
+            for across in from / width..to / width {
+                // SAFETY: panels were packed with `depth` steps; rows and columns are inside the block.
+                unsafe {
+                    tile(
+                        self.0,
+                        Tile {
+                            depth,
+                            a: left.add(down * height * depth),
+                            a_step: height,
+                            b: keys.add(across * width * depth),
+                            b_step: width,
+                            c: out.add(down * height * STRIDE + across * width),
+                            c_stride: STRIDE,
+                            accumulate: false,
+                        },
+                    );
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, weights: *mut u8, row: usize, col: usize, pair: [S::V; 2]) {
+        // SAFETY: the row has STRIDE numbers.
+        unsafe {
+            let at = weights.cast::<f32>().add(row * STRIDE + col);
+            self.0.store_ptr(at, pair[0]);
+            self.0.store_ptr(at.add(S::LANES), pair[1]);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn weigh(
+        self,
+        weights: *const u8,
+        from: usize,
+        to: usize,
+        values: *const u8,
+        panels: Range<usize>,
+        out: *mut f32,
+        cols: usize,
+        accumulate: bool,
+    ) {
+        let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
+        let (weights, values) = (weights.cast::<f32>(), values.cast::<f32>());
+        for panel in panels.start * GRAIN / width..panels.end * GRAIN / width {
+            for down in 0..Self::QUERIES / height {
+                // SAFETY: the panel holds KEYS rows; rows and columns are inside the block.
+                unsafe {
+                    tile_across(
+                        self.0,
+                        Tile {
+                            depth: to - from,
+                            a: weights.add(down * height * STRIDE + from),
+                            a_step: 1,
+                            b: values.add((panel * KEYS + from) * width),
+                            b_step: width,
+                            c: out.add(down * height * cols + panel * width),
+                            c_stride: cols,
+                            accumulate,
+                        },
+                    );
+                }
+            }
+        }
+    }
+
+    fn gathered_size(cols: usize) -> usize {
+        Self::GROUP * gathered_cols::<S>(cols) * F32
+    }
+    fn group_size() -> usize {
+        Self::GROUP * STRIDE * F32
+    }
+
+    /// `[row][column]`, which a tile reads down its columns.
+    #[inline(always)]
+    unsafe fn pack_gathered(self, from: Matrix, to: *mut u8) {
+        let cols = gathered_cols::<S>(from.cols);
+        let rows = from.rows.next_multiple_of(Self::QUERIES);
+        // SAFETY: the caller promises gathered_size.
+        let out = unsafe { std::slice::from_raw_parts_mut(to.cast::<f32>(), rows * cols) };
+        for (i, out) in out.chunks_exact_mut(cols).enumerate() {
+            let mut count = 0;
+            if i < from.rows {
+                // SAFETY: the caller promises the rows.
+                out[..from.cols].copy_from_slice(unsafe { from.row(i) });
+                count = from.cols;
+            }
+            out[count..].fill(0.0);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn put_pair(self, weights: *mut u8, row: usize, col: usize, pairs: [[S::V; 2]; 2]) {
+        for (i, pair) in pairs.into_iter().enumerate() {
+            // SAFETY: the group has GROUP rows.
+            unsafe { self.put(weights, row + i, col, pair) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather(
+        self,
+        gathered: *const u8,
+        cols: usize,
+        rows: usize,
+        weights: *const u8,
+        from: usize,
+        to: usize,
+        out: *mut f32,
+        accumulate: bool,
+    ) {
+        let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
+        let (gathered, weights) = (gathered.cast::<f32>(), weights.cast::<f32>());
+        let a_step = gathered_cols::<S>(cols);
+        for down in 0..a_step / height {
+            for across in from / width..to / width {
+                // SAFETY: the rows were packed; TILE_ROWS is at most GRAIN, so the tile's rows are inside `out`.
+                unsafe {
+                    tile(
+                        self.0,
+                        Tile {
+                            depth: rows,
+                            a: gathered.add(down * height),
+                            a_step,
+                            b: weights.add(across * width),
+                            b_step: STRIDE,
+                            c: out.add(down * height * KEYS + across * width),
+                            c_stride: KEYS,
+                            accumulate,
+                        },
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Columns of the rows that [`Registers`] gathers: whole tiles.
+fn gathered_cols<S: Simd>(cols: usize) -> usize {
+    cols.next_multiple_of(S::TILE_ROWS)
+}
+
+/// Packs rows into panels of `height` of them, as `[column][row]`, `total` rows in all; missing rows are 0.
+///
+/// # Safety
+/// `from` must be readable, `to` writable for `total` rows.
+#[inline(always)]
+unsafe fn pack_across(from: Matrix, height: usize, total: usize, to: *mut f32) {
+    for panel in 0..total / height {
+        // SAFETY: the caller promises `total` rows.
+        let out = unsafe { std::slice::from_raw_parts_mut(to.add(panel * height * from.cols), height * from.cols) };
+        let first = panel * height;
+        let count = from.rows.saturating_sub(first).min(height);
+        if count < height {
+            out.fill(0.0);
+        }
+        for i in 0..count {
+            // SAFETY: the caller promises the rows.
+            let row = unsafe { from.row(first + i) };
+            for (step, &x) in out.chunks_exact_mut(height).zip(row) {
+                step[i] = x;
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The register tile: the innermost loop of the matrix product, and of attention where it runs in vectors.
+//!
+//! Sums of a few rows and columns stay in registers while the depth streams by: each step loads a row of the second
+//! operand, and multiplies it with every number of the first's column, broadcast. How many rows and vectors fit is the
+//! instruction set's to say ([`Simd::TILE_ROWS`], [`Simd::TILE_COLS`]); what is done with them stands here once.
+
+use crate::isa::{Simd, TileOp};
+
+/// One register tile: `C[i][j] (+)= Σ_p a[p·a_step + i·ROW] · b[p·b_step + j]`. `ROW` is fixed when compiling, so that every
+/// address is a constant away from one pointer: 1 in [`tile`], [`ACROSS`] in [`tile_across`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tile {
+    /// Number of products in each sum.
+    pub(crate) depth: usize,
+    /// First operand: `TILE_ROWS` numbers at each step.
+    pub(crate) a: *const f32,
+    /// Distance of the steps of `a`.
+    pub(crate) a_step: usize,
+    /// Second operand: `TILE_COLS` numbers at each step.
+    pub(crate) b: *const f32,
+    /// Distance of the steps of `b`.
+    pub(crate) b_step: usize,
+    /// The result: `TILE_ROWS` rows of `TILE_COLS`.
+    pub(crate) c: *mut f32,
+    /// Distance of the rows of `c`.
+    pub(crate) c_stride: usize,
+    /// Whether `c` is added to rather than overwritten.
+    pub(crate) accumulate: bool,
+}
+
+/// Distance of the rows of `a` in [`tile_across`]: that of the blocks of attention.
+pub(crate) const ACROSS: usize = 144;
+
+/// Computes a tile whose numbers of `a` lie side by side at each step.
+///
+/// # Safety
+/// * `a` must be readable for `depth` steps of `TILE_ROWS` numbers, `a_step` apart.
+/// * `b` must be readable for `depth` steps of `TILE_COLS` numbers, `b_step` apart.
+/// * `c` must be writable for `TILE_ROWS` rows of `TILE_COLS` numbers, `c_stride` apart, hold numbers if it is added to, and
+///   overlap neither `a` nor `b`.
+#[inline(always)]
+pub(crate) unsafe fn tile<S: Simd>(simd: S, tile: Tile) {
+    simd.on_tile(At::<1>(tile));
+}
+
+/// Computes a tile whose numbers of `a` lie [`ACROSS`] apart at each step.
+///
+/// # Safety
+/// As for [`tile`], but for `a`, which must be readable for `depth` steps of `TILE_ROWS` numbers that lie [`ACROSS`] apart.
+#[inline(always)]
+pub(crate) unsafe fn tile_across<S: Simd>(simd: S, tile: Tile) {
+    simd.on_tile(At::<ACROSS>(tile));
+}
+
+/// A tile whose rows of `a` lie `ROW` apart. [`tile`] and [`tile_across`] make it, whose callers promise its operands.
+struct At<const ROW: usize>(Tile);
+
+impl<const ROW: usize> TileOp for At<ROW> {
+    #[inline(always)]
+    fn eval<S: Simd, const ROWS: usize, const VECTORS: usize>(self, simd: S) {
+        let At(Tile { depth, mut a, a_step, mut b, b_step, c, c_stride, accumulate }) = self;
+        let mut sums = [[simd.splat(0.0); VECTORS]; ROWS];
+        for _ in 0..depth {
+            // SAFETY: this is one of the `depth` steps that were promised: ROWS numbers of `a`, ROW apart, and VECTORS
+            // vectors of `b`. The token says that ROWS and VECTORS are TILE_ROWS and TILE_COLS / LANES.
+            unsafe {
+                let mut columns = [simd.splat(0.0); VECTORS];
+                for (v, column) in columns.iter_mut().enumerate() {
+                    *column = simd.load_ptr(b.add(v * S::LANES));
+                }
+                for (i, row) in sums.iter_mut().enumerate() {
+                    let factor = simd.splat(*a.add(i * ROW));
+                    for (sum, &column) in row.iter_mut().zip(&columns) {
+                        *sum = simd.mul_add(factor, column, *sum);
+                    }
+                }
+            }
+            // Not `add`: after the last step the pointers may lie beyond one past the end.
+            a = a.wrapping_add(a_step);
+            b = b.wrapping_add(b_step);
+        }
+        for (i, row) in sums.iter().enumerate() {
+            for (v, &sum) in row.iter().enumerate() {
+                // SAFETY: `c` was promised for ROWS rows of VECTORS vectors, with numbers where it is added to.
+                unsafe {
+                    let c = c.add(i * c_stride + v * S::LANES);
+                    simd.store_ptr(c, if accumulate { simd.add(simd.load_ptr(c), sum) } else { sum });
+                }
+            }
+        }
+    }
+}
