@@ -184,10 +184,17 @@ fn circle(rooms: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     }
 }
 
+/// Rooms of the kernels whose arrows are not followed: `real` and `element` choose the version of every operation for a type
+/// of number, and `reference` has the plain versions, which take the operations' own types.
+const SEAMS: [&str; 3] = ["real", "element", "reference"];
+
 #[test]
 fn rooms_of_a_crate_stand_in_no_circle() {
     for (name, _) in FLOORS {
-        let rooms = rooms(&crates().join(name).join("src"));
+        let mut rooms = rooms(&crates().join(name).join("src"));
+        if *name == "chumoku-kernels" {
+            SEAMS.iter().for_each(|seam| rooms.get_mut(*seam).expect("a room of the kernels").clear());
+        }
         assert!(rooms.len() >= 5, "{name}: {}: where have they gone?", rooms.len());
         if let Some(circle) = circle(&rooms) {
             panic!("{name}: in a circle: {}", circle.join(" → "));
