@@ -357,7 +357,7 @@ fn what_cannot_be_decoded() {
         let layer = MultiHeadAttention::new(&mut builder, causal_not().with_options(options).unwrap());
         let p = random_params::<f32>(builder);
         let memory = layer.project_memory(&p, [x.view(), x.view()], &offsets).unwrap();
-        assert!(layer.step_across(&p, x.view(), &offsets, &memory).unwrap_err().to_string().contains("places"));
+        assert!(layer.step_across(&p, x.view(), &offsets, &memory).unwrap_err().to_string().contains("positions"));
         let memory = Some([x.view(), x.view()]);
         let input = AttentionInput { memory, ..AttentionInput::of_self(x.view(), &offsets) };
         assert_eq!(layer.forward(&p, &input, Mode::Eval).is_err(), options.window.is_none());
