@@ -10,10 +10,9 @@
 
 use chumoku::Precision;
 use chumoku::data::{Dataset, ReadOptions, load_labelled};
-use chumoku::train::{TrainOptions, TrainingData, train};
+use chumoku::train::{TrainOptions, Training, TrainingData, train};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// What is measured of a run: percentages on the test rows, then the weights of the two halves, then seconds.
@@ -77,7 +76,7 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> 
             let out = keep.as_ref().map_or(passing.path().to_owned(), |keep| keep.join(format!("{set}-{seed}")));
             let start = Instant::now();
             let options = TrainOptions { seed, precision, ..TrainOptions::default() };
-            let outcome = train(&data, &options, &out, &AtomicBool::new(false), &mut |_| {})
+            let outcome = train(&data, Training { options, ..Training::to(&out) })
                 .map_err(|error| error.to_string())?;
             let [attention, ngrams, _] = &outcome.parts;
             let seconds = start.elapsed().as_secs_f64();

@@ -8,7 +8,7 @@
 //! cargo run --release -p bench -- pictures
 //! ```
 //!
-//! `attention` prints the figures reached beside the figures asked, as Markdown for `record/`: see `attention.rs`.
+//! `attention` prints figures beside those of peers, as Markdown for `record/`: see `attention.rs`.
 //! `product` times the matrix product alone, as `peers/torch_gemm.py` does.
 //! `accuracy` measures the defaults of `chumoku train` on real data: see `accuracy.rs`.
 //! `pages` measures pages of attention in a browser, ours and BertViz's, `pictures` draws heatmaps: see `pages.rs`.

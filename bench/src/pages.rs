@@ -331,8 +331,8 @@ pub(crate) fn pictures(mut args: impl Iterator<Item = String>) -> Result<(), Str
         })
         .collect();
     println!("Load of the machine at the start: {}\n", load());
-    println!("| pictures | threads | fonts loaded, s | batch with them, s | asked | bytes of a picture, about |");
-    println!("|---|---|---|---|---|---|");
+    println!("| pictures | threads | fonts loaded, s | batch with them, s | bytes of a picture, about |");
+    println!("|---|---|---|---|---|");
     let all = std::thread::available_parallelism().map_or(1, usize::from);
     for threads in if all == 1 { vec![1] } else { vec![all, 1] } {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|error| error.to_string())?;
@@ -358,12 +358,7 @@ pub(crate) fn pictures(mut args: impl Iterator<Item = String>) -> Result<(), Str
         whole.sort_by(f64::total_cmp);
         loading.sort_by(f64::total_cmp);
         let spread = format!("{} ({} to {})", digits(median(&whole)), digits(whole[0]), digits(whole[runs - 1]));
-        let asked = if count == 100 { "10" } else { "–" };
-        println!(
-            "| {count} | {threads} | {} | {spread} | {asked} | {} |",
-            digits(median(&loading)),
-            thousands(bytes as u64)
-        );
+        println!("| {count} | {threads} | {} | {spread} | {} |", digits(median(&loading)), thousands(bytes as u64));
     }
     println!("\nLoad of the machine at the end: {}", load());
     Ok(())

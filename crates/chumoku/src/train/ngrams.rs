@@ -39,7 +39,7 @@ pub struct NgramOutcome {
 /// The bytes of `model.safetensors` follow from the data and the build; there is nothing random in it.
 ///
 /// # Errors
-/// If the folder cannot be written; [`Error::Ngram`] with [`Cancelled`](crate::ngram::NgramError::Cancelled) when `stop`
+/// If the folder cannot be written; [`Error::Ngram`](crate::Error::Ngram) with [`Cancelled`](crate::ngram::NgramError::Cancelled) when `stop`
 /// was set: nothing has been written then.
 pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Result<NgramOutcome> {
     training.begin(ModelKind::Ngrams)?;

@@ -43,10 +43,7 @@ impl<'a> Training<'a> {
 }
 
 /// The part that scores are reported on: the test part or, where there is none, the validation or the training part.
-pub(super) fn held_out<'a, P>(
-    [train, valid, test]: [&'a P; 3],
-    is_empty: impl Fn(&P) -> bool,
-) -> (&'a P, &'static str) {
+pub(super) fn held_out<P>([train, valid, test]: [&P; 3], is_empty: impl Fn(&P) -> bool) -> (&P, &'static str) {
     match (is_empty(test), is_empty(valid)) {
         (false, _) => (test, "test"),
         (true, false) => (valid, "valid"),
