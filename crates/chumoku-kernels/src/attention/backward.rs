@@ -69,12 +69,12 @@ pub(super) fn f32(args: &Attention<f32>, saved: Saved<f32>, gradients: Gradients
     backward(args, saved, gradients);
 }
 
-/// As [`f32`], of bf16.
+/// As [`f32()`], of bf16.
 pub(super) fn bf16(args: &Attention<half::bf16>, saved: Saved<half::bf16>, gradients: Gradients<half::bf16>) {
     backward(args, saved, gradients);
 }
 
-/// As [`f32`], of f16.
+/// As [`f32()`], of f16.
 pub(super) fn f16(args: &Attention<half::f16>, saved: Saved<half::f16>, gradients: Gradients<half::f16>) {
     backward(args, saved, gradients);
 }

@@ -152,12 +152,14 @@ impl<'a> Matrix<'a> {
     }
 
     /// Whether the elements are bf16.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     #[inline(always)]
     pub(super) fn is_bf16(&self) -> bool {
         self.is_bf16
     }
 
     /// Distance of the rows.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     #[inline(always)]
     pub(super) fn stride(&self) -> usize {
         self.stride

@@ -55,12 +55,12 @@ pub(super) fn f32(args: &Attention<f32>, results: Forward<f32>) {
     forward(args, results);
 }
 
-/// As [`f32`], of bf16.
+/// As [`f32()`], of bf16.
 pub(super) fn bf16(args: &Attention<half::bf16>, results: Forward<half::bf16>) {
     forward(args, results);
 }
 
-/// As [`f32`], of f16.
+/// As [`f32()`], of f16.
 pub(super) fn f16(args: &Attention<half::f16>, results: Forward<half::f16>) {
     forward(args, results);
 }
