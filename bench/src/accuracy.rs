@@ -76,8 +76,8 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> 
             let out = keep.as_ref().map_or(passing.path().to_owned(), |keep| keep.join(format!("{set}-{seed}")));
             let start = Instant::now();
             let options = TrainOptions { seed, precision, ..TrainOptions::default() };
-            let outcome = train(&data, Training { options, ..Training::to(&out) })
-                .map_err(|error| error.to_string())?;
+            let outcome =
+                train(&data, Training { options, ..Training::to(&out) }).map_err(|error| error.to_string())?;
             let [attention, ngrams, _] = &outcome.parts;
             let seconds = start.elapsed().as_secs_f64();
             let blend = outcome.model.config().blend;

@@ -418,6 +418,6 @@ mod tests {
 
     #[test]
     fn what_is_reached_is_bold() {
-        assert_eq!([ahead(1.0), ahead(0.99), ahead(f64::NAN)], ["**1.00**", "0.99", "–"]);
+        assert_eq!([ahead(1.0), ahead(0.99), ahead(f64::NAN)], ["**1.00**", "0.990", "–"]);
     }
 }

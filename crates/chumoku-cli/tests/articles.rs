@@ -77,7 +77,7 @@ fn every_example_of_the_page_is_there_and_every_example_is_on_it() {
         ("chumoku_kernels", source("chumoku-kernels/src/lib.rs")),
         ("AttentionOptions", source("chumoku-nn/src/layers/multi_head_attention/config.rs")),
         ("MultiHeadAttentionConfig", source("chumoku-nn/src/layers/multi_head_attention/config.rs")),
-        ("Attention", source("chumoku-kernels/src/attention/mod.rs")),
+        ("Attention", source("chumoku-kernels/src/attention/problem.rs")),
     ];
     let mut count = 0;
     for rest in page.split('`').skip(1).step_by(2) {

@@ -212,9 +212,52 @@ impl<'a> Buffer<'a> {
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.0.len() / 4) }
     }
 
+    /// The bytes as numbers, for as long as this is borrowed.
+    #[inline(always)]
+    pub(crate) fn as_f32_mut(&mut self) -> &mut [f32] {
+        // SAFETY: the bytes are aligned, initialised and exclusively borrowed, and any four of them are an f32.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.0.len() / 4) }
+    }
+
     /// The first byte, from which all of them may be reached while the scratch is borrowed.
     pub(crate) fn pointer(self) -> *mut u8 {
         self.0.as_mut_ptr()
+    }
+
+    /// How many there are.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The first byte, from which all may be read while this is borrowed.
+    #[inline(always)]
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        self.0.as_ptr()
+    }
+
+    /// The first byte, from which all may be read and written while this is borrowed.
+    #[inline(always)]
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr()
+    }
+
+    /// Byte `start`, from which `len` may be read while this is borrowed.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[inline(always)]
+    pub(crate) fn part(&self, start: usize, len: usize) -> *const u8 {
+        self.0[start..][..len].as_ptr()
+    }
+
+    /// Byte `start`, from which `len` may be read and written while this is borrowed.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[inline(always)]
+    pub(crate) fn part_mut(&mut self, start: usize, len: usize) -> *mut u8 {
+        self.0[start..][..len].as_mut_ptr()
     }
 }
 

@@ -1,24 +1,53 @@
-//! The backward pass: weights are computed again from log-sum-exp, block by block.
+//! The backward pass: the gradients of queries, keys and values, from the gradient of the output.
 //!
-//! For each head of keys, its queries are taken in spans of a fixed number of rows; for each span the keys block by
-//! block, and for each block of keys the span's queries in groups. The gradients of keys and values are summed over a
-//! span first and then over spans; those of queries over a chunk of keys first and then over chunks. Both orders follow
-//! from the lengths of the sequence alone: with few heads the chunks are shared among threads, with many the heads.
+//! # Stages
+//!
+//! Weights are computed again from log-sum-exp, block by block. Each stage differentiates a line of the forward pass, or
+//! computes it again:
+//!
+//! | forward | backward | where |
+//! |---|---|---|
+//! | `S = Q Kᵀ` | again | [`Pass::scores`] |
+//! | `P = softmax(scale · S)` | again, `2^(scale · log₂ e · S − log-sum-exp)` | [`Pass::softmax`], with [`super::differentiate`] |
+//! | `O = P V` | `dP = dO Vᵀ` | [`Pass::scores`] |
+//! | | `dV += Pᵀ dO` | [`Pass::gather`] |
+//! | `P = softmax(scale · S)` | `dS = P ∘ (dP − rowsum(dO ∘ O) + d log-sum-exp)` | [`Pass::softmax`] |
+//! | `S = Q Kᵀ` | `dQ += dS K` | [`Pass::weigh`] |
+//! | | `dK += dSᵀ Q` | [`Pass::gather`] |
+//!
+//! # Schedule
+//!
+//! For each head of keys, its queries are taken in spans of a fixed number of rows; for each span the keys block by block,
+//! and for each block of keys the span's queries in groups of a few blocks. Nothing waits for anything:
+//!
+//! ```text
+//! span of queries: pack Q, dO
+//! └─ block of keys: pack K, V
+//!    ├─ group 0 ─┬─ block 0:  S, dP → P, dS → dQ
+//!    │           ├─ block 1:  S, dP → P, dS → dQ
+//!    │           └─ dV += Pᵀ dO, dK += dSᵀ Q         over the rows of the group, while its P and dS are in the cache
+//!    ├─ group 1 ─┬─ …
+//!    └─ dV and dK of the block, transposed, to the sums of the head
+//! ```
+//!
+//! The gradients of keys and values are summed over a span first and then over spans; those of queries over a chunk of keys
+//! first and then over chunks. Both orders follow from the lengths of the sequence alone: with few heads the chunks are shared
+//! among threads, with many the heads.
 
-use super::blocks::Unit;
+use super::blocks::{Block, Group, Unit};
 use super::differentiate::{Pair, RowBack, SpanRows};
-use super::engine::{Engine, GRAIN, KEYS, STRIDE, Task};
+use super::engine::{Columns, Engine, GRAIN, KEYS, STRIDE, Task};
 use super::engines::on_engine;
-use super::heads::HeadsMut;
-use super::heads::Layout;
+use super::heads::{Heads, HeadsMut, Layout};
 use super::mask_gradient;
+use super::operands::{Gathered, GroupRoom, KeySums, Keys, Queries, Sums as QuerySums, Values};
 use super::problem::{Attention, Gradients, Saved};
 use super::rows::{Rows, bad_keys};
 use super::transform::Transform;
 use crate::dropout::Keep;
 use crate::element::{Element, Narrow};
 use crate::isa::Simd;
-use crate::memory::{Buffer, Scratch};
+use crate::memory::Scratch;
 use crate::reference;
 use crate::threads::{SharedMut, for_each};
 use std::ops::Range;
@@ -40,12 +69,12 @@ pub(super) fn f32(args: &Attention<f32>, saved: Saved<f32>, gradients: Gradients
     backward(args, saved, gradients);
 }
 
-/// As [`f32`], of bf16.
+/// As [`f32()`], of bf16.
 pub(super) fn bf16(args: &Attention<half::bf16>, saved: Saved<half::bf16>, gradients: Gradients<half::bf16>) {
     backward(args, saved, gradients);
 }
 
-/// As [`f32`], of f16.
+/// As [`f32()`], of f16.
 pub(super) fn f16(args: &Attention<half::f16>, saved: Saved<half::f16>, gradients: Gradients<half::f16>) {
     backward(args, saved, gradients);
 }
@@ -224,28 +253,39 @@ impl Sums {
         unsafe { self.shared.slice(self.first + j * self.stride, self.width) }
     }
 
-    /// Adds `factor` times the transpose of `from`, (width, [`KEYS`]), to the rows of `count` keys from `first`.
+    /// Adds `factor` times the transpose of `from`, (width, [`KEYS`]), to the rows of `keys`, a block of them.
     ///
     /// # Safety
-    /// * Nobody else may reach these rows meanwhile, and the memory of the sums must still be there.
-    /// * `from` must be readable for `width` rows, rounded up to 16, of [`KEYS`], and `count` be at most that.
+    /// * Nobody else may reach these rows meanwhile.
+    /// * The memory of the sums must still be there.
     #[inline(always)]
-    unsafe fn add_transposed<S: Simd>(&self, simd: S, from: *const f32, factor: f32, first: usize, count: usize) {
+    unsafe fn add_transposed<S: Simd, E: Engine>(
+        &self,
+        simd: S,
+        from: &KeySums<'_, E>,
+        factor: f32,
+        keys: &Range<usize>,
+    ) {
+        let count = keys.len();
         for k in (0..count).step_by(16) {
             for c in (0..self.width).step_by(16) {
-                let from = from.wrapping_add(c * KEYS + k);
                 let (rows, columns) = ((count - k).min(16), (self.width - c).min(16));
-                // SAFETY: the caller promises `from`, and that the rows are its own.
-                unsafe {
-                    if rows == 16 && columns == 16 {
-                        let to = self.shared.pointer(self.first + (first + k) * self.stride + c);
-                        simd.add_transposed(from, KEYS, factor, to, self.stride);
-                        continue;
-                    }
-                    for i in 0..rows {
-                        for (j, to) in self.row(first + k + i)[c..c + columns].iter_mut().enumerate() {
-                            *to += factor * *from.add(j * KEYS + i);
-                        }
+                let from = &from.rows(c)[k..];
+                if rows == 16 && columns == 16 {
+                    assert!(from.len() >= 15 * KEYS + 16);
+                    let first = self.first + (keys.start + k) * self.stride + c;
+                    // SAFETY: `from` holds 16 rows of 16, KEYS apart, as was just checked. At `first` are 16 columns of the
+                    // rows of 16 keys, `stride` apart, which the caller promises: there, and no one else's.
+                    unsafe {
+                        simd.add_transposed(from.as_ptr(), KEYS, factor, self.shared.pointer(first), self.stride)
+                    };
+                    continue;
+                }
+                for i in 0..rows {
+                    // SAFETY: the caller promises the row of this key: there, and no one else's.
+                    let row = unsafe { self.row(keys.start + k + i) };
+                    for (j, to) in row[c..c + columns].iter_mut().enumerate() {
+                        *to += factor * from[j * KEYS + i];
                     }
                 }
             }
@@ -267,14 +307,91 @@ struct Chunk<'a, T: Element> {
 impl<T: Narrow> Task for Chunk<'_, T> {
     #[inline(always)]
     fn eval<E: Engine>(self, engine: E) {
-        let (args, saved, simd) = (self.back.args, self.back.saved, engine.simd());
-        let (unit, sequence) = (&self.rows.unit, self.rows.sequence);
-        let (dim, value_dim) = (args.query.dim(), args.value.dim());
-        let (cols, value_cols) = (dim.next_multiple_of(GRAIN), value_dim.next_multiple_of(GRAIN));
-        let groups = unit.groups(args, E::QUERIES, E::GROUP);
-        let blocks_per_group = E::GROUP / E::QUERIES;
-        let size = |left: usize, count: usize| left * count * groups.len();
+        let Chunk { back, rows, keys, d_query, sums } = self;
+        let groups = rows.unit.groups(back.args, E::QUERIES, E::GROUP);
         let mut scratch = Scratch::take();
+        let mut pass = Pass::new(engine, back, rows, &groups, &mut scratch);
+        pass.pack_queries();
+        for first in keys.clone().step_by(KEYS) {
+            let keys = first..keys.end.min(first + KEYS);
+            if !groups.iter().any(|group| group.columns(&keys).is_some()) {
+                continue;
+            }
+            pass.pack_keys(&keys);
+            let mut has_sums = false;
+            for (g, group) in groups.iter().enumerate() {
+                let Some(columns) = group.columns(&keys) else { continue };
+                for (b, block) in group.blocks.iter().enumerate() {
+                    pass.scores(g, b, columns);
+                    pass.softmax(b, block, keys.start, columns);
+                    pass.weigh(g, b, columns);
+                }
+                pass.gather(g, group, columns, &keys, &mut has_sums);
+            }
+            if has_sums {
+                pass.add_to(sums, &keys);
+            }
+        }
+        pass.finish(d_query);
+    }
+}
+
+/// A chunk on its way through the stages.
+struct Pass<'a, T: Element, E> {
+    engine: E,
+    args: &'a Attention<'a, T>,
+    d_output: Heads<'a, T>,
+    rows: &'a SpanRows,
+    groups: &'a [Group],
+    transform: Option<Transform>,
+    keep: Option<Keep>,
+    /// Q, block by block.
+    queries: Queries<'a, E>,
+    /// dO, block by block.
+    d_outputs: Queries<'a, E>,
+    /// Q, group by group, transposed.
+    queries_gathered: Gathered<'a, E>,
+    /// dO, group by group, transposed.
+    d_outputs_gathered: Gathered<'a, E>,
+    /// The block of keys at hand, as the columns of S = Q Kᵀ.
+    keys: Keys<'a, E>,
+    /// Its values, as the columns of dP = dO Vᵀ.
+    values: Keys<'a, E>,
+    /// The keys again, as the rows of dQ = dS K.
+    keys_by_row: Values<'a, E>,
+    /// S and dP, which become P and dS, of the group of queries at hand.
+    room: GroupRoom<'a, E>,
+    /// `Σ dS K` of all queries, and of which blocks there is any.
+    d_query: QuerySums<'a, E>,
+    has_d_query: Vec<bool>,
+    /// `Σ dSᵀ Q` and `Σ Pᵀ dO` of the keys at hand.
+    d_key: KeySums<'a, E>,
+    d_value: KeySums<'a, E>,
+    /// The derivative of the softcap in two rows: 1 without one.
+    slopes: &'a mut [f32],
+    /// Which weights dropout keeps in the block at hand. ([`Engine::QUERIES`], [`KEYS`] bits)
+    kept: Vec<u16>,
+    /// Rows that the engine cannot read where they lie.
+    staged: &'a mut [f32],
+}
+
+impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
+    /// Blocks of a group.
+    const BLOCKS: usize = E::GROUP / E::QUERIES;
+
+    /// Takes working memory for a chunk.
+    #[inline(always)]
+    fn new(
+        engine: E,
+        back: &'a Back<'a, T>,
+        rows: &'a SpanRows,
+        groups: &'a [Group],
+        scratch: &'a mut Scratch,
+    ) -> Self {
+        let args = back.args;
+        let (dim, value_dim) = (args.query.dim(), args.value.dim());
+        let blocks = groups.len() * Self::BLOCKS;
+        let [weights_size, d_scores_size, of_scores, of_d_weights, left_size] = GroupRoom::<E>::sizes();
         let [
             queries,
             d_outputs,
@@ -286,219 +403,222 @@ impl<T: Narrow> Task for Chunk<'_, T> {
             keys_by_row,
             weights,
             d_scores,
-            left,
             scores,
             d_weights,
+            left,
             d_key,
             d_value,
             slopes,
             staged,
         ] = scratch.split([
-            size(E::left_size(dim), blocks_per_group),
-            size(E::left_size(value_dim), blocks_per_group),
-            size(E::gathered_size(dim), 1),
-            size(E::gathered_size(value_dim), 1),
-            size(E::GROUP * cols * 4, 1),
-            E::keys_size(dim),
-            E::keys_size(value_dim),
-            E::values_size(dim),
-            E::group_size(),
-            E::group_size(),
-            if E::PACKS_WEIGHTS { E::left_size(KEYS) } else { 0 },
-            E::QUERIES * STRIDE * 4,
-            E::QUERIES * STRIDE * 4,
-            (cols + GRAIN) * KEYS * 4,
-            (value_cols + GRAIN) * KEYS * 4,
+            Queries::<E>::size(blocks, dim),
+            Queries::<E>::size(blocks, value_dim),
+            Gathered::<E>::size(groups.len(), dim),
+            Gathered::<E>::size(groups.len(), value_dim),
+            QuerySums::<E>::size(blocks, dim),
+            Keys::<E>::size(dim),
+            Keys::<E>::size(value_dim),
+            Values::<E>::size(dim),
+            weights_size,
+            d_scores_size,
+            of_scores,
+            of_d_weights,
+            left_size,
+            KeySums::<E>::size(dim),
+            KeySums::<E>::size(value_dim),
             2 * STRIDE * 4,
             KEYS.max(E::GROUP) * dim.max(value_dim) * 4,
         ]);
-        let [
-            queries,
-            d_outputs,
-            queries_gathered,
-            d_outputs_gathered,
-            keys,
-            values,
-            keys_by_row,
-            weights,
-            d_scores,
-            left,
-        ] = [
-            queries,
-            d_outputs,
-            queries_gathered,
-            d_outputs_gathered,
-            keys,
-            values,
-            keys_by_row,
-            weights,
-            d_scores,
-            left,
-        ]
-        .map(Buffer::pointer);
-        let [d_query, scores, d_weights, d_key, d_value] =
-            [d_query, scores, d_weights, d_key, d_value].map(|buffer| buffer.pointer().cast::<f32>());
         let (slopes, staged) = (slopes.into_f32(), staged.into_f32());
         slopes.fill(1.0);
-        let mut squares = [0.0f32; KEYS];
-
-        // Queries and gradients of outputs, packed both ways, for the whole span.
-        for (g, group) in groups.iter().enumerate() {
-            for (from, width, rows_to, gathered_to) in [
-                (args.query, dim, queries, queries_gathered),
-                (saved.d_output, value_dim, d_outputs, d_outputs_gathered),
-            ] {
-                let source = Rows { from, sequence, head: group.head, first: group.first, count: group.count };
-                let matrix = source.stage(engine, true, staged, &mut squares[..group.count], |_| {});
-                // SAFETY: the matrix is readable, and each block and group has its own place.
-                unsafe {
-                    for b in 0..blocks_per_group {
-                        let row = (b * E::QUERIES).min(group.count);
-                        let part = matrix.rows(row, (group.count - row).min(E::QUERIES));
-                        engine.pack_left(part, rows_to.add((g * blocks_per_group + b) * E::left_size(width)));
-                    }
-                    engine.pack_gathered(matrix, gathered_to.add(g * E::gathered_size(width)));
-                }
-            }
-        }
-
-        let transform = Transform::new(args);
-        let factor = if transform.is_some() { 1.0 } else { (args.scale * std::f64::consts::LOG2_E) as f32 };
         let keep = args.dropout.map(|dropout| Keep::new(dropout.rate, dropout.random));
-        let dropped = keep.map_or(1.0, |keep| keep.factor());
-        let mut kept = vec![0u16; if keep.is_some() { E::QUERIES * KEYS / 16 } else { 0 }];
-        let mut started = vec![false; groups.len() * blocks_per_group];
-        for first_key in self.keys.clone().step_by(KEYS) {
-            let count = KEYS.min(self.keys.end - first_key);
-            if !groups.iter().any(|group| group.columns(first_key, count).is_some()) {
-                continue;
-            }
-            let source = Rows { from: args.key, sequence, head: unit.key_head, first: first_key, count };
-            let matrix = source.stage(engine, true, staged, &mut squares[..count], |_| {});
-            // SAFETY: the matrix is readable and has no more rows than a block.
-            unsafe {
-                engine.pack_keys(matrix, keys);
-                engine.pack_values(matrix, keys_by_row);
-            }
-            let source = Rows { from: args.value, ..source };
-            let matrix = source.stage(engine, true, staged, &mut squares[..count], |_| {});
-            // SAFETY: the matrix is readable and has no more rows than a block, for which `values` has room.
-            unsafe { engine.pack_keys(matrix, values) };
-            let mut gathers = false;
-            for (g, group) in groups.iter().enumerate() {
-                let Some((from, to)) = group.columns(first_key, count) else { continue };
-                for (b, block) in group.blocks.iter().enumerate() {
-                    let at = g * blocks_per_group + b;
-                    // An engine that does not pack weights computes them where the group's are read from.
-                    let (scores, d_weights) = if E::PACKS_WEIGHTS {
-                        (scores, d_weights)
-                    } else {
-                        let row = b * E::QUERIES * STRIDE;
-                        (weights.cast::<f32>().wrapping_add(row), d_scores.cast::<f32>().wrapping_add(row))
-                    };
-                    // SAFETY: all were packed; the columns are inside the block.
-                    unsafe {
-                        engine.scores(queries.add(at * E::left_size(dim)), keys, dim, from, to, scores);
-                        let d_output = d_outputs.add(at * E::left_size(value_dim));
-                        engine.scores(d_output, values, value_dim, from, to, d_weights);
-                    }
-                    if let Some(keep) = &keep {
-                        block.kept(args, sequence, keep, first_key, from, to, &mut kept);
-                    }
-                    for i in (0..E::QUERIES).step_by(2) {
-                        let rows = [i, i + 1].map(|i| {
-                            let none = RowBack::NOTHING;
-                            let row = if i < block.count { self.rows.softmax[block.row + i] } else { none };
-                            let mut span = block.span(i, first_key, from, to);
-                            if row.is_nothing() {
-                                span.end_seen = span.first_seen;
-                                // Its own shift and delta may be NaN, which 0 times them would be too.
-                                return (none, span);
-                            }
-                            (row, span)
-                        });
-                        if let Some(transform) = &transform {
-                            for (half, (_, span)) in rows.iter().enumerate() {
-                                if span.first_seen >= span.end_seen {
-                                    continue;
-                                }
-                                // SAFETY: the row has STRIDE scores, and no other reference to them.
-                                let line =
-                                    unsafe { std::slice::from_raw_parts_mut(scores.add((i + half) * STRIDE), STRIDE) };
-                                let place = (sequence, block.head, block.first + i + half);
-                                transform.slopes(simd, *span, line, &mut slopes[half * STRIDE..][..STRIDE]);
-                                transform.apply(simd, args, place, first_key, *span, line);
-                            }
-                        }
-                        let line = |from: *mut f32, half: usize| from.wrapping_add((i + half) * STRIDE).cast_const();
-                        let pair = Pair {
-                            engine,
-                            scores: [line(scores, 0), line(scores, 1)],
-                            d_weights: [line(d_weights, 0), line(d_weights, 1)],
-                            slopes: transform.is_some().then_some(&*slopes),
-                            rows: rows.map(|(row, _)| row),
-                            spans: rows.map(|(_, span)| span),
-                            factor,
-                            dropped,
-                            kept: keep.map(|_| &kept[i * (KEYS / 16)..][..2 * (KEYS / 16)]),
-                            left: if E::PACKS_WEIGHTS { left } else { d_weights.cast() },
-                            row: i,
-                            weights,
-                            d_scores,
-                            group_row: b * E::QUERIES + i,
-                        };
-                        // SAFETY: scores and d_weights are rows `i` and `i + 1` of blocks of QUERIES rows; `left` is a
-                        // block, `weights` and `d_scores` are groups, of which block `b` is a part. All are this
-                        // task's. Spans of a block have the same columns, whole grains.
-                        unsafe { pair.differentiate() };
-                    }
-                    // dQ += dS K
-                    // SAFETY: all were packed up to `to`; the sums have QUERIES rows.
-                    unsafe {
-                        let left = if E::PACKS_WEIGHTS { left } else { d_weights.cast() };
-                        let out = d_query.add(at * E::QUERIES * cols);
-                        engine.weigh(left, from, to, keys_by_row, 0..cols / GRAIN, out, cols, started[at]);
-                    }
-                    started[at] = true;
+        Pass {
+            engine,
+            args,
+            d_output: back.saved.d_output,
+            rows,
+            groups,
+            transform: Transform::new(args),
+            keep,
+            queries: Queries::new(queries, dim),
+            d_outputs: Queries::new(d_outputs, value_dim),
+            queries_gathered: Gathered::new(queries_gathered, dim),
+            d_outputs_gathered: Gathered::new(d_outputs_gathered, value_dim),
+            keys: Keys::new(keys, dim),
+            values: Keys::new(values, value_dim),
+            keys_by_row: Values::new(keys_by_row, dim),
+            room: GroupRoom::new([weights, d_scores, scores, d_weights, left]),
+            d_query: QuerySums::new(d_query, dim),
+            has_d_query: vec![false; blocks],
+            d_key: KeySums::new(d_key),
+            d_value: KeySums::new(d_value),
+            slopes,
+            kept: vec![0u16; if keep.is_some() { E::QUERIES * KEYS / 16 } else { 0 }],
+            staged,
+        }
+    }
+
+    /// What dropout multiplies kept weights with.
+    #[inline(always)]
+    fn dropped(&self) -> f32 {
+        self.keep.map_or(1.0, |keep| keep.factor())
+    }
+
+    /// Packs queries and gradients of outputs both ways, for the whole span.
+    ///
+    /// # Shapes
+    /// Rows of a head, (queries of the group, dim) and (…, value dim), into blocks of [`Engine::QUERIES`] and groups of
+    /// [`Engine::GROUP`] rows.
+    #[inline(always)]
+    fn pack_queries(&mut self) {
+        let mut squares = [0.0f32; KEYS];
+        for (g, group) in self.groups.iter().enumerate() {
+            for (from, blocks, gathered) in [
+                (self.args.query, &mut self.queries, &mut self.queries_gathered),
+                (self.d_output, &mut self.d_outputs, &mut self.d_outputs_gathered),
+            ] {
+                let (sequence, head) = (self.rows.sequence, group.head);
+                let source = Rows { from, sequence, head, first: group.first, count: group.count };
+                let rows = source.stage(self.engine, true, self.staged, &mut squares[..group.count], |_| {});
+                for b in 0..Self::BLOCKS {
+                    let first = (b * E::QUERIES).min(group.count);
+                    let part = rows.part(first, (group.count - first).min(E::QUERIES));
+                    blocks.pack(self.engine, g * Self::BLOCKS + b, part);
                 }
-                // dV += Pᵀ dO, dK += dSᵀ Q
-                let rows = group.count.next_multiple_of(E::QUERIES);
-                // The first group writes its columns; what it leaves out is cleared.
-                if !gathers && (from, to) != (0, count.next_multiple_of(GRAIN)) {
-                    // SAFETY: the sums have so many rows.
-                    unsafe {
-                        d_key.write_bytes(0, (cols + GRAIN) * KEYS);
-                        d_value.write_bytes(0, (value_cols + GRAIN) * KEYS);
-                    }
-                    gathers = true;
-                }
-                let adds = std::mem::replace(&mut gathers, true);
-                // SAFETY: every block of the group wrote its rows up to `to`.
-                unsafe {
-                    let d_output = d_outputs_gathered.add(g * E::gathered_size(value_dim));
-                    engine.gather(d_output, value_dim, rows, weights, from, to, d_value, adds);
-                    let query = queries_gathered.add(g * E::gathered_size(dim));
-                    engine.gather(query, dim, rows, d_scores, from, to, d_key, adds);
-                }
-            }
-            if gathers {
-                let scale = args.scale as f32;
-                for (sums, from, factor) in [(self.sums[0], d_key, scale), (self.sums[1], d_value, dropped)] {
-                    // SAFETY: the keys of this chunk are this task's alone; `from` has whole grains of rows.
-                    unsafe { sums.add_transposed(simd, from, factor, first_key, count) };
-                }
+                gathered.pack(self.engine, g, rows);
             }
         }
-        let mut out = self.d_query.chunks_exact_mut(dim);
-        for (g, group) in groups.iter().enumerate() {
+    }
+
+    /// Packs a block of keys both ways, and their values.
+    ///
+    /// # Shapes
+    /// Rows of the head of keys, (keys, dim) and (keys, value dim), into ([`KEYS`], dim) and ([`KEYS`], value dim).
+    #[inline(always)]
+    fn pack_keys(&mut self, keys: &Range<usize>) {
+        let mut squares = [0.0f32; KEYS];
+        let (sequence, head) = (self.rows.sequence, self.rows.unit.key_head);
+        let source = Rows { from: self.args.key, sequence, head, first: keys.start, count: keys.len() };
+        let rows = source.stage(self.engine, true, self.staged, &mut squares[..keys.len()], |_| {});
+        self.keys.pack(self.engine, rows);
+        self.keys_by_row.pack(self.engine, rows);
+        let source = Rows { from: self.args.value, ..source };
+        let rows = source.stage(self.engine, true, self.staged, &mut squares[..keys.len()], |_| {});
+        self.values.pack(self.engine, rows);
+    }
+
+    /// Forward: `S = Q Kᵀ`, computed again. Backward of `O = P V`: `dP = dO Vᵀ`.
+    ///
+    /// # Shapes
+    /// Block `b` of group `g`, ([`Engine::QUERIES`], [`KEYS`]) each.
+    #[inline(always)]
+    fn scores(&mut self, g: usize, b: usize, columns: Columns) {
+        let (engine, at) = (self.engine, g * Self::BLOCKS + b);
+        self.room.scores(b).multiply(engine, &self.queries, at, &self.keys, columns);
+        self.room.d_weights(b).multiply(engine, &self.d_outputs, at, &self.values, columns);
+    }
+
+    /// Forward: `P = 2^(scale · log₂ e · S − log-sum-exp)`, computed again. Backward of `P = softmax(scale · S)`:
+    /// `dS = P ∘ (dP − rowsum(dO ∘ O) + d log-sum-exp)`, but for the factor `scale`.
+    ///
+    /// # Shapes
+    /// Block `b` of the group at hand, ([`Engine::QUERIES`], [`KEYS`]) each.
+    #[inline(always)]
+    fn softmax(&mut self, b: usize, block: &Block, first_key: usize, columns: Columns) {
+        let (engine, args, sequence) = (self.engine, self.args, self.rows.sequence);
+        let factor = if self.transform.is_some() { 1.0 } else { (args.scale * std::f64::consts::LOG2_E) as f32 };
+        let dropped = self.dropped();
+        if let Some(keep) = &self.keep {
+            block.kept(args, sequence, keep, first_key, columns, &mut self.kept);
+        }
+        for i in (0..E::QUERIES).step_by(2) {
+            let rows = [i, i + 1].map(|i| {
+                let none = RowBack::NOTHING;
+                let row = if i < block.count { self.rows.softmax[block.row + i] } else { none };
+                let span = block.span(i, first_key, columns);
+                // Its own shift and delta may be NaN, which 0 times them would be too.
+                if row.is_nothing() { (none, span.unseen()) } else { (row, span) }
+            });
+            if let Some(transform) = &self.transform {
+                for (half, (_, span)) in rows.iter().enumerate().filter(|(_, (_, span))| !span.is_empty()) {
+                    let mut scores = self.room.scores(b);
+                    let line = scores.row_mut(i + half);
+                    let place = (sequence, block.head, block.first + i + half);
+                    transform.slopes(engine.simd(), *span, line, &mut self.slopes[half * STRIDE..][..STRIDE]);
+                    transform.apply(engine.simd(), args, place, first_key, *span, line);
+                }
+            }
+            let mut pair = Pair {
+                engine,
+                lines: self.room.lines(b, i),
+                slopes: self.transform.is_some().then_some(&*self.slopes),
+                rows: rows.map(|(row, _)| row),
+                spans: rows.map(|(_, span)| span),
+                factor,
+                dropped,
+                kept: self.keep.map(|_| &self.kept[i * (KEYS / 16)..][..2 * (KEYS / 16)]),
+            };
+            pair.differentiate();
+        }
+    }
+
+    /// Backward of `S = Q Kᵀ` for the queries: `dQ += dS K`.
+    ///
+    /// # Shapes
+    /// Block `b` of group `g`: ([`Engine::QUERIES`], [`KEYS`]) and ([`KEYS`], dim) to ([`Engine::QUERIES`], dim).
+    #[inline(always)]
+    fn weigh(&mut self, g: usize, b: usize, columns: Columns) {
+        let at = g * Self::BLOCKS + b;
+        let (d_scores, panels) = (self.room.left(b), 0..self.d_query.panels());
+        self.d_query.add(self.engine, at, d_scores, columns, &self.keys_by_row, panels, self.has_d_query[at]);
+        self.has_d_query[at] = true;
+    }
+
+    /// Backward of `O = P V` for the values, and of `S = Q Kᵀ` for the keys: `dV += Pᵀ dO`, `dK += dSᵀ Q`.
+    ///
+    /// # Shapes
+    /// Group `g`: ([`Engine::GROUP`], [`KEYS`]) and ([`Engine::GROUP`], dim) to (dim, [`KEYS`]), likewise for values.
+    #[inline(always)]
+    fn gather(&mut self, g: usize, group: &Group, columns: Columns, keys: &Range<usize>, has_sums: &mut bool) {
+        // The first group writes its columns; what it leaves out is cleared.
+        let is_whole = columns == Columns::new(0, keys.len().next_multiple_of(GRAIN));
+        if !*has_sums && !is_whole {
+            self.d_key.clear();
+            self.d_value.clear();
+            *has_sums = true;
+        }
+        let adds = std::mem::replace(has_sums, true);
+        let (engine, rows) = (self.engine, group.count.next_multiple_of(E::QUERIES));
+        self.d_value.gather(engine, &self.d_outputs_gathered, g, rows, self.room.weights(), columns, adds);
+        self.d_key.gather(engine, &self.queries_gathered, g, rows, self.room.d_scores(), columns, adds);
+    }
+
+    /// Adds what all groups give to the block of keys to the sums of the head: `dK`, with `scale`, and `dV`.
+    #[inline(always)]
+    fn add_to(&self, sums: [Sums; 2], keys: &Range<usize>) {
+        let simd = self.engine.simd();
+        let [of_keys, of_values] = sums;
+        // SAFETY: the keys of this chunk are this task's alone, and the sums of the head are there until all chunks are done.
+        unsafe {
+            of_keys.add_transposed(simd, &self.d_key, self.args.scale as f32, keys);
+            of_values.add_transposed(simd, &self.d_value, self.dropped(), keys);
+        }
+    }
+
+    /// Writes what the chunk gives to the queries.
+    ///
+    /// # Shapes
+    /// (blocks · [`Engine::QUERIES`], dim) to (rows, dim).
+    #[inline(always)]
+    fn finish(&mut self, d_query: &mut [f32]) {
+        let dim = self.args.query.dim();
+        let mut out = d_query.chunks_exact_mut(dim);
+        for (g, group) in self.groups.iter().enumerate() {
             for (b, block) in group.blocks.iter().enumerate() {
-                let at = g * blocks_per_group + b;
+                let at = g * Self::BLOCKS + b;
                 for (i, out) in out.by_ref().take(block.count).enumerate() {
-                    if started[at] {
-                        // SAFETY: the sums of this block were written.
-                        out.copy_from_slice(unsafe {
-                            std::slice::from_raw_parts(d_query.add((at * E::QUERIES + i) * cols), dim)
-                        });
+                    if self.has_d_query[at] {
+                        out.copy_from_slice(&self.d_query.rows(at * E::QUERIES + i)[..dim]);
                     } else {
                         out.fill(0.0);
                     }

@@ -2,10 +2,9 @@
 //!
 //! Borders depend on shapes alone, and no number depends on them.
 
-use super::engine::{GRAIN, KEYS};
+use super::engine::{Columns, GRAIN, KEYS, Span};
 use super::mask::Band;
 use super::problem::Attention;
-use super::softmax::Span;
 use crate::dropout::Keep;
 use crate::element::Element;
 use crate::reference;
@@ -146,16 +145,16 @@ fn union(ranges: impl Iterator<Item = Range<usize>>) -> Range<usize> {
     ranges.filter(|range| !range.is_empty()).reduce(join).unwrap_or(0..0)
 }
 
-/// The part of `seen` that lies in the key block at `first_key`, in whole grains from there.
-fn columns(seen: &Range<usize>, first_key: usize, count: usize) -> Option<(usize, usize)> {
-    let (from, to) = (seen.start.max(first_key), seen.end.min(first_key + count));
-    (from < to).then(|| ((from - first_key) / GRAIN * GRAIN, (to - first_key).next_multiple_of(GRAIN)))
+/// The part of `seen` that lies in the block of `keys`, in whole grains from its first.
+fn columns(seen: &Range<usize>, keys: &Range<usize>) -> Option<Columns> {
+    let (from, to) = (seen.start.max(keys.start), seen.end.min(keys.end));
+    (from < to).then(|| Columns::new((from - keys.start) / GRAIN * GRAIN, (to - keys.start).next_multiple_of(GRAIN)))
 }
 
 impl Group {
     /// As [`Block::columns`], of all blocks.
-    pub(super) fn columns(&self, first_key: usize, count: usize) -> Option<(usize, usize)> {
-        columns(&self.seen, first_key, count)
+    pub(super) fn columns(&self, keys: &Range<usize>) -> Option<Columns> {
+        columns(&self.seen, keys)
     }
 }
 
@@ -181,14 +180,14 @@ impl Block {
         self.band.range(self.first + i, self.offset, self.keys)
     }
 
-    /// The part of the columns `from..to` that every query sees, if all see the same.
-    pub(super) fn common_span(&self, first_key: usize, from: usize, to: usize) -> Option<Span> {
-        (self.range(0) == self.range(self.count - 1)).then(|| self.span(0, first_key, from, to))
+    /// The part of the columns that every query sees, if all see the same.
+    pub(super) fn common_span(&self, first_key: usize, columns: Columns) -> Option<Span> {
+        (self.range(0) == self.range(self.count - 1)).then(|| self.span(0, first_key, columns))
     }
 
-    /// The columns to compute of the key block at `first_key`, whole grains; `None` if no query sees any.
-    pub(super) fn columns(&self, first_key: usize, count: usize) -> Option<(usize, usize)> {
-        columns(&self.seen, first_key, count)
+    /// The columns to compute of the block of `keys`; `None` if no query sees any.
+    pub(super) fn columns(&self, keys: &Range<usize>) -> Option<Columns> {
+        columns(&self.seen, keys)
     }
 
     /// Whether the key block at `first_key` is the first that is seen.
@@ -196,12 +195,12 @@ impl Block {
         self.seen.start >= first_key
     }
 
-    /// The part of the columns `from..to` that query `i` of the block sees; none beyond the last query.
+    /// The part of the columns of the key block at `first_key` that query `i` of the block sees; none beyond the last query.
     #[inline(always)]
-    pub(super) fn span(&self, i: usize, first_key: usize, from: usize, to: usize) -> Span {
+    pub(super) fn span(&self, i: usize, first_key: usize, columns: Columns) -> Span {
         let range = if i < self.count { self.range(i) } else { 0..0 };
-        let clamp = |key: usize| key.saturating_sub(first_key).clamp(from, to);
-        Span { from, to, first_seen: clamp(range.start), end_seen: clamp(range.end) }
+        let column = |key: usize| key.saturating_sub(first_key);
+        Span::new(columns, column(range.start)..column(range.end))
     }
 
     /// Marks the queries that see one of `bad_keys`.
@@ -220,22 +219,20 @@ impl Block {
         }
     }
 
-    /// Which weights dropout keeps in the columns `from..to`: for each query a bit a key, [`KEYS`] in all.
+    /// Which weights dropout keeps in these columns: for each query a bit a key, [`KEYS`] in all.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
     pub(super) fn kept<T: Element>(
         &self,
         args: &Attention<T>,
         sequence: usize,
         keep: &Keep,
         first_key: usize,
-        from: usize,
-        to: usize,
+        columns: Columns,
         kept: &mut [u16],
     ) {
         let pair = (sequence * args.query.heads() + self.head) as u64;
         for group in 0..self.count.div_ceil(16) {
-            for col in (from..to).step_by(16) {
+            for col in (columns.from()..columns.to()).step_by(16) {
                 let index = |key: usize| pair << 36 | (key as u64 / 8) << 18 | (self.first / 16 + group) as u64;
                 let (low, high) = (keep.bits(index(first_key + col)), keep.bits(index(first_key + col + 8)));
                 let mut square = [0; 16];

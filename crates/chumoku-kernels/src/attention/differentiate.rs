@@ -2,9 +2,10 @@
 //! scores, two rows at a time.
 
 use super::blocks::Unit;
-use super::engine::{Engine, KEYS, STRIDE};
+use super::engine::{Engine, KEYS, STRIDE, Span};
+use super::operands::Lines;
 use super::problem::{Attention, Saved};
-use super::softmax::{FORBIDDEN_BELOW, LANES, Span, V, exp2_clamped};
+use super::softmax::{FORBIDDEN_BELOW, LANES, V, exp2_clamped};
 use crate::element::Narrow;
 use crate::isa::Simd;
 use std::f32::consts::LOG2_E;
@@ -115,11 +116,12 @@ impl Unit {
 /// Two rows of a block, to be differentiated: see [`Pair::differentiate`].
 pub(super) struct Pair<'a, E: Engine> {
     pub(super) engine: E,
-    pub(super) scores: [*const f32; 2],
-    pub(super) d_weights: [*const f32; 2],
+    /// Their scores and gradients of weights, and where what they become goes.
+    pub(super) lines: Lines<'a, E>,
     /// For transformed scores: the derivative of the softcap, two rows of [`STRIDE`].
     pub(super) slopes: Option<&'a [f32]>,
     pub(super) rows: [RowBack; 2],
+    /// What each sees of the same columns.
     pub(super) spans: [Span; 2],
     /// `scale · log₂ e`, or 1 for transformed scores.
     pub(super) factor: f32,
@@ -127,62 +129,42 @@ pub(super) struct Pair<'a, E: Engine> {
     pub(super) dropped: f32,
     /// Which weights dropout keeps: two rows of a bit for each key.
     pub(super) kept: Option<&'a [u16]>,
-    /// Where gradients of scores go as the left operand of dS K, and the row there.
-    pub(super) left: *mut u8,
-    pub(super) row: usize,
-    /// Where weights and gradients of scores go to be gathered, and the row there.
-    pub(super) weights: *mut u8,
-    pub(super) d_scores: *mut u8,
-    pub(super) group_row: usize,
 }
 
 impl<E: Engine> Pair<'_, E> {
-    /// Writes the weights and the gradients of scores of both rows.
-    ///
-    /// # Safety
-    /// * Both `spans` must have the same columns, in whole grains, `to` at most [`KEYS`].
-    /// * Each of `scores` and `d_weights` must be readable for [`STRIDE`] numbers.
-    /// * `left` must be writable for a block, and `row` and `row + 1` be rows of it: see [`Engine::put`].
-    /// * `weights` must be writable for a group, with rows `group_row` (even) and the next, and so must `d_scores` where
-    ///   `E::PACKS_WEIGHTS`: see [`Engine::put_pair`].
-    /// * Nobody else may reach these rows meanwhile. Where an engine writes over scores, the rows may be the same ones.
+    /// Writes the weights `P = 2^(score − shift)` and the gradients of scores `dS = P ∘ (dP − delta)` of both rows.
     #[inline(always)]
-    pub(super) unsafe fn differentiate(&self) {
-        // SAFETY: `each` asks for what the caller promises here.
-        unsafe {
-            match (self.slopes.is_some() || self.kept.is_some(), self.spans.iter().all(Span::sees_all)) {
-                (false, true) => self.each::<false, false>(),
-                (false, false) => self.each::<true, false>(),
-                (true, _) => self.each::<true, true>(),
-            }
+    pub(super) fn differentiate(&mut self) {
+        match (self.slopes.is_some() || self.kept.is_some(), self.spans.iter().all(Span::sees_all)) {
+            (false, true) => self.each::<false, false>(),
+            (false, false) => self.each::<true, false>(),
+            (true, _) => self.each::<true, true>(),
         }
     }
 
-    /// `P = 2^(score − shift)`, `dS = P ∘ (dP − delta)`; with `PARTLY` 0 outside the spans, with `ALL` transformed scores
-    /// and dropout.
-    ///
-    /// # Safety
-    /// As for [`Pair::differentiate`].
+    /// With `PARTLY` 0 outside the spans, with `ALL` for transformed scores and dropout.
     #[inline(always)]
-    unsafe fn each<const PARTLY: bool, const ALL: bool>(&self) {
+    fn each<const PARTLY: bool, const ALL: bool>(&mut self) {
         let simd = self.engine.simd();
         let lanes = E::S::LANES;
         let zero = simd.splat(0.0);
         let factor = simd.splat(self.factor);
-        let shift = self.rows.map(|row| simd.splat(row.shift));
-        let delta = self.rows.map(|row| simd.splat(row.delta));
-        let Span { from, to, .. } = self.spans[0];
-        let mut col = from;
-        while col < to {
+        // No closures: they would be compiled without the instruction set.
+        let [first, second] = self.rows;
+        let shift = [simd.splat(first.shift), simd.splat(second.shift)];
+        let delta = [simd.splat(first.delta), simd.splat(second.delta)];
+        let columns = self.spans[0].columns();
+        let mut col = columns.from();
+        while col < columns.to() {
             let mut weights = [[zero; 2]; 2];
             let mut d_scores = [[zero; 2]; 2];
             for half in 0..2 {
                 let col = col + half * lanes;
                 for i in 0..2 {
-                    // SAFETY: two vectors are at most a grain, so that the pair from the first column ends at `to` at
-                    // the latest; the caller promises STRIDE numbers in each row, which are more.
-                    let (score, mut d_weight) =
-                        unsafe { (simd.load_ptr(self.scores[i].add(col)), simd.load_ptr(self.d_weights[i].add(col))) };
+                    // SAFETY: the columns are whole grains, each of them whole pairs of vectors, so that this pair ends at
+                    // their end at the latest, at most KEYS, less than STRIDE.
+                    let [score, mut d_weight] = unsafe { self.lines.load(simd, i, col) };
+                    // P = 2^(score − shift)
                     let mut weight = exp2_clamped::<E>(simd, score, factor, shift[i]);
                     if ALL && self.slopes.is_some() {
                         weight = simd.select_lt(score, simd.splat(FORBIDDEN_BELOW), zero, weight);
@@ -196,6 +178,7 @@ impl<E: Engine> Pair<'_, E> {
                         kept = simd.select_bits(bits, weight);
                         d_weight = simd.select_bits(bits, simd.mul(d_weight, simd.splat(self.dropped)));
                     }
+                    // dS = P ∘ (dP − delta)
                     let mut d_score = simd.mul(weight, simd.sub(d_weight, delta[i]));
                     if ALL && let Some(slopes) = self.slopes {
                         d_score = simd.mul(d_score, simd.load(&slopes[i * STRIDE + col..]));
@@ -204,15 +187,8 @@ impl<E: Engine> Pair<'_, E> {
                     d_scores[i][half] = d_score;
                 }
             }
-            // SAFETY: the caller promises the block, the group and their rows; the columns end at `to`, inside both.
-            unsafe {
-                self.engine.put(self.left, self.row, col, d_scores[0]);
-                self.engine.put(self.left, self.row + 1, col, d_scores[1]);
-                self.engine.put_pair(self.weights, self.group_row, col, weights);
-                if E::PACKS_WEIGHTS {
-                    self.engine.put_pair(self.d_scores, self.group_row, col, d_scores);
-                }
-            }
+            // SAFETY: `col` is a multiple of two vectors, below the end of the columns, at most KEYS.
+            unsafe { self.lines.put(self.engine, col, weights, d_scores) };
             col += 2 * lanes;
         }
     }
@@ -223,7 +199,7 @@ impl<E: Engine> Pair<'_, E> {
         let simd = self.engine.simd();
         let zero = simd.splat(0.0);
         let index = simd.add(simd.load(&LANES), simd.splat(col as f32));
-        let x = simd.select_lt(index, simd.splat(self.spans[i].first_seen as f32), zero, x);
-        simd.select_lt(index, simd.splat(self.spans[i].end_seen as f32), x, zero)
+        let x = simd.select_lt(index, simd.splat(self.spans[i].first_seen() as f32), zero, x);
+        simd.select_lt(index, simd.splat(self.spans[i].end_seen() as f32), x, zero)
     }
 }

@@ -4,8 +4,10 @@
 //! [`KEYS`] keys; an engine packs operands as its multiplier reads them. Scores and weights are rows of f32,
 //! [`STRIDE`] apart, a row for each query.
 
+use crate::element::Narrow;
 use crate::isa::Simd;
 use crate::register_tile::ACROSS;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 /// Keys of a block.
@@ -15,47 +17,218 @@ pub(crate) const GRAIN: usize = 32;
 /// Distance of the rows of a block of scores: not a multiple of 4096 bytes, so that rows fall into different cache sets.
 pub(crate) const STRIDE: usize = ACROSS;
 
-/// Rows to be packed, of f32 or (for an engine that reads it) bf16.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Matrix {
-    /// The first element.
-    pub(crate) data: *const u8,
-    /// Whether the elements are bf16.
-    pub(crate) is_bf16: bool,
-    /// Distance of the rows.
-    pub(crate) stride: usize,
-    /// Number of rows.
-    pub(crate) rows: usize,
-    /// Number of columns.
-    pub(crate) cols: usize,
+/// Some of the columns of a block of keys, in whole grains: `from..to`, at most [`KEYS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Columns {
+    from: usize,
+    to: usize,
 }
 
-impl Matrix {
+impl Columns {
+    /// # Panics
+    /// If the columns are not whole grains of a block.
+    #[inline(always)]
+    pub(super) fn new(from: usize, to: usize) -> Self {
+        assert!(from <= to && to <= KEYS && from.is_multiple_of(GRAIN) && to.is_multiple_of(GRAIN));
+        Columns { from, to }
+    }
+
+    /// The first.
+    #[inline(always)]
+    pub(super) fn from(self) -> usize {
+        self.from
+    }
+
+    /// One beyond the last.
+    #[inline(always)]
+    pub(super) fn to(self) -> usize {
+        self.to
+    }
+
+    /// How many grains they are.
+    #[inline(always)]
+    pub(super) fn grains(self) -> usize {
+        (self.to - self.from) / GRAIN
+    }
+
+    /// Some of the grains.
+    #[inline(always)]
+    pub(super) fn part(self, grains: Range<usize>) -> Self {
+        assert!(grains.end <= self.grains());
+        Columns::new(self.from + grains.start * GRAIN, self.from + grains.end * GRAIN)
+    }
+}
+
+/// The columns of a block's row that are computed, and those of them whose keys the query sees.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    columns: Columns,
+    first_seen: usize,
+    end_seen: usize,
+}
+
+impl Span {
+    /// Those of `columns` that are in `seen`.
+    #[inline(always)]
+    pub(super) fn new(columns: Columns, seen: Range<usize>) -> Self {
+        let clamp = |col: usize| col.clamp(columns.from, columns.to);
+        Span { columns, first_seen: clamp(seen.start), end_seen: clamp(seen.end) }
+    }
+
+    /// The same columns, of which none is seen.
+    #[inline(always)]
+    pub(super) fn unseen(self) -> Self {
+        Span { end_seen: self.first_seen, ..self }
+    }
+
+    /// What is computed.
+    #[inline(always)]
+    pub(super) fn columns(&self) -> Columns {
+        self.columns
+    }
+
+    /// The first column that is seen, if any is.
+    #[inline(always)]
+    pub(super) fn first_seen(&self) -> usize {
+        self.first_seen
+    }
+
+    /// One beyond the last column that is seen.
+    #[inline(always)]
+    pub(super) fn end_seen(&self) -> usize {
+        self.end_seen
+    }
+
+    /// What is seen.
+    #[inline(always)]
+    pub(super) fn seen(&self) -> Range<usize> {
+        self.first_seen..self.end_seen
+    }
+
+    /// Whether all that is computed is seen.
+    #[inline(always)]
+    pub(super) fn sees_all(&self) -> bool {
+        self.first_seen <= self.columns.from && self.columns.to <= self.end_seen
+    }
+
+    /// Whether nothing is seen.
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.first_seen >= self.end_seen
+    }
+}
+
+/// Rows to be packed, of f32 or (for an engine that reads it) bf16. All of them are inside the slice that it was made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Matrix<'a> {
+    data: *const u8,
+    is_bf16: bool,
+    stride: usize,
+    rows: usize,
+    cols: usize,
+    numbers: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Matrix<'a> {
+    /// `rows` rows of `cols` numbers, `stride` apart. Numbers of 16 bits are taken for bf16.
+    ///
+    /// # Panics
+    /// If the rows are not inside `data`.
+    #[inline(always)]
+    pub(super) fn of<T: Narrow>(data: &'a [T], rows: usize, cols: usize, stride: usize) -> Self {
+        assert!(rows == 0 || (rows - 1) * stride + cols <= data.len());
+        let data = data.as_ptr().cast();
+        Matrix { data, is_bf16: !T::IS_F32, stride, rows, cols, numbers: PhantomData }
+    }
+
     /// `rows` rows from `first`.
-    pub(crate) fn rows(self, first: usize, rows: usize) -> Matrix {
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[inline(always)]
+    pub(super) fn part(self, first: usize, rows: usize) -> Self {
+        assert!(first + rows <= self.rows);
         Matrix { data: self.at(first, 0), rows, ..self }
     }
 
-    /// Where the element of row `row` and column `col` lies.
-    pub(crate) fn at(&self, row: usize, col: usize) -> *const u8 {
+    /// Whether the elements are bf16.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    #[inline(always)]
+    pub(super) fn is_bf16(&self) -> bool {
+        self.is_bf16
+    }
+
+    /// Distance of the rows.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    #[inline(always)]
+    pub(super) fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Number of rows.
+    #[inline(always)]
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    #[inline(always)]
+    pub(super) fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Where the element of row `row` and column `col` lies. What lies in the matrix may be read.
+    #[inline(always)]
+    pub(super) fn at(&self, row: usize, col: usize) -> *const u8 {
         self.data.wrapping_add((row * self.stride + col) * if self.is_bf16 { 2 } else { 4 })
     }
 
-    /// Row `i`.
+    /// The rows, of f32.
     ///
-    /// # Safety
-    /// The row must be readable and f32, and `i` below `rows`.
-    pub(super) unsafe fn row<'a>(&self, i: usize) -> &'a [f32] {
-        debug_assert!(i < self.rows && !self.is_bf16);
-        // SAFETY: the caller promises the row.
-        unsafe { std::slice::from_raw_parts(self.at(i, 0).cast(), self.cols) }
+    /// # Panics
+    /// If the elements are bf16.
+    #[inline(always)]
+    pub(super) fn lines(self) -> MatrixRows<'a> {
+        assert!(!self.is_bf16);
+        MatrixRows { of: self, next: 0 }
     }
 }
 
-/// A multiplier of blocks. Sizes are in bytes; buffers are aligned to 64.
+/// The rows of a [`Matrix`] of f32, one after another.
+#[derive(Clone, Debug)]
+pub(super) struct MatrixRows<'a> {
+    of: Matrix<'a>,
+    next: usize,
+}
+
+impl<'a> Iterator for MatrixRows<'a> {
+    type Item = &'a [f32];
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<&'a [f32]> {
+        let i = self.next;
+        if i == self.of.rows {
+            return None;
+        }
+        self.next += 1;
+        // SAFETY: row `i` exists, and all rows were found to be inside the slice that the matrix was made of, which is of f32
+        // and borrowed for 'a.
+        Some(unsafe { std::slice::from_raw_parts(self.of.at(i, 0).cast(), self.of.cols) })
+    }
+}
+
+/// A multiplier of blocks. Sizes are in bytes. Pointers to packed operands must be aligned to 64 bytes, and whatever is read
+/// must hold numbers, of which any will do: no bits are wrong.
+///
+/// [`super::operands`] holds what its functions read and write, and makes them safe.
 ///
 /// # Safety
-/// Functions write no more than the sizes that they name, and read no more than what was packed.
+/// An implementor promises that
+///
+/// * its functions write no more than the sizes that they name, and read no more than that;
+/// * sizes are whole numbers of 64 bytes, so that what comes after an operand is aligned as well;
+/// * where it does not pack weights, [`Engine::put`] and [`Engine::put_pair`] write f32 at `row · STRIDE + col`, and
+///   [`Engine::weigh`] and [`Engine::gather`] read no more than rows of [`STRIDE`] numbers from there.
 pub(crate) unsafe trait Engine: Copy {
     /// Its vectors.
     type S: Simd;
@@ -91,45 +264,58 @@ pub(crate) unsafe trait Engine: Copy {
     /// Packs rows as the left operand of a product over their columns; missing rows up to [`Engine::QUERIES`] are 0.
     ///
     /// # Safety
-    /// `from` must be readable, `to` writable for [`Engine::left_size`] of its columns.
-    unsafe fn pack_left(self, from: Matrix, to: *mut u8);
+    /// * `from` must have at most [`Engine::QUERIES`] rows.
+    /// * `to` must be writable for [`Engine::left_size`] of its columns.
+    unsafe fn pack_left(self, from: Matrix<'_>, to: *mut u8);
     /// Packs up to [`KEYS`] rows as columns of the right operand of a product over their columns; missing rows up to
     /// the next [`GRAIN`] are 0.
     ///
     /// # Safety
-    /// `from` must be readable, `to` writable for [`Engine::keys_size`] of its columns.
-    unsafe fn pack_keys(self, from: Matrix, to: *mut u8);
+    /// * `from` must have at most [`KEYS`] rows.
+    /// * `to` must be writable for [`Engine::keys_size`] of its columns.
+    unsafe fn pack_keys(self, from: Matrix<'_>, to: *mut u8);
     /// Packs up to [`KEYS`] rows as the right operand of a product over the rows; missing rows up to the next
     /// [`GRAIN`] are 0.
     ///
     /// # Safety
-    /// `from` must be readable, `to` writable for [`Engine::values_size`] of its columns.
-    unsafe fn pack_values(self, from: Matrix, to: *mut u8);
+    /// * `from` must have at most [`KEYS`] rows.
+    /// * `to` must be writable for [`Engine::values_size`] of its columns.
+    unsafe fn pack_values(self, from: Matrix<'_>, to: *mut u8);
 
-    /// `out = left · keys` for the columns `from..to` of the block (multiples of [`GRAIN`]), `depth` deep.
+    /// `out = left · keys` for some columns of the block, `depth` deep.
+    ///
+    /// # Shapes
+    /// `left` ([`Engine::QUERIES`], depth), `keys` (depth, [`KEYS`]), `out` ([`Engine::QUERIES`], [`KEYS`]), rows [`STRIDE`]
+    /// apart.
     ///
     /// # Safety
-    /// The operands must be packed; `out` writable for [`Engine::QUERIES`] rows, [`STRIDE`] apart, up to column `to`.
-    unsafe fn scores(self, left: *const u8, keys: *const u8, depth: usize, from: usize, to: usize, out: *mut f32);
+    /// * `left` must be readable for [`Engine::left_size`], `keys` for [`Engine::keys_size`] of this depth.
+    /// * `out` must be writable for [`Engine::QUERIES`] rows of [`STRIDE`], and overlap neither.
+    unsafe fn scores(self, left: *const u8, keys: *const u8, depth: usize, columns: Columns, out: *mut f32);
 
     /// Writes the weights of row `row` from column `col`: two vectors.
     ///
     /// # Safety
-    /// `weights` must be writable for a block.
+    /// * `weights` must be writable for [`Engine::left_size`] of [`KEYS`], or a block of scores where it does not pack.
+    /// * `row` must be below [`Engine::QUERIES`].
+    /// * `col` must be a multiple of two vectors below [`KEYS`].
     unsafe fn put(self, weights: *mut u8, row: usize, col: usize, pair: [<Self::S as Simd>::V; 2]);
 
-    /// `out (+)= weights · values` over the keys `from..to` of the block (multiples of [`GRAIN`]), for the columns of
-    /// `panels`, [`GRAIN`] each.
+    /// `out (+)= weights · values` over the keys `columns` of the block, for the columns of `panels`, [`GRAIN`] each.
+    ///
+    /// # Shapes
+    /// `weights` ([`Engine::QUERIES`], [`KEYS`]), `values` ([`KEYS`], cols), `out` ([`Engine::QUERIES`], cols).
     ///
     /// # Safety
-    /// The operands must be packed; `out` readable and writable for [`Engine::QUERIES`] rows of `cols`, a multiple of
-    /// [`GRAIN`].
+    /// * `weights` must be readable for what [`Engine::put`] writes to, `values` for [`Engine::values_size`] of `cols`.
+    /// * `out` must be readable and writable for [`Engine::QUERIES`] rows of `cols`, a multiple of [`GRAIN`], and overlap
+    ///   neither.
+    /// * `panels` must end at `cols / GRAIN` at the latest.
     #[allow(clippy::too_many_arguments)]
     unsafe fn weigh(
         self,
         weights: *const u8,
-        from: usize,
-        to: usize,
+        columns: Columns,
         values: *const u8,
         panels: Range<usize>,
         out: *mut f32,
@@ -146,20 +332,29 @@ pub(crate) unsafe trait Engine: Copy {
     /// to a multiple of [`Engine::QUERIES`] are 0.
     ///
     /// # Safety
-    /// `from` must be readable, `to` writable for [`Engine::gathered_size`] of its columns.
-    unsafe fn pack_gathered(self, from: Matrix, to: *mut u8);
+    /// * `from` must have at most [`Engine::GROUP`] rows.
+    /// * `to` must be writable for [`Engine::gathered_size`] of its columns.
+    unsafe fn pack_gathered(self, from: Matrix<'_>, to: *mut u8);
 
     /// Writes the weights of rows `row` (even) and `row + 1` of a group from column `col`: two vectors of each.
     ///
     /// # Safety
-    /// `weights` must be writable for [`Engine::group_size`].
+    /// * `weights` must be writable for [`Engine::group_size`].
+    /// * `row` must be even and below [`Engine::GROUP`].
+    /// * `col` must be a multiple of two vectors below [`KEYS`].
     unsafe fn put_pair(self, weights: *mut u8, row: usize, col: usize, pairs: [[<Self::S as Simd>::V; 2]; 2]);
 
     /// `out[c][k] (+)= Σ_rows gathered[row][c] · weights[row][k]` over `rows` rows (a multiple of [`Engine::QUERIES`]), for the
-    /// keys `from..to` of the block (multiples of [`GRAIN`]).
+    /// keys `columns` of the block.
+    ///
+    /// # Shapes
+    /// `gathered` ([`Engine::GROUP`], cols), `weights` ([`Engine::GROUP`], [`KEYS`]), `out` (cols, [`KEYS`]) and room for
+    /// [`GRAIN`] rows more.
     ///
     /// # Safety
-    /// The operands must be packed; `out` readable and writable for `cols + GRAIN` rows of [`KEYS`].
+    /// * `gathered` must be readable for [`Engine::gathered_size`] of `cols`, `weights` for [`Engine::group_size`].
+    /// * `rows` must be a multiple of [`Engine::QUERIES`], at most [`Engine::GROUP`].
+    /// * `out` must be readable and writable for `cols + GRAIN` rows of [`KEYS`], and overlap neither.
     #[allow(clippy::too_many_arguments)]
     unsafe fn gather(
         self,
@@ -167,8 +362,7 @@ pub(crate) unsafe trait Engine: Copy {
         cols: usize,
         rows: usize,
         weights: *const u8,
-        from: usize,
-        to: usize,
+        columns: Columns,
         out: *mut f32,
         accumulate: bool,
     );

@@ -27,9 +27,11 @@ impl<'a, T: Narrow> Results<'a, T> {
     /// Finishes up to sixteen queries from (sequence, head, query) on, one as [`Results::finish`] does, if there is nothing
     /// special about them; returns whether there was not.
     ///
+    /// # Shapes
+    /// `states` and the first of `totals` (queries,); `sums` (queries, value dim), rows `cols` apart.
+    ///
     /// # Safety
-    /// * `sums` must be readable for a row of the values' width for each of `states`, `cols` apart.
-    /// * The queries must be the caller's alone.
+    /// The queries must be the caller's alone.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub(super) unsafe fn finish_plain<S: Simd>(
@@ -39,7 +41,7 @@ impl<'a, T: Narrow> Results<'a, T> {
         states: &[Running],
         totals: &[f32; 16],
         dropped: f32,
-        sums: *const f32,
+        sums: &[f32],
         cols: usize,
     ) -> bool {
         let width = self.args.value.dim();
@@ -58,10 +60,9 @@ impl<'a, T: Narrow> Results<'a, T> {
             // SAFETY: rows of the output do not overlap, and a query is the caller's alone. The output is borrowed as long as
             // `self`, and holds numbers.
             let output = unsafe { self.output.slice(self.layout.at(s, h, i + row), width) };
-            for (col, output) in output.chunks_exact_mut(S::LANES).enumerate() {
-                // SAFETY: the caller promises the row, of which `output` is as long and in whole vectors.
-                let sum = unsafe { simd.load_ptr(sums.add(row * cols + col * S::LANES)) };
-                let y = simd.mul(sum, factor);
+            let sums = sums[row * cols..][..width].chunks_exact(S::LANES);
+            for (output, sum) in output.chunks_exact_mut(S::LANES).zip(sums) {
+                let y = simd.mul(simd.load(sum), factor);
                 zeros = simd.mul_add(y, zero, zeros);
                 // SAFETY: the chunk has LANES numbers, which may be written.
                 unsafe { T::store(simd, output.as_mut_ptr(), y) };

@@ -1,36 +1,66 @@
-//! The forward pass: blocks of queries against blocks of keys.
+//! The forward pass: `O = softmax(scale · Q Kᵀ) V`, in blocks, so that no array of all scores exists.
 //!
-//! A unit of work is a run of query blocks that share a head of keys. It goes through the keys block by block: each is
-//! packed once, and every query block that sees it multiplies (scores = Q Kᵀ), turns its rows of scores into weights
-//! ([`super::softmax`]), and adds weights · V to its sums. Nothing that a row of the result depends on depends on which
-//! unit or block it falls into.
+//! # Stages
+//!
+//! A unit of work is a run of query blocks that share a head of keys. It goes through the stages in the paper's order, the
+//! middle ones for each block of keys anew:
+//!
+//! | stage | what is computed | where |
+//! |---|---|---|
+//! | pack | Q, once; K and V, a block at a time, as the engine reads them | [`Pass::pack_queries`], [`Pass::pack_keys`] |
+//! | scores | `S = Q Kᵀ` | [`Scores::multiply`](super::operands::Scores::multiply) |
+//! | softmax | `P = 2^(scale · log₂ e · S − shift)`, and the sum of each row | [`Softmax`], with [`super::softmax`] |
+//! | weigh | `O += P V` | [`Weigh::run`], with [`Sums::add`] |
+//! | finish | `O / rowsum(P)`, and log-sum-exp | [`Pass::finish`], with [`super::finish`] |
+//!
+//! # Schedule
+//!
+//! In tiles, products and softmax run on different parts of the processor. For one block of keys, while the rows of one query
+//! block are in the softmax, the products of its neighbours are computed between them ([`Between`]): the block before is
+//! weighed, then the scores of the next are made. Two rooms hold scores and weights, by turns; a room that is weighed takes
+//! the next scores at once.
+//!
+//! ```text
+//! time →          ┌───────────────┬───────────────┬───────────────┬───────────────┐
+//! softmax         │    block 0    │    block 1    │    block 2    │    block 3    │
+//! products  S 0   │      S 1      │  PV 0    S 2  │  PV 1    S 3  │  PV 2         │  PV 3
+//!                 └───────────────┴───────────────┴───────────────┴───────────────┘
+//! room A    ← S 0 │  S 0  →  P 0  │  P 0 │ ← S 2  │  S 2  →  P 2  │  P 2          │
+//! room B          │        ← S 1  │  S 1  →  P 1  │  P 1 │ ← S 3  │  S 3  →  P 3  │  P 3
+//! ```
+//!
+//! This is so for blocks whose scores are known to be small and whose queries see the same keys. The rows of another block
+//! are softened one by one, with no product between them: what waits is weighed before, and the block itself right after.
+//! Nothing that a row of the result depends on depends on this, nor on which unit or block the row falls into.
 
 use super::blocks::{Block, Unit, units};
 use super::decode::decode;
-use super::engine::{Engine, GRAIN, KEYS, STRIDE, Task};
+use super::engine::{Columns, Engine, KEYS, Span, Task};
 use super::engines::on_engine;
 use super::finish::{Results, scale};
+use super::operands::{Keys, Queries, Room, Sums, Values};
 use super::problem::{Attention, Forward};
 use super::rows::Rows;
-use super::softmax::{BOUND, Between, Job, Row, Running, SAFE_BOUND, bounded_block, is_bounded};
+use super::softmax::{BOUND, Meanwhile, Row, Running, SAFE_BOUND, bounded_block, is_bounded};
 use super::transform::Transform;
 use crate::dropout::Keep;
 use crate::element::{Element, Narrow};
 use crate::isa::Simd;
 use crate::memory::{Buffer, Scratch};
 use crate::threads::for_each;
+use std::ops::Range;
 
 /// Attention of f32, forward; arguments have been checked.
 pub(super) fn f32(args: &Attention<f32>, results: Forward<f32>) {
     forward(args, results);
 }
 
-/// As [`f32`], of bf16.
+/// As [`f32()`], of bf16.
 pub(super) fn bf16(args: &Attention<half::bf16>, results: Forward<half::bf16>) {
     forward(args, results);
 }
 
-/// As [`f32`], of f16.
+/// As [`f32()`], of f16.
 pub(super) fn f16(args: &Attention<half::f16>, results: Forward<half::f16>) {
     forward(args, results);
 }
@@ -61,7 +91,15 @@ impl<T: Narrow> Task for Piece<'_, T> {
     fn eval<E: Engine>(self, engine: E) {
         let mut work = Workspace::default();
         for unit in self.units {
-            self.unit(engine, unit, &mut work);
+            unit.blocks_into(self.args, E::QUERIES, &mut work.blocks);
+            let mut scratch = Scratch::take();
+            let mut pass = Pass::new(engine, self.args, unit, &mut work, &mut scratch);
+            pass.pack_queries();
+            for keys in pass.seen() {
+                let longest = pass.pack_keys(&keys);
+                pass.attend(&keys, longest);
+            }
+            pass.finish(self.results);
         }
     }
 }
@@ -71,52 +109,71 @@ impl<T: Narrow> Task for Piece<'_, T> {
 struct Workspace {
     blocks: Vec<Block>,
     states: Vec<Running>,
-    /// Queries whose result the plain version computes: what they see is not finite.
     is_bad: Vec<bool>,
     bad_keys: Vec<usize>,
     kept: Vec<u16>,
 }
 
-impl<T: Narrow> Piece<'_, T> {
+/// A unit on its way through the stages.
+struct Pass<'a, T: Element, E> {
+    engine: E,
+    args: &'a Attention<'a, T>,
+    unit: &'a Unit,
+    blocks: &'a [Block],
+    softmax: Softmax<'a, T>,
+    /// All query blocks.
+    queries: Queries<'a, E>,
+    /// The block of keys at hand.
+    keys: Keys<'a, E>,
+    /// Its values.
+    values: Values<'a, E>,
+    /// Scores and weights of two query blocks with these keys.
+    rooms: [Room<'a, E>; 2],
+    /// `Σ P V` of all queries.
+    sums: Sums<'a, E>,
+    /// Rows that the engine cannot read where they lie.
+    staged: &'a mut [f32],
+    /// Sums of squares of the block of rows at hand, of [`KEYS`] at most.
+    squares: &'a mut [f32],
+    bad_keys: &'a mut Vec<usize>,
+}
+
+impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
+    /// Takes working memory for a unit, whose blocks are in `work`.
     #[inline(always)]
-    fn unit<E: Engine>(&self, engine: E, unit: &Unit, work: &mut Workspace) {
+    fn new(
+        engine: E,
+        args: &'a Attention<'a, T>,
+        unit: &'a Unit,
+        work: &'a mut Workspace,
+        scratch: &'a mut Scratch,
+    ) -> Self {
         let Workspace { blocks, states, is_bad, bad_keys, kept } = work;
-        let (args, simd) = (self.args, engine.simd());
         let (dim, value_dim) = (args.query.dim(), args.value.dim());
-        let cols = value_dim.next_multiple_of(GRAIN);
-        unit.blocks_into(args, E::QUERIES, blocks);
         let rows = blocks.len() * E::QUERIES;
-        let weights_size = if E::PACKS_WEIGHTS { E::left_size(KEYS) } else { 0 };
-        let mut scratch = Scratch::take();
-        let [queries, keys, values, weights, scores, sums, part, staged, squares, bounds] = scratch.split([
-            blocks.len() * E::left_size(dim),
-            E::keys_size(dim),
-            E::values_size(value_dim),
-            2 * weights_size,
-            2 * E::QUERIES * STRIDE * 4,
-            rows * cols * 4,
-            E::QUERIES * cols * 4,
-            KEYS * dim.max(value_dim) * 4,
-            KEYS * 4,
-            rows * 4,
-        ]);
-        let [staged, squares, bounds] = [staged, squares, bounds].map(Buffer::into_f32);
-        let [sums, part] = [sums, part].map(|buffer| buffer.pointer().cast::<f32>());
-        let [queries, keys, values, scores] = [queries, keys, values, scores].map(|buffer| buffer.pointer());
-        // An engine that does not pack weights has them written over the scores.
-        let weights = if E::PACKS_WEIGHTS { weights.pointer() } else { scores };
-        // Two of each: while one block is in the softmax, products of its neighbours are computed.
-        let weights =
-            [weights, weights.wrapping_add(if E::PACKS_WEIGHTS { weights_size } else { E::QUERIES * STRIDE * 4 })];
-        let scores = [scores.cast::<f32>(), scores.cast::<f32>().wrapping_add(E::QUERIES * STRIDE)];
+        let [scores_size, weights_size] = Room::<E>::sizes();
+        let [queries, keys, values, scores, weights, next_scores, next_weights, sums, part, staged, squares, bounds] =
+            scratch.split([
+                Queries::<E>::size(blocks.len(), dim),
+                Keys::<E>::size(dim),
+                Values::<E>::size(value_dim),
+                scores_size,
+                weights_size,
+                scores_size,
+                weights_size,
+                Sums::<E>::size(blocks.len(), value_dim),
+                Sums::<E>::size(1, value_dim),
+                KEYS * dim.max(value_dim) * 4,
+                KEYS * 4,
+                rows * 4,
+            ]);
         states.clear();
         states.resize(rows, Running::NEW);
         is_bad.clear();
         is_bad.resize(rows, false);
-
-        let transform = Transform::new(args);
         let keep = args.dropout.map(|dropout| Keep::new(dropout.rate, dropout.random));
         kept.resize(if keep.is_some() { E::QUERIES * KEYS / 16 } else { 0 }, 0);
+        let transform = Transform::new(args);
         let seen = unit.keys(blocks);
         // Where every query sees every key, what is not finite reaches all results and shows there; and for a few blocks
         // bounds cost more than looking at the scores.
@@ -127,192 +184,354 @@ impl<T: Narrow> Piece<'_, T> {
             && keep.is_none()
             && blocks.iter().all(|block| block.range(0) == seen && block.range(block.count - 1) == seen);
         let factor = (args.scale * std::f64::consts::LOG2_E) as f32;
-        for (b, block) in blocks.iter().enumerate() {
+        let [staged, squares, bounds] = [staged, squares, bounds].map(Buffer::into_f32);
+        Pass {
+            engine,
+            args,
+            unit,
+            blocks,
+            softmax: Softmax { args, unit, transform, keep, factor, is_open, states, is_bad, bounds, kept },
+            queries: Queries::new(queries, dim),
+            keys: Keys::new(keys, dim),
+            values: Values::new(values, value_dim),
+            rooms: [Room::new([scores, weights]), Room::new([next_scores, next_weights])],
+            sums: Sums::by_parts(sums, part, value_dim),
+            staged,
+            squares,
+            bad_keys,
+        }
+    }
+
+    /// The blocks of keys that some query sees.
+    #[inline(always)]
+    fn seen(&self) -> impl Iterator<Item = Range<usize>> + use<T, E> {
+        let seen = self.unit.keys(self.blocks);
+        (seen.start / KEYS * KEYS..seen.end).step_by(KEYS).map(move |first| first..seen.end.min(first + KEYS))
+    }
+
+    /// Packs all queries, and finds a bound on the scores of each: `|scale · log₂ e| · |q|`, to be multiplied with `|k|`.
+    ///
+    /// # Shapes
+    /// Rows of a head, (queries of the block, dim), into (blocks, [`Engine::QUERIES`], dim).
+    #[inline(always)]
+    fn pack_queries(&mut self) {
+        let Softmax { is_open, factor, is_bad, bounds, .. } = &mut self.softmax;
+        for (b, block) in self.blocks.iter().enumerate() {
             let at = b * E::QUERIES;
             let source = Rows {
-                from: args.query,
-                sequence: unit.sequence,
+                from: self.args.query,
+                sequence: self.unit.sequence,
                 head: block.head,
                 first: block.first,
                 count: block.count,
             };
-            let squares = &mut squares[..block.count];
-            let matrix = source.stage(engine, !is_open, staged, squares, |i| is_bad[at + i] = true);
-            // SAFETY: the matrix lives in `staged` or in the query; `queries` has room for every block.
-            unsafe { engine.pack_left(matrix, queries.add(b * E::left_size(dim))) };
+            let squares = &mut self.squares[..block.count];
+            let rows = source.stage(self.engine, !*is_open, self.staged, squares, |i| is_bad[at + i] = true);
+            self.queries.pack(self.engine, b, rows);
             for (bound, square) in bounds[at..].iter_mut().zip(squares) {
                 *bound = square.sqrt() * factor.abs();
             }
         }
-        for first_key in (seen.start / KEYS * KEYS..seen.end).step_by(KEYS) {
-            let count = KEYS.min(seen.end - first_key);
-            let source =
-                Rows { from: args.value, sequence: unit.sequence, head: unit.key_head, first: first_key, count };
-            bad_keys.clear();
-            let first = &mut squares[..count];
-            let matrix = source.stage(engine, !is_open, staged, first, |j| bad_keys.push(first_key + j));
-            // SAFETY: the matrix lives in `staged` or in the values and has at most KEYS rows; `values` has room for them.
-            unsafe { engine.pack_values(matrix, values) };
-            let source = Rows { from: args.key, ..source };
-            let matrix = source.stage(engine, !is_open, staged, first, |j| bad_keys.push(first_key + j));
-            // SAFETY: the matrix lives in `staged` or in the keys and has at most KEYS rows; `keys` has room for them.
-            unsafe { engine.pack_keys(matrix, keys) };
-            let mut longest = 0.0;
-            if !is_open {
-                squares[..count].iter_mut().for_each(|square| *square = square.sqrt());
-                squares[count..].fill(0.0);
-                longest = largest(simd, squares);
-                for (b, block) in blocks.iter().enumerate() {
-                    block.find_bad(args, unit.sequence, bad_keys, &mut is_bad[b * E::QUERIES..]);
-                }
-            }
-            let products = |b: usize, (from, to): (usize, usize), out| Job::Scores {
-                left: queries.wrapping_add(b * E::left_size(dim)),
-                keys,
-                depth: dim,
-                from,
-                to,
-                out,
-            };
-            // The product with V of the block before this one, and whether this block's scores are there already.
-            let mut pending: Option<Job> = None;
-            let mut is_ready = false;
-            let mut turn = 0;
-            for (b, block) in blocks.iter().enumerate() {
-                let Some((from, to)) = block.columns(first_key, count) else {
-                    is_ready = false;
-                    continue;
-                };
-                let ([scores, next_scores], weights) = ([scores[turn], scores[1 - turn]], weights[turn]);
-                turn = 1 - turn;
-                if !is_ready {
-                    // SAFETY: all were packed; the columns are inside the block.
-                    unsafe { engine.scores(queries.add(b * E::left_size(dim)), keys, dim, from, to, scores) };
-                }
-                if let Some(keep) = &keep {
-                    block.kept(args, unit.sequence, keep, first_key, from, to, kept);
-                }
-                let at = b * E::QUERIES;
-                let of_block = at..at + block.count;
-                let starts = block.starts(first_key);
-                let out = sums.wrapping_add(at * cols);
-                let weigh = Job::Weigh { weights, from, to, values, part, out, cols, accumulate: !starts };
-                let is_plain = transform.is_none()
-                    && keep.is_none()
-                    && bounds[of_block.clone()].iter().all(|bound| bound * longest <= SAFE_BOUND)
-                    && states[of_block.clone()].iter().all(|state| !state.follows);
-                if is_plain
-                    && let Some(span) = block.common_span(first_key, from, to)
-                    && span.first_seen <= from
-                    // SAFETY: the scores of the block were computed in these columns.
-                    && (!is_open || unsafe { is_bounded(simd, scores, block.count, span, factor) })
-                {
-                    let next = blocks.get(b + 1).and_then(|block| block.columns(first_key, count));
-                    is_ready = next.is_some();
-                    // First the product of the block before, whose weights may lie where the next scores go.
-                    let jobs = [pending.take(), next.map(|next| products(b + 1, next, next_scores))];
-                    // SAFETY: the scores were computed up to `to`; the jobs read what was packed, and write to the
-                    // scores of the next block and the sums of the one before.
-                    unsafe {
-                        let between = Between::new(engine, jobs);
-                        bounded_block(engine, scores, span, factor, &mut states[of_block], weights, between);
-                    }
-                    pending = Some(weigh);
-                    continue;
-                }
+    }
+
+    /// Packs a block of keys and their values, and marks the queries that see one that is not finite. Returns the length
+    /// `|k|` of the longest key, or 0 where scores are looked at instead.
+    ///
+    /// # Shapes
+    /// Rows of the head of keys, (keys, dim) and (keys, value dim), into ([`KEYS`], dim) and ([`KEYS`], value dim).
+    #[inline(always)]
+    fn pack_keys(&mut self, keys: &Range<usize>) -> f32 {
+        let (engine, args, checks) = (self.engine, self.args, !self.softmax.is_open);
+        let (sequence, head) = (self.unit.sequence, self.unit.key_head);
+        let bad_keys = &mut *self.bad_keys;
+        bad_keys.clear();
+        let squares = &mut self.squares[..keys.len()];
+        let source = Rows { from: args.value, sequence, head, first: keys.start, count: keys.len() };
+        let rows = source.stage(engine, checks, self.staged, squares, |j| bad_keys.push(keys.start + j));
+        self.values.pack(engine, rows);
+        let source = Rows { from: args.key, ..source };
+        let rows = source.stage(engine, checks, self.staged, squares, |j| bad_keys.push(keys.start + j));
+        self.keys.pack(engine, rows);
+        if !checks {
+            return 0.0;
+        }
+        squares.iter_mut().for_each(|square| *square = square.sqrt());
+        self.squares[keys.len()..].fill(0.0);
+        for (b, block) in self.blocks.iter().enumerate() {
+            block.find_bad(args, sequence, bad_keys, &mut self.softmax.is_bad[b * E::QUERIES..]);
+        }
+        largest(engine.simd(), self.squares)
+    }
+
+    /// All queries against the block of keys that is packed: scores, softmax and weighing, as the schedule above has it.
+    #[inline(always)]
+    fn attend(&mut self, keys: &Range<usize>, longest: f32) {
+        let Pass { engine, blocks, softmax, queries, keys: packed_keys, values, rooms: [a, b], sums, .. } = self;
+        let (engine, packed_keys, values, queries) = (*engine, &*packed_keys, &*values, &*queries);
+        // The room of the block at hand, and that of the one before and the next.
+        let (mut room, mut other) = (a, b);
+        // What is to be done with the weights in the other room, and whether there are scores in this one already.
+        let mut waiting: Option<Weigh> = None;
+        let mut is_ready = false;
+        for (b, block) in blocks.iter().enumerate() {
+            let Some(columns) = block.columns(keys) else {
                 is_ready = false;
-                if let Some(weigh) = pending.take() {
-                    // SAFETY: weights and values of the block before were packed up to its `to`; its sums, and `part`, have
-                    // QUERIES rows of `cols`.
-                    unsafe { weigh.run(engine, 0..cols / GRAIN) };
+                continue;
+            };
+            if !is_ready {
+                room.scores.multiply(engine, queries, b, packed_keys, columns);
+            }
+            softmax.draw(block, keys.start, columns);
+            let weigh = Weigh { block: b, columns, accumulate: !block.starts(keys.start) };
+            if let Some(span) = softmax.plain_span(engine, b, block, room, keys.start, columns, longest) {
+                let next = blocks.get(b + 1).and_then(|block| block.columns(keys));
+                is_ready = next.is_some();
+                let scores = next.map(|columns| Multiply { block: b + 1, columns });
+                let between =
+                    Between::new(engine, waiting.take(), scores, queries, packed_keys, values, &mut *other, &mut *sums);
+                let states = &mut softmax.states[b * E::QUERIES..][..block.count];
+                bounded_block(engine, room, span, softmax.factor, states, between);
+                waiting = Some(weigh);
+            } else {
+                is_ready = false;
+                if let Some(before) = waiting.take() {
+                    before.run(engine, other, values, sums);
                 }
                 for i in 0..block.count {
-                    let at = b * E::QUERIES + i;
-                    let span = block.span(i, first_key, from, to);
-                    let state = &mut states[at];
-                    let line = scores.wrapping_add(i * STRIDE);
-                    let mut row = Row {
-                        engine,
-                        scores: line,
-                        span,
-                        factor,
-                        kept: keep.map(|_| &kept[i * (KEYS / 16)..][..KEYS / 16]),
-                        weights,
-                        row: i,
-                    };
-                    // SAFETY, for each call of `row` below: the scores are row `i` of a block of QUERIES rows, the weights
-                    // a block of this engine, and no job is under way; the columns are grains of the block.
-                    if span.first_seen >= span.end_seen {
-                        // SAFETY: see above: the row is as `Row` asks.
-                        unsafe { row.nothing() };
-                        continue;
-                    }
-                    let rescale = if let Some(transform) = &transform {
-                        let place = (unit.sequence, block.head, block.first + i);
-                        // SAFETY: the row has STRIDE scores, and no other reference to them.
-                        let line = unsafe { std::slice::from_raw_parts_mut(line, STRIDE) };
-                        transform.apply(simd, args, place, first_key, span, line);
-                        row.factor = 1.0;
-                        // SAFETY: see above: the row is as `Row` asks, and `line` is used no more.
-                        unsafe { row.following::<true>(state) }
-                    } else {
-                        let mut is_small = !is_open && bounds[at] * longest <= SAFE_BOUND;
-                        if !is_small && (is_open || !state.follows) {
-                            // Not so where a score is not finite.
-                            // SAFETY: see above: the row is as `Row` asks.
-                            is_small = unsafe { row.extreme() } * factor.abs() <= BOUND;
-                        }
-                        if is_small && !state.follows {
-                            // SAFETY: see above: the row is as `Row` asks.
-                            unsafe { row.bounded(state) };
-                            continue;
-                        }
-                        // SAFETY: see above: the row is as `Row` asks.
-                        unsafe { row.following::<false>(state) }
-                    };
-                    match rescale {
-                        None => is_bad[at] = true,
-                        Some(factor) if factor != 1.0 && !starts => {
-                            // SAFETY: the row of the sums is inside them, and no other reference to it.
-                            scale(simd, factor, unsafe { std::slice::from_raw_parts_mut(out.add(i * cols), cols) });
-                        }
-                        _ => {}
+                    let rescale = softmax.row(engine, b, block, i, room, keys.start, columns, longest);
+                    if rescale != 1.0 && weigh.accumulate {
+                        scale(engine.simd(), rescale, sums.row_mut(b * E::QUERIES + i));
                     }
                 }
-                // SAFETY: every row of weights was just written up to `to`, and the values were packed; the sums of the
-                // block, and `part`, have QUERIES rows of `cols`.
-                unsafe { weigh.run(engine, 0..cols / GRAIN) };
+                weigh.run(engine, room, values, sums);
             }
-            if let Some(weigh) = pending {
-                // SAFETY: weights and values of the last block were packed up to its `to`; its sums, and `part`, have
-                // QUERIES rows of `cols`.
-                unsafe { weigh.run(engine, 0..cols / GRAIN) };
-            }
+            std::mem::swap(&mut room, &mut other);
         }
+        if let Some(last) = waiting {
+            last.run(engine, other, values, sums);
+        }
+    }
+
+    /// Divides the sums of all queries by the totals of their weights, and writes outputs and log-sum-exp.
+    ///
+    /// # Shapes
+    /// Sums (blocks · [`Engine::QUERIES`], value dim) into rows of a head, (queries of the block, value dim).
+    #[inline(always)]
+    fn finish(&mut self, results: &Results<T>) {
+        let (simd, value_dim, cols) = (self.engine.simd(), self.args.value.dim(), self.sums.cols());
+        let Softmax { states, is_bad, keep, .. } = &self.softmax;
         let dropped = keep.map_or(1.0, |keep| keep.factor());
-        for (b, block) in blocks.iter().enumerate() {
+        for (b, block) in self.blocks.iter().enumerate() {
             for first in (0..block.count).step_by(16) {
                 let at = b * E::QUERIES + first;
-                let totals: [_; 16] = std::array::from_fn(|i| simd.load(&states[at + i].totals));
+                // No closure: it would be compiled without the instruction set.
+                let mut totals = [simd.splat(0.0); 16];
+                for (total, state) in totals.iter_mut().zip(&states[at..at + 16]) {
+                    *total = simd.load(&state.totals);
+                }
                 let totals = simd.sums(&totals);
                 let count = 16.min(block.count - first);
-                let place = (unit.sequence, block.head, block.first + first);
-                // SAFETY: the rows of the sums are inside them, `cols` apart; the queries are in this unit alone.
-                let is_done = !is_bad[at..at + count].contains(&true)
+                let of_these = at..at + count;
+                let place = (self.unit.sequence, block.head, block.first + first);
+                // SAFETY: these queries are in this unit alone, and the unit in this task.
+                let is_done = !is_bad[of_these.clone()].contains(&true)
                     && unsafe {
-                        let (states, sums) = (&states[at..at + count], sums.add(at * cols));
-                        self.results.finish_plain(simd, place, states, &totals, dropped, sums, cols)
+                        let (states, sums) = (&states[of_these.clone()], self.sums.rows(at));
+                        results.finish_plain(simd, place, states, &totals, dropped, sums, cols)
                     };
                 if is_done {
                     continue;
                 }
-                for (i, &total) in totals.iter().enumerate().take(count) {
-                    let place = (unit.sequence, block.head, block.first + first + i);
-                    // SAFETY: the row of the sums is inside them, and no other reference to it.
-                    let sums = unsafe { std::slice::from_raw_parts_mut(sums.add((at + i) * cols), value_dim) };
-                    // SAFETY: the query is in this unit alone, and the unit in this task.
-                    unsafe { self.results.finish(simd, place, &states[at + i], total, is_bad[at + i], dropped, sums) };
+                for (i, (row, total)) in of_these.zip(totals).enumerate() {
+                    let place = (self.unit.sequence, block.head, block.first + first + i);
+                    let sums = &mut self.sums.row_mut(row)[..value_dim];
+                    // SAFETY: this query is in this unit alone, and the unit in this task.
+                    unsafe { results.finish(simd, place, &states[row], total, is_bad[row], dropped, sums) };
                 }
+            }
+        }
+    }
+}
+
+/// What the softmax of a unit's queries knows and gathers. Rows are those of all blocks, [`Engine::QUERIES`] of each.
+struct Softmax<'a, T: Element> {
+    args: &'a Attention<'a, T>,
+    unit: &'a Unit,
+    transform: Option<Transform>,
+    keep: Option<Keep>,
+    /// `scale · log₂ e`
+    factor: f32,
+    /// Whether scores are looked at instead of bounded, and nothing is checked.
+    is_open: bool,
+    /// (rows,)
+    states: &'a mut [Running],
+    /// Queries whose result the plain version computes: what they see is not finite. (rows,)
+    is_bad: &'a mut [bool],
+    /// What times the length of a key bounds the query's score with it. (rows,)
+    bounds: &'a mut [f32],
+    /// Which weights dropout keeps in the block of queries and keys at hand. ([`Engine::QUERIES`], [`KEYS`] bits)
+    kept: &'a mut [u16],
+}
+
+impl<T: Narrow> Softmax<'_, T> {
+    /// Draws which weights dropout keeps in a block.
+    #[inline(always)]
+    fn draw(&mut self, block: &Block, first_key: usize, columns: Columns) {
+        if let Some(keep) = &self.keep {
+            block.kept(self.args, self.unit.sequence, keep, first_key, columns, self.kept);
+        }
+    }
+
+    /// What all queries of a block see, if its weights are plain: relative to 0, with nothing between product and softmax, and
+    /// all see the same, from the first column on.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn plain_span<E: Engine>(
+        &self,
+        engine: E,
+        b: usize,
+        block: &Block,
+        room: &Room<'_, E>,
+        first_key: usize,
+        columns: Columns,
+        longest: f32,
+    ) -> Option<Span> {
+        let of_block = b * E::QUERIES..b * E::QUERIES + block.count;
+        let is_plain = self.transform.is_none()
+            && self.keep.is_none()
+            && self.bounds[of_block.clone()].iter().all(|bound| bound * longest <= SAFE_BOUND)
+            && self.states[of_block].iter().all(|state| !state.follows);
+        let span = if is_plain { block.common_span(first_key, columns)? } else { return None };
+        let is_plain = span.first_seen() <= columns.from()
+            && (!self.is_open || is_bounded(engine, &room.scores, block.count, span, self.factor));
+        is_plain.then_some(span)
+    }
+
+    /// Turns the scores of query `i` of a block into weights; returns what to multiply its earlier sums with.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn row<E: Engine>(
+        &mut self,
+        engine: E,
+        b: usize,
+        block: &Block,
+        i: usize,
+        room: &mut Room<'_, E>,
+        first_key: usize,
+        columns: Columns,
+        longest: f32,
+    ) -> f32 {
+        let at = b * E::QUERIES + i;
+        let span = block.span(i, first_key, columns);
+        let state = &mut self.states[at];
+        let kept = self.keep.map(|_| &self.kept[i * (KEYS / 16)..][..KEYS / 16]);
+        let mut factor = self.factor;
+        if let Some(transform) = &self.transform
+            && !span.is_empty()
+        {
+            let place = (self.unit.sequence, block.head, block.first + i);
+            transform.apply(engine.simd(), self.args, place, first_key, span, room.scores.row_mut(i));
+            factor = 1.0;
+        }
+        let mut row = Row { engine, line: room.line(i), span, factor, kept };
+        if span.is_empty() {
+            row.nothing();
+            return 1.0;
+        }
+        let rescale = if self.transform.is_some() {
+            row.following::<true>(state)
+        } else {
+            let mut is_small = !self.is_open && self.bounds[at] * longest <= SAFE_BOUND;
+            if !is_small && (self.is_open || !state.follows) {
+                // Not so where a score is not finite.
+                is_small = row.extreme() * factor.abs() <= BOUND;
+            }
+            if is_small && !state.follows {
+                row.bounded(state);
+                return 1.0;
+            }
+            row.following::<false>(state)
+        };
+        self.is_bad[at] |= rescale.is_none();
+        rescale.unwrap_or(1.0)
+    }
+}
+
+/// `O += P V` for a block whose weights are there: a product that may wait.
+#[derive(Clone, Copy, Debug)]
+struct Weigh {
+    block: usize,
+    columns: Columns,
+    accumulate: bool,
+}
+
+impl Weigh {
+    /// All of it.
+    #[inline(always)]
+    fn run<E: Engine>(self, engine: E, room: &Room<'_, E>, values: &Values<'_, E>, sums: &mut Sums<'_, E>) {
+        let panels = 0..sums.panels();
+        sums.add(engine, self.block, room.weights(), self.columns, values, panels, self.accumulate);
+    }
+}
+
+/// `S = Q Kᵀ` for a block: a product that may come early.
+#[derive(Clone, Copy, Debug)]
+struct Multiply {
+    block: usize,
+    columns: Columns,
+}
+
+/// Products that are computed between rows of the softmax, panel by panel: the room of the block before is weighed, then
+/// takes the scores of the next block.
+struct Between<'a, 'b, E: Engine> {
+    engine: E,
+    weigh: Option<Weigh>,
+    scores: Option<Multiply>,
+    queries: &'a Queries<'b, E>,
+    keys: &'a Keys<'b, E>,
+    values: &'a Values<'b, E>,
+    room: &'a mut Room<'b, E>,
+    sums: &'a mut Sums<'b, E>,
+    /// Panels that are done, and all.
+    done: usize,
+    all: usize,
+}
+
+impl<'a, 'b, E: Engine> Between<'a, 'b, E> {
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        engine: E,
+        weigh: Option<Weigh>,
+        scores: Option<Multiply>,
+        queries: &'a Queries<'b, E>,
+        keys: &'a Keys<'b, E>,
+        values: &'a Values<'b, E>,
+        room: &'a mut Room<'b, E>,
+        sums: &'a mut Sums<'b, E>,
+    ) -> Self {
+        let all = weigh.map_or(0, |_| sums.panels()) + scores.map_or(0, |scores| scores.columns.grains());
+        Between { engine, weigh, scores, queries, keys, values, room, sums, done: 0, all }
+    }
+}
+
+impl<E: Engine> Meanwhile for Between<'_, '_, E> {
+    #[inline(always)]
+    fn advance(&mut self, row: usize, rows: usize) {
+        while self.done * rows < self.all * row {
+            let mut panel = self.done;
+            self.done += 1;
+            if let Some(Weigh { block, columns, accumulate }) = self.weigh {
+                if panel < self.sums.panels() {
+                    let (weights, panels) = (self.room.weights(), panel..panel + 1);
+                    self.sums.add(self.engine, block, weights, columns, self.values, panels, accumulate);
+                    continue;
+                }
+                panel -= self.sums.panels();
+            }
+            if let Some(Multiply { block, columns }) = self.scores {
+                let columns = columns.part(panel..panel + 1);
+                self.room.scores.multiply(self.engine, self.queries, block, self.keys, columns);
             }
         }
     }

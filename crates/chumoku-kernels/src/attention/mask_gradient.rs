@@ -8,6 +8,7 @@ use super::differentiate::SpanRows;
 use super::engine::{Engine, KEYS, STRIDE, Task};
 use super::engines::on_engine;
 use super::mask::{Mask, MaskView};
+use super::operands::{Keys, Queries, Scores};
 use super::problem::{Attention, Saved};
 use super::rows::{Rows, bad_keys};
 use super::softmax::{FORBIDDEN_BELOW, exp2_clamped};
@@ -15,7 +16,7 @@ use super::transform::Transform;
 use crate::dropout::Keep;
 use crate::element::{Element, Narrow};
 use crate::isa::Simd;
-use crate::memory::{Buffer, Scratch};
+use crate::memory::Scratch;
 use crate::reference;
 use crate::threads::{SharedMut, for_each};
 
@@ -80,27 +81,27 @@ impl<T: Narrow> Task for Part<'_, T> {
         let blocks = unit.blocks(args, E::QUERIES);
         let mut scratch = Scratch::take();
         let [queries, d_outputs, keys, values, scores, d_weights, slopes, staged] = scratch.split([
-            blocks.len() * E::left_size(dim),
-            blocks.len() * E::left_size(value_dim),
-            E::keys_size(dim),
-            E::keys_size(value_dim),
-            E::QUERIES * STRIDE * 4,
-            E::QUERIES * STRIDE * 4,
+            Queries::<E>::size(blocks.len(), dim),
+            Queries::<E>::size(blocks.len(), value_dim),
+            Keys::<E>::size(dim),
+            Keys::<E>::size(value_dim),
+            Scores::<E>::size(),
+            Scores::<E>::size(),
             STRIDE * 4,
             KEYS * dim.max(value_dim) * 4,
         ]);
-        let [queries, d_outputs, keys, values] = [queries, d_outputs, keys, values].map(Buffer::pointer);
-        let [scores, d_weights] = [scores, d_weights].map(|buffer| buffer.pointer().cast::<f32>());
+        let (mut queries, mut d_outputs) = (Queries::new(queries, dim), Queries::new(d_outputs, value_dim));
+        let (mut keys, mut values) = (Keys::new(keys, dim), Keys::new(values, value_dim));
+        let [mut scores, mut d_weights] = [scores, d_weights].map(|buffer| Scores::new(buffer.into_f32()));
         let (slopes, staged) = (slopes.into_f32(), staged.into_f32());
         let mut squares = [0.0f32; KEYS];
         slopes.fill(1.0);
         for (b, block) in blocks.iter().enumerate() {
-            for (from, width, to) in [(args.query, dim, queries), (saved.d_output, value_dim, d_outputs)] {
+            for (from, to) in [(args.query, &mut queries), (saved.d_output, &mut d_outputs)] {
                 let (first, count) = (block.first, block.count);
                 let source = Rows { from, sequence: unit.sequence, head: block.head, first, count };
                 let matrix = source.stage(engine, true, staged, &mut squares[..count], |_| {});
-                // SAFETY: the matrix is readable, and each block has its own place.
-                unsafe { engine.pack_left(matrix, to.add(b * E::left_size(width))) };
+                to.pack(engine, b, matrix);
             }
         }
         let Some(transform) = Transform::new(args) else { return };
@@ -109,38 +110,31 @@ impl<T: Narrow> Task for Part<'_, T> {
         let mut kept = vec![0xFFFFu16; E::QUERIES * KEYS / 16];
         let seen = unit.keys(&blocks);
         for first_key in (seen.start / KEYS * KEYS..seen.end).step_by(KEYS) {
-            let count = KEYS.min(seen.end - first_key);
-            for (from, to) in [(args.key, keys), (args.value, values)] {
+            let of_block = first_key..seen.end.min(first_key + KEYS);
+            let count = of_block.len();
+            for (from, to) in [(args.key, &mut keys), (args.value, &mut values)] {
                 let source = Rows { from, sequence: unit.sequence, head: unit.key_head, first: first_key, count };
                 let matrix = source.stage(engine, true, staged, &mut squares[..count], |_| {});
-                // SAFETY: the matrix is readable and has no more rows than a block.
-                unsafe { engine.pack_keys(matrix, to) };
+                to.pack(engine, matrix);
             }
             for (b, block) in blocks.iter().enumerate() {
-                let Some((from, to)) = block.columns(first_key, count) else { continue };
-                // SAFETY: all were packed; the columns are inside the block.
-                unsafe {
-                    engine.scores(queries.add(b * E::left_size(dim)), keys, dim, from, to, scores);
-                    engine.scores(d_outputs.add(b * E::left_size(value_dim)), values, value_dim, from, to, d_weights);
-                }
+                let Some(columns) = block.columns(&of_block) else { continue };
+                scores.multiply(engine, &queries, b, &keys, columns);
+                d_weights.multiply(engine, &d_outputs, b, &values, columns);
                 if let Some(keep) = &keep {
-                    block.kept(args, unit.sequence, keep, first_key, from, to, &mut kept);
+                    block.kept(args, unit.sequence, keep, first_key, columns, &mut kept);
                 }
                 for i in 0..block.count {
-                    let (span, at) = (block.span(i, first_key, from, to), (unit.sequence, block.head, block.first + i));
+                    let (span, at) = (block.span(i, first_key, columns), (unit.sequence, block.head, block.first + i));
                     let row = rows.softmax[block.row + i];
-                    if row.is_nothing() || span.first_seen >= span.end_seen {
+                    if row.is_nothing() || span.is_empty() {
                         continue;
                     }
-                    // SAFETY: the rows have STRIDE numbers, and no other reference to them.
-                    let (line, d_weights) = unsafe {
-                        let row = |data: *mut f32| std::slice::from_raw_parts_mut(data.add(i * STRIDE), STRIDE);
-                        (row(scores), row(d_weights))
-                    };
+                    let (line, d_weights) = (scores.row_mut(i), d_weights.row(i));
                     transform.apply(simd, args, at, first_key, span, line);
-                    let [shift, delta] = [row.shift, row.delta].map(|x| simd.splat(x));
+                    let (shift, delta) = (simd.splat(row.shift), simd.splat(row.delta));
                     let zero = simd.splat(0.0);
-                    for col in (from..to).step_by(E::S::LANES) {
+                    for col in (columns.from()..columns.to()).step_by(E::S::LANES) {
                         let score = simd.load(&line[col..]);
                         let weight = exp2_clamped::<E>(simd, score, simd.splat(1.0), shift);
                         let weight = simd.select_lt(score, simd.splat(FORBIDDEN_BELOW), zero, weight);
@@ -148,8 +142,8 @@ impl<T: Narrow> Task for Part<'_, T> {
                         let d_weight = simd.select_bits(bits, simd.mul(simd.load(&d_weights[col..]), dropped));
                         simd.store(&mut line[col..], simd.mul(weight, simd.sub(d_weight, delta)));
                     }
-                    let first = first_key + span.first_seen;
-                    for (j, d_score) in (first..).zip(&line[span.first_seen..span.end_seen]) {
+                    let first = first_key + span.first_seen();
+                    for (j, d_score) in (first..).zip(&line[span.seen()]) {
                         // SAFETY: this task owns the rows of the mask's plane that its queries read.
                         unsafe { d_mask.slice(place.at(at.0, at.1, at.2, j), 1)[0] += *d_score };
                     }

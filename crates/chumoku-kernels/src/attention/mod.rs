@@ -11,7 +11,7 @@
 // A file uses what stands above it, in groups above its own or earlier in its line:
 //
 //   heads, mask, problem                             what is asked for
-//   engine; registers, tiles; engines                what multiplies blocks
+//   engine, operands; registers, tiles; engines      what multiplies blocks
 //   softmax, transform; blocks, rows; finish         what happens to rows
 //   plan; decode, forward; explain                   the forward pass
 //   differentiate; mask_gradient, backward           the backward pass
@@ -30,6 +30,7 @@ mod heads;
 mod mask;
 mod mask_gradient;
 mod merge;
+mod operands;
 mod plan;
 pub(crate) mod problem;
 mod registers;

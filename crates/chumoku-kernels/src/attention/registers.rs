@@ -1,6 +1,6 @@
 //! The engine of vector registers: products of f32.
 
-use super::engine::{Engine, GRAIN, KEYS, Matrix, STRIDE, Task};
+use super::engine::{Columns, Engine, GRAIN, KEYS, Matrix, STRIDE, Task};
 use crate::isa::{Op, Simd};
 use crate::register_tile::{Tile, tile, tile_across};
 use std::ops::Range;
@@ -23,7 +23,8 @@ pub(crate) struct Registers<S>(pub(super) S);
 /// Bytes of a number.
 const F32: usize = size_of::<f32>();
 
-// SAFETY: sizes count whole panels of TILE_ROWS or TILE_COLS numbers, which is what is written and read.
+// SAFETY: sizes count whole panels of TILE_ROWS or TILE_COLS numbers, which is what is written and read. Each is a multiple
+// of 16 numbers, since QUERIES, KEYS, GROUP and STRIDE are. Weights lie as scores do.
 unsafe impl<S: Simd> Engine for Registers<S> {
     type S = S;
     const QUERIES: usize = 48;
@@ -53,35 +54,39 @@ unsafe impl<S: Simd> Engine for Registers<S> {
 
     /// Panels of `TILE_ROWS` rows, as `[column][row]`.
     #[inline(always)]
-    unsafe fn pack_left(self, from: Matrix, to: *mut u8) {
-        // SAFETY: as promised by the caller: QUERIES is a whole number of panels.
+    unsafe fn pack_left(self, from: Matrix<'_>, to: *mut u8) {
+        // SAFETY: QUERIES is a whole number of panels, and the caller promises left_size, which is QUERIES rows of numbers.
         unsafe { pack_across(from, S::TILE_ROWS, Self::QUERIES, to.cast()) };
     }
 
     /// Panels of `TILE_COLS` keys, as `[column][key]`.
     #[inline(always)]
-    unsafe fn pack_keys(self, from: Matrix, to: *mut u8) {
-        // SAFETY: as promised by the caller: GRAIN is a whole number of panels.
-        unsafe { pack_across(from, S::TILE_COLS, from.rows.next_multiple_of(GRAIN), to.cast()) };
+    unsafe fn pack_keys(self, from: Matrix<'_>, to: *mut u8) {
+        // SAFETY: GRAIN is a whole number of panels, and the caller promises keys_size for at most KEYS rows, which KEYS rows
+        // of numbers are.
+        unsafe { pack_across(from, S::TILE_COLS, from.rows().next_multiple_of(GRAIN), to.cast()) };
     }
 
     /// Panels of `TILE_COLS` columns, as `[row][column]`, each of [`KEYS`] rows.
     #[inline(always)]
-    unsafe fn pack_values(self, from: Matrix, to: *mut u8) {
+    unsafe fn pack_values(self, from: Matrix<'_>, to: *mut u8) {
         let width = S::TILE_COLS;
-        let rows = from.rows.next_multiple_of(GRAIN);
-        for panel in 0..from.cols.next_multiple_of(GRAIN) / width {
-            // SAFETY: the caller promises values_size, which counts KEYS rows for every panel.
+        let rows = from.rows().next_multiple_of(GRAIN);
+        for panel in 0..from.cols().next_multiple_of(GRAIN) / width {
+            // SAFETY: the caller promises values_size, which counts KEYS rows for every panel, and at most KEYS rows. Working
+            // memory holds numbers.
             let out = unsafe {
                 let start = to.cast::<f32>().add(panel * KEYS * width);
                 std::slice::from_raw_parts_mut(start, rows * width)
             };
             let first = panel * width;
-            let count = from.cols.saturating_sub(first).min(width);
-            for (i, out) in out.chunks_exact_mut(width).enumerate() {
-                if i < from.rows && count > 0 {
-                    // SAFETY: the caller promises the rows.
-                    out[..count].copy_from_slice(unsafe { &from.row(i)[first..first + count] });
+            let count = from.cols().saturating_sub(first).min(width);
+            let mut lines = from.lines();
+            for out in out.chunks_exact_mut(width) {
+                if let Some(line) = lines.next()
+                    && count > 0
+                {
+                    out[..count].copy_from_slice(&line[first..first + count]);
                     out[count..].fill(0.0);
                 } else {
                     out.fill(0.0);
@@ -91,12 +96,13 @@ unsafe impl<S: Simd> Engine for Registers<S> {
     }
 
     #[inline(always)]
-    unsafe fn scores(self, left: *const u8, keys: *const u8, depth: usize, from: usize, to: usize, out: *mut f32) {
+    unsafe fn scores(self, left: *const u8, keys: *const u8, depth: usize, columns: Columns, out: *mut f32) {
         let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
         let (left, keys) = (left.cast::<f32>(), keys.cast::<f32>());
         for down in 0..Self::QUERIES / height {
-            for across in from / width..to / width {
-                // SAFETY: panels were packed with `depth` steps; rows and columns are inside the block.
+            for across in columns.from() / width..columns.to() / width {
+                // SAFETY: the caller promises QUERIES rows and KEYS columns of `depth` steps, in panels of which these are
+                // some, and a block of scores, in which the tile's rows and columns lie.
                 unsafe {
                     tile(
                         self.0,
@@ -118,7 +124,8 @@ unsafe impl<S: Simd> Engine for Registers<S> {
 
     #[inline(always)]
     unsafe fn put(self, weights: *mut u8, row: usize, col: usize, pair: [S::V; 2]) {
-        // SAFETY: the row has STRIDE numbers.
+        // SAFETY: the caller promises a block of rows of STRIDE numbers, a row of it, and a pair of vectors inside of KEYS
+        // columns, which are fewer.
         unsafe {
             let at = weights.cast::<f32>().add(row * STRIDE + col);
             self.0.store_ptr(at, pair[0]);
@@ -130,8 +137,7 @@ unsafe impl<S: Simd> Engine for Registers<S> {
     unsafe fn weigh(
         self,
         weights: *const u8,
-        from: usize,
-        to: usize,
+        columns: Columns,
         values: *const u8,
         panels: Range<usize>,
         out: *mut f32,
@@ -142,15 +148,16 @@ unsafe impl<S: Simd> Engine for Registers<S> {
         let (weights, values) = (weights.cast::<f32>(), values.cast::<f32>());
         for panel in panels.start * GRAIN / width..panels.end * GRAIN / width {
             for down in 0..Self::QUERIES / height {
-                // SAFETY: the panel holds KEYS rows; rows and columns are inside the block.
+                // SAFETY: the caller promises a block of weights, rows of STRIDE numbers; values in panels of KEYS rows, of
+                // which the columns leave some; and QUERIES rows of sums, in which these panels' columns lie.
                 unsafe {
                     tile_across(
                         self.0,
                         Tile {
-                            depth: to - from,
-                            a: weights.add(down * height * STRIDE + from),
+                            depth: columns.to() - columns.from(),
+                            a: weights.add(down * height * STRIDE + columns.from()),
                             a_step: 1,
-                            b: values.add((panel * KEYS + from) * width),
+                            b: values.add((panel * KEYS + columns.from()) * width),
                             b_step: width,
                             c: out.add(down * height * cols + panel * width),
                             c_stride: cols,
@@ -171,17 +178,18 @@ unsafe impl<S: Simd> Engine for Registers<S> {
 
     /// `[row][column]`, which a tile reads down its columns.
     #[inline(always)]
-    unsafe fn pack_gathered(self, from: Matrix, to: *mut u8) {
-        let cols = gathered_cols::<S>(from.cols);
-        let rows = from.rows.next_multiple_of(Self::QUERIES);
-        // SAFETY: the caller promises gathered_size.
+    unsafe fn pack_gathered(self, from: Matrix<'_>, to: *mut u8) {
+        let cols = gathered_cols::<S>(from.cols());
+        let rows = from.rows().next_multiple_of(Self::QUERIES);
+        // SAFETY: the caller promises gathered_size, GROUP rows of so many columns, and at most GROUP rows, of which QUERIES
+        // is a divisor. Working memory holds numbers.
         let out = unsafe { std::slice::from_raw_parts_mut(to.cast::<f32>(), rows * cols) };
-        for (i, out) in out.chunks_exact_mut(cols).enumerate() {
+        let mut lines = from.lines();
+        for out in out.chunks_exact_mut(cols) {
             let mut count = 0;
-            if i < from.rows {
-                // SAFETY: the caller promises the rows.
-                out[..from.cols].copy_from_slice(unsafe { from.row(i) });
-                count = from.cols;
+            if let Some(line) = lines.next() {
+                out[..from.cols()].copy_from_slice(line);
+                count = from.cols();
             }
             out[count..].fill(0.0);
         }
@@ -190,7 +198,7 @@ unsafe impl<S: Simd> Engine for Registers<S> {
     #[inline(always)]
     unsafe fn put_pair(self, weights: *mut u8, row: usize, col: usize, pairs: [[S::V; 2]; 2]) {
         for (i, pair) in pairs.into_iter().enumerate() {
-            // SAFETY: the group has GROUP rows.
+            // SAFETY: the caller promises GROUP rows of STRIDE numbers, of which `row`, even and so not the last, is one.
             unsafe { self.put(weights, row + i, col, pair) };
         }
     }
@@ -202,8 +210,7 @@ unsafe impl<S: Simd> Engine for Registers<S> {
         cols: usize,
         rows: usize,
         weights: *const u8,
-        from: usize,
-        to: usize,
+        columns: Columns,
         out: *mut f32,
         accumulate: bool,
     ) {
@@ -211,8 +218,9 @@ unsafe impl<S: Simd> Engine for Registers<S> {
         let (gathered, weights) = (gathered.cast::<f32>(), weights.cast::<f32>());
         let a_step = gathered_cols::<S>(cols);
         for down in 0..a_step / height {
-            for across in from / width..to / width {
-                // SAFETY: the rows were packed; TILE_ROWS is at most GRAIN, so the tile's rows are inside `out`.
+            for across in columns.from() / width..columns.to() / width {
+                // SAFETY: the caller promises `rows` rows of both operands. TILE_ROWS is at most GRAIN, so that the last
+                // tile's rows end within the GRAIN rows beyond `cols` that it promises of `out`.
                 unsafe {
                     tile(
                         self.0,
@@ -241,21 +249,19 @@ fn gathered_cols<S: Simd>(cols: usize) -> usize {
 /// Packs rows into panels of `height` of them, as `[column][row]`, `total` rows in all; missing rows are 0.
 ///
 /// # Safety
-/// `from` must be readable, `to` writable for `total` rows.
+/// `to` must be writable for `total` rows of as many numbers as `from` has columns, and hold numbers.
 #[inline(always)]
-unsafe fn pack_across(from: Matrix, height: usize, total: usize, to: *mut f32) {
+unsafe fn pack_across(from: Matrix<'_>, height: usize, total: usize, to: *mut f32) {
     for panel in 0..total / height {
-        // SAFETY: the caller promises `total` rows.
-        let out = unsafe { std::slice::from_raw_parts_mut(to.add(panel * height * from.cols), height * from.cols) };
-        let first = panel * height;
-        let count = from.rows.saturating_sub(first).min(height);
+        // SAFETY: the caller promises `total` rows, of which this panel is `height`.
+        let out = unsafe { std::slice::from_raw_parts_mut(to.add(panel * height * from.cols()), height * from.cols()) };
+        let first = from.rows().min(panel * height);
+        let count = height.min(from.rows() - first);
         if count < height {
             out.fill(0.0);
         }
-        for i in 0..count {
-            // SAFETY: the caller promises the rows.
-            let row = unsafe { from.row(first + i) };
-            for (step, &x) in out.chunks_exact_mut(height).zip(row) {
+        for (i, line) in from.part(first, count).lines().enumerate() {
+            for (step, &x) in out.chunks_exact_mut(height).zip(line) {
                 step[i] = x;
             }
         }

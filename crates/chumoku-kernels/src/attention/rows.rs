@@ -20,21 +20,23 @@ pub(super) struct Rows<'a, T> {
 /// Above this, a row's sum of squares is called not finite: the products of such rows may overflow.
 const LARGEST_SQUARE: f32 = 1e37;
 
-impl<T: Narrow> Rows<'_, T> {
+impl<'a, T: Narrow> Rows<'a, T> {
     /// The rows as the engine reads them, with 0 in place of rows that are not finite (or above 1e18), which `is_bad` is
     /// told; and their sums of squares. What the engine can read in place is not copied.
     ///
-    /// `buffer` holds `count` rows of f32. The result may be read while it and the rows live. Without `checks` rows are
-    /// taken as they are, and their sums are called 0.
+    /// `buffer` holds `count` rows of f32. Without `checks` rows are taken as they are, and their sums are called 0.
     #[inline(always)]
-    pub(super) fn stage<E: Engine>(
+    pub(super) fn stage<'b, E: Engine>(
         &self,
         engine: E,
         checks: bool,
-        buffer: &mut [f32],
+        buffer: &'b mut [f32],
         squares: &mut [f32],
         mut is_bad: impl FnMut(usize),
-    ) -> Matrix {
+    ) -> Matrix<'b>
+    where
+        'a: 'b,
+    {
         let (simd, width) = (engine.simd(), self.from.dim());
         let in_place = T::IS_F32 || (T::IS_BF16 && E::READS_BF16);
         let squares = &mut squares[..self.count];
@@ -53,14 +55,8 @@ impl<T: Narrow> Rows<'_, T> {
         }
         let at = self.from.layout.at(self.sequence, self.head, self.first);
         if in_place && all_fine {
-            let data = self.from.data[at.min(self.from.data.len())..].as_ptr().cast();
-            return Matrix {
-                data,
-                stride: self.from.layout.row_stride,
-                rows: self.count,
-                cols: width,
-                is_bf16: T::IS_BF16,
-            };
+            let data = &self.from.data[at.min(self.from.data.len())..];
+            return Matrix::of(data, self.count, width, self.from.layout.row_stride);
         }
         for (i, (square, staged)) in squares.iter_mut().zip(buffer.chunks_exact_mut(width)).enumerate() {
             // Not `>=`: NaN is bad too.
@@ -72,7 +68,7 @@ impl<T: Narrow> Rows<'_, T> {
                 staged.fill(0.0);
             }
         }
-        Matrix { data: buffer.as_ptr().cast(), stride: width, rows: self.count, cols: width, is_bf16: false }
+        Matrix::of(buffer, self.count, width, width)
     }
 }
 

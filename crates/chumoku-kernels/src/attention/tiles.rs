@@ -1,6 +1,6 @@
 //! The engine of AMX tiles: products of bf16 terms.
 
-use super::engine::{Engine, GRAIN, KEYS, Matrix, STRIDE, Task};
+use super::engine::{Columns, Engine, GRAIN, KEYS, Matrix, STRIDE, Task};
 use crate::isa::Simd;
 use crate::isa::amx::split::{self, Lay, step_bytes};
 use crate::isa::amx::{Amx, Block, STEP, TILE, Tiles, TilesOp, take};
@@ -27,7 +27,8 @@ struct Engine32<'a, const TERMS: usize> {
     tiles: &'a Tiles,
 }
 
-// SAFETY: sizes count whole steps of whole panels, which is what is written and read.
+// SAFETY: sizes count whole steps of whole panels, which is what is written and read, and a step is a number of tiles of
+// 1,024 bytes.
 unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     type S = Avx512;
     const QUERIES: usize = 32;
@@ -55,19 +56,19 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     }
 
     #[inline(always)]
-    unsafe fn pack_left(self, from: Matrix, to: *mut u8) {
-        for step in 0..from.cols.div_ceil(STEP) {
-            // SAFETY: the caller promises the rows and left_size.
+    unsafe fn pack_left(self, from: Matrix<'_>, to: *mut u8) {
+        for step in 0..from.cols().div_ceil(STEP) {
+            // SAFETY: the caller promises left_size: a step of both halves for each 32 columns.
             unsafe { self.pack_rows(from, 0, step, Lay::Rows, to.add(step * step_bytes(TERMS))) };
         }
     }
 
     #[inline(always)]
-    unsafe fn pack_keys(self, from: Matrix, to: *mut u8) {
-        let steps = from.cols.div_ceil(STEP);
-        for panel in 0..from.rows.div_ceil(GRAIN) {
+    unsafe fn pack_keys(self, from: Matrix<'_>, to: *mut u8) {
+        let steps = from.cols().div_ceil(STEP);
+        for panel in 0..from.rows().div_ceil(GRAIN) {
             for step in 0..steps {
-                // SAFETY: the caller promises the rows and keys_size.
+                // SAFETY: the caller promises keys_size, and rows for no more panels than that counts; each has `steps` steps.
                 unsafe {
                     let to = to.add((panel * steps + step) * step_bytes(TERMS));
                     self.pack_rows(from, panel * GRAIN, step, Lay::Pairs, to);
@@ -77,20 +78,21 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     }
 
     #[inline(always)]
-    unsafe fn pack_values(self, from: Matrix, to: *mut u8) {
-        for panel in 0..from.cols.div_ceil(GRAIN) {
-            for step in 0..from.rows.div_ceil(STEP) {
+    unsafe fn pack_values(self, from: Matrix<'_>, to: *mut u8) {
+        for panel in 0..from.cols().div_ceil(GRAIN) {
+            for step in 0..from.rows().div_ceil(STEP) {
                 for half in 0..2 {
                     let (row, col) = (step * STEP, panel * GRAIN + half * 16);
                     let part = Part {
                         data: from.at(row, col),
-                        is_bf16: from.is_bf16,
+                        is_bf16: from.is_bf16(),
                         outer: 1,
-                        inner: from.stride,
-                        count: from.cols.saturating_sub(col).min(16),
-                        depth: (from.rows - row).min(STEP),
+                        inner: from.stride(),
+                        count: from.cols().saturating_sub(col).min(16),
+                        depth: (from.rows() - row).min(STEP),
                     };
-                    // SAFETY: the caller promises the rows and values_size.
+                    // SAFETY: the part is cut off where rows and columns end. The caller promises values_size, and rows for
+                    // no more steps than that counts for every panel.
                     unsafe {
                         let to = to.add((panel * (KEYS / STEP) + step) * step_bytes(TERMS) + half * TILE);
                         self.pack(part, Lay::Pairs, to);
@@ -101,10 +103,11 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     }
 
     #[inline(always)]
-    unsafe fn scores(self, left: *const u8, keys: *const u8, depth: usize, from: usize, to: usize, out: *mut f32) {
+    unsafe fn scores(self, left: *const u8, keys: *const u8, depth: usize, columns: Columns, out: *mut f32) {
         let steps = depth.div_ceil(STEP);
-        for panel in from / GRAIN..to / GRAIN {
-            // SAFETY: the operands were packed with `steps` steps; the columns are inside the block.
+        for panel in columns.from() / GRAIN..columns.to() / GRAIN {
+            // SAFETY: the caller promises a left operand and KEYS columns of `steps` steps, and a block of scores, in which
+            // these 32 columns of 32 rows lie. The registers are set up.
             unsafe {
                 self.tiles.block::<TERMS>(Block {
                     steps,
@@ -120,7 +123,8 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
 
     #[inline(always)]
     unsafe fn put(self, weights: *mut u8, row: usize, col: usize, pair: [<Avx512 as Simd>::V; 2]) {
-        // SAFETY: the block has QUERIES rows and KEYS columns.
+        // SAFETY: the caller promises a block of QUERIES rows and KEYS columns, and a row and a pair of vectors of it: 32 columns,
+        // a step. Rows are 64 bytes of tiles that are aligned.
         unsafe {
             let step = weights.add(col / STEP * step_bytes(TERMS) + row / 16 * TILE + row % 16 * 64);
             self.amx.put::<TERMS>(pair, step, 2 * TILE);
@@ -131,20 +135,20 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     unsafe fn weigh(
         self,
         weights: *const u8,
-        from: usize,
-        to: usize,
+        columns: Columns,
         values: *const u8,
         panels: Range<usize>,
         out: *mut f32,
         cols: usize,
         accumulate: bool,
     ) {
-        let first = from / STEP * step_bytes(TERMS);
+        let first = columns.from() / STEP * step_bytes(TERMS);
         for panel in panels {
-            // SAFETY: the panel holds KEYS rows; the columns are inside the block.
+            // SAFETY: the caller promises weights for KEYS keys, values in panels of KEYS rows, of both of which the columns
+            // leave some steps, and QUERIES rows of sums, in which this panel's columns lie.
             unsafe {
                 self.tiles.block::<TERMS>(Block {
-                    steps: (to - from) / STEP,
+                    steps: (columns.to() - columns.from()) / STEP,
                     a: weights.add(first),
                     b: values.add(panel * (KEYS / STEP) * step_bytes(TERMS) + first),
                     c: out.add(panel * GRAIN),
@@ -163,20 +167,21 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     }
 
     #[inline(always)]
-    unsafe fn pack_gathered(self, from: Matrix, to: *mut u8) {
-        for panel in 0..from.cols.div_ceil(GRAIN) {
-            for step in 0..from.rows.div_ceil(STEP) {
+    unsafe fn pack_gathered(self, from: Matrix<'_>, to: *mut u8) {
+        for panel in 0..from.cols().div_ceil(GRAIN) {
+            for step in 0..from.rows().div_ceil(STEP) {
                 for half in 0..2 {
                     let (row, col) = (step * STEP, panel * GRAIN + half * 16);
                     let part = Part {
                         data: from.at(row, col),
-                        is_bf16: from.is_bf16,
+                        is_bf16: from.is_bf16(),
                         outer: 1,
-                        inner: from.stride,
-                        count: from.cols.saturating_sub(col).min(16),
-                        depth: (from.rows - row).min(STEP),
+                        inner: from.stride(),
+                        count: from.cols().saturating_sub(col).min(16),
+                        depth: (from.rows() - row).min(STEP),
                     };
-                    // SAFETY: the caller promises the rows and gathered_size.
+                    // SAFETY: the part is cut off where rows and columns end. The caller promises gathered_size, and rows
+                    // for no more steps than that counts for every panel.
                     unsafe {
                         let to = to.add((panel * (Self::GROUP / STEP) + step) * step_bytes(TERMS) + half * TILE);
                         self.pack(part, Lay::Rows, to);
@@ -190,7 +195,8 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     unsafe fn put_pair(self, weights: *mut u8, row: usize, col: usize, pairs: [[<Avx512 as Simd>::V; 2]; 2]) {
         let [first, second] = pairs;
         for half in 0..2 {
-            // SAFETY: the group has GROUP rows and KEYS columns.
+            // SAFETY: the caller promises a group of GROUP rows and KEYS columns, an even row and a pair of vectors of it.
+            // Rows are 64 bytes of tiles that are aligned.
             unsafe {
                 let step = col / GRAIN * (Self::GROUP / STEP) + row / STEP;
                 let to = weights.add(step * step_bytes(TERMS) + half * TILE + row % STEP / 2 * 64);
@@ -206,15 +212,15 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
         cols: usize,
         rows: usize,
         weights: *const u8,
-        from: usize,
-        to: usize,
+        columns: Columns,
         out: *mut f32,
         accumulate: bool,
     ) {
         let panel_bytes = (Self::GROUP / STEP) * step_bytes(TERMS);
         for down in 0..cols.div_ceil(GRAIN) {
-            for across in from / GRAIN..to / GRAIN {
-                // SAFETY: the rows were packed; `out` has whole grains of rows.
+            for across in columns.from() / GRAIN..columns.to() / GRAIN {
+                // SAFETY: the caller promises `rows` rows of both operands, in panels of GROUP rows, and GRAIN rows beyond
+                // `cols` of `out`, in which the last panel's rows end.
                 unsafe {
                     self.tiles.block::<TERMS>(Block {
                         steps: rows / STEP,
@@ -266,22 +272,21 @@ impl<const TERMS: usize> Engine32<'_, TERMS> {
     /// Packs the columns of step `step` of up to 32 rows from `first`.
     ///
     /// # Safety
-    /// * The rows of `from` must be readable.
-    /// * `to` must be writable for a step ([`step_bytes`]) and aligned to 64 bytes.
+    /// `to` must be writable for a step ([`step_bytes`]) and aligned to 64 bytes.
     #[inline(always)]
-    unsafe fn pack_rows(self, from: Matrix, first: usize, step: usize, lay: Lay, to: *mut u8) {
+    unsafe fn pack_rows(self, from: Matrix<'_>, first: usize, step: usize, lay: Lay, to: *mut u8) {
         for half in 0..2 {
             let (row, col) = (first + half * 16, step * STEP);
             let part = Part {
                 data: from.at(row, col),
-                is_bf16: from.is_bf16,
-                outer: from.stride,
+                is_bf16: from.is_bf16(),
+                outer: from.stride(),
                 inner: 1,
-                count: from.rows.saturating_sub(row).min(16),
-                depth: (from.cols - col).min(STEP),
+                count: from.rows().saturating_sub(row).min(16),
+                depth: (from.cols() - col).min(STEP),
             };
-            // SAFETY: the part is cut off where the rows and columns of `from` end, which the caller promises; this half of
-            // the step that it promises at `to` holds a tile of each term, two tiles apart.
+            // SAFETY: the part is cut off where the rows and columns of `from` end. The caller promises a step at `to`, of which
+            // this half holds a tile of each term, two tiles apart.
             unsafe { self.pack(part, lay, to.add(half * TILE)) };
         }
     }

@@ -1,8 +1,9 @@
 //! What happens to scores between the product and the softmax: softcap, ALiBi, masks.
 
+use super::engine::Span;
 use super::mask::Mask;
 use super::problem::Attention;
-use super::softmax::{FORBIDDEN, Span};
+use super::softmax::FORBIDDEN;
 use crate::element::Narrow;
 use crate::isa::Simd;
 use crate::math::exp;
@@ -26,7 +27,7 @@ impl Transform {
     pub(super) fn slopes<S: Simd>(&self, simd: S, span: Span, scores: &[f32], slopes: &mut [f32]) {
         let Some(cap) = self.softcap else { return };
         let (inner, one) = (simd.splat(self.scale / cap), simd.splat(1.0));
-        for col in (span.from..span.to).step_by(S::LANES) {
+        for col in (span.columns().from()..span.columns().to()).step_by(S::LANES) {
             let t = tanh(simd, simd.mul(simd.load(&scores[col..]), inner));
             simd.store(&mut slopes[col..], simd.sub(one, simd.mul(t, t)));
         }
@@ -44,19 +45,20 @@ impl Transform {
         span: Span,
         scores: &mut [f32],
     ) {
+        let columns = span.columns().from()..span.columns().to();
         if let Some(cap) = self.softcap {
             let (inner, outer) = (simd.splat(self.scale / cap), simd.splat(cap * LOG2_E));
-            for x in scores[span.from..span.to].chunks_exact_mut(S::LANES) {
+            for x in scores[columns.clone()].chunks_exact_mut(S::LANES) {
                 simd.store(x, simd.mul(tanh(simd, simd.mul(simd.load(x), inner)), outer));
             }
         } else {
             let factor = simd.splat(self.scale * LOG2_E);
-            for x in scores[span.from..span.to].chunks_exact_mut(S::LANES) {
+            for x in scores[columns.clone()].chunks_exact_mut(S::LANES) {
                 simd.store(x, simd.mul(simd.load(x), factor));
             }
         }
-        let seen = &mut scores[span.first_seen..span.end_seen];
-        let first = first_key + span.first_seen;
+        let seen = &mut scores[span.seen()];
+        let first = first_key + span.first_seen();
         if let Some(slopes) = args.alibi {
             let slope = -slopes[h] * LOG2_E;
             let distance = (i128::from(args.offset(s)) + i as i128 - first as i128) as f32;

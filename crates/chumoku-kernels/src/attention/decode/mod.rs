@@ -9,13 +9,14 @@
 mod tiles;
 mod vectors;
 
-use super::engine::{GRAIN, KEYS, Matrix, STRIDE};
+use super::engine::{Columns, GRAIN, KEYS, Matrix, STRIDE, Span};
 use super::finish::{Results, scale};
 use super::heads::Heads;
+use super::operands::Line;
 use super::plan::AttentionPlan;
 use super::problem::Attention;
 use super::registers::Registers;
-use super::softmax::{Row, Running, Span};
+use super::softmax::{Row, Running};
 use super::transform::Transform;
 use crate::element::{Element, Narrow};
 use crate::isa::{self, Isa, Op, Simd, dispatch, prefetch};
@@ -133,16 +134,15 @@ trait Products: Copy {
     /// Packs rows.
     ///
     /// # Safety
-    /// * The rows must be readable.
-    /// * `to` must be writable for [`Products::size`] of them, and aligned to 64 bytes.
-    unsafe fn pack(self, queries: Matrix, to: *mut u8);
+    /// `to` must be writable for [`Products::size`] of them, and aligned to 64 bytes.
+    unsafe fn pack(self, queries: Matrix<'_>, to: *mut u8);
     /// Adds products to rows of scores, [`STRIDE`] apart, as many as are whole blocks of 16 queries; returns for how
     /// many of the first keys.
     ///
     /// # Safety
     /// * `queries` must be what [`Products::pack`] wrote of `rows` rows as wide as the keys.
-    /// * The keys must be readable, and at most [`KEYS`].
-    unsafe fn add(self, queries: *const u8, rows: usize, keys: Matrix, scores: &mut [f32]) -> usize;
+    /// * There must be at most [`KEYS`] keys.
+    unsafe fn add(self, queries: *const u8, rows: usize, keys: Matrix<'_>, scores: &mut [f32]) -> usize;
 }
 
 /// There are none.
@@ -150,8 +150,8 @@ impl Products for () {
     fn size(self, _: usize, _: usize) -> usize {
         0
     }
-    unsafe fn pack(self, _: Matrix, _: *mut u8) {}
-    unsafe fn add(self, _: *const u8, _: usize, _: Matrix, _: &mut [f32]) -> usize {
+    unsafe fn pack(self, _: Matrix<'_>, _: *mut u8) {}
+    unsafe fn add(self, _: *const u8, _: usize, _: Matrix<'_>, _: &mut [f32]) -> usize {
         0
     }
 }
@@ -164,7 +164,7 @@ impl<T: Narrow> Op for Gather<'_, T> {
     }
 }
 
-impl<T: Narrow> Gather<'_, T> {
+impl<'a, T: Narrow> Gather<'a, T> {
     fn start(self) {
         #[cfg(target_arch = "x86_64")]
         if has_tiles(self.args)
@@ -194,15 +194,10 @@ impl<T: Narrow> Gather<'_, T> {
         }
         let at = |head: usize| args.query.layout.at(sequence, head, 0);
         // Of bf16, where there are products with keys.
-        let matrix = |from: Heads<'_, T>, at: usize, stride: usize, rows: usize| Matrix {
-            data: from.data[at..].as_ptr().cast(),
-            is_bf16: T::IS_BF16,
-            stride,
-            rows,
-            cols: dim,
-        };
+        let matrix =
+            |from: Heads<'a, T>, at: usize, stride: usize, rows: usize| Matrix::of(&from.data[at..], rows, dim, stride);
         let stride = if group > 1 { at(first_head + 1) - at(first_head) } else { 0 };
-        // SAFETY: the heads lie in the queries, so far apart; there is the room asked for.
+        // SAFETY: there is the room asked for, aligned as working memory is.
         unsafe { products.pack(matrix(args.query, at(first_head), stride, group), packed) };
         for block in blocks {
             let count = block.len();
@@ -218,7 +213,7 @@ impl<T: Narrow> Gather<'_, T> {
             if is_far {
                 ask_for(value, KEYS, value_dim);
             }
-            // SAFETY: the queries were packed, and the keys are inside the view.
+            // SAFETY: `packed` is what was packed of `group` rows as wide as the keys, of which there are at most KEYS.
             let done = unsafe { products.add(packed, group, keys, scores) };
             let mut i = if done < count { 0 } else { group };
             while i < group {
@@ -276,24 +271,18 @@ impl Part {
         keys: &Range<usize>,
         line: &mut [f32],
     ) -> f32 {
-        assert!(line.len() >= STRIDE && keys.len() <= KEYS);
-        let span = Span { from: 0, to: keys.len().next_multiple_of(GRAIN), first_seen: 0, end_seen: keys.len() };
-        self.is_bad |= !all_finite(simd, &line[..span.to]);
+        let span = Span::new(Columns::new(0, keys.len().next_multiple_of(GRAIN)), 0..keys.len());
+        self.is_bad |= !all_finite(simd, &line[..span.columns().to()]);
         let transform = Transform::new(args);
         let mut factor = (args.scale * std::f64::consts::LOG2_E) as f32;
         if let Some(transform) = &transform {
             transform.apply(simd, args, (sequence, head, 0), keys.start, span, line);
             factor = 1.0;
         }
-        let scores = line.as_mut_ptr();
-        let row = Row { engine: Registers(simd), scores, span, factor, kept: None, weights: scores.cast(), row: 0 };
-        // SAFETY: the scores are `line`, which is borrowed exclusively and STRIDE long, and their weights go over them: to
-        // row 0 of a block of registers, of which no other row is touched. The span is whole grains of at most KEYS.
-        let rescale = unsafe {
-            match &transform {
-                Some(_) => row.following::<true>(&mut self.state),
-                None => row.following::<false>(&mut self.state),
-            }
+        let mut row = Row { engine: Registers(simd), line: Line::over(line), span, factor, kept: None };
+        let rescale = match &transform {
+            Some(_) => row.following::<true>(&mut self.state),
+            None => row.following::<false>(&mut self.state),
         };
         self.is_bad |= rescale.is_none();
         rescale.unwrap_or(1.0)

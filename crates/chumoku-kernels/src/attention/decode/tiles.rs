@@ -30,35 +30,35 @@ impl Products for InTiles<'_> {
     }
 
     #[inline(always)]
-    unsafe fn pack(self, queries: Matrix, to: *mut u8) {
-        let steps = queries.cols / STEP;
-        for (tile, first) in (0..queries.rows).step_by(16).enumerate() {
+    unsafe fn pack(self, queries: Matrix<'_>, to: *mut u8) {
+        let steps = queries.cols() / STEP;
+        for (tile, first) in (0..queries.rows()).step_by(16).enumerate() {
             for step in 0..steps {
                 let data = queries.at(first, step * STEP).cast();
-                let count = (queries.rows - first).min(16);
-                let source = take::Source { data, outer: queries.stride, inner: 1, count, depth: STEP };
-                // SAFETY: the part is `count` rows and a step of columns of the queries, which the caller promises; it also
-                // promises room for their tiles, of which this is one.
+                let count = (queries.rows() - first).min(16);
+                let source = take::Source { data, outer: queries.stride(), inner: 1, count, depth: STEP };
+                // SAFETY: the part is `count` rows and a step of columns of the queries; the caller promises room for their
+                // tiles, of which this is one.
                 unsafe { self.amx.take(source, Lay::Pairs, to.add((tile * steps + step) * TILE)) };
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn add(self, queries: *const u8, rows: usize, keys: Matrix, scores: &mut [f32]) -> usize {
+    unsafe fn add(self, queries: *const u8, rows: usize, keys: Matrix<'_>, scores: &mut [f32]) -> usize {
         #[repr(align(64))]
         struct Transposed([f32; IN_PLACE * 16]);
         let mut sums = Transposed([0.0; IN_PLACE * 16]);
-        let steps = keys.cols / STEP;
-        let done = keys.rows / IN_PLACE * IN_PLACE;
+        let steps = keys.cols() / STEP;
+        let done = keys.rows() / IN_PLACE * IN_PLACE;
         for first in (0..done).step_by(IN_PLACE) {
             for (tile, scores) in scores.chunks_exact_mut(16 * STRIDE).enumerate().take(rows.div_ceil(16)) {
-                // SAFETY: the caller promises packed queries, of which this tile's steps are a part, and readable keys,
-                // whose rows `first..first + IN_PLACE` exist, since `done` is rounded down. The sums have room for
+                // SAFETY: the caller promises packed queries, of which this tile's steps are a part. Of the keys the
+                // rows `first..first + IN_PLACE` exist, since `done` is rounded down. The sums have room for
                 // IN_PLACE rows of 16. The chunk is 16 rows of STRIDE scores, and `first + 16 · part + 16` at most KEYS.
                 unsafe {
                     let b = queries.add(tile * steps * TILE);
-                    self.tiles.rows_in_place(keys.at(first, 0), 2 * keys.stride, steps, b, sums.0.as_mut_ptr());
+                    self.tiles.rows_in_place(keys.at(first, 0), 2 * keys.stride(), steps, b, sums.0.as_mut_ptr());
                     for (part, sums) in sums.0.chunks_exact(256).enumerate() {
                         let to = scores.as_mut_ptr().add(first + 16 * part);
                         self.simd.add_transposed(sums.as_ptr(), 16, 1.0, to, STRIDE);

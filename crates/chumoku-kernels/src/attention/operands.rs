@@ -1,0 +1,592 @@
+//! The blocks that attention multiplies, each of which owns its memory and knows its size: packed queries, keys and values
+//! their depth; scores, weights and sums their rows.
+//!
+//! An [`Engine`] works on pointers. Here they are taken from buffers that are as large as it asks for, so that whoever
+//! multiplies these blocks cannot reach beyond them. All memory is working memory ([`crate::memory::Scratch`]): it is aligned,
+//! and it always holds some numbers, if only old ones, so that reading what was not packed is wrong but not unsound.
+
+use super::engine::{Columns, Engine, GRAIN, KEYS, Matrix, STRIDE};
+use crate::isa::Simd;
+use crate::memory::Buffer;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// Bytes of a number.
+const F32: usize = size_of::<f32>();
+
+/// Queries, or gradients of outputs: rows packed as the left operands of products over their columns, block by block.
+/// (blocks, [`Engine::QUERIES`], depth)
+#[derive(Debug)]
+pub(super) struct Queries<'a, E> {
+    bytes: Buffer<'a>,
+    depth: usize,
+    engine: PhantomData<E>,
+}
+
+impl<'a, E: Engine> Queries<'a, E> {
+    /// Bytes of so many blocks.
+    pub(super) fn size(blocks: usize, depth: usize) -> usize {
+        blocks * E::left_size(depth)
+    }
+
+    pub(super) fn new(bytes: Buffer<'a>, depth: usize) -> Self {
+        Queries { bytes, depth, engine: PhantomData }
+    }
+
+    /// Packs up to [`Engine::QUERIES`] rows as block `block`.
+    #[inline(always)]
+    pub(super) fn pack(&mut self, engine: E, block: usize, rows: Matrix<'_>) {
+        assert!(rows.rows() <= E::QUERIES && rows.cols() == self.depth);
+        let size = E::left_size(self.depth);
+        let to = self.bytes.part_mut(block * size, size);
+        // SAFETY: there are at most QUERIES rows of this depth, and `to` is left_size of it, a multiple of 64 bytes from the
+        // start of a buffer that is aligned to them.
+        unsafe { engine.pack_left(rows, to) };
+    }
+
+    /// Block `block`, readable for [`Engine::left_size`].
+    #[inline(always)]
+    fn block(&self, block: usize) -> *const u8 {
+        let size = E::left_size(self.depth);
+        self.bytes.part(block * size, size)
+    }
+}
+
+/// Keys (or values), packed as the columns of the right operand of a product over their width. (depth, [`KEYS`])
+#[derive(Debug)]
+pub(super) struct Keys<'a, E> {
+    bytes: Buffer<'a>,
+    depth: usize,
+    engine: PhantomData<E>,
+}
+
+impl<'a, E: Engine> Keys<'a, E> {
+    pub(super) fn size(depth: usize) -> usize {
+        E::keys_size(depth)
+    }
+
+    pub(super) fn new(bytes: Buffer<'a>, depth: usize) -> Self {
+        assert!(bytes.len() >= Self::size(depth));
+        Keys { bytes, depth, engine: PhantomData }
+    }
+
+    /// Packs up to [`KEYS`] rows.
+    #[inline(always)]
+    pub(super) fn pack(&mut self, engine: E, rows: Matrix<'_>) {
+        assert!(rows.rows() <= KEYS && rows.cols() == self.depth);
+        // SAFETY: there are at most KEYS rows of this depth, and the buffer is keys_size of it, which `new` has checked.
+        unsafe { engine.pack_keys(rows, self.bytes.as_mut_ptr()) };
+    }
+}
+
+/// Values (or keys), packed as the right operand of a product over the rows. ([`KEYS`], width)
+#[derive(Debug)]
+pub(super) struct Values<'a, E> {
+    bytes: Buffer<'a>,
+    width: usize,
+    engine: PhantomData<E>,
+}
+
+impl<'a, E: Engine> Values<'a, E> {
+    pub(super) fn size(width: usize) -> usize {
+        E::values_size(width)
+    }
+
+    pub(super) fn new(bytes: Buffer<'a>, width: usize) -> Self {
+        assert!(bytes.len() >= Self::size(width));
+        Values { bytes, width, engine: PhantomData }
+    }
+
+    /// Packs up to [`KEYS`] rows.
+    #[inline(always)]
+    pub(super) fn pack(&mut self, engine: E, rows: Matrix<'_>) {
+        assert!(rows.rows() <= KEYS && rows.cols() == self.width);
+        // SAFETY: there are at most KEYS rows of this width, and the buffer is values_size of it, which `new` has checked.
+        unsafe { engine.pack_values(rows, self.bytes.as_mut_ptr()) };
+    }
+}
+
+/// The scores of a block of queries with a block of keys. ([`Engine::QUERIES`], [`KEYS`]), rows [`STRIDE`] apart.
+#[derive(Debug)]
+pub(super) struct Scores<'a, E> {
+    numbers: &'a mut [f32],
+    engine: PhantomData<E>,
+}
+
+impl<'a, E: Engine> Scores<'a, E> {
+    /// Numbers of a block.
+    const LEN: usize = E::QUERIES * STRIDE;
+
+    pub(super) fn size() -> usize {
+        Self::LEN * F32
+    }
+
+    #[inline(always)]
+    pub(super) fn new(numbers: &'a mut [f32]) -> Self {
+        Scores { numbers: &mut numbers[..Self::LEN], engine: PhantomData }
+    }
+
+    /// `S = Q Kᵀ` for block `block` of the queries and these keys.
+    #[inline(always)]
+    pub(super) fn multiply(
+        &mut self,
+        engine: E,
+        queries: &Queries<'_, E>,
+        block: usize,
+        keys: &Keys<'_, E>,
+        columns: Columns,
+    ) {
+        assert!(queries.depth == keys.depth);
+        let (left, right, out) = (queries.block(block), keys.bytes.as_ptr(), self.numbers.as_mut_ptr());
+        // SAFETY: `left` is readable for left_size and `right` for keys_size of one depth; `out` is LEN numbers, which are
+        // borrowed exclusively and so overlap neither.
+        unsafe { engine.scores(left, right, keys.depth, columns, out) };
+    }
+
+    /// Row `i`: [`STRIDE`] numbers, of which [`KEYS`] are scores.
+    #[inline(always)]
+    pub(super) fn row(&self, i: usize) -> &[f32] {
+        &self.numbers[i * STRIDE..][..STRIDE]
+    }
+
+    /// Row `i`, to be changed.
+    #[inline(always)]
+    pub(super) fn row_mut(&mut self, i: usize) -> &mut [f32] {
+        &mut self.numbers[i * STRIDE..][..STRIDE]
+    }
+}
+
+/// Room for the scores of a block, and for the weights that they become: where the engine packs weights beside the
+/// scores, else over them.
+#[derive(Debug)]
+pub(super) struct Room<'a, E> {
+    pub(super) scores: Scores<'a, E>,
+    /// Nothing where weights go over the scores.
+    packed: Buffer<'a>,
+}
+
+impl<'a, E: Engine> Room<'a, E> {
+    /// Bytes of scores and of weights.
+    pub(super) fn sizes() -> [usize; 2] {
+        [Scores::<E>::size(), if E::PACKS_WEIGHTS { E::left_size(KEYS) } else { 0 }]
+    }
+
+    pub(super) fn new([scores, weights]: [Buffer<'a>; 2]) -> Self {
+        assert!(weights.len() >= Self::sizes()[1]);
+        Room { scores: Scores::new(scores.into_f32()), packed: weights }
+    }
+
+    /// Row `i` of the scores, to be turned into weights.
+    #[inline(always)]
+    pub(super) fn line(&mut self, i: usize) -> Line<'_, E> {
+        assert!(i < E::QUERIES);
+        let all = self.scores.numbers.as_mut_ptr();
+        let weights = if E::PACKS_WEIGHTS { self.packed.as_mut_ptr() } else { all.cast() };
+        // Row i of QUERIES rows of STRIDE numbers.
+        Line { scores: all.wrapping_add(i * STRIDE), weights, row: i, room: PhantomData }
+    }
+
+    /// The weights.
+    #[inline(always)]
+    pub(super) fn weights(&self) -> Weights<'_, E> {
+        let at = if E::PACKS_WEIGHTS { self.packed.as_ptr() } else { self.scores.numbers.as_ptr().cast() };
+        Weights { at, block: PhantomData }
+    }
+}
+
+/// One row of a block of scores, and the place of its weights: borrowed exclusively, though they may be the same.
+///
+/// `scores` may be read for [`STRIDE`] numbers, and [`Engine::put`] may write row `row` of `weights`.
+#[derive(Debug)]
+pub(super) struct Line<'a, E> {
+    scores: *const f32,
+    weights: *mut u8,
+    row: usize,
+    room: PhantomData<&'a mut E>,
+}
+
+impl<'a, E: Engine> Line<'a, E> {
+    /// A row of [`STRIDE`] scores over which its weights are written, for an engine that does not pack them.
+    pub(super) fn over(scores: &'a mut [f32]) -> Self {
+        assert!(scores.len() >= STRIDE && !E::PACKS_WEIGHTS);
+        let scores = scores.as_mut_ptr();
+        // An engine that does not pack weights writes row 0 from there on, as f32, and no other.
+        Line { scores, weights: scores.cast(), row: 0, room: PhantomData }
+    }
+
+    /// The vector of scores from column `col`.
+    ///
+    /// # Safety
+    /// The vector must end within [`STRIDE`] columns.
+    #[inline(always)]
+    pub(super) unsafe fn load(&self, simd: E::S, col: usize) -> <E::S as Simd>::V {
+        // SAFETY: a line may be read for STRIDE numbers, within which the caller keeps the vector.
+        unsafe { simd.load_ptr(self.scores.add(col)) }
+    }
+
+    /// Writes two vectors of weights from column `col`.
+    ///
+    /// # Safety
+    /// `col` must be a multiple of two vectors below [`KEYS`].
+    #[inline(always)]
+    pub(super) unsafe fn put(&mut self, engine: E, col: usize, pair: [<E::S as Simd>::V; 2]) {
+        // SAFETY: a line has a row of a block of weights for itself; the caller promises a pair of vectors of it.
+        unsafe { engine.put(self.weights, self.row, col, pair) };
+    }
+
+    /// The scores of some columns. They may be read until weights are put.
+    #[inline(always)]
+    pub(super) fn scores(&self, columns: Range<usize>) -> &[f32] {
+        assert!(columns.start <= columns.end && columns.end <= STRIDE);
+        // SAFETY: a line may be read for STRIDE numbers, of which these are some; `put`, which may write them, borrows the
+        // line exclusively.
+        unsafe { std::slice::from_raw_parts(self.scores.add(columns.start), columns.len()) }
+    }
+}
+
+/// The left operand of a product over keys: a block of weights, or of gradients of scores.
+/// ([`Engine::QUERIES`], [`KEYS`]), readable for as much as [`Engine::put`] may write.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weights<'a, E> {
+    at: *const u8,
+    block: PhantomData<&'a E>,
+}
+
+/// Sums of weighted rows, for each query of some blocks. (blocks · [`Engine::QUERIES`], width rounded up to [`GRAIN`])
+#[derive(Debug)]
+pub(super) struct Sums<'a, E> {
+    numbers: &'a mut [f32],
+    /// Room for the sums of one block, where those of a block of keys are made apart; else nothing.
+    part: &'a mut [f32],
+    cols: usize,
+    engine: PhantomData<E>,
+}
+
+impl<'a, E: Engine> Sums<'a, E> {
+    /// Bytes of the sums of so many blocks.
+    pub(super) fn size(blocks: usize, width: usize) -> usize {
+        blocks * E::QUERIES * width.next_multiple_of(GRAIN) * F32
+    }
+
+    /// Sums to which blocks of keys are added as they come.
+    pub(super) fn new(numbers: Buffer<'a>, width: usize) -> Self {
+        Sums { numbers: numbers.into_f32(), part: &mut [], cols: width.next_multiple_of(GRAIN), engine: PhantomData }
+    }
+
+    /// Sums to which those of a block of keys are added when they are whole, if the engine asks for it: `part` is as large
+    /// as a block.
+    pub(super) fn by_parts(numbers: Buffer<'a>, part: Buffer<'a>, width: usize) -> Self {
+        Sums { part: part.into_f32(), ..Sums::new(numbers, width) }
+    }
+
+    /// How many grains wide they are.
+    #[inline(always)]
+    pub(super) fn panels(&self) -> usize {
+        self.cols / GRAIN
+    }
+
+    /// Distance of the rows.
+    #[inline(always)]
+    pub(super) fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// The sums of row `row` of all blocks, and what follows them up to the next row.
+    #[inline(always)]
+    pub(super) fn row_mut(&mut self, row: usize) -> &mut [f32] {
+        &mut self.numbers[row * self.cols..][..self.cols]
+    }
+
+    /// The rows from `row` on.
+    #[inline(always)]
+    pub(super) fn rows(&self, row: usize) -> &[f32] {
+        &self.numbers[row * self.cols..]
+    }
+
+    /// `O (+)= P V` for the rows of block `block`, over these keys, for the columns of `panels`.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn add(
+        &mut self,
+        engine: E,
+        block: usize,
+        weights: Weights<'_, E>,
+        columns: Columns,
+        values: &Values<'_, E>,
+        panels: Range<usize>,
+        accumulate: bool,
+    ) {
+        let cols = self.cols;
+        assert!(values.width.next_multiple_of(GRAIN) == cols && panels.end <= cols / GRAIN);
+        let len = E::QUERIES * cols;
+        let out = &mut self.numbers[block * len..][..len];
+        let right = values.bytes.as_ptr();
+        if !E::SUMS_APART || !accumulate || self.part.is_empty() {
+            // SAFETY: the weights are readable for a block, the values for values_size of a width that rounds up to `cols`,
+            // for which it is the same; `out` is QUERIES rows of `cols`, exclusively borrowed; the panels are inside.
+            unsafe { engine.weigh(weights.at, columns, right, panels, out.as_mut_ptr(), cols, accumulate) };
+            return;
+        }
+        let part = &mut self.part[..len];
+        // SAFETY: the weights and values are readable as they are for `out`; `part` is QUERIES rows of `cols` as well,
+        // exclusively borrowed.
+        unsafe { engine.weigh(weights.at, columns, right, panels.clone(), part.as_mut_ptr(), cols, false) };
+        let (simd, panels) = (engine.simd(), panels.start * GRAIN..panels.end * GRAIN);
+        for (out, part) in out.chunks_exact_mut(cols).zip(part.chunks_exact(cols)) {
+            let lines =
+                out[panels.clone()].chunks_exact_mut(E::S::LANES).zip(part[panels.clone()].chunks_exact(E::S::LANES));
+            for (out, part) in lines {
+                simd.store(out, simd.add(simd.load(out), simd.load(part)));
+            }
+        }
+    }
+}
+
+/// Queries, or gradients of outputs: rows packed as the left operands, transposed, of products over them, group by group.
+/// (groups, [`Engine::GROUP`], width)
+#[derive(Debug)]
+pub(super) struct Gathered<'a, E> {
+    bytes: Buffer<'a>,
+    width: usize,
+    engine: PhantomData<E>,
+}
+
+impl<'a, E: Engine> Gathered<'a, E> {
+    /// Bytes of so many groups.
+    pub(super) fn size(groups: usize, width: usize) -> usize {
+        groups * E::gathered_size(width)
+    }
+
+    pub(super) fn new(bytes: Buffer<'a>, width: usize) -> Self {
+        Gathered { bytes, width, engine: PhantomData }
+    }
+
+    /// Packs up to [`Engine::GROUP`] rows as group `group`.
+    #[inline(always)]
+    pub(super) fn pack(&mut self, engine: E, group: usize, rows: Matrix<'_>) {
+        assert!(rows.rows() <= E::GROUP && rows.cols() == self.width);
+        let size = E::gathered_size(self.width);
+        let to = self.bytes.part_mut(group * size, size);
+        // SAFETY: there are at most GROUP rows of this width, and `to` is gathered_size of it, a multiple of 64 bytes from
+        // the start of a buffer that is aligned to them.
+        unsafe { engine.pack_gathered(rows, to) };
+    }
+}
+
+/// Weights, and gradients of scores, of a group of queries and a block of keys, as they are gathered; with room for the
+/// scores, the gradients of weights and the packed gradients of scores of the block of queries at hand. Where the engine does
+/// not pack weights, that room is the block's place in the group.
+#[derive(Debug)]
+pub(super) struct GroupRoom<'a, E> {
+    weights: Buffer<'a>,
+    d_scores: Buffer<'a>,
+    /// Of one block; nothing where a block lies in its group.
+    scores: &'a mut [f32],
+    d_weights: &'a mut [f32],
+    left: Buffer<'a>,
+    engine: PhantomData<E>,
+}
+
+impl<'a, E: Engine> GroupRoom<'a, E> {
+    /// Bytes of all parts.
+    pub(super) fn sizes() -> [usize; 5] {
+        let apart = |size: usize| if E::PACKS_WEIGHTS { size } else { 0 };
+        let of_block = apart(Scores::<E>::size());
+        [E::group_size(), E::group_size(), of_block, of_block, apart(E::left_size(KEYS))]
+    }
+
+    pub(super) fn new(parts: [Buffer<'a>; 5]) -> Self {
+        assert!(parts.iter().zip(Self::sizes()).all(|(part, size)| part.len() >= size));
+        let [weights, d_scores, scores, d_weights, left] = parts;
+        let [scores, d_weights] = [scores, d_weights].map(Buffer::into_f32);
+        GroupRoom { weights, d_scores, scores, d_weights, left, engine: PhantomData }
+    }
+
+    /// Where block `block` of the group starts among rows of [`STRIDE`] numbers.
+    fn first(block: usize) -> usize {
+        assert!(block < E::GROUP / E::QUERIES);
+        block * Scores::<E>::LEN
+    }
+
+    /// The scores of block `block` of the group.
+    #[inline(always)]
+    pub(super) fn scores(&mut self, block: usize) -> Scores<'_, E> {
+        let first = Self::first(block);
+        Scores::new(if E::PACKS_WEIGHTS { self.scores } else { &mut self.weights.as_f32_mut()[first..] })
+    }
+
+    /// The gradients of the weights of block `block` of the group.
+    #[inline(always)]
+    pub(super) fn d_weights(&mut self, block: usize) -> Scores<'_, E> {
+        let first = Self::first(block);
+        Scores::new(if E::PACKS_WEIGHTS { self.d_weights } else { &mut self.d_scores.as_f32_mut()[first..] })
+    }
+
+    /// Rows `i` (even) and `i + 1` of block `block` of the group, to be differentiated.
+    #[inline(always)]
+    pub(super) fn lines(&mut self, block: usize, i: usize) -> Lines<'_, E> {
+        assert!(i.is_multiple_of(2) && i < E::QUERIES);
+        let first = Self::first(block);
+        let (weights, d_scores) = (self.weights.as_mut_ptr(), self.d_scores.as_mut_ptr());
+        let (scores, d_weights, left) = if E::PACKS_WEIGHTS {
+            (self.scores.as_ptr(), self.d_weights.as_ptr(), self.left.as_mut_ptr())
+        } else {
+            // The block's rows among those of the group, which `first` has found inside.
+            let (scores, d_weights): (*mut f32, *mut f32) = (weights.cast(), d_scores.cast());
+            let d_weights = d_weights.wrapping_add(first);
+            (scores.wrapping_add(first).cast_const(), d_weights.cast_const(), d_weights.cast())
+        };
+        let two = |rows: *const f32| [rows.wrapping_add(i * STRIDE), rows.wrapping_add((i + 1) * STRIDE)];
+        Lines {
+            scores: two(scores),
+            d_weights: two(d_weights),
+            left,
+            row: i,
+            weights,
+            d_scores,
+            group_row: block * E::QUERIES + i,
+            room: PhantomData,
+        }
+    }
+
+    /// The gradients of scores of block `block` of the group, as the left operand of a product over keys.
+    #[inline(always)]
+    pub(super) fn left(&self, block: usize) -> Weights<'_, E> {
+        let first = Self::first(block);
+        let at = if E::PACKS_WEIGHTS {
+            self.left.as_ptr()
+        } else {
+            self.d_scores.as_ptr().cast::<f32>().wrapping_add(first).cast()
+        };
+        Weights { at, block: PhantomData }
+    }
+
+    /// The weights of the group.
+    #[inline(always)]
+    pub(super) fn weights(&self) -> GroupWeights<'_, E> {
+        GroupWeights { at: self.weights.as_ptr(), group: PhantomData }
+    }
+
+    /// The gradients of scores of the group.
+    #[inline(always)]
+    pub(super) fn d_scores(&self) -> GroupWeights<'_, E> {
+        GroupWeights { at: self.d_scores.as_ptr(), group: PhantomData }
+    }
+}
+
+/// Two rows of a block, one below the other, and the places of what they become: borrowed exclusively, though some may be the
+/// same.
+///
+/// `scores` and `d_weights` may be read for [`STRIDE`] numbers each. [`Engine::put`] may write rows `row` and `row + 1` of
+/// `left`, and [`Engine::put_pair`] the rows from `group_row` of `weights` and `d_scores`.
+#[derive(Debug)]
+pub(super) struct Lines<'a, E> {
+    scores: [*const f32; 2],
+    d_weights: [*const f32; 2],
+    left: *mut u8,
+    row: usize,
+    weights: *mut u8,
+    d_scores: *mut u8,
+    group_row: usize,
+    room: PhantomData<&'a mut E>,
+}
+
+impl<E: Engine> Lines<'_, E> {
+    /// The vectors of scores and of gradients of weights of row `i` (0 or 1) from column `col`.
+    ///
+    /// # Safety
+    /// The vectors must end within [`STRIDE`] columns.
+    #[inline(always)]
+    pub(super) unsafe fn load(&self, simd: E::S, i: usize, col: usize) -> [<E::S as Simd>::V; 2] {
+        // No closure: it would be compiled without the instruction set.
+        // SAFETY: both rows may be read for STRIDE numbers, within which the caller keeps the vectors.
+        unsafe { [simd.load_ptr(self.scores[i].add(col)), simd.load_ptr(self.d_weights[i].add(col))] }
+    }
+
+    /// Writes two vectors of the weights, and of the gradients of scores, of both rows from column `col`.
+    ///
+    /// # Safety
+    /// `col` must be a multiple of two vectors below [`KEYS`].
+    #[inline(always)]
+    pub(super) unsafe fn put(
+        &mut self,
+        engine: E,
+        col: usize,
+        weights: [[<E::S as Simd>::V; 2]; 2],
+        d_scores: [[<E::S as Simd>::V; 2]; 2],
+    ) {
+        // SAFETY: the rows of the block and of the group are this pair's alone, and `group_row` is even, since QUERIES and
+        // `row` are; the caller promises a pair of vectors of them.
+        unsafe {
+            engine.put(self.left, self.row, col, d_scores[0]);
+            engine.put(self.left, self.row + 1, col, d_scores[1]);
+            engine.put_pair(self.weights, self.group_row, col, weights);
+            if E::PACKS_WEIGHTS {
+                engine.put_pair(self.d_scores, self.group_row, col, d_scores);
+            }
+        }
+    }
+}
+
+/// The weights of a group: the right operand of a product over queries. ([`Engine::GROUP`], [`KEYS`]), readable for
+/// [`Engine::group_size`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GroupWeights<'a, E> {
+    at: *const u8,
+    group: PhantomData<&'a E>,
+}
+
+/// Sums for each key of a block, transposed. (width, [`KEYS`]), with room for whole tiles.
+#[derive(Debug)]
+pub(super) struct KeySums<'a, E> {
+    numbers: &'a mut [f32],
+    engine: PhantomData<E>,
+}
+
+impl<'a, E: Engine> KeySums<'a, E> {
+    /// Numbers that a product may write.
+    fn len(width: usize) -> usize {
+        (width.next_multiple_of(GRAIN) + GRAIN) * KEYS
+    }
+
+    pub(super) fn size(width: usize) -> usize {
+        Self::len(width) * F32
+    }
+
+    pub(super) fn new(bytes: Buffer<'a>) -> Self {
+        KeySums { numbers: bytes.into_f32(), engine: PhantomData }
+    }
+
+    /// Sets all of them to 0.
+    pub(super) fn clear(&mut self) {
+        self.numbers.fill(0.0);
+    }
+
+    /// Row `c` of the sums, of [`KEYS`] numbers, and those after it.
+    #[inline(always)]
+    pub(super) fn rows(&self, c: usize) -> &[f32] {
+        &self.numbers[c * KEYS..]
+    }
+
+    /// `(+)= Rᵀ W` for the first `rows` rows R of a group (whole blocks) and its weights W, for these keys.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn gather(
+        &mut self,
+        engine: E,
+        gathered: &Gathered<'_, E>,
+        group: usize,
+        rows: usize,
+        weights: GroupWeights<'_, E>,
+        columns: Columns,
+        accumulate: bool,
+    ) {
+        let width = gathered.width;
+        assert!(self.numbers.len() >= Self::len(width) && rows.is_multiple_of(E::QUERIES) && rows <= E::GROUP);
+        let size = E::gathered_size(width);
+        let (left, out) = (gathered.bytes.part(group * size, size), self.numbers.as_mut_ptr());
+        // SAFETY: `left` is readable for gathered_size of the width, the weights for group_size; `rows` are whole blocks of a
+        // group; `out` has `width + GRAIN` rows of KEYS, as was just checked, and is borrowed exclusively.
+        unsafe { engine.gather(left, width, rows, weights.at, columns, out, accumulate) };
+    }
+}
