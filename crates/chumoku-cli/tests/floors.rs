@@ -195,7 +195,7 @@ fn rooms_of_a_crate_stand_in_no_circle() {
         if *name == "chumoku-kernels" {
             SEAMS.iter().for_each(|seam| rooms.get_mut(*seam).expect("a room of the kernels").clear());
         }
-        assert!(rooms.len() >= 5, "{name}: {}: where have they gone?", rooms.len());
+        assert!(rooms.len() > 1, "{name}: {}: where have they gone?", rooms.len());
         if let Some(circle) = circle(&rooms) {
             panic!("{name}: in a circle: {}", circle.join(" → "));
         }
