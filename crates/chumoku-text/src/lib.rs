@@ -5,10 +5,11 @@
 //! [`metrics`] has BLEU and chrF with sacreBLEU's numbers. [`lang`] is the language in which people are spoken to.
 //!
 //! ```
-//! use chumoku_text::tokens::{TextTokenizer, TokenizerConfig};
+//! use chumoku_text::tokens::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 //!
 //! let texts = ["a good film", "a bad film"];
-//! let tokenizer = TextTokenizer::train(&texts, &TokenizerConfig::default())?;
+//! let config = TokenizerConfig { vocab_size: 300, min_frequency: 1, form: TextForm::Exact, unit: Unit::Subwords };
+//! let tokenizer = TextTokenizer::train(&texts, &config)?;
 //! let encoded = tokenizer.encode("a good film")?;
 //! assert_eq!(tokenizer.decode(&encoded.ids)?, "a good film");
 //! # Ok::<(), chumoku_text::tokens::TokenizerError>(())
