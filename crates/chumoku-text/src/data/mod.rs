@@ -60,10 +60,10 @@ mod table;
 mod tsv;
 mod writer;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "parquet"))]
 use crate::quiet;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "parquet"))]
 mod tests;
 
 pub use crate::lang::wording::{thousands, thousands_wide};

@@ -26,3 +26,22 @@ impl ParquetReader {
         match self.never {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::data::{DataError, ReadOptions, Source, load_labelled};
+
+    #[test]
+    fn a_parquet_file_is_recognised_and_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows");
+        std::fs::write(&path, b"PAR1xxxxPAR1").unwrap();
+        let error = load_labelled(&path, &ReadOptions::default()).unwrap_err();
+        assert!(matches!(error, DataError::NoParquet { .. }) && error.is_usage(), "{error}");
+        let said = error.to_string();
+        assert!(said.contains("feature `parquet`") && said.contains("CSV or JSONL"), "{said}");
+        // Anything else is read as ever.
+        std::fs::write(&path, "text,label\na film,good\n").unwrap();
+        assert!(Source::open(&path, &ReadOptions::default()).is_ok());
+    }
+}
