@@ -76,7 +76,7 @@ const STAYS_ENGLISH: &[English] = &[
     ),
     english(
         FONT,
-        "chumoku-view/src/view/picture/draw.rs",
+        "chumoku-view/src/picture/draw.rs",
         &[
             "BIZ UDPGothic",
             "DejaVu Sans",

@@ -53,7 +53,7 @@ fn the_errata_are_what_the_checker_finds() {
 
 #[test]
 fn every_file_of_the_folder_is_built_in() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/worked");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("worked");
     let mut files: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

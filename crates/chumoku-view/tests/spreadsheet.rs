@@ -88,7 +88,7 @@ const RICH: [(&str, &str); 8] = [
 
 /// Every built-in example that has matrices, and those above; each of its heads.
 fn cases() -> Vec<Case> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/worked");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("worked");
     let built_in = builtin_names()
         .map(|name| (name.to_owned(), std::fs::read_to_string(folder.join(format!("{name}.json"))).unwrap()));
     let rich = RICH.iter().map(|(name, file)| ((*name).to_owned(), (*file).to_owned()));

@@ -1,4 +1,4 @@
-//! Worked examples that come with the program: those of the folder `examples/worked`.
+//! Worked examples that come with the program: those of the folder `worked` beside `src`.
 
 use super::example::WorkedExample;
 use chumoku::lang::wording::did_you_mean;
@@ -6,7 +6,7 @@ use chumoku::{Error, Result};
 
 macro_rules! examples {
     ($($name:literal),* $(,)?) => {
-        [$(($name, include_str!(concat!("../../../../examples/worked/", $name, ".json")))),*]
+        [$(($name, include_str!(concat!("../../worked/", $name, ".json")))),*]
     };
 }
 

@@ -2,7 +2,7 @@
 
 use super::quantity::Axis;
 use super::shown::{Trace, TraceStep};
-use crate::view::cut;
+use crate::cut;
 use chumoku::lang::clean;
 use ndarray::Array2;
 

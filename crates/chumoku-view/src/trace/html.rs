@@ -4,7 +4,7 @@ use super::grid::Grid;
 use super::shown::{Trace, TraceStep};
 use super::text::{Depth, TraceOptions};
 use super::words;
-use crate::view::{Lang, hash, marked_up};
+use crate::{Lang, hash, marked_up};
 use chumoku::lang::clean_text;
 use std::fmt::Write;
 

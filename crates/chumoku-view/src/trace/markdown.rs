@@ -4,7 +4,7 @@ use super::grid::Grid;
 use super::shown::Trace;
 use super::text::{Depth, TraceOptions};
 use super::words;
-use crate::view::markup;
+use crate::markup;
 use chumoku::lang::clean_text;
 use std::fmt::Write;
 
@@ -44,8 +44,8 @@ impl Trace {
         }
         if depth != Depth::All {
             let [step, formula, shape] = match lang {
-                crate::view::Lang::En => ["step", "formula", "shape"],
-                crate::view::Lang::Ja => ["手順", "式", "形状"],
+                crate::Lang::En => ["step", "formula", "shape"],
+                crate::Lang::Ja => ["手順", "式", "形状"],
             };
             let _ = writeln!(out, "| | {step} | {formula} | {shape} |\n|---|---|---|---|");
         }

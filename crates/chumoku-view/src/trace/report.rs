@@ -4,7 +4,7 @@ use super::check::{Checked, CheckedStep, RowSum, Verdict, Worst};
 use super::example::WorkedExample;
 use super::number::Printed;
 use super::quantity::{Axis, Quantity};
-use crate::view::{left, wrap};
+use crate::{left, wrap};
 use chumoku::lang::clean_text;
 use chumoku::lang::{Lang, lang};
 use chumoku::tr;

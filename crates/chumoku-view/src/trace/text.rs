@@ -5,7 +5,8 @@ use super::grid::{Grid, number_of, plain};
 use super::quantity::Quantity;
 use super::shown::{Trace, TraceStep};
 use super::words;
-use crate::view::{ColourDepth, Lang, TerminalPaint as Paint, cut, display_width, left, right, wrap};
+use crate::terminal::Paint;
+use crate::{ColourDepth, Lang, cut, display_width, left, right, wrap};
 use chumoku::lang::clean_text;
 
 /// How much of a trace is shown.

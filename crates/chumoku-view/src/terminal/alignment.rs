@@ -1,10 +1,11 @@
 //! An alignment as text for a terminal.
 
+use super::TerminalOptions;
+use super::cells::{blocks, largest, nice_top, percent, widest};
 use super::colour::Paint;
 use super::heatmap::{Panel, legend};
-use super::phrases;
-use super::terminal::{TerminalOptions, blocks, largest, nice_top, percent, widest};
-use super::width::{cut, display_width, left, right, wrap};
+use crate::phrases;
+use crate::width::{cut, display_width, left, right, wrap};
 use chumoku::explain::Word;
 use chumoku::explain::{AlignedHead, Alignment};
 use chumoku::lang::{clean, clean_text};

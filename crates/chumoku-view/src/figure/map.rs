@@ -2,12 +2,10 @@
 
 use super::table::Table;
 use super::{Canvas, Lang, SIZE, drawn_width, four};
-use crate::view::colour::{self, ColourDepth};
-use crate::view::heatmap::{Panel, legend};
-use crate::view::phrases;
-use crate::view::picture::{Anchor, Item, Paint, Text};
-use crate::view::terminal::nice_top;
-use crate::view::width::{cut, display_width, wrap};
+use crate::phrases;
+use crate::picture::{Anchor, Item, Paint, Text};
+use crate::terminal::{ColourDepth, Paint as TerminalPaint, Panel, legend, nice_top};
+use crate::width::{cut, display_width, wrap};
 use chumoku::lang::clean;
 use serde_json::{Value, json};
 
@@ -66,7 +64,7 @@ const LABEL: usize = 16;
 
 impl Scale {
     /// Of shares between so many words: of many words each gets little, and all would look alike beside 1.
-    pub(in crate::view) fn of_shares<'a>(words: usize, shares: impl Iterator<Item = &'a f32>) -> Scale {
+    pub(crate) fn of_shares<'a>(words: usize, shares: impl Iterator<Item = &'a f32>) -> Scale {
         const FEW: usize = 24;
         match words <= FEW {
             true => Scale::Share(1.0),
@@ -227,7 +225,7 @@ impl Map {
 
     /// Lines of a terminal: per cent, or hundredths with their sign.
     pub(super) fn lines(&self, width: usize, depth: ColourDepth, lang: Lang) -> Vec<String> {
-        let paint = colour::Paint::new(depth);
+        let paint = TerminalPaint::new(depth);
         // What has no number of its own is named by its place, from 0.
         let words = [&self.rows, &self.columns].map(|axis| {
             let name = |label: &String| if axis.is_numbered { clean(label) } else { String::new() };

@@ -2,9 +2,9 @@
 
 use super::map::{Map, Scale};
 use super::{Canvas, Lang};
-use crate::view::colour::{ColourDepth, Paint as Colour};
-use crate::view::picture::{Item, Paint, Text};
-use crate::view::width::{cut, left, wrap};
+use crate::picture::{Item, Paint, Text};
+use crate::terminal::{ColourDepth, Paint as Colour};
+use crate::width::{cut, left, wrap};
 use chumoku::lang::clean;
 
 /// Maps of one kind, in an order that says something.
@@ -19,7 +19,7 @@ pub struct Sheet {
 /// Size of a small map.
 const SIDE: f64 = 132.0;
 /// Cells along a side of a small map: more are pooled, by their largest.
-pub(in crate::view) const POOL: usize = 64;
+pub(crate) const POOL: usize = 64;
 
 /// Cells along a side of a map in a terminal.
 const TERMINAL: usize = 24;
@@ -33,13 +33,13 @@ fn pooled_text(lang: Lang) -> &'static str {
 }
 
 /// What must be said of maps that are pooled in a picture.
-pub(in crate::view) fn pooled_note(maps: &[Map], lang: Lang) -> Option<String> {
+pub(crate) fn pooled_note(maps: &[Map], lang: Lang) -> Option<String> {
     are_larger(maps, POOL).then(|| pooled_text(lang).to_owned())
 }
 
 /// A map of at most so many rows and columns: the largest of what falls together, for a mean would hide the very peaks
 /// that one looks for.
-pub(in crate::view) fn pooled(map: &Map, most: usize) -> (usize, usize, Vec<Option<f32>>) {
+pub(crate) fn pooled(map: &Map, most: usize) -> (usize, usize, Vec<Option<f32>>) {
     let [n, m] = [map.rows.labels.len(), map.columns.labels.len()];
     let [rows, columns] = [n.min(most), m.min(most)];
     let mut values: Vec<Option<f32>> = vec![None; rows * columns];

@@ -1,6 +1,6 @@
 //! The figures of positional encoding.
 
-use super::figure::{Axis, Content, Curves, Figure, Map, Scale};
+use crate::figure::{Axis, Content, Curves, Figure, Map, Scale};
 use chumoku::lang::Lang;
 use chumoku::nn::{PositionKind, Rotary, sinusoidal};
 use chumoku::params::Params;

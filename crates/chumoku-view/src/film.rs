@@ -1,9 +1,9 @@
 //! Attention to one text as a model learns: what `train` recorded, and its figures.
 
-use super::base64;
-use super::figure::{Axis, Content, Curves, Figure, Map, POOL, Player, Scale, Sheet, page, pooled, pooled_note};
-use super::html::{escape, floats};
-use super::phrases;
+use crate::base64;
+use crate::figure::{Axis, Content, Curves, Figure, Map, POOL, Player, Scale, Sheet, page, pooled, pooled_note};
+use crate::html::{escape, floats};
+use crate::phrases;
 use chumoku::Result;
 use chumoku::explain::{Frame, load_frames};
 use chumoku::lang::Lang;

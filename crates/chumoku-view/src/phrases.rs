@@ -6,19 +6,19 @@ use chumoku::lang::Lang;
 use chumoku::explain::{Attribution, ExplainedKind, Explanation, Parts};
 
 /// Phrases that stand in an explanation's own fields, with their Japanese.
-pub(super) const KNOWN: [(&str, &str); 3] = [
+pub(crate) const KNOWN: [(&str, &str); 3] = [
     ("sum over keys, mean over queries", "キー側は和、クエリ側は平均"),
     ("leave-one-out", "一語抜き法（leave-one-out）"),
     ("change in log-odds when the word is removed", "その語を取り除いたときの対数オッズの変化"),
 ];
 
 /// A phrase from an explanation's field in a language, unchanged where it is not a known one.
-pub(super) fn known(lang: Lang, phrase: &str) -> &str {
+pub(crate) fn known(lang: Lang, phrase: &str) -> &str {
     let found = KNOWN.iter().find(|(en, _)| *en == phrase);
     found.map_or(phrase, |(en, ja)| lang.pick(en, ja))
 }
 
-pub(super) fn prediction(lang: Lang, kind: ExplainedKind) -> &'static str {
+pub(crate) fn prediction(lang: Lang, kind: ExplainedKind) -> &'static str {
     match kind {
         ExplainedKind::Classifier | ExplainedKind::Ngrams => lang.pick("Prediction", "予測"),
         ExplainedKind::LanguageModel => lang.pick("Next token", "次のトークン"),
@@ -26,7 +26,7 @@ pub(super) fn prediction(lang: Lang, kind: ExplainedKind) -> &'static str {
 }
 
 /// What is shown of a text that is longer than what is read at a time.
-pub(super) fn cut(lang: Lang, cut: &TextCut) -> String {
+pub(crate) fn cut(lang: Lang, cut: &TextCut) -> String {
     let (read, tokens) = (cut.read, cut.tokens);
     match (lang, cut.is_end) {
         (Lang::En, false) => format!(
@@ -47,7 +47,7 @@ pub(super) fn cut(lang: Lang, cut: &TextCut) -> String {
     }
 }
 
-pub(super) fn causal_note(lang: Lang) -> &'static str {
+pub(crate) fn causal_note(lang: Lang) -> &'static str {
     lang.pick(
         "A word sees itself and those before it; · is what it cannot see.",
         "各語が見るのは自分自身とそれより前の語だけです。· は見ることのできない語です。",
@@ -55,7 +55,7 @@ pub(super) fn causal_note(lang: Lang) -> &'static str {
 }
 
 /// Headings over the probabilities of the whole and of its two halves.
-pub(super) fn halves(lang: Lang, has_attention: bool) -> [&'static str; 3] {
+pub(crate) fn halves(lang: Lang, has_attention: bool) -> [&'static str; 3] {
     match (lang, has_attention) {
         (Lang::En, true) => ["together", "transformer", "n-grams"],
         (Lang::En, false) => ["together", "network", "n-grams"],
@@ -64,7 +64,7 @@ pub(super) fn halves(lang: Lang, has_attention: bool) -> [&'static str; 3] {
     }
 }
 
-pub(super) fn no_attention(lang: Lang, kind: ExplainedKind) -> &'static str {
+pub(crate) fn no_attention(lang: Lang, kind: ExplainedKind) -> &'static str {
     if kind == ExplainedKind::Ngrams {
         return lang.pick(
             "The model is n-grams alone: it has no attention to show.",
@@ -77,7 +77,7 @@ pub(super) fn no_attention(lang: Lang, kind: ExplainedKind) -> &'static str {
     }
 }
 
-pub(super) fn more_classes(lang: Lang, kind: ExplainedKind, count: usize) -> String {
+pub(crate) fn more_classes(lang: Lang, kind: ExplainedKind, count: usize) -> String {
     if kind == ExplainedKind::LanguageModel {
         return match lang {
             Lang::En => format!("and {count} more tokens, of the likeliest"),
@@ -90,14 +90,14 @@ pub(super) fn more_classes(lang: Lang, kind: ExplainedKind, count: usize) -> Str
     }
 }
 
-pub(super) fn effect_heading(lang: Lang, class: &str) -> String {
+pub(crate) fn effect_heading(lang: Lang, class: &str) -> String {
     match lang {
         Lang::En => format!("What each word does to {}", lang.quoted(class)),
         Lang::Ja => format!("各語が{}の予測に与える影響", lang.quoted(class)),
     }
 }
 
-pub(super) fn effect_note(lang: Lang, attribution: &Attribution, class: &str) -> String {
+pub(crate) fn effect_note(lang: Lang, attribution: &Attribution, class: &str) -> String {
     let (method, unit) = (known(lang, &attribution.method), known(lang, &attribution.unit));
     let class = lang.quoted(class);
     match lang {
@@ -109,7 +109,7 @@ pub(super) fn effect_note(lang: Lang, attribution: &Attribution, class: &str) ->
 }
 
 /// Whose effects are shown, where the predictor has two halves.
-pub(super) fn both_effects(lang: Lang) -> &'static str {
+pub(crate) fn both_effects(lang: Lang) -> &'static str {
     lang.pick(
         "The first number and the bar: the transformer by itself. The second: the whole predictor, with the n-gram model.",
         "左の数字と棒はトランスフォーマー単独、右の数字は n-gram モデルと合わせた予測全体での影響です。",
@@ -117,7 +117,7 @@ pub(super) fn both_effects(lang: Lang) -> &'static str {
 }
 
 /// How much of the decision is whose, and what that means.
-pub(super) fn shares(lang: Lang, parts: &Parts, [class, next]: [&str; 2], of_network: &str) -> String {
+pub(crate) fn shares(lang: Lang, parts: &Parts, [class, next]: [&str; 2], of_network: &str) -> String {
     let [network, ngrams] = [1.0 - parts.ngram_share, parts.ngram_share].map(|share| format!("{:.0} %", 100.0 * share));
     let against = |half: usize| match (parts.against[half], lang) {
         (false, _) => "",
@@ -139,21 +139,21 @@ pub(super) fn shares(lang: Lang, parts: &Parts, [class, next]: [&str; 2], of_net
 }
 
 /// What the network is called beside the n-gram model.
-pub(super) fn network(lang: Lang, has_attention: bool) -> &'static str {
+pub(crate) fn network(lang: Lang, has_attention: bool) -> &'static str {
     match has_attention {
         true => lang.pick("transformer", "トランスフォーマー"),
         false => lang.pick("network", "ネットワーク"),
     }
 }
 
-pub(super) fn strongest_words(lang: Lang, shown: usize, all: usize) -> String {
+pub(crate) fn strongest_words(lang: Lang, shown: usize, all: usize) -> String {
     match lang {
         Lang::En => format!("The {shown} words with the largest effect, of {all}, in text order."),
         Lang::Ja => format!("全 {all} 語のうち、影響の大きい {shown} 語を文中の順に示します。"),
     }
 }
 
-pub(super) fn attention_heading(lang: Lang, e: &Explanation, layer: usize, head: usize) -> String {
+pub(crate) fn attention_heading(lang: Lang, e: &Explanation, layer: usize, head: usize) -> String {
     let (l, h) = (layer + 1, head + 1);
     match lang {
         Lang::En => format!("Attention: layer {l} of {}, head {h} of {}", e.layers, e.heads),
@@ -162,16 +162,16 @@ pub(super) fn attention_heading(lang: Lang, e: &Explanation, layer: usize, head:
 }
 
 /// What stands at the corner of the heatmap, between the two axes.
-pub(super) fn corner(lang: Lang) -> &'static str {
+pub(crate) fn corner(lang: Lang) -> &'static str {
     lang.pick("query ↓  key →", "クエリ↓ キー→")
 }
 
 /// The heading of the column for all keys that are not shown; at most three columns wide.
-pub(super) fn rest(lang: Lang) -> &'static str {
+pub(crate) fn rest(lang: Lang) -> &'static str {
     lang.pick("etc", "他")
 }
 
-pub(super) fn cell_note(lang: Lang) -> &'static str {
+pub(crate) fn cell_note(lang: Lang) -> &'static str {
     lang.pick(
         "Each row is a word that looks (query), each column a word that is looked at (key). A cell is the \
          percentage of the row's attention that goes to the column; a row sums to 100 (99 or 101 after \
@@ -181,7 +181,7 @@ pub(super) fn cell_note(lang: Lang) -> &'static str {
     )
 }
 
-pub(super) fn top_note(lang: Lang, shown: usize, all: usize) -> String {
+pub(crate) fn top_note(lang: Lang, shown: usize, all: usize) -> String {
     match lang {
         Lang::En => format!(
             "The text has {all} words. Shown are the {shown} that get most attention in this head, in text \
@@ -196,14 +196,14 @@ pub(super) fn top_note(lang: Lang, shown: usize, all: usize) -> String {
     }
 }
 
-pub(super) fn panel_note(lang: Lang, panel: usize, panels: usize, first: usize, last: usize) -> String {
+pub(crate) fn panel_note(lang: Lang, panel: usize, panels: usize, first: usize, last: usize) -> String {
     match lang {
         Lang::En => format!("Part {panel} of {panels}: keys {first} to {last}"),
         Lang::Ja => format!("{panels} 枚中の {panel} 枚目: キー {first}〜{last}"),
     }
 }
 
-pub(super) fn colour_word(lang: Lang, shades: bool) -> &'static str {
+pub(crate) fn colour_word(lang: Lang, shades: bool) -> &'static str {
     match (lang, shades) {
         (Lang::En, false) => "Colour",
         (Lang::En, true) => "Shade",
@@ -213,7 +213,7 @@ pub(super) fn colour_word(lang: Lang, shades: bool) -> &'static str {
 }
 
 /// What stands after the end of the scale.
-pub(super) fn largest(lang: Lang, percent: f32) -> String {
+pub(crate) fn largest(lang: Lang, percent: f32) -> String {
     match lang {
         Lang::En => format!("(the largest here is {percent:.1})"),
         Lang::Ja => format!("（ここでの最大は {percent:.1}）"),
@@ -221,14 +221,14 @@ pub(super) fn largest(lang: Lang, percent: f32) -> String {
 }
 
 /// What a sign in place of 100 means.
-pub(super) fn full(lang: Lang, sign: &str) -> String {
+pub(crate) fn full(lang: Lang, sign: &str) -> String {
     match lang {
         Lang::En => format!(" {sign} is 100"),
         Lang::Ja => format!(" {sign} は 100"),
     }
 }
 
-pub(super) fn joining(lang: Lang, rule: &str) -> String {
+pub(crate) fn joining(lang: Lang, rule: &str) -> String {
     let rule = known(lang, rule);
     match lang {
         Lang::En => format!("Where a word has several sub-word tokens they are joined: {rule}."),
@@ -238,7 +238,7 @@ pub(super) fn joining(lang: Lang, rule: &str) -> String {
     }
 }
 
-pub(super) fn caveat(lang: Lang) -> &'static str {
+pub(crate) fn caveat(lang: Lang) -> &'static str {
     lang.pick(
         "Attention alone is weak evidence of why a model decides as it does. The score of each word above \
          measures its effect on the prediction.",
@@ -247,15 +247,15 @@ pub(super) fn caveat(lang: Lang) -> &'static str {
     )
 }
 
-pub(super) fn looks_heading(lang: Lang) -> &'static str {
+pub(crate) fn looks_heading(lang: Lang) -> &'static str {
     lang.pick("Where words look most", "どの語を最もよく見ているか")
 }
 
 /// A word that is looked at: its text, whether it is the one that looks, and the percentage it gets.
-pub(super) type Seen<'a> = (&'a str, bool, f32);
+pub(crate) type Seen<'a> = (&'a str, bool, f32);
 
 /// One sentence on where a word looks: the two words that it gives most.
-pub(super) fn looks(lang: Lang, word: &str, first: Seen<'_>, second: Seen<'_>) -> String {
+pub(crate) fn looks(lang: Lang, word: &str, first: Seen<'_>, second: Seen<'_>) -> String {
     let name = |(text, itself, _): Seen<'_>| {
         if itself {
             // Said, not quoted: it is no word of the text.
@@ -277,22 +277,22 @@ pub(super) fn looks(lang: Lang, word: &str, first: Seen<'_>, second: Seen<'_>) -
 }
 
 /// What stands before a translation.
-pub(super) fn translation(lang: Lang, is_given: bool) -> &'static str {
+pub(crate) fn translation(lang: Lang, is_given: bool) -> &'static str {
     match is_given {
         false => lang.pick("Translation", "訳文"),
         true => lang.pick("Translation, as given", "指定された訳文"),
     }
 }
 
-pub(super) fn roles_heading(lang: Lang) -> &'static str {
+pub(crate) fn roles_heading(lang: Lang) -> &'static str {
     lang.pick("What each head does with this text", "この文での各ヘッドの役割")
 }
 
-pub(super) fn ranking_heading(lang: Lang) -> &'static str {
+pub(crate) fn ranking_heading(lang: Lang) -> &'static str {
     lang.pick("Heads, by how well they align", "対応のよいヘッドの順位")
 }
 
-pub(super) fn ranking_note(lang: Lang, chance: f32) -> String {
+pub(crate) fn ranking_note(lang: Lang, chance: f32) -> String {
     match lang {
         Lang::En => format!(
             "agreement: the share of words for which a head looks most at the source word that they need most, the one \
@@ -308,7 +308,7 @@ pub(super) fn ranking_note(lang: Lang, chance: f32) -> String {
     }
 }
 
-pub(super) fn ranking_columns(lang: Lang) -> [&'static str; 2] {
+pub(crate) fn ranking_columns(lang: Lang) -> [&'static str; 2] {
     match lang {
         Lang::En => ["agreement", "weight"],
         Lang::Ja => ["一致率", "重み"],
@@ -316,7 +316,7 @@ pub(super) fn ranking_columns(lang: Lang) -> [&'static str; 2] {
 }
 
 /// A head, counted from 0.
-pub(super) fn head_name(lang: Lang, layer: usize, head: usize) -> String {
+pub(crate) fn head_name(lang: Lang, layer: usize, head: usize) -> String {
     let (l, h) = (layer + 1, head + 1);
     match lang {
         Lang::En => format!("layer {l}, head {h}"),
@@ -324,14 +324,14 @@ pub(super) fn head_name(lang: Lang, layer: usize, head: usize) -> String {
     }
 }
 
-pub(super) fn more_heads(lang: Lang, count: usize) -> String {
+pub(crate) fn more_heads(lang: Lang, count: usize) -> String {
     match lang {
         Lang::En => format!("and {count} more heads (all are in the page and in the JSON)"),
         Lang::Ja => format!("ほか {count} 個（HTML と JSON にはすべてあります）"),
     }
 }
 
-pub(super) fn alignment_heading(lang: Lang, [layer, head]: [usize; 2], [layers, heads]: [usize; 2]) -> String {
+pub(crate) fn alignment_heading(lang: Lang, [layer, head]: [usize; 2], [layers, heads]: [usize; 2]) -> String {
     let (l, h) = (layer + 1, head + 1);
     match lang {
         Lang::En => format!("Cross-attention: layer {l} of {layers}, head {h} of {heads}"),
@@ -339,7 +339,7 @@ pub(super) fn alignment_heading(lang: Lang, [layer, head]: [usize; 2], [layers, 
     }
 }
 
-pub(super) fn alignment_note(lang: Lang) -> &'static str {
+pub(crate) fn alignment_note(lang: Lang) -> &'static str {
     lang.pick(
         "Each row is a word of the translation at the moment when it is written, each column a word of the source. A cell \
          is the percentage of the row's attention that goes to the column.",
@@ -347,16 +347,16 @@ pub(super) fn alignment_note(lang: Lang) -> &'static str {
     )
 }
 
-pub(super) fn alignment_corner(lang: Lang) -> &'static str {
+pub(crate) fn alignment_corner(lang: Lang) -> &'static str {
     lang.pick("target ↓  source →", "訳文↓ 原文→")
 }
 
-pub(super) fn needs_heading(lang: Lang) -> &'static str {
+pub(crate) fn needs_heading(lang: Lang) -> &'static str {
     lang.pick("What words need most", "最も必要な原文の語")
 }
 
 /// One sentence on what a word needs; `[with, without]` are per cent.
-pub(super) fn needs(lang: Lang, word: &str, needed: &str, [with, without]: [f32; 2]) -> String {
+pub(crate) fn needs(lang: Lang, word: &str, needed: &str, [with, without]: [f32; 2]) -> String {
     let (word, needed) = (lang.quoted(word), lang.quoted(needed));
     match lang {
         Lang::En => {
@@ -368,7 +368,7 @@ pub(super) fn needs(lang: Lang, word: &str, needed: &str, [with, without]: [f32;
     }
 }
 
-pub(super) fn alignment_caveat(lang: Lang) -> &'static str {
+pub(crate) fn alignment_caveat(lang: Lang) -> &'static str {
     lang.pick(
         "Attention shows where the model looks, not why it decides. What a word is worth to it is measured by leaving \
          the word out.",

@@ -2,9 +2,9 @@
 
 use super::Figure;
 use super::table::Table;
-use crate::view::html::hash;
-use crate::view::marked_up;
-use crate::view::picture::Colours;
+use crate::html::hash;
+use crate::marked_up;
+use crate::picture::Colours;
 use chumoku::lang::Lang;
 use std::fmt::Write;
 
@@ -13,10 +13,10 @@ const SCRIPT: &str = include_str!("figure.js");
 
 /// What a page has above its figures: an element, and the script and style sheet that work it.
 #[derive(Clone, Copy, Default)]
-pub(in crate::view) struct Player<'a> {
-    pub(in crate::view) element: &'a str,
-    pub(in crate::view) script: &'a str,
-    pub(in crate::view) style: &'a str,
+pub(crate) struct Player<'a> {
+    pub(crate) element: &'a str,
+    pub(crate) script: &'a str,
+    pub(crate) style: &'a str,
 }
 
 /// A page of figures, each given in English and in Japanese; the page can switch, and starts in `lang`. Behind each picture
@@ -27,7 +27,7 @@ pub fn figures_to_html(title: &str, figures: &[[Figure; 2]], lang: Lang) -> Stri
 }
 
 /// A page of figures, below what moves.
-pub(in crate::view) fn page(title: &str, figures: &[[Figure; 2]], player: Player<'_>, lang: Lang) -> String {
+pub(crate) fn page(title: &str, figures: &[[Figure; 2]], player: Player<'_>, lang: Lang) -> String {
     let style = (STYLE.to_owned() + player.style).replace("\r\n", "\n") + &Colours::style();
     let script = (SCRIPT.to_owned() + player.script).replace("\r\n", "\n");
     let title = marked_up(title);

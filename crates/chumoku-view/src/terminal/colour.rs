@@ -143,7 +143,7 @@ impl Paint {
     }
 
     /// A number with a sign, at a place between −1 and 1: blue above 0, orange below.
-    pub(super) fn signed(self, level: f32, text: &str) -> String {
+    pub(crate) fn signed(self, level: f32, text: &str) -> String {
         match level {
             x if x > 0.005 => self.favour(text),
             x if x < -0.005 => self.against(text),
@@ -152,7 +152,7 @@ impl Paint {
     }
 
     /// A small cell without a number, two columns wide, at a place on the scale, 0 to 1.
-    pub(super) fn shade(self, level: f32) -> String {
+    pub(crate) fn shade(self, level: f32) -> String {
         match self.depth {
             ColourDepth::None => {
                 let level = if level.is_finite() { level.clamp(0.0, 1.0) } else { 0.0 };

@@ -3,7 +3,7 @@
 use super::map::Axis;
 use super::table::Table;
 use super::{Canvas, four, numbers};
-use crate::view::picture::{Anchor, Item, Paint, Text};
+use crate::picture::{Anchor, Item, Paint, Text};
 use serde_json::{Value, json};
 
 /// Curves over one axis.

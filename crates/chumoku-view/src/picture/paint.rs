@@ -134,7 +134,7 @@ impl Paint {
     }
 
     /// The name under which a page's style sheet has it; scales have [`STEPS`] of them.
-    pub(in crate::view) fn class(self) -> String {
+    pub(crate) fn class(self) -> String {
         let step = |share: f32| (share.clamp(0.0, 1.0) * (STEPS - 1) as f32).round() as usize;
         match self {
             Paint::Paper => "p".into(),
@@ -150,7 +150,7 @@ impl Paint {
     }
 
     /// Every class that a page may need, with what it stands for.
-    pub(in crate::view) fn classes() -> impl Iterator<Item = Paint> {
+    pub(crate) fn classes() -> impl Iterator<Item = Paint> {
         let share = |step: usize| step as f32 / (STEPS - 1) as f32;
         let scales = (0..STEPS).flat_map(move |step| {
             let (share, sign) = (share(step), 2.0 * share(step) - 1.0);
@@ -164,7 +164,7 @@ impl Paint {
 /// Steps of a scale in a page.
 const STEPS: usize = 65;
 
-pub(in crate::view) fn hex([r, g, b]: Rgb) -> String {
+pub(crate) fn hex([r, g, b]: Rgb) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
 }
 

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-use super::base64;
-use super::phrases::{self, KNOWN};
+use crate::base64;
+use crate::phrases::{self, KNOWN};
 use chumoku::explain::Alignment;
 use chumoku::explain::shorten;
 use chumoku::explain::{Derived, Explanation};
@@ -178,7 +178,7 @@ impl Program {
 }
 
 /// Numbers as little-endian f32.
-pub(super) fn floats(numbers: &[f32]) -> Vec<u8> {
+pub(crate) fn floats(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
@@ -229,7 +229,7 @@ fn data(explanation: &Explanation, first: [usize; 2]) -> String {
 ///
 /// `</script>` would end the element and `<!--` change how its end is found. All these characters stand only
 /// within JSON's strings, where `\u` says the same.
-pub(super) fn escape(json: &str) -> String {
+pub(crate) fn escape(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         match c {

@@ -1,7 +1,7 @@
 //! The figures of an explanation and of an alignment: what can be looked at of attention.
 
-use super::figure::{Axis, Content, Figure, Lines, Map, Products, Scale, Seen, Sheet, pooled_note};
-use super::phrases;
+use crate::figure::{Axis, Content, Figure, Lines, Map, Products, Scale, Seen, Sheet, pooled_note};
+use crate::phrases;
 use chumoku::explain::Alignment;
 use chumoku::explain::Explanation;
 use chumoku::explain::HeadStatistics;

@@ -1,7 +1,7 @@
 //! A picture before it is drawn: shapes and texts in a plane, from which SVG, PNG, PDF and pages are made alike.
 
 use super::paint::{Paint, Theme, hex};
-use crate::view::marked_up;
+use crate::marked_up;
 use std::fmt::Write;
 
 /// Where a text stands beside its place.
@@ -98,7 +98,7 @@ pub struct Scene {
 
 /// How colours are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::view) enum Colours {
+pub(crate) enum Colours {
     /// As they are.
     Fixed,
     /// As classes of a page's style sheet, which has them light and dark.
@@ -116,7 +116,7 @@ impl Colours {
     }
 
     /// The style sheet of all classes.
-    pub(in crate::view) fn style() -> String {
+    pub(crate) fn style() -> String {
         let mut style = String::new();
         for (theme, prefix) in [(Theme::Light, ""), (Theme::Dark, ":root[data-theme=\"dark\"] ")] {
             for paint in Paint::classes() {
@@ -152,7 +152,7 @@ fn titled(says: &str) -> String {
 
 impl Scene {
     /// The picture as SVG whose texts are texts, in `family` if one is given.
-    pub(in crate::view) fn to_source(&self, family: &str, colours: Colours) -> String {
+    pub(crate) fn to_source(&self, family: &str, colours: Colours) -> String {
         let Scene { width, height, .. } = self;
         let title = marked_up(&self.description);
         let family = match family {

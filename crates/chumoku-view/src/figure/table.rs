@@ -1,8 +1,8 @@
 //! Numbers in a table: for whoever cannot see the picture, and for terminals.
 
 use super::Lang;
-use crate::view::colour::Paint;
-use crate::view::width::{cut, display_width, left, right, wrap};
+use crate::terminal::Paint;
+use crate::width::{cut, display_width, left, right, wrap};
 use chumoku::lang::clean;
 
 /// A table of words and numbers.

@@ -1,13 +1,13 @@
 //! A block of weights for a terminal: words standing on end over the columns, and a line for each row.
 
+use super::cells::{percent, stand};
 use super::colour::{ColourDepth, Paint};
-use super::phrases;
-use super::terminal::{percent, stand};
-use super::width::{display_width, left, right};
+use crate::phrases;
+use crate::width::{display_width, left, right};
 use chumoku::lang::Lang;
 
 /// What stands for 100 where it would run into the number before it.
-pub(super) const FULL: &str = "**";
+pub(crate) const FULL: &str = "**";
 
 /// What stands where a column cannot be seen.
 const UNSEEN: &str = "·";
@@ -21,32 +21,32 @@ fn hundredths(x: f32) -> String {
 }
 
 /// A block of a heatmap's columns.
-pub(super) struct Panel<'a> {
+pub(crate) struct Panel<'a> {
     /// Of the rows (queries), and of the columns (keys); safe to print.
-    pub(super) words: [&'a [String]; 2],
+    pub(crate) words: [&'a [String]; 2],
     /// The weight of a row and a column; none where the column cannot be seen.
-    pub(super) weight: &'a dyn Fn(usize, usize) -> Option<f32>,
-    pub(super) rows: &'a [usize],
-    pub(super) keys: &'a [usize],
+    pub(crate) weight: &'a dyn Fn(usize, usize) -> Option<f32>,
+    pub(crate) rows: &'a [usize],
+    pub(crate) keys: &'a [usize],
     /// The heading of a last column that sums the keys that are not shown, if any are.
-    pub(super) rest: Option<&'a str>,
+    pub(crate) rest: Option<&'a str>,
     /// Columns of a cell.
-    pub(super) cell: usize,
+    pub(crate) cell: usize,
     /// Columns of a row's word.
-    pub(super) label: usize,
+    pub(crate) label: usize,
     /// The weight at the top of the scale.
-    pub(super) top: f32,
+    pub(crate) top: f32,
     /// What stands between the two axes.
-    pub(super) corner: &'a str,
+    pub(crate) corner: &'a str,
     /// The number of the first row and column: 1, or 0 where they are numbers themselves.
-    pub(super) from: usize,
+    pub(crate) from: usize,
     /// Whether numbers have a sign: they are then written in hundredths, with it.
-    pub(super) is_signed: bool,
+    pub(crate) is_signed: bool,
 }
 
 impl Panel<'_> {
     /// The lines of the block.
-    pub(super) fn lines(&self, paint: Paint) -> Vec<String> {
+    pub(crate) fn lines(&self, paint: Paint) -> Vec<String> {
         let mut lines = Vec::new();
         let [row_words, key_words] = self.words;
         let index = row_words.len().to_string().len();
@@ -99,7 +99,7 @@ impl Panel<'_> {
 }
 
 /// The scale from 0 to `top`, in which `most` is the largest weight: a line, and what does not fit into it.
-pub(super) fn legend(
+pub(crate) fn legend(
     lang: Lang,
     colour: ColourDepth,
     [width, cell]: [usize; 2],

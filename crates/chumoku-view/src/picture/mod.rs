@@ -10,5 +10,5 @@ mod scene;
 #[cfg(feature = "pictures")]
 pub use draw::Fonts;
 pub use paint::{Paint, Rgb, Theme};
-pub(super) use scene::Colours;
+pub(crate) use scene::Colours;
 pub use scene::{Anchor, Item, Scene, Text};

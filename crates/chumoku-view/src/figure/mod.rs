@@ -13,16 +13,15 @@ pub use curves::Curves;
 pub use lines::Lines;
 pub use map::{Axis, Map, Scale};
 pub use page::figures_to_html;
-pub(super) use page::{Player, page};
+pub(crate) use page::{Player, page};
 pub use products::{Products, Seen};
 pub use sheet::Sheet;
-pub(super) use sheet::{POOL, pooled, pooled_note};
+pub(crate) use sheet::{POOL, pooled, pooled_note};
 pub use table::Table;
 
-use super::colour;
-use super::picture::{Item, Paint, Scene, Text};
-use super::terminal::TerminalOptions;
-use super::width::{cut, display_width, wrap};
+use crate::picture::{Item, Paint, Scene, Text};
+use crate::terminal::{Paint as TerminalPaint, TerminalOptions};
+use crate::width::{cut, display_width, wrap};
 use chumoku::explain::number;
 use chumoku::lang::Lang;
 use chumoku::lang::clean_text;
@@ -133,7 +132,7 @@ impl Figure {
     #[must_use]
     pub fn to_text(&self, options: &TerminalOptions) -> String {
         let width = options.width.max(40);
-        let paint = colour::Paint::new(options.colour);
+        let paint = TerminalPaint::new(options.colour);
         let mut lines = vec![paint.strong(&cut(&clean_text(&self.title), width))];
         lines.extend(wrap(&clean_text(&self.subtitle), width - 2).into_iter().take(3).map(|line| format!("  {line}")));
         lines.push(String::new());

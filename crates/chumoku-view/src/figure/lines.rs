@@ -2,8 +2,8 @@
 
 use super::table::Table;
 use super::{Canvas, Lang, SIZE, drawn_width, four, numbers};
-use crate::view::picture::{Anchor, Item, Paint, Text};
-use crate::view::width::cut;
+use crate::picture::{Anchor, Item, Paint, Text};
+use crate::width::cut;
 use chumoku::lang::clean;
 use serde_json::{Value, json};
 

@@ -1,0 +1,116 @@
+//! What both heatmaps, and pictures of them, share: percents, bars, words that stand on end.
+
+use crate::width::display_width;
+use unicode_segmentation::UnicodeSegmentation;
+
+/// Tallest word over a column, in lines.
+const MAX_HEADING: usize = 9;
+
+/// The `count` items with the largest values, in their old order.
+pub(crate) fn largest(items: &[usize], count: usize, value: impl Fn(usize) -> f32) -> Vec<usize> {
+    let mut sorted = items.to_vec();
+    sorted.sort_by(|&a, &b| value(b).total_cmp(&value(a)));
+    sorted.truncate(count);
+    sorted.sort_unstable();
+    sorted
+}
+
+pub(crate) fn widest(texts: &[String]) -> usize {
+    texts.iter().map(|text| display_width(text)).max().unwrap_or(0)
+}
+
+/// A weight in percent, without the sign.
+pub(crate) fn percent(weight: f32) -> String {
+    if weight.is_finite() {
+        // Without the absolute value a tiny negative sum would read "-0".
+        format!("{:.0}", (100.0 * weight).round().abs())
+    } else {
+        "nan".to_owned()
+    }
+}
+
+/// The first round number at or above the largest weight, as a weight.
+pub(crate) fn nice_top(most: f32) -> f32 {
+    let steps = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0];
+    // Half a percent of grace, for what rounds to the number shown.
+    let top = steps.into_iter().find(|step| most * 100.0 < step + 0.5).unwrap_or(100.0);
+    top / 100.0
+}
+
+/// A bar of a share of `width` columns, in eighths of a column; something is always seen of what is not zero.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a share of a terminal's width"
+)]
+pub(crate) fn blocks(share: f32, width: usize) -> String {
+    const PARTS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+    let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+    let mut eighths = (share * (width * 8) as f32).round() as usize;
+    if share > 0.0 {
+        eighths = eighths.max(1);
+    }
+    let mut bar = "█".repeat(eighths / 8);
+    if !eighths.is_multiple_of(8) {
+        bar.push(PARTS[eighths % 8 - 1]);
+    }
+    bar
+}
+
+/// A word standing on end, a line a grapheme, cut to the tallest allowed.
+pub(crate) fn stand(word: &str, cell: usize) -> Vec<String> {
+    let mut signs: Vec<String> = word
+        .graphemes(true)
+        .map(|grapheme| match grapheme {
+            // The long-vowel mark lies in horizontal text and stands in vertical text.
+            "ー" => "｜".to_owned(),
+            // Wider than the column: some scripts join letters into one wide sign.
+            wide if display_width(wide) >= cell => "…".to_owned(),
+            other => other.to_owned(),
+        })
+        .collect();
+    if signs.len() > MAX_HEADING {
+        signs.truncate(MAX_HEADING - 1);
+        signs.push("…".to_owned());
+    }
+    signs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_fill_their_share() {
+        assert_eq!(blocks(0.0, 10), "");
+        assert_eq!(blocks(0.0001, 10), "▏");
+        assert_eq!(blocks(0.5, 5), "██▌");
+        assert_eq!(blocks(1.0, 3), "███");
+        assert_eq!(blocks(7.0, 3), "███");
+        assert_eq!(blocks(f32::NAN, 3), "");
+    }
+
+    #[test]
+    fn tops_are_round_and_never_below() {
+        assert_eq!(nice_top(0.004), 0.01);
+        assert_eq!(nice_top(0.38), 0.4);
+        assert_eq!(nice_top(0.404), 0.4, "shown as 40");
+        assert_eq!(nice_top(0.41), 0.5);
+        assert_eq!(nice_top(1.0), 1.0);
+    }
+
+    #[test]
+    fn the_largest_keep_their_order() {
+        let values = [0.1, 0.9, 0.3, 0.9];
+        assert_eq!(largest(&[0, 1, 2, 3], 2, |i| values[i]), [1, 3]);
+        assert_eq!(largest(&[0, 1, 2, 3], 3, |i| values[i]), [1, 2, 3]);
+    }
+
+    #[test]
+    fn words_stand_on_end() {
+        assert_eq!(stand("コーヒー", 3), ["コ", "｜", "ヒ", "｜"]);
+        assert_eq!(stand("e\u{301}a", 3), ["e\u{301}", "a"]);
+        assert_eq!(stand("internationally", 3).len(), MAX_HEADING);
+    }
+}

@@ -1,0 +1,33 @@
+//! Explanations and alignments as text for a terminal, and the colours of one.
+
+mod alignment;
+mod cells;
+mod colour;
+mod explanation;
+mod heatmap;
+
+pub use alignment::render_alignment;
+pub(crate) use cells::nice_top;
+pub use colour::ColourDepth;
+pub(crate) use colour::Paint;
+pub use explanation::render;
+pub(crate) use heatmap::{Panel, legend};
+
+use chumoku::lang::Lang;
+
+/// How to write an explanation for a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TerminalOptions {
+    /// Columns of the terminal. Taken as 40 where it is less.
+    pub width: usize,
+    /// How many colours it shows.
+    pub colour: ColourDepth,
+    /// The language of all that is said.
+    pub lang: Lang,
+}
+
+impl Default for TerminalOptions {
+    fn default() -> Self {
+        Self { width: 80, colour: ColourDepth::None, lang: Lang::En }
+    }
+}
