@@ -43,9 +43,19 @@ fn crates_depend_on_floors_below_them() {
     folders.for_each(|name| assert!(known(&name.to_string_lossy()), "{}: on which floor?", name.display()));
 }
 
-/// The first names behind `crate::`, outside of tests.
+/// A path of names: of modules, then perhaps of an item.
+type Names = Vec<String>;
+
+/// The paths that a source file names outside of tests, and what its `use` lines call them.
 #[derive(Default)]
-struct Arrows(BTreeSet<String>);
+struct Arrows {
+    /// Modules inside the file around what is being read.
+    inside: Names,
+    /// Each path, with the modules inside the file where it stands.
+    paths: Vec<(Names, Names)>,
+    /// Names that `use` brings in, each with its path.
+    brought: BTreeMap<String, Names>,
+}
 
 /// Whether an item is there in tests alone.
 fn is_test(attributes: &[syn::Attribute]) -> bool {
@@ -55,14 +65,18 @@ fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(cfg_test)
 }
 
-/// The first names of a tree of imports.
-fn heads(tree: &UseTree, found: &mut BTreeSet<String>) {
+/// The paths of a tree of imports, each with the name that it gets.
+fn imports(tree: &UseTree, before: &[String], found: &mut Vec<(Names, String)>) {
+    let with = |name: &syn::Ident| [before, &[name.to_string()]].concat();
     match tree {
-        UseTree::Path(path) => drop(found.insert(path.ident.to_string())),
-        UseTree::Name(name) => drop(found.insert(name.ident.to_string())),
-        UseTree::Rename(name) => drop(found.insert(name.ident.to_string())),
-        UseTree::Group(group) => group.items.iter().for_each(|tree| heads(tree, found)),
-        UseTree::Glob(_) => {}
+        UseTree::Path(path) => imports(&path.tree, &with(&path.ident), found),
+        UseTree::Name(name) if name.ident == "self" => {
+            found.push((before.to_vec(), before.last().cloned().unwrap_or_default()));
+        }
+        UseTree::Name(name) => found.push((with(&name.ident), name.ident.to_string())),
+        UseTree::Rename(name) => found.push((with(&name.ident), name.rename.to_string())),
+        UseTree::Group(group) => group.items.iter().for_each(|tree| imports(tree, before, found)),
+        UseTree::Glob(_) => found.push((before.to_vec(), "*".to_owned())),
     }
 }
 
@@ -83,19 +97,27 @@ impl<'a> Visit<'a> for Arrows {
         }
     }
 
+    fn visit_item_mod(&mut self, item: &'a syn::ItemMod) {
+        self.inside.push(item.ident.to_string());
+        syn::visit::visit_item_mod(self, item);
+        self.inside.pop();
+    }
+
     fn visit_item_use(&mut self, item: &'a syn::ItemUse) {
-        if let UseTree::Path(path) = &item.tree
-            && path.ident == "crate"
-        {
-            heads(&path.tree, &mut self.0);
+        let mut found = Vec::new();
+        imports(&item.tree, &[], &mut found);
+        for (path, name) in found {
+            self.paths.push((self.inside.clone(), path.clone()));
+            if self.inside.is_empty() {
+                self.brought.insert(name, path);
+            }
         }
     }
 
     fn visit_path(&mut self, path: &'a syn::Path) {
-        if let [first, second, ..] = path.segments.iter().collect::<Vec<_>>()[..]
-            && first.ident == "crate"
-        {
-            self.0.insert(second.ident.to_string());
+        let names: Names = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        if names.len() > 1 {
+            self.paths.push((self.inside.clone(), names));
         }
         syn::visit::visit_path(self, path);
     }
@@ -103,64 +125,102 @@ impl<'a> Visit<'a> for Arrows {
     fn visit_macro(&mut self, of: &'a syn::Macro) {
         // Arguments of macros are tokens: `crate::name` among them counts all the same.
         let text = of.tokens.to_string();
-        let names = text.split("crate :: ").skip(1).filter_map(|rest| rest.split([' ', '(', ':']).next());
-        self.0.extend(names.map(str::to_owned));
+        for rest in text.split("crate :: ").skip(1) {
+            let end =
+                rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':' || c == ' ')).unwrap_or(rest.len());
+            let names = rest[..end].split(" :: ").filter_map(|name| name.split_whitespace().next()).map(str::to_owned);
+            self.paths.push((self.inside.clone(), std::iter::once("crate".to_owned()).chain(names).collect()));
+        }
         syn::visit::visit_macro(self, of);
     }
 }
 
-/// The source files of a room: a file, or all in a folder.
-fn sources(path: &Path, found: &mut Vec<PathBuf>) {
-    if path.is_dir() {
-        fs::read_dir(path).expect("a folder").for_each(|entry| sources(&entry.expect("an entry").path(), found));
-    } else if path.extension().is_some_and(|ending| ending == "rs") {
-        found.push(path.to_owned());
-    }
-}
+/// The modules of a crate that are files, each with what it names: the root is the empty path.
+struct Modules(BTreeMap<Names, Arrows>);
 
-/// The rooms of a crate, each with the rooms that it reaches for.
-fn rooms(src: &Path) -> BTreeMap<String, BTreeSet<String>> {
-    let mut rooms: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut names = BTreeMap::new();
-    for entry in fs::read_dir(src).expect("sources") {
-        let path = entry.expect("an entry").path();
-        let room = path.file_stem().expect("a name").to_string_lossy().into_owned();
-        let mut files = Vec::new();
-        sources(&path, &mut files);
-        for file in files.iter().filter(|file| !file.to_string_lossy().contains("tests")) {
-            let source = fs::read_to_string(file).expect("a source file");
-            let parsed = syn::parse_file(&source).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-            if room == "lib" || room == "main" {
-                names.extend(handed_on(&parsed));
+impl Modules {
+    fn of(src: &Path) -> Modules {
+        let mut modules = BTreeMap::new();
+        Self::read(src, &mut Vec::new(), &mut modules);
+        Modules(modules)
+    }
+
+    fn read(folder: &Path, at: &mut Names, modules: &mut BTreeMap<Names, Arrows>) {
+        for entry in fs::read_dir(folder).expect("sources") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+            if name == "tests" {
                 continue;
             }
-            let mut arrows = Arrows::default();
-            arrows.visit_file(&parsed);
-            rooms.entry(room.clone()).or_default().extend(arrows.0);
+            if path.is_dir() {
+                at.push(name);
+                Self::read(&path, at, modules);
+                at.pop();
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let source = fs::read_to_string(&path).expect("a source file");
+                let parsed = syn::parse_file(&source).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                let mut arrows = Arrows::default();
+                arrows.visit_file(&parsed);
+                let is_folder = ["lib", "main", "mod"].contains(&name.as_str());
+                let module = if is_folder { at.clone() } else { [&at[..], &[name]].concat() };
+                modules.insert(module, arrows);
+            }
         }
     }
-    // What the root hands on comes from a room.
-    let known: BTreeSet<String> = rooms.keys().cloned().collect();
-    for (room, arrows) in &mut rooms {
-        let reached = arrows.iter().map(|name| names.get(name).unwrap_or(name)).filter(|name| known.contains(*name));
-        *arrows = reached.filter(|name| *name != room).cloned().collect();
-    }
-    rooms
-}
 
-/// The names that a crate's root hands on, each with the room that it is of.
-fn handed_on(root: &syn::File) -> BTreeMap<String, String> {
-    let mut names = BTreeMap::new();
-    for item in &root.items {
-        if let Item::Use(item) = item
-            && let UseTree::Path(path) = &item.tree
-        {
-            let mut found = BTreeSet::new();
-            heads(&path.tree, &mut found);
-            names.extend(found.into_iter().map(|name| (name, path.ident.to_string())));
+    /// The module that a path leads to from `at`, if it is of this crate.
+    fn reached(&self, at: &[String], path: &[String], depth: usize) -> Option<Names> {
+        let mut here: Names = at.to_vec();
+        let mut rest = path;
+        match path.first()?.as_str() {
+            "crate" => (here, rest) = (Vec::new(), &path[1..]),
+            "self" => rest = &path[1..],
+            "super" => {
+                while rest.first().is_some_and(|name| name == "super") {
+                    here.pop();
+                    rest = &rest[1..];
+                }
+            }
+            first if self.0.contains_key(&[at, &[first.to_owned()]].concat()) => {}
+            _ => return None,
         }
+        // A module inside a file is that file's.
+        while !self.0.contains_key(&here) {
+            here.pop();
+        }
+        for (n, name) in rest.iter().enumerate() {
+            let below = [&here[..], std::slice::from_ref(name)].concat();
+            if self.0.contains_key(&below) {
+                here = below;
+            } else {
+                // What a module hands on is of the room where it stands.
+                let handed_on = self.0[&here].brought.get(name).filter(|path| depth < 8 && *path != &rest[n..]);
+                return handed_on.and_then(|path| self.reached(&here, path, depth + 1)).or(Some(here));
+            }
+        }
+        Some(here)
     }
-    names
+
+    /// The folders, each with its rooms, each with the rooms that it reaches for: what a room and its children do is theirs.
+    fn folders(&self) -> BTreeMap<Names, BTreeMap<String, BTreeSet<String>>> {
+        let mut folders: BTreeMap<Names, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+        for module in self.0.keys() {
+            if let Some((room, folder)) = module.split_last() {
+                folders.entry(folder.to_vec()).or_default().entry(room.clone()).or_default();
+            }
+        }
+        for (module, arrows) in &self.0 {
+            for (inside, path) in &arrows.paths {
+                let Some(reached) = self.reached(&[&module[..], inside].concat(), path, 0) else { continue };
+                let shared = module.iter().zip(&reached).take_while(|(a, b)| a == b).count();
+                if let (Some(from), Some(to)) = (module.get(shared), reached.get(shared)) {
+                    let rooms = folders.get_mut(&module[..shared]).expect("a folder of modules");
+                    rooms.get_mut(from).expect("a room").insert(to.clone());
+                }
+            }
+        }
+        folders
+    }
 }
 
 /// Rooms that stand in a circle: each reaches the next, and the last the first.
@@ -184,22 +244,19 @@ fn circle(rooms: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     }
 }
 
-/// Rooms of the kernels whose arrows are not followed: `real` and `element` choose the version of every operation for a type
-/// of number, and `reference` has the plain versions, which take the operations' own types.
-const SEAMS: [&str; 3] = ["real", "element", "reference"];
-
 #[test]
-fn rooms_of_a_crate_stand_in_no_circle() {
+fn rooms_stand_in_no_circle() {
+    let mut circles = Vec::new();
     for (name, _) in FLOORS {
-        let mut rooms = rooms(&crates().join(name).join("src"));
-        if *name == "chumoku-kernels" {
-            SEAMS.iter().for_each(|seam| rooms.get_mut(*seam).expect("a room of the kernels").clear());
-        }
-        assert!(rooms.len() > 1, "{name}: {}: where have they gone?", rooms.len());
-        if let Some(circle) = circle(&rooms) {
-            panic!("{name}: in a circle: {}", circle.join(" → "));
+        let folders = Modules::of(&crates().join(name).join("src")).folders();
+        assert!(folders[&[][..]].len() > 1, "{name}: where have its modules gone?");
+        for (folder, rooms) in folders {
+            if let Some(circle) = circle(&rooms) {
+                circles.push(format!("{name}/src/{}: {}", folder.join("/"), circle.join(" → ")));
+            }
         }
     }
+    assert!(circles.is_empty(), "in a circle:\n{}", circles.join("\n"));
 }
 
 #[test]
@@ -209,11 +266,26 @@ fn circles_and_arrows_are_found() {
     };
     assert_eq!(circle(&rooms(&[("a", &["b"]), ("b", &["c"]), ("c", &[])])), None);
     assert_eq!(circle(&rooms(&[("a", &["b"]), ("b", &["c"]), ("c", &["b"])])).unwrap(), ["b", "c"]);
-    let source = "use crate::{one::A, two}; use other::crate_like; fn f() { crate::three::g(tr!(crate::four::h())) } \
-                  #[cfg(test)] mod tests { use crate::five; }";
-    let mut arrows = Arrows::default();
-    arrows.visit_file(&syn::parse_file(source).unwrap());
-    assert_eq!(arrows.0.iter().map(String::as_str).collect::<Vec<_>>(), ["four", "one", "three", "two"]);
+    let read = |source: &str| {
+        let mut arrows = Arrows::default();
+        arrows.visit_file(&syn::parse_file(source).unwrap());
+        arrows
+    };
+    let modules = [
+        ("", "pub use two::Two; mod one; mod two;"),
+        ("one", "mod a; mod b; pub use b::B;"),
+        (
+            "one/a",
+            "use super::B; fn f() { crate::Two::new(tr!(crate::two::h())) } #[cfg(test)] mod tests { use crate::no; }",
+        ),
+        ("one/b", "use super::a::A; use other::one; mod inside { use super::f; }"),
+        ("two", "use super::one::{a::A, b};"),
+    ];
+    let names = |path: &str| path.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect::<Names>();
+    let modules = Modules(modules.iter().map(|(path, source)| (names(path), read(source))).collect());
+    let folders = modules.folders();
+    assert_eq!(folders[&names("")], rooms(&[("one", &["two"]), ("two", &["one"])]));
+    assert_eq!(folders[&names("one")], rooms(&[("a", &["b"]), ("b", &["a"])]));
     let manifest = "[package]\nname = \"x\"\n[dependencies]\nchumoku = { workspace = true }\nchumoku-nn.workspace = \
                     true\nrayon.workspace = true\n[dev-dependencies]\nchumoku-view.workspace = true\n";
     assert_eq!(dependencies(manifest).into_iter().collect::<Vec<_>>(), ["chumoku", "chumoku-nn"]);
