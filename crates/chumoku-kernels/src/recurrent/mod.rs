@@ -9,12 +9,12 @@
 //! A sequence's result depends on no other sequence and on no number of threads: threads share out whole sequences.
 
 mod cells;
+pub(crate) mod reference;
 mod steps;
 
-pub(crate) use steps::{backward_f32, forward_f32};
-
 use crate::gemm::{MatMut, MatRef, Operand, Precision};
-use crate::{Error, Real, Result};
+use crate::number::{Real, Versions};
+use crate::{Error, Result};
 
 /// A recurrent network's cell. With σ the logistic function, x the projections of the input (`W_ih x + b_ih`) and s
 /// those of the output before (`W_hh h′ + b_hh`), by gate:
@@ -123,7 +123,7 @@ impl Recurrence<'_> {
         Error::check_length("recurrence: projections", tokens.saturating_mul(width), projections.len())?;
         check_shape("recurrence: y", (tokens, self.hidden), (y.rows(), y.cols()))?;
         crate::work::count(&[tokens, self.hidden, width]);
-        Ok(T::recurrent_forward(self, weight, bias, projections, y))
+        Ok(T::run::<Forward>((self, weight, bias, projections, y)))
     }
 
     /// The gradients of the projections.
@@ -144,7 +144,7 @@ impl Recurrence<'_> {
         if !dy.has_contiguous_rows() {
             return Err(Error::value("recurrence: dy", "expected rows whose numbers lie side by side"));
         }
-        Ok(T::recurrent_backward(self, weight, trace, dy))
+        Ok(T::run::<Backward>((self, weight, trace, dy)))
     }
 
     /// Numbers in the state that the backward pass needs beside gates and outputs: c of the LSTM, s of the GRU's gate n.
@@ -177,6 +177,34 @@ impl Recurrence<'_> {
     /// Steps of a sequence.
     pub(crate) fn length(&self, sequence: usize) -> usize {
         self.offsets[sequence + 1] - self.offsets[sequence]
+    }
+}
+
+/// Both versions of [`Recurrence::forward`].
+struct Forward;
+
+impl Versions for Forward {
+    type Args<'a, T: Real> = (&'a Recurrence<'a>, Operand<'a, T>, &'a [T], Vec<T>, MatMut<'a, T>);
+    type Output<T: Real> = Trace<T>;
+    fn fast((r, weight, bias, projections, y): Self::Args<'_, f32>) -> Trace<f32> {
+        steps::forward_f32(r, weight, bias, projections, y)
+    }
+    fn plain((r, weight, bias, projections, y): Self::Args<'_, f64>) -> Trace<f64> {
+        reference::recurrent_forward(r, weight, bias, projections, y)
+    }
+}
+
+/// Both versions of [`Recurrence::backward`].
+struct Backward;
+
+impl Versions for Backward {
+    type Args<'a, T: Real> = (&'a Recurrence<'a>, Operand<'a, T>, &'a Trace<T>, MatRef<'a, T>);
+    type Output<T: Real> = Deltas<T>;
+    fn fast((r, weight, trace, dy): Self::Args<'_, f32>) -> Deltas<f32> {
+        steps::backward_f32(r, weight, trace, dy)
+    }
+    fn plain((r, weight, trace, dy): Self::Args<'_, f64>) -> Deltas<f64> {
+        reference::recurrent_backward(r, weight, trace, dy)
     }
 }
 
