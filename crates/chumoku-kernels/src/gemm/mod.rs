@@ -10,10 +10,11 @@
 //!
 //! Source of the blocking: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
 
-// A file uses what stands before it here: matrix; packed, finish; vectors, tiles; reference.
+// A file uses what stands before it here: matrix; packed, finish; product; reference; vectors, tiles.
 mod finish;
 mod matrix;
 mod packed;
+mod product;
 pub(crate) mod reference;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
@@ -22,6 +23,7 @@ mod vectors;
 pub use finish::Then;
 pub use matrix::{MatMut, MatRef, Precision, Start};
 pub use packed::{Operand, PackedMatrix};
+pub use product::Product;
 
 use crate::error::{Error, Result};
 #[cfg(target_arch = "x86_64")]
@@ -62,21 +64,6 @@ fn check<T>(what: &'static str, a: &MatRef<T>, b: &MatRef<T>, start: Start<T>) -
     }
 }
 
-/// A product into memory of its own: `C = then(bias + A·B)`.
-#[derive(Debug)]
-pub struct Product<'a, T> {
-    /// (m, k)
-    pub a: MatRef<'a, T>,
-    /// (k, n)
-    pub b: Operand<'a, T>,
-    /// (n,)
-    pub bias: Option<&'a [T]>,
-    /// What is done with the sums.
-    pub then: Then<'a, T>,
-    /// How exact the products are.
-    pub precision: Precision,
-}
-
 impl<T: Real> Product<'_, T> {
     /// C, (m, n) row by row.
     ///
@@ -87,12 +74,6 @@ impl<T: Real> Product<'_, T> {
         self.then.check(self.a.rows, self.b.matrix.cols)?;
         crate::work::count(&[self.a.rows, self.a.cols, self.b.matrix.cols]);
         Ok(T::run::<Compute>(self))
-    }
-}
-
-impl<'a, T> Product<'a, T> {
-    pub(crate) fn start(&self) -> Start<'a, T> {
-        self.bias.map_or(Start::Zero, Start::Bias)
     }
 }
 

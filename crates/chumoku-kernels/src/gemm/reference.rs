@@ -1,8 +1,8 @@
 //! The plain version: one number after another.
 
-use super::Product;
 use super::finish::Then;
 use super::matrix::{MatMut, MatRef, Start};
+use super::product::Product;
 use crate::activation::reference::{activation_backward, activation_forward};
 use crate::dropout::{self, Dropout, Keep};
 use crate::number::Real;

@@ -1,6 +1,6 @@
 //! The plain version: one sequence and one step at a time.
 
-use super::{Cell, Deltas, Recurrence, Trace};
+use super::problem::{Cell, Deltas, Recurrence, Trace};
 use crate::gemm::{MatMut, MatRef, Operand};
 use crate::number::Real;
 

@@ -5,7 +5,7 @@
 //! one product takes them all a step further.
 
 use super::cells::{Backward, Forward};
-use super::{Cell, Deltas, Recurrence, Trace};
+use super::problem::{Cell, Deltas, Recurrence, Trace};
 use crate::gemm::{MatMut, MatRef, Operand, Start, gemm_packed};
 use crate::isa;
 use crate::memory::{Buffer, Scratch};
