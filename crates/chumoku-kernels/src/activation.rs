@@ -2,8 +2,9 @@
 
 use crate::isa::{self, Op, Simd};
 use crate::math::normal;
+use crate::number::{Real, Versions};
 use crate::threads::{SharedMut, for_each};
-use crate::{Error, Real, Result};
+use crate::{Error, Result};
 
 /// A function applied to each number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub enum Activation {
 /// If `x` and `y` differ in length.
 pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) -> Result<()> {
     Error::check_length("activation: y", x.len(), y.len())?;
-    T::activation_forward(kind, x, y);
+    T::run::<ActivationForward>((kind, x, y));
     Ok(())
 }
 
@@ -32,8 +33,36 @@ pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) -> Re
 pub fn activation_backward<T: Real>(kind: Activation, x: &[T], dy: &[T], dx: &mut [T]) -> Result<()> {
     Error::check_length("activation: dy", x.len(), dy.len())?;
     Error::check_length("activation: dx", x.len(), dx.len())?;
-    T::activation_backward(kind, x, dy, dx);
+    T::run::<ActivationBackward>((kind, x, dy, dx));
     Ok(())
+}
+
+/// Both versions of [`activation_forward`].
+struct ActivationForward;
+
+impl Versions for ActivationForward {
+    type Args<'a, T: Real> = (Activation, &'a [T], &'a mut [T]);
+    type Output<T: Real> = ();
+    fn fast((kind, x, y): Self::Args<'_, f32>) {
+        forward_f32(kind, x, y);
+    }
+    fn plain((kind, x, y): Self::Args<'_, f64>) {
+        reference::activation_forward(kind, x, y);
+    }
+}
+
+/// Both versions of [`activation_backward`].
+struct ActivationBackward;
+
+impl Versions for ActivationBackward {
+    type Args<'a, T: Real> = (Activation, &'a [T], &'a [T], &'a mut [T]);
+    type Output<T: Real> = ();
+    fn fast((kind, x, dy, dx): Self::Args<'_, f32>) {
+        backward_f32(kind, x, dy, dx);
+    }
+    fn plain((kind, x, dy, dx): Self::Args<'_, f64>) {
+        reference::activation_backward(kind, x, dy, dx);
+    }
 }
 
 /// Numbers in a piece of work.
@@ -111,7 +140,7 @@ impl Op for Backward<'_> {
     }
 }
 
-pub(crate) fn forward_f32(kind: Activation, x: &[f32], y: &mut [f32]) {
+fn forward_f32(kind: Activation, x: &[f32], y: &mut [f32]) {
     let len = x.len();
     let y = SharedMut::new(y);
     for_each(len.div_ceil(PIECE), len * 4, |piece| {
@@ -123,7 +152,7 @@ pub(crate) fn forward_f32(kind: Activation, x: &[f32], y: &mut [f32]) {
     });
 }
 
-pub(crate) fn backward_f32(kind: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
+fn backward_f32(kind: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
     let len = x.len();
     let dx = SharedMut::new(dx);
     for_each(len.div_ceil(PIECE), len * 6, |piece| {
@@ -133,4 +162,42 @@ pub(crate) fn backward_f32(kind: Activation, x: &[f32], dy: &[f32], dx: &mut [f3
         dx.copy_from_slice(&dy[start..start + count]);
         isa::dispatch(Backward(kind, &x[start..start + count], dx));
     });
+}
+
+/// The plain version.
+pub(crate) mod reference {
+    use super::Activation;
+    use crate::math::erfc_f64;
+    use crate::number::Real;
+
+    /// Φ(x), the normal distribution function.
+    fn normal_distribution(x: f64) -> f64 {
+        0.5 * erfc_f64(-x / std::f64::consts::SQRT_2)
+    }
+
+    /// `y = max(0, x)` or `y = x Φ(x)`
+    pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) {
+        for (&x, y) in x.iter().zip(y) {
+            *y = match kind {
+                Activation::Relu if x < T::ZERO => T::ZERO,
+                Activation::Relu => x,
+                Activation::Gelu => T::of(x.to_f64() * normal_distribution(x.to_f64())),
+            };
+        }
+    }
+
+    /// `dx = dy [x > 0]` or `dx = dy (Φ(x) + x φ(x))`
+    pub fn activation_backward<T: Real>(kind: Activation, x: &[T], dy: &[T], dx: &mut [T]) {
+        for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
+            let x = x.to_f64();
+            let slope = match kind {
+                Activation::Relu => f64::from(x > 0.0) + if x.is_nan() { x } else { 0.0 },
+                Activation::Gelu => {
+                    let bell = (-0.5 * x * x).exp() / std::f64::consts::TAU.sqrt();
+                    normal_distribution(x) + x * bell
+                }
+            };
+            *dx = dy * T::of(slope);
+        }
+    }
 }

@@ -4,8 +4,9 @@
 //! bias correction is that of PyTorch's `AdamW`.
 
 use crate::isa::{self, Op, Simd};
+use crate::number::{Real, Versions};
 use crate::threads::{SharedMut, for_each};
-use crate::{Error, Real, Result};
+use crate::{Error, Result};
 
 /// The settings of one step.
 #[derive(Clone, Copy, Debug)]
@@ -50,8 +51,22 @@ pub fn adamw_step<T: Real>(options: &AdamW, param: &mut [T], grad: &[T], [m, v]:
     if options.step == 0 {
         return Err(Error::value("adamw: step", "expected 1 or more, got 0"));
     }
-    T::adamw_step(options, param, grad, m, v);
+    T::run::<Step>((options, param, grad, [m, v]));
     Ok(())
+}
+
+/// Both versions of [`adamw_step`].
+struct Step;
+
+impl Versions for Step {
+    type Args<'a, T: Real> = (&'a AdamW, &'a mut [T], &'a [T], [&'a mut [T]; 2]);
+    type Output<T: Real> = ();
+    fn fast((options, param, grad, [m, v]): Self::Args<'_, f32>) {
+        step_f32(options, param, grad, m, v);
+    }
+    fn plain((options, param, grad, [m, v]): Self::Args<'_, f64>) {
+        reference::adamw_step(options, param, grad, m, v);
+    }
 }
 
 /// Numbers in a piece of work.
@@ -85,7 +100,7 @@ impl Op for Piece<'_> {
     }
 }
 
-pub(crate) fn step_f32(options: &AdamW, param: &mut [f32], grad: &[f32], m: &mut [f32], v: &mut [f32]) {
+fn step_f32(options: &AdamW, param: &mut [f32], grad: &[f32], m: &mut [f32], v: &mut [f32]) {
     let len = param.len();
     let (param, m, v) = (SharedMut::new(param), SharedMut::new(m), SharedMut::new(v));
     for_each(len.div_ceil(PIECE), len * 8, |piece| {
@@ -94,4 +109,22 @@ pub(crate) fn step_f32(options: &AdamW, param: &mut [f32], grad: &[f32], m: &mut
         let (param, m, v) = unsafe { (param.slice(start, count), m.slice(start, count), v.slice(start, count)) };
         isa::dispatch(Piece { options, param, grad: &grad[start..start + count], m, v });
     });
+}
+
+/// The plain version.
+pub(crate) mod reference {
+    use super::AdamW;
+    use crate::number::Real;
+
+    /// One step of AdamW; the formula stands at [`crate::adamw_step`].
+    pub fn adamw_step<T: Real>(o: &AdamW, param: &mut [T], grad: &[T], m: &mut [T], v: &mut [T]) {
+        let (rate, root) = o.corrections();
+        for i in 0..param.len() {
+            let g = grad[i] * T::of(o.grad_scale);
+            m[i] = T::of(o.beta1) * m[i] + T::of(1.0 - o.beta1) * g;
+            v[i] = T::of(o.beta2) * v[i] + T::of(1.0 - o.beta2) * g * g;
+            let step = T::of(rate) * m[i] / (v[i].sqrt() / T::of(root) + T::of(o.epsilon));
+            param[i] = param[i] * T::of(1.0 - o.learning_rate * o.weight_decay) - step;
+        }
+    }
 }

@@ -5,9 +5,10 @@
 
 use crate::isa::{self, Op, Simd};
 use crate::memory::written;
+use crate::number::{Real, Versions};
 use crate::philox::{LANES, Philox};
 use crate::threads::{SharedMut, for_each};
-use crate::{Error, Real, Result};
+use crate::{Error, Result};
 
 /// Numbers decided by sixteen Philox blocks: sixteen bits each.
 pub(crate) const GROUP: usize = 8 * LANES;
@@ -129,7 +130,7 @@ impl Op for Piece<'_> {
     }
 }
 
-pub(crate) fn dropout_f32(x: &mut [f32], keep: Keep) {
+fn dropout_f32(x: &mut [f32], keep: Keep) {
     let (len, size) = (x.len(), PIECE * GROUP);
     let shared = SharedMut::new(x);
     for_each(len.div_ceil(size), len * 4, |piece| {
@@ -140,7 +141,7 @@ pub(crate) fn dropout_f32(x: &mut [f32], keep: Keep) {
     });
 }
 
-pub(crate) fn dropped_f32(x: &[f32], keep: Keep) -> Vec<f32> {
+fn dropped_f32(x: &[f32], keep: Keep) -> Vec<f32> {
     let (len, size) = (x.len(), PIECE * GROUP);
     let fill = |y: SharedMut<f32>| {
         for_each(len.div_ceil(size), len * 4, |piece| {
@@ -170,7 +171,7 @@ pub fn dropout<T: Real>(x: &mut [T], rate: f32, random: Philox) -> Result<()> {
     if rate == 0.0 {
         return Ok(());
     }
-    T::dropout(x, Keep::new(rate, random));
+    T::run::<InPlace>((x, Keep::new(rate, random)));
     Ok(())
 }
 
@@ -180,7 +181,54 @@ pub fn dropout<T: Real>(x: &mut [T], rate: f32, random: Philox) -> Result<()> {
 /// If the rate is not in 0..1.
 pub fn dropped<T: Real>(x: &[T], dropout: Dropout) -> Result<Vec<T>> {
     check_rate("dropout: rate", dropout.rate)?;
-    Ok(T::dropped(x, Keep::new(dropout.rate, dropout.random)))
+    Ok(T::run::<Copied>((x, Keep::new(dropout.rate, dropout.random))))
+}
+
+/// Both versions of [`dropout`].
+struct InPlace;
+
+impl Versions for InPlace {
+    type Args<'a, T: Real> = (&'a mut [T], Keep);
+    type Output<T: Real> = ();
+    fn fast((x, keep): Self::Args<'_, f32>) {
+        dropout_f32(x, keep);
+    }
+    fn plain((x, keep): Self::Args<'_, f64>) {
+        reference::dropout(x, keep);
+    }
+}
+
+/// Both versions of [`dropped`].
+struct Copied;
+
+impl Versions for Copied {
+    type Args<'a, T: Real> = (&'a [T], Keep);
+    type Output<T: Real> = Vec<T>;
+    fn fast((x, keep): Self::Args<'_, f32>) -> Vec<f32> {
+        dropped_f32(x, keep)
+    }
+    fn plain((x, keep): Self::Args<'_, f64>) -> Vec<f64> {
+        let mut y = x.to_vec();
+        reference::dropout(&mut y, keep);
+        y
+    }
+}
+
+/// The plain version.
+pub(crate) mod reference {
+    use super::{GROUP, Keep};
+    use crate::number::Real;
+
+    /// Dropout in place, a number at a time.
+    #[doc(hidden)]
+    pub fn dropout<T: Real>(x: &mut [T], keep: Keep) {
+        for (group, x) in x.chunks_mut(GROUP).enumerate() {
+            for (x, &factor) in x.iter_mut().zip(keep.group(group as u64).as_flattened()) {
+                // Selected rather than multiplied: what is dropped is 0 even if it was not finite.
+                *x = if factor == 0.0 { T::ZERO } else { *x * T::of(f64::from(factor)) };
+            }
+        }
+    }
 }
 
 #[cfg(test)]

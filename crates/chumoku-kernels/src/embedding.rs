@@ -1,8 +1,9 @@
 //! Looking up rows of a table, scaled: `y_t = scale · table[id_t]`, with scale √d_model in the paper (section 3.4).
 
 use crate::memory::written;
+use crate::number::{Real, Versions};
 use crate::threads::{SharedMut, for_each};
-use crate::{Error, Real, Result};
+use crate::{Error, Result};
 
 fn check<T>(ids: &[u32], table: &[T], width: usize, len: usize) -> Result<()> {
     if width == 0 || !table.len().is_multiple_of(width) {
@@ -52,8 +53,22 @@ pub fn embedding_forward<T: Real>(ids: &[u32], table: &[T], width: usize, scale:
 /// If an id is not a row of the table, or the lengths do not fit.
 pub fn embedding_backward<T: Real>(ids: &[u32], dy: &[T], width: usize, scale: T, d_table: &mut [T]) -> Result<()> {
     check(ids, d_table, width, dy.len())?;
-    T::embedding_backward(ids, dy, width, scale, d_table);
+    T::run::<Backward>((ids, dy, width, scale, d_table));
     Ok(())
+}
+
+/// Both versions of [`embedding_backward`].
+struct Backward;
+
+impl Versions for Backward {
+    type Args<'a, T: Real> = (&'a [u32], &'a [T], usize, T, &'a mut [T]);
+    type Output<T: Real> = ();
+    fn fast((ids, dy, width, scale, d_table): Self::Args<'_, f32>) {
+        backward_f32(ids, dy, width, scale, d_table);
+    }
+    fn plain((ids, dy, width, scale, d_table): Self::Args<'_, f64>) {
+        reference::embedding_backward(ids, dy, width, scale, d_table);
+    }
 }
 
 /// Tokens in a piece of work.
@@ -61,7 +76,7 @@ const ROWS: usize = 64;
 /// Columns in a piece of work: a cache line's worth, so that threads do not write to the same line.
 const COLS: usize = 64;
 
-pub(crate) fn backward_f32(ids: &[u32], dy: &[f32], width: usize, scale: f32, d_table: &mut [f32]) {
+fn backward_f32(ids: &[u32], dy: &[f32], width: usize, scale: f32, d_table: &mut [f32]) {
     let shared = SharedMut::new(d_table);
     // Cut by columns: rows repeat, columns do not, and every sum keeps the order of the tokens.
     for_each(width.div_ceil(COLS), dy.len() * 2, |piece| {
@@ -73,4 +88,18 @@ pub(crate) fn backward_f32(ids: &[u32], dy: &[f32], width: usize, scale: f32, d_
             row.iter_mut().zip(&dy[first..first + count]).for_each(|(d, &x)| *d += scale * x);
         }
     });
+}
+
+/// The plain version.
+pub(crate) mod reference {
+    use crate::number::Real;
+
+    /// `d_table[id_t] += scale · dy_t`
+    pub fn embedding_backward<T: Real>(ids: &[u32], dy: &[T], width: usize, scale: T, d_table: &mut [T]) {
+        for (t, &id) in ids.iter().enumerate() {
+            for i in 0..width {
+                d_table[id as usize * width + i] += scale * dy[t * width + i];
+            }
+        }
+    }
 }

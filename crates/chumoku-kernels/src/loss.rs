@@ -5,8 +5,9 @@
 
 use crate::isa::{self, Op, Simd};
 use crate::math::exp;
+use crate::number::{Real, Versions};
 use crate::threads::{SharedMut, for_each};
-use crate::{Error, Real, Result};
+use crate::{Error, Result};
 
 /// The options of [`cross_entropy`].
 #[derive(Clone, Copy, Debug)]
@@ -50,26 +51,40 @@ pub fn cross_entropy<T: Real>(
     if !(smoothing >= T::ZERO && smoothing <= T::ONE) {
         return Err(Error::value("cross entropy: label_smoothing", format!("expected 0 to 1, got {smoothing}")));
     }
-    Ok(T::cross_entropy(logits, labels, options, d_logits))
+    Ok(T::run::<Loss>((logits, labels, options, d_logits)))
+}
+
+/// Both versions of [`cross_entropy`].
+struct Loss;
+
+impl Versions for Loss {
+    type Args<'a, T: Real> = (&'a [T], &'a [u32], &'a CrossEntropy<'a, T>, &'a mut [T]);
+    type Output<T: Real> = T;
+    fn fast((logits, labels, options, d_logits): Self::Args<'_, f32>) -> f32 {
+        cross_entropy_f32(logits, labels, options, d_logits)
+    }
+    fn plain((logits, labels, options, d_logits): Self::Args<'_, f64>) -> f64 {
+        reference::cross_entropy(logits, labels, options, d_logits)
+    }
 }
 
 /// What all rows of a batch share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shared<T> {
+struct Shared<T> {
     /// ε/C
-    pub(crate) spread: T,
+    spread: T,
     /// Σ_c w_c
-    pub(crate) weights_in_all: T,
+    weights_in_all: T,
     /// Σ_i w_{y_i}
-    pub(crate) divisor: T,
+    divisor: T,
 }
 
 impl<T: Real> CrossEntropy<'_, T> {
-    pub(crate) fn weight(&self, class: usize) -> T {
+    fn weight(&self, class: usize) -> T {
         self.class_weights.map_or(T::ONE, |weights| weights[class])
     }
 
-    pub(crate) fn shared(&self, classes: usize, labels: &[u32]) -> Shared<T> {
+    fn shared(&self, classes: usize, labels: &[u32]) -> Shared<T> {
         Shared {
             spread: self.label_smoothing / T::of(classes as f64),
             weights_in_all: (0..classes).map(|class| self.weight(class)).sum(),
@@ -133,12 +148,7 @@ impl Op for Rows<'_> {
     }
 }
 
-pub(crate) fn cross_entropy_f32(
-    logits: &[f32],
-    labels: &[u32],
-    options: &CrossEntropy<f32>,
-    d_logits: &mut [f32],
-) -> f32 {
+fn cross_entropy_f32(logits: &[f32], labels: &[u32], options: &CrossEntropy<f32>, d_logits: &mut [f32]) -> f32 {
     let classes = logits.len() / labels.len();
     let shared = options.shared(classes, labels);
     let rows = (PIECE / classes).max(1);
@@ -152,4 +162,31 @@ pub(crate) fn cross_entropy_f32(
         isa::dispatch(Rows { options, shared, logits, labels, d_logits, losses });
     });
     losses.iter().sum::<f32>() / shared.divisor
+}
+
+/// The plain version.
+pub(crate) mod reference {
+    use super::CrossEntropy;
+    use crate::number::Real;
+
+    /// The mean loss and its gradient; the formula stands at [`crate::cross_entropy`].
+    pub fn cross_entropy<T: Real>(x: &[T], labels: &[u32], options: &CrossEntropy<T>, d: &mut [T]) -> T {
+        let classes = x.len() / labels.len();
+        let shared = options.shared(classes, labels);
+        let mut loss = T::ZERO;
+        for ((x, d), &label) in x.chunks_exact(classes).zip(d.chunks_exact_mut(classes)).zip(labels) {
+            let label = label as usize;
+            let largest = x.iter().copied().fold(T::NEG_INFINITY, T::max);
+            let log_total = x.iter().map(|&x| (x - largest).exp()).sum::<T>().ln() + largest;
+            let certain = (T::ONE - options.label_smoothing) * options.weight(label);
+            // −ln p_c = log_total − x_c, and its gradient is p − onehot(c).
+            let in_all = certain + shared.spread * shared.weights_in_all;
+            for (class, (&x, d)) in x.iter().zip(d).enumerate() {
+                let target = shared.spread * options.weight(class) + if class == label { certain } else { T::ZERO };
+                loss += target * (log_total - x);
+                *d = ((x - log_total).exp() * in_all - target) / shared.divisor;
+            }
+        }
+        loss / shared.divisor
+    }
 }

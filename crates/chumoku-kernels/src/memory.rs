@@ -1,6 +1,7 @@
 //! Memory: keeping what is freed for the next step, and not clearing what is written anyway.
 
-use crate::threads::SharedMut;
+use crate::number::Real;
+use crate::threads::{SharedMut, for_each};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -90,6 +91,23 @@ pub(crate) unsafe fn written<T: Copy>(len: usize, write: impl FnOnce(SharedMut<T
     // SAFETY: there is room for `len` elements, and every one has been written, as the caller promises.
     unsafe { numbers.set_len(len) };
     numbers
+}
+
+/// `len` times 0, written by all threads.
+pub fn zeros<T: Real>(len: usize) -> Vec<T> {
+    const PIECE: usize = 1 << 15;
+    const ZEROS: usize = 1 << 8;
+    // SAFETY: the pieces, and the parts of each, are ranges of their own that cover the vector; nothing is read.
+    unsafe {
+        written(len, |numbers| {
+            for_each(len.div_ceil(PIECE), len, |piece| {
+                for start in (piece * PIECE..len.min((piece + 1) * PIECE)).step_by(ZEROS) {
+                    // Each piece is its own range.
+                    numbers.write(start, &[T::ZERO; ZEROS][..ZEROS.min(len - start)]);
+                }
+            });
+        })
+    }
 }
 
 /// Bytes aligned to 64, that grow and are kept.

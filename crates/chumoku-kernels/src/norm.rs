@@ -4,9 +4,10 @@
 
 use crate::isa::{self, Op, Simd};
 use crate::memory::written;
+use crate::number::{Real, Versions};
 use crate::sum;
 use crate::threads::{SharedMut, for_each};
-use crate::{Error, Real, Result};
+use crate::{Error, Result};
 use std::mem::MaybeUninit;
 
 /// What [`layer_norm_forward`] makes of rows.
@@ -42,7 +43,7 @@ pub fn layer_norm_forward<T: Real>(x: &[T], [gamma, beta]: [&[T]; 2], epsilon: T
     if epsilon.partial_cmp(&T::ZERO) != Some(std::cmp::Ordering::Greater) {
         return Err(Error::value("layer norm: epsilon", format!("expected more than 0, got {epsilon}")));
     }
-    Ok(T::layer_norm_forward(Forward { x, gamma, beta, epsilon }))
+    Ok(T::run::<NormForward>(Forward { x, gamma, beta, epsilon }))
 }
 
 /// The backward pass of layer normalisation, with the gradient that passes it by on the residual connection.
@@ -77,7 +78,7 @@ impl<T: Real> LayerNormBackward<'_, T> {
         Error::check_length("layer norm: residual", self.x.len(), self.residual.map_or(self.x.len(), <[T]>::len))?;
         Error::check_length("layer norm: d_gamma", self.gamma.len(), d_gamma.len())?;
         Error::check_length("layer norm: d_beta", self.gamma.len(), d_beta.len())?;
-        Ok(T::layer_norm_backward(self, [d_gamma, d_beta]))
+        Ok(T::run::<NormBackward>((self, [d_gamma, d_beta])))
     }
 }
 
@@ -86,6 +87,34 @@ fn check(len: usize, width: usize, rows: usize) -> Result<()> {
         return Err(Error::value("layer norm: gamma", "expected at least 1 value, got 0"));
     }
     Error::check_length("layer norm: x", rows.saturating_mul(width), len)
+}
+
+/// Both versions of [`layer_norm_forward`].
+struct NormForward;
+
+impl Versions for NormForward {
+    type Args<'a, T: Real> = Forward<'a, T>;
+    type Output<T: Real> = Normalised<T>;
+    fn fast(args: Self::Args<'_, f32>) -> Normalised<f32> {
+        forward_f32(args)
+    }
+    fn plain(args: Self::Args<'_, f64>) -> Normalised<f64> {
+        reference::layer_norm_forward(args)
+    }
+}
+
+/// Both versions of [`LayerNormBackward::compute`].
+struct NormBackward;
+
+impl Versions for NormBackward {
+    type Args<'a, T: Real> = (LayerNormBackward<'a, T>, [&'a mut [T]; 2]);
+    type Output<T: Real> = Vec<T>;
+    fn fast((args, sums): Self::Args<'_, f32>) -> Vec<f32> {
+        backward_f32(args, sums)
+    }
+    fn plain((args, sums): Self::Args<'_, f64>) -> Vec<f64> {
+        reference::layer_norm_backward(args, sums)
+    }
 }
 
 /// Rows in a piece of work.
@@ -161,7 +190,7 @@ fn sum_squares<S: Simd>(simd: S, x: &[f32], mean: f32) -> f32 {
     simd.sum(sum)
 }
 
-pub(crate) fn forward_f32(f: Forward<f32>) -> Normalised<f32> {
+fn forward_f32(f: Forward<f32>) -> Normalised<f32> {
     let (width, len) = (f.gamma.len(), f.x.len());
     let rows = len / width;
     let (mut mean, mut inverse_deviation) = (vec![0.0; rows], vec![0.0; rows]);
@@ -249,7 +278,7 @@ impl Op for BackwardRows<'_> {
     }
 }
 
-pub(crate) fn backward_f32(b: LayerNormBackward<f32>, [d_gamma, d_beta]: [&mut [f32]; 2]) -> Vec<f32> {
+fn backward_f32(b: LayerNormBackward<f32>, [d_gamma, d_beta]: [&mut [f32]; 2]) -> Vec<f32> {
     let (width, rows, len) = (b.gamma.len(), b.mean.len(), b.x.len());
     let pieces = rows.div_ceil(PIECE);
     // Each piece sums its own rows; the partial sums are then added in the order of the pieces.
@@ -281,4 +310,46 @@ pub(crate) fn backward_f32(b: LayerNormBackward<f32>, [d_gamma, d_beta]: [&mut [
     d_gamma.iter_mut().zip(&total[..width]).for_each(|(d, &s)| *d += s);
     d_beta.iter_mut().zip(&total[width..]).for_each(|(d, &s)| *d += s);
     dx
+}
+
+/// The plain version.
+pub(crate) mod reference {
+    use super::{Forward, LayerNormBackward, Normalised};
+    use crate::number::Real;
+
+    /// `y = γ (x − mean)/√(variance + ε) + β` over rows of the length of γ.
+    #[doc(hidden)]
+    pub fn layer_norm_forward<T: Real>(f: Forward<T>) -> Normalised<T> {
+        let n = f.gamma.len();
+        let (mut y, mut means, mut inverse_deviation) = (Vec::new(), Vec::new(), Vec::new());
+        for x in f.x.chunks_exact(n) {
+            let mean = x.iter().copied().sum::<T>() / T::of(n as f64);
+            let variance = x.iter().map(|&x| (x - mean) * (x - mean)).sum::<T>() / T::of(n as f64);
+            let inverse = T::ONE / (variance + f.epsilon).sqrt();
+            y.extend((0..n).map(|i| f.gamma[i] * (x[i] - mean) * inverse + f.beta[i]));
+            means.push(mean);
+            inverse_deviation.push(inverse);
+        }
+        Normalised { y, mean: means, inverse_deviation }
+    }
+
+    /// `dx = residual + inverse (g − mean(g) − x̂ mean(g x̂))` with g = dy γ; adds `dy x̂` to dγ and dy to dβ.
+    #[doc(hidden)]
+    pub fn layer_norm_backward<T: Real>(b: LayerNormBackward<T>, [d_gamma, d_beta]: [&mut [T]; 2]) -> Vec<T> {
+        let n = b.gamma.len();
+        let mut dx = Vec::with_capacity(b.x.len());
+        for (row, (x, dy)) in b.x.chunks_exact(n).zip(b.dy.chunks_exact(n)).enumerate() {
+            let inverse = b.inverse_deviation[row];
+            let normal = |i: usize| (x[i] - b.mean[row]) * inverse;
+            let mean_g = (0..n).map(|i| dy[i] * b.gamma[i]).sum::<T>() / T::of(n as f64);
+            let mean_gx = (0..n).map(|i| dy[i] * b.gamma[i] * normal(i)).sum::<T>() / T::of(n as f64);
+            for i in 0..n {
+                let residual = b.residual.map_or(T::ZERO, |residual| residual[row * n + i]);
+                dx.push(residual + inverse * (dy[i] * b.gamma[i] - mean_g - normal(i) * mean_gx));
+                d_gamma[i] += dy[i] * normal(i);
+                d_beta[i] += dy[i];
+            }
+        }
+        dx
+    }
 }

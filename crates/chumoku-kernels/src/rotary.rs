@@ -10,8 +10,9 @@
 
 use crate::attention::HeadsMut;
 use crate::isa::{self, Op, Simd};
+use crate::number::{Real, Versions};
 use crate::threads::{SharedMut, for_each};
-use crate::{Error, Real, Result};
+use crate::{Error, Result};
 
 /// Which way [`RotaryTable::rotate`] turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub struct RotaryTable {
     dim: usize,
     positions: usize,
     /// (positions, dim): in each row the cosines, then the sines.
-    pub(crate) double: Vec<f64>,
+    double: Vec<f64>,
     /// The same, rounded.
     single: Vec<f32>,
 }
@@ -92,32 +93,46 @@ impl RotaryTable {
             }
             rows.extend((0..length).map(|row| Place { sequence, row, position: start + row }));
         }
-        T::rotate(Rotate { table: self, x, rows: &rows, turn });
+        T::run::<Rotation>(Rotate { table: self, x, rows: &rows, turn });
         Ok(())
     }
 }
 
 /// A row of all heads, and the position whose angles it is turned by.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) sequence: usize,
-    pub(crate) row: usize,
-    pub(crate) position: usize,
+struct Place {
+    sequence: usize,
+    row: usize,
+    position: usize,
 }
 
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Rotate<'a, T> {
-    pub(crate) table: &'a RotaryTable,
-    pub(crate) x: HeadsMut<'a, T>,
-    pub(crate) rows: &'a [Place],
-    pub(crate) turn: Turn,
+    table: &'a RotaryTable,
+    x: HeadsMut<'a, T>,
+    rows: &'a [Place],
+    turn: Turn,
 }
 
 impl RotaryTable {
     /// The cosines and the sines of a position.
-    pub(crate) fn row<'a, T>(&self, table: &'a [T], position: usize) -> (&'a [T], &'a [T]) {
+    fn row<'a, T>(&self, table: &'a [T], position: usize) -> (&'a [T], &'a [T]) {
         table[position * self.dim..][..self.dim].split_at(self.dim / 2)
+    }
+}
+
+/// Both versions of [`RotaryTable::rotate`].
+struct Rotation;
+
+impl Versions for Rotation {
+    type Args<'a, T: Real> = Rotate<'a, T>;
+    type Output<T: Real> = ();
+    fn fast(args: Self::Args<'_, f32>) {
+        rotate_f32(args);
+    }
+    fn plain(args: Self::Args<'_, f64>) {
+        reference::rotate(args);
     }
 }
 
@@ -162,7 +177,7 @@ fn rotate_row<S: Simd>(simd: S, a: &mut [f32], b: &mut [f32], (cos, sin): (&[f32
     }
 }
 
-pub(crate) fn rotate_f32(mut args: Rotate<f32>) {
+fn rotate_f32(mut args: Rotate<f32>) {
     let data = SharedMut::new(args.x.reborrow().data);
     let args = &args;
     let work = args.rows.len() * args.x.heads() * args.table.dim * 4;
@@ -170,4 +185,27 @@ pub(crate) fn rotate_f32(mut args: Rotate<f32>) {
         let rows = &args.rows[piece * PIECE..args.rows.len().min((piece + 1) * PIECE)];
         isa::dispatch(Rows { args, data, rows });
     });
+}
+
+/// The plain version.
+pub(crate) mod reference {
+    use super::{Rotate, Turn};
+    use crate::number::Real;
+
+    /// `y_i = x_i cos θ_i − x_{i+h} sin θ_i`, `y_{i+h} = x_{i+h} cos θ_i + x_i sin θ_i`, with h half the width.
+    #[doc(hidden)]
+    pub fn rotate<T: Real>(mut args: Rotate<T>) {
+        let half = args.x.dim() / 2;
+        for place in args.rows {
+            let (cos, sin) = args.table.row(&args.table.double, place.position);
+            for head in 0..args.x.heads() {
+                let row = args.x.row_mut(place.sequence, head, place.row);
+                for i in 0..half {
+                    let (x, y) = (row[i].to_f64(), row[i + half].to_f64());
+                    let sin = if args.turn == Turn::Forward { sin[i] } else { -sin[i] };
+                    (row[i], row[i + half]) = (T::of(x * cos[i] - y * sin), T::of(y * cos[i] + x * sin));
+                }
+            }
+        }
+    }
 }

@@ -2,7 +2,8 @@
 
 use crate::isa::{self, Op, Simd};
 use crate::math::exp;
-use crate::{Error, Real, Result};
+use crate::number::{Real, Versions};
+use crate::{Error, Result};
 
 fn check<T>(x: &[T], cols: usize, y: &[T]) -> Result<()> {
     if cols == 0 || !x.len().is_multiple_of(cols) {
@@ -21,7 +22,7 @@ fn check<T>(x: &[T], cols: usize, y: &[T]) -> Result<()> {
 /// If the lengths do not fit.
 pub fn softmax_forward<T: Real>(x: &[T], cols: usize, y: &mut [T]) -> Result<()> {
     check(x, cols, y)?;
-    T::softmax_forward(x, cols, y);
+    T::run::<Forward>((x, cols, y));
     Ok(())
 }
 
@@ -42,6 +43,20 @@ pub fn softmax_backward<T: Real>(y: &[T], cols: usize, dy: &[T], dx: &mut [T]) -
         }
     }
     Ok(())
+}
+
+/// Both versions of [`softmax_forward`].
+struct Forward;
+
+impl Versions for Forward {
+    type Args<'a, T: Real> = (&'a [T], usize, &'a mut [T]);
+    type Output<T: Real> = ();
+    fn fast((x, cols, y): Self::Args<'_, f32>) {
+        isa::dispatch(Rows(x, cols, y));
+    }
+    fn plain((x, cols, y): Self::Args<'_, f64>) {
+        reference::softmax_forward(x, cols, y);
+    }
 }
 
 struct Rows<'a>(&'a [f32], usize, &'a mut [f32]);
@@ -71,6 +86,22 @@ impl Op for Rows<'_> {
     }
 }
 
-pub(crate) fn forward_f32(x: &[f32], cols: usize, y: &mut [f32]) {
-    isa::dispatch(Rows(x, cols, y));
+/// The plain version.
+pub(crate) mod reference {
+    use crate::number::Real;
+
+    /// `y_j = exp(x_j − max) / Σ exp(x_k − max)` over rows of `cols`; 0 for a row of −∞.
+    pub fn softmax_forward<T: Real>(x: &[T], cols: usize, y: &mut [T]) {
+        for (x, y) in x.chunks_exact(cols).zip(y.chunks_exact_mut(cols)) {
+            let largest = x.iter().copied().fold(T::NEG_INFINITY, T::max);
+            let shift = if largest == T::NEG_INFINITY { T::ZERO } else { largest };
+            for (&x, y) in x.iter().zip(&mut *y) {
+                *y = (x - shift).exp();
+            }
+            let total: T = y.iter().copied().sum();
+            for y in y {
+                *y = if total == T::ZERO { T::ZERO } else { *y / total };
+            }
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! Sums in a fixed order.
 
 use crate::isa::{self, Op, Simd};
+use crate::number::{Real, Versions};
 use crate::threads::{SharedMut, for_each};
-use crate::{Error, Real, Result};
+use crate::{Error, Result};
 use rayon::prelude::*;
 
 /// Rows in a piece of work: added up before the partial sum joins the total.
@@ -21,8 +22,22 @@ pub fn add_column_sums<T: Real>(x: &[T], sums: &mut [T]) -> Result<()> {
         let problem = format!("expected rows of {cols} values, got {} values", x.len());
         return Err(Error::value("column sums: x", problem));
     }
-    T::add_column_sums(x, cols, sums);
+    T::run::<ColumnSums>((x, cols, sums));
     Ok(())
+}
+
+/// Both versions of [`add_column_sums`].
+struct ColumnSums;
+
+impl Versions for ColumnSums {
+    type Args<'a, T: Real> = (&'a [T], usize, &'a mut [T]);
+    type Output<T: Real> = ();
+    fn fast((x, cols, sums): Self::Args<'_, f32>) {
+        add_column_sums_f32(x, cols, sums);
+    }
+    fn plain((x, cols, sums): Self::Args<'_, f64>) {
+        reference::add_column_sums(x, cols, sums);
+    }
 }
 
 /// Adds the rows of `x` to `sums`.
@@ -76,4 +91,16 @@ pub fn sum_of_squares<T: Real>(x: &[T]) -> f64 {
     const PIECE: usize = 1 << 14;
     let partial: Vec<f64> = x.par_chunks(PIECE).map(|x| isa::dispatch(Squares(x))).collect();
     partial.iter().sum()
+}
+
+/// The plain version.
+pub(crate) mod reference {
+    use crate::number::Real;
+
+    /// `sums[j] += Σ_i x[i][j]`
+    pub fn add_column_sums<T: Real>(x: &[T], cols: usize, sums: &mut [T]) {
+        for row in x.chunks_exact(cols) {
+            sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += x);
+        }
+    }
 }

@@ -42,13 +42,14 @@ use super::heads::{Heads, HeadsMut, Layout};
 use super::mask_gradient;
 use super::operands::{Gathered, GroupRoom, KeySums, Keys, Queries, Sums as QuerySums, Values};
 use super::problem::{Attention, Gradients, Saved};
+use super::reference;
 use super::rows::{Rows, bad_keys};
 use super::transform::Transform;
 use crate::dropout::Keep;
-use crate::element::{Element, Narrow};
 use crate::isa::Simd;
 use crate::memory::Scratch;
-use crate::reference;
+use crate::narrow::Narrow;
+use crate::number::Element;
 use crate::threads::{SharedMut, for_each};
 use std::ops::Range;
 

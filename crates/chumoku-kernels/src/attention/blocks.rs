@@ -5,9 +5,9 @@
 use super::engine::{Columns, GRAIN, KEYS, Span};
 use super::mask::Band;
 use super::problem::Attention;
+use super::reference;
 use crate::dropout::Keep;
-use crate::element::Element;
-use crate::reference;
+use crate::number::Element;
 use std::ops::Range;
 
 /// Units start at multiples of this many rows: whole blocks of every engine.

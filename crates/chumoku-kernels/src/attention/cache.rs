@@ -1,8 +1,8 @@
 //! The keys and values of earlier tokens, kept for the queries of later ones.
 
 use super::heads::Heads;
-use crate::element::Element;
 use crate::error::{Error, Result};
+use crate::number::Element;
 
 /// Keys and values of a batch of sequences that grow token by token, as a language model decodes.
 ///

@@ -6,8 +6,8 @@ use super::engine::{Engine, KEYS, STRIDE, Span};
 use super::operands::Lines;
 use super::problem::{Attention, Saved};
 use super::softmax::{FORBIDDEN_BELOW, LANES, V, exp2_clamped};
-use crate::element::Narrow;
 use crate::isa::Simd;
+use crate::narrow::Narrow;
 use std::f32::consts::LOG2_E;
 
 /// What takes the scores of a query to its weights, and its gradients of weights to gradients of scores.

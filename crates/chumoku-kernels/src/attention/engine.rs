@@ -4,8 +4,8 @@
 //! [`KEYS`] keys; an engine packs operands as its multiplier reads them. Scores and weights are rows of f32,
 //! [`STRIDE`] apart, a row for each query.
 
-use crate::element::Narrow;
 use crate::isa::Simd;
+use crate::narrow::Narrow;
 use crate::register_tile::ACROSS;
 use std::marker::PhantomData;
 use std::ops::Range;

@@ -5,10 +5,10 @@ use super::problem::Attention;
 use super::registers::OnRegisters;
 #[cfg(target_arch = "x86_64")]
 use super::tiles;
-use crate::element::Narrow;
 use crate::isa;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Isa;
+use crate::narrow::Narrow;
 
 /// Runs `task` on the best engine that the instruction set in force has for numbers of type `T`.
 pub(super) fn on_engine<T: Narrow>(args: &Attention<'_, T>, task: impl Task) {

@@ -6,8 +6,9 @@ use super::engine::{Engine, GRAIN, KEYS, STRIDE, Task};
 use super::engines::on_engine;
 use super::plan::AttentionPlan;
 use super::problem::Attention;
-use crate::element::{Element, Narrow};
 use crate::isa::{self, Isa};
+use crate::narrow::Narrow;
+use crate::number::Element;
 
 /// What `args` would run on.
 pub(super) fn explain<T: Narrow>(args: &Attention<'_, T>) -> AttentionPlan {

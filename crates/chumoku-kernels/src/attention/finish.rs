@@ -2,10 +2,11 @@
 
 use super::heads::Layout;
 use super::problem::{Attention, Forward};
+use super::reference;
 use super::softmax::Running;
-use crate::element::{Element, Narrow};
 use crate::isa::Simd;
-use crate::reference;
+use crate::narrow::Narrow;
+use crate::number::Element;
 use crate::threads::SharedMut;
 use std::f64::consts::LN_2;
 

@@ -44,9 +44,10 @@ use super::rows::Rows;
 use super::softmax::{BOUND, Meanwhile, Row, Running, SAFE_BOUND, bounded_block, is_bounded};
 use super::transform::Transform;
 use crate::dropout::Keep;
-use crate::element::{Element, Narrow};
 use crate::isa::Simd;
 use crate::memory::{Buffer, Scratch};
+use crate::narrow::Narrow;
+use crate::number::Element;
 use crate::threads::for_each;
 use std::ops::Range;
 

@@ -10,14 +10,15 @@ use super::engines::on_engine;
 use super::mask::{Mask, MaskView};
 use super::operands::{Keys, Queries, Scores};
 use super::problem::{Attention, Saved};
+use super::reference;
 use super::rows::{Rows, bad_keys};
 use super::softmax::{FORBIDDEN_BELOW, exp2_clamped};
 use super::transform::Transform;
 use crate::dropout::Keep;
-use crate::element::{Element, Narrow};
 use crate::isa::Simd;
 use crate::memory::Scratch;
-use crate::reference;
+use crate::narrow::Narrow;
+use crate::number::Element;
 use crate::threads::{SharedMut, for_each};
 
 /// Query rows of a task, where the mask has rows of its own.

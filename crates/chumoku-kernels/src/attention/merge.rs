@@ -2,9 +2,8 @@
 
 use super::heads::{Heads, HeadsMut};
 use super::problem::check_same;
-use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::real::Real;
+use crate::number::{Element, Real};
 
 /// Attention over some of the keys: what [`super::Attention::forward_with_log_sum_exp`] gave.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@
 
 // A file uses what stands above it, in groups above its own or earlier in its line:
 //
-//   heads, mask, problem                             what is asked for
+//   heads, mask, problem; reference                  what is asked for, and the plain version of it
 //   engine, operands; registers, tiles; engines      what multiplies blocks
 //   softmax, transform; blocks, rows; finish         what happens to rows
 //   plan; decode, forward; explain                   the forward pass
@@ -32,7 +32,8 @@ mod mask_gradient;
 mod merge;
 mod operands;
 mod plan;
-pub(crate) mod problem;
+mod problem;
+pub(crate) mod reference;
 mod registers;
 mod rows;
 mod scores;
@@ -49,11 +50,9 @@ pub use plan::AttentionPlan;
 pub use problem::{Attention, AttentionDropout, Gradients, Saved};
 pub use scores::{Stage, Statistics, Top};
 
-use crate::element::{Element, Family, Sorted};
 use crate::error::{Error, Result};
-use crate::reference;
+use crate::number::{Element, Family, Sorted};
 use problem::{Forward, check_same};
-use std::marker::PhantomData;
 
 impl<T: Element> Attention<'_, T> {
     /// Writes the output.
@@ -89,7 +88,7 @@ impl<T: Element> Attention<'_, T> {
         for s in 0..self.query.sequences() {
             crate::work::count(&[self.query.heads(), self.query.length(s), self.key.length(s), widths]);
         }
-        match T::sort::<ForwardPass<'_, '_, '_>>((self, Forward { output, log_sum_exp })) {
+        match T::sort::<ForwardPass>((self, Forward { output, log_sum_exp })) {
             Sorted::F32((args, results)) => forward::f32(args, results),
             Sorted::Bf16((args, results)) => forward::bf16(args, results),
             Sorted::F16((args, results)) => forward::f16(args, results),
@@ -134,7 +133,7 @@ impl<T: Element> Attention<'_, T> {
             };
             Error::check_length("attention: d_sinks", sinks.len(), d.len())?;
         }
-        match T::sort::<BackwardPass<'_, '_, '_, '_>>((self, saved, gradients)) {
+        match T::sort::<BackwardPass>((self, saved, gradients)) {
             Sorted::F32((args, saved, gradients)) => backward::f32(args, saved, gradients),
             Sorted::Bf16((args, saved, gradients)) => backward::bf16(args, saved, gradients),
             Sorted::F16((args, saved, gradients)) => backward::f16(args, saved, gradients),
@@ -149,7 +148,7 @@ impl<T: Element> Attention<'_, T> {
     /// As [`Attention::forward`].
     pub fn explain(&self) -> Result<AttentionPlan> {
         self.check()?;
-        Ok(match T::sort::<Question<'_, '_>>(self) {
+        Ok(match T::sort::<Question>(self) {
             Sorted::F32(args) => explain::explain(args),
             Sorted::Bf16(args) => explain::explain(args),
             Sorted::F16(args) => explain::explain(args),
@@ -159,22 +158,22 @@ impl<T: Element> Attention<'_, T> {
 }
 
 /// Arguments of the forward pass, which have been checked.
-struct ForwardPass<'a, 'b, 'c>(PhantomData<(&'a (), &'b (), &'c ())>);
+struct ForwardPass;
 
-impl<'a, 'b: 'a, 'c> Family for ForwardPass<'a, 'b, 'c> {
-    type Of<T: Element> = (&'a Attention<'b, T>, Forward<'c, T>);
+impl Family for ForwardPass {
+    type Of<'a, T: Element> = (&'a Attention<'a, T>, Forward<'a, T>);
 }
 
 /// Arguments of the backward pass, which have been checked.
-struct BackwardPass<'a, 'b, 'c, 'd>(PhantomData<(&'a (), &'b (), &'c (), &'d ())>);
+struct BackwardPass;
 
-impl<'a, 'b: 'a, 'c, 'd> Family for BackwardPass<'a, 'b, 'c, 'd> {
-    type Of<T: Element> = (&'a Attention<'b, T>, Saved<'c, T>, Gradients<'d, T>);
+impl Family for BackwardPass {
+    type Of<'a, T: Element> = (&'a Attention<'a, T>, Saved<'a, T>, Gradients<'a, T>);
 }
 
 /// Arguments of which somebody wants to know what they would run on.
-struct Question<'a, 'b>(PhantomData<(&'a (), &'b ())>);
+struct Question;
 
-impl<'a, 'b: 'a> Family for Question<'a, 'b> {
-    type Of<T: Element> = &'a Attention<'b, T>;
+impl Family for Question {
+    type Of<'a, T: Element> = &'a Attention<'a, T>;
 }

@@ -3,9 +3,9 @@
 use super::heads::{Heads, HeadsMut};
 use super::mask::{Band, Causal, Mask};
 use crate::dropout::check_rate;
-use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::gemm::Precision;
+use crate::number::Element;
 use crate::philox::Philox;
 use std::ops::Range;
 

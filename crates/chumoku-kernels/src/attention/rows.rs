@@ -4,9 +4,10 @@ use super::engine::{Engine, KEYS, Matrix, Task};
 use super::engines::on_engine;
 use super::heads::Heads;
 use super::problem::Attention;
-use crate::element::{Element, Narrow};
 use crate::isa::Simd;
 use crate::memory::{Buffer, Scratch};
+use crate::narrow::Narrow;
+use crate::number::Element;
 
 /// Rows `first..first + count` of a sequence and head.
 pub(super) struct Rows<'a, T> {

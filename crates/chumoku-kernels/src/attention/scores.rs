@@ -5,10 +5,10 @@
 
 use super::mask::Mask;
 use super::problem::Attention;
-use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::gemm::{MatMut, MatRef, Start, gemm};
-use crate::real::Real;
+use crate::number::{Element, Real};
+use crate::softmax::softmax_forward;
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -300,7 +300,7 @@ impl<'a, T: Element> Head<'a, T> {
             }
             if stage == Stage::Weights && width > 0 {
                 row[keys.len()..].iter_mut().zip(sink).for_each(|(x, sink)| *x = sink);
-                T::Sum::softmax_forward(row, width, &mut weights);
+                softmax_forward(row, width, &mut weights).expect("one row, and room for it");
                 // A NaN among the scores makes the row NaN, but never the weight of a key that is forbidden.
                 for (weight, &score) in weights.iter_mut().zip(&*row) {
                     if score == T::Sum::NEG_INFINITY {

@@ -4,9 +4,9 @@ use super::engine::Span;
 use super::mask::Mask;
 use super::problem::Attention;
 use super::softmax::FORBIDDEN;
-use crate::element::Narrow;
 use crate::isa::Simd;
 use crate::math::exp;
+use crate::narrow::Narrow;
 use std::f32::consts::LOG2_E;
 
 /// What has to be done; none of it is `None`.

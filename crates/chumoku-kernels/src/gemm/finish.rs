@@ -5,7 +5,7 @@ use crate::activation::{self, Activation};
 use crate::dropout::{Dropout, Keep};
 use crate::error::{Error, Result};
 use crate::isa::Simd;
-use crate::real::Real;
+use crate::number::Real;
 use crate::threads::SharedMut;
 
 /// What is done with the sums of a product, element by element. Dropout goes by the index in the result.

@@ -10,10 +10,12 @@
 //!
 //! Source of the blocking: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
 
-// A file uses what stands before it here: matrix; packed, finish; vectors, tiles.
+// A file uses what stands before it here: matrix; packed, finish; product; reference; vectors, tiles.
 mod finish;
 mod matrix;
 mod packed;
+mod product;
+pub(crate) mod reference;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 mod vectors;
@@ -21,12 +23,13 @@ mod vectors;
 pub use finish::Then;
 pub use matrix::{MatMut, MatRef, Precision, Start};
 pub use packed::{Operand, PackedMatrix};
+pub use product::Product;
 
 use crate::error::{Error, Result};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{self, Isa, amx::Amx};
 use crate::memory::Aligned;
-use crate::real::Real;
+use crate::number::{Real, Versions};
 use crate::threads::SharedMut;
 use finish::Finish;
 use packed::Kernel;
@@ -47,7 +50,7 @@ pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: Start<T>, c: MatMut<T>, 
         return Err(Error::shape("gemm: c", (a.rows, b.cols), (c.rows, c.cols)));
     }
     crate::work::count(&[a.rows, a.cols, b.cols]);
-    T::gemm(a, b, start, c, precision);
+    T::run::<Gemm>((a, b, start, c, precision));
     Ok(())
 }
 
@@ -61,21 +64,6 @@ fn check<T>(what: &'static str, a: &MatRef<T>, b: &MatRef<T>, start: Start<T>) -
     }
 }
 
-/// A product into memory of its own: `C = then(bias + A·B)`.
-#[derive(Debug)]
-pub struct Product<'a, T> {
-    /// (m, k)
-    pub a: MatRef<'a, T>,
-    /// (k, n)
-    pub b: Operand<'a, T>,
-    /// (n,)
-    pub bias: Option<&'a [T]>,
-    /// What is done with the sums.
-    pub then: Then<'a, T>,
-    /// How exact the products are.
-    pub precision: Precision,
-}
-
 impl<T: Real> Product<'_, T> {
     /// C, (m, n) row by row.
     ///
@@ -85,18 +73,62 @@ impl<T: Real> Product<'_, T> {
         check("product: b", &self.a, &self.b.matrix, self.start())?;
         self.then.check(self.a.rows, self.b.matrix.cols)?;
         crate::work::count(&[self.a.rows, self.a.cols, self.b.matrix.cols]);
-        Ok(T::product(self))
+        Ok(T::run::<Compute>(self))
     }
 }
 
-impl<'a, T> Product<'a, T> {
-    pub(crate) fn start(&self) -> Start<'a, T> {
-        self.bias.map_or(Start::Zero, Start::Bias)
+impl PackedMatrix {
+    /// Packs `b` for products at a level of precision, by the instruction set in force; `None` for number types whose
+    /// products pack nothing.
+    pub fn new<T: Real>(b: MatRef<T>, precision: Precision) -> Option<PackedMatrix> {
+        T::run::<Pack>((b, precision))
+    }
+}
+
+/// Both versions of [`gemm`].
+struct Gemm;
+
+impl Versions for Gemm {
+    type Args<'a, T: Real> = (MatRef<'a, T>, MatRef<'a, T>, Start<'a, T>, MatMut<'a, T>, Precision);
+    type Output<T: Real> = ();
+    fn fast((a, b, start, c, precision): Self::Args<'_, f32>) {
+        gemm_f32(a, b, start, c, precision);
+    }
+    fn plain((a, b, start, c, _): Self::Args<'_, f64>) {
+        reference::gemm(a, b, start, c);
+    }
+}
+
+/// Both versions of [`Product::compute`].
+struct Compute;
+
+impl Versions for Compute {
+    type Args<'a, T: Real> = Product<'a, T>;
+    type Output<T: Real> = Vec<T>;
+    fn fast(product: Self::Args<'_, f32>) -> Vec<f32> {
+        product_f32(product)
+    }
+    fn plain(product: Self::Args<'_, f64>) -> Vec<f64> {
+        reference::product(product)
+    }
+}
+
+/// Both versions of [`PackedMatrix::new`].
+struct Pack;
+
+impl Versions for Pack {
+    type Args<'a, T: Real> = (MatRef<'a, T>, Precision);
+    type Output<T: Real> = Option<PackedMatrix>;
+    fn fast((b, precision): Self::Args<'_, f32>) -> Option<PackedMatrix> {
+        Some(pack_f32(b, precision))
+    }
+    fn plain(_: Self::Args<'_, f64>) -> Option<PackedMatrix> {
+        None
     }
 }
 
 /// The fast product for f32; shapes have been checked.
-pub(crate) fn gemm_f32(a: MatRef<f32>, b: MatRef<f32>, start: Start<f32>, c: MatMut<f32>, precision: Precision) {
+fn gemm_f32(a: MatRef<f32>, b: MatRef<f32>, start: Start<f32>, c: MatMut<f32>, precision: Precision) {
     let (c, c_stride) = (SharedMut::new(c.data), c.row_stride);
     // SAFETY: `c` is borrowed exclusively for longer than this, of the shape of the product as was checked, and holds
     // numbers; nothing else is written.
@@ -112,7 +144,7 @@ pub(crate) fn gemm_packed(a: MatRef<f32>, b: Operand<f32>, start: Start<f32>, c:
 }
 
 /// The fast product into new memory; shapes have been checked.
-pub(crate) fn product_f32(p: Product<f32>) -> Vec<f32> {
+fn product_f32(p: Product<f32>) -> Vec<f32> {
     let (m, n) = (p.a.rows, p.b.matrix.cols);
     let mut finish = Finish::new(p.start(), n);
     let mut slope = finish.then(p.then, m * n);
@@ -174,7 +206,7 @@ fn kernel_of(cols: usize, depth: usize, precision: Precision) -> Kernel {
 }
 
 /// Packs `b` for products at a level of precision, by the instruction set in force.
-pub(crate) fn pack_f32(b: MatRef<f32>, precision: Precision) -> PackedMatrix {
+fn pack_f32(b: MatRef<f32>, precision: Precision) -> PackedMatrix {
     let kernel = kernel_of(b.cols, b.rows, precision);
     let mut panels = Aligned::new();
     match kernel {

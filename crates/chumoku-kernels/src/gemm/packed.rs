@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::amx::Amx;
 use crate::memory::Aligned;
-use crate::real::Real;
+use crate::number::Real;
 
 /// How a product is computed: which depends on its columns, depth and precision, never on its rows.
 #[derive(Clone, Copy, Debug)]
@@ -36,14 +36,6 @@ pub struct PackedMatrix {
     pub(super) kernel: Kernel,
     pub(super) shape: (usize, usize),
     pub(super) panels: Aligned,
-}
-
-impl PackedMatrix {
-    /// Packs `b` for products at a level of precision, by the instruction set in force; `None` for number types whose
-    /// products pack nothing.
-    pub fn new<T: Real>(b: MatRef<T>, precision: Precision) -> Option<PackedMatrix> {
-        T::pack(b, precision)
-    }
 }
 
 /// The second operand of a product: a matrix, and its packed form where that is at hand.

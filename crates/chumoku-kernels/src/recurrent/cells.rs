@@ -1,6 +1,6 @@
 //! What a step computes of its sums, forward and backward: all gates of all sequences alive, in one pass over memory.
 
-use super::{Cell, Recurrence, Trace};
+use super::problem::{Cell, Recurrence, Trace};
 use crate::gemm::MatRef;
 use crate::isa::{Op, Simd};
 use crate::math::{sigmoid, tanh};

@@ -5,7 +5,7 @@
 //! one product takes them all a step further.
 
 use super::cells::{Backward, Forward};
-use super::{Cell, Deltas, Recurrence, Trace};
+use super::problem::{Cell, Deltas, Recurrence, Trace};
 use crate::gemm::{MatMut, MatRef, Operand, Start, gemm_packed};
 use crate::isa;
 use crate::memory::{Buffer, Scratch};
@@ -47,7 +47,7 @@ fn matrix_mut(x: &mut [f32], rows: usize, cols: usize) -> MatMut<'_, f32> {
 }
 
 /// The outputs; shapes have been checked.
-pub(crate) fn forward_f32(
+pub(super) fn forward_f32(
     r: &Recurrence<'_>,
     weight: Operand<'_, f32>,
     bias: &[f32],
@@ -91,7 +91,7 @@ pub(crate) fn forward_f32(
 }
 
 /// The gradients of the projections; shapes have been checked.
-pub(crate) fn backward_f32(
+pub(super) fn backward_f32(
     r: &Recurrence<'_>,
     weight: Operand<'_, f32>,
     trace: &Trace<f32>,

@@ -2,11 +2,11 @@
 
 use super::{Gather, Products};
 use crate::attention::engine::{Matrix, STRIDE};
-use crate::element::Narrow;
 use crate::isa::Simd;
 use crate::isa::amx::split::Lay;
 use crate::isa::amx::{Amx, IN_PLACE, STEP, TILE, Tiles, TilesOp, take};
 use crate::isa::avx512::Avx512;
+use crate::narrow::Narrow;
 
 impl<T: Narrow> TilesOp for Gather<'_, T> {
     #[inline(always)]

@@ -1,8 +1,8 @@
 //! Products in vectors.
 
 use crate::attention::engine::{KEYS, STRIDE};
-use crate::element::Narrow;
 use crate::isa::Simd;
+use crate::narrow::Narrow;
 use std::ops::Range;
 
 /// The vector at `from`, of which `count` numbers are there; 0 in the lanes after them.

@@ -1,8 +1,8 @@
-//! Recurrent networks, one sequence and one step at a time.
+//! The plain version: one sequence and one step at a time.
 
+use super::problem::{Cell, Deltas, Recurrence, Trace};
 use crate::gemm::{MatMut, MatRef, Operand};
-use crate::real::Real;
-use crate::recurrent::{Cell, Deltas, Recurrence, Trace};
+use crate::number::Real;
 
 /// `1 / (1 + e⁻ˣ)`
 pub fn sigmoid<T: Real>(x: T) -> T {

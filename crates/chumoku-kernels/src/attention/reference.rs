@@ -1,11 +1,10 @@
-//! Attention, one query at a time, in double precision. Pairs that the mask forbids are never touched, so nothing in
+//! The plain version: one query at a time, in double precision. Pairs that the mask forbids are never touched, so nothing in
 //! them can matter.
 
-use crate::attention::Mask;
-use crate::attention::problem::{Attention, Forward, Gradients, Saved};
+use super::mask::Mask;
+use super::problem::{Attention, Forward, Gradients, Saved};
 use crate::dropout::Keep;
-use crate::element::Element;
-use crate::real::Real;
+use crate::number::{Element, Real};
 
 /// What one query of one head gives.
 #[derive(Clone, Debug)]
@@ -63,7 +62,7 @@ fn cap<T: Element>(args: &Attention<T>, score: f64) -> f64 {
 }
 
 /// What ALiBi and an additive mask add to a score; `None` where a mask by entries forbids the pair.
-pub(crate) fn bias<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usize, j: usize) -> Option<f64> {
+pub(super) fn bias<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usize, j: usize) -> Option<f64> {
     let distance = (i128::from(args.offset(s)) + i as i128 - j as i128).unsigned_abs();
     let linear = args.alibi.map_or(0.0, |slopes| -f64::from(slopes[h]) * distance as f64);
     match args.mask {
@@ -200,7 +199,7 @@ pub fn attention_backward<T: Element>(args: &Attention<T>, saved: Saved<T>, mut 
 
 impl RowGradients {
     /// Adds what the query gives to key `j`, which it sees: (dim,), and to its value: (value dim,).
-    pub(crate) fn add_to_key<T: Element, D: Real>(
+    pub(super) fn add_to_key<T: Element, D: Real>(
         &self,
         args: &Attention<T>,
         saved: Saved<T>,
@@ -215,7 +214,7 @@ impl RowGradients {
     }
 
     /// Adds what the query gives to an additive mask.
-    pub(crate) fn add_to_mask<T: Element, D: Real>(
+    pub(super) fn add_to_mask<T: Element, D: Real>(
         &self,
         args: &Attention<T>,
         (s, h, i): (usize, usize, usize),

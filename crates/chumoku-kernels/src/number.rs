@@ -1,0 +1,253 @@
+//! The number types, and how an operation finds the version that is theirs.
+
+// `Element::sort` and `Real::run` are for this crate alone, whatever the traits are for.
+#![allow(private_bounds, private_interfaces)]
+
+use half::{bf16, f16};
+use std::fmt::{Debug, Display};
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
+
+/// A floating-point type that attention reads and writes: `f32`, `bf16`, `f16`, or `f64` for checking.
+///
+/// Sums are kept in [`Element::Sum`]: f32, or f64 for f64.
+pub trait Element: sealed::Sealed + Copy + Debug + Default + PartialEq + Send + Sync + 'static {
+    /// The type of sums: of log-sum-exp, of additive masks and of their gradient.
+    type Sum: Real;
+    /// Its name.
+    const NAME: &'static str;
+
+    /// The nearest value to `x`.
+    fn of(x: f64) -> Self;
+    /// The value in double precision.
+    fn to_f64(self) -> f64;
+
+    /// Arguments as what they are: of numbers of this type. (Nobody outside the crate can name a family.)
+    #[doc(hidden)]
+    fn sort<F: Family>(args: F::Of<'_, Self>) -> Sorted<'_, F>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+    impl Sealed for half::bf16 {}
+    impl Sealed for half::f16 {}
+}
+
+impl Element for f64 {
+    type Sum = f64;
+    const NAME: &'static str = "f64";
+    fn sort<F: Family>(args: F::Of<'_, f64>) -> Sorted<'_, F> {
+        Sorted::F64(args)
+    }
+    fn of(x: f64) -> f64 {
+        x
+    }
+    fn to_f64(self) -> f64 {
+        self
+    }
+}
+
+impl Element for f32 {
+    type Sum = f32;
+    const NAME: &'static str = "f32";
+    fn sort<F: Family>(args: F::Of<'_, f32>) -> Sorted<'_, F> {
+        Sorted::F32(args)
+    }
+    fn of(x: f64) -> f32 {
+        x as f32
+    }
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Element for bf16 {
+    type Sum = f32;
+    const NAME: &'static str = "bf16";
+    fn sort<F: Family>(args: F::Of<'_, bf16>) -> Sorted<'_, F> {
+        Sorted::Bf16(args)
+    }
+    fn of(x: f64) -> bf16 {
+        bf16::from_f32(to_odd(x))
+    }
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Element for f16 {
+    type Sum = f32;
+    const NAME: &'static str = "f16";
+    fn sort<F: Family>(args: F::Of<'_, f16>) -> Sorted<'_, F> {
+        Sorted::F16(args)
+    }
+    fn of(x: f64) -> f16 {
+        f16::from_f32(to_odd(x))
+    }
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+/// `x` as f32, rounded to an odd last bit where it is not exact, so that rounding once more gives what rounding once would.
+/// (`from_f64` of the `half` crate looks at the upper half of an f64 alone, and takes what is just above a tie for one.)
+/// Source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums" (2008).
+fn to_odd(x: f64) -> f32 {
+    let nearest = x as f32;
+    let bits = nearest.to_bits();
+    if !nearest.is_finite() || f64::from(nearest) == x || bits & 1 == 1 {
+        return nearest;
+    }
+    f32::from_bits(if f64::from(nearest).abs() < x.abs() { bits + 1 } else { bits - 1 })
+}
+
+/// Arguments of any number type, to be sorted by it: so that what is generic over [`Element`] can call functions that are
+/// not. Those are compiled with this crate, where the kernels are one unit, and not with whoever calls.
+pub(crate) trait Family {
+    /// The arguments.
+    type Of<'a, T: Element>;
+}
+
+/// Arguments whose number type is known.
+pub(crate) enum Sorted<'a, F: Family> {
+    F32(F::Of<'a, f32>),
+    F64(F::Of<'a, f64>),
+    Bf16(F::Of<'a, bf16>),
+    F16(F::Of<'a, f16>),
+}
+
+/// A floating-point type that the operations are defined for.
+///
+/// `f32` runs the fast version of each, `f64` the plain one of [`mod@crate::reference`].
+pub trait Real:
+    Element<Sum = Self>
+    + Display
+    + PartialOrd
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + AddAssign
+    + SubAssign
+    + MulAssign
+    + DivAssign
+    + Sum
+{
+    /// 0
+    const ZERO: Self;
+    /// 1
+    const ONE: Self;
+    /// −∞
+    const NEG_INFINITY: Self;
+
+    /// eˣ
+    fn exp(self) -> Self;
+    /// The natural logarithm.
+    fn ln(self) -> Self;
+    /// √x
+    fn sqrt(self) -> Self;
+    /// Neither NaN nor infinite.
+    fn is_finite(self) -> bool;
+    /// The larger of two numbers; NaN if either is.
+    fn max(self, other: Self) -> Self {
+        let is_nan = self.partial_cmp(&self).is_none();
+        if self > other || is_nan { self } else { other }
+    }
+
+    /// Runs the version of an operation that is for this type. (Nobody outside the crate can name an operation.)
+    #[doc(hidden)]
+    fn run<V: Versions>(args: V::Args<'_, Self>) -> V::Output<Self>;
+}
+
+impl Real for f64 {
+    const ZERO: f64 = 0.0;
+    const ONE: f64 = 1.0;
+    const NEG_INFINITY: f64 = f64::NEG_INFINITY;
+
+    fn exp(self) -> f64 {
+        f64::exp(self)
+    }
+    fn ln(self) -> f64 {
+        f64::ln(self)
+    }
+    fn sqrt(self) -> f64 {
+        f64::sqrt(self)
+    }
+    fn is_finite(self) -> bool {
+        f64::is_finite(self)
+    }
+    fn run<V: Versions>(args: V::Args<'_, f64>) -> V::Output<f64> {
+        V::plain(args)
+    }
+}
+
+impl Real for f32 {
+    const ZERO: f32 = 0.0;
+    const ONE: f32 = 1.0;
+    const NEG_INFINITY: f32 = f32::NEG_INFINITY;
+
+    fn exp(self) -> f32 {
+        f32::exp(self)
+    }
+    fn ln(self) -> f32 {
+        f32::ln(self)
+    }
+    fn sqrt(self) -> f32 {
+        f32::sqrt(self)
+    }
+    fn is_finite(self) -> bool {
+        f32::is_finite(self)
+    }
+    fn run<V: Versions>(args: V::Args<'_, f32>) -> V::Output<f32> {
+        V::fast(args)
+    }
+}
+
+/// An operation in both versions, neither of them generic: like the functions behind a [`Family`], they are compiled with
+/// this crate.
+pub(crate) trait Versions {
+    /// What it takes, once it has been checked.
+    type Args<'a, T: Real>;
+    /// What it gives.
+    type Output<T: Real>;
+
+    /// Vectorised, and shared among threads.
+    fn fast(args: Self::Args<'_, f32>) -> Self::Output<f32>;
+    /// In short loops.
+    fn plain(args: Self::Args<'_, f64>) -> Self::Output<f64>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The one of the numbers next to `x as T` that is nearest to `x`, the even one at a tie.
+    fn check<T: Element>(next: impl Fn(u16) -> T, bits: impl Fn(T) -> u16, x: f64) {
+        let found = bits(T::of(x));
+        for other in [found.wrapping_sub(1), found.wrapping_add(1)] {
+            let (near, far) = ((next(found).to_f64() - x).abs(), (next(other).to_f64() - x).abs());
+            let is_nearest = near < far || (near == far && found & 1 == 0) || far.is_nan();
+            assert!(is_nearest, "{} {x:e} became {:e}, not {:e}", T::NAME, next(found).to_f64(), next(other).to_f64());
+        }
+    }
+
+    #[test]
+    fn numbers_become_the_nearest_of_half_the_width() {
+        let steps = (0..2000).map(|n| 1.0 + f64::from(n) / 4096.0);
+        for tie in steps.flat_map(|x| [x, -x, x * 1e-3, x * 1e-7, x * 900.0]) {
+            for scale in [0.0, 1e-16, -1e-16, 1e-9, -1e-9, 1e-6, -1e-6] {
+                let x = tie * (1.0 + scale);
+                check(bf16::from_bits, bf16::to_bits, x);
+                check(f16::from_bits, f16::to_bits, x);
+            }
+        }
+        for x in [0.0, -0.0, f64::INFINITY, 1e300, -1e300, 1e-300] {
+            assert_eq!(bf16::of(x).to_f64(), f64::from(x as f32));
+            assert_eq!(f16::of(x).to_f64(), f64::from(x as f32));
+        }
+        assert!(bf16::of(f64::NAN).is_nan() && f16::of(f64::NAN).is_nan());
+    }
+}
