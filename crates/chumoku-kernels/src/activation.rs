@@ -15,7 +15,9 @@ pub enum Activation {
     Gelu,
 }
 
-/// `y = f(x)`. Largest relative error of GELU in f32: 6e-7, also far out in the negative tail (0 below −13.2).
+/// `y = f(x)`.
+///
+/// Largest relative error of GELU in f32: 6e-7, also far out in the negative tail (0 below −13.2).
 ///
 /// # Errors
 /// If `x` and `y` differ in length.

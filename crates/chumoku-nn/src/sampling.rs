@@ -26,6 +26,8 @@ impl Default for Sampling {
 const STREAM: u64 = 1 << 59;
 
 impl Sampling {
+    /// Checks that every option is in its range.
+    ///
     /// # Errors
     /// If an option is out of its range.
     pub fn check(&self) -> Result<()> {

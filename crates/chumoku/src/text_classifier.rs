@@ -122,7 +122,9 @@ impl TextClassifier {
         self.params.values().len()
     }
 
-    /// Predicts each text. A text's prediction does not depend on the others.
+    /// Predicts each text.
+    ///
+    /// A text's prediction does not depend on the others.
     ///
     /// # Errors
     /// If a text cannot be read as tokens.
@@ -131,7 +133,9 @@ impl TextClassifier {
     }
 
     /// Predicts each text with these heads of the network, (layer, head) from 0, switched off: they add nothing to the
-    /// output of their layer. What the n-grams say stays as it is.
+    /// output of their layer.
+    ///
+    /// What the n-grams say stays as it is.
     ///
     /// # Errors
     /// If a text cannot be read as tokens, or there is no such head.
@@ -179,7 +183,9 @@ impl TextClassifier {
     }
 
     /// Scores on labelled examples, resampled with `seed`: of the whole predictor, then of the network and of the
-    /// n-grams alone. Examples whose label the model does not know are left out.
+    /// n-grams alone.
+    ///
+    /// Examples whose label the model does not know are left out.
     ///
     /// # Errors
     /// If a text cannot be read as tokens.
@@ -189,6 +195,7 @@ impl TextClassifier {
     }
 
     /// Writes `config.json`, `tokenizer.json` and `model.safetensors`, in the place of those of a model that is there.
+    ///
     /// Killed at any moment, it leaves the folder with the old model or with the new one.
     ///
     /// # Errors

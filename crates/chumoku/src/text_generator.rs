@@ -145,6 +145,7 @@ impl TextGenerator {
     }
 
     /// Writes `config.json`, `tokenizer.json` and `model.safetensors`, in the place of those of a model that is there.
+    ///
     /// Killed at any moment, it leaves the folder with the old model or with the new one.
     ///
     /// # Errors

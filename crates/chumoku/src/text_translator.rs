@@ -140,7 +140,9 @@ impl TextTranslator {
         Ok((ids, is_cut))
     }
 
-    /// Translates each text. A text's translation does not depend on the others.
+    /// Translates each text.
+    ///
+    /// A text's translation does not depend on the others.
     ///
     /// A source that is longer than the model reads is cut at its end, and marked.
     ///
@@ -248,6 +250,7 @@ impl TextTranslator {
     }
 
     /// Writes `config.json`, the tokenizers and `model.safetensors`, in the place of those of a model that is there.
+    ///
     /// Killed at any moment, it leaves the folder with the old model or with the new one.
     ///
     /// # Errors

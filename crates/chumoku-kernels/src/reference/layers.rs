@@ -10,7 +10,7 @@ use crate::norm::{Forward, LayerNormBackward, Normalised};
 use crate::real::Real;
 use crate::rotary::{Rotate, Turn};
 
-/// `c[i][j] = start + Σ_p a[i][p] · b[p][j]`
+/// The matrix product, `c[i][j] = start + Σ_p a[i][p] · b[p][j]`.
 pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: Start<T>, mut c: MatMut<T>) {
     for i in 0..a.rows() {
         let row = c.row_mut(i);
@@ -25,7 +25,7 @@ pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: Start<T>, mut c: MatMut<
     }
 }
 
-/// `then(bias + A·B)`
+/// The matrix product and what follows it, `then(bias + A·B)`.
 pub fn product<T: Real>(p: Product<T>) -> Vec<T> {
     let shape = (p.a.rows(), p.b.matrix().cols());
     let start = p.start();
@@ -127,7 +127,7 @@ fn normal_distribution(x: f64) -> f64 {
     0.5 * erfc_f64(-x / std::f64::consts::SQRT_2)
 }
 
-/// `y = max(0, x)` or `y = x Φ(x)`
+/// ReLU, `y = max(0, x)`, or GELU, `y = x Φ(x)`.
 pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) {
     for (&x, y) in x.iter().zip(y) {
         *y = match kind {
@@ -138,7 +138,7 @@ pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) {
     }
 }
 
-/// `dx = dy [x > 0]` or `dx = dy (Φ(x) + x φ(x))`
+/// The gradient of ReLU, `dx = dy [x > 0]`, or of GELU, `dx = dy (Φ(x) + x φ(x))`.
 pub fn activation_backward<T: Real>(kind: Activation, x: &[T], dy: &[T], dx: &mut [T]) {
     for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
         let x = x.to_f64();
@@ -153,7 +153,7 @@ pub fn activation_backward<T: Real>(kind: Activation, x: &[T], dy: &[T], dx: &mu
     }
 }
 
-/// `d_table[id_t] += scale · dy_t`
+/// The gradient of an embedding table, `d_table[id_t] += scale · dy_t`.
 pub fn embedding_backward<T: Real>(ids: &[u32], dy: &[T], width: usize, scale: T, d_table: &mut [T]) {
     for (t, &id) in ids.iter().enumerate() {
         for i in 0..width {
@@ -179,7 +179,7 @@ pub fn rotate<T: Real>(mut args: Rotate<T>) {
     }
 }
 
-/// `sums[j] += Σ_i x[i][j]`
+/// Adds the sum of each column, `sums[j] += Σ_i x[i][j]`.
 pub fn add_column_sums<T: Real>(x: &[T], cols: usize, sums: &mut [T]) {
     for row in x.chunks_exact(cols) {
         sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += x);

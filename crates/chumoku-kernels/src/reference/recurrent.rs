@@ -4,7 +4,7 @@ use crate::gemm::{MatMut, MatRef, Operand};
 use crate::real::Real;
 use crate::recurrent::{Cell, Deltas, Recurrence, Trace};
 
-/// `1 / (1 + e⁻ˣ)`
+/// The logistic function, `1 / (1 + e⁻ˣ)`.
 pub fn sigmoid<T: Real>(x: T) -> T {
     T::ONE / (T::ONE + (-x).exp())
 }

@@ -79,7 +79,9 @@ impl Position {
         Position { kind, weight, length, width: d_model, table: Arc::default() }
     }
 
-    /// Adds the encoding to `x` (tokens, d_model), in place. Nothing needs to be remembered.
+    /// Adds the encoding to `x` (tokens, d_model), in place.
+    ///
+    /// Nothing needs to be remembered.
     ///
     /// # Errors
     /// If a sequence is longer than the encoding.

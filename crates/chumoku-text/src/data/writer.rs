@@ -84,8 +84,9 @@ impl<W: Write> RecordWriter<W> {
         &self.added
     }
 
-    /// Writes one row; `values` belong to the added columns, in order. One that is null is left out of an object, and is
-    /// an empty field elsewhere.
+    /// Writes one row; `values` belong to the added columns, in order.
+    ///
+    /// One that is null is left out of an object, and is an empty field elsewhere.
     ///
     /// # Errors
     ///

@@ -322,8 +322,10 @@ impl TextTokenizer {
         TextTokenizer::from_json(&learned.to_string())
     }
 
-    /// A vocabulary size that suits texts of so many characters: one for each 100 of a spaced script or each 60
-    /// of an unspaced one, 1,000 to 16,000. Few tokens that are seen often generalise better than many rare ones.
+    /// A vocabulary size that suits texts of so many characters: one for each 100 of a spaced script or each 60 of an
+    /// unspaced one, 1,000 to 16,000.
+    ///
+    /// Few tokens that are seen often generalise better than many rare ones.
     pub fn suitable_vocab_size(texts: &[&str]) -> usize {
         let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
         let per_token = if unspaced_share(texts.iter().copied()) > 0.3 { 60 } else { 100 };
@@ -464,7 +466,9 @@ impl TextTokenizer {
         texts.par_iter().map(|text| Ok(self.encode(text)?.ids)).collect()
     }
 
-    /// The text of tokens. Bytes that are no UTF-8 become U+FFFD.
+    /// The text of tokens.
+    ///
+    /// Bytes that are no UTF-8 become U+FFFD.
     ///
     /// # Errors
     /// If the tokenizer cannot put them together (never for one that was trained here).

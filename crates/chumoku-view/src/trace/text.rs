@@ -88,8 +88,9 @@ impl TraceStep {
 }
 
 impl Trace {
-    /// The trace as text; no line is wider than `options.width`, which is at least 40. Without colour there is no escape
-    /// sequence in it, and colour changes nothing else.
+    /// The trace as text; no line is wider than `options.width`, which is at least 40.
+    ///
+    /// Without colour there is no escape sequence in it, and colour changes nothing else.
     #[must_use]
     pub fn to_text(&self, options: &TraceOptions) -> String {
         let TraceOptions { lang, colour, .. } = *options;

@@ -81,8 +81,9 @@ impl PositionalEncoding {
         }
     }
 
-    /// That of a model's folder, of its encoder if it is a translator; `name` is what the model is called. A learned encoding
-    /// has as many positions as the model reads, at most.
+    /// That of a model's folder, of its encoder if it is a translator; `name` is what the model is called.
+    ///
+    /// A learned encoding has as many positions as the model reads, at most.
     ///
     /// # Errors
     /// If the folder cannot be read, or the model tells positions apart in another way, or not at all.

@@ -132,7 +132,9 @@ pub enum Stage<'a> {
     Timing([usize; 2]),
 }
 
-/// Trains and times all models. `options` gives seed, epochs and precision; nothing is kept on disk.
+/// Trains and times all models.
+///
+/// `options` gives seed, epochs and precision; nothing is kept on disk.
 ///
 /// # Errors
 /// If a model cannot be trained; see [`train`].

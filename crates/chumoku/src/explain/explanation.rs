@@ -339,7 +339,9 @@ impl Explanation {
         }
     }
 
-    /// The weights of one query over all keys, which sum to 1. All indices count from 0.
+    /// The weights of one query over all keys, which sum to 1.
+    ///
+    /// All indices count from 0.
     ///
     /// # Panics
     ///
@@ -358,7 +360,9 @@ impl Explanation {
         &self.attention[start..start + n]
     }
 
-    /// A weight, or none where the key cannot be seen. All indices count from 0.
+    /// A weight, or none where the key cannot be seen.
+    ///
+    /// All indices count from 0.
     ///
     /// # Panics
     ///

@@ -51,8 +51,9 @@ const LEAST_RELEVANCE: f64 = 1e-3;
 const MANY_TEXTS: usize = 1000;
 
 impl NgramModel {
-    /// Learns from labelled texts. `progress` is told in a line what has been done; when `cancel` is set, training stops
-    /// at the next step.
+    /// Learns from labelled texts.
+    ///
+    /// `progress` is told in a line what has been done; when `cancel` is set, training stops at the next step.
     ///
     /// # Errors
     ///

@@ -120,7 +120,9 @@ impl Scores {
         self.classes[class].rows == 0 && self.confusion.iter().all(|row| row[class] == 0)
     }
 
-    /// What must be said before any figure, if anything: that classes are never predicted. One line.
+    /// What must be said before any figure, if anything: that classes are never predicted.
+    ///
+    /// One line.
     pub fn warning(&self) -> Option<String> {
         const MOST: usize = 5;
         let missed = &self.never_predicted;
