@@ -7,6 +7,7 @@ use crate::{Error, Real, Result};
 
 /// A function applied to each number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Activation {
     /// `max(0, x)`, as in the transformer's paper.
     Relu,

@@ -5,6 +5,7 @@ use chumoku_kernels::Philox;
 
 /// How to choose.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Sampling {
     /// Logits are divided by this; 0 takes the most probable token (the first of equals).
     pub temperature: f64,

@@ -26,6 +26,7 @@ use std::path::Path;
 
 /// `config.json`: what kind of model the folder holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ModelConfig {
     /// Always "chumoku_text_classifier".
     pub model_type: String,
@@ -59,6 +60,7 @@ pub(crate) const NGRAMS: &str = "ngrams.";
 
 /// A predicted distribution over the classes.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Prediction {
     /// Calibrated probabilities of the whole predictor, by class number.
     pub probabilities: Vec<f32>,

@@ -20,6 +20,7 @@ use std::path::Path;
 
 /// `config.json`: what kind of model the folder holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct TextGeneratorConfig {
     /// Always "chumoku_language_model".
     pub model_type: String,
@@ -46,6 +47,7 @@ pub struct TextGenerator {
 
 /// Why a text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Stop {
     /// The model ended the document.
     End,

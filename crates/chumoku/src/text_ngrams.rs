@@ -17,6 +17,7 @@ use std::path::Path;
 
 /// `config.json` of an n-gram model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct NgramClassifierConfig {
     /// Always "chumoku_ngram_classifier".
     pub model_type: String,

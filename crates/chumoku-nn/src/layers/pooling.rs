@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// How tokens become a sequence's vector. A sequence without tokens gets zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Pooling {
     /// The mean over tokens.
     Mean,

@@ -13,6 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// Which positional encoding a model uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum PositionKind {
     /// The model does not see the order of its tokens, but through causality.
     #[default]

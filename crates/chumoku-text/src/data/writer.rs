@@ -11,6 +11,7 @@ use super::tsv::reads_back;
 
 /// The form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OutputForm {
     /// CSV, TSV and JSONL as they came; plain text and fastText as TSV with a header; Parquet as JSONL.
     #[default]

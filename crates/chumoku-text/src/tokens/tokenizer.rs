@@ -46,6 +46,7 @@ pub struct TokenizerConfig {
 /// What the tokens of a text are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Unit {
     /// Parts of words: frequent words whole, rare ones in pieces.
     Subwords,
@@ -73,6 +74,7 @@ impl Unit {
 
 /// What is done to texts before they are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TextForm {
     /// NFKC, lower case, and white space as one space: to be understood.
     Folded,

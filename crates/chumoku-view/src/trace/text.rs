@@ -10,6 +10,7 @@ use chumoku::lang::clean_text;
 
 /// How much of a trace is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Depth {
     /// Formulas and shapes.
     Shapes,
@@ -21,6 +22,7 @@ pub enum Depth {
 
 /// How a trace is shown.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct TraceOptions {
     /// How much is shown.
     pub depth: Depth,

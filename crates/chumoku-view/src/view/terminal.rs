@@ -12,6 +12,7 @@ use chumoku::lang::{clean, clean_text};
 
 /// How to write an explanation for a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TerminalOptions {
     /// Columns of the terminal. Taken as 40 where it is less.
     pub width: usize,

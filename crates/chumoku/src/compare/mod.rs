@@ -123,6 +123,7 @@ pub struct Comparison {
 
 /// What is going on, for whoever shows it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Stage<'a> {
     /// A model's training begins.
     Training(String),

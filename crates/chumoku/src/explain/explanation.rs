@@ -71,6 +71,7 @@ pub struct Explanation {
 /// What kind of model is explained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ExplainedKind {
     /// A classifier.
     #[default]

@@ -32,6 +32,7 @@ pub struct NgramData<'a> {
 
 /// How training went.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
 pub struct NgramReport {
     /// The weight of the data against the penalty that was taken.
     pub c: f32,

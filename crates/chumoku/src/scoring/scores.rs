@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Precision, recall and F1 of one class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ClassScore {
     /// The class.
     pub label: String,
@@ -20,6 +21,7 @@ pub struct ClassScore {
 
 /// The scores of one set of predictions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Scores {
     /// Rows.
     pub rows: usize,
