@@ -16,7 +16,7 @@ pub enum Activation {
     Gelu,
 }
 
-/// `y = f(x)`.
+/// The activation of every number, `y = f(x)`.
 ///
 /// Largest relative error of GELU in f32: 6e-7, also far out in the negative tail (0 below −13.2).
 ///
