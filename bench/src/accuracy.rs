@@ -39,7 +39,8 @@ fn file(folder: &Path, stem: &str) -> Option<PathBuf> {
 }
 
 fn load(folder: &Path, stem: &str) -> Result<Option<Dataset>, String> {
-    let options = ReadOptions { require_label: true, ..ReadOptions::default() };
+    let mut options = ReadOptions::default();
+    options.require_label = true;
     file(folder, stem).map(|path| load_labelled(&path, &options).map_err(|error| error.to_string())).transpose()
 }
 
@@ -75,9 +76,10 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> 
             let passing = tempfile::tempdir().map_err(|error| error.to_string())?;
             let out = keep.as_ref().map_or(passing.path().to_owned(), |keep| keep.join(format!("{set}-{seed}")));
             let start = Instant::now();
-            let options = TrainOptions { seed, precision, ..TrainOptions::default() };
-            let outcome =
-                train(&data, Training { options, ..Training::to(&out) }).map_err(|error| error.to_string())?;
+            let mut training = Training::to(&out);
+            training.options.seed = seed;
+            training.options.precision = precision;
+            let outcome = train(&data, training).map_err(|error| error.to_string())?;
             let [attention, ngrams, _] = &outcome.parts;
             let seconds = start.elapsed().as_secs_f64();
             let blend = outcome.model.config().blend;

@@ -1,5 +1,10 @@
-//! The `chumoku` command: parse, call the library, print. Exit codes: 0 well, 1 the work failed, 2 wrong usage or
-//! unreadable input, 130 interrupted.
+//! The `chumoku` command: it trains models of text, uses them, and shows what they look at and every step in numbers.
+//!
+//! This is a program, not a library. It parses flags, calls `chumoku` (training, models, explanation) and `chumoku-view`
+//! (pages, pictures, traces), and prints: results to standard output, messages to standard error. A program that wants
+//! what the command does calls these two crates. `chumoku --help` lists the commands, and `docs/` describes them.
+//!
+//! Exit codes: 0 success, 1 the work failed, 2 wrong use or unreadable input, 130 interrupted.
 
 /// Talk for people, on standard error. Nobody listening is no reason to stop working. Names in it may come from anywhere, and
 /// must not steer the terminal.

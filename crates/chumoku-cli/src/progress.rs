@@ -144,6 +144,7 @@ impl Progress {
                     if is_best { lang().pick("  best", "  最良") } else { "" }
                 ));
             }
+            _ => {}
         }
     }
 }
@@ -265,8 +266,12 @@ mod tests {
 
     #[test]
     fn a_run_that_cannot_stop_early_is_not_said_to() {
-        let settings = |epochs, patience| Settings { epochs, patience, ..chumoku::train::Plan::new(&SHAPE).settings };
         const SHAPE: Shape<'_> = Shape { lengths: &[10, 20], class_rows: &[1, 1], vocab_size: 100 };
+        let settings = |epochs, patience| {
+            let mut settings = chumoku::train::Plan::new(&SHAPE).settings;
+            (settings.epochs, settings.patience) = (epochs, patience);
+            settings
+        };
         let said = |epochs, patience| plan(&settings(epochs, patience), 7, Duration::from_secs(20), 5 << 20);
         let once = said(1, 20);
         assert!(once.starts_with("plan      1 epoch, 7 steps"), "{once}");

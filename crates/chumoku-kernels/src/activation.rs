@@ -8,6 +8,7 @@ use crate::{Error, Result};
 
 /// A function applied to each number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Activation {
     /// `max(0, x)`, as in the transformer's paper.
     Relu,
@@ -16,7 +17,9 @@ pub enum Activation {
     Gelu,
 }
 
-/// `y = f(x)`. Largest relative error of GELU in f32: 6e-7, also far out in the negative tail (0 below −13.2).
+/// The activation of every number, `y = f(x)`.
+///
+/// Largest relative error of GELU in f32: 6e-7, also far out in the negative tail (0 below −13.2).
 ///
 /// # Errors
 /// If `x` and `y` differ in length.
@@ -175,7 +178,7 @@ pub(crate) mod reference {
         0.5 * erfc_f64(-x / std::f64::consts::SQRT_2)
     }
 
-    /// `y = max(0, x)` or `y = x Φ(x)`
+    /// ReLU, `y = max(0, x)`, or GELU, `y = x Φ(x)`.
     pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) {
         for (&x, y) in x.iter().zip(y) {
             *y = match kind {
@@ -186,7 +189,7 @@ pub(crate) mod reference {
         }
     }
 
-    /// `dx = dy [x > 0]` or `dx = dy (Φ(x) + x φ(x))`
+    /// The gradient of ReLU, `dx = dy [x > 0]`, or of GELU, `dx = dy (Φ(x) + x φ(x))`.
     pub fn activation_backward<T: Real>(kind: Activation, x: &[T], dy: &[T], dx: &mut [T]) {
         for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
             let x = x.to_f64();

@@ -94,7 +94,7 @@ fn backward_f32(ids: &[u32], dy: &[f32], width: usize, scale: f32, d_table: &mut
 pub(crate) mod reference {
     use crate::number::Real;
 
-    /// `d_table[id_t] += scale · dy_t`
+    /// The gradient of an embedding table, `d_table[id_t] += scale · dy_t`.
     pub fn embedding_backward<T: Real>(ids: &[u32], dy: &[T], width: usize, scale: T, d_table: &mut [T]) {
         for (t, &id) in ids.iter().enumerate() {
             for i in 0..width {

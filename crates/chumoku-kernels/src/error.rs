@@ -5,6 +5,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An argument that does not fit: which, what was expected, and what came.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// A slice of the wrong length.
     #[error("{what}: expected {expected} values, got {found}")]

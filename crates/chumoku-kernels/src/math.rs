@@ -124,7 +124,9 @@ pub(crate) fn normal<S: Simd>(simd: S, x: S::V) -> (S::V, S::V) {
     (function, simd.mul(bell, simd.splat(0.398_942_3)))
 }
 
-/// The error function in double precision: a series near 0, a continued fraction away from it. Error below 1e-14.
+/// The error function in double precision: a series near 0, a continued fraction away from it.
+///
+/// Error below 1e-14.
 pub fn erf_f64(x: f64) -> f64 {
     let a = x.abs();
     if a < 2.5 {
@@ -141,7 +143,9 @@ pub fn erf_f64(x: f64) -> f64 {
     }
 }
 
-/// `erfc x = 1 − erf x` in double precision, for large x too. Relative error below 1e-13.
+/// `erfc x = 1 − erf x` in double precision, for large x too.
+///
+/// Relative error below 1e-13.
 pub fn erfc_f64(x: f64) -> f64 {
     if x < 2.5 { 1.0 - erf_f64(x) } else { tail_f64(x) }
 }

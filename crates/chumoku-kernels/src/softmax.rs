@@ -13,7 +13,9 @@ fn check<T>(x: &[T], cols: usize, y: &[T]) -> Result<()> {
     Error::check_length("softmax: y", x.len(), y.len())
 }
 
-/// Softmax of each row. A row of −∞ only gives 0, as a query with nothing to attend to.
+/// Softmax of each row.
+///
+/// A row of −∞ only gives 0, as a query with nothing to attend to.
 ///
 /// # Shapes
 /// `x`, `y` (rows, cols).

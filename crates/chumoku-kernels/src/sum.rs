@@ -97,7 +97,7 @@ pub fn sum_of_squares<T: Real>(x: &[T]) -> f64 {
 pub(crate) mod reference {
     use crate::number::Real;
 
-    /// `sums[j] += Σ_i x[i][j]`
+    /// Adds the sum of each column, `sums[j] += Σ_i x[i][j]`.
     pub fn add_column_sums<T: Real>(x: &[T], cols: usize, sums: &mut [T]) {
         for row in x.chunks_exact(cols) {
             sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += x);

@@ -41,7 +41,7 @@ fn product<T: Real>(a: MatRef<'_, T>, b: MatRef<'_, T>) -> Result<Array2<T>> {
     Ok(c)
 }
 
-/// `weights = softmax(β Q Kᵀ)`, `output = weights V`.
+/// Soft attention, `weights = softmax(β Q Kᵀ)` and `output = weights V`.
 ///
 /// # Shapes
 /// `query` (queries, d), `key` (keys, d), `value` (keys, d_v).

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 /// How a parameter starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Init {
     /// All 0.
     Zeros,

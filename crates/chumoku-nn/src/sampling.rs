@@ -5,6 +5,7 @@ use chumoku_kernels::Philox;
 
 /// How to choose.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Sampling {
     /// Logits are divided by this; 0 takes the most probable token (the first of equals).
     pub temperature: f64,
@@ -26,6 +27,8 @@ impl Default for Sampling {
 const STREAM: u64 = 1 << 59;
 
 impl Sampling {
+    /// Checks that every option is in its range.
+    ///
     /// # Errors
     /// If an option is out of its range.
     pub fn check(&self) -> Result<()> {

@@ -14,6 +14,17 @@
 //! assert_eq!(tokenizer.decode(&encoded.ids)?, "a good film");
 //! # Ok::<(), chumoku_text::tokens::TokenizerError>(())
 //! ```
+//!
+//! Tokens are made by byte-pair encoding (Sennrich, Haddow and Birch 2016) with byte fallback, so no text holds anything
+//! unknown. BLEU (Papineni et al. 2002) and chrF (Popović 2015) agree with sacreBLEU (Post 2018) to 1e-9.
+//!
+//! # Contract
+//!
+//! * Whatever a file holds, reading it gives rows or an error that says where and what to do, never a panic. So do
+//!   tokenizers of others.
+//! * Which part of a split a text goes to follows from the text alone: equal texts stay together, and the order of the
+//!   rows does not matter.
+//! * Nothing is printed. Messages are English or Japanese ([`set_lang`]).
 
 pub mod checksum;
 pub mod data;

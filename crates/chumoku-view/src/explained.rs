@@ -9,6 +9,7 @@ use chumoku::lang::Lang;
 
 /// By what heads are put in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HeadOrder {
     /// Layer by layer.
     #[default]

@@ -175,9 +175,11 @@ impl Film {
     }
 }
 
-/// A film as one page: a player of every head of a layer, that starts with `head`, with the words on its axes; below it a
-/// strip of each head, what training changed of this one, and the entropy of all along the way. In English and Japanese,
-/// starting in `lang`; like [`figures_to_html`](super::figures_to_html) it asks nothing of the network.
+/// A film as one page: a player of every head of a layer, that starts with `head`, with the words on its axes; below it
+/// a strip of each head, what training changed of this one, and the entropy of all along the way.
+///
+/// In English and Japanese, starting in `lang`; like [`figures_to_html`](super::figures_to_html) it asks nothing of the
+/// network.
 ///
 /// A link may end in `#head=2&frame=5`, counted from 1; with `play=1` it plays, unless its reader wants no motion. Of many
 /// words, a cell of the player is the largest of several; of very many frames, it has some, picked evenly.

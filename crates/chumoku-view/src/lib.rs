@@ -1,9 +1,47 @@
-//! Attention for people to look at: pictures, pages and terminals of what a model looked at, and [`trace`]s of every step
-//! in numbers.
+//! Attention for people to look at: pictures, pages and terminals of what a model looked at, and [`trace`]s of every
+//! step in numbers.
 //!
 //! An [`Explanation`] or an [`Alignment`] of [`chumoku`] comes in with all its numbers; nothing here computes a model.
-//! [`render`] and [`render_alignment`] write for a terminal, [`to_html`] a page that opens from disk, and the methods of
-//! [`ExplanationFigures`] and [`AlignmentFigures`] make [`Figure`]s, which become SVG, PNG, PDF or a page.
+//! [`render`] and [`render_alignment`] write for a terminal, [`to_html`] a page that opens from disk, and the methods
+//! of [`ExplanationFigures`] and [`AlignmentFigures`] make [`Figure`]s, which become SVG, PNG, PDF or a page.
+//!
+//! ```
+//! use chumoku_view::trace::{TraceOptions, WorkedExample};
+//! use chumoku_view::{Lang, PositionalEncoding, TerminalOptions};
+//!
+//! // Attention over two tokens, with weights as an article printed them.
+//! let example = WorkedExample::parse(
+//!     r#"{"title": "Two tokens",
+//!         "inputs": {"Q": [[1, 0], [0, 1]], "K": [[1, 0], [0, 1]], "V": [[2, 0], [0, 2]]},
+//!         "claims": {"weights": [["0.6682", "0.3318"], ["0.3318", "0.6682"]]}}"#,
+//! )?;
+//! // They are wrong: e^(1/√2) / (e^(1/√2) + 1) is 0.6698.
+//! assert!(!example.check()?.ok);
+//!
+//! // Every step in numbers, for a terminal; a trace can also be HTML, Markdown, LaTeX, JSON or a spreadsheet.
+//! let trace = example.trace(0)?;
+//! let text = trace.to_text(&TraceOptions::default());
+//! assert!(text.contains("0.6698"));
+//!
+//! // A figure: the sinusoidal positional encoding (Vaswani et al. 2017, section 3.5) of 8 positions at width 6.
+//! let figure = PositionalEncoding::sinusoidal(8, 6).heatmap(Lang::En);
+//! println!("{}", figure.to_text(&TerminalOptions::default()));
+//! # Ok::<(), String>(())
+//! ```
+//!
+//! # Contract
+//!
+//! * **Numbers:** traces of worked examples are computed in `f64`. Those of models are computed in `f64` from the
+//!   model's parameters, and say how far what the model computed is from them. Pictures and pages show the numbers that
+//!   they are given; the tests parse every one back and compare it.
+//! * **Claims:** a printed number holds if it is the true value rounded to its digits, and an error is told from what
+//!   follows from it ([`Verdict`](trace::Verdict)).
+//! * **NaN and infinity** are shown as they are. A key that cannot be seen is shown as absent, not as 0.
+//! * **Determinism:** the same input gives the same bytes. SVG with outlines, PNG and PDF also depend on the fonts of
+//!   the machine.
+//! * Pages hold all they need: they open from disk and never use the network.
+//!
+//! The features `pictures` (SVG with outlines of letters, PNG, PDF) and `spreadsheets` are on by default.
 
 mod base64;
 mod explained;

@@ -20,8 +20,8 @@ pub(crate) fn known(lang: Lang, phrase: &str) -> &str {
 
 pub(crate) fn prediction(lang: Lang, kind: ExplainedKind) -> &'static str {
     match kind {
-        ExplainedKind::Classifier | ExplainedKind::Ngrams => lang.pick("Prediction", "予測"),
         ExplainedKind::LanguageModel => lang.pick("Next token", "次のトークン"),
+        _ => lang.pick("Prediction", "予測"),
     }
 }
 

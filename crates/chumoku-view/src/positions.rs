@@ -81,8 +81,9 @@ impl PositionalEncoding {
         }
     }
 
-    /// That of a model's folder, of its encoder if it is a translator; `name` is what the model is called. A learned encoding
-    /// has as many positions as the model reads, at most.
+    /// That of a model's folder, of its encoder if it is a translator; `name` is what the model is called.
+    ///
+    /// A learned encoding has as many positions as the model reads, at most.
     ///
     /// # Errors
     /// If the folder cannot be read, or the model tells positions apart in another way, or not at all.
@@ -95,14 +96,6 @@ impl PositionalEncoding {
             })
         };
         let (kind, [d_model, heads], base, table) = match ModelKind::of(folder)? {
-            ModelKind::Classifier => {
-                let model = TextClassifier::load(folder)?;
-                let config = &model.config().model;
-                let encoder = config.body.transformer();
-                let heads = encoder.map_or(1, |encoder| encoder.num_heads);
-                let base = encoder.and_then(|encoder| encoder.attention.rotary_base);
-                (config.position, [config.body.d_model(), heads], base, learned(model.params()))
-            }
             kind @ ModelKind::Ngrams => {
                 let (path, found) = (folder.to_owned(), kind.describe());
                 let problem = chumoku::tr!(
@@ -122,6 +115,15 @@ impl PositionalEncoding {
                 let config = &model.config().model;
                 let sizes = [config.encoder.d_model, config.encoder.num_heads];
                 (config.position, sizes, config.encoder.attention.rotary_base, learned(model.params()))
+            }
+            // Says what is wrong with a model of another kind.
+            _ => {
+                let model = TextClassifier::load(folder)?;
+                let config = &model.config().model;
+                let encoder = config.body.transformer();
+                let heads = encoder.map_or(1, |encoder| encoder.num_heads);
+                let base = encoder.and_then(|encoder| encoder.attention.rotary_base);
+                (config.position, [config.body.d_model(), heads], base, learned(model.params()))
             }
         };
         match (kind, table) {

@@ -4,9 +4,10 @@ mod common;
 
 use chumoku_view::{
     Alignment, AlignmentFigures as _, Anchor, ColourDepth, Content, Explanation, ExplanationFigures as _, Figure,
-    Fonts, HeadOrder, Item, Lang, Map, Paint, PositionalEncoding, Scale, Scene, TerminalOptions, Text, Theme,
-    TranslationWithoutHead, Word, figures_to_html,
+    Fonts, HeadOrder, Item, Lang, Map, Paint, PositionalEncoding, Scale, Scene, Text, Theme, TranslationWithoutHead,
+    Word, figures_to_html,
 };
+use common::terminal;
 use unicode_width::UnicodeWidthStr;
 
 /// Three source words by two and an end: no square.
@@ -167,6 +168,7 @@ fn tables_say_every_number() {
                     }
                 }
                 Content::Map(_) | Content::Sheet(_) => {}
+                other => panic!("nothing here reads the numbers of {other:?}"),
             }
             assert_eq!(found.next(), None, "{}", figure.title);
         }
@@ -205,6 +207,7 @@ fn json_holds_every_number_exactly() {
                 assert_eq!(json["products"]["score"].as_f64(), Some(products.score()));
                 assert_eq!(json["products"]["row"][1]["weight"].as_f64(), Some(products.row[1].weight));
             }
+            other => panic!("nothing here reads the numbers of {other:?}"),
         }
     }
 }
@@ -356,6 +359,7 @@ fn nothing_is_drawn_outside_a_scene() {
                     }
                     Item::Line { ends: [a, b, c, d], .. } => vec![[*a, *b], [*c, *d]],
                     Item::Text(text) => vec![text.at],
+                    other => panic!("nothing here knows where {other:?} lies"),
                 };
                 for [x, y] in points {
                     let inside = (0.0..=scene.width).contains(&x) && (0.0..=scene.height).contains(&y);
@@ -373,7 +377,7 @@ fn terminals_show_every_cell_within_their_width() {
             for width in [80, 120] {
                 let depths = [ColourDepth::None, ColourDepth::Ansi16, ColourDepth::Ansi256, ColourDepth::TrueColour];
                 for colour in depths {
-                    let text = figure.to_text(&TerminalOptions { width, colour, lang });
+                    let text = figure.to_text(&terminal(width, colour, lang));
                     if colour != ColourDepth::None {
                         continue;
                     }
@@ -383,7 +387,7 @@ fn terminals_show_every_cell_within_their_width() {
                     }
                 }
                 let Content::Map(map) = &figure.content else { continue };
-                let text = figure.to_text(&TerminalOptions { width, colour: ColourDepth::None, lang });
+                let text = figure.to_text(&terminal(width, ColourDepth::None, lang));
                 let mut shown: Vec<Vec<Option<i32>>> = vec![Vec::new(); map.rows.labels.len()];
                 for line in text.lines() {
                     let Some((label, cells)) = line.rsplit_once('│') else { continue };
@@ -558,7 +562,7 @@ fn narrow_terminals_are_not_overrun() {
     for lang in [Lang::En, Lang::Ja] {
         for figure in figures(lang).into_iter().chain([many.grid(HeadOrder::Place, lang), many.heatmap(0, 1, lang)]) {
             for width in 40..70 {
-                let text = figure.to_text(&TerminalOptions { width, colour: ColourDepth::None, lang });
+                let text = figure.to_text(&terminal(width, ColourDepth::None, lang));
                 for line in text.lines() {
                     assert!(line.width() <= width, "{} columns of {width}: {line:?}", line.width());
                 }
@@ -570,7 +574,7 @@ fn narrow_terminals_are_not_overrun() {
 #[test]
 fn what_is_pooled_says_so_in_every_form() {
     let says = |notes: &str| notes.contains("the largest of several weights");
-    for (words, terminal, picture) in [(23, false, false), (24, true, false), (63, true, false), (64, true, true)] {
+    for (words, is_pooled, picture) in [(23, false, false), (24, true, false), (63, true, false), (64, true, true)] {
         let texts: Vec<String> = (0..words).map(|i| format!("w{i}")).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let e = common::example(&texts, 1, 1);
@@ -581,8 +585,8 @@ fn what_is_pooled_says_so_in_every_form() {
         a.ranking[0].head = 0;
         for figure in [e.grid(HeadOrder::Place, Lang::En), a.grid(true, Lang::En)] {
             assert_eq!(says(&figure.notes.concat()), picture, "{words}");
-            let text = figure.to_text(&TerminalOptions { width: 80, colour: ColourDepth::None, lang: Lang::En });
-            assert_eq!(text.matches("the largest of several weights").count(), usize::from(terminal), "{words}");
+            let text = figure.to_text(&terminal(80, ColourDepth::None, Lang::En));
+            assert_eq!(text.matches("the largest of several weights").count(), usize::from(is_pooled), "{words}");
         }
     }
 }

@@ -5,7 +5,7 @@ mod common;
 
 use chumoku_view::trace::{Depth, Trace, TraceOptions, builtin};
 use chumoku_view::{ColourDepth, Lang, TerminalOptions, render, render_alignment};
-use common::strip;
+use common::{strip, terminal, with};
 use std::path::Path;
 use unicode_width::UnicodeWidthStr;
 
@@ -14,7 +14,7 @@ fn assert_snapshots(name: &str, languages: &[Lang], show: impl Fn(&TerminalOptio
     for &lang in languages {
         for width in [80, 120] {
             for (colour, ending) in [(ColourDepth::None, ""), (ColourDepth::Ansi256, "-colour")] {
-                let text = show(&TerminalOptions { width, colour, lang });
+                let text = show(&terminal(width, colour, lang));
                 let plain = strip(&text);
                 assert_eq!(
                     plain == text,
@@ -55,8 +55,10 @@ fn assert_snapshot(name: &str, text: &str) {
 const BOTH: [Lang; 2] = [Lang::En, Lang::Ja];
 
 fn assert_trace(name: &str, trace: &Trace, depth: Depth) {
-    assert_snapshots(name, &BOTH, |&TerminalOptions { width, colour, lang }| {
-        trace.to_text(&TraceOptions { depth, lang, width, colour, ..TraceOptions::default() })
+    assert_snapshots(name, &BOTH, |&TerminalOptions { width, colour, lang, .. }| {
+        trace.to_text(&with(TraceOptions::default(), |o| {
+            (o.depth, o.lang, o.width, o.colour) = (depth, lang, width, colour)
+        }))
     });
 }
 

@@ -3,22 +3,20 @@
 
 mod common;
 
-use chumoku::train::{TrainOptions, Training, train};
+use chumoku::train::{Training, train};
 use chumoku::{TextClassifier, builtin as data};
-use chumoku_view::trace::{
-    AttentionPlace, Depth, Trace, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names,
-};
-use chumoku_view::{ColourDepth, Lang};
-use common::Numbers;
+use chumoku_view::Lang;
+use chumoku_view::trace::{AttentionPlace, Trace, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names};
 use common::spreadsheet::{Book, Calculated, Cell, Place, Value, stripped};
 use common::traces::{INFINITE, ODD, infinite, number, odd, one_token};
+use common::{Numbers, with};
 use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
-const OPTIONS: TraceOptions =
-    TraceOptions { depth: Depth::All, lang: Lang::En, digits: 4, size: 64, width: 240, colour: ColourDepth::None };
+static OPTIONS: LazyLock<TraceOptions> =
+    LazyLock::new(|| with(TraceOptions::default(), |o| (o.size, o.width) = (64, 240)));
 
 /// A file that is traced, and one of its heads.
 struct Case {
@@ -113,8 +111,9 @@ fn model() -> &'static (Trace, Case) {
             rows.labels.truncate(40);
         }
         let folder = tempfile::tempdir().unwrap();
-        let options = TrainOptions { epochs: Some(1), ..TrainOptions::default() };
-        train(&reviews, Training { options, ..Training::to(folder.path()) }).unwrap();
+        let mut training = Training::to(folder.path());
+        training.options.epochs = Some(1);
+        train(&reviews, training).unwrap();
         let model = TextClassifier::load(folder.path()).unwrap();
         let trace = Trace::of_model(
             model.record("Slow and cold.", AttentionPlace { layer: None, head: 1 }).unwrap(),
@@ -294,7 +293,7 @@ fn both_sheets_say_where_the_rest_is() {
         (Lang::En, ["Trace", "Other heads"], ["on the sheet “Other heads”", "on the sheet “Trace”"]),
         (Lang::Ja, ["計算の手順", "ほかのヘッド"], ["シート「ほかのヘッド」", "シート「計算の手順」"]),
     ] {
-        let book = Book::read(&trace.to_xlsx(&TraceOptions { lang, ..OPTIONS }).unwrap());
+        let book = Book::read(&trace.to_xlsx(&with(*OPTIONS, |o| o.lang = lang)).unwrap());
         assert_eq!(book.sheets, names);
         for (sheet, said) in said.into_iter().enumerate() {
             let Cell::Text(note) = &book.cells[&(sheet, 2, 0)] else { panic!("no note") };

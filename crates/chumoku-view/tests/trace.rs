@@ -4,13 +4,14 @@ mod common;
 
 use chumoku_view::trace::{Depth, Trace, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names};
 use chumoku_view::{ColourDepth, Lang};
-use common::strip;
 use common::traces::{infinite, number, odd, one_token, wide};
+use common::{strip, with};
 use std::io::Read;
 use std::process::Command;
+use std::sync::LazyLock;
 
-const OPTIONS: TraceOptions =
-    TraceOptions { depth: Depth::All, lang: Lang::En, digits: 4, size: 64, width: 240, colour: ColourDepth::None };
+static OPTIONS: LazyLock<TraceOptions> =
+    LazyLock::new(|| with(TraceOptions::default(), |o| (o.size, o.width) = (64, 240)));
 
 /// What is hard to show.
 fn odds() -> Vec<Trace> {
@@ -74,7 +75,7 @@ fn no_line_of_the_text_is_too_wide_and_colour_is_all_that_colour_adds() {
     for trace in traces().iter().chain(&odds()).chain([&wide()]) {
         for (width, lang) in [(80, Lang::En), (80, Lang::Ja), (120, Lang::En), (48, Lang::En), (40, Lang::Ja)] {
             for depth in [Depth::Shapes, Depth::Steps, Depth::All] {
-                let options = TraceOptions { depth, lang, width, ..OPTIONS };
+                let options = with(*OPTIONS, |o| (o.depth, o.lang, o.width) = (depth, lang, width));
                 let text = trace.to_text(&options);
                 for line in text.lines() {
                     let wide = unicode_width(line);
@@ -82,17 +83,17 @@ fn no_line_of_the_text_is_too_wide_and_colour_is_all_that_colour_adds() {
                     assert!(!line.chars().any(|c| c.is_control() || c == '\u{202e}'), "{line:?}");
                 }
                 for colour in DEPTHS {
-                    let coloured = trace.to_text(&TraceOptions { colour, ..options });
+                    let coloured = trace.to_text(&with(options, |o| o.colour = colour));
                     assert_eq!(strip(&coloured), text);
                     assert_ne!(coloured, text);
                 }
             }
         }
         // What is left of a line for the formula may be nothing.
-        let steps = trace.to_text(&TraceOptions { depth: Depth::Steps, digits: 15, width: 40, ..OPTIONS });
+        let steps = trace.to_text(&with(*OPTIONS, |o| (o.depth, o.digits, o.width) = (Depth::Steps, 15, 40)));
         assert!(steps.lines().all(|line| unicode_width(line) <= 40), "{steps}");
         // Of a number nothing is missing, however little place there is and however many digits.
-        let options = TraceOptions { digits: 15, width: 40, ..OPTIONS };
+        let options = with(*OPTIONS, |o| (o.digits, o.width) = (15, 40));
         let text = trace.to_text(&options);
         assert!(text.lines().all(|line| unicode_width(line) <= 40), "{text}");
         for step in &trace.steps {
@@ -106,7 +107,7 @@ fn no_line_of_the_text_is_too_wide_and_colour_is_all_that_colour_adds() {
 
 #[test]
 fn colour_says_what_matters() {
-    let options = TraceOptions { colour: ColourDepth::Ansi16, ..TraceOptions::default() };
+    let options = with(TraceOptions::default(), |o| o.colour = ColourDepth::Ansi16);
     let wide = wide().to_text(&options);
     let lines: Vec<&str> = wide.lines().collect();
     // The title and each heading, what was cut, and what is left out.
@@ -135,7 +136,7 @@ fn colour_says_what_matters() {
 #[test]
 fn what_is_left_out_is_said_in_every_form() {
     let wide = wide();
-    let options = TraceOptions { size: 8, width: 80, ..OPTIONS };
+    let options = with(*OPTIONS, |o| (o.size, o.width) = (8, 80));
     let text = wide.to_text(&options);
     let first = part(&text, "1. Input");
     assert!(
@@ -144,10 +145,10 @@ fn what_is_left_out_is_said_in_every_form() {
     );
     assert!(first[12].ends_with(" of 30 × 24 numbers are shown"), "{first:?}");
     // Columns that do not fit are left out too.
-    let whole = wide.to_text(&TraceOptions { size: 64, width: 80, ..OPTIONS });
+    let whole = wide.to_text(&with(*OPTIONS, |o| (o.size, o.width) = (64, 80)));
     let first = part(&whole, "1. Input");
     assert!(first[2].ends_with("  …") && first[33].starts_with("   30 × "), "{first:?}");
-    let (fits, all) = (part(&whole, "17. Sums"), wide.to_text(&TraceOptions { size: 64, width: 400, ..OPTIONS }));
+    let (fits, all) = (part(&whole, "17. Sums"), wide.to_text(&with(*OPTIONS, |o| (o.size, o.width) = (64, 400))));
     assert!(!fits.iter().any(|line| line.contains("shown") || line.contains('⋮')), "{fits:?}");
     assert!(!all.contains("are shown\n") && !all.contains('⋮'));
     let markdown = wide.to_markdown(&options);
@@ -209,7 +210,7 @@ fn what_is_no_number_is_shown_as_what_it_is_in_every_form() {
         assert!(part(&text, "Attention weights").iter().any(|line| line.contains(said)), "{said}: {text}");
     }
     let forms = |trace: &Trace, lang: Lang| {
-        let options = TraceOptions { lang, ..OPTIONS };
+        let options = with(*OPTIONS, |o| o.lang = lang);
         [trace.to_text(&options), trace.to_markdown(&options), trace.to_html(&options), trace.to_latex(&options)]
     };
     for lang in [Lang::En, Lang::Ja] {
@@ -242,7 +243,7 @@ fn a_models_trace_says_where_it_is_in_its_language() {
     );
     let cases = [(Lang::En, english, japanese), (Lang::Ja, japanese, english)];
     for (lang, said, other) in cases {
-        let options = TraceOptions { lang, ..OPTIONS };
+        let options = with(*OPTIONS, |o| o.lang = lang);
         let first = |text: String| text.lines().next().unwrap().to_owned();
         assert_eq!(first(trace.to_text(&options)), said);
         assert_eq!(first(trace.to_markdown(&options)), format!("# {said}"));
@@ -268,7 +269,7 @@ fn a_models_trace_says_where_it_is_in_its_language() {
         assert_eq!((&json["cut"]["read"], &json["cut"]["tokens"]), (&30.into(), &47.into()));
     }
     // A sum of many terms says how many are left out, in the language too.
-    let text = trace.to_text(&TraceOptions { lang: Lang::Ja, ..OPTIONS });
+    let text = trace.to_text(&with(*OPTIONS, |o| o.lang = Lang::Ja));
     assert!(text.contains("…（他 16 項）") && !text.contains("more"), "{text}");
     assert!(builtin("book").unwrap().trace(0).unwrap().to_json(Lang::Ja)["model"].is_null());
 }
@@ -494,7 +495,7 @@ fn latex_compiles() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let japanese = TraceOptions { lang: Lang::Ja, ..OPTIONS };
+    let japanese = with(*OPTIONS, |o| o.lang = Lang::Ja);
     // Every operation, of the first head, whose number could be taken for a place in a formula.
     let rich = r#"{"inputs": {"X": [[1, 2, 3, 4], [2, 1, 0, 1]], "W_Q": [[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1]],
         "W_K": [[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1]], "W_V": [[1, 0], [0, 1], [1, 1], [0, 0]],

@@ -9,13 +9,14 @@ use chumoku_view::Lang;
 use chumoku_view::trace::{Depth, Trace, TraceOptions, builtin};
 use common::browser::{between, open, visit};
 use common::traces::{number, odd, one_token, wide};
+use common::with;
 use std::fs;
 use std::path::Path;
 
 const DOM: &str = "--dump-dom";
 
 fn options(lang: Lang) -> TraceOptions {
-    TraceOptions { lang, size: 64, ..TraceOptions::default() }
+    with(TraceOptions::default(), |o| (o.lang, o.size) = (lang, 64))
 }
 
 fn all() -> Vec<(&'static str, Trace)> {
@@ -179,7 +180,7 @@ fn print_shows_every_step_open_or_closed() {
     };
     let trace = builtin("causal").unwrap().trace(0).unwrap();
     let open_steps = trace.to_html(&options(Lang::En));
-    let closed_steps = trace.to_html(&TraceOptions { depth: Depth::Steps, ..options(Lang::Ja) });
+    let closed_steps = trace.to_html(&with(options(Lang::Ja), |o| o.depth = Depth::Steps));
     assert!(open_steps.contains("<details open") && !closed_steps.contains("<details open"));
     let Some(count) = pages(&open_steps) else { return };
     assert!((3..=10).contains(&count), "{count} pages");

@@ -7,7 +7,7 @@ use chumoku_view::{
     ColourDepth, Derived, Explanation, Lang, TerminalOptions, WholeWithoutHead, WithoutHead, from_json, render,
     to_html, to_json,
 };
-use common::strip;
+use common::{strip, terminal, with};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
@@ -81,7 +81,7 @@ fn terminal_fits_and_every_cell_is_the_weight() {
                 for lang in [Lang::En, Lang::Ja] {
                     let mut plain = Vec::new();
                     for colour in DEPTHS {
-                        let text = render(&e, layer, head, &TerminalOptions { width, colour, lang });
+                        let text = render(&e, layer, head, &terminal(width, colour, lang));
                         if colour == ColourDepth::None {
                             assert!(!text.contains('\u{1b}'), "an escape without colour");
                         } else {
@@ -128,7 +128,7 @@ fn terminal_fits_and_every_cell_is_the_weight() {
 fn terminal_is_never_too_wide_for_narrow_screens() {
     for e in examples() {
         for width in [40, 41, 53, 200] {
-            let options = TerminalOptions { width, ..TerminalOptions::default() };
+            let options = with(TerminalOptions::default(), |o| o.width = width);
             for line in render(&e, 0, 0, &options).lines() {
                 assert!(line.width() <= width, "{width}: {line:?}");
             }
@@ -160,7 +160,7 @@ fn terminal_shows_scores_probabilities_and_words() {
     assert!(text.contains("layer 2 of 2, head 3 of 4"));
     assert!(text.contains("sum over keys, mean over queries"));
     assert!(text.contains("weak evidence"));
-    let ja = render(&e, 1, 2, &TerminalOptions { lang: Lang::Ja, ..TerminalOptions::default() });
+    let ja = render(&e, 1, 2, &with(TerminalOptions::default(), |o| o.lang = Lang::Ja));
     let ja = words(&ja).replace(' ', "");
     assert!(ja.contains("第2層（全2層）") && ja.contains("キー側は和、クエリ側は平均"));
 }
@@ -393,7 +393,7 @@ fn a_text_that_is_cut_is_said_to_be() {
     e.cut = Some(TextCut { read: 15, tokens: 900, is_end: false });
     let page = to_html(&e, [0; 2], Lang::En);
     for lang in [Lang::En, Lang::Ja] {
-        let text = render(&e, 0, 0, &TerminalOptions { width: 200, lang, ..TerminalOptions::default() });
+        let text = render(&e, 0, 0, &with(TerminalOptions::default(), |o| (o.width, o.lang) = (200, lang)));
         let said = text.lines().find(|line| line.contains("900")).expect("a sentence").trim().to_owned();
         assert!(said.contains("15") && page.contains(&said), "{said}");
     }

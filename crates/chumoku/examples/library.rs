@@ -6,14 +6,15 @@
 
 use chumoku::nn::{AttentionInput, Mode, MultiHeadAttention, MultiHeadAttentionConfig, Offsets};
 use chumoku::params::{Builder, Params};
-use chumoku::train::{TrainOptions, Training, train};
+use chumoku::train::{Training, train};
 use chumoku::{TextClassifier, builtin};
 use ndarray::Array2;
 
 fn classify() -> chumoku::Result<()> {
     let folder = std::env::temp_dir().join("chumoku-library-example");
-    let options = TrainOptions { epochs: Some(10), ..TrainOptions::default() };
-    let outcome = train(&builtin::reviews(), Training { options, ..Training::to(&folder) })?;
+    let mut training = Training::to(&folder);
+    training.options.epochs = Some(10);
+    let outcome = train(&builtin::reviews(), training)?;
     println!("{} held-out reviews, accuracy {:.1} %", outcome.test.rows, 100.0 * outcome.test.accuracy);
 
     let model = TextClassifier::load(&folder)?;

@@ -12,6 +12,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of the library.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// Something does not fit a kernel, a layer or a model.
     #[error("{}", crate::of_layers::of_layers(_0))]

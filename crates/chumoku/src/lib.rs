@@ -1,8 +1,71 @@
 //! Attention for the machine you have: layers, models, text, data, training and explanation, on CPUs.
 //!
-//! From a file of labelled text to a trained transformer classifier that can be evaluated, used and questioned.
-//! [`nn`] holds the layers, each forward and backward; [`models`] what is built of them; [`attention`] hard and soft
-//! attention as plain functions. All run on `f32` with fast kernels and on `f64` with the plain reference.
+//! Use this crate to train a classifier, a translator or a language model on texts of your own, to use what was
+//! trained, and to ask why it said what it said. It trains a transformer (Vaswani et al. 2017), whose heart is scaled
+//! dot-product attention, `softmax(Q Kᵀ / √d) V`. A classifier also has a linear model over n-grams, and its prediction
+//! blends the two.
+//!
+//! ```
+//! use chumoku::train::{Training, train};
+//! use chumoku::{TextClassifier, builtin};
+//!
+//! // The built-in reviews, a few of them, to be done in seconds.
+//! let mut reviews = builtin::reviews();
+//! for rows in [&mut reviews.train, &mut reviews.valid, &mut reviews.test] {
+//!     rows.texts.truncate(40);
+//!     rows.labels.truncate(40);
+//! }
+//!
+//! // Train: the settings are chosen from the data, and those of `options` can be changed.
+//! let folder = tempfile::tempdir()?;
+//! let mut training = Training::to(folder.path());
+//! training.options.epochs = Some(1);
+//! let outcome = train(&reviews, training)?;
+//! println!("accuracy {:.2} on {} reviews that it never saw", outcome.test.accuracy, outcome.test.rows);
+//!
+//! // Predict: the folder is a model, which this crate, the command and other programs can read.
+//! let model = TextClassifier::load(folder.path())?;
+//! let text = "Slow, cold and not worth the money.";
+//! let prediction = &model.predict(&[text])?[0];
+//! println!("{}", model.labels()[prediction.class()]);
+//!
+//! // Explain: what each word does to the prediction, and where each head looks.
+//! let explanation = model.explain(text, "reviews")?;
+//! for (word, score) in explanation.words.iter().zip(&explanation.attribution.scores) {
+//!     println!("{score:+.2} {}", word.text);
+//! }
+//! let weights = explanation.row(0, 0, 1);
+//! assert!((weights.iter().sum::<f32>() - 1.0).abs() < 1e-3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is where
+//!
+//! | to | see |
+//! |---|---|
+//! | read files of texts, pairs and documents | [`data`], [`text`] for tokens |
+//! | train | [`train`]: [`train::train`], [`train::train_ngram_classifier`], [`train::train_translator`], [`train::train_language_model`] |
+//! | use a trained model | [`TextClassifier`], [`NgramClassifier`], [`TextTranslator`], [`TextGenerator`] |
+//! | question it | [`explain`]; the crate `chumoku-view` draws what it finds |
+//! | build networks | [`nn`] (layers, forward and backward), [`models`], [`params`], [`attention`] (hard and soft, as plain functions) |
+//! | decode, measure, count | [`decoding`], [`sampling`], [`metrics`], [`mod@count`] |
+//! | compute the ONNX operator Attention | [`onnx`] |
+//!
+//! # Contract
+//!
+//! * **Determinism:** the same data, seed, options, instruction set and build give the same bytes of
+//!   `model.safetensors`, for any number of threads, and after a kill at any moment followed by a resumed run.
+//!   Instruction sets agree to rounding, so another one gives a slightly different model.
+//! * **Exactness:** layers and kernels run on `f32`, and on `f64` by plain loops that check them; `chumoku_kernels` and
+//!   `chumoku_nn` state their limits of error. Training runs at [`Precision::Medium`] unless
+//!   [`TrainOptions`](train::TrainOptions) asks for more.
+//! * **NaN:** training stops with [`Error::NotFinite`] once a gradient is no longer finite, and keeps its last good
+//!   checkpoint. A folder with a weight that is not finite is refused, and a model whose probabilities are not finite
+//!   gives that error instead of an answer.
+//! * **Files:** whatever a file holds, reading it gives a value or an error, never a panic. A kill at any moment leaves
+//!   a folder with the old model or the new one.
+//! * Nothing is printed; [`Training::observe`](train::Training::observe) is told what happens. Work runs in the current
+//!   `rayon` pool. Messages are English or Japanese ([`set_lang`]).
 
 mod blend;
 pub mod builtin;

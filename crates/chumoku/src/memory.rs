@@ -3,8 +3,9 @@
 use std::fs;
 
 /// Bytes of memory that can be had: what the system says is free, or what the process's group may take at most (cgroup
-/// v2), whichever is less. The system tells on Linux only; elsewhere it is 4.4 TB, more than any machine that this is for
-/// has.
+/// v2), whichever is less.
+///
+/// The system tells on Linux only; elsewhere it is 4.4 TB, more than any machine that this is for has.
 #[must_use]
 pub fn available() -> u64 {
     let free = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field(&text, "MemAvailable:"));

@@ -67,6 +67,7 @@ pub(crate) struct Kind {
 
 /// What a model folder holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ModelKind {
     /// A [`TextClassifier`](crate::TextClassifier).
     Classifier,

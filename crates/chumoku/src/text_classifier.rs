@@ -26,6 +26,7 @@ use std::path::Path;
 
 /// `config.json`: what kind of model the folder holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ModelConfig {
     /// Always "chumoku_text_classifier".
     pub model_type: String,
@@ -59,6 +60,7 @@ pub(crate) const NGRAMS: &str = "ngrams.";
 
 /// A predicted distribution over the classes.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Prediction {
     /// Calibrated probabilities of the whole predictor, by class number.
     pub probabilities: Vec<f32>,
@@ -122,7 +124,9 @@ impl TextClassifier {
         self.params.values().len()
     }
 
-    /// Predicts each text. A text's prediction does not depend on the others.
+    /// Predicts each text.
+    ///
+    /// A text's prediction does not depend on the others.
     ///
     /// # Errors
     /// If a text cannot be read as tokens.
@@ -131,7 +135,9 @@ impl TextClassifier {
     }
 
     /// Predicts each text with these heads of the network, (layer, head) from 0, switched off: they add nothing to the
-    /// output of their layer. What the n-grams say stays as it is.
+    /// output of their layer.
+    ///
+    /// What the n-grams say stays as it is.
     ///
     /// # Errors
     /// If a text cannot be read as tokens, or there is no such head.
@@ -179,7 +185,9 @@ impl TextClassifier {
     }
 
     /// Scores on labelled examples, resampled with `seed`: of the whole predictor, then of the network and of the
-    /// n-grams alone. Examples whose label the model does not know are left out.
+    /// n-grams alone.
+    ///
+    /// Examples whose label the model does not know are left out.
     ///
     /// # Errors
     /// If a text cannot be read as tokens.
@@ -189,6 +197,7 @@ impl TextClassifier {
     }
 
     /// Writes `config.json`, `tokenizer.json` and `model.safetensors`, in the place of those of a model that is there.
+    ///
     /// Killed at any moment, it leaves the folder with the old model or with the new one.
     ///
     /// # Errors

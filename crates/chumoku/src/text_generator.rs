@@ -20,6 +20,7 @@ use std::path::Path;
 
 /// `config.json`: what kind of model the folder holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct TextGeneratorConfig {
     /// Always "chumoku_language_model".
     pub model_type: String,
@@ -46,6 +47,7 @@ pub struct TextGenerator {
 
 /// Why a text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Stop {
     /// The model ended the document.
     End,
@@ -145,6 +147,7 @@ impl TextGenerator {
     }
 
     /// Writes `config.json`, `tokenizer.json` and `model.safetensors`, in the place of those of a model that is there.
+    ///
     /// Killed at any moment, it leaves the folder with the old model or with the new one.
     ///
     /// # Errors

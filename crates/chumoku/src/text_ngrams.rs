@@ -17,6 +17,7 @@ use std::path::Path;
 
 /// `config.json` of an n-gram model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct NgramClassifierConfig {
     /// Always "chumoku_ngram_classifier".
     pub model_type: String,
@@ -65,7 +66,9 @@ impl NgramClassifier {
         self.ngrams.num_features()
     }
 
-    /// Predicts each text, on all threads. A text's prediction does not depend on the others.
+    /// Predicts each text, on all threads.
+    ///
+    /// A text's prediction does not depend on the others.
     ///
     /// # Errors
     /// If weights are so large that a probability is not a number.
@@ -89,7 +92,9 @@ impl NgramClassifier {
         Ok(found)
     }
 
-    /// Scores on labelled examples, resampled with `seed`. Examples whose label the model does not know are left out.
+    /// Scores on labelled examples, resampled with `seed`.
+    ///
+    /// Examples whose label the model does not know are left out.
     ///
     /// # Errors
     /// See [`NgramClassifier::predict`].
@@ -110,8 +115,9 @@ impl NgramClassifier {
         Ok(effects)
     }
 
-    /// Writes `config.json` and `model.safetensors`, in the place of those of a model that is there. Killed at any moment,
-    /// it leaves the folder with the old model or with the new one.
+    /// Writes `config.json` and `model.safetensors`, in the place of those of a model that is there.
+    ///
+    /// Killed at any moment, it leaves the folder with the old model or with the new one.
     ///
     /// # Errors
     /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.

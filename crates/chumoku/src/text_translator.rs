@@ -21,6 +21,7 @@ use std::path::Path;
 
 /// `config.json`: what kind of model the folder holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct TextTranslatorConfig {
     /// Always "chumoku_translator".
     pub model_type: String,
@@ -40,6 +41,7 @@ pub struct TextTranslatorConfig {
 
 /// How to translate.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TranslateOptions {
     /// Hypotheses that are followed at a time; 1 takes the most probable token at each step.
     pub beam: usize,
@@ -55,6 +57,7 @@ impl Default for TranslateOptions {
 
 /// A translation of a text, and the next best.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Translation {
     /// The texts by falling score, each with what the search knows of it; at least one.
     pub hypotheses: Vec<(String, Hypothesis)>,
@@ -140,7 +143,9 @@ impl TextTranslator {
         Ok((ids, is_cut))
     }
 
-    /// Translates each text. A text's translation does not depend on the others.
+    /// Translates each text.
+    ///
+    /// A text's translation does not depend on the others.
     ///
     /// A source that is longer than the model reads is cut at its end, and marked.
     ///
@@ -248,6 +253,7 @@ impl TextTranslator {
     }
 
     /// Writes `config.json`, the tokenizers and `model.safetensors`, in the place of those of a model that is there.
+    ///
     /// Killed at any moment, it leaves the folder with the old model or with the new one.
     ///
     /// # Errors

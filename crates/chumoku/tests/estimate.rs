@@ -2,7 +2,7 @@
 //! whole process.
 
 use chumoku::nn::{Network, PositionKind};
-use chumoku::train::{Event, Rows, TrainOptions, Training, TrainingData, train};
+use chumoku::train::{Event, Rows, Training, TrainingData, train};
 use chumoku::{Cell, builtin};
 
 /// Rows of so many copies of the built-in reviews each.
@@ -24,7 +24,6 @@ fn the_work_of_a_run_is_foretold() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let position = if network == Network::Transformer { PositionKind::Sinusoidal } else { PositionKind::None };
-        let options = TrainOptions { epochs: Some(2), network, position, ..TrainOptions::default() };
         let (mut foretold, before) = (None, chumoku_kernels::multiply_adds());
         let mut observe = |event: Event<'_>| {
             if let Event::Ready { multiply_adds, .. } = event {
@@ -32,7 +31,12 @@ fn the_work_of_a_run_is_foretold() {
                 foretold = multiply_adds;
             }
         };
-        train(&data, Training { options, observe: Box::new(&mut observe), ..Training::to(folder.path()) }).unwrap();
+        let mut training = Training::to(folder.path());
+        training.options.epochs = Some(2);
+        training.options.network = network;
+        training.options.position = position;
+        training.observe = Box::new(&mut observe);
+        train(&data, training).unwrap();
         let counted = (chumoku_kernels::multiply_adds() - before) as f64;
         let ratio = foretold.expect("the work is foretold") as f64 / counted;
         assert!((1.0 / 1.5..1.5).contains(&ratio), "{name}: foretold is {ratio:.2} of what was counted");

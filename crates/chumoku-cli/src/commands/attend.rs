@@ -12,17 +12,16 @@ pub(crate) fn run(args: &Attend) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
     // Before the work: a name that cannot be written to.
     let format = args.output.as_deref().map(TensorFormat::of).transpose().map_err(chumoku::Error::from)?;
-    let flags = Attributes {
-        is_causal: args.is_causal,
-        scale: args.scale,
-        softcap: args.softcap,
-        q_num_heads: args.q_num_heads,
-        kv_num_heads: args.kv_num_heads,
-        qk_matmul_output_mode: args.qk_matmul_output_mode,
-        left_window_size: args.left_window_size,
-        right_window_size: args.right_window_size,
-        softmax_precision: args.softmax_precision,
-    };
+    let mut flags = Attributes::default();
+    flags.is_causal = args.is_causal;
+    flags.scale = args.scale;
+    flags.softcap = args.softcap;
+    flags.q_num_heads = args.q_num_heads;
+    flags.kv_num_heads = args.kv_num_heads;
+    flags.qk_matmul_output_mode = args.qk_matmul_output_mode;
+    flags.left_window_size = args.left_window_size;
+    flags.right_window_size = args.right_window_size;
+    flags.softmax_precision = args.softmax_precision;
     let file = TensorFile::read(&args.input).map_err(chumoku::Error::from)?;
     if let (Some(format), Some(path)) = (format, &args.output) {
         // Y has the type of Q.

@@ -36,12 +36,10 @@ pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
         Some(path) => TrainingData::new(&classify::load(path, &read_options(&args.reading, true)?)?, None, None)?,
     };
     classify::describe(&data);
-    let options = TrainOptions {
-        seed: args.seed,
-        epochs: args.epochs,
-        precision: args.precision.into(),
-        ..TrainOptions::default()
-    };
+    let mut options = TrainOptions::default();
+    options.seed = args.seed;
+    options.epochs = args.epochs;
+    options.precision = args.precision.into();
     let mut progress = Progress::new(std::time::Instant::now());
     let comparison = compare(&data, &options, &mut |stage| match stage {
         Stage::Training(name) => {
@@ -55,6 +53,7 @@ pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
             let text = tr!("sweep {sweep} of {of} over all lengths", "すべての長さを通して {of} 回中 {sweep} 回目");
             tell(["timing", "計測"], &text);
         }
+        _ => {}
     });
     progress.finish();
     let comparison = comparison?;

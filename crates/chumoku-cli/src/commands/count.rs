@@ -124,7 +124,7 @@ fn beside(config: &CountConfig) -> chumoku::Result<Vec<Count>> {
     let (first, num_layers) = match config.network {
         Counted::Attention => (Counted::Attention, 1),
         Counted::Transformer | Counted::Recurrent(_) => (Counted::Transformer, config.num_layers),
-        Counted::Decoder | Counted::EncoderDecoder => return Ok(Vec::new()),
+        _ => return Ok(Vec::new()),
     };
     let mut counts = Vec::new();
     for network in [first].into_iter().chain([Cell::Rnn, Cell::Lstm, Cell::Gru].map(Counted::Recurrent)) {

@@ -22,10 +22,11 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
     let args = &mut args.clone();
     args.reading.keep(&mut args.data)?;
     match ModelKind::of(&args.model)? {
-        ModelKind::Classifier => classes(args),
         ModelKind::Ngrams => ngrams(args),
         ModelKind::Translator => translations(args),
         ModelKind::LanguageModel => text(args),
+        // Says what is wrong with a model of another kind.
+        _ => classes(args),
     }
 }
 

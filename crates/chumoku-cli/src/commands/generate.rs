@@ -12,7 +12,11 @@ use std::process::ExitCode;
 pub(crate) fn run(args: &Generate) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
     let model = TextGenerator::load(&args.model)?;
-    let sampling = Sampling { temperature: args.temperature, top_k: args.top_k, top_p: args.top_p, seed: args.seed };
+    let mut sampling = Sampling::default();
+    sampling.temperature = args.temperature;
+    sampling.top_k = args.top_k;
+    sampling.top_p = args.top_p;
+    sampling.seed = args.seed;
     // Before the prompt is printed.
     sampling.check()?;
     let mut out = stdout().lock();

@@ -74,18 +74,17 @@ fn read_options(reading: &Reading, require_label: bool) -> anyhow::Result<ReadOp
         (Some(DataFormat::Fasttext), None) => (Some(Format::FastText), false),
         (Some(DataFormat::Text), None) => (Some(Format::PlainText), false),
     };
-    Ok(ReadOptions {
-        text: reading.text.clone(),
-        label: reading.label.clone(),
-        encoding: reading.encoding.clone(),
-        skip_bad_rows: reading.skip_bad_rows,
-        require_label,
-        require_text: true,
-        format,
-        find_delimiter,
-        kept: reading.kept.clone(),
-        ..ReadOptions::default()
-    })
+    let mut options = ReadOptions::default();
+    options.text = reading.text.clone();
+    options.label = reading.label.clone();
+    options.encoding = reading.encoding.clone();
+    options.skip_bad_rows = reading.skip_bad_rows;
+    options.require_label = require_label;
+    options.require_text = true;
+    options.format = format;
+    options.find_delimiter = find_delimiter;
+    options.kept = reading.kept.clone();
+    Ok(options)
 }
 
 /// What a model is called in talk: its folder's name.

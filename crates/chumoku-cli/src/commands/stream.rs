@@ -4,9 +4,7 @@ use super::read_options;
 use crate::Usage;
 use crate::args::Reading;
 use crate::progress::{RowProgress, count, tell};
-use chumoku::data::{
-    DataError, Format, Layout, OutputForm, ReadOptions, Record, RecordWriter, Skipped, Source, standard_input,
-};
+use chumoku::data::{DataError, Format, Layout, OutputForm, Record, RecordWriter, Skipped, Source, standard_input};
 use chumoku::tr;
 use serde_json::{Map, Value};
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write, stdin, stdout};
@@ -51,7 +49,8 @@ impl<'a> Given<'a> {
             }
             return Ok(Given::Texts(texts.iter().map(String::as_str).collect()));
         }
-        let options = ReadOptions { faults_in_place: true, ..read_options(reading, false)? };
+        let mut options = read_options(reading, false)?;
+        options.faults_in_place = true;
         let source = match input {
             Some(path) if !is_piped => Source::open(path, &options)?,
             // As a file: what it is can wait until enough of it has come to tell.

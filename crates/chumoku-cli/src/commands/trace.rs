@@ -26,7 +26,13 @@ pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
         None => terminal_options(lang),
         Some(_) => TerminalOptions::default(),
     };
-    let options = TraceOptions { depth, lang, digits: args.digits, size, width, colour };
+    let mut options = TraceOptions::default();
+    options.depth = depth;
+    options.lang = lang;
+    options.digits = args.digits;
+    options.size = size;
+    options.width = width;
+    options.colour = colour;
     let bytes = match args.format {
         Format::Text => trace.to_text(&options).into_bytes(),
         Format::Md => trace.to_markdown(&options).into_bytes(),
@@ -93,7 +99,6 @@ fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
         return Err(Usage(problem).into());
     }
     let attention = match kind {
-        ModelKind::Classifier => TextClassifier::load(folder)?.record(text, place)?,
         ModelKind::Ngrams => return Err(super::explain::no_attention(folder)),
         ModelKind::LanguageModel => TextGenerator::load(folder)?.record(text, place)?,
         ModelKind::Translator => {
@@ -104,6 +109,8 @@ fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
             };
             TextTranslator::load(folder)?.record(text, args.target.as_deref(), part, place)?
         }
+        // Says what is wrong with a model of another kind.
+        _ => TextClassifier::load(folder)?.record(text, place)?,
     };
     Ok(trace::Trace::of_model(attention, &name)?)
 }

@@ -21,7 +21,9 @@ pub(crate) fn run(args: &Translate) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
-    let options = TranslateOptions { beam: args.beam, length_penalty: args.length_penalty };
+    let mut options = TranslateOptions::default();
+    options.beam = args.beam;
+    options.length_penalty = args.length_penalty;
     let mut cut = 0;
     let texts = match Given::of("translate", args.input.as_deref(), &args.texts, &args.reading)? {
         Given::Rows(source) => {

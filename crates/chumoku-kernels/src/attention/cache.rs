@@ -79,13 +79,16 @@ impl<T: Element> KeyValueCache<T> {
 
     /// May forget all but the last `tokens` tokens of a sequence when room runs out, so that memory stays constant
     /// however long sequences grow: for attention that looks no further back ([`crate::Attention::window`]), aligned
-    /// [`crate::Causal::BottomRight`]. It then takes room for twice as many, and moves each token about once.
+    /// [`crate::Causal::BottomRight`].
+    ///
+    /// It then takes room for twice as many, and moves each token about once.
     pub fn window(self, tokens: usize) -> Self {
         KeyValueCache { window: Some(tokens), ..self }
     }
 
-    /// Appends the keys and values of new tokens: one row a token, head and sequence. Packed views may bring each
-    /// sequence another number of tokens, and none.
+    /// Appends the keys and values of new tokens: one row a token, head and sequence.
+    ///
+    /// Packed views may bring each sequence another number of tokens, and none.
     ///
     /// # Shapes
     /// `key` (batch, heads, new tokens, dim), `value` (batch, heads, new tokens, value dim).
@@ -218,13 +221,16 @@ impl<T: Element> KeyValueCache<T> {
         self.capacity
     }
 
-    /// The keys: (batch, heads, longest length, dim). Rows beyond a sequence's own length hold nothing of meaning.
+    /// The keys: (batch, heads, longest length, dim).
+    ///
+    /// Rows beyond a sequence's own length hold nothing of meaning.
     pub fn key(&self) -> Heads<'_, T> {
         self.view(&self.key, self.dims[0])
     }
 
-    /// The values: (batch, heads, longest length, value dim). Rows beyond a sequence's own length hold nothing of
-    /// meaning.
+    /// The values: (batch, heads, longest length, value dim).
+    ///
+    /// Rows beyond a sequence's own length hold nothing of meaning.
     pub fn value(&self) -> Heads<'_, T> {
         self.view(&self.value, self.dims[1])
     }

@@ -5,6 +5,7 @@ use std::fmt;
 
 /// What [`super::Attention::forward`] runs on: no slow path is silent.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AttentionPlan {
     /// The kernel.
     pub kernel: &'static str,

@@ -91,8 +91,9 @@ impl<'a, T: Element> Attention<'a, T> {
         Attention { band: Band { right: Some(0), diagonal, ..self.band }, ..self }
     }
 
-    /// Query i sees `left` keys before its place on the diagonal and `right` after it; `None` sets no bound. With
-    /// [`Attention::causal`] the bound on the right stays 0. The diagonal of the last call counts.
+    /// Query i sees `left` keys before its place on the diagonal and `right` after it; `None` sets no bound.
+    ///
+    /// With [`Attention::causal`] the bound on the right stays 0. The diagonal of the last call counts.
     pub fn window(self, left: Option<usize>, right: Option<usize>, diagonal: Causal) -> Self {
         let right = match (self.band.right, right) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -106,21 +107,27 @@ impl<'a, T: Element> Attention<'a, T> {
         Attention { key_lengths: Some(lengths), ..self }
     }
 
-    /// A mask by entries, which broadcasts to (batch, heads, L, S). It is read in place, never expanded. For packed
-    /// sequences the last two axes count positions within a sequence and reach at least the longest.
+    /// A mask by entries, which broadcasts to (batch, heads, L, S).
+    ///
+    /// It is read in place, never expanded. For packed sequences the last two axes count positions within a sequence
+    /// and reach at least the longest.
     pub fn mask(self, mask: Mask<'a, T::Sum>) -> Self {
         Attention { mask: Some(mask), ..self }
     }
 
-    /// Attention with linear biases: `slopes[h] · −|i + offset − j|` is added to the scores of head h, where
+    /// Attention with linear biases: `slopes[h] · −|i + offset − j|` is added to the scores of head h.
+    ///
     /// `i + offset` is the place of query i on the diagonal (of [`Attention::causal`] or [`Attention::window`], else
-    /// bottom right). Source: Press, Smith and Lewis, "Train Short, Test Long" (2022).
+    /// bottom right).
+    ///
+    /// Source: Press, Smith and Lewis, "Train Short, Test Long" (2022).
     pub fn alibi(self, slopes: &'a [f32]) -> Self {
         Attention { alibi: Some(slopes), ..self }
     }
 
-    /// Attention sinks: each query of head h attends with score `logits[h]` to a key whose value is 0. A query with no
-    /// other key gets output 0 and log-sum-exp `logits[h]`.
+    /// Attention sinks: each query of head h attends with score `logits[h]` to a key whose value is 0.
+    ///
+    /// A query with no other key gets output 0 and log-sum-exp `logits[h]`.
     pub fn sinks(self, logits: &'a [f32]) -> Self {
         Attention { sinks: Some(logits), ..self }
     }

@@ -133,6 +133,7 @@ impl<T: Element> Attention<'_, T> {
     }
 
     /// Statistics of the weights, with scratch for one block of queries per thread instead of all L × S weights.
+    ///
     /// Sums run over queries and keys in their order, in double precision: the same bytes for any number of threads.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use crate::threads::SharedMut;
 
 /// What is done with the sums of a product, element by element. Dropout goes by the index in the result.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub enum Then<'a, T> {
     /// Nothing.
     #[default]

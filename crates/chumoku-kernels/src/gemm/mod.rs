@@ -34,7 +34,7 @@ use crate::threads::SharedMut;
 use finish::Finish;
 use packed::Kernel;
 
-/// `C = start + A·B`.
+/// The matrix product, `C = start + A·B`.
 ///
 /// A number that is not finite shows in its row (of A) or column (of B) and nowhere else; with AMX an infinite one may
 /// show as NaN.

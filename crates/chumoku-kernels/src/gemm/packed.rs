@@ -52,7 +52,9 @@ impl<'a, T> From<MatRef<'a, T>> for Operand<'a, T> {
 }
 
 impl<'a, T: Real> Operand<'a, T> {
-    /// A matrix, and what [`PackedMatrix::new`] made of it. The caller keeps the two in step.
+    /// A matrix, and what [`PackedMatrix::new`] made of it.
+    ///
+    /// The caller keeps the two in step.
     ///
     /// # Errors
     /// If they differ in shape.

@@ -7,7 +7,7 @@ use crate::activation::reference::{activation_backward, activation_forward};
 use crate::dropout::{self, Dropout, Keep};
 use crate::number::Real;
 
-/// `c[i][j] = start + Σ_p a[i][p] · b[p][j]`
+/// The matrix product, `c[i][j] = start + Σ_p a[i][p] · b[p][j]`.
 pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: Start<T>, mut c: MatMut<T>) {
     for i in 0..a.rows() {
         let row = c.row_mut(i);
@@ -22,7 +22,7 @@ pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: Start<T>, mut c: MatMut<
     }
 }
 
-/// `then(bias + A·B)`
+/// The matrix product and what follows it, `then(bias + A·B)`.
 pub fn product<T: Real>(p: Product<T>) -> Vec<T> {
     let shape = (p.a.rows(), p.b.matrix().cols());
     let start = p.start();

@@ -25,6 +25,7 @@ use portable::Portable;
 /// An instruction set that the kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Isa {
     /// Plain Rust that the compiler vectorises for the target's base set (SSE2 on x86-64, NEON on aarch64).
     Scalar = 1,

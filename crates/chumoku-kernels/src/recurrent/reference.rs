@@ -4,7 +4,7 @@ use super::problem::{Cell, Deltas, Recurrence, Trace};
 use crate::gemm::{MatMut, MatRef, Operand};
 use crate::number::Real;
 
-/// `1 / (1 + e⁻ˣ)`
+/// The logistic function, `1 / (1 + e⁻ˣ)`.
 pub fn sigmoid<T: Real>(x: T) -> T {
     T::ONE / (T::ONE + (-x).exp())
 }

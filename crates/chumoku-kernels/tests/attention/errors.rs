@@ -7,7 +7,9 @@ use std::fmt::Debug;
 #[track_caller]
 fn refused<T: Debug>(result: Result<T>, argument: &str) {
     let error = result.expect_err(argument);
-    let (Error::Length { what, .. } | Error::Shape { what, .. } | Error::Value { what, .. }) = &error;
+    let (Error::Length { what, .. } | Error::Shape { what, .. } | Error::Value { what, .. }) = &error else {
+        panic!("{error}: expected an error that names an argument")
+    };
     assert_eq!(*what, argument, "{error}");
     assert!(error.to_string().starts_with(argument) && error.to_string().contains("expected"), "{error}");
 }

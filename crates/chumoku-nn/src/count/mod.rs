@@ -18,6 +18,7 @@ use serde::Serialize;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Counted {
     /// Multi-head attention alone, with an embedding and a linear head where they are asked for.
     Attention,
@@ -144,6 +145,7 @@ impl Default for CountConfig {
 
 /// The cost of a step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct CountedStep {
     /// Which part of an encoder–decoder it belongs to: `encoder`, `decoder`, or `cross` (the decoder's attention to the
     /// encoder); empty in other networks.
@@ -174,6 +176,7 @@ pub struct CountedStep {
 
 /// The cost of a whole network.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Count {
     /// The network's name.
     pub network: &'static str,

@@ -1,7 +1,9 @@
 //! Attention with linear biases: the slopes of the heads.
 
-/// The slope of each head: with n heads, n a power of two, `2^(−8/n), 2^(−16/n), …, 2^(−8)`. Another number of heads has
-/// the slopes of the next lower power of two, m, and then every second one of 2m heads, as the paper's own program does.
+/// The slope of each head: with n heads, n a power of two, `2^(−8/n), 2^(−16/n), …, 2^(−8)`.
+///
+/// Another number of heads has the slopes of the next lower power of two, m, and then every second one of 2m heads, as
+/// the paper's own program does.
 ///
 /// `−slope · |i − j|` is added to the score of query i and key j. The paper has causal attention alone; where tokens
 /// also see later ones, both sides count alike.

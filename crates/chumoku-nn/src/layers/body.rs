@@ -242,6 +242,8 @@ impl Body {
         })
     }
 
+    /// The output at each token, and what `backward` needs of the computation.
+    ///
     /// # Shapes
     /// `x` (tokens, d_model) → (tokens, width).
     ///
@@ -277,6 +279,8 @@ impl Body {
         }
     }
 
+    /// The gradient of x; those of the parameters are added to `grads`.
+    ///
     /// # Shapes
     /// `dy` (tokens, width) → dx (tokens, d_model).
     ///

@@ -31,7 +31,9 @@ pub struct DecoderState<T: Real> {
 }
 
 impl Decoder {
-    /// Adds `layers.0`, …, and `norm` for pre-norm. A decoder is causal, whatever the configuration says.
+    /// Adds `layers.0`, …, and `norm` for pre-norm.
+    ///
+    /// A decoder is causal, whatever the configuration says.
     ///
     /// # Errors
     /// If the heads do not divide d_model.
@@ -49,6 +51,8 @@ impl Decoder {
         &self.layers
     }
 
+    /// The output of the last layer, and what `backward` needs of the computation.
+    ///
     /// # Shapes
     /// `x` (target tokens, d_model) → the same.
     ///

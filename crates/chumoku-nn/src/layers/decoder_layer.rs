@@ -93,6 +93,8 @@ impl DecoderLayer {
         })
     }
 
+    /// Self-attention, cross-attention to the memory and feed-forward, and what `backward` needs of the computation.
+    ///
     /// # Shapes
     /// `x` (target tokens, d_model) → the same.
     ///

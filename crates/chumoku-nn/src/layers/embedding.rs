@@ -26,8 +26,10 @@ impl Embedding {
         T::of((self.width as f64).sqrt())
     }
 
+    /// The vector of each token, scaled by √d_model; `backward` needs the same ids.
+    ///
     /// # Shapes
-    /// `ids` (tokens,) → (tokens, d_model). To be remembered for `backward`: the ids.
+    /// `ids` (tokens,) → (tokens, d_model).
     ///
     /// # Errors
     /// If an id is beyond the vocabulary.
@@ -36,6 +38,8 @@ impl Embedding {
         array((ids.len(), self.width), y)
     }
 
+    /// Adds the gradient of the table to `grads`.
+    ///
     /// # Errors
     /// If the shapes do not fit.
     pub fn backward<T: Real>(&self, ids: &[u32], dy: ArrayView2<'_, T>, grads: &mut Params<T>) -> Result<()> {
@@ -60,8 +64,9 @@ impl Embedding {
         array((rows, vocabulary), product.compute()?)
     }
 
-    /// The mean cross-entropy of [`Embedding::logits`], smoothed. With `grads` (which the table's gradient is added to)
-    /// also the gradient of x; without, an empty array.
+    /// The mean cross-entropy of [`Embedding::logits`], smoothed.
+    ///
+    /// With `grads` (which the table's gradient is added to) also the gradient of x; without, an empty array.
     ///
     /// Logits exist for some tokens at a time only, so that memory does not grow with tokens × vocabulary.
     ///

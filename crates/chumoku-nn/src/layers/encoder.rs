@@ -93,6 +93,8 @@ impl Encoder {
         &self.layers
     }
 
+    /// The output of the last layer, and what `backward` needs of the computation.
+    ///
     /// # Shapes
     /// `x` (tokens, d_model) → the same.
     ///
@@ -139,6 +141,7 @@ impl Encoder {
     }
 
     /// New tokens that follow those in the caches, in use: what [`Encoder::forward`] over all tokens gives for them.
+    ///
     /// See [`super::MultiHeadAttention::step`].
     ///
     /// # Shapes
@@ -166,6 +169,8 @@ impl Encoder {
         }
     }
 
+    /// The gradient of x; those of the parameters are added to `grads`.
+    ///
     /// # Shapes
     /// `dy` and the dx returned (tokens, d_model).
     ///

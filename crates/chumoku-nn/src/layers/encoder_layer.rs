@@ -61,6 +61,8 @@ impl EncoderLayer {
         })
     }
 
+    /// Self-attention and feed-forward, each with its residual and norm, and what `backward` needs of the computation.
+    ///
     /// # Shapes
     /// `x` (tokens, d_model) → the same.
     ///
@@ -83,6 +85,8 @@ impl EncoderLayer {
         Ok((y, EncoderLayerCache { attention, feed_forward }))
     }
 
+    /// The gradient of x; those of the parameters are added to `grads`.
+    ///
     /// # Shapes
     /// `dy` and the dx returned (tokens, d_model).
     ///

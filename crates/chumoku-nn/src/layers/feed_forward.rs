@@ -41,8 +41,10 @@ impl FeedForward {
         }
     }
 
+    /// `linear2(dropout(f(linear1(x))))`, and the cache that `backward` needs beside x.
+    ///
     /// # Shapes
-    /// `x` (tokens, d_model) → the same. To be remembered: x and the cache.
+    /// `x` (tokens, d_model) → the same.
     ///
     /// # Errors
     /// If `x` has another width.
@@ -81,6 +83,8 @@ impl FeedForward {
         self.linear1.forward_then(p, x, Then::Activate { activation, dropout, slope })
     }
 
+    /// The gradient of x; those of the parameters are added to `grads`.
+    ///
     /// # Shapes
     /// `x`, `dy` and the dx returned (tokens, d_model).
     ///

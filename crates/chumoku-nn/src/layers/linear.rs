@@ -28,8 +28,10 @@ impl Linear {
         Linear { weight, bias, outputs }
     }
 
+    /// `y = x Wᵀ + b`; `backward` needs the same x.
+    ///
     /// # Shapes
-    /// `x` (tokens, inputs) → (tokens, outputs). To be remembered for `backward`: x.
+    /// `x` (tokens, inputs) → (tokens, outputs).
     ///
     /// # Errors
     /// If `x` has another width.
@@ -63,6 +65,8 @@ impl Linear {
         weight.chunks_exact_mut(width.max(1)).for_each(|row| row[inputs.clone()].fill(T::ZERO));
     }
 
+    /// The gradient of x; those of weight and bias are added to `grads`.
+    ///
     /// # Shapes
     /// `x` as given to `forward`, `dy` (tokens, outputs) → dx (tokens, inputs).
     ///

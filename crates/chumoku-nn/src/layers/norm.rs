@@ -36,8 +36,10 @@ impl LayerNorm {
         [row(p, self.weight), row(p, self.bias)]
     }
 
+    /// Normalises each row, then scales and shifts it by γ and β; `backward` needs x and the cache.
+    ///
     /// # Shapes
-    /// `x` (tokens, width) → the same. To be remembered: x and the cache.
+    /// `x` (tokens, width) → the same.
     ///
     /// # Errors
     /// If `x` has another width.

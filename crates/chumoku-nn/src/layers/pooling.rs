@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// How tokens become a sequence's vector. A sequence without tokens gets zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Pooling {
     /// The mean over tokens.
     Mean,
@@ -22,6 +23,8 @@ pub enum Pooling {
 pub struct PoolingCache(Vec<usize>);
 
 impl Pooling {
+    /// One vector for each sequence, and what `backward` needs of the computation.
+    ///
     /// # Shapes
     /// `x` (tokens, width) → (sequences, width).
     pub fn forward<T: Real>(self, x: ArrayView2<'_, T>, offsets: &Offsets) -> (Array2<T>, PoolingCache) {
@@ -55,6 +58,8 @@ impl Pooling {
         (y, PoolingCache(from))
     }
 
+    /// The gradient of x.
+    ///
     /// # Shapes
     /// `dy` (sequences, width) → dx (tokens, width).
     pub fn backward<T: Real>(self, cache: &PoolingCache, offsets: &Offsets, dy: ArrayView2<'_, T>) -> Array2<T> {

@@ -13,6 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// Which positional encoding a model uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum PositionKind {
     /// The model does not see the order of its tokens, but through causality.
     #[default]
@@ -79,7 +80,9 @@ impl Position {
         Position { kind, weight, length, width: d_model, table: Arc::default() }
     }
 
-    /// Adds the encoding to `x` (tokens, d_model), in place. Nothing needs to be remembered.
+    /// Adds the encoding to `x` (tokens, d_model), in place.
+    ///
+    /// Nothing needs to be remembered.
     ///
     /// # Errors
     /// If a sequence is longer than the encoding.

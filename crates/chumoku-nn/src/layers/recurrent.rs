@@ -115,6 +115,8 @@ impl Recurrent {
         }
     }
 
+    /// The hidden states of the last layer, and what `backward` needs of the computation.
+    ///
     /// # Shapes
     /// `x` (tokens, inputs) → (tokens, width): at each token the output of the last layer.
     ///
@@ -176,6 +178,8 @@ impl Recurrent {
         Ok((y, traces))
     }
 
+    /// The gradient of x; those of the parameters are added to `grads`.
+    ///
     /// # Shapes
     /// `dy` (tokens, width) → dx (tokens, inputs).
     ///

@@ -42,8 +42,10 @@ impl ClassifierConfig {
         tokens * (per_token + per_pair * tokens) + (self.body.d_model() * self.num_classes) as f64
     }
 
-    /// A recurrent classifier of the same size: one layer in both directions, as wide as brings the number of parameters
-    /// nearest. It sees the order of tokens by itself, so it has no positional encoding.
+    /// A recurrent classifier of the same size: one layer in both directions, as wide as brings the number of
+    /// parameters nearest.
+    ///
+    /// It sees the order of tokens by itself, so it has no positional encoding.
     ///
     /// # Errors
     /// If this configuration makes no model.
@@ -121,6 +123,8 @@ impl Classifier {
         &self.layout
     }
 
+    /// The logits of each sequence, and what `backward` needs of the computation.
+    ///
     /// # Shapes
     /// `ids` (tokens,) in the sequences of `offsets` → logits (sequences, classes).
     ///

@@ -74,8 +74,10 @@ impl LanguageModel {
         &self.layout
     }
 
-    /// The mean loss of the tokens `next`, each following the one of `ids` at its place, and, in training, its gradient,
-    /// which is added to `grads`. The sequences of `offsets` do not see each other.
+    /// The mean loss of the tokens `next`, each following the one of `ids` at its place, and, in training, its
+    /// gradient, which is added to `grads`.
+    ///
+    /// The sequences of `offsets` do not see each other.
     ///
     /// # Shapes
     /// `ids`, `next` (tokens,).

@@ -188,9 +188,11 @@ fn plain(
 }
 
 impl Documents {
-    /// Divides the documents. Ten or more go to their parts one by one, equal ones together, as [`split_texts`] has it;
-    /// of fewer the last characters of the file are for testing, those before them for validation, as nanoGPT does it,
-    /// since documents would be too coarse.
+    /// Divides the documents.
+    ///
+    /// Ten or more go to their parts one by one, equal ones together, as [`split_texts`] has it; of fewer the last
+    /// characters of the file are for testing, those before them for validation, as nanoGPT does it, since documents
+    /// would be too coarse.
     pub fn split(&self, seed: u64, valid_fraction: f64, test_fraction: f64) -> DocumentParts {
         let split = split_texts(self.texts.iter().map(String::as_str), seed, valid_fraction, test_fraction);
         let asked = |fraction: f64| fraction > 0.0;

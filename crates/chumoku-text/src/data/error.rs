@@ -64,6 +64,7 @@ pub(crate) fn without_advice(said: &str) -> &str {
 
 /// What a column is wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Role {
     /// The text to classify.
     Text,

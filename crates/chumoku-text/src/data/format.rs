@@ -8,6 +8,7 @@ use crate::tr;
 
 /// How rows are laid out in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// Fields between delimiters, quoted as RFC 4180 says; a quoted field may hold line breaks.
     Csv {
@@ -54,6 +55,7 @@ impl fmt::Display for Format {
 
 /// What to read and how; the default lets the file speak for itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReadOptions {
     /// The text column: its name, or its number counted from 1.
     pub text: Option<String>,

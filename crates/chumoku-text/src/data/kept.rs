@@ -27,8 +27,9 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Reads what can be read once only to its end: standard input (`-`), pipes and devices. Gives the name by which the
-    /// data is to be opened afterwards, and called in messages; that of a file is its own.
+    /// Reads what can be read once only to its end: standard input (`-`), pipes and devices.
+    ///
+    /// Gives the name by which the data is to be opened afterwards, and called in messages; that of a file is its own.
     ///
     /// # Errors
     ///

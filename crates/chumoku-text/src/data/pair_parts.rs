@@ -54,8 +54,10 @@ pub struct PairParts {
 
 impl PairParts {
     /// Parts of the files given: a tenth of the pairs, at most 1,000, is split off the training file for each part that
-    /// has no file of its own. Pairs whose sources are equal after [`normalise`](super::normalise) go to the same part, and
-    /// the split depends on the texts alone, not on the seed, so runs with different seeds compare.
+    /// has no file of its own.
+    ///
+    /// Pairs whose sources are equal after [`normalise`](super::normalise) go to the same part, and the split depends
+    /// on the texts alone, not on the seed, so runs with different seeds compare.
     ///
     /// # Errors
     ///

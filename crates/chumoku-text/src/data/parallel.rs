@@ -28,8 +28,10 @@ pub enum DataFiles {
 }
 
 impl DataFiles {
-    /// Reads a data argument. It names two files if it holds a comma between them and is no file itself; where one of
-    /// the two is missing, opening them says which.
+    /// Reads a data argument.
+    ///
+    /// It names two files if it holds a comma between them and is no file itself; where one of the two is missing,
+    /// opening them says which.
     pub fn of_argument(argument: &Path) -> Self {
         let one = || DataFiles::One(argument.to_owned());
         let Some(text) = argument.to_str().filter(|_| !argument.exists()) else {

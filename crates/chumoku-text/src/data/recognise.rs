@@ -13,6 +13,7 @@ use crate::tr;
 
 /// What a model can be trained to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Task {
     /// Give a text one of several labels.
     Classify,
@@ -24,6 +25,7 @@ pub enum Task {
 
 /// The task that data is for, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Recognised {
     /// The task.
     pub task: Task,

@@ -46,7 +46,9 @@ impl Source {
     }
 
     /// The same for a stream whose rows are wanted as they come, lines that somebody types for instance: no more is
-    /// waited for than one row. Format and columns are chosen from what has come when nothing has for a tenth of a second.
+    /// waited for than one row.
+    ///
+    /// Format and columns are chosen from what has come when nothing has for a tenth of a second.
     ///
     /// # Errors
     ///
@@ -96,8 +98,9 @@ impl Source {
         self.table.options.label.is_some()
     }
 
-    /// What was recognised and why, in one line:
-    /// `train.csv: CSV with a header, 2 columns (the file's name); text = column “review” (its name), …`
+    /// What was recognised and why, in one line.
+    ///
+    /// For example: `train.csv: CSV with a header, 2 columns (the file's name); text = column “review” (its name), …`
     pub fn describe(&self) -> String {
         let mut out = self.table.describe();
         let layout = self.layout();
@@ -204,7 +207,9 @@ impl Records {
     }
 
     /// The next row, also if it cannot be used: it comes with what is wrong with it, for output that lines up with the
-    /// input. Of a row that cannot even be cut into fields the fields are empty.
+    /// input.
+    ///
+    /// Of a row that cannot even be cut into fields the fields are empty.
     ///
     /// # Errors
     ///

@@ -11,6 +11,7 @@ use super::tsv::reads_back;
 
 /// The form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OutputForm {
     /// CSV, TSV and JSONL as they came; plain text and fastText as TSV with a header; Parquet as JSONL.
     #[default]
@@ -84,8 +85,9 @@ impl<W: Write> RecordWriter<W> {
         &self.added
     }
 
-    /// Writes one row; `values` belong to the added columns, in order. One that is null is left out of an object, and is
-    /// an empty field elsewhere.
+    /// Writes one row; `values` belong to the added columns, in order.
+    ///
+    /// One that is null is left out of an object, and is an empty field elsewhere.
     ///
     /// # Errors
     ///

@@ -47,7 +47,9 @@ impl Lang {
     }
 
     /// The language that the environment asks for: of `LC_ALL`, `LC_MESSAGES` and `LANG` the first that is set and not
-    /// empty, as POSIX has it. English where that names a language we do not speak.
+    /// empty, as POSIX has it.
+    ///
+    /// English where that names a language we do not speak.
     #[must_use]
     pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Lang {
         let set = |name| variable(name).filter(|value| !value.is_empty());

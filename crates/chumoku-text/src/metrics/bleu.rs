@@ -87,7 +87,9 @@ impl Bleu {
         counts
     }
 
-    /// Scores a corpus. `references` holds one set or more, each with one line for every hypothesis.
+    /// Scores a corpus.
+    ///
+    /// `references` holds one set or more, each with one line for every hypothesis.
     ///
     /// # Errors
     /// If there is no line, no set of references, or a set of another number of lines.

@@ -4,6 +4,7 @@ use super::is_space;
 
 /// What BLEU counts as a token. Scores with different tokenizers do not compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BleuTokenizer {
     /// The tokenizer of WMT's `mteval-v13a`, for languages that put spaces between words.
     #[default]

@@ -46,6 +46,7 @@ pub struct TokenizerConfig {
 /// What the tokens of a text are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Unit {
     /// Parts of words: frequent words whole, rare ones in pieces.
     Subwords,
@@ -73,6 +74,7 @@ impl Unit {
 
 /// What is done to texts before they are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TextForm {
     /// NFKC, lower case, and white space as one space: to be understood.
     Folded,
@@ -322,8 +324,10 @@ impl TextTokenizer {
         TextTokenizer::from_json(&learned.to_string())
     }
 
-    /// A vocabulary size that suits texts of so many characters: one for each 100 of a spaced script or each 60
-    /// of an unspaced one, 1,000 to 16,000. Few tokens that are seen often generalise better than many rare ones.
+    /// A vocabulary size that suits texts of so many characters: one for each 100 of a spaced script or each 60 of an
+    /// unspaced one, 1,000 to 16,000.
+    ///
+    /// Few tokens that are seen often generalise better than many rare ones.
     pub fn suitable_vocab_size(texts: &[&str]) -> usize {
         let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
         let per_token = if unspaced_share(texts.iter().copied()) > 0.3 { 60 } else { 100 };
@@ -464,7 +468,9 @@ impl TextTokenizer {
         texts.par_iter().map(|text| Ok(self.encode(text)?.ids)).collect()
     }
 
-    /// The text of tokens. Bytes that are no UTF-8 become U+FFFD.
+    /// The text of tokens.
+    ///
+    /// Bytes that are no UTF-8 become U+FFFD.
     ///
     /// # Errors
     /// If the tokenizer cannot put them together (never for one that was trained here).

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
-/// Cuts `length` tokens into the fewest windows of at most `limit`, of nearly equal size and in order: nothing is
-/// left out and nothing read twice. An empty text is one empty window.
+/// Cuts `length` tokens into the fewest windows of at most `limit`, of nearly equal size and in order: nothing is left
+/// out and nothing read twice.
+///
+/// An empty text is one empty window.
 ///
 /// ```
 /// assert_eq!(chumoku_text::tokens::windows(10, 4), [0..4, 4..7, 7..10]);

@@ -15,8 +15,10 @@ pub struct WordSpan {
 }
 
 /// Joins tokens to words, as a reader counts them: a word of a spaced script, a number, a run of punctuation, and of
-/// Japanese the words of a dictionary. What is shown of a word is all of the text from its beginning to that of the next,
-/// but for white space at its ends, so that nothing of the text is in no word.
+/// Japanese the words of a dictionary.
+///
+/// What is shown of a word is all of the text from its beginning to that of the next, but for white space at its ends,
+/// so that nothing of the text is in no word.
 ///
 /// Tokens are never cut: where one crosses the border of two words, both are one. In other scripts without spaces (Thai,
 /// Lao, Khmer, Burmese) each token is a word, and of a tokenizer of characters each character, but nowhere are parts of one

@@ -44,6 +44,7 @@ pub struct Figure {
 
 /// What a figure shows.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Content {
     /// Numbers by rows and columns.
     Map(Map),

@@ -19,8 +19,10 @@ pub(crate) struct Player<'a> {
     pub(crate) style: &'a str,
 }
 
-/// A page of figures, each given in English and in Japanese; the page can switch, and starts in `lang`. Behind each picture
-/// stands a table of its numbers. It asks nothing of the network, and nothing in it but its own script can run.
+/// A page of figures, each given in English and in Japanese; the page can switch, and starts in `lang`.
+///
+/// Behind each picture stands a table of its numbers. It asks nothing of the network, and nothing in it but its own
+/// script can run.
 #[must_use]
 pub fn figures_to_html(title: &str, figures: &[[Figure; 2]], lang: Lang) -> String {
     page(title, figures, Player::default(), lang)

@@ -44,8 +44,9 @@ const ALIGNMENT: Program = Program {
     ),
 };
 
-/// Writes an explanation as one HTML page in the given language; the page can switch to the other. `first` is the layer
-/// and head, from 0, that it shows first.
+/// Writes an explanation as one HTML page in the given language; the page can switch to the other.
+///
+/// `first` is the layer and head, from 0, that it shows first.
 ///
 /// The page holds everything it needs. Its content security policy names the one script and the one style
 /// sheet by their hashes and allows nothing else: no request, no other script, not even an inline style. The

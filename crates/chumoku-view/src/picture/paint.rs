@@ -5,6 +5,7 @@ pub type Rgb = [u8; 3];
 
 /// What is painted.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Paint {
     /// What is behind everything.
     Paper,

@@ -17,6 +17,7 @@ pub enum Anchor {
 
 /// A shape or a text. Lengths are points; y grows downwards.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Item {
     /// A filled rectangle.
     Rect {

@@ -17,6 +17,7 @@ use chumoku::lang::Lang;
 
 /// How to write an explanation for a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TerminalOptions {
     /// Columns of the terminal. Taken as 40 where it is less.
     pub width: usize,

@@ -22,6 +22,7 @@ pub struct Expansion {
 
 /// An arithmetic expression of numbers.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Form {
     /// `a₁·b₁ + a₂·b₂ + … + bias`.
     Products {

@@ -62,7 +62,9 @@ fn in_language(lang: Lang, markup: &str) -> String {
 }
 
 impl Trace {
-    /// The trace as an HTML page. Its content security policy allows nothing but its own style sheet.
+    /// The trace as an HTML page.
+    ///
+    /// Its content security policy allows nothing but its own style sheet.
     #[must_use]
     pub fn to_html(&self, options: &TraceOptions) -> String {
         // Browsers turn CR LF into LF before they hash; a checkout may have done the reverse.

@@ -22,7 +22,9 @@ fn matrix(value: &Array2<f64>) -> Value {
 }
 
 impl Trace {
-    /// Every number of every step. `steps[i].matrix` is nested `[row][column]`; NaN and the infinities are the texts
+    /// The trace as JSON, with every number of every step.
+    ///
+    /// `steps[i].matrix` is nested `[row][column]`; NaN and the infinities are the texts
     /// `nan`, `inf` and `-inf`.
     #[must_use]
     pub fn to_json(&self, lang: Lang) -> Value {

@@ -48,7 +48,9 @@ pub(super) fn number(text: &str) -> String {
 const TERMS: usize = 6;
 
 impl Trace {
-    /// The trace as a LaTeX document. Where it holds Japanese it is for LuaLaTeX; else any LaTeX will do.
+    /// The trace as a LaTeX document.
+    ///
+    /// Where it holds Japanese it is for LuaLaTeX; else any LaTeX will do.
     #[must_use]
     pub fn to_latex(&self, options: &TraceOptions) -> String {
         let TraceOptions { depth, lang, digits, size, .. } = *options;

@@ -72,6 +72,7 @@ pub struct TraceCheck {
 
 /// What is checked of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CheckKind {
     /// Each row sums to 1: by how much it differs at most.
     RowsSumToOne,

@@ -11,6 +11,7 @@ use chumoku::lang::clean_text;
 
 /// How much of a trace is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Depth {
     /// Formulas and shapes.
     Shapes,
@@ -22,6 +23,7 @@ pub enum Depth {
 
 /// How a trace is shown.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct TraceOptions {
     /// How much is shown.
     pub depth: Depth,
@@ -89,8 +91,9 @@ impl TraceStep {
 }
 
 impl Trace {
-    /// The trace as text; no line is wider than `options.width`, which is at least 40. Without colour there is no escape
-    /// sequence in it, and colour changes nothing else.
+    /// The trace as text; no line is wider than `options.width`, which is at least 40.
+    ///
+    /// Without colour there is no escape sequence in it, and colour changes nothing else.
     #[must_use]
     pub fn to_text(&self, options: &TraceOptions) -> String {
         let TraceOptions { lang, colour, .. } = *options;

@@ -6,9 +6,20 @@ pub(crate) mod spreadsheet;
 pub(crate) mod traces;
 
 use chumoku_view::{
-    Alignment, Attribution, Depth, Derived, ExplainedKind, Explanation, LabelProbability, Parts, Piece,
-    TranslationWithoutHead, WithoutHead, Word,
+    Alignment, Attribution, ColourDepth, Depth, Derived, ExplainedKind, Explanation, LabelProbability, Lang, Parts,
+    Piece, TerminalOptions, TranslationWithoutHead, WithoutHead, Word,
 };
+
+/// Options with something changed.
+pub(crate) fn with<O>(mut options: O, change: impl FnOnce(&mut O)) -> O {
+    change(&mut options);
+    options
+}
+
+/// A terminal of so many columns.
+pub(crate) fn terminal(width: usize, colour: ColourDepth, lang: Lang) -> TerminalOptions {
+    with(TerminalOptions::default(), |o| (o.width, o.colour, o.lang) = (width, colour, lang))
+}
 
 /// Numbers within 0 to 1 that look random and are the same every time.
 pub(crate) struct Numbers(u64);

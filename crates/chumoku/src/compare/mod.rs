@@ -123,6 +123,7 @@ pub struct Comparison {
 
 /// What is going on, for whoever shows it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Stage<'a> {
     /// A model's training begins.
     Training(String),
@@ -132,7 +133,9 @@ pub enum Stage<'a> {
     Timing([usize; 2]),
 }
 
-/// Trains and times all models. `options` gives seed, epochs and precision; nothing is kept on disk.
+/// Trains and times all models.
+///
+/// `options` gives seed, epochs and precision; nothing is kept on disk.
 ///
 /// # Errors
 /// If a model cannot be trained; see [`train`].

@@ -16,7 +16,9 @@ pub struct Spread {
 impl Spread {
     /// Of measurements that do not depend on one another, with limits that miss the true median at most `level` of the
     /// time: two of the measurements themselves, by the binomial distribution of how many lie below it (Hahn and Meeker
-    /// 1991, section 5.2). Without limits (infinite) where there are too few.
+    /// 1991, section 5.2).
+    ///
+    /// Without limits (infinite) where there are too few.
     pub fn of(mut values: Vec<f64>, level: f64) -> Spread {
         values.sort_by(f64::total_cmp);
         let n = values.len();

@@ -32,7 +32,9 @@ impl Axis {
 }
 
 /// A line chart as SVG: milliseconds of a training step against the length of its sequences, both in powers, so that a
-/// time that grows linearly is a straight line of one slope. Each point says its numbers (`<title>`).
+/// time that grows linearly is a straight line of one slope.
+///
+/// Each point says its numbers (`<title>`).
 ///
 /// Learned positions, whose times are those of sinusoidal ones, are left out.
 pub fn to_svg(comparison: &Comparison) -> String {

@@ -99,7 +99,9 @@ pub struct TranslationWithoutHead {
 }
 
 impl Alignment {
-    /// The weights of a word of the translation over the words of the source. All indices count from 0.
+    /// The weights of a word of the translation over the words of the source.
+    ///
+    /// All indices count from 0.
     ///
     /// # Panics
     /// If an index is out of range.
@@ -110,9 +112,10 @@ impl Alignment {
         &self.attention[((layer * self.heads + head) * rows + target) * columns..][..columns]
     }
 
-    /// The source word that a word of the translation needs most: the one whose absence costs it most. None where that costs
-    /// it next to nothing: less than a tenth of its probability, or no more than leaving some word out gains, which shows how
-    /// far effects go either way by chance.
+    /// The source word that a word of the translation needs most: the one whose absence costs it most.
+    ///
+    /// None where that costs it next to nothing: less than a tenth of its probability, or no more than leaving some
+    /// word out gains, which shows how far effects go either way by chance.
     #[must_use]
     pub fn needed(&self, target: usize) -> Option<usize> {
         let gained = self.effects.iter().flatten().flatten().map(|effect| -effect).fold(LEAST_EFFECT, f32::max);

@@ -71,6 +71,7 @@ pub struct Explanation {
 /// What kind of model is explained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ExplainedKind {
     /// A classifier.
     #[default]
@@ -339,7 +340,9 @@ impl Explanation {
         }
     }
 
-    /// The weights of one query over all keys, which sum to 1. All indices count from 0.
+    /// The weights of one query over all keys, which sum to 1.
+    ///
+    /// All indices count from 0.
     ///
     /// # Panics
     ///
@@ -358,7 +361,9 @@ impl Explanation {
         &self.attention[start..start + n]
     }
 
-    /// A weight, or none where the key cannot be seen. All indices count from 0.
+    /// A weight, or none where the key cannot be seen.
+    ///
+    /// All indices count from 0.
     ///
     /// # Panics
     ///

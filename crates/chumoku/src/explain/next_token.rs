@@ -21,8 +21,10 @@ const LIKELIEST: usize = 10;
 const BATCH_TOKENS: usize = 4096;
 
 impl TextGenerator {
-    /// Every token of the vocabulary with its probability after `text`, the most probable first, with these heads, (layer,
-    /// head) from 0, switched off. Of a text longer than the model's context the end is read.
+    /// Every token of the vocabulary with its probability after `text`, the most probable first, with these heads,
+    /// (layer, head) from 0, switched off.
+    ///
+    /// Of a text longer than the model's context the end is read.
     ///
     /// # Errors
     /// If the text cannot be read as tokens, or there is no such head.

@@ -5,8 +5,10 @@ use super::{Attribution, ExplainedKind, Explanation, LabelProbability, Word};
 use crate::{Error, NgramClassifier, Prediction, Result, tr};
 
 impl NgramClassifier {
-    /// Explains the prediction for `text`; `name` is what the model is called. An explanation without attention: each
-    /// word's score is the log-odds of the predicted class with the word minus those without it.
+    /// Explains the prediction for `text`; `name` is what the model is called.
+    ///
+    /// An explanation without attention: each word's score is the log-odds of the predicted class with the word minus
+    /// those without it.
     ///
     /// # Errors
     /// If the text is empty.

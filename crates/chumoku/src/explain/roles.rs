@@ -12,6 +12,7 @@ use serde::Serialize;
 /// What a head does, as its figures show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Role {
     /// More than half of all attention goes to one word.
     Sink,

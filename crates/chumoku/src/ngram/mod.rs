@@ -41,6 +41,7 @@ use serde::{Deserialize, Serialize};
 /// How a model is trained. The defaults were chosen on held-out training texts of five data sets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct NgramConfig {
     /// Which n-grams are read.
     pub scheme: NgramScheme,

@@ -47,7 +47,9 @@ impl NgramModel {
     }
 
     /// Scores of the classes, whose softmax is their probability: x W + b, or the logarithm of the classes' shares in
-    /// training where the text has no known n-gram. Two classes get −z/2 and z/2, z being the log-odds of class 1.
+    /// training where the text has no known n-gram.
+    ///
+    /// Two classes get −z/2 and z/2, z being the log-odds of class 1.
     ///
     /// # Shapes
     ///

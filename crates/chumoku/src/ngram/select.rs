@@ -32,6 +32,7 @@ pub struct NgramData<'a> {
 
 /// How training went.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
 pub struct NgramReport {
     /// The weight of the data against the penalty that was taken.
     pub c: f32,
@@ -51,8 +52,9 @@ const LEAST_RELEVANCE: f64 = 1e-3;
 const MANY_TEXTS: usize = 1000;
 
 impl NgramModel {
-    /// Learns from labelled texts. `progress` is told in a line what has been done; when `cancel` is set, training stops
-    /// at the next step.
+    /// Learns from labelled texts.
+    ///
+    /// `progress` is told in a line what has been done; when `cancel` is set, training stops at the next step.
     ///
     /// # Errors
     ///

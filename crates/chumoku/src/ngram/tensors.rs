@@ -41,7 +41,9 @@ impl NgramTensors<'_> {
 }
 
 impl NgramModel {
-    /// The model's arrays. With [`NgramModel::scheme`] they are all of it.
+    /// The model's arrays.
+    ///
+    /// With [`NgramModel::scheme`] they are all of it.
     pub fn tensors(&self) -> NgramTensors<'_> {
         let (weights, bias) = self.weights.split_at(self.vocabulary.len() * self.outputs());
         NgramTensors {

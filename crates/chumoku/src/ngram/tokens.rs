@@ -22,6 +22,7 @@ use unicode_segmentation::UnicodeSegmentation;
 /// Which n-grams are read from a text. Part of the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct NgramScheme {
     /// Longest run of words that is a feature, at least 1.
     pub words: usize,

@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer};
 /// The operator's attributes, named as ONNX names them; what is `None` has ONNX's default.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Attributes {
     /// Query i sees the keys up to its own place: `i + past keys`, or `i + nonpad_kv_seqlen − queries`, or `i`.
     #[serde(deserialize_with = "zero_or_one")]
@@ -67,6 +68,7 @@ impl Attributes {
 /// The operator's inputs. B sequences, H query heads, H_kv heads of keys and values of which H is a multiple, L queries,
 /// S keys, P past keys.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Inputs<'a> {
     /// Q: (B, H, L, dim) or (B, L, H · dim), of f32, f64, f16 or bf16.
     pub query: &'a Tensor,
@@ -94,6 +96,7 @@ impl<'a> Inputs<'a> {
 
 /// The outputs to compute besides Y.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Wanted {
     /// `present_key` and `present_value`. They are there whenever past ones are given.
     pub present: bool,
@@ -103,6 +106,7 @@ pub struct Wanted {
 
 /// The operator's outputs.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Outputs {
     /// Y: (B, H, L, value dim) or (B, L, H · value dim), as Q, and of its type.
     pub output: Tensor,
@@ -137,7 +141,8 @@ pub struct Outputs {
 /// // One sequence, one head, two queries and keys of width 1.
 /// let tensor = |numbers: [f32; 2]| Tensor::new(&[1, 1, 2, 1], numbers.to_vec()).unwrap();
 /// let (query, key, value) = (tensor([1.0, 1.0]), tensor([0.0, 0.0]), tensor([2.0, 4.0]));
-/// let attributes = Attributes { is_causal: Some(true), ..Attributes::default() };
+/// let mut attributes = Attributes::default();
+/// attributes.is_causal = Some(true);
 /// let outputs = attention(&Inputs::new(&query, &key, &value), &attributes, Wanted::default())?;
 /// assert_eq!(outputs.output, tensor([2.0, 3.0]));
 /// # Ok::<(), chumoku::Error>(())

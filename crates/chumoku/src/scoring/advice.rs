@@ -67,8 +67,10 @@ impl Advice {
         Advice { predictor: self.predictor.filter(|_| predictors.iter().any(is_better)), ..self }
     }
 
-    /// The advice in one line. `network` is what the network is called, `seconds` the time in which the n-gram model was
-    /// trained, `most_frequent` the class that is the most frequent in training.
+    /// The advice in one line.
+    ///
+    /// `network` is what the network is called, `seconds` the time in which the n-gram model was trained,
+    /// `most_frequent` the class that is the most frequent in training.
     pub fn sentence(&self, network: &str, seconds: f64, most_frequent: &str) -> String {
         let Advice { rows, over_ngrams, over_network, .. } = self;
         let seconds = seconds.ceil().max(1.0);

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Precision, recall and F1 of one class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ClassScore {
     /// The class.
     pub label: String,
@@ -20,6 +21,7 @@ pub struct ClassScore {
 
 /// The scores of one set of predictions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Scores {
     /// Rows.
     pub rows: usize,
@@ -120,7 +122,9 @@ impl Scores {
         self.classes[class].rows == 0 && self.confusion.iter().all(|row| row[class] == 0)
     }
 
-    /// What must be said before any figure, if anything: that classes are never predicted. One line.
+    /// What must be said before any figure, if anything: that classes are never predicted.
+    ///
+    /// One line.
     pub fn warning(&self) -> Option<String> {
         const MOST: usize = 5;
         let missed = &self.never_predicted;

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 /// An array of a type that is known only when it is read.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the types say it")]
+#[non_exhaustive]
 pub enum Tensor {
     F32(ArrayD<f32>),
     F64(ArrayD<f64>),
@@ -136,6 +137,7 @@ pub struct TensorFile {
 
 /// What is wrong with a file of tensors.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TensorError {
     /// It could not be read.
     #[error("{}", tr!("{}: {}: {}", "{}: {}に失敗しました: {}", path.display(), doing_of(doing), system(source)))]
@@ -206,6 +208,7 @@ impl From<DataError> for TensorError {
 
 /// A kind of file of tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TensorFormat {
     /// Hugging Face's safetensors.
     Safetensors,

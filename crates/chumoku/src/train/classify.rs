@@ -29,6 +29,7 @@ use std::time::Duration;
 
 /// How a run ended.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Outcome {
     /// The model, as it was saved.
     pub model: TextClassifier,

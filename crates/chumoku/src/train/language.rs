@@ -28,6 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Everything that decides the training of a language model beside the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LanguageModelPlan {
     /// The model.
     pub model: LanguageModelConfig,
@@ -40,6 +41,7 @@ pub struct LanguageModelPlan {
 
 /// How the training of a language model ended.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct LanguageModelOutcome {
     /// The model, as it was saved.
     pub model: TextGenerator,
@@ -55,6 +57,7 @@ pub struct LanguageModelOutcome {
 
 /// How well a model foretells text.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct LanguageScores {
     /// Tokens foretold, the ends of documents among them.
     pub tokens: usize,
@@ -189,7 +192,7 @@ pub fn train_language_model(data: &DocumentParts, training: Training<'_>) -> Res
         Unit::Characters => {
             TokenizerConfig { vocab_size: 16_000, min_frequency: 1, form: TextForm::Exact, unit: tokens }
         }
-        Unit::Subwords | Unit::Words => TokenizerConfig {
+        _ => TokenizerConfig {
             vocab_size: TextTokenizer::suitable_vocab_size(&texts),
             min_frequency: 2,
             form: TextForm::Exact,

@@ -21,6 +21,7 @@ use std::time::Instant;
 
 /// How the training of an n-gram model ended.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct NgramOutcome {
     /// The model, as it was saved.
     pub model: NgramClassifier,

@@ -30,8 +30,10 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// For batches of up to so many tokens: the more there are, the less it costs that each part has gradients of its own,
-    /// to be cleared and added. Two and four are shared out evenly.
+    /// For batches of up to so many tokens: the more there are, the less it costs that each part has gradients of its
+    /// own, to be cleared and added.
+    ///
+    /// Two and four are shared out evenly.
     pub fn new(layout: &Arc<Layout>, batch_tokens: usize) -> Parts {
         let parts = match batch_tokens {
             8192.. => 4,

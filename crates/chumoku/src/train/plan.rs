@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// How any model is trained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Settings {
     /// Epochs at most.
     pub epochs: u64,
@@ -38,6 +39,7 @@ pub struct Settings {
 
 /// Everything that decides the training of a classifier beside the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Plan {
     /// The model.
     pub model: ClassifierConfig,

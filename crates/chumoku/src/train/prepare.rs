@@ -45,7 +45,9 @@ fn untested(split: &[usize], given: Option<&Dataset>, train: &[Example], labels:
 
 impl TrainingData {
     /// Parts of the files given: validation and test rows are split off the training file where they have no file of
-    /// their own. The split depends on the texts alone, not on the seed, so runs with different seeds compare.
+    /// their own.
+    ///
+    /// The split depends on the texts alone, not on the seed, so runs with different seeds compare.
     ///
     /// # Errors
     /// If there are too few rows or classes, or a label occurs only in a validation or test file.

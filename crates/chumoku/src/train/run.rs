@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 /// What the caller decides of a run.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct TrainOptions {
     /// Decides initial weights, order and dropout.
     pub seed: u64,
@@ -66,6 +67,7 @@ impl Default for TrainOptions {
 
 /// What happens in a run, for whoever shows it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Event<'a> {
     /// Something that the user should know: what it is about, and what there is to say.
     Said(&'static str, String),

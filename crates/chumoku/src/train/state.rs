@@ -73,6 +73,7 @@ impl State {
     }
 
     /// One step of AdamW with clipped gradients at the scheduled learning rate, and the moving average.
+    ///
     /// Returns the norm of the gradients before clipping.
     ///
     /// # Errors

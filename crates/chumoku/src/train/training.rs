@@ -10,12 +10,14 @@ use std::sync::atomic::AtomicBool;
 /// How a model is trained, and where to.
 ///
 /// ```
-/// use chumoku::train::{TrainOptions, Training};
+/// use chumoku::train::Training;
 ///
 /// let folder = std::path::Path::new("model");
-/// let training = Training { options: TrainOptions { epochs: Some(3), ..TrainOptions::default() }, ..Training::to(folder) };
+/// let mut training = Training::to(folder);
+/// training.options.epochs = Some(3);
 /// assert_eq!(training.out, folder);
 /// ```
+#[non_exhaustive]
 pub struct Training<'a> {
     /// The settings that are not chosen from the data.
     pub options: TrainOptions,

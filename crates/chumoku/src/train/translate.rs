@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 /// Everything that decides the training of a translator beside the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct TranslatorPlan {
     /// The model.
     pub model: TranslatorConfig,
@@ -38,6 +39,7 @@ pub struct TranslatorPlan {
 
 /// How the training of a translator ended.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct TranslatorOutcome {
     /// The model, as it was saved.
     pub model: TextTranslator,
@@ -53,6 +55,7 @@ pub struct TranslatorOutcome {
 
 /// How good translations are.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct TranslationScores {
     /// Pairs.
     pub pairs: usize,

@@ -29,7 +29,11 @@ pub(crate) fn terminal_options(lang: Lang) -> TerminalOptions {
         Some((width, _)) if is_terminal => usize::from(width.0),
         _ => 80,
     };
-    TerminalOptions { width, colour: ColourDepth::detect(is_terminal, |name| std::env::var(name).ok()), lang }
+    let mut options = TerminalOptions::default();
+    options.width = width;
+    options.colour = ColourDepth::detect(is_terminal, |name| std::env::var(name).ok());
+    options.lang = lang;
+    options
 }
 
 /// Writes a file, all of it or nothing.

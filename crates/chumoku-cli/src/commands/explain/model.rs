@@ -37,7 +37,6 @@ pub(super) enum Model {
 impl Model {
     pub(super) fn load(folder: &Path) -> anyhow::Result<Model> {
         Ok(match ModelKind::of(folder)? {
-            ModelKind::Classifier => Model::Classifier(Box::new(TextClassifier::load(folder)?)),
             ModelKind::LanguageModel => Model::Generator(Box::new(TextGenerator::load(folder)?)),
             ModelKind::Ngrams => return Err(no_attention(folder)),
             ModelKind::Translator => {
@@ -48,6 +47,8 @@ impl Model {
                 );
                 return Err(Usage(problem).into());
             }
+            // Says what is wrong with a model of another kind.
+            _ => Model::Classifier(Box::new(TextClassifier::load(folder)?)),
         })
     }
 }

@@ -105,7 +105,8 @@ fn show(outcome: &LanguageModelOutcome, place: &Path) -> anyhow::Result<()> {
         writeln!(out, "{text}")?;
     }
     writeln!(out, "{}", tr!("\nWhat the model writes:\n", "\nモデルが書いたテキスト:\n"))?;
-    let sampling = Sampling { temperature: 0.8, ..Sampling::default() };
+    let mut sampling = Sampling::default();
+    sampling.temperature = 0.8;
     let mut text = String::new();
     outcome.model.generate("", 200, &sampling, &mut |piece| {
         text.push_str(piece);

@@ -67,6 +67,14 @@ fn task(args: &Train) -> anyhow::Result<Task> {
         chumoku::data::Task::Classify => (Task::Classify, "classify"),
         chumoku::data::Task::Translate => (Task::Translate, "translate"),
         chumoku::data::Task::LanguageModel => (Task::Lm, "lm"),
+        _ => {
+            let problem = tr!(
+                "no task of this program suits the data: {}; --task names one all the same",
+                "このデータに合うタスクがありません：{}（--task で指定できます）",
+                found.why
+            );
+            return Err(Usage(problem).into());
+        }
     };
     let text = tr!("{name}: {} (--task chooses another)", "{name}: {}（--task で変更できます）", found.why);
     tell(["task", "タスク"], &text);
@@ -87,16 +95,14 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn new(args: &'a Train, kind: ModelKind, threads: usize, start: Instant) -> anyhow::Result<Session<'a>> {
-        let options = TrainOptions {
-            seed: args.seed,
-            epochs: args.epochs,
-            network: args.model.network(),
-            tokens: args.tokens.map(Into::into),
-            precision: args.precision.into(),
-            resume: args.resume,
-            watch: args.watch.clone(),
-            ..TrainOptions::default()
-        };
+        let mut options = TrainOptions::default();
+        options.seed = args.seed;
+        options.epochs = args.epochs;
+        options.network = args.model.network();
+        options.tokens = args.tokens.map(Into::into);
+        options.precision = args.precision.into();
+        options.resume = args.resume;
+        options.watch = args.watch.clone();
         // Before there is a folder.
         options.check_watch(kind)?;
         let folder = OutputFolder::prepare(args.out.as_deref(), args.resume, args.force)?;
@@ -123,14 +129,17 @@ impl<'a> Session<'a> {
             say!("\n{}", stopping(is_early.load(Ordering::Relaxed), is_resumed));
         })?;
         let mut progress = Progress::new(self.start);
-        let observe = Box::new(|event: Event<'_>| {
+        let mut training = Training::to(&self.folder.work);
+        training.options = self.options.clone();
+        training.stop = &stop;
+        training.observe = Box::new(|event: Event<'_>| {
             // The first thing said is what the n-gram model is like. Alone, it is trained once more then.
             if self.kind != ModelKind::Ngrams && matches!(event, Event::Said(..)) {
                 self.nothing_yet.store(false, Ordering::Relaxed);
             }
             progress.show(event);
         });
-        let outcome = train(Training { options: self.options.clone(), out: &self.folder.work, stop: &stop, observe });
+        let outcome = train(training);
         progress.finish();
         match outcome {
             Ok(outcome) => Ok(Some(outcome)),

@@ -172,8 +172,11 @@ impl MultiHeadAttention {
         })
     }
 
+    /// Attention of every head, projected back to the width of the model, and the cache that `backward` needs beside
+    /// the input.
+    ///
     /// # Shapes
-    /// The output is (query tokens, d_model). To be remembered: the input and the cache.
+    /// The output is (query tokens, d_model).
     ///
     /// # Errors
     /// If the shapes do not fit.
