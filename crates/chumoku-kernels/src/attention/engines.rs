@@ -16,11 +16,15 @@ pub(super) fn on_engine<T: Narrow>(args: &Attention<'_, T>, task: impl Task) {
     if isa::active() == Isa::Amx
         && let Some(amx) = isa::amx::Amx::new()
     {
-        return match args.precision.terms().min(T::TERMS) {
-            1 => tiles::run::<1>(amx, task),
-            2 => tiles::run::<2>(amx, task),
-            _ => tiles::run::<3>(amx, task),
-        };
+        // Constants: more terms than a number has are not compiled.
+        let terms = args.precision.terms();
+        if const { T::TERMS >= 3 } && terms >= 3 {
+            return tiles::run::<3>(amx, task);
+        }
+        if const { T::TERMS >= 2 } && terms >= 2 {
+            return tiles::run::<2>(amx, task);
+        }
+        return tiles::run::<1>(amx, task);
     }
     let _ = args;
     isa::dispatch(OnRegisters(task));
