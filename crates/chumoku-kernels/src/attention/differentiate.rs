@@ -124,9 +124,9 @@ pub(super) struct Pair<'a, E: Engine> {
     /// What each sees of the same columns.
     pub(super) spans: [Span; 2],
     /// `scale · log₂ e`, or 1 for transformed scores.
-    pub(super) factor: f32,
+    pub(super) scale_log2: f32,
     /// What dropout multiplies kept weights with.
-    pub(super) dropped: f32,
+    pub(super) dropout_factor: f32,
     /// Which weights dropout keeps: two rows of a bit for each key.
     pub(super) kept: Option<&'a [u16]>,
 }
@@ -148,7 +148,7 @@ impl<E: Engine> Pair<'_, E> {
         let simd = self.engine.simd();
         let lanes = E::S::LANES;
         let zero = simd.splat(0.0);
-        let factor = simd.splat(self.factor);
+        let scale_log2 = simd.splat(self.scale_log2);
         // No closures: they would be compiled without the instruction set.
         let [first, second] = self.rows;
         let shift = [simd.splat(first.shift), simd.splat(second.shift)];
@@ -165,7 +165,7 @@ impl<E: Engine> Pair<'_, E> {
                     // their end at the latest, at most KEYS, less than STRIDE.
                     let [score, mut d_weight] = unsafe { self.lines.load(simd, i, col) };
                     // P = 2^(score − shift)
-                    let mut weight = exp2_clamped::<E>(simd, score, factor, shift[i]);
+                    let mut weight = exp2_clamped::<E>(simd, score, scale_log2, shift[i]);
                     if ALL && self.slopes.is_some() {
                         weight = simd.select_lt(score, simd.splat(FORBIDDEN_BELOW), zero, weight);
                     }
@@ -176,7 +176,7 @@ impl<E: Engine> Pair<'_, E> {
                     if ALL && let Some(bits) = self.kept {
                         let bits = bits[i * (KEYS / 16) + col / 16] >> (col % 16);
                         kept = simd.select_bits(bits, weight);
-                        d_weight = simd.select_bits(bits, simd.mul(d_weight, simd.splat(self.dropped)));
+                        d_weight = simd.select_bits(bits, simd.mul(d_weight, simd.splat(self.dropout_factor)));
                     }
                     // dS = P ∘ (dP − delta)
                     let mut d_score = simd.mul(weight, simd.sub(d_weight, delta[i]));
