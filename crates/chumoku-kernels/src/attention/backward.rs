@@ -15,6 +15,10 @@
 //! | `S = Q Kᵀ` | `dQ += dS K` | [`ChunkBackward::add_d_query`] |
 //! | | `dK += dSᵀ Q` | [`ChunkBackward::gather`] |
 //!
+//! Factors are applied where there is least to multiply. Dropout's factor goes to dP in [`Pair`], and to dV in
+//! [`ChunkBackward::add_to`], where dK gets `scale`; the P that is stored holds the kept weights without it. dQ gets `scale`
+//! in [`Back::write_queries`].
+//!
 //! # Schedule
 //!
 //! For each head of keys, its queries are taken in spans of a fixed number of rows; for each span the keys block by block,

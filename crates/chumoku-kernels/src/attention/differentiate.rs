@@ -39,6 +39,7 @@ impl RowBack {
         let (output, d_output) = (saved.output.row(s, h, i), saved.d_output.row(s, h, i));
         let delta = dot(output, d_output) - saved.d_log_sum_exp.map_or(0.0, |d| f64::from(d[at]));
         // Beyond 2^16, rounding log-sum-exp to f32 would change weights by more than 1/256.
+        // The other limits are there so that no product overflows: 0 · ∞ would be NaN in columns that are not seen.
         let is_fine = log_sum_exp.abs() <= 65536.0 && delta.abs() < 1e37 && dot(d_output, d_output) < 1e37;
         let query = args.query.row(s, h, i);
         let is_fine = is_fine && dot(query, query) < 1e37;

@@ -1,4 +1,5 @@
-//! From the sums of weighted values to the output.
+//! From the sums of weighted values to the output and log-sum-exp. Two ways out: [`Results::finish_plain`] for usual rows,
+//! [`Results::finish`] for all others and for decoding.
 
 use super::heads::Layout;
 use super::problem::{Attention, Forward};

@@ -1,7 +1,9 @@
 //! The gradient of an additive mask: gradients of scores, summed over the axes along which the mask broadcasts.
 //!
 //! Scores are computed once more, so that gradients of any shape add up in one fixed order: each task owns a plane of
-//! the mask (and a range of its rows), and goes through the sequences and heads that share it.
+//! the mask (and a range of its rows), and goes through the sequences and heads that share it. Rows are differentiated by
+//! the lines of `Pair::each` in [`super::differentiate`], which stand here again, but for the slope of the softcap: masks
+//! are added after it.
 
 use super::blocks::Unit;
 use super::differentiate::SpanRows;
