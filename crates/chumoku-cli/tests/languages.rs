@@ -104,7 +104,7 @@ const STAYS_ENGLISH: &[English] = &[
     ),
     english(
         "the end of a sentence of serde's, which is English",
-        "chumoku-view/src/trace/example.rs",
+        "chumoku-view/src/trace/object.rs",
         &["an object { … }"],
     ),
     english(PARSED, "chumoku-text/src/data/atomic.rs", &[" at path "]),

@@ -33,7 +33,14 @@ pub fn num_threads() -> usize {
 
 /// Calls `f(0)`, …, `f(pieces − 1)`, on the threads of the current rayon pool if `work` (elementary operations in
 /// all) is worth it.
+#[inline(always)]
 pub(crate) fn for_each(pieces: usize, work: usize, f: impl Fn(usize) + Sync + Send) {
+    each(pieces, work, &f);
+}
+
+/// Behind a pointer, so that each `f` is compiled once, and what shares it among threads once for all of them.
+#[inline(never)]
+fn each(pieces: usize, work: usize, f: &(dyn Fn(usize) + Sync + Send)) {
     if pieces <= 1 || work < WORTH_SHARING || ALONE.get() {
         (0..pieces).for_each(f);
     } else {

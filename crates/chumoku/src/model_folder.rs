@@ -3,14 +3,16 @@
 mod checkpoints;
 mod files;
 mod replace;
+mod standing;
 
-pub(crate) use checkpoints::{CHECKPOINT_FILES, MANIFEST, STATE, checkpoints, is_step, remove_checkpoint};
+pub(crate) use checkpoints::{CHECKPOINTS, MANIFEST, STATE, checkpoints, remove_checkpoint};
 pub use checkpoints::{has_checkpoint, has_checkpoints};
 pub(crate) use files::{
-    CARD, CHECKPOINTS, CONFIG, LOCK, LOG, METRICS, NEXT, SOURCE_TOKENIZER, Standing, TOKENIZER, TRAINED_ON, WEIGHTS,
-    check_files, impostors, is_as_good_as_empty, names, open, place_of, read, strangers,
+    CARD, CONFIG, LOCK, LOG, METRICS, NEXT, SOURCE_TOKENIZER, TOKENIZER, TRAINED_ON, WEIGHTS, check_files, impostors,
+    is_as_good_as_empty, names, open, place_of, read, strangers,
 };
 pub(crate) use replace::{clear, clear_checkpoints, publish, settle, sync_folder, write_file, write_model};
+pub(crate) use standing::Standing;
 
 use crate::lang::lang;
 use crate::params::{Layout, Params};

@@ -1,12 +1,31 @@
 //! Figures in files and on the terminal.
 
-use super::explain::{terminal_options, write};
 use crate::args::Pictures;
-use chumoku_view::{Figure, Fonts, Scene};
+use chumoku::data::AtomicOutput;
+use chumoku_view::{ColourDepth, Figure, Fonts, Lang, Scene, TerminalOptions};
 use serde_json::Value;
-use std::io::{Write, stdout};
+use std::io::{IsTerminal, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// Columns of the terminal, 80 if it does not say.
+pub(crate) fn terminal_options(lang: Lang) -> TerminalOptions {
+    let is_terminal = stdout().is_terminal();
+    let width = match terminal_size::terminal_size() {
+        Some((width, _)) if is_terminal => usize::from(width.0),
+        _ => 80,
+    };
+    let mut options = TerminalOptions::default();
+    options.width = width;
+    options.colour = ColourDepth::detect(is_terminal, |name| std::env::var(name).ok());
+    options.lang = lang;
+    options
+}
+
+/// Writes a file, all of it or nothing.
+pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    Ok(AtomicOutput::write_whole(path, bytes.as_ref())?)
+}
 
 impl Pictures {
     /// Whether any is asked for.

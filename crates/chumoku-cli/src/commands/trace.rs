@@ -1,7 +1,7 @@
 //! `chumoku trace`: attention in numbers, step by step.
 
-use super::explain::{terminal_options, write};
 use super::model_name;
+use super::pictures::{terminal_options, write};
 use crate::args::{AttentionPart, Depth, Format, Trace};
 use crate::{Usage, threads};
 use chumoku::models::TranslatorPart;

@@ -144,7 +144,7 @@ pub fn attention_row_backward<T: Element>(
         let Some(d_score) = d_score else { continue };
         let key = args.key.row(s, kv_head, j);
         // score = cap · tanh(product / cap)
-        let slope = args.softcap.map_or(1.0, |cap| 1.0 - (args.scale * dot(query, key) / cap).tanh().powi(2));
+        let slope = args.softcap.map_or(1.0, |cap| (args.scale * dot(query, key) / cap).cosh().powi(-2));
         d_products[j] = d_score * slope;
         d_query.iter_mut().zip(key).for_each(|(d, k)| *d += args.scale * d_products[j] * k.to_f64());
     }

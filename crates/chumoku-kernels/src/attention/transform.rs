@@ -26,10 +26,9 @@ impl Transform {
     #[inline(always)]
     pub(super) fn slopes<S: Simd>(&self, simd: S, span: Span, scores: &[f32], slopes: &mut [f32]) {
         let Some(cap) = self.softcap else { return };
-        let (inner, one) = (simd.splat(self.scale / cap), simd.splat(1.0));
+        let inner = simd.splat(self.scale / cap);
         for col in (span.columns().from()..span.columns().to()).step_by(S::LANES) {
-            let t = tanh(simd, simd.mul(simd.load(&scores[col..]), inner));
-            simd.store(&mut slopes[col..], simd.sub(one, simd.mul(t, t)));
+            simd.store(&mut slopes[col..], tanh_slope(simd, simd.mul(simd.load(&scores[col..]), inner)));
         }
     }
 
@@ -99,4 +98,39 @@ pub(super) fn tanh<S: Simd>(simd: S, x: S::V) -> S::V {
     let one = simd.splat(1.0);
     let e = exp(simd, simd.add(x, x));
     simd.sub(one, simd.div(simd.splat(2.0), simd.add(e, one)))
+}
+
+/// The derivative of tanh, `1 − tanh² x = 4 e²ˣ / (e²ˣ + 1)²`, taken at −|x|, so that nothing overflows, and without the
+/// difference, of which nothing is left from |x| = 9. Largest error 8 ulp for |x| ≤ 43; beyond, 0.
+#[inline(always)]
+fn tanh_slope<S: Simd>(simd: S, x: S::V) -> S::V {
+    let below = simd.min(x, simd.sub(simd.splat(0.0), x));
+    let e = exp(simd, simd.add(below, below));
+    let sum = simd.add(e, simd.splat(1.0));
+    simd.div(simd.mul(simd.splat(4.0), e), simd.mul(sum, sum))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::isa::Portable;
+
+    #[test]
+    fn the_slope_of_the_softcap_is_exact_where_tanh_is_almost_one() {
+        for n in -430..=430 {
+            let x = f64::from(n) / 10.0;
+            let expected = x.cosh().powi(-2);
+            let found = f64::from(Portable.to_array(tanh_slope(Portable, Portable.splat(x as f32)))[0]);
+            // The argument itself was rounded to f32, which the derivative sees as a relative error of 2 x ε.
+            let allowed = 8.0 + 2.0 * x.abs();
+            assert!(
+                (found - expected).abs() <= allowed * f64::from(f32::EPSILON) * expected,
+                "{x}: {found:e}, {expected:e}"
+            );
+        }
+        for (x, expected) in [(50.0, 0.0), (-1e30, 0.0), (f32::INFINITY, 0.0), (f32::NEG_INFINITY, 0.0)] {
+            assert_eq!(Portable.to_array(tanh_slope(Portable, Portable.splat(x)))[0], expected, "{x}");
+        }
+        assert!(Portable.to_array(tanh_slope(Portable, Portable.splat(f32::NAN)))[0].is_nan());
+    }
 }

@@ -20,7 +20,7 @@ pub(crate) use simd::{Op, Simd, TileOp};
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use portable::Portable;
+pub(crate) use portable::Portable;
 
 /// An instruction set that the kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

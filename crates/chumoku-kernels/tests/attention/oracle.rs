@@ -111,7 +111,7 @@ impl Case {
             for &j in &seen {
                 let product = scale * dot(query, key(j));
                 let capped = self.softcap.map_or(product, |cap| cap * (product / cap).tanh());
-                slopes.push(self.softcap.map_or(1.0, |cap| 1.0 - (capped / cap).powi(2)));
+                slopes.push(self.softcap.map_or(1.0, |cap| (product / cap).cosh().powi(-2)));
                 scores.push(capped + self.bias(data, (s, h, i), j));
                 largest_score = largest_score.max(product.abs()).max(scores[scores.len() - 1].abs());
             }

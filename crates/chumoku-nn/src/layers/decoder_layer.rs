@@ -1,11 +1,11 @@
 //! A decoder layer: causal self-attention, attention to the encoder's output, and feed-forward, each with a residual
 //! connection and layer normalisation.
 
-use super::record::{AttentionRecord, wide};
+use super::record::AttentionRecord;
 use super::sublayer::{Sublayer, SublayerCache};
 use super::{
     AttentionInput, AttentionOptions, EncoderConfig, FeedForward, FeedForwardCache, Mode, MultiHeadAttention,
-    MultiHeadAttentionCache, MultiHeadAttentionConfig, Offsets, PositionKind, ProjectedMemory, add_assign,
+    MultiHeadAttentionCache, MultiHeadAttentionConfig, Offsets, PositionKind, ProjectedMemory, add_assign, wide,
 };
 use crate::Result;
 use crate::params::{Builder, Params};

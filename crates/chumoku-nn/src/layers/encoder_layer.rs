@@ -1,27 +1,15 @@
 //! An encoder layer: self-attention and feed-forward, each with a residual connection and layer normalisation.
 
-use super::record::{AttentionRecord, wide};
+use super::record::AttentionRecord;
 use super::sublayer::{Sublayer, SublayerCache};
 use super::{
-    AttentionInput, FeedForward, FeedForwardCache, Mode, MultiHeadAttention, MultiHeadAttentionCache,
-    MultiHeadAttentionConfig, Offsets,
+    AttentionInput, EncoderConfig, FeedForward, FeedForwardCache, Mode, MultiHeadAttention, MultiHeadAttentionCache,
+    MultiHeadAttentionConfig, Offsets, wide,
 };
 use crate::Result;
-use crate::layers::EncoderConfig;
 use crate::params::{Builder, Params};
 use chumoku_kernels::{KeyValueCache, Real};
 use ndarray::Array2;
-use serde::{Deserialize, Serialize};
-
-/// Where layer normalisation stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NormOrder {
-    /// After each residual sum, as published: `x = norm(x + f(x))`.
-    Post,
-    /// Before each part, which trains more steadily: `x = x + f(norm(x))` (Xiong et al. 2020).
-    Pre,
-}
 
 /// Self-attention and feed-forward (Vaswani et al. 2017, section 3.1).
 #[derive(Clone, Debug)]

@@ -1,7 +1,6 @@
 //! The linear layer `y = x Wᵀ + b`.
 
-use super::record::{row, wide};
-use super::{array, matrix, numbers, packed};
+use super::{array, matrix, numbers, packed, row, wide};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
 use chumoku_kernels::{Product, Real, Start, Then, add_column_sums, gemm};

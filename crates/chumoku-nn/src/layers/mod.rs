@@ -12,6 +12,7 @@ mod decoder_layer;
 mod dropout;
 mod embedding;
 mod encoder;
+mod encoder_config;
 mod encoder_layer;
 mod feed_forward;
 mod linear;
@@ -30,8 +31,9 @@ pub use decoder::{Decoder, DecoderCache, DecoderState};
 pub use decoder_layer::{DecoderGradients, DecoderInput, DecoderLayer, DecoderLayerCache, DecoderLayerState, Memory};
 pub use dropout::{Mode, Noise};
 pub use embedding::Embedding;
-pub use encoder::{Encoder, EncoderCache, EncoderConfig};
-pub use encoder_layer::{EncoderLayer, EncoderLayerCache, NormOrder};
+pub use encoder::{Encoder, EncoderCache};
+pub use encoder_config::EncoderConfig;
+pub use encoder_layer::{EncoderLayer, EncoderLayerCache};
 pub use feed_forward::{FeedForward, FeedForwardCache};
 pub use linear::Linear;
 pub use multi_head_attention::{
@@ -44,8 +46,10 @@ pub use position::{Position, PositionKind, sinusoidal};
 pub use record::AttentionRecord;
 pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};
 pub use rotary::Rotary;
+pub use sublayer::NormOrder;
 
 use crate::Result;
+use crate::params::{ParamId, Params};
 use chumoku_kernels::{MatMut, MatRef, Real};
 use ndarray::{Array2, ArrayView2, CowArray, Ix2};
 use rayon::prelude::*;
@@ -146,4 +150,15 @@ pub(crate) fn array<T>(shape: (usize, usize), numbers: Vec<T>) -> Result<Array2<
 /// An array of 0.
 pub(crate) fn zeros<T: Real>(shape: (usize, usize)) -> Array2<T> {
     Array2::from_shape_vec(shape, chumoku_kernels::zeros(shape.0 * shape.1)).expect("as many as asked for")
+}
+
+/// Numbers in f64.
+pub(crate) fn wide<T: Real>(x: ArrayView2<'_, T>) -> Array2<f64> {
+    x.mapv(|x| x.to_f64())
+}
+
+/// A parameter of one axis as a row, in f64.
+pub(crate) fn row<T: Real>(p: &Params<T>, id: ParamId) -> Array2<f64> {
+    let numbers: Vec<f64> = p.slice(id).iter().map(|x| x.to_f64()).collect();
+    Array2::from_shape_vec((1, numbers.len()), numbers).expect("a row of all numbers")
 }

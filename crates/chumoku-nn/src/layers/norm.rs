@@ -1,7 +1,6 @@
 //! Layer normalisation.
 
-use super::record::row;
-use super::{array, numbers, packed};
+use super::{array, numbers, packed, row};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
 use chumoku_kernels::{LayerNormBackward, Normalised, Real, layer_norm_forward};

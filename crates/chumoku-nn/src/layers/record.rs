@@ -2,9 +2,7 @@
 
 use super::NormOrder;
 use super::multi_head_attention::AttentionMatrices;
-use crate::params::{ParamId, Params};
-use chumoku_kernels::Real;
-use ndarray::{Array2, ArrayView2};
+use ndarray::Array2;
 
 /// One attention of a layer over one sequence, with the residual connection and the normalisation around it.
 #[derive(Clone, Debug)]
@@ -25,15 +23,4 @@ pub struct AttentionRecord {
     pub weights: Vec<Array2<f64>>,
     /// The model's own sum of x and the attention's output: (queries, d_model).
     pub sum: Array2<f64>,
-}
-
-/// Numbers in f64.
-pub(super) fn wide<T: Real>(x: ArrayView2<'_, T>) -> Array2<f64> {
-    x.mapv(|x| x.to_f64())
-}
-
-/// A parameter of one axis as a row, in f64.
-pub(super) fn row<T: Real>(p: &Params<T>, id: ParamId) -> Array2<f64> {
-    let numbers: Vec<f64> = p.slice(id).iter().map(|x| x.to_f64()).collect();
-    Array2::from_shape_vec((1, numbers.len()), numbers).expect("a row of all numbers")
 }

@@ -1,10 +1,21 @@
 //! What the layers of encoder and decoder are made of: a part with a residual connection and layer normalisation.
 
-use super::{LayerNorm, LayerNormCache, Mode, NormOrder, add_assign};
+use super::{LayerNorm, LayerNormCache, Mode, add_assign};
 use crate::Result;
 use crate::params::{Builder, Params};
 use chumoku_kernels::{Real, Then};
 use ndarray::{Array2, ArrayView2};
+use serde::{Deserialize, Serialize};
+
+/// Where layer normalisation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NormOrder {
+    /// After each residual sum, as published: `x = norm(x + f(x))`.
+    Post,
+    /// Before each part, which trains more steadily: `x = x + f(norm(x))` (Xiong et al. 2020).
+    Pre,
+}
 
 /// The residual connection and normalisation around a part f: `norm(x + dropout(f(x)))` as published, or
 /// `x + dropout(f(norm(x)))` (Vaswani et al. 2017, section 3.1; Xiong et al. 2020).

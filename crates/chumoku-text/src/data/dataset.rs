@@ -128,7 +128,7 @@ fn no_classes(layout: &Layout, column: usize, examples: &[Example], kind: LabelK
         path: layout.path.clone(),
         column: layout.column_title(column),
         found: [classes.len() as u64, examples.len() as u64],
-        examples: some_labels(examples).into(),
+        examples: some_labels(&labels(examples)).into(),
         looks_like: kind.describe().into(),
         advice: advice.into(),
     }

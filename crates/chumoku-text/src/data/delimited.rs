@@ -9,11 +9,11 @@
 //! - In any other field a quote is a plain character.
 //! - Empty lines are no rows, nor is `sep=;` in the first line (Excel's), nor is white space alone where there are several columns.
 
-use super::detect::named_delimiter;
 use super::error::DataError;
+use super::limits::{MAX_COLUMNS, MAX_ROW_BYTES, MAX_TEXT_BYTES};
 use super::lines::{Line, LineReader};
-use super::reader::{MAX_COLUMNS, MAX_ROW_BYTES, MAX_TEXT_BYTES, Width};
 use super::record::Record;
+use super::width::Width;
 use crate::lang::lang;
 use crate::lang::wording::{QUOTED_CHARS, size};
 use crate::tr;
@@ -173,4 +173,11 @@ impl CsvReader {
 /// The line a row has reached; a row has at least one.
 fn last(row: &[Line]) -> &Line {
     &row[row.len() - 1]
+}
+
+/// The delimiter that Excel reads in a first line such as `sep=;`.
+pub(crate) fn named_delimiter(line: &str) -> Option<char> {
+    let mut named = line.strip_prefix("sep=")?.chars();
+    let delimiter = named.next().filter(|c| c.is_ascii() && !c.is_alphanumeric() && *c != '"')?;
+    named.next().is_none().then_some(delimiter)
 }

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use super::columns::{as_asked, is_text_name, named_role};
+use super::delimited::named_delimiter;
 use super::error::Role;
+use super::fasttext::LABEL_PREFIX;
 use super::format::{Format, ReadOptions};
 use super::header::is_name;
 use crate::lang::lang;
@@ -13,9 +15,6 @@ const LINES: usize = 200;
 
 /// What may stand between the fields of a file that promises no table.
 const DELIMITERS: [char; 3] = [',', ';', '|'];
-
-/// The prefix that fastText puts before a label.
-pub(crate) const LABEL_PREFIX: &str = "__label__";
 
 /// The last extension in lower case, the one before it for names that end in `.gz`.
 pub(crate) fn extension(path: &Path) -> String {
@@ -152,13 +151,6 @@ pub(crate) fn detect(path: &Path, head: &str, whole: bool, options: &ReadOptions
 fn complete_lines(head: &str, whole: bool) -> Vec<&str> {
     let end = if whole { head.len() } else { head.rfind(['\n', '\r']).unwrap_or(head.len()) };
     head[..end].split(['\n', '\r']).filter(|line| !line.is_empty()).take(LINES).collect()
-}
-
-/// The delimiter that Excel reads in a first line such as `sep=;`.
-pub(crate) fn named_delimiter(line: &str) -> Option<char> {
-    let mut named = line.strip_prefix("sep=")?.chars();
-    let delimiter = named.next().filter(|c| c.is_ascii() && !c.is_alphanumeric() && *c != '"')?;
-    named.next().is_none().then_some(delimiter)
 }
 
 /// Whether a line is a JSON object, or the beginning of one that is too long to be seen whole.

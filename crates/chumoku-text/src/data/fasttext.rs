@@ -1,12 +1,14 @@
 //! The two formats of one text a line: fastText, with the label in front, and plain text, without.
 
-use super::detect::LABEL_PREFIX;
 use super::error::DataError;
+use super::limits::MAX_TEXT_BYTES;
 use super::lines::LineReader;
-use super::reader::MAX_TEXT_BYTES;
 use super::record::Record;
 use crate::lang::lang;
 use crate::lang::wording::listed;
+
+/// The prefix that fastText puts before a label.
+pub(crate) const LABEL_PREFIX: &str = "__label__";
 
 /// The columns of a fastText file.
 pub(crate) const FAST_TEXT_COLUMNS: [&str; 2] = ["label", "text"];

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::DataError;
-use super::parallel::DataFiles;
+use super::files::DataFiles;
 use crate::lang::lang;
 
 /// What standard input is called in messages.

@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 
-use super::dataset::Example;
 use super::profile::is_number;
 use crate::lang::wording::{joined, quoted};
 use crate::tr;
@@ -94,11 +93,11 @@ impl LabelKind {
 }
 
 /// The first different labels, in quotes.
-pub(crate) fn some_labels(examples: &[Example]) -> String {
+pub(crate) fn some_labels(labels: &[&str]) -> String {
     let mut found: Vec<&str> = Vec::new();
-    for example in examples {
-        if !found.contains(&example.label.as_str()) {
-            found.push(&example.label);
+    for label in labels {
+        if !found.contains(label) {
+            found.push(label);
         }
         if found.len() == QUOTED {
             break;

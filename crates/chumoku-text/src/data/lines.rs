@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::decode::likely_encoding;
 use super::error::{DataError, Place};
 use super::gzip::Fault;
+use super::limits::MAX_ROW_BYTES;
 use crate::lang::lang;
 use crate::tr;
 
@@ -61,7 +62,7 @@ impl LineReader {
         LineReader {
             input: BufReader::with_capacity(1 << 16, input),
             path: path.to_owned(),
-            limit: super::MAX_ROW_BYTES,
+            limit: MAX_ROW_BYTES,
             limited: lang().pick("a line", "行"),
             terminator: if carriage_returns { b'\r' } else { b'\n' },
             number: 0,

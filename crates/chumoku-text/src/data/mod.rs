@@ -12,7 +12,7 @@
 //!    label (`columns.rs`, by what `profile.rs` finds).
 //! 4. [`Source::records`] streams the rows in constant memory; [`load_labelled`] collects them (`dataset.rs`), and
 //!    `label_kind.rs` says what a label column looks like that holds no classes.
-//! 5. Pairs for translation come from two columns (`pair_columns.rs`) or from two parallel files (`parallel.rs`):
+//! 5. Pairs for translation come from two columns (`pair_columns.rs`) or from two parallel files (`pairs/parallel.rs`):
 //!    [`PairRecords`] streams them, [`load_pairs`] collects them (`pairs.rs`). [`load_documents`] reads plain text and
 //!    columns of documents for language models (`documents.rs`). [`recognise`] says which of the three a file is for.
 //! 6. [`split()`] divides examples without letting a text into two parts; [`shared_texts`] finds leaks; [`Stats`]
@@ -31,18 +31,19 @@ mod documents;
 mod encoding_names;
 mod error;
 mod fasttext;
+mod files;
 mod format;
 mod gzip;
 mod header;
 mod json_lines;
 mod kept;
 mod label_kind;
+mod limits;
 mod lines;
 mod open;
 mod pair_columns;
 mod pair_parts;
 mod pairs;
-mod parallel;
 #[cfg(feature = "parquet")]
 mod parquet;
 #[cfg(not(feature = "parquet"))]
@@ -58,6 +59,7 @@ mod stats;
 mod system;
 mod table;
 mod tsv;
+mod width;
 mod writer;
 
 #[cfg(all(test, feature = "parquet"))]
@@ -72,13 +74,13 @@ pub use columns::Columns;
 pub use dataset::{Dataset, Example, MAX_CLASSES, MIN_TRAINING_ROWS, load_labelled};
 pub use documents::{DocumentBreaks, DocumentParts, Documents, load_documents};
 pub use error::{DataError, Place, Role};
+pub use files::DataFiles;
 pub use format::{Format, ReadOptions};
 pub use kept::{Kept, standard_input};
+pub use limits::{MAX_ROW_BYTES, MAX_TEXT_BYTES};
 pub use open::check_name;
 pub use pair_parts::{PairParts, Pairs};
 pub use pairs::{Pair, PairDataset, PairRecords, load_pairs};
-pub use parallel::DataFiles;
-pub use reader::{MAX_ROW_BYTES, MAX_TEXT_BYTES};
 pub use recognise::{Recognised, Task, recognise};
 pub use record::{Layout, Record, Skipped, SkippedRow};
 pub use source::{Records, Source};

@@ -2,15 +2,18 @@
 
 use std::path::Path;
 
+mod parallel;
+
 use super::dataset::MIN_TRAINING_ROWS;
 use super::error::{DataError, Place, Role};
+use super::files::DataFiles;
 use super::format::ReadOptions;
 use super::open::open_path;
 use super::pair_columns::{PairColumns, choose_pair};
-use super::parallel::{DataFiles, ParallelReader};
 use super::record::{Record, Skipped};
 use super::table::{Table, skip};
 use crate::tr;
+use parallel::ParallelReader;
 
 /// A text and its translation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,7 +139,7 @@ pub(crate) fn pair_table(path: &Path, options: &ReadOptions) -> Result<Table, Da
 }
 
 /// A side of a pair that is not there, for messages.
-pub(super) fn empty_side(role: Role) -> String {
+fn empty_side(role: Role) -> String {
     tr!("an empty {role}", "空の{role}")
 }
 

@@ -2,10 +2,10 @@
 
 use super::columns;
 use super::error::DataError;
+use super::files::DataFiles;
 use super::format::{Format, ReadOptions};
 use super::pair_columns::promised_pair;
 use super::pairs::pair_table;
-use super::parallel::DataFiles;
 use super::profile::Profile;
 use super::record::Record;
 use crate::lang::wording::joined;

@@ -14,9 +14,10 @@ use std::io::Cursor;
 use std::path::Path;
 
 use super::error::DataError;
+use super::limits::MAX_COLUMNS;
 use super::lines::{Line, LineReader};
-use super::reader::{MAX_COLUMNS, Width};
 use super::record::Record;
+use super::width::Width;
 
 /// Lines a row may go on for.
 const JOINED_LINES: usize = 500;

@@ -3,11 +3,11 @@
 //! Printed numbers were rounded, so what follows from them is no number but an [`Interval`]; and what follows from a
 //! wrong one is not its author's second error, so that each number remembers whether it comes of one.
 
-use super::check::Verdict;
 use super::number::{Interval, Printed, Scalar};
 use super::operation::{Operation, StepId};
 use super::program::Program;
 use ndarray::Array2;
+use serde::Serialize;
 
 /// What is believed of a number: all that it may be, and whether it comes of an error.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +75,20 @@ impl Scalar for Belief {
     fn middle(self) -> f64 {
         self.range.middle()
     }
+}
+
+/// What is to be said of the claimed numbers of a step, from the best to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// All are true.
+    Holds,
+    /// They follow from the steps before as printed, which were rounded: nobody made an error.
+    Rounded,
+    /// They follow from the steps before as claimed, but those were wrong.
+    Inherited,
+    /// They are wrong, and follow from nothing before.
+    Wrong,
 }
 
 /// The claim about a step, if there is one.

@@ -5,7 +5,7 @@
 //! and what is left is that they were rounded. What follows from rounded numbers is not one number but an interval,
 //! which is computed with interval arithmetic and is never too narrow (`belief.rs`).
 
-use super::belief::{Beliefs, Claimed};
+use super::belief::{Beliefs, Claimed, Verdict};
 use super::example::{Claim, WorkedExample};
 use super::figures::ClaimedNumber;
 use super::number::{Printed, Scalar};
@@ -15,20 +15,6 @@ use super::quantity::Quantity;
 use chumoku::tr;
 use ndarray::Array2;
 use serde::Serialize;
-
-/// What is to be said of the claimed numbers of a step, from the best to the worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// All are true.
-    Holds,
-    /// They follow from the steps before as printed, which were rounded: nobody made an error.
-    Rounded,
-    /// They follow from the steps before as claimed, but those were wrong.
-    Inherited,
-    /// They are wrong, and follow from nothing before.
-    Wrong,
-}
 
 /// The claimed number that is furthest from the truth.
 #[derive(Clone, Debug, PartialEq, Serialize)]

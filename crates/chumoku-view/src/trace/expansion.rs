@@ -2,8 +2,6 @@
 
 use super::operation::{Operation, StepId};
 use super::program::Program;
-use super::shown::symbol;
-use super::words::more_terms;
 use chumoku::lang::Lang;
 use ndarray::Array2;
 
@@ -122,7 +120,7 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
             Form::Normalised { of: [numbers[column], mean, variance, *epsilon], affine }
         }
     };
-    Some(Expansion { index: [row, column], symbol: symbol(step), form, result: step.value[at] })
+    Some(Expansion { index: [row, column], symbol: step.symbol(), form, result: step.value[at] })
 }
 
 /// How numbers and signs are written.
@@ -233,5 +231,13 @@ impl Expansion {
                 gamma.unwrap_or(1.0) * (x - mean) / (variance + epsilon).sqrt() + beta.unwrap_or(0.0)
             }
         }
+    }
+}
+
+/// Terms of a sum that are not written.
+fn more_terms(lang: Lang, count: usize) -> String {
+    match lang {
+        Lang::En => format!("… ({count} more)"),
+        Lang::Ja => format!("…（他 {count} 項）"),
     }
 }

@@ -1,7 +1,7 @@
 //! Examples of sizes: how many parameters a network has, what it costs, how long the waves of its positions are.
 
-use super::example::Object;
 use super::number::Printed;
+use super::object::Object;
 use chumoku::count::{CountConfig, Counted};
 use chumoku::lang::wording::quoted;
 use chumoku::nn::NormOrder;

@@ -2,7 +2,6 @@
 
 use super::operation::{Operation, StepId};
 use super::program::Program;
-use super::shown::symbol;
 
 /// A formula in two spellings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +36,15 @@ pub(super) fn latex_symbol(symbol: &str) -> String {
     }
 }
 
+/// A number as LaTeX writes it.
+pub(super) fn latex_number(text: &str) -> String {
+    let text = text.replace('∞', "\\infty ").replace("NaN", "\\mathrm{NaN}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) if exponent.parse::<i32>().is_ok() => format!("{mantissa}\\cdot 10^{{{exponent}}}"),
+        _ => text,
+    }
+}
+
 /// A factor as people write it: one over the root of a whole number, where it is that.
 pub(super) fn root_of(factor: f64) -> Option<usize> {
     let n = (factor.powi(-2)).round();
@@ -46,9 +54,9 @@ pub(super) fn root_of(factor: f64) -> Option<usize> {
 
 /// The formula of a step, unless it is given.
 pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
-    let name = |id: &StepId| symbol(program.step(*id));
+    let name = |id: &StepId| program.step(*id).symbol();
     let step = program.step(id);
-    let own = symbol(step);
+    let own = step.symbol();
     let [text, latex] = match &step.operation {
         Operation::Given => return None,
         Operation::Sum([a, b]) => spell(&own, &[name(a), name(b)], ["{0} + {1}", "{0} + {1}"]),

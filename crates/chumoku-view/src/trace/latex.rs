@@ -1,5 +1,6 @@
 //! A trace as a LaTeX document.
 
+use super::formula::{latex_number, latex_symbol};
 use super::grid::Grid;
 use super::shown::Trace;
 use super::text::{Depth, TraceOptions};
@@ -35,15 +36,6 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// A number in mathematics.
-pub(super) fn number(text: &str) -> String {
-    let text = text.replace('∞', "\\infty ").replace("NaN", "\\mathrm{NaN}");
-    match text.split_once('e') {
-        Some((mantissa, exponent)) if exponent.parse::<i32>().is_ok() => format!("{mantissa}\\cdot 10^{{{exponent}}}"),
-        _ => text,
-    }
-}
-
 /// Terms of a sum that are shown.
 const TERMS: usize = 6;
 
@@ -64,7 +56,7 @@ impl Trace {
         for (i, step) in self.steps.iter().enumerate() {
             let formula = match &step.formula {
                 Some(formula) => formula.latex.clone(),
-                None => super::formula::latex_symbol(&step.symbol),
+                None => latex_symbol(&step.symbol),
             };
             let given =
                 if step.formula.is_none() { format!(" ({})", escaped(words::given(lang))) } else { String::new() };
@@ -88,7 +80,7 @@ impl Trace {
             let names: String = grid.columns.iter().map(|name| format!(" & \\text{{{}}}", escaped(name))).collect();
             let _ = writeln!(body, "{names}{more} \\\\ \\hline");
             for (label, row) in grid.rows.iter().zip(&grid.cells) {
-                let cells: String = row.iter().map(|cell| format!(" & {}", number(cell))).collect();
+                let cells: String = row.iter().map(|cell| format!(" & {}", latex_number(cell))).collect();
                 let _ = writeln!(body, "\\text{{{}}}{cells}{more} \\\\", escaped(label));
             }
             if grid.is_cut[0] {

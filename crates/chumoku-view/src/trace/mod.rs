@@ -20,6 +20,7 @@ mod markdown;
 mod missing;
 mod model;
 mod number;
+mod object;
 mod operation;
 mod program;
 mod quantity;
@@ -30,8 +31,9 @@ mod words;
 #[cfg(feature = "spreadsheets")]
 mod xlsx;
 
+pub use belief::Verdict;
 pub use builtin::{builtin, builtin_names};
-pub use check::{Checked, CheckedStep, RowSum, Verdict, Worst};
+pub use check::{Checked, CheckedStep, RowSum, Worst};
 pub use chumoku::explain::{AttentionPlace, ModelAttention, ModelPlace, TextCut};
 pub use example::WorkedExample;
 pub use expansion::{Expansion, Form};

@@ -18,6 +18,16 @@ pub(crate) struct Step {
     pub(crate) value: Array2<f64>,
 }
 
+impl Step {
+    /// Its letter, with the number of its head.
+    pub(crate) fn symbol(&self) -> String {
+        match self.head {
+            Some(head) => format!("{}[{}]", self.quantity.symbol(), head + 1),
+            None => self.quantity.symbol().into(),
+        }
+    }
+}
+
 /// Steps, each computed from those before it, in f64.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Program {

@@ -1,6 +1,7 @@
 //! What checking found, in words.
 
-use super::check::{Checked, CheckedStep, RowSum, Verdict, Worst};
+use super::belief::Verdict;
+use super::check::{Checked, CheckedStep, RowSum, Worst};
 use super::example::WorkedExample;
 use super::number::Printed;
 use super::quantity::{Axis, Quantity};

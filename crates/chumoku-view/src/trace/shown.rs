@@ -186,7 +186,7 @@ fn step(program: &Program, id: StepId, heads: usize) -> TraceStep {
         id,
         quantity: *quantity,
         head: *head,
-        symbol: symbol(program.step(id)),
+        symbol: program.step(id).symbol(),
         letters: Default::default(),
         value: value.clone(),
         formula: formula(program, id),
@@ -212,14 +212,6 @@ fn step(program: &Program, id: StepId, heads: usize) -> TraceStep {
         }
     });
     shown
-}
-
-/// The letter of a step, with the number of its head.
-pub(super) fn symbol(step: &Step) -> String {
-    match step.head {
-        Some(head) => format!("{}[{}]", step.quantity.symbol(), head + 1),
-        None => step.quantity.symbol().into(),
-    }
 }
 
 /// Of sums of f64 numbers around 1.

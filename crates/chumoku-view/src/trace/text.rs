@@ -1,6 +1,7 @@
 //! A trace in a terminal.
 
 use super::expansion::Spelling;
+use super::formula::latex_number;
 use super::grid::{Grid, number_of, plain};
 use super::quantity::Quantity;
 use super::shown::{Trace, TraceStep};
@@ -74,12 +75,12 @@ impl TraceStep {
         let expansion = self.expansion.as_ref()?;
         let number = |x: f64| {
             let text = plain(x, digits);
-            if is_latex { super::latex::number(&text) } else { text }
+            if is_latex { latex_number(&text) } else { text }
         };
         let spelling = Spelling { number: &number, is_latex, lang, terms };
         // The result has the decimals of its matrix.
         let result = number_of(&self.value, digits)(expansion.result);
-        let result = if is_latex { super::latex::number(&result) } else { result };
+        let result = if is_latex { latex_number(&result) } else { result };
         Some(format!("{} = {} = {result}", expansion.place(is_latex), expansion.spelt(&spelling)))
     }
 

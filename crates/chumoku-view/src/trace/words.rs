@@ -83,14 +83,6 @@ pub(super) fn rounding(lang: Lang, digits: usize) -> String {
     }
 }
 
-/// Terms of a sum that are not written.
-pub(super) fn more_terms(lang: Lang, count: usize) -> String {
-    match lang {
-        Lang::En => format!("… ({count} more)"),
-        Lang::Ja => format!("…（他 {count} 項）"),
-    }
-}
-
 /// Words of which it is not said where they look.
 pub(super) fn more_words(lang: Lang, count: usize) -> String {
     match lang {

@@ -2,7 +2,7 @@
 
 use super::explanation::Word;
 use super::json::number;
-use super::roles::measure;
+use super::statistics::measure;
 use chumoku_kernels::Philox;
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -7,7 +7,7 @@
 //! makes no role. There are [`RANDOM_HEADS`], and a figure counts if it exceeds theirs all: a head that is one of them does
 //! so with probability 1 / 400, and with four roles gets one with probability 1 / 100 at most.
 
-use super::roles::{Measures, measure};
+use super::statistics::{Measures, measure};
 use chumoku_kernels::Philox;
 use rayon::prelude::*;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Attention to one text at one time of training, as `train` records it and a film shows it.
 
-use super::roles::measure;
+use super::statistics::measure;
 use crate::model_folder::{LOG, open};
 use crate::{Error, Result, tr};
 use serde::{Deserialize, Serialize};

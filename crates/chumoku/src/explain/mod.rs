@@ -15,6 +15,7 @@ mod next_token;
 mod ngrams;
 mod recorded;
 mod roles;
+mod statistics;
 mod translation;
 
 pub use alignment::{AlignedHead, Alignment, TranslationWithoutHead};

@@ -6,6 +6,7 @@
 //! that of random heads ([`super::chance`]).
 
 use super::chance::{Chance, RANDOM_HEADS, Shape, queries};
+use super::statistics::measure;
 use crate::lang::Lang;
 use serde::Serialize;
 
@@ -51,78 +52,6 @@ pub struct HeadStatistics {
     pub sink: usize,
     /// Share that goes to it.
     pub sink_share: f32,
-}
-
-/// The figures of rows of weights.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Measures {
-    pub(crate) entropy: f32,
-    distance: f32,
-    /// How far evenly spread attention would go.
-    even_distance: f32,
-    nearby: f32,
-    previous: f32,
-    first: f32,
-    pub(crate) strongest: f32,
-    /// Sum over words of the largest weight that each gets from another, by the rows: near `strongest` if every word looks at
-    /// one of its own.
-    paired: f32,
-    sink: usize,
-    sink_share: f32,
-}
-
-impl Measures {
-    /// The figures of roles: sink, local, pairwise, distant.
-    pub(crate) fn of_roles(&self) -> [f32; 4] {
-        [self.sink_share, self.nearby, self.paired, self.distance]
-    }
-}
-
-/// The figures of these rows, each of the query word that is named with it, over `words` words or the first of them, which
-/// are those that it sees.
-pub(crate) fn measure<'a>(words: usize, rows: impl Iterator<Item = (usize, &'a [f32])>) -> Measures {
-    let mut received = vec![0.0f32; words];
-    let mut most_received = vec![0.0f32; words];
-    let [mut entropy, mut distance, mut nearby, mut previous, mut strongest] = [0.0f32; 5];
-    let (mut count, mut chosen, mut even) = (0, 0, 0.0f32);
-    for (i, row) in rows {
-        count += 1;
-        let (mut largest, mut of_row) = (0.0f32, 0.0f32);
-        for (j, &weight) in row.iter().enumerate() {
-            received[j] += weight;
-            if i != j {
-                most_received[j] = most_received[j].max(weight);
-            }
-            if weight > 0.0 {
-                of_row -= weight * weight.ln();
-            }
-            distance += weight * i.abs_diff(j) as f32;
-            previous += if j + 1 == i { weight } else { 0.0 };
-            nearby += if i.abs_diff(j) <= 1 { weight } else { 0.0 };
-            largest = largest.max(weight);
-        }
-        strongest += largest;
-        // Who sees one word alone has no choice.
-        if row.len() > 1 {
-            (entropy, chosen) = (entropy + of_row / (row.len() as f32).ln(), chosen + 1);
-        }
-        // Evenly spread attention goes so far on the mean.
-        even += (0..row.len()).map(|j| i.abs_diff(j) as f32).sum::<f32>() / row.len().max(1) as f32;
-    }
-    let rows = count.max(1) as f32;
-    let sink = (0..words).fold(0, |best, j| if received[j] > received[best] { j } else { best });
-    Measures {
-        entropy: entropy / chosen.max(1) as f32,
-        distance: distance / rows,
-        even_distance: even / rows,
-        nearby: nearby / rows,
-        previous: previous / rows,
-        first: received.first().copied().unwrap_or(0.0) / rows,
-        strongest: strongest / rows,
-        paired: most_received.iter().sum::<f32>() / rows,
-        sink,
-        sink_share: received.get(sink).copied().unwrap_or(0.0) / rows,
-    }
 }
 
 /// The figures of a head, and its role, whose row of each word is what `row` gives.

@@ -1,11 +1,12 @@
 //! Where checkpoints stand and what they are called.
 
-use super::{CHECKPOINTS, Standing};
+use super::standing::Standing;
 use crate::{Error, Result};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+pub(crate) const CHECKPOINTS: &str = "checkpoints";
 pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const STATE: &str = "state.safetensors";
 

@@ -1,7 +1,8 @@
-//! The files of a model folder: their names, where each stands, and reading one that is a plain file in the folder.
+//! The files of a model folder: their names, which are ours, and reading one that is a plain file in the folder.
 
+use super::checkpoints::{CHECKPOINT_FILES, CHECKPOINTS, has_checkpoints, is_step};
 use super::fault;
-use super::{CHECKPOINT_FILES, has_checkpoints, is_step};
+use super::standing::Standing;
 use crate::{Error, Result, tr};
 use std::fs;
 use std::io::Read;
@@ -16,7 +17,6 @@ pub(crate) const CARD: &str = "README.md";
 /// Which texts the model was trained on, as hashes.
 pub(crate) const TRAINED_ON: &str = "trained-on.bin";
 pub(crate) const LOG: &str = "log.jsonl";
-pub(crate) const CHECKPOINTS: &str = "checkpoints";
 
 /// What is held by whoever writes to the folder.
 pub(crate) const LOCK: &str = ".chumoku-lock";
@@ -28,38 +28,6 @@ pub(super) const STAGED: &str = ".chumoku-staged";
 pub(super) const READY: &str = ".chumoku-ready";
 /// In [`READY`]: the checkpoints of the model that is replaced.
 pub(super) const REPLACED: &str = "replaced";
-
-/// What stands under a name. Links are not followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    Nothing,
-    File,
-    Folder,
-    Link,
-    Other,
-}
-
-impl Standing {
-    pub(crate) fn of(path: &Path) -> Standing {
-        match path.symlink_metadata() {
-            Err(_) => Standing::Nothing,
-            Ok(there) if there.is_symlink() => Standing::Link,
-            Ok(there) if there.is_dir() => Standing::Folder,
-            Ok(there) if there.is_file() => Standing::File,
-            Ok(_) => Standing::Other,
-        }
-    }
-
-    fn noun(self) -> String {
-        match self {
-            Standing::Nothing => tr!("nothing", "何もありません"),
-            Standing::File => tr!("a file", "ファイル"),
-            Standing::Folder => tr!("a folder", "フォルダ"),
-            Standing::Link => tr!("a symbolic link", "シンボリックリンク"),
-            Standing::Other => tr!("a pipe, socket or device", "パイプ・ソケット・デバイスのいずれか"),
-        }
-    }
-}
 
 /// Where a file of the folder is: in the folder, or on its way into it.
 pub(crate) fn place_of(folder: &Path, name: &str) -> PathBuf {

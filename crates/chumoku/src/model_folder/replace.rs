@@ -4,7 +4,9 @@
 //! the folder's, since its files are looked for in there first ([`super::place_of`]). Then they move into the folder, one
 //! by one; what a killed run did not move, the next one does. Nothing but files of these names is touched.
 
-use super::files::{CHECKPOINTS, CONFIG, LOG, MODEL, READY, REPLACED, STAGED, Standing, WEIGHTS, impostors, names};
+use super::checkpoints::{CHECKPOINTS, is_step};
+use super::files::{CONFIG, LOG, MODEL, READY, REPLACED, STAGED, WEIGHTS, impostors, names};
+use super::standing::Standing;
 use crate::{Error, Result, tr};
 use std::fs;
 use std::io::Write;
@@ -156,7 +158,7 @@ pub(crate) fn clear_checkpoints(folder: &Path) -> Result<()> {
     if Standing::of(folder) == Standing::Nothing {
         return Ok(());
     }
-    let steps = names(folder).into_iter().filter(|name| super::is_step(name.trim_end_matches(".tmp")));
+    let steps = names(folder).into_iter().filter(|name| is_step(name.trim_end_matches(".tmp")));
     steps.map(|step| folder.join(step)).try_for_each(|step| super::remove_checkpoint(&step))?;
     fs::remove_dir(folder).map_err(Error::writing("removing", folder))
 }
@@ -182,9 +184,9 @@ pub(crate) fn sync_folder(path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::checkpoints::CHECKPOINT_FILES;
     use super::super::files::{CARD, METRICS, TOKENIZER, place_of, strangers};
     use super::*;
-    use crate::model_folder::CHECKPOINT_FILES;
 
     fn config(which: &str) -> Vec<u8> {
         format!("{{\"model_type\":\"chumoku_{which}\"}}").into_bytes()

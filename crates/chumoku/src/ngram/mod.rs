@@ -30,8 +30,8 @@ mod vocabulary;
 mod tests;
 
 pub use error::NgramError;
-pub use model::NgramModel;
-pub use select::{NgramData, NgramReport};
+pub use model::{NgramModel, NgramReport};
+pub use select::NgramData;
 pub use tensors::NgramTensors;
 pub use tokens::NgramScheme;
 pub(crate) use tokens::words;

@@ -1,8 +1,6 @@
 //! The trained model: from a text to class scores.
 
-use super::select::NgramReport;
 use super::sparse::{Sparse, multiply_row};
-use super::tensors::outputs_of;
 use super::tokens::{NgramScheme, Reader};
 use super::vocabulary::Vocabulary;
 use rayon::prelude::*;
@@ -18,6 +16,22 @@ pub struct NgramModel {
     /// Logarithm of each class's share.
     pub(super) prior: Vec<f32>,
     pub(super) report: Option<NgramReport>,
+}
+
+/// How training went.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
+pub struct NgramReport {
+    /// The weight of the data against the penalty that was taken.
+    pub c: f32,
+    /// Mean log-loss in nats on the validation texts, weighted as the classes are.
+    pub valid_loss: Option<f64>,
+    /// Share of the validation texts classified rightly.
+    pub valid_accuracy: Option<f64>,
+    /// Norm of the gradient at the solution, relative to its norm where all weights are 0.
+    pub relative_gradient: f64,
+    /// Products with the Hessian that training took.
+    pub products: usize,
 }
 
 impl NgramModel {
@@ -132,4 +146,9 @@ impl NgramModel {
 struct Scratch {
     reader: Reader,
     row: Sparse,
+}
+
+/// One output for two classes, else as many as classes.
+pub(crate) fn outputs_of(classes: usize) -> usize {
+    if classes == 2 { 1 } else { classes }
 }

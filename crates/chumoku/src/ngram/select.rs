@@ -3,11 +3,10 @@
 use super::NgramConfig;
 use super::error::NgramError;
 use super::loss::negative_log_likelihood;
-use super::model::NgramModel;
+use super::model::{NgramModel, NgramReport, outputs_of};
 use super::newton::{Stop, fit};
 use super::problem::Problem;
 use super::sparse::Sparse;
-use super::tensors::outputs_of;
 use super::tokens::NgramScheme;
 use super::vocabulary::{CountedTexts, Vocabulary};
 use crate::lang::lang;
@@ -28,22 +27,6 @@ pub struct NgramData<'a> {
     pub valid: Option<(&'a [&'a str], &'a [u32])>,
     /// How much a row of each class counts; 1 if absent.
     pub class_weights: Option<&'a [f32]>,
-}
-
-/// How training went.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-#[non_exhaustive]
-pub struct NgramReport {
-    /// The weight of the data against the penalty that was taken.
-    pub c: f32,
-    /// Mean log-loss in nats on the validation texts, weighted as the classes are.
-    pub valid_loss: Option<f64>,
-    /// Share of the validation texts classified rightly.
-    pub valid_accuracy: Option<f64>,
-    /// Norm of the gradient at the solution, relative to its norm where all weights are 0.
-    pub relative_gradient: f64,
-    /// Products with the Hessian that training took.
-    pub products: usize,
 }
 
 /// Least weight of an n-gram that all classes use alike.

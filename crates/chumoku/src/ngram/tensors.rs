@@ -1,7 +1,7 @@
 //! A model as plain named arrays, for a file, and back.
 
 use super::error::NgramError;
-use super::model::NgramModel;
+use super::model::{NgramModel, outputs_of};
 use super::tokens::NgramScheme;
 use super::vocabulary::Vocabulary;
 use crate::tr;
@@ -113,11 +113,6 @@ impl NgramModel {
 /// Smallest and largest weight of a feature that a file may hold: far outside of what training makes, and such that no
 /// square or sum of squares overflows or vanishes.
 const IDF_RANGE: (f32, f32) = (1e-6, 1e6);
-
-/// One output for two classes, else as many as classes.
-pub(crate) fn outputs_of(classes: usize) -> usize {
-    if classes == 2 { 1 } else { classes }
-}
 
 fn length(tensor: &'static str, array: &[f32], expected: Option<usize>) -> Result<(), NgramError> {
     if Some(array.len()) == expected {

@@ -1,8 +1,8 @@
 //! The arithmetic of the operator `Attention` by the kernels, and what both ways of computing it share.
 
-use super::attention::Inputs;
 use super::float::{FloatElement, numbers, room, tensor};
 use super::problem::{Place, Problem};
+use super::schema::Inputs;
 use crate::Result;
 use crate::tensors::Tensor;
 use chumoku_kernels::{Attention, Causal, Element, HeadsMut, Mask, MaskView, Real, Stage};

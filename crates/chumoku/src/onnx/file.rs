@@ -1,6 +1,7 @@
 //! The operator `Attention` on the tensors of a file.
 
-use super::attention::{Attributes, Inputs, Wanted, attention};
+use super::attention::attention;
+use super::schema::{Attributes, Inputs, Wanted};
 use crate::tensors::{Tensor, TensorFile};
 use crate::tr;
 use crate::{Error, Result};

@@ -7,10 +7,12 @@ mod compute;
 mod file;
 mod float;
 mod problem;
+mod schema;
 mod stepwise;
 #[cfg(test)]
 mod tests;
 
 pub use crate::tensors::Tensor;
-pub use attention::{Attributes, Inputs, Outputs, Wanted, attention};
+pub use attention::attention;
 pub use file::{INPUTS, OUTPUTS, attend};
+pub use schema::{Attributes, Inputs, Outputs, Wanted};

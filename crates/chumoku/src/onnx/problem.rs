@@ -1,7 +1,7 @@
 //! The checks of the operator `Attention`: inputs and attributes in, what is to be computed out.
 
-use super::attention::{Attributes, Inputs};
 use super::float::Float;
+use super::schema::{Attributes, Inputs};
 use crate::lang::lang;
 use crate::tensors::Tensor;
 use crate::tr;

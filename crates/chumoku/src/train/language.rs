@@ -8,7 +8,7 @@ use super::state::Best;
 use super::text_cards::{self, Facts};
 use super::training::{Training, held_out, write_folder};
 use super::watch;
-use super::{Event, Settings, batches};
+use super::{Event, LanguageScores, Settings, batches};
 use crate::data::DocumentParts;
 use crate::inference::{by_length, side_by_side};
 use crate::lang::lang;
@@ -17,7 +17,7 @@ use crate::lang::wording::thousands;
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::{AttentionOptions, EncoderConfig, Mode, NormOrder, Offsets, PositionKind};
 use crate::params::{Layout, Params};
-use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
+use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_generator::{TextGenerator, TextGeneratorConfig};
 use crate::{ModelKind, Result, tr};
 use chumoku_kernels::{Philox, Precision};
@@ -55,32 +55,6 @@ pub struct LanguageModelOutcome {
     pub interrupted: bool,
 }
 
-/// How well a model foretells text.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct LanguageScores {
-    /// Tokens foretold, the ends of documents among them.
-    pub tokens: usize,
-    /// How many of them stand for a word that the tokenizer does not know; perplexities count these as one word.
-    pub unknown: usize,
-    /// Words between white space; none in scripts written without it.
-    pub words: Option<usize>,
-    /// Characters.
-    pub characters: usize,
-    /// Bytes of UTF-8.
-    pub bytes: usize,
-    /// Mean −ln p of a token.
-    pub loss: f64,
-    /// e to the mean −ln p of a token.
-    pub perplexity_per_token: f64,
-    /// e to the whole −ln p by words: comparable between tokenizers. None where there are no words to count.
-    pub perplexity_per_word: Option<f64>,
-    /// e to the whole −ln p by characters: comparable between tokenizers.
-    pub perplexity_per_character: f64,
-    /// 2 to the whole −log₂ p by bytes.
-    pub perplexity_per_byte: f64,
-}
-
 impl LanguageScores {
     /// Reads documents, each in windows of the model's context that lie side by side.
     ///
@@ -93,39 +67,7 @@ impl LanguageScores {
         let unknown = documents.iter().flatten().filter(|&&id| Some(id) == unknown).count();
         Ok(LanguageScores { unknown, ..LanguageScores::of(total, tokens, texts) })
     }
-
-    /// Perplexities with what they are by in the language of the process, the first by token; by character where there are no words to count.
-    pub fn perplexities(&self) -> [(&'static str, f64); 3] {
-        let by_word = self.perplexity_per_word.map(|value| (lang().pick("word", "単語"), value));
-        let middle = by_word.unwrap_or((lang().pick("character", "文字"), self.perplexity_per_character));
-        let [token, byte] = [lang().pick("token", "トークン"), lang().pick("byte", "バイト")];
-        [(token, self.perplexity_per_token), middle, (byte, self.perplexity_per_byte)]
-    }
-
-    fn of(total: f64, tokens: usize, texts: &[String]) -> LanguageScores {
-        // Where few letters are of a script that sets words off, what stands between white space is a sentence.
-        let is_spaced = unspaced_share(texts.iter().map(String::as_str)) <= UNSPACED_SHARE;
-        let words = is_spaced.then(|| texts.iter().map(|text| text.split_whitespace().count()).sum());
-        let characters = texts.iter().map(|text| text.chars().count()).sum();
-        let bytes = texts.iter().map(String::len).sum();
-        let per = |n: usize| (total / n.max(1) as f64).exp();
-        LanguageScores {
-            tokens,
-            unknown: 0,
-            words,
-            characters,
-            bytes,
-            loss: total / tokens.max(1) as f64,
-            perplexity_per_token: per(tokens),
-            perplexity_per_word: words.map(per),
-            perplexity_per_character: per(characters),
-            perplexity_per_byte: per(bytes),
-        }
-    }
 }
-
-/// Share of letters of scripts written without spaces from which on words are not counted.
-const UNSPACED_SHARE: f64 = 0.3;
 
 /// Characters up to which a text is read character by character.
 const SMALL: usize = 2_000_000;
@@ -448,25 +390,5 @@ mod tests {
                 assert_eq!(counts.to_vec(), expected);
             }
         }
-    }
-
-    #[test]
-    fn perplexities_are_of_the_same_whole() {
-        let texts = ["two words".to_owned(), "三".to_owned()];
-        let scores = LanguageScores::of(12.0, 6, &texts);
-        assert_eq!((scores.tokens, scores.words, scores.characters, scores.bytes), (6, Some(3), 10, 12));
-        assert!((scores.perplexity_per_token - 2f64.exp()).abs() < 1e-12);
-        assert!((scores.perplexity_per_word.unwrap() - 4f64.exp()).abs() < 1e-12);
-        assert!((scores.perplexity_per_character - 1.2f64.exp()).abs() < 1e-12);
-        assert!((scores.perplexity_per_byte - 1f64.exp()).abs() < 1e-12);
-        assert_eq!(scores.perplexities().map(|(name, _)| name), ["token", "word", "byte"]);
-    }
-
-    #[test]
-    fn where_words_are_not_set_off_perplexity_is_by_character() {
-        let scores = LanguageScores::of(12.0, 6, &["吾輩は猫である。名前は まだ無い。".to_owned()]);
-        assert_eq!((scores.words, scores.characters), (None, 17));
-        assert_eq!(scores.perplexities().map(|(name, _)| name), ["token", "character", "byte"]);
-        assert!((scores.perplexities()[1].1 - (12.0f64 / 17.0).exp()).abs() < 1e-12);
     }
 }

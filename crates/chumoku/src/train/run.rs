@@ -4,15 +4,13 @@ use super::memory::{Footing, Held, Sizes, peak};
 use super::names::label;
 use super::parts::{Learnt, PartGradients};
 use super::watch::Watch;
-use super::{Settings, State, checkpoint};
+use super::{Settings, State, TrainOptions, checkpoint};
 use crate::explain::{Frame, WATCHED};
 use crate::lang::lang;
 use crate::model_folder::{CHECKPOINTS, LOG, Standing, has_checkpoint};
-use crate::nn::{Mode, Network, Noise, PositionKind};
+use crate::nn::{Mode, Noise};
 use crate::params::{Layout, Params};
-use crate::text::Unit;
 use crate::{Error, Result, tr};
-use chumoku_kernels::Precision;
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -22,48 +20,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// What the caller decides of a run.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct TrainOptions {
-    /// Decides initial weights, order and dropout.
-    pub seed: u64,
-    /// Epochs at most; chosen from the data if absent.
-    pub epochs: Option<u64>,
-    /// The network of a classifier that reads the tokens.
-    pub network: Network,
-    /// Positional encoding of a classifier's transformer.
-    pub position: PositionKind,
-    /// What the tokens of a translator or a language model are; chosen from the data if absent.
-    pub tokens: Option<Unit>,
-    /// How exact matrix products are.
-    pub precision: Precision,
-    /// Continue from the newest checkpoint in the folder.
-    pub resume: bool,
-    /// Time between checkpoints, beside those after each epoch. Does not change results.
-    pub checkpoint_every: Duration,
-    /// A text whose attention is recorded before training and after each epoch, in `log.jsonl`; of a translator a source
-    /// and its translation with a tab between them. Does not change results.
-    pub watch: Option<String>,
-}
-
-impl Default for TrainOptions {
-    fn default() -> Self {
-        TrainOptions {
-            seed: 42,
-            epochs: None,
-            network: Network::Transformer,
-            position: PositionKind::Sinusoidal,
-            tokens: None,
-            // The fastest, and what it loses cannot be told from chance: `docs/training.md` has the figures.
-            precision: Precision::Medium,
-            resume: false,
-            checkpoint_every: Duration::from_secs(30),
-            watch: None,
-        }
-    }
-}
 
 /// What happens in a run, for whoever shows it.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! The model cards of translators and language models: what a stranger needs to know before using them.
 
+use super::State;
 use super::card::interrupted_after;
-use super::{LanguageScores, State, TranslationScores};
+use super::text_scores::{LanguageScores, TranslationScores};
 use crate::data::{DocumentParts, PairParts};
 use crate::lang::lang;
 use crate::lang::wording::thousands;

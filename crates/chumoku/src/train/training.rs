@@ -1,6 +1,7 @@
 //! What every way of training is given, how it begins, and how it ends: the folder's files, each whole or none.
 
-use super::run::{Event, TrainOptions};
+use super::options::TrainOptions;
+use super::run::Event;
 use crate::model_folder::{CARD, METRICS, write_model};
 use crate::{Error, ModelKind, Result};
 use serde_json::Value;

@@ -8,12 +8,11 @@ use super::state::Best;
 use super::text_cards::{self, Facts};
 use super::training::{Training, held_out, write_folder};
 use super::watch;
-use super::{Event, Settings, batches};
+use super::{Event, Settings, TranslationScores, batches};
 use crate::data::{PairParts, Pairs};
 use crate::inference::{by_length, side_by_side};
 use crate::lang::lang;
 use crate::lang::wording::{count, thousands};
-use crate::metrics::{Bleu, BleuTokenizer, Chrf};
 
 use crate::models::{PairBatch, Translator, TranslatorConfig};
 use crate::nn::{AttentionOptions, EncoderConfig, Mode, NormOrder, PositionKind};
@@ -51,61 +50,6 @@ pub struct TranslatorOutcome {
     pub best: Option<Best>,
     /// Whether it was stopped before its end.
     pub interrupted: bool,
-}
-
-/// How good translations are.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct TranslationScores {
-    /// Pairs.
-    pub pairs: usize,
-    /// BLEU, from 0 to 100.
-    pub bleu: f64,
-    /// How BLEU was computed.
-    pub bleu_signature: String,
-    /// chrF2, from 0 to 100.
-    pub chrf: f64,
-    /// How chrF2 was computed.
-    pub chrf_signature: String,
-    /// Share of the translations that are the reference.
-    pub exact: f64,
-    /// Sources that were longer than the model reads.
-    pub cut_sources: usize,
-}
-
-impl TranslationScores {
-    /// Compares translations with references; BLEU counts characters where the references have no spaces.
-    ///
-    /// # Errors
-    /// If there are not as many of both.
-    pub fn of(translations: &[&str], references: &[&str]) -> Result<TranslationScores> {
-        let is_unspaced = unspaced_share(references.iter().copied()) > 0.3;
-        let bleu = Bleu::new(if is_unspaced { BleuTokenizer::Char } else { BleuTokenizer::V13a });
-        let chrf = Chrf::default();
-        let exact = translations.iter().zip(references).filter(|(a, b)| a == b).count();
-        Ok(TranslationScores {
-            pairs: references.len(),
-            bleu: bleu.corpus(translations, &[references])?.score,
-            bleu_signature: bleu.signature(1),
-            chrf: chrf.corpus(translations, &[references])?.score,
-            chrf_signature: chrf.signature(1),
-            exact: exact as f64 / references.len().max(1) as f64,
-            cut_sources: 0,
-        })
-    }
-
-    /// Translates pairs' sources and compares with their targets.
-    ///
-    /// # Errors
-    /// If a text cannot be read as tokens.
-    pub fn measure(model: &TextTranslator, pairs: &Pairs, options: &TranslateOptions) -> Result<TranslationScores> {
-        let sources: Vec<&str> = pairs.sources.iter().map(String::as_str).collect();
-        let translations = model.translate(&sources, options)?;
-        let texts: Vec<&str> = translations.iter().map(|translation| translation.text()).collect();
-        let references: Vec<&str> = pairs.targets.iter().map(String::as_str).collect();
-        let cut_sources = translations.iter().filter(|translation| translation.is_cut).count();
-        Ok(TranslationScores { cut_sources, ..TranslationScores::of(&texts, &references)? })
-    }
 }
 
 /// Pairs with more tokens than this on a side are left out of training.

@@ -1,6 +1,8 @@
 //! `chumoku bench attention`: scaled dot-product attention of random queries, keys and values.
 
-use super::{Report, Times, check, memory, milliseconds_of};
+mod check;
+
+use super::{Report, Times, memory, milliseconds_of};
 use crate::Usage;
 use crate::args::{BenchAttention, Dtype};
 use anyhow::Result;
@@ -13,17 +15,17 @@ use rayon::prelude::*;
 
 /// The sizes and the mask.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Problem {
-    pub(super) batch: usize,
-    pub(super) heads: usize,
-    pub(super) kv_heads: usize,
+struct Problem {
+    batch: usize,
+    heads: usize,
+    kv_heads: usize,
     /// Queries in a sequence.
-    pub(super) length: usize,
-    pub(super) keys: usize,
-    pub(super) dim: usize,
-    pub(super) value_dim: usize,
-    pub(super) is_causal: bool,
-    pub(super) window: Option<usize>,
+    length: usize,
+    keys: usize,
+    dim: usize,
+    value_dim: usize,
+    is_causal: bool,
+    window: Option<usize>,
 }
 
 impl Problem {
@@ -50,19 +52,19 @@ impl Problem {
         })
     }
 
-    pub(super) fn query_shape(&self) -> [usize; 4] {
+    fn query_shape(&self) -> [usize; 4] {
         [self.batch, self.heads, self.length, self.dim]
     }
 
-    pub(super) fn key_shape(&self) -> [usize; 4] {
+    fn key_shape(&self) -> [usize; 4] {
         [self.batch, self.kv_heads, self.keys, self.dim]
     }
 
-    pub(super) fn value_shape(&self) -> [usize; 4] {
+    fn value_shape(&self) -> [usize; 4] {
         [self.batch, self.kv_heads, self.keys, self.value_dim]
     }
 
-    pub(super) fn output_shape(&self) -> [usize; 4] {
+    fn output_shape(&self) -> [usize; 4] {
         [self.batch, self.heads, self.length, self.value_dim]
     }
 
@@ -71,7 +73,7 @@ impl Problem {
     }
 
     /// Whether query `i` sees key `j`.
-    pub(super) fn sees(&self, i: usize, j: usize) -> bool {
+    fn sees(&self, i: usize, j: usize) -> bool {
         // The last query stands at the last key.
         let distance = (j + self.length) as i64 - (i + self.keys) as i64;
         (distance <= 0 || !self.is_causal) && self.window.is_none_or(|window| distance.unsigned_abs() <= window as u64)
@@ -112,7 +114,7 @@ impl Problem {
     }
 
     /// Attention of these inputs, each (batch, heads, length, dim).
-    pub(super) fn attention<'a, T: Element>(
+    fn attention<'a, T: Element>(
         &self,
         [query, key, value]: [&'a [T]; 3],
         precision: Precision,
@@ -133,18 +135,18 @@ impl Problem {
 }
 
 /// What attention writes; NaN until it does.
-pub(super) struct Results<T> {
-    pub(super) output: Vec<T>,
-    pub(super) gradients: Option<GradientsOf<T>>,
+struct Results<T> {
+    output: Vec<T>,
+    gradients: Option<GradientsOf<T>>,
 }
 
 /// What the backward pass reads and writes.
-pub(super) struct GradientsOf<T> {
-    pub(super) d_output: Vec<T>,
+struct GradientsOf<T> {
+    d_output: Vec<T>,
     log_sum_exp: Vec<f32>,
-    pub(super) d_query: Vec<T>,
-    pub(super) d_key: Vec<T>,
-    pub(super) d_value: Vec<T>,
+    d_query: Vec<T>,
+    d_key: Vec<T>,
+    d_value: Vec<T>,
 }
 
 impl<T: Element<Sum = f32>> Results<T> {
@@ -198,7 +200,7 @@ fn kernel<T: Element>(attention: &Attention<'_, T>) -> [String; 2] {
 }
 
 /// An array of NaN.
-pub(super) fn array<T: Element>(len: usize) -> Result<Vec<T>> {
+fn array<T: Element>(len: usize) -> Result<Vec<T>> {
     let mut array = Vec::new();
     let refused = |_| {
         Usage(tr!(

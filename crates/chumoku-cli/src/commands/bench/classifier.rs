@@ -1,6 +1,6 @@
 //! `chumoku bench train` and `chumoku bench infer`: the transformer classifier on random tokens.
 
-use super::{Report, Times, check::Deviation, memory, milliseconds_of};
+use super::{Report, Times, deviation::Deviation, memory, milliseconds_of};
 use crate::Usage;
 use crate::args::BenchClassifier;
 use crate::progress::count;

@@ -8,17 +8,17 @@ macro_rules! both {
 }
 
 mod attention;
-mod check;
 mod classifier;
+mod deviation;
 mod memory;
 
 use crate::args::Bench;
 use crate::progress::{count, mebibytes};
 use crate::threads;
-use check::Deviation;
 use chumoku::data::thousands;
 use chumoku::lang::lang;
 use chumoku::tr;
+use deviation::Deviation;
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::process::ExitCode;

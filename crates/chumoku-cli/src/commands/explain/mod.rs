@@ -5,41 +5,20 @@ mod model;
 mod ngrams;
 
 use super::model_name;
-use super::pictures::Shown;
+use super::pictures::{Shown, terminal_options, write};
 use crate::args::{Explain, View};
 use crate::report::filled;
 use crate::{Usage, threads};
-use chumoku::data::AtomicOutput;
 use chumoku::train::{network_name, network_sizes};
 use chumoku::{ModelKind, TextClassifier, TextTranslator, TranslateOptions, tr};
 use chumoku_view::{
-    Alignment, AlignmentFigures as _, ColourDepth, Content, Explanation, ExplanationFigures as _, Figure, HeadOrder,
-    Lang, TerminalOptions, alignment_to_html, figures_to_html, render, render_alignment, to_html, to_json,
+    Alignment, AlignmentFigures as _, Content, Explanation, ExplanationFigures as _, Figure, HeadOrder, Lang,
+    alignment_to_html, figures_to_html, render, render_alignment, to_html, to_json,
 };
 pub(crate) use model::no_attention;
 use model::{Explainer, Model, named};
-use std::io::{IsTerminal, Write, stdout};
-use std::path::Path;
+use std::io::{Write, stdout};
 use std::process::ExitCode;
-
-/// Columns of the terminal, 80 if it does not say.
-pub(crate) fn terminal_options(lang: Lang) -> TerminalOptions {
-    let is_terminal = stdout().is_terminal();
-    let width = match terminal_size::terminal_size() {
-        Some((width, _)) if is_terminal => usize::from(width.0),
-        _ => 80,
-    };
-    let mut options = TerminalOptions::default();
-    options.width = width;
-    options.colour = ColourDepth::detect(is_terminal, |name| std::env::var(name).ok());
-    options.lang = lang;
-    options
-}
-
-/// Writes a file, all of it or nothing.
-pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
-    Ok(AtomicOutput::write_whole(path, bytes.as_ref())?)
-}
 
 /// The layer and head that were asked for, counted from 0, in a model of so many.
 fn place(args: &Explain, [layers, heads]: [usize; 2], default: [usize; 2]) -> anyhow::Result<[usize; 2]> {

@@ -1,8 +1,9 @@
 //! `chumoku explain` of an n-gram model: the effect of each word and of each n-gram. It has no attention.
 
-use super::{attention_flag, terminal_options, write};
+use super::attention_flag;
 use crate::args::Explain;
 use crate::commands::model_name;
+use crate::commands::pictures::{terminal_options, write};
 use crate::report::fit;
 use crate::{Usage, harmless};
 use chumoku::{NgramClassifier, NgramEffect, tr};

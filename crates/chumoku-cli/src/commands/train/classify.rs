@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::args::{Model, Train};
-use crate::commands::explain::terminal_options;
+use crate::commands::pictures::terminal_options;
 use crate::commands::{quoted, read_options};
 use crate::progress::tell;
 use crate::{Usage, harmless, report};

@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::args::Train;
-use crate::commands::explain::terminal_options;
+use crate::commands::pictures::terminal_options;
 use crate::commands::{quoted, read_options};
 use crate::harmless;
 use crate::progress::tell;

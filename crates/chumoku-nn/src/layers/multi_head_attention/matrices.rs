@@ -1,7 +1,7 @@
 //! The parameters of attention as the paper writes them, for whoever shows them.
 
 use super::{AttentionOptions, MultiHeadAttention, MultiHeadAttentionCache};
-use crate::layers::record::{row, wide};
+use crate::layers::{row, wide};
 use crate::params::Params;
 use chumoku_kernels::Real;
 use ndarray::{Array2, Axis, Slice};

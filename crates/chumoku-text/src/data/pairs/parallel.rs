@@ -1,68 +1,16 @@
 //! Two files side by side: line n of one is the translation of line n of the other.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::detect;
-use super::error::{DataError, Place, Role};
-use super::format::ReadOptions;
-use super::lines::{Line, LineReader};
-use super::open::{Content, open_path};
-use super::pairs::{Pair, empty_side};
-use super::reader::MAX_TEXT_BYTES;
+use super::{Pair, empty_side};
+use crate::data::detect;
+use crate::data::error::{DataError, Place, Role};
+use crate::data::format::ReadOptions;
+use crate::data::limits::MAX_TEXT_BYTES;
+use crate::data::lines::{Line, LineReader};
+use crate::data::open::{Content, open_path};
 use crate::lang::lang;
 use crate::tr;
-
-/// The files that a data argument names: one, or two parallel ones as `train.ja,train.en`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DataFiles {
-    /// One file.
-    One(PathBuf),
-    /// Two files whose lines belong together.
-    Parallel {
-        /// The texts to translate.
-        source: PathBuf,
-        /// Their translations.
-        target: PathBuf,
-    },
-}
-
-impl DataFiles {
-    /// Reads a data argument.
-    ///
-    /// It names two files if it holds a comma between them and is no file itself; where one of the two is missing,
-    /// opening them says which.
-    pub fn of_argument(argument: &Path) -> Self {
-        let one = || DataFiles::One(argument.to_owned());
-        let Some(text) = argument.to_str().filter(|_| !argument.exists()) else {
-            return one();
-        };
-        let cuts = || {
-            let cut = |(at, _)| (PathBuf::from(&text[..at]), PathBuf::from(&text[at + 1..]));
-            text.match_indices(',').map(cut)
-        };
-        let both = cuts().find(|(source, target)| source.exists() && target.exists());
-        let either = || cuts().find(|(source, target)| source.exists() || target.exists());
-        both.or_else(either).map_or_else(one, |(source, target)| DataFiles::Parallel { source, target })
-    }
-
-    /// The first or only one.
-    pub fn first(&self) -> &Path {
-        match self {
-            DataFiles::One(path) => path,
-            DataFiles::Parallel { source, .. } => source,
-        }
-    }
-}
-
-impl fmt::Display for DataFiles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DataFiles::One(path) => write!(f, "{}", path.display()),
-            DataFiles::Parallel { source, target } => write!(f, "{},{}", source.display(), target.display()),
-        }
-    }
-}
 
 /// Reads two files line by line.
 pub(crate) struct ParallelReader {

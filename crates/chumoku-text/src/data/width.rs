@@ -1,0 +1,53 @@
+//! The width of a table: every row has as many columns as the first.
+
+use super::error::{DataError, Place};
+use super::limits::MAX_COLUMNS;
+use crate::lang::lang;
+
+/// The number of columns, which the first row of a table fixes for all others.
+#[derive(Default)]
+pub(crate) struct Width {
+    /// The number, and the line that fixed it.
+    pub(crate) fixed: Option<(usize, u64)>,
+}
+
+impl Width {
+    /// Whether a line is no row: empty, or white space where there are several columns.
+    pub(crate) fn is_blank(&self, line: &str, delimiter: char) -> bool {
+        let several = self.fixed.is_some_and(|(columns, _)| columns > 1);
+        line.is_empty() || (several && !line.contains(delimiter) && line.trim().is_empty())
+    }
+
+    /// Checks a row of `found` columns, or takes it as the model if it is the first.
+    pub(crate) fn check(
+        &mut self,
+        format: &'static str,
+        place: impl FnOnce() -> Place,
+        line: u64,
+        found: usize,
+    ) -> Result<(), DataError> {
+        match self.fixed {
+            Some((expected, _)) if found == expected => Ok(()),
+            Some((expected, model)) => Err(DataError::Ragged {
+                place: place(),
+                format,
+                expected: expected as u64,
+                found: found as u64,
+                model,
+                advice: match (format, found > expected) {
+                    ("CSV", true) => lang().pick(
+                        "put a text that holds the delimiter in quotes",
+                        "区切り文字を含むテキストは引用符で囲んでください",
+                    ),
+                    (_, true) => lang().pick("take the tabs out of the text", "テキストからタブを取り除いてください"),
+                    (_, false) => lang().pick("add what is missing", "足りない値を補ってください"),
+                },
+            }),
+            None if found > MAX_COLUMNS => Err(DataError::TooManyColumns { place: place(), limit: MAX_COLUMNS, found }),
+            None => {
+                self.fixed = Some((found, line));
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! JSON objects whose keys are known, and whose values are kept as they are written.
+
+use chumoku::lang::lang;
+use chumoku::lang::wording::{did_you_mean, quoted};
+use chumoku::tr;
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// The keys and values of a JSON object, as they are written.
+pub(super) struct Object<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Keys;
+        impl<'de> Visitor<'de> for Keys {
+            type Value = Object<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object { … }")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Object(entries))
+            }
+        }
+        deserializer.deserialize_map(Keys)
+    }
+}
+
+/// The keys that are known; of hundreds, which are numbered, the first and the last.
+fn listed(known: &[&str]) -> String {
+    match known {
+        [first, .., last] if known.len() > 40 => tr!("{first} to {last}", "{first} から {last} まで"),
+        _ => known.join(", "),
+    }
+}
+
+impl<'a> Object<'a> {
+    pub(super) fn read(text: &'a str, place: &str, known: &[&str]) -> Result<Object<'a>, String> {
+        let object: Object<'a> = serde_json::from_str(text).map_err(|error| match place {
+            // The position is that in the file.
+            "" => {
+                tr!("not JSON as a worked example is written: {error}", "計算例の JSON として正しくありません: {error}")
+            }
+            _ => tr!(
+                "{place}: expected an object {{ … }}, found {}",
+                "{place}: オブジェクト {{ … }} が必要ですが、{} です",
+                quoted(text)
+            ),
+        })?;
+        for (i, (key, _)) in object.0.iter().enumerate() {
+            let within = if place.is_empty() { String::new() } else { tr!(" in {place}", "{place} に") };
+            if !known.contains(&key.as_str()) {
+                let hint = did_you_mean(key, known.iter().copied());
+                return Err(tr!(
+                    "unknown key {}{within}{hint}; known are {}",
+                    "{within}不明なキー {} があります{hint}。使えるキーは {} です",
+                    quoted(key),
+                    listed(known)
+                ));
+            }
+            if object.0[..i].iter().any(|(other, _)| other == key) {
+                return Err(tr!(
+                    "the key {}{within} stands there twice",
+                    "{within}キー {} が二つあります",
+                    quoted(key)
+                ));
+            }
+        }
+        Ok(object)
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&'a str> {
+        let found = self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.get());
+        found.filter(|value| *value != "null")
+    }
+
+    /// A value of a plain kind; what is expected is said in English and in Japanese.
+    pub(super) fn plain<T: Deserialize<'a>>(
+        &self,
+        key: &str,
+        place: &str,
+        [en, ja]: [&str; 2],
+    ) -> Result<Option<T>, String> {
+        let read = |text: &'a str| {
+            serde_json::from_str(text).map_err(|_| {
+                let found = quoted(text);
+                tr!(
+                    "{place}{key}: expected {}, found {found}",
+                    "{place}{key}: {}が必要ですが、{found} です",
+                    lang().pick(en, ja)
+                )
+            })
+        };
+        self.get(key).map(read).transpose()
+    }
+}

@@ -1,0 +1,48 @@
+//! What the caller decides of a run.
+
+use crate::nn::{Network, PositionKind};
+use crate::text::Unit;
+use chumoku_kernels::Precision;
+use std::time::Duration;
+
+/// What the caller decides of a run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TrainOptions {
+    /// Decides initial weights, order and dropout.
+    pub seed: u64,
+    /// Epochs at most; chosen from the data if absent.
+    pub epochs: Option<u64>,
+    /// The network of a classifier that reads the tokens.
+    pub network: Network,
+    /// Positional encoding of a classifier's transformer.
+    pub position: PositionKind,
+    /// What the tokens of a translator or a language model are; chosen from the data if absent.
+    pub tokens: Option<Unit>,
+    /// How exact matrix products are.
+    pub precision: Precision,
+    /// Continue from the newest checkpoint in the folder.
+    pub resume: bool,
+    /// Time between checkpoints, beside those after each epoch. Does not change results.
+    pub checkpoint_every: Duration,
+    /// A text whose attention is recorded before training and after each epoch, in `log.jsonl`; of a translator a source
+    /// and its translation with a tab between them. Does not change results.
+    pub watch: Option<String>,
+}
+
+impl Default for TrainOptions {
+    fn default() -> Self {
+        TrainOptions {
+            seed: 42,
+            epochs: None,
+            network: Network::Transformer,
+            position: PositionKind::Sinusoidal,
+            tokens: None,
+            // The fastest, and what it loses cannot be told from chance: `docs/training.md` has the figures.
+            precision: Precision::Medium,
+            resume: false,
+            checkpoint_every: Duration::from_secs(30),
+            watch: None,
+        }
+    }
+}
