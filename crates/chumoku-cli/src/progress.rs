@@ -5,7 +5,7 @@ use chumoku::Lang;
 use chumoku::data::thousands;
 use chumoku::lang::lang;
 use chumoku::tr;
-use chumoku::train::{Event, Figure, Settings};
+use chumoku::train::{Event, Metric, Settings};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
@@ -129,18 +129,18 @@ impl Progress {
                     self.say(&tr!("step {step} of {}  {message}", "ステップ {step} / {}  {message}", self.steps));
                 }
             }
-            Event::Evaluated { epoch, loss, figures, is_best, is_held_out } => {
+            Event::Evaluated { epoch, loss, metrics, is_best, is_held_out } => {
                 self.last_line = Instant::now();
-                let show = |figure: &Figure| match figure.is_share {
-                    true => format!("  {} {:>5.1} %", figure.name, 100.0 * figure.value),
-                    false => format!("  {} {:.3}", figure.name, figure.value),
+                let show = |metric: &Metric| match metric.is_share {
+                    true => format!("  {} {:>5.1} %", metric.name, 100.0 * metric.value),
+                    false => format!("  {} {:.3}", metric.name, metric.value),
                 };
-                self.score = figures.last().map(show).unwrap_or_default();
+                self.score = metrics.last().map(show).unwrap_or_default();
                 self.say(&tr!(
                     "epoch {epoch:>3}  loss {loss:.3}  {}{}{}",
                     "エポック {epoch:>3}  損失 {loss:.3}  {}{}{}",
                     if is_held_out { lang().pick("validation", "検証") } else { lang().pick("training", "学習") },
-                    figures.iter().map(show).collect::<String>(),
+                    metrics.iter().map(show).collect::<String>(),
                     if is_best { lang().pick("  best", "  最良") } else { "" }
                 ));
             }

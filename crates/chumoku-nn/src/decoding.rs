@@ -1,7 +1,8 @@
 //! Decoding: from the logits of next tokens to whole sequences.
 
+use crate::probability::log_sum_exp;
 use crate::{Error, Result};
-use ndarray::{Array2, ArrayView1};
+use ndarray::Array2;
 
 /// A model that says what may come next.
 pub trait NextToken {
@@ -140,10 +141,13 @@ impl BeamSearch {
     fn candidates(&self, hypotheses: &[Live], logits: &Array2<f32>, first: usize) -> Result<Vec<Candidate>> {
         let mut best: Vec<Candidate> = Vec::new();
         for (row, live) in hypotheses.iter().enumerate() {
-            let logits = logits.row(first + row);
-            let log_total = log_sum_exp(logits)?;
+            let logits: Vec<f64> = logits.row(first + row).iter().map(|&x| f64::from(x)).collect();
+            if logits.iter().any(|x| x.is_nan()) {
+                return Err(Error::NotANumber);
+            }
+            let log_total = log_sum_exp(&logits);
             for (&logit, token) in logits.iter().zip(0..) {
-                let log_probability = live.log_probability + (f64::from(logit) - log_total);
+                let log_probability = live.log_probability + (logit - log_total);
                 let is_better = |other: &Candidate| log_probability > other.log_probability;
                 if best.len() < 2 * self.beam || best.last().is_some_and(is_better) {
                     // Behind those that are as good: they came first.
@@ -164,15 +168,6 @@ struct Candidate {
     token: u32,
     /// Of the whole.
     log_probability: f64,
-}
-
-/// `ln Σ eˣ`
-fn log_sum_exp(x: ArrayView1<'_, f32>) -> Result<f64> {
-    if x.iter().any(|x| x.is_nan()) {
-        return Err(Error::NotANumber);
-    }
-    let largest = f64::from(x.iter().copied().fold(f32::NEG_INFINITY, f32::max));
-    Ok(largest + x.iter().map(|&x| (f64::from(x) - largest).exp()).sum::<f64>().ln())
 }
 
 #[cfg(test)]
@@ -222,8 +217,8 @@ mod tests {
 
     fn log_p(seed: u64, source: usize, ids: &[u32], token: u32) -> f64 {
         let given = [&[BOUNDARY], ids].concat();
-        let logits = ndarray::Array1::from_vec(logits(seed, source, &given));
-        f64::from(logits[token as usize]) - log_sum_exp(logits.view()).unwrap()
+        let logits: Vec<f64> = logits(seed, source, &given).into_iter().map(f64::from).collect();
+        logits[token as usize] - log_sum_exp(&logits)
     }
 
     /// All sequences of at most `limit` tokens, the best first.

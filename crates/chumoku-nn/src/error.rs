@@ -123,7 +123,8 @@ pub enum Error {
     Uncountable(&'static str),
 }
 
-/// A whole number with its thousands set apart.
+/// A whole number with its thousands set apart, as `chumoku-text` has it for sentences: the two crates stand side by side,
+/// and the one below both is for arithmetic.
 fn thousands(n: usize) -> String {
     let digits = n.to_string();
     let mut out = String::new();

@@ -1,13 +1,103 @@
-//! From scores to probabilities, in logarithms, where they neither overflow nor vanish.
+//! From scores (logits) to probabilities and their logarithms, in forms that neither overflow nor vanish.
+//!
+//! With m = max x and z = Σ exp(x − m), `softmax(x) = exp(x − m) / z` and `ln Σ eˣ = m + ln z`. No exponent is above 0,
+//! and z is at least 1. A NaN, or an infinite m, makes every result NaN.
+//!
+//! These are for rows of numbers that a model has given, one at a time and in the order in which they stand. Layers use
+//! the kernels' softmax and cross-entropy, which run in vectors and have gradients.
 
-/// `x − ln Σ exp x`, the logarithms of `softmax(x)`.
+use chumoku_kernels::Real;
+
+/// `m = max x` and `z = Σ exp(x − m)`, of which softmax and log-sum-exp are made; −∞ and 0 of no numbers.
+pub fn max_and_sum_exp<T: Real>(x: &[T]) -> (T, T) {
+    let largest = x.iter().copied().fold(T::NEG_INFINITY, T::max);
+    (largest, x.iter().map(|&x| (x - largest).exp()).sum())
+}
+
+/// `ln Σ eˣ = m + ln z`
+///
+/// ```
+/// use chumoku_nn::probability::log_sum_exp;
+///
+/// assert_eq!(log_sum_exp(&[1000.0, 1000.0]), 1000.0 + 2f64.ln());
+/// ```
+pub fn log_sum_exp<T: Real>(x: &[T]) -> T {
+    let (largest, sum) = max_and_sum_exp(x);
+    largest + sum.ln()
+}
+
+/// `x − ln Σ eˣ`, the logarithms of `softmax(x)`. Summed in f32.
 ///
 /// ```
 /// let log_p = chumoku_nn::probability::log_softmax(&[0.0, 3f32.ln()]);
 /// assert!((log_p[1].exp() - 0.75).abs() < 1e-6);
 /// ```
 pub fn log_softmax(x: &[f32]) -> Vec<f32> {
-    let largest = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let log_total = x.iter().map(|&x| (x - largest).exp()).sum::<f32>().ln() + largest;
+    let log_total = log_sum_exp(x);
     x.iter().map(|&x| x - log_total).collect()
+}
+
+/// `x ← exp(x − m) / z`, in place.
+///
+/// ```
+/// let mut p = [0.0, 3f32.ln()];
+/// chumoku_nn::probability::softmax(&mut p);
+/// assert!((p[1] - 0.75).abs() < 1e-6);
+/// ```
+pub fn softmax<T: Real>(x: &mut [T]) {
+    let largest = x.iter().copied().fold(T::NEG_INFINITY, T::max);
+    let mut sum = T::ZERO;
+    for x in x.iter_mut() {
+        *x = (*x - largest).exp();
+        sum += *x;
+    }
+    x.iter_mut().for_each(|x| *x /= sum);
+}
+
+/// `−ln p[class] = ln z + m − x[class]` with `p = softmax(x)`: differences in f32, z summed in f64.
+///
+/// # Panics
+/// If there is no such class.
+pub fn negative_log_likelihood(x: &[f32], class: usize) -> f64 {
+    let largest = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f64 = x.iter().map(|&x| f64::from(x - largest).exp()).sum();
+    sum.ln() + f64::from(largest - x[class])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_row_in_every_form() {
+        for shift in [-1e4, 0.0, 1e4] {
+            let x = [1.0, 3.0, 2.0, -1.0].map(|x: f32| x + shift);
+            let wide = x.map(f64::from);
+            let total = log_sum_exp(&wide);
+            let [mut p, mut p_wide] = [x.map(f64::from), wide];
+            softmax(&mut p_wide);
+            p.iter_mut().for_each(|x| *x = (*x - total).exp());
+            let mut narrow = x;
+            softmax(&mut narrow);
+            let log_p = log_softmax(&x);
+            for i in 0..x.len() {
+                assert!((p[i] - p_wide[i]).abs() < 1e-12, "{p:?} {p_wide:?}");
+                assert!((f64::from(narrow[i]) - p[i]).abs() < 1e-6, "{p:?} {narrow:?}");
+                // One unit in the last place of 10,000 is 0.001.
+                assert!((f64::from(log_p[i]) - p[i].ln()).abs() < 1e-3, "{p:?} {log_p:?}");
+                assert!((negative_log_likelihood(&x, i) + p[i].ln()).abs() < 1e-6, "{p:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_finite() {
+        assert!(log_softmax(&[0.0, f32::NAN]).iter().all(|x| x.is_nan()));
+        assert!(log_sum_exp(&[0.0, f64::INFINITY]).is_nan());
+        assert!(negative_log_likelihood(&[f32::NAN, 0.0], 1).is_nan());
+        let mut p = [f32::NEG_INFINITY, 0.0];
+        softmax(&mut p);
+        assert_eq!(p, [0.0, 1.0]);
+        assert_eq!(log_sum_exp::<f64>(&[]), f64::NEG_INFINITY);
+    }
 }

@@ -59,6 +59,8 @@ impl Sampling {
         }
         let largest = all.first().map_or(0.0, |&(_, x)| x);
         let temperature = if self.temperature == 0.0 { 1.0 } else { self.temperature };
+        // A softmax that is not divided by its sum before it is known who is kept: divided twice, rounding could decide
+        // where the last token ends.
         all.iter_mut().for_each(|(_, x)| *x = ((*x - largest) / temperature).exp());
         let total: f64 = all.iter().map(|(_, p)| p).sum();
         let mut so_far = 0.0;

@@ -56,8 +56,8 @@ pub mod trace;
 mod width;
 
 pub use chumoku::explain::{
-    AlignedHead, Alignment, Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, Frame,
-    HeadStatistics, LabelProbability, Parts, Piece, Role, TranslationWithoutHead, WholeWithoutHead, WithoutHead, Word,
+    AlignedHead, Alignment, Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, Frame, Halves,
+    HeadStatistics, LabelProbability, Piece, Role, TranslationWithoutHead, WholeWithoutHead, WithoutHead, Word,
     WordEffect, from_json, to_json,
 };
 pub use chumoku::lang::Lang;

@@ -3,7 +3,7 @@
 use chumoku::explain::TextCut;
 use chumoku::lang::Lang;
 
-use chumoku::explain::{Attribution, ExplainedKind, Explanation, Parts};
+use chumoku::explain::{Attribution, ExplainedKind, Explanation, Halves};
 
 /// Phrases that stand in an explanation's own fields, with their Japanese.
 pub(crate) const KNOWN: [(&str, &str); 3] = [
@@ -117,7 +117,7 @@ pub(crate) fn both_effects(lang: Lang) -> &'static str {
 }
 
 /// How much of the decision is whose, and what that means.
-pub(crate) fn shares(lang: Lang, parts: &Parts, [class, next]: [&str; 2], of_network: &str) -> String {
+pub(crate) fn shares(lang: Lang, parts: &Halves, [class, next]: [&str; 2], of_network: &str) -> String {
     let [network, ngrams] = [1.0 - parts.ngram_share, parts.ngram_share].map(|share| format!("{:.0} %", 100.0 * share));
     let against = |half: usize| match (parts.against[half], lang) {
         (false, _) => "",

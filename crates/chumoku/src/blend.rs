@@ -1,6 +1,6 @@
 //! From the scores of the two halves of a predictor, attention and n-grams, to calibrated probabilities.
 
-use chumoku_nn::probability::log_softmax;
+use chumoku_nn::probability::{log_softmax, max_and_sum_exp};
 use serde::{Deserialize, Serialize};
 
 /// `p = softmax(attention · log p_attention + ngrams · log p_ngrams)`.
@@ -53,8 +53,7 @@ impl Blend {
                 let n = both.then(|| &ngrams[row]);
                 let feature = |class: usize| [f64::from(a[class]), n.map_or(0.0, |n| f64::from(n[class]))];
                 let scores: Vec<f64> = (0..a.len()).map(|c| w[0] * feature(c)[0] + w[1] * feature(c)[1]).collect();
-                let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                let total: f64 = scores.iter().map(|s| (s - largest).exp()).sum();
+                let (largest, total) = max_and_sum_exp(&scores);
                 value -= scores[label as usize] - largest - total.ln();
                 let (mut mean, mut square) = ([0.0; 2], [[0.0; 2]; 2]);
                 for (class, score) in scores.iter().enumerate() {

@@ -61,13 +61,14 @@ pub(crate) fn read_config<C: DeserializeOwned>(folder: &Path) -> Result<C> {
     })
 }
 
-/// What every `config.json` says.
+/// The key that every `config.json` has: of all of them, it alone is read to tell what the folder holds.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Kind {
+pub(crate) struct ModelType {
     pub(crate) model_type: String,
 }
 
-/// What a model folder holds.
+/// What a model folder holds: the kind of a trained model. (What data is for, which decides what is trained, is a
+/// [`Task`](crate::data::Task).)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModelKind {
@@ -91,7 +92,7 @@ impl ModelKind {
     /// If it is no model folder, or of a kind that this version does not know.
     pub fn of(folder: &Path) -> Result<ModelKind> {
         check_files(folder, &[CONFIG])?;
-        let kind: Kind = read_config(folder)?;
+        let kind: ModelType = read_config(folder)?;
         kind.known().ok_or_else(|| {
             fault(folder, CONFIG, kind.is_not(lang().pick("one that this version knows", "この版で使えるモデル")))
         })
@@ -131,7 +132,7 @@ impl ModelKind {
     }
 }
 
-impl Kind {
+impl ModelType {
     fn known(&self) -> Option<ModelKind> {
         ModelKind::ALL.into_iter().find(|kind| kind.model_type() == self.model_type)
     }

@@ -5,7 +5,7 @@ use crate::data::Example;
 use crate::inference::check_head;
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, Kind, ModelKind, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others, f32_bytes, fault, floats,
+    CONFIG, ModelKind, ModelType, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others, f32_bytes, fault, floats,
     no_tensor, parse_weights, read, read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{Classifier, ClassifierConfig};
@@ -246,7 +246,7 @@ impl TextClassifier {
     pub fn load(folder: &Path) -> Result<TextClassifier> {
         let fault = |name: &str, problem: String| fault(folder, name, problem);
         check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
-        let kind: Kind = read_config(folder)?;
+        let kind: ModelType = read_config(folder)?;
         if kind.model_type != ModelKind::Classifier.model_type() {
             return Err(fault(CONFIG, kind.is_not(lang().pick("a text classifier", "テキスト分類モデル"))));
         }

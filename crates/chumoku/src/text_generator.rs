@@ -2,8 +2,8 @@
 
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, Kind, ModelKind, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights, read, read_config,
-    read_params, read_tokenizer, serialize, tensors_of, write_model,
+    CONFIG, ModelKind, ModelType, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights, read,
+    read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::Offsets;
@@ -171,7 +171,7 @@ impl TextGenerator {
     /// If a file is missing, damaged, or does not fit the others, or the folder holds another kind of model.
     pub fn load(folder: &Path) -> Result<TextGenerator> {
         check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
-        let kind: Kind = read_config(folder)?;
+        let kind: ModelType = read_config(folder)?;
         if kind.model_type != ModelKind::LanguageModel.model_type() {
             return Err(fault(folder, CONFIG, kind.is_not(lang().pick("a language model", "言語モデル"))));
         }

@@ -3,8 +3,8 @@
 use crate::data::Example;
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, Kind, ModelKind, WEIGHTS, check_files, check_no_others, fault, parse_weights, read, read_config, serialize,
-    write_model,
+    CONFIG, ModelKind, ModelType, WEIGHTS, check_files, check_no_others, fault, parse_weights, read, read_config,
+    serialize, write_model,
 };
 use crate::ngram::{NgramModel, NgramScheme};
 use crate::scoring::{Rows, Scores, of_log_p};
@@ -146,7 +146,7 @@ impl NgramClassifier {
     /// If a file is missing, damaged, or does not fit the others.
     pub fn load(folder: &Path) -> Result<NgramClassifier> {
         check_files(folder, &[CONFIG, WEIGHTS])?;
-        let kind: Kind = read_config(folder)?;
+        let kind: ModelType = read_config(folder)?;
         if kind.model_type != ModelKind::Ngrams.model_type() {
             return Err(fault(folder, CONFIG, kind.is_not(lang().pick("an n-gram model", "n-gram モデル"))));
         }

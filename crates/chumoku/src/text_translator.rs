@@ -4,8 +4,8 @@ use crate::decoding::{BeamSearch, Hypothesis, NextToken};
 use crate::inference::{by_length, check_head, side_by_side};
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, Kind, ModelKind, SOURCE_TOKENIZER, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights,
-    read, read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
+    CONFIG, ModelKind, ModelType, SOURCE_TOKENIZER, TOKENIZER, WEIGHTS, check_files, check_no_others, fault,
+    parse_weights, read, read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{PairBatch, Translator, TranslatorConfig, TranslatorState};
 use crate::nn::{Memory, Offsets};
@@ -281,7 +281,7 @@ impl TextTranslator {
     /// If a file is missing, damaged, or does not fit the others, or the folder holds another kind of model.
     pub fn load(folder: &Path) -> Result<TextTranslator> {
         check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
-        let kind: Kind = read_config(folder)?;
+        let kind: ModelType = read_config(folder)?;
         if kind.model_type != ModelKind::Translator.model_type() {
             return Err(fault(folder, CONFIG, kind.is_not(lang().pick("a translator", "翻訳器"))));
         }

@@ -3,7 +3,7 @@
 mod numbers;
 mod pictures;
 
-pub(crate) use numbers::{Check, Count, Depth, Format, Network, Part, Trace};
+pub(crate) use numbers::{AttentionPart, Check, Count, Depth, Format, Network, Trace};
 pub(crate) use pictures::{Encoding, Explain, Film, Pictures, Position, PositionView, View};
 
 use chumoku::Cell;
@@ -77,9 +77,9 @@ pub(crate) enum Command {
     Info(Info),
 }
 
-/// What a model is trained to do.
+/// The tasks that `train` has, by the names of its flag. What data is for is a [`chumoku::data::Task`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Task {
+pub(crate) enum TaskName {
     /// Sort texts into classes
     Classify,
     /// Turn texts into texts in another language or form
@@ -214,7 +214,7 @@ pub(crate) struct Train {
     #[arg(value_name = "DATA")]
     pub(crate) data: Option<PathBuf>,
     #[arg(long, value_enum)]
-    pub(crate) task: Option<Task>,
+    pub(crate) task: Option<TaskName>,
     /// Kind of classifier; a network is joined with n-grams
     #[arg(long, value_enum, default_value = "transformer")]
     pub(crate) model: Model,

@@ -61,7 +61,7 @@ pub(crate) struct Trace {
     pub(crate) target: Option<String>,
     /// The attention of a translator (default: cross)
     #[arg(long, value_enum, requires = "model")]
-    pub(crate) part: Option<Part>,
+    pub(crate) part: Option<AttentionPart>,
     /// The layer, from 1 (default: the last)
     #[arg(long, value_name = "N", value_parser = super::at_least_one, requires = "model")]
     pub(crate) layer: Option<usize>,
@@ -87,7 +87,7 @@ pub(crate) struct Trace {
 
 /// Which attention of a translator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Part {
+pub(crate) enum AttentionPart {
     /// The encoder's, over the source
     Encoder,
     /// The decoder's, over the translation so far

@@ -2,7 +2,7 @@
 
 use super::model_name;
 use super::pictures::{terminal_options, write};
-use crate::args::{Depth, Format, Part, Trace};
+use crate::args::{AttentionPart, Depth, Format, Trace};
 use crate::{Usage, threads};
 use chumoku::models::TranslatorPart;
 use chumoku::{ModelKind, TextClassifier, TextGenerator, TextTranslator, tr};
@@ -103,9 +103,9 @@ fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
         ModelKind::LanguageModel => TextGenerator::load(folder)?.record(text, place)?,
         ModelKind::Translator => {
             let part = match args.part {
-                Some(Part::Encoder) => TranslatorPart::Encoder,
-                Some(Part::Decoder) => TranslatorPart::Decoder,
-                Some(Part::Cross) | None => TranslatorPart::Cross,
+                Some(AttentionPart::Encoder) => TranslatorPart::Encoder,
+                Some(AttentionPart::Decoder) => TranslatorPart::Decoder,
+                Some(AttentionPart::Cross) | None => TranslatorPart::Cross,
             };
             TextTranslator::load(folder)?.record(text, args.target.as_deref(), part, place)?
         }

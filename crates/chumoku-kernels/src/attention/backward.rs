@@ -7,13 +7,17 @@
 //!
 //! | forward | backward | where |
 //! |---|---|---|
-//! | `S = Q Kᵀ` | again | [`Pass::scores`] |
-//! | `P = softmax(scale · S)` | again, `2^(scale · log₂ e · S − log-sum-exp)` | [`Pass::softmax`], with [`super::differentiate`] |
-//! | `O = P V` | `dP = dO Vᵀ` | [`Pass::scores`] |
-//! | | `dV += Pᵀ dO` | [`Pass::gather`] |
-//! | `P = softmax(scale · S)` | `dS = P ∘ (dP − rowsum(dO ∘ O) + d log-sum-exp)` | [`Pass::softmax`] |
-//! | `S = Q Kᵀ` | `dQ += dS K` | [`Pass::weigh`] |
-//! | | `dK += dSᵀ Q` | [`Pass::gather`] |
+//! | `S = Q Kᵀ` | again | [`ChunkBackward::scores`] |
+//! | `P = softmax(scale · S)` | again, `2^(scale · log₂ e · S − log-sum-exp)` | [`ChunkBackward::softmax`], with [`super::differentiate`] |
+//! | `O = P V` | `dP = dO Vᵀ` | [`ChunkBackward::scores`] |
+//! | | `dV += Pᵀ dO` | [`ChunkBackward::gather`] |
+//! | `P = softmax(scale · S)` | `dS = P ∘ (dP − rowsum(dO ∘ O) + d log-sum-exp)` | [`ChunkBackward::softmax`] |
+//! | `S = Q Kᵀ` | `dQ += dS K` | [`ChunkBackward::add_d_query`] |
+//! | | `dK += dSᵀ Q` | [`ChunkBackward::gather`] |
+//!
+//! Factors are applied where there is least to multiply. Dropout's factor goes to dP in [`Pair`], and to dV in
+//! [`ChunkBackward::add_to`], where dK gets `scale`; the P that is stored holds the kept weights without it. dQ gets `scale`
+//! in [`Back::write_queries`].
 //!
 //! # Schedule
 //!
@@ -34,16 +38,16 @@
 //! first and then over chunks. Both orders follow from the lengths of the sequence alone: with few heads the chunks are shared
 //! among threads, with many the heads.
 
-use super::blocks::{Block, Group, Unit};
+use super::blocks::{Group, QueryBlock, Unit};
 use super::differentiate::{Pair, RowBack, SpanRows};
-use super::engine::{Columns, Engine, GRAIN, KEYS, STRIDE, Task};
+use super::engine::{Columns, Engine, EngineOp, GRAIN, KEYS, STRIDE};
 use super::engines::on_engine;
 use super::heads::{Heads, HeadsMut, Layout};
 use super::mask_gradient;
-use super::operands::{Gathered, GroupRoom, KeySums, Keys, Queries, Sums as QuerySums, Values};
+use super::operands::{Gathered, GroupRoom, KeySums, Left, QuerySums, Right, RightTransposed};
 use super::problem::{Attention, Gradients, Saved};
 use super::reference;
-use super::rows::{Rows, bad_keys};
+use super::rows::{SourceRows, bad_keys};
 use super::transform::Transform;
 use crate::dropout::Keep;
 use crate::isa::Simd;
@@ -143,7 +147,7 @@ impl<T: Narrow> Back<'_, T> {
         let args = self.args;
         let (dim, value_dim) = (args.key.dim(), args.value.dim());
         let (keys, all_keys) = (args.keys(sequence), args.key.length(sequence));
-        // Sums of dK and dV: the gradients themselves if they are f32, else beside.
+        // The rows of dK and dV that are added to: the gradients themselves if they are f32, else sums beside them.
         let rows = if T::IS_F32 { 0 } else { keys };
         let Memory { beside, partial } = memory;
         beside.clear();
@@ -153,9 +157,9 @@ impl<T: Narrow> Back<'_, T> {
             let (layout, shared) = (self.layouts[which], self.grads[which]);
             match T::shared_f32(shared) {
                 Some(shared) => {
-                    Sums { shared, first: layout.at(sequence, key_head, 0), stride: layout.row_stride, width }
+                    GradientRows { shared, first: layout.at(sequence, key_head, 0), stride: layout.row_stride, width }
                 }
-                None => Sums { shared: SharedMut::new(beside), first: 0, stride: width, width },
+                None => GradientRows { shared: SharedMut::new(beside), first: 0, stride: width, width },
             }
         });
         if T::IS_F32 {
@@ -233,16 +237,16 @@ impl<T: Narrow> Back<'_, T> {
     }
 }
 
-/// Rows of sums, one for each key.
+/// Rows of the gradients of a head's keys or values, to which spans of queries add: dK or dV, one row for each key.
 #[derive(Clone, Copy)]
-struct Sums {
+struct GradientRows {
     shared: SharedMut<f32>,
     first: usize,
     stride: usize,
     width: usize,
 }
 
-impl Sums {
+impl GradientRows {
     /// The row of key `j`.
     ///
     /// # Safety
@@ -302,16 +306,16 @@ struct Chunk<'a, T: Element> {
     /// Where what the chunk gives to the queries goes: (rows, dim).
     d_query: &'a mut [f32],
     /// Sums of dK and dV, to be added to.
-    sums: [Sums; 2],
+    sums: [GradientRows; 2],
 }
 
-impl<T: Narrow> Task for Chunk<'_, T> {
+impl<T: Narrow> EngineOp for Chunk<'_, T> {
     #[inline(always)]
     fn eval<E: Engine>(self, engine: E) {
         let Chunk { back, rows, keys, d_query, sums } = self;
         let groups = rows.unit.groups(back.args, E::QUERIES, E::GROUP);
         let mut scratch = Scratch::take();
-        let mut pass = Pass::new(engine, back, rows, &groups, &mut scratch);
+        let mut pass = ChunkBackward::new(engine, back, rows, &groups, &mut scratch);
         pass.pack_queries();
         for first in keys.clone().step_by(KEYS) {
             let keys = first..keys.end.min(first + KEYS);
@@ -325,7 +329,7 @@ impl<T: Narrow> Task for Chunk<'_, T> {
                 for (b, block) in group.blocks.iter().enumerate() {
                     pass.scores(g, b, columns);
                     pass.softmax(b, block, keys.start, columns);
-                    pass.weigh(g, b, columns);
+                    pass.add_d_query(g, b, columns);
                 }
                 pass.gather(g, group, columns, &keys, &mut has_sums);
             }
@@ -338,7 +342,7 @@ impl<T: Narrow> Task for Chunk<'_, T> {
 }
 
 /// A chunk on its way through the stages.
-struct Pass<'a, T: Element, E> {
+struct ChunkBackward<'a, T: Element, E> {
     engine: E,
     args: &'a Attention<'a, T>,
     d_output: Heads<'a, T>,
@@ -347,19 +351,19 @@ struct Pass<'a, T: Element, E> {
     transform: Option<Transform>,
     keep: Option<Keep>,
     /// Q, block by block.
-    queries: Queries<'a, E>,
+    queries: Left<'a, E>,
     /// dO, block by block.
-    d_outputs: Queries<'a, E>,
+    d_outputs: Left<'a, E>,
     /// Q, group by group, transposed.
     queries_gathered: Gathered<'a, E>,
     /// dO, group by group, transposed.
     d_outputs_gathered: Gathered<'a, E>,
     /// The block of keys at hand, as the columns of S = Q Kᵀ.
-    keys: Keys<'a, E>,
+    keys: RightTransposed<'a, E>,
     /// Its values, as the columns of dP = dO Vᵀ.
-    values: Keys<'a, E>,
+    values: RightTransposed<'a, E>,
     /// The keys again, as the rows of dQ = dS K.
-    keys_by_row: Values<'a, E>,
+    keys_by_row: Right<'a, E>,
     /// S and dP, which become P and dS, of the group of queries at hand.
     room: GroupRoom<'a, E>,
     /// `Σ dS K` of all queries, and of which blocks there is any.
@@ -376,7 +380,7 @@ struct Pass<'a, T: Element, E> {
     staged: &'a mut [f32],
 }
 
-impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
+impl<'a, T: Narrow, E: Engine> ChunkBackward<'a, T, E> {
     /// Blocks of a group.
     const BLOCKS: usize = E::GROUP / E::QUERIES;
 
@@ -412,14 +416,14 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
             slopes,
             staged,
         ] = scratch.split([
-            Queries::<E>::size(blocks, dim),
-            Queries::<E>::size(blocks, value_dim),
+            Left::<E>::size(blocks, dim),
+            Left::<E>::size(blocks, value_dim),
             Gathered::<E>::size(groups.len(), dim),
             Gathered::<E>::size(groups.len(), value_dim),
             QuerySums::<E>::size(blocks, dim),
-            Keys::<E>::size(dim),
-            Keys::<E>::size(value_dim),
-            Values::<E>::size(dim),
+            RightTransposed::<E>::size(dim),
+            RightTransposed::<E>::size(value_dim),
+            Right::<E>::size(dim),
             weights_size,
             d_scores_size,
             of_scores,
@@ -433,7 +437,7 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
         let (slopes, staged) = (slopes.into_f32(), staged.into_f32());
         slopes.fill(1.0);
         let keep = args.dropout.map(|dropout| Keep::new(dropout.rate, dropout.random));
-        Pass {
+        ChunkBackward {
             engine,
             args,
             d_output: back.saved.d_output,
@@ -441,13 +445,13 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
             groups,
             transform: Transform::new(args),
             keep,
-            queries: Queries::new(queries, dim),
-            d_outputs: Queries::new(d_outputs, value_dim),
+            queries: Left::new(queries, dim),
+            d_outputs: Left::new(d_outputs, value_dim),
             queries_gathered: Gathered::new(queries_gathered, dim),
             d_outputs_gathered: Gathered::new(d_outputs_gathered, value_dim),
-            keys: Keys::new(keys, dim),
-            values: Keys::new(values, value_dim),
-            keys_by_row: Values::new(keys_by_row, dim),
+            keys: RightTransposed::new(keys, dim),
+            values: RightTransposed::new(values, value_dim),
+            keys_by_row: Right::new(keys_by_row, dim),
             room: GroupRoom::new([weights, d_scores, scores, d_weights, left]),
             d_query: QuerySums::new(d_query, dim),
             has_d_query: vec![false; blocks],
@@ -461,7 +465,7 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
 
     /// What dropout multiplies kept weights with.
     #[inline(always)]
-    fn dropped(&self) -> f32 {
+    fn dropout_factor(&self) -> f32 {
         self.keep.map_or(1.0, |keep| keep.factor())
     }
 
@@ -479,7 +483,7 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
                 (self.d_output, &mut self.d_outputs, &mut self.d_outputs_gathered),
             ] {
                 let (sequence, head) = (self.rows.sequence, group.head);
-                let source = Rows { from, sequence, head, first: group.first, count: group.count };
+                let source = SourceRows { from, sequence, head, first: group.first, count: group.count };
                 let rows = source.stage(self.engine, true, self.staged, &mut squares[..group.count], |_| {});
                 for b in 0..Self::BLOCKS {
                     let first = (b * E::QUERIES).min(group.count);
@@ -499,11 +503,11 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
     fn pack_keys(&mut self, keys: &Range<usize>) {
         let mut squares = [0.0f32; KEYS];
         let (sequence, head) = (self.rows.sequence, self.rows.unit.key_head);
-        let source = Rows { from: self.args.key, sequence, head, first: keys.start, count: keys.len() };
+        let source = SourceRows { from: self.args.key, sequence, head, first: keys.start, count: keys.len() };
         let rows = source.stage(self.engine, true, self.staged, &mut squares[..keys.len()], |_| {});
         self.keys.pack(self.engine, rows);
         self.keys_by_row.pack(self.engine, rows);
-        let source = Rows { from: self.args.value, ..source };
+        let source = SourceRows { from: self.args.value, ..source };
         let rows = source.stage(self.engine, true, self.staged, &mut squares[..keys.len()], |_| {});
         self.values.pack(self.engine, rows);
     }
@@ -525,10 +529,10 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
     /// # Shapes
     /// Block `b` of the group at hand, ([`Engine::QUERIES`], [`KEYS`]) each.
     #[inline(always)]
-    fn softmax(&mut self, b: usize, block: &Block, first_key: usize, columns: Columns) {
+    fn softmax(&mut self, b: usize, block: &QueryBlock, first_key: usize, columns: Columns) {
         let (engine, args, sequence) = (self.engine, self.args, self.rows.sequence);
-        let factor = if self.transform.is_some() { 1.0 } else { (args.scale * std::f64::consts::LOG2_E) as f32 };
-        let dropped = self.dropped();
+        let scale_log2 = if self.transform.is_some() { 1.0 } else { (args.scale * std::f64::consts::LOG2_E) as f32 };
+        let dropout_factor = self.dropout_factor();
         if let Some(keep) = &self.keep {
             block.kept(args, sequence, keep, first_key, columns, &mut self.kept);
         }
@@ -555,8 +559,8 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
                 slopes: self.transform.is_some().then_some(&*self.slopes),
                 rows: rows.map(|(row, _)| row),
                 spans: rows.map(|(_, span)| span),
-                factor,
-                dropped,
+                scale_log2,
+                dropout_factor,
                 kept: self.keep.map(|_| &self.kept[i * (KEYS / 16)..][..2 * (KEYS / 16)]),
             };
             pair.differentiate();
@@ -568,7 +572,7 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
     /// # Shapes
     /// Block `b` of group `g`: ([`Engine::QUERIES`], [`KEYS`]) and ([`KEYS`], dim) to ([`Engine::QUERIES`], dim).
     #[inline(always)]
-    fn weigh(&mut self, g: usize, b: usize, columns: Columns) {
+    fn add_d_query(&mut self, g: usize, b: usize, columns: Columns) {
         let at = g * Self::BLOCKS + b;
         let (d_scores, panels) = (self.room.left(b), 0..self.d_query.panels());
         self.d_query.add(self.engine, at, d_scores, columns, &self.keys_by_row, panels, self.has_d_query[at]);
@@ -596,13 +600,13 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
 
     /// Adds what all groups give to the block of keys to the sums of the head: `dK`, with `scale`, and `dV`.
     #[inline(always)]
-    fn add_to(&self, sums: [Sums; 2], keys: &Range<usize>) {
+    fn add_to(&self, sums: [GradientRows; 2], keys: &Range<usize>) {
         let simd = self.engine.simd();
         let [of_keys, of_values] = sums;
         // SAFETY: the keys of this chunk are this task's alone, and the sums of the head are there until all chunks are done.
         unsafe {
             of_keys.add_transposed(simd, &self.d_key, self.args.scale as f32, keys);
-            of_values.add_transposed(simd, &self.d_value, self.dropped(), keys);
+            of_values.add_transposed(simd, &self.d_value, self.dropout_factor(), keys);
         }
     }
 

@@ -33,7 +33,7 @@ pub(super) struct Group {
     pub(super) first: usize,
     pub(super) count: usize,
     seen: Range<usize>,
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<QueryBlock>,
 }
 
 /// All units, and how many of them to make a task of.
@@ -110,21 +110,21 @@ impl Unit {
     }
 
     /// The unit in blocks of `height` queries.
-    pub(super) fn blocks<T: Element>(&self, args: &Attention<T>, height: usize) -> Vec<Block> {
+    pub(super) fn blocks<T: Element>(&self, args: &Attention<T>, height: usize) -> Vec<QueryBlock> {
         let mut blocks = Vec::new();
         self.blocks_into(args, height, &mut blocks);
         blocks
     }
 
     /// As [`Unit::blocks`], in place of what `blocks` held.
-    pub(super) fn blocks_into<T: Element>(&self, args: &Attention<T>, height: usize, blocks: &mut Vec<Block>) {
+    pub(super) fn blocks_into<T: Element>(&self, args: &Attention<T>, height: usize, blocks: &mut Vec<QueryBlock>) {
         blocks.clear();
         let mut row = 0;
         let (offset, keys) = (args.offset(self.sequence), args.keys(self.sequence));
         for head in self.heads.clone() {
             for first in self.rows.clone().step_by(height.min(self.rows.len()).max(1)) {
                 let count = height.min(self.rows.end - first);
-                let mut block = Block { head, first, count, row, band: args.band, offset, keys, seen: 0..0 };
+                let mut block = QueryBlock { head, first, count, row, band: args.band, offset, keys, seen: 0..0 };
                 // Neither end of the band goes back from one query to the next.
                 block.seen = block.range(0).start..block.range(count - 1).end;
                 blocks.push(block);
@@ -134,7 +134,7 @@ impl Unit {
     }
 
     /// The keys that any of the blocks sees.
-    pub(super) fn keys(&self, blocks: &[Block]) -> Range<usize> {
+    pub(super) fn keys(&self, blocks: &[QueryBlock]) -> Range<usize> {
         union(blocks.iter().map(|block| block.seen.clone()))
     }
 }
@@ -152,7 +152,7 @@ fn columns(seen: &Range<usize>, keys: &Range<usize>) -> Option<Columns> {
 }
 
 impl Group {
-    /// As [`Block::columns`], of all blocks.
+    /// As [`QueryBlock::columns`], of all blocks.
     pub(super) fn columns(&self, keys: &Range<usize>) -> Option<Columns> {
         columns(&self.seen, keys)
     }
@@ -160,7 +160,7 @@ impl Group {
 
 /// Consecutive queries of one head.
 #[derive(Clone, Debug)]
-pub(super) struct Block {
+pub(super) struct QueryBlock {
     pub(super) head: usize,
     pub(super) first: usize,
     pub(super) count: usize,
@@ -173,7 +173,7 @@ pub(super) struct Block {
     seen: Range<usize>,
 }
 
-impl Block {
+impl QueryBlock {
     /// The keys that query `i` of the block sees by position.
     #[inline(always)]
     pub(super) fn range(&self, i: usize) -> Range<usize> {

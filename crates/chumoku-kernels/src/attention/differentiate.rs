@@ -39,6 +39,7 @@ impl RowBack {
         let (output, d_output) = (saved.output.row(s, h, i), saved.d_output.row(s, h, i));
         let delta = dot(output, d_output) - saved.d_log_sum_exp.map_or(0.0, |d| f64::from(d[at]));
         // Beyond 2^16, rounding log-sum-exp to f32 would change weights by more than 1/256.
+        // The other limits are there so that no product overflows: 0 · ∞ would be NaN in columns that are not seen.
         let is_fine = log_sum_exp.abs() <= 65536.0 && delta.abs() < 1e37 && dot(d_output, d_output) < 1e37;
         let query = args.query.row(s, h, i);
         let is_fine = is_fine && dot(query, query) < 1e37;
@@ -124,9 +125,9 @@ pub(super) struct Pair<'a, E: Engine> {
     /// What each sees of the same columns.
     pub(super) spans: [Span; 2],
     /// `scale · log₂ e`, or 1 for transformed scores.
-    pub(super) factor: f32,
+    pub(super) scale_log2: f32,
     /// What dropout multiplies kept weights with.
-    pub(super) dropped: f32,
+    pub(super) dropout_factor: f32,
     /// Which weights dropout keeps: two rows of a bit for each key.
     pub(super) kept: Option<&'a [u16]>,
 }
@@ -148,7 +149,7 @@ impl<E: Engine> Pair<'_, E> {
         let simd = self.engine.simd();
         let lanes = E::S::LANES;
         let zero = simd.splat(0.0);
-        let factor = simd.splat(self.factor);
+        let scale_log2 = simd.splat(self.scale_log2);
         // No closures: they would be compiled without the instruction set.
         let [first, second] = self.rows;
         let shift = [simd.splat(first.shift), simd.splat(second.shift)];
@@ -165,7 +166,7 @@ impl<E: Engine> Pair<'_, E> {
                     // their end at the latest, at most KEYS, less than STRIDE.
                     let [score, mut d_weight] = unsafe { self.lines.load(simd, i, col) };
                     // P = 2^(score − shift)
-                    let mut weight = exp2_clamped::<E>(simd, score, factor, shift[i]);
+                    let mut weight = exp2_clamped::<E>(simd, score, scale_log2, shift[i]);
                     if ALL && self.slopes.is_some() {
                         weight = simd.select_lt(score, simd.splat(FORBIDDEN_BELOW), zero, weight);
                     }
@@ -176,7 +177,7 @@ impl<E: Engine> Pair<'_, E> {
                     if ALL && let Some(bits) = self.kept {
                         let bits = bits[i * (KEYS / 16) + col / 16] >> (col % 16);
                         kept = simd.select_bits(bits, weight);
-                        d_weight = simd.select_bits(bits, simd.mul(d_weight, simd.splat(self.dropped)));
+                        d_weight = simd.select_bits(bits, simd.mul(d_weight, simd.splat(self.dropout_factor)));
                     }
                     // dS = P ∘ (dP − delta)
                     let mut d_score = simd.mul(weight, simd.sub(d_weight, delta[i]));

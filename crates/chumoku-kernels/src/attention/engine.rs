@@ -256,10 +256,10 @@ pub(crate) unsafe trait Engine: Copy {
 
     /// Size of a left operand of [`Engine::QUERIES`] rows and this depth.
     fn left_size(depth: usize) -> usize;
-    /// Size of a right operand of [`KEYS`] columns and this depth.
-    fn keys_size(depth: usize) -> usize;
-    /// Size of a right operand of so many columns and depth [`KEYS`].
-    fn values_size(cols: usize) -> usize;
+    /// Size of the operand B of `A Bᵀ`: [`KEYS`] rows of this depth.
+    fn right_transposed_size(depth: usize) -> usize;
+    /// Size of the operand B of `A B`: [`KEYS`] rows of so many columns.
+    fn right_size(cols: usize) -> usize;
 
     /// Packs rows as the left operand of a product over their columns; missing rows up to [`Engine::QUERIES`] are 0.
     ///
@@ -267,20 +267,18 @@ pub(crate) unsafe trait Engine: Copy {
     /// * `from` must have at most [`Engine::QUERIES`] rows.
     /// * `to` must be writable for [`Engine::left_size`] of its columns.
     unsafe fn pack_left(self, from: Matrix<'_>, to: *mut u8);
-    /// Packs up to [`KEYS`] rows as columns of the right operand of a product over their columns; missing rows up to
-    /// the next [`GRAIN`] are 0.
+    /// Packs up to [`KEYS`] rows as the operand B of `A Bᵀ`; missing rows up to the next [`GRAIN`] are 0.
     ///
     /// # Safety
     /// * `from` must have at most [`KEYS`] rows.
-    /// * `to` must be writable for [`Engine::keys_size`] of its columns.
-    unsafe fn pack_keys(self, from: Matrix<'_>, to: *mut u8);
-    /// Packs up to [`KEYS`] rows as the right operand of a product over the rows; missing rows up to the next
-    /// [`GRAIN`] are 0.
+    /// * `to` must be writable for [`Engine::right_transposed_size`] of its columns.
+    unsafe fn pack_right_transposed(self, from: Matrix<'_>, to: *mut u8);
+    /// Packs up to [`KEYS`] rows as the operand B of `A B`; missing rows up to the next [`GRAIN`] are 0.
     ///
     /// # Safety
     /// * `from` must have at most [`KEYS`] rows.
-    /// * `to` must be writable for [`Engine::values_size`] of its columns.
-    unsafe fn pack_values(self, from: Matrix<'_>, to: *mut u8);
+    /// * `to` must be writable for [`Engine::right_size`] of its columns.
+    unsafe fn pack_right(self, from: Matrix<'_>, to: *mut u8);
 
     /// `out = left · keys` for some columns of the block, `depth` deep.
     ///
@@ -289,7 +287,7 @@ pub(crate) unsafe trait Engine: Copy {
     /// apart.
     ///
     /// # Safety
-    /// * `left` must be readable for [`Engine::left_size`], `keys` for [`Engine::keys_size`] of this depth.
+    /// * `left` must be readable for [`Engine::left_size`], `keys` for [`Engine::right_transposed_size`] of this depth.
     /// * `out` must be writable for [`Engine::QUERIES`] rows of [`STRIDE`], and overlap neither.
     unsafe fn scores(self, left: *const u8, keys: *const u8, depth: usize, columns: Columns, out: *mut f32);
 
@@ -307,7 +305,7 @@ pub(crate) unsafe trait Engine: Copy {
     /// `weights` ([`Engine::QUERIES`], [`KEYS`]), `values` ([`KEYS`], cols), `out` ([`Engine::QUERIES`], cols).
     ///
     /// # Safety
-    /// * `weights` must be readable for what [`Engine::put`] writes to, `values` for [`Engine::values_size`] of `cols`.
+    /// * `weights` must be readable for what [`Engine::put`] writes to, `values` for [`Engine::right_size`] of `cols`.
     /// * `out` must be readable and writable for [`Engine::QUERIES`] rows of `cols`, a multiple of [`GRAIN`], and overlap
     ///   neither.
     /// * `panels` must end at `cols / GRAIN` at the latest.
@@ -368,8 +366,8 @@ pub(crate) unsafe trait Engine: Copy {
     );
 }
 
-/// What runs on an engine.
-pub(crate) trait Task {
+/// Code that multiplies blocks, written once for every engine, as [`Op`](crate::isa::Op) is for every instruction set.
+pub(crate) trait EngineOp {
     /// The body; implementations are `#[inline(always)]`.
     fn eval<E: Engine>(self, engine: E);
 }

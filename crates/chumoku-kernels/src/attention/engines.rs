@@ -1,6 +1,6 @@
 //! Which engine there is for a call.
 
-use super::engine::Task;
+use super::engine::EngineOp;
 use super::problem::Attention;
 use super::registers::OnRegisters;
 #[cfg(target_arch = "x86_64")]
@@ -11,7 +11,7 @@ use crate::isa::Isa;
 use crate::narrow::Narrow;
 
 /// Runs `task` on the best engine that the instruction set in force has for numbers of type `T`.
-pub(super) fn on_engine<T: Narrow>(args: &Attention<'_, T>, task: impl Task) {
+pub(super) fn on_engine<T: Narrow>(args: &Attention<'_, T>, task: impl EngineOp) {
     #[cfg(target_arch = "x86_64")]
     if isa::active() == Isa::Amx
         && let Some(amx) = isa::amx::Amx::new()

@@ -2,7 +2,7 @@
 
 use super::blocks::units;
 use super::decode;
-use super::engine::{Engine, GRAIN, KEYS, STRIDE, Task};
+use super::engine::{Engine, EngineOp, GRAIN, KEYS, STRIDE};
 use super::engines::on_engine;
 use super::plan::AttentionPlan;
 use super::problem::Attention;
@@ -16,7 +16,7 @@ pub(super) fn explain<T: Narrow>(args: &Attention<'_, T>) -> AttentionPlan {
         return plan;
     }
     struct Ask<'a, 'b, T: Element>(&'a Attention<'b, T>, &'a mut AttentionPlan);
-    impl<T: Narrow> Task for Ask<'_, '_, T> {
+    impl<T: Narrow> EngineOp for Ask<'_, '_, T> {
         #[inline(always)]
         fn eval<E: Engine>(self, _: E) {
             let (units, per_task) = units(self.0);
@@ -30,7 +30,10 @@ pub(super) fn explain<T: Narrow>(args: &Attention<'_, T>) -> AttentionPlan {
                 tile: (E::QUERIES, KEYS),
                 terms: E::TERMS,
                 tasks: units.len().div_ceil(per_task),
-                scratch_bytes: rows * rows_bytes + block_bytes + E::keys_size(dim) + E::values_size(value_dim),
+                scratch_bytes: rows * rows_bytes
+                    + block_bytes
+                    + E::right_transposed_size(dim)
+                    + E::right_size(value_dim),
                 reason: match E::TERMS {
                     0 if Isa::Amx.is_available() => "the instruction set is capped below AMX",
                     0 => "this machine has no AMX",

@@ -1,4 +1,5 @@
-//! From the sums of weighted values to the output.
+//! From the sums of weighted values to the output and log-sum-exp. Two ways out: [`Results::finish_plain`] for usual rows,
+//! [`Results::finish`] for all others and for decoding.
 
 use super::heads::Layout;
 use super::problem::{Attention, Forward};
@@ -41,7 +42,7 @@ impl<'a, T: Narrow> Results<'a, T> {
         (s, h, i): (usize, usize, usize),
         states: &[Running],
         totals: &[f32; 16],
-        dropped: f32,
+        dropout_factor: f32,
         sums: &[f32],
         cols: usize,
     ) -> bool {
@@ -57,7 +58,7 @@ impl<'a, T: Narrow> Results<'a, T> {
         // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
         let mut zeros = zero;
         for (row, &total) in totals.iter().enumerate() {
-            let factor = simd.splat(dropped / total);
+            let factor = simd.splat(dropout_factor / total);
             // SAFETY: rows of the output do not overlap, and a query is the caller's alone. The output is borrowed as long as
             // `self`, and holds numbers.
             let output = unsafe { self.output.slice(self.layout.at(s, h, i + row), width) };
@@ -96,7 +97,7 @@ impl<'a, T: Narrow> Results<'a, T> {
         state: &Running,
         total: f32,
         is_bad: bool,
-        dropped: f32,
+        dropout_factor: f32,
         sums: &mut [f32],
     ) {
         let args = self.args;
@@ -125,7 +126,7 @@ impl<'a, T: Narrow> Results<'a, T> {
         let top = sink.map_or(shift, |sink| shift.max(sink));
         let rescale = if top == shift { 1.0 } else { (shift - top).exp2() };
         let whole = f64::from(total) * rescale + sink.map_or(0.0, |sink| (sink - top).exp2());
-        let is_finite = scale(simd, (f64::from(dropped) * rescale / whole) as f32, sums);
+        let is_finite = scale(simd, (f64::from(dropout_factor) * rescale / whole) as f32, sums);
         if is_bad || !total.is_finite() || !is_finite {
             let row = reference::attention_row(args, s, h, i);
             output.iter_mut().zip(&row.output).for_each(|(y, &x)| *y = T::of(x));

@@ -7,11 +7,11 @@
 //!
 //! | stage | what is computed | where |
 //! |---|---|---|
-//! | pack | Q, once; K and V, a block at a time, as the engine reads them | [`Pass::pack_queries`], [`Pass::pack_keys`] |
+//! | pack | Q, once; K and V, a block at a time, as the engine reads them | [`UnitForward::pack_queries`], [`UnitForward::pack_keys`] |
 //! | scores | `S = Q Kᵀ` | [`Scores::multiply`](super::operands::Scores::multiply) |
 //! | softmax | `P = 2^(scale · log₂ e · S − shift)`, and the sum of each row | [`Softmax`], with [`super::softmax`] |
-//! | weigh | `O += P V` | [`Weigh::run`], with [`Sums::add`] |
-//! | finish | `O / rowsum(P)`, and log-sum-exp | [`Pass::finish`], with [`super::finish`] |
+//! | weigh | `O += P V` | [`ValueProduct::run`], with [`QuerySums::add`] |
+//! | finish | `O / rowsum(P)`, and log-sum-exp | [`UnitForward::finish`], with [`super::finish`] |
 //!
 //! # Schedule
 //!
@@ -33,15 +33,15 @@
 //! are softened one by one, with no product between them: what waits is weighed before, and the block itself right after.
 //! Nothing that a row of the result depends on depends on this, nor on which unit or block the row falls into.
 
-use super::blocks::{Block, Unit, units};
+use super::blocks::{QueryBlock, Unit, units};
 use super::decode::decode;
-use super::engine::{Columns, Engine, KEYS, Span, Task};
+use super::engine::{Columns, Engine, EngineOp, KEYS, Span};
 use super::engines::on_engine;
 use super::finish::{Results, scale};
-use super::operands::{Keys, Queries, Room, Sums, Values};
+use super::operands::{Left, QuerySums, Right, RightTransposed, Room};
 use super::problem::{Attention, Forward};
-use super::rows::Rows;
-use super::softmax::{BOUND, Meanwhile, Row, Running, SAFE_BOUND, bounded_block, is_bounded};
+use super::rows::SourceRows;
+use super::softmax::{BOUND, Meanwhile, Running, SAFE_BOUND, SoftmaxRow, bounded_block, is_bounded};
 use super::transform::Transform;
 use crate::dropout::Keep;
 use crate::isa::Simd;
@@ -76,7 +76,7 @@ fn forward<T: Narrow>(args: &Attention<T>, results: Forward<T>) {
     decode(results);
 }
 
-/// Blocks of a unit, and the width of its rows, up to which [`Rows::stage`] without checks is faster. (Checking also
+/// Blocks of a unit, and the width of its rows, up to which [`SourceRows::stage`] without checks is faster. (Checking also
 /// brings wider rows into the cache in order.)
 const FEW: usize = 4;
 const NARROW: usize = 64;
@@ -87,14 +87,14 @@ struct Piece<'a, T: Element> {
     results: &'a Results<'a, T>,
 }
 
-impl<T: Narrow> Task for Piece<'_, T> {
+impl<T: Narrow> EngineOp for Piece<'_, T> {
     #[inline(always)]
     fn eval<E: Engine>(self, engine: E) {
         let mut work = Workspace::default();
         for unit in self.units {
             unit.blocks_into(self.args, E::QUERIES, &mut work.blocks);
             let mut scratch = Scratch::take();
-            let mut pass = Pass::new(engine, self.args, unit, &mut work, &mut scratch);
+            let mut pass = UnitForward::new(engine, self.args, unit, &mut work, &mut scratch);
             pass.pack_queries();
             for keys in pass.seen() {
                 let longest = pass.pack_keys(&keys);
@@ -108,7 +108,7 @@ impl<T: Narrow> Task for Piece<'_, T> {
 /// What one unit after another uses.
 #[derive(Default)]
 struct Workspace {
-    blocks: Vec<Block>,
+    blocks: Vec<QueryBlock>,
     states: Vec<Running>,
     is_bad: Vec<bool>,
     bad_keys: Vec<usize>,
@@ -116,22 +116,22 @@ struct Workspace {
 }
 
 /// A unit on its way through the stages.
-struct Pass<'a, T: Element, E> {
+struct UnitForward<'a, T: Element, E> {
     engine: E,
     args: &'a Attention<'a, T>,
     unit: &'a Unit,
-    blocks: &'a [Block],
+    blocks: &'a [QueryBlock],
     softmax: Softmax<'a, T>,
     /// All query blocks.
-    queries: Queries<'a, E>,
+    queries: Left<'a, E>,
     /// The block of keys at hand.
-    keys: Keys<'a, E>,
+    keys: RightTransposed<'a, E>,
     /// Its values.
-    values: Values<'a, E>,
+    values: Right<'a, E>,
     /// Scores and weights of two query blocks with these keys.
     rooms: [Room<'a, E>; 2],
     /// `Σ P V` of all queries.
-    sums: Sums<'a, E>,
+    sums: QuerySums<'a, E>,
     /// Rows that the engine cannot read where they lie.
     staged: &'a mut [f32],
     /// Sums of squares of the block of rows at hand, of [`KEYS`] at most.
@@ -139,7 +139,7 @@ struct Pass<'a, T: Element, E> {
     bad_keys: &'a mut Vec<usize>,
 }
 
-impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
+impl<'a, T: Narrow, E: Engine> UnitForward<'a, T, E> {
     /// Takes working memory for a unit, whose blocks are in `work`.
     #[inline(always)]
     fn new(
@@ -155,15 +155,15 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
         let [scores_size, weights_size] = Room::<E>::sizes();
         let [queries, keys, values, scores, weights, next_scores, next_weights, sums, part, staged, squares, bounds] =
             scratch.split([
-                Queries::<E>::size(blocks.len(), dim),
-                Keys::<E>::size(dim),
-                Values::<E>::size(value_dim),
+                Left::<E>::size(blocks.len(), dim),
+                RightTransposed::<E>::size(dim),
+                Right::<E>::size(value_dim),
                 scores_size,
                 weights_size,
                 scores_size,
                 weights_size,
-                Sums::<E>::size(blocks.len(), value_dim),
-                Sums::<E>::size(1, value_dim),
+                QuerySums::<E>::size(blocks.len(), value_dim),
+                QuerySums::<E>::size(1, value_dim),
                 KEYS * dim.max(value_dim) * 4,
                 KEYS * 4,
                 rows * 4,
@@ -184,19 +184,19 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
             && transform.is_none()
             && keep.is_none()
             && blocks.iter().all(|block| block.range(0) == seen && block.range(block.count - 1) == seen);
-        let factor = (args.scale * std::f64::consts::LOG2_E) as f32;
+        let scale_log2 = (args.scale * std::f64::consts::LOG2_E) as f32;
         let [staged, squares, bounds] = [staged, squares, bounds].map(Buffer::into_f32);
-        Pass {
+        UnitForward {
             engine,
             args,
             unit,
             blocks,
-            softmax: Softmax { args, unit, transform, keep, factor, is_open, states, is_bad, bounds, kept },
-            queries: Queries::new(queries, dim),
-            keys: Keys::new(keys, dim),
-            values: Values::new(values, value_dim),
+            softmax: Softmax { args, unit, transform, keep, scale_log2, is_open, states, is_bad, bounds, kept },
+            queries: Left::new(queries, dim),
+            keys: RightTransposed::new(keys, dim),
+            values: Right::new(values, value_dim),
             rooms: [Room::new([scores, weights]), Room::new([next_scores, next_weights])],
-            sums: Sums::by_parts(sums, part, value_dim),
+            sums: QuerySums::by_parts(sums, part, value_dim),
             staged,
             squares,
             bad_keys,
@@ -216,10 +216,10 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
     /// Rows of a head, (queries of the block, dim), into (blocks, [`Engine::QUERIES`], dim).
     #[inline(always)]
     fn pack_queries(&mut self) {
-        let Softmax { is_open, factor, is_bad, bounds, .. } = &mut self.softmax;
+        let Softmax { is_open, scale_log2, is_bad, bounds, .. } = &mut self.softmax;
         for (b, block) in self.blocks.iter().enumerate() {
             let at = b * E::QUERIES;
-            let source = Rows {
+            let source = SourceRows {
                 from: self.args.query,
                 sequence: self.unit.sequence,
                 head: block.head,
@@ -230,7 +230,7 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
             let rows = source.stage(self.engine, !*is_open, self.staged, squares, |i| is_bad[at + i] = true);
             self.queries.pack(self.engine, b, rows);
             for (bound, square) in bounds[at..].iter_mut().zip(squares) {
-                *bound = square.sqrt() * factor.abs();
+                *bound = square.sqrt() * scale_log2.abs();
             }
         }
     }
@@ -247,10 +247,10 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
         let bad_keys = &mut *self.bad_keys;
         bad_keys.clear();
         let squares = &mut self.squares[..keys.len()];
-        let source = Rows { from: args.value, sequence, head, first: keys.start, count: keys.len() };
+        let source = SourceRows { from: args.value, sequence, head, first: keys.start, count: keys.len() };
         let rows = source.stage(engine, checks, self.staged, squares, |j| bad_keys.push(keys.start + j));
         self.values.pack(engine, rows);
-        let source = Rows { from: args.key, ..source };
+        let source = SourceRows { from: args.key, ..source };
         let rows = source.stage(engine, checks, self.staged, squares, |j| bad_keys.push(keys.start + j));
         self.keys.pack(engine, rows);
         if !checks {
@@ -267,12 +267,12 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
     /// All queries against the block of keys that is packed: scores, softmax and weighing, as the schedule above has it.
     #[inline(always)]
     fn attend(&mut self, keys: &Range<usize>, longest: f32) {
-        let Pass { engine, blocks, softmax, queries, keys: packed_keys, values, rooms: [a, b], sums, .. } = self;
+        let UnitForward { engine, blocks, softmax, queries, keys: packed_keys, values, rooms: [a, b], sums, .. } = self;
         let (engine, packed_keys, values, queries) = (*engine, &*packed_keys, &*values, &*queries);
         // The room of the block at hand, and that of the one before and the next.
         let (mut room, mut other) = (a, b);
         // What is to be done with the weights in the other room, and whether there are scores in this one already.
-        let mut waiting: Option<Weigh> = None;
+        let mut waiting: Option<ValueProduct> = None;
         let mut is_ready = false;
         for (b, block) in blocks.iter().enumerate() {
             let Some(columns) = block.columns(keys) else {
@@ -283,15 +283,15 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
                 room.scores.multiply(engine, queries, b, packed_keys, columns);
             }
             softmax.draw(block, keys.start, columns);
-            let weigh = Weigh { block: b, columns, accumulate: !block.starts(keys.start) };
+            let weigh = ValueProduct { block: b, columns, accumulate: !block.starts(keys.start) };
             if let Some(span) = softmax.plain_span(engine, b, block, room, keys.start, columns, longest) {
                 let next = blocks.get(b + 1).and_then(|block| block.columns(keys));
                 is_ready = next.is_some();
-                let scores = next.map(|columns| Multiply { block: b + 1, columns });
+                let scores = next.map(|columns| ScoreProduct { block: b + 1, columns });
                 let between =
                     Between::new(engine, waiting.take(), scores, queries, packed_keys, values, &mut *other, &mut *sums);
                 let states = &mut softmax.states[b * E::QUERIES..][..block.count];
-                bounded_block(engine, room, span, softmax.factor, states, between);
+                bounded_block(engine, room, span, softmax.scale_log2, states, between);
                 waiting = Some(weigh);
             } else {
                 is_ready = false;
@@ -321,7 +321,7 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
     fn finish(&mut self, results: &Results<T>) {
         let (simd, value_dim, cols) = (self.engine.simd(), self.args.value.dim(), self.sums.cols());
         let Softmax { states, is_bad, keep, .. } = &self.softmax;
-        let dropped = keep.map_or(1.0, |keep| keep.factor());
+        let dropout_factor = keep.map_or(1.0, |keep| keep.factor());
         for (b, block) in self.blocks.iter().enumerate() {
             for first in (0..block.count).step_by(16) {
                 let at = b * E::QUERIES + first;
@@ -338,7 +338,7 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
                 let is_done = !is_bad[of_these.clone()].contains(&true)
                     && unsafe {
                         let (states, sums) = (&states[of_these.clone()], self.sums.rows(at));
-                        results.finish_plain(simd, place, states, &totals, dropped, sums, cols)
+                        results.finish_plain(simd, place, states, &totals, dropout_factor, sums, cols)
                     };
                 if is_done {
                     continue;
@@ -347,7 +347,7 @@ impl<'a, T: Narrow, E: Engine> Pass<'a, T, E> {
                     let place = (self.unit.sequence, block.head, block.first + first + i);
                     let sums = &mut self.sums.row_mut(row)[..value_dim];
                     // SAFETY: this query is in this unit alone, and the unit in this task.
-                    unsafe { results.finish(simd, place, &states[row], total, is_bad[row], dropped, sums) };
+                    unsafe { results.finish(simd, place, &states[row], total, is_bad[row], dropout_factor, sums) };
                 }
             }
         }
@@ -361,7 +361,7 @@ struct Softmax<'a, T: Element> {
     transform: Option<Transform>,
     keep: Option<Keep>,
     /// `scale · log₂ e`
-    factor: f32,
+    scale_log2: f32,
     /// Whether scores are looked at instead of bounded, and nothing is checked.
     is_open: bool,
     /// (rows,)
@@ -377,7 +377,7 @@ struct Softmax<'a, T: Element> {
 impl<T: Narrow> Softmax<'_, T> {
     /// Draws which weights dropout keeps in a block.
     #[inline(always)]
-    fn draw(&mut self, block: &Block, first_key: usize, columns: Columns) {
+    fn draw(&mut self, block: &QueryBlock, first_key: usize, columns: Columns) {
         if let Some(keep) = &self.keep {
             block.kept(self.args, self.unit.sequence, keep, first_key, columns, self.kept);
         }
@@ -391,7 +391,7 @@ impl<T: Narrow> Softmax<'_, T> {
         &self,
         engine: E,
         b: usize,
-        block: &Block,
+        block: &QueryBlock,
         room: &Room<'_, E>,
         first_key: usize,
         columns: Columns,
@@ -404,7 +404,7 @@ impl<T: Narrow> Softmax<'_, T> {
             && self.states[of_block].iter().all(|state| !state.follows);
         let span = if is_plain { block.common_span(first_key, columns)? } else { return None };
         let is_plain = span.first_seen() <= columns.from()
-            && (!self.is_open || is_bounded(engine, &room.scores, block.count, span, self.factor));
+            && (!self.is_open || is_bounded(engine, &room.scores, block.count, span, self.scale_log2));
         is_plain.then_some(span)
     }
 
@@ -415,7 +415,7 @@ impl<T: Narrow> Softmax<'_, T> {
         &mut self,
         engine: E,
         b: usize,
-        block: &Block,
+        block: &QueryBlock,
         i: usize,
         room: &mut Room<'_, E>,
         first_key: usize,
@@ -426,15 +426,15 @@ impl<T: Narrow> Softmax<'_, T> {
         let span = block.span(i, first_key, columns);
         let state = &mut self.states[at];
         let kept = self.keep.map(|_| &self.kept[i * (KEYS / 16)..][..KEYS / 16]);
-        let mut factor = self.factor;
+        let mut scale_log2 = self.scale_log2;
         if let Some(transform) = &self.transform
             && !span.is_empty()
         {
             let place = (self.unit.sequence, block.head, block.first + i);
             transform.apply(engine.simd(), self.args, place, first_key, span, room.scores.row_mut(i));
-            factor = 1.0;
+            scale_log2 = 1.0;
         }
-        let mut row = Row { engine, line: room.line(i), span, factor, kept };
+        let mut row = SoftmaxRow { engine, line: room.line(i), span, scale_log2, kept };
         if span.is_empty() {
             row.nothing();
             return 1.0;
@@ -445,7 +445,7 @@ impl<T: Narrow> Softmax<'_, T> {
             let mut is_small = !self.is_open && self.bounds[at] * longest <= SAFE_BOUND;
             if !is_small && (self.is_open || !state.follows) {
                 // Not so where a score is not finite.
-                is_small = row.extreme() * factor.abs() <= BOUND;
+                is_small = row.extreme() * scale_log2.abs() <= BOUND;
             }
             if is_small && !state.follows {
                 row.bounded(state);
@@ -458,18 +458,18 @@ impl<T: Narrow> Softmax<'_, T> {
     }
 }
 
-/// `O += P V` for a block whose weights are there: a product that may wait.
+/// `O += P V` for a block whose weights are there, the product that is called weighing: it may wait.
 #[derive(Clone, Copy, Debug)]
-struct Weigh {
+struct ValueProduct {
     block: usize,
     columns: Columns,
     accumulate: bool,
 }
 
-impl Weigh {
+impl ValueProduct {
     /// All of it.
     #[inline(always)]
-    fn run<E: Engine>(self, engine: E, room: &Room<'_, E>, values: &Values<'_, E>, sums: &mut Sums<'_, E>) {
+    fn run<E: Engine>(self, engine: E, room: &Room<'_, E>, values: &Right<'_, E>, sums: &mut QuerySums<'_, E>) {
         let panels = 0..sums.panels();
         sums.add(engine, self.block, room.weights(), self.columns, values, panels, self.accumulate);
     }
@@ -477,7 +477,7 @@ impl Weigh {
 
 /// `S = Q Kᵀ` for a block: a product that may come early.
 #[derive(Clone, Copy, Debug)]
-struct Multiply {
+struct ScoreProduct {
     block: usize,
     columns: Columns,
 }
@@ -486,13 +486,13 @@ struct Multiply {
 /// takes the scores of the next block.
 struct Between<'a, 'b, E: Engine> {
     engine: E,
-    weigh: Option<Weigh>,
-    scores: Option<Multiply>,
-    queries: &'a Queries<'b, E>,
-    keys: &'a Keys<'b, E>,
-    values: &'a Values<'b, E>,
+    weigh: Option<ValueProduct>,
+    scores: Option<ScoreProduct>,
+    queries: &'a Left<'b, E>,
+    keys: &'a RightTransposed<'b, E>,
+    values: &'a Right<'b, E>,
     room: &'a mut Room<'b, E>,
-    sums: &'a mut Sums<'b, E>,
+    sums: &'a mut QuerySums<'b, E>,
     /// Panels that are done, and all.
     done: usize,
     all: usize,
@@ -503,13 +503,13 @@ impl<'a, 'b, E: Engine> Between<'a, 'b, E> {
     #[allow(clippy::too_many_arguments)]
     fn new(
         engine: E,
-        weigh: Option<Weigh>,
-        scores: Option<Multiply>,
-        queries: &'a Queries<'b, E>,
-        keys: &'a Keys<'b, E>,
-        values: &'a Values<'b, E>,
+        weigh: Option<ValueProduct>,
+        scores: Option<ScoreProduct>,
+        queries: &'a Left<'b, E>,
+        keys: &'a RightTransposed<'b, E>,
+        values: &'a Right<'b, E>,
         room: &'a mut Room<'b, E>,
-        sums: &'a mut Sums<'b, E>,
+        sums: &'a mut QuerySums<'b, E>,
     ) -> Self {
         let all = weigh.map_or(0, |_| sums.panels()) + scores.map_or(0, |scores| scores.columns.grains());
         Between { engine, weigh, scores, queries, keys, values, room, sums, done: 0, all }
@@ -522,7 +522,7 @@ impl<E: Engine> Meanwhile for Between<'_, '_, E> {
         while self.done * rows < self.all * row {
             let mut panel = self.done;
             self.done += 1;
-            if let Some(Weigh { block, columns, accumulate }) = self.weigh {
+            if let Some(ValueProduct { block, columns, accumulate }) = self.weigh {
                 if panel < self.sums.panels() {
                     let (weights, panels) = (self.room.weights(), panel..panel + 1);
                     self.sums.add(self.engine, block, weights, columns, self.values, panels, accumulate);
@@ -530,7 +530,7 @@ impl<E: Engine> Meanwhile for Between<'_, '_, E> {
                 }
                 panel -= self.sums.panels();
             }
-            if let Some(Multiply { block, columns }) = self.scores {
+            if let Some(ScoreProduct { block, columns }) = self.scores {
                 let columns = columns.part(panel..panel + 1);
                 self.room.scores.multiply(self.engine, self.queries, block, self.keys, columns);
             }

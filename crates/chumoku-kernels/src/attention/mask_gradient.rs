@@ -1,17 +1,19 @@
 //! The gradient of an additive mask: gradients of scores, summed over the axes along which the mask broadcasts.
 //!
 //! Scores are computed once more, so that gradients of any shape add up in one fixed order: each task owns a plane of
-//! the mask (and a range of its rows), and goes through the sequences and heads that share it.
+//! the mask (and a range of its rows), and goes through the sequences and heads that share it. Rows are differentiated by
+//! the lines of `Pair::each` in [`super::differentiate`], which stand here again, but for the slope of the softcap: masks
+//! are added after it.
 
 use super::blocks::Unit;
 use super::differentiate::SpanRows;
-use super::engine::{Engine, KEYS, STRIDE, Task};
+use super::engine::{Engine, EngineOp, KEYS, STRIDE};
 use super::engines::on_engine;
 use super::mask::{Mask, MaskView};
-use super::operands::{Keys, Queries, Scores};
+use super::operands::{Left, RightTransposed, Scores};
 use super::problem::{Attention, Saved};
 use super::reference;
-use super::rows::{Rows, bad_keys};
+use super::rows::{SourceRows, bad_keys};
 use super::softmax::{FORBIDDEN_BELOW, exp2_clamped};
 use super::transform::Transform;
 use crate::dropout::Keep;
@@ -57,14 +59,14 @@ pub(super) fn mask_gradient<T: Narrow>(args: &Attention<T>, saved: Saved<T>, d_m
                             }
                         }
                     }
-                    on_engine(args, Part { args, saved, rows, place, d_mask: shared });
+                    on_engine(args, MaskRows { args, saved, rows, place, d_mask: shared });
                 }
             }
         }
     });
 }
 
-struct Part<'a, T: Element> {
+struct MaskRows<'a, T: Element> {
     args: &'a Attention<'a, T>,
     saved: Saved<'a, T>,
     rows: SpanRows,
@@ -72,27 +74,27 @@ struct Part<'a, T: Element> {
     d_mask: SharedMut<f32>,
 }
 
-impl<T: Narrow> Task for Part<'_, T> {
+impl<T: Narrow> EngineOp for MaskRows<'_, T> {
     #[inline(always)]
     fn eval<E: Engine>(self, engine: E) {
-        let Part { args, saved, rows, place, d_mask } = self;
+        let MaskRows { args, saved, rows, place, d_mask } = self;
         let unit = &rows.unit;
         let simd = engine.simd();
         let (dim, value_dim) = (args.query.dim(), args.value.dim());
         let blocks = unit.blocks(args, E::QUERIES);
         let mut scratch = Scratch::take();
         let [queries, d_outputs, keys, values, scores, d_weights, slopes, staged] = scratch.split([
-            Queries::<E>::size(blocks.len(), dim),
-            Queries::<E>::size(blocks.len(), value_dim),
-            Keys::<E>::size(dim),
-            Keys::<E>::size(value_dim),
+            Left::<E>::size(blocks.len(), dim),
+            Left::<E>::size(blocks.len(), value_dim),
+            RightTransposed::<E>::size(dim),
+            RightTransposed::<E>::size(value_dim),
             Scores::<E>::size(),
             Scores::<E>::size(),
             STRIDE * 4,
             KEYS * dim.max(value_dim) * 4,
         ]);
-        let (mut queries, mut d_outputs) = (Queries::new(queries, dim), Queries::new(d_outputs, value_dim));
-        let (mut keys, mut values) = (Keys::new(keys, dim), Keys::new(values, value_dim));
+        let (mut queries, mut d_outputs) = (Left::new(queries, dim), Left::new(d_outputs, value_dim));
+        let (mut keys, mut values) = (RightTransposed::new(keys, dim), RightTransposed::new(values, value_dim));
         let [mut scores, mut d_weights] = [scores, d_weights].map(|buffer| Scores::new(buffer.into_f32()));
         let (slopes, staged) = (slopes.into_f32(), staged.into_f32());
         let mut squares = [0.0f32; KEYS];
@@ -100,21 +102,21 @@ impl<T: Narrow> Task for Part<'_, T> {
         for (b, block) in blocks.iter().enumerate() {
             for (from, to) in [(args.query, &mut queries), (saved.d_output, &mut d_outputs)] {
                 let (first, count) = (block.first, block.count);
-                let source = Rows { from, sequence: unit.sequence, head: block.head, first, count };
+                let source = SourceRows { from, sequence: unit.sequence, head: block.head, first, count };
                 let matrix = source.stage(engine, true, staged, &mut squares[..count], |_| {});
                 to.pack(engine, b, matrix);
             }
         }
         let Some(transform) = Transform::new(args) else { return };
         let keep = args.dropout.map(|dropout| Keep::new(dropout.rate, dropout.random));
-        let dropped = simd.splat(keep.map_or(1.0, |keep| keep.factor()));
+        let dropout_factor = simd.splat(keep.map_or(1.0, |keep| keep.factor()));
         let mut kept = vec![0xFFFFu16; E::QUERIES * KEYS / 16];
         let seen = unit.keys(&blocks);
         for first_key in (seen.start / KEYS * KEYS..seen.end).step_by(KEYS) {
             let of_block = first_key..seen.end.min(first_key + KEYS);
             let count = of_block.len();
             for (from, to) in [(args.key, &mut keys), (args.value, &mut values)] {
-                let source = Rows { from, sequence: unit.sequence, head: unit.key_head, first: first_key, count };
+                let source = SourceRows { from, sequence: unit.sequence, head: unit.key_head, first: first_key, count };
                 let matrix = source.stage(engine, true, staged, &mut squares[..count], |_| {});
                 to.pack(engine, matrix);
             }
@@ -140,7 +142,7 @@ impl<T: Narrow> Task for Part<'_, T> {
                         let weight = exp2_clamped::<E>(simd, score, simd.splat(1.0), shift);
                         let weight = simd.select_lt(score, simd.splat(FORBIDDEN_BELOW), zero, weight);
                         let bits = kept[i * (KEYS / 16) + col / 16] >> (col % 16);
-                        let d_weight = simd.select_bits(bits, simd.mul(simd.load(&d_weights[col..]), dropped));
+                        let d_weight = simd.select_bits(bits, simd.mul(simd.load(&d_weights[col..]), dropout_factor));
                         simd.store(&mut line[col..], simd.mul(weight, simd.sub(d_weight, delta)));
                     }
                     let first = first_key + span.first_seen();

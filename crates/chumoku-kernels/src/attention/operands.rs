@@ -14,23 +14,23 @@ use std::ops::Range;
 /// Bytes of a number.
 const F32: usize = size_of::<f32>();
 
-/// Queries, or gradients of outputs: rows packed as the left operands of products over their columns, block by block.
+/// Rows packed as the left operand A of `A B` and `A Bᵀ`, block by block: queries, or gradients of outputs.
 /// (blocks, [`Engine::QUERIES`], depth)
 #[derive(Debug)]
-pub(super) struct Queries<'a, E> {
+pub(super) struct Left<'a, E> {
     bytes: Buffer<'a>,
     depth: usize,
     engine: PhantomData<E>,
 }
 
-impl<'a, E: Engine> Queries<'a, E> {
+impl<'a, E: Engine> Left<'a, E> {
     /// Bytes of so many blocks.
     pub(super) fn size(blocks: usize, depth: usize) -> usize {
         blocks * E::left_size(depth)
     }
 
     pub(super) fn new(bytes: Buffer<'a>, depth: usize) -> Self {
-        Queries { bytes, depth, engine: PhantomData }
+        Left { bytes, depth, engine: PhantomData }
     }
 
     /// Packs up to [`Engine::QUERIES`] rows as block `block`.
@@ -52,57 +52,58 @@ impl<'a, E: Engine> Queries<'a, E> {
     }
 }
 
-/// Keys (or values), packed as the columns of the right operand of a product over their width. (depth, [`KEYS`])
+/// Rows packed as the operand B of `A Bᵀ`: keys (`Q Kᵀ`), or values (`dO Vᵀ`). (depth, [`KEYS`])
 #[derive(Debug)]
-pub(super) struct Keys<'a, E> {
+pub(super) struct RightTransposed<'a, E> {
     bytes: Buffer<'a>,
     depth: usize,
     engine: PhantomData<E>,
 }
 
-impl<'a, E: Engine> Keys<'a, E> {
+impl<'a, E: Engine> RightTransposed<'a, E> {
     pub(super) fn size(depth: usize) -> usize {
-        E::keys_size(depth)
+        E::right_transposed_size(depth)
     }
 
     pub(super) fn new(bytes: Buffer<'a>, depth: usize) -> Self {
         assert!(bytes.len() >= Self::size(depth));
-        Keys { bytes, depth, engine: PhantomData }
+        RightTransposed { bytes, depth, engine: PhantomData }
     }
 
     /// Packs up to [`KEYS`] rows.
     #[inline(always)]
     pub(super) fn pack(&mut self, engine: E, rows: Matrix<'_>) {
         assert!(rows.rows() <= KEYS && rows.cols() == self.depth);
-        // SAFETY: there are at most KEYS rows of this depth, and the buffer is keys_size of it, which `new` has checked.
-        unsafe { engine.pack_keys(rows, self.bytes.as_mut_ptr()) };
+        // SAFETY: there are at most KEYS rows of this depth, and the buffer is right_transposed_size of it, which `new` has
+        // checked.
+        unsafe { engine.pack_right_transposed(rows, self.bytes.as_mut_ptr()) };
     }
 }
 
-/// Values (or keys), packed as the right operand of a product over the rows. ([`KEYS`], width)
+/// Rows packed as the operand B of `A B`: values (`P V`), or keys (`dS K`). ([`KEYS`], width)
 #[derive(Debug)]
-pub(super) struct Values<'a, E> {
+pub(super) struct Right<'a, E> {
     bytes: Buffer<'a>,
     width: usize,
     engine: PhantomData<E>,
 }
 
-impl<'a, E: Engine> Values<'a, E> {
+impl<'a, E: Engine> Right<'a, E> {
     pub(super) fn size(width: usize) -> usize {
-        E::values_size(width)
+        E::right_size(width)
     }
 
     pub(super) fn new(bytes: Buffer<'a>, width: usize) -> Self {
         assert!(bytes.len() >= Self::size(width));
-        Values { bytes, width, engine: PhantomData }
+        Right { bytes, width, engine: PhantomData }
     }
 
     /// Packs up to [`KEYS`] rows.
     #[inline(always)]
     pub(super) fn pack(&mut self, engine: E, rows: Matrix<'_>) {
         assert!(rows.rows() <= KEYS && rows.cols() == self.width);
-        // SAFETY: there are at most KEYS rows of this width, and the buffer is values_size of it, which `new` has checked.
-        unsafe { engine.pack_values(rows, self.bytes.as_mut_ptr()) };
+        // SAFETY: there are at most KEYS rows of this width, and the buffer is right_size of it, which `new` has checked.
+        unsafe { engine.pack_right(rows, self.bytes.as_mut_ptr()) };
     }
 }
 
@@ -131,15 +132,15 @@ impl<'a, E: Engine> Scores<'a, E> {
     pub(super) fn multiply(
         &mut self,
         engine: E,
-        queries: &Queries<'_, E>,
+        queries: &Left<'_, E>,
         block: usize,
-        keys: &Keys<'_, E>,
+        keys: &RightTransposed<'_, E>,
         columns: Columns,
     ) {
         assert!(queries.depth == keys.depth);
         let (left, right, out) = (queries.block(block), keys.bytes.as_ptr(), self.numbers.as_mut_ptr());
-        // SAFETY: `left` is readable for left_size and `right` for keys_size of one depth; `out` is LEN numbers, which are
-        // borrowed exclusively and so overlap neither.
+        // SAFETY: `left` is readable for left_size and `right` for right_transposed_size of one depth; `out` is LEN numbers,
+        // which are borrowed exclusively and so overlap neither.
         unsafe { engine.scores(left, right, keys.depth, columns, out) };
     }
 
@@ -254,7 +255,7 @@ pub(super) struct Weights<'a, E> {
 
 /// Sums of weighted rows, for each query of some blocks. (blocks · [`Engine::QUERIES`], width rounded up to [`GRAIN`])
 #[derive(Debug)]
-pub(super) struct Sums<'a, E> {
+pub(super) struct QuerySums<'a, E> {
     numbers: &'a mut [f32],
     /// Room for the sums of one block, where those of a block of keys are made apart; else nothing.
     part: &'a mut [f32],
@@ -262,7 +263,7 @@ pub(super) struct Sums<'a, E> {
     engine: PhantomData<E>,
 }
 
-impl<'a, E: Engine> Sums<'a, E> {
+impl<'a, E: Engine> QuerySums<'a, E> {
     /// Bytes of the sums of so many blocks.
     pub(super) fn size(blocks: usize, width: usize) -> usize {
         blocks * E::QUERIES * width.next_multiple_of(GRAIN) * F32
@@ -270,13 +271,18 @@ impl<'a, E: Engine> Sums<'a, E> {
 
     /// Sums to which blocks of keys are added as they come.
     pub(super) fn new(numbers: Buffer<'a>, width: usize) -> Self {
-        Sums { numbers: numbers.into_f32(), part: &mut [], cols: width.next_multiple_of(GRAIN), engine: PhantomData }
+        QuerySums {
+            numbers: numbers.into_f32(),
+            part: &mut [],
+            cols: width.next_multiple_of(GRAIN),
+            engine: PhantomData,
+        }
     }
 
     /// Sums to which those of a block of keys are added when they are whole, if the engine asks for it: `part` is as large
     /// as a block.
     pub(super) fn by_parts(numbers: Buffer<'a>, part: Buffer<'a>, width: usize) -> Self {
-        Sums { part: part.into_f32(), ..Sums::new(numbers, width) }
+        QuerySums { part: part.into_f32(), ..QuerySums::new(numbers, width) }
     }
 
     /// How many grains wide they are.
@@ -312,7 +318,7 @@ impl<'a, E: Engine> Sums<'a, E> {
         block: usize,
         weights: Weights<'_, E>,
         columns: Columns,
-        values: &Values<'_, E>,
+        values: &Right<'_, E>,
         panels: Range<usize>,
         accumulate: bool,
     ) {
@@ -322,7 +328,7 @@ impl<'a, E: Engine> Sums<'a, E> {
         let out = &mut self.numbers[block * len..][..len];
         let right = values.bytes.as_ptr();
         if !E::SUMS_APART || !accumulate || self.part.is_empty() {
-            // SAFETY: the weights are readable for a block, the values for values_size of a width that rounds up to `cols`,
+            // SAFETY: the weights are readable for a block, the values for right_size of a width that rounds up to `cols`,
             // for which it is the same; `out` is QUERIES rows of `cols`, exclusively borrowed; the panels are inside.
             unsafe { engine.weigh(weights.at, columns, right, panels, out.as_mut_ptr(), cols, accumulate) };
             return;

@@ -1,6 +1,6 @@
 //! The engine of vector registers: products of f32.
 
-use super::engine::{Columns, Engine, GRAIN, KEYS, Matrix, STRIDE, Task};
+use super::engine::{Columns, Engine, EngineOp, GRAIN, KEYS, Matrix, STRIDE};
 use crate::isa::{Op, Simd};
 use crate::register_tile::{Tile, tile, tile_across};
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::ops::Range;
 /// A task on f32 registers, as an operation of vectors.
 pub(crate) struct OnRegisters<T>(pub(crate) T);
 
-impl<T: Task> Op for OnRegisters<T> {
+impl<T: EngineOp> Op for OnRegisters<T> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
@@ -45,10 +45,10 @@ unsafe impl<S: Simd> Engine for Registers<S> {
     fn left_size(depth: usize) -> usize {
         Self::QUERIES * depth * F32
     }
-    fn keys_size(depth: usize) -> usize {
+    fn right_transposed_size(depth: usize) -> usize {
         KEYS * depth * F32
     }
-    fn values_size(cols: usize) -> usize {
+    fn right_size(cols: usize) -> usize {
         cols.next_multiple_of(GRAIN) * KEYS * F32
     }
 
@@ -61,19 +61,19 @@ unsafe impl<S: Simd> Engine for Registers<S> {
 
     /// Panels of `TILE_COLS` keys, as `[column][key]`.
     #[inline(always)]
-    unsafe fn pack_keys(self, from: Matrix<'_>, to: *mut u8) {
-        // SAFETY: GRAIN is a whole number of panels, and the caller promises keys_size for at most KEYS rows, which KEYS rows
-        // of numbers are.
+    unsafe fn pack_right_transposed(self, from: Matrix<'_>, to: *mut u8) {
+        // SAFETY: GRAIN is a whole number of panels, and the caller promises right_transposed_size for at most KEYS rows,
+        // which KEYS rows of numbers are.
         unsafe { pack_across(from, S::TILE_COLS, from.rows().next_multiple_of(GRAIN), to.cast()) };
     }
 
     /// Panels of `TILE_COLS` columns, as `[row][column]`, each of [`KEYS`] rows.
     #[inline(always)]
-    unsafe fn pack_values(self, from: Matrix<'_>, to: *mut u8) {
+    unsafe fn pack_right(self, from: Matrix<'_>, to: *mut u8) {
         let width = S::TILE_COLS;
         let rows = from.rows().next_multiple_of(GRAIN);
         for panel in 0..from.cols().next_multiple_of(GRAIN) / width {
-            // SAFETY: the caller promises values_size, which counts KEYS rows for every panel, and at most KEYS rows. Working
+            // SAFETY: the caller promises right_size, which counts KEYS rows for every panel, and at most KEYS rows. Working
             // memory holds numbers.
             let out = unsafe {
                 let start = to.cast::<f32>().add(panel * KEYS * width);

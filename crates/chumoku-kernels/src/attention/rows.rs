@@ -1,6 +1,6 @@
 //! Rows of queries, keys and values made ready for an engine, and which of them are not finite.
 
-use super::engine::{Engine, KEYS, Matrix, Task};
+use super::engine::{Engine, EngineOp, KEYS, Matrix};
 use super::engines::on_engine;
 use super::heads::Heads;
 use super::problem::Attention;
@@ -10,7 +10,7 @@ use crate::narrow::Narrow;
 use crate::number::Element;
 
 /// Rows `first..first + count` of a sequence and head.
-pub(super) struct Rows<'a, T> {
+pub(super) struct SourceRows<'a, T> {
     pub(super) from: Heads<'a, T>,
     pub(super) sequence: usize,
     pub(super) head: usize,
@@ -21,7 +21,7 @@ pub(super) struct Rows<'a, T> {
 /// Above this, a row's sum of squares is called not finite: the products of such rows may overflow.
 const LARGEST_SQUARE: f32 = 1e37;
 
-impl<'a, T: Narrow> Rows<'a, T> {
+impl<'a, T: Narrow> SourceRows<'a, T> {
     /// The rows as the engine reads them, with 0 in place of rows that are not finite (or above 1e18), which `is_bad` is
     /// told; and their sums of squares. What the engine can read in place is not copied.
     ///
@@ -101,7 +101,7 @@ pub(super) fn bad_keys<T: Narrow>(args: &Attention<T>, sequence: usize, head: us
         head: usize,
         bad: &'b mut Vec<usize>,
     }
-    impl<T: Narrow> Task for Scan<'_, '_, T> {
+    impl<T: Narrow> EngineOp for Scan<'_, '_, T> {
         #[inline(always)]
         fn eval<E: Engine>(self, engine: E) {
             let (args, keys) = (self.args, self.args.keys(self.sequence));
@@ -111,7 +111,7 @@ pub(super) fn bad_keys<T: Narrow>(args: &Attention<T>, sequence: usize, head: us
             for first in (0..keys).step_by(KEYS) {
                 let count = KEYS.min(keys - first);
                 for from in [args.key, args.value] {
-                    let rows = Rows { from, sequence: self.sequence, head: self.head, first, count };
+                    let rows = SourceRows { from, sequence: self.sequence, head: self.head, first, count };
                     rows.stage(engine, true, buffer, &mut squares, |j| self.bad.push(first + j));
                 }
             }

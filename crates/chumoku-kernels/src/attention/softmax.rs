@@ -1,4 +1,4 @@
-//! One row of a block: scores become weights `2^(score · factor − shift)`.
+//! One row of a block: scores become weights `2^(score · scale_log2 − shift)`.
 //!
 //! Weights may be taken relative to any shift, as long as none overflows and the largest is not lost. Most rows need no
 //! maximum: where no score is large the shift is 0. By Cauchy and Schwarz no score exceeds `|scale| |q| |k|`, which tells
@@ -39,20 +39,20 @@ fn exp2_fraction<S: Simd, const DEGREE: usize>(simd: S, f: S::V) -> S::V {
     simd.mul_add(p, f, simd.splat(1.0))
 }
 
-/// `2^(score · factor)`, where that is known to lie within 2^±126.
+/// `2^(score · scale_log2)`, where that is known to lie within 2^±126.
 #[inline(always)]
-pub(super) fn exp2_bounded<E: Engine>(simd: E::S, score: V<E>, factor: V<E>) -> V<E> {
+pub(super) fn exp2_bounded<E: Engine>(simd: E::S, score: V<E>, scale_log2: V<E>) -> V<E> {
     let magic = simd.splat(MAGIC);
-    let whole = simd.mul_add(score, factor, magic);
-    let fraction = simd.mul_add(score, factor, simd.sub(magic, whole));
+    let whole = simd.mul_add(score, scale_log2, magic);
+    let fraction = simd.mul_add(score, scale_log2, simd.sub(magic, whole));
     simd.ldexp(fraction_power::<E>(simd, fraction), whole)
 }
 
-/// `2^(score · factor − shift)`, about 2^−126 where it is less than that. It must be below 2^127.
+/// `2^(score · scale_log2 − shift)`, about 2^−126 where it is less than that. It must be below 2^127.
 #[inline(always)]
-pub(super) fn exp2_clamped<E: Engine>(simd: E::S, score: V<E>, factor: V<E>, shift: V<E>) -> V<E> {
+pub(super) fn exp2_clamped<E: Engine>(simd: E::S, score: V<E>, scale_log2: V<E>, shift: V<E>) -> V<E> {
     let magic = simd.splat(MAGIC);
-    let x = simd.max(simd.mul_add(score, factor, simd.sub(simd.splat(0.0), shift)), simd.splat(-126.0));
+    let x = simd.max(simd.mul_add(score, scale_log2, simd.sub(simd.splat(0.0), shift)), simd.splat(-126.0));
     let whole = simd.add(x, magic);
     simd.ldexp(fraction_power::<E>(simd, simd.sub(x, simd.sub(whole, magic))), whole)
 }
@@ -91,9 +91,15 @@ pub(super) trait Meanwhile {
     fn advance(&mut self, row: usize, rows: usize);
 }
 
-/// Whether no score of the first `rows` rows, times `factor`, exceeds [`BOUND`]. NaN passes.
+/// Whether no score of the first `rows` rows, times `scale_log2`, exceeds [`BOUND`]. NaN passes.
 #[inline(always)]
-pub(super) fn is_bounded<E: Engine>(engine: E, scores: &Scores<'_, E>, rows: usize, span: Span, factor: f32) -> bool {
+pub(super) fn is_bounded<E: Engine>(
+    engine: E,
+    scores: &Scores<'_, E>,
+    rows: usize,
+    span: Span,
+    scale_log2: f32,
+) -> bool {
     let simd = engine.simd();
     let columns = span.columns().from()..span.columns().to();
     let (mut largest, mut smallest) = (simd.splat(0.0), simd.splat(0.0));
@@ -105,11 +111,11 @@ pub(super) fn is_bounded<E: Engine>(engine: E, scores: &Scores<'_, E>, rows: usi
         }
     }
     let extreme = simd.max(largest, simd.sub(simd.splat(0.0), smallest));
-    simd.largest(extreme) * factor.abs() <= BOUND
+    simd.largest(extreme) * scale_log2.abs() <= BOUND
 }
 
 /// Turns all rows of a block into weights relative to 0, where no score exceeds [`BOUND`] and every query sees the same
-/// keys, from the first column on: as [`Row::bounded`], with the same results, without asking again for each row.
+/// keys, from the first column on: as [`SoftmaxRow::bounded`], with the same results, without asking again for each row.
 ///
 /// # Shapes
 /// `room` ([`Engine::QUERIES`], [`super::engine::KEYS`]), of which `states.len()` rows are queries.
@@ -118,7 +124,7 @@ pub(super) fn bounded_block<E: Engine>(
     engine: E,
     room: &mut Room<'_, E>,
     span: Span,
-    factor: f32,
+    scale_log2: f32,
     states: &mut [Running],
     mut between: impl Meanwhile,
 ) {
@@ -126,7 +132,7 @@ pub(super) fn bounded_block<E: Engine>(
     let simd = engine.simd();
     let lanes = E::S::LANES;
     let (from, to) = (span.columns().from(), span.columns().to());
-    let weigh = Bounded::<E> { factor: simd.splat(factor) };
+    let to_weight = Bounded::<E> { scale_log2: simd.splat(scale_log2) };
     // All of it first, or a share after each row.
     if !E::OVERLAPS {
         between.advance(rows, rows);
@@ -142,7 +148,7 @@ pub(super) fn bounded_block<E: Engine>(
             // the latest, which is at most `to`, at most KEYS, less than STRIDE.
             unsafe {
                 let pair = [line.load(simd, col), line.load(simd, col + lanes)];
-                let pair = [weigh.weight(simd, pair[0]), weigh.weight(simd, pair[1])];
+                let pair = [to_weight.weight(simd, pair[0]), to_weight.weight(simd, pair[1])];
                 total = simd.add(simd.add(total, pair[0]), pair[1]);
                 line.put(engine, col, pair);
             }
@@ -150,8 +156,8 @@ pub(super) fn bounded_block<E: Engine>(
         }
         simd.store(&mut state.totals, total);
         if whole < to {
-            let mut row = Row { engine, line, span, factor: 0.0, kept: None };
-            row.each::<true, false>(whole, state, &weigh);
+            let mut row = SoftmaxRow { engine, line, span, scale_log2: 0.0, kept: None };
+            row.each::<true, false>(whole, state, &to_weight);
         }
         if E::OVERLAPS {
             between.advance(i + 1, rows);
@@ -162,14 +168,14 @@ pub(super) fn bounded_block<E: Engine>(
 /// Which weights of a row dropout keeps: a bit for each key of the block.
 pub(super) type Kept<'a> = Option<&'a [u16]>;
 
-/// What a score becomes: a trait and not a closure, which might be compiled without the engine's instructions.
-trait Weigh<E: Engine> {
+/// The weight that a score becomes: a trait and not a closure, which might be compiled without the engine's instructions.
+trait ToWeight<E: Engine> {
     fn weight(&self, simd: E::S, score: V<E>) -> V<E>;
 }
 
 /// 0
 struct Zero;
-impl<E: Engine> Weigh<E> for Zero {
+impl<E: Engine> ToWeight<E> for Zero {
     #[inline(always)]
     fn weight(&self, simd: E::S, _: V<E>) -> V<E> {
         simd.splat(0.0)
@@ -178,49 +184,49 @@ impl<E: Engine> Weigh<E> for Zero {
 
 /// [`exp2_bounded`]
 struct Bounded<E: Engine> {
-    factor: V<E>,
+    scale_log2: V<E>,
 }
-impl<E: Engine> Weigh<E> for Bounded<E> {
+impl<E: Engine> ToWeight<E> for Bounded<E> {
     #[inline(always)]
     fn weight(&self, simd: E::S, score: V<E>) -> V<E> {
-        exp2_bounded::<E>(simd, score, self.factor)
+        exp2_bounded::<E>(simd, score, self.scale_log2)
     }
 }
 
 /// [`exp2_clamped`], and 0 for forbidden scores where `MASKED`.
 struct Following<E: Engine, const MASKED: bool> {
-    factor: V<E>,
+    scale_log2: V<E>,
     shift: V<E>,
 }
-impl<E: Engine, const MASKED: bool> Weigh<E> for Following<E, MASKED> {
+impl<E: Engine, const MASKED: bool> ToWeight<E> for Following<E, MASKED> {
     #[inline(always)]
     fn weight(&self, simd: E::S, score: V<E>) -> V<E> {
-        let weight = exp2_clamped::<E>(simd, score, self.factor, self.shift);
+        let weight = exp2_clamped::<E>(simd, score, self.scale_log2, self.shift);
         if MASKED { simd.select_lt(score, simd.splat(FORBIDDEN_BELOW), simd.splat(0.0), weight) } else { weight }
     }
 }
 
-/// One row of a block, to be turned into weights: see [`Row::bounded`] and [`Row::following`].
-pub(super) struct Row<'a, E: Engine> {
+/// One row of a block, to be turned into weights: see [`SoftmaxRow::bounded`] and [`SoftmaxRow::following`].
+pub(super) struct SoftmaxRow<'a, E: Engine> {
     pub(super) engine: E,
     /// The scores of the row, and where its weights go.
     pub(super) line: Line<'a, E>,
     pub(super) span: Span,
     /// `scale · log₂ e`, or 1 for transformed scores.
-    pub(super) factor: f32,
+    pub(super) scale_log2: f32,
     pub(super) kept: Kept<'a>,
 }
 
-impl<E: Engine> Row<'_, E> {
+impl<E: Engine> SoftmaxRow<'_, E> {
     /// Weights relative to 0, where no score exceeds [`BOUND`].
     #[inline(always)]
     pub(super) fn bounded(&mut self, state: &mut Running) {
-        let weigh = Bounded::<E> { factor: self.engine.simd().splat(self.factor) };
+        let to_weight = Bounded::<E> { scale_log2: self.engine.simd().splat(self.scale_log2) };
         let from = self.span.columns().from();
         match (self.span.sees_all(), self.kept) {
-            (true, None) => self.each::<false, false>(from, state, &weigh),
-            (false, None) => self.each::<true, false>(from, state, &weigh),
-            _ => self.each::<true, true>(from, state, &weigh),
+            (true, None) => self.each::<false, false>(from, state, &to_weight),
+            (false, None) => self.each::<true, false>(from, state, &to_weight),
+            _ => self.each::<true, true>(from, state, &to_weight),
         }
     }
 
@@ -246,14 +252,14 @@ impl<E: Engine> Row<'_, E> {
     #[inline(always)]
     pub(super) fn following<const MASKED: bool>(&mut self, state: &mut Running) -> Option<f32> {
         let simd = self.engine.simd();
-        let factor = simd.splat(self.factor);
+        let scale_log2 = simd.splat(self.scale_log2);
         let nothing = simd.splat(FORBIDDEN);
         let mut largest = nothing;
         let (from, to) = (self.span.columns().from(), self.span.columns().to());
         let mut col = from;
         for score in self.line.scores(from..to).chunks_exact(E::S::LANES) {
             // `max` gives its second operand where either is NaN; such a row shows in its sum.
-            let score = simd.mul(simd.load(score), factor);
+            let score = simd.mul(simd.load(score), scale_log2);
             largest = simd.max(self.seen(col, score, nothing), largest);
             col += E::S::LANES;
         }
@@ -275,10 +281,10 @@ impl<E: Engine> Row<'_, E> {
         if rescale != 1.0 {
             state.totals.iter_mut().for_each(|total| *total *= rescale);
         }
-        let weigh = Following::<E, MASKED> { factor, shift: simd.splat(state.shift) };
+        let to_weight = Following::<E, MASKED> { scale_log2, shift: simd.splat(state.shift) };
         match self.kept {
-            None => self.each::<true, false>(from, state, &weigh),
-            _ => self.each::<true, true>(from, state, &weigh),
+            None => self.each::<true, false>(from, state, &to_weight),
+            _ => self.each::<true, true>(from, state, &to_weight),
         }
         Some(rescale)
     }
@@ -299,10 +305,15 @@ impl<E: Engine> Row<'_, E> {
         simd.select_lt(index, simd.splat(self.span.end_seen() as f32), x, other)
     }
 
-    /// Every score from column `from` on becomes what `weigh` makes of it, and is added to the total; with `PARTLY` 0 where
-    /// the query does not see the key, with `DROPS` 0 (but in the total) where dropout drops the weight.
+    /// Every score from column `from` on becomes what `to_weight` makes of it, and is added to the total; with `PARTLY` 0
+    /// where the query does not see the key, with `DROPS` 0 (but in the total) where dropout drops the weight.
     #[inline(always)]
-    fn each<const PARTLY: bool, const DROPS: bool>(&mut self, from: usize, state: &mut Running, weigh: &impl Weigh<E>) {
+    fn each<const PARTLY: bool, const DROPS: bool>(
+        &mut self,
+        from: usize,
+        state: &mut Running,
+        to_weight: &impl ToWeight<E>,
+    ) {
         let simd = self.engine.simd();
         let lanes = E::S::LANES;
         let mut total = simd.load(&state.totals);
@@ -315,7 +326,7 @@ impl<E: Engine> Row<'_, E> {
                 let col = col + half * lanes;
                 // SAFETY: both `to` and the first column of the pair are multiples of two vectors, of which GRAIN is one, so
                 // that the pair ends at `to` at the latest, at most KEYS, less than STRIDE.
-                *p = weigh.weight(simd, unsafe { self.line.load(simd, col) });
+                *p = to_weight.weight(simd, unsafe { self.line.load(simd, col) });
                 if PARTLY {
                     *p = self.seen(col, *p, simd.splat(0.0));
                 }

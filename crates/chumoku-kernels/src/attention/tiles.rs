@@ -1,16 +1,16 @@
 //! The engine of AMX tiles: products of bf16 terms.
 
-use super::engine::{Columns, Engine, GRAIN, KEYS, Matrix, STRIDE, Task};
+use super::engine::{Columns, Engine, EngineOp, GRAIN, KEYS, Matrix, STRIDE};
 use crate::isa::Simd;
 use crate::isa::amx::split::{self, Lay, step_bytes};
-use crate::isa::amx::{Amx, Block, STEP, TILE, Tiles, TilesOp, take};
+use crate::isa::amx::{Amx, BlockProduct, STEP, TILE, Tiles, TilesOp, take};
 use crate::isa::avx512::Avx512;
 use std::ops::Range;
 
 /// Runs `task` on tiles with `TERMS` terms for each number.
-pub(crate) fn run<const TERMS: usize>(amx: Amx, task: impl Task) {
+pub(crate) fn run<const TERMS: usize>(amx: Amx, task: impl EngineOp) {
     struct OnTiles<const TERMS: usize, T>(T);
-    impl<const TERMS: usize, T: Task> TilesOp for OnTiles<TERMS, T> {
+    impl<const TERMS: usize, T: EngineOp> TilesOp for OnTiles<TERMS, T> {
         #[inline(always)]
         fn eval(self, amx: Amx, simd: Avx512, tiles: &Tiles) {
             self.0.eval(Engine32::<TERMS> { amx, simd, tiles });
@@ -48,10 +48,10 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     fn left_size(depth: usize) -> usize {
         depth.div_ceil(STEP) * step_bytes(TERMS)
     }
-    fn keys_size(depth: usize) -> usize {
+    fn right_transposed_size(depth: usize) -> usize {
         KEYS / GRAIN * depth.div_ceil(STEP) * step_bytes(TERMS)
     }
-    fn values_size(cols: usize) -> usize {
+    fn right_size(cols: usize) -> usize {
         cols.div_ceil(GRAIN) * (KEYS / STEP) * step_bytes(TERMS)
     }
 
@@ -64,11 +64,12 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     }
 
     #[inline(always)]
-    unsafe fn pack_keys(self, from: Matrix<'_>, to: *mut u8) {
+    unsafe fn pack_right_transposed(self, from: Matrix<'_>, to: *mut u8) {
         let steps = from.cols().div_ceil(STEP);
         for panel in 0..from.rows().div_ceil(GRAIN) {
             for step in 0..steps {
-                // SAFETY: the caller promises keys_size, and rows for no more panels than that counts; each has `steps` steps.
+                // SAFETY: the caller promises right_transposed_size, and rows for no more panels than that counts; each has
+                // `steps` steps.
                 unsafe {
                     let to = to.add((panel * steps + step) * step_bytes(TERMS));
                     self.pack_rows(from, panel * GRAIN, step, Lay::Pairs, to);
@@ -78,12 +79,12 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     }
 
     #[inline(always)]
-    unsafe fn pack_values(self, from: Matrix<'_>, to: *mut u8) {
+    unsafe fn pack_right(self, from: Matrix<'_>, to: *mut u8) {
         for panel in 0..from.cols().div_ceil(GRAIN) {
             for step in 0..from.rows().div_ceil(STEP) {
                 for half in 0..2 {
                     let (row, col) = (step * STEP, panel * GRAIN + half * 16);
-                    let part = Part {
+                    let part = TilePart {
                         data: from.at(row, col),
                         is_bf16: from.is_bf16(),
                         outer: 1,
@@ -91,7 +92,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
                         count: from.cols().saturating_sub(col).min(16),
                         depth: (from.rows() - row).min(STEP),
                     };
-                    // SAFETY: the part is cut off where rows and columns end. The caller promises values_size, and rows for
+                    // SAFETY: the part is cut off where rows and columns end. The caller promises right_size, and rows for
                     // no more steps than that counts for every panel.
                     unsafe {
                         let to = to.add((panel * (KEYS / STEP) + step) * step_bytes(TERMS) + half * TILE);
@@ -109,7 +110,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
             // SAFETY: the caller promises a left operand and KEYS columns of `steps` steps, and a block of scores, in which
             // these 32 columns of 32 rows lie. The registers are set up.
             unsafe {
-                self.tiles.block::<TERMS>(Block {
+                self.tiles.block::<TERMS>(BlockProduct {
                     steps,
                     a: left,
                     b: keys.add(panel * steps * step_bytes(TERMS)),
@@ -147,7 +148,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
             // SAFETY: the caller promises weights for KEYS keys, values in panels of KEYS rows, of both of which the columns
             // leave some steps, and QUERIES rows of sums, in which this panel's columns lie.
             unsafe {
-                self.tiles.block::<TERMS>(Block {
+                self.tiles.block::<TERMS>(BlockProduct {
                     steps: (columns.to() - columns.from()) / STEP,
                     a: weights.add(first),
                     b: values.add(panel * (KEYS / STEP) * step_bytes(TERMS) + first),
@@ -172,7 +173,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
             for step in 0..from.rows().div_ceil(STEP) {
                 for half in 0..2 {
                     let (row, col) = (step * STEP, panel * GRAIN + half * 16);
-                    let part = Part {
+                    let part = TilePart {
                         data: from.at(row, col),
                         is_bf16: from.is_bf16(),
                         outer: 1,
@@ -222,7 +223,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
                 // SAFETY: the caller promises `rows` rows of both operands, in panels of GROUP rows, and GRAIN rows beyond
                 // `cols` of `out`, in which the last panel's rows end.
                 unsafe {
-                    self.tiles.block::<TERMS>(Block {
+                    self.tiles.block::<TERMS>(BlockProduct {
                         steps: rows / STEP,
                         a: gathered.add(down * panel_bytes),
                         b: weights.add(across * panel_bytes),
@@ -236,9 +237,9 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     }
 }
 
-/// A part of a [`Matrix`] that makes a tile: see [`split::Source`].
+/// The part of a [`Matrix`] that makes a tile: see [`split::Source`].
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct TilePart {
     data: *const u8,
     is_bf16: bool,
     outer: usize,
@@ -255,8 +256,8 @@ impl<const TERMS: usize> Engine32<'_, TERMS> {
     ///   f32.
     /// * Each of the `TERMS` tiles from `to` on, two tiles apart, must be writable and aligned to 64 bytes.
     #[inline(always)]
-    unsafe fn pack(self, part: Part, lay: Lay, to: *mut u8) {
-        let Part { data, is_bf16, outer, inner, count, depth } = part;
+    unsafe fn pack(self, part: TilePart, lay: Lay, to: *mut u8) {
+        let TilePart { data, is_bf16, outer, inner, count, depth } = part;
         // SAFETY: the caller promises the elements, of the kind that the part names, and tiles at `to` that are writable
         // and aligned: TERMS of them two tiles apart, as `split` asks, the first of which is all that `take` writes.
         unsafe {
@@ -277,7 +278,7 @@ impl<const TERMS: usize> Engine32<'_, TERMS> {
     unsafe fn pack_rows(self, from: Matrix<'_>, first: usize, step: usize, lay: Lay, to: *mut u8) {
         for half in 0..2 {
             let (row, col) = (first + half * 16, step * STEP);
-            let part = Part {
+            let part = TilePart {
                 data: from.at(row, col),
                 is_bf16: from.is_bf16(),
                 outer: from.stride(),

@@ -11,7 +11,7 @@ use super::finish::{Finish, LINE, SEGMENT};
 use super::matrix::{MatRef, Precision};
 use super::packed::{Kernel, Operand};
 use crate::isa::amx::split::{Lay, Source, step_bytes};
-use crate::isa::amx::{Amx, Block, SIDE, STEP, TILE, Tiles};
+use crate::isa::amx::{Amx, BlockProduct, SIDE, STEP, TILE, Tiles};
 use crate::isa::{self, Op, Simd};
 use crate::memory::Aligned;
 use crate::threads::{SharedMut, for_each, num_threads};
@@ -264,7 +264,7 @@ unsafe fn block<const TERMS: usize>(tiles: &Tiles, a: &[u8], b: &[u8], c: *mut f
     assert!(a.len() == b.len());
     let steps = a.len() / step_bytes(TERMS);
     // SAFETY: the panels hold `steps` steps; the caller promises c.
-    unsafe { tiles.block::<TERMS>(Block { steps, a: a.as_ptr(), b: b.as_ptr(), c, c_stride, accumulate }) };
+    unsafe { tiles.block::<TERMS>(BlockProduct { steps, a: a.as_ptr(), b: b.as_ptr(), c, c_stride, accumulate }) };
 }
 
 /// Finishes a cell.

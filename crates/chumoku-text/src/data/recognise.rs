@@ -11,7 +11,7 @@ use super::record::Record;
 use crate::lang::wording::joined;
 use crate::tr;
 
-/// What a model can be trained to do.
+/// What data is for: what a model can be trained to do with it. A classifier may be one of two kinds of model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Task {

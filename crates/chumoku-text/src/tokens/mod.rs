@@ -2,7 +2,9 @@
 
 mod error;
 mod japanese;
+mod learn;
 mod pattern;
+mod pipeline;
 mod script;
 mod tokenizer;
 mod tokenizer_file;
@@ -10,7 +12,9 @@ mod windows;
 mod words;
 
 pub use error::TokenizerError;
+pub use learn::TokenizerConfig;
+pub use pipeline::{CLS, TextForm, UNK, Unit};
 pub use script::unspaced_share;
-pub use tokenizer::{CLS, Encoded, TextForm, TextTokenizer, TokenizerConfig, UNK, Unit};
+pub use tokenizer::{Encoded, TextTokenizer};
 pub use windows::windows;
 pub use words::{WordSpan, words_of};

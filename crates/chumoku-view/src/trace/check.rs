@@ -7,7 +7,7 @@
 
 use super::belief::{Beliefs, Claimed, Verdict};
 use super::example::{Claim, WorkedExample};
-use super::figures::Figure;
+use super::figures::ClaimedNumber;
 use super::number::{Printed, Scalar};
 use super::operation::{Operation, StepId};
 use super::program::Program;
@@ -131,7 +131,7 @@ impl Checked {
 impl WorkedExample {
     /// Holds the figures of an example of sizes against the truth.
     fn check_figures(&self) -> Checked {
-        let step = |Figure { name, claim, truth }: &Figure| {
+        let step = |ClaimedNumber { name, claim, truth }: &ClaimedNumber| {
             let holds = claim.holds(*truth);
             let worst = Worst { index: Vec::new(), claimed: claim.text.clone(), truth: *truth, from_claims: None };
             CheckedStep {

@@ -1,6 +1,6 @@
 //! Worked examples from files: what is given, and what is claimed to follow.
 
-use super::figures::{Figure, figures};
+use super::figures::{ClaimedNumber, figures};
 use super::number::Printed;
 use super::object::Object;
 use super::quantity::Quantity;
@@ -32,7 +32,7 @@ pub struct WorkedExample {
     /// In the order of a trace.
     pub(crate) claims: Vec<(Quantity, Claim)>,
     /// Of an example of sizes.
-    pub(crate) figures: Vec<Figure>,
+    pub(crate) figures: Vec<ClaimedNumber>,
 }
 
 /// The numbers claimed of a quantity, a matrix for each head; none where nothing is claimed.

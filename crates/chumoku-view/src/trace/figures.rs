@@ -35,16 +35,16 @@ const COUNT: [&str; 24] = [
     "pre_norm",
 ];
 
-/// A figure that is claimed.
+/// A number of a network, such as its parameters, that is claimed, and what it is.
 #[derive(Clone, Debug)]
-pub(crate) struct Figure {
+pub(crate) struct ClaimedNumber {
     pub(crate) name: String,
     pub(crate) claim: Printed,
     pub(crate) truth: f64,
 }
 
 /// The claimed figures, if the file is about sizes.
-pub(super) fn figures(file: &Object<'_>) -> Result<Option<Vec<Figure>>, String> {
+pub(super) fn figures(file: &Object<'_>) -> Result<Option<Vec<ClaimedNumber>>, String> {
     let (count, positions) = (file.get("count"), file.get("positions"));
     let truths = match (count, positions, file.get("inputs")) {
         (None, None, _) => return Ok(None),
@@ -73,7 +73,7 @@ pub(super) fn figures(file: &Object<'_>) -> Result<Option<Vec<Figure>>, String> 
             Err(_) => text.to_owned(),
         };
         let claim = Printed::parse(&plain).map_err(|problem| format!("claims.{name}: {problem}"))?;
-        found.push(Figure { name: name.clone(), claim, truth: *truth });
+        found.push(ClaimedNumber { name: name.clone(), claim, truth: *truth });
     }
     if found.is_empty() {
         return Err(tr!(

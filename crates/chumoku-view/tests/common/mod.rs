@@ -6,7 +6,7 @@ pub(crate) mod spreadsheet;
 pub(crate) mod traces;
 
 use chumoku_view::{
-    Alignment, Attribution, ColourDepth, Depth, Derived, ExplainedKind, Explanation, LabelProbability, Lang, Parts,
+    Alignment, Attribution, ColourDepth, Depth, Derived, ExplainedKind, Explanation, Halves, LabelProbability, Lang,
     Piece, TerminalOptions, TranslationWithoutHead, WithoutHead, Word,
 };
 
@@ -106,7 +106,7 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
             probability("neutral", 0.098_4),
             probability("negative", 0.030_37),
         ],
-        parts: Some(Parts {
+        parts: Some(Halves {
             attention: vec![
                 probability("positive", 0.913),
                 probability("neutral", 0.07),

@@ -1,6 +1,6 @@
 //! The picture of time against length.
 
-use super::{Compared, Comparison};
+use super::{Compared, Comparison, StepTime};
 use crate::lang::lang;
 use crate::nn::PositionKind;
 use crate::tr;
@@ -41,7 +41,7 @@ pub fn to_svg(comparison: &Comparison) -> String {
     let models: Vec<&Compared> =
         comparison.models.iter().filter(|m| m.position != PositionKind::Learned && !m.steps.is_empty()).collect();
     let steps = || models.iter().flat_map(|model| &model.steps);
-    let extent = |of: &dyn Fn(&super::StepTime) -> f64| {
+    let extent = |of: &dyn Fn(&StepTime) -> f64| {
         steps().map(of).fold([f64::INFINITY, 0.0f64], |[low, high], x| [low.min(x), high.max(x)])
     };
     let [short, long] = extent(&|s| s.length as f64);
@@ -72,7 +72,18 @@ pub fn to_svg(comparison: &Comparison) -> String {
          <text x=\"{LEFT}\" y=\"28\" font-size=\"16\" font-weight=\"600\" fill=\"#1a1a1a\">{heading}</text>\n\
          <text x=\"{LEFT}\" y=\"48\" fill=\"#555555\">{explained}</text>\n"
     );
-    for tick in &ticks {
+    draw_axes(&mut svg, [&x, &y], &ticks, models.first().map_or(&[][..], |model| &model.steps));
+    let ends = models.iter().map(|model| model.steps.last().map_or(BOTTOM, |step| y.place(step.median_ms)));
+    let labels = spread(ends.collect());
+    for ((model, label), colour) in models.iter().zip(labels).zip(COLOURS.iter().cycle()) {
+        draw_model(&mut svg, [&x, &y], model, colour, label);
+    }
+    svg + "</svg>\n"
+}
+
+/// The lines and numbers of both axes, with a mark for the length of each step.
+fn draw_axes(svg: &mut String, [x, y]: [&Axis; 2], ticks: &[f64], steps: &[StepTime]) {
+    for tick in ticks {
         let at = y.place(*tick);
         let _ = writeln!(
             svg,
@@ -82,7 +93,7 @@ pub fn to_svg(comparison: &Comparison) -> String {
             at + 4.5
         );
     }
-    for step in models.first().map_or(&[][..], |model| &model.steps) {
+    for step in steps {
         let at = x.place(step.length as f64);
         let _ = writeln!(
             svg,
@@ -101,53 +112,52 @@ pub fn to_svg(comparison: &Comparison) -> String {
         BOTTOM + 44.0,
         lang().pick("tokens in a sequence", "系列のトークン数")
     );
-    let ends = models.iter().map(|model| model.steps.last().map_or(BOTTOM, |step| y.place(step.median_ms)));
-    let labels = spread(ends.collect());
-    for ((model, label), colour) in models.iter().zip(labels).zip(COLOURS.iter().cycle()) {
-        let places = model.steps.iter().map(|s| format!("{:.1},{:.1}", x.place(s.length as f64), y.place(s.median_ms)));
-        let places: Vec<String> = places.collect();
+}
+
+/// The curve of a model, the spread and the median of each length, and its name at height `label`.
+fn draw_model(svg: &mut String, [x, y]: [&Axis; 2], model: &Compared, colour: &str, label: f64) {
+    let places = model.steps.iter().map(|s| format!("{:.1},{:.1}", x.place(s.length as f64), y.place(s.median_ms)));
+    let places: Vec<String> = places.collect();
+    let _ = writeln!(
+        svg,
+        "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2.5\" stroke-linejoin=\"round\"/>",
+        places.join(" ")
+    );
+    for step in &model.steps {
+        let at = x.place(step.length as f64);
         let _ = writeln!(
             svg,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2.5\" stroke-linejoin=\"round\"/>",
-            places.join(" ")
-        );
-        for step in &model.steps {
-            let at = x.place(step.length as f64);
-            let _ = writeln!(
-                svg,
-                "<line class=\"spread\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\" \
-                 stroke-opacity=\"0.5\" stroke-width=\"1.5\"><title>{}</title></line>",
-                y.place(step.min_ms),
-                y.place(step.max_ms),
-                tr!(
-                    "{}, length {}: {:.3} to {:.3} ms in {} runs",
-                    "{}、長さ {}: {:.3} から {:.3} ms（{} 回）",
-                    model.name(),
-                    step.length,
-                    step.min_ms,
-                    step.max_ms,
-                    step.runs
-                )
-            );
-        }
-        for step in &model.steps {
-            let _ = writeln!(
-                svg,
-                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\" fill=\"{colour}\"><title>{}</title></circle>",
-                x.place(step.length as f64),
-                y.place(step.median_ms),
-                tr!("{}, length {}: {:.3} ms", "{}、長さ {}: {:.3} ms", model.name(), step.length, step.median_ms)
-            );
-        }
-        let _ = writeln!(
-            svg,
-            "<text x=\"{}\" y=\"{:.1}\" fill=\"{colour}\" font-weight=\"600\">{}</text>",
-            RIGHT + 12.0,
-            label + 4.5,
-            model.name()
+            "<line class=\"spread\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\" \
+             stroke-opacity=\"0.5\" stroke-width=\"1.5\"><title>{}</title></line>",
+            y.place(step.min_ms),
+            y.place(step.max_ms),
+            tr!(
+                "{}, length {}: {:.3} to {:.3} ms in {} runs",
+                "{}、長さ {}: {:.3} から {:.3} ms（{} 回）",
+                model.name(),
+                step.length,
+                step.min_ms,
+                step.max_ms,
+                step.runs
+            )
         );
     }
-    svg + "</svg>\n"
+    for step in &model.steps {
+        let _ = writeln!(
+            svg,
+            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\" fill=\"{colour}\"><title>{}</title></circle>",
+            x.place(step.length as f64),
+            y.place(step.median_ms),
+            tr!("{}, length {}: {:.3} ms", "{}、長さ {}: {:.3} ms", model.name(), step.length, step.median_ms)
+        );
+    }
+    let _ = writeln!(
+        svg,
+        "<text x=\"{}\" y=\"{:.1}\" fill=\"{colour}\" font-weight=\"600\">{}</text>",
+        RIGHT + 12.0,
+        label + 4.5,
+        model.name()
+    );
 }
 
 /// 1, 2 and 5 times the powers of ten from the last below `low` to the first above `high`.

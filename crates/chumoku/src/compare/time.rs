@@ -7,7 +7,7 @@ use crate::Result;
 use crate::count::CountConfig;
 use crate::models::{Classifier, ClassifierConfig};
 use crate::nn::{Mode, Noise, Offsets};
-use crate::train::{Learnt, Parts, Plan, Settings, Shape, State, TrainOptions};
+use crate::train::{Learnt, PartGradients, Plan, Settings, Shape, State, TrainOptions};
 use chumoku_kernels::{CrossEntropy, Philox};
 use serde::Serialize;
 use std::time::Instant;
@@ -103,7 +103,7 @@ impl Growth {
 struct Subject {
     model: Classifier,
     state: State,
-    parts: Parts,
+    parts: PartGradients,
     settings: Settings,
 }
 
@@ -116,7 +116,7 @@ impl Subject {
         let model = Classifier::new(config)?;
         let mut state = State::new(model.layout(), options.seed);
         state.set_precision(options.precision);
-        Ok(Subject { parts: Parts::new(model.layout(), BATCH * longest), model, state, settings })
+        Ok(Subject { parts: PartGradients::new(model.layout(), BATCH * longest), model, state, settings })
     }
 
     /// One step on as many sequences of `length` tokens as there are in a batch; its milliseconds.

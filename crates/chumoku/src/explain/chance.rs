@@ -7,7 +7,7 @@
 //! makes no role. There are [`RANDOM_HEADS`], and a figure counts if it exceeds theirs all: a head that is one of them does
 //! so with probability 1 / 400, and with four roles gets one with probability 1 / 100 at most.
 
-use super::statistics::{Figures, measure};
+use super::statistics::{Measures, measure};
 use chumoku_kernels::Philox;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -69,7 +69,7 @@ impl Chance {
         found
     }
 
-    /// The largest figures, in the order of [`Figures::of_roles`], that random heads of this entropy have.
+    /// The largest figures, in the order of [`Measures::of_roles`], that random heads of this entropy have.
     pub(crate) fn largest(&self, entropy: f32) -> [f32; 4] {
         let mut most = [f32::NEG_INFINITY; 4];
         for points in &self.heads {
@@ -151,7 +151,7 @@ fn random_head(shape: &Shape, index: u64) -> Vec<(f32, [f32; 4])> {
                 row
             })
             .collect();
-        let found: Figures = measure(words.len(), chosen.iter().copied().zip(rows.iter().map(Vec::as_slice)));
+        let found: Measures = measure(words.len(), chosen.iter().copied().zip(rows.iter().map(Vec::as_slice)));
         (found.entropy, found.of_roles())
     };
     FACTORS.map(of_factor).into()

@@ -1,7 +1,7 @@
 //! Why a text got its class: attention by word, and what each word does to the prediction.
 
 use super::explanation::{
-    Attribution, ExplainedKind, Explanation, LabelProbability, Parts, Piece, TextCut, WholeWithoutHead, WithoutHead,
+    Attribution, ExplainedKind, Explanation, Halves, LabelProbability, Piece, TextCut, WholeWithoutHead, WithoutHead,
     Word, WordEffect,
 };
 use super::recorded::{Look, Reading};
@@ -24,14 +24,14 @@ fn log_odds(p: f64) -> f64 {
 }
 
 /// Both halves of a predictor, and how much each moves the prediction.
-fn parts(whole: &Prediction, blend: Blend, ranked: impl Fn(&[f32]) -> Vec<LabelProbability>) -> Option<Parts> {
+fn parts(whole: &Prediction, blend: Blend, ranked: impl Fn(&[f32]) -> Vec<LabelProbability>) -> Option<Halves> {
     let ngrams = whole.ngrams.as_ref()?;
     let exp = |log_p: &[f32]| log_p.iter().map(|x| x.exp()).collect::<Vec<f32>>();
     // Of the predicted class against the next likeliest; both halves' add up to the whole's.
     let order = whole.ranked();
     let moved = |weight: f32, log_p: &[f32]| order.get(1).map_or(0.0, |&next| weight * (log_p[order[0]] - log_p[next]));
     let [of_attention, of_ngrams] = [moved(blend.attention, &whole.attention), moved(blend.ngrams, ngrams)];
-    Some(Parts {
+    Some(Halves {
         attention: ranked(&exp(&whole.attention)),
         ngrams: ranked(&exp(ngrams)),
         attention_weight: blend.attention / (blend.attention + blend.ngrams).max(f32::MIN_POSITIVE),

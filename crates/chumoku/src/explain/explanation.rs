@@ -38,7 +38,7 @@ pub struct Explanation {
     /// Every class with its probability, most probable first; of a language model, the likeliest tokens.
     pub probabilities: Vec<LabelProbability>,
     /// What the two halves of the predictor say by themselves, where there are two.
-    pub parts: Option<Parts>,
+    pub parts: Option<Halves>,
     /// The sub-word tokens in order; the first is the special token `[CLS]`.
     pub pieces: Vec<Piece>,
     /// The words in order. A special token stands among them as a word of its own.
@@ -68,7 +68,8 @@ pub struct Explanation {
     pub attribution: Attribution,
 }
 
-/// What kind of model is explained.
+/// Which of the [kinds of model](crate::ModelKind) is explained, as JSON names them: those that predict one of several
+/// classes or tokens. (A translator has an [`Alignment`](super::Alignment) instead.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -141,9 +142,9 @@ pub struct LabelProbability {
     pub probability: f32,
 }
 
-/// What the two halves of the predictor say by themselves.
+/// What the two halves of a predictor, attention and n-grams, say by themselves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Parts {
+pub struct Halves {
     /// Probabilities of the half that uses attention.
     pub attention: Vec<LabelProbability>,
     /// Probabilities of the half that counts n-grams.

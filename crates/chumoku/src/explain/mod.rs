@@ -21,8 +21,8 @@ mod translation;
 pub use alignment::{AlignedHead, Alignment, TranslationWithoutHead};
 pub use attention::{AttentionPlace, ModelAttention, ModelPlace, RecordedAttention};
 pub use explanation::{
-    Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, LabelProbability, Parts, Piece, TextCut,
-    WholeWithoutHead, WithoutHead, Word, WordEffect,
+    Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, Halves, LabelProbability, Piece,
+    TextCut, WholeWithoutHead, WithoutHead, Word, WordEffect,
 };
 pub(crate) use frame::WATCHED;
 pub use frame::{Frame, load_frames};

@@ -2,7 +2,7 @@
 
 /// The figures of rows of weights.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Figures {
+pub(crate) struct Measures {
     pub(crate) entropy: f32,
     pub(crate) distance: f32,
     /// How far evenly spread attention would go.
@@ -18,7 +18,7 @@ pub(crate) struct Figures {
     pub(crate) sink_share: f32,
 }
 
-impl Figures {
+impl Measures {
     /// The figures of roles: sink, local, pairwise, distant.
     pub(crate) fn of_roles(&self) -> [f32; 4] {
         [self.sink_share, self.nearby, self.paired, self.distance]
@@ -27,7 +27,7 @@ impl Figures {
 
 /// The figures of these rows, each of the query word that is named with it, over `words` words or the first of them, which
 /// are those that it sees.
-pub(crate) fn measure<'a>(words: usize, rows: impl Iterator<Item = (usize, &'a [f32])>) -> Figures {
+pub(crate) fn measure<'a>(words: usize, rows: impl Iterator<Item = (usize, &'a [f32])>) -> Measures {
     let mut received = vec![0.0f32; words];
     let mut most_received = vec![0.0f32; words];
     let [mut entropy, mut distance, mut nearby, mut previous, mut strongest] = [0.0f32; 5];
@@ -58,7 +58,7 @@ pub(crate) fn measure<'a>(words: usize, rows: impl Iterator<Item = (usize, &'a [
     }
     let rows = count.max(1) as f32;
     let sink = (0..words).fold(0, |best, j| if received[j] > received[best] { j } else { best });
-    Figures {
+    Measures {
         entropy: entropy / chosen.max(1) as f32,
         distance: distance / rows,
         even_distance: even / rows,

@@ -143,7 +143,7 @@ fn has_config(folder: &Path) -> bool {
     const MOST: u64 = 64 << 20;
     let path = place_of(folder, CONFIG);
     Standing::of(&path) == Standing::File
-        && serde_json::from_slice::<super::Kind>(&start_of(&path, MOST))
+        && serde_json::from_slice::<super::ModelType>(&start_of(&path, MOST))
             .is_ok_and(|kind| kind.model_type.starts_with("chumoku_"))
 }
 

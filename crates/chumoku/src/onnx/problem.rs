@@ -153,33 +153,7 @@ impl Problem {
         let float = float("Q", inputs.query)?;
         same_type("K", inputs.key, "Q", inputs.query)?;
         let value_float = self::float("V", inputs.value)?;
-        let query = Place::of("Q", inputs.query, ("q_num_heads", attributes.q_num_heads))?;
-        let key = Place::of("K", inputs.key, ("kv_num_heads", attributes.kv_num_heads))?;
-        let value = Place::of("V", inputs.value, ("kv_num_heads", attributes.kv_num_heads))?;
-        for (name, tensor, place) in [("K", inputs.key, key), ("V", inputs.value, value)] {
-            if place.heads_in_rows != query.heads_in_rows {
-                let problem = tr!(
-                    "expected as many axes as Q, got shapes {:?} and {:?}",
-                    "Q と同じ数の軸が必要ですが、形は {:?} と {:?} です",
-                    tensor.shape(),
-                    inputs.query.shape()
-                );
-                return Err(Error::operator(name, problem));
-            }
-            same(name, lang().pick("sequences", "系列の数"), place.batch, query.batch, "Q")?;
-        }
-        same("K", lang().pick("numbers in a head", "ヘッド内の数の個数"), key.dim, query.dim, "Q")?;
-        same("V", lang().pick("heads", "ヘッド数"), value.heads, key.heads, "K")?;
-        same("V", lang().pick("rows", "行数"), value.length, key.length, "K")?;
-        if !query.heads.is_multiple_of(key.heads) {
-            let problem = tr!(
-                "expected a divisor of the {} heads of Q, got {} heads",
-                "Q のヘッド数 {} の約数が必要ですが、{} です",
-                query.heads,
-                key.heads
-            );
-            return Err(Error::operator("K", problem));
-        }
+        let [query, key, value] = places(inputs, attributes)?;
         let past = past(inputs, key, value)?;
         let total = past.unwrap_or(0).checked_add(key.length);
         let total = total.ok_or_else(|| {
@@ -200,52 +174,15 @@ impl Problem {
             );
             return Err(Error::operator("attn_mask", problem));
         }
-        let softmax_in = match attributes.softmax_precision {
-            None => float,
-            Some(1) => Float::F32,
-            Some(10) => Float::F16,
-            Some(11) => Float::F64,
-            Some(16) => Float::Bf16,
-            Some(other) => {
-                let problem = tr!(
-                    "expected 1 (f32), 10 (f16), 11 (f64) or 16 (bf16), got {other}",
-                    "1（f32）、10（f16）、11（f64）、16（bf16）のいずれかが必要ですが、{other} です"
-                );
-                return Err(Error::operator("softmax_precision", problem));
-            }
-        };
+        let softmax_in = softmax_in(attributes, float)?;
         let has_f64 = softmax_in == Float::F64
             || [Some(inputs.value), inputs.mask]
                 .into_iter()
                 .flatten()
                 .any(|tensor| Float::of(tensor) == Some(Float::F64));
         let compute_in = if float == Float::F32 && has_f64 { Float::F64 } else { float };
-        let number = |name, x: f64| match x.is_finite() {
-            true => Ok(x),
-            false => {
-                Err(Error::operator(name, tr!("expected a finite number, got {x}", "有限の数が必要ですが、{x} です")))
-            }
-        };
-        let scale = number("scale", attributes.scale.unwrap_or(1.0 / (query.dim as f64).sqrt()))?;
-        if scale < 0.0 {
-            return Err(Error::operator(
-                "scale",
-                tr!(
-                    "expected 0 or above, as its square root is taken, got {scale}",
-                    "平方根を取るため 0 以上が必要ですが、{scale} です"
-                ),
-            ));
-        }
-        let softcap = number("softcap", attributes.softcap.unwrap_or(0.0))?;
-        if softcap < 0.0 {
-            return Err(Error::operator(
-                "softcap",
-                tr!(
-                    "expected 0 for none, or a number above, got {softcap}",
-                    "0（なし）か正の数が必要ですが、{softcap} です"
-                ),
-            ));
-        }
+        let scale = scale(attributes, query.dim)?;
+        let softcap = softcap(attributes)?;
         Ok(Problem {
             query,
             key,
@@ -255,23 +192,13 @@ impl Problem {
             reach,
             key_lengths,
             scale,
-            softcap: Some(softcap).filter(|&cap| cap > 0.0),
+            softcap,
             is_causal: attributes.is_causal.unwrap_or(false),
             window: [
                 window("left_window_size", attributes.left_window_size)?,
                 window("right_window_size", attributes.right_window_size)?,
             ],
-            stage: match attributes.qk_matmul_output_mode.unwrap_or(0) {
-                0 => Stage::Scaled,
-                1 => Stage::Capped,
-                2 => Stage::Masked,
-                3 => Stage::Weights,
-                other => {
-                    let problem =
-                        tr!("expected 0, 1, 2 or 3, got {other}", "0、1、2、3 のいずれかが必要ですが、{other} です");
-                    return Err(Error::operator("qk_matmul_output_mode", problem));
-                }
-            },
+            stage: stage(attributes)?,
             float,
             value_float,
             compute_in,
@@ -329,6 +256,101 @@ fn same(name: &'static str, what: &str, found: usize, expected: usize, other: &s
                 "{what}は {other} と同じ {expected} のはずですが、{found} です"
             ),
         )),
+    }
+}
+
+/// Where the heads of Q, K and V lie, which fit one another.
+fn places(inputs: &Inputs<'_>, attributes: &Attributes) -> Result<[Place; 3]> {
+    let query = Place::of("Q", inputs.query, ("q_num_heads", attributes.q_num_heads))?;
+    let key = Place::of("K", inputs.key, ("kv_num_heads", attributes.kv_num_heads))?;
+    let value = Place::of("V", inputs.value, ("kv_num_heads", attributes.kv_num_heads))?;
+    for (name, tensor, place) in [("K", inputs.key, key), ("V", inputs.value, value)] {
+        if place.heads_in_rows != query.heads_in_rows {
+            let problem = tr!(
+                "expected as many axes as Q, got shapes {:?} and {:?}",
+                "Q と同じ数の軸が必要ですが、形は {:?} と {:?} です",
+                tensor.shape(),
+                inputs.query.shape()
+            );
+            return Err(Error::operator(name, problem));
+        }
+        same(name, lang().pick("sequences", "系列の数"), place.batch, query.batch, "Q")?;
+    }
+    same("K", lang().pick("numbers in a head", "ヘッド内の数の個数"), key.dim, query.dim, "Q")?;
+    same("V", lang().pick("heads", "ヘッド数"), value.heads, key.heads, "K")?;
+    same("V", lang().pick("rows", "行数"), value.length, key.length, "K")?;
+    if !query.heads.is_multiple_of(key.heads) {
+        let problem = tr!(
+            "expected a divisor of the {} heads of Q, got {} heads",
+            "Q のヘッド数 {} の約数が必要ですが、{} です",
+            query.heads,
+            key.heads
+        );
+        return Err(Error::operator("K", problem));
+    }
+    Ok([query, key, value])
+}
+
+/// The type that softmax is asked to be computed in; that of Q unless it is named.
+fn softmax_in(attributes: &Attributes, float: Float) -> Result<Float> {
+    match attributes.softmax_precision {
+        None => Ok(float),
+        Some(1) => Ok(Float::F32),
+        Some(10) => Ok(Float::F16),
+        Some(11) => Ok(Float::F64),
+        Some(16) => Ok(Float::Bf16),
+        Some(other) => {
+            let problem = tr!(
+                "expected 1 (f32), 10 (f16), 11 (f64) or 16 (bf16), got {other}",
+                "1（f32）、10（f16）、11（f64）、16（bf16）のいずれかが必要ですが、{other} です"
+            );
+            Err(Error::operator("softmax_precision", problem))
+        }
+    }
+}
+
+fn finite(name: &'static str, x: f64) -> Result<f64> {
+    match x.is_finite() {
+        true => Ok(x),
+        false => Err(Error::operator(name, tr!("expected a finite number, got {x}", "有限の数が必要ですが、{x} です"))),
+    }
+}
+
+fn scale(attributes: &Attributes, dim: usize) -> Result<f64> {
+    let scale = finite("scale", attributes.scale.unwrap_or(1.0 / (dim as f64).sqrt()))?;
+    if scale < 0.0 {
+        let problem = tr!(
+            "expected 0 or above, as its square root is taken, got {scale}",
+            "平方根を取るため 0 以上が必要ですが、{scale} です"
+        );
+        return Err(Error::operator("scale", problem));
+    }
+    Ok(scale)
+}
+
+fn softcap(attributes: &Attributes) -> Result<Option<f64>> {
+    let softcap = finite("softcap", attributes.softcap.unwrap_or(0.0))?;
+    if softcap < 0.0 {
+        let problem = tr!(
+            "expected 0 for none, or a number above, got {softcap}",
+            "0（なし）か正の数が必要ですが、{softcap} です"
+        );
+        return Err(Error::operator("softcap", problem));
+    }
+    Ok(Some(softcap).filter(|&cap| cap > 0.0))
+}
+
+/// What `qk_matmul_output` is asked to be.
+fn stage(attributes: &Attributes) -> Result<Stage> {
+    match attributes.qk_matmul_output_mode.unwrap_or(0) {
+        0 => Ok(Stage::Scaled),
+        1 => Ok(Stage::Capped),
+        2 => Ok(Stage::Masked),
+        3 => Ok(Stage::Weights),
+        other => {
+            let problem = tr!("expected 0, 1, 2 or 3, got {other}", "0、1、2、3 のいずれかが必要ですが、{other} です");
+            Err(Error::operator("qk_matmul_output_mode", problem))
+        }
     }
 }
 

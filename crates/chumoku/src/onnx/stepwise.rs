@@ -130,6 +130,9 @@ impl Steps<'_> {
 }
 
 /// Softmax in place, every number rounded; the sum once at its end, or after each addition. 0 where the score is −∞.
+///
+/// Not the one of `chumoku_nn::probability`: the operator's definition rounds after every step, and a row of nothing but
+/// −∞ gives 0.
 fn softmax(row: &mut [f32], round: impl Fn(f32) -> f32, rounds_additions: bool) {
     row.iter_mut().for_each(|x| *x = round(*x));
     let largest = row.iter().copied().fold(f32::NEG_INFINITY, Real::max);

@@ -4,7 +4,7 @@ use super::card::{most_frequent_class, report_rows};
 use super::memory::{FORWARD, Footing, Held, bytes_of};
 use super::names::{label, network_name, network_sizes};
 use super::parts::Learnt;
-use super::run::{Ended, Evaluation, Figure, Place, Task, run};
+use super::run::{Ended, Evaluation, Metric, Place, Trainable, run};
 use super::state::Best;
 use super::training::{Training, write_folder};
 use super::watch;
@@ -210,7 +210,7 @@ impl Classify<'_> {
     }
 }
 
-impl Task for Classify<'_> {
+impl Trainable for Classify<'_> {
     fn layout(&self) -> &Arc<Layout> {
         self.model.layout()
     }
@@ -252,11 +252,11 @@ impl Task for Classify<'_> {
         let log_p: Vec<Vec<f32>> = logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())).collect();
         let predicted: Vec<u32> = log_p.iter().map(|row| largest(row)).collect();
         let (accuracy, macro_f1) = quick_scores(labels, &predicted, self.data.labels.len());
-        let share = |name, key, value| Figure { name, key, value, is_share: true };
+        let share = |name, key, value| Metric { name, key, value, is_share: true };
         Ok(Evaluation {
             score: macro_f1,
             loss: mean_loss(&log_p, labels),
-            figures: vec![
+            metrics: vec![
                 share(lang().pick("accuracy", "正解率"), "accuracy", accuracy),
                 share(lang().pick("macro-F1", "マクロ F1"), "macro_f1", macro_f1),
             ],

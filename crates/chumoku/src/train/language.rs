@@ -3,7 +3,7 @@
 use super::memory::{FORWARD, Footing, Held, bytes_of};
 use super::names::label;
 use super::parts::Learnt;
-use super::run::{Evaluation, Place, Task, plan_json, run, sha256_of};
+use super::run::{Evaluation, Place, Trainable, plan_json, run, sha256_of};
 use super::state::Best;
 use super::text_cards::{self, Facts};
 use super::training::{Training, held_out, write_folder};
@@ -319,7 +319,7 @@ impl Language<'_> {
     }
 }
 
-impl Task for Language<'_> {
+impl Trainable for Language<'_> {
     fn layout(&self) -> &Arc<Layout> {
         self.model.layout()
     }

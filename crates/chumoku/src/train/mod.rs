@@ -35,10 +35,10 @@ pub use language::{LanguageModelOutcome, LanguageModelPlan, train_language_model
 pub use names::{network_name, network_sizes};
 pub use ngrams::{NgramOutcome, train_ngram_classifier};
 pub use options::TrainOptions;
-pub use parts::{Learnt, Parts};
+pub use parts::{Learnt, PartGradients};
 pub use plan::{Plan, Settings, Shape};
 pub use prepare::TrainingData;
-pub use run::{Event, Figure};
+pub use run::{Event, Metric};
 pub use schedule::learning_rate;
 pub use seen::SeenTexts;
 pub use state::{Best, State};

@@ -25,22 +25,22 @@ pub struct Learnt {
 /// How many parts there are follows from the batch alone, and they are added in their order, so that results do not
 /// depend on the number of threads.
 #[derive(Debug)]
-pub struct Parts {
+pub struct PartGradients {
     grads: Vec<Params<f32>>,
 }
 
-impl Parts {
+impl PartGradients {
     /// For batches of up to so many tokens: the more there are, the less it costs that each part has gradients of its
     /// own, to be cleared and added.
     ///
     /// Two and four are shared out evenly.
-    pub fn new(layout: &Arc<Layout>, batch_tokens: usize) -> Parts {
+    pub fn new(layout: &Arc<Layout>, batch_tokens: usize) -> PartGradients {
         let parts = match batch_tokens {
             8192.. => 4,
             512.. => 2,
             _ => 1,
         };
-        Parts { grads: (0..parts).map(|_| Params::zeros(layout)).collect() }
+        PartGradients { grads: (0..parts).map(|_| Params::zeros(layout)).collect() }
     }
 
     /// The gradients of the batch that was learnt from last.
@@ -116,14 +116,14 @@ mod tests {
 
     #[test]
     fn as_many_parts_as_the_tokens_are_worth() {
-        let parts = |tokens| Parts::new(&layout(), tokens).count();
+        let parts = |tokens| PartGradients::new(&layout(), tokens).count();
         assert_eq!([0, 511, 512, 8191, 8192, 1 << 20].map(parts), [1, 1, 2, 2, 4, 4]);
     }
 
     #[test]
     fn the_whole_is_the_mean_of_its_parts() {
         // The loss of a row is its number, its weight too, and the gradient of parameter i is row · i.
-        let mut parts = Parts::new(&layout(), 8192);
+        let mut parts = PartGradients::new(&layout(), 8192);
         let learn = |rows: &[usize], part: usize, grads: &mut Params<f32>| {
             assert_eq!(rows[0], part + 1);
             let weight: usize = rows.iter().sum();
@@ -149,7 +149,7 @@ mod tests {
             2 => Err(Error::Setting("part 2".into())),
             _ => Ok(Learnt { loss: 0.0, weight: 1.0, tokens: 1 }),
         };
-        let error = Parts::new(&layout(), 8192).learn(&[1, 2, 3, 4], failing).unwrap_err();
+        let error = PartGradients::new(&layout(), 8192).learn(&[1, 2, 3, 4], failing).unwrap_err();
         assert!(error.to_string().contains("part 2"));
     }
 }

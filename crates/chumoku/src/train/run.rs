@@ -2,7 +2,7 @@
 
 use super::memory::{Footing, Held, Sizes, peak};
 use super::names::label;
-use super::parts::{Learnt, Parts};
+use super::parts::{Learnt, PartGradients};
 use super::watch::Watch;
 use super::{Settings, State, TrainOptions, checkpoint};
 use crate::explain::{Frame, WATCHED};
@@ -60,8 +60,8 @@ pub enum Event<'a> {
         epoch: u64,
         /// Moving average of the training loss.
         loss: f64,
-        /// What was found; the last figure is the one to watch.
-        figures: &'a [Figure],
+        /// What was found; the last metric is the one to watch.
+        metrics: &'a [Metric],
         /// Whether it is the best so far.
         is_best: bool,
         /// Whether the rows were kept from training; without validation rows the training rows have to do.
@@ -69,14 +69,14 @@ pub enum Event<'a> {
     },
 }
 
-/// A figure of an evaluation.
+/// A number by which an evaluation judges weights: a loss, or a share of right answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figure {
+pub struct Metric {
     /// Its name for people.
     pub name: &'static str,
     /// Its name in the log.
     pub key: &'static str,
-    /// The figure.
+    /// The number.
     pub value: f64,
     /// Whether it is a share, shown in per cent.
     pub is_share: bool,
@@ -88,21 +88,21 @@ pub(crate) struct Evaluation {
     pub(crate) score: f64,
     /// Decides between equal scores.
     pub(crate) loss: f64,
-    pub(crate) figures: Vec<Figure>,
+    pub(crate) metrics: Vec<Metric>,
     pub(crate) is_held_out: bool,
 }
 
 impl Evaluation {
     /// Of tokens that a model foretold with this mean −ln p.
     pub(crate) fn of_loss(loss: f64, is_held_out: bool) -> Evaluation {
-        let figure = |key, japanese, value| Figure { name: lang().pick(key, japanese), key, value, is_share: false };
-        let figures = vec![figure("loss", "損失", loss), figure("perplexity", "パープレキシティ", loss.exp())];
-        Evaluation { score: -loss, loss, figures, is_held_out }
+        let metric = |key, japanese, value| Metric { name: lang().pick(key, japanese), key, value, is_share: false };
+        let metrics = vec![metric("loss", "損失", loss), metric("perplexity", "パープレキシティ", loss.exp())];
+        Evaluation { score: -loss, loss, metrics, is_held_out }
     }
 }
 
-/// What a model is trained to do.
-pub(crate) trait Task: Sync {
+/// A model with the data of its task ([`crate::data::Task`]), as [`run`] trains it.
+pub(crate) trait Trainable: Sync {
     /// The model's parameters.
     fn layout(&self) -> &Arc<Layout>;
     /// How it is trained.
@@ -263,7 +263,7 @@ impl Pace {
 }
 
 /// The work of a batch; 1 where it is not counted.
-fn work(task: &impl Task, batch: &[usize]) -> f64 {
+fn work(task: &impl Trainable, batch: &[usize]) -> f64 {
     task.work(batch).map_or(1.0, |work| work as f64)
 }
 
@@ -275,7 +275,7 @@ struct Run<'a, T> {
     fingerprint: String,
     /// Moving average of the training loss.
     loss: Option<f64>,
-    parts: Parts,
+    parts: PartGradients,
     watch: Option<Watch<'a>>,
 }
 
@@ -283,7 +283,7 @@ struct Run<'a, T> {
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
-pub(crate) fn run<T: Task>(
+pub(crate) fn run<T: Trainable>(
     task: &T,
     options: &TrainOptions,
     watch: Option<Watch<'_>>,
@@ -326,7 +326,7 @@ pub(crate) fn run<T: Task>(
         checkpoints,
         fingerprint,
         loss: None,
-        parts: Parts::new(task.layout(), task.settings().batch_tokens),
+        parts: PartGradients::new(task.layout(), task.settings().batch_tokens),
         watch,
     };
     if state.step == 0 {
@@ -336,7 +336,7 @@ pub(crate) fn run<T: Task>(
     Ok(Ended { state, interrupted })
 }
 
-impl<T: Task> Run<'_, T> {
+impl<T: Trainable> Run<'_, T> {
     /// Says what is to come, by the steps that `pace` has seen.
     fn announce(&self, state: &State, batches: &[Vec<usize>], pace: &Pace, observe: &mut dyn FnMut(Event<'_>)) {
         let (task, settings) = (self.task, self.task.settings());
@@ -438,17 +438,17 @@ impl<T: Task> Run<'_, T> {
     }
 
     fn evaluate(&mut self, state: &mut State, observe: &mut dyn FnMut(Event<'_>)) -> Result<()> {
-        let Evaluation { score, loss: valid_loss, figures, is_held_out } = self.task.evaluate(&state.average)?;
+        let Evaluation { score, loss: valid_loss, metrics, is_held_out } = self.task.evaluate(&state.average)?;
         let is_best = state.evaluated(score, valid_loss);
         let (epoch, loss) = (state.epoch, self.loss.unwrap_or(f64::NAN));
         let mut line = json!({ "step": state.step, "epoch": epoch, "loss": loss, "valid_loss": valid_loss });
-        for figure in &figures {
-            line[format!("valid_{}", figure.key)] = figure.value.into();
+        for metric in &metrics {
+            line[format!("valid_{}", metric.key)] = metric.value.into();
         }
         line["best"] = is_best.into();
         self.log.write(line)?;
         self.record(state, &state.average)?;
-        observe(Event::Evaluated { epoch, loss, figures: &figures, is_best, is_held_out });
+        observe(Event::Evaluated { epoch, loss, metrics: &metrics, is_best, is_held_out });
         Ok(())
     }
 

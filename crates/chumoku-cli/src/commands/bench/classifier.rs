@@ -10,7 +10,7 @@ use chumoku::models::{Classifier, ClassifierConfig};
 use chumoku::nn::{AttentionOptions, EncoderConfig, Mode, Noise, NormOrder, Offsets, Pooling, PositionKind};
 use chumoku::params::Params;
 use chumoku::tr;
-use chumoku::train::{Learnt, Parts, Plan, Shape, State};
+use chumoku::train::{Learnt, PartGradients, Plan, Shape, State};
 use chumoku_kernels::{CrossEntropy, Philox, Precision};
 use std::path::Path;
 
@@ -42,7 +42,7 @@ impl Batch {
 struct Bench {
     model: Classifier,
     state: State,
-    parts: Parts,
+    parts: PartGradients,
     plan: Plan,
 }
 
@@ -74,7 +74,7 @@ impl Bench {
         plan.model = model.config().clone();
         let mut state = State::new(model.layout(), 1);
         state.set_precision(args.precision.into());
-        Ok(Bench { parts: Parts::new(model.layout(), args.batch * max_length), model, state, plan })
+        Ok(Bench { parts: PartGradients::new(model.layout(), args.batch * max_length), model, state, plan })
     }
 
     /// How far the logits of the first tokens of `batch` are from those in double precision.

@@ -6,11 +6,11 @@ pub(super) mod translate;
 
 use super::{quoted, read_options};
 use crate::Usage;
-use crate::args::{Model, Task, Tokens, Train};
+use crate::args::{Model, TaskName, Tokens, Train};
 use crate::progress::{Progress, duration, tell};
 use crate::threads;
 use chumoku::ModelKind;
-use chumoku::data::{DataFiles, recognise};
+use chumoku::data::{DataFiles, Task, recognise};
 use chumoku::tr;
 use chumoku::train::{Event, OutputFolder, TrainOptions, Training};
 use clap::ValueEnum;
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     }
     let args = &*args;
     let task = task(args)?;
-    if args.tokens == Some(Tokens::Words) && task != Task::Lm {
+    if args.tokens == Some(Tokens::Words) && task != TaskName::Lm {
         let problem = tr!(
             "--tokens words: only language models can be trained on whole words; a translation could not contain words \
              outside the vocabulary. Expected subwords or characters",
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
-    if task != Task::Classify && args.model != Model::Transformer {
+    if task != TaskName::Classify && args.model != Model::Transformer {
         let name = args.model.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
         let problem = tr!(
             "--model {name}: only classifiers can be anything but transformers; leave it out, or give --task classify",
@@ -50,23 +50,23 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         return Err(Usage(problem).into());
     }
     match task {
-        Task::Classify => classify::run(args, threads),
-        Task::Translate => translate::run(args, threads),
-        Task::Lm => language::run(args, threads),
+        TaskName::Classify => classify::run(args, threads),
+        TaskName::Translate => translate::run(args, threads),
+        TaskName::Lm => language::run(args, threads),
     }
 }
 
 /// The task asked for or, without, the one that the data is for.
-fn task(args: &Train) -> anyhow::Result<Task> {
-    let Some(path) = &args.data else { return Ok(args.task.unwrap_or(Task::Classify)) };
+fn task(args: &Train) -> anyhow::Result<TaskName> {
+    let Some(path) = &args.data else { return Ok(args.task.unwrap_or(TaskName::Classify)) };
     if let Some(task) = args.task {
         return Ok(task);
     }
     let found = recognise(&DataFiles::of_argument(path), &read_options(&args.reading, false)?)?;
     let (task, name) = match found.task {
-        chumoku::data::Task::Classify => (Task::Classify, "classify"),
-        chumoku::data::Task::Translate => (Task::Translate, "translate"),
-        chumoku::data::Task::LanguageModel => (Task::Lm, "lm"),
+        Task::Classify => (TaskName::Classify, "classify"),
+        Task::Translate => (TaskName::Translate, "translate"),
+        Task::LanguageModel => (TaskName::Lm, "lm"),
         _ => {
             let problem = tr!(
                 "no task of this program suits the data: {}; --task names one all the same",

@@ -16,7 +16,7 @@ use super::operands::Line;
 use super::plan::AttentionPlan;
 use super::problem::Attention;
 use super::registers::Registers;
-use super::softmax::{Row, Running};
+use super::softmax::{Running, SoftmaxRow};
 use super::transform::Transform;
 use crate::isa::{self, Isa, Op, Simd, dispatch, prefetch};
 use crate::memory::{Buffer, Scratch};
@@ -79,9 +79,9 @@ struct Head {
     chunks: Range<usize>,
 }
 
-/// What a query gathered from a chunk, besides its sums.
+/// What the softmax of a query gathered from a chunk, beside its sums.
 #[derive(Clone, Copy)]
-struct Part {
+struct ChunkState {
     state: Running,
     /// Whether a score was not finite.
     is_bad: bool,
@@ -101,20 +101,20 @@ pub(super) fn decode<T: Narrow>(results: &Results<T>) {
         }
     }
     let rows = chunks.len() * group;
-    let mut parts = vec![Part { state: Running::NEW, is_bad: false }; rows];
+    let mut states = vec![ChunkState { state: Running::NEW, is_bad: false }; rows];
     let mut sums = vec![0.0; rows * value_dim];
-    let (all_parts, all_sums) = (SharedMut::new(&mut parts), SharedMut::new(&mut sums));
+    let (all_states, all_sums) = (SharedMut::new(&mut states), SharedMut::new(&mut sums));
     let keys: usize = chunks.iter().map(|chunk| chunk.keys.len()).sum();
     let is_far = keys * (args.query.dim() + value_dim) * size_of::<T>() > FAR;
     for_each(chunks.len(), keys * group * (args.query.dim() + value_dim), |c| {
-        // SAFETY: each chunk has its own parts and sums.
-        let (parts, sums) =
-            unsafe { (all_parts.slice(c * group, group), all_sums.slice(c * group * value_dim, group * value_dim)) };
-        let gather = Gather { args, chunk: &chunks[c], parts, sums, is_far };
+        // SAFETY: each chunk has its own states and sums.
+        let (states, sums) =
+            unsafe { (all_states.slice(c * group, group), all_sums.slice(c * group * value_dim, group * value_dim)) };
+        let gather = Gather { args, chunk: &chunks[c], states, sums, is_far };
         gather.start();
     });
     for_each(heads.len(), rows * value_dim, |h| {
-        dispatch(Merge { results, head: &heads[h], parts: &parts, sums: &sums });
+        dispatch(Merge { results, head: &heads[h], states: &states, sums: &sums });
     });
 }
 
@@ -122,7 +122,7 @@ pub(super) fn decode<T: Narrow>(results: &Results<T>) {
 struct Gather<'a, T: Element> {
     args: &'a Attention<'a, T>,
     chunk: &'a Chunk,
-    parts: &'a mut [Part],
+    states: &'a mut [ChunkState],
     sums: &'a mut [f32],
     /// Whether keys and values come from memory, and are asked for in advance.
     is_far: bool,
@@ -180,8 +180,8 @@ impl<'a, T: Narrow> Gather<'a, T> {
     fn run<S: Simd>(self, simd: S, products: impl Products) {
         let (args, sequence, key_head) = (self.args, self.chunk.sequence, self.chunk.key_head);
         let blocks = self.blocks();
-        let Gather { parts, sums, is_far, .. } = self;
-        let (dim, value_dim, group) = (args.query.dim(), args.value.dim(), parts.len());
+        let Gather { states, sums, is_far, .. } = self;
+        let (dim, value_dim, group) = (args.query.dim(), args.value.dim(), states.len());
         let first_head = key_head * group;
         // Whole vectors, with zeros after the last number; whole tiles of scores.
         let (width, lines) = (dim.next_multiple_of(16), group.next_multiple_of(16));
@@ -228,10 +228,10 @@ impl<'a, T: Narrow> Gather<'a, T> {
                     }
                 };
             }
-            for (i, (part, line)) in parts.iter_mut().zip(scores.chunks_exact_mut(STRIDE)).enumerate() {
-                let factor: f32 = part.weigh(simd, args, (sequence, first_head + i), &block, line);
-                if factor != 1.0 {
-                    scale(simd, factor, &mut sums[i * value_dim..][..value_dim]);
+            for (i, (state, line)) in states.iter_mut().zip(scores.chunks_exact_mut(STRIDE)).enumerate() {
+                let rescale: f32 = state.softmax(simd, args, (sequence, first_head + i), &block, line);
+                if rescale != 1.0 {
+                    scale(simd, rescale, &mut sums[i * value_dim..][..value_dim]);
                 }
             }
             if is_far {
@@ -261,10 +261,10 @@ impl<'a, T: Narrow> Gather<'a, T> {
     }
 }
 
-impl Part {
+impl ChunkState {
     /// Turns a row of a block of scores into weights, in place; returns what to multiply earlier sums with.
     #[inline(always)]
-    fn weigh<T: Narrow, S: Simd>(
+    fn softmax<T: Narrow, S: Simd>(
         &mut self,
         simd: S,
         args: &Attention<T>,
@@ -275,12 +275,12 @@ impl Part {
         let span = Span::new(Columns::new(0, keys.len().next_multiple_of(GRAIN)), 0..keys.len());
         self.is_bad |= !all_finite(simd, &line[..span.columns().to()]);
         let transform = Transform::new(args);
-        let mut factor = (args.scale * std::f64::consts::LOG2_E) as f32;
+        let mut scale_log2 = (args.scale * std::f64::consts::LOG2_E) as f32;
         if let Some(transform) = &transform {
             transform.apply(simd, args, (sequence, head, 0), keys.start, span, line);
-            factor = 1.0;
+            scale_log2 = 1.0;
         }
-        let mut row = Row { engine: Registers(simd), line: Line::over(line), span, factor, kept: None };
+        let mut row = SoftmaxRow { engine: Registers(simd), line: Line::over(line), span, scale_log2, kept: None };
         let rescale = match &transform {
             Some(_) => row.following::<true>(&mut self.state),
             None => row.following::<false>(&mut self.state),
@@ -316,7 +316,7 @@ fn all_finite<S: Simd>(simd: S, x: &[f32]) -> bool {
 struct Merge<'a, T: Element> {
     results: &'a Results<'a, T>,
     head: &'a Head,
-    parts: &'a [Part],
+    states: &'a [ChunkState],
     sums: &'a [f32],
 }
 
@@ -324,7 +324,7 @@ impl<T: Narrow> Op for Merge<'_, T> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let Merge { results, head: Head { sequence, key_head, chunks }, parts, sums } = self;
+        let Merge { results, head: Head { sequence, key_head, chunks }, states, sums } = self;
         let args = results.args;
         let (group, dim) = (args.group(), args.value.dim());
         let mut whole = vec![0.0; dim];
@@ -333,7 +333,7 @@ impl<T: Narrow> Op for Merge<'_, T> {
             let (mut total, mut is_bad) = (0.0, false);
             whole.fill(0.0);
             for row in chunks.clone().map(|chunk| chunk * group + i) {
-                let Part { state: part, is_bad: of_part } = parts[row];
+                let ChunkState { state: part, is_bad: of_part } = states[row];
                 let of_chunk = simd.sum(simd.load(&part.totals));
                 is_bad |= of_part;
                 state.is_low |= part.is_low;

@@ -175,12 +175,12 @@ impl Drop for Guard {
     }
 }
 
-/// One block of a product: `C (+)= Σ_steps A·B`, C of 32 × 32 f32.
+/// The product of one block: `C (+)= Σ_steps A·B`, C of 32 × 32 f32.
 ///
 /// Panels hold for each step the tiles of both halves, term by term: `[step][term][half]`, `TILE` bytes each. A tile of
 /// A holds 16 rows of 32 numbers; one of B holds, as 16 rows of 16 pairs, the numbers `(2r, c)` and `(2r + 1, c)`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Block {
+pub(crate) struct BlockProduct {
     /// Steps of 32 numbers.
     pub(crate) steps: usize,
     /// The panel of A.
@@ -198,7 +198,7 @@ pub(crate) struct Block {
 /// The assembly of a block: `$products` is the body of a step.
 macro_rules! block {
     ($block:expr, $bytes:expr, $($products:expr),+ $(,)?) => {{
-        let block: Block = $block;
+        let block: BlockProduct = $block;
         let c_low = block.c;
         let c_high = block.c.wrapping_add(16 * block.c_stride);
         asm!(
@@ -265,14 +265,14 @@ macro_rules! multiply {
 }
 
 impl Tiles {
-    /// Computes a [`Block`] of panels of `TERMS` terms: of the products of terms i and j those with i + j ≤ `TERMS`,
+    /// Computes a [`BlockProduct`] of panels of `TERMS` terms: of the products of terms i and j those with i + j ≤ `TERMS`,
     /// counted from 1 and 1 (so 1, 3 or 6 of them).
     ///
     /// # Safety
     /// The panels must hold `steps` steps; `c` must be writable (and initialised when accumulating) for 32 rows of 32,
     /// and not overlap the panels.
     #[inline(always)]
-    pub(crate) unsafe fn block<const TERMS: usize>(&self, block: Block) {
+    pub(crate) unsafe fn block<const TERMS: usize>(&self, block: BlockProduct) {
         // SAFETY: the registers are set up, as `self` proves; the caller promises the memory.
         unsafe {
             match TERMS {
@@ -400,7 +400,7 @@ mod tests {
             let panel = ones.0.as_ptr().cast();
             // SAFETY: the panels hold a step of both halves, and c is 32 rows of 32.
             unsafe {
-                tiles.block::<1>(Block {
+                tiles.block::<1>(BlockProduct {
                     steps: 1,
                     a: panel,
                     b: panel,

@@ -40,6 +40,9 @@ pub struct MultiHeadAttention {
 }
 
 /// What attention reads.
+///
+/// Make it from [`AttentionInput::of_self`] and name what differs, so that a new field breaks nothing:
+/// `AttentionInput { mask: Some(mask), ..AttentionInput::of_self(x, &offsets) }`.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionInput<'a, T> {
     /// Queries are made from this: (query tokens, d_model).

@@ -1,0 +1,219 @@
+//! What is done to texts before sub-words are merged, in the format of `tokenizer.json`.
+//!
+//! Texts are normalised (white space as one `▁` before each word; to be understood also NFKC and lower case, to be written
+//! as they are) and cut: words of spaced scripts with their `▁`, numbers, punctuation, and runs of unspaced scripts
+//! (Japanese, Chinese, Thai …).
+
+use crate::Lang;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// The token that every sequence starts with.
+pub const CLS: &str = "[CLS]";
+
+/// The token of all words that a tokenizer of words does not know.
+pub const UNK: &str = "[UNK]";
+
+/// What the tokens of a text are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Unit {
+    /// Parts of words: frequent words whole, rare ones in pieces.
+    Subwords,
+    /// Characters.
+    Characters,
+    /// Whole words, numbers digit by digit, punctuation; those not in the vocabulary are one token, `[UNK]`.
+    Words,
+}
+
+impl Unit {
+    /// What they are called in files, which are English.
+    pub fn noun(self) -> &'static str {
+        self.noun_in(Lang::En)
+    }
+
+    /// What people call them.
+    pub fn noun_in(self, lang: Lang) -> &'static str {
+        match self {
+            Unit::Subwords => lang.pick("parts of words", "サブワード"),
+            Unit::Characters => lang.pick("characters", "文字"),
+            Unit::Words => lang.pick("words", "単語"),
+        }
+    }
+}
+
+/// What is done to texts before they are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TextForm {
+    /// NFKC, lower case, and white space as one space: to be understood.
+    Folded,
+    /// NFKC and white space as one space; digits one by one: to be turned into another text.
+    Compatible,
+    /// As they are, but for white space; digits one by one: to be written.
+    Kept,
+    /// As they are, each line end and space too; digits one by one: to be continued.
+    Exact,
+}
+
+impl TextForm {
+    pub(super) const ALL: [TextForm; 4] = [TextForm::Folded, TextForm::Compatible, TextForm::Kept, TextForm::Exact];
+
+    /// Whether `[CLS]` ends a text, as translators have it, or begins it.
+    fn ends_with_cls(self) -> bool {
+        matches!(self, TextForm::Compatible | TextForm::Kept)
+    }
+}
+
+/// The regular expression that cuts a text into characters. It means the same to `fancy-regex` and to Oniguruma, with which
+/// the Python package reads it: no groups with flags.
+const CHARACTER: &str = r"[\s\S]";
+/// The same as it was written before.
+const EARLIER_CHARACTER: &str = r"(?s:.)";
+
+/// The regular expression of the pieces that texts are cut into before merging, of the same means.
+fn cut(form: TextForm, unit: Unit) -> String {
+    if unit == Unit::Characters {
+        return CHARACTER.to_owned();
+    }
+    // Runs are bounded, so that merging stays fast on a text that is one endless word.
+    const UNSPACED: &str = r"\p{Han}\p{Hiragana}\p{Katakana}ー々〆\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}";
+    [
+        r"[\p{Han}々〆]{1,16}|[\p{Hiragana}ー]{1,32}|[\p{Katakana}ー]{1,32}".to_owned(),
+        r"[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]{1,32}".to_owned(),
+        format!(
+            r"▁?['’]?(?:(?![{UNSPACED}])[\p{{L}}\p{{M}}]){{1,64}}(?:['’](?:(?![{UNSPACED}])[\p{{L}}\p{{M}}]){{1,16}})*"
+        ),
+        // Numbers that are written are made of digits, as every number is that training has not seen.
+        if form == TextForm::Folded { r"▁?\p{N}{1,4}" } else { r"▁?\p{N}" }.to_owned(),
+        r"▁?[^▁\p{L}\p{M}\p{N}]{1,16}".to_owned(),
+        r"▁".to_owned(),
+    ]
+    .join("|")
+}
+
+/// Whether the regular expression makes every character a token.
+pub(super) fn cuts_into_characters(pattern: &str) -> bool {
+    [CHARACTER, EARLIER_CHARACTER].contains(&pattern)
+}
+
+/// Whether this program writes the regular expression, or did.
+pub(super) fn is_ours(pattern: &str) -> bool {
+    pattern == EARLIER_CHARACTER || TextForm::ALL.iter().any(|&form| pattern == cut(form, Unit::Subwords))
+}
+
+/// How texts are normalised and cut, in the format of `tokenizer.json`.
+pub(super) fn pipeline(form: TextForm, unit: Unit) -> Value {
+    let folding = [json!({ "type": "NFKC" }), json!({ "type": "Lowercase" })];
+    let spacing = [
+        json!({ "type": "Replace", "pattern": { "Regex": r"\s+" }, "content": " " }),
+        json!({ "type": "Strip", "strip_left": true, "strip_right": true }),
+    ];
+    let prepend = [json!({ "type": "Prepend", "prepend": "▁" })];
+    let underscore = [json!({ "type": "Replace", "pattern": { "String": " " }, "content": "▁" })];
+    let spaces_are_kept = form == TextForm::Exact;
+    // A character needs no sign of the word's beginning.
+    let is_prepended = !spaces_are_kept && unit != Unit::Characters;
+    let folding = match form {
+        TextForm::Folded => &folding[..],
+        TextForm::Compatible => &folding[..1],
+        TextForm::Kept | TextForm::Exact => &[],
+    };
+    let spacing = if spaces_are_kept { &[][..] } else { &spacing };
+    let normalizers = [folding, spacing, if is_prepended { &prepend } else { &[] }, &underscore].concat();
+    let mut decoders = vec![
+        json!({ "type": "Replace", "pattern": { "String": "▁" }, "content": " " }),
+        json!({ "type": "ByteFallback" }),
+        json!({ "type": "Fuse" }),
+    ];
+    if is_prepended {
+        decoders.push(json!({ "type": "Strip", "content": " ", "start": 1, "stop": 0 }));
+    }
+    json!({
+        "version": "1.0",
+        "truncation": null,
+        "padding": null,
+        "added_tokens": [],
+        "normalizer": { "type": "Sequence", "normalizers": normalizers },
+        "pre_tokenizer": {
+            "type": "Split", "pattern": { "Regex": cut(form, unit) }, "behavior": "Isolated", "invert": false
+        },
+        "post_processor": null,
+        "decoder": { "type": "Sequence", "decoders": decoders },
+        "model": { "type": "BPE", "vocab": {}, "merges": [] },
+    })
+}
+
+/// Adds to a `tokenizer.json` its special tokens, whose ids are their places, and where `[CLS]` goes: what the Python
+/// package makes of a text is then what the model is given.
+pub(super) fn finish(json: &mut Value, special: &[&str], form: TextForm) {
+    let added = special.iter().enumerate().map(|(id, content)| {
+        json!({
+            "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+            "special": true
+        })
+    });
+    json["added_tokens"] = added.collect();
+    let cls = |type_id: u32| json!({ "SpecialToken": { "id": CLS, "type_id": type_id } });
+    let text = |id: &str, type_id: u32| json!({ "Sequence": { "id": id, "type_id": type_id } });
+    let (single, pair) = match form.ends_with_cls() {
+        true => (json!([text("A", 0), cls(0)]), json!([text("A", 0), cls(0), text("B", 1), cls(1)])),
+        false => (json!([cls(0), text("A", 0)]), json!([cls(0), text("A", 0), text("B", 1)])),
+    };
+    json["post_processor"] = json!({
+        "type": "TemplateProcessing",
+        "single": single,
+        "pair": pair,
+        "special_tokens": { CLS: { "id": CLS, "ids": [0], "tokens": [CLS] } }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::learn::TokenizerConfig;
+    use super::super::tokenizer::TextTokenizer;
+    use super::*;
+
+    #[test]
+    fn texts_to_be_written_come_back() {
+        let texts = ["The Film was GREAT on 20 Nov. 2026!", "２０２６年１１月２０日（金）、「よい」です。", "x"];
+        let unit = Unit::Subwords;
+        let config = TokenizerConfig { vocab_size: 400, min_frequency: 1, form: TextForm::Kept, unit };
+        let tokenizer = TextTokenizer::train(&texts, &config).unwrap();
+        for text in texts.into_iter().chain(["Zoë said: ½ €5 🎉", "(a) b", "  a\t b ", "ｶﾞ　x", ""]) {
+            let ids = tokenizer.encode(text).unwrap().ids;
+            let spaced = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(tokenizer.decode(&ids).unwrap(), spaced);
+        }
+        for unit in [Unit::Subwords, Unit::Characters] {
+            for form in [TextForm::Kept, TextForm::Exact] {
+                let tokenizer = TextTokenizer::train(&texts, &TokenizerConfig { form, unit, ..config }).unwrap();
+                for text in texts.into_iter().chain([" a\t b \n\n c", "", "\r\n  x", "鬱 Zoë 🎉"]) {
+                    let ids = tokenizer.encode(text).unwrap().ids;
+                    let spaced = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                    assert_eq!(tokenizer.decode(&ids).unwrap(), if form == TextForm::Exact { text } else { &spaced });
+                    if unit == Unit::Characters && texts.contains(&text) {
+                        assert_eq!(ids.len(), text.chars().count());
+                    }
+                }
+            }
+        }
+        // Each digit is a token of its own.
+        let digits = tokenizer.encode("2026").unwrap();
+        assert_eq!(digits.units.iter().collect::<std::collections::HashSet<_>>().len(), 4);
+        // A sequence that stops within a character.
+        assert_eq!(tokenizer.decode(&tokenizer.encode("🎉").unwrap().ids[..2]).unwrap(), "\u{FFFD}");
+    }
+
+    #[test]
+    fn sources_are_read_alike_in_every_width_but_not_in_every_case() {
+        for unit in [Unit::Subwords, Unit::Characters] {
+            let config = TokenizerConfig { vocab_size: 400, min_frequency: 1, form: TextForm::Compatible, unit };
+            let tokenizer = TextTokenizer::train(&["Abc 2026 アイウ"], &config).unwrap();
+            let ids = |text| tokenizer.encode(text).unwrap().ids;
+            assert_eq!(ids("Ａbc　２０２６ ｱｲｳ"), ids("Abc 2026 アイウ"));
+            assert_ne!(ids("abc"), ids("Abc"));
+        }
+    }
+}
