@@ -227,7 +227,7 @@ impl<'a, T: Narrow, E: Engine> UnitForward<'a, T, E> {
                 count: block.count,
             };
             let squares = &mut self.squares[..block.count];
-            let rows = source.stage(self.engine, !*is_open, self.staged, squares, |i| is_bad[at + i] = true);
+            let rows = source.stage(self.engine, !*is_open, self.staged, squares, &mut |i| is_bad[at + i] = true);
             self.queries.pack(self.engine, b, rows);
             for (bound, square) in bounds[at..].iter_mut().zip(squares) {
                 *bound = square.sqrt() * scale_log2.abs();
@@ -248,10 +248,10 @@ impl<'a, T: Narrow, E: Engine> UnitForward<'a, T, E> {
         bad_keys.clear();
         let squares = &mut self.squares[..keys.len()];
         let source = SourceRows { from: args.value, sequence, head, first: keys.start, count: keys.len() };
-        let rows = source.stage(engine, checks, self.staged, squares, |j| bad_keys.push(keys.start + j));
+        let rows = source.stage(engine, checks, self.staged, squares, &mut |j| bad_keys.push(keys.start + j));
         self.values.pack(engine, rows);
         let source = SourceRows { from: args.key, ..source };
-        let rows = source.stage(engine, checks, self.staged, squares, |j| bad_keys.push(keys.start + j));
+        let rows = source.stage(engine, checks, self.staged, squares, &mut |j| bad_keys.push(keys.start + j));
         self.keys.pack(engine, rows);
         if !checks {
             return 0.0;

@@ -103,7 +103,7 @@ impl<T: Narrow> EngineOp for MaskRows<'_, T> {
             for (from, to) in [(args.query, &mut queries), (saved.d_output, &mut d_outputs)] {
                 let (first, count) = (block.first, block.count);
                 let source = SourceRows { from, sequence: unit.sequence, head: block.head, first, count };
-                let matrix = source.stage(engine, true, staged, &mut squares[..count], |_| {});
+                let matrix = source.stage(engine, true, staged, &mut squares[..count], &mut |_| {});
                 to.pack(engine, b, matrix);
             }
         }
@@ -117,7 +117,7 @@ impl<T: Narrow> EngineOp for MaskRows<'_, T> {
             let count = of_block.len();
             for (from, to) in [(args.key, &mut keys), (args.value, &mut values)] {
                 let source = SourceRows { from, sequence: unit.sequence, head: unit.key_head, first: first_key, count };
-                let matrix = source.stage(engine, true, staged, &mut squares[..count], |_| {});
+                let matrix = source.stage(engine, true, staged, &mut squares[..count], &mut |_| {});
                 to.pack(engine, matrix);
             }
             for (b, block) in blocks.iter().enumerate() {

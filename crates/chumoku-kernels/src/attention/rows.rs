@@ -4,7 +4,7 @@ use super::engine::{Engine, EngineOp, KEYS, Matrix};
 use super::engines::on_engine;
 use super::heads::Heads;
 use super::problem::Attention;
-use crate::isa::Simd;
+use crate::isa::{Op, Simd};
 use crate::memory::{Buffer, Scratch};
 use crate::narrow::Narrow;
 use crate::number::Element;
@@ -33,14 +33,40 @@ impl<'a, T: Narrow> SourceRows<'a, T> {
         checks: bool,
         buffer: &'b mut [f32],
         squares: &mut [f32],
-        mut is_bad: impl FnMut(usize),
+        is_bad: &mut dyn FnMut(usize),
     ) -> Matrix<'b>
     where
         'a: 'b,
     {
-        let (simd, width) = (engine.simd(), self.from.dim());
         let in_place = T::IS_F32 || (T::IS_BF16 && E::READS_BF16);
-        let squares = &mut squares[..self.count];
+        engine.simd().run(Stage { rows: self, in_place, checks, buffer, squares, is_bad })
+    }
+}
+
+/// What [`SourceRows::stage`] does: compiled once for each type of number and instruction set, not for every caller.
+struct Stage<'a, 'b, T> {
+    rows: &'a SourceRows<'b, T>,
+    in_place: bool,
+    checks: bool,
+    buffer: &'b mut [f32],
+    squares: &'a mut [f32],
+    is_bad: &'a mut dyn FnMut(usize),
+}
+
+impl<'b, T: Narrow> Op for Stage<'_, 'b, T> {
+    type Output = Matrix<'b>;
+
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) -> Matrix<'b> {
+        let Stage {
+            rows: SourceRows { from, sequence, head, first, count },
+            in_place,
+            checks,
+            buffer,
+            squares,
+            is_bad,
+        } = self;
+        let (width, squares) = (from.dim(), &mut squares[..*count]);
         if !checks {
             squares.fill(0.0);
         }
@@ -48,28 +74,27 @@ impl<'a, T: Narrow> SourceRows<'a, T> {
         for (group, squares) in squares.chunks_mut(16).enumerate().take(if checks { usize::MAX } else { 0 }) {
             let mut sums = [simd.splat(0.0); 16];
             for (i, sum) in sums.iter_mut().enumerate().take(squares.len()) {
-                let row = self.from.row(self.sequence, self.head, self.first + group * 16 + i);
-                *sum = sum_of_squares(simd, row);
+                *sum = sum_of_squares(simd, from.row(*sequence, *head, first + group * 16 + i));
             }
             squares.copy_from_slice(&simd.sums(&sums)[..squares.len()]);
             all_fine &= squares.iter().all(|&square| square < LARGEST_SQUARE);
         }
-        let at = self.from.layout.at(self.sequence, self.head, self.first);
+        let at = from.layout.at(*sequence, *head, *first);
         if in_place && all_fine {
-            let data = &self.from.data[at.min(self.from.data.len())..];
-            return Matrix::of(data, self.count, width, self.from.layout.row_stride);
+            let data = &from.data[at.min(from.data.len())..];
+            return Matrix::of(data, *count, width, from.layout.row_stride);
         }
         for (i, (square, staged)) in squares.iter_mut().zip(buffer.chunks_exact_mut(width)).enumerate() {
             // Not `>=`: NaN is bad too.
             if *square < LARGEST_SQUARE {
-                T::widen(self.from.row(self.sequence, self.head, self.first + i), staged);
+                T::widen(from.row(*sequence, *head, first + i), staged);
             } else {
                 *square = 0.0;
                 is_bad(i);
                 staged.fill(0.0);
             }
         }
-        Matrix::of(buffer, self.count, width, width)
+        Matrix::of(buffer, *count, width, width)
     }
 }
 
@@ -112,7 +137,7 @@ pub(super) fn bad_keys<T: Narrow>(args: &Attention<T>, sequence: usize, head: us
                 let count = KEYS.min(keys - first);
                 for from in [args.key, args.value] {
                     let rows = SourceRows { from, sequence: self.sequence, head: self.head, first, count };
-                    rows.stage(engine, true, buffer, &mut squares, |j| self.bad.push(first + j));
+                    rows.stage(engine, true, buffer, &mut squares, &mut |j| self.bad.push(first + j));
                 }
             }
         }
