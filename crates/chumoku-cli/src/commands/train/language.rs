@@ -5,7 +5,8 @@ use crate::Usage;
 use crate::args::Train;
 use crate::commands::{quoted, read_options};
 use crate::progress::tell;
-use crate::report::fit;
+use crate::report::{fit, wrap};
+use chumoku::Lang;
 use chumoku::ModelKind;
 use chumoku::data::thousands;
 use chumoku::data::{DocumentBreaks, DocumentParts, Documents, load_documents};
@@ -113,7 +114,10 @@ fn show(outcome: &LanguageModelOutcome, place: &Path) -> anyhow::Result<()> {
         ControlFlow::Continue(())
     })?;
     for line in text.lines() {
-        writeln!(out, "  {}", crate::harmless(line))?;
+        let line = crate::harmless(line);
+        // As the rest of the report: Japanese, which has no spaces for a terminal to break at, in lines of 80 columns.
+        let line = if lang() == Lang::Ja { wrap(&line, 78).replace('\n', "\n  ") } else { line };
+        writeln!(out, "  {line}")?;
     }
     let place = quoted(&place.display().to_string());
     let text = lang().pick("some text", "テキスト");
