@@ -60,7 +60,7 @@ impl Kind {
 
     /// How exact results are.
     pub(crate) fn tolerance(self, isa: Isa) -> Tolerance {
-        let of = |output, gradient| Tolerance { output, gradient, smallest: TINY };
+        let of = |output, gradient| Tolerance { output, gradient, smallest: TINY, score: 2.5e-7 };
         match self {
             // Without tiles every level is computed in f32.
             Kind::F32(_) if isa != Isa::Amx => of(1e-6, 1e-6),
@@ -83,6 +83,8 @@ pub(crate) struct Tolerance {
     pub(crate) gradient: f64,
     /// Absolute, of any number.
     pub(crate) smallest: f64,
+    /// Relative, of scores: an error in a score is one in the logarithm of its weight.
+    pub(crate) score: f64,
 }
 
 /// A case with its numbers and the truth about them, for each type.
@@ -131,9 +133,8 @@ const TINY: f64 = 1e-30;
 /// # Panics
 /// If something differs by more than `tolerance`.
 pub(crate) fn compare(what: &dyn Fn() -> String, found: &Results, truth: &Truth, tolerance: Tolerance) -> f64 {
-    // An error in a score is one in the logarithm of its weight: f32 rounds large ones, and low precision their factors
-    // (those of very large scores are exact in bf16).
-    let rounding = 2.5e-7 * truth.largest_score;
+    // f32 rounds large scores, and low precision their factors (those of very large scores are exact in bf16).
+    let rounding = tolerance.score * truth.largest_score;
     let sensitivity = 1.0 + truth.largest_score.min(32.0) / 16.0;
     let mut worst = 0.0f64;
     let outputs = found.output.len() as f64;

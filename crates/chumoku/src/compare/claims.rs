@@ -218,9 +218,9 @@ fn own(article: &Article) -> [Claim; 2] {
     let Article { lstm_ms, attention_ms, lstm_parameters, attention_parameters, speedup } = *article;
     let Spread { low, median, high } = speedup;
     let times = said!(
-        "the article's two models here: LSTM {lstm_ms:.1} ms, attention {attention_ms:.1} ms, {median:.2} times \
+        "the article's two models, on this machine: LSTM {lstm_ms:.1} ms, attention {attention_ms:.1} ms, {median:.2} times \
          ({low:.2} to {high:.2})",
-        "記事の二つのモデルをここで: LSTM {lstm_ms:.1} ms、注意 {attention_ms:.1} ms、{median:.2} 倍 ({low:.2} から \
+        "この計算機で記事の二つのモデルは LSTM {lstm_ms:.1} ms、注意 {attention_ms:.1} ms、{median:.2} 倍 ({low:.2} から \
          {high:.2})",
     );
     let [lstm, attention] = [lstm_parameters, attention_parameters].map(thousands);
