@@ -51,6 +51,19 @@ pub enum Error {
     /// An activation that nothing knows.
     #[error("activation: expected \"gelu\" or \"relu\", found \"{0}\"")]
     Activation(String),
+    /// An ε of normalisations that is no finite number of at least 0.
+    #[error("norm_epsilon: expected a finite number of at least 0, got {0}")]
+    NormEpsilon(f64),
+    /// A setting of a pretrained model asks for what is not there.
+    #[error("{setting}: expected {expected}, found {found}")]
+    Unsupported {
+        /// What the setting is called.
+        setting: &'static str,
+        /// What the model has.
+        found: String,
+        /// What would do.
+        expected: &'static str,
+    },
     /// Rotary positions turn pairs of numbers, and a head has an odd one.
     #[error("rotary positions: expected heads of an even width (d_model / num_heads), got {0}")]
     OddHeads(usize),

@@ -66,6 +66,7 @@ mod error;
 pub mod layers;
 pub mod models;
 pub mod params;
+pub mod pretrained;
 pub mod probability;
 pub mod sampling;
 

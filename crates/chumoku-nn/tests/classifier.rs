@@ -2,7 +2,8 @@
 
 use chumoku_kernels::{Cell, Isa, Precision, active_isa};
 use chumoku_nn::layers::{
-    AttentionOptions, BodyConfig, EncoderConfig, Mode, NormOrder, Offsets, Pooling, PositionKind,
+    AttentionOptions, BodyConfig, EncoderConfig, InputOptions, LayerOptions, Mode, NormOrder, Offsets, Pooling,
+    PositionKind,
 };
 use chumoku_nn::models::{Classifier, ClassifierConfig};
 use chumoku_nn::params::Params;
@@ -31,6 +32,7 @@ fn model() -> Classifier {
             attention_dropout: 0.1,
             causal: false,
             attention: AttentionOptions::default(),
+            options: LayerOptions::default(),
         }
         .into(),
         position: PositionKind::Sinusoidal,
@@ -38,6 +40,7 @@ fn model() -> Classifier {
         pooling: Pooling::Mean,
         embedding_dropout: 0.1,
         head_dropout: 0.0,
+        input: InputOptions::default(),
     })
     .unwrap()
 }

@@ -4,8 +4,8 @@ use chumoku_kernels::Cell;
 use chumoku_kernels::multiply_adds;
 use chumoku_nn::count::{CountConfig, Counted};
 use chumoku_nn::layers::{
-    AttentionInput, AttentionOptions, EncoderConfig, Mode, MultiHeadAttention, MultiHeadAttentionConfig, NormOrder,
-    Offsets, Pooling, PositionKind, RecurrentConfig,
+    AttentionInput, AttentionOptions, EncoderConfig, InputOptions, LayerOptions, Mode, MultiHeadAttention,
+    MultiHeadAttentionConfig, NormOrder, Offsets, Pooling, PositionKind, RecurrentConfig,
 };
 use chumoku_nn::models::{
     Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, PairBatch, Translator, TranslatorConfig,
@@ -34,6 +34,7 @@ fn classifier(body: impl Into<chumoku_nn::layers::BodyConfig>, position: Positio
         pooling: Pooling::Mean,
         embedding_dropout: 0.0,
         head_dropout: 0.0,
+        input: InputOptions::default(),
     }
 }
 
@@ -50,6 +51,7 @@ fn encoders() -> impl Iterator<Item = (EncoderConfig, PositionKind)> {
         attention_dropout: 0.0,
         causal: false,
         attention: AttentionOptions::default(),
+        options: LayerOptions::default(),
     };
     let grouped = AttentionOptions { num_key_heads: Some(2), train_beta: true, ..AttentionOptions::default() };
     let pre = EncoderConfig { norm_order: NormOrder::Pre, attention: grouped, ..plain.clone() };
@@ -245,6 +247,7 @@ fn formulas_are_what_the_kernels_do() {
             attention_dropout: 0.0,
             causal: false,
             attention: AttentionOptions { num_key_heads: key_heads, ..AttentionOptions::default() },
+            options: LayerOptions::default(),
         };
         let base = CountConfig {
             batch,

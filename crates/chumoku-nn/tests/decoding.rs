@@ -258,6 +258,7 @@ fn encoder<T: Number>(position: PositionKind, norm_order: NormOrder) {
         attention_dropout: 0.1,
         causal: true,
         attention: AttentionOptions { num_key_heads: Some(3), position, ..NONE },
+        options: LayerOptions::default(),
     };
     let mut builder = Builder::new();
     let positions = builder.scope("position", |b| Position::new(b, position, 23, 24));

@@ -350,6 +350,7 @@ fn config(num_layers: usize, norm_order: NormOrder, activation: &str, scale: usi
         attention_dropout: 0.0,
         causal: false,
         attention: AttentionOptions::default(),
+        options: LayerOptions::default(),
     }
 }
 
@@ -592,6 +593,7 @@ fn classifier_training<T: Number>() {
         pooling: Pooling::Mean,
         embedding_dropout: 0.0,
         head_dropout: 0.0,
+        input: InputOptions::default(),
     })
     .unwrap();
     ten_steps(&case, classifier.layout(), |step, p, grads| {

@@ -356,6 +356,7 @@ fn encoder_config(order: NormOrder, causal: bool) -> EncoderConfig {
         attention_dropout: 0.2,
         causal,
         attention: AttentionOptions::default(),
+        options: LayerOptions::default(),
     }
 }
 
@@ -449,7 +450,8 @@ fn recurrent_with_dropout_between_layers() {
 #[test]
 fn pooling() {
     let offsets = Offsets::of_lengths([3, 0, 1, 2]);
-    for pooling in [Pooling::Mean, Pooling::Max, Pooling::First] {
+    let kinds = [Pooling::Mean, Pooling::Max, Pooling::First, Pooling::Last, Pooling::MeanSqrtLength];
+    for pooling in kinds {
         check(
             "pooling",
             &Builder::new().finish(),
@@ -479,6 +481,10 @@ fn the_whole_classifier_with_its_loss() {
             pooling,
             embedding_dropout: 0.2,
             head_dropout: 0.2,
+            input: match pooling {
+                Pooling::First => InputOptions { norm_epsilon: Some(1e-3), token_types: 2, first_position: 1 },
+                _ => InputOptions::default(),
+            },
         })
         .unwrap();
         let (ids, offsets) = ([1, 8, 3, 3, 0, 2, 5], Offsets::of_lengths([3, 4]));

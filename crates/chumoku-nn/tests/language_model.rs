@@ -23,6 +23,7 @@ fn models() -> Vec<LanguageModel> {
             attention_dropout: 0.1,
             causal: true,
             attention: AttentionOptions::default(),
+            options: LayerOptions::default(),
         };
         let config =
             LanguageModelConfig { vocab_size: VOCABULARY, encoder, position, max_length: 32, embedding_dropout: 0.1 };

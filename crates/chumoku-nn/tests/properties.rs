@@ -28,6 +28,7 @@ fn classifier(position: PositionKind, pooling: Pooling) -> (Classifier, Params<f
             attention_dropout: 0.1,
             causal: false,
             attention: AttentionOptions::default(),
+            options: LayerOptions::default(),
         }
         .into(),
         position,
@@ -35,6 +36,7 @@ fn classifier(position: PositionKind, pooling: Pooling) -> (Classifier, Params<f
         pooling,
         embedding_dropout: 0.1,
         head_dropout: 0.1,
+        input: InputOptions::default(),
     })
     .unwrap();
     let params = Params::init(classifier.layout(), 3);

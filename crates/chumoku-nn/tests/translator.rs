@@ -25,6 +25,7 @@ fn config(order: NormOrder, position: PositionKind, joint_vocabulary: bool) -> T
             attention_dropout: 0.2,
             causal: false,
             attention: AttentionOptions::default(),
+            options: LayerOptions::default(),
         },
         num_decoder_layers: 2,
         position,

@@ -140,12 +140,17 @@ impl ModelType {
     /// That the folder holds another kind of model, and which commands are for it.
     pub(crate) fn is_not(&self, wanted: &str) -> String {
         let found = self.known().map_or_else(
-            || {
-                tr!(
+            || match self.model_type.starts_with("chumoku_") {
+                false => tr!(
+                    "a pretrained model of type \"{}\"; `chumoku embed` and `nearest` are for such encoders",
+                    "種類 \"{}\" の事前学習済みモデル（`chumoku embed` と `nearest` で使えます）",
+                    self.model_type
+                ),
+                true => tr!(
                     "a model of type \"{}\", which this version does not know",
                     "この版では使えない種類 \"{}\" のモデル",
                     self.model_type
-                )
+                ),
             },
             |kind| kind.describe().into(),
         );

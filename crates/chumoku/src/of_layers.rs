@@ -29,6 +29,10 @@ fn japanese(error: &Error) -> String {
             "回転位置エンコーディング: ヘッドの幅（d_model / num_heads）は偶数のはずですが、{width} です"
         ),
         Error::Beta(found) => format!("beta: 有限の数が必要ですが、{found} です"),
+        Error::NormEpsilon(found) => format!("norm_epsilon: 0 以上の有限の数が必要ですが、{found} です"),
+        Error::Unsupported { setting, found, expected } => {
+            format!("{setting}: {expected} が必要ですが、{found} です")
+        }
         Error::RotaryBase(found) => format!("rotary_base: 正の有限の数が必要ですが、{found} です"),
         Error::PlacesAcross => "回転位置エンコーディングと ALiBi は 1 本の系列の中の位置を区別するもので、2 本の系列にまたがるクロスアテンションでは使えません".to_owned(),
         Error::NotCausal => "1 トークンずつの生成には因果的なアテンションが必要ですが、ここでは前のトークンが後のトークンを見ています".to_owned(),
@@ -71,6 +75,8 @@ mod tests {
             Error::Activation("tanh".into()),
             Error::OddHeads(3),
             Error::Beta(f64::NAN),
+            Error::NormEpsilon(-1.0),
+            Error::Unsupported { setting: "hidden_act", found: "mish".into(), expected: "\"gelu\"" },
             Error::RotaryBase(0.5),
             Error::PlacesAcross,
             Error::NotCausal,

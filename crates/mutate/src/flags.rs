@@ -45,6 +45,19 @@ const TRAIN: Flags = &[
     ("--watch", Text),
     ("--json", Alone),
 ];
+const EMBED: Flags = &[
+    ("--format", Of(&["jsonl", "npy", "safetensors", "csv"])),
+    ("--prompt", Text),
+    ("--no-normalize", Alone),
+    ("--precision", Of(&["highest", "high", "medium", "low"])),
+    ("--out", Out),
+];
+const NEAREST: Flags = &[
+    ("--top", Of(&["1", "3", "0", "18446744073709551615"])),
+    ("--prompt", Text),
+    ("--corpus-prompt", Text),
+    ("--json", Alone),
+];
 const TRANSLATE: Flags = &[
     ("--json", Alone),
     ("--alignment", Alone),
@@ -134,6 +147,8 @@ fn of_command(command: &str) -> Vec<(&'static str, Value)> {
         "train" => &[READING, THREADS, TRAIN],
         "eval" => &[READING, THREADS, &[("--json", Alone)]],
         "predict" => &[READING, THREADS, &[("--json", Alone), ("--top", Count)]],
+        "embed" => &[THREADS, EMBED],
+        "nearest" => &[READING, THREADS, NEAREST],
         "translate" => &[READING, THREADS, TRANSLATE],
         "generate" => &[THREADS, GENERATE],
         "explain" => &[PICTURES, THREADS, EXPLAIN],

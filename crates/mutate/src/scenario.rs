@@ -169,6 +169,8 @@ impl Scenario {
             false => "A fine day, 3 and 4.".into(),
         };
         match (kind, random.below(6)) {
+            (Kind::Encoder, 0..3) => self.set(&["nearest", "model", "--corpus", "model/vocab.txt", &text]),
+            (Kind::Encoder, _) => self.set(&["embed", "model", &text]),
             (_, 0) => self.set(&["explain", "model", &text, "--html", "page.html"]),
             (_, 1) => self.set(&["trace", "--model", "model", "--text", &text]),
             (_, 2) => self.set(&["position", "--model", "model", "--json", "-"]),

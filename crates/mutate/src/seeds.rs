@@ -27,6 +27,8 @@ pub(crate) enum Kind {
     Recurrent,
     Translator,
     LanguageModel,
+    /// A pretrained encoder, as others write it.
+    Encoder,
 }
 
 pub(crate) struct SeedModel {
@@ -180,6 +182,19 @@ fn files(folder: &Path) -> Result<Vec<SeedFile>, String> {
     Ok(files)
 }
 
+/// A tiny pretrained encoder with its word pieces.
+fn encoder() -> Result<Vec<SeedFile>, String> {
+    let folder: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "golden", "pretrained", "bert"].iter().collect();
+    let mut found = files(&folder)?;
+    found.retain(|file| file.name != "expected.safetensors");
+    let pieces = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nfine\nday\n##s\n,\n3\nand\n.\n";
+    let modules = r#"[{"idx":0,"name":"0","path":"","type":"sentence_transformers.models.Transformer"}]"#;
+    for (name, text) in [("modules.json", modules), ("vocab.txt", pieces)] {
+        found.push(SeedFile { name: name.into(), bytes: text.into() });
+    }
+    Ok(found)
+}
+
 impl Seeds {
     /// Makes them all in a folder; models are trained by the command itself.
     pub(crate) fn make(program: &Path, folder: &Path) -> Result<Seeds, String> {
@@ -213,6 +228,7 @@ impl Seeds {
             run(&[&["train", data, "--epochs", "1", "--threads", "2", "--out", &out], more].concat())?;
             models.push(SeedModel { kind, files: files(&folder.join(&out))? });
         }
+        models.push(SeedModel { kind: Kind::Encoder, files: encoder()? });
         let examples: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "examples", "worked"].iter().collect();
         Ok(Seeds { labelled, pairs, parallel, plain, models, worked: files(&examples)?, tensors })
     }

@@ -5,11 +5,13 @@ mod bench;
 mod check;
 mod compare;
 mod count;
+mod embed;
 mod eval;
 mod explain;
 mod film;
 mod generate;
 mod info;
+mod nearest;
 mod pictures;
 mod position;
 mod predict;
@@ -39,6 +41,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Train(args) => train::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Predict(args) => predict::run(&args),
+        Command::Embed(args) => embed::run(&args),
+        Command::Nearest(args) => nearest::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Translate(args) => translate::run(&args),
         Command::Explain(args) => explain::run(&args),

@@ -2,8 +2,8 @@
 
 use super::recurrent::CellName;
 use super::{
-    AttentionOptions, Encoder, EncoderCache, EncoderConfig, Mode, NormOrder, Offsets, Recurrent, RecurrentCache,
-    RecurrentConfig,
+    AttentionOptions, Encoder, EncoderCache, EncoderConfig, LayerOptions, Mode, NormOrder, Offsets, Recurrent,
+    RecurrentCache, RecurrentConfig,
 };
 use crate::params::{Builder, Params};
 use crate::{Error, Result};
@@ -87,6 +87,8 @@ struct Fields {
     bidirectional: Option<bool>,
     #[serde(flatten)]
     attention: AttentionOptions,
+    #[serde(flatten)]
+    options: LayerOptions,
 }
 
 impl<'de> Deserialize<'de> for BodyConfig {
@@ -116,6 +118,7 @@ impl<'de> Deserialize<'de> for BodyConfig {
                 attention_dropout: given(f.attention_dropout, "attention_dropout")?,
                 causal: given(f.causal, "causal")?,
                 attention: f.attention,
+                options: f.options,
             }),
         })
     }

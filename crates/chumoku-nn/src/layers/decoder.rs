@@ -41,8 +41,7 @@ impl Decoder {
         let layers = (0..config.num_layers)
             .map(|i| builder.scope(&format!("layers.{i}"), |b| DecoderLayer::new(b, config, i)))
             .collect::<Result<_>>()?;
-        let norm =
-            (config.norm_order == NormOrder::Pre).then(|| builder.scope("norm", |b| LayerNorm::new(b, config.d_model)));
+        let norm = (config.norm_order == NormOrder::Pre).then(|| builder.scope("norm", |b| config.norm(b)));
         Ok(Decoder { layers, norm })
     }
 

@@ -87,9 +87,8 @@ impl DecoderLayer {
             self_attention: builder.scope("self_attn", |b| MultiHeadAttention::new(b, to_self)),
             cross_attention: builder.scope("multihead_attn", |b| MultiHeadAttention::new(b, across)),
             feed_forward: FeedForward::new(builder, widths, config.activation(), config.dropout, site + 2),
-            sublayers: [("norm1", site + 3), ("norm2", site + 4), ("norm3", site + 5)].map(|(name, site)| {
-                Sublayer::new(builder, name, config.d_model, config.norm_order, (config.dropout, site))
-            }),
+            sublayers: [("norm1", site + 3), ("norm2", site + 4), ("norm3", site + 5)]
+                .map(|(name, site)| Sublayer::new(builder, name, config, site)),
         })
     }
 

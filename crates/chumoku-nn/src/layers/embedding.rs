@@ -8,25 +8,33 @@ use chumoku_kernels::{
 };
 use ndarray::{Array2, ArrayView2, Axis};
 
-/// `y_t = √d_model · table[id_t]` (Vaswani et al. 2017, section 3.4).
+/// `y_t = √d_model · table[id_t]` (Vaswani et al. 2017, section 3.4), or without the factor (Devlin et al. 2019).
 #[derive(Clone, Debug)]
 pub struct Embedding {
     weight: ParamId,
     width: usize,
+    scale: f64,
 }
 
 impl Embedding {
     /// Adds `weight` of shape (vocabulary, d_model) to the model, normal with deviation 1/√d_model.
     pub fn new(builder: &mut Builder, vocabulary: usize, d_model: usize) -> Self {
         let init = Init::Normal(1.0 / (d_model as f64).sqrt());
-        Embedding { weight: builder.add("weight", &[vocabulary, d_model], init), width: d_model }
+        let scale = (d_model as f64).sqrt();
+        Embedding { weight: builder.add("weight", &[vocabulary, d_model], init), width: d_model, scale }
+    }
+
+    /// The same without the factor √d_model, normal with deviation 0.02.
+    pub fn unscaled(builder: &mut Builder, vocabulary: usize, d_model: usize) -> Self {
+        let weight = builder.add("weight", &[vocabulary, d_model], Init::Normal(0.02));
+        Embedding { weight, width: d_model, scale: 1.0 }
     }
 
     fn scale<T: Real>(&self) -> T {
-        T::of((self.width as f64).sqrt())
+        T::of(self.scale)
     }
 
-    /// The vector of each token, scaled by √d_model; `backward` needs the same ids.
+    /// The vector of each token, scaled; `backward` needs the same ids.
     ///
     /// # Shapes
     /// `ids` (tokens,) → (tokens, d_model).

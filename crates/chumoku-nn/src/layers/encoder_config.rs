@@ -1,6 +1,7 @@
 //! The sizes and options of an encoder.
 
-use super::{AttentionOptions, NormOrder};
+use super::{AttentionOptions, LayerNorm, NormOrder};
+use crate::params::Builder;
 use crate::{Error, Result};
 use chumoku_kernels::Activation;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,18 @@ pub struct EncoderConfig {
     /// Variants of attention.
     #[serde(flatten)]
     pub attention: AttentionOptions,
+    /// Variants of everything else.
+    #[serde(flatten)]
+    pub options: LayerOptions,
+}
+
+/// Variants of layers beside those of attention, in models' configurations: what is left out there is as in the paper.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LayerOptions {
+    /// ε of every layer normalisation; [`LayerNorm::EPSILON`] unless it is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub norm_epsilon: Option<f64>,
 }
 
 impl EncoderConfig {
@@ -48,7 +61,15 @@ impl EncoderConfig {
         if !["gelu", "relu"].contains(&self.activation.as_str()) {
             return Err(Error::Activation(self.activation.clone()));
         }
+        if let Some(epsilon) = self.options.norm_epsilon.filter(|epsilon| !(epsilon.is_finite() && *epsilon >= 0.0)) {
+            return Err(Error::NormEpsilon(epsilon));
+        }
         Ok(())
+    }
+
+    /// A normalisation of its width, added to the model under construction.
+    pub(super) fn norm(&self, builder: &mut Builder) -> LayerNorm {
+        LayerNorm::with_epsilon(builder, self.d_model, self.options.norm_epsilon.unwrap_or(LayerNorm::EPSILON))
     }
 
     /// The activation that the name stands for.

@@ -43,9 +43,8 @@ impl EncoderLayer {
         Ok(EncoderLayer {
             attention: builder.scope("self_attn", |b| MultiHeadAttention::new(b, attention)),
             feed_forward: FeedForward::new(builder, widths, config.activation(), config.dropout, site + 1),
-            sublayers: [("norm1", site + 2), ("norm2", site + 3)].map(|(name, site)| {
-                Sublayer::new(builder, name, config.d_model, config.norm_order, (config.dropout, site))
-            }),
+            sublayers: [("norm1", site + 2), ("norm2", site + 3)]
+                .map(|(name, site)| Sublayer::new(builder, name, config, site)),
         })
     }
 

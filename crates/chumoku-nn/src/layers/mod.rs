@@ -15,6 +15,7 @@ mod encoder;
 mod encoder_config;
 mod encoder_layer;
 mod feed_forward;
+mod input;
 mod linear;
 mod multi_head_attention;
 mod norm;
@@ -32,21 +33,21 @@ pub use decoder_layer::{DecoderGradients, DecoderInput, DecoderLayer, DecoderLay
 pub use dropout::{Mode, Noise};
 pub use embedding::Embedding;
 pub use encoder::{Encoder, EncoderCache};
-pub use encoder_config::EncoderConfig;
+pub use encoder_config::{EncoderConfig, LayerOptions};
 pub use encoder_layer::{EncoderLayer, EncoderLayerCache};
 pub use feed_forward::{FeedForward, FeedForwardCache};
+pub use input::{Input, InputCache, InputConfig, InputOptions, Tokens};
 pub use linear::Linear;
 pub use multi_head_attention::{
     AttentionInput, AttentionMatrices, AttentionOptions, InputGradients, MultiHeadAttention, MultiHeadAttentionCache,
     MultiHeadAttentionConfig, ProjectedMemory,
 };
-pub use norm::{LayerNorm, LayerNormCache};
+pub use norm::{LayerNorm, LayerNormCache, NormOrder};
 pub use pooling::{Pooling, PoolingCache};
 pub use position::{Position, PositionKind, sinusoidal};
 pub use record::AttentionRecord;
 pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};
 pub use rotary::Rotary;
-pub use sublayer::NormOrder;
 
 use crate::Result;
 use crate::params::{ParamId, Params};

@@ -1,16 +1,28 @@
-//! Layer normalisation.
+//! Layer normalisation, and where it stands.
 
 use super::{array, numbers, packed, row};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
 use chumoku_kernels::{LayerNormBackward, Normalised, Real, layer_norm_forward};
 use ndarray::{Array2, ArrayView2};
+use serde::{Deserialize, Serialize};
+
+/// Where layer normalisation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NormOrder {
+    /// After each residual sum, as published: `x = norm(x + f(x))`.
+    Post,
+    /// Before each part, which trains more steadily: `x = x + f(norm(x))` (Xiong et al. 2020).
+    Pre,
+}
 
 /// `y = γ (x − mean)/√(variance + ε) + β` over each token (Ba, Kiros and Hinton 2016).
 #[derive(Clone, Debug)]
 pub struct LayerNorm {
     weight: ParamId,
     bias: ParamId,
+    epsilon: f64,
 }
 
 /// Each token's mean and 1/√(variance + ε).
@@ -21,13 +33,18 @@ pub struct LayerNormCache<T> {
 }
 
 impl LayerNorm {
-    /// Added to the variance, as in PyTorch.
+    /// Added to the variance unless another is given, as in PyTorch.
     pub const EPSILON: f64 = 1e-5;
 
     /// Adds `weight` (γ, starting at 1) and `bias` (β, starting at 0).
     pub fn new(builder: &mut Builder, width: usize) -> Self {
+        LayerNorm::with_epsilon(builder, width, Self::EPSILON)
+    }
+
+    /// The same with another ε.
+    pub fn with_epsilon(builder: &mut Builder, width: usize, epsilon: f64) -> Self {
         let weight = builder.add("weight", &[width], Init::Ones);
-        LayerNorm { weight, bias: builder.add("bias", &[width], Init::Zeros) }
+        LayerNorm { weight, bias: builder.add("bias", &[width], Init::Zeros), epsilon }
     }
 
     /// γ and β as rows, in f64.
@@ -46,7 +63,7 @@ impl LayerNorm {
         let x = packed(x);
         let weights = [p.slice(self.weight), p.slice(self.bias)];
         let Normalised { y, mean, inverse_deviation } =
-            layer_norm_forward(numbers(&x.view()), weights, T::of(Self::EPSILON))?;
+            layer_norm_forward(numbers(&x.view()), weights, T::of(self.epsilon))?;
         Ok((array(x.dim(), y)?, LayerNormCache { mean, inverse_deviation }))
     }
 

@@ -16,6 +16,10 @@ pub enum Pooling {
     Max,
     /// The first token's vector.
     First,
+    /// The last token's vector.
+    Last,
+    /// The sum over tokens, divided by the root of their number.
+    MeanSqrtLength,
 }
 
 /// The token that each column of each sequence came from, for [`Pooling::Max`].
@@ -39,8 +43,9 @@ impl Pooling {
             let mut y = y.row_mut(s);
             match self {
                 Pooling::First => y.assign(&x.row(first)),
-                Pooling::Mean => {
-                    let share = T::ONE / T::of(range.len() as f64);
+                Pooling::Last => y.assign(&x.row(range.end - 1)),
+                Pooling::Mean | Pooling::MeanSqrtLength => {
+                    let share = self.share(range.len());
                     for token in range {
                         y.zip_mut_with(&x.row(token), |y, &x| *y += x * share);
                     }
@@ -58,6 +63,12 @@ impl Pooling {
         (y, PoolingCache(from))
     }
 
+    /// What each of so many tokens counts in a mean.
+    fn share<T: Real>(self, tokens: usize) -> T {
+        let tokens = T::of(tokens as f64);
+        T::ONE / if self == Pooling::MeanSqrtLength { T::of(tokens.to_f64().sqrt()) } else { tokens }
+    }
+
     /// The gradient of x.
     ///
     /// # Shapes
@@ -68,8 +79,9 @@ impl Pooling {
         for (s, range) in offsets.ranges().enumerate().filter(|(_, range)| !range.is_empty()) {
             match self {
                 Pooling::First => dx.row_mut(range.start).assign(&dy.row(s)),
-                Pooling::Mean => {
-                    let share = T::ONE / T::of(range.len() as f64);
+                Pooling::Last => dx.row_mut(range.end - 1).assign(&dy.row(s)),
+                Pooling::Mean | Pooling::MeanSqrtLength => {
+                    let share = self.share(range.len());
                     for token in range {
                         dx.row_mut(token).zip_mut_with(&dy.row(s), |dx, &dy| *dx = dy * share);
                     }

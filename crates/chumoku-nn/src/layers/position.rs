@@ -67,6 +67,8 @@ pub struct Position {
     kind: PositionKind,
     weight: Option<ParamId>,
     length: usize,
+    /// The row of a learned encoding that the first token of a sequence gets.
+    first: usize,
     width: usize,
     /// The sinusoidal encoding of as many positions as were needed so far.
     table: Arc<RwLock<Arc<Array2<f64>>>>,
@@ -75,9 +77,15 @@ pub struct Position {
 impl Position {
     /// For sequences of at most `length`; adds `weight` (length, d_model) to the model if it is learned.
     pub fn new(builder: &mut Builder, kind: PositionKind, length: usize, d_model: usize) -> Self {
+        Position::starting_at(builder, kind, 0, [length, d_model])
+    }
+
+    /// The same, where `first` rows of a learned encoding go before that of a sequence's first token (RoBERTa keeps some
+    /// for padding): `weight` has the shape (first + length, d_model).
+    pub fn starting_at(builder: &mut Builder, kind: PositionKind, first: usize, [length, d_model]: [usize; 2]) -> Self {
         let learned = kind == PositionKind::Learned;
-        let weight = learned.then(|| builder.add("weight", &[length, d_model], Init::Normal(0.02)));
-        Position { kind, weight, length, width: d_model, table: Arc::default() }
+        let weight = learned.then(|| builder.add("weight", &[first + length, d_model], Init::Normal(0.02)));
+        Position { kind, weight, length, first, width: d_model, table: Arc::default() }
     }
 
     /// Adds the encoding to `x` (tokens, d_model), in place.
@@ -107,7 +115,7 @@ impl Position {
             (PositionKind::None | PositionKind::Rotary | PositionKind::Alibi, _) => {}
             (PositionKind::Sinusoidal, _) => add(x, offsets, starts(), self.sinusoidal(longest).view()),
             (PositionKind::Learned, Some(weight)) if longest <= self.length => {
-                add(x, offsets, starts(), p.view(weight));
+                add(x, offsets, starts().map(|start| self.first + start), p.view(weight));
             }
             _ => return Err(Error::TooLong { limit: self.length, found: longest }),
         }
@@ -134,7 +142,7 @@ impl Position {
         let table = grads.slice_mut(weight);
         for range in offsets.ranges() {
             for (position, token) in range.enumerate() {
-                let row = &mut table[position * self.width..][..self.width];
+                let row = &mut table[(self.first + position) * self.width..][..self.width];
                 row.iter_mut().zip(dy.row(token)).for_each(|(d, &g)| *d += g);
             }
         }

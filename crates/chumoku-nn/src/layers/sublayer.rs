@@ -1,21 +1,10 @@
 //! What the layers of encoder and decoder are made of: a part with a residual connection and layer normalisation.
 
-use super::{LayerNorm, LayerNormCache, Mode, add_assign};
+use super::{EncoderConfig, LayerNorm, LayerNormCache, Mode, NormOrder, add_assign};
 use crate::Result;
 use crate::params::{Builder, Params};
 use chumoku_kernels::{Real, Then};
 use ndarray::{Array2, ArrayView2};
-use serde::{Deserialize, Serialize};
-
-/// Where layer normalisation stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NormOrder {
-    /// After each residual sum, as published: `x = norm(x + f(x))`.
-    Post,
-    /// Before each part, which trains more steadily: `x = x + f(norm(x))` (Xiong et al. 2020).
-    Pre,
-}
 
 /// The residual connection and normalisation around a part f: `norm(x + dropout(f(x)))` as published, or
 /// `x + dropout(f(norm(x)))` (Vaswani et al. 2017, section 3.1; Xiong et al. 2020).
@@ -40,14 +29,9 @@ pub(super) struct SublayerCache<T, C> {
 
 impl Sublayer {
     /// Adds the normalisation `name` to the model; `site` numbers the dropout among those of the model.
-    pub(super) fn new(
-        builder: &mut Builder,
-        name: &str,
-        width: usize,
-        order: NormOrder,
-        (dropout, site): (f32, u32),
-    ) -> Self {
-        Sublayer { order, norm: builder.scope(name, |b| LayerNorm::new(b, width)), dropout, site }
+    pub(super) fn new(builder: &mut Builder, name: &str, config: &EncoderConfig, site: u32) -> Self {
+        let norm = builder.scope(name, |b| config.norm(b));
+        Sublayer { order: config.norm_order, norm, dropout: config.dropout, site }
     }
 
     /// `part(x, then)` computes `then(f(x))`, and what it must remember.

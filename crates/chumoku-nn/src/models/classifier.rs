@@ -2,8 +2,8 @@
 
 use crate::Result;
 use crate::layers::{
-    AttentionRecord, Body, BodyCache, BodyConfig, Embedding, Linear, Mode, MultiHeadAttention, Offsets, Pooling,
-    PoolingCache, Position, PositionKind, RecurrentConfig, numbers, numbers_mut,
+    AttentionRecord, Body, BodyCache, BodyConfig, Input, InputCache, InputConfig, InputOptions, Linear, Mode,
+    MultiHeadAttention, Offsets, Pooling, PoolingCache, PositionKind, RecurrentConfig, Tokens, numbers, numbers_mut,
 };
 use crate::params::{Builder, Init, Layout, Params};
 use chumoku_kernels::{Cell, CrossEntropy, Real, cross_entropy, num_threads, on_one_thread};
@@ -33,6 +33,9 @@ pub struct ClassifierConfig {
     pub embedding_dropout: f32,
     /// Dropout of the pooled vector.
     pub head_dropout: f32,
+    /// Variants of the embeddings.
+    #[serde(flatten)]
+    pub input: InputOptions,
 }
 
 impl ClassifierConfig {
@@ -71,8 +74,7 @@ impl ClassifierConfig {
 pub struct Classifier {
     config: ClassifierConfig,
     layout: Arc<Layout>,
-    embedding: Embedding,
-    position: Position,
+    input: Input,
     body: Body,
     head: Linear,
 }
@@ -80,6 +82,7 @@ pub struct Classifier {
 /// What a [`Classifier`] remembers.
 #[derive(Clone, Debug)]
 pub struct ClassifierCache<T> {
+    input: InputCache<T>,
     body: BodyCache<T>,
     pooling: PoolingCache,
     pooled: Array2<T>,
@@ -90,7 +93,6 @@ fn in_pool<R: Send>(pass: impl FnOnce() -> R + Send) -> R {
     rayon::scope(|_| pass())
 }
 
-const EMBEDDING_SITE: u32 = 0;
 const HEAD_SITE: u32 = 1;
 
 impl Classifier {
@@ -100,9 +102,15 @@ impl Classifier {
     /// If the heads do not divide d_model.
     pub fn new(config: ClassifierConfig) -> Result<Self> {
         let mut builder = Builder::new();
-        let d_model = config.body.d_model();
-        let embedding = builder.scope("embedding", |b| Embedding::new(b, config.vocab_size, d_model));
-        let position = builder.scope("position", |b| Position::new(b, config.position, config.max_length, d_model));
+        let input = InputConfig {
+            vocab_size: config.vocab_size,
+            d_model: config.body.d_model(),
+            position: config.position,
+            max_length: config.max_length,
+            dropout: config.embedding_dropout,
+            options: config.input,
+        };
+        let input = Input::new(&mut builder, &input);
         let mut body = config.body.clone();
         if let BodyConfig::Transformer(encoder) = &mut body {
             encoder.attention.position = config.position;
@@ -110,7 +118,7 @@ impl Classifier {
         let body = Body::new(&mut builder, &body)?;
         let init = Init::Normal(0.02);
         let head = builder.scope("head", |b| Linear::with_init(b, config.body.width(), config.num_classes, true, init));
-        Ok(Classifier { config, layout: builder.finish(), embedding, position, body, head })
+        Ok(Classifier { config, layout: builder.finish(), input, body, head })
     }
 
     /// The configuration.
@@ -138,14 +146,12 @@ impl Classifier {
         mode: Mode,
     ) -> Result<(Array2<T>, ClassifierCache<T>)> {
         in_pool(|| {
-            let mut x = self.embedding.forward(p, ids)?;
-            self.position.forward(p, &mut x, offsets)?;
-            mode.drop(&mut x, self.config.embedding_dropout, EMBEDDING_SITE)?;
+            let (x, input) = self.input.forward(p, Tokens::new(ids, offsets), mode)?;
             let (x, body) = self.body.forward(p, x, offsets, mode)?;
             let (mut pooled, pooling) = self.config.pooling.forward(x.view(), offsets);
             mode.drop(&mut pooled, self.config.head_dropout, HEAD_SITE)?;
             let logits = self.head.forward(p, pooled.view())?;
-            Ok((logits, ClassifierCache { body, pooling, pooled }))
+            Ok((logits, ClassifierCache { input, body, pooling, pooled }))
         })
     }
 
@@ -183,8 +189,7 @@ impl Classifier {
     }
 
     fn logits_of_group<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
-        let mut x = self.embedding.forward(p, ids)?;
-        self.position.forward(p, &mut x, offsets)?;
+        let (x, _) = self.input.forward(p, Tokens::new(ids, offsets), Mode::Eval)?;
         let x = self.body.apply(p, x, offsets)?;
         let (pooled, _) = self.config.pooling.forward(x.view(), offsets);
         self.head.forward(p, pooled.view())
@@ -232,10 +237,8 @@ impl Classifier {
             let mut d_pooled = self.head.backward(p, cache.pooled.view(), d_logits, grads)?;
             mode.drop(&mut d_pooled, self.config.head_dropout, HEAD_SITE)?;
             let dx = self.config.pooling.backward(&cache.pooling, offsets, d_pooled.view());
-            let mut dx = self.body.backward(p, &cache.body, offsets, dx, mode, grads)?;
-            mode.drop(&mut dx, self.config.embedding_dropout, EMBEDDING_SITE)?;
-            self.position.backward(dx.view(), offsets, grads);
-            self.embedding.backward(ids, dx.view(), grads)
+            let dx = self.body.backward(p, &cache.body, offsets, dx, mode, grads)?;
+            self.input.backward(p, Tokens::new(ids, offsets), &cache.input, dx, mode, grads)
         })
     }
 

@@ -2,8 +2,10 @@
 
 mod classifier;
 mod language_model;
+mod text_encoder;
 mod translator;
 
 pub use classifier::{Classifier, ClassifierCache, ClassifierConfig};
 pub use language_model::{LanguageModel, LanguageModelConfig, LanguageModelState};
+pub use text_encoder::{TextEncoder, TextEncoderCache, TextEncoderConfig};
 pub use translator::{PairBatch, Translator, TranslatorConfig, TranslatorPart, TranslatorState};

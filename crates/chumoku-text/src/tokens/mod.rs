@@ -1,10 +1,12 @@
 //! From text to tokens, and from tokens back to the words of the text.
 
 mod error;
+mod guarded;
 mod japanese;
 mod learn;
 mod pattern;
 mod pipeline;
+mod pretrained;
 mod script;
 mod tokenizer;
 mod tokenizer_file;
@@ -14,6 +16,7 @@ mod words;
 pub use error::TokenizerError;
 pub use learn::TokenizerConfig;
 pub use pipeline::{CLS, TextForm, UNK, Unit};
+pub use pretrained::{Encoding, PretrainedTokenizer, WordPieceOptions};
 pub use script::unspaced_share;
 pub use tokenizer::{Encoded, TextTokenizer};
 pub use windows::windows;

@@ -2,17 +2,14 @@
 //! Hugging Face's library reads.
 
 use super::error::TokenizerError as Error;
-use super::pipeline::{CLS, UNK, cuts_into_characters, is_ours};
-use super::tokenizer_file;
-use crate::{quiet, tr};
+use super::guarded::{Guarded, spans};
+use super::pipeline::{CLS, UNK, cuts_into_characters};
+use crate::tr;
 use rayon::prelude::*;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::Path;
-use std::str::FromStr;
-use std::sync::Arc;
+use tokenizers::Model;
 use tokenizers::models::ModelWrapper;
-use tokenizers::{EncodeInput, Model, Tokenizer};
 
 /// A text as tokens, without the leading `[CLS]`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,10 +27,8 @@ pub struct Encoded {
 /// A trained tokenizer.
 #[derive(Clone, Debug)]
 pub struct TextTokenizer {
-    inner: Tokenizer,
+    guarded: Guarded,
     cls: u32,
-    /// The file it was read from.
-    path: Option<Arc<Path>>,
     is_by_character: bool,
 }
 
@@ -42,43 +37,24 @@ pub(super) fn problem(doing: &str) -> impl Fn(tokenizers::Error) -> Error + '_ {
     move |error| Error::Unusable(format!("{doing}: {error}"))
 }
 
-/// What is said where the library that runs tokenizers gave up without a word.
-fn contradiction() -> String {
-    tr!("the tokenizer contradicts itself, so that it cannot be used", "トークナイザーの内容が矛盾していて使えません")
-}
-
-/// A message of another library as the part of a line.
-fn one_line(message: &str) -> String {
-    let words: Vec<&str> = message.split_whitespace().collect();
-    words.join(" ").chars().take(300).collect()
-}
-
 impl TextTokenizer {
     /// Reads the text of a `tokenizer.json`, trusting nothing in it.
     ///
     /// # Errors
     /// If it is not one, has no `[CLS]`, or could take all memory or all time.
     pub fn from_json(json: &str) -> Result<Self, Error> {
-        let sound = || {
-            let mut file: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
-            tokenizer_file::check(&mut file, &is_ours)?;
-            Tokenizer::from_str(&file.to_string()).map_err(|error| error.to_string())
-        };
-        // What the library does not expect of a file it panics on.
-        let read = quiet::catch(sound).unwrap_or_else(|_| Err(contradiction()));
-        let mut inner = read.map_err(|problem| Error::Unusable(one_line(&problem)))?;
+        let guarded = Guarded::from_json(json)?;
+        let inner = &guarded.inner;
         let Some(cls) = inner.token_to_id(CLS) else {
             return Err(Error::Unusable(tr!(
                 "expected a token {CLS} in the vocabulary, found none",
                 "語彙にトークン {CLS} が必要ですが、ありません"
             )));
         };
-        // A text that spells "[CLS]" is text.
-        inner.set_encode_special_tokens(true);
         let cutter = serde_json::to_value(inner.get_pre_tokenizer()).unwrap_or_default();
         let pattern = cutter["pattern"]["Regex"].as_str();
         let is_by_character = pattern.is_some_and(cuts_into_characters);
-        Ok(TextTokenizer { inner, cls, path: None, is_by_character })
+        Ok(TextTokenizer { guarded, cls, is_by_character })
     }
 
     /// Reads a `tokenizer.json`, trusting nothing in it.
@@ -86,33 +62,7 @@ impl TextTokenizer {
     /// # Errors
     /// If the file cannot be read, or as for [`TextTokenizer::from_json`].
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let unread = |source| Error::Io { path: path.to_owned(), source };
-        let bytes = std::fs::metadata(path).map_err(unread)?.len();
-        if bytes > tokenizer_file::LARGEST_FILE {
-            let problem = tr!(
-                "expected a tokenizer of at most {} bytes, found {bytes}",
-                "トークナイザーは {} バイトまでですが、{bytes} バイトあります",
-                tokenizer_file::LARGEST_FILE
-            );
-            return Err(Error::File { path: path.to_owned(), problem });
-        }
-        let json = std::fs::read_to_string(path).map_err(unread)?;
-        match TextTokenizer::from_json(&json) {
-            Ok(tokenizer) => Ok(TextTokenizer { path: Some(path.into()), ..tokenizer }),
-            Err(error) => Err(Error::File { path: path.to_owned(), problem: error.to_string() }),
-        }
-    }
-
-    /// What the library makes of `work` with this tokenizer. What it does not expect of its file it panics on.
-    fn ask<T>(&self, doing: &str, work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Error> {
-        let answer = quiet::catch(work).unwrap_or_else(|_| Err(contradiction().into()));
-        answer.map_err(|error| {
-            let problem = format!("{doing}: {}", one_line(&error.to_string()));
-            match &self.path {
-                Some(path) => Error::File { path: path.to_path_buf(), problem },
-                None => Error::Unusable(problem),
-            }
-        })
+        Guarded::read(path, TextTokenizer::from_json, |found| &mut found.guarded)
     }
 
     /// The text of its `tokenizer.json`.
@@ -120,22 +70,23 @@ impl TextTokenizer {
     /// # Errors
     /// If it cannot be written as JSON.
     pub fn to_json(&self) -> Result<String, Error> {
-        self.inner.to_string(true).map_err(problem("writing"))
+        self.guarded.inner.to_string(true).map_err(problem("writing"))
     }
 
     /// Number of token ids.
     pub fn vocab_size(&self) -> usize {
-        self.inner.get_vocab_size(true)
+        self.guarded.inner.get_vocab_size(true)
     }
 
     /// One more than the largest token id.
     pub fn end_of_ids(&self) -> usize {
-        self.inner.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1)
+        self.guarded.end_of_ids()
     }
 
     /// SHA-256 of the tokens in the order of their ids, in hexadecimal digits.
     pub fn vocabulary_sha256(&self) -> String {
-        let mut tokens: Vec<(u32, String)> = self.inner.get_vocab(true).into_iter().map(|(t, id)| (id, t)).collect();
+        let mut tokens: Vec<(u32, String)> =
+            self.guarded.inner.get_vocab(true).into_iter().map(|(t, id)| (id, t)).collect();
         tokens.sort_unstable();
         let mut hash = Sha256::new();
         for (id, token) in tokens {
@@ -148,7 +99,7 @@ impl TextTokenizer {
 
     /// The id of the words that it does not know, if it is one of words.
     pub fn unknown(&self) -> Option<u32> {
-        match self.inner.get_model() {
+        match self.guarded.inner.get_model() {
             ModelWrapper::WordLevel(words) => words.token_to_id(UNK),
             _ => None,
         }
@@ -164,17 +115,10 @@ impl TextTokenizer {
     /// # Errors
     /// If the tokenizer cannot cut the text (never for one that was trained here).
     pub fn encode(&self, text: &str) -> Result<Encoded, Error> {
-        let doing = || tr!("cutting a text into tokens", "文章をトークンに分ける");
-        let encoding = self.ask(&doing(), || self.inner.encode(EncodeInput::from(text), false))?;
-        // A tokenizer that puts in what the text does not hold counts past its characters, or its end.
-        let whole = |&(start, end): &(usize, usize)| {
-            let is_border = |&at: &usize| text.is_char_boundary(at);
-            let start = (0..=start.min(text.len())).rev().find(is_border).unwrap_or(0);
-            (start, (end.min(text.len())..=text.len()).find(is_border).unwrap_or(text.len()).max(start))
-        };
+        let encoding = self.guarded.encode(text, false)?;
         Ok(Encoded {
             ids: encoding.get_ids().to_vec(),
-            spans: encoding.get_offsets().iter().map(whole).collect(),
+            spans: spans(&encoding, text),
             units: encoding.get_word_ids().iter().map(|unit| unit.unwrap_or(0)).collect(),
             is_by_character: self.is_by_character,
         })
@@ -195,12 +139,12 @@ impl TextTokenizer {
     /// # Errors
     /// If the tokenizer cannot put them together (never for one that was trained here).
     pub fn decode(&self, ids: &[u32]) -> Result<String, Error> {
-        self.ask(&tr!("putting tokens together", "トークンを文章に戻す"), || self.inner.decode(ids, true))
+        self.guarded.decode(ids)
     }
 
     /// The token of an id, as it stands in the vocabulary.
     pub fn token(&self, id: u32) -> String {
-        self.inner.id_to_token(id).unwrap_or_default()
+        self.guarded.inner.id_to_token(id).unwrap_or_default()
     }
 }
 
@@ -209,7 +153,8 @@ mod tests {
     use super::super::learn::TokenizerConfig;
     use super::super::pipeline::{TextForm, Unit};
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
+    use tokenizers::EncodeInput;
 
     fn trained() -> TextTokenizer {
         let texts = [
@@ -332,7 +277,8 @@ mod tests {
     fn the_template_gives_what_models_are_fed() {
         for (form, unit, tokenizer) in every_kind() {
             // As the Python package would be asked: with special tokens.
-            let asked = tokenizer.inner.encode(EncodeInput::from("the film 映画"), true).unwrap().get_ids().to_vec();
+            let asked =
+                tokenizer.guarded.inner.encode(EncodeInput::from("the film 映画"), true).unwrap().get_ids().to_vec();
             let (ids, cls) = (tokenizer.encode("the film 映画").unwrap().ids, [tokenizer.cls()]);
             let fed = match form {
                 // Classifiers and language models are given `[CLS]` first (`inference::pack`), sources of translators
@@ -341,7 +287,7 @@ mod tests {
                 TextForm::Compatible | TextForm::Kept => [&ids[..], &cls].concat(),
             };
             assert_eq!(asked, fed, "{form:?} {unit:?}");
-            let pair = tokenizer.inner.encode(EncodeInput::from(("the", "film")), true).unwrap();
+            let pair = tokenizer.guarded.inner.encode(EncodeInput::from(("the", "film")), true).unwrap();
             assert!(pair.get_ids().contains(&tokenizer.cls()), "{form:?} {unit:?}");
         }
     }

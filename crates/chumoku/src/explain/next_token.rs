@@ -173,7 +173,7 @@ impl TextGenerator {
 mod tests {
     use super::*;
     use crate::models::{LanguageModel, LanguageModelConfig};
-    use crate::nn::{AttentionOptions, EncoderConfig, NormOrder, PositionKind};
+    use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, NormOrder, PositionKind};
     use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
     use crate::text_generator::TextGeneratorConfig;
     use chumoku_kernels::Precision;
@@ -193,6 +193,7 @@ mod tests {
             attention_dropout: 0.0,
             causal: true,
             attention: AttentionOptions::default(),
+            options: LayerOptions::default(),
         };
         let config = LanguageModelConfig {
             vocab_size: tokenizer.vocab_size(),

@@ -151,7 +151,7 @@ pub(crate) fn by_word(weights: &Array2<f64>, words: [&[Range<usize>]; 2]) -> Vec
 mod tests {
     use super::*;
     use crate::models::{LanguageModel, LanguageModelConfig};
-    use crate::nn::{AttentionOptions, EncoderConfig, NormOrder, PositionKind};
+    use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, NormOrder, PositionKind};
     use crate::params::Params;
     use crate::text::{TextForm, TokenizerConfig, Unit};
     use ndarray::array;
@@ -178,6 +178,7 @@ mod tests {
                 attention_dropout: 0.0,
                 causal: true,
                 attention,
+                options: LayerOptions::default(),
             };
             let config =
                 LanguageModelConfig { vocab_size: 11, encoder, position, max_length: 9, embedding_dropout: 0.0 };

@@ -48,6 +48,11 @@ macro_rules! for_any {
 pub(crate) use for_any;
 
 impl Tensor {
+    /// The bytes of an `.npy` file; bf16, for which NumPy has no type, as two bytes each.
+    pub fn to_npy(&self) -> Vec<u8> {
+        npy::bytes(self)
+    }
+
     /// Numbers in row-major order as an array.
     ///
     /// # Errors
@@ -277,6 +282,13 @@ impl TensorFile {
             Fault::Damaged(problem) => TensorError::Damaged { path: path.to_owned(), format: name, problem },
             Fault::Tensor(name, problem) => TensorError::Tensor { path: path.to_owned(), name, problem },
         })
+    }
+
+    /// The bytes of a `.safetensors` file.
+    pub fn to_safetensors(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        safetensors::write(self, &mut bytes).expect("memory can be written to");
+        bytes
     }
 
     /// Writes the file, whole or not at all.

@@ -15,7 +15,7 @@ use crate::lang::lang;
 use crate::lang::wording::thousands;
 
 use crate::models::{LanguageModel, LanguageModelConfig};
-use crate::nn::{AttentionOptions, EncoderConfig, Mode, NormOrder, Offsets, PositionKind};
+use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, Mode, NormOrder, Offsets, PositionKind};
 use crate::params::{Layout, Params};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_generator::{TextGenerator, TextGeneratorConfig};
@@ -89,6 +89,7 @@ impl LanguageModelPlan {
                 attention_dropout: 0.0,
                 causal: true,
                 attention: AttentionOptions::default(),
+                options: LayerOptions::default(),
             },
             position: PositionKind::Learned,
             max_length: context,

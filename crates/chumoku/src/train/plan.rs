@@ -2,7 +2,9 @@
 
 use crate::Result;
 use crate::models::ClassifierConfig;
-use crate::nn::{AttentionOptions, EncoderConfig, Network, NormOrder, Pooling, PositionKind};
+use crate::nn::{
+    AttentionOptions, EncoderConfig, InputOptions, LayerOptions, Network, NormOrder, Pooling, PositionKind,
+};
 use chumoku_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +113,7 @@ impl Plan {
                 attention_dropout: 0.1,
                 causal: false,
                 attention: AttentionOptions::default(),
+                options: LayerOptions::default(),
             }
             .into(),
             position: PositionKind::Sinusoidal,
@@ -118,6 +121,7 @@ impl Plan {
             pooling: Pooling::Mean,
             embedding_dropout: 0.3,
             head_dropout: 0.3,
+            input: InputOptions::default(),
         };
         // About 150 steps an epoch, between small noisy batches and large slow ones.
         let batch_tokens = (tokens / 150).clamp(512, 4096).max(max_length);

@@ -15,7 +15,7 @@ use crate::lang::lang;
 use crate::lang::wording::{count, thousands};
 
 use crate::models::{PairBatch, Translator, TranslatorConfig};
-use crate::nn::{AttentionOptions, EncoderConfig, Mode, NormOrder, PositionKind};
+use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, Mode, NormOrder, PositionKind};
 use crate::params::{Layout, Params};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
 use crate::text_translator::{TextTranslator, TextTranslatorConfig, Tokenizers, TranslateOptions};
@@ -90,6 +90,7 @@ impl TranslatorPlan {
                 attention_dropout: dropout,
                 causal: false,
                 attention: AttentionOptions::default(),
+                options: LayerOptions::default(),
             },
             num_decoder_layers: decoder_layers,
             position: PositionKind::Rotary,

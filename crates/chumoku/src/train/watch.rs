@@ -110,7 +110,7 @@ fn frame(words: [Vec<String>; 2], [layers, heads]: [usize; 2], causal: bool, att
 mod tests {
     use super::*;
     use crate::models::{LanguageModelConfig, TranslatorConfig};
-    use crate::nn::{AttentionOptions, EncoderConfig, NormOrder, PositionKind};
+    use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, NormOrder, PositionKind};
     use crate::text::{TextForm, TokenizerConfig, Unit};
     use std::sync::Arc;
     use testkit::Random;
@@ -132,6 +132,7 @@ mod tests {
             attention_dropout: 0.0,
             causal,
             attention: AttentionOptions::default(),
+            options: LayerOptions::default(),
         }
     }
 

@@ -7,7 +7,9 @@ use crate::progress::count;
 use anyhow::{Context, Result};
 use chumoku::lang::{lang, system};
 use chumoku::models::{Classifier, ClassifierConfig};
-use chumoku::nn::{AttentionOptions, EncoderConfig, Mode, Noise, NormOrder, Offsets, Pooling, PositionKind};
+use chumoku::nn::{
+    AttentionOptions, EncoderConfig, InputOptions, LayerOptions, Mode, Noise, NormOrder, Offsets, Pooling, PositionKind,
+};
 use chumoku::params::Params;
 use chumoku::tr;
 use chumoku::train::{Learnt, PartGradients, Plan, Shape, State};
@@ -59,6 +61,7 @@ impl Bench {
             attention_dropout: args.dropout,
             causal: false,
             attention: AttentionOptions::default(),
+            options: LayerOptions::default(),
         };
         let model = Classifier::new(ClassifierConfig {
             vocab_size: args.vocab,
@@ -69,6 +72,7 @@ impl Bench {
             pooling: Pooling::Mean,
             embedding_dropout: args.dropout,
             head_dropout: 0.0,
+            input: InputOptions::default(),
         })?;
         let mut plan = Plan::new(&Shape { lengths: &[max_length], class_rows: &[1; CLASSES], vocab_size: args.vocab });
         plan.model = model.config().clone();

@@ -1,0 +1,150 @@
+//! `chumoku embed`: texts as vectors, of a pretrained encoder.
+
+use super::stream::{Form, Given, stream};
+use crate::args::{Embed, EmbeddingFormat};
+use crate::progress::{RowProgress, count, tell};
+use crate::{Usage, threads};
+use chumoku::data::{AtomicOutput, Source};
+use chumoku::tensors::{Tensor, TensorFile};
+use chumoku::{EmbedOptions, Embeddings, TextEmbedder, tr};
+use serde_json::{Map, Value};
+use std::io::{IsTerminal, Write, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Texts that become vectors at a time: enough to be sorted by length.
+const CHUNK: usize = 4096;
+
+pub(crate) fn run(args: &Embed) -> anyhow::Result<ExitCode> {
+    threads::start(args.threads)?;
+    let format = args.format.unwrap_or_else(|| EmbeddingFormat::of(args.out.as_deref()));
+    if args.out.is_none() && format != EmbeddingFormat::Jsonl && stdout().is_terminal() {
+        let problem = tr!(
+            "--format: this form is no text; name a file for it with --out",
+            "--format: この形式は文字ではありません。--out でファイルを指定してください"
+        );
+        return Err(Usage(problem).into());
+    }
+    let model = TextEmbedder::load(&args.model, args.precision.map(Into::into))?;
+    say_how(&model);
+    let mut options = EmbedOptions::default();
+    options.prompt = args.prompt.as_deref();
+    options.normalize = args.no_normalize.then_some(false);
+    let given = Given::of("embed", args.input.as_deref(), &args.texts, &args.reading())?;
+    let texts: Vec<String> = match given {
+        Given::Rows(source) if format == EmbeddingFormat::Jsonl && args.out.is_none() => {
+            let mut cut = 0;
+            let unanswered = Map::from_iter([("embedding".to_owned(), Value::Null)]);
+            let code = stream(*source, Form::Objects { unanswered }, args.strict, |texts| {
+                let found = model.embed(texts, options)?;
+                cut += found.cut;
+                let rows = texts.iter().zip(found.vectors.rows());
+                Ok(rows.map(|(text, vector)| vec![object(text, vector.iter()).into()]).collect())
+            })?;
+            say_cut(&model, cut);
+            return Ok(code);
+        }
+        Given::Rows(source) => texts_of(*source)?,
+        Given::Texts(texts) => texts.into_iter().map(String::from).collect(),
+    };
+    let vectors = vectors(&model, &texts, options)?.vectors;
+    let bytes = match format {
+        EmbeddingFormat::Jsonl => {
+            let lines = texts
+                .iter()
+                .zip(vectors.rows())
+                .map(|(text, row)| format!("{}\n", Value::from(object(text, row.iter()))));
+            lines.collect::<String>().into_bytes()
+        }
+        EmbeddingFormat::Npy => Tensor::F32(vectors.into_dyn()).to_npy(),
+        EmbeddingFormat::Safetensors => {
+            let mut file = TensorFile::default();
+            file.tensors.insert("embeddings".into(), Tensor::F32(vectors.into_dyn()));
+            file.to_safetensors()
+        }
+    };
+    match &args.out {
+        None => stdout().lock().write_all(&bytes)?,
+        Some(path) => {
+            AtomicOutput::write_whole(path, &bytes)?;
+            let rows = texts.len();
+            say!(
+                "{}",
+                tr!(
+                    "wrote {rows} × {} numbers to {}",
+                    "{1} に {rows} × {0} 個の数を書き出しました",
+                    model.width(),
+                    path.display()
+                )
+            );
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The texts of a file's rows.
+pub(super) fn texts_of(source: Source) -> anyhow::Result<Vec<String>> {
+    let column = source.columns().text;
+    let mut records = source.records();
+    let mut texts = Vec::new();
+    for record in records.by_ref() {
+        texts.push(record?.field(column).to_owned());
+    }
+    if records.skipped().count > 0 {
+        tell(["skipped", "除外"], &records.skipped().to_string());
+    }
+    Ok(texts)
+}
+
+/// The vectors of many texts, told as they come.
+pub(super) fn vectors(model: &TextEmbedder, texts: &[String], options: EmbedOptions<'_>) -> anyhow::Result<Embeddings> {
+    let mut progress = RowProgress::new();
+    let mut all = model.embed(&[], options)?;
+    for chunk in texts.chunks(CHUNK) {
+        let chunk: Vec<&str> = chunk.iter().map(String::as_str).collect();
+        all.append(model.embed(&chunk, options)?);
+        progress.add(chunk.len());
+    }
+    progress.finish();
+    say_cut(model, all.cut);
+    Ok(all)
+}
+
+/// How tokens become a vector, where the folder does not say.
+pub(super) fn say_how(model: &TextEmbedder) {
+    if !model.says_how() {
+        let said = tr!(
+            "the folder has no modules.json: a text's vector is the mean of its tokens', of length 1",
+            "フォルダに modules.json がないので、トークンのベクトルの平均を長さ 1 にしたものを文章のベクトルとします"
+        );
+        tell(["vectors", "ベクトル"], &said);
+    }
+}
+
+fn say_cut(model: &TextEmbedder, cut: usize) {
+    if cut > 0 {
+        let (texts, limit) = (count(cut, "text"), model.limit());
+        let said = tr!(
+            "{texts} longer than the {limit} tokens that the model reads; the rest was left out",
+            "{cut} 個の文章がモデルの読める {limit} トークンより長く、残りは読まれていません"
+        );
+        tell(["cut", "切り捨て"], &said);
+    }
+}
+
+/// The line of a text; numbers have the digits that tell one f32 from the next.
+fn object<'a>(text: &str, vector: impl Iterator<Item = &'a f32>) -> Map<String, Value> {
+    let short = |x: &f32| x.to_string().parse::<f64>().map_or(Value::Null, Value::from);
+    Map::from_iter([("text".to_owned(), text.into()), ("embedding".to_owned(), vector.map(short).collect())])
+}
+
+impl EmbeddingFormat {
+    /// What the name of a file asks for.
+    fn of(out: Option<&Path>) -> Self {
+        match out.and_then(Path::extension).and_then(|ending| ending.to_str()) {
+            Some("npy") => EmbeddingFormat::Npy,
+            Some("safetensors") => EmbeddingFormat::Safetensors,
+            _ => EmbeddingFormat::Jsonl,
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! `chumoku nearest`: the rows of a file that mean most nearly what a query does.
+
+use super::embed::{say_how, texts_of, vectors};
+use super::read_options;
+use crate::args::Nearest;
+use crate::progress::tell;
+use crate::{Usage, harmless, threads};
+use chumoku::data::Source;
+use chumoku::{EmbedOptions, TextEmbedder, tr};
+use serde_json::json;
+use std::io::{Write, stdout};
+use std::process::ExitCode;
+
+pub(crate) fn run(args: &Nearest) -> anyhow::Result<ExitCode> {
+    threads::start(args.threads)?;
+    let model = TextEmbedder::load(&args.model, args.precision.map(Into::into))?;
+    say_how(&model);
+    let source = Source::open(&args.corpus, &read_options(&args.reading, false)?)?;
+    tell(["corpus", "検索対象"], &source.describe());
+    let corpus = texts_of(source)?;
+    if corpus.is_empty() {
+        let path = args.corpus.display();
+        return Err(Usage(tr!("{path}: there is no row to be found", "{path}: 検索対象の行がありません")).into());
+    }
+    // Models that tell questions from answers name the texts that go before them.
+    let prompt = |named: Option<&str>, usual: &[&str]| -> Option<String> {
+        let usual = || usual.iter().find(|&&name| model.prompts().any(|prompt| prompt == name)).copied();
+        named.or_else(usual).map(String::from)
+    };
+    let of_query = prompt(args.prompt.as_deref(), &["query"]);
+    let of_corpus = prompt(args.corpus_prompt.as_deref(), &["document", "passage", "corpus"]);
+    let embed = |texts: &[String], prompt: &Option<String>| {
+        let mut options = EmbedOptions::default();
+        (options.prompt, options.normalize) = (prompt.as_deref(), Some(true));
+        vectors(&model, texts, options)
+    };
+    // The queries first: a prompt that is not there is known before the work.
+    let queries = embed(&args.queries, &of_query)?;
+    let found = embed(&corpus, &of_corpus)?.nearest(&queries, args.top);
+    let mut out = stdout().lock();
+    for (query, found) in args.queries.iter().zip(found) {
+        if args.json {
+            let found: Vec<_> = found
+                .iter()
+                .map(|&(row, score)| {
+                    let score = (f64::from(score) * 1e6).round() / 1e6;
+                    json!({ "row": row + 1, "score": score, "text": corpus[row] })
+                })
+                .collect();
+            writeln!(out, "{}", json!({ "query": query, "nearest": found }))?;
+            continue;
+        }
+        if args.queries.len() > 1 {
+            writeln!(out, "{}", harmless(query))?;
+        }
+        for (row, score) in found {
+            writeln!(out, "{score:.4}\t{}\t{}", row + 1, harmless(&corpus[row]))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,167 @@
+//! What a model's first layer is given: a vector for each token, with its place.
+
+use super::{Embedding, LayerNorm, LayerNormCache, Mode, Offsets, Position, PositionKind};
+use crate::Result;
+use crate::params::{Builder, Params};
+use chumoku_kernels::Real;
+use ndarray::{Array2, ArrayView2};
+use serde::{Deserialize, Serialize};
+
+/// Variants of [`Input`], in models' configurations: what is left out there is as in the transformer's paper.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InputOptions {
+    /// Embeddings are not multiplied by √d_model, and the sum is normalised, with this ε (Devlin et al. 2019).
+    #[serde(rename = "embedding_norm_epsilon", skip_serializing_if = "Option::is_none")]
+    pub norm_epsilon: Option<f64>,
+    /// Kinds of tokens that have a vector each (BERT's first and second sentence); none unless it is set.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub token_types: usize,
+    /// Rows of a learned positional encoding before that of a sequence's first token.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub first_position: usize,
+}
+
+fn is_zero(x: &usize) -> bool {
+    *x == 0
+}
+
+/// The sizes of an [`Input`].
+#[derive(Clone, Copy, Debug)]
+pub struct InputConfig {
+    /// Number of token ids.
+    pub vocab_size: usize,
+    /// Width of the vectors.
+    pub d_model: usize,
+    /// Positional encoding.
+    pub position: PositionKind,
+    /// The longest sequence, in tokens.
+    pub max_length: usize,
+    /// Dropout of the sum.
+    pub dropout: f32,
+    /// Whatever else it can be told.
+    pub options: InputOptions,
+}
+
+/// `dropout(√d · embedding + position)` (Vaswani et al. 2017, sections 3.4 and 3.5), or
+/// `dropout(norm(embedding + position + type))` (Devlin et al. 2019, figure 2).
+#[derive(Clone, Debug)]
+pub struct Input {
+    embedding: Embedding,
+    position: Position,
+    token_type: Option<Embedding>,
+    norm: Option<LayerNorm>,
+    dropout: f32,
+}
+
+/// What an [`Input`] remembers.
+#[derive(Clone, Debug)]
+pub struct InputCache<T>(Option<(Array2<T>, LayerNormCache<T>)>);
+
+/// Tokens of packed sequences.
+#[derive(Clone, Copy, Debug)]
+pub struct Tokens<'a> {
+    /// Their ids.
+    pub ids: &'a [u32],
+    /// Their sequences.
+    pub offsets: &'a Offsets,
+    /// Their kinds, where the model has any; all 0 if left out.
+    pub types: Option<&'a [u32]>,
+}
+
+impl<'a> Tokens<'a> {
+    /// Tokens of one kind.
+    pub fn new(ids: &'a [u32], offsets: &'a Offsets) -> Self {
+        Tokens { ids, offsets, types: None }
+    }
+}
+
+/// Number of its dropout among those of a model.
+const SITE: u32 = 0;
+
+impl Input {
+    /// Adds `embedding`, `position`, `token_type` and `input_norm`, those that there are.
+    pub fn new(builder: &mut Builder, config: &InputConfig) -> Self {
+        let InputConfig { vocab_size, d_model, options, .. } = *config;
+        let embedding = |b: &mut Builder| match options.norm_epsilon {
+            Some(_) => Embedding::unscaled(b, vocab_size, d_model),
+            None => Embedding::new(b, vocab_size, d_model),
+        };
+        let position = |b: &mut Builder| {
+            Position::starting_at(b, config.position, options.first_position, [config.max_length, d_model])
+        };
+        Input {
+            embedding: builder.scope("embedding", embedding),
+            position: builder.scope("position", position),
+            token_type: (options.token_types > 0)
+                .then(|| builder.scope("token_type", |b| Embedding::unscaled(b, options.token_types, d_model))),
+            norm: options
+                .norm_epsilon
+                .map(|epsilon| builder.scope("input_norm", |b| LayerNorm::with_epsilon(b, d_model, epsilon))),
+            dropout: config.dropout,
+        }
+    }
+
+    /// The vector of each token, and what `backward` needs of the computation.
+    ///
+    /// # Shapes
+    /// (tokens,) → (tokens, d_model).
+    ///
+    /// # Errors
+    /// If an id, a kind or a length is beyond the model's, or the shapes do not fit.
+    pub fn forward<T: Real>(
+        &self,
+        p: &Params<T>,
+        tokens: Tokens<'_>,
+        mode: Mode,
+    ) -> Result<(Array2<T>, InputCache<T>)> {
+        let mut x = self.embedding.forward(p, tokens.ids)?;
+        self.position.forward(p, &mut x, tokens.offsets)?;
+        if let Some(token_type) = &self.token_type {
+            x += &token_type.forward(p, &kinds(tokens))?;
+        }
+        let cache = match &self.norm {
+            None => None,
+            Some(norm) => {
+                let (y, cache) = norm.forward(p, x.view())?;
+                Some((std::mem::replace(&mut x, y), cache))
+            }
+        };
+        mode.drop(&mut x, self.dropout, SITE)?;
+        Ok((x, InputCache(cache)))
+    }
+
+    /// Adds the gradients of the parameters to `grads`.
+    ///
+    /// # Shapes
+    /// `dy` (tokens, d_model).
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        tokens: Tokens<'_>,
+        cache: &InputCache<T>,
+        mut dy: Array2<T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<()> {
+        mode.drop(&mut dy, self.dropout, SITE)?;
+        // y = norm(x)
+        if let (Some(norm), Some((x, cache))) = (&self.norm, &cache.0) {
+            dy = norm.backward(p, x.view(), cache, dy.view(), None, grads)?;
+        }
+        let dx: ArrayView2<'_, T> = dy.view();
+        // x = embedding + position + type
+        if let Some(token_type) = &self.token_type {
+            token_type.backward(&kinds(tokens), dx, grads)?;
+        }
+        self.position.backward(dx, tokens.offsets, grads);
+        self.embedding.backward(tokens.ids, dx, grads)
+    }
+}
+
+fn kinds(tokens: Tokens<'_>) -> std::borrow::Cow<'_, [u32]> {
+    tokens.types.map_or_else(|| vec![0; tokens.ids.len()].into(), Into::into)
+}

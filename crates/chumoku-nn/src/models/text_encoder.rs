@@ -1,0 +1,166 @@
+//! An encoder as it comes pretrained: embeddings and a transformer encoder, a vector for each token (Devlin et al. 2019).
+
+use crate::Result;
+use crate::layers::{
+    Encoder, EncoderCache, EncoderConfig, Input, InputCache, InputConfig, InputOptions, Mode, Offsets, PositionKind,
+    Tokens,
+};
+use crate::params::{Builder, Layout, Params};
+use chumoku_kernels::{Real, num_threads, on_one_thread};
+use ndarray::Array2;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The sizes and options of a [`TextEncoder`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TextEncoderConfig {
+    /// Number of token ids.
+    pub vocab_size: usize,
+    /// The encoder.
+    #[serde(flatten)]
+    pub encoder: EncoderConfig,
+    /// Positional encoding.
+    pub position: PositionKind,
+    /// The longest sequence, in tokens.
+    pub max_length: usize,
+    /// Dropout of the embeddings.
+    pub embedding_dropout: f32,
+    /// Variants of the embeddings.
+    #[serde(flatten)]
+    pub input: InputOptions,
+}
+
+/// The model: its parts, and where their parameters lie.
+#[derive(Clone, Debug)]
+pub struct TextEncoder {
+    config: TextEncoderConfig,
+    layout: Arc<Layout>,
+    input: Input,
+    encoder: Encoder,
+}
+
+/// What a [`TextEncoder`] remembers.
+#[derive(Clone, Debug)]
+pub struct TextEncoderCache<T> {
+    input: InputCache<T>,
+    encoder: EncoderCache<T>,
+}
+
+/// Tokens that go through all layers together: few enough to stay in a core's cache.
+const GROUP: usize = 256;
+
+impl TextEncoder {
+    /// The model of a configuration; its parameters are made by [`Params::init`] from its [`TextEncoder::layout`].
+    ///
+    /// # Errors
+    /// If the heads do not divide d_model.
+    pub fn new(config: TextEncoderConfig) -> Result<Self> {
+        let mut builder = Builder::new();
+        let input = InputConfig {
+            vocab_size: config.vocab_size,
+            d_model: config.encoder.d_model,
+            position: config.position,
+            max_length: config.max_length,
+            dropout: config.embedding_dropout,
+            options: config.input,
+        };
+        let input = Input::new(&mut builder, &input);
+        let mut layers = config.encoder.clone();
+        layers.attention.position = config.position;
+        let encoder = builder.scope("encoder", |b| Encoder::new(b, &layers))?;
+        Ok(TextEncoder { config, layout: builder.finish(), input, encoder })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &TextEncoderConfig {
+        &self.config
+    }
+
+    /// Names and places of the parameters.
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// The vector of each token, and what `backward` needs of the computation.
+    ///
+    /// # Shapes
+    /// (tokens,) → (tokens, d_model).
+    ///
+    /// # Errors
+    /// If an id or a length is beyond the model's.
+    pub fn forward<T: Real>(
+        &self,
+        p: &Params<T>,
+        tokens: Tokens<'_>,
+        mode: Mode,
+    ) -> Result<(Array2<T>, TextEncoderCache<T>)> {
+        let (x, input) = self.input.forward(p, tokens, mode)?;
+        let (y, encoder) = self.encoder.forward(p, x, tokens.offsets, mode)?;
+        Ok((y, TextEncoderCache { input, encoder }))
+    }
+
+    /// Adds to `grads`; `dy` is the gradient of what `forward` returned.
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        tokens: Tokens<'_>,
+        cache: &TextEncoderCache<T>,
+        dy: Array2<T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<()> {
+        let dx = self.encoder.backward(p, &cache.encoder, tokens.offsets, dy, mode, grads)?;
+        self.input.backward(p, tokens, &cache.input, dx, mode, grads)
+    }
+
+    /// The vectors after the embeddings and after each layer, in use: (tokens, d_model) each.
+    ///
+    /// # Errors
+    /// If an id or a length is beyond the model's.
+    pub fn hidden_states<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>) -> Result<Vec<Array2<T>>> {
+        let (x, _) = self.input.forward(p, tokens, Mode::Eval)?;
+        let mut states = vec![x];
+        for layer in self.encoder.layers() {
+            let last = states[states.len() - 1].clone();
+            states.push(layer.forward(p, last, tokens.offsets, Mode::Eval)?.0);
+        }
+        Ok(states)
+    }
+
+    /// What `each` makes of the vectors of the tokens of some sequences, in use: as [`TextEncoder::forward`] makes them,
+    /// for groups of sequences that go through all layers together, in their order.
+    ///
+    /// # Errors
+    /// If an id or a length is beyond the model's, or the lengths contradict each other.
+    pub fn for_groups<T: Real, R: Send>(
+        &self,
+        p: &Params<T>,
+        tokens: Tokens<'_>,
+        each: impl Fn(Array2<T>, &Offsets) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        let (offsets, found) = (tokens.offsets, tokens.ids.len());
+        if found != offsets.tokens() {
+            let (what, expected) = ("text encoder: ids", offsets.tokens());
+            return Err(chumoku_kernels::Error::Length { what, expected, found }.into());
+        }
+        let groups = offsets.groups(GROUP);
+        let group = |sequences: &Range<usize>| {
+            let range = offsets.range(sequences.start).start..offsets.range(sequences.end - 1).end;
+            let offsets = Offsets::of_lengths(sequences.clone().map(|s| offsets.range(s).len()));
+            let types = tokens.types.map(|types| &types[range.clone()]);
+            let tokens = Tokens { ids: &tokens.ids[range], offsets: &offsets, types };
+            let (x, _) = self.input.forward(p, tokens, Mode::Eval)?;
+            each(self.encoder.apply(p, x, &offsets)?, &offsets)
+        };
+        // Where there are fewer groups than threads, each group's operations are shared out instead.
+        match groups.len() < num_threads() {
+            true => groups.iter().map(group).collect(),
+            false => groups.par_iter().map(|sequences| on_one_thread(|| group(sequences))).collect(),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! BERT (Devlin et al. 2019), and what has its shape: MiniLM, E5, BGE, GTE, and RoBERTa and XLM-R, which count positions
+//! from the number after the padding's.
+
+use super::{PretrainedEncoder, Source, activation, check_size, in_projection, unsupported, weight_and_bias};
+use crate::Result;
+use crate::layers::{AttentionOptions, EncoderConfig, InputOptions, LayerOptions, NormOrder, PositionKind};
+use crate::models::TextEncoderConfig;
+use serde::Deserialize;
+
+/// `config.json` of a model whose `model_type` is `bert`, `roberta`, `xlm-roberta` or `camembert`.
+#[derive(Clone, Debug, Deserialize)]
+#[non_exhaustive]
+pub struct BertConfig {
+    /// Which of them it is.
+    pub model_type: String,
+    /// Number of token ids.
+    pub vocab_size: usize,
+    /// Width of activations.
+    pub hidden_size: usize,
+    /// Number of layers.
+    pub num_hidden_layers: usize,
+    /// Heads of each layer's attention.
+    pub num_attention_heads: usize,
+    /// Width inside the feed-forward network.
+    pub intermediate_size: usize,
+    /// Rows of the table of positions.
+    pub max_position_embeddings: usize,
+    /// Kinds of tokens.
+    #[serde(default = "two")]
+    pub type_vocab_size: usize,
+    /// Activation of the feed-forward network.
+    #[serde(default = "gelu")]
+    pub hidden_act: String,
+    /// Dropout of each part's output.
+    #[serde(default = "tenth")]
+    pub hidden_dropout_prob: f32,
+    /// Dropout of attention weights.
+    #[serde(default = "tenth")]
+    pub attention_probs_dropout_prob: f32,
+    /// ε of the normalisations.
+    #[serde(default = "epsilon")]
+    pub layer_norm_eps: f64,
+    /// The id of the token that fills up batches.
+    #[serde(default)]
+    pub pad_token_id: Option<usize>,
+    /// How positions are told.
+    #[serde(default = "absolute")]
+    pub position_embedding_type: String,
+    /// Whether it is a decoder.
+    #[serde(default)]
+    pub is_decoder: bool,
+    /// Whether it attends to another text's encoding.
+    #[serde(default)]
+    pub add_cross_attention: bool,
+}
+
+fn two() -> usize {
+    2
+}
+
+fn gelu() -> String {
+    "gelu".into()
+}
+
+fn tenth() -> f32 {
+    0.1
+}
+
+fn epsilon() -> f64 {
+    1e-12
+}
+
+fn absolute() -> String {
+    "absolute".into()
+}
+
+impl BertConfig {
+    fn is_roberta(&self) -> bool {
+        self.model_type != "bert"
+    }
+
+    /// The encoder, and the names of its tensors.
+    ///
+    /// # Errors
+    /// If a size is out of range, or a setting asks for what is not there.
+    pub fn encoder(&self) -> Result<PretrainedEncoder> {
+        if self.position_embedding_type != "absolute" {
+            let found = format!("\"{}\"", self.position_embedding_type);
+            return Err(unsupported("position_embedding_type", found, "\"absolute\""));
+        }
+        if self.is_decoder || self.add_cross_attention {
+            return Err(unsupported("is_decoder, add_cross_attention", "true", "false"));
+        }
+        let first_position = if self.is_roberta() { self.pad_token_id.unwrap_or(1) + 1 } else { 0 };
+        check_size("vocab_size", self.vocab_size, 1 << 24)?;
+        check_size("max_position_embeddings", self.max_position_embeddings.saturating_sub(first_position), 1 << 20)?;
+        if self.type_vocab_size > 0 {
+            check_size("type_vocab_size", self.type_vocab_size, 1 << 10)?;
+        }
+        let config = TextEncoderConfig {
+            vocab_size: self.vocab_size,
+            encoder: EncoderConfig {
+                num_layers: self.num_hidden_layers,
+                d_model: self.hidden_size,
+                num_heads: self.num_attention_heads,
+                d_ff: self.intermediate_size,
+                activation: activation(&self.hidden_act)?,
+                norm_order: NormOrder::Post,
+                dropout: self.hidden_dropout_prob,
+                attention_dropout: self.attention_probs_dropout_prob,
+                causal: false,
+                attention: AttentionOptions::default(),
+                options: LayerOptions { norm_epsilon: Some(self.layer_norm_eps) },
+            },
+            position: PositionKind::Learned,
+            max_length: self.max_position_embeddings - first_position,
+            embedding_dropout: self.hidden_dropout_prob,
+            input: InputOptions {
+                norm_epsilon: Some(self.layer_norm_eps),
+                token_types: self.type_vocab_size,
+                first_position,
+            },
+        };
+        config.encoder.check()?;
+        let prefix = if self.is_roberta() { "roberta." } else { "bert." };
+        Ok(PretrainedEncoder { tensors: self.tensors(), config, prefix })
+    }
+
+    fn tensors(&self) -> Vec<(String, Source)> {
+        let mut tensors = Vec::new();
+        let whole = |ours: &str, theirs: &str| (ours.to_owned(), Source::Whole(theirs.to_owned()));
+        tensors.push(whole("embedding.weight", "embeddings.word_embeddings.weight"));
+        tensors.push(whole("position.weight", "embeddings.position_embeddings.weight"));
+        if self.type_vocab_size > 0 {
+            tensors.push(whole("token_type.weight", "embeddings.token_type_embeddings.weight"));
+        }
+        weight_and_bias(&mut tensors, "input_norm", "embeddings.LayerNorm");
+        for i in 0..self.num_hidden_layers {
+            let (ours, theirs) = (format!("encoder.layers.{i}"), format!("encoder.layer.{i}"));
+            let projections = ["query", "key", "value"].map(|part| format!("{theirs}.attention.self.{part}"));
+            in_projection(&mut tensors, &format!("{ours}.self_attn"), projections);
+            for (our, their) in [
+                ("self_attn.out_proj", "attention.output.dense"),
+                ("norm1", "attention.output.LayerNorm"),
+                ("linear1", "intermediate.dense"),
+                ("linear2", "output.dense"),
+                ("norm2", "output.LayerNorm"),
+            ] {
+                weight_and_bias(&mut tensors, &format!("{ours}.{our}"), &format!("{theirs}.{their}"));
+            }
+        }
+        tensors
+    }
+}

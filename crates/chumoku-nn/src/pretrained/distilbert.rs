@@ -1,0 +1,101 @@
+//! DistilBERT (Sanh et al. 2019): BERT without kinds of tokens, under names of its own.
+
+use super::{PretrainedEncoder, Source, activation, check_size, in_projection, weight_and_bias};
+use crate::Result;
+use crate::layers::{AttentionOptions, EncoderConfig, InputOptions, LayerOptions, NormOrder, PositionKind};
+use crate::models::TextEncoderConfig;
+use serde::Deserialize;
+
+/// `config.json` of a model whose `model_type` is `distilbert`.
+#[derive(Clone, Debug, Deserialize)]
+#[non_exhaustive]
+pub struct DistilBertConfig {
+    /// Number of token ids.
+    pub vocab_size: usize,
+    /// Width of activations.
+    pub dim: usize,
+    /// Number of layers.
+    pub n_layers: usize,
+    /// Heads of each layer's attention.
+    pub n_heads: usize,
+    /// Width inside the feed-forward network.
+    pub hidden_dim: usize,
+    /// Rows of the table of positions.
+    pub max_position_embeddings: usize,
+    /// Activation of the feed-forward network.
+    #[serde(default = "gelu")]
+    pub activation: String,
+    /// Dropout of each part's output.
+    #[serde(default = "tenth")]
+    pub dropout: f32,
+    /// Dropout of attention weights.
+    #[serde(default = "tenth")]
+    pub attention_dropout: f32,
+}
+
+fn gelu() -> String {
+    "gelu".into()
+}
+
+fn tenth() -> f32 {
+    0.1
+}
+
+/// ε of the normalisations, which is not in the file.
+const EPSILON: f64 = 1e-12;
+
+impl DistilBertConfig {
+    /// The encoder, and the names of its tensors.
+    ///
+    /// # Errors
+    /// If a size is out of range, or a setting asks for what is not there.
+    pub fn encoder(&self) -> Result<PretrainedEncoder> {
+        check_size("vocab_size", self.vocab_size, 1 << 24)?;
+        check_size("max_position_embeddings", self.max_position_embeddings, 1 << 20)?;
+        let config = TextEncoderConfig {
+            vocab_size: self.vocab_size,
+            encoder: EncoderConfig {
+                num_layers: self.n_layers,
+                d_model: self.dim,
+                num_heads: self.n_heads,
+                d_ff: self.hidden_dim,
+                activation: activation(&self.activation)?,
+                norm_order: NormOrder::Post,
+                dropout: self.dropout,
+                attention_dropout: self.attention_dropout,
+                causal: false,
+                attention: AttentionOptions::default(),
+                options: LayerOptions { norm_epsilon: Some(EPSILON) },
+            },
+            position: PositionKind::Learned,
+            max_length: self.max_position_embeddings,
+            embedding_dropout: self.dropout,
+            input: InputOptions { norm_epsilon: Some(EPSILON), ..InputOptions::default() },
+        };
+        config.encoder.check()?;
+        Ok(PretrainedEncoder { tensors: self.tensors(), config, prefix: "distilbert." })
+    }
+
+    fn tensors(&self) -> Vec<(String, Source)> {
+        let mut tensors = Vec::new();
+        let whole = |ours: &str, theirs: &str| (ours.to_owned(), Source::Whole(theirs.to_owned()));
+        tensors.push(whole("embedding.weight", "embeddings.word_embeddings.weight"));
+        tensors.push(whole("position.weight", "embeddings.position_embeddings.weight"));
+        weight_and_bias(&mut tensors, "input_norm", "embeddings.LayerNorm");
+        for i in 0..self.n_layers {
+            let (ours, theirs) = (format!("encoder.layers.{i}"), format!("transformer.layer.{i}"));
+            let projections = ["q_lin", "k_lin", "v_lin"].map(|part| format!("{theirs}.attention.{part}"));
+            in_projection(&mut tensors, &format!("{ours}.self_attn"), projections);
+            for (our, their) in [
+                ("self_attn.out_proj", "attention.out_lin"),
+                ("norm1", "sa_layer_norm"),
+                ("linear1", "ffn.lin1"),
+                ("linear2", "ffn.lin2"),
+                ("norm2", "output_layer_norm"),
+            ] {
+                weight_and_bias(&mut tensors, &format!("{ours}.{our}"), &format!("{theirs}.{their}"));
+            }
+        }
+        tensors
+    }
+}

@@ -1,0 +1,82 @@
+//! Pretrained checkpoints: what published architectures are in our layers, and what they call our parameters.
+//!
+//! One file an architecture: its `config.json` as Hugging Face's library writes it, the [`TextEncoderConfig`] that it
+//! stands for, and the names of its tensors. Nothing here reads files: the crate `chumoku` does.
+
+mod bert;
+mod distilbert;
+
+pub use bert::BertConfig;
+pub use distilbert::DistilBertConfig;
+
+use crate::models::TextEncoderConfig;
+use crate::{Error, Result};
+
+/// Where the numbers of one of our parameters lie in a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Source {
+    /// A tensor as it is.
+    Whole(String),
+    /// The rows of several tensors one after another: queries, keys and values are one parameter here.
+    Rows(Vec<String>),
+}
+
+impl Source {
+    /// The names of the tensors, in their order.
+    pub fn names(&self) -> &[String] {
+        match self {
+            Source::Whole(name) => std::slice::from_ref(name),
+            Source::Rows(names) => names,
+        }
+    }
+}
+
+/// A pretrained encoder: what it is in our layers, and where its parameters lie.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PretrainedEncoder {
+    /// The model.
+    pub config: TextEncoderConfig,
+    /// The name of each of its parameters and where its numbers lie. Checkpoints of a model with a head have
+    /// [`PretrainedEncoder::prefix`] before the names of the encoder's tensors, those of the encoder alone have not.
+    pub tensors: Vec<(String, Source)>,
+    /// What stands before the names where the checkpoint has a head.
+    pub prefix: &'static str,
+}
+
+/// Adds `weight` and, where there is one, `bias` of a linear layer or a normalisation.
+fn weight_and_bias(tensors: &mut Vec<(String, Source)>, ours: &str, theirs: &str) {
+    for part in ["weight", "bias"] {
+        tensors.push((format!("{ours}.{part}"), Source::Whole(format!("{theirs}.{part}"))));
+    }
+}
+
+/// Adds the fused weight and bias of queries, keys and values that a checkpoint holds apart.
+fn in_projection(tensors: &mut Vec<(String, Source)>, ours: &str, theirs: [String; 3]) {
+    for part in ["weight", "bias"] {
+        let rows = theirs.iter().map(|name| format!("{name}.{part}")).collect();
+        tensors.push((format!("{ours}.in_proj_{part}"), Source::Rows(rows)));
+    }
+}
+
+/// The name of an activation in our configurations, from Hugging Face's.
+fn activation(found: &str) -> Result<String> {
+    match found {
+        "gelu" | "gelu_python" => Ok("gelu".into()),
+        "relu" => Ok("relu".into()),
+        _ => Err(unsupported("hidden_act", format!("\"{found}\""), "\"gelu\", \"relu\"")),
+    }
+}
+
+fn unsupported(setting: &'static str, found: impl Into<String>, expected: &'static str) -> Error {
+    Error::Unsupported { setting, found: found.into(), expected }
+}
+
+/// That a number out of a file is at least 1 and at most what anybody uses.
+fn check_size(name: &'static str, found: usize, most: usize) -> Result<()> {
+    match found == 0 || found > most {
+        true => Err(Error::Size { name, most, found }),
+        false => Ok(()),
+    }
+}

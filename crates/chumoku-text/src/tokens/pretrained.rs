@@ -1,0 +1,242 @@
+//! The tokenizer of a pretrained model, as its makers published it: `tokenizer.json`, or BERT's `vocab.txt`.
+
+use super::error::TokenizerError as Error;
+use super::guarded::{Guarded, spans};
+use crate::tr;
+use rayon::prelude::*;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// A text as the tokens that a pretrained model is given, those around it included.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Encoding {
+    /// The token ids.
+    pub ids: Vec<u32>,
+    /// Each token's kind: 0, or 1 in the second text of a pair.
+    pub types: Vec<u32>,
+    /// Each token's bytes in the text; empty at 0 for a token that stands for none of it.
+    pub spans: Vec<(usize, usize)>,
+    /// Whether the token is one that the tokenizer puts around a text, such as `[CLS]`.
+    pub special: Vec<bool>,
+    /// For each token the number of the unit that the text was cut into before merging.
+    pub units: Vec<u32>,
+    /// Tokens of the text that were cut off its end, because there may be no more.
+    pub cut: usize,
+}
+
+/// A tokenizer that somebody else made.
+#[derive(Clone, Debug)]
+pub struct PretrainedTokenizer {
+    guarded: Guarded,
+}
+
+/// How `vocab.txt` is to be read.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct WordPieceOptions {
+    /// Texts are written small first.
+    pub lowercase: bool,
+    /// Accents are taken off letters; as `lowercase` unless it is set.
+    pub strip_accents: Option<bool>,
+    /// Each Chinese character is a word.
+    pub split_chinese: bool,
+}
+
+impl Default for WordPieceOptions {
+    fn default() -> Self {
+        WordPieceOptions { lowercase: true, strip_accents: None, split_chinese: true }
+    }
+}
+
+impl PretrainedTokenizer {
+    /// Reads the text of a `tokenizer.json`, trusting nothing in it.
+    ///
+    /// Its settings of padding and truncation are passed over: they are the model's matter.
+    ///
+    /// # Errors
+    /// If it is not one, or could take all memory or all time.
+    pub fn from_json(json: &str) -> Result<Self, Error> {
+        Ok(PretrainedTokenizer { guarded: Guarded::from_json(json)? })
+    }
+
+    /// Reads a `tokenizer.json`, trusting nothing in it.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or as for [`PretrainedTokenizer::from_json`].
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        Guarded::read(path, PretrainedTokenizer::from_json, |found| &mut found.guarded)
+    }
+
+    /// Reads a `vocab.txt`: BERT's word pieces, one a line, numbered from 0.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or lacks `[UNK]`, `[CLS]` or `[SEP]`.
+    pub fn read_word_pieces(path: &Path, options: WordPieceOptions) -> Result<Self, Error> {
+        Guarded::read(path, |text| PretrainedTokenizer::of_word_pieces(text, options), |found| &mut found.guarded)
+    }
+
+    fn of_word_pieces(text: &str, options: WordPieceOptions) -> Result<Self, Error> {
+        // Of a piece that stands twice the last number holds, as in the program that wrote the file.
+        let vocab: Map<String, Value> =
+            text.lines().enumerate().map(|(id, piece)| (piece.trim_end().to_owned(), id.into())).collect();
+        let special = ["[CLS]", "[SEP]", "[UNK]", "[PAD]", "[MASK]"];
+        if let Some(missing) = special[..3].iter().find(|&&token| !vocab.contains_key(token)) {
+            return Err(Error::Unusable(tr!(
+                "expected a line {missing} among BERT's word pieces, found none",
+                "BERT の語彙に {missing} の行が必要ですが、ありません"
+            )));
+        }
+        let added: Vec<Value> = special
+            .iter()
+            .filter_map(|&token| Some((token, vocab.get(token)?)))
+            .map(|(token, id)| {
+                json!({ "id": id, "content": token, "single_word": false, "lstrip": false, "rstrip": false,
+                        "normalized": false, "special": true })
+            })
+            .collect();
+        let named = |token: &str, kind: u32| json!({ "SpecialToken": { "id": token, "type_id": kind } });
+        let given = |text: &str, kind: u32| json!({ "Sequence": { "id": text, "type_id": kind } });
+        let known = |token: &str| json!({ "id": token, "ids": [vocab[token]], "tokens": [token] });
+        let file = json!({
+            "version": "1.0",
+            "added_tokens": added,
+            "normalizer": { "type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": options.split_chinese,
+                            "strip_accents": options.strip_accents, "lowercase": options.lowercase },
+            "pre_tokenizer": { "type": "BertPreTokenizer" },
+            "post_processor": {
+                "type": "TemplateProcessing",
+                "single": [named("[CLS]", 0), given("A", 0), named("[SEP]", 0)],
+                "pair": [named("[CLS]", 0), given("A", 0), named("[SEP]", 0), given("B", 1), named("[SEP]", 1)],
+                "special_tokens": { "[CLS]": known("[CLS]"), "[SEP]": known("[SEP]") }
+            },
+            "decoder": { "type": "WordPiece", "prefix": "##", "cleanup": true },
+            "model": { "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                       "max_input_chars_per_word": 100, "vocab": vocab }
+        });
+        Ok(PretrainedTokenizer { guarded: Guarded::of_value(file)? })
+    }
+
+    /// The text of its `tokenizer.json`.
+    ///
+    /// # Errors
+    /// If it cannot be written as JSON.
+    pub fn to_json(&self) -> Result<String, Error> {
+        self.guarded.inner.to_string(true).map_err(super::tokenizer::problem("writing"))
+    }
+
+    /// One more than the largest token id.
+    pub fn end_of_ids(&self) -> usize {
+        self.guarded.end_of_ids()
+    }
+
+    /// The id of a token, as it stands in the vocabulary.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.guarded.inner.token_to_id(token)
+    }
+
+    /// The token of an id, as it stands in the vocabulary.
+    pub fn token(&self, id: u32) -> String {
+        self.guarded.inner.id_to_token(id).unwrap_or_default()
+    }
+
+    /// The tokens of a text with those around it, at most `most` in all: what is too long loses its end.
+    ///
+    /// # Errors
+    /// If the tokenizer cannot cut the text.
+    pub fn encode(&self, text: &str, most: usize) -> Result<Encoding, Error> {
+        let whole = self.guarded.encode(text, true)?;
+        let special: Vec<bool> = whole.get_special_tokens_mask().iter().map(|&mask| mask == 1).collect();
+        let cut = special.len().saturating_sub(most);
+        // What is put before the text and behind it stays.
+        let behind = special.iter().rev().take_while(|&&special| special).count();
+        let end = special.len() - behind;
+        let kept = (0..end.saturating_sub(cut)).chain(end..special.len());
+        let spans = spans(&whole, text);
+        let mut tokens = Encoding { cut, ..Encoding::default() };
+        for i in kept.take(most) {
+            tokens.ids.push(whole.get_ids()[i]);
+            tokens.types.push(whole.get_type_ids()[i]);
+            tokens.spans.push(if special[i] { (0, 0) } else { spans[i] });
+            tokens.special.push(special[i]);
+            tokens.units.push(whole.get_word_ids()[i].unwrap_or(0));
+        }
+        Ok(tokens)
+    }
+
+    /// The tokens of many texts, on all threads.
+    ///
+    /// # Errors
+    /// As for [`PretrainedTokenizer::encode`].
+    pub fn encode_all(&self, texts: &[&str], most: usize) -> Result<Vec<Encoding>, Error> {
+        texts.par_iter().map(|text| self.encode(text, most)).collect()
+    }
+
+    /// The text of tokens. Bytes that are no UTF-8 become U+FFFD.
+    ///
+    /// # Errors
+    /// If the tokenizer cannot put them together.
+    pub fn decode(&self, ids: &[u32]) -> Result<String, Error> {
+        self.guarded.decode(ids)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PIECES: &str = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nfilm\n##s\nthe\ngood\n.\n日\n本\n";
+
+    fn of(text: &str, options: WordPieceOptions) -> PretrainedTokenizer {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vocab.txt");
+        std::fs::write(&path, text).unwrap();
+        PretrainedTokenizer::read_word_pieces(&path, options).unwrap()
+    }
+
+    #[test]
+    fn word_pieces_are_cut_as_bert_cuts_them() {
+        let tokenizer = of(PIECES, WordPieceOptions::default());
+        let tokens = tokenizer.encode("The films 日本, góod.", 512).unwrap();
+        assert_eq!(tokens.ids, [2, 7, 5, 6, 10, 11, 1, 8, 9, 3]);
+        assert_eq!(tokens.spans[1..4], [(0, 3), (4, 8), (8, 9)]);
+        assert_eq!(tokens.special.iter().filter(|&&special| special).count(), 2);
+        let cased = WordPieceOptions { lowercase: false, ..WordPieceOptions::default() };
+        assert_eq!(of(PIECES, cased).encode("The film", 512).unwrap().ids, [2, 1, 5, 3]);
+    }
+
+    #[test]
+    fn what_is_too_long_loses_its_end_and_keeps_its_frame() {
+        let tokenizer = of(PIECES, WordPieceOptions::default());
+        let tokens = tokenizer.encode("film the good film", 4).unwrap();
+        assert_eq!((tokens.ids, tokens.cut), (vec![2, 5, 7, 3], 2));
+        for most in 0..3 {
+            assert!(tokenizer.encode("film the good film", most).unwrap().ids.len() <= most);
+        }
+        assert_eq!(tokenizer.encode("", 8).unwrap().ids, [2, 3]);
+    }
+
+    #[test]
+    fn a_text_that_spells_a_special_token_is_text() {
+        let tokenizer = of(PIECES, WordPieceOptions::default());
+        assert!(tokenizer.encode("[SEP]", 512).unwrap().ids[1..].iter().rev().skip(1).all(|&id| id != 3));
+    }
+
+    #[test]
+    fn the_file_written_reads_back() {
+        let tokenizer = of(PIECES, WordPieceOptions::default());
+        let again = PretrainedTokenizer::from_json(&tokenizer.to_json().unwrap()).unwrap();
+        assert_eq!(again.encode("the films", 9).unwrap(), tokenizer.encode("the films", 9).unwrap());
+        assert_eq!(again.end_of_ids(), 12);
+        assert_eq!(again.id("film"), Some(5));
+    }
+
+    #[test]
+    fn pieces_without_a_frame_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vocab.txt");
+        std::fs::write(&path, "[UNK]\n[CLS]\nfilm\n").unwrap();
+        let error = PretrainedTokenizer::read_word_pieces(&path, WordPieceOptions::default()).unwrap_err().to_string();
+        assert!(error.contains("vocab.txt") && error.contains("[SEP]"), "{error}");
+    }
+}

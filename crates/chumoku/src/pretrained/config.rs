@@ -1,0 +1,96 @@
+//! `config.json`: which architecture the folder holds, and what this version does not read.
+
+use super::files;
+use crate::model_folder::{CONFIG, fault};
+use crate::of_layers::of_layers;
+use crate::{Result, tr};
+use chumoku_kernels::Precision;
+use chumoku_nn::pretrained::{BertConfig, DistilBertConfig, PretrainedEncoder};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::path::Path;
+
+/// The folder's `config.json`.
+pub(crate) struct Config {
+    value: Value,
+}
+
+impl Config {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// If it is not there, does not say what model it is of, or asks for what this version refuses.
+    pub(crate) fn read(folder: &Path) -> Result<Config> {
+        if !folder.is_dir() {
+            let problem = match folder.exists() {
+                true => tr!("expected a folder, found a file", "フォルダではなくファイルです"),
+                false => tr!("there is no such folder", "このフォルダはありません"),
+            };
+            return Err(crate::Error::Model { path: folder.to_owned(), problem });
+        }
+        if !files::has(folder, CONFIG) {
+            let problem = tr!(
+                "the file is missing: expected a folder as Hugging Face's libraries write it (config.json, \
+                 model.safetensors, tokenizer.json)",
+                "このファイルがありません。Hugging Face のライブラリが書くフォルダ (config.json、model.safetensors、\
+                 tokenizer.json) が必要です"
+            );
+            return Err(fault(folder, CONFIG, problem));
+        }
+        let config = Config { value: files::json(folder, CONFIG)? };
+        if config.value.get("quantization_config").is_some_and(|setting| !setting.is_null()) {
+            let problem = tr!(
+                "quantization_config: quantised weights are not read; use the folder that the model was quantised from",
+                "quantization_config: 量子化された重みは読めません。量子化する前のモデルのフォルダを使ってください"
+            );
+            return Err(fault(folder, CONFIG, problem));
+        }
+        Ok(config)
+    }
+
+    /// Which architecture it is of.
+    pub(crate) fn model_type(&self) -> &str {
+        self.value.get("model_type").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// How exact products are unless the user says otherwise: what the weights are stored in.
+    pub(crate) fn precision(&self) -> Precision {
+        let stored = self.value.get("dtype").or_else(|| self.value.get("torch_dtype")).and_then(Value::as_str);
+        match stored {
+            Some("float16" | "bfloat16") => Precision::High,
+            _ => Precision::Highest,
+        }
+    }
+
+    fn parse<T: DeserializeOwned>(&self, folder: &Path) -> Result<T> {
+        serde_json::from_value(self.value.clone()).map_err(|error| {
+            let kind = self.model_type();
+            let problem = tr!(
+                "not the settings of a model of type \"{kind}\": {error}",
+                "種類 \"{kind}\" のモデルの設定ではありません: {error}"
+            );
+            fault(folder, CONFIG, problem)
+        })
+    }
+}
+
+/// The encoder that a folder holds.
+///
+/// # Errors
+/// If its architecture is none that this version reads, or its settings are out of range.
+pub(crate) fn encoder_of(folder: &Path, config: &Config) -> Result<PretrainedEncoder> {
+    let encoder = match config.model_type() {
+        "bert" | "roberta" | "xlm-roberta" | "camembert" => config.parse::<BertConfig>(folder)?.encoder(),
+        "distilbert" => config.parse::<DistilBertConfig>(folder)?.encoder(),
+        other => {
+            let problem = tr!(
+                "model_type: this version reads encoders of type bert, roberta, xlm-roberta, camembert and distilbert, \
+                 found \"{other}\"",
+                "model_type: この版で読めるエンコーダーは bert、roberta、xlm-roberta、camembert、distilbert ですが、\
+                 \"{other}\" です"
+            );
+            return Err(fault(folder, CONFIG, problem));
+        }
+    };
+    encoder.map_err(|error| fault(folder, CONFIG, of_layers(&error)))
+}

@@ -1,0 +1,64 @@
+//! The files of a stranger's folder. Unlike a folder of ours it may hold links: so do the folders that downloads are kept in.
+
+use crate::model_folder::fault;
+use crate::{Error, Result, memory, tr};
+use serde::de::DeserializeOwned;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Bytes of the largest file of settings that is read.
+const LARGEST_JSON: u64 = 64 << 20;
+
+/// Whether the folder has such a file.
+pub(super) fn has(folder: &Path, name: &str) -> bool {
+    folder.join(name).is_file()
+}
+
+/// A plain file of the folder, and its size.
+pub(super) fn find(folder: &Path, name: &str) -> Result<(PathBuf, u64)> {
+    let path = folder.join(name);
+    let found = fs::metadata(&path).map_err(Error::io("reading", &path))?;
+    match found.is_file() {
+        true => Ok((path, found.len())),
+        false => Err(fault(folder, name, tr!("expected a file", "ファイルではありません"))),
+    }
+}
+
+/// The bytes of a file, if memory has room for them.
+pub(super) fn read(folder: &Path, name: &str) -> Result<Vec<u8>> {
+    let (path, bytes) = find(folder, name)?;
+    if let Some([needed, free]) = memory::lacking(bytes as f64) {
+        let problem = tr!(
+            "the file has {needed}, and {free} of memory are free",
+            "ファイルは {needed} ありますが、空きメモリは {free} です"
+        );
+        return Err(fault(folder, name, problem));
+    }
+    fs::read(&path).map_err(Error::io("reading", path))
+}
+
+/// A file of settings.
+pub(super) fn json<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<T> {
+    let (path, bytes) = find(folder, name)?;
+    if bytes > LARGEST_JSON {
+        let problem = tr!(
+            "expected at most {LARGEST_JSON} bytes of settings, found {bytes}",
+            "設定は {LARGEST_JSON} バイトまでですが、{bytes} バイトあります"
+        );
+        return Err(fault(folder, name, problem));
+    }
+    let bytes = fs::read(&path).map_err(Error::io("reading", path))?;
+    serde_json::from_slice(&bytes).map_err(|error| {
+        fault(folder, name, tr!("not the settings expected: {error}", "想定した設定ではありません: {error}"))
+    })
+}
+
+/// A file of settings that need not be there.
+pub(super) fn optional_json<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>> {
+    if has(folder, name) { json(folder, name).map(Some) } else { Ok(None) }
+}
+
+/// Whether a name out of a file is that of something in the folder itself.
+pub(super) fn is_plain_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['/', '\\', '\0', ':']) && name != "." && name != ".."
+}

@@ -1,0 +1,51 @@
+//! Reading folders as Hugging Face's libraries write them, trusting nothing that is read: `config.json`, weights as
+//! safetensors (one file, or shards with their index), `tokenizer.json` or `vocab.txt`, and what sentence-transformers
+//! adds (`modules.json`, pooling, normalisation, prompts).
+
+mod config;
+mod files;
+mod sentence;
+mod tokenizer;
+mod weights;
+
+pub(crate) use sentence::{Dense, Sentence, place_of_encoder};
+pub(crate) use tokenizer::{read_limit, read_tokenizer};
+
+use crate::Result;
+use crate::model_folder::{CONFIG, fault};
+use crate::models::TextEncoder;
+use crate::of_layers::of_layers;
+use crate::params::Params;
+use chumoku_kernels::Precision;
+use chumoku_nn::pretrained::PretrainedEncoder;
+use config::{Config, encoder_of};
+use std::path::Path;
+use weights::Weights;
+
+/// A pretrained encoder, read from its folder.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct EncoderCheckpoint {
+    /// The model.
+    pub model: TextEncoder,
+    /// Its parameters.
+    pub params: Params<f32>,
+    /// Where they came from: the names of the folder's tensors.
+    pub source: PretrainedEncoder,
+}
+
+impl EncoderCheckpoint {
+    /// Reads a folder, trusting nothing in it; `precision` is that of matrix products, the folder's own unless it is given.
+    ///
+    /// # Errors
+    /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
+    pub fn read(folder: &Path, precision: Option<Precision>) -> Result<EncoderCheckpoint> {
+        let config = Config::read(folder)?;
+        let source = encoder_of(folder, &config)?;
+        let model =
+            TextEncoder::new(source.config.clone()).map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
+        let precision = precision.unwrap_or_else(|| config.precision());
+        let params = Weights::read(folder)?.encoder(&source, model.layout(), precision)?;
+        Ok(EncoderCheckpoint { model, params, source })
+    }
+}

@@ -1,0 +1,215 @@
+//! What sentence-transformers adds to a folder: how tokens become a vector, and what is put before texts.
+
+use super::files;
+use super::weights::dense_matrix;
+use crate::model_folder::fault;
+use crate::nn::Pooling;
+use crate::{Result, tr};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+const MODULES: &str = "modules.json";
+const CONFIG: &str = "config.json";
+/// Values of a linear layer, about a gigabyte.
+const LARGEST_DENSE: usize = 1 << 28;
+
+/// A step of `modules.json`.
+#[derive(Deserialize)]
+struct Module {
+    #[serde(default)]
+    path: String,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+/// `config_sentence_transformers.json`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Prompts {
+    prompts: BTreeMap<String, String>,
+    default_prompt_name: Option<String>,
+}
+
+/// `sentence_bert_config.json`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Limit {
+    max_seq_length: Option<usize>,
+    do_lower_case: bool,
+}
+
+#[derive(Deserialize)]
+struct DenseConfig {
+    in_features: usize,
+    out_features: usize,
+    #[serde(default = "yes")]
+    bias: bool,
+    activation_function: String,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A linear layer after pooling: `activation(x Wᵀ + b)`.
+#[derive(Clone, Debug)]
+pub(crate) struct Dense {
+    /// (outputs, inputs), row after row.
+    pub(crate) weight: Vec<f32>,
+    /// Empty where there is none.
+    pub(crate) bias: Vec<f32>,
+    pub(crate) outputs: usize,
+    pub(crate) is_tanh: bool,
+}
+
+/// From the vectors of tokens to that of a text.
+#[derive(Clone, Debug)]
+pub(crate) struct Sentence {
+    /// Each makes a vector; they stand side by side.
+    pub(crate) pooling: Vec<Pooling>,
+    pub(crate) dense: Vec<Dense>,
+    pub(crate) normalize: bool,
+    /// Texts to be put before a text, by name.
+    pub(crate) prompts: BTreeMap<String, String>,
+    pub(crate) default_prompt: Option<String>,
+    /// The most tokens of a text.
+    pub(crate) limit: Option<usize>,
+    pub(crate) lowercase: bool,
+    /// Whether the folder said all this: without, it is the mean of all tokens, normalised.
+    pub(crate) is_said: bool,
+}
+
+impl Sentence {
+    /// Reads the folder's settings; vectors of tokens have this width.
+    ///
+    /// # Errors
+    /// If a step is one that this version does not know, or does not fit the one before.
+    pub(crate) fn read(folder: &Path, width: usize) -> Result<Sentence> {
+        let Prompts { prompts, default_prompt_name } =
+            files::optional_json(folder, "config_sentence_transformers.json")?.unwrap_or_default();
+        let mut sentence = Sentence {
+            pooling: vec![Pooling::Mean],
+            dense: Vec::new(),
+            normalize: true,
+            prompts,
+            default_prompt: default_prompt_name,
+            limit: None,
+            lowercase: false,
+            is_said: false,
+        };
+        let Some(modules) = files::optional_json::<Vec<Module>>(folder, MODULES)? else { return Ok(sentence) };
+        (sentence.is_said, sentence.normalize) = (true, false);
+        let mut columns = width;
+        for (step, Module { path, kind }) in modules.iter().enumerate() {
+            let place = folder.join(check_path(folder, path)?);
+            match (step, kind.rsplit('.').next().unwrap_or_default()) {
+                (0, "Transformer") => {
+                    let limit: Limit = files::optional_json(&place, "sentence_bert_config.json")?.unwrap_or_default();
+                    (sentence.limit, sentence.lowercase) = (limit.max_seq_length, limit.do_lower_case);
+                }
+                (1, "Pooling") => {
+                    sentence.pooling = pooling(&place)?;
+                    columns *= sentence.pooling.len();
+                }
+                (2.., "Dense") if !sentence.normalize => {
+                    let dense = dense(&place, columns)?;
+                    columns = dense.outputs;
+                    sentence.dense.push(dense);
+                }
+                (2.., "Normalize") => sentence.normalize = true,
+                _ => {
+                    let problem = tr!(
+                        "expected Transformer, Pooling, then Dense and Normalize, found \"{kind}\" at step {step}",
+                        "Transformer、Pooling、続いて Dense と Normalize が必要ですが、{step} 番に \"{kind}\" があります"
+                    );
+                    return Err(fault(folder, MODULES, problem));
+                }
+            }
+        }
+        Ok(sentence)
+    }
+}
+
+/// Where the encoder's files are: in the folder, or in one that `modules.json` names.
+pub(crate) fn place_of_encoder(folder: &Path) -> Result<PathBuf> {
+    let modules: Option<Vec<Module>> = files::optional_json(folder, MODULES)?;
+    match modules.as_deref() {
+        Some([Module { path, .. }, ..]) => Ok(folder.join(check_path(folder, path)?)),
+        _ => Ok(folder.to_owned()),
+    }
+}
+
+fn check_path<'a>(folder: &Path, path: &'a str) -> Result<&'a str> {
+    if path.is_empty() || files::is_plain_name(path) {
+        return Ok(path);
+    }
+    let problem = tr!(
+        "expected paths to be names of folders in this one, found \"{path}\"",
+        "path: このフォルダの中のフォルダ名が必要ですが、\"{path}\" です"
+    );
+    Err(fault(folder, MODULES, problem))
+}
+
+/// How a folder of pooling's settings pools.
+fn pooling(folder: &Path) -> Result<Vec<Pooling>> {
+    let settings: Map<String, Value> = files::json(folder, CONFIG)?;
+    let is_on = |key: &str| settings.get(key).and_then(Value::as_bool).unwrap_or(false);
+    if settings.get("include_prompt").and_then(Value::as_bool) == Some(false) {
+        let problem = tr!(
+            "include_prompt: pooling that leaves prompts out is not here; expected true",
+            "include_prompt: プロンプトを除くプーリングはありません。true が必要です"
+        );
+        return Err(fault(folder, CONFIG, problem));
+    }
+    // In the order in which sentence-transformers puts them side by side.
+    let known = [
+        ("pooling_mode_cls_token", "cls", Some(Pooling::First)),
+        ("pooling_mode_max_tokens", "max", Some(Pooling::Max)),
+        ("pooling_mode_mean_tokens", "mean", Some(Pooling::Mean)),
+        ("pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", Some(Pooling::MeanSqrtLength)),
+        ("pooling_mode_weightedmean_tokens", "weightedmean", None),
+        ("pooling_mode_lasttoken", "lasttoken", Some(Pooling::Last)),
+    ];
+    let named = settings.get("pooling_mode").and_then(Value::as_str);
+    let mut found = Vec::new();
+    for (flag, name, pooling) in known {
+        if is_on(flag) || named == Some(name) {
+            found.push(pooling.ok_or_else(|| {
+                fault(folder, CONFIG, tr!("{flag}: this pooling is not here", "{flag}: このプーリングはありません"))
+            })?);
+        }
+    }
+    match found.is_empty() {
+        false => Ok(found),
+        true => {
+            Err(fault(folder, CONFIG, tr!("expected a kind of pooling, found none", "プーリングの種類がありません")))
+        }
+    }
+}
+
+fn dense(folder: &Path, inputs: usize) -> Result<Dense> {
+    let config: DenseConfig = files::json(folder, CONFIG)?;
+    let fault = |problem: String| fault(folder, CONFIG, problem);
+    if config.in_features != inputs {
+        let found = config.in_features;
+        return Err(fault(tr!(
+            "in_features: expected {inputs}, as the step before makes them, found {found}",
+            "in_features: 前の段の {inputs} が必要ですが、{found} です"
+        )));
+    }
+    if config.out_features == 0 || config.out_features.saturating_mul(inputs) > LARGEST_DENSE {
+        let found = config.out_features;
+        return Err(fault(tr!("out_features: {found} is out of range", "out_features: {found} は範囲外です")));
+    }
+    let activation = config.activation_function.rsplit('.').next().unwrap_or_default();
+    if !["Tanh", "Identity"].contains(&activation) {
+        return Err(fault(tr!(
+            "activation_function: expected Tanh or Identity, found \"{activation}\"",
+            "activation_function: Tanh か Identity が必要ですが、\"{activation}\" です"
+        )));
+    }
+    let [weight, bias] = dense_matrix(folder, [config.out_features, inputs], config.bias)?;
+    Ok(Dense { weight, bias, outputs: config.out_features, is_tanh: activation == "Tanh" })
+}

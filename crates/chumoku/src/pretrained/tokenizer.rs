@@ -1,0 +1,88 @@
+//! The folder's tokenizer, and how long a text may be.
+
+use super::files;
+use crate::model_folder::{TOKENIZER, fault};
+use crate::text::{PretrainedTokenizer, WordPieceOptions};
+use crate::{Result, tr};
+use serde::Deserialize;
+use std::path::Path;
+
+const SETTINGS: &str = "tokenizer_config.json";
+const WORD_PIECES: &str = "vocab.txt";
+const SENTENCE_PIECES: [&str; 4] = ["sentencepiece.bpe.model", "spiece.model", "tokenizer.model", "source.spm"];
+
+/// What is read of `tokenizer_config.json`.
+#[derive(Deserialize)]
+struct Settings {
+    tokenizer_class: Option<String>,
+    do_lower_case: Option<bool>,
+    strip_accents: Option<bool>,
+    tokenize_chinese_chars: Option<bool>,
+    /// Often a number that stands for none.
+    model_max_length: Option<f64>,
+}
+
+/// Reads `tokenizer.json`, or BERT's `vocab.txt`.
+///
+/// # Errors
+/// If there is none that this version reads, or it has more tokens than the model.
+pub(crate) fn read_tokenizer(folder: &Path, vocab_size: usize) -> Result<PretrainedTokenizer> {
+    let settings: Option<Settings> = files::optional_json(folder, SETTINGS)?;
+    let class = settings.as_ref().and_then(|settings| settings.tokenizer_class.as_deref()).unwrap_or_default();
+    let (name, tokenizer) = if files::has(folder, TOKENIZER) {
+        (TOKENIZER, PretrainedTokenizer::read(&files::find(folder, TOKENIZER)?.0)?)
+    } else if class.starts_with("BertJapanese") {
+        return Err(fault(folder, TOKENIZER, needs_mecab(class)));
+    } else if files::has(folder, WORD_PIECES) {
+        let mut options = WordPieceOptions::default();
+        if let Some(settings) = &settings {
+            options.lowercase = settings.do_lower_case.unwrap_or(options.lowercase);
+            options.strip_accents = settings.strip_accents;
+            options.split_chinese = settings.tokenize_chinese_chars.unwrap_or(options.split_chinese);
+        }
+        (WORD_PIECES, PretrainedTokenizer::read_word_pieces(&files::find(folder, WORD_PIECES)?.0, options)?)
+    } else {
+        return Err(fault(folder, TOKENIZER, missing(folder)));
+    };
+    let ids = tokenizer.end_of_ids();
+    if ids > vocab_size {
+        let problem = tr!(
+            "has tokens up to number {}, and the model has a vector for {vocab_size}; it belongs to another model",
+            "トークンの番号は {} までありますが、モデルのベクトルは {vocab_size} 個です。別のモデルのファイルです",
+            ids - 1
+        );
+        return Err(fault(folder, name, problem));
+    }
+    Ok(tokenizer)
+}
+
+/// The most tokens that a text may have, those around it included.
+pub(crate) fn read_limit(folder: &Path, positions: usize) -> Result<usize> {
+    let settings: Option<Settings> = files::optional_json(folder, SETTINGS)?;
+    let said = settings.and_then(|settings| settings.model_max_length).filter(|&most| most >= 1.0);
+    Ok(said.map_or(positions, |most| most.min(positions as f64) as usize))
+}
+
+fn needs_mecab(class: &str) -> String {
+    tr!(
+        "the file is missing, and {class} cuts words with MeCab, which is not here; models that read Japanese without it: \
+         multilingual-e5, ruri-v3, modernbert-ja",
+        "このファイルがありません。{class} は MeCab で単語に分けますが、ここにはありません。MeCab なしで日本語を読めるモデル: \
+         multilingual-e5、ruri-v3、modernbert-ja"
+    )
+}
+
+fn missing(folder: &Path) -> String {
+    match SENTENCE_PIECES.into_iter().find(|name| files::has(folder, name)) {
+        Some(found) => tr!(
+            "the file is missing, and {found} is not read; write it where Python has transformers: python -c \"from \
+             transformers import AutoTokenizer as t; t.from_pretrained('FOLDER').save_pretrained('FOLDER')\"",
+            "このファイルがありません。{found} は読めません。transformers のある Python で作ってください: python -c \"from \
+             transformers import AutoTokenizer as t; t.from_pretrained('FOLDER').save_pretrained('FOLDER')\""
+        ),
+        None => tr!(
+            "the file is missing: expected tokenizer.json, or BERT's vocab.txt",
+            "このファイルがありません。tokenizer.json か BERT の vocab.txt が必要です"
+        ),
+    }
+}

@@ -1,0 +1,286 @@
+//! Weights as safetensors: one file, or shards with their index; F32, F16 and BF16.
+
+use super::files;
+use crate::model_folder::{WEIGHTS, fault, no_tensor};
+use crate::params::{Layout, Params};
+use crate::{Result, memory, tr};
+use chumoku_kernels::{Precision, bf16, f16};
+use chumoku_nn::pretrained::{PretrainedEncoder, Source};
+use rayon::prelude::*;
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const INDEX: &str = "model.safetensors.index.json";
+/// Files of weights that are known and not read.
+const PICKLED: [&str; 3] = ["pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5"];
+/// Names that are listed in a message.
+const SHOWN: usize = 4;
+
+/// `model.safetensors.index.json`.
+#[derive(Deserialize)]
+struct Index {
+    weight_map: BTreeMap<String, String>,
+}
+
+/// The bytes of a folder's weights.
+pub(crate) struct Weights {
+    folder: PathBuf,
+    /// Name and bytes of each file.
+    files: Vec<(String, Vec<u8>)>,
+    /// The file that each tensor is said to be in, where there is an index.
+    index: Option<BTreeMap<String, String>>,
+}
+
+/// A tensor of the folder, and the file it is in.
+type Found<'a> = HashMap<String, (&'a str, TensorView<'a>)>;
+
+impl Weights {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// If there are none, they are pickled, or the index names files elsewhere.
+    pub(crate) fn read(folder: &Path) -> Result<Weights> {
+        if files::has(folder, WEIGHTS) {
+            let files = vec![(WEIGHTS.to_owned(), files::read(folder, WEIGHTS)?)];
+            return Ok(Weights { folder: folder.to_owned(), files, index: None });
+        }
+        if !files::has(folder, INDEX) {
+            return Err(fault(folder, WEIGHTS, missing(folder)));
+        }
+        let Index { weight_map } = files::json(folder, INDEX)?;
+        let shards: BTreeSet<&String> = weight_map.values().collect();
+        if let Some(name) = shards.iter().find(|name| !files::is_plain_name(name)) {
+            let problem = tr!(
+                "expected names of files in this folder, found \"{name}\"",
+                "このフォルダのファイル名が必要ですが、\"{name}\" です"
+            );
+            return Err(fault(folder, INDEX, problem));
+        }
+        let sizes = shards.iter().map(|name| Ok(files::find(folder, name)?.1)).collect::<Result<Vec<u64>>>()?;
+        if let Some([needed, free]) = memory::lacking(sizes.iter().map(|&bytes| bytes as f64).sum()) {
+            let problem = tr!(
+                "the weights have {needed}, and {free} of memory are free",
+                "重みは {needed} ありますが、空きメモリは {free} です"
+            );
+            return Err(fault(folder, INDEX, problem));
+        }
+        let read = shards.iter().map(|name| Ok(((*name).clone(), files::read(folder, name)?)));
+        let files = read.collect::<Result<_>>()?;
+        Ok(Weights { folder: folder.to_owned(), files, index: Some(weight_map) })
+    }
+
+    fn fault(&self, name: &str, problem: String) -> crate::Error {
+        fault(&self.folder, name, problem)
+    }
+
+    /// All tensors, each where the index says.
+    fn tensors(&self) -> Result<Found<'_>> {
+        let mut found = HashMap::new();
+        for (file, bytes) in &self.files {
+            let tensors = SafeTensors::deserialize(bytes).map_err(|error| {
+                let problem =
+                    tr!("not a sound safetensors file: {error}", "safetensors ファイルとして正しくありません: {error}");
+                self.fault(file, problem)
+            })?;
+            for (name, view) in tensors.tensors() {
+                if self.index.as_ref().is_some_and(|index| index.get(&name) != Some(file)) {
+                    let problem = tr!(
+                        "holds tensor {name}, which {INDEX} does not place in this file",
+                        "テンソル {name} がありますが、{INDEX} ではこのファイルのものではありません"
+                    );
+                    return Err(self.fault(file, problem));
+                }
+                found.insert(name, (file.as_str(), view));
+            }
+        }
+        if let Some((name, file)) = self.index.iter().flatten().find(|(name, _)| !found.contains_key(*name)) {
+            return Err(self.fault(file, no_tensor(name)));
+        }
+        Ok(found)
+    }
+
+    /// The parameters of an encoder.
+    ///
+    /// # Errors
+    /// If a tensor is missing, has another shape or type or numbers that are not finite, or belongs to no part of such a
+    /// model.
+    pub(crate) fn encoder(
+        &self,
+        encoder: &PretrainedEncoder,
+        layout: &Arc<Layout>,
+        precision: Precision,
+    ) -> Result<Params<f32>> {
+        let found = self.tensors()?;
+        let prefix = prefix_of(encoder, &found);
+        let sources: HashMap<&str, &Source> =
+            encoder.tensors.iter().map(|(name, source)| (name.as_str(), source)).collect();
+        let mut used = HashSet::new();
+        let mut missing = Vec::new();
+        // Sizes come from a file: no memory is taken before all of it is there to be read.
+        let mut plan = Vec::new();
+        for (ours, shape, range) in layout.iter() {
+            let Some(source) = sources.get(ours) else {
+                unreachable!("the table of names has no {ours}");
+            };
+            let mut parts = Vec::new();
+            for theirs in source.names() {
+                match [theirs.clone(), older(theirs)].into_iter().find_map(|name| {
+                    let name = format!("{prefix}{name}");
+                    found.get(&name).map(|found| (name, found))
+                }) {
+                    Some((name, found)) => {
+                        used.insert(name);
+                        parts.push((theirs, found));
+                    }
+                    None => missing.push(format!("{prefix}{theirs}")),
+                }
+            }
+            if parts.len() == source.names().len() {
+                self.check_shapes(&parts, shape)?;
+                plan.push((range, parts));
+            }
+        }
+        if !missing.is_empty() {
+            let (count, shown) = (missing.len(), listed(&mut missing));
+            let problem = tr!(
+                "{count} tensors of the model that config.json describes are missing: {shown}",
+                "config.json が示すモデルのテンソルが {count} 個ありません: {shown}"
+            );
+            return Err(self.fault(&self.files[0].0, problem));
+        }
+        let mut others: Vec<String> =
+            found.keys().filter(|name| !used.contains(*name) && !is_of_a_head(name)).cloned().collect();
+        if !others.is_empty() {
+            let (count, shown) = (others.len(), listed(&mut others));
+            let problem = tr!(
+                "holds {count} tensors that the model of config.json does not have: {shown}; the files do not belong \
+                 together, or the model has parts that this version does not know",
+                "config.json のモデルにないテンソルが {count} 個あります: {shown}。ファイルが組になっていないか、この版で\
+                 使えない部分を持つモデルです"
+            );
+            return Err(self.fault(&self.files[0].0, problem));
+        }
+        let mut params = Params::zeros(layout);
+        params.set_precision(precision);
+        let values = params.values_mut();
+        for (range, parts) in plan {
+            let mut to = &mut values[range];
+            for (name, (file, view)) in parts {
+                let (part, rest) = to.split_at_mut(view.shape().iter().product());
+                self.copy(name, file, view, part)?;
+                to = rest;
+            }
+        }
+        Ok(params)
+    }
+
+    /// That tensors one below another have a shape.
+    fn check_shapes(&self, parts: &[(&String, &(&str, TensorView<'_>))], shape: &[usize]) -> Result<()> {
+        let rows = shape[0] / parts.len();
+        let expected: Vec<usize> = std::iter::once(rows).chain(shape[1..].iter().copied()).collect();
+        for (name, (file, view)) in parts {
+            let is_float = matches!(view.dtype(), Dtype::F32 | Dtype::F16 | Dtype::BF16);
+            if !is_float || view.shape() != expected {
+                let problem = tr!(
+                    "tensor {name}: expected F32, F16 or BF16 {expected:?}, as config.json says, found {:?} {:?}",
+                    "テンソル {name}: config.json によれば F32、F16、BF16 のいずれかの {expected:?} のはずですが、{:?} {:?} です",
+                    view.dtype(),
+                    view.shape()
+                );
+                return Err(self.fault(file, problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn copy(&self, name: &str, file: &str, view: &TensorView<'_>, to: &mut [f32]) -> Result<()> {
+        widen(view, to);
+        match to.par_iter().find_any(|x| !x.is_finite()) {
+            None => Ok(()),
+            Some(value) => {
+                let problem = tr!(
+                    "tensor {name} holds {value}, expected finite numbers",
+                    "テンソル {name} に有限でない数 {value} があります"
+                );
+                Err(self.fault(file, problem))
+            }
+        }
+    }
+}
+
+/// The numbers of a tensor, in f32.
+fn widen(view: &TensorView<'_>, to: &mut [f32]) {
+    const PIECE: usize = 1 << 16;
+    let halves = |to: &mut [f32], of: fn([u8; 2]) -> f32| {
+        to.par_chunks_mut(PIECE).zip(view.data().par_chunks(2 * PIECE)).for_each(|(to, bytes)| {
+            to.iter_mut().zip(bytes.as_chunks::<2>().0).for_each(|(x, &bytes)| *x = of(bytes));
+        });
+    };
+    match view.dtype() {
+        Dtype::F16 => halves(to, |bytes| f16::from_le_bytes(bytes).to_f32()),
+        Dtype::BF16 => halves(to, |bytes| bf16::from_le_bytes(bytes).to_f32()),
+        _ => to.par_chunks_mut(PIECE).zip(view.data().par_chunks(4 * PIECE)).for_each(|(to, bytes)| {
+            to.iter_mut().zip(bytes.as_chunks::<4>().0).for_each(|(x, &bytes)| *x = f32::from_le_bytes(bytes));
+        }),
+    }
+}
+
+/// What stands before the names of the encoder's tensors.
+fn prefix_of(encoder: &PretrainedEncoder, found: &Found<'_>) -> &'static str {
+    let first = encoder.tensors.first().map(|(_, source)| source.names()[0].as_str()).unwrap_or_default();
+    [encoder.prefix, "model."].into_iter().find(|prefix| found.contains_key(&format!("{prefix}{first}"))).unwrap_or("")
+}
+
+/// The name that the first checkpoints have for a normalisation's γ or β.
+fn older(name: &str) -> String {
+    name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+}
+
+/// Whether a tensor is of a head, which the encoder does not need, or counts positions.
+fn is_of_a_head(name: &str) -> bool {
+    let heads = ["cls.", "lm_head.", "classifier.", "pre_classifier.", "vocab_", "qa_outputs.", "pooler."];
+    name.ends_with("position_ids") || name.contains(".pooler.") || heads.iter().any(|head| name.starts_with(head))
+}
+
+/// The first of some names.
+fn listed(names: &mut [String]) -> String {
+    names.sort_unstable();
+    let more = if names.len() > SHOWN { ", …" } else { "" };
+    format!("{}{more}", names[..names.len().min(SHOWN)].join(", "))
+}
+
+fn missing(folder: &Path) -> String {
+    match PICKLED.into_iter().find(|name| files::has(folder, name)) {
+        Some(found) => tr!(
+            "the file is missing, and {found} is not read: such files can run any code when they are opened. Write the \
+             weights anew, where Python has transformers: python -c \"from transformers import AutoModel as m; \
+             m.from_pretrained('FOLDER').save_pretrained('FOLDER')\"",
+            "このファイルがありません。{found} は開くだけで任意のコードを実行しうる形式なので読みません。transformers のある \
+             Python で重みを書き直してください: python -c \"from transformers import AutoModel as m; \
+             m.from_pretrained('FOLDER').save_pretrained('FOLDER')\""
+        ),
+        None => tr!(
+            "the file is missing: expected weights as safetensors, in one file or in shards with {INDEX}",
+            "このファイルがありません。safetensors の重み（1 個のファイル、または分割されたファイルと {INDEX}）が必要です"
+        ),
+    }
+}
+
+/// Weight (outputs, inputs) and bias of the one linear layer that a file holds.
+pub(crate) fn dense_matrix(folder: &Path, [outputs, inputs]: [usize; 2], bias: bool) -> Result<[Vec<f32>; 2]> {
+    let weights = Weights::read(folder)?;
+    let found = weights.tensors()?;
+    let get = |name: &str, shape: &[usize]| {
+        let Some((file, view)) = found.get(name) else { return Err(weights.fault(WEIGHTS, no_tensor(name))) };
+        let name = name.to_owned();
+        weights.check_shapes(&[(&name, &(*file, view.clone()))], shape)?;
+        let mut to = vec![0.0; shape.iter().product()];
+        weights.copy(&name, file, view, &mut to)?;
+        Ok(to)
+    };
+    let weight = get("linear.weight", &[outputs, inputs])?;
+    Ok([weight, if bias { get("linear.bias", &[outputs])? } else { Vec::new() }])
+}

@@ -1,0 +1,234 @@
+//! A pretrained encoder as a whole: texts become vectors that lie near each other where the texts mean the same.
+
+use crate::inference::by_length;
+use crate::models::TextEncoder;
+use crate::nn::{Offsets, Tokens};
+use crate::params::Params;
+use crate::pretrained::{Dense, EncoderCheckpoint, Sentence, place_of_encoder, read_limit, read_tokenizer};
+use crate::text::{Encoding, PretrainedTokenizer};
+use crate::{Error, Result, tr};
+use chumoku_kernels::{MatRef, Precision, Product, Then};
+use ndarray::{Array2, ArrayView1, Axis, concatenate};
+use rayon::prelude::*;
+use std::borrow::Cow;
+use std::path::Path;
+
+/// Tokens in a batch: enough to keep all threads busy, little enough to stay small.
+const BATCH_TOKENS: usize = 8192;
+
+/// A pretrained encoder with its tokenizer, and how it makes one vector of a text.
+#[derive(Debug)]
+pub struct TextEmbedder {
+    model: TextEncoder,
+    params: Params<f32>,
+    tokenizer: PretrainedTokenizer,
+    sentence: Sentence,
+    /// The most tokens of a text.
+    limit: usize,
+    width: usize,
+}
+
+/// What may be told to [`TextEmbedder::embed`].
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct EmbedOptions<'a> {
+    /// The name of the folder's text to put before each text; its default unless one is named.
+    pub prompt: Option<&'a str>,
+    /// Whether vectors have length 1; what the folder says unless it is set, and so if it says nothing.
+    pub normalize: Option<bool>,
+}
+
+/// Vectors of texts.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Embeddings {
+    /// (texts, width)
+    pub vectors: Array2<f32>,
+    /// Texts that were longer than the model reads, and lost their end.
+    pub cut: usize,
+}
+
+impl TextEmbedder {
+    /// Reads a folder as Hugging Face's libraries write it, trusting nothing in it; `precision` is that of matrix
+    /// products, the folder's own unless it is given.
+    ///
+    /// # Errors
+    /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
+    pub fn load(folder: &Path, precision: Option<Precision>) -> Result<TextEmbedder> {
+        let place = place_of_encoder(folder)?;
+        let EncoderCheckpoint { model, params, .. } = EncoderCheckpoint::read(&place, precision)?;
+        let config = model.config();
+        let sentence = Sentence::read(folder, config.encoder.d_model)?;
+        let tokenizer = read_tokenizer(&place, config.vocab_size)?;
+        let limit = match sentence.limit {
+            Some(limit) => limit.clamp(1, config.max_length),
+            None => read_limit(&place, config.max_length)?,
+        };
+        let pooled = config.encoder.d_model * sentence.pooling.len();
+        let width = sentence.dense.last().map_or(pooled, |dense| dense.outputs);
+        Ok(TextEmbedder { model, params, tokenizer, sentence, limit, width })
+    }
+
+    /// Numbers in a text's vector.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The most tokens of a text that it reads, those around it included.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// The encoder.
+    pub fn model(&self) -> &TextEncoder {
+        &self.model
+    }
+
+    /// Its parameters.
+    pub fn params(&self) -> &Params<f32> {
+        &self.params
+    }
+
+    /// Its tokenizer.
+    pub fn tokenizer(&self) -> &PretrainedTokenizer {
+        &self.tokenizer
+    }
+
+    /// The names of the texts that may be put before each text.
+    pub fn prompts(&self) -> impl Iterator<Item = &str> {
+        self.sentence.prompts.keys().map(String::as_str)
+    }
+
+    /// Whether the folder says how tokens become a vector; otherwise it is the mean of all tokens, of length 1.
+    pub fn says_how(&self) -> bool {
+        self.sentence.is_said
+    }
+
+    /// What is put before each text.
+    fn prompt(&self, options: EmbedOptions<'_>) -> Result<&str> {
+        let name = options.prompt.or(self.sentence.default_prompt.as_deref());
+        let Some(name) = name else { return Ok("") };
+        if let Some(text) = self.sentence.prompts.get(name) {
+            return Ok(text);
+        }
+        let known: Vec<&str> = self.prompts().collect();
+        Err(Error::Setting(match known.is_empty() {
+            true => tr!(
+                "prompt {name}: this model's folder has no prompts; put what you want before the texts yourself",
+                "プロンプト {name}: このモデルのフォルダにはプロンプトがありません。必要なら文章の前に自分で付けてください"
+            ),
+            false => tr!(
+                "prompt {name}: expected one of this model's: {}",
+                "プロンプト {name}: このモデルのプロンプトは次のとおりです: {}",
+                known.join(", ")
+            ),
+        }))
+    }
+
+    /// The vector of each text. It does not depend on the other texts.
+    ///
+    /// # Errors
+    /// If there is no such prompt, a text cannot be read as tokens, or a vector is not finite.
+    pub fn embed(&self, texts: &[&str], options: EmbedOptions<'_>) -> Result<Embeddings> {
+        let prompt = self.prompt(options)?;
+        let given = texts.iter().map(|&text| match (prompt, self.sentence.lowercase) {
+            ("", false) => Cow::Borrowed(text),
+            (_, false) => format!("{prompt}{text}").into(),
+            (_, true) => format!("{prompt}{text}").to_lowercase().into(),
+        });
+        let given: Vec<Cow<'_, str>> = given.collect();
+        let given: Vec<&str> = given.iter().map(AsRef::as_ref).collect();
+        let encodings = self.tokenizer.encode_all(&given, self.limit)?;
+        let lengths: Vec<usize> = encodings.iter().map(|encoding| encoding.ids.len()).collect();
+        let mut vectors = Array2::zeros((texts.len(), self.width));
+        for batch in by_length(&lengths, BATCH_TOKENS) {
+            let found = self.batch(&batch.iter().map(|&i| &encodings[i]).collect::<Vec<_>>())?;
+            for (row, &i) in found.rows().into_iter().zip(&batch) {
+                vectors.row_mut(i).assign(&row);
+            }
+        }
+        if options.normalize.unwrap_or(self.sentence.normalize) {
+            vectors.rows_mut().into_iter().for_each(|mut row| {
+                let length = row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+                // As in sentence-transformers, a vector of nothing stays one.
+                row.mapv_inplace(|x| (f64::from(x) / length.max(1e-12)) as f32);
+            });
+        }
+        if vectors.iter().any(|x| !x.is_finite()) {
+            return Err(Error::NotFinite(tr!(
+                "the model makes a vector of numbers that are not finite: its weights are too large to use",
+                "モデルのベクトルが有限の数になりません。重みが大きすぎて使えません"
+            )));
+        }
+        let cut = encodings.iter().filter(|encoding| encoding.cut > 0).count();
+        Ok(Embeddings { vectors, cut })
+    }
+
+    /// The vectors of some texts, not normalised: (texts, width).
+    fn batch(&self, encodings: &[&Encoding]) -> Result<Array2<f32>> {
+        let ids: Vec<u32> = encodings.iter().flat_map(|encoding| encoding.ids.iter().copied()).collect();
+        let types: Vec<u32> = encodings.iter().flat_map(|encoding| encoding.types.iter().copied()).collect();
+        let offsets = Offsets::of_lengths(encodings.iter().map(|encoding| encoding.ids.len()));
+        let tokens = Tokens { ids: &ids, offsets: &offsets, types: Some(&types) };
+        let parts = self.model.for_groups(&self.params, tokens, |x, offsets| {
+            let pooled: Vec<_> = self.sentence.pooling.iter().map(|p| p.forward(x.view(), offsets).0).collect();
+            let views: Vec<_> = pooled.iter().map(|pooled| pooled.view()).collect();
+            Ok(concatenate(Axis(1), &views).expect("each has a row for each sequence"))
+        })?;
+        let views: Vec<_> = parts.iter().map(|part| part.view()).collect();
+        let pooled = concatenate(Axis(0), &views).expect("rows have one width");
+        self.sentence.dense.iter().try_fold(pooled, |x, dense| dense.apply(&x, self.params.precision()))
+    }
+}
+
+impl Embeddings {
+    /// Adds vectors of the same model behind these.
+    ///
+    /// # Panics
+    /// If they are of another width.
+    pub fn append(&mut self, more: Embeddings) {
+        self.vectors.append(Axis(0), more.vectors.view()).expect("vectors of one model have one width");
+        self.cut += more.cut;
+    }
+
+    /// For each query the rows of these that lie nearest, as (row, cosine): nearest first, equals in the order of the rows.
+    ///
+    /// Every row is looked at. All vectors must have length 1, so that the cosine is their product.
+    ///
+    /// # Panics
+    /// If the queries are of another width.
+    #[must_use]
+    pub fn nearest(&self, queries: &Embeddings, top: usize) -> Vec<Vec<(usize, f32)>> {
+        assert_eq!(self.vectors.ncols(), queries.vectors.ncols(), "vectors of one model have one width");
+        let of_query = |query: ArrayView1<'_, f32>| {
+            let rows = (0..self.vectors.nrows()).into_par_iter();
+            let products: Vec<f32> = rows.map(|row| self.vectors.row(row).dot(&query)).collect();
+            let mut order: Vec<usize> = (0..products.len()).collect();
+            let nearer = |&a: &usize, &b: &usize| products[b].total_cmp(&products[a]).then(a.cmp(&b));
+            if top < order.len() {
+                order.select_nth_unstable_by(top, nearer);
+                order.truncate(top);
+            }
+            order.sort_unstable_by(nearer);
+            order.into_iter().map(|row| (row, products[row])).collect()
+        };
+        queries.vectors.rows().into_iter().map(of_query).collect()
+    }
+}
+
+impl Dense {
+    /// `activation(x Wᵀ + b)`
+    fn apply(&self, x: &Array2<f32>, precision: Precision) -> Result<Array2<f32>> {
+        let (rows, inputs) = x.dim();
+        let x = x.as_standard_layout();
+        let a = MatRef::new(x.as_slice().expect("packed"), rows, inputs)?;
+        let b = MatRef::new(&self.weight, self.outputs, inputs)?.t().into();
+        let bias = (!self.bias.is_empty()).then_some(&self.bias[..]);
+        let product = Product { a, b, bias, then: Then::Nothing, precision };
+        let mut y = Array2::from_shape_vec((rows, self.outputs), product.compute()?).expect("as many as promised");
+        if self.is_tanh {
+            y.mapv_inplace(f32::tanh);
+        }
+        Ok(y)
+    }
+}

@@ -1,0 +1,266 @@
+//! Pretrained encoders: hidden states and gradients are those of Hugging Face's library, and what is unsound is refused.
+
+use chumoku::nn::{Mode, Offsets, Tokens};
+use chumoku::pretrained::EncoderCheckpoint;
+use chumoku::{EmbedOptions, Precision, TextEmbedder};
+use ndarray::Array2;
+use std::path::{Path, PathBuf};
+use testkit::{Golden, Tolerance, compare};
+
+/// Tiny random models with what transformers computes for them.
+const ENCODERS: [&str; 6] =
+    ["bert", "bert_pair", "bert_classifier", "distilbert_classifier", "roberta_classifier", "xlm_roberta"];
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained").join(name)
+}
+
+/// A case: the model, its expected results, and its tokens.
+struct Case {
+    checkpoint: EncoderCheckpoint,
+    expected: Golden,
+    ids: Vec<u32>,
+    types: Option<Vec<u32>>,
+    offsets: Offsets,
+}
+
+impl Case {
+    fn read(name: &str) -> Case {
+        let checkpoint = EncoderCheckpoint::read(&golden(name), Some(Precision::Highest)).unwrap();
+        let expected = Golden::read(&format!("pretrained/{name}/expected"));
+        let integers = |name: &str| expected.integers(name).into_iter().map(|x| x as u32).collect::<Vec<u32>>();
+        let ends = expected.integers("in.offsets");
+        let offsets = Offsets::of_lengths(ends.windows(2).map(|pair| pair[1] - pair[0]));
+        let (ids, types) = (integers("in.ids"), expected.has("in.types").then(|| integers("in.types")));
+        Case { checkpoint, ids, types, offsets, expected }
+    }
+
+    fn tokens(&self) -> Tokens<'_> {
+        Tokens { types: self.types.as_deref(), ..Tokens::new(&self.ids, &self.offsets) }
+    }
+}
+
+fn close(what: &str, found: &Array2<f32>, expected: &[f64]) {
+    let largest = expected.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+    let found: Vec<f32> = found.iter().copied().collect();
+    compare(what, &found, expected, Tolerance { relative: 0.0, absolute: 1e-5 * largest }).unwrap();
+}
+
+#[test]
+fn hidden_states_are_those_of_transformers() {
+    for name in ENCODERS {
+        let case = Case::read(name);
+        let states = case.checkpoint.model.hidden_states(&case.checkpoint.params, case.tokens()).unwrap();
+        for (layer, state) in states.iter().enumerate() {
+            close(&format!("{name}, layer {layer}"), state, case.expected.tensor(&format!("out.hidden.{layer}")));
+        }
+        assert!(!case.expected.has(&format!("out.hidden.{}", states.len())), "{name} has more layers");
+        let (last, _) = case.checkpoint.model.forward(&case.checkpoint.params, case.tokens(), Mode::Eval).unwrap();
+        close(name, &last, case.expected.tensor("out.last"));
+        let model = &case.checkpoint.model;
+        let groups = model.for_groups(&case.checkpoint.params, case.tokens(), |x, _| Ok(x)).unwrap();
+        assert_eq!(
+            ndarray::concatenate(ndarray::Axis(0), &groups.iter().map(|x| x.view()).collect::<Vec<_>>()).unwrap(),
+            last
+        );
+    }
+}
+
+#[test]
+fn gradients_are_those_of_transformers() {
+    for name in ENCODERS {
+        let case = Case::read(name);
+        let EncoderCheckpoint { model, params, source, .. } = &case.checkpoint;
+        let (last, cache) = model.forward(params, case.tokens(), Mode::Eval).unwrap();
+        let dout = Array2::from_shape_vec(last.dim(), case.expected.narrow("in.dout")).unwrap();
+        let mut grads = chumoku::params::Params::zeros(model.layout());
+        model.backward(params, case.tokens(), &cache, dout, Mode::Eval, &mut grads).unwrap();
+        let named = |theirs: &str| {
+            let names = [format!("grad.{theirs}"), format!("grad.{}{theirs}", source.prefix)];
+            let name = names.iter().find(|name| case.expected.has(name)).unwrap_or_else(|| panic!("{name}: {theirs}"));
+            case.expected.tensor(name).to_vec()
+        };
+        for (ours, _, range) in model.layout().iter() {
+            let (_, tensors) = source.tensors.iter().find(|(name, _)| name == ours).unwrap();
+            let expected: Vec<f64> = tensors.names().iter().flat_map(|theirs| named(theirs)).collect();
+            let found = Array2::from_shape_vec((1, range.len()), grads.values()[range].to_vec()).unwrap();
+            close(&format!("{name}: {ours}"), &found, &expected);
+        }
+    }
+}
+
+/// A copy of a golden folder, to be damaged.
+fn copy(name: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["config.json", "model.safetensors"] {
+        std::fs::copy(golden(name).join(file), folder.path().join(file)).unwrap();
+    }
+    folder
+}
+
+fn refused(folder: &Path) -> String {
+    let Err(error) = EncoderCheckpoint::read(folder, None) else { panic!("it must be refused") };
+    assert!(error.is_usage(), "{error}");
+    let said = error.to_string();
+    assert!(!said.contains('\n') && said.contains(folder.to_str().unwrap()), "{said}");
+    said
+}
+
+fn with_setting(name: &str, key: &str, value: serde_json::Value) -> tempfile::TempDir {
+    let folder = copy(name);
+    let path = folder.path().join("config.json");
+    let mut config: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    config[key] = value;
+    std::fs::write(path, config.to_string()).unwrap();
+    folder
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_by_name() {
+    for (key, value, said) in [
+        ("model_type", "t5".into(), "\"t5\""),
+        ("hidden_act", "mish".into(), "hidden_act"),
+        ("position_embedding_type", "relative_key".into(), "position_embedding_type"),
+        ("is_decoder", true.into(), "is_decoder"),
+        ("quantization_config", serde_json::json!({ "bits": 4 }), "quantization_config"),
+        ("num_hidden_layers", 1_000_000_000u64.into(), "num_layers"),
+        ("vocab_size", u64::MAX.into(), "vocab_size"),
+        ("vocab_size", 51.into(), "expected F32, F16 or BF16 [51, 16]"),
+        ("hidden_size", 0.into(), "d_model"),
+        ("hidden_size", "x".into(), "invalid type"),
+        ("num_attention_heads", 3.into(), "num_heads"),
+        ("layer_norm_eps", (-1.0).into(), "norm_epsilon"),
+        ("num_hidden_layers", 3.into(), "encoder.layer.2.attention.output.LayerNorm.bias"),
+        ("num_hidden_layers", 1.into(), "encoder.layer.1.attention.output.LayerNorm.bias"),
+    ] {
+        let folder = with_setting("bert", key, value);
+        let found = refused(folder.path());
+        assert!(found.contains(said), "{key}: {found}");
+    }
+    let pad = with_setting("roberta_classifier", "pad_token_id", 1_000_000.into());
+    assert!(refused(pad.path()).contains("max_position_embeddings"));
+}
+
+#[test]
+fn damaged_and_foreign_weights_are_refused() {
+    let folder = copy("bert");
+    let path = folder.path().join("model.safetensors");
+    let bytes = std::fs::read(&path).unwrap();
+    for end in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
+        std::fs::write(&path, &bytes[..end]).unwrap();
+        assert!(refused(folder.path()).contains("safetensors"));
+    }
+    std::fs::remove_file(&path).unwrap();
+    assert!(refused(folder.path()).contains("missing"));
+    std::fs::write(folder.path().join("pytorch_model.bin"), b"x").unwrap();
+    assert!(refused(folder.path()).contains("any code"));
+    let mut holed = bytes;
+    // Behind the header's length and the header: the embeddings of words, or of positions.
+    let start = 8 + u64::from_le_bytes(holed[..8].try_into().unwrap()) as usize;
+    holed[start..start + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    std::fs::write(&path, holed).unwrap();
+    assert!(refused(folder.path()).contains("NaN"));
+}
+
+/// The tensors of a golden model, written as shards with an index.
+fn sharded(name: &str) -> tempfile::TempDir {
+    let folder = copy(name);
+    let path = folder.path().join("model.safetensors");
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    let all = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let mut map = serde_json::Map::new();
+    let (mut halves, mut tensors) = ([Vec::new(), Vec::new()], all.tensors());
+    tensors.sort_by(|a, b| a.0.cmp(&b.0));
+    for (i, (name, view)) in tensors.into_iter().enumerate() {
+        map.insert(name.clone(), format!("model-{}.safetensors", i % 2).into());
+        halves[i % 2].push((name, view));
+    }
+    for (i, half) in halves.into_iter().enumerate() {
+        let bytes = safetensors::serialize(half, None).unwrap();
+        std::fs::write(folder.path().join(format!("model-{i}.safetensors")), bytes).unwrap();
+    }
+    let index = serde_json::json!({ "metadata": {}, "weight_map": map }).to_string();
+    std::fs::write(folder.path().join("model.safetensors.index.json"), index).unwrap();
+    folder
+}
+
+#[test]
+fn shards_are_one_model_and_stay_in_their_folder() {
+    let whole = EncoderCheckpoint::read(&golden("bert"), None).unwrap();
+    let folder = sharded("bert");
+    let found = EncoderCheckpoint::read(folder.path(), None).unwrap();
+    assert_eq!(found.params.values(), whole.params.values());
+    let index = folder.path().join("model.safetensors.index.json");
+    let text = std::fs::read_to_string(&index).unwrap();
+    for outside in ["../model-1.safetensors", "/etc/passwd", "sub/model.safetensors", "..", ""] {
+        std::fs::write(&index, text.replace("model-1.safetensors", outside)).unwrap();
+        assert!(refused(folder.path()).contains("files in this folder"), "{outside}");
+    }
+    std::fs::write(&index, text.replacen("model-1.safetensors", "model-0.safetensors", 1)).unwrap();
+    refused(folder.path());
+    std::fs::write(&index, text.replace("model-1.safetensors", "model-2.safetensors")).unwrap();
+    assert!(EncoderCheckpoint::read(folder.path(), None).is_err());
+}
+
+#[test]
+fn halves_are_widened_exactly() {
+    let folder = copy("bert");
+    let path = folder.path().join("model.safetensors");
+    let bytes = std::fs::read(&path).unwrap();
+    let all = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let floats = |data: &[u8]| -> Vec<f32> { data.as_chunks::<4>().0.iter().map(|&b| f32::from_le_bytes(b)).collect() };
+    let exact = EncoderCheckpoint::read(&golden("bert"), None).unwrap();
+    for dtype in [safetensors::Dtype::BF16, safetensors::Dtype::F16] {
+        let is_half = dtype == safetensors::Dtype::F16;
+        let narrow = |x: f32| match is_half {
+            true => chumoku::f16::from_f32(x).to_le_bytes(),
+            false => chumoku::bf16::from_f32(x).to_le_bytes(),
+        };
+        let narrowed: Vec<(String, Vec<usize>, Vec<u8>)> = all
+            .tensors()
+            .into_iter()
+            .map(|(name, view)| {
+                let bytes = floats(view.data()).into_iter().flat_map(narrow).collect();
+                (name, view.shape().to_vec(), bytes)
+            })
+            .collect();
+        let views = narrowed.iter().map(|(name, shape, bytes)| {
+            (name.clone(), safetensors::tensor::TensorView::new(dtype, shape.clone(), bytes).unwrap())
+        });
+        std::fs::write(&path, safetensors::serialize(views, None).unwrap()).unwrap();
+        let found = EncoderCheckpoint::read(folder.path(), None).unwrap();
+        for (&found, &exact) in found.params.values().iter().zip(exact.params.values()) {
+            let expected =
+                if is_half { chumoku::f16::from_f32(exact).to_f32() } else { chumoku::bf16::from_f32(exact).to_f32() };
+            assert_eq!(found, expected);
+        }
+    }
+}
+
+/// Real weights, which are not in the repository.
+fn real(name: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("CHUMOKU_CHECKPOINTS").map(|folder| PathBuf::from(folder).join(name));
+    match folder.filter(|folder| folder.join("config.json").is_file()) {
+        Some(folder) => Some(folder),
+        None => {
+            eprintln!("SKIPPED: CHUMOKU_CHECKPOINTS names no folder with {name}, so no real weights were read");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_real_model_finds_what_means_the_same() {
+    let Some(folder) = real("minilm") else { return };
+    let model = TextEmbedder::load(&folder, None).unwrap();
+    let texts = ["A man is eating food.", "Someone is having a meal.", "The stock market fell today."];
+    let found = model.embed(&texts, EmbedOptions::default()).unwrap();
+    let cosine = |a: usize, b: usize| found.vectors.row(a).dot(&found.vectors.row(b));
+    assert!(cosine(0, 1) > 0.5 && cosine(0, 2) < 0.2, "{} {}", cosine(0, 1), cosine(0, 2));
+    // A text's vector does not depend on the others.
+    for (i, text) in texts.iter().enumerate() {
+        let alone = model.embed(&[text], EmbedOptions::default()).unwrap();
+        assert_eq!(alone.vectors.row(0), found.vectors.row(i));
+    }
+}
