@@ -161,7 +161,7 @@ mod sum;
 mod threads;
 mod work;
 
-pub use activation::{Activation, activation_backward, activation_forward};
+pub use activation::{Activation, activation_backward, activation_forward, gated_backward, gated_forward};
 pub use adamw::{AdamW, adamw_step};
 pub use attention::{
     Attention, AttentionDropout, AttentionPlan, Causal, Gradients, Heads, HeadsMut, KeyValueCache, Mask, MaskView,
@@ -178,7 +178,10 @@ pub use math::{erf_each, exp_each, sigmoid_each, tanh_each};
 #[doc(hidden)]
 pub use memory::poison_scratch;
 pub use memory::{Allocator, keep_freed_memory, zeros};
-pub use norm::{LayerNormBackward, Normalised, layer_norm_forward};
+pub use norm::{
+    LayerNormBackward, Normalised, RmsNormBackward, RmsNormalised, layer_norm_forward, layer_norm_forward_without_bias,
+    rms_norm_forward,
+};
 pub use number::{Element, Real};
 pub use philox::Philox;
 pub use recurrent::{Cell, Deltas, Recurrence, Trace};

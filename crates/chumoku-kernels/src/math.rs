@@ -39,12 +39,27 @@ pub(crate) fn exp<S: Simd>(simd: S, x: S::V) -> S::V {
 fn exp_sum<S: Simd>(simd: S, x: S::V, rest: S::V) -> S::V {
     // `max(bound, x)` hands NaN on: where either is NaN the second operand is the result.
     let clamped = simd.min(simd.splat(88.3), simd.max(simd.splat(-87.336_54), x));
-    let n = simd.round(simd.mul(clamped, simd.splat(std::f32::consts::LOG2_E)));
-    let r = simd.mul_add(n, simd.splat(-0.693_359_4), clamped);
+    let (p, n) = exp_parts(simd, clamped, rest);
+    simd.select_lt(x, simd.splat(-87.336_54), simd.splat(0.0), simd.mul(p, simd.pow2(n)))
+}
+
+/// e^(x + rest) for −150 ≤ x ≤ 0, as [`exp`], in two factors that are both normal numbers where e^x is none: what is
+/// multiplied by one and then the other loses no digit before the result does. NaN gives NaN in the first.
+#[inline(always)]
+pub(crate) fn exp_factors<S: Simd>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V) {
+    let (p, n) = exp_parts(simd, x, rest);
+    let half = simd.round(simd.mul(n, simd.splat(0.5)));
+    (simd.mul(p, simd.pow2(half)), simd.pow2(simd.sub(n, half)))
+}
+
+/// (p, n) with e^(x + rest) = p·2ⁿ and p from 0.7 to 1.42, for −150 ≤ x ≤ 88.3.
+#[inline(always)]
+fn exp_parts<S: Simd>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V) {
+    let n = simd.round(simd.mul(x, simd.splat(std::f32::consts::LOG2_E)));
+    let r = simd.mul_add(n, simd.splat(-0.693_359_4), x);
     let r = simd.add(simd.mul_add(n, simd.splat(2.121_944_4e-4), r), rest);
     let p = polynomial(simd, r, [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5]);
-    let p = simd.add(simd.mul_add(simd.mul(p, r), r, r), simd.splat(1.0));
-    simd.select_lt(x, simd.splat(-87.336_54), simd.splat(0.0), simd.mul(p, simd.pow2(n)))
+    (simd.add(simd.mul_add(simd.mul(p, r), r, r), simd.splat(1.0)), n)
 }
 
 /// `c₀ xⁿ + … + cₙ` (Horner)
@@ -112,10 +127,9 @@ pub(crate) fn sigmoid<S: Simd>(simd: S, x: S::V) -> S::V {
 pub(crate) fn normal<S: Simd>(simd: S, x: S::V) -> (S::V, S::V) {
     let (one, half) = (simd.splat(1.0), simd.splat(-0.5));
     let t = simd.min(simd.splat(14.0), magnitude(simd, x));
-    // t = high + low with twelve bits in `high`, so that its square is exact (Veltkamp's splitting).
-    let scaled = simd.mul(t, simd.splat(4097.0));
-    let high = simd.sub(scaled, simd.sub(scaled, t));
-    let rest = simd.mul(simd.sub(t, high), simd.add(t, high));
+    // t = high + low with twelve bits in `high`, so that its square is exact.
+    let (high, low) = simd.halves(t);
+    let rest = simd.mul(low, simd.add(t, high));
     let bell = exp_sum(simd, simd.mul(half, simd.mul(high, high)), simd.mul(half, rest));
     let inverse = simd.div(one, simd.add(t, simd.splat(3.0)));
     let p = polynomial(simd, simd.mul(simd.sub(t, simd.splat(3.0)), inverse), MILLS);

@@ -71,6 +71,12 @@ unsafe impl Simd for Avx2 {
         unsafe { _mm256_fmadd_ps(a, b, c) }
     }
     #[inline(always)]
+    fn exact_product(self, a: __m256, b: __m256) -> (__m256, __m256) {
+        let product = self.mul(a, b);
+        // SAFETY: the token proves FMA.
+        (product, unsafe { _mm256_fmsub_ps(a, b, product) })
+    }
+    #[inline(always)]
     fn max(self, a: __m256, b: __m256) -> __m256 {
         // SAFETY: the token proves AVX2.
         unsafe { _mm256_max_ps(a, b) }

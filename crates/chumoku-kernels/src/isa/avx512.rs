@@ -104,6 +104,12 @@ unsafe impl Simd for Avx512 {
         unsafe { _mm512_fmadd_ps(a, b, c) }
     }
     #[inline(always)]
+    fn exact_product(self, a: __m512, b: __m512) -> (__m512, __m512) {
+        let product = self.mul(a, b);
+        // SAFETY: the token proves AVX-512F.
+        (product, unsafe { _mm512_fmsub_ps(a, b, product) })
+    }
+    #[inline(always)]
     fn max(self, a: __m512, b: __m512) -> __m512 {
         // SAFETY: the token proves AVX-512F.
         unsafe { _mm512_max_ps(a, b) }

@@ -58,6 +58,22 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     fn div(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a · b + c` (rounded once where the machine fuses it)
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `a · b` rounded, and what rounding took from it: together they are the product, for sizes from 1e-10 to 1e15.
+    /// Source: Dekker, "A floating-point technique for extending the available precision" (1971).
+    #[inline(always)]
+    fn exact_product(self, a: Self::V, b: Self::V) -> (Self::V, Self::V) {
+        let product = self.mul(a, b);
+        let ((a, a_rest), (b, b_rest)) = (self.halves(a), self.halves(b));
+        let rest = self.add(self.sub(self.mul(a, b), product), self.mul(a, b_rest));
+        (product, self.add(self.add(rest, self.mul(a_rest, b)), self.mul(a_rest, b_rest)))
+    }
+    /// `a` as the sum of two numbers of half its digits, whose products are exact (Veltkamp's splitting).
+    #[inline(always)]
+    fn halves(self, a: Self::V) -> (Self::V, Self::V) {
+        let scaled = self.mul(a, self.splat(4097.0));
+        let high = self.sub(scaled, self.sub(scaled, a));
+        (high, self.sub(a, high))
+    }
     /// The larger; where either is NaN, `b`.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
     /// The smaller; where either is NaN, `b`.

@@ -2,6 +2,7 @@
 //!
 //! Source: Ba, Kiros and Hinton, "Layer Normalization" (2016).
 
+use super::{PIECE, reference, sum_row, sum_squares};
 use crate::isa::{self, Op, Simd};
 use crate::memory::written;
 use crate::number::{Real, Versions};
@@ -10,7 +11,7 @@ use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 use std::mem::MaybeUninit;
 
-/// What [`layer_norm_forward`] makes of rows.
+/// What [`layer_norm_forward`] and [`layer_norm_forward_without_bias`] make of rows.
 #[derive(Clone, Debug)]
 pub struct Normalised<T> {
     /// The rows: (rows, width).
@@ -26,7 +27,7 @@ pub struct Normalised<T> {
 pub struct Forward<'a, T> {
     pub x: &'a [T],
     pub gamma: &'a [T],
-    pub beta: &'a [T],
+    pub beta: Option<&'a [T]>,
     pub epsilon: T,
 }
 
@@ -38,12 +39,28 @@ pub struct Forward<'a, T> {
 /// # Errors
 /// If the lengths do not fit, or `epsilon` is not positive.
 pub fn layer_norm_forward<T: Real>(x: &[T], [gamma, beta]: [&[T]; 2], epsilon: T) -> Result<Normalised<T>> {
-    check(x.len(), gamma.len(), x.len() / gamma.len().max(1))?;
     Error::check_length("layer norm: beta", gamma.len(), beta.len())?;
-    if epsilon.partial_cmp(&T::ZERO) != Some(std::cmp::Ordering::Greater) {
-        return Err(Error::value("layer norm: epsilon", format!("expected more than 0, got {epsilon}")));
+    Forward { x, gamma, beta: Some(beta), epsilon }.compute()
+}
+
+/// As [`layer_norm_forward`], without β: `y = γ · (x − mean) / √(variance + ε)`.
+///
+/// # Shapes
+/// `x` (rows, width); `gamma` (width,).
+///
+/// # Errors
+/// If the lengths do not fit, or `epsilon` is not positive.
+pub fn layer_norm_forward_without_bias<T: Real>(x: &[T], gamma: &[T], epsilon: T) -> Result<Normalised<T>> {
+    Forward { x, gamma, beta: None, epsilon }.compute()
+}
+
+impl<T: Real> Forward<'_, T> {
+    fn compute(self) -> Result<Normalised<T>> {
+        let (len, width) = (self.x.len(), self.gamma.len());
+        check(len, width, len / width.max(1))?;
+        super::check_epsilon("layer norm: epsilon", self.epsilon)?;
+        Ok(T::run::<NormForward>(self))
     }
-    Ok(T::run::<NormForward>(Forward { x, gamma, beta, epsilon }))
 }
 
 /// The backward pass of layer normalisation, with the gradient that passes it by on the residual connection.
@@ -72,13 +89,27 @@ impl<T: Real> LayerNormBackward<'_, T> {
     /// # Errors
     /// If the lengths do not fit.
     pub fn compute(self, [d_gamma, d_beta]: [&mut [T]; 2]) -> Result<Vec<T>> {
+        self.run(d_gamma, Some(d_beta))
+    }
+
+    /// As [`LayerNormBackward::compute`], for [`layer_norm_forward_without_bias`]: returns dx, adds to `d_gamma`.
+    ///
+    /// # Errors
+    /// If the lengths do not fit.
+    pub fn compute_without_bias(self, d_gamma: &mut [T]) -> Result<Vec<T>> {
+        self.run(d_gamma, None)
+    }
+
+    fn run(self, d_gamma: &mut [T], d_beta: Option<&mut [T]>) -> Result<Vec<T>> {
         check(self.x.len(), self.gamma.len(), self.mean.len())?;
         Error::check_length("layer norm: inverse_deviation", self.mean.len(), self.inverse_deviation.len())?;
         Error::check_length("layer norm: dy", self.x.len(), self.dy.len())?;
         Error::check_length("layer norm: residual", self.x.len(), self.residual.map_or(self.x.len(), <[T]>::len))?;
         Error::check_length("layer norm: d_gamma", self.gamma.len(), d_gamma.len())?;
-        Error::check_length("layer norm: d_beta", self.gamma.len(), d_beta.len())?;
-        Ok(T::run::<NormBackward>((self, [d_gamma, d_beta])))
+        if let Some(d_beta) = &d_beta {
+            Error::check_length("layer norm: d_beta", self.gamma.len(), d_beta.len())?;
+        }
+        Ok(T::run::<NormBackward>((self, d_gamma, d_beta)))
     }
 }
 
@@ -89,7 +120,7 @@ fn check(len: usize, width: usize, rows: usize) -> Result<()> {
     Error::check_length("layer norm: x", rows.saturating_mul(width), len)
 }
 
-/// Both versions of [`layer_norm_forward`].
+/// Both versions of [`layer_norm_forward`] and [`layer_norm_forward_without_bias`].
 struct NormForward;
 
 impl Versions for NormForward {
@@ -103,22 +134,19 @@ impl Versions for NormForward {
     }
 }
 
-/// Both versions of [`LayerNormBackward::compute`].
+/// Both versions of [`LayerNormBackward::compute`] and [`LayerNormBackward::compute_without_bias`].
 struct NormBackward;
 
 impl Versions for NormBackward {
-    type Args<'a, T: Real> = (LayerNormBackward<'a, T>, [&'a mut [T]; 2]);
+    type Args<'a, T: Real> = (LayerNormBackward<'a, T>, &'a mut [T], Option<&'a mut [T]>);
     type Output<T: Real> = Vec<T>;
-    fn fast((args, sums): Self::Args<'_, f32>) -> Vec<f32> {
-        backward_f32(args, sums)
+    fn fast((args, d_gamma, d_beta): Self::Args<'_, f32>) -> Vec<f32> {
+        backward_f32(args, d_gamma, d_beta)
     }
-    fn plain((args, sums): Self::Args<'_, f64>) -> Vec<f64> {
-        reference::layer_norm_backward(args, sums)
+    fn plain((args, d_gamma, d_beta): Self::Args<'_, f64>) -> Vec<f64> {
+        reference::layer_norm_backward(args, d_gamma, d_beta)
     }
 }
-
-/// Rows in a piece of work.
-const PIECE: usize = 64;
 
 struct ForwardRows<'a> {
     args: Forward<'a, f32>,
@@ -146,48 +174,19 @@ impl Op for ForwardRows<'_> {
             let mut at = 0;
             while at + S::LANES <= width {
                 let normal = simd.mul(simd.sub(simd.load(&x[at..]), m), r);
-                let out = simd.mul_add(normal, simd.load(&f.gamma[at..]), simd.load(&f.beta[at..]));
+                let gamma = simd.load(&f.gamma[at..]);
+                let out = match f.beta {
+                    Some(beta) => simd.mul_add(normal, gamma, simd.load(&beta[at..])),
+                    None => simd.mul(normal, gamma),
+                };
                 simd.write(&mut y[at..], out);
                 at += S::LANES;
             }
             for i in at..width {
-                y[i].write((x[i] - *mean) * *inverse * f.gamma[i] + f.beta[i]);
+                y[i].write((x[i] - *mean) * *inverse * f.gamma[i] + f.beta.map_or(0.0, |beta| beta[i]));
             }
         }
     }
-}
-
-/// Σ x
-#[inline(always)]
-fn sum_row<S: Simd>(simd: S, x: &[f32]) -> f32 {
-    let mut sum = simd.splat(0.0);
-    let mut vectors = x.chunks_exact(S::LANES);
-    for x in vectors.by_ref() {
-        sum = simd.add(sum, simd.load(x));
-    }
-    let tail = vectors.remainder();
-    if !tail.is_empty() {
-        sum = simd.add(sum, simd.load_partial(tail, 0.0));
-    }
-    simd.sum(sum)
-}
-
-/// Σ (x − mean)²
-#[inline(always)]
-fn sum_squares<S: Simd>(simd: S, x: &[f32], mean: f32) -> f32 {
-    let (mut sum, m) = (simd.splat(0.0), simd.splat(mean));
-    let mut vectors = x.chunks_exact(S::LANES);
-    for x in vectors.by_ref() {
-        let d = simd.sub(simd.load(x), m);
-        sum = simd.mul_add(d, d, sum);
-    }
-    let tail = vectors.remainder();
-    if !tail.is_empty() {
-        // Filled up with the mean, whose deviation is 0.
-        let d = simd.sub(simd.load_partial(tail, mean), m);
-        sum = simd.mul_add(d, d, sum);
-    }
-    simd.sum(sum)
 }
 
 fn forward_f32(f: Forward<f32>) -> Normalised<f32> {
@@ -278,7 +277,7 @@ impl Op for BackwardRows<'_> {
     }
 }
 
-fn backward_f32(b: LayerNormBackward<f32>, [d_gamma, d_beta]: [&mut [f32]; 2]) -> Vec<f32> {
+fn backward_f32(b: LayerNormBackward<f32>, d_gamma: &mut [f32], d_beta: Option<&mut [f32]>) -> Vec<f32> {
     let (width, rows, len) = (b.gamma.len(), b.mean.len(), b.x.len());
     let pieces = rows.div_ceil(PIECE);
     // Each piece sums its own rows; the partial sums are then added in the order of the pieces.
@@ -308,48 +307,8 @@ fn backward_f32(b: LayerNormBackward<f32>, [d_gamma, d_beta]: [&mut [f32]; 2]) -
     let mut total = vec![0.0f32; 2 * width];
     sum::add_column_sums_f32(&partial, 2 * width, &mut total);
     d_gamma.iter_mut().zip(&total[..width]).for_each(|(d, &s)| *d += s);
-    d_beta.iter_mut().zip(&total[width..]).for_each(|(d, &s)| *d += s);
+    if let Some(d_beta) = d_beta {
+        d_beta.iter_mut().zip(&total[width..]).for_each(|(d, &s)| *d += s);
+    }
     dx
-}
-
-/// The plain version.
-pub(crate) mod reference {
-    use super::{Forward, LayerNormBackward, Normalised};
-    use crate::number::Real;
-
-    /// `y = γ (x − mean)/√(variance + ε) + β` over rows of the length of γ.
-    #[doc(hidden)]
-    pub fn layer_norm_forward<T: Real>(f: Forward<T>) -> Normalised<T> {
-        let n = f.gamma.len();
-        let (mut y, mut means, mut inverse_deviation) = (Vec::new(), Vec::new(), Vec::new());
-        for x in f.x.chunks_exact(n) {
-            let mean = x.iter().copied().sum::<T>() / T::of(n as f64);
-            let variance = x.iter().map(|&x| (x - mean) * (x - mean)).sum::<T>() / T::of(n as f64);
-            let inverse = T::ONE / (variance + f.epsilon).sqrt();
-            y.extend((0..n).map(|i| f.gamma[i] * (x[i] - mean) * inverse + f.beta[i]));
-            means.push(mean);
-            inverse_deviation.push(inverse);
-        }
-        Normalised { y, mean: means, inverse_deviation }
-    }
-
-    /// `dx = residual + inverse (g − mean(g) − x̂ mean(g x̂))` with g = dy γ; adds `dy x̂` to dγ and dy to dβ.
-    #[doc(hidden)]
-    pub fn layer_norm_backward<T: Real>(b: LayerNormBackward<T>, [d_gamma, d_beta]: [&mut [T]; 2]) -> Vec<T> {
-        let n = b.gamma.len();
-        let mut dx = Vec::with_capacity(b.x.len());
-        for (row, (x, dy)) in b.x.chunks_exact(n).zip(b.dy.chunks_exact(n)).enumerate() {
-            let inverse = b.inverse_deviation[row];
-            let normal = |i: usize| (x[i] - b.mean[row]) * inverse;
-            let mean_g = (0..n).map(|i| dy[i] * b.gamma[i]).sum::<T>() / T::of(n as f64);
-            let mean_gx = (0..n).map(|i| dy[i] * b.gamma[i] * normal(i)).sum::<T>() / T::of(n as f64);
-            for i in 0..n {
-                let residual = b.residual.map_or(T::ZERO, |residual| residual[row * n + i]);
-                dx.push(residual + inverse * (dy[i] * b.gamma[i] - mean_g - normal(i) * mean_gx));
-                d_gamma[i] += dy[i] * normal(i);
-                d_beta[i] += dy[i];
-            }
-        }
-        dx
-    }
 }

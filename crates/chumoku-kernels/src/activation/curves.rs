@@ -1,0 +1,97 @@
+//! Each activation on a vector, with its slope.
+
+use super::Activation;
+use crate::isa::Simd;
+use crate::math::{exp_factors, normal};
+use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
+
+/// Where x·Φ(x) is 0 in f32, and its slope 1 above.
+const GELU_END: f32 = 14.0;
+/// Where −x·σ(−u) is below all numbers, and its slope too.
+const GELU_TANH_END: f32 = 12.0;
+const SILU_END: f32 = 120.0;
+
+/// √(8/π), and this times 0.044715: `u = LINEAR·x + CUBIC·x³`.
+const LINEAR: f64 = SQRT_2 * FRAC_2_SQRT_PI;
+const CUBIC: f64 = LINEAR * 0.044_715;
+
+/// f(x) and f′(x). What the caller does not use is not computed, and does not change the other.
+#[inline(always)]
+pub(super) fn curve<S: Simd>(simd: S, kind: Activation, x: S::V) -> (S::V, S::V) {
+    let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
+    match kind {
+        Activation::Relu => {
+            // NaN stays: it is neither below 0 nor below 1.
+            let slope = simd.select_lt(zero, x, one, simd.select_lt(x, one, zero, x));
+            (simd.select_lt(x, zero, zero, x), slope)
+        }
+        // (x Φ(x))′ = Φ(x) + x φ(x)
+        Activation::Gelu => {
+            let (function, density) = normal(simd, x);
+            let (x, inside) = clamp(simd, x, GELU_END);
+            (simd.mul(x, function), simd.mul_add(inside, density, function))
+        }
+        Activation::GeluTanh => {
+            let size = negative_size(simd, x, GELU_TANH_END);
+            let (u, rest, du) = cubic(simd, size);
+            times_logistic(simd, clamp(simd, x, GELU_TANH_END), (u, rest), du)
+        }
+        Activation::Silu => {
+            let size = negative_size(simd, x, SILU_END);
+            times_logistic(simd, clamp(simd, x, SILU_END), (size, zero), one)
+        }
+    }
+}
+
+/// x, but not below −end; and this, but not above end: finite, unless x is NaN.
+#[inline(always)]
+fn clamp<S: Simd>(simd: S, x: S::V, end: f32) -> (S::V, S::V) {
+    // Where either operand of `max` and `min` is NaN, the second is the result.
+    let x = simd.max(simd.splat(-end), x);
+    (x, simd.min(simd.splat(end), x))
+}
+
+/// −|x|, but not below −end, handing NaN on.
+#[inline(always)]
+fn negative_size<S: Simd>(simd: S, x: S::V, end: f32) -> S::V {
+    simd.max(simd.splat(-end), simd.min(x, simd.sub(simd.splat(0.0), x)))
+}
+
+/// `u = LINEAR·x + CUBIC·x³`, rounded and what rounding took from it, and u′. Rounding alone would put e^u off by |u|
+/// units in the last place.
+#[inline(always)]
+fn cubic<S: Simd>(simd: S, x: S::V) -> (S::V, S::V, S::V) {
+    let (linear, linear_rest) = (simd.splat(LINEAR as f32), simd.splat((LINEAR - LINEAR as f32 as f64) as f32));
+    let (cubic, cubic_rest) = (simd.splat(CUBIC as f32), simd.splat((CUBIC - CUBIC as f32 as f64) as f32));
+    // CUBIC·x²
+    let (square, square_rest) = simd.exact_product(x, x);
+    let (term, term_rest) = simd.exact_product(cubic, square);
+    let term_rest = simd.mul_add(cubic, square_rest, simd.mul_add(cubic_rest, square, term_rest));
+    // LINEAR + CUBIC·x²; what rounding takes from a sum by Knuth, "The Art of Computer Programming" 2, theorem 4.2.2B.
+    let sum = simd.add(linear, term);
+    let added = simd.sub(sum, linear);
+    let sum_rest = simd.add(simd.sub(linear, simd.sub(sum, added)), simd.sub(term, added));
+    let sum_rest = simd.add(sum_rest, simd.add(linear_rest, term_rest));
+    let (u, u_rest) = simd.exact_product(x, sum);
+    (u, simd.mul_add(x, sum_rest, u_rest), simd.mul_add(simd.splat(3.0), term, linear))
+}
+
+/// `x·σ(u(x))` and its slope `σ(u) + x·u′·σ(u)·σ(−u)`, for an odd u that grows with x.
+///
+/// Given are x, not below some end at which the result is 0, and not above it either for the slope; u(−|x|) as a sum; and
+/// u′(x).
+#[inline(always)]
+fn times_logistic<S: Simd>(simd: S, (x, inside): (S::V, S::V), (u, rest): (S::V, S::V), du: S::V) -> (S::V, S::V) {
+    let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
+    // e^−|u| = factor·scale. Where x < 0 it is multiplied last, by one and then the other, because it may be too small.
+    let (factor, scale) = exp_factors(simd, u, rest);
+    let power = simd.mul(factor, scale);
+    // σ(|u|); σ(−|u|) is this times e^−|u|.
+    let large = simd.div(one, simd.add(one, power));
+    let y = simd.mul(x, large);
+    let y = simd.select_lt(x, zero, simd.mul(simd.mul(y, factor), scale), y);
+    // σ(u)·(1 + x·u′·σ(−u))
+    let other = simd.select_lt(x, zero, large, simd.mul(large, power));
+    let slope = simd.mul(large, simd.mul_add(simd.mul(inside, du), other, one));
+    (y, simd.select_lt(x, zero, simd.mul(simd.mul(slope, factor), scale), slope))
+}

@@ -1,0 +1,55 @@
+//! Normalisation of rows: layer norm, and RMS norm, which leaves the mean where it is.
+
+mod layer;
+pub(crate) mod reference;
+mod rms;
+
+pub use layer::{LayerNormBackward, Normalised, layer_norm_forward, layer_norm_forward_without_bias};
+pub use rms::{RmsNormBackward, RmsNormalised, rms_norm_forward};
+
+use crate::isa::Simd;
+use crate::number::Real;
+use crate::{Error, Result};
+
+/// Rows in a piece of work.
+const PIECE: usize = 64;
+
+fn check_epsilon<T: Real>(what: &'static str, epsilon: T) -> Result<()> {
+    if epsilon > T::ZERO {
+        return Ok(());
+    }
+    Err(Error::value(what, format!("expected more than 0, got {epsilon}")))
+}
+
+/// Σ x
+#[inline(always)]
+fn sum_row<S: Simd>(simd: S, x: &[f32]) -> f32 {
+    let mut sum = simd.splat(0.0);
+    let mut vectors = x.chunks_exact(S::LANES);
+    for x in vectors.by_ref() {
+        sum = simd.add(sum, simd.load(x));
+    }
+    let tail = vectors.remainder();
+    if !tail.is_empty() {
+        sum = simd.add(sum, simd.load_partial(tail, 0.0));
+    }
+    simd.sum(sum)
+}
+
+/// Σ (x − mean)²
+#[inline(always)]
+fn sum_squares<S: Simd>(simd: S, x: &[f32], mean: f32) -> f32 {
+    let (mut sum, m) = (simd.splat(0.0), simd.splat(mean));
+    let mut vectors = x.chunks_exact(S::LANES);
+    for x in vectors.by_ref() {
+        let d = simd.sub(simd.load(x), m);
+        sum = simd.mul_add(d, d, sum);
+    }
+    let tail = vectors.remainder();
+    if !tail.is_empty() {
+        // Filled up with the mean, whose deviation is 0.
+        let d = simd.sub(simd.load_partial(tail, mean), m);
+        sum = simd.mul_add(d, d, sum);
+    }
+    simd.sum(sum)
+}
