@@ -17,6 +17,8 @@ fn check<T: Copy + Into<f64>>(what: &str, found: &[T], expected: &[f64], toleran
 const PRECISIONS: [(Precision, f64); 3] =
     [(Precision::Highest, 2e-6), (Precision::High, 3e-5), (Precision::Medium, 1.2e-2)];
 
+const ACTIVATIONS: [Activation; 4] = [Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu];
+
 #[test]
 fn gemm_of_every_shape_and_layout() {
     let sizes = [
@@ -262,13 +264,13 @@ fn what_follows_a_product() {
                             let then = Then::Add { dropout, residual: &other };
                             let then64 = Then::Add { dropout, residual: &other64 };
                             same("add", &with(b, biased, then), &with64(biased, then64));
-                            for activation in [Activation::Gelu, Activation::Relu] {
+                            for activation in ACTIVATIONS {
                                 let (mut slope, mut slope64) = (vec![f32::NAN; 3], vec![]);
                                 let then = Then::Activate { activation, dropout, slope: Some(&mut slope) };
                                 let then64 = Then::Activate { activation, dropout, slope: Some(&mut slope64) };
                                 let (y, y64) = (with(b, biased, then), with64(biased, then64));
                                 same("activate", &y, &y64);
-                                if activation == Activation::Gelu {
+                                if activation != Activation::Relu {
                                     same("slope", &slope, &slope64);
                                 } else {
                                     // Rounding decides on which side of the step a number near 0 is: that of y.
@@ -365,7 +367,7 @@ fn normalisation_activation_softmax_sums_and_optimiser() {
                 check(&format!("{at} norm dbeta"), &db, &db64, 5e-6);
             }
 
-            for kind in [Activation::Relu, Activation::Gelu] {
+            for kind in ACTIVATIONS {
                 let x: Vec<f32> = x.iter().map(|x| x * 7.0).collect();
                 let x64 = wide(&x);
                 let (mut y, mut dx) = (Guarded::new(n), Guarded::new(n));
