@@ -43,13 +43,17 @@ fn exp_sum<S: Simd>(simd: S, x: S::V, rest: S::V) -> S::V {
     simd.select_lt(x, simd.splat(-87.336_54), simd.splat(0.0), simd.mul(p, simd.pow2(n)))
 }
 
-/// e^(x + rest) for −150 ≤ x ≤ 0, as [`exp`], in two factors that are both normal numbers where e^x is none: what is
-/// multiplied by one and then the other loses no digit before the result does. NaN gives NaN in the first.
+/// e^(x + rest) for −150 ≤ x ≤ 0, as [`exp`], in two factors, so that it may be below the normal numbers: what is
+/// multiplied by one and then the other loses no digit before the result does.
+///
+/// The second is 1 for x > −83; the first alone is below 2e-36 where it is not. Below −110 the second is 0, because results
+/// that underflow take a processor very long. NaN gives NaN in the first.
 #[inline(always)]
 pub(crate) fn exp_factors<S: Simd>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V) {
     let (p, n) = exp_parts(simd, x, rest);
-    let half = simd.round(simd.mul(n, simd.splat(0.5)));
-    (simd.mul(p, simd.pow2(half)), simd.pow2(simd.sub(n, half)))
+    let first = simd.max(simd.splat(-120.0), n);
+    let second = simd.pow2(simd.sub(n, first));
+    (simd.mul(p, simd.pow2(first)), simd.select_lt(x, simd.splat(-110.0), simd.splat(0.0), second))
 }
 
 /// (p, n) with e^(x + rest) = p·2ⁿ and p from 0.7 to 1.42, for −150 ≤ x ≤ 88.3.

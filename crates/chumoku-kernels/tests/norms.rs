@@ -57,15 +57,12 @@ fn rms_norm_of_every_size() {
                     let epsilon = f64::from(epsilon as f32);
                     let expected = rms(&x64, &gamma64, epsilon, &dy64, residual64.as_deref(), &mut d_gamma64);
                     // dx is a difference: its terms are as large as the residual and the largest of dy·γ/rms.
-                    let mut sizes = vec![0.0; x.len()];
-                    for row in 0..rows {
-                        let at = row * width..(row + 1) * width;
-                        let g = at.clone().map(|i| (dy64[i] * gamma64[i % width]).abs()).fold(0.0, f64::max);
-                        for i in at {
-                            let r = residual64.as_ref().map_or(0.0, |residual| residual[i].abs());
-                            sizes[i] = g * expected[1][row] + r;
-                        }
-                    }
+                    let g: Vec<f64> = (0..x.len()).map(|i| (dy64[i] * gamma64[i % width]).abs()).collect();
+                    let largest_g: Vec<f64> =
+                        g.chunks_exact(width).map(|g| g.iter().copied().fold(0.0, f64::max)).collect();
+                    let residual_size = |i: usize| residual64.as_ref().map_or(0.0, |residual| residual[i].abs());
+                    let size = |i: usize| largest_g[i / width] * expected[1][i / width] + residual_size(i);
+                    let sizes: Vec<f64> = (0..x.len()).map(size).collect();
                     let errors = [
                         worst(&found[0], &expected[0], None),
                         worst(&found[1], &expected[1], None),

@@ -7,8 +7,9 @@ use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
 
 /// Where x·Φ(x) is 0 in f32, and its slope 1 above.
 const GELU_END: f32 = 14.0;
-/// Where −x·σ(−u) is below all numbers, and its slope too.
+/// Where x·σ(u) is 0 in f32 below, and its slope 1 above.
 const GELU_TANH_END: f32 = 12.0;
+/// Likewise.
 const SILU_END: f32 = 120.0;
 
 /// √(8/π), and this times 0.044715: `u = LINEAR·x + CUBIC·x³`.
@@ -83,15 +84,14 @@ fn cubic<S: Simd>(simd: S, x: S::V) -> (S::V, S::V, S::V) {
 #[inline(always)]
 fn times_logistic<S: Simd>(simd: S, (x, inside): (S::V, S::V), (u, rest): (S::V, S::V), du: S::V) -> (S::V, S::V) {
     let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
-    // e^−|u| = factor·scale. Where x < 0 it is multiplied last, by one and then the other, because it may be too small.
-    let (factor, scale) = exp_factors(simd, u, rest);
-    let power = simd.mul(factor, scale);
+    // e^−|u| = power·scale. Beside 1 `power` will do. Where x < 0 both are multiplied last, because this may be too small.
+    let (power, scale) = exp_factors(simd, u, rest);
     // σ(|u|); σ(−|u|) is this times e^−|u|.
     let large = simd.div(one, simd.add(one, power));
     let y = simd.mul(x, large);
-    let y = simd.select_lt(x, zero, simd.mul(simd.mul(y, factor), scale), y);
+    let y = simd.select_lt(x, zero, simd.mul(simd.mul(y, power), scale), y);
     // σ(u)·(1 + x·u′·σ(−u))
     let other = simd.select_lt(x, zero, large, simd.mul(large, power));
     let slope = simd.mul(large, simd.mul_add(simd.mul(inside, du), other, one));
-    (y, simd.select_lt(x, zero, simd.mul(simd.mul(slope, factor), scale), slope))
+    (y, simd.select_lt(x, zero, simd.mul(simd.mul(slope, power), scale), slope))
 }

@@ -15,7 +15,8 @@ use curves::curve;
 /// A function applied to each number.
 ///
 /// With each stands the largest relative error of f in f32, and that of f′, relative to the sizes of its two terms.
-/// Results too small to be normal numbers have fewer digits. NaN gives NaN; −∞ and ∞ give what f and f′ tend to: 0 and 0, ∞ and 1.
+/// Results too small to be normal numbers have fewer digits. NaN gives NaN; −∞ and ∞ give what f and f′ tend to: 0 and 0,
+/// ∞ and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Activation {
@@ -29,8 +30,8 @@ pub enum Activation {
     GeluTanh,
     /// `x · σ(x)` with the logistic function σ, also called Swish. Largest error 3e-7, of the slope 4e-7. Sources:
     /// Elfwing, Uchibe and Doya, "Sigmoid-weighted linear units for neural network function approximation in
-    /// reinforcement learning" (2018), equation 15; Ramachandran, Zoph and Le, "Searching for Activation Functions"
-    /// (2017), with β = 1.
+    /// reinforcement learning" (2018), where it is defined; Ramachandran, Zoph and Le, "Searching for Activation
+    /// Functions" (2017), with β = 1.
     Silu,
 }
 
