@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// `x` (tokens, 2·width): g, then u; `y` (tokens, width).
 ///
 /// # Errors
-/// If `width` is 0 or the lengths do not fit.
+/// If `width` is 0 or beyond all memory, or the lengths do not fit.
 ///
 /// Source: Shazeer, "GLU Variants Improve Transformer" (2020), equations 5 and 6.
 pub fn gated_forward<T: Real>(kind: Activation, x: &[T], width: usize, y: &mut [T]) -> Result<()> {
@@ -38,7 +38,7 @@ pub fn gated_forward<T: Real>(kind: Activation, x: &[T], width: usize, y: &mut [
 /// `x` (tokens, 2·width), as in the forward pass; `dy` (tokens, width); `dx` (tokens, 2·width): dg, then du.
 ///
 /// # Errors
-/// If `width` is 0 or the lengths do not fit.
+/// If `width` is 0 or beyond all memory, or the lengths do not fit.
 pub fn gated_backward<T: Real>(kind: Activation, x: &[T], width: usize, dy: &[T], dx: &mut [T]) -> Result<()> {
     let tokens = tokens(x.len(), width)?;
     Error::check_length("gated product: dy", tokens * width, dy.len())?;
@@ -49,10 +49,10 @@ pub fn gated_backward<T: Real>(kind: Activation, x: &[T], width: usize, dy: &[T]
 
 /// How many rows of 2·width there are.
 fn tokens(len: usize, width: usize) -> Result<usize> {
-    if width == 0 {
-        return Err(Error::value("gated product: width", "expected at least 1, got 0"));
-    }
-    let row = width.saturating_mul(2);
+    let Some(row) = width.checked_mul(2).filter(|&row| row > 0) else {
+        let problem = format!("expected from 1 to {}, got {width}", usize::MAX / 2);
+        return Err(Error::value("gated product: width", problem));
+    };
     if !len.is_multiple_of(row) {
         let problem = format!("expected rows of {row} values, 2 · {width}, got {len} values");
         return Err(Error::value("gated product: x", problem));
