@@ -49,7 +49,7 @@ pub enum Error {
         found: usize,
     },
     /// An activation that nothing knows.
-    #[error("activation: expected \"gelu\" or \"relu\", found \"{0}\"")]
+    #[error("activation: expected \"gelu\", \"gelu_tanh\", \"relu\" or \"silu\", found \"{0}\"")]
     Activation(String),
     /// An ε of normalisations that is no finite number of at least 0.
     #[error("norm_epsilon: expected a finite number of at least 0, got {0}")]

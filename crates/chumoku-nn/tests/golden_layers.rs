@@ -159,6 +159,7 @@ fn activation<T: Number>(name: &str, kind: Activation) {
 }
 both!(relu, activation, "relu", Activation::Relu);
 both!(gelu, activation, "gelu", Activation::Gelu);
+both!(gelu_tanh, activation, "gelu_tanh", Activation::GeluTanh);
 
 fn softmax<T: Number>() {
     let case = Case::<T>::read("softmax");

@@ -24,7 +24,7 @@ fn japanese(error: &Error) -> String {
             format!("{name}: ヘッド数 {num_heads} の約数が必要ですが、{found} です")
         }
         Error::Size { name, most, found } => format!("{name}: 1 から {most} までが必要ですが、{found} です"),
-        Error::Activation(found) => format!("activation: \"gelu\" か \"relu\" が必要ですが、\"{found}\" です"),
+        Error::Activation(found) => format!("activation: \"gelu\"、\"gelu_tanh\"、\"relu\"、\"silu\" のいずれかが必要ですが、\"{found}\" です"),
         Error::OddHeads(width) => format!(
             "回転位置エンコーディング: ヘッドの幅（d_model / num_heads）は偶数のはずですが、{width} です"
         ),

@@ -17,7 +17,7 @@ pub struct EncoderConfig {
     pub num_heads: usize,
     /// Width inside the feed-forward network.
     pub d_ff: usize,
-    /// "gelu" or "relu".
+    /// "gelu", "gelu_tanh", "relu" or "silu".
     pub activation: String,
     /// Where layer normalisation stands; with `pre`, one more normalises the encoder's output.
     pub norm_order: NormOrder,
@@ -58,7 +58,7 @@ impl EncoderConfig {
                 return Err(Error::Size { name, most, found });
             }
         }
-        if !["gelu", "relu"].contains(&self.activation.as_str()) {
+        if named(&self.activation).is_none() {
             return Err(Error::Activation(self.activation.clone()));
         }
         if let Some(epsilon) = self.options.norm_epsilon.filter(|epsilon| !(epsilon.is_finite() && *epsilon >= 0.0)) {
@@ -74,6 +74,17 @@ impl EncoderConfig {
 
     /// The activation that the name stands for.
     pub fn activation(&self) -> Activation {
-        if self.activation == "relu" { Activation::Relu } else { Activation::Gelu }
+        named(&self.activation).unwrap_or(Activation::Gelu)
     }
+}
+
+/// The activation of a name.
+fn named(name: &str) -> Option<Activation> {
+    Some(match name {
+        "gelu" => Activation::Gelu,
+        "gelu_tanh" => Activation::GeluTanh,
+        "relu" => Activation::Relu,
+        "silu" => Activation::Silu,
+        _ => return None,
+    })
 }

@@ -64,8 +64,10 @@ fn in_projection(tensors: &mut Vec<(String, Source)>, ours: &str, theirs: [Strin
 fn activation(found: &str) -> Result<String> {
     match found {
         "gelu" | "gelu_python" => Ok("gelu".into()),
+        "gelu_new" | "gelu_pytorch_tanh" | "gelu_fast" => Ok("gelu_tanh".into()),
         "relu" => Ok("relu".into()),
-        _ => Err(unsupported("hidden_act", format!("\"{found}\""), "\"gelu\", \"relu\"")),
+        "silu" | "swish" => Ok("silu".into()),
+        _ => Err(unsupported("hidden_act", format!("\"{found}\""), "\"gelu\", \"gelu_new\", \"relu\", \"silu\"")),
     }
 }
 
