@@ -127,6 +127,21 @@ fn nearest_is_what_the_cosines_say() {
 }
 
 #[test]
+fn white_space_around_a_text_does_not_count() {
+    let place = place();
+    let [plain, spaced] = ["good film", " \u{3000}good film\n"]
+        .map(|text| numbers(&lines(&place.run(&["embed", "bert", text]).ok().stdout)[0]));
+    assert_eq!(plain, spaced);
+}
+
+#[test]
+fn a_place_that_cannot_be_written_to_is_told_before_the_work() {
+    let place = place();
+    let run = place.run(&["embed", "missing", "good", "--out", "no/such/x.npy"]);
+    assert!(run.code == 2 && run.stderr.contains("x.npy"), "{}", run.stderr);
+}
+
+#[test]
 fn long_texts_lose_their_end_and_it_is_said() {
     let place = place();
     let run = place.run(&["embed", "bert", &"good ".repeat(50)]).ok();

@@ -51,8 +51,8 @@ pub enum Error {
     /// An activation that nothing knows.
     #[error("activation: expected \"gelu\", \"gelu_tanh\", \"relu\" or \"silu\", found \"{0}\"")]
     Activation(String),
-    /// An ε of normalisations that is no finite number of at least 0.
-    #[error("norm_epsilon: expected a finite number of at least 0, got {0}")]
+    /// An ε of normalisations that is no finite number above 0.
+    #[error("norm_epsilon: expected a finite number above 0, got {0}")]
     NormEpsilon(f64),
     /// A setting of a pretrained model asks for what is not there.
     #[error("{setting}: expected {expected}, found {found}")]

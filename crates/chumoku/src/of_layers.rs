@@ -29,7 +29,7 @@ fn japanese(error: &Error) -> String {
             "回転位置エンコーディング: ヘッドの幅（d_model / num_heads）は偶数のはずですが、{width} です"
         ),
         Error::Beta(found) => format!("beta: 有限の数が必要ですが、{found} です"),
-        Error::NormEpsilon(found) => format!("norm_epsilon: 0 以上の有限の数が必要ですが、{found} です"),
+        Error::NormEpsilon(found) => format!("norm_epsilon: 正の有限の数が必要ですが、{found} です"),
         Error::Unsupported { setting, found, expected } => {
             format!("{setting}: {expected} が必要ですが、{found} です")
         }

@@ -131,7 +131,8 @@ impl TextEmbedder {
     /// If there is no such prompt, a text cannot be read as tokens, or a vector is not finite.
     pub fn embed(&self, texts: &[&str], options: EmbedOptions<'_>) -> Result<Embeddings> {
         let prompt = self.prompt(options)?;
-        let given = texts.iter().map(|&text| match (prompt, self.sentence.lowercase) {
+        // As in sentence-transformers, white space around a text does not count.
+        let given = texts.iter().map(|text| text.trim()).map(|text| match (prompt, self.sentence.lowercase) {
             ("", false) => Cow::Borrowed(text),
             (_, false) => format!("{prompt}{text}").into(),
             (_, true) => format!("{prompt}{text}").to_lowercase().into(),

@@ -25,6 +25,8 @@ pub(crate) fn run(args: &Embed) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
+    // Before the work: a place that cannot be written to.
+    let out = args.out.as_deref().map(AtomicOutput::create).transpose()?;
     let model = TextEmbedder::load(&args.model, args.precision.map(Into::into))?;
     say_how(&model);
     let mut options = EmbedOptions::default();
@@ -63,10 +65,10 @@ pub(crate) fn run(args: &Embed) -> anyhow::Result<ExitCode> {
             file.to_safetensors()
         }
     };
-    match &args.out {
+    match out.zip(args.out.as_ref()) {
         None => stdout().lock().write_all(&bytes)?,
-        Some(path) => {
-            AtomicOutput::write_whole(path, &bytes)?;
+        Some((out, path)) => {
+            out.commit_with(&bytes)?;
             let rows = texts.len();
             say!(
                 "{}",

@@ -2,6 +2,7 @@
 //!
 //! Source: Ba, Kiros and Hinton, "Layer Normalization" (2016).
 
+use super::problem::{Forward, LayerNormBackward, Normalised};
 use super::{PIECE, reference, sum_row, sum_squares};
 use crate::isa::{self, Op, Simd};
 use crate::memory::written;
@@ -10,26 +11,6 @@ use crate::sum;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 use std::mem::MaybeUninit;
-
-/// What [`layer_norm_forward`] and [`layer_norm_forward_without_bias`] make of rows.
-#[derive(Clone, Debug)]
-pub struct Normalised<T> {
-    /// The rows: (rows, width).
-    pub y: Vec<T>,
-    /// Each row's mean: (rows,).
-    pub mean: Vec<T>,
-    /// Each row's `1/√(variance + ε)`: (rows,).
-    pub inverse_deviation: Vec<T>,
-}
-
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub struct Forward<'a, T> {
-    pub x: &'a [T],
-    pub gamma: &'a [T],
-    pub beta: Option<&'a [T]>,
-    pub epsilon: T,
-}
 
 /// Normalises rows; keeps each row's mean and `1/√(variance + ε)` for the backward pass.
 ///
@@ -61,26 +42,6 @@ impl<T: Real> Forward<'_, T> {
         super::check_epsilon("layer norm: epsilon", self.epsilon)?;
         Ok(T::run::<NormForward>(self))
     }
-}
-
-/// The backward pass of layer normalisation, with the gradient that passes it by on the residual connection.
-///
-/// With x̂ = (x − mean)·inverse_deviation and g = dy·γ, over a row of n:
-/// `dx = residual + inverse_deviation · (g − Σg/n − x̂ · Σ(g·x̂)/n)`, `dγ = Σ_rows dy·x̂`, `dβ = Σ_rows dy`.
-#[derive(Clone, Copy, Debug)]
-pub struct LayerNormBackward<'a, T> {
-    /// As in the forward pass: (rows, width).
-    pub x: &'a [T],
-    /// As in the forward pass: (width,).
-    pub gamma: &'a [T],
-    /// From the forward pass: (rows,).
-    pub mean: &'a [T],
-    /// From the forward pass: (rows,).
-    pub inverse_deviation: &'a [T],
-    /// The gradient of y: (rows, width).
-    pub dy: &'a [T],
-    /// Added to dx if given: (rows, width).
-    pub residual: Option<&'a [T]>,
 }
 
 impl<T: Real> LayerNormBackward<'_, T> {

@@ -1,11 +1,13 @@
 //! Normalisation of rows: layer norm, and RMS norm, which leaves the mean where it is.
 
 mod layer;
+mod problem;
 pub(crate) mod reference;
 mod rms;
 
-pub use layer::{LayerNormBackward, Normalised, layer_norm_forward, layer_norm_forward_without_bias};
-pub use rms::{RmsNormBackward, RmsNormalised, rms_norm_forward};
+pub use layer::{layer_norm_forward, layer_norm_forward_without_bias};
+pub use problem::{LayerNormBackward, Normalised, RmsNormBackward, RmsNormalised};
+pub use rms::rms_norm_forward;
 
 use crate::isa::Simd;
 use crate::number::Real;

@@ -1,7 +1,6 @@
 //! The plain version: one row after another.
 
-use super::layer::{Forward, LayerNormBackward, Normalised};
-use super::rms::{RmsNormBackward, RmsNormalised};
+use super::problem::{Forward, LayerNormBackward, Normalised, RmsNormBackward, RmsNormalised};
 use crate::number::Real;
 
 /// `y = γ (x − mean)/√(variance + ε) + β` over rows of the length of γ; without β where there is none.

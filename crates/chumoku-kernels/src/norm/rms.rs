@@ -1,5 +1,6 @@
 //! RMS normalisation: `y = γ · x / √(mean(x²) + ε)`, over each row.
 
+use super::problem::{RmsNormBackward, RmsNormalised};
 use super::{PIECE, check_epsilon, reference, sum_squares};
 use crate::isa::{self, Op, Simd};
 use crate::memory::written;
@@ -8,15 +9,6 @@ use crate::sum;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 use std::mem::MaybeUninit;
-
-/// What [`rms_norm_forward`] makes of rows.
-#[derive(Clone, Debug)]
-pub struct RmsNormalised<T> {
-    /// The rows: (rows, width).
-    pub y: Vec<T>,
-    /// Each row's `1/√(mean(x²) + ε)`: (rows,).
-    pub inverse_rms: Vec<T>,
-}
 
 /// Divides rows by the root of their mean square, `y = γ · x / √(mean(x²) + ε)`; keeps each row's `1/√(mean(x²) + ε)` for
 /// the backward pass.
@@ -35,27 +27,6 @@ pub fn rms_norm_forward<T: Real>(x: &[T], gamma: &[T], epsilon: T) -> Result<Rms
     check(x.len(), gamma.len(), x.len() / gamma.len().max(1))?;
     check_epsilon("RMS norm: epsilon", epsilon)?;
     Ok(T::run::<RmsForward>((x, gamma, epsilon)))
-}
-
-/// The backward pass of RMS normalisation, with the gradient that passes it by on the residual connection.
-///
-/// With x̂ = x·inverse_rms and g = dy·γ, over a row of n:
-/// `dx = residual + inverse_rms · (g − x̂ · Σ(g·x̂)/n)`, `dγ = Σ_rows dy·x̂`.
-///
-/// Largest error in f32, where forward holds: of dx 1e-6 of the largest inverse_rms·g of the row plus that of the residual;
-/// of dγ 1e-6 · √rows for a dy of up to 1.
-#[derive(Clone, Copy, Debug)]
-pub struct RmsNormBackward<'a, T> {
-    /// As in the forward pass: (rows, width).
-    pub x: &'a [T],
-    /// As in the forward pass: (width,).
-    pub gamma: &'a [T],
-    /// From the forward pass: (rows,).
-    pub inverse_rms: &'a [T],
-    /// The gradient of y: (rows, width).
-    pub dy: &'a [T],
-    /// Added to dx if given: (rows, width).
-    pub residual: Option<&'a [T]>,
 }
 
 impl<T: Real> RmsNormBackward<'_, T> {

@@ -61,7 +61,7 @@ impl EncoderConfig {
         if named(&self.activation).is_none() {
             return Err(Error::Activation(self.activation.clone()));
         }
-        if let Some(epsilon) = self.options.norm_epsilon.filter(|epsilon| !(epsilon.is_finite() && *epsilon >= 0.0)) {
+        if let Some(epsilon) = self.options.norm_epsilon.filter(|epsilon| !(epsilon.is_finite() && *epsilon > 0.0)) {
             return Err(Error::NormEpsilon(epsilon));
         }
         Ok(())

@@ -109,6 +109,11 @@ impl Offsets {
     }
 }
 
+/// Runs a pass on a thread of the pool. From outside, each operation would have to wake the pool and wait for it.
+pub(crate) fn in_pool<R: Send>(pass: impl FnOnce() -> R + Send) -> R {
+    rayon::scope(|_| pass())
+}
+
 /// `x` with its rows one after another, copied only if they are not.
 pub(crate) fn packed<T: Real>(x: ArrayView2<'_, T>) -> CowArray<'_, T, Ix2> {
     if x.is_standard_layout() { x.into() } else { x.as_standard_layout().into_owned().into() }

@@ -1,6 +1,7 @@
 //! A text classifier: embedding, positions, a transformer or recurrent network, pooling, and a linear layer.
 
 use crate::Result;
+use crate::layers::in_pool;
 use crate::layers::{
     AttentionRecord, Body, BodyCache, BodyConfig, Input, InputCache, InputConfig, InputOptions, Linear, Mode,
     MultiHeadAttention, Offsets, Pooling, PoolingCache, PositionKind, RecurrentConfig, Tokens, numbers, numbers_mut,
@@ -86,11 +87,6 @@ pub struct ClassifierCache<T> {
     body: BodyCache<T>,
     pooling: PoolingCache,
     pooled: Array2<T>,
-}
-
-/// Runs a pass on a thread of the pool. From outside, each operation would have to wake the pool and wait for it.
-fn in_pool<R: Send>(pass: impl FnOnce() -> R + Send) -> R {
-    rayon::scope(|_| pass())
 }
 
 const HEAD_SITE: u32 = 1;

@@ -1,6 +1,7 @@
 //! An encoder as it comes pretrained: embeddings and a transformer encoder, a vector for each token (Devlin et al. 2019).
 
 use crate::Result;
+use crate::layers::in_pool;
 use crate::layers::{
     Encoder, EncoderCache, EncoderConfig, Input, InputCache, InputConfig, InputOptions, Mode, Offsets, PositionKind,
     Tokens,
@@ -159,7 +160,7 @@ impl TextEncoder {
         };
         // Where there are fewer groups than threads, each group's operations are shared out instead.
         match groups.len() < num_threads() {
-            true => groups.iter().map(group).collect(),
+            true => in_pool(|| groups.iter().map(group).collect()),
             false => groups.par_iter().map(|sequences| on_one_thread(|| group(sequences))).collect(),
         }
     }
