@@ -55,13 +55,14 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--chumoku", type=Path, default=Path("target/release/chumoku"))
+    parser.add_argument("--dtypes", default="float32,bfloat16", help="of sentence-transformers; bfloat16 is slow without AMX")
     parser.add_argument("--dtype", help=argparse.SUPPRESS)
     parser.add_argument("--out", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.dtype:
         return peer(arguments)
     place = Path(tempfile.mkdtemp())
-    sides = {"chumoku": [], "float32": [], "bfloat16": []}
+    sides = {side: [] for side in ["chumoku", "float32", *arguments.dtypes.split(",")]}
     for _ in range(arguments.rounds):
         for side, found in sides.items():
             out = place / f"{side}.npy"
