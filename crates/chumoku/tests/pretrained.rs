@@ -139,6 +139,8 @@ fn what_cannot_be_read_is_refused_by_name() {
     }
     let pad = with_setting("roberta_classifier", "pad_token_id", 1_000_000.into());
     assert!(refused(pad.path()).contains("max_position_embeddings"));
+    let pad = with_setting("roberta_classifier", "pad_token_id", u64::MAX.into());
+    assert!(refused(pad.path()).contains("max_position_embeddings"));
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 mod numbers;
 mod pictures;
+mod vectors;
 
 pub(crate) use numbers::{AttentionPart, Check, Count, Depth, Format, Network, Trace};
 pub(crate) use pictures::{Encoding, Explain, Film, Pictures, Position, PositionView, View};
+pub(crate) use vectors::{Embed, EmbeddingFormat, Nearest};
 
 use chumoku::Cell;
 use chumoku::data::{DataError, Kept};
@@ -308,113 +310,6 @@ pub(crate) struct Predict {
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,
     /// Print one JSON object per line
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// The form of vectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum EmbeddingFormat {
-    /// A JSON object per line, with the text
-    Jsonl,
-    /// NumPy's array of f32, rows × width
-    Npy,
-    /// The same array as the tensor `embeddings`
-    Safetensors,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Embed {
-    /// The folder of a pretrained encoder, as Hugging Face's libraries write it
-    #[arg(value_name = "MODEL")]
-    pub(crate) model: PathBuf,
-    /// Texts; without texts or --input, standard input is read: lines or a table
-    #[arg(value_name = "TEXT")]
-    pub(crate) texts: Vec<String>,
-    /// A file whose rows become vectors, - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with = "texts")]
-    pub(crate) input: Option<PathBuf>,
-    /// The column that holds the text: a name, or a number from 1
-    #[arg(long, value_name = "COL")]
-    text: Option<String>,
-    /// The file's encoding if it is not UTF-8, e.g. cp932, shift_jis, euc-jp, utf-16, windows-1252
-    #[arg(long, value_name = "NAME")]
-    encoding: Option<String>,
-    /// The format of what is read (default: recognised from name and content)
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    input_format: Option<DataFormat>,
-    /// Separator between the fields of a CSV file: one character, or tab
-    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
-    delimiter: Option<char>,
-    /// Leave out rows that cannot be read or are empty, and count them
-    #[arg(long)]
-    skip_bad_rows: bool,
-    /// Stop at the first row that cannot be read, instead of leaving its vector empty
-    #[arg(long, conflicts_with = "skip_bad_rows")]
-    pub(crate) strict: bool,
-    /// The form of the vectors (default: by the ending of --out, else jsonl)
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    pub(crate) format: Option<EmbeddingFormat>,
-    /// A file for the vectors (default: standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-    /// The name of one of the model's prompts, to be put before each text
-    #[arg(long, value_name = "NAME")]
-    pub(crate) prompt: Option<String>,
-    /// Leave vectors as long as the model makes them, instead of giving them length 1
-    #[arg(long)]
-    pub(crate) no_normalize: bool,
-    /// How exact matrix products are (default: highest, or high where the weights are stored in 16 bits)
-    #[arg(long, value_enum)]
-    pub(crate) precision: Option<Precision>,
-    /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = number_of_threads)]
-    pub(crate) threads: Option<usize>,
-}
-
-impl Embed {
-    /// How to read its file. (`--format` is that of the vectors here.)
-    pub(crate) fn reading(&self) -> Reading {
-        Reading {
-            text: self.text.clone(),
-            encoding: self.encoding.clone(),
-            format: self.input_format,
-            delimiter: self.delimiter,
-            skip_bad_rows: self.skip_bad_rows,
-            ..Reading::default()
-        }
-    }
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Nearest {
-    /// The folder of a pretrained encoder, as Hugging Face's libraries write it
-    #[arg(value_name = "MODEL")]
-    pub(crate) model: PathBuf,
-    /// What is looked for
-    #[arg(value_name = "QUERY", required = true)]
-    pub(crate) queries: Vec<String>,
-    /// The file whose rows are searched
-    #[arg(long, value_name = "FILE")]
-    pub(crate) corpus: PathBuf,
-    #[command(flatten)]
-    pub(crate) reading: Reading,
-    /// Give the N nearest rows
-    #[arg(long, value_name = "N", value_parser = at_least_one, default_value = "10")]
-    pub(crate) top: usize,
-    /// The model's prompt to be put before each query (default: the one named query, if there is one)
-    #[arg(long, value_name = "NAME")]
-    pub(crate) prompt: Option<String>,
-    /// The model's prompt to be put before each row (default: document, passage or corpus, if there is one)
-    #[arg(long, value_name = "NAME")]
-    pub(crate) corpus_prompt: Option<String>,
-    /// How exact matrix products are (default: highest, or high where the weights are stored in 16 bits)
-    #[arg(long, value_enum)]
-    pub(crate) precision: Option<Precision>,
-    /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = number_of_threads)]
-    pub(crate) threads: Option<usize>,
-    /// Print one JSON object per query
     #[arg(long)]
     pub(crate) json: bool,
 }

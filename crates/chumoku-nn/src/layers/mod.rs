@@ -51,9 +51,10 @@ pub use rotary::Rotary;
 
 use crate::Result;
 use crate::params::{ParamId, Params};
-use chumoku_kernels::{MatMut, MatRef, Real};
+use chumoku_kernels::{MatMut, MatRef, Real, num_threads, on_one_thread};
 use ndarray::{Array2, ArrayView2, CowArray, Ix2};
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// Where each sequence of a packed batch starts, and at the end the number of tokens: `[0, l1, l1 + l2, …]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +113,32 @@ impl Offsets {
 /// Runs a pass on a thread of the pool. From outside, each operation would have to wake the pool and wait for it.
 pub(crate) fn in_pool<R: Send>(pass: impl FnOnce() -> R + Send) -> R {
     rayon::scope(|_| pass())
+}
+
+/// What `each` makes of groups of sequences of at least so many tokens, given their tokens and their own offsets: groups
+/// are small enough to stay in a core's cache, and come in their order.
+///
+/// # Errors
+/// If there are not as many ids as the sequences have tokens, or as for `each`.
+pub(crate) fn in_groups<R: Send>(
+    (what, ids): (&'static str, usize),
+    offsets: &Offsets,
+    tokens: usize,
+    each: impl Fn(Range<usize>, &Offsets) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    if ids != offsets.tokens() {
+        return Err(chumoku_kernels::Error::Length { what, expected: offsets.tokens(), found: ids }.into());
+    }
+    let groups = offsets.groups(tokens);
+    let group = |sequences: &Range<usize>| {
+        let range = offsets.range(sequences.start).start..offsets.range(sequences.end - 1).end;
+        each(range, &Offsets::of_lengths(sequences.clone().map(|s| offsets.range(s).len())))
+    };
+    // Where there are fewer groups than threads, each group's operations are shared out instead.
+    match groups.len() < num_threads() {
+        true => in_pool(|| groups.iter().map(group).collect()),
+        false => groups.par_iter().map(|sequences| on_one_thread(|| group(sequences))).collect(),
+    }
 }
 
 /// `x` with its rows one after another, copied only if they are not.

@@ -1,17 +1,15 @@
 //! A text classifier: embedding, positions, a transformer or recurrent network, pooling, and a linear layer.
 
 use crate::Result;
-use crate::layers::in_pool;
 use crate::layers::{
     AttentionRecord, Body, BodyCache, BodyConfig, Input, InputCache, InputConfig, InputOptions, Linear, Mode,
     MultiHeadAttention, Offsets, Pooling, PoolingCache, PositionKind, RecurrentConfig, Tokens, numbers, numbers_mut,
 };
+use crate::layers::{in_groups, in_pool};
 use crate::params::{Builder, Init, Layout, Params};
-use chumoku_kernels::{Cell, CrossEntropy, Real, cross_entropy, num_threads, on_one_thread};
+use chumoku_kernels::{Cell, CrossEntropy, Real, cross_entropy};
 use ndarray::{Array2, ArrayView2, Axis};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::ops::Range;
 use std::sync::Arc;
 
 /// The sizes and options of a [`Classifier`].
@@ -161,22 +159,10 @@ impl Classifier {
     /// # Errors
     /// If an id or a length is beyond the model's.
     pub fn logits<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
-        if ids.len() != offsets.tokens() {
-            let (what, expected) = ("classifier: ids", offsets.tokens());
-            return Err(chumoku_kernels::Error::Length { what, expected, found: ids.len() }.into());
-        }
-        let groups = offsets.groups(self.body.group_tokens());
-        let group = |sequences: &Range<usize>| {
-            let tokens = offsets.range(sequences.start).start..offsets.range(sequences.end - 1).end;
-            let offsets = Offsets::of_lengths(sequences.clone().map(|s| offsets.range(s).len()));
-            self.logits_of_group(p, &ids[tokens], &offsets)
-        };
-        // Where there are fewer groups than threads, each group's operations are shared out instead.
-        let parts: Vec<Array2<T>> = if groups.len() < num_threads() {
-            in_pool(|| groups.iter().map(group).collect::<Result<_>>())?
-        } else {
-            groups.par_iter().map(|sequences| on_one_thread(|| group(sequences))).collect::<Result<_>>()?
-        };
+        let tokens = self.body.group_tokens();
+        let parts = in_groups(("classifier: ids", ids.len()), offsets, tokens, |range, offsets| {
+            self.logits_of_group(p, &ids[range], offsets)
+        })?;
         let mut logits = Array2::from_elem((0, self.config.num_classes), T::ZERO);
         for part in &parts {
             logits.append(Axis(0), part.view()).expect("rows of logits have one length");

@@ -1,17 +1,15 @@
 //! An encoder as it comes pretrained: embeddings and a transformer encoder, a vector for each token (Devlin et al. 2019).
 
 use crate::Result;
-use crate::layers::in_pool;
+use crate::layers::in_groups;
 use crate::layers::{
     Encoder, EncoderCache, EncoderConfig, Input, InputCache, InputConfig, InputOptions, Mode, Offsets, PositionKind,
     Tokens,
 };
 use crate::params::{Builder, Layout, Params};
-use chumoku_kernels::{Real, num_threads, on_one_thread};
+use chumoku_kernels::Real;
 use ndarray::Array2;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::ops::Range;
 use std::sync::Arc;
 
 /// The sizes and options of a [`TextEncoder`].
@@ -144,24 +142,11 @@ impl TextEncoder {
         tokens: Tokens<'_>,
         each: impl Fn(Array2<T>, &Offsets) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
-        let (offsets, found) = (tokens.offsets, tokens.ids.len());
-        if found != offsets.tokens() {
-            let (what, expected) = ("text encoder: ids", offsets.tokens());
-            return Err(chumoku_kernels::Error::Length { what, expected, found }.into());
-        }
-        let groups = offsets.groups(GROUP);
-        let group = |sequences: &Range<usize>| {
-            let range = offsets.range(sequences.start).start..offsets.range(sequences.end - 1).end;
-            let offsets = Offsets::of_lengths(sequences.clone().map(|s| offsets.range(s).len()));
+        in_groups(("text encoder: ids", tokens.ids.len()), tokens.offsets, GROUP, |range, offsets| {
             let types = tokens.types.map(|types| &types[range.clone()]);
-            let tokens = Tokens { ids: &tokens.ids[range], offsets: &offsets, types };
+            let tokens = Tokens { ids: &tokens.ids[range], offsets, types };
             let (x, _) = self.input.forward(p, tokens, Mode::Eval)?;
-            each(self.encoder.apply(p, x, &offsets)?, &offsets)
-        };
-        // Where there are fewer groups than threads, each group's operations are shared out instead.
-        match groups.len() < num_threads() {
-            true => in_pool(|| groups.iter().map(group).collect()),
-            false => groups.par_iter().map(|sequences| on_one_thread(|| group(sequences))).collect(),
-        }
+            each(self.encoder.apply(p, x, offsets)?, offsets)
+        })
     }
 }

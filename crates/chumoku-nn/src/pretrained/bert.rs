@@ -29,13 +29,13 @@ pub struct BertConfig {
     #[serde(default = "two")]
     pub type_vocab_size: usize,
     /// Activation of the feed-forward network.
-    #[serde(default = "gelu")]
+    #[serde(default = "super::gelu")]
     pub hidden_act: String,
     /// Dropout of each part's output.
-    #[serde(default = "tenth")]
+    #[serde(default = "super::tenth")]
     pub hidden_dropout_prob: f32,
     /// Dropout of attention weights.
-    #[serde(default = "tenth")]
+    #[serde(default = "super::tenth")]
     pub attention_probs_dropout_prob: f32,
     /// ε of the normalisations.
     #[serde(default = "epsilon")]
@@ -56,14 +56,6 @@ pub struct BertConfig {
 
 fn two() -> usize {
     2
-}
-
-fn gelu() -> String {
-    "gelu".into()
-}
-
-fn tenth() -> f32 {
-    0.1
 }
 
 fn epsilon() -> f64 {
@@ -91,7 +83,7 @@ impl BertConfig {
         if self.is_decoder || self.add_cross_attention {
             return Err(unsupported("is_decoder, add_cross_attention", "true", "false"));
         }
-        let first_position = if self.is_roberta() { self.pad_token_id.unwrap_or(1) + 1 } else { 0 };
+        let first_position = if self.is_roberta() { self.pad_token_id.unwrap_or(1).saturating_add(1) } else { 0 };
         check_size("vocab_size", self.vocab_size, 1 << 24)?;
         check_size("max_position_embeddings", self.max_position_embeddings.saturating_sub(first_position), 1 << 20)?;
         if self.type_vocab_size > 0 {

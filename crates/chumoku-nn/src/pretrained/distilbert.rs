@@ -23,22 +23,14 @@ pub struct DistilBertConfig {
     /// Rows of the table of positions.
     pub max_position_embeddings: usize,
     /// Activation of the feed-forward network.
-    #[serde(default = "gelu")]
+    #[serde(default = "super::gelu")]
     pub activation: String,
     /// Dropout of each part's output.
-    #[serde(default = "tenth")]
+    #[serde(default = "super::tenth")]
     pub dropout: f32,
     /// Dropout of attention weights.
-    #[serde(default = "tenth")]
+    #[serde(default = "super::tenth")]
     pub attention_dropout: f32,
-}
-
-fn gelu() -> String {
-    "gelu".into()
-}
-
-fn tenth() -> f32 {
-    0.1
 }
 
 /// ε of the normalisations, which is not in the file.

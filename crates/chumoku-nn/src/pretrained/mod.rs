@@ -45,7 +45,17 @@ pub struct PretrainedEncoder {
     pub prefix: &'static str,
 }
 
-/// Adds `weight` and, where there is one, `bias` of a linear layer or a normalisation.
+/// The activation of a configuration that does not name one.
+fn gelu() -> String {
+    "gelu".into()
+}
+
+/// The dropout of a configuration that does not state one.
+fn tenth() -> f32 {
+    0.1
+}
+
+/// Adds `weight` and `bias` of a linear layer or a normalisation.
 fn weight_and_bias(tensors: &mut Vec<(String, Source)>, ours: &str, theirs: &str) {
     for part in ["weight", "bias"] {
         tensors.push((format!("{ours}.{part}"), Source::Whole(format!("{theirs}.{part}"))));
