@@ -122,6 +122,8 @@ fn nearest_is_what_the_cosines_say() {
         assert_eq!((&found["row"], &found["text"]), (&json!(row + 1), &json!(TEXTS[row])));
         assert!((found["score"].as_f64().unwrap() - cosine(row)).abs() < 1e-5);
     }
+    let empty = place.run(&["nearest", "bert", "--corpus", "corpus.txt", TEXTS[1], " "]);
+    assert!(empty.code == 2 && empty.stderr.contains("query 2 of 2 is empty"), "{}", empty.stderr);
     let plain = place.run(&["nearest", "bert", "--corpus", "corpus.txt", TEXTS[1], "--top", "1"]).ok();
     assert_eq!(plain.stdout, format!("1.0000\t2\t{}\n", TEXTS[1]));
 }

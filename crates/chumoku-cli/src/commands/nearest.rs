@@ -13,6 +13,15 @@ use std::process::ExitCode;
 
 pub(crate) fn run(args: &Nearest) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
+    if let Some(at) = args.queries.iter().position(|query| query.trim().is_empty()) {
+        let problem = tr!(
+            "query {} of {} is empty; say what to look for",
+            "{1} 個のうち {0} 番目の検索文が空です。探すものを指定してください",
+            at + 1,
+            args.queries.len()
+        );
+        return Err(Usage(problem).into());
+    }
     let model = TextEmbedder::load(&args.model, args.precision.map(Into::into))?;
     say_how(&model);
     let source = Source::open(&args.corpus, &read_options(&args.reading, false)?)?;
