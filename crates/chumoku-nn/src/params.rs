@@ -34,15 +34,24 @@ impl Init {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParamId(usize);
 
+/// A place in a model under construction: the parameters that were added before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark(usize);
+
 #[derive(Clone, Debug)]
 struct Entry {
     name: String,
     shape: Vec<usize>,
     init: Init,
+    is_frozen: bool,
+    /// Its place among the trained numbers, or among the frozen ones.
     range: Range<usize>,
 }
 
 /// Names, shapes and places of a model's parameters.
+///
+/// Some may be frozen: they stand in a buffer of their own that no gradient, moment or average has. A model's own layout
+/// freezes none; [`Params::freeze`] makes one that does.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     /// In sorted name order.
@@ -78,8 +87,13 @@ impl Builder {
     /// Adds a parameter.
     pub fn add(&mut self, name: &str, shape: &[usize], init: Init) -> ParamId {
         let name = format!("{}{name}", self.prefix);
-        self.entries.push(Entry { name, shape: shape.to_vec(), init, range: 0..0 });
+        self.entries.push(Entry { name, shape: shape.to_vec(), init, is_frozen: false, range: 0..0 });
         ParamId(self.entries.len() - 1)
+    }
+
+    /// Where the model under construction has got to.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark(self.entries.len())
     }
 
     /// The layout of everything added.
@@ -102,19 +116,33 @@ impl Builder {
 }
 
 impl Layout {
-    /// Numbers in all parameters.
+    /// Numbers in all parameters that are not frozen.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no parameter.
+    /// Whether there is no such parameter.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Name, shape and range in the buffer of each parameter, in sorted name order.
+    /// Name, shape and range in the buffer of each parameter that is not frozen, in sorted name order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[usize], Range<usize>)> {
-        self.entries.iter().map(|entry| (entry.name.as_str(), entry.shape.as_slice(), entry.range.clone()))
+        let trained = self.entries.iter().filter(|entry| !entry.is_frozen);
+        trained.map(|entry| (entry.name.as_str(), entry.shape.as_slice(), entry.range.clone()))
+    }
+
+    /// The same parameters, some of them frozen; and how many numbers these have.
+    fn freezing(&self, is_frozen: impl Fn(&str) -> bool) -> (Layout, usize) {
+        let mut frozen = Layout { entries: self.entries.clone(), places: self.places.clone(), len: 0 };
+        let mut numbers = 0;
+        for entry in &mut frozen.entries {
+            entry.is_frozen = is_frozen(&entry.name);
+            let end = if entry.is_frozen { &mut numbers } else { &mut frozen.len };
+            entry.range = *end..*end + entry.range.len();
+            *end = entry.range.end;
+        }
+        (frozen, numbers)
     }
 
     fn entry(&self, id: ParamId) -> &Entry {
@@ -130,6 +158,8 @@ impl Layout {
 pub struct Params<T> {
     layout: Arc<Layout>,
     values: Vec<T>,
+    /// The numbers of frozen parameters; gradients and moments have none.
+    frozen: Arc<Vec<T>>,
     precision: Precision,
     /// Of each entry of the layout: the matrix, its transpose, and the transpose of its first rows.
     packed: Vec<[OnceLock<Option<PackedMatrix>>; 3]>,
@@ -139,8 +169,15 @@ pub struct Params<T> {
 
 impl<T: Clone> Clone for Params<T> {
     fn clone(&self) -> Self {
-        let (layout, values) = (Arc::clone(&self.layout), self.values.clone());
-        Params { packed: nothing_packed(&layout), layout, values, precision: self.precision, working: Vec::new() }
+        let (layout, values, frozen) = (Arc::clone(&self.layout), self.values.clone(), Arc::clone(&self.frozen));
+        Params {
+            packed: nothing_packed(&layout),
+            layout,
+            values,
+            frozen,
+            precision: self.precision,
+            working: Vec::new(),
+        }
     }
 }
 
@@ -149,23 +186,72 @@ fn nothing_packed(layout: &Layout) -> Vec<[OnceLock<Option<PackedMatrix>>; 3]> {
 }
 
 impl<T: Real> Params<T> {
-    /// All 0.
+    /// All 0. What the layout freezes is left out: this is for gradients and moments.
     pub fn zeros(layout: &Arc<Layout>) -> Self {
+        Params { values: vec![T::ZERO; layout.len], ..Params::empty(Arc::clone(layout)) }
+    }
+
+    /// The same numbers, those of some parameters frozen, by name.
+    #[must_use]
+    pub fn freeze(&self, is_frozen: impl Fn(&str) -> bool) -> Self {
+        let (layout, numbers) = self.layout.freezing(is_frozen);
+        let (mut values, mut frozen) = (Vec::with_capacity(layout.len), Vec::with_capacity(numbers));
+        for (from, to) in self.layout.entries.iter().zip(&layout.entries) {
+            (if to.is_frozen { &mut frozen } else { &mut values }).extend_from_slice(self.of_entry(from));
+        }
+        let mut params = Params { values, frozen: Arc::new(frozen), ..Params::empty(Arc::new(layout)) };
+        params.precision = self.precision;
+        params
+    }
+
+    /// The same numbers, none of them frozen.
+    #[must_use]
+    pub fn thaw(&self) -> Self {
+        self.freeze(|_| false)
+    }
+
+    fn empty(layout: Arc<Layout>) -> Self {
         Params {
-            layout: Arc::clone(layout),
-            values: vec![T::ZERO; layout.len],
+            packed: nothing_packed(&layout),
+            layout,
+            values: Vec::new(),
+            frozen: Arc::default(),
             precision: Precision::Highest,
-            packed: nothing_packed(layout),
             working: Vec::new(),
         }
     }
 
-    /// All the numbers, in the order of the layout.
+    /// Parameters of the same layout, with the same numbers where they are frozen and 0 elsewhere.
+    #[must_use]
+    pub fn cleared(&self) -> Self {
+        let mut params = Params::empty(Arc::clone(&self.layout));
+        params.values = vec![T::ZERO; self.values.len()];
+        params.frozen = Arc::clone(&self.frozen);
+        params.precision = self.precision;
+        params
+    }
+
+    /// Whether a parameter is not frozen.
+    pub fn is_trained(&self, id: ParamId) -> bool {
+        !self.layout.entry(id).is_frozen
+    }
+
+    /// Whether any parameter that was added before a place is not frozen.
+    pub(crate) fn is_any_trained(&self, before: Mark) -> bool {
+        (0..before.0).any(|id| self.is_trained(ParamId(id)))
+    }
+
+    fn of_entry(&self, entry: &Entry) -> &[T] {
+        let numbers = if entry.is_frozen { &self.frozen[..] } else { &self.values };
+        &numbers[entry.range.clone()]
+    }
+
+    /// All the numbers that are not frozen, in the order of the layout.
     pub fn values(&self) -> &[T] {
         &self.values
     }
 
-    /// All the numbers, to be changed.
+    /// All the numbers that are not frozen, to be changed.
     pub fn values_mut(&mut self) -> &mut [T] {
         self.forget_packed();
         &mut self.values
@@ -201,18 +287,20 @@ impl<T: Real> Params<T> {
 
     /// Sets how exact they are.
     pub fn set_precision(&mut self, precision: Precision) {
-        self.forget_packed();
+        self.packed.iter_mut().flatten().for_each(|packed| drop(packed.take()));
         self.precision = precision;
     }
 
+    /// Forgets what was packed of the numbers that may change.
     fn forget_packed(&mut self) {
-        self.packed.iter_mut().flatten().for_each(|packed| drop(packed.take()));
+        let changing = self.packed.iter_mut().zip(&self.layout.entries).filter(|(_, entry)| !entry.is_frozen);
+        changing.flat_map(|(packed, _)| packed).for_each(|packed| drop(packed.take()));
     }
 
     /// Initial parameters, from `seed` and each parameter's name alone.
     pub fn init(layout: &Arc<Layout>, seed: u64) -> Self {
         let mut params = Params::zeros(layout);
-        for entry in &layout.entries {
+        for entry in layout.entries.iter().filter(|entry| !entry.is_frozen) {
             let random = Philox::new(seed, name_stream(&entry.name));
             for (i, value) in params.values[entry.range.clone()].iter_mut().enumerate() {
                 *value = match entry.init {
@@ -233,11 +321,15 @@ impl<T: Real> Params<T> {
 
     /// The numbers of one parameter.
     pub fn slice(&self, id: ParamId) -> &[T] {
-        &self.values[self.layout.entry(id).range.clone()]
+        self.of_entry(self.layout.entry(id))
     }
 
     /// The numbers of one parameter, to be changed.
+    ///
+    /// # Panics
+    /// If it is frozen.
     pub fn slice_mut(&mut self, id: ParamId) -> &mut [T] {
+        assert!(self.is_trained(id), "a frozen parameter is asked for to be changed");
         self.packed[self.layout.places[id.0]].iter_mut().for_each(|packed| drop(packed.take()));
         &mut self.values[self.layout.entry(id).range.clone()]
     }
@@ -245,8 +337,9 @@ impl<T: Real> Params<T> {
     /// The numbers of two different parameters, to be changed.
     ///
     /// # Panics
-    /// If they are the same parameter.
+    /// If they are the same parameter, or one is frozen.
     pub(crate) fn two_slices_mut(&mut self, a: ParamId, b: ParamId) -> [&mut [T]; 2] {
+        assert!(self.is_trained(a) && self.is_trained(b), "a frozen parameter is asked for to be changed");
         self.forget_packed();
         let (a, b) = (self.layout.entry(a).range.clone(), self.layout.entry(b).range.clone());
         self.values.get_disjoint_mut([a, b]).expect("two parameters of a layout do not overlap")
@@ -330,5 +423,24 @@ mod tests {
         assert_eq!(params.slice(z), [1.0; 6]);
         assert_eq!(params.values, Params::<f32>::init(&layout, 1).values);
         assert_ne!(params.slice(a), Params::<f32>::init(&layout, 2).slice(a));
+    }
+
+    #[test]
+    fn what_is_frozen_stays_and_comes_back() {
+        let mut builder = Builder::new();
+        let [a, b, c] = ["a", "b", "c"].map(|name| builder.add(name, &[2, 2], Init::Normal(1.0)));
+        let whole = Params::<f32>::init(&builder.finish(), 3);
+        let mut part = whole.freeze(|name| name == "b");
+        assert_eq!((part.values().len(), part.layout().iter().count(), part.layout().len()), (8, 2, 8));
+        assert_eq!([a, b, c].map(|id| part.slice(id).to_vec()), [a, b, c].map(|id| whole.slice(id).to_vec()));
+        assert_eq!([a, b, c].map(|id| part.is_trained(id)), [true, false, true]);
+        assert_eq!(Params::<f32>::zeros(part.layout()).values().len(), 8);
+        assert_eq!(part.cleared().slice(b), whole.slice(b));
+        part.slice_mut(c).fill(7.0);
+        let again = part.thaw();
+        assert_eq!(again.values().len(), 12);
+        assert_eq!((again.slice(b), again.slice(c)), (whole.slice(b), &[7.0; 4][..]));
+        let names = |params: &Params<f32>| params.layout().iter().map(|(name, ..)| name.to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(&again), names(&whole));
     }
 }

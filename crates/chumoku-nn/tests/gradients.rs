@@ -481,6 +481,7 @@ fn the_whole_classifier_with_its_loss() {
             pooling,
             embedding_dropout: 0.2,
             head_dropout: 0.2,
+            head_activation: None,
             input: match pooling {
                 Pooling::First => InputOptions { norm_epsilon: Some(1e-3), token_types: 2, first_position: 1 },
                 _ => InputOptions::default(),

@@ -4,7 +4,7 @@
 use crate::models::Classifier;
 use crate::nn::Offsets;
 use crate::params::Params;
-use crate::text::windows;
+use crate::text::{Frame, windows};
 use crate::{Error, Result};
 use chumoku_kernels::{num_threads, on_one_thread};
 use ndarray::Array2;
@@ -50,33 +50,54 @@ pub(crate) fn in_order(order: &[usize], lengths: &[usize], budget: usize) -> Vec
     batches
 }
 
-/// `[CLS]` and the tokens of each sequence, packed.
-pub(crate) fn pack<'a>(cls: u32, sequences: impl Iterator<Item = &'a [u32]>) -> (Vec<u32>, Offsets) {
-    let (mut ids, mut lengths) = (Vec::new(), Vec::new());
-    for sequence in sequences {
-        ids.push(cls);
-        ids.extend_from_slice(sequence);
-        lengths.push(sequence.len() + 1);
-    }
-    (ids, Offsets::of_lengths(lengths))
+/// How a model is given texts: what stands around their tokens, and how many tokens it reads at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Framed<'a> {
+    pub(crate) frame: &'a Frame,
+    /// Tokens at a time, the frame's among them.
+    pub(crate) most: usize,
 }
 
-/// The logits of each text (rows of token ids, without `[CLS]`): (texts, classes).
+impl Framed<'_> {
+    /// Tokens of a text that are read at a time.
+    pub(crate) fn window(&self) -> usize {
+        self.most.saturating_sub(self.frame.len()).max(1)
+    }
+
+    /// The tokens of each sequence with those around them, packed.
+    pub(crate) fn pack<'a>(&self, sequences: impl Iterator<Item = &'a [u32]>) -> (Vec<u32>, Offsets) {
+        let (mut ids, mut lengths) = (Vec::new(), Vec::new());
+        for sequence in sequences {
+            ids.extend(&self.frame.before);
+            ids.extend_from_slice(sequence);
+            ids.extend(&self.frame.after);
+            lengths.push(sequence.len() + self.frame.len());
+        }
+        (ids, Offsets::of_lengths(lengths))
+    }
+}
+
+/// The logits of each text (rows of token ids, without what stands around them): (texts, classes).
 ///
 /// A text longer than the model's sequences is read whole, in windows of nearly equal size; its logits are the mean
 /// of the windows', each counting by its tokens. A text's logits do not depend on the others.
-pub(crate) fn logits(model: &Classifier, params: &Params<f32>, cls: u32, rows: &[Vec<u32>]) -> Result<Array2<f32>> {
-    let limit = model.config().max_length - 1;
+pub(crate) fn logits(
+    model: &Classifier,
+    params: &Params<f32>,
+    framed: Framed<'_>,
+    rows: &[Vec<u32>],
+) -> Result<Array2<f32>> {
+    let limit = framed.window();
     let pieces: Vec<(usize, &[u32])> = rows
         .iter()
         .enumerate()
         .flat_map(|(row, ids)| windows(ids.len(), limit).into_iter().map(move |window| (row, &ids[window])))
         .collect();
-    let lengths: Vec<usize> = pieces.iter().map(|(_, ids)| ids.len() + 1).collect();
+    let lengths: Vec<usize> = pieces.iter().map(|(_, ids)| ids.len() + framed.frame.len()).collect();
     let classes = model.config().num_classes;
     let mut of_pieces = Array2::zeros((pieces.len(), classes));
     for batch in by_length(&lengths, BATCH_TOKENS) {
-        let (ids, offsets) = pack(cls, batch.iter().map(|&piece| pieces[piece].1));
+        let (ids, offsets) = framed.pack(batch.iter().map(|&piece| pieces[piece].1));
         let found = model.logits(params, &ids, &offsets)?;
         for (row, &piece) in found.rows().into_iter().zip(&batch) {
             of_pieces.row_mut(piece).assign(&row);

@@ -8,8 +8,8 @@ mod standing;
 pub(crate) use checkpoints::{CHECKPOINTS, MANIFEST, STATE, checkpoints, remove_checkpoint};
 pub use checkpoints::{has_checkpoint, has_checkpoints};
 pub(crate) use files::{
-    CARD, CONFIG, LOCK, LOG, METRICS, NEXT, SOURCE_TOKENIZER, TOKENIZER, TRAINED_ON, WEIGHTS, check_files, impostors,
-    is_as_good_as_empty, names, open, place_of, read, strangers,
+    CARD, CONFIG, LOCK, LOG, METRICS, NEXT, NGRAM_WEIGHTS, SOURCE_TOKENIZER, TOKENIZER, TOKENIZER_CONFIG, TRAINED_ON,
+    WEIGHTS, check_files, impostors, is_as_good_as_empty, names, open, place_of, read, strangers,
 };
 pub(crate) use replace::{clear, clear_checkpoints, publish, settle, sync_folder, write_file, write_model};
 pub(crate) use standing::Standing;
@@ -65,6 +65,12 @@ pub(crate) fn read_config<C: DeserializeOwned>(folder: &Path) -> Result<C> {
 #[derive(Debug, Deserialize)]
 pub(crate) struct ModelType {
     pub(crate) model_type: String,
+    /// What Hugging Face's library calls the whole model, where it is a pretrained one.
+    #[serde(default)]
+    architectures: Option<Vec<String>>,
+    /// What stands here of a fine-tuned model is ours.
+    #[serde(default)]
+    chumoku: Option<serde::de::IgnoredAny>,
 }
 
 /// What a model folder holds: the kind of a trained model. (What data is for, which decides what is trained, is a
@@ -91,6 +97,9 @@ impl ModelKind {
     /// # Errors
     /// If it is no model folder, or of a kind that this version does not know.
     pub fn of(folder: &Path) -> Result<ModelKind> {
+        if is_pretrained_classifier(folder) {
+            return Ok(ModelKind::Classifier);
+        }
         check_files(folder, &[CONFIG])?;
         let kind: ModelType = read_config(folder)?;
         kind.known().ok_or_else(|| {
@@ -132,7 +141,25 @@ impl ModelKind {
     }
 }
 
+/// Whether a folder holds a sequence classifier as Hugging Face's library writes it. Files of such a folder may be links.
+pub(crate) fn is_pretrained_classifier(folder: &Path) -> bool {
+    let path = place_of(folder, CONFIG);
+    let is_file = std::fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= files::LARGEST_CONFIG);
+    let read = || serde_json::from_slice::<ModelType>(&std::fs::read(&path).ok()?).ok();
+    is_file && read().is_some_and(|kind| kind.is_pretrained_classifier())
+}
+
 impl ModelType {
+    /// Whether Chumoku wrote it.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.model_type.starts_with("chumoku_") || self.chumoku.is_some()
+    }
+
+    fn is_pretrained_classifier(&self) -> bool {
+        let is_one = |name: &String| name.ends_with("ForSequenceClassification");
+        !self.model_type.starts_with("chumoku_") && self.architectures.iter().flatten().any(is_one)
+    }
+
     fn known(&self) -> Option<ModelKind> {
         ModelKind::ALL.into_iter().find(|kind| kind.model_type() == self.model_type)
     }
@@ -178,14 +205,22 @@ pub(crate) fn read_tokenizer(
         );
         return Err(fault(folder, name, problem));
     }
-    if vocabulary_sha256.is_some_and(|sha256| sha256 != tokenizer.vocabulary_sha256()) {
-        let problem = tr!(
-            "expected the vocabulary that {CONFIG} names by its SHA-256, found another; it belongs to another model",
-            "語彙の SHA-256 が {CONFIG} にある値と違います。別のモデルのファイルです"
-        );
-        return Err(fault(folder, name, problem));
+    if let Some(sha256) = vocabulary_sha256 {
+        check_vocabulary(folder, name, &tokenizer, sha256)?;
     }
     Ok(tokenizer)
+}
+
+/// That a tokenizer is the one that the configuration means.
+pub(crate) fn check_vocabulary(folder: &Path, name: &str, tokenizer: &TextTokenizer, sha256: &str) -> Result<()> {
+    if sha256 == tokenizer.vocabulary_sha256() {
+        return Ok(());
+    }
+    let problem = tr!(
+        "expected the vocabulary that {CONFIG} names by its SHA-256, found another; it belongs to another model",
+        "語彙の SHA-256 が {CONFIG} にある値と違います。別のモデルのファイルです"
+    );
+    Err(fault(folder, name, problem))
 }
 
 /// Names, types, shapes and bytes of tensors, to be written.

@@ -2,16 +2,18 @@
 
 use crate::blend::Blend;
 use crate::data::Example;
-use crate::inference::check_head;
+use crate::inference::{Framed, check_head};
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelType, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others, f32_bytes, fault, floats,
-    no_tensor, parse_weights, read, read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
+    CONFIG, ModelKind, ModelType, NGRAM_WEIGHTS, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others,
+    check_vocabulary, f32_bytes, fault, floats, is_pretrained_classifier, no_tensor, parse_weights, read, read_config,
+    read_params, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
 use crate::of_layers::of_layers;
 use crate::params::Params;
+use crate::pretrained::{ClassifierCheckpoint, Origin};
 use crate::scoring::{Advice, Rows, Scores, of_log_p};
 use crate::text::TextTokenizer;
 use crate::{Error, Result, inference, tr};
@@ -41,6 +43,9 @@ pub struct ModelConfig {
     /// How exact matrix products are: what the model was trained and scored with.
     #[serde(with = "crate::precision", default)]
     pub precision: Precision,
+    /// Tokens that a text is read by at a time, those around it included; as many as the network takes unless it is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<usize>,
     /// The network.
     #[serde(flatten)]
     pub model: ClassifierConfig,
@@ -101,9 +106,47 @@ pub struct TextClassifier {
     pub(crate) params: Params<f32>,
     pub(crate) tokenizer: TextTokenizer,
     pub(crate) ngrams: Option<NgramModel>,
+    /// The form that it is written in again, where the network came pretrained.
+    pub(crate) origin: Option<Origin>,
+}
+
+/// What a fine-tuned model has in its `config.json` beside what Hugging Face's library wants of it.
+#[derive(Debug, Serialize, Deserialize)]
+struct FineTuned {
+    chumoku_version: String,
+    blend: Blend,
+    ngrams: Option<NgramScheme>,
+    #[serde(with = "crate::precision")]
+    precision: Precision,
+    max_tokens: usize,
+    vocabulary_sha256: String,
+}
+
+impl ModelConfig {
+    /// Tokens that a text is read by at a time, those around it included.
+    pub fn max_tokens(&self) -> usize {
+        self.max_tokens.map_or(self.model.max_length, |most| most.min(self.model.max_length))
+    }
 }
 
 impl TextClassifier {
+    /// The same at another precision of matrix products.
+    #[must_use]
+    pub fn at_precision(mut self, precision: Precision) -> TextClassifier {
+        self.config.precision = precision;
+        self.params.set_precision(precision);
+        self
+    }
+
+    /// Tokens of a text that are read at a time, without those around it.
+    pub fn window(&self) -> usize {
+        self.framed().window()
+    }
+
+    pub(crate) fn framed(&self) -> Framed<'_> {
+        Framed { frame: self.tokenizer.frame(), most: self.config.max_tokens() }
+    }
+
     /// The classes, in the order of their numbers.
     pub fn labels(&self) -> &[String] {
         &self.config.labels
@@ -153,8 +196,8 @@ impl TextClassifier {
 
     fn predict_with(&self, params: &Params<f32>, texts: &[&str]) -> Result<Vec<Prediction>> {
         let rows = self.tokenizer.encode_all(texts)?;
-        let logits = inference::logits(&self.model, params, self.tokenizer.cls(), &rows)?;
-        let limit = self.config.model.max_length - 1;
+        let logits = inference::logits(&self.model, params, self.framed(), &rows)?;
+        let limit = self.window();
         let windows: Vec<usize> = rows.iter().map(|ids| ids.len().div_ceil(limit).max(1)).collect();
         self.predictions(&logits, texts, &windows)
     }
@@ -224,6 +267,9 @@ impl TextClassifier {
 
     /// The files that are needed to use it.
     pub(crate) fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
+        if let Some(origin) = &self.origin {
+            return Ok(self.files_as_published(origin));
+        }
         let config = ConfigFile {
             config: Cow::Borrowed(&self.config),
             vocabulary_sha256: Some(self.tokenizer.vocabulary_sha256()),
@@ -231,6 +277,55 @@ impl TextClassifier {
         let config = serde_json::to_string_pretty(&config).expect("a configuration is plain data") + "\n";
         let tokenizer = self.tokenizer.to_json()?;
         Ok(vec![(CONFIG, config.into_bytes()), (TOKENIZER, tokenizer.into_bytes()), (WEIGHTS, self.tensors())])
+    }
+
+    /// The files in the form that Hugging Face's library reads, with the n-gram model in one of its own.
+    fn files_as_published(&self, origin: &Origin) -> Vec<(&'static str, Vec<u8>)> {
+        let ours = FineTuned {
+            chumoku_version: self.config.chumoku_version.clone(),
+            blend: self.config.blend,
+            ngrams: self.config.ngrams.clone(),
+            precision: self.config.precision,
+            max_tokens: self.config.max_tokens(),
+            vocabulary_sha256: self.tokenizer.vocabulary_sha256(),
+        };
+        let config = origin.config_file(&self.config.labels, &ours);
+        let mut files = origin.files().to_vec();
+        files.extend([(CONFIG, config.into_bytes()), (WEIGHTS, serialize(&origin.tensors(&self.params)))]);
+        files.extend(self.ngrams.iter().map(|ngrams| (NGRAM_WEIGHTS, serialize(&ngram_tensors(ngrams)))));
+        files
+    }
+
+    /// Reads a folder as Hugging Face's library writes it, or as fine-tuning does, trusting nothing in it.
+    fn load_published(folder: &Path) -> Result<TextClassifier> {
+        let ClassifierCheckpoint { model, mut params, tokenizer, limit, origin, labels, ours } =
+            ClassifierCheckpoint::<FineTuned>::read(folder)?;
+        check_labels(&labels).map_err(|problem| fault(folder, CONFIG, problem))?;
+        if let Some(ours) = &ours {
+            check_vocabulary(folder, TOKENIZER, &tokenizer, &ours.vocabulary_sha256)?;
+            params.set_precision(ours.precision);
+        }
+        let ngrams = match ours.as_ref().and_then(|ours| ours.ngrams.clone()) {
+            None => None,
+            Some(scheme) => {
+                let bytes = read(folder, NGRAM_WEIGHTS)?;
+                let tensors = parse_weights(folder, &bytes)?;
+                let ngrams = read_ngrams(&tensors, &scheme, labels.len());
+                Some(ngrams.map_err(|problem| fault(folder, NGRAM_WEIGHTS, problem))?)
+            }
+        };
+        let config = ModelConfig {
+            model_type: origin.model_type().to_owned(),
+            chumoku_version: ours.as_ref().map(|ours| ours.chumoku_version.clone()).unwrap_or_default(),
+            labels,
+            blend: ours.as_ref().map_or(Blend::ATTENTION, |ours| ours.blend),
+            ngrams: ngrams.as_ref().map(|ngrams| ngrams.scheme().clone()),
+            precision: params.precision(),
+            max_tokens: Some(ours.map_or(limit, |ours| ours.max_tokens)),
+            model: model.config().clone(),
+        };
+        config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
+        Ok(TextClassifier { config, model, params, tokenizer, ngrams, origin: Some(origin) })
     }
 
     fn tensors(&self) -> Vec<u8> {
@@ -244,6 +339,9 @@ impl TextClassifier {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others.
     pub fn load(folder: &Path) -> Result<TextClassifier> {
+        if is_pretrained_classifier(folder) {
+            return TextClassifier::load_published(folder);
+        }
         let fault = |name: &str, problem: String| fault(folder, name, problem);
         check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
         let kind: ModelType = read_config(folder)?;
@@ -265,7 +363,7 @@ impl TextClassifier {
         };
         let others = ngrams.as_ref().map(ngram_names).unwrap_or_default();
         check_no_others(folder, &tensors, Some(model.layout()), &others)?;
-        Ok(TextClassifier { config, model, params, tokenizer, ngrams })
+        Ok(TextClassifier { config, model, params, tokenizer, ngrams, origin: None })
     }
 }
 
@@ -282,9 +380,12 @@ impl ModelConfig {
             ));
         }
         check_labels(&self.labels)?;
-        for (name, size, least, most) in
-            [("vocab_size", m.vocab_size, 1, 1 << 24), ("max_length", m.max_length, 2, 1 << 20)]
-        {
+        let sizes = [
+            ("vocab_size", m.vocab_size, 1, 1 << 24),
+            ("max_length", m.max_length, 2, 1 << 20),
+            ("max_tokens", self.max_tokens(), 2, 1 << 20),
+        ];
+        for (name, size, least, most) in sizes {
             if size < least || size > most {
                 return Err(tr!(
                     "{name}: expected {least} to {most}, found {size}",

@@ -12,6 +12,8 @@ use chumoku::Cell;
 use chumoku::data::{DataError, Kept};
 use chumoku::nn;
 use chumoku::text::Unit;
+use chumoku::tr;
+use chumoku::train::Freeze;
 use clap::{Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -224,6 +226,13 @@ pub(crate) struct Train {
     /// Kind of classifier; a network is joined with n-grams
     #[arg(long, value_enum, default_value = "transformer")]
     pub(crate) model: Model,
+    /// Start from a pretrained encoder: a folder with config.json, model.safetensors and tokenizer.json
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) from: Option<PathBuf>,
+    /// With --from, what stays as it is: nothing, embeddings, so many layers with all below them, or all but the new head
+    /// (default: embeddings where there are many tokens)
+    #[arg(long, value_name = "WHAT", value_parser = frozen, requires = "from")]
+    pub(crate) freeze: Option<Freeze>,
     /// Tokens of a translator or a language model (default: chosen from the texts)
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) tokens: Option<Tokens>,
@@ -666,5 +675,20 @@ fn number_of_threads(text: &str) -> Result<usize, String> {
             "1 から 1024 までの整数が必要ですが、{} です",
             found(text)
         )),
+    }
+}
+
+/// What fine-tuning leaves as it is: `none`, `embeddings`, a number of layers, or `all`.
+fn frozen(value: &str) -> Result<Freeze, String> {
+    match value {
+        "none" => Ok(Freeze::Nothing),
+        "embeddings" => Ok(Freeze::Embeddings),
+        "all" => Ok(Freeze::All),
+        _ => value.parse().map(Freeze::Layers).map_err(|_| {
+            tr!(
+                "expected none, embeddings, a number of layers, or all",
+                "none、embeddings、層の数、all のいずれかを指定してください"
+            )
+        }),
     }
 }

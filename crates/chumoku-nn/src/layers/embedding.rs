@@ -51,6 +51,9 @@ impl Embedding {
     /// # Errors
     /// If the shapes do not fit.
     pub fn backward<T: Real>(&self, ids: &[u32], dy: ArrayView2<'_, T>, grads: &mut Params<T>) -> Result<()> {
+        if !grads.is_trained(self.weight) {
+            return Ok(());
+        }
         let dy = packed(dy);
         let d_table = grads.slice_mut(self.weight);
         Ok(embedding_backward(ids, numbers(&dy.view()), self.width, self.scale(), d_table)?)
@@ -119,9 +122,11 @@ impl Embedding {
             let of_part = product.compute()?;
             let to = &mut numbers_mut(&mut dx)[rows.start * self.width..rows.end * self.width];
             to.iter_mut().zip(of_part).for_each(|(to, d)| *to = share * d);
-            let part = part.mapv(|x| share * x);
-            let d_table = grads.matrix_mut(self.weight);
-            gemm(matrix(&d_logits)?.t(), matrix(&part.view())?, Start::Keep, d_table, p.precision())?;
+            if grads.is_trained(self.weight) {
+                let part = part.mapv(|x| share * x);
+                let d_table = grads.matrix_mut(self.weight);
+                gemm(matrix(&d_logits)?.t(), matrix(&part.view())?, Start::Keep, d_table, p.precision())?;
+            }
         }
         Ok((loss, dx))
     }

@@ -115,7 +115,8 @@ impl Encoder {
         }
     }
 
-    /// The gradient of x; those of the parameters are added to `grads`.
+    /// The gradient of x; those of the parameters are added to `grads`. Where a layer and all that was added to the model
+    /// before it are frozen, it is the gradient of that layer's output.
     ///
     /// # Shapes
     /// `dy` and the dx returned (tokens, d_model).
@@ -135,6 +136,10 @@ impl Encoder {
             dy = norm.backward(p, x.view(), cached, dy.view(), None, grads)?;
         }
         for (layer, cache) in self.layers.iter().zip(&cache.layers).rev() {
+            // Frozen from here down: nobody asks for these gradients.
+            if !grads.is_any_trained(layer.end()) {
+                return Ok(dy);
+            }
             dy = layer.backward(p, cache, offsets, dy, mode, grads)?;
         }
         Ok(dy)

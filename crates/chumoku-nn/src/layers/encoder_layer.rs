@@ -7,7 +7,7 @@ use super::{
     MultiHeadAttentionConfig, Offsets, wide,
 };
 use crate::Result;
-use crate::params::{Builder, Params};
+use crate::params::{Builder, Mark, Params};
 use chumoku_kernels::{KeyValueCache, Real};
 use ndarray::Array2;
 
@@ -17,6 +17,7 @@ pub struct EncoderLayer {
     attention: MultiHeadAttention,
     feed_forward: FeedForward,
     sublayers: [Sublayer; 2],
+    end: Mark,
 }
 
 /// What an [`EncoderLayer`] remembers.
@@ -40,12 +41,16 @@ impl EncoderLayer {
             ..MultiHeadAttentionConfig::new(config.d_model, config.num_heads)?.with_options(config.attention)?
         };
         let widths = [config.d_model, config.d_ff];
-        Ok(EncoderLayer {
-            attention: builder.scope("self_attn", |b| MultiHeadAttention::new(b, attention)),
-            feed_forward: FeedForward::new(builder, widths, config.activation(), config.dropout, site + 1),
-            sublayers: [("norm1", site + 2), ("norm2", site + 3)]
-                .map(|(name, site)| Sublayer::new(builder, name, config, site)),
-        })
+        let attention = builder.scope("self_attn", |b| MultiHeadAttention::new(b, attention));
+        let feed_forward = FeedForward::new(builder, widths, config.activation(), config.dropout, site + 1);
+        let sublayers =
+            [("norm1", site + 2), ("norm2", site + 3)].map(|(name, site)| Sublayer::new(builder, name, config, site));
+        Ok(EncoderLayer { attention, feed_forward, sublayers, end: builder.mark() })
+    }
+
+    /// The end of its parameters among those of the model.
+    pub(super) fn end(&self) -> Mark {
+        self.end
     }
 
     /// Self-attention and feed-forward, each with its residual and norm, and what `backward` needs of the computation.

@@ -2,7 +2,7 @@
 
 use super::{Embedding, LayerNorm, LayerNormCache, Mode, Offsets, Position, PositionKind};
 use crate::Result;
-use crate::params::{Builder, Params};
+use crate::params::{Builder, Mark, Params};
 use chumoku_kernels::Real;
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,7 @@ pub struct Input {
     token_type: Option<Embedding>,
     norm: Option<LayerNorm>,
     dropout: f32,
+    end: Mark,
 }
 
 /// What an [`Input`] remembers.
@@ -90,16 +91,14 @@ impl Input {
         let position = |b: &mut Builder| {
             Position::starting_at(b, config.position, options.first_position, [config.max_length, d_model])
         };
-        Input {
-            embedding: builder.scope("embedding", embedding),
-            position: builder.scope("position", position),
-            token_type: (options.token_types > 0)
-                .then(|| builder.scope("token_type", |b| Embedding::unscaled(b, options.token_types, d_model))),
-            norm: options
-                .norm_epsilon
-                .map(|epsilon| builder.scope("input_norm", |b| LayerNorm::with_epsilon(b, d_model, epsilon))),
-            dropout: config.dropout,
-        }
+        let embedding = builder.scope("embedding", embedding);
+        let position = builder.scope("position", position);
+        let token_type = (options.token_types > 0)
+            .then(|| builder.scope("token_type", |b| Embedding::unscaled(b, options.token_types, d_model)));
+        let norm = options
+            .norm_epsilon
+            .map(|epsilon| builder.scope("input_norm", |b| LayerNorm::with_epsilon(b, d_model, epsilon)));
+        Input { embedding, position, token_type, norm, dropout: config.dropout, end: builder.mark() }
     }
 
     /// The vector of each token, and what `backward` needs of the computation.
@@ -147,6 +146,9 @@ impl Input {
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<()> {
+        if !grads.is_any_trained(self.end) {
+            return Ok(());
+        }
         mode.drop(&mut dy, self.dropout, SITE)?;
         // y = norm(x)
         if let (Some(norm), Some((x, cache))) = (&self.norm, &cache.0) {

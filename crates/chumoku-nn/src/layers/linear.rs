@@ -95,9 +95,11 @@ impl Linear {
         // y = x Wᵀ  →  dx = dy W, dW = dyᵀ x
         let product = Product { a: matrix(&dy)?, b: p.operand(self.weight), bias: None, then, precision };
         let dx = array(x.dim(), product.compute()?)?;
-        gemm(matrix(&dy)?.t(), matrix(&x.view())?, Start::Keep, grads.matrix_mut(self.weight), precision)?;
+        if grads.is_trained(self.weight) {
+            gemm(matrix(&dy)?.t(), matrix(&x.view())?, Start::Keep, grads.matrix_mut(self.weight), precision)?;
+        }
         // y = … + b  →  db = Σ_tokens dy
-        if let Some(bias) = self.bias {
+        if let Some(bias) = self.bias.filter(|&bias| grads.is_trained(bias)) {
             add_column_sums(numbers(&dy), grads.slice_mut(bias))?;
         }
         Ok(dx)

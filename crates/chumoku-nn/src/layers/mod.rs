@@ -15,6 +15,7 @@ mod encoder;
 mod encoder_config;
 mod encoder_layer;
 mod feed_forward;
+mod head;
 mod input;
 mod linear;
 mod multi_head_attention;
@@ -36,6 +37,7 @@ pub use encoder::{Encoder, EncoderCache};
 pub use encoder_config::{EncoderConfig, LayerOptions};
 pub use encoder_layer::{EncoderLayer, EncoderLayerCache};
 pub use feed_forward::{FeedForward, FeedForwardCache};
+pub use head::{Head, HeadActivation, HeadCache};
 pub use input::{Input, InputCache, InputConfig, InputOptions, Tokens};
 pub use linear::Linear;
 pub use multi_head_attention::{

@@ -93,6 +93,11 @@ impl LayerNorm {
             dy: numbers(&dy),
             residual: residual.as_ref().map(numbers),
         };
-        array(x.dim(), backward.compute(grads.two_slices_mut(self.weight, self.bias))?)
+        if grads.is_trained(self.weight) && grads.is_trained(self.bias) {
+            return array(x.dim(), backward.compute(grads.two_slices_mut(self.weight, self.bias))?);
+        }
+        // Frozen: nobody asks for these.
+        let mut d = [vec![T::ZERO; x.ncols()], vec![T::ZERO; x.ncols()]];
+        array(x.dim(), backward.compute(d.each_mut().map(|d| &mut d[..]))?)
     }
 }

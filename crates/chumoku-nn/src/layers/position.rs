@@ -138,7 +138,7 @@ impl Position {
 
     /// The gradient of x is dy itself; a learned encoding gets `dtable[position] += dy`.
     pub fn backward<T: Real>(&self, dy: ArrayView2<'_, T>, offsets: &Offsets, grads: &mut Params<T>) {
-        let Some(weight) = self.weight else { return };
+        let Some(weight) = self.weight.filter(|&weight| grads.is_trained(weight)) else { return };
         let table = grads.slice_mut(weight);
         for range in offsets.ranges() {
             for (position, token) in range.enumerate() {

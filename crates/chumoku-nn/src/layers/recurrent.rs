@@ -224,19 +224,27 @@ impl Recurrent {
             let d_input = MatRef::new(&deltas.input, tokens, rows)?;
             let d_hidden = MatRef::new(deltas.hidden(), tokens, rows)?;
             // projections = x W_ihᵀ + b_ih  →  dW_ih = dᵀ x, db_ih = Σ_tokens d, dx = d W_ih
-            gemm(d_input.t(), matrix(&x)?, Start::Keep, grads.matrix_mut(direction.weight_ih), precision)?;
+            if grads.is_trained(direction.weight_ih) {
+                gemm(d_input.t(), matrix(&x)?, Start::Keep, grads.matrix_mut(direction.weight_ih), precision)?;
+            }
             // s = h′ W_hhᵀ + b_hh  →  dW_hh = dᵀ h′, db_hh = Σ_tokens d
             let previous = MatRef::new(&trace.previous, tokens, hidden)?;
-            gemm(d_hidden.t(), previous, Start::Keep, grads.matrix_mut(direction.weight_hh), precision)?;
+            if grads.is_trained(direction.weight_hh) {
+                gemm(d_hidden.t(), previous, Start::Keep, grads.matrix_mut(direction.weight_hh), precision)?;
+            }
             // Where both projections have one gradient, it is added up once.
             let mut sums = vec![T::ZERO; rows];
             add_column_sums(&deltas.input, &mut sums)?;
-            grads.slice_mut(direction.bias_ih).iter_mut().zip(&sums).for_each(|(d, &sum)| *d += sum);
+            if grads.is_trained(direction.bias_ih) {
+                grads.slice_mut(direction.bias_ih).iter_mut().zip(&sums).for_each(|(d, &sum)| *d += sum);
+            }
             if let Some(hidden) = &deltas.hidden {
                 sums.fill(T::ZERO);
                 add_column_sums(hidden, &mut sums)?;
             }
-            grads.slice_mut(direction.bias_hh).iter_mut().zip(&sums).for_each(|(d, &sum)| *d += sum);
+            if grads.is_trained(direction.bias_hh) {
+                grads.slice_mut(direction.bias_hh).iter_mut().zip(&sums).for_each(|(d, &sum)| *d += sum);
+            }
             let then = match &dx {
                 Some(dx) => Then::Add { dropout: None, residual: dx },
                 None => Then::Nothing,

@@ -2,11 +2,12 @@
 
 use crate::Result;
 use crate::layers::{
-    AttentionRecord, Body, BodyCache, BodyConfig, Input, InputCache, InputConfig, InputOptions, Linear, Mode,
-    MultiHeadAttention, Offsets, Pooling, PoolingCache, PositionKind, RecurrentConfig, Tokens, numbers, numbers_mut,
+    AttentionRecord, Body, BodyCache, BodyConfig, Head, HeadActivation, HeadCache, Input, InputCache, InputConfig,
+    InputOptions, Mode, MultiHeadAttention, Offsets, Pooling, PoolingCache, PositionKind, RecurrentConfig, Tokens,
+    numbers, numbers_mut,
 };
 use crate::layers::{in_groups, in_pool};
-use crate::params::{Builder, Init, Layout, Params};
+use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::{Cell, CrossEntropy, Real, cross_entropy};
 use ndarray::{Array2, ArrayView2, Axis};
 use serde::{Deserialize, Serialize};
@@ -30,8 +31,11 @@ pub struct ClassifierConfig {
     pub pooling: Pooling,
     /// Dropout of the embeddings.
     pub embedding_dropout: f32,
-    /// Dropout of the pooled vector.
+    /// Dropout of what the last linear layer is given.
     pub head_dropout: f32,
+    /// The function after one more linear layer before the last, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_activation: Option<HeadActivation>,
     /// Variants of the embeddings.
     #[serde(flatten)]
     pub input: InputOptions,
@@ -75,7 +79,7 @@ pub struct Classifier {
     layout: Arc<Layout>,
     input: Input,
     body: Body,
-    head: Linear,
+    head: Head,
 }
 
 /// What a [`Classifier`] remembers.
@@ -84,7 +88,7 @@ pub struct ClassifierCache<T> {
     input: InputCache<T>,
     body: BodyCache<T>,
     pooling: PoolingCache,
-    pooled: Array2<T>,
+    head: HeadCache<T>,
 }
 
 const HEAD_SITE: u32 = 1;
@@ -110,8 +114,9 @@ impl Classifier {
             encoder.attention.position = config.position;
         }
         let body = Body::new(&mut builder, &body)?;
-        let init = Init::Normal(0.02);
-        let head = builder.scope("head", |b| Linear::with_init(b, config.body.width(), config.num_classes, true, init));
+        let sizes = [config.body.width(), config.num_classes];
+        let head = |b: &mut Builder| Head::new(b, sizes, config.head_activation, config.head_dropout, HEAD_SITE);
+        let head = builder.scope("head", head);
         Ok(Classifier { config, layout: builder.finish(), input, body, head })
     }
 
@@ -142,10 +147,9 @@ impl Classifier {
         in_pool(|| {
             let (x, input) = self.input.forward(p, Tokens::new(ids, offsets), mode)?;
             let (x, body) = self.body.forward(p, x, offsets, mode)?;
-            let (mut pooled, pooling) = self.config.pooling.forward(x.view(), offsets);
-            mode.drop(&mut pooled, self.config.head_dropout, HEAD_SITE)?;
-            let logits = self.head.forward(p, pooled.view())?;
-            Ok((logits, ClassifierCache { input, body, pooling, pooled }))
+            let (pooled, pooling) = self.config.pooling.forward(x.view(), offsets);
+            let (logits, head) = self.head.forward(p, pooled, mode)?;
+            Ok((logits, ClassifierCache { input, body, pooling, head }))
         })
     }
 
@@ -174,7 +178,7 @@ impl Classifier {
         let (x, _) = self.input.forward(p, Tokens::new(ids, offsets), Mode::Eval)?;
         let x = self.body.apply(p, x, offsets)?;
         let (pooled, _) = self.config.pooling.forward(x.view(), offsets);
-        self.head.forward(p, pooled.view())
+        Ok(self.head.forward(p, pooled, Mode::Eval)?.0)
     }
 
     /// The mean loss of a batch's labels, and its gradient, which is added to `grads` if it is finite.
@@ -216,8 +220,7 @@ impl Classifier {
         grads: &mut Params<T>,
     ) -> Result<()> {
         in_pool(|| {
-            let mut d_pooled = self.head.backward(p, cache.pooled.view(), d_logits, grads)?;
-            mode.drop(&mut d_pooled, self.config.head_dropout, HEAD_SITE)?;
+            let d_pooled = self.head.backward(p, &cache.head, d_logits, mode, grads)?;
             let dx = self.config.pooling.backward(&cache.pooling, offsets, d_pooled.view());
             let dx = self.body.backward(p, &cache.body, offsets, dx, mode, grads)?;
             self.input.backward(p, Tokens::new(ids, offsets), &cache.input, dx, mode, grads)

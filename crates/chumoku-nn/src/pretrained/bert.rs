@@ -1,9 +1,13 @@
 //! BERT (Devlin et al. 2019), and what has its shape: MiniLM, E5, BGE, GTE, and RoBERTa and XLM-R, which count positions
 //! from the number after the padding's.
 
-use super::{PretrainedEncoder, Source, activation, check_size, in_projection, unsupported, weight_and_bias};
+use super::{
+    PretrainedEncoder, PretrainedHead, Source, activation, check_size, in_projection, unsupported, weight_and_bias,
+};
 use crate::Result;
-use crate::layers::{AttentionOptions, EncoderConfig, InputOptions, LayerOptions, NormOrder, PositionKind};
+use crate::layers::{
+    AttentionOptions, EncoderConfig, HeadActivation, InputOptions, LayerOptions, NormOrder, PositionKind,
+};
 use crate::models::TextEncoderConfig;
 use serde::Deserialize;
 
@@ -37,6 +41,9 @@ pub struct BertConfig {
     /// Dropout of attention weights.
     #[serde(default = "super::tenth")]
     pub attention_probs_dropout_prob: f32,
+    /// Dropout before a classifier's last layer; as `hidden_dropout_prob` unless it is set.
+    #[serde(default)]
+    pub classifier_dropout: Option<f32>,
     /// ε of the normalisations.
     #[serde(default = "epsilon")]
     pub layer_norm_eps: f64,
@@ -115,7 +122,18 @@ impl BertConfig {
         };
         config.encoder.check()?;
         let prefix = if self.is_roberta() { "roberta." } else { "bert." };
-        Ok(PretrainedEncoder { tensors: self.tensors(), config, prefix })
+        Ok(PretrainedEncoder { tensors: self.tensors(), config, prefix, head: self.head() })
+    }
+
+    fn head(&self) -> PretrainedHead {
+        let dropout = self.classifier_dropout.unwrap_or(self.hidden_dropout_prob);
+        let (architecture, layers) = match self.model_type.as_str() {
+            "roberta" => ("RobertaForSequenceClassification", ["classifier.dense", "classifier.out_proj"]),
+            "xlm-roberta" => ("XLMRobertaForSequenceClassification", ["classifier.dense", "classifier.out_proj"]),
+            "camembert" => ("CamembertForSequenceClassification", ["classifier.dense", "classifier.out_proj"]),
+            _ => ("BertForSequenceClassification", ["bert.pooler.dense", "classifier"]),
+        };
+        PretrainedHead::new(architecture, layers, HeadActivation::Tanh, dropout)
     }
 
     fn tensors(&self) -> Vec<(String, Source)> {

@@ -1,8 +1,10 @@
 //! DistilBERT (Sanh et al. 2019): BERT without kinds of tokens, under names of its own.
 
-use super::{PretrainedEncoder, Source, activation, check_size, in_projection, weight_and_bias};
+use super::{PretrainedEncoder, PretrainedHead, Source, activation, check_size, in_projection, weight_and_bias};
 use crate::Result;
-use crate::layers::{AttentionOptions, EncoderConfig, InputOptions, LayerOptions, NormOrder, PositionKind};
+use crate::layers::{
+    AttentionOptions, EncoderConfig, HeadActivation, InputOptions, LayerOptions, NormOrder, PositionKind,
+};
 use crate::models::TextEncoderConfig;
 use serde::Deserialize;
 
@@ -31,6 +33,13 @@ pub struct DistilBertConfig {
     /// Dropout of attention weights.
     #[serde(default = "super::tenth")]
     pub attention_dropout: f32,
+    /// Dropout before a classifier's last layer.
+    #[serde(default = "fifth")]
+    pub seq_classif_dropout: f32,
+}
+
+fn fifth() -> f32 {
+    0.2
 }
 
 /// ε of the normalisations, which is not in the file.
@@ -65,7 +74,10 @@ impl DistilBertConfig {
             input: InputOptions { norm_epsilon: Some(EPSILON), ..InputOptions::default() },
         };
         config.encoder.check()?;
-        Ok(PretrainedEncoder { tensors: self.tensors(), config, prefix: "distilbert." })
+        let layers = ["pre_classifier", "classifier"];
+        let dropout = self.seq_classif_dropout;
+        let head = PretrainedHead::new("DistilBertForSequenceClassification", layers, HeadActivation::Relu, dropout);
+        Ok(PretrainedEncoder { tensors: self.tensors(), config, prefix: "distilbert.", head })
     }
 
     fn tensors(&self) -> Vec<(String, Source)> {

@@ -9,7 +9,8 @@ mod distilbert;
 pub use bert::BertConfig;
 pub use distilbert::DistilBertConfig;
 
-use crate::models::TextEncoderConfig;
+use crate::layers::{HeadActivation, Pooling};
+use crate::models::{ClassifierConfig, TextEncoderConfig};
 use crate::{Error, Result};
 
 /// Where the numbers of one of our parameters lie in a checkpoint.
@@ -30,6 +31,13 @@ impl Source {
             Source::Rows(names) => names,
         }
     }
+
+    fn put_before(&mut self, prefix: &str) {
+        match self {
+            Source::Whole(name) => name.insert_str(0, prefix),
+            Source::Rows(names) => names.iter_mut().for_each(|name| name.insert_str(0, prefix)),
+        }
+    }
 }
 
 /// A pretrained encoder: what it is in our layers, and where its parameters lie.
@@ -43,6 +51,62 @@ pub struct PretrainedEncoder {
     pub tensors: Vec<(String, Source)>,
     /// What stands before the names where the checkpoint has a head.
     pub prefix: &'static str,
+    /// The head that makes it a sequence classifier.
+    pub head: PretrainedHead,
+}
+
+/// The head of a published sequence classifier.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PretrainedHead {
+    /// What `config.json` calls the whole model.
+    pub architecture: &'static str,
+    /// From tokens to a sequence.
+    pub pooling: Pooling,
+    /// The function between its two linear layers.
+    pub activation: HeadActivation,
+    /// Dropout of what the last layer is given.
+    pub dropout: f32,
+    /// The names of its parameters, and where their numbers lie. No prefix stands before these.
+    pub tensors: Vec<(String, Source)>,
+}
+
+impl PretrainedHead {
+    /// With two linear layers of these names.
+    fn new(architecture: &'static str, [dense, out]: [&str; 2], activation: HeadActivation, dropout: f32) -> Self {
+        let mut tensors = Vec::new();
+        weight_and_bias(&mut tensors, "head.dense", dense);
+        weight_and_bias(&mut tensors, "head", out);
+        PretrainedHead { architecture, pooling: Pooling::First, activation, dropout, tensors }
+    }
+}
+
+impl PretrainedEncoder {
+    /// The encoder with its head, for so many classes.
+    pub fn classifier(&self, num_classes: usize) -> ClassifierConfig {
+        let TextEncoderConfig { vocab_size, encoder, position, max_length, embedding_dropout, input } =
+            self.config.clone();
+        ClassifierConfig {
+            vocab_size,
+            num_classes,
+            body: encoder.into(),
+            position,
+            max_length,
+            pooling: self.head.pooling,
+            embedding_dropout,
+            head_dropout: self.head.dropout,
+            head_activation: Some(self.head.activation),
+            input,
+        }
+    }
+
+    /// The names of the classifier's parameters, and where their numbers lie: with the prefix where one stands.
+    pub fn classifier_tensors(&self) -> Vec<(String, Source)> {
+        let mut tensors = self.tensors.clone();
+        tensors.iter_mut().for_each(|(_, source)| source.put_before(self.prefix));
+        tensors.extend(self.head.tensors.clone());
+        tensors
+    }
 }
 
 /// The activation of a configuration that does not name one.

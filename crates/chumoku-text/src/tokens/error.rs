@@ -28,3 +28,8 @@ pub enum TokenizerError {
         source: std::io::Error,
     },
 }
+
+/// What is said if the library that runs tokenizers fails at `doing` something.
+pub(super) fn problem(doing: &str) -> impl Fn(tokenizers::Error) -> TokenizerError + '_ {
+    move |error| TokenizerError::Unusable(format!("{doing}: {error}"))
+}

@@ -2,9 +2,10 @@
 //! that no text holds anything unknown; or whole words.
 
 use super::error::TokenizerError as Error;
+use super::error::problem;
 use super::pipeline::{CLS, TextForm, UNK, Unit, finish, pipeline};
 use super::script::unspaced_share;
-use super::tokenizer::{TextTokenizer, problem};
+use super::tokenizer::TextTokenizer;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
 use std::str::FromStr;

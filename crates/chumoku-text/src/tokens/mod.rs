@@ -16,7 +16,7 @@ mod words;
 pub use error::TokenizerError;
 pub use learn::TokenizerConfig;
 pub use pipeline::{CLS, TextForm, UNK, Unit};
-pub use pretrained::{Encoding, PretrainedTokenizer, WordPieceOptions};
+pub use pretrained::{Encoding, Frame, PretrainedTokenizer, WordPieceOptions};
 pub use script::unspaced_share;
 pub use tokenizer::{Encoded, TextTokenizer};
 pub use windows::windows;

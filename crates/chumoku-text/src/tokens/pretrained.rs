@@ -1,6 +1,6 @@
 //! The tokenizer of a pretrained model, as its makers published it: `tokenizer.json`, or BERT's `vocab.txt`.
 
-use super::error::TokenizerError as Error;
+use super::error::{TokenizerError as Error, problem};
 use super::guarded::{Guarded, spans};
 use crate::tr;
 use rayon::prelude::*;
@@ -23,6 +23,33 @@ pub struct Encoding {
     pub units: Vec<u32>,
     /// Tokens of the text that were cut off its end, because there may be no more.
     pub cut: usize,
+}
+
+/// The tokens that a model is given around those of every text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Frame {
+    /// Before the text: `[CLS]`, say.
+    pub before: Vec<u32>,
+    /// Behind it: `[SEP]`, say.
+    pub after: Vec<u32>,
+}
+
+impl Frame {
+    /// Number of its tokens.
+    pub fn len(&self) -> usize {
+        self.before.len() + self.after.len()
+    }
+
+    /// Whether nothing stands around texts.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The tokens of a text with those around it.
+    pub fn around(&self, ids: &[u32]) -> Vec<u32> {
+        [&self.before, ids, &self.after].concat()
+    }
 }
 
 /// A tokenizer that somebody else made.
@@ -122,7 +149,7 @@ impl PretrainedTokenizer {
     /// # Errors
     /// If it cannot be written as JSON.
     pub fn to_json(&self) -> Result<String, Error> {
-        self.guarded.inner.to_string(true).map_err(super::tokenizer::problem("writing"))
+        self.guarded.inner.to_string(true).map_err(problem("writing"))
     }
 
     /// One more than the largest token id.
@@ -162,6 +189,23 @@ impl PretrainedTokenizer {
             tokens.units.push(whole.get_word_ids()[i].unwrap_or(0));
         }
         Ok(tokens)
+    }
+
+    /// What the tokenizer puts around a text.
+    ///
+    /// # Errors
+    /// If the tokenizer cannot cut a text.
+    pub(super) fn frame(&self) -> Result<Frame, Error> {
+        let framed = self.encode("a", usize::MAX)?;
+        let around = |special: &mut dyn Iterator<Item = &bool>| special.take_while(|&&special| special).count();
+        let before = around(&mut framed.special.iter());
+        let after = around(&mut framed.special[before..].iter().rev());
+        let (before, rest) = framed.ids.split_at(before);
+        Ok(Frame { before: before.to_vec(), after: rest[rest.len() - after..].to_vec() })
+    }
+
+    pub(super) fn into_guarded(self) -> Guarded {
+        self.guarded
     }
 
     /// The tokens of many texts, on all threads.

@@ -1,9 +1,10 @@
 //! A `tokenizer.json` at work: from texts to tokens and back. The file is one that [`super::learn`] made, or any other that
 //! Hugging Face's library reads.
 
-use super::error::TokenizerError as Error;
+use super::error::{TokenizerError as Error, problem};
 use super::guarded::{Guarded, spans};
 use super::pipeline::{CLS, UNK, cuts_into_characters};
+use super::pretrained::{Frame, PretrainedTokenizer};
 use crate::tr;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
@@ -24,17 +25,12 @@ pub struct Encoded {
     pub is_by_character: bool,
 }
 
-/// A trained tokenizer.
+/// A tokenizer at work: one that was trained here, or a [`PretrainedTokenizer`].
 #[derive(Clone, Debug)]
 pub struct TextTokenizer {
     guarded: Guarded,
-    cls: u32,
+    frame: Frame,
     is_by_character: bool,
-}
-
-/// What is said if the library that runs tokenizers fails at `doing` something.
-pub(super) fn problem(doing: &str) -> impl Fn(tokenizers::Error) -> Error + '_ {
-    move |error| Error::Unusable(format!("{doing}: {error}"))
 }
 
 impl TextTokenizer {
@@ -54,7 +50,17 @@ impl TextTokenizer {
         let cutter = serde_json::to_value(inner.get_pre_tokenizer()).unwrap_or_default();
         let pattern = cutter["pattern"]["Regex"].as_str();
         let is_by_character = pattern.is_some_and(cuts_into_characters);
-        Ok(TextTokenizer { guarded, cls, is_by_character })
+        let frame = Frame { before: vec![cls], after: Vec::new() };
+        Ok(TextTokenizer { guarded, frame, is_by_character })
+    }
+
+    /// A tokenizer that somebody else made.
+    ///
+    /// # Errors
+    /// If it cannot cut a text.
+    pub fn of_pretrained(pretrained: PretrainedTokenizer) -> Result<Self, Error> {
+        let frame = pretrained.frame()?;
+        Ok(TextTokenizer { guarded: pretrained.into_guarded(), frame, is_by_character: false })
     }
 
     /// Reads a `tokenizer.json`, trusting nothing in it.
@@ -105,9 +111,14 @@ impl TextTokenizer {
         }
     }
 
-    /// The id of `[CLS]`.
+    /// The id of `[CLS]`, or of whatever token stands before every text; 0 if none does.
     pub fn cls(&self) -> u32 {
-        self.cls
+        self.frame.before.first().copied().unwrap_or(0)
+    }
+
+    /// What stands around every text.
+    pub fn frame(&self) -> &Frame {
+        &self.frame
     }
 
     /// The tokens of a text.

@@ -7,6 +7,7 @@ use crate::Result;
 use crate::count::CountConfig;
 use crate::models::{Classifier, ClassifierConfig};
 use crate::nn::{Mode, Noise, Offsets};
+use crate::params::Params;
 use crate::train::{Learnt, PartGradients, Plan, Settings, Shape, State, TrainOptions};
 use chumoku_kernels::{CrossEntropy, Philox};
 use serde::Serialize;
@@ -114,7 +115,7 @@ impl Subject {
         let shape = Shape { lengths: &[longest], class_rows: &class_rows, vocab_size: config.vocab_size };
         let Plan { settings, .. } = Plan::new(&shape);
         let model = Classifier::new(config)?;
-        let mut state = State::new(model.layout(), options.seed);
+        let mut state = State::new(Params::init(model.layout(), options.seed));
         state.set_precision(options.precision);
         Ok(Subject { parts: PartGradients::new(model.layout(), BATCH * longest), model, state, settings })
     }

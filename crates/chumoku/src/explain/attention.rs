@@ -172,10 +172,11 @@ impl TextClassifier {
             )));
         };
         let layer = place.check([encoder.num_layers, encoder.num_heads])?;
-        let mut ids = vec![self.tokenizer.cls()];
-        ids.extend(self.tokenizer.encode(text)?.ids);
-        let cut = TextCut::of(self.config.model.max_length, ids.len(), false);
-        ids.truncate(self.config.model.max_length);
+        let mut of_text = self.tokenizer.encode(text)?.ids;
+        let frame = self.tokenizer.frame();
+        let cut = TextCut::of(self.config.max_tokens(), of_text.len() + frame.len(), false);
+        of_text.truncate(self.framed().window());
+        let ids = frame.around(&of_text);
         let label = Read {
             place: ModelPlace { attention: ModelAttention::SelfAttention, layer, head: place.head },
             source: text.into(),

@@ -6,7 +6,7 @@ use super::explanation::{
 };
 use super::recorded::{Look, Reading};
 use crate::blend::Blend;
-use crate::text::{CLS, WordSpan, windows, words_of};
+use crate::text::{WordSpan, windows, words_of};
 use crate::text_classifier::{Prediction, TextClassifier};
 use crate::{Error, Result, inference, tr};
 use ndarray::Array2;
@@ -68,9 +68,9 @@ impl TextClassifier {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
         let all_words = words_of(text, &self.tokenizer.encode(text)?);
-        let Reading { ids, spans: words, tokens, tokens_of_text } =
-            Reading::of(text, &self.tokenizer, self.config.model.max_length)?;
-        let read = ids.len() - 1;
+        let Reading { ids, spans: words, tokens, around, tokens_of_text } =
+            Reading::of(text, &self.tokenizer, self.config.max_tokens())?;
+        let read = ids.len() - self.tokenizer.frame().len();
 
         let whole = self.predict(&[text])?.remove(0);
         let class = whole.class();
@@ -90,7 +90,12 @@ impl TextClassifier {
             })
             .collect();
         let (of_read, of_rest) = effects.split_at(words.len());
-        let of_words = |half: usize| std::iter::once(0.0).chain(of_read.iter().map(move |both| both[half])).collect();
+        let [before, after] = around.each_ref().map(Vec::len);
+        let nothing = |count: usize| std::iter::repeat_n(0.0, count);
+        let of_words = |half: usize| {
+            let of_text = of_read.iter().map(move |both| both[half]);
+            nothing(before).chain(of_text).chain(nothing(after)).collect()
+        };
         let beyond = all_words[words.len()..].iter().zip(of_rest).map(|(word, &[score, of_whole])| WordEffect {
             text: text[word.bytes.clone()].into(),
             score,
@@ -112,7 +117,7 @@ impl TextClassifier {
             all.sort_by(|a, b| b.probability.total_cmp(&a.probability));
             all
         };
-        let special = Word { text: CLS.into(), special: true };
+        let [before, after] = around.map(|names| names.into_iter().map(|text| Word { text, special: true }));
         let probabilities = ranked(&whole.probabilities);
         let order: Vec<usize> =
             probabilities.iter().filter_map(|shown| labels.iter().position(|label| *label == shown.label)).collect();
@@ -149,7 +154,7 @@ impl TextClassifier {
             parts: parts(&whole, self.config.blend, ranked),
             probabilities,
             pieces: pieces.map(|(word, t)| Piece { text: self.tokenizer.token(ids[t]), word }).collect(),
-            words: std::iter::once(special).chain(plain).collect(),
+            words: before.chain(plain).chain(after).collect(),
             layers,
             heads,
             attention,
@@ -181,8 +186,8 @@ impl TextClassifier {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Vec<Prediction>> {
         let ids = self.tokenizer.encode(text)?.ids;
-        let windows = windows(ids.len(), self.config.model.max_length - 1);
-        let read = |rows: &[Vec<u32>]| inference::logits(&self.model, &self.params, self.tokenizer.cls(), rows);
+        let windows = windows(ids.len(), self.framed().window());
+        let read = |rows: &[Vec<u32>]| inference::logits(&self.model, &self.params, self.framed(), rows);
         let of_windows = match windows.len() {
             1 => None,
             _ => Some(read(&windows.iter().map(|window| ids[window.clone()].to_vec()).collect::<Vec<_>>())?),

@@ -3,41 +3,48 @@
 use super::explanation::{Depth, Derived};
 use crate::Result;
 use crate::nn::AttentionRecord;
-use crate::text::{CLS, TextTokenizer, WordSpan, words_of};
+use crate::text::{TextTokenizer, WordSpan, words_of};
 use ndarray::{Array2, Axis, Slice};
 use std::ops::Range;
 
-/// A text as a model with a first token reads it.
+/// A text as a model reads it that is given tokens around it.
 #[derive(Debug)]
 pub(crate) struct Reading {
-    /// `[CLS]` and the tokens of the text, as many as the model reads.
+    /// The tokens of the text, as many as the model reads, with those around them.
     pub(crate) ids: Vec<u32>,
     /// The words of the text that are read.
     pub(crate) spans: Vec<WordSpan>,
-    /// The tokens of each word, those of `[CLS]`, which is a word of its own, first.
+    /// The tokens of each word; each token around the text, such as `[CLS]`, is a word of its own.
     pub(crate) tokens: Vec<Range<usize>>,
-    /// All tokens of the text, without `[CLS]`.
+    /// Names of the tokens before the text, and of those behind it.
+    pub(crate) around: [Vec<String>; 2],
+    /// All tokens of the text, without those around it.
     pub(crate) tokens_of_text: usize,
 }
 
 impl Reading {
-    /// The first `most` tokens, `[CLS]` among them.
+    /// The first `most` tokens, those around the text among them.
     pub(crate) fn of(text: &str, tokenizer: &TextTokenizer, most: usize) -> Result<Reading> {
         let encoded = tokenizer.encode(text)?;
-        let limit = most - 1;
+        let frame = tokenizer.frame();
+        let (before, limit) = (frame.before.len(), most.saturating_sub(frame.len()));
         let mut spans = words_of(text, &encoded);
         spans.retain(|word| word.tokens.start < limit);
         let shown = spans.last().map_or(0, |word| word.tokens.end.min(limit));
-        let of_words = spans.iter().map(|word| word.tokens.start + 1..word.tokens.end.min(shown) + 1);
-        let tokens = std::iter::once(0..1).chain(of_words).collect();
-        let ids = std::iter::once(tokenizer.cls()).chain(encoded.ids[..shown].iter().copied()).collect();
-        Ok(Reading { ids, spans, tokens, tokens_of_text: encoded.ids.len() })
+        let of_words = spans.iter().map(|word| word.tokens.start + before..word.tokens.end.min(shown) + before);
+        let ids = frame.around(&encoded.ids[..shown]);
+        let each = |range: Range<usize>| range.map(|token| token..token + 1);
+        let tokens = each(0..before).chain(of_words).chain(each(before + shown..ids.len())).collect();
+        let names = |ids: &[u32]| ids.iter().map(|&id| tokenizer.token(id)).collect();
+        let around = [names(&frame.before), names(&frame.after)];
+        Ok(Reading { ids, spans, tokens, around, tokens_of_text: encoded.ids.len() })
     }
 
     /// The words' texts.
     pub(crate) fn names(&self, text: &str) -> Vec<String> {
         let plain = self.spans.iter().map(|word| text[word.bytes.clone()].to_owned());
-        std::iter::once(CLS.to_owned()).chain(plain).collect()
+        let [before, after] = &self.around;
+        before.iter().cloned().chain(plain).chain(after.iter().cloned()).collect()
     }
 }
 

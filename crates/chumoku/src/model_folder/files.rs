@@ -12,11 +12,18 @@ pub(crate) const CONFIG: &str = "config.json";
 pub(crate) const WEIGHTS: &str = "model.safetensors";
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
 pub(crate) const SOURCE_TOKENIZER: &str = "source_tokenizer.json";
+/// Settings of a pretrained tokenizer.
+pub(crate) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+/// The n-gram model beside a pretrained network.
+pub(crate) const NGRAM_WEIGHTS: &str = "ngrams.safetensors";
 pub(crate) const METRICS: &str = "metrics.json";
 pub(crate) const CARD: &str = "README.md";
 /// Which texts the model was trained on, as hashes.
 pub(crate) const TRAINED_ON: &str = "trained-on.bin";
 pub(crate) const LOG: &str = "log.jsonl";
+
+/// Bytes of a `config.json`: far more than any has.
+pub(super) const LARGEST_CONFIG: u64 = 64 << 20;
 
 /// What is held by whoever writes to the folder.
 pub(crate) const LOCK: &str = ".chumoku-lock";
@@ -139,12 +146,9 @@ fn start_of(path: &Path, bytes: u64) -> Vec<u8> {
 
 /// Whether the folder has a `config.json` that Chumoku wrote.
 fn has_config(folder: &Path) -> bool {
-    /// Far more than any of ours has.
-    const MOST: u64 = 64 << 20;
     let path = place_of(folder, CONFIG);
     Standing::of(&path) == Standing::File
-        && serde_json::from_slice::<super::ModelType>(&start_of(&path, MOST))
-            .is_ok_and(|kind| kind.model_type.starts_with("chumoku_"))
+        && serde_json::from_slice::<super::ModelType>(&start_of(&path, LARGEST_CONFIG)).is_ok_and(|kind| kind.is_ours())
 }
 
 /// Whether the folder is that of a run or a model of ours.
@@ -159,7 +163,9 @@ fn is_card(path: &Path) -> bool {
     let start = start_of(path, 1 << 14);
     let start = String::from_utf8_lossy(&start);
     // A card is in the language of whoever trained the model, not of whoever replaces it.
-    ["from scratch with Chumoku", "でゼロから学習し"].iter().any(|said| start.contains(said))
+    ["from scratch with Chumoku", "でゼロから学習し", "fine-tuned with Chumoku", "でファインチューニングし"]
+        .iter()
+        .any(|said| start.contains(said))
 }
 
 /// Whether a file begins as the log of a run does, or is empty.
@@ -182,7 +188,8 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
 }
 
 /// Files that a model is made of, in the order in which they move into a folder.
-pub(super) const MODEL: [&str; 7] = [WEIGHTS, TOKENIZER, SOURCE_TOKENIZER, METRICS, CARD, TRAINED_ON, CONFIG];
+pub(super) const MODEL: [&str; 9] =
+    [WEIGHTS, NGRAM_WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, SOURCE_TOKENIZER, METRICS, CARD, TRAINED_ON, CONFIG];
 
 /// What systems leave in any folder that is looked at. It is left where it is.
 const LITTER: [&str; 3] = [".DS_Store", "Thumbs.db", "desktop.ini"];

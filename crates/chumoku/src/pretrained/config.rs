@@ -48,6 +48,11 @@ impl Config {
         Ok(config)
     }
 
+    /// All of it.
+    pub(crate) fn value(&self) -> &Value {
+        &self.value
+    }
+
     /// Which architecture it is of.
     pub(crate) fn model_type(&self) -> &str {
         self.value.get("model_type").and_then(Value::as_str).unwrap_or_default()

@@ -1,6 +1,6 @@
 //! The files of a stranger's folder. Unlike a folder of ours it may hold links: so do the folders that downloads are kept in.
 
-use crate::model_folder::fault;
+use crate::model_folder::{fault, place_of};
 use crate::{Error, Result, memory, tr};
 use serde::de::DeserializeOwned;
 use std::fs;
@@ -11,12 +11,12 @@ const LARGEST_JSON: u64 = 64 << 20;
 
 /// Whether the folder has such a file.
 pub(super) fn has(folder: &Path, name: &str) -> bool {
-    folder.join(name).is_file()
+    place_of(folder, name).is_file()
 }
 
 /// A plain file of the folder, and its size.
 pub(super) fn find(folder: &Path, name: &str) -> Result<(PathBuf, u64)> {
-    let path = folder.join(name);
+    let path = place_of(folder, name);
     let found = fs::metadata(&path).map_err(Error::io("reading", &path))?;
     match found.is_file() {
         true => Ok((path, found.len())),

@@ -2,12 +2,14 @@
 //! safetensors (one file, or shards with their index), `tokenizer.json` or `vocab.txt`, and what sentence-transformers
 //! adds (`modules.json`, pooling, normalisation, prompts).
 
+mod classifier;
 mod config;
 mod files;
 mod sentence;
 mod tokenizer;
 mod weights;
 
+pub(crate) use classifier::{ClassifierCheckpoint, Origin, Start};
 pub(crate) use sentence::{Dense, Sentence, place_of_encoder};
 pub(crate) use tokenizer::{read_limit, read_tokenizer};
 

@@ -1,13 +1,12 @@
 //! The folder's tokenizer, and how long a text may be.
 
 use super::files;
-use crate::model_folder::{TOKENIZER, fault};
+use crate::model_folder::{TOKENIZER, TOKENIZER_CONFIG, fault};
 use crate::text::{PretrainedTokenizer, WordPieceOptions};
 use crate::{Result, tr};
 use serde::Deserialize;
 use std::path::Path;
 
-const SETTINGS: &str = "tokenizer_config.json";
 const WORD_PIECES: &str = "vocab.txt";
 const SENTENCE_PIECES: [&str; 4] = ["sentencepiece.bpe.model", "spiece.model", "tokenizer.model", "source.spm"];
 
@@ -27,7 +26,7 @@ struct Settings {
 /// # Errors
 /// If there is none that this version reads, or it has more tokens than the model.
 pub(crate) fn read_tokenizer(folder: &Path, vocab_size: usize) -> Result<PretrainedTokenizer> {
-    let settings: Option<Settings> = files::optional_json(folder, SETTINGS)?;
+    let settings: Option<Settings> = files::optional_json(folder, TOKENIZER_CONFIG)?;
     let class = settings.as_ref().and_then(|settings| settings.tokenizer_class.as_deref()).unwrap_or_default();
     let (name, tokenizer) = if files::has(folder, TOKENIZER) {
         (TOKENIZER, PretrainedTokenizer::read(&files::find(folder, TOKENIZER)?.0)?)
@@ -58,7 +57,7 @@ pub(crate) fn read_tokenizer(folder: &Path, vocab_size: usize) -> Result<Pretrai
 
 /// The most tokens that a text may have, those around it included.
 pub(crate) fn read_limit(folder: &Path, positions: usize) -> Result<usize> {
-    let settings: Option<Settings> = files::optional_json(folder, SETTINGS)?;
+    let settings: Option<Settings> = files::optional_json(folder, TOKENIZER_CONFIG)?;
     let said = settings.and_then(|settings| settings.model_max_length).filter(|&most| most >= 1.0);
     Ok(said.map_or(positions, |most| most.min(positions as f64) as usize))
 }

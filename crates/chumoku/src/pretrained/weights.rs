@@ -34,6 +34,17 @@ pub(crate) struct Weights {
     index: Option<BTreeMap<String, String>>,
 }
 
+/// What becomes of a parameter when weights are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It is read, and must be there.
+    Needed,
+    /// It is read if it is there.
+    Welcome,
+    /// It is left as it is.
+    New,
+}
+
 /// A tensor of the folder, and the file it is in.
 type Found<'a> = HashMap<String, (&'a str, TensorView<'a>)>;
 
@@ -113,34 +124,59 @@ impl Weights {
         layout: &Arc<Layout>,
         precision: Precision,
     ) -> Result<Params<f32>> {
+        let mut params = Params::zeros(layout);
+        params.set_precision(precision);
+        self.fill(encoder, |_| Role::Needed, &mut params)?;
+        Ok(params)
+    }
+
+    /// The numbers of those parameters of an encoder, or of a classifier of it, that `role` does not leave as they are.
+    ///
+    /// # Errors
+    /// As for [`Weights::encoder`].
+    pub(crate) fn fill(
+        &self,
+        encoder: &PretrainedEncoder,
+        role: impl Fn(&str) -> Role,
+        params: &mut Params<f32>,
+    ) -> Result<()> {
         let found = self.tensors()?;
         let prefix = prefix_of(encoder, &found);
-        let sources: HashMap<&str, &Source> =
-            encoder.tensors.iter().map(|(name, source)| (name.as_str(), source)).collect();
+        let all = encoder.classifier_tensors();
+        let sources: HashMap<&str, &Source> = all.iter().map(|(name, source)| (name.as_str(), source)).collect();
         let mut used = HashSet::new();
         let mut missing = Vec::new();
         // Sizes come from a file: no memory is taken before all of it is there to be read.
         let mut plan = Vec::new();
+        let layout = Arc::clone(params.layout());
         for (ours, shape, range) in layout.iter() {
+            let role = role(ours);
+            if role == Role::New {
+                continue;
+            }
             let Some(source) = sources.get(ours) else {
                 unreachable!("the table of names has no {ours}");
             };
             let mut parts = Vec::new();
+            let mut lacking = Vec::new();
             for theirs in source.names() {
-                match [theirs.clone(), older(theirs)].into_iter().find_map(|name| {
-                    let name = format!("{prefix}{name}");
-                    found.get(&name).map(|found| (name, found))
-                }) {
-                    Some((name, found)) => {
+                let name = match theirs.strip_prefix(encoder.prefix) {
+                    Some(bare) => format!("{prefix}{bare}"),
+                    None => theirs.clone(),
+                };
+                match [name.clone(), older(&name)].into_iter().find_map(|name| Some((found.get(&name)?, name))) {
+                    Some((found, name)) => {
                         used.insert(name);
                         parts.push((theirs, found));
                     }
-                    None => missing.push(format!("{prefix}{theirs}")),
+                    None => lacking.push(name),
                 }
             }
-            if parts.len() == source.names().len() {
+            if lacking.is_empty() {
                 self.check_shapes(&parts, shape)?;
                 plan.push((range, parts));
+            } else if role == Role::Needed {
+                missing.extend(lacking);
             }
         }
         if !missing.is_empty() {
@@ -163,8 +199,6 @@ impl Weights {
             );
             return Err(self.fault(&self.files[0].0, problem));
         }
-        let mut params = Params::zeros(layout);
-        params.set_precision(precision);
         let values = params.values_mut();
         for (range, parts) in plan {
             let mut to = &mut values[range];
@@ -174,7 +208,7 @@ impl Weights {
                 to = rest;
             }
         }
-        Ok(params)
+        Ok(())
     }
 
     /// That tensors one below another have a shape.

@@ -147,7 +147,7 @@ pub(crate) fn model_card(
         "\n## 限界\n\nこのモデルが知っているのは学習データだけです。言語・文体・話題の異なるテキストへの答えには、ほとんど意味がありません。\
          {} トークンを超えるテキストは、窓に分けて全体を読み、答えを平均します。{}\n\n## 使い方\n\n```\nchumoku predict このフォルダ \
          \"テキスト\"\nchumoku explain このフォルダ \"テキスト\"\n```\n",
-        model.config().model.max_length - 1,
+        model.window(),
         match body.network() {
             Network::Transformer => lang().pick(
                 " Weights of attention show where the model looks, not why it decides.",

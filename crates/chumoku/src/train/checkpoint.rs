@@ -7,14 +7,13 @@
 use super::state::{Best, State};
 use crate::lang::system;
 use crate::model_folder::{MANIFEST, STATE, Standing, checkpoints, remove_checkpoint, sync_folder, write_file};
-use crate::params::{Layout, Params};
+use crate::params::Params;
 use crate::{Error, Result, tr};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
 const KEPT: usize = 2;
 
@@ -110,15 +109,16 @@ pub(super) fn save(folder: &Path, state: &State, fingerprint: &str, log_bytes: u
     Ok(())
 }
 
-/// Reads the newest sound checkpoint; `None` if there is none at all.
+/// Reads the newest sound checkpoint of a run that began with `start`, which has the frozen weights; `None` if there is none
+/// at all.
 ///
 /// # Errors
 /// If all are damaged, or the newest sound one belongs to other data or settings.
-pub(super) fn load(folder: &Path, layout: &Arc<Layout>, fingerprint: &str) -> Result<Option<Loaded>> {
+pub(super) fn load(folder: &Path, start: &Params<f32>, fingerprint: &str) -> Result<Option<Loaded>> {
     let mut damaged = Vec::new();
     let found = checkpoints(folder);
     for path in &found {
-        match read(path, layout, fingerprint) {
+        match read(path, start, fingerprint) {
             Ok((state, log_bytes)) => return Ok(Some(Loaded { state, log_bytes, damaged })),
             Err(ReadError::Damaged(problem)) => damaged.push(format!("{}: {problem}", path.display())),
             Err(ReadError::Foreign) => {
@@ -149,7 +149,7 @@ enum ReadError {
     Foreign,
 }
 
-fn read(path: &Path, layout: &Arc<Layout>, fingerprint: &str) -> Result<(State, u64), ReadError> {
+fn read(path: &Path, start: &Params<f32>, fingerprint: &str) -> Result<(State, u64), ReadError> {
     let damaged = |problem: String| ReadError::Damaged(problem);
     let bytes = |name: &str| match Standing::of(&path.join(name)) {
         Standing::File | Standing::Nothing => {
@@ -173,7 +173,7 @@ fn read(path: &Path, layout: &Arc<Layout>, fingerprint: &str) -> Result<(State, 
     let tensors = SafeTensors::deserialize(&tensors).map_err(|error| damaged(error.to_string()))?;
     let array = |name: &str| -> Result<Params<f32>, ReadError> {
         let view = tensors.tensor(name).map_err(|error| damaged(error.to_string()))?;
-        let mut params = Params::zeros(layout);
+        let mut params = start.cleared();
         if view.dtype() != Dtype::F32 || view.shape() != [params.values().len()] {
             return Err(ReadError::Foreign);
         }
@@ -206,15 +206,15 @@ mod tests {
     fn state() -> State {
         let mut builder = Builder::new();
         builder.add("w", &[3, 4], Init::Normal(1.0));
-        State::new(&builder.finish(), 1)
+        State::new(Params::init(&builder.finish(), 1))
     }
 
     #[test]
     fn the_newest_sound_one_is_used() {
         let folder = tempfile::tempdir().unwrap();
         let mut state = state();
-        let layout = Arc::clone(state.params.layout());
-        assert!(load(folder.path(), &layout, "f").unwrap().is_none());
+        let start = state.params.clone();
+        assert!(load(folder.path(), &start, "f").unwrap().is_none());
         for step in 1..=4 {
             state.step = step;
             state.params.values_mut()[0] = step as f32;
@@ -222,7 +222,7 @@ mod tests {
             save(folder.path(), &state, "f", 10 * step).unwrap();
         }
         assert_eq!(checkpoints(folder.path()).len(), KEPT);
-        let loaded = load(folder.path(), &layout, "f").unwrap().unwrap();
+        let loaded = load(folder.path(), &start, "f").unwrap().unwrap();
         assert_eq!((loaded.state.step, loaded.log_bytes, loaded.damaged.len()), (4, 40, 0));
         assert_eq!(loaded.state.params.values(), state.params.values());
         assert_eq!(loaded.state.best, state.best);
@@ -233,13 +233,13 @@ mod tests {
         let last = bytes.len() - 1;
         bytes[last] ^= 1;
         fs::write(&path, &bytes).unwrap();
-        let loaded = load(folder.path(), &layout, "f").unwrap().unwrap();
+        let loaded = load(folder.path(), &start, "f").unwrap().unwrap();
         assert_eq!((loaded.state.step, loaded.damaged.len()), (3, 1));
         assert!(loaded.damaged[0].contains("checksum"), "{:?}", loaded.damaged);
 
         // Truncated manifest in the other.
         fs::write(checkpoints(folder.path())[1].join("manifest.json"), b"{").unwrap();
-        assert!(load(folder.path(), &layout, "f").unwrap_err().to_string().contains("no checkpoint is sound"));
+        assert!(load(folder.path(), &start, "f").unwrap_err().to_string().contains("no checkpoint is sound"));
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let state = state();
         save(folder.path(), &state, "a", 0).unwrap();
-        let error = load(folder.path(), state.params.layout(), "b").unwrap_err().to_string();
+        let error = load(folder.path(), &state.params, "b").unwrap_err().to_string();
         assert!(error.contains("other data, settings or seed"), "{error}");
     }
 
@@ -259,6 +259,6 @@ mod tests {
         let mut state = state();
         state.step = 9;
         save(folder.path(), &state, "a", 0).unwrap();
-        assert!(load(folder.path(), state.params.layout(), "a").unwrap().is_some());
+        assert!(load(folder.path(), &state.params, "a").unwrap().is_some());
     }
 }

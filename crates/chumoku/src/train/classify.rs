@@ -12,9 +12,11 @@ use super::{Blend, Event, Plan, Rows, Scores, Settings, Shape, TrainOptions, Tra
 use crate::lang::lang;
 use crate::lang::wording::{count, thousands};
 
+use crate::inference::Framed;
 use crate::models::Classifier;
 use crate::ngram::NgramModel;
 use crate::params::{Layout, Params};
+use crate::pretrained::{Origin, Start};
 use crate::scoring::{largest, mean_loss};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_classifier::{ModelConfig, TextClassifier};
@@ -22,6 +24,7 @@ use crate::{ModelKind, Result, inference, tr};
 use chumoku_kernels::{CrossEntropy, Philox};
 use chumoku_nn::probability::log_softmax;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -61,16 +64,11 @@ pub fn train(data: &TrainingData, training: Training<'_>) -> Result<Outcome> {
     let before = Held::measure();
     let (ngrams, ngram_seconds) = super::ngrams::fit(data, "baseline", stop, observe)?;
     let footing = ngram_footing(data, &ngrams, [before, Held::measure()]);
-    let train_texts = data.train.texts();
-    let vocab_size = TextTokenizer::suitable_vocab_size(&train_texts);
-    let config = TokenizerConfig { vocab_size, min_frequency: 2, form: TextForm::Folded, unit: Unit::Subwords };
-    let tokenizer = TextTokenizer::train(&train_texts, &config)?;
-    let rows = tokenizer.encode_all(&train_texts)?;
+    let Network { tokenizer, rows, mut plan, start } = match &options.from {
+        None => Network::from_scratch(data, options)?,
+        Some(folder) => Network::pretrained(data, folder, options)?,
+    };
     let valid_rows = tokenizer.encode_all(&data.valid.texts())?;
-    let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
-    let class_rows = data.class_rows();
-    let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: tokenizer.vocab_size() };
-    let mut plan = Plan::new(&shape).with_network(options.network, options.position)?;
     plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
     plan.settings.precision = options.precision;
     let model = Classifier::new(plan.model.clone())?;
@@ -79,6 +77,7 @@ pub fn train(data: &TrainingData, training: Training<'_>) -> Result<Outcome> {
         plan: &plan,
         model: &model,
         tokenizer: &tokenizer,
+        start: start.as_ref(),
         rows: &rows,
         valid_rows: &valid_rows,
         vocabulary: tokenizer.to_json()?,
@@ -86,10 +85,52 @@ pub fn train(data: &TrainingData, training: Training<'_>) -> Result<Outcome> {
         ngram_seconds,
     };
     task.describe(observe);
-    let watch = options.watch.as_deref().map(|text| watch::classifier(&model, &tokenizer, text)).transpose()?;
+    let watched = |text: &str| watch::classifier(&model, &tokenizer, plan.max_tokens(), text);
+    let watch = options.watch.as_deref().map(watched).transpose()?;
     let ended = run(&task, options, watch, out, stop, observe)?;
     let finished = Finished { data, options, out, plan: &plan, ended: &ended, stop };
-    finished.write(tokenizer, model, (ngrams, ngram_seconds), observe)
+    finished.write(tokenizer, model, start.map(|start| start.origin), (ngrams, ngram_seconds), observe)
+}
+
+/// What is trained: tokens, the plan, and what it starts from.
+struct Network {
+    tokenizer: TextTokenizer,
+    /// Tokens of the training rows.
+    rows: Vec<Vec<u32>>,
+    plan: Plan,
+    start: Option<Start>,
+}
+
+impl Network {
+    /// A network and a tokenizer of the data's own.
+    fn from_scratch(data: &TrainingData, options: &TrainOptions) -> Result<Network> {
+        let texts = data.train.texts();
+        let vocab_size = TextTokenizer::suitable_vocab_size(&texts);
+        let config = TokenizerConfig { vocab_size, min_frequency: 2, form: TextForm::Folded, unit: Unit::Subwords };
+        let tokenizer = TextTokenizer::train(&texts, &config)?;
+        let rows = tokenizer.encode_all(&texts)?;
+        let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
+        let class_rows = data.class_rows();
+        let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: tokenizer.vocab_size() };
+        let plan = Plan::new(&shape).with_network(options.network, options.position)?;
+        Ok(Network { tokenizer, rows, plan, start: None })
+    }
+
+    /// The encoder of a folder, its tokenizer, and a head that is new.
+    fn pretrained(data: &TrainingData, folder: &Path, options: &TrainOptions) -> Result<Network> {
+        let start = Start::read(folder)?;
+        let tokenizer = start.tokenizer.clone();
+        let rows = tokenizer.encode_all(&data.train.texts())?;
+        let lengths: Vec<usize> = rows.iter().map(|row| row.len() + tokenizer.frame().len()).collect();
+        let class_rows = data.class_rows();
+        let model = start.origin.classifier(class_rows.len());
+        let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: model.vocab_size };
+        let mut plan = Plan::fine_tuning(&shape, model, start.origin.model_type(), start.limit);
+        if let Some(fine_tuning) = &mut plan.fine_tuning {
+            fine_tuning.freeze = options.freeze.unwrap_or(fine_tuning.freeze);
+        }
+        Ok(Network { tokenizer, rows, plan, start: Some(start) })
+    }
 }
 
 /// What the data and the n-gram model hold, from what the process held `before` the model was trained and `after`.
@@ -113,6 +154,8 @@ struct Classify<'a> {
     plan: &'a Plan,
     model: &'a Classifier,
     tokenizer: &'a TextTokenizer,
+    /// The pretrained encoder, if there is one.
+    start: Option<&'a Start>,
     rows: &'a [Vec<u32>],
     valid_rows: &'a [Vec<u32>],
     /// The tokenizer's file.
@@ -128,8 +171,17 @@ const WINDOW: u64 = 1 << 60;
 const TOKENS: u64 = WINDOW + (1 << 56);
 
 impl Classify<'_> {
+    fn framed(&self) -> Framed<'_> {
+        Framed { frame: self.tokenizer.frame(), most: self.plan.max_tokens() }
+    }
+
     fn window(&self) -> usize {
-        self.plan.model.max_length - 1
+        self.framed().window()
+    }
+
+    /// Tokens of a row as it is learnt from, with those around it.
+    fn length(&self, row: usize) -> usize {
+        self.rows[row].len().min(self.window()) + self.tokenizer.frame().len()
     }
 
     /// The work of reading rows once, whole, as a share of that of an epoch's learning.
@@ -138,7 +190,7 @@ impl Classify<'_> {
         // Long rows are read in windows of nearly equal size.
         let of_row = |row: &Vec<u32>| {
             let windows = row.len().div_ceil(limit).max(1) as f64;
-            windows * self.plan.model.multiply_adds(1.0 + row.len() as f64 / windows)
+            windows * self.plan.model.multiply_adds(self.tokenizer.frame().len() as f64 + row.len() as f64 / windows)
         };
         let learning: f64 = (0..self.rows.len()).filter_map(|row| self.work(&[row])).map(|work| work as f64).sum();
         rows.iter().map(of_row).sum::<f64>() / learning.max(1.0)
@@ -163,8 +215,9 @@ impl Classify<'_> {
         say(
             label("model"),
             tr!(
-                "{}, {}: {} parameters",
-                "{}、{}、パラメータ {}",
+                "{}{}, {}: {} parameters",
+                "{}{}、{}、パラメータ {}",
+                self.plan.fine_tuning.as_ref().map(|from| format!("{}, ", from.model_type)).unwrap_or_default(),
                 network_name(model.body.network()),
                 network_sizes(&model.body, lang()),
                 thousands(self.model.layout().len())
@@ -215,6 +268,16 @@ impl Trainable for Classify<'_> {
         self.model.layout()
     }
 
+    fn start(&self, seed: u64) -> Result<(Params<f32>, String)> {
+        let mut params = Params::init(self.layout(), seed);
+        let (Some(start), Some(fine_tuning)) = (self.start, &self.plan.fine_tuning) else {
+            return Ok((params, String::new()));
+        };
+        start.fill(&mut params)?;
+        let sha256 = sha256_of_numbers(params.values());
+        Ok((params.freeze(|name| fine_tuning.freeze.freezes(name)), sha256))
+    }
+
     fn settings(&self) -> &Settings {
         &self.plan.settings
     }
@@ -225,13 +288,13 @@ impl Trainable for Classify<'_> {
     }
 
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {
-        let lengths: Vec<usize> = self.rows.iter().map(|row| row.len().min(self.window()) + 1).collect();
+        let lengths: Vec<usize> = (0..self.rows.len()).map(|row| self.length(row)).collect();
         batches(&lengths, self.plan.settings.batch_tokens, seed, epoch)
     }
 
     fn learn(&self, params: &Params<f32>, rows: &[usize], at: Place, grads: &mut Params<f32>) -> Result<Learnt> {
         let samples: Vec<Vec<u32>> = rows.iter().map(|&row| self.sample(row, at)).collect();
-        let (ids, offsets) = inference::pack(self.tokenizer.cls(), samples.iter().map(Vec::as_slice));
+        let (ids, offsets) = self.framed().pack(samples.iter().map(Vec::as_slice));
         let labels: Vec<u32> = rows.iter().map(|&row| self.data.train.labels[row]).collect();
         let options = CrossEntropy {
             label_smoothing: self.plan.settings.label_smoothing,
@@ -248,7 +311,7 @@ impl Trainable for Classify<'_> {
             true => (self.rows, &self.data.train.labels),
             false => (self.valid_rows, &self.data.valid.labels),
         };
-        let logits = inference::logits(self.model, params, self.tokenizer.cls(), rows)?;
+        let logits = inference::logits(self.model, params, self.framed(), rows)?;
         let log_p: Vec<Vec<f32>> = logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())).collect();
         let predicted: Vec<u32> = log_p.iter().map(|row| largest(row)).collect();
         let (accuracy, macro_f1) = quick_scores(labels, &predicted, self.data.labels.len());
@@ -267,8 +330,9 @@ impl Trainable for Classify<'_> {
     fn work(&self, batch: &[usize]) -> Option<u64> {
         // Twice as much backward as forward; some tokens are left out.
         let kept = 1.0 - f64::from(self.plan.token_dropout);
+        let frame = self.tokenizer.frame().len() as f64;
         let of_row =
-            |&row: &usize| self.plan.model.multiply_adds(1.0 + kept * self.rows[row].len().min(self.window()) as f64);
+            |&row: &usize| self.plan.model.multiply_adds(frame + kept * self.rows[row].len().min(self.window()) as f64);
         Some((batch.iter().map(of_row).sum::<f64>() / FORWARD) as u64)
     }
 
@@ -302,6 +366,15 @@ impl Trainable for Classify<'_> {
     }
 }
 
+/// SHA-256 of numbers, in hexadecimal digits.
+fn sha256_of_numbers(numbers: &[f32]) -> String {
+    let mut hash = Sha256::new();
+    for piece in numbers.chunks(1 << 14) {
+        hash.update(piece.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
+    }
+    crate::checksum::hex(hash.finalize())
+}
+
 /// A run whose steps have ended.
 struct Finished<'a> {
     data: &'a TrainingData,
@@ -318,21 +391,23 @@ impl Finished<'_> {
         self,
         tokenizer: TextTokenizer,
         model: Classifier,
+        origin: Option<Origin>,
         (ngrams, ngram_seconds): (NgramModel, f64),
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<Outcome> {
         let Finished { data, options, out, plan, ended, stop } = self;
-        let (state, interrupted, params) = (&ended.state, ended.interrupted, ended.params());
+        let (state, interrupted, params) = (&ended.state, ended.interrupted, ended.params().thaw());
         let config = ModelConfig {
-            model_type: ModelKind::Classifier.model_type().into(),
+            model_type: origin.as_ref().map_or(ModelKind::Classifier.model_type(), Origin::model_type).into(),
             chumoku_version: env!("CARGO_PKG_VERSION").into(),
             labels: data.labels.clone(),
             blend: Blend::ATTENTION,
             ngrams: Some(ngrams.scheme().clone()),
             precision: plan.settings.precision,
+            max_tokens: plan.fine_tuning.as_ref().map(|fine_tuning| fine_tuning.max_tokens),
             model: plan.model.clone(),
         };
-        let mut classifier = TextClassifier { config, model, params, tokenizer, ngrams: Some(ngrams) };
+        let mut classifier = TextClassifier { config, model, params, tokenizer, ngrams: Some(ngrams), origin };
         let valid = classifier.predict(&data.valid.texts())?;
         let attention: Vec<Vec<f32>> = valid.iter().map(|p| p.attention.clone()).collect();
         let ngrams: Vec<Vec<f32>> = valid.iter().filter_map(|p| p.ngrams.clone()).collect();

@@ -103,6 +103,7 @@ impl LanguageModelPlan {
             batch_tokens: (count / 200).clamp(context.max(256), 2048),
             learning_rate: 2e-3,
             embedding_rate: 1.0,
+            head_rate: 1.0,
             warmup_share: 0.05,
             weight_decay: 0.1,
             beta2: 0.99,

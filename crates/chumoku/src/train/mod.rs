@@ -36,7 +36,7 @@ pub use names::{network_name, network_sizes};
 pub use ngrams::{NgramOutcome, train_ngram_classifier};
 pub use options::TrainOptions;
 pub use parts::{Learnt, PartGradients};
-pub use plan::{Plan, Settings, Shape};
+pub use plan::{FineTuning, Freeze, Plan, Settings, Shape};
 pub use prepare::TrainingData;
 pub use run::{Event, Metric};
 pub use schedule::learning_rate;

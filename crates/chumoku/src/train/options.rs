@@ -1,8 +1,10 @@
 //! What the caller decides of a run.
 
+use super::plan::Freeze;
 use crate::nn::{Network, PositionKind};
 use crate::text::Unit;
 use chumoku_kernels::Precision;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What the caller decides of a run.
@@ -17,6 +19,10 @@ pub struct TrainOptions {
     pub network: Network,
     /// Positional encoding of a classifier's transformer.
     pub position: PositionKind,
+    /// The folder of a pretrained encoder, as Hugging Face's library writes it, that a classifier starts from.
+    pub from: Option<PathBuf>,
+    /// What stays of it as it was pretrained; chosen from its size if absent.
+    pub freeze: Option<Freeze>,
     /// What the tokens of a translator or a language model are; chosen from the data if absent.
     pub tokens: Option<Unit>,
     /// How exact matrix products are.
@@ -37,6 +43,8 @@ impl Default for TrainOptions {
             epochs: None,
             network: Network::Transformer,
             position: PositionKind::Sinusoidal,
+            from: None,
+            freeze: None,
             tokens: None,
             // The fastest, and what it loses cannot be told from chance: `docs/training.md` has the figures.
             precision: Precision::Medium,

@@ -22,6 +22,9 @@ pub struct Settings {
     pub learning_rate: f64,
     /// Factor on the learning rate of the token embeddings, whose scale √d_model makes each step count that much more.
     pub embedding_rate: f64,
+    /// Factor on the learning rate of a classifier's head, which is new where the encoder is pretrained.
+    #[serde(skip_serializing_if = "is_one")]
+    pub head_rate: f64,
     /// Share of the steps in which the learning rate rises.
     pub warmup_share: f64,
     /// Weight decay of matrices.
@@ -39,6 +42,39 @@ pub struct Settings {
     pub precision: Precision,
 }
 
+fn is_one(rate: &f64) -> bool {
+    *rate == 1.0
+}
+
+/// What fine-tuning leaves as it was pretrained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Freeze {
+    /// Nothing.
+    Nothing,
+    /// The embeddings of tokens and positions.
+    Embeddings,
+    /// The embeddings and so many layers above them.
+    Layers(usize),
+    /// Everything but the head.
+    All,
+}
+
+impl Freeze {
+    /// Whether a parameter of a classifier stays as it is.
+    pub(crate) fn freezes(self, name: &str) -> bool {
+        let is_of_head = name.starts_with("head.");
+        let layer = name.strip_prefix("encoder.layers.").and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
+        match self {
+            Freeze::Nothing => false,
+            Freeze::Embeddings => !is_of_head && !name.starts_with("encoder."),
+            Freeze::Layers(count) => layer.map_or(!is_of_head && !name.starts_with("encoder."), |layer| layer < count),
+            Freeze::All => !is_of_head,
+        }
+    }
+}
+
 /// Everything that decides the training of a classifier beside the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -52,6 +88,21 @@ pub struct Plan {
     pub token_dropout: f32,
     /// A weight for each class, if classes are unbalanced.
     pub class_weights: Option<Vec<f32>>,
+    /// How a pretrained encoder is fine-tuned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fine_tuning: Option<FineTuning>,
+}
+
+/// What a plan has beside, where the encoder is pretrained.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct FineTuning {
+    /// The kind of encoder, as its `config.json` has it.
+    pub model_type: String,
+    /// What stays as it is.
+    pub freeze: Freeze,
+    /// Tokens that a text is read by at a time, those around it included.
+    pub max_tokens: usize,
 }
 
 /// What the data look like once they are tokens.
@@ -77,6 +128,25 @@ const LONGEST_OF_MANY: usize = 256;
 /// Training tokens from which data are large.
 const MANY: usize = 2_000_000;
 
+/// Parameters of an encoder's layers from which it is large: it then takes smaller steps.
+const LARGE: usize = 50_000_000;
+
+/// Token ids from which embeddings stay as they were pretrained: to change them would cost more than all the rest.
+const MANY_TOKENS: usize = 60_000;
+
+impl Shape<'_> {
+    /// A weight for each class, where they are unbalanced.
+    fn class_weights(&self) -> Option<Vec<f32>> {
+        let largest = self.class_rows.iter().copied().max().unwrap_or(1);
+        let smallest = self.class_rows.iter().copied().min().unwrap_or(1).max(1);
+        (largest >= UNBALANCED * smallest).then(|| {
+            // The root of the balancing weight: a rare class counts more, but not as if it were as frequent.
+            let mean = self.lengths.len() as f64 / self.class_rows.len() as f64;
+            self.class_rows.iter().map(|&n| (mean / n.max(1) as f64).sqrt() as f32).collect()
+        })
+    }
+}
+
 impl Plan {
     /// The same plan with this network: a transformer with this positional encoding, or a recurrent network of the same
     /// size.
@@ -93,7 +163,6 @@ impl Plan {
 
     /// The plan for data of this shape.
     pub fn new(shape: &Shape<'_>) -> Plan {
-        let rows = shape.lengths.len();
         let longest = shape.lengths.iter().copied().max().unwrap_or(0);
         let limit = if shape.lengths.iter().sum::<usize>() > MANY { LONGEST_OF_MANY } else { LONGEST };
         // Twice the longest row, so that a somewhat longer text is still read in one piece.
@@ -121,25 +190,20 @@ impl Plan {
             pooling: Pooling::Mean,
             embedding_dropout: 0.3,
             head_dropout: 0.3,
+            head_activation: None,
             input: InputOptions::default(),
         };
         // About 150 steps an epoch, between small noisy batches and large slow ones.
         let batch_tokens = (tokens / 150).clamp(512, 4096).max(max_length);
         // Small data need many passes, large ones few.
         let epochs = (3_000_000 / tokens.max(1)).clamp(4, 60) as u64;
-        let largest = shape.class_rows.iter().copied().max().unwrap_or(1);
-        let smallest = shape.class_rows.iter().copied().min().unwrap_or(1).max(1);
-        let class_weights = (largest >= UNBALANCED * smallest).then(|| {
-            // The root of the balancing weight: a rare class counts more, but not as if it were as frequent.
-            let mean = rows as f64 / shape.class_rows.len() as f64;
-            shape.class_rows.iter().map(|&n| (mean / n.max(1) as f64).sqrt() as f32).collect()
-        });
         let settings = Settings {
             epochs,
             patience: (epochs / 3).max(6),
             batch_tokens,
             learning_rate: 1e-3,
             embedding_rate: 0.3,
+            head_rate: 1.0,
             warmup_share: 0.05,
             weight_decay: 0.1,
             beta2: 0.98,
@@ -148,6 +212,48 @@ impl Plan {
             average_decay: 0.995,
             precision: Precision::default(),
         };
-        Plan { model, settings, token_dropout: 0.1, class_weights }
+        Plan { model, settings, token_dropout: 0.1, class_weights: shape.class_weights(), fine_tuning: None }
+    }
+
+    /// The plan for fine-tuning a pretrained encoder with a new head, `model`, on data of this shape, whose lengths count
+    /// what stands around texts; `limit` is the most tokens that the encoder reads at a time.
+    ///
+    /// The learning rate is Devlin et al.'s (2019), the number of epochs that of Mosbach et al., "On the Stability of
+    /// Fine-tuning BERT" (2021), for few rows.
+    pub(crate) fn fine_tuning(shape: &Shape<'_>, model: ClassifierConfig, model_type: &str, limit: usize) -> Plan {
+        let (rows, classes) = (shape.lengths.len(), shape.class_rows.len());
+        let longest = shape.lengths.iter().copied().max().unwrap_or(0);
+        let whole: usize = shape.lengths.iter().sum();
+        let most = if whole > MANY { LONGEST_OF_MANY } else { LONGEST };
+        let max_tokens = (2 * longest).clamp(128, most).min(limit);
+        let tokens: usize = shape.lengths.iter().map(|&length| length.min(max_tokens)).sum();
+        // Some 32 rows.
+        let batch_tokens = (32 * tokens / rows.max(1)).clamp(512, 4096).max(max_tokens);
+        let epochs = (20_000usize.div_ceil(rows.max(1)) + classes / 10).clamp(3, 20) as u64;
+        let body = model.body.transformer();
+        let of_body = body.map_or(0, |c| c.num_layers * c.d_model * (4 * c.d_model + 2 * c.d_ff));
+        let settings = Settings {
+            epochs,
+            patience: epochs,
+            batch_tokens,
+            learning_rate: if of_body < LARGE { 5e-5 } else { 2e-5 },
+            embedding_rate: 1.0,
+            head_rate: 20.0,
+            warmup_share: 0.06,
+            weight_decay: 0.01,
+            beta2: 0.999,
+            clip_norm: 1.0,
+            label_smoothing: 0.1,
+            average_decay: 0.995,
+            precision: Precision::default(),
+        };
+        let freeze = if shape.vocab_size > MANY_TOKENS { Freeze::Embeddings } else { Freeze::Nothing };
+        let fine_tuning = Some(FineTuning { model_type: model_type.to_owned(), freeze, max_tokens });
+        Plan { model, settings, token_dropout: 0.0, class_weights: shape.class_weights(), fine_tuning }
+    }
+
+    /// Tokens that a text is read by at a time, those around it included.
+    pub(crate) fn max_tokens(&self) -> usize {
+        self.fine_tuning.as_ref().map_or(self.model.max_length, |fine_tuning| fine_tuning.max_tokens)
     }
 }

@@ -105,6 +105,10 @@ impl Evaluation {
 pub(crate) trait Trainable: Sync {
     /// The model's parameters.
     fn layout(&self) -> &Arc<Layout>;
+    /// The weights that training starts from, and what tells them from others beside the seed.
+    fn start(&self, seed: u64) -> Result<(Params<f32>, String)> {
+        Ok((Params::init(self.layout(), seed), String::new()))
+    }
     /// How it is trained.
     fn settings(&self) -> &Settings;
     /// Of all that decides the weights beside the seed: data, plan, and what ids stand for.
@@ -291,12 +295,14 @@ pub(crate) fn run<T: Trainable>(
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Ended> {
-    let fingerprint = crate::checksum::hex(Sha256::digest(format!("{} {}", task.fingerprint(), options.seed)));
+    let (start, of_start) = task.start(options.seed)?;
+    let fingerprint = format!("{} {}{of_start}", task.fingerprint(), options.seed);
+    let fingerprint = crate::checksum::hex(Sha256::digest(fingerprint));
     let checkpoints = out.join(CHECKPOINTS);
     let mut log_bytes = 0;
-    let mut state = State::new(task.layout(), options.seed);
+    let mut state = State::new(start);
     if options.resume {
-        match checkpoint::load(&checkpoints, task.layout(), &fingerprint)? {
+        match checkpoint::load(&checkpoints, &state.params, &fingerprint)? {
             Some(loaded) => {
                 for problem in &loaded.damaged {
                     let text = tr!(
@@ -326,7 +332,7 @@ pub(crate) fn run<T: Trainable>(
         checkpoints,
         fingerprint,
         loss: None,
-        parts: PartGradients::new(task.layout(), task.settings().batch_tokens),
+        parts: PartGradients::new(state.params.layout(), task.settings().batch_tokens),
         watch,
     };
     if state.step == 0 {

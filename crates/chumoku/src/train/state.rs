@@ -2,7 +2,7 @@
 
 use super::Settings;
 use super::schedule::learning_rate;
-use crate::params::{Layout, Params};
+use crate::params::Params;
 use crate::{Error, Result, tr};
 use chumoku_kernels::{AdamW, Precision, adamw_step, sum_of_squares};
 use rayon::prelude::*;
@@ -10,6 +10,9 @@ use std::sync::Arc;
 
 /// The end of the names of the parameters that `embedding_rate` is for.
 const EMBEDDING: &str = "embedding.weight";
+
+/// The beginning of the names of the parameters that `head_rate` is for.
+const HEAD: &str = "head.";
 
 /// The best evaluation so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,15 +51,15 @@ pub struct State {
 }
 
 impl State {
-    /// The start of a run.
-    pub fn new(layout: &Arc<Layout>, seed: u64) -> State {
-        let params = Params::init(layout, seed);
+    /// The start of a run from these weights.
+    pub fn new(params: Params<f32>) -> State {
+        let layout = Arc::clone(params.layout());
         State {
             step: 0,
             epoch: 0,
             batch: 0,
-            m: Params::zeros(layout),
-            v: Params::zeros(layout),
+            m: Params::zeros(&layout),
+            v: Params::zeros(&layout),
             average: params.clone(),
             best_params: params.clone(),
             best: None,
@@ -100,8 +103,10 @@ impl State {
         let rate = learning_rate(settings.learning_rate, step, warmup, steps);
         let layout = Arc::clone(grads.layout());
         for (name, shape, range) in layout.iter() {
+            let of_embedding = if name.ends_with(EMBEDDING) { settings.embedding_rate } else { 1.0 };
+            let of_head = if name.starts_with(HEAD) { settings.head_rate } else { 1.0 };
             let options = AdamW {
-                learning_rate: if name.ends_with(EMBEDDING) { rate * settings.embedding_rate } else { rate },
+                learning_rate: rate * of_embedding * of_head,
                 beta1: 0.9,
                 beta2: settings.beta2,
                 epsilon: 1e-8,

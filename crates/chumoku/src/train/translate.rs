@@ -104,6 +104,7 @@ impl TranslatorPlan {
             batch_tokens,
             learning_rate: if is_large { 1e-3 } else { 3e-3 },
             embedding_rate: 1.0,
+            head_rate: 1.0,
             warmup_share: 0.1,
             weight_decay: 0.01,
             beta2: 0.98,

@@ -44,10 +44,15 @@ impl TrainOptions {
 }
 
 /// Of a classifier; a recurrent network has no attention to record.
-pub(super) fn classifier<'a>(model: &'a Classifier, tokenizer: &TextTokenizer, text: &str) -> Result<Watch<'a>> {
+pub(super) fn classifier<'a>(
+    model: &'a Classifier,
+    tokenizer: &TextTokenizer,
+    most: usize,
+    text: &str,
+) -> Result<Watch<'a>> {
     let config = model.config();
     let (size, causal) = config.body.transformer().map_or(([0; 2], false), |c| ([c.num_layers, c.num_heads], c.causal));
-    let reading = Reading::of(text, tokenizer, config.max_length)?;
+    let reading = Reading::of(text, tokenizer, most)?;
     let words = reading.names(text);
     Ok(Box::new(move |params| {
         let mut look = Look::new(&reading.tokens);

@@ -72,11 +72,12 @@ impl Bench {
             pooling: Pooling::Mean,
             embedding_dropout: args.dropout,
             head_dropout: 0.0,
+            head_activation: None,
             input: InputOptions::default(),
         })?;
         let mut plan = Plan::new(&Shape { lengths: &[max_length], class_rows: &[1; CLASSES], vocab_size: args.vocab });
         plan.model = model.config().clone();
-        let mut state = State::new(model.layout(), 1);
+        let mut state = State::new(Params::init(model.layout(), 1));
         state.set_precision(args.precision.into());
         Ok(Bench { parts: PartGradients::new(model.layout(), args.batch * max_length), model, state, plan })
     }

@@ -121,7 +121,7 @@ fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
         Model::Classifier(model) => {
             let windows = model.predict(&[text])?.first().map_or(1, |prediction| prediction.windows);
             if windows > 1 {
-                let limit = model.config().model.max_length - 1;
+                let limit = model.window();
                 say!(
                     "{}",
                     filled(&tr!(

@@ -49,6 +49,15 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
+    if args.from.is_some() && (task != TaskName::Classify || args.model != Model::Transformer) {
+        let problem = tr!(
+            "--from: only a classifier with a transformer can start from a pretrained encoder; leave it out, or give \
+             --task classify and no other --model",
+            "--from: 事前学習済みのエンコーダーから始められるのは、トランスフォーマーの分類器だけです。指定を外すか、\
+             --task classify を指定し、ほかの --model は外してください"
+        );
+        return Err(Usage(problem).into());
+    }
     match task {
         TaskName::Classify => classify::run(args, threads),
         TaskName::Translate => translate::run(args, threads),
@@ -99,6 +108,8 @@ impl<'a> Session<'a> {
         options.seed = args.seed;
         options.epochs = args.epochs;
         options.network = args.model.network();
+        options.from = args.from.clone();
+        options.freeze = args.freeze;
         options.tokens = args.tokens.map(Into::into);
         options.precision = args.precision.into();
         options.resume = args.resume;

@@ -151,11 +151,15 @@ impl MultiHeadAttention {
         for i in 0..3 {
             let (source, d) = (packed(sources[i]), d[i].view());
             let (d_matrix, part) = (matrix(&d)?, parts[i].clone());
-            let (weight, d_weight) = match &self.weights {
-                Ok(id) => (p.matrix_rows(*id, part.clone()), grads.matrix_rows_mut(*id, part.clone())),
-                Err(ids) => (p.matrix(ids[i]), grads.matrix_mut(ids[i])),
+            let (id, rows) = match &self.weights {
+                Ok(id) => (*id, part.clone()),
+                Err(ids) => (ids[i], 0..part.len()),
             };
-            gemm(d_matrix.t(), matrix(&source.view())?, Start::Keep, d_weight, p.precision())?;
+            let weight = p.matrix_rows(id, rows.clone());
+            if grads.is_trained(id) {
+                let d_weight = grads.matrix_rows_mut(id, rows);
+                gemm(d_matrix.t(), matrix(&source.view())?, Start::Keep, d_weight, p.precision())?;
+            }
             if is_self && i > 0 {
                 // One input made all three: its gradients add up.
                 gemm(d_matrix, weight, Start::Keep, matrix_mut(&mut d_sources[0])?, p.precision())?;
@@ -164,7 +168,7 @@ impl MultiHeadAttention {
                 let product = Product { a: d_matrix, b, bias: None, then, precision };
                 d_sources.push(array(source.dim(), product.compute()?)?);
             }
-            if let Some(bias) = self.bias {
+            if let Some(bias) = self.bias.filter(|&bias| grads.is_trained(bias)) {
                 add_column_sums(numbers(&d), &mut grads.slice_mut(bias)[part])?;
             }
         }
@@ -198,7 +202,9 @@ impl MultiHeadAttention {
             sum
         };
         let sums: Vec<f64> = (0..self.config.num_heads).into_par_iter().map(head).collect();
-        grads.slice_mut(id).iter_mut().zip(sums).for_each(|(d, sum)| *d += T::of(sum));
+        if grads.is_trained(id) {
+            grads.slice_mut(id).iter_mut().zip(sums).for_each(|(d, sum)| *d += T::of(sum));
+        }
         let beta = p.slice(id);
         to.par_chunks_mut(PIECE * width).for_each(|rows| {
             for (d, &beta) in rows.chunks_exact_mut(dim).zip(beta.iter().cycle()) {

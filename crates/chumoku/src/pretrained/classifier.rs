@@ -1,0 +1,225 @@
+//! Sequence classifiers: as published, as they start fine-tuning from an encoder, and as they are written so that Hugging
+//! Face's library reads them.
+
+use super::config::{Config, encoder_of};
+use super::files;
+use super::sentence::place_of_encoder;
+use super::tokenizer::{read_limit, read_tokenizer};
+use super::weights::{Role, Weights};
+use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, Tensors, f32_bytes, fault};
+use crate::models::{Classifier, ClassifierConfig};
+use crate::of_layers::of_layers;
+use crate::params::Params;
+use crate::text::TextTokenizer;
+use crate::{Result, tr};
+use chumoku_nn::pretrained::PretrainedEncoder;
+use safetensors::Dtype;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// The key of `config.json` under which a fine-tuned model has what is ours.
+const OURS: &str = "chumoku";
+
+/// The form in which a classifier was published, and in which it is written again.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    config: Map<String, Value>,
+    encoder: PretrainedEncoder,
+    /// Files of the folder that are written again as they are.
+    files: Vec<(&'static str, Vec<u8>)>,
+}
+
+/// A classifier out of a folder.
+#[derive(Debug)]
+pub(crate) struct ClassifierCheckpoint<Ours> {
+    pub(crate) model: Classifier,
+    pub(crate) params: Params<f32>,
+    pub(crate) tokenizer: TextTokenizer,
+    /// The most tokens of a text, those around it included.
+    pub(crate) limit: usize,
+    pub(crate) origin: Origin,
+    pub(crate) labels: Vec<String>,
+    /// What a fine-tuned model has beside.
+    pub(crate) ours: Option<Ours>,
+}
+
+/// An encoder that is to become a classifier.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) origin: Origin,
+    pub(crate) tokenizer: TextTokenizer,
+    /// The most tokens of a text, those around it included.
+    pub(crate) limit: usize,
+    folder: std::path::PathBuf,
+}
+
+impl Origin {
+    fn read(folder: &Path) -> Result<(Origin, Config)> {
+        let config = Config::read(folder)?;
+        let encoder = encoder_of(folder, &config)?;
+        let Value::Object(values) = config.value() else {
+            return Err(fault(folder, CONFIG, tr!("expected a JSON object", "JSON のオブジェクトが必要です")));
+        };
+        let values = values.clone();
+        let names = [TOKENIZER, TOKENIZER_CONFIG].into_iter().filter(|name| files::has(folder, name));
+        let files = names.map(|name| Ok((name, files::read(folder, name)?))).collect::<Result<_>>()?;
+        Ok((Origin { config: values, encoder, files }, config))
+    }
+
+    /// The kind of model, as the folder has it.
+    pub(crate) fn model_type(&self) -> &str {
+        self.config.get("model_type").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The classifier for so many classes.
+    pub(crate) fn classifier(&self, num_classes: usize) -> ClassifierConfig {
+        self.encoder.classifier(num_classes)
+    }
+
+    /// The text of `config.json`, with `ours` under a key of its own, which other programs pass over.
+    pub(crate) fn config_file(&self, labels: &[String], ours: &impl Serialize) -> String {
+        let mut config = self.config.clone();
+        let numbered = labels.iter().enumerate();
+        let id2label: Map<String, Value> = numbered.clone().map(|(id, label)| (id.to_string(), json!(label))).collect();
+        let label2id: Map<String, Value> = numbered.map(|(id, label)| (label.clone(), json!(id))).collect();
+        for unused in ["torch_dtype", "num_labels"] {
+            config.remove(unused);
+        }
+        for (key, value) in [
+            ("architectures", json!([self.encoder.head.architecture])),
+            ("id2label", id2label.into()),
+            ("label2id", label2id.into()),
+            ("problem_type", json!("single_label_classification")),
+            ("dtype", json!("float32")),
+        ] {
+            config.insert(key.into(), value);
+        }
+        // By way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
+        let ours = serde_json::to_string(ours).and_then(|text| serde_json::from_str(&text));
+        config.insert(OURS.into(), ours.expect("settings are plain data"));
+        serde_json::to_string_pretty(&config).expect("settings are plain data") + "\n"
+    }
+
+    /// The parameters under the names that they were published with.
+    pub(crate) fn tensors(&self, params: &Params<f32>) -> Tensors {
+        let sources = self.encoder.classifier_tensors();
+        let mut tensors = Tensors::new();
+        for (ours, shape, range) in params.layout().iter() {
+            let Some((_, source)) = sources.iter().find(|(name, _)| name == ours) else {
+                unreachable!("the table of names has no {ours}");
+            };
+            let parts = source.names().len();
+            let rows = shape[0] / parts;
+            let of_part: Vec<usize> = std::iter::once(rows).chain(shape[1..].iter().copied()).collect();
+            let numbers = &params.values()[range];
+            for (name, numbers) in source.names().iter().zip(numbers.chunks_exact((numbers.len() / parts).max(1))) {
+                tensors.push((name.clone(), Dtype::F32, of_part.clone(), f32_bytes(numbers)));
+            }
+        }
+        tensors
+    }
+
+    /// The files that are written again as they are.
+    pub(crate) fn files(&self) -> &[(&'static str, Vec<u8>)] {
+        &self.files
+    }
+}
+
+impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
+    /// Reads a folder, trusting nothing in it.
+    ///
+    /// # Errors
+    /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
+    pub(crate) fn read(folder: &Path) -> Result<Self> {
+        let (origin, config) = Origin::read(folder)?;
+        let labels = labels(folder, &origin)?;
+        let ours = match origin.config.get(OURS) {
+            None => None,
+            Some(ours) => Some(serde_json::from_value(ours.clone()).map_err(|error| {
+                fault(folder, CONFIG, tr!("{OURS}: {error}", "{OURS} の内容が正しくありません: {error}"))
+            })?),
+        };
+        let model = Classifier::new(origin.classifier(labels.len()))
+            .map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
+        let mut params = Params::zeros(model.layout());
+        params.set_precision(config.precision());
+        Weights::read(folder)?.fill(&origin.encoder, |_| Role::Needed, &mut params)?;
+        let tokenizer = TextTokenizer::of_pretrained(read_tokenizer(folder, model.config().vocab_size)?)?;
+        let limit = read_limit(folder, model.config().max_length)?;
+        Ok(ClassifierCheckpoint { model, params, tokenizer, limit, origin, labels, ours })
+    }
+}
+
+impl Start {
+    /// Reads all of a folder but its weights, trusting nothing in it.
+    ///
+    /// # Errors
+    /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
+    pub(crate) fn read(folder: &Path) -> Result<Start> {
+        let folder = place_of_encoder(folder)?;
+        let (mut origin, _) = Origin::read(&folder)?;
+        let config = &origin.encoder.config;
+        let pretrained = read_tokenizer(&folder, config.vocab_size)?;
+        let limit = read_limit(&folder, config.max_length)?;
+        if !files::has(&folder, TOKENIZER) {
+            origin.files.push((TOKENIZER, pretrained.to_json()?.into_bytes()));
+        }
+        Ok(Start { origin, tokenizer: TextTokenizer::of_pretrained(pretrained)?, limit, folder })
+    }
+
+    /// The folder's numbers in the place of those in `params`, the last layer's aside: that is for other classes.
+    ///
+    /// # Errors
+    /// If weights are missing or damaged, or are not those of the model.
+    pub(crate) fn fill(&self, params: &mut Params<f32>) -> Result<()> {
+        let role = |name: &str| match name {
+            "head.weight" | "head.bias" => Role::New,
+            name if name.starts_with("head.") => Role::Welcome,
+            _ => Role::Needed,
+        };
+        Weights::read(&self.folder)?.fill(&self.origin.encoder, role, params)
+    }
+}
+
+/// The classes of a published classifier, in the order of their numbers.
+fn labels(folder: &Path, origin: &Origin) -> Result<Vec<String>> {
+    let wrong = |problem: String| Err(fault(folder, CONFIG, problem));
+    let expected = origin.encoder.head.architecture;
+    let architectures = origin.config.get("architectures").and_then(Value::as_array);
+    let named = architectures.into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>();
+    if !named.contains(&expected) {
+        let found = named.join(", ");
+        return wrong(tr!(
+            "architectures: expected {expected}, found \"{found}\": this model has no classes; make a classifier of it \
+             with `chumoku train DATA --from FOLDER`",
+            "architectures: {expected} が必要ですが、\"{found}\" です。このモデルにはクラスがありません。\
+             `chumoku train データ --from フォルダ` で分類モデルにできます"
+        ));
+    }
+    if let Some(kind) = origin.config.get("problem_type").and_then(Value::as_str)
+        && kind != "single_label_classification"
+    {
+        return wrong(tr!(
+            "problem_type: expected \"single_label_classification\", found \"{kind}\", which this version does not read",
+            "problem_type: \"single_label_classification\" が必要ですが、この版では読めない \"{kind}\" です"
+        ));
+    }
+    let names = origin.config.get("id2label").and_then(Value::as_object);
+    // Hugging Face's library leaves out the names of two classes without names.
+    let labels: Option<Vec<String>> = match names {
+        None => Some(vec!["LABEL_0".into(), "LABEL_1".into()]),
+        Some(names) => {
+            let label = |id: usize| Some(names.get(&id.to_string())?.as_str()?.to_owned());
+            (0..names.len()).map(label).collect()
+        }
+    };
+    match labels {
+        Some(labels) => Ok(labels),
+        None => wrong(tr!(
+            "id2label: expected a name for each class, numbered from 0",
+            "id2label: 0 から番号を付けたクラスの名前が必要です"
+        )),
+    }
+}
