@@ -2,7 +2,7 @@
 
 use chumoku::nn::{Mode, Offsets, Tokens};
 use chumoku::pretrained::EncoderCheckpoint;
-use chumoku::{EmbedOptions, Precision, TextEmbedder};
+use chumoku::{EmbedOptions, Precision, TextClassifier, TextEmbedder};
 use ndarray::Array2;
 use std::path::{Path, PathBuf};
 use testkit::{Golden, Tolerance, compare};
@@ -86,6 +86,42 @@ fn gradients_are_those_of_transformers() {
             let found = Array2::from_shape_vec((1, range.len()), grads.values()[range].to_vec()).unwrap();
             close(&format!("{name}: {ours}"), &found, &expected);
         }
+    }
+}
+
+/// Words for tokens: "t7" is number 7, and nothing stands around a text.
+fn words() -> String {
+    let vocab: serde_json::Map<String, serde_json::Value> = (0..50).map(|id| (format!("t{id}"), id.into())).collect();
+    let model = serde_json::json!({ "type": "WordLevel", "vocab": vocab, "unk_token": "t0" });
+    serde_json::json!({
+        "version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": { "type": "WhitespaceSplit" },
+        "post_processor": null, "decoder": null, "model": model,
+    })
+    .to_string()
+}
+
+#[test]
+fn published_classifiers_say_what_transformers_says() {
+    for name in ["bert_classifier", "distilbert_classifier", "roberta_classifier"] {
+        let folder = copy(name);
+        std::fs::write(folder.path().join("tokenizer.json"), words()).unwrap();
+        let model = TextClassifier::load(folder.path()).unwrap();
+        assert_eq!(model.labels(), ["negative", "neutral", "positive"]);
+        let expected = Golden::read(&format!("pretrained/{name}/expected"));
+        let logits = expected.tensor("out.logits");
+        let (ids, ends) = (expected.integers("in.ids"), expected.integers("in.offsets"));
+        let text = |ids: &[usize]| ids.iter().map(|id| format!("t{id}")).collect::<Vec<_>>().join(" ");
+        let texts: Vec<String> = ends.windows(2).map(|pair| text(&ids[pair[0]..pair[1]])).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let found = model.predict(&texts).unwrap();
+        for (prediction, logits) in found.iter().zip(logits.chunks(3)) {
+            let total: f64 = logits.iter().map(|x| x.exp()).sum();
+            for (p, x) in prediction.probabilities.iter().zip(logits) {
+                assert!((f64::from(*p) - x.exp() / total).abs() < 1e-6, "{name}: {prediction:?} {logits:?}");
+            }
+            assert_eq!((prediction.ngrams.as_ref(), prediction.windows), (None, 1));
+        }
+        assert_eq!(found.len(), ends.len() - 1);
     }
 }
 

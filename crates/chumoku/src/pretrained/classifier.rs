@@ -9,7 +9,7 @@ use super::weights::{Role, Weights};
 use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, Tensors, f32_bytes, fault};
 use crate::models::{Classifier, ClassifierConfig};
 use crate::of_layers::of_layers;
-use crate::params::Params;
+use crate::params::{Layout, Params};
 use crate::text::TextTokenizer;
 use crate::{Result, tr};
 use chumoku_nn::pretrained::PretrainedEncoder;
@@ -17,7 +17,8 @@ use safetensors::Dtype;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The key of `config.json` under which a fine-tuned model has what is ours.
 const OURS: &str = "chumoku";
@@ -52,7 +53,7 @@ pub(crate) struct Start {
     pub(crate) tokenizer: TextTokenizer,
     /// The most tokens of a text, those around it included.
     pub(crate) limit: usize,
-    folder: std::path::PathBuf,
+    folder: PathBuf,
 }
 
 impl Origin {
@@ -143,9 +144,9 @@ impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
         };
         let model = Classifier::new(origin.classifier(labels.len()))
             .map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
-        let mut params = Params::zeros(model.layout());
+        let weights = Weights::read(folder)?;
+        let mut params = weights.fill(&origin.encoder, |_| Role::Needed, model.layout(), Params::zeros)?;
         params.set_precision(config.precision());
-        Weights::read(folder)?.fill(&origin.encoder, |_| Role::Needed, &mut params)?;
         let tokenizer = TextTokenizer::of_pretrained(read_tokenizer(folder, model.config().vocab_size)?)?;
         let limit = read_limit(folder, model.config().max_length)?;
         Ok(ClassifierCheckpoint { model, params, tokenizer, limit, origin, labels, ours })
@@ -169,17 +170,29 @@ impl Start {
         Ok(Start { origin, tokenizer: TextTokenizer::of_pretrained(pretrained)?, limit, folder })
     }
 
-    /// The folder's numbers in the place of those in `params`, the last layer's aside: that is for other classes.
+    /// The parameters of a classifier that fine-tuning begins with: the folder's, those aside that `seed` decides because
+    /// the folder has none, and the last layer's, which is for other classes.
     ///
     /// # Errors
     /// If weights are missing or damaged, or are not those of the model.
-    pub(crate) fn fill(&self, params: &mut Params<f32>) -> Result<()> {
+    pub(crate) fn params(&self, layout: &Arc<Layout>, seed: u64) -> Result<Params<f32>> {
         let role = |name: &str| match name {
             "head.weight" | "head.bias" => Role::New,
             name if name.starts_with("head.") => Role::Welcome,
             _ => Role::Needed,
         };
-        Weights::read(&self.folder)?.fill(&self.origin.encoder, role, params)
+        let weights = Weights::read(&self.folder)?;
+        weights.fill(&self.origin.encoder, role, layout, |layout| Params::init(layout, seed))
+    }
+
+    /// Whether training could begin.
+    ///
+    /// # Errors
+    /// As for [`Start::params`].
+    pub(crate) fn check(&self) -> Result<()> {
+        let model = Classifier::new(self.origin.classifier(2));
+        let model = model.map_err(|error| fault(&self.folder, CONFIG, of_layers(&error)))?;
+        self.params(model.layout(), 0).map(drop)
     }
 }
 

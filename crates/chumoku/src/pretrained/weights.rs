@@ -124,13 +124,13 @@ impl Weights {
         layout: &Arc<Layout>,
         precision: Precision,
     ) -> Result<Params<f32>> {
-        let mut params = Params::zeros(layout);
+        let mut params = self.fill(encoder, |_| Role::Needed, layout, Params::zeros)?;
         params.set_precision(precision);
-        self.fill(encoder, |_| Role::Needed, &mut params)?;
         Ok(params)
     }
 
-    /// The numbers of those parameters of an encoder, or of a classifier of it, that `role` does not leave as they are.
+    /// The parameters of an encoder, or of a classifier of it: those of `start`, with the numbers of the tensors in their
+    /// place where `role` says so.
     ///
     /// # Errors
     /// As for [`Weights::encoder`].
@@ -138,8 +138,9 @@ impl Weights {
         &self,
         encoder: &PretrainedEncoder,
         role: impl Fn(&str) -> Role,
-        params: &mut Params<f32>,
-    ) -> Result<()> {
+        layout: &Arc<Layout>,
+        start: impl FnOnce(&Arc<Layout>) -> Params<f32>,
+    ) -> Result<Params<f32>> {
         let found = self.tensors()?;
         let prefix = prefix_of(encoder, &found);
         let all = encoder.classifier_tensors();
@@ -148,7 +149,6 @@ impl Weights {
         let mut missing = Vec::new();
         // Sizes come from a file: no memory is taken before all of it is there to be read.
         let mut plan = Vec::new();
-        let layout = Arc::clone(params.layout());
         for (ours, shape, range) in layout.iter() {
             let role = role(ours);
             if role == Role::New {
@@ -199,6 +199,7 @@ impl Weights {
             );
             return Err(self.fault(&self.files[0].0, problem));
         }
+        let mut params = start(layout);
         let values = params.values_mut();
         for (range, parts) in plan {
             let mut to = &mut values[range];
@@ -208,7 +209,7 @@ impl Weights {
                 to = rest;
             }
         }
-        Ok(())
+        Ok(params)
     }
 
     /// That tensors one below another have a shape.

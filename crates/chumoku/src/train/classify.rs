@@ -30,6 +30,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+impl TrainOptions {
+    /// Refuses a pretrained encoder that cannot be read, before anything is trained.
+    ///
+    /// # Errors
+    /// If the folder is missing or damaged, or asks for what this version does not have.
+    pub fn check_from(&self) -> Result<()> {
+        self.from.as_ref().map_or(Ok(()), |folder| Start::read(folder)?.check())
+    }
+}
+
 /// How a run ended.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -269,11 +279,10 @@ impl Trainable for Classify<'_> {
     }
 
     fn start(&self, seed: u64) -> Result<(Params<f32>, String)> {
-        let mut params = Params::init(self.layout(), seed);
         let (Some(start), Some(fine_tuning)) = (self.start, &self.plan.fine_tuning) else {
-            return Ok((params, String::new()));
+            return Ok((Params::init(self.layout(), seed), String::new()));
         };
-        start.fill(&mut params)?;
+        let params = start.params(self.layout(), seed)?;
         let sha256 = sha256_of_numbers(params.values());
         Ok((params.freeze(|name| fine_tuning.freeze.freezes(name)), sha256))
     }

@@ -116,6 +116,7 @@ impl<'a> Session<'a> {
         options.watch = args.watch.clone();
         // Before there is a folder.
         options.check_watch(kind)?;
+        options.check_from()?;
         let folder = OutputFolder::prepare(args.out.as_deref(), args.resume, args.force)?;
         let text = tr!(
             "{}  (seed {}, {threads} threads, {})",
