@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! cargo run --release -p bench -- accuracy FOLDER [--sets sst2,trec] [--seeds 1,2,3] [--threads 2]
-//!     [--precision medium] [--keep MODELS]
+//!     [--precision medium] [--from ENCODER] [--keep MODELS]
 //! ```
 //!
 //! FOLDER holds a folder for each set, with files `train.*`, perhaps `dev.*`, and `test.*` in any format that Chumoku
-//! reads. One JSON object a run, then one with the means of each set. `--keep` leaves the models as `MODELS/SET-SEED`.
+//! reads. One JSON object a run, then one with the means of each set. `--from` fine-tunes a pretrained encoder.
+//! `--keep` leaves the models as `MODELS/SET-SEED`.
 
 use chumoku::Precision;
 use chumoku::data::{Dataset, ReadOptions, load_labelled};
@@ -49,7 +50,7 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> 
     let folder = PathBuf::from(args.next().ok_or("expected a folder of data sets")?);
     let mut sets: Vec<String> = ["sst2", "trec", "banking77", "ja_jrte_sentiment", "imdb"].map(String::from).to_vec();
     let (mut seeds, mut threads, mut precision) = (vec![1u64, 2, 3], 2usize, TrainOptions::default().precision);
-    let mut keep = None;
+    let (mut keep, mut from) = (None, None);
     while let Some(flag) = args.next() {
         let value = args.next().ok_or(format!("{flag}: expected a value"))?;
         let wrong = |_| format!("{flag}: expected numbers, got {value}");
@@ -59,6 +60,7 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> 
             "--precision" => {
                 precision = Precision::named(&value).ok_or(format!("{flag}: no level is called {value}"))?
             }
+            "--from" => from = Some(PathBuf::from(&value)),
             "--keep" => keep = Some(PathBuf::from(&value)),
             "--threads" => threads = value.parse().map_err(wrong)?,
             _ => return Err(format!("unknown flag {flag}")),
@@ -79,6 +81,7 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> 
             let mut training = Training::to(&out);
             training.options.seed = seed;
             training.options.precision = precision;
+            training.options.from.clone_from(&from);
             let outcome = train(&data, training).map_err(|error| error.to_string())?;
             let [attention, ngrams, _] = &outcome.parts;
             let seconds = start.elapsed().as_secs_f64();
@@ -89,6 +92,9 @@ pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> 
                 percentages.chain([f64::from(blend.attention), f64::from(blend.ngrams), seconds]).collect();
             let figures = figures.try_into().expect("six percentages, two weights and the seconds");
             println!("{}", line(set, &seed.to_string(), figures));
+            if let Some(scratch) = &outcome.from_scratch {
+                println!("{}", json!({ "set": set, "seed": seed, "from_scratch_accuracy": 100.0 * scratch.accuracy }));
+            }
             all.push(figures);
         }
         let mean = std::array::from_fn(|i| all.iter().map(|figures| figures[i]).sum::<f64>() / all.len() as f64);

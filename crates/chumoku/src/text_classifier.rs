@@ -162,7 +162,12 @@ impl TextClassifier {
         &self.config
     }
 
-    /// Numbers that training changed in the network.
+    /// Whether a model over n-grams stands beside the network.
+    pub fn has_ngrams(&self) -> bool {
+        self.ngrams.is_some()
+    }
+
+    /// Numbers in the network.
     pub fn num_parameters(&self) -> usize {
         self.params.values().len()
     }

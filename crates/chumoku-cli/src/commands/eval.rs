@@ -127,7 +127,12 @@ fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
     let noun = network_name(model.config().model.body.network());
     let alone = tr!("  {noun} alone", "  {noun}単独");
     let ngrams = lang().pick("  n-grams alone", "  n-gram 単独");
-    print(&[(this_model(), &whole), (&alone, &parts[0]), (ngrams, &parts[1])])?;
+    let mut rows = vec![(this_model(), &whole)];
+    // A published classifier is a network alone.
+    if model.has_ngrams() {
+        rows.extend([(&alone[..], &parts[0]), (ngrams, &parts[1])]);
+    }
+    print(&rows)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -17,6 +17,8 @@ use std::fmt::Write;
 pub(crate) struct Report {
     pub(crate) whole: Scores,
     pub(crate) parts: [Scores; 3],
+    /// Of the transformer that would have been trained from scratch, where the network came pretrained.
+    pub(crate) from_scratch: Option<Scores>,
     pub(crate) advice: Advice,
 }
 
@@ -28,12 +30,17 @@ pub(crate) fn report_rows(data: &TrainingData) -> (&Rows, &'static str) {
     held_out([&data.train, &data.valid, &data.test], Rows::is_empty)
 }
 
-pub(crate) fn evaluate(model: &TextClassifier, data: &TrainingData, seed: u64) -> Result<Report> {
+pub(crate) fn evaluate(
+    model: &TextClassifier,
+    data: &TrainingData,
+    from_scratch: Option<Scores>,
+    seed: u64,
+) -> Result<Report> {
     let (rows, _) = report_rows(data);
     let (whole, [attention, ngrams], advice) = model.scores(rows, seed)?;
     let majority = majority(data, rows, seed);
     let advice = advice.over_majority([&whole, &attention, &ngrams], &majority);
-    Ok(Report { whole, parts: [attention, ngrams, majority], advice })
+    Ok(Report { whole, parts: [attention, ngrams, majority], from_scratch, advice })
 }
 
 /// The class that is the most frequent in training, the first of equals.
@@ -70,6 +77,9 @@ pub(crate) fn metrics(
     for (name, scores) in PARTS.iter().zip(&report.parts) {
         baselines.insert((*name).into(), value(scores));
     }
+    if let Some(scores) = &report.from_scratch {
+        baselines.insert("from_scratch".into(), value(scores));
+    }
     json!({
         "chumoku_version": env!("CARGO_PKG_VERSION"),
         "seed": options.seed,
@@ -98,6 +108,7 @@ pub(crate) fn metrics(
 pub(crate) fn model_card(
     model: &TextClassifier,
     data: &TrainingData,
+    plan: &Plan,
     state: &State,
     report: &Report,
     options: &TrainOptions,
@@ -109,24 +120,33 @@ pub(crate) fn model_card(
     if interrupted {
         card += &interrupted_after(state.epoch);
     }
+    let version = env!("CARGO_PKG_VERSION");
     card += &tr!(
-        "{} ({}, {} parameters) trained from scratch with Chumoku {}, joined with a linear model over n-grams. It sorts \
-         texts into {} classes.\n\n",
-        "{}（{}、パラメータ {}）を Chumoku {} でゼロから学習し、n-gram の線形モデルと組み合わせたものです。テキストを {} クラスに\
-         分類します。\n\n",
+        "{} ({}, {} parameters) {}, joined with a linear model over n-grams. It sorts texts into {} classes.\n\n",
+        "{}（{}、パラメータ {}）を {}、n-gram の線形モデルと組み合わせたものです。テキストを {} クラスに分類します。\n\n",
         match body.network() {
             Network::Transformer => tr!("A transformer encoder", "トランスフォーマーのエンコーダー"),
             Network::Recurrent(_) => tr!("A recurrent network, {noun}", "再帰型ネットワーク {noun}"),
         },
         network_sizes(body, lang()),
         model.num_parameters(),
-        env!("CARGO_PKG_VERSION"),
+        match &plan.fine_tuning {
+            None => tr!("trained from scratch with Chumoku {version}", "Chumoku {version} でゼロから学習し"),
+            Some(from) => tr!(
+                "pretrained (type {}) and fine-tuned with Chumoku {version}",
+                "事前学習済みの状態（種類 {}）から Chumoku {version} でファインチューニングし",
+                from.model_type
+            ),
+        },
         data.labels.len()
     );
     let alone = tr!("{noun} alone", "{noun}単独");
     let names = [&alone, lang().pick("n-grams alone (baseline)", "n-gram 単独（比較対象）"), most_frequent()];
-    let all: Vec<_> =
+    let mut all: Vec<_> =
         std::iter::once((this_model(), &report.whole)).chain(names.into_iter().zip(&report.parts)).collect();
+    let scratch =
+        lang().pick("a transformer from scratch (baseline)", "ゼロから学習したトランスフォーマー（比較対象）");
+    all.extend(report.from_scratch.iter().map(|scores| (scratch, scores)));
     card += &score_table(rows.len(), part, &all);
     let blend = model.config().blend;
     card += &tr!(
@@ -140,13 +160,24 @@ pub(crate) fn model_card(
     card += &class_table(&report.whole);
     card += &data_section(data, options.seed);
     card += &tr!(
-        "\n## Limits\n\nThe model knows nothing but its training rows. Answers for texts in another language, style or \
-         subject mean little. Texts of more than {} tokens are read whole, in windows whose answers are \
-         averaged.{}\n\n## Use\n\n```\nchumoku predict THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some \
+        "\n## Limits\n\n{} Answers for texts in another language, style or subject mean little. Texts of more than {} \
+         tokens are read whole, in windows whose answers are averaged.{}\n\n## Use\n\n```\nchumoku predict THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some \
          text\"\n```\n",
-        "\n## 限界\n\nこのモデルが知っているのは学習データだけです。言語・文体・話題の異なるテキストへの答えには、ほとんど意味がありません。\
+        "\n## 限界\n\n{}言語・文体・話題の異なるテキストへの答えには、ほとんど意味がありません。\
          {} トークンを超えるテキストは、窓に分けて全体を読み、答えを平均します。{}\n\n## 使い方\n\n```\nchumoku predict このフォルダ \
          \"テキスト\"\nchumoku explain このフォルダ \"テキスト\"\n```\n",
+        match &plan.fine_tuning {
+            None => lang().pick(
+                "The model knows nothing but its training rows.",
+                "このモデルが知っているのは学習データだけです。",
+            ),
+            Some(_) => lang().pick(
+                "The classes are known from the training rows alone; the language, with whatever bias, also from the texts \
+                 that the encoder was pretrained on.",
+                "クラスについて知っているのは学習データだけですが、言語については、偏りも含めて、エンコーダーの事前学習に使われた\
+                 テキストからも学んでいます。",
+            ),
+        },
         model.window(),
         match body.network() {
             Network::Transformer => lang().pick(

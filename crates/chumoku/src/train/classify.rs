@@ -3,6 +3,7 @@
 use super::card::{most_frequent_class, report_rows};
 use super::memory::{FORWARD, Footing, Held, bytes_of};
 use super::names::{label, network_name, network_sizes};
+use super::network::Network;
 use super::parts::Learnt;
 use super::run::{Ended, Evaluation, Metric, Place, Trainable, run};
 use super::state::Best;
@@ -18,9 +19,9 @@ use crate::ngram::NgramModel;
 use crate::params::{Layout, Params};
 use crate::pretrained::{Origin, Start};
 use crate::scoring::{largest, mean_loss};
-use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
+use crate::text::TextTokenizer;
 use crate::text_classifier::{ModelConfig, TextClassifier};
-use crate::{ModelKind, Result, inference, tr};
+use crate::{Error, ModelKind, Result, inference, tr};
 use chumoku_kernels::{CrossEntropy, Philox};
 use chumoku_nn::probability::log_softmax;
 use serde_json::Value;
@@ -29,16 +30,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-
-impl TrainOptions {
-    /// Refuses a pretrained encoder that cannot be read, before anything is trained.
-    ///
-    /// # Errors
-    /// If the folder is missing or damaged, or asks for what this version does not have.
-    pub fn check_from(&self) -> Result<()> {
-        self.from.as_ref().map_or(Ok(()), |folder| Start::read(folder)?.check())
-    }
-}
 
 /// How a run ended.
 #[derive(Debug)]
@@ -52,6 +43,9 @@ pub struct Outcome {
     pub test: Scores,
     /// Scores on the test rows of the transformer alone, the n-grams alone, and the most frequent class.
     pub parts: [Scores; 3],
+    /// Scores on the test rows of the transformer that would have been trained from scratch, where the network came
+    /// pretrained and the run was not stopped.
+    pub from_scratch: Option<Scores>,
     /// Which of the three predictors the figures advise to use, in one line.
     pub advice: String,
     /// The best evaluation.
@@ -74,73 +68,66 @@ pub fn train(data: &TrainingData, training: Training<'_>) -> Result<Outcome> {
     let before = Held::measure();
     let (ngrams, ngram_seconds) = super::ngrams::fit(data, "baseline", stop, observe)?;
     let footing = ngram_footing(data, &ngrams, [before, Held::measure()]);
-    let Network { tokenizer, rows, mut plan, start } = match &options.from {
-        None => Network::from_scratch(data, options)?,
-        Some(folder) => Network::pretrained(data, folder, options)?,
-    };
-    let valid_rows = tokenizer.encode_all(&data.valid.texts())?;
-    plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
-    plan.settings.precision = options.precision;
-    let model = Classifier::new(plan.model.clone())?;
-    let task = Classify {
-        data,
-        plan: &plan,
-        model: &model,
-        tokenizer: &tokenizer,
-        start: start.as_ref(),
-        rows: &rows,
-        valid_rows: &valid_rows,
-        vocabulary: tokenizer.to_json()?,
-        footing,
-        ngram_seconds,
-    };
+    let network = Network::new(data, options)?;
+    let model = Classifier::new(network.plan.model.clone())?;
+    let task = Classify { footing, seconds_afterwards: ngram_seconds, ..Classify::new(data, &network, &model)? };
     task.describe(observe);
-    let watched = |text: &str| watch::classifier(&model, &tokenizer, plan.max_tokens(), text);
+    let watched = |text: &str| watch::classifier(&model, &network.tokenizer, network.plan.max_tokens(), text);
     let watch = options.watch.as_deref().map(watched).transpose()?;
     let ended = run(&task, options, watch, out, stop, observe)?;
-    let finished = Finished { data, options, out, plan: &plan, ended: &ended, stop };
-    finished.write(tokenizer, model, start.map(|start| start.origin), (ngrams, ngram_seconds), observe)
+    drop(task);
+    let from_scratch = match network.start.is_some() && !ended.interrupted {
+        true => from_scratch(data, options, stop, observe)?,
+        false => None,
+    };
+    let finished = Finished { data, options, out, plan: &network.plan, ended: &ended, from_scratch, stop };
+    let origin = network.start.map(|start| start.origin);
+    finished.write(network.tokenizer, model, origin, (ngrams, ngram_seconds), observe)
 }
 
-/// What is trained: tokens, the plan, and what it starts from.
-struct Network {
-    tokenizer: TextTokenizer,
-    /// Tokens of the training rows.
-    rows: Vec<Vec<u32>>,
-    plan: Plan,
-    start: Option<Start>,
-}
-
-impl Network {
-    /// A network and a tokenizer of the data's own.
-    fn from_scratch(data: &TrainingData, options: &TrainOptions) -> Result<Network> {
-        let texts = data.train.texts();
-        let vocab_size = TextTokenizer::suitable_vocab_size(&texts);
-        let config = TokenizerConfig { vocab_size, min_frequency: 2, form: TextForm::Folded, unit: Unit::Subwords };
-        let tokenizer = TextTokenizer::train(&texts, &config)?;
-        let rows = tokenizer.encode_all(&texts)?;
-        let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
-        let class_rows = data.class_rows();
-        let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: tokenizer.vocab_size() };
-        let plan = Plan::new(&shape).with_network(options.network, options.position)?;
-        Ok(Network { tokenizer, rows, plan, start: None })
-    }
-
-    /// The encoder of a folder, its tokenizer, and a head that is new.
-    fn pretrained(data: &TrainingData, folder: &Path, options: &TrainOptions) -> Result<Network> {
-        let start = Start::read(folder)?;
-        let tokenizer = start.tokenizer.clone();
-        let rows = tokenizer.encode_all(&data.train.texts())?;
-        let lengths: Vec<usize> = rows.iter().map(|row| row.len() + tokenizer.frame().len()).collect();
-        let class_rows = data.class_rows();
-        let model = start.origin.classifier(class_rows.len());
-        let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: model.vocab_size };
-        let mut plan = Plan::fine_tuning(&shape, model, start.origin.model_type(), start.limit);
-        if let Some(fine_tuning) = &mut plan.fine_tuning {
-            fine_tuning.freeze = options.freeze.unwrap_or(fine_tuning.freeze);
+/// Scores of the transformer that would have been trained from scratch, which shows what the pretrained encoder brought.
+/// None if it was stopped.
+fn from_scratch(
+    data: &TrainingData,
+    options: &TrainOptions,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Option<Scores>> {
+    let options =
+        TrainOptions { from: None, freeze: None, epochs: None, resume: false, watch: None, ..options.clone() };
+    let network = Network::new(data, &options)?;
+    let model = Classifier::new(network.plan.model.clone())?;
+    let task = Classify::new(data, &network, &model)?;
+    // Its checkpoints are for nobody: it is quick, and killed it comes out the same when it is trained again.
+    let folder = tempfile::tempdir().map_err(Error::writing("creating a folder in", std::env::temp_dir()))?;
+    let mut shown = |event: Event<'_>| {
+        if let Event::Evaluated { epoch, .. } = event {
+            let of = network.plan.settings.epochs;
+            let text = tr!(
+                "a transformer, for comparison: {epoch} of {of} epochs",
+                "比較のためのトランスフォーマー: {epoch}/{of} エポック"
+            );
+            observe(Event::Working(label("baseline"), text));
         }
-        Ok(Network { tokenizer, rows, plan, start: Some(start) })
+    };
+    let ended = run(&task, &options, None, folder.path(), stop, &mut shown)?;
+    drop(task);
+    if ended.interrupted {
+        return Ok(None);
     }
+    let config = ModelConfig {
+        model_type: ModelKind::Classifier.model_type().into(),
+        chumoku_version: env!("CARGO_PKG_VERSION").into(),
+        labels: data.labels.clone(),
+        blend: Blend::ATTENTION,
+        ngrams: None,
+        precision: network.plan.settings.precision,
+        max_tokens: None,
+        model: network.plan.model,
+    };
+    let params = ended.params();
+    let scratch = TextClassifier { config, model, params, tokenizer: network.tokenizer, ngrams: None, origin: None };
+    Ok(Some(scratch.scores(report_rows(data).0, options.seed)?.0))
 }
 
 /// What the data and the n-gram model hold, from what the process held `before` the model was trained and `after`.
@@ -167,20 +154,35 @@ struct Classify<'a> {
     /// The pretrained encoder, if there is one.
     start: Option<&'a Start>,
     rows: &'a [Vec<u32>],
-    valid_rows: &'a [Vec<u32>],
+    valid_rows: Vec<Vec<u32>>,
     /// The tokenizer's file.
     vocabulary: String,
     /// Memory without that of the tokens.
     footing: Footing,
-    /// Time in which the n-gram model was trained.
-    ngram_seconds: f64,
+    /// Time that is needed after the steps: the n-gram model is trained once more, with one penalty in place of some.
+    seconds_afterwards: f64,
 }
 
 /// Streams of the run's random numbers; see also [`batches`].
 const WINDOW: u64 = 1 << 60;
 const TOKENS: u64 = WINDOW + (1 << 56);
 
-impl Classify<'_> {
+impl<'a> Classify<'a> {
+    fn new(data: &'a TrainingData, network: &'a Network, model: &'a Classifier) -> Result<Classify<'a>> {
+        Ok(Classify {
+            data,
+            plan: &network.plan,
+            model,
+            tokenizer: &network.tokenizer,
+            start: network.start.as_ref(),
+            rows: &network.rows,
+            valid_rows: network.tokenizer.encode_all(&data.valid.texts())?,
+            vocabulary: network.tokenizer.to_json()?,
+            footing: Footing::default(),
+            seconds_afterwards: 0.0,
+        })
+    }
+
     fn framed(&self) -> Framed<'_> {
         Framed { frame: self.tokenizer.frame(), most: self.plan.max_tokens() }
     }
@@ -204,6 +206,19 @@ impl Classify<'_> {
         };
         let learning: f64 = (0..self.rows.len()).filter_map(|row| self.work(&[row])).map(|work| work as f64).sum();
         rows.iter().map(of_row).sum::<f64>() / learning.max(1.0)
+    }
+
+    /// The work of training the transformer from scratch that is reported beside a fine-tuned one, as a share of that of an
+    /// epoch's learning: about, since its tokens are others.
+    fn from_scratch_share(&self) -> f64 {
+        let lengths: Vec<usize> = self.rows.iter().map(Vec::len).collect();
+        let (class_rows, vocab_size) = (self.data.class_rows(), self.plan.model.vocab_size);
+        let plan = Plan::new(&Shape { lengths: &lengths, class_rows: &class_rows, vocab_size });
+        let of_row = |&length: &usize| plan.model.multiply_adds(1.0 + length.min(plan.model.max_length) as f64);
+        let all = plan.settings.epochs as f64 * lengths.iter().map(of_row).sum::<f64>() / FORWARD;
+        let learning: f64 = (0..self.rows.len()).filter_map(|row| self.work(&[row])).map(|work| work as f64).sum();
+        // Narrow layers take longer for the same work.
+        2.0 * all / learning.max(1.0)
     }
 
     /// Says what the tokens, the model and the rows are like.
@@ -318,7 +333,7 @@ impl Trainable for Classify<'_> {
         // Without validation rows the training rows have to do.
         let (rows, labels) = match self.valid_rows.is_empty() {
             true => (self.rows, &self.data.train.labels),
-            false => (self.valid_rows, &self.data.valid.labels),
+            false => (&self.valid_rows[..], &self.data.valid.labels),
         };
         let logits = inference::logits(self.model, params, self.framed(), rows)?;
         let log_p: Vec<Vec<f32>> = logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())).collect();
@@ -346,7 +361,7 @@ impl Trainable for Classify<'_> {
     }
 
     fn evaluation_share(&self) -> f64 {
-        self.reading_share(if self.valid_rows.is_empty() { self.rows } else { self.valid_rows })
+        self.reading_share(if self.valid_rows.is_empty() { self.rows } else { &self.valid_rows })
     }
 
     fn scoring_share(&self) -> f64 {
@@ -356,16 +371,16 @@ impl Trainable for Classify<'_> {
             true => (&self.data.train, 0.0),
             false => (&self.data.valid, 1.0),
         };
-        self.evaluation_share() * (blended + bytes(report_rows(self.data).0) / bytes(known).max(1.0))
+        let of_scratch = if self.start.is_some() { self.from_scratch_share() } else { 0.0 };
+        self.evaluation_share() * (blended + bytes(report_rows(self.data).0) / bytes(known).max(1.0)) + of_scratch
     }
 
     fn footing(&self) -> Footing {
-        Footing { kept: self.footing.kept + bytes_of(self.rows) + bytes_of(self.valid_rows), ..self.footing }
+        Footing { kept: self.footing.kept + bytes_of(self.rows) + bytes_of(&self.valid_rows), ..self.footing }
     }
 
     fn afterwards(&self) -> Duration {
-        // The n-gram model once more, with one penalty in place of some.
-        Duration::from_secs_f64(self.ngram_seconds)
+        Duration::from_secs_f64(self.seconds_afterwards)
     }
 
     fn activations(&self) -> usize {
@@ -391,6 +406,7 @@ struct Finished<'a> {
     out: &'a Path,
     plan: &'a Plan,
     ended: &'a Ended,
+    from_scratch: Option<Scores>,
     stop: &'a AtomicBool,
 }
 
@@ -404,7 +420,7 @@ impl Finished<'_> {
         (ngrams, ngram_seconds): (NgramModel, f64),
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<Outcome> {
-        let Finished { data, options, out, plan, ended, stop } = self;
+        let Finished { data, options, out, plan, ended, from_scratch, stop } = self;
         let (state, interrupted, params) = (&ended.state, ended.interrupted, ended.params().thaw());
         let config = ModelConfig {
             model_type: origin.as_ref().map_or(ModelKind::Classifier.model_type(), Origin::model_type).into(),
@@ -428,15 +444,24 @@ impl Finished<'_> {
             classifier.ngrams = classifier.ngrams.map(refit).transpose()?;
         }
 
-        let report = super::card::evaluate(&classifier, data, options.seed)?;
+        let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;
         let metrics = super::card::metrics(&classifier, data, options, plan, state, &report, interrupted);
-        let card = super::card::model_card(&classifier, data, state, &report, options, interrupted);
+        let card = super::card::model_card(&classifier, data, plan, state, &report, options, interrupted);
         let mut files = classifier.files()?;
         files.push(super::ngrams::seen(data));
         write_folder(out, files, &metrics, card)?;
-        let super::card::Report { whole, parts, advice } = report;
+        let super::card::Report { whole, parts, from_scratch, advice } = report;
         let majority = &data.labels[most_frequent_class(data)];
         let advice = advice.sentence(network_name(classifier.config.model.body.network()), ngram_seconds, majority);
-        Ok(Outcome { model: classifier, metrics, test: whole, parts, advice, best: state.best, interrupted })
+        Ok(Outcome {
+            model: classifier,
+            metrics,
+            test: whole,
+            parts,
+            from_scratch,
+            advice,
+            best: state.best,
+            interrupted,
+        })
     }
 }

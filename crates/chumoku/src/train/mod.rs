@@ -9,6 +9,7 @@ mod language;
 mod lock;
 mod memory;
 mod names;
+mod network;
 mod ngrams;
 mod options;
 mod parts;

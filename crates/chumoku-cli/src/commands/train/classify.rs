@@ -170,12 +170,14 @@ fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) 
     let [attention, ngrams, majority] = &outcome.parts;
     let noun = network_name(outcome.model.config().model.body.network());
     let alone = tr!("  its {noun} alone", "  {noun}単独");
-    let rows = [
+    let mut rows = vec![
         (this_model(), &outcome.test),
         (&alone, attention),
         (lang().pick("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), ngrams),
-        (most_frequent(), majority),
     ];
+    let scratch = lang().pick("baseline: transformer, from scratch", "比較対象: ゼロから学習したもの");
+    rows.extend(outcome.from_scratch.iter().map(|scores| (scratch, scores)));
+    rows.push((most_frequent(), majority));
     let shown = scores(&outcome.metrics, &rows)?;
     write!(out, "{shown}")?;
     if let Some(best) = outcome.best {

@@ -1,0 +1,53 @@
+"""Training files of a few labelled rows, for curves of accuracy by rows.
+
+    python few_rows.py FOLDER OUT [--sets sst2,trec] [--rows 64,256,1024] [--seeds 1,2,3]
+
+FOLDER is that of `bench -- accuracy` (see labelled.py). Writes OUT/SET-N-SEED/train.tsv and test.tsv: OUT is to be given to
+`bench -- accuracy` and to the peers of this folder alike, with `--sets SET-N-SEED`. The rows are drawn without replacement,
+of each class in proportion, one at least. Dev rows are left out: who has 64 labelled rows has no others to choose by.
+"""
+
+import random
+from pathlib import Path
+
+import labelled
+
+
+def drawn(rows, count, seed):
+    """`count` rows, of each class in proportion."""
+    generator = random.Random(seed)
+    places = {}
+    for place, label in enumerate(rows.labels):
+        places.setdefault(label, []).append(place)
+    found = []
+    for label in sorted(places):
+        share = max(1, round(count * len(places[label]) / len(rows)))
+        found += generator.sample(places[label], min(share, len(places[label])))
+    generator.shuffle(found)
+    return labelled.take(rows, found)
+
+
+def write(path, rows):
+    lines = [f"{' '.join(text.split())}\t{label}\n" for text, label in zip(rows.texts, rows.labels)]
+    path.write_text("text\tlabel\n" + "".join(lines), encoding="utf-8")
+
+
+def main():
+    parser = labelled.parser(__doc__)
+    parser.set_defaults(sets="sst2,trec")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--rows", default="64,256,1024")
+    parser.add_argument("--seeds", default="1,2,3")
+    arguments = parser.parse_args()
+    for data in labelled.load_sets(arguments):
+        for count in map(int, arguments.rows.split(",")):
+            for seed in map(int, arguments.seeds.split(",")):
+                folder = arguments.out / f"{data.name}-{count}-{seed}"
+                folder.mkdir(parents=True, exist_ok=True)
+                write(folder / "train.tsv", drawn(data.train, count, seed))
+                write(folder / "test.tsv", data.test)
+                print(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+//! What a classifier's run trains: its tokens, its plan, and the pretrained encoder that it starts from, if any.
+
+use super::{Plan, Shape, TrainOptions, TrainingData};
+use crate::Result;
+use crate::pretrained::Start;
+use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
+use std::path::Path;
+
+impl TrainOptions {
+    /// Refuses a pretrained encoder that cannot be read, before anything is trained.
+    ///
+    /// # Errors
+    /// If the folder is missing or damaged, or asks for what this version does not have.
+    pub fn check_from(&self) -> Result<()> {
+        self.from.as_ref().map_or(Ok(()), |folder| Start::read(folder)?.check())
+    }
+}
+
+/// What is trained: tokens, the plan, and what it starts from.
+pub(super) struct Network {
+    pub(super) tokenizer: TextTokenizer,
+    /// Tokens of the training rows.
+    pub(super) rows: Vec<Vec<u32>>,
+    pub(super) plan: Plan,
+    pub(super) start: Option<Start>,
+}
+
+impl Network {
+    /// What the options ask for.
+    ///
+    /// # Errors
+    /// If a pretrained encoder cannot be read, or texts cannot be cut into tokens.
+    pub(super) fn new(data: &TrainingData, options: &TrainOptions) -> Result<Network> {
+        let mut network = match &options.from {
+            None => Network::from_scratch(data, options)?,
+            Some(folder) => Network::pretrained(data, folder, options)?,
+        };
+        let settings = &mut network.plan.settings;
+        settings.epochs = options.epochs.unwrap_or(settings.epochs);
+        settings.precision = options.precision;
+        Ok(network)
+    }
+
+    /// A network and a tokenizer of the data's own.
+    fn from_scratch(data: &TrainingData, options: &TrainOptions) -> Result<Network> {
+        let texts = data.train.texts();
+        let vocab_size = TextTokenizer::suitable_vocab_size(&texts);
+        let config = TokenizerConfig { vocab_size, min_frequency: 2, form: TextForm::Folded, unit: Unit::Subwords };
+        let tokenizer = TextTokenizer::train(&texts, &config)?;
+        let rows = tokenizer.encode_all(&texts)?;
+        let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
+        let class_rows = data.class_rows();
+        let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: tokenizer.vocab_size() };
+        let plan = Plan::new(&shape).with_network(options.network, options.position)?;
+        Ok(Network { tokenizer, rows, plan, start: None })
+    }
+
+    /// The encoder of a folder, its tokenizer, and a head that is new.
+    fn pretrained(data: &TrainingData, folder: &Path, options: &TrainOptions) -> Result<Network> {
+        let start = Start::read(folder)?;
+        let tokenizer = start.tokenizer.clone();
+        let rows = tokenizer.encode_all(&data.train.texts())?;
+        let lengths: Vec<usize> = rows.iter().map(|row| row.len() + tokenizer.frame().len()).collect();
+        let class_rows = data.class_rows();
+        let model = start.origin.classifier(class_rows.len());
+        let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: model.vocab_size };
+        let mut plan = Plan::fine_tuning(&shape, model, start.origin.model_type(), start.limit);
+        if let Some(fine_tuning) = &mut plan.fine_tuning {
+            fine_tuning.freeze = options.freeze.unwrap_or(fine_tuning.freeze);
+        }
+        Ok(Network { tokenizer, rows, plan, start: Some(start) })
+    }
+}
