@@ -3,7 +3,7 @@
 use chumoku_kernels::{Activation, Cell, CrossEntropy, Mask, MaskView, cross_entropy};
 use chumoku_nn::attention::{hard_attention, hard_attention_backward, soft_attention, soft_attention_backward};
 use chumoku_nn::layers::*;
-use chumoku_nn::models::{Classifier, ClassifierConfig};
+use chumoku_nn::models::{Classifier, ClassifierConfig, MaskedLanguageModel, TextEncoderConfig};
 use chumoku_nn::params::{Builder, Layout, Params};
 use ndarray::{Array2, ArrayView2};
 use std::sync::Arc;
@@ -481,7 +481,11 @@ fn the_whole_classifier_with_its_loss() {
             pooling,
             embedding_dropout: 0.2,
             head_dropout: 0.2,
-            head_activation: None,
+            head_activation: match pooling {
+                Pooling::Mean => None,
+                Pooling::Max => Some(HeadActivation::Relu),
+                _ => Some(HeadActivation::Tanh),
+            },
             input: match pooling {
                 Pooling::First => InputOptions { norm_epsilon: Some(1e-3), token_types: 2, first_position: 1 },
                 _ => InputOptions::default(),
@@ -510,6 +514,50 @@ fn the_whole_classifier_with_its_loss() {
             loss(&moved, None)
         });
         compare("classifier", grads.values(), &expected, RULE).unwrap();
+        // What is frozen has no gradient, and changes none of the others.
+        for prefixes in
+            [&["embedding."][..], &["embedding.", "position.", "token_type.", "input_norm.", "encoder.layers.0."]]
+        {
+            let is_frozen = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+            let partly = params.freeze(is_frozen);
+            let mut of_rest = Params::zeros(partly.layout());
+            loss(&partly, Some(&mut of_rest));
+            let mut places = of_rest.layout().iter();
+            for (name, _, range) in classifier.layout().iter().filter(|(name, ..)| !is_frozen(name)) {
+                let (found, _, at) = places.next().unwrap();
+                assert_eq!((found, &of_rest.values()[at]), (name, &grads.values()[range]));
+            }
+            assert!(places.next().is_none());
+        }
+    }
+}
+
+#[test]
+fn a_masked_language_model_with_its_loss() {
+    for norm_epsilon in [None, Some(1e-3)] {
+        let model = MaskedLanguageModel::new(TextEncoderConfig {
+            vocab_size: 9,
+            encoder: encoder_config(NormOrder::Post, false),
+            position: PositionKind::Learned,
+            max_length: 4,
+            embedding_dropout: 0.2,
+            input: InputOptions { norm_epsilon, ..InputOptions::default() },
+        })
+        .unwrap();
+        let (ids, offsets) = ([1, 8, 3, 3, 0, 2, 5], Offsets::of_lengths([3, 4]));
+        let (at, hidden) = ([1, 4, 6, 1], [7, 2, 0, 3]);
+        let params = random_params(model.layout());
+        let loss = |p: &Params<f64>, grads: Option<&mut Params<f64>>| {
+            model.loss(p, Tokens::new(&ids, &offsets), (&at, &hidden), TRAINING, grads).unwrap()
+        };
+        let mut grads = Params::zeros(model.layout());
+        loss(&params, Some(&mut grads));
+        let expected = central_difference(params.values(), STEP, |values| {
+            let mut moved = params.clone();
+            moved.values_mut().copy_from_slice(values);
+            loss(&moved, None)
+        });
+        compare("masked language model", grads.values(), &expected, RULE).unwrap();
     }
 }
 

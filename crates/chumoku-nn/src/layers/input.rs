@@ -101,6 +101,11 @@ impl Input {
         Input { embedding, position, token_type, norm, dropout: config.dropout, end: builder.mark() }
     }
 
+    /// The table of token embeddings.
+    pub fn embedding(&self) -> &Embedding {
+        &self.embedding
+    }
+
     /// The vector of each token, and what `backward` needs of the computation.
     ///
     /// # Shapes

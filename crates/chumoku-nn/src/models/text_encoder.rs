@@ -3,8 +3,8 @@
 use crate::Result;
 use crate::layers::in_groups;
 use crate::layers::{
-    Encoder, EncoderCache, EncoderConfig, Input, InputCache, InputConfig, InputOptions, Mode, Offsets, PositionKind,
-    Tokens,
+    Embedding, Encoder, EncoderCache, EncoderConfig, Input, InputCache, InputConfig, InputOptions, Mode, Offsets,
+    PositionKind, Tokens,
 };
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::Real;
@@ -57,6 +57,12 @@ impl TextEncoder {
     /// If the heads do not divide d_model.
     pub fn new(config: TextEncoderConfig) -> Result<Self> {
         let mut builder = Builder::new();
+        let encoder = TextEncoder::in_model(&mut builder, config)?;
+        Ok(TextEncoder { layout: builder.finish(), ..encoder })
+    }
+
+    /// The encoder as a part of the model under construction, which has the layout.
+    pub(super) fn in_model(builder: &mut Builder, config: TextEncoderConfig) -> Result<Self> {
         let input = InputConfig {
             vocab_size: config.vocab_size,
             d_model: config.encoder.d_model,
@@ -65,11 +71,16 @@ impl TextEncoder {
             dropout: config.embedding_dropout,
             options: config.input,
         };
-        let input = Input::new(&mut builder, &input);
+        let input = Input::new(builder, &input);
         let mut layers = config.encoder.clone();
         layers.attention.position = config.position;
         let encoder = builder.scope("encoder", |b| Encoder::new(b, &layers))?;
-        Ok(TextEncoder { config, layout: builder.finish(), input, encoder })
+        Ok(TextEncoder { config, layout: Arc::default(), input, encoder })
+    }
+
+    /// The table of token embeddings.
+    pub(super) fn table(&self) -> &Embedding {
+        self.input.embedding()
     }
 
     /// The configuration.

@@ -207,7 +207,7 @@ mod tests {
         CHECKPOINT_FILES.iter().for_each(|name| fs::write(step.join(name), "x").unwrap());
     }
 
-    const OLD: [&str; 7] = MODEL;
+    const OLD: [&str; MODEL.len()] = MODEL;
     const NEW: [&str; 5] = [TOKENIZER, WEIGHTS, METRICS, CARD, CONFIG];
 
     /// A folder with an old model, and the new one made in it.

@@ -210,7 +210,7 @@ impl<'a> Classify<'a> {
 
     /// The work of training the transformer from scratch that is reported beside a fine-tuned one, as a share of that of an
     /// epoch's learning: about, since its tokens are others.
-    fn from_scratch_share(&self) -> f64 {
+    fn share_of_scratch(&self) -> f64 {
         let lengths: Vec<usize> = self.rows.iter().map(Vec::len).collect();
         let (class_rows, vocab_size) = (self.data.class_rows(), self.plan.model.vocab_size);
         let plan = Plan::new(&Shape { lengths: &lengths, class_rows: &class_rows, vocab_size });
@@ -371,7 +371,7 @@ impl Trainable for Classify<'_> {
             true => (&self.data.train, 0.0),
             false => (&self.data.valid, 1.0),
         };
-        let of_scratch = if self.start.is_some() { self.from_scratch_share() } else { 0.0 };
+        let of_scratch = if self.start.is_some() { self.share_of_scratch() } else { 0.0 };
         self.evaluation_share() * (blended + bytes(report_rows(self.data).0) / bytes(known).max(1.0)) + of_scratch
     }
 

@@ -1,0 +1,91 @@
+//! A masked language model: an encoder that learns a language by filling in tokens that were hidden from it (Devlin et al.
+//! 2019).
+
+use super::text_encoder::{TextEncoder, TextEncoderConfig};
+use crate::Result;
+use crate::layers::{LayerNorm, Linear, Mode, Tokens, array, numbers, numbers_mut, zeros};
+use crate::params::{Builder, Init, Layout, Params};
+use chumoku_kernels::{Activation, Real, activation_backward, activation_forward};
+use ndarray::{Array2, Axis};
+use std::sync::Arc;
+
+/// The model: an encoder and, for training, a head whose last weight is the table of embeddings.
+///
+/// The encoder's parameters have the names that [`TextEncoder`] gives them; the head's begin with `head.`.
+#[derive(Clone, Debug)]
+pub struct MaskedLanguageModel {
+    encoder: TextEncoder,
+    layout: Arc<Layout>,
+    dense: Linear,
+    norm: LayerNorm,
+}
+
+impl MaskedLanguageModel {
+    /// The model of a configuration; its parameters are made by [`Params::init`] from its
+    /// [`MaskedLanguageModel::layout`].
+    ///
+    /// # Errors
+    /// If the heads do not divide d_model.
+    pub fn new(config: TextEncoderConfig) -> Result<Self> {
+        let mut builder = Builder::new();
+        let (width, epsilon) = (config.encoder.d_model, config.input.norm_epsilon.unwrap_or(LayerNorm::EPSILON));
+        let encoder = TextEncoder::in_model(&mut builder, config)?;
+        let (dense, norm) = builder.scope("head", |b| {
+            let dense = b.scope("dense", |b| Linear::with_init(b, width, width, true, Init::Normal(0.02)));
+            (dense, b.scope("norm", |b| LayerNorm::with_epsilon(b, width, epsilon)))
+        });
+        Ok(MaskedLanguageModel { encoder, layout: builder.finish(), dense, norm })
+    }
+
+    /// The configuration of the encoder.
+    pub fn config(&self) -> &TextEncoderConfig {
+        self.encoder.config()
+    }
+
+    /// Names and places of the parameters.
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// The mean loss of the tokens `hidden` at the places `at`, and, in training, its gradient, which is added to `grads`.
+    ///
+    /// `logits = norm(gelu(x V ᵀ + c)) tableᵀ` for the encoder's vector x of each place.
+    ///
+    /// # Shapes
+    /// `tokens` (tokens,), some of them masked; `at` (places,) counts them; `hidden` (places,) is what stood there.
+    ///
+    /// # Errors
+    /// If there are no places, or an id or a length is beyond the model's.
+    pub fn loss<T: Real>(
+        &self,
+        p: &Params<T>,
+        tokens: Tokens<'_>,
+        (at, hidden): (&[usize], &[u32]),
+        mode: Mode,
+        grads: Option<&mut Params<T>>,
+    ) -> Result<f64> {
+        let (x, of_encoder) = self.encoder.forward(p, tokens, mode)?;
+        let x_at = x.select(Axis(0), at);
+        let h = self.dense.forward(p, x_at.view())?;
+        let mut a = zeros(h.dim());
+        activation_forward(Activation::Gelu, numbers(&h.view()), numbers_mut(&mut a))?;
+        let (y, of_norm) = self.norm.forward(p, a.view())?;
+        let table = self.encoder.table();
+        let Some(grads) = grads else { return Ok(table.loss(p, y.view(), hidden, T::ZERO, None)?.0) };
+        let (loss, dy) = table.loss(p, y.view(), hidden, T::ZERO, Some(&mut *grads))?;
+        // y = norm(a)
+        let da = self.norm.backward(p, a.view(), &of_norm, dy.view(), None, grads)?;
+        // a = gelu(h)
+        let mut dh = vec![T::ZERO; h.len()];
+        activation_backward(Activation::Gelu, numbers(&h.view()), numbers(&da.view()), &mut dh)?;
+        // h = x V ᵀ + c, for the vectors of some places
+        let dh: Array2<T> = array(h.dim(), dh)?;
+        let dx_at = self.dense.backward(p, x_at.view(), dh.view(), grads)?;
+        let mut dx: Array2<T> = zeros(x.dim());
+        for (&place, d) in at.iter().zip(dx_at.rows()) {
+            dx.row_mut(place).zip_mut_with(&d, |dx, &d| *dx += d);
+        }
+        self.encoder.backward(p, tokens, &of_encoder, dx, mode, grads)?;
+        Ok(loss)
+    }
+}
