@@ -97,8 +97,8 @@ impl ModelKind {
     /// # Errors
     /// If it is no model folder, or of a kind that this version does not know.
     pub fn of(folder: &Path) -> Result<ModelKind> {
-        if is_pretrained_classifier(folder) {
-            return Ok(ModelKind::Classifier);
+        if let Some(kind) = pretrained_kind(folder) {
+            return Ok(kind);
         }
         check_files(folder, &[CONFIG])?;
         let kind: ModelType = read_config(folder)?;
@@ -141,12 +141,12 @@ impl ModelKind {
     }
 }
 
-/// Whether a folder holds a sequence classifier as Hugging Face's library writes it. Files of such a folder may be links.
-pub(crate) fn is_pretrained_classifier(folder: &Path) -> bool {
+/// Which of them a folder holds as Hugging Face's library writes it, if any. Files of such a folder may be links.
+pub(crate) fn pretrained_kind(folder: &Path) -> Option<ModelKind> {
     let path = place_of(folder, CONFIG);
     let is_file = std::fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= files::LARGEST_CONFIG);
     let read = || serde_json::from_slice::<ModelType>(&std::fs::read(&path).ok()?).ok();
-    is_file && read().is_some_and(|kind| kind.is_pretrained_classifier())
+    is_file.then(read)??.pretrained()
 }
 
 impl ModelType {
@@ -155,9 +155,16 @@ impl ModelType {
         self.model_type.starts_with("chumoku_") || self.chumoku.is_some()
     }
 
-    fn is_pretrained_classifier(&self) -> bool {
-        let is_one = |name: &String| name.ends_with("ForSequenceClassification");
-        !self.model_type.starts_with("chumoku_") && self.architectures.iter().flatten().any(is_one)
+    /// What a folder of somebody else's holds.
+    fn pretrained(&self) -> Option<ModelKind> {
+        if self.model_type.starts_with("chumoku_") {
+            return None;
+        }
+        self.architectures.iter().flatten().find_map(|name| match name.as_str() {
+            name if name.ends_with("ForSequenceClassification") => Some(ModelKind::Classifier),
+            name if name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel") => Some(ModelKind::LanguageModel),
+            _ => None,
+        })
     }
 
     fn known(&self) -> Option<ModelKind> {

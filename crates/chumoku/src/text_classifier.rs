@@ -6,7 +6,7 @@ use crate::inference::{Framed, check_head};
 use crate::lang::lang;
 use crate::model_folder::{
     CONFIG, ModelKind, ModelType, NGRAM_WEIGHTS, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others,
-    check_vocabulary, f32_bytes, fault, floats, is_pretrained_classifier, no_tensor, parse_weights, read, read_config,
+    check_vocabulary, f32_bytes, fault, floats, no_tensor, parse_weights, pretrained_kind, read, read_config,
     read_params, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{Classifier, ClassifierConfig};
@@ -344,7 +344,7 @@ impl TextClassifier {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others.
     pub fn load(folder: &Path) -> Result<TextClassifier> {
-        if is_pretrained_classifier(folder) {
+        if pretrained_kind(folder) == Some(ModelKind::Classifier) {
             return TextClassifier::load_published(folder);
         }
         let fault = |name: &str, problem: String| fault(folder, name, problem);

@@ -2,14 +2,19 @@
 //! safetensors (one file, or shards with their index), `tokenizer.json` or `vocab.txt`, and what sentence-transformers
 //! adds (`modules.json`, pooling, normalisation, prompts).
 
+mod chat;
 mod classifier;
 mod config;
 mod files;
+mod generator;
 mod sentence;
 mod tokenizer;
 mod weights;
 
+pub use chat::ChatMessage;
+pub(crate) use chat::ChatTemplate;
 pub(crate) use classifier::{ClassifierCheckpoint, Origin, Start};
+pub(crate) use generator::GeneratorCheckpoint;
 pub(crate) use sentence::{Dense, Sentence, place_of_encoder};
 pub(crate) use tokenizer::{read_limit, read_tokenizer};
 
