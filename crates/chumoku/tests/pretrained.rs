@@ -3,10 +3,13 @@
 use chumoku::nn::{Mode, Offsets, Tokens};
 use chumoku::params::Params;
 use chumoku::pretrained::{DecoderCheckpoint, EncoderCheckpoint};
-use chumoku::{EmbedOptions, Precision, TextClassifier, TextEmbedder};
+use chumoku::sampling::Sampling;
+use chumoku::{EmbedOptions, Precision, Stop, TextClassifier, TextEmbedder, TextGenerator};
 use chumoku_nn::pretrained::Source;
 use ndarray::Array2;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use testkit::{Golden, Tolerance, compare};
 
 /// Tiny random models with what transformers computes for them.
@@ -362,4 +365,129 @@ fn a_real_model_finds_what_means_the_same() {
         let alone = model.embed(&[text], EmbedOptions::default()).unwrap();
         assert_eq!(alone.vectors.row(0), found.vectors.row(i));
     }
+}
+
+/// Writes the greedy continuations of prompts, both as JSON.
+const TRANSFORMERS: &str = r#"
+import json, os, sys
+os.environ["HF_HUB_OFFLINE"] = "1"
+import torch, transformers
+transformers.logging.set_verbosity_error()
+folder, count = sys.argv[1], int(sys.argv[2])
+tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+texts = []
+for prompt in json.load(sys.stdin):
+    inputs = tokenizer(prompt, return_tensors="pt")
+    with torch.no_grad():
+        new = model.generate(**inputs, do_sample=False, max_new_tokens=count)[0, inputs["input_ids"].shape[1]:]
+    texts.append(tokenizer.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+json.dump(texts, sys.stdout)
+"#;
+
+/// Beginnings of many kinds: prose, lists, code, other languages, dialogues with special tokens, odd white space.
+fn prompts() -> Vec<String> {
+    let plain = [
+        "The capital of France is",
+        "Water boils at",
+        "Once upon a time, in a village by the sea,",
+        "The three primary colours are",
+        "def fibonacci(n):\n",
+        "fn main() {\n    let numbers = vec![1, 2, 3];\n",
+        "SELECT name, age FROM users WHERE",
+        "Dear Ms. Tanaka,\n\nThank you for your letter.",
+        "Ingredients:\n- 200 g flour\n- 2 eggs\n",
+        "1, 1, 2, 3, 5, 8,",
+        "Q: What is 12 times 12?\nA:",
+        "Il était une fois",
+        "日本の首都は",
+        "こんにちは。今日は",
+        "Привет! Как",
+        "El perro de mi vecino",
+        "Photosynthesis is the process by which",
+        "In 1969,",
+        "The train from Osaka to Tokyo takes",
+        "To be, or not to be,",
+        "A haiku about rain:\n",
+        "The opposite of hot is",
+        "# Release notes\n\n## 1.2.0\n",
+        "{\"name\": \"Ada\", \"age\":",
+        "<html>\n<body>\n<h1>",
+        "The quick brown fox",
+        "I have two apples and buy three more. Now I have",
+        "Isaac Newton was born in",
+        "   leading spaces",
+        "trailing space ",
+        "tabs\tand\nlines\n\n\n",
+        "emoji 🎉🎈 and more",
+        "UPPER CASE WORDS ARE",
+        "a",
+        "42",
+        "...",
+        "The moon is",
+        "Why do cats purr?",
+        "My favourite season is",
+        "The recipe for a good life is",
+        "An octopus has",
+        "In machine learning, attention is",
+        "The Pacific Ocean is",
+        "She opened the door and",
+    ];
+    let asked = [
+        "What is gravity?",
+        "Write a short poem about the sea.",
+        "Name three fruits.",
+        "Translate 'good morning' to French.",
+        "What is 7 + 5?",
+        "Who are you?",
+    ];
+    let dialogue = |text: &&str| format!("<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n");
+    plain.iter().map(|text| (*text).to_owned()).chain(asked.iter().map(dialogue)).collect()
+}
+
+fn greedy(model: &TextGenerator, prompt: &str, count: usize) -> (String, Stop) {
+    let mut sampling = Sampling::default();
+    sampling.temperature = 0.0;
+    let mut text = String::new();
+    let stop = model.generate(prompt, count, &sampling, &mut |piece| {
+        text.push_str(piece);
+        ControlFlow::Continue(())
+    });
+    (text, stop.unwrap())
+}
+
+#[test]
+fn a_real_language_model_writes_what_transformers_writes() {
+    let Some(folder) = real("smollm2") else { return };
+    let Some(python) = std::env::var_os("CHUMOKU_PYTHON").filter(|python| !python.is_empty()) else {
+        eprintln!("SKIPPED: CHUMOKU_PYTHON names no Python with transformers");
+        return;
+    };
+    if !Command::new(&python).args(["-c", "import torch, transformers"]).output().unwrap().status.success() {
+        eprintln!("SKIPPED: the Python of CHUMOKU_PYTHON has no transformers");
+        return;
+    }
+    const COUNT: usize = 32;
+    let prompts = prompts();
+    let mut child = Command::new(&python)
+        .args(["-c", TRANSFORMERS])
+        .arg(&folder)
+        .arg(COUNT.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    serde_json::to_writer(child.stdin.take().unwrap(), &prompts).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let expected: Vec<String> = serde_json::from_slice(&output.stdout).unwrap();
+    let mut model = TextGenerator::load(&folder).unwrap();
+    model.set_precision(Precision::Highest);
+    assert_eq!(expected.len(), prompts.len());
+    let differ = prompts.iter().zip(&expected).filter_map(|(prompt, expected)| {
+        let (found, _) = greedy(&model, prompt, COUNT);
+        (found != *expected).then(|| format!("{prompt:?}\n  {found:?}\n  {expected:?}"))
+    });
+    let differ: Vec<String> = differ.collect();
+    assert!(differ.is_empty(), "{} of {} prompts:\n{}", differ.len(), prompts.len(), differ.join("\n"));
 }
