@@ -388,7 +388,7 @@ fn a_chat_template_makes_the_prompt() {
     let [system, user] = [ChatMessage::new("system", "t8"), ChatMessage::new("user", "t5 t6")];
     // A text of its own begins without the space that a continued one has.
     let continued = |prompt: &str| greedy(&model, prompt, 4).0.trim_start().to_owned();
-    assert_eq!(reply(&[user.clone()]).unwrap(), continued("<end> t5 t6"));
+    assert_eq!(reply(std::slice::from_ref(&user)).unwrap(), continued("<end> t5 t6"));
     assert_eq!(reply(&[system.clone(), user.clone()]).unwrap(), continued("t7 t8 <end> t5 t6"));
     let error = reply(&[user.clone(), system, user]).unwrap_err();
     assert!(error.is_usage() && error.to_string().contains("too many"), "{error}");
