@@ -4,8 +4,8 @@ use chumoku_kernels::Cell;
 use chumoku_kernels::multiply_adds;
 use chumoku_nn::count::{CountConfig, Counted};
 use chumoku_nn::layers::{
-    AttentionInput, AttentionOptions, EncoderConfig, InputOptions, LayerOptions, Mode, MultiHeadAttention,
-    MultiHeadAttentionConfig, NormOrder, Offsets, Pooling, PositionKind, RecurrentConfig,
+    AttentionBias, AttentionInput, AttentionOptions, EncoderConfig, FeedForwardKind, InputOptions, LayerOptions, Mode,
+    MultiHeadAttention, MultiHeadAttentionConfig, NormKind, NormOrder, Offsets, Pooling, PositionKind, RecurrentConfig,
 };
 use chumoku_nn::models::{
     Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, PairBatch, Translator, TranslatorConfig,
@@ -59,8 +59,28 @@ fn encoders() -> impl Iterator<Item = (EncoderConfig, PositionKind)> {
     [(plain, PositionKind::Sinusoidal), (pre, PositionKind::Learned)].into_iter()
 }
 
+/// As [`encoders`], and those of published language models.
+fn decoders() -> impl Iterator<Item = (EncoderConfig, PositionKind, bool)> {
+    let qwen = AttentionOptions {
+        num_key_heads: Some(2),
+        head_dim: Some(6),
+        head_norm_epsilon: Some(1e-6),
+        bias: AttentionBias::None,
+        ..AttentionOptions::default()
+    };
+    let options = LayerOptions { norm: NormKind::Rms, feed_forward: FeedForwardKind::Gated, ..LayerOptions::default() };
+    let (pre, _) = encoders().last().unwrap();
+    let inputs = AttentionOptions { bias: AttentionBias::Inputs, ..pre.attention };
+    let biased = LayerOptions { feed_forward: FeedForwardKind::GatedWithBias, ..LayerOptions::default() };
+    let published = [
+        (EncoderConfig { attention: qwen, options, ..pre.clone() }, PositionKind::Rotary, true),
+        (EncoderConfig { attention: inputs, options: biased, ..pre }, PositionKind::Learned, false),
+    ];
+    encoders().map(|(encoder, position)| (encoder, position, false)).chain(published)
+}
+
 fn language_models() {
-    for (encoder, position) in encoders() {
+    for (encoder, position, untied_output) in decoders() {
         let config = LanguageModelConfig {
             vocab_size: 50,
             encoder,
@@ -68,7 +88,7 @@ fn language_models() {
             max_length: 40,
             embedding_dropout: 0.0,
             input: InputOptions::default(),
-            untied_output: false,
+            untied_output,
         };
         let model = LanguageModel::new(config.clone()).unwrap();
         let params = Params::<f32>::init(model.layout(), 1);
@@ -81,10 +101,10 @@ fn language_models() {
         let count = sizes.count().unwrap();
         assert_eq!([count.parameters, count.multiply_adds], found, "language model, {position:?}");
         // Keys and values of three layers, 4 or 2 heads of width 6, 33 tokens, 4 bytes each.
-        let heads = if position == PositionKind::Learned { 2 } else { 4 };
+        let heads = if position == PositionKind::Sinusoidal { 4 } else { 2 };
         assert_eq!(count.key_value_cache, 2 * 3 * heads * 6 * 33 * 4);
         let untied = CountConfig { untied: true, ..sizes }.count().unwrap();
-        assert_eq!(untied.parameters, count.parameters + 50 * 24);
+        assert_eq!(untied.parameters, count.parameters + if untied_output { 0 } else { 50 * 24 });
         assert_eq!(untied.multiply_adds, count.multiply_adds);
     }
 }

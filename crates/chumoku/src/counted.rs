@@ -1,7 +1,10 @@
 //! The sizes of a trained model, and that its file holds what the formulas say.
 
 use crate::count::CountConfig;
-use crate::model_folder::{CONFIG, ModelKind, WEIGHTS, check_files, fault, parse_weights, read_config};
+use crate::model_folder::{
+    CONFIG, ModelKind, WEIGHTS, check_files, fault, parse_weights, pretrained_kind, read_config,
+};
+use crate::pretrained::DecoderCheckpoint;
 use crate::text_classifier::NGRAMS;
 use crate::{Error, ModelConfig, Result, TextGeneratorConfig, TextTranslatorConfig};
 use serde::Serialize;
@@ -36,6 +39,9 @@ impl CountedFolder {
     /// If it is no model folder, or its weights are not as many as its configuration says.
     pub fn read(folder: &Path) -> Result<CountedFolder> {
         let kind = ModelKind::of(folder)?;
+        if kind == ModelKind::LanguageModel && pretrained_kind(folder).is_some() {
+            return CountedFolder::of_published(folder);
+        }
         check_files(folder, &[WEIGHTS])?;
         let wrong = |problem| fault(folder, CONFIG, problem);
         let (kind, config, max_length) = match kind {
@@ -84,5 +90,17 @@ impl CountedFolder {
         let (ngram_tensors, ngram_numbers) = of_ngrams;
         let bytes = bytes.len() as u128;
         Ok(CountedFolder { kind, config, max_length, tensors, parameters, ngram_tensors, ngram_numbers, bytes })
+    }
+
+    /// A published language model: its tensors are as many, and of the shapes, that its configuration says.
+    fn of_published(folder: &Path) -> Result<CountedFolder> {
+        let DecoderCheckpoint { model, source, bytes, .. } = DecoderCheckpoint::read(folder, None)?;
+        let max_length = model.config().max_length;
+        let config = CountConfig::of_language_model(model.config());
+        let config = CountConfig { length: config.length.min(max_length), ..config };
+        let parameters = config.count().map_err(|error| fault(folder, CONFIG, error.to_string()))?.parameters;
+        let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();
+        let kind = "language model";
+        Ok(CountedFolder { kind, config, max_length, tensors, parameters, ngram_tensors: 0, ngram_numbers: 0, bytes })
     }
 }

@@ -92,6 +92,16 @@ pub struct CountConfig {
     pub bias: bool,
     /// Whether W_Q, W_K and W_V have them; as `bias` says unless it is set.
     pub qkv_bias: Option<bool>,
+    /// Whether the output projection of attention has them; as `bias` says unless it is set.
+    pub output_bias: Option<bool>,
+    /// Whether the feed-forward network has them; as `bias` says unless it is set.
+    pub feed_forward_bias: Option<bool>,
+    /// Whether the feed-forward network is gated: two matrices lead into it, which take f columns each.
+    pub gated: bool,
+    /// Whether normalisations are RMS norms, which have no β.
+    pub rms_norm: bool,
+    /// Whether each head's queries and keys are normalised.
+    pub head_norms: bool,
     /// Whether attention has an output projection.
     pub output_projection: bool,
     /// Whether each head trains a factor β of its scores.
@@ -131,6 +141,11 @@ impl Default for CountConfig {
             untied: false,
             bias: true,
             qkv_bias: None,
+            output_bias: None,
+            feed_forward_bias: None,
+            gated: false,
+            rms_norm: false,
+            head_norms: false,
             output_projection: true,
             trained_beta: false,
             learned_positions: 0,

@@ -1,7 +1,7 @@
 //! The sizes of a model's configuration, as they are counted.
 
 use super::{CountConfig, Counted};
-use crate::layers::{BodyConfig, EncoderConfig, PositionKind};
+use crate::layers::{AttentionBias, BodyConfig, EncoderConfig, NormKind, PositionKind};
 use crate::models::{ClassifierConfig, LanguageModelConfig, TranslatorConfig};
 
 impl CountConfig {
@@ -45,6 +45,7 @@ impl CountConfig {
         let base = CountConfig {
             network: Counted::Decoder,
             vocab_size: model.vocab_size,
+            untied: model.untied_output,
             learned_positions: learned(model.position, model.max_length),
             ..CountConfig::default()
         };
@@ -52,7 +53,20 @@ impl CountConfig {
     }
 
     fn layers(self, encoder: &EncoderConfig) -> CountConfig {
+        let [inputs, output] = match encoder.attention.bias {
+            AttentionBias::All => [true, true],
+            AttentionBias::Inputs => [true, false],
+            AttentionBias::None => [false, false],
+        };
+        let feed_forward = encoder.options.feed_forward;
         CountConfig {
+            head_dim: encoder.attention.head_dim,
+            qkv_bias: Some(inputs),
+            output_bias: Some(output),
+            feed_forward_bias: Some(feed_forward.has_bias()),
+            gated: feed_forward.is_gated(),
+            rms_norm: encoder.options.norm == NormKind::Rms,
+            head_norms: encoder.attention.head_norm_epsilon.is_some(),
             d_model: encoder.d_model,
             num_heads: encoder.num_heads,
             num_key_heads: encoder.attention.num_key_heads,

@@ -204,7 +204,8 @@ impl Part<'_> {
     fn norm(&self, name: &'static str) -> Step {
         let (letter, d) = (self.tokens.letter, wide(self.config.d_model));
         let size = [self.tokens.count, self.config.d_model];
-        self.step(name, size, self.tokens() * d, (wide(2) * d, "2·d"), NOTHING, format!("{letter}·d"))
+        let parameters = if self.config.rms_norm { (d, "d") } else { (wide(2) * d, "2·d") };
+        self.step(name, size, self.tokens() * d, parameters, NOTHING, format!("{letter}·d"))
     }
 
     /// Attention of this part's tokens to `keys`.
@@ -243,6 +244,12 @@ impl Part<'_> {
             linear("W_K", keys, key_heads, [to_keys, &format!("B·{m}·d·h_kv·k")], &of_keys),
             linear("W_V", keys, key_heads, [to_keys, &format!("B·{m}·d·h_kv·k")], &of_keys),
         ];
+        if c.head_norms {
+            let columns = (c.num_heads + key_heads) * c.head_dim();
+            let read = self.tokens() * wide(columns);
+            let size = [self.tokens.count, columns];
+            steps.push(self.step("head norms", size, read, (wide(2) * k, "2·k"), NOTHING, format!("{n}·d")));
+        }
         if c.trained_beta {
             let size = [self.tokens.count, c.num_heads * c.head_dim()];
             let queries = self.tokens() * h * k;
@@ -257,7 +264,8 @@ impl Part<'_> {
         steps.push(Step { shape, kind: Kind::FromPairs, ..sum });
         if c.output_projection {
             let rows = self.tokens();
-            let parameters = (h * k * d + d.only_if(c.bias), if c.bias { "h·k·d + d" } else { "h·k·d" });
+            let has_bias = c.output_bias.unwrap_or(c.bias);
+            let parameters = (h * k * d + d.only_if(has_bias), if has_bias { "h·k·d + d" } else { "h·k·d" });
             let work = format!("B·{n}·h·k·d");
             let work = (rows * h * k * d, work.as_str());
             let size = [self.tokens.count, c.d_model];
@@ -270,15 +278,24 @@ impl Part<'_> {
     fn feed_forward(&self) -> Vec<Step> {
         let (c, n) = (self.config, self.tokens.letter);
         let (tokens, d, f) = (self.tokens(), wide(c.d_model), wide(c.d_ff));
+        // A gated network has two matrices that lead in.
+        let (gates, times) = if c.gated { (2, "2·") } else { (1, "") };
         let [inner, outer] = [[self.tokens.count, c.d_ff], [self.tokens.count, c.d_model]];
-        let formulas = if c.bias { ["d·f + f", "f·d + d"] } else { ["d·f", "f·d"] };
-        let work = [format!("B·{n}·d·f"), format!("B·{n}·f·d")];
-        let [into, out_of] = [f, d].map(|outputs| d * f + outputs.only_if(c.bias));
-        let products = work.each_ref().map(|formula| (tokens * d * f, formula.as_str()));
+        let has_bias = c.feed_forward_bias.unwrap_or(c.bias);
+        let formulas = match has_bias {
+            true => [format!("{times}d·f + {times}f"), "f·d + d".into()],
+            false => [format!("{times}d·f"), "f·d".into()],
+        };
+        let work = [format!("B·{n}·{times}d·f"), format!("B·{n}·f·d")];
+        let [wide_in, wide_out] = [wide(gates) * f, d];
+        let into = (d * wide_in + wide_in.only_if(has_bias), formulas[0].as_str());
+        let out_of = (d * f + wide_out.only_if(has_bias), formulas[1].as_str());
+        let products = [(tokens * d * wide_in, work[0].as_str()), (tokens * d * f, work[1].as_str())];
+        let both = [inner[0], gates * inner[1]];
         vec![
-            self.step("feed-forward in", inner, tokens * d, (into, formulas[0]), products[0], format!("{n}·d²")),
-            self.step("activation", inner, tokens * f, NOTHING, NOTHING, format!("{n}·d")),
-            self.step("feed-forward out", outer, tokens * f, (out_of, formulas[1]), products[1], format!("{n}·d²")),
+            self.step("feed-forward in", both, tokens * d, into, products[0], format!("{n}·d²")),
+            self.step("activation", inner, tokens * wide_in, NOTHING, NOTHING, format!("{n}·d")),
+            self.step("feed-forward out", outer, tokens * f, out_of, products[1], format!("{n}·d²")),
         ]
     }
 
