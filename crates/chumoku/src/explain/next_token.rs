@@ -129,7 +129,7 @@ impl TextGenerator {
             let log_p = attention.without(&mut params, head, |params| self.next_tokens(params, &sequences[..1]))?;
             let log_p = &log_p[0];
             let probabilities = order.iter().map(|&id| log_p[id].exp()).collect();
-            Ok(WithoutHead { layer, head, label: label(likeliest(&log_p)), probabilities, whole: None })
+            Ok(WithoutHead { layer, head, label: label(likeliest(log_p)), probabilities, whole: None })
         });
         let without = without.collect::<Result<_>>()?;
         let special = has_boundary.then(|| Word { text: label(frame[0] as usize), special: true });
