@@ -86,10 +86,13 @@ pub enum ModelKind {
     Translator,
     /// A [`TextGenerator`](crate::TextGenerator).
     LanguageModel,
+    /// A pretrained encoder, as a [`TextEmbedder`](crate::TextEmbedder) reads it.
+    Encoder,
 }
 
 impl ModelKind {
-    const ALL: [ModelKind; 4] =
+    /// Those whose `config.json` is ours alone.
+    const OURS: [ModelKind; 4] =
         [ModelKind::Classifier, ModelKind::Ngrams, ModelKind::Translator, ModelKind::LanguageModel];
 
     /// What the folder holds.
@@ -97,8 +100,8 @@ impl ModelKind {
     /// # Errors
     /// If it is no model folder, or of a kind that this version does not know.
     pub fn of(folder: &Path) -> Result<ModelKind> {
-        if is_pretrained_classifier(folder) {
-            return Ok(ModelKind::Classifier);
+        if let Some(kind) = pretrained_kind(folder) {
+            return Ok(kind);
         }
         check_files(folder, &[CONFIG])?;
         let kind: ModelType = read_config(folder)?;
@@ -107,13 +110,14 @@ impl ModelKind {
         })
     }
 
-    /// What `config.json` calls it.
+    /// What `config.json` calls it, where that is ours alone.
     pub(crate) fn model_type(self) -> &'static str {
         match self {
             ModelKind::Classifier => "chumoku_text_classifier",
             ModelKind::Ngrams => "chumoku_ngram_classifier",
             ModelKind::Translator => "chumoku_translator",
             ModelKind::LanguageModel => "chumoku_language_model",
+            ModelKind::Encoder => "bert",
         }
     }
 
@@ -137,17 +141,24 @@ impl ModelKind {
                 "a language model; `chumoku generate`, `eval`, `explain` and `trace` are for it",
                 "言語モデル（`chumoku generate`、`eval`、`explain`、`trace` で使えます）",
             ),
+            ModelKind::Encoder => lang.pick(
+                "a pretrained encoder; `chumoku train DATA --from`, `embed` and `nearest` are for it",
+                "事前学習済みのエンコーダー（`chumoku train データ --from`、`embed`、`nearest` で使えます）",
+            ),
         }
     }
 }
 
-/// Whether a folder holds a sequence classifier as Hugging Face's library writes it. Files of such a folder may be links.
-pub(crate) fn is_pretrained_classifier(folder: &Path) -> bool {
+/// What a folder holds that Hugging Face's library writes so. Files of such a folder may be links.
+pub(crate) fn pretrained_kind(folder: &Path) -> Option<ModelKind> {
     let path = place_of(folder, CONFIG);
     let is_file = std::fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= files::LARGEST_CONFIG);
-    let read = || serde_json::from_slice::<ModelType>(&std::fs::read(&path).ok()?).ok();
-    is_file && read().is_some_and(|kind| kind.is_pretrained_classifier())
+    let kind: ModelType = is_file.then(|| serde_json::from_slice(&std::fs::read(&path).ok()?).ok()).flatten()?;
+    kind.pretrained()
 }
+
+/// What `config.json` calls encoders that are read.
+const ENCODERS: [&str; 5] = ["bert", "roberta", "xlm-roberta", "camembert", "distilbert"];
 
 impl ModelType {
     /// Whether Chumoku wrote it.
@@ -155,13 +166,18 @@ impl ModelType {
         self.model_type.starts_with("chumoku_") || self.chumoku.is_some()
     }
 
-    fn is_pretrained_classifier(&self) -> bool {
-        let is_one = |name: &String| name.ends_with("ForSequenceClassification");
-        !self.model_type.starts_with("chumoku_") && self.architectures.iter().flatten().any(is_one)
+    fn pretrained(&self) -> Option<ModelKind> {
+        let is_classifier = |name: &String| name.ends_with("ForSequenceClassification");
+        match self.model_type.as_str() {
+            ours if ours.starts_with("chumoku_") => None,
+            _ if self.architectures.iter().flatten().any(is_classifier) => Some(ModelKind::Classifier),
+            encoder => ENCODERS.contains(&encoder).then_some(ModelKind::Encoder),
+        }
     }
 
     fn known(&self) -> Option<ModelKind> {
-        ModelKind::ALL.into_iter().find(|kind| kind.model_type() == self.model_type)
+        let ours = ModelKind::OURS.into_iter().find(|kind| kind.model_type() == self.model_type);
+        ours.or_else(|| self.pretrained())
     }
 
     /// That the folder holds another kind of model, and which commands are for it.
@@ -169,8 +185,8 @@ impl ModelType {
         let found = self.known().map_or_else(
             || match self.model_type.starts_with("chumoku_") {
                 false => tr!(
-                    "a pretrained model of type \"{}\"; `chumoku embed` and `nearest` are for such encoders",
-                    "種類 \"{}\" の事前学習済みモデル（`chumoku embed` と `nearest` で使えます）",
+                    "a pretrained model of type \"{}\", which this version does not read",
+                    "この版で読めない種類 \"{}\" の事前学習済みモデル",
                     self.model_type
                 ),
                 true => tr!(

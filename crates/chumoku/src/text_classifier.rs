@@ -6,7 +6,7 @@ use crate::inference::{Framed, check_head};
 use crate::lang::lang;
 use crate::model_folder::{
     CONFIG, ModelKind, ModelType, NGRAM_WEIGHTS, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others,
-    check_vocabulary, f32_bytes, fault, floats, is_pretrained_classifier, no_tensor, parse_weights, read, read_config,
+    check_vocabulary, f32_bytes, fault, floats, no_tensor, parse_weights, pretrained_kind, read, read_config,
     read_params, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{Classifier, ClassifierConfig};
@@ -270,6 +270,14 @@ impl TextClassifier {
         Ok((whole.0, [attention.0, ngrams.0], advice))
     }
 
+    /// Tensors of the network in a folder that other programs read, and those of the n-gram model with their numbers.
+    pub(crate) fn published_tensors(&self) -> (usize, [usize; 2]) {
+        let of_network = self.origin.as_ref().map_or(0, Origin::num_tensors);
+        let shapes = self.ngrams.iter().flat_map(|ngrams| ngrams.tensors().shapes());
+        let sizes = shapes.map(|(_, shape)| shape.iter().product::<usize>());
+        (of_network, sizes.fold([0, 0], |[tensors, numbers], size| [tensors + 1, numbers + size]))
+    }
+
     /// The files that are needed to use it.
     pub(crate) fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
         if let Some(origin) = &self.origin {
@@ -344,7 +352,7 @@ impl TextClassifier {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others.
     pub fn load(folder: &Path) -> Result<TextClassifier> {
-        if is_pretrained_classifier(folder) {
+        if pretrained_kind(folder) == Some(ModelKind::Classifier) {
             return TextClassifier::load_published(folder);
         }
         let fault = |name: &str, problem: String| fault(folder, name, problem);

@@ -98,6 +98,12 @@ pub struct CountConfig {
     pub trained_beta: bool,
     /// Learned positions, so many; 0 for none. An encoder–decoder has them on both sides.
     pub learned_positions: usize,
+    /// Kinds of tokens with a vector each (BERT's first and second sentence); 0 for none.
+    pub token_types: usize,
+    /// Whether embeddings are normalised before the first layer.
+    pub input_norm: bool,
+    /// Whether a head has a layer of the model's width before the one that tells classes.
+    pub dense_head: bool,
     /// Where a transformer's normalisation stands: with `Pre`, one more comes after the last layer.
     pub norm_order: NormOrder,
     /// Width of a recurrent network's state; d unless it is set.
@@ -134,6 +140,9 @@ impl Default for CountConfig {
             output_projection: true,
             trained_beta: false,
             learned_positions: 0,
+            token_types: 0,
+            input_norm: false,
+            dense_head: false,
             norm_order: NormOrder::Post,
             hidden_size: None,
             bidirectional: false,

@@ -2,7 +2,7 @@
 
 use super::{CountConfig, Counted};
 use crate::layers::{BodyConfig, EncoderConfig, PositionKind};
-use crate::models::{ClassifierConfig, LanguageModelConfig, TranslatorConfig};
+use crate::models::{ClassifierConfig, LanguageModelConfig, TextEncoderConfig, TranslatorConfig};
 
 impl CountConfig {
     /// The sizes of a classifier's network.
@@ -10,7 +10,10 @@ impl CountConfig {
         let base = CountConfig {
             vocab_size: model.vocab_size,
             num_classes: model.num_classes,
-            learned_positions: learned(model.position, model.max_length),
+            learned_positions: learned(model.position, model.input.first_position + model.max_length),
+            token_types: model.input.token_types,
+            input_norm: model.input.norm_epsilon.is_some(),
+            dense_head: model.head_activation.is_some(),
             ..CountConfig::default()
         };
         match &model.body {
@@ -25,6 +28,18 @@ impl CountConfig {
                 ..base
             },
         }
+    }
+
+    /// The sizes of an encoder without a head.
+    pub fn of_text_encoder(model: &TextEncoderConfig) -> CountConfig {
+        let base = CountConfig {
+            vocab_size: model.vocab_size,
+            learned_positions: learned(model.position, model.input.first_position + model.max_length),
+            token_types: model.input.token_types,
+            input_norm: model.input.norm_epsilon.is_some(),
+            ..CountConfig::default()
+        };
+        base.layers(&model.encoder)
     }
 
     /// The sizes of a translator.

@@ -77,6 +77,7 @@ pub(super) fn of(config: &CountConfig) -> Vec<Step> {
             let keys = Tokens { count: config.keys.unwrap_or(config.length), letter: 'm' };
             steps.extend(all.input(config.vocab_size));
             steps.extend(all.layers(layers, vec![all.attention(keys), all.feed_forward()]));
+            steps.extend(config.dense_head.then(|| all.dense_head()));
             steps.extend(all.head(config.d_model));
         }
         Counted::Decoder => {
@@ -173,10 +174,16 @@ impl Part<'_> {
         let positions = (learned > 0).then(|| {
             let parameters = (wide(learned) * d, "positions·d");
             let read = wide(self.tokens.count) * d;
-            let step = self.step("positions", size, self.tokens() * d, parameters, NOTHING, growth);
+            let step = self.step("positions", size, self.tokens() * d, parameters, NOTHING, growth.clone());
             Step { parameters_read: read, ..step }
         });
-        embedding.into_iter().chain(positions)
+        let types = self.config.token_types;
+        let types = (types > 0).then(|| {
+            let parameters = (wide(types) * d, "types·d");
+            self.step("token types", size, self.tokens() * d, parameters, NOTHING, growth)
+        });
+        let norm = self.config.input_norm.then(|| self.norm("input norm"));
+        embedding.into_iter().chain(positions).chain(types).chain(norm)
     }
 
     /// So many layers of `parts`, the last of which is the feed-forward network, each with its residual connection and
@@ -310,6 +317,15 @@ impl Part<'_> {
     }
 
     /// The linear layer that tells classes from one vector of `width` for each sequence, where there is one.
+    /// A head's layer before the last, for one vector of each sequence.
+    fn dense_head(&self) -> Step {
+        let c = self.config;
+        let (b, d) = (wide(c.batch), wide(c.d_model));
+        let parameters = (d * d + d.only_if(c.bias), if c.bias { "d² + d" } else { "d²" });
+        let step = self.step("head, dense", [0, 0], b * d, parameters, (b * d * d, "B·d²"), "d");
+        Step { shape: vec![c.batch, c.d_model], kind: Kind::Head, ..step }
+    }
+
     fn head(&self, width: usize) -> Option<Step> {
         let c = self.config;
         let (b, from, classes) = (wide(c.batch), wide(width), wide(c.num_classes));

@@ -66,9 +66,7 @@ impl MaskedLanguageModel {
     ) -> Result<f64> {
         let (x, of_encoder) = self.encoder.forward(p, tokens, mode)?;
         let x_at = x.select(Axis(0), at);
-        let h = self.dense.forward(p, x_at.view())?;
-        let mut a = zeros(h.dim());
-        activation_forward(Activation::Gelu, numbers(&h.view()), numbers_mut(&mut a))?;
+        let [h, a] = self.transformed(p, &x_at)?;
         let (y, of_norm) = self.norm.forward(p, a.view())?;
         let table = self.encoder.table();
         let Some(grads) = grads else { return Ok(table.loss(p, y.view(), hidden, T::ZERO, None)?.0) };
@@ -87,5 +85,24 @@ impl MaskedLanguageModel {
         }
         self.encoder.backward(p, tokens, &of_encoder, dx, mode, grads)?;
         Ok(loss)
+    }
+
+    /// `x V ᵀ + c`, and its GELU.
+    fn transformed<T: Real>(&self, p: &Params<T>, x: &Array2<T>) -> Result<[Array2<T>; 2]> {
+        let h = self.dense.forward(p, x.view())?;
+        let mut a = zeros(h.dim());
+        activation_forward(Activation::Gelu, numbers(&h.view()), numbers_mut(&mut a))?;
+        Ok([h, a])
+    }
+
+    /// The logits of what stood at the places `at`: (places, vocabulary).
+    ///
+    /// # Errors
+    /// If an id or a length is beyond the model's.
+    pub fn logits<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>, at: &[usize]) -> Result<Array2<T>> {
+        let (x, _) = self.encoder.forward(p, tokens, Mode::Eval)?;
+        let [_, a] = self.transformed(p, &x.select(Axis(0), at))?;
+        let (y, _) = self.norm.forward(p, a.view())?;
+        self.encoder.table().logits(p, y.view())
     }
 }

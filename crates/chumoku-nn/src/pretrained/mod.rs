@@ -6,7 +6,7 @@
 mod bert;
 mod distilbert;
 
-pub use bert::BertConfig;
+pub use bert::{BertConfig, BertLayers};
 pub use distilbert::DistilBertConfig;
 
 use crate::layers::{HeadActivation, Pooling};
@@ -98,6 +98,16 @@ impl PretrainedEncoder {
             head_activation: Some(self.head.activation),
             input,
         }
+    }
+
+    /// The names of the parameters of a [`MaskedLanguageModel`](crate::models::MaskedLanguageModel) of a BERT, and where
+    /// their numbers lie. The published model adds a bias of each token to its logits, `cls.predictions.bias`; ours is 0.
+    pub fn masked_tensors(&self) -> Vec<(String, Source)> {
+        let mut tensors = self.tensors.clone();
+        tensors.iter_mut().for_each(|(_, source)| source.put_before(self.prefix));
+        weight_and_bias(&mut tensors, "head.dense", "cls.predictions.transform.dense");
+        weight_and_bias(&mut tensors, "head.norm", "cls.predictions.transform.LayerNorm");
+        tensors
     }
 
     /// The names of the classifier's parameters, and where their numbers lie: with the prefix where one stands.

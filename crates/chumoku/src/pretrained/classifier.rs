@@ -12,7 +12,7 @@ use crate::of_layers::of_layers;
 use crate::params::{Layout, Params};
 use crate::text::TextTokenizer;
 use crate::{Result, tr};
-use chumoku_nn::pretrained::PretrainedEncoder;
+use chumoku_nn::pretrained::{PretrainedEncoder, Source};
 use safetensors::Dtype;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The key of `config.json` under which a fine-tuned model has what is ours.
-const OURS: &str = "chumoku";
+pub(super) const OURS: &str = "chumoku";
 
 /// The form in which a classifier was published, and in which it is written again.
 #[derive(Clone, Debug)]
@@ -103,29 +103,38 @@ impl Origin {
         serde_json::to_string_pretty(&config).expect("settings are plain data") + "\n"
     }
 
+    /// Tensors of a classifier under the names that they were published with.
+    pub(crate) fn num_tensors(&self) -> usize {
+        self.encoder.classifier_tensors().iter().map(|(_, source)| source.names().len()).sum()
+    }
+
     /// The parameters under the names that they were published with.
     pub(crate) fn tensors(&self, params: &Params<f32>) -> Tensors {
-        let sources = self.encoder.classifier_tensors();
-        let mut tensors = Tensors::new();
-        for (ours, shape, range) in params.layout().iter() {
-            let Some((_, source)) = sources.iter().find(|(name, _)| name == ours) else {
-                unreachable!("the table of names has no {ours}");
-            };
-            let parts = source.names().len();
-            let rows = shape[0] / parts;
-            let of_part: Vec<usize> = std::iter::once(rows).chain(shape[1..].iter().copied()).collect();
-            let numbers = &params.values()[range];
-            for (name, numbers) in source.names().iter().zip(numbers.chunks_exact((numbers.len() / parts).max(1))) {
-                tensors.push((name.clone(), Dtype::F32, of_part.clone(), f32_bytes(numbers)));
-            }
-        }
-        tensors
+        published(params, &self.encoder.classifier_tensors())
     }
 
     /// The files that are written again as they are.
     pub(crate) fn files(&self) -> &[(&'static str, Vec<u8>)] {
         &self.files
     }
+}
+
+/// Parameters as tensors under the names that a table has for them.
+pub(super) fn published(params: &Params<f32>, sources: &[(String, Source)]) -> Tensors {
+    let mut tensors = Tensors::new();
+    for (ours, shape, range) in params.layout().iter() {
+        let Some((_, source)) = sources.iter().find(|(name, _)| name == ours) else {
+            unreachable!("the table of names has no {ours}");
+        };
+        let parts = source.names().len();
+        let rows = shape[0] / parts;
+        let of_part: Vec<usize> = std::iter::once(rows).chain(shape[1..].iter().copied()).collect();
+        let numbers = &params.values()[range];
+        for (name, numbers) in source.names().iter().zip(numbers.chunks_exact((numbers.len() / parts).max(1))) {
+            tensors.push((name.clone(), Dtype::F32, of_part.clone(), f32_bytes(numbers)));
+        }
+    }
+    tensors
 }
 
 impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {

@@ -5,11 +5,13 @@
 mod classifier;
 mod config;
 mod files;
+mod masked;
 mod sentence;
 mod tokenizer;
 mod weights;
 
 pub(crate) use classifier::{ClassifierCheckpoint, Origin, Start};
+pub(crate) use masked::{MASK, PAD, masked_model_files};
 pub(crate) use sentence::{Dense, Sentence, place_of_encoder};
 pub(crate) use tokenizer::{read_limit, read_tokenizer};
 

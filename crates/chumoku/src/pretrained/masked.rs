@@ -1,0 +1,53 @@
+//! A masked language model as Hugging Face's library reads it: an encoder that was pretrained here.
+
+use super::classifier::{OURS, published};
+use crate::Result;
+use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, serialize};
+use crate::params::Params;
+use crate::text::{CLS, TextTokenizer};
+use chumoku_nn::pretrained::{BertConfig, PretrainedEncoder};
+use safetensors::Dtype;
+use serde_json::{Value, json};
+
+/// The token that stands for one that is hidden.
+pub(crate) const MASK: &str = "[MASK]";
+/// The token that other programs fill up batches with.
+pub(crate) const PAD: &str = "[PAD]";
+
+/// The files of the encoder's folder: config.json, tokenizer.json, tokenizer_config.json, model.safetensors.
+///
+/// # Errors
+/// If the tokenizer cannot be written as JSON.
+pub(crate) fn masked_model_files(
+    settings: &BertConfig,
+    encoder: &PretrainedEncoder,
+    params: &Params<f32>,
+    tokenizer: &TextTokenizer,
+) -> Result<Vec<(&'static str, Vec<u8>)>> {
+    let mut config =
+        serde_json::to_string(settings).and_then(|text| serde_json::from_str::<Value>(&text)).expect(PLAIN);
+    config["architectures"] = json!(["BertForMaskedLM"]);
+    config["pad_token_id"] = json!(tokenizer.id(PAD));
+    config["tie_word_embeddings"] = true.into();
+    config["dtype"] = "float32".into();
+    config[OURS] = json!({ "chumoku_version": env!("CARGO_PKG_VERSION") });
+    let of_tokenizer = json!({
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "cls_token": CLS,
+        "mask_token": MASK,
+        "pad_token": PAD,
+        "model_max_length": settings.max_position_embeddings,
+    });
+    let mut tensors = published(params, &encoder.masked_tensors());
+    let bias = vec![0; 4 * settings.vocab_size];
+    tensors.push(("cls.predictions.bias".into(), Dtype::F32, vec![settings.vocab_size], bias));
+    let text = |value: &Value| (serde_json::to_string_pretty(value).expect(PLAIN) + "\n").into_bytes();
+    Ok(vec![
+        (CONFIG, text(&config)),
+        (TOKENIZER, tokenizer.to_json()?.into_bytes()),
+        (TOKENIZER_CONFIG, text(&of_tokenizer)),
+        (WEIGHTS, serialize(&tensors)),
+    ])
+}
+
+const PLAIN: &str = "settings are plain data";
