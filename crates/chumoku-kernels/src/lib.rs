@@ -185,7 +185,7 @@ pub use norm::{
 pub use number::{Element, Real};
 pub use philox::Philox;
 pub use recurrent::{Cell, Deltas, Recurrence, Trace};
-pub use rotary::{RotaryTable, Turn};
+pub use rotary::{RotaryTable, Turn, rotary_speeds};
 pub use softmax::{softmax_backward, softmax_forward};
 pub use sum::{add_column_sums, sum_of_squares};
 pub use threads::{num_threads, on_one_thread};

@@ -23,6 +23,12 @@ pub enum Turn {
     Back,
 }
 
+/// The angles by which one step of position turns each pair of a row of `dim` numbers: `base^(−i/h)`, i < h = dim/2.
+pub fn rotary_speeds(dim: usize, base: f64) -> Vec<f64> {
+    let half = dim / 2;
+    (0..half).map(|i| base.powf(-(i as f64) / half as f64)).collect()
+}
+
 /// The cosines and sines of the angles of positions, computed once, in double precision.
 #[derive(Clone, Debug)]
 pub struct RotaryTable {
@@ -46,13 +52,23 @@ impl RotaryTable {
         if !(base.is_finite() && base > 0.0) {
             return Err(Error::value("rotary: base", format!("expected a finite number above 0, got {base}")));
         }
+        RotaryTable::with_speeds(positions, &rotary_speeds(dim, base))
+    }
+
+    /// The same for other angles: pair i of a row at position p is turned by `θ_i = p · speeds[i]`.
+    ///
+    /// # Errors
+    /// If there are no speeds, one is not finite, or the memory cannot be had.
+    pub fn with_speeds(positions: usize, speeds: &[f64]) -> Result<RotaryTable> {
+        if speeds.is_empty() || !speeds.iter().all(|speed| speed.is_finite()) {
+            return Err(Error::value("rotary: speeds", "expected finite numbers, and at least one"));
+        }
+        let dim = 2 * speeds.len();
         let mut double: Vec<f64> = Vec::new();
         let size = positions.checked_mul(dim).filter(|&size| double.try_reserve_exact(size).is_ok());
         if size.is_none() {
             return Err(Error::value("rotary: positions", format!("no memory for {positions} positions of {dim}")));
         }
-        let half = dim / 2;
-        let speeds: Vec<f64> = (0..half).map(|i| base.powf(-(i as f64) / half as f64)).collect();
         for position in 0..positions {
             let angles = || speeds.iter().map(|speed| position as f64 * speed);
             double.extend(angles().map(f64::cos));

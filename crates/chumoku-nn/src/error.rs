@@ -73,6 +73,9 @@ pub enum Error {
     /// A base of rotary positions that is no finite number above 0.
     #[error("rotary_base: expected a finite number above 0, got {0}")]
     RotaryBase(f64),
+    /// Slowed rotary angles whose numbers cannot be used.
+    #[error("rotary_scaling: expected finite numbers above 0, and high_freq_factor above low_freq_factor, got {0}")]
+    RotaryScaling(String),
     /// Rotary positions or ALiBi in cross-attention.
     #[error("rotary positions and ALiBi compare places in one sequence: cross-attention has two sequences")]
     PlacesAcross,

@@ -154,7 +154,7 @@ fn options_that_are_left_out() {
         train_beta: true,
         hard_attention: true,
         rotary_base: Some(500.0),
-        position: PositionKind::None,
+        ..AttentionOptions::default()
     };
     let json = serde_json::to_string(&changed).unwrap();
     assert!(json.contains(r#""num_key_heads":2,"attention_window":30,"beta":0.2,"train_beta":true"#), "{json}");

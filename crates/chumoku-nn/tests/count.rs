@@ -61,7 +61,15 @@ fn encoders() -> impl Iterator<Item = (EncoderConfig, PositionKind)> {
 
 fn language_models() {
     for (encoder, position) in encoders() {
-        let config = LanguageModelConfig { vocab_size: 50, encoder, position, max_length: 40, embedding_dropout: 0.0 };
+        let config = LanguageModelConfig {
+            vocab_size: 50,
+            encoder,
+            position,
+            max_length: 40,
+            embedding_dropout: 0.0,
+            input: InputOptions::default(),
+            untied_output: false,
+        };
         let model = LanguageModel::new(config.clone()).unwrap();
         let params = Params::<f32>::init(model.layout(), 1);
         let (batch, length) = (3, 11);

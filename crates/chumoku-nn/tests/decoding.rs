@@ -197,6 +197,10 @@ const NONE: AttentionOptions = AttentionOptions {
     train_beta: false,
     hard_attention: false,
     rotary_base: None,
+    rotary_scaling: None,
+    head_dim: None,
+    bias: AttentionBias::All,
+    head_norm_epsilon: None,
     position: PositionKind::None,
 };
 
@@ -206,6 +210,23 @@ both!(rotary, self_attention, variant(AttentionOptions { position: PositionKind:
 both!(alibi, self_attention, variant(AttentionOptions { position: PositionKind::Alibi, ..NONE }));
 both!(window, self_attention, variant(AttentionOptions { window: Some(3), ..NONE }));
 both!(beta, self_attention, variant(AttentionOptions { beta: Some(0.7), train_beta: true, ..NONE }));
+both!(
+    heads_of_another_width,
+    self_attention,
+    variant(AttentionOptions { head_dim: Some(6), num_key_heads: Some(2), bias: AttentionBias::Inputs, ..NONE })
+);
+both!(
+    normalised_heads,
+    self_attention,
+    variant(AttentionOptions {
+        num_key_heads: Some(2),
+        head_norm_epsilon: Some(1e-3),
+        rotary_scaling: Some(RotaryScaling::Linear { factor: 2.0 }),
+        position: PositionKind::Rotary,
+        bias: AttentionBias::None,
+        ..NONE
+    })
+);
 both!(hard, self_attention, variant(AttentionOptions { hard_attention: true, ..NONE }));
 both!(
     all_with_rotary,
@@ -236,7 +257,13 @@ both!(
     variants_across,
     cross_attention,
     causal_not()
-        .with_options(AttentionOptions { num_key_heads: Some(2), beta: Some(0.4), train_beta: true, ..NONE })
+        .with_options(AttentionOptions {
+            num_key_heads: Some(2),
+            beta: Some(0.4),
+            train_beta: true,
+            head_norm_epsilon: Some(1e-2),
+            ..NONE
+        })
         .unwrap()
 );
 both!(

@@ -256,7 +256,7 @@ fn multi_head<T: Number>(name: &str) {
             Some("alibi") => PositionKind::Alibi,
             _ => PositionKind::None,
         },
-        rotary_base: None,
+        ..AttentionOptions::default()
     };
     let mut config = MultiHeadAttentionConfig::new(d_model, heads).unwrap().with_options(options).unwrap();
     config.bias = option("bias") != Some("false");
@@ -667,6 +667,8 @@ fn language_model_training<T: Number>() {
         position: PositionKind::Learned,
         max_length: 12,
         embedding_dropout: 0.0,
+        input: InputOptions::default(),
+        untied_output: false,
     })
     .unwrap();
     ten_steps(&case, model.layout(), |step, p, grads| {

@@ -3,7 +3,9 @@
 use chumoku_kernels::{Activation, Cell, CrossEntropy, Mask, MaskView, cross_entropy};
 use chumoku_nn::attention::{hard_attention, hard_attention_backward, soft_attention, soft_attention_backward};
 use chumoku_nn::layers::*;
-use chumoku_nn::models::{Classifier, ClassifierConfig, MaskedLanguageModel, TextEncoderConfig};
+use chumoku_nn::models::{
+    Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, MaskedLanguageModel, TextEncoderConfig,
+};
 use chumoku_nn::params::{Builder, Layout, Params};
 use ndarray::{Array2, ArrayView2};
 use std::sync::Arc;
@@ -96,7 +98,19 @@ fn linear_norm_and_feed_forward() {
             layer.backward(p, x.view(), &cache, dy.view(), None, g).unwrap()
         },
     );
-    for activation in [Activation::Gelu, Activation::Relu] {
+    let mut builder = Builder::new();
+    let layer = RmsNorm::new(&mut builder, 6, 1e-3);
+    check(
+        "RMS norm",
+        &builder.finish(),
+        &x,
+        |p, x| layer.forward(p, x.view()).unwrap().0,
+        |p, x, dy, g| {
+            let (_, cache) = layer.forward(p, x.view()).unwrap();
+            layer.backward(p, x.view(), &cache, dy.view(), None, g).unwrap()
+        },
+    );
+    for activation in [Activation::Gelu, Activation::GeluTanh, Activation::Silu, Activation::Relu] {
         for mode in [Mode::Eval, TRAINING] {
             let mut builder = Builder::new();
             let layer = FeedForward::new(&mut builder, [6, 10], activation, 0.3, 4);
@@ -244,6 +258,23 @@ fn variants() -> Vec<AttentionOptions> {
             ..none
         },
         AttentionOptions { num_key_heads: Some(1), train_beta: true, position: PositionKind::Alibi, ..none },
+        AttentionOptions { head_dim: Some(6), bias: AttentionBias::None, ..none },
+        AttentionOptions { num_key_heads: Some(2), bias: AttentionBias::Inputs, ..none },
+        AttentionOptions { head_norm_epsilon: Some(0.1), train_beta: true, ..none },
+        AttentionOptions {
+            num_key_heads: Some(2),
+            head_dim: Some(4),
+            head_norm_epsilon: Some(0.1),
+            rotary_base: Some(3.0),
+            rotary_scaling: Some(RotaryScaling::Llama3 {
+                factor: 8.0,
+                low_freq_factor: 0.5,
+                high_freq_factor: 1.5,
+                original_positions: 4.0,
+            }),
+            position: PositionKind::Rotary,
+            ..none
+        },
     ]
 }
 
@@ -256,10 +287,10 @@ fn variants_of_attention() {
                 causal,
                 dropout: 0.3,
                 value_dim: 3,
-                ..MultiHeadAttentionConfig::new(8, 4).unwrap()
+                ..MultiHeadAttentionConfig::of(8, 4, options).unwrap()
             };
             let mut builder = Builder::new();
-            let layer = MultiHeadAttention::new(&mut builder, config.with_options(options).unwrap());
+            let layer = MultiHeadAttention::new(&mut builder, config);
             let layout = builder.finish();
             let mut params = random_params(&layout);
             for is_flat in [false, true] {
@@ -381,6 +412,84 @@ fn encoder_with_dropout() {
     }
 }
 
+/// The options of published language models, alone and together.
+fn published() -> Vec<(LayerOptions, AttentionOptions, &'static str)> {
+    let (none, attention) = (LayerOptions::default(), AttentionOptions::default());
+    let llama = LayerOptions { norm: NormKind::Rms, norm_epsilon: Some(1e-3), feed_forward: FeedForwardKind::Gated };
+    let qwen = AttentionOptions {
+        num_key_heads: Some(1),
+        head_dim: Some(4),
+        head_norm_epsilon: Some(1e-3),
+        position: PositionKind::Rotary,
+        bias: AttentionBias::None,
+        ..attention
+    };
+    vec![
+        (LayerOptions { norm: NormKind::Rms, ..none }, attention, "gelu"),
+        (LayerOptions { feed_forward: FeedForwardKind::GatedWithBias, ..none }, attention, "gelu_tanh"),
+        (llama, AttentionOptions { bias: AttentionBias::Inputs, ..attention }, "silu"),
+        (llama, qwen, "silu"),
+    ]
+}
+
+#[test]
+fn layers_of_published_models() {
+    let offsets = Offsets::of_lengths([3, 2]);
+    for (options, attention, activation) in published() {
+        for (order, mode) in [(NormOrder::Pre, TRAINING), (NormOrder::Post, TRAINING), (NormOrder::Pre, Mode::Eval)] {
+            let activation = activation.into();
+            let config = EncoderConfig { options, attention, activation, ..encoder_config(order, true) };
+            let mut builder = Builder::new();
+            let encoder = Encoder::new(&mut builder, &config).unwrap();
+            check(
+                &format!("{options:?} {order:?}"),
+                &builder.finish(),
+                &array(5, 6, 1),
+                |p, x| encoder.forward(p, x.clone(), &offsets, mode).unwrap().0,
+                |p, x, dy, g| {
+                    let (_, cache) = encoder.forward(p, x.clone(), &offsets, mode).unwrap();
+                    encoder.backward(p, &cache, &offsets, dy.clone(), mode, g).unwrap()
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn language_models_with_their_own_output() {
+    let (ids, next, offsets) = ([3, 0, 3, 6, 1], [0, 3, 6, 1, 2], Offsets::of_lengths([2, 3]));
+    for (options, attention, activation) in published() {
+        for untied_output in [false, true] {
+            let activation = activation.into();
+            let encoder = EncoderConfig { options, attention, activation, ..encoder_config(NormOrder::Pre, true) };
+            let config = LanguageModelConfig {
+                vocab_size: 7,
+                encoder,
+                position: PositionKind::Rotary,
+                max_length: 9,
+                embedding_dropout: 0.2,
+                input: InputOptions { unscaled: true, ..InputOptions::default() },
+                untied_output,
+            };
+            // Heads of 3 cannot be turned.
+            let position = if attention.head_dim.is_some() { PositionKind::Rotary } else { PositionKind::Learned };
+            let model = LanguageModel::new(LanguageModelConfig { position, ..config }).unwrap();
+            assert_eq!(model.layout().iter().any(|(name, ..)| name == "output.weight"), untied_output);
+            let params = random_params(model.layout());
+            let mut grads = Params::zeros(model.layout());
+            let loss = |p: &Params<f64>, grads| model.loss(p, [&ids, &next], &offsets, TRAINING, grads).unwrap();
+            let found = loss(&params, Some(&mut grads));
+            assert_eq!(found, loss(&params, None));
+            let expected = central_difference(params.values(), STEP, |values| {
+                let mut moved = params.clone();
+                moved.values_mut().copy_from_slice(values);
+                loss(&moved, None)
+            });
+            compare(&format!("{options:?}"), grads.values(), &expected, RULE).unwrap();
+        }
+    }
+}
+
 #[test]
 fn decoder_with_dropout() {
     let (offsets, source) = (Offsets::of_lengths([3, 1, 2]), Offsets::of_lengths([2, 4, 1]));
@@ -487,7 +596,12 @@ fn the_whole_classifier_with_its_loss() {
                 _ => Some(HeadActivation::Tanh),
             },
             input: match pooling {
-                Pooling::First => InputOptions { norm_epsilon: Some(1e-3), token_types: 2, first_position: 1 },
+                Pooling::First => InputOptions {
+                    norm_epsilon: Some(1e-3),
+                    token_types: 2,
+                    first_position: 1,
+                    ..InputOptions::default()
+                },
                 _ => InputOptions::default(),
             },
         })

@@ -25,8 +25,15 @@ fn models() -> Vec<LanguageModel> {
             attention: AttentionOptions::default(),
             options: LayerOptions::default(),
         };
-        let config =
-            LanguageModelConfig { vocab_size: VOCABULARY, encoder, position, max_length: 32, embedding_dropout: 0.1 };
+        let config = LanguageModelConfig {
+            vocab_size: VOCABULARY,
+            encoder,
+            position,
+            max_length: 32,
+            embedding_dropout: 0.1,
+            input: InputOptions::default(),
+            untied_output: false,
+        };
         LanguageModel::new(config).unwrap()
     };
     positions.map(model).into()

@@ -34,6 +34,9 @@ fn japanese(error: &Error) -> String {
             format!("{setting}: {expected} が必要ですが、{found} です")
         }
         Error::RotaryBase(found) => format!("rotary_base: 正の有限の数が必要ですが、{found} です"),
+        Error::RotaryScaling(found) => format!(
+            "rotary_scaling: 正の有限の数で、high_freq_factor は low_freq_factor より大きい必要がありますが、{found} です"
+        ),
         Error::PlacesAcross => "回転位置エンコーディングと ALiBi は 1 本の系列の中の位置を区別するもので、2 本の系列にまたがるクロスアテンションでは使えません".to_owned(),
         Error::NotCausal => "1 トークンずつの生成には因果的なアテンションが必要ですが、ここでは前のトークンが後のトークンを見ています".to_owned(),
         Error::MemoryHasNoPlaces => {
@@ -78,6 +81,7 @@ mod tests {
             Error::NormEpsilon(-1.0),
             Error::Unsupported { setting: "hidden_act", found: "mish".into(), expected: "\"gelu\"" },
             Error::RotaryBase(0.5),
+            Error::RotaryScaling("factor -1".into()),
             Error::PlacesAcross,
             Error::NotCausal,
             Error::MemoryHasNoPlaces,

@@ -1,8 +1,10 @@
 //! Pretrained encoders: hidden states and gradients are those of Hugging Face's library, and what is unsound is refused.
 
 use chumoku::nn::{Mode, Offsets, Tokens};
-use chumoku::pretrained::EncoderCheckpoint;
+use chumoku::params::Params;
+use chumoku::pretrained::{DecoderCheckpoint, EncoderCheckpoint};
 use chumoku::{EmbedOptions, Precision, TextClassifier, TextEmbedder};
+use chumoku_nn::pretrained::Source;
 use ndarray::Array2;
 use std::path::{Path, PathBuf};
 use testkit::{Golden, Tolerance, compare};
@@ -15,18 +17,20 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained").join(name)
 }
 
+/// The same of language models.
+const DECODERS: [&str; 5] = ["llama", "llama_scaled", "qwen2", "qwen3", "gpt2"];
+
 /// A case: the model, its expected results, and its tokens.
-struct Case {
-    checkpoint: EncoderCheckpoint,
+struct Case<Checkpoint> {
+    checkpoint: Checkpoint,
     expected: Golden,
     ids: Vec<u32>,
     types: Option<Vec<u32>>,
     offsets: Offsets,
 }
 
-impl Case {
-    fn read(name: &str) -> Case {
-        let checkpoint = EncoderCheckpoint::read(&golden(name), Some(Precision::Highest)).unwrap();
+impl<Checkpoint> Case<Checkpoint> {
+    fn of(name: &str, checkpoint: Checkpoint) -> Self {
         let expected = Golden::read(&format!("pretrained/{name}/expected"));
         let integers = |name: &str| expected.integers(name).into_iter().map(|x| x as u32).collect::<Vec<u32>>();
         let ends = expected.integers("in.offsets");
@@ -46,10 +50,72 @@ fn close(what: &str, found: &Array2<f32>, expected: &[f64]) {
     compare(what, &found, expected, Tolerance { relative: 0.0, absolute: 1e-5 * largest }).unwrap();
 }
 
+impl Case<EncoderCheckpoint> {
+    fn read(name: &str) -> Self {
+        Case::of(name, EncoderCheckpoint::read(&golden(name), Some(Precision::Highest)).unwrap())
+    }
+}
+
+impl Case<DecoderCheckpoint> {
+    fn read(name: &str) -> Self {
+        Case::of(name, DecoderCheckpoint::read(&golden(name), Some(Precision::Highest)).unwrap())
+    }
+}
+
+/// That gradients are those expected, each under the name that its tensor has.
+fn check_gradients(name: &str, grads: &Params<f32>, tensors: &[(String, Source)], expected: impl Fn(&str) -> Vec<f64>) {
+    for (ours, shape, range) in grads.layout().iter() {
+        let (_, source) = tensors.iter().find(|(name, _)| name == ours).unwrap();
+        let mut expected: Vec<f64> = source.names().iter().flat_map(|theirs| expected(theirs)).collect();
+        if let Source::Transposed(_) = source {
+            let theirs = Array2::from_shape_vec((shape[1], shape[0]), expected).unwrap();
+            expected = theirs.t().iter().copied().collect();
+        }
+        let found = Array2::from_shape_vec((1, range.len()), grads.values()[range].to_vec()).unwrap();
+        close(&format!("{name}: {ours}"), &found, &expected);
+    }
+}
+
+#[test]
+fn language_models_compute_what_transformers_computes() {
+    for name in DECODERS {
+        let case = Case::<DecoderCheckpoint>::read(name);
+        let DecoderCheckpoint { model, params, source, .. } = &case.checkpoint;
+        let states = model.body().hidden_states(params, case.tokens()).unwrap();
+        for (layer, state) in states.iter().enumerate() {
+            close(&format!("{name}, layer {layer}"), state, case.expected.tensor(&format!("out.hidden.{layer}")));
+        }
+        assert!(!case.expected.has(&format!("out.hidden.{}", states.len())), "{name} has more layers");
+        let logits = model.logits(params, &case.ids, &case.offsets).unwrap();
+        close(&format!("{name}, logits"), &logits, case.expected.tensor("out.logits"));
+        // One token after the other, all sequences side by side.
+        let mut state = model.start(case.offsets.sequences()).unwrap();
+        let longest = case.offsets.ranges().map(|range| range.len()).max().unwrap();
+        for place in 0..longest {
+            let new = case.offsets.ranges().map(|range| range.start + place).zip(case.offsets.ranges());
+            let new: Vec<Option<usize>> = new.map(|(at, range)| (at < range.end).then_some(at)).collect();
+            let ids: Vec<u32> = new.iter().flatten().map(|&at| case.ids[at]).collect();
+            let lengths = Offsets::of_lengths(new.iter().map(|at| usize::from(at.is_some())));
+            let found = model.step_to_next(params, &ids, &lengths, &mut state).unwrap();
+            for (row, at) in found.rows().into_iter().zip(new.into_iter().flatten()) {
+                let row = row.to_owned().insert_axis(ndarray::Axis(0));
+                close(&format!("{name}, step {place}"), &row, &logits.row(at).mapv(f64::from).to_vec());
+            }
+        }
+        let (last, cache) = model.body().forward(params, case.tokens(), Mode::Eval).unwrap();
+        let dout = Array2::from_shape_vec(last.dim(), case.expected.narrow("in.dout")).unwrap();
+        let mut grads = Params::zeros(model.layout());
+        model.body().backward(params, case.tokens(), &cache, dout, Mode::Eval, &mut grads).unwrap();
+        check_gradients(name, &grads, &source.tensors, |theirs| {
+            case.expected.tensor(&format!("grad.{theirs}")).to_vec()
+        });
+    }
+}
+
 #[test]
 fn hidden_states_are_those_of_transformers() {
     for name in ENCODERS {
-        let case = Case::read(name);
+        let case = Case::<EncoderCheckpoint>::read(name);
         let states = case.checkpoint.model.hidden_states(&case.checkpoint.params, case.tokens()).unwrap();
         for (layer, state) in states.iter().enumerate() {
             close(&format!("{name}, layer {layer}"), state, case.expected.tensor(&format!("out.hidden.{layer}")));
@@ -69,23 +135,18 @@ fn hidden_states_are_those_of_transformers() {
 #[test]
 fn gradients_are_those_of_transformers() {
     for name in ENCODERS {
-        let case = Case::read(name);
+        let case = Case::<EncoderCheckpoint>::read(name);
         let EncoderCheckpoint { model, params, source, .. } = &case.checkpoint;
         let (last, cache) = model.forward(params, case.tokens(), Mode::Eval).unwrap();
         let dout = Array2::from_shape_vec(last.dim(), case.expected.narrow("in.dout")).unwrap();
-        let mut grads = chumoku::params::Params::zeros(model.layout());
+        let mut grads = Params::zeros(model.layout());
         model.backward(params, case.tokens(), &cache, dout, Mode::Eval, &mut grads).unwrap();
         let named = |theirs: &str| {
             let names = [format!("grad.{theirs}"), format!("grad.{}{theirs}", source.prefix)];
             let name = names.iter().find(|name| case.expected.has(name)).unwrap_or_else(|| panic!("{name}: {theirs}"));
             case.expected.tensor(name).to_vec()
         };
-        for (ours, _, range) in model.layout().iter() {
-            let (_, tensors) = source.tensors.iter().find(|(name, _)| name == ours).unwrap();
-            let expected: Vec<f64> = tensors.names().iter().flat_map(|theirs| named(theirs)).collect();
-            let found = Array2::from_shape_vec((1, range.len()), grads.values()[range].to_vec()).unwrap();
-            close(&format!("{name}: {ours}"), &found, &expected);
-        }
+        check_gradients(name, &grads, &source.tensors, named);
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::record::AttentionRecord;
 use super::{
-    DecoderGradients, DecoderInput, DecoderLayer, DecoderLayerCache, DecoderLayerState, EncoderConfig, LayerNorm,
-    LayerNormCache, Memory, Mode, NormOrder, Offsets, zeros,
+    DecoderGradients, DecoderInput, DecoderLayer, DecoderLayerCache, DecoderLayerState, EncoderConfig, Memory, Mode,
+    Norm, NormCache, NormOrder, Offsets, zeros,
 };
 use crate::Result;
 use crate::params::{Builder, Params};
@@ -14,14 +14,14 @@ use ndarray::Array2;
 #[derive(Clone, Debug)]
 pub struct Decoder {
     layers: Vec<DecoderLayer>,
-    norm: Option<LayerNorm>,
+    norm: Option<Norm>,
 }
 
 /// What a [`Decoder`] remembers.
 #[derive(Clone, Debug)]
 pub struct DecoderCache<T> {
     layers: Vec<DecoderLayerCache<T>>,
-    norm: Option<(Array2<T>, LayerNormCache<T>)>,
+    norm: Option<(Array2<T>, NormCache<T>)>,
 }
 
 /// What a [`Decoder`] keeps from step to step.

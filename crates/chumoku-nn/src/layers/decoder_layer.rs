@@ -74,19 +74,18 @@ impl DecoderLayer {
     /// If the heads do not divide d_model.
     pub fn new(builder: &mut Builder, config: &EncoderConfig, index: usize) -> Result<Self> {
         let site = SITES + 8 * (index as u32 + 1);
-        let attention = MultiHeadAttentionConfig {
-            dropout: config.attention_dropout,
-            ..MultiHeadAttentionConfig::new(config.d_model, config.num_heads)?
-        };
-        let to_self = MultiHeadAttentionConfig { causal: true, site, ..attention.with_options(config.attention)? };
+        let to_self = MultiHeadAttentionConfig { causal: true, ..config.self_attention(site)? };
         // Places of the target say nothing about those of the source.
         let options = AttentionOptions { window: None, position: PositionKind::None, ..config.attention };
-        let across = MultiHeadAttentionConfig { site: site + 1, ..attention.with_options(options)? };
-        let widths = [config.d_model, config.d_ff];
+        let across = MultiHeadAttentionConfig {
+            dropout: config.attention_dropout,
+            site: site + 1,
+            ..MultiHeadAttentionConfig::of(config.d_model, config.num_heads, options)?
+        };
         Ok(DecoderLayer {
             self_attention: builder.scope("self_attn", |b| MultiHeadAttention::new(b, to_self)),
             cross_attention: builder.scope("multihead_attn", |b| MultiHeadAttention::new(b, across)),
-            feed_forward: FeedForward::new(builder, widths, config.activation(), config.dropout, site + 2),
+            feed_forward: FeedForward::of(builder, config, site + 2),
             sublayers: [("norm1", site + 3), ("norm2", site + 4), ("norm3", site + 5)]
                 .map(|(name, site)| Sublayer::new(builder, name, config, site)),
         })
@@ -233,7 +232,7 @@ impl DecoderLayer {
             memory: is_cross.then(|| wide(memory.output)),
             matrices: attention.matrices(p),
             order,
-            norm: sublayer.norm().rows(p),
+            norm: sublayer.norm().record(p),
             projected: attention.projected(&part.part),
             weights: (0..attention.config().num_heads).map(of_head).collect::<Result<_>>()?,
             sum,

@@ -1,7 +1,7 @@
 //! The encoder: layers one after another.
 
 use super::record::AttentionRecord;
-use super::{EncoderConfig, EncoderLayer, EncoderLayerCache, LayerNorm, LayerNormCache, Mode, NormOrder, Offsets};
+use super::{EncoderConfig, EncoderLayer, EncoderLayerCache, Mode, Norm, NormCache, NormOrder, Offsets};
 use crate::Result;
 use crate::params::{Builder, Params};
 use chumoku_kernels::{KeyValueCache, Real};
@@ -11,14 +11,14 @@ use ndarray::Array2;
 #[derive(Clone, Debug)]
 pub struct Encoder {
     layers: Vec<EncoderLayer>,
-    norm: Option<LayerNorm>,
+    norm: Option<Norm>,
 }
 
 /// What an [`Encoder`] remembers.
 #[derive(Clone, Debug)]
 pub struct EncoderCache<T> {
     layers: Vec<EncoderLayerCache<T>>,
-    norm: Option<(Array2<T>, LayerNormCache<T>)>,
+    norm: Option<(Array2<T>, NormCache<T>)>,
 }
 
 impl Encoder {
@@ -76,6 +76,22 @@ impl Encoder {
             Some(norm) => Ok(norm.forward(p, x.view())?.0),
             None => Ok(x),
         }
+    }
+
+    /// What the first layer is given and what each layer makes of it, in use; the last normalised if the output is.
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn states<T: Real>(&self, p: &Params<T>, x: Array2<T>, offsets: &Offsets) -> Result<Vec<Array2<T>>> {
+        let mut states = vec![x];
+        for layer in &self.layers {
+            let last = states[states.len() - 1].clone();
+            states.push(layer.forward(p, last, offsets, Mode::Eval)?.0);
+        }
+        if let (Some(norm), Some(last)) = (&self.norm, states.last_mut()) {
+            *last = norm.forward(p, last.view())?.0;
+        }
+        Ok(states)
     }
 
     /// Empty caches for [`Encoder::step`], one a layer: see [`super::MultiHeadAttention::key_value_cache`].

@@ -1,6 +1,6 @@
 //! The sizes and options of an encoder.
 
-use super::{AttentionOptions, LayerNorm, NormOrder};
+use super::{AttentionOptions, LayerNorm, MultiHeadAttentionConfig, Norm, NormKind, NormOrder};
 use crate::params::Builder;
 use crate::{Error, Result};
 use chumoku_kernels::Activation;
@@ -19,7 +19,7 @@ pub struct EncoderConfig {
     pub d_ff: usize,
     /// "gelu", "gelu_tanh", "relu" or "silu".
     pub activation: String,
-    /// Where layer normalisation stands; with `pre`, one more normalises the encoder's output.
+    /// Where normalisation stands; with `pre`, one more normalises the encoder's output.
     pub norm_order: NormOrder,
     /// Dropout of each part's output and inside the feed-forward network.
     pub dropout: f32,
@@ -39,9 +39,49 @@ pub struct EncoderConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LayerOptions {
-    /// ε of every layer normalisation; [`LayerNorm::EPSILON`] unless it is set.
+    /// Which normalisation.
+    #[serde(skip_serializing_if = "is_layer_norm")]
+    pub norm: NormKind,
+    /// ε of every normalisation; [`LayerNorm::EPSILON`] unless it is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub norm_epsilon: Option<f64>,
+    /// What the feed-forward network is.
+    #[serde(skip_serializing_if = "is_plain")]
+    pub feed_forward: FeedForwardKind,
+}
+
+/// What a feed-forward network is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FeedForwardKind {
+    /// `W₂ f(W₁ x + b₁) + b₂` (Vaswani et al. 2017, equation 2).
+    #[default]
+    Plain,
+    /// `W₂ (f(W x) ∘ V x)`, without biases (Shazeer 2020, equation 6): with SiLU it is SwiGLU.
+    Gated,
+    /// The same with a bias for each of the three.
+    GatedWithBias,
+}
+
+impl FeedForwardKind {
+    /// Whether a second product is a factor of what the activation makes.
+    pub fn is_gated(self) -> bool {
+        self != FeedForwardKind::Plain
+    }
+
+    /// Whether its linear layers have biases.
+    pub fn has_bias(self) -> bool {
+        self != FeedForwardKind::Gated
+    }
+}
+
+fn is_layer_norm(kind: &NormKind) -> bool {
+    *kind == NormKind::Layer
+}
+
+fn is_plain(kind: &FeedForwardKind) -> bool {
+    *kind == FeedForwardKind::Plain
 }
 
 impl EncoderConfig {
@@ -68,8 +108,15 @@ impl EncoderConfig {
     }
 
     /// A normalisation of its width, added to the model under construction.
-    pub(super) fn norm(&self, builder: &mut Builder) -> LayerNorm {
-        LayerNorm::with_epsilon(builder, self.d_model, self.options.norm_epsilon.unwrap_or(LayerNorm::EPSILON))
+    pub(super) fn norm(&self, builder: &mut Builder) -> Norm {
+        let epsilon = self.options.norm_epsilon.unwrap_or(LayerNorm::EPSILON);
+        Norm::new(builder, self.options.norm, self.d_model, epsilon)
+    }
+
+    /// The attention of its layers to themselves; `site` numbers its dropout among those of the model.
+    pub(super) fn self_attention(&self, site: u32) -> Result<MultiHeadAttentionConfig> {
+        let attention = MultiHeadAttentionConfig::of(self.d_model, self.num_heads, self.attention)?;
+        Ok(MultiHeadAttentionConfig { dropout: self.attention_dropout, causal: self.causal, site, ..attention })
     }
 
     /// The activation that the name stands for.

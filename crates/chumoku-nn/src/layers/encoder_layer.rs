@@ -4,7 +4,7 @@ use super::record::AttentionRecord;
 use super::sublayer::{Sublayer, SublayerCache};
 use super::{
     AttentionInput, EncoderConfig, FeedForward, FeedForwardCache, Mode, MultiHeadAttention, MultiHeadAttentionCache,
-    MultiHeadAttentionConfig, Offsets, wide,
+    Offsets, wide,
 };
 use crate::Result;
 use crate::params::{Builder, Mark, Params};
@@ -34,15 +34,9 @@ impl EncoderLayer {
     /// If the heads do not divide d_model.
     pub fn new(builder: &mut Builder, config: &EncoderConfig, index: usize) -> Result<Self> {
         let site = 8 * (index as u32 + 1);
-        let attention = MultiHeadAttentionConfig {
-            dropout: config.attention_dropout,
-            causal: config.causal,
-            site,
-            ..MultiHeadAttentionConfig::new(config.d_model, config.num_heads)?.with_options(config.attention)?
-        };
-        let widths = [config.d_model, config.d_ff];
+        let attention = config.self_attention(site)?;
         let attention = builder.scope("self_attn", |b| MultiHeadAttention::new(b, attention));
-        let feed_forward = FeedForward::new(builder, widths, config.activation(), config.dropout, site + 1);
+        let feed_forward = FeedForward::of(builder, config, site + 1);
         let sublayers =
             [("norm1", site + 2), ("norm2", site + 3)].map(|(name, site)| Sublayer::new(builder, name, config, site));
         Ok(EncoderLayer { attention, feed_forward, sublayers, end: builder.mark() })
@@ -155,7 +149,7 @@ impl EncoderLayer {
             memory: None,
             matrices: self.attention.matrices(p),
             order,
-            norm: self.sublayers[0].norm().rows(p),
+            norm: self.sublayers[0].norm().record(p),
             projected: self.attention.projected(&cache.attention.part),
             weights: weights.collect::<Result<_>>()?,
             sum,

@@ -1,26 +1,41 @@
 //! The position-wise feed-forward network.
 
-use super::{Linear, Mode};
+use super::{EncoderConfig, FeedForwardKind, Linear, Mode, numbers, numbers_mut, zeros};
 use crate::Result;
-use crate::params::{Builder, Params};
-use chumoku_kernels::{Activation, Real, Then};
+use crate::params::{Builder, Init, Params};
+use chumoku_kernels::{Activation, Real, Then, gated_backward, gated_forward};
 use ndarray::{Array2, ArrayView2};
 
-/// `y = W₂ f(W₁ x + b₁) + b₂` for each token (Vaswani et al. 2017, equation 2), with dropout after the activation f.
+/// `y = W₂ f(W₁ x + b₁) + b₂` for each token (Vaswani et al. 2017, equation 2), or, gated, `y = W₂ (f(W x) ∘ V x)`
+/// (Shazeer 2020, equation 6), with dropout of what W₂ is given.
+///
+/// Of a gated network W and V are one parameter, the rows of W first: one product makes both.
 #[derive(Clone, Debug)]
 pub struct FeedForward {
     linear1: Linear,
     linear2: Linear,
     activation: Activation,
+    is_gated: bool,
+    d_ff: usize,
     dropout: f32,
     site: u32,
 }
 
-/// What the activation and dropout made, and in training their slope: (tokens, d_ff) both.
+/// What the inner part was given and made.
 #[derive(Clone, Debug)]
 pub struct FeedForwardCache<T> {
-    slope: Option<Vec<T>>,
+    before: Before<T>,
+    /// What W₂ was given: (tokens, d_ff).
     after: Array2<T>,
+}
+
+/// What the backward pass needs of what the activation was given.
+#[derive(Clone, Debug)]
+enum Before<T> {
+    /// In training, the slope of activation and dropout: (tokens, d_ff).
+    Plain(Option<Vec<T>>),
+    /// W x and V x: (tokens, 2 · d_ff).
+    Gated(Array2<T>),
 }
 
 impl FeedForward {
@@ -36,6 +51,28 @@ impl FeedForward {
             linear1: builder.scope("linear1", |b| Linear::new(b, d_model, d_ff, true)),
             linear2: builder.scope("linear2", |b| Linear::new(b, d_ff, d_model, true)),
             activation,
+            is_gated: false,
+            d_ff,
+            dropout,
+            site,
+        }
+    }
+
+    /// That of a configuration's layers.
+    pub(super) fn of(builder: &mut Builder, config: &EncoderConfig, site: u32) -> Self {
+        let EncoderConfig { d_model, d_ff, dropout, .. } = *config;
+        let kind = config.options.feed_forward;
+        if kind == FeedForwardKind::Plain {
+            return FeedForward::new(builder, [d_model, d_ff], config.activation(), dropout, site);
+        }
+        // Each of the two matrices starts as one alone would.
+        let init = Init::glorot(d_model, d_ff);
+        FeedForward {
+            linear1: builder.scope("linear1", |b| Linear::with_init(b, d_model, 2 * d_ff, kind.has_bias(), init)),
+            linear2: builder.scope("linear2", |b| Linear::new(b, d_ff, d_model, kind.has_bias())),
+            activation: config.activation(),
+            is_gated: true,
+            d_ff,
             dropout,
             site,
         }
@@ -65,10 +102,19 @@ impl FeedForward {
         then: Then<'_, T>,
         mode: Mode,
     ) -> Result<(Array2<T>, FeedForwardCache<T>)> {
-        let mut slope = mode.is_training().then(Vec::new);
-        let after = self.inner(p, x, slope.as_mut(), mode)?;
+        let (before, after) = if self.is_gated {
+            let before = self.linear1.forward(p, x)?;
+            let mut after = zeros((x.nrows(), self.d_ff));
+            gated_forward(self.activation, numbers(&before.view()), self.d_ff, numbers_mut(&mut after))?;
+            mode.drop(&mut after, self.dropout, self.site)?;
+            (Before::Gated(before), after)
+        } else {
+            let mut slope = mode.is_training().then(Vec::new);
+            let after = self.inner(p, x, slope.as_mut(), mode)?;
+            (Before::Plain(slope), after)
+        };
         let y = self.linear2.forward_then(p, after.view(), then)?;
-        Ok((y, FeedForwardCache { slope, after }))
+        Ok((y, FeedForwardCache { before, after }))
     }
 
     /// `dropout(f(linear1(x)))`, and its slope with respect to linear1(x) if wanted.
@@ -100,15 +146,35 @@ impl FeedForward {
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
         let mut again = Vec::new();
-        let slope = match &cache.slope {
-            Some(slope) => slope,
-            None => {
+        let slope = match &cache.before {
+            Before::Gated(before) => return self.gated_backward(p, x, before, (&cache.after, dy), mode, grads),
+            Before::Plain(Some(slope)) => slope,
+            Before::Plain(None) => {
                 self.inner(p, x, Some(&mut again), mode)?;
                 &again
             }
         };
         // y = linear2(after), after = dropout(f(before))
         let d_before = self.linear2.backward_then(p, cache.after.view(), dy, Then::Multiply { by: slope }, grads)?;
+        // before = linear1(x)
+        self.linear1.backward(p, x, d_before.view(), grads)
+    }
+
+    fn gated_backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        before: &Array2<T>,
+        (after, dy): (&Array2<T>, ArrayView2<'_, T>),
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<Array2<T>> {
+        // y = linear2(after), after = dropout(f(W x) ∘ V x)
+        let mut d_after = self.linear2.backward(p, after.view(), dy, grads)?;
+        mode.drop(&mut d_after, self.dropout, self.site)?;
+        let mut d_before = zeros(before.dim());
+        let (before, d_after) = (before.view(), d_after.view());
+        gated_backward(self.activation, numbers(&before), self.d_ff, numbers(&d_after), numbers_mut(&mut d_before))?;
         // before = linear1(x)
         self.linear1.backward(p, x, d_before.view(), grads)
     }

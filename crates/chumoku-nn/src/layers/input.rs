@@ -14,12 +14,19 @@ pub struct InputOptions {
     /// Embeddings are not multiplied by √d_model, and the sum is normalised, with this ε (Devlin et al. 2019).
     #[serde(rename = "embedding_norm_epsilon", skip_serializing_if = "Option::is_none")]
     pub norm_epsilon: Option<f64>,
+    /// Embeddings are not multiplied by √d_model.
+    #[serde(rename = "unscaled_embedding", skip_serializing_if = "is_false")]
+    pub unscaled: bool,
     /// Kinds of tokens that have a vector each (BERT's first and second sentence); none unless it is set.
     #[serde(skip_serializing_if = "is_zero")]
     pub token_types: usize,
     /// Rows of a learned positional encoding before that of a sequence's first token.
     #[serde(skip_serializing_if = "is_zero")]
     pub first_position: usize,
+}
+
+fn is_false(x: &bool) -> bool {
+    !x
 }
 
 fn is_zero(x: &usize) -> bool {
@@ -43,8 +50,8 @@ pub struct InputConfig {
     pub options: InputOptions,
 }
 
-/// `dropout(√d · embedding + position)` (Vaswani et al. 2017, sections 3.4 and 3.5), or
-/// `dropout(norm(embedding + position + type))` (Devlin et al. 2019, figure 2).
+/// `dropout(√d · embedding + position)` (Vaswani et al. 2017, sections 3.4 and 3.5), the same without √d (Radford et al.
+/// 2018), or `dropout(norm(embedding + position + type))` (Devlin et al. 2019, figure 2).
 #[derive(Clone, Debug)]
 pub struct Input {
     embedding: Embedding,
@@ -84,9 +91,9 @@ impl Input {
     /// Adds `embedding`, `position`, `token_type` and `input_norm`, those that there are.
     pub fn new(builder: &mut Builder, config: &InputConfig) -> Self {
         let InputConfig { vocab_size, d_model, options, .. } = *config;
-        let embedding = |b: &mut Builder| match options.norm_epsilon {
-            Some(_) => Embedding::unscaled(b, vocab_size, d_model),
-            None => Embedding::new(b, vocab_size, d_model),
+        let embedding = |b: &mut Builder| match options.unscaled || options.norm_epsilon.is_some() {
+            true => Embedding::unscaled(b, vocab_size, d_model),
+            false => Embedding::new(b, vocab_size, d_model),
         };
         let position = |b: &mut Builder| {
             Position::starting_at(b, config.position, options.first_position, [config.max_length, d_model])
@@ -119,8 +126,22 @@ impl Input {
         tokens: Tokens<'_>,
         mode: Mode,
     ) -> Result<(Array2<T>, InputCache<T>)> {
+        self.forward_at(p, tokens, &[], mode)
+    }
+
+    /// As [`Input::forward`], for tokens that follow `starts` others of each sequence (none if left out).
+    ///
+    /// # Errors
+    /// As for [`Input::forward`].
+    pub fn forward_at<T: Real>(
+        &self,
+        p: &Params<T>,
+        tokens: Tokens<'_>,
+        starts: &[usize],
+        mode: Mode,
+    ) -> Result<(Array2<T>, InputCache<T>)> {
         let mut x = self.embedding.forward(p, tokens.ids)?;
-        self.position.forward(p, &mut x, tokens.offsets)?;
+        self.position.forward_at(p, &mut x, tokens.offsets, starts)?;
         if let Some(token_type) = &self.token_type {
             x += &token_type.forward(p, &kinds(tokens))?;
         }

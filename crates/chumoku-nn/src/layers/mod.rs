@@ -34,22 +34,22 @@ pub use decoder_layer::{DecoderGradients, DecoderInput, DecoderLayer, DecoderLay
 pub use dropout::{Mode, Noise};
 pub use embedding::Embedding;
 pub use encoder::{Encoder, EncoderCache};
-pub use encoder_config::{EncoderConfig, LayerOptions};
+pub use encoder_config::{EncoderConfig, FeedForwardKind, LayerOptions};
 pub use encoder_layer::{EncoderLayer, EncoderLayerCache};
 pub use feed_forward::{FeedForward, FeedForwardCache};
 pub use head::{Head, HeadActivation, HeadCache};
 pub use input::{Input, InputCache, InputConfig, InputOptions, Tokens};
 pub use linear::Linear;
 pub use multi_head_attention::{
-    AttentionInput, AttentionMatrices, AttentionOptions, InputGradients, MultiHeadAttention, MultiHeadAttentionCache,
-    MultiHeadAttentionConfig, ProjectedMemory,
+    AttentionBias, AttentionInput, AttentionMatrices, AttentionOptions, InputGradients, MultiHeadAttention,
+    MultiHeadAttentionCache, MultiHeadAttentionConfig, ProjectedMemory,
 };
-pub use norm::{LayerNorm, LayerNormCache, NormOrder};
+pub use norm::{LayerNorm, LayerNormCache, Norm, NormCache, NormKind, NormOrder, RmsNorm, RmsNormCache};
 pub use pooling::{Pooling, PoolingCache};
 pub use position::{Position, PositionKind, sinusoidal};
-pub use record::AttentionRecord;
+pub use record::{AttentionRecord, NormRecord};
 pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};
-pub use rotary::Rotary;
+pub use rotary::{Rotary, RotaryScaling};
 
 use crate::Result;
 use crate::params::{ParamId, Params};

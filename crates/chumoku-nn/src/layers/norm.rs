@@ -1,13 +1,15 @@
-//! Layer normalisation, and where it stands.
+//! Normalisation of tokens: layer norm or RMS norm, and where it stands.
 
 use super::{array, numbers, packed, row};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
-use chumoku_kernels::{LayerNormBackward, Normalised, Real, layer_norm_forward};
+use chumoku_kernels::{
+    LayerNormBackward, Normalised, Real, RmsNormBackward, RmsNormalised, layer_norm_forward, rms_norm_forward,
+};
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 
-/// Where layer normalisation stands.
+/// Where normalisation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NormOrder {
@@ -15,6 +17,105 @@ pub enum NormOrder {
     Post,
     /// Before each part, which trains more steadily: `x = x + f(norm(x))` (Xiong et al. 2020).
     Pre,
+}
+
+/// Which normalisation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum NormKind {
+    /// [`LayerNorm`].
+    #[default]
+    Layer,
+    /// [`RmsNorm`].
+    Rms,
+}
+
+/// The normalisation of a layer: one of these.
+#[derive(Clone, Debug)]
+pub enum Norm {
+    /// With mean and deviation.
+    Layer(LayerNorm),
+    /// With the root of the mean square.
+    Rms(RmsNorm),
+}
+
+/// What a [`Norm`] remembers.
+#[derive(Clone, Debug)]
+pub enum NormCache<T> {
+    /// Of layer norm.
+    Layer(LayerNormCache<T>),
+    /// Of RMS norm.
+    Rms(RmsNormCache<T>),
+}
+
+impl Norm {
+    /// Adds the parameters of a normalisation to the model.
+    pub fn new(builder: &mut Builder, kind: NormKind, width: usize, epsilon: f64) -> Self {
+        match kind {
+            NormKind::Layer => Norm::Layer(LayerNorm::with_epsilon(builder, width, epsilon)),
+            NormKind::Rms => Norm::Rms(RmsNorm::new(builder, width, epsilon)),
+        }
+    }
+
+    /// γ and, where there is one, β as rows, in f64.
+    pub(crate) fn rows<T: Real>(&self, p: &Params<T>) -> (Array2<f64>, Option<Array2<f64>>) {
+        match self {
+            Norm::Layer(norm) => (row(p, norm.weight), Some(row(p, norm.bias))),
+            Norm::Rms(norm) => (row(p, norm.weight), None),
+        }
+    }
+
+    /// ε.
+    pub(crate) fn epsilon(&self) -> f64 {
+        match self {
+            Norm::Layer(norm) => norm.epsilon,
+            Norm::Rms(norm) => norm.epsilon,
+        }
+    }
+
+    /// Normalises each row; `backward` needs x and the cache.
+    ///
+    /// # Shapes
+    /// `x` (tokens, width) → the same.
+    ///
+    /// # Errors
+    /// If `x` has another width.
+    pub fn forward<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<(Array2<T>, NormCache<T>)> {
+        Ok(match self {
+            Norm::Layer(norm) => {
+                let (y, cache) = norm.forward(p, x)?;
+                (y, NormCache::Layer(cache))
+            }
+            Norm::Rms(norm) => {
+                let (y, cache) = norm.forward(p, x)?;
+                (y, NormCache::Rms(cache))
+            }
+        })
+    }
+
+    /// The gradient of x; `residual` is added to it, the gradient of what else x went to.
+    ///
+    /// # Shapes
+    /// `x`, `dy`, `residual` and the dx returned (tokens, width).
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or the cache is another norm's.
+    pub fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        cache: &NormCache<T>,
+        dy: ArrayView2<'_, T>,
+        residual: Option<ArrayView2<'_, T>>,
+        grads: &mut Params<T>,
+    ) -> Result<Array2<T>> {
+        match (self, cache) {
+            (Norm::Layer(norm), NormCache::Layer(cache)) => norm.backward(p, x, cache, dy, residual, grads),
+            (Norm::Rms(norm), NormCache::Rms(cache)) => norm.backward(p, x, cache, dy, residual, grads),
+            _ => Err(crate::Error::OtherNetwork),
+        }
+    }
 }
 
 /// `y = γ (x − mean)/√(variance + ε) + β` over each token (Ba, Kiros and Hinton 2016).
@@ -45,11 +146,6 @@ impl LayerNorm {
     pub fn with_epsilon(builder: &mut Builder, width: usize, epsilon: f64) -> Self {
         let weight = builder.add("weight", &[width], Init::Ones);
         LayerNorm { weight, bias: builder.add("bias", &[width], Init::Zeros), epsilon }
-    }
-
-    /// γ and β as rows, in f64.
-    pub(crate) fn rows<T: Real>(&self, p: &Params<T>) -> [Array2<f64>; 2] {
-        [row(p, self.weight), row(p, self.bias)]
     }
 
     /// Normalises each row, then scales and shifts it by γ and β; `backward` needs x and the cache.
@@ -99,5 +195,76 @@ impl LayerNorm {
         // Frozen: nobody asks for these.
         let mut d = [vec![T::ZERO; x.ncols()], vec![T::ZERO; x.ncols()]];
         array(x.dim(), backward.compute(d.each_mut().map(|d| &mut d[..]))?)
+    }
+}
+
+/// `y = γ · x/√(mean(x²) + ε)` over each token (Zhang and Sennrich 2019, equation 4).
+#[derive(Clone, Debug)]
+pub struct RmsNorm {
+    weight: ParamId,
+    epsilon: f64,
+}
+
+/// Each token's 1/√(mean(x²) + ε).
+#[derive(Clone, Debug)]
+pub struct RmsNormCache<T> {
+    inverse_rms: Vec<T>,
+}
+
+impl RmsNorm {
+    /// Adds `weight` (γ, starting at 1).
+    pub fn new(builder: &mut Builder, width: usize, epsilon: f64) -> Self {
+        RmsNorm { weight: builder.add("weight", &[width], Init::Ones), epsilon }
+    }
+
+    /// γ, in f64.
+    pub(crate) fn gamma<T: Real>(&self, p: &Params<T>) -> Vec<f64> {
+        p.slice(self.weight).iter().map(|x| x.to_f64()).collect()
+    }
+
+    /// Divides each row by the root of its mean square, then scales it by γ; `backward` needs x and the cache.
+    ///
+    /// # Shapes
+    /// `x` (tokens, width) → the same.
+    ///
+    /// # Errors
+    /// If `x` has another width.
+    pub fn forward<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<(Array2<T>, RmsNormCache<T>)> {
+        let x = packed(x);
+        let RmsNormalised { y, inverse_rms } =
+            rms_norm_forward(numbers(&x.view()), p.slice(self.weight), T::of(self.epsilon))?;
+        Ok((array(x.dim(), y)?, RmsNormCache { inverse_rms }))
+    }
+
+    /// The gradient of x; `residual` is added to it, the gradient of what else x went to.
+    ///
+    /// # Shapes
+    /// `x`, `dy`, `residual` and the dx returned (tokens, width).
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: ArrayView2<'_, T>,
+        cache: &RmsNormCache<T>,
+        dy: ArrayView2<'_, T>,
+        residual: Option<ArrayView2<'_, T>>,
+        grads: &mut Params<T>,
+    ) -> Result<Array2<T>> {
+        let (x, dy, residual) = (packed(x), packed(dy), residual.map(packed));
+        let (x, dy, residual) = (x.view(), dy.view(), residual.as_ref().map(|residual| residual.view()));
+        let backward = RmsNormBackward {
+            x: numbers(&x),
+            gamma: p.slice(self.weight),
+            inverse_rms: &cache.inverse_rms,
+            dy: numbers(&dy),
+            residual: residual.as_ref().map(numbers),
+        };
+        if grads.is_trained(self.weight) {
+            return array(x.dim(), backward.compute(grads.slice_mut(self.weight))?);
+        }
+        // Frozen: nobody asks for it.
+        array(x.dim(), backward.compute(&mut vec![T::ZERO; x.ncols()])?)
     }
 }

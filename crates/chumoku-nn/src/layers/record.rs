@@ -1,7 +1,9 @@
 //! What one attention of a model was given and what it made, in f64, for whoever shows it.
 
-use super::NormOrder;
 use super::multi_head_attention::AttentionMatrices;
+use super::{Norm, NormOrder};
+use crate::params::Params;
+use chumoku_kernels::Real;
 use ndarray::Array2;
 
 /// One attention of a layer over one sequence, with the residual connection and the normalisation around it.
@@ -15,12 +17,31 @@ pub struct AttentionRecord {
     pub matrices: AttentionMatrices,
     /// Where the normalisation stands.
     pub order: NormOrder,
-    /// γ and β of the normalisation, rows.
-    pub norm: [Array2<f64>; 2],
+    /// The normalisation.
+    pub norm: NormRecord,
     /// The model's own queries, keys and values, as the kernel reads them: (tokens, heads · width) each.
     pub projected: [Array2<f64>; 3],
     /// The model's own weights, of each head: (queries, keys).
     pub weights: Vec<Array2<f64>>,
     /// The model's own sum of x and the attention's output: (queries, d_model).
     pub sum: Array2<f64>,
+}
+
+/// The parameters of a normalisation.
+#[derive(Clone, Debug)]
+pub struct NormRecord {
+    /// γ, a row.
+    pub gamma: Array2<f64>,
+    /// β, a row; RMS norm has none.
+    pub beta: Option<Array2<f64>>,
+    /// ε.
+    pub epsilon: f64,
+}
+
+impl Norm {
+    /// Its parameters, for whoever shows them.
+    pub(super) fn record<T: Real>(&self, p: &Params<T>) -> NormRecord {
+        let (gamma, beta) = self.rows(p);
+        NormRecord { gamma, beta, epsilon: self.epsilon() }
+    }
 }

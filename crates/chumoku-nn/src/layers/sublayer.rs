@@ -1,6 +1,6 @@
-//! What the layers of encoder and decoder are made of: a part with a residual connection and layer normalisation.
+//! What the layers of encoder and decoder are made of: a part with a residual connection and a normalisation.
 
-use super::{EncoderConfig, LayerNorm, LayerNormCache, Mode, NormOrder, add_assign};
+use super::{EncoderConfig, Mode, Norm, NormCache, NormOrder, add_assign};
 use crate::Result;
 use crate::params::{Builder, Params};
 use chumoku_kernels::{Real, Then};
@@ -11,7 +11,7 @@ use ndarray::{Array2, ArrayView2};
 #[derive(Clone, Debug)]
 pub(super) struct Sublayer {
     order: NormOrder,
-    norm: LayerNorm,
+    norm: Norm,
     dropout: f32,
     site: u32,
 }
@@ -24,7 +24,7 @@ pub(super) struct SublayerCache<T, C> {
     /// What the part remembers.
     pub(super) part: C,
     norm_input: Array2<T>,
-    norm: LayerNormCache<T>,
+    norm: NormCache<T>,
 }
 
 impl Sublayer {
@@ -63,7 +63,7 @@ impl Sublayer {
     }
 
     /// The normalisation.
-    pub(super) fn norm(&self) -> &LayerNorm {
+    pub(super) fn norm(&self) -> &Norm {
         &self.norm
     }
 

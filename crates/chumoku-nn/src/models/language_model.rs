@@ -1,8 +1,9 @@
 //! A language model: a causal encoder that says which token comes next (Radford et al. 2018).
 
+use super::text_encoder::{TextEncoder, TextEncoderConfig};
 use crate::Result;
 use crate::layers::{
-    AttentionRecord, Embedding, Encoder, EncoderConfig, Mode, MultiHeadAttention, Offsets, Position, PositionKind,
+    AttentionRecord, Embedding, EncoderConfig, InputOptions, Mode, MultiHeadAttention, Offsets, PositionKind, Tokens,
 };
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::{KeyValueCache, Real};
@@ -24,16 +25,26 @@ pub struct LanguageModelConfig {
     pub max_length: usize,
     /// Dropout of the embeddings.
     pub embedding_dropout: f32,
+    /// Variants of the embeddings.
+    #[serde(flatten)]
+    pub input: InputOptions,
+    /// The output layer has a matrix of its own, rather than the embedding's.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub untied_output: bool,
 }
 
-/// The model: its parts, and where their parameters lie. The output layer's weight is the embedding.
+fn is_false(x: &bool) -> bool {
+    !x
+}
+
+/// The model: a body that makes a vector of each token, and an output layer, whose weight is the table of embeddings
+/// unless it has one of its own.
 #[derive(Clone, Debug)]
 pub struct LanguageModel {
     config: LanguageModelConfig,
     layout: Arc<Layout>,
-    embedding: Embedding,
-    position: Position,
-    encoder: Encoder,
+    body: TextEncoder,
+    output: Option<Embedding>,
 }
 
 /// What a [`LanguageModel`] keeps from step to step.
@@ -45,7 +56,8 @@ pub struct LanguageModelState<T: Real> {
     lengths: Vec<usize>,
 }
 
-const EMBEDDING_SITE: u32 = 0;
+/// Tokens for which there is room at the start: caches grow, and few texts are as long as a model could read.
+const ROOM: usize = 256;
 
 impl LanguageModel {
     /// The model of a configuration; its parameters are made by [`Params::init`] from its [`LanguageModel::layout`].
@@ -55,13 +67,19 @@ impl LanguageModel {
     pub fn new(mut config: LanguageModelConfig) -> Result<Self> {
         config.encoder.causal = true;
         let mut builder = Builder::new();
-        let d_model = config.encoder.d_model;
-        let embedding = builder.scope("embedding", |b| Embedding::new(b, config.vocab_size, d_model));
-        let position = builder.scope("position", |b| Position::new(b, config.position, config.max_length, d_model));
-        let mut encoder = config.encoder.clone();
-        encoder.attention.position = config.position;
-        let encoder = builder.scope("encoder", |b| Encoder::new(b, &encoder))?;
-        Ok(LanguageModel { config, layout: builder.finish(), embedding, position, encoder })
+        let body = TextEncoderConfig {
+            vocab_size: config.vocab_size,
+            encoder: config.encoder.clone(),
+            position: config.position,
+            max_length: config.max_length,
+            embedding_dropout: config.embedding_dropout,
+            input: config.input,
+        };
+        let body = TextEncoder::in_model(&mut builder, body)?;
+        let (vocabulary, width) = (config.vocab_size, config.encoder.d_model);
+        let output =
+            config.untied_output.then(|| builder.scope("output", |b| Embedding::unscaled(b, vocabulary, width)));
+        Ok(LanguageModel { config, layout: builder.finish(), body, output })
     }
 
     /// The configuration.
@@ -72,6 +90,16 @@ impl LanguageModel {
     /// Names and places of the parameters.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
+    }
+
+    /// All but the output layer. Its parameters are those of the model.
+    pub fn body(&self) -> &TextEncoder {
+        &self.body
+    }
+
+    /// What has the output layer's weight.
+    fn output(&self) -> &Embedding {
+        self.output.as_ref().unwrap_or(self.body.table())
     }
 
     /// The mean loss of the tokens `next`, each following the one of `ids` at its place, and, in training, its
@@ -92,17 +120,11 @@ impl LanguageModel {
         mode: Mode,
         grads: Option<&mut Params<T>>,
     ) -> Result<f64> {
-        let rate = self.config.embedding_dropout;
-        let mut x = self.embedding.forward(p, ids)?;
-        self.position.forward(p, &mut x, offsets)?;
-        mode.drop(&mut x, rate, EMBEDDING_SITE)?;
-        let (y, of_encoder) = self.encoder.forward(p, x, offsets, mode)?;
-        let Some(grads) = grads else { return Ok(self.embedding.loss(p, y.view(), next, T::ZERO, None)?.0) };
-        let (loss, dy) = self.embedding.loss(p, y.view(), next, T::ZERO, Some(&mut *grads))?;
-        let mut dx = self.encoder.backward(p, &of_encoder, offsets, dy, mode, grads)?;
-        mode.drop(&mut dx, rate, EMBEDDING_SITE)?;
-        self.position.backward(dx.view(), offsets, grads);
-        self.embedding.backward(ids, dx.view(), grads)?;
+        let tokens = Tokens::new(ids, offsets);
+        let (y, cache) = self.body.forward(p, tokens, mode)?;
+        let Some(grads) = grads else { return Ok(self.output().loss(p, y.view(), next, T::ZERO, None)?.0) };
+        let (loss, dy) = self.output().loss(p, y.view(), next, T::ZERO, Some(&mut *grads))?;
+        self.body.backward(p, tokens, &cache, dy, mode, grads)?;
         Ok(loss)
     }
 
@@ -111,10 +133,8 @@ impl LanguageModel {
     /// # Errors
     /// If an id or a length is beyond the model's.
     pub fn logits<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
-        let mut x = self.embedding.forward(p, ids)?;
-        self.position.forward(p, &mut x, offsets)?;
-        let y = self.encoder.apply(p, x, offsets)?;
-        self.embedding.logits(p, y.view())
+        let y = self.body.apply(p, Tokens::new(ids, offsets))?;
+        self.output().logits(p, y.view())
     }
 
     /// What the attention of a layer is given and makes when the model reads one sequence.
@@ -125,11 +145,7 @@ impl LanguageModel {
     /// # Panics
     /// If there is no such layer.
     pub fn record<T: Real>(&self, p: &Params<T>, ids: &[u32], layer: usize) -> Result<AttentionRecord> {
-        let offsets = Offsets::of_lengths([ids.len()]);
-        let mut x = self.embedding.forward(p, ids)?;
-        self.position.forward(p, &mut x, &offsets)?;
-        let (_, cache) = self.encoder.forward(p, x, &offsets, Mode::Eval)?;
-        self.encoder.record(p, &cache, &offsets, layer)
+        self.body.record(p, ids, layer)
     }
 
     /// The same for every layer in turn, the model reading once.
@@ -142,11 +158,7 @@ impl LanguageModel {
         ids: &[u32],
         each: &mut dyn FnMut(&AttentionRecord),
     ) -> Result<()> {
-        let offsets = Offsets::of_lengths([ids.len()]);
-        let mut x = self.embedding.forward(p, ids)?;
-        self.position.forward(p, &mut x, &offsets)?;
-        let (_, cache) = self.encoder.forward(p, x, &offsets, Mode::Eval)?;
-        self.encoder.each_record(p, &cache, &offsets, each)
+        self.body.each_record(p, ids, each)
     }
 
     /// The attention of a layer.
@@ -154,7 +166,7 @@ impl LanguageModel {
     /// # Panics
     /// If there is no such layer.
     pub fn attention(&self, layer: usize) -> &MultiHeadAttention {
-        self.encoder.layers()[layer].attention()
+        self.body.encoder().layers()[layer].attention()
     }
 
     /// The logits of the token after each sequence: (sequences, vocabulary).
@@ -162,11 +174,8 @@ impl LanguageModel {
     /// # Errors
     /// If an id or a length is beyond the model's, or a sequence is empty.
     pub fn next_logits<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
-        let mut x = self.embedding.forward(p, ids)?;
-        self.position.forward(p, &mut x, offsets)?;
-        let y = self.encoder.apply(p, x, offsets)?;
-        let last: Vec<usize> = offsets.ranges().filter(|range| !range.is_empty()).map(|range| range.end - 1).collect();
-        self.embedding.logits(p, y.select(Axis(0), &last).view())
+        let y = self.body.apply(p, Tokens::new(ids, offsets))?;
+        self.output().logits(p, last_rows(&y, offsets).view())
     }
 
     /// The start of so many sequences.
@@ -174,7 +183,7 @@ impl LanguageModel {
     /// # Errors
     /// If the memory cannot be had.
     pub fn start<T: Real>(&self, sequences: usize) -> Result<LanguageModelState<T>> {
-        let keys_and_values = self.encoder.key_value_caches(sequences, self.config.max_length)?;
+        let keys_and_values = self.body.encoder().key_value_caches(sequences, self.config.max_length.min(ROOM))?;
         Ok(LanguageModelState { keys_and_values, lengths: vec![0; sequences] })
     }
 
@@ -192,10 +201,40 @@ impl LanguageModel {
         offsets: &Offsets,
         state: &mut LanguageModelState<T>,
     ) -> Result<Array2<T>> {
-        let mut x = self.embedding.forward(p, ids)?;
-        self.position.forward_at(p, &mut x, offsets, &state.lengths)?;
-        let y = self.encoder.step(p, x, offsets, &mut state.keys_and_values)?;
-        state.lengths.iter_mut().zip(offsets.ranges()).for_each(|(length, range)| *length += range.len());
-        self.embedding.logits(p, y.view())
+        let y = self.vectors_of_step(p, ids, offsets, state)?;
+        self.output().logits(p, y.view())
     }
+
+    /// As [`LanguageModel::step`], of the last new token of each sequence alone: (sequences with new tokens, vocabulary).
+    ///
+    /// # Errors
+    /// If an id or a length is beyond the model's.
+    pub fn step_to_next<T: Real>(
+        &self,
+        p: &Params<T>,
+        ids: &[u32],
+        offsets: &Offsets,
+        state: &mut LanguageModelState<T>,
+    ) -> Result<Array2<T>> {
+        let y = self.vectors_of_step(p, ids, offsets, state)?;
+        self.output().logits(p, last_rows(&y, offsets).view())
+    }
+
+    fn vectors_of_step<T: Real>(
+        &self,
+        p: &Params<T>,
+        ids: &[u32],
+        offsets: &Offsets,
+        LanguageModelState { keys_and_values, lengths }: &mut LanguageModelState<T>,
+    ) -> Result<Array2<T>> {
+        let y = self.body.step(p, Tokens::new(ids, offsets), lengths, keys_and_values)?;
+        lengths.iter_mut().zip(offsets.ranges()).for_each(|(length, range)| *length += range.len());
+        Ok(y)
+    }
+}
+
+/// The last row of each sequence that has any.
+fn last_rows<T: Real>(x: &Array2<T>, offsets: &Offsets) -> Array2<T> {
+    let last: Vec<usize> = offsets.ranges().filter(|range| !range.is_empty()).map(|range| range.end - 1).collect();
+    x.select(Axis(0), &last)
 }

@@ -1,13 +1,14 @@
-//! An encoder as it comes pretrained: embeddings and a transformer encoder, a vector for each token (Devlin et al. 2019).
+//! The body of models as they come pretrained: embeddings and a transformer encoder, a vector for each token (Devlin et
+//! al. 2019).
 
 use crate::Result;
 use crate::layers::in_groups;
 use crate::layers::{
-    Embedding, Encoder, EncoderCache, EncoderConfig, Input, InputCache, InputConfig, InputOptions, Mode, Offsets,
-    PositionKind, Tokens,
+    AttentionRecord, Embedding, Encoder, EncoderCache, EncoderConfig, Input, InputCache, InputConfig, InputOptions,
+    Mode, Offsets, PositionKind, Tokens,
 };
 use crate::params::{Builder, Layout, Params};
-use chumoku_kernels::Real;
+use chumoku_kernels::{KeyValueCache, Real};
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -78,6 +79,11 @@ impl TextEncoder {
         Ok(TextEncoder { config, layout: Arc::default(), input, encoder })
     }
 
+    /// Its layers.
+    pub(super) fn encoder(&self) -> &Encoder {
+        &self.encoder
+    }
+
     /// The table of token embeddings.
     pub(super) fn table(&self) -> &Embedding {
         self.input.embedding()
@@ -128,18 +134,60 @@ impl TextEncoder {
         self.input.backward(p, tokens, &cache.input, dx, mode, grads)
     }
 
-    /// The vectors after the embeddings and after each layer, in use: (tokens, d_model) each.
+    /// The vectors after the embeddings and after each layer, in use: (tokens, d_model) each. The last are normalised
+    /// where the encoder's output is.
     ///
     /// # Errors
     /// If an id or a length is beyond the model's.
     pub fn hidden_states<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>) -> Result<Vec<Array2<T>>> {
         let (x, _) = self.input.forward(p, tokens, Mode::Eval)?;
-        let mut states = vec![x];
-        for layer in self.encoder.layers() {
-            let last = states[states.len() - 1].clone();
-            states.push(layer.forward(p, last, tokens.offsets, Mode::Eval)?.0);
-        }
-        Ok(states)
+        self.encoder.states(p, x, tokens.offsets)
+    }
+
+    /// The vector of each token, as [`TextEncoder::forward`] makes it in use, remembering nothing.
+    ///
+    /// # Errors
+    /// If an id or a length is beyond the model's.
+    pub(super) fn apply<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>) -> Result<Array2<T>> {
+        let (x, _) = self.input.forward(p, tokens, Mode::Eval)?;
+        self.encoder.apply(p, x, tokens.offsets)
+    }
+
+    /// The same of tokens that follow `starts` others of each sequence, whose keys and values are in the caches.
+    ///
+    /// # Errors
+    /// If an id or a length is beyond the model's, or the encoder is not causal.
+    pub(super) fn step<T: Real>(
+        &self,
+        p: &Params<T>,
+        tokens: Tokens<'_>,
+        starts: &[usize],
+        caches: &mut [KeyValueCache<T>],
+    ) -> Result<Array2<T>> {
+        let (x, _) = self.input.forward_at(p, tokens, starts, Mode::Eval)?;
+        self.encoder.step(p, x, tokens.offsets, caches)
+    }
+
+    /// What the attention of a layer is given and makes when the model reads one sequence.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub(super) fn record<T: Real>(&self, p: &Params<T>, ids: &[u32], layer: usize) -> Result<AttentionRecord> {
+        let offsets = Offsets::of_lengths([ids.len()]);
+        let (_, cache) = self.forward(p, Tokens::new(ids, &offsets), Mode::Eval)?;
+        self.encoder.record(p, &cache.encoder, &offsets, layer)
+    }
+
+    /// The same for every layer in turn, the model reading once.
+    pub(super) fn each_record<T: Real>(
+        &self,
+        p: &Params<T>,
+        ids: &[u32],
+        each: &mut dyn FnMut(&AttentionRecord),
+    ) -> Result<()> {
+        let offsets = Offsets::of_lengths([ids.len()]);
+        let (_, cache) = self.forward(p, Tokens::new(ids, &offsets), Mode::Eval)?;
+        self.encoder.each_record(p, &cache.encoder, &offsets, each)
     }
 
     /// What `each` makes of the vectors of the tokens of some sequences, in use: as [`TextEncoder::forward`] makes them,

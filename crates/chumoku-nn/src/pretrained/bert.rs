@@ -145,7 +145,7 @@ impl BertConfig {
                 attention_dropout: self.attention_probs_dropout_prob,
                 causal: false,
                 attention: AttentionOptions::default(),
-                options: LayerOptions { norm_epsilon: Some(self.layer_norm_eps) },
+                options: LayerOptions { norm_epsilon: Some(self.layer_norm_eps), ..LayerOptions::default() },
             },
             position: PositionKind::Learned,
             max_length: self.max_position_embeddings - first_position,
@@ -154,6 +154,7 @@ impl BertConfig {
                 norm_epsilon: Some(self.layer_norm_eps),
                 token_types: self.type_vocab_size,
                 first_position,
+                ..InputOptions::default()
             },
         };
         config.encoder.check()?;
@@ -184,7 +185,7 @@ impl BertConfig {
         for i in 0..self.num_hidden_layers {
             let (ours, theirs) = (format!("encoder.layers.{i}"), format!("encoder.layer.{i}"));
             let projections = ["query", "key", "value"].map(|part| format!("{theirs}.attention.self.{part}"));
-            in_projection(&mut tensors, &format!("{ours}.self_attn"), projections);
+            in_projection(&mut tensors, &format!("{ours}.self_attn"), projections, self.hidden_size);
             for (our, their) in [
                 ("self_attn.out_proj", "attention.output.dense"),
                 ("norm1", "attention.output.LayerNorm"),

@@ -66,7 +66,7 @@ impl DistilBertConfig {
                 attention_dropout: self.attention_dropout,
                 causal: false,
                 attention: AttentionOptions::default(),
-                options: LayerOptions { norm_epsilon: Some(EPSILON) },
+                options: LayerOptions { norm_epsilon: Some(EPSILON), ..LayerOptions::default() },
             },
             position: PositionKind::Learned,
             max_length: self.max_position_embeddings,
@@ -89,7 +89,7 @@ impl DistilBertConfig {
         for i in 0..self.n_layers {
             let (ours, theirs) = (format!("encoder.layers.{i}"), format!("transformer.layer.{i}"));
             let projections = ["q_lin", "k_lin", "v_lin"].map(|part| format!("{theirs}.attention.{part}"));
-            in_projection(&mut tensors, &format!("{ours}.self_attn"), projections);
+            in_projection(&mut tensors, &format!("{ours}.self_attn"), projections, self.dim);
             for (our, their) in [
                 ("self_attn.out_proj", "attention.out_lin"),
                 ("norm1", "sa_layer_norm"),

@@ -1,16 +1,20 @@
 //! Pretrained checkpoints: what published architectures are in our layers, and what they call our parameters.
 //!
-//! One file an architecture: its `config.json` as Hugging Face's library writes it, the [`TextEncoderConfig`] that it
-//! stands for, and the names of its tensors. Nothing here reads files: the crate `chumoku` does.
+//! One file an architecture: its `config.json` as Hugging Face's library writes it, the [`TextEncoderConfig`] or
+//! [`LanguageModelConfig`] that it stands for, and the names of its tensors. Nothing here reads files: the crate `chumoku` does.
 
 mod bert;
 mod distilbert;
+mod gpt2;
+mod llama;
 
 pub use bert::{BertConfig, BertLayers};
 pub use distilbert::DistilBertConfig;
+pub use gpt2::Gpt2Config;
+pub use llama::{LlamaConfig, RopeParameters};
 
 use crate::layers::{HeadActivation, Pooling};
-use crate::models::{ClassifierConfig, TextEncoderConfig};
+use crate::models::{ClassifierConfig, LanguageModelConfig, TextEncoderConfig};
 use crate::{Error, Result};
 
 /// Where the numbers of one of our parameters lie in a checkpoint.
@@ -19,23 +23,34 @@ use crate::{Error, Result};
 pub enum Source {
     /// A tensor as it is.
     Whole(String),
-    /// The rows of several tensors one after another: queries, keys and values are one parameter here.
-    Rows(Vec<String>),
+    /// The rows of several tensors one after another, so many of each: queries, keys and values are one parameter here.
+    Rows(Vec<String>, Vec<usize>),
+    /// A matrix that the checkpoint holds as (inputs, outputs), where ours is (outputs, inputs).
+    Transposed(String),
 }
 
 impl Source {
     /// The names of the tensors, in their order.
     pub fn names(&self) -> &[String] {
         match self {
-            Source::Whole(name) => std::slice::from_ref(name),
-            Source::Rows(names) => names,
+            Source::Whole(name) | Source::Transposed(name) => std::slice::from_ref(name),
+            Source::Rows(names, _) => names,
+        }
+    }
+
+    /// The shapes of the tensors, where our parameter has the shape `ours`.
+    pub fn shapes(&self, ours: &[usize]) -> Vec<Vec<usize>> {
+        match self {
+            Source::Whole(_) => vec![ours.to_vec()],
+            Source::Transposed(_) => vec![ours.iter().rev().copied().collect()],
+            Source::Rows(_, rows) => rows.iter().map(|&rows| [&[rows], &ours[1..]].concat()).collect(),
         }
     }
 
     fn put_before(&mut self, prefix: &str) {
         match self {
-            Source::Whole(name) => name.insert_str(0, prefix),
-            Source::Rows(names) => names.iter_mut().for_each(|name| name.insert_str(0, prefix)),
+            Source::Whole(name) | Source::Transposed(name) => name.insert_str(0, prefix),
+            Source::Rows(names, _) => names.iter_mut().for_each(|name| name.insert_str(0, prefix)),
         }
     }
 }
@@ -53,6 +68,18 @@ pub struct PretrainedEncoder {
     pub prefix: &'static str,
     /// The head that makes it a sequence classifier.
     pub head: PretrainedHead,
+}
+
+/// A pretrained language model: what it is in our layers, and where its parameters lie.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PretrainedDecoder {
+    /// The model.
+    pub config: LanguageModelConfig,
+    /// The name of each of its parameters and where its numbers lie.
+    pub tensors: Vec<(String, Source)>,
+    /// What stands before the names of all but the output layer's, though some checkpoints leave it out.
+    pub prefix: &'static str,
 }
 
 /// The head of a published sequence classifier.
@@ -136,11 +163,19 @@ fn weight_and_bias(tensors: &mut Vec<(String, Source)>, ours: &str, theirs: &str
     }
 }
 
-/// Adds the fused weight and bias of queries, keys and values that a checkpoint holds apart.
-fn in_projection(tensors: &mut Vec<(String, Source)>, ours: &str, theirs: [String; 3]) {
-    for part in ["weight", "bias"] {
-        let rows = theirs.iter().map(|name| format!("{name}.{part}")).collect();
-        tensors.push((format!("{ours}.in_proj_{part}"), Source::Rows(rows)));
+/// Adds the fused weight and bias of queries, keys and values, `rows` each, that a checkpoint holds apart.
+fn in_projection(tensors: &mut Vec<(String, Source)>, ours: &str, theirs: [String; 3], rows: usize) {
+    let apart = theirs.map(|name| (name, rows));
+    fused(tensors, &format!("{ours}.in_proj_"), &apart, &["weight", "bias"]);
+}
+
+/// Adds the fused parts of linear layers that a checkpoint holds apart, with so many outputs each; `ours` is put before
+/// the name of each part.
+fn fused(tensors: &mut Vec<(String, Source)>, ours: &str, theirs: &[(String, usize)], parts: &[&str]) {
+    for part in parts {
+        let names = theirs.iter().map(|(name, _)| format!("{name}.{part}")).collect();
+        let rows = theirs.iter().map(|&(_, rows)| rows).collect();
+        tensors.push((format!("{ours}{part}"), Source::Rows(names, rows)));
     }
 }
 

@@ -4,7 +4,7 @@ use super::example::{Diagonal, Options, WorkedExample};
 use super::quantity::Quantity;
 use super::shown::{Agreement, Trace};
 use chumoku::explain::RecordedAttention;
-use chumoku::nn::{AttentionRecord, LayerNorm};
+use chumoku::nn::AttentionRecord;
 use chumoku::{Error, Result, tr};
 use chumoku_kernels::Precision;
 use ndarray::{Array2, Zip};
@@ -12,6 +12,7 @@ use ndarray::{Array2, Zip};
 /// A record, as worked examples have it.
 trait Worked {
     fn example(&self) -> WorkedExample;
+    fn foreign(&self) -> Option<String>;
     fn agreement(&self, precision: Precision) -> Result<Agreement, String>;
 }
 
@@ -36,9 +37,10 @@ impl Worked for AttentionRecord {
         if let Some(bias) = &m.output_bias {
             give(Quantity::BO, bias);
         }
-        let [gamma, beta] = &self.norm;
-        give(Quantity::NormGamma, gamma);
-        give(Quantity::NormBeta, beta);
+        give(Quantity::NormGamma, &self.norm.gamma);
+        if let Some(beta) = &self.norm.beta {
+            give(Quantity::NormBeta, beta);
+        }
         example.options = Options {
             beta: m.options.beta,
             head_factors: m.betas.clone(),
@@ -48,12 +50,26 @@ impl Worked for AttentionRecord {
             num_heads: m.num_heads,
             num_key_heads: Some(m.num_key_heads),
             norm: Some(self.order),
-            epsilon: LayerNorm::EPSILON,
+            epsilon: self.norm.epsilon,
             rotary: m.rotary_base,
             alibi: m.slopes.clone(),
             ..Options::default()
         };
         example
+    }
+
+    /// What of it worked examples do not have, if anything.
+    fn foreign(&self) -> Option<String> {
+        let options = &self.matrices.options;
+        if self.norm.beta.is_none() {
+            return Some(tr!("worked examples have no RMS norm", "計算例では RMS 正規化を扱えません"));
+        }
+        if self.matrices.head_norms.is_some() {
+            return Some(tr!("worked examples have no norms of heads", "計算例ではヘッドの正規化を扱えません"));
+        }
+        options
+            .rotary_scaling
+            .map(|_| tr!("worked examples have no scaled rotary angles", "計算例では伸縮した回転位置を扱えません"))
     }
 
     /// How far the model's own numbers are from those worked out.
@@ -93,6 +109,9 @@ impl Trace {
         let fault =
             |problem: String| Error::Setting(tr!("tracing the model: {problem}", "モデルのトレース: {problem}"));
         let RecordedAttention { place, source, tokens, key_tokens, cut, exact, own } = attention;
+        if let Some(problem) = exact.foreign() {
+            return Err(fault(problem));
+        }
         let example = WorkedExample { title: name.into(), source, tokens, key_tokens, ..exact.example() };
         let mut trace = example.trace(place.head).map_err(fault)?;
         (trace.place, trace.cut) = (Some(place), cut);

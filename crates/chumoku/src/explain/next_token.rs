@@ -173,7 +173,7 @@ impl TextGenerator {
 mod tests {
     use super::*;
     use crate::models::{LanguageModel, LanguageModelConfig};
-    use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, NormOrder, PositionKind};
+    use crate::nn::{AttentionOptions, EncoderConfig, InputOptions, LayerOptions, NormOrder, PositionKind};
     use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
     use crate::text_generator::TextGeneratorConfig;
     use chumoku_kernels::Precision;
@@ -201,6 +201,8 @@ mod tests {
             position: PositionKind::Learned,
             max_length,
             embedding_dropout: 0.0,
+            input: InputOptions::default(),
+            untied_output: false,
         };
         let model = LanguageModel::new(config.clone()).unwrap();
         let mut params = Params::zeros(model.layout());

@@ -158,7 +158,7 @@ pub(crate) fn by_word(weights: &Array2<f64>, words: [&[Range<usize>]; 2]) -> Vec
 mod tests {
     use super::*;
     use crate::models::{LanguageModel, LanguageModelConfig};
-    use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, NormOrder, PositionKind};
+    use crate::nn::{AttentionOptions, EncoderConfig, InputOptions, LayerOptions, NormOrder, PositionKind};
     use crate::params::Params;
     use crate::text::{TextForm, TokenizerConfig, Unit};
     use ndarray::array;
@@ -187,8 +187,15 @@ mod tests {
                 attention,
                 options: LayerOptions::default(),
             };
-            let config =
-                LanguageModelConfig { vocab_size: 11, encoder, position, max_length: 9, embedding_dropout: 0.0 };
+            let config = LanguageModelConfig {
+                vocab_size: 11,
+                encoder,
+                position,
+                max_length: 9,
+                embedding_dropout: 0.0,
+                input: InputOptions::default(),
+                untied_output: false,
+            };
             let model = LanguageModel::new(config).unwrap();
             let mut params = Params::zeros(model.layout());
             let mut random = Random::new(7);

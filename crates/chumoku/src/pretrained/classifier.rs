@@ -5,7 +5,7 @@ use super::config::{Config, encoder_of};
 use super::files;
 use super::sentence::place_of_encoder;
 use super::tokenizer::{read_limit, read_tokenizer};
-use super::weights::{Role, Weights};
+use super::weights::{Names, Role, Weights};
 use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, Tensors, f32_bytes, fault};
 use crate::models::{Classifier, ClassifierConfig};
 use crate::of_layers::of_layers;
@@ -28,6 +28,8 @@ pub(super) const OURS: &str = "chumoku";
 pub(crate) struct Origin {
     config: Map<String, Value>,
     encoder: PretrainedEncoder,
+    /// The names of the classifier's parameters.
+    tensors: Vec<(String, Source)>,
     /// Files of the folder that are written again as they are.
     files: Vec<(&'static str, Vec<u8>)>,
 }
@@ -66,12 +68,16 @@ impl Origin {
         let values = values.clone();
         let names = [TOKENIZER, TOKENIZER_CONFIG].into_iter().filter(|name| files::has(folder, name));
         let files = names.map(|name| Ok((name, files::read(folder, name)?))).collect::<Result<_>>()?;
-        Ok((Origin { config: values, encoder, files }, config))
+        Ok((Origin { config: values, tensors: encoder.classifier_tensors(), encoder, files }, config))
     }
 
     /// The kind of model, as the folder has it.
     pub(crate) fn model_type(&self) -> &str {
         self.config.get("model_type").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn names(&self) -> Names<'_> {
+        Names { tensors: &self.tensors, prefix: self.encoder.prefix }
     }
 
     /// The classifier for so many classes.
@@ -105,12 +111,12 @@ impl Origin {
 
     /// Tensors of a classifier under the names that they were published with.
     pub(crate) fn num_tensors(&self) -> usize {
-        self.encoder.classifier_tensors().iter().map(|(_, source)| source.names().len()).sum()
+        self.tensors.iter().map(|(_, source)| source.names().len()).sum()
     }
 
     /// The parameters under the names that they were published with.
     pub(crate) fn tensors(&self, params: &Params<f32>) -> Tensors {
-        published(params, &self.encoder.classifier_tensors())
+        published(params, &self.tensors)
     }
 
     /// The files that are written again as they are.
@@ -126,12 +132,11 @@ pub(super) fn published(params: &Params<f32>, sources: &[(String, Source)]) -> T
         let Some((_, source)) = sources.iter().find(|(name, _)| name == ours) else {
             unreachable!("the table of names has no {ours}");
         };
-        let parts = source.names().len();
-        let rows = shape[0] / parts;
-        let of_part: Vec<usize> = std::iter::once(rows).chain(shape[1..].iter().copied()).collect();
-        let numbers = &params.values()[range];
-        for (name, numbers) in source.names().iter().zip(numbers.chunks_exact((numbers.len() / parts).max(1))) {
-            tensors.push((name.clone(), Dtype::F32, of_part.clone(), f32_bytes(numbers)));
+        let mut numbers = &params.values()[range];
+        for (name, shape) in source.names().iter().zip(source.shapes(shape)) {
+            let (part, rest) = numbers.split_at(shape.iter().product());
+            tensors.push((name.clone(), Dtype::F32, shape, f32_bytes(part)));
+            numbers = rest;
         }
     }
     tensors
@@ -154,8 +159,7 @@ impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
         let model = Classifier::new(origin.classifier(labels.len()))
             .map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
         let weights = Weights::read(folder)?;
-        let mut params = weights.fill(&origin.encoder, |_| Role::Needed, model.layout(), Params::zeros)?;
-        params.set_precision(config.precision());
+        let params = weights.params(origin.names(), model.layout(), config.precision())?;
         let tokenizer = TextTokenizer::of_pretrained(read_tokenizer(folder, model.config().vocab_size)?)?;
         let limit = read_limit(folder, model.config().max_length)?;
         Ok(ClassifierCheckpoint { model, params, tokenizer, limit, origin, labels, ours })
@@ -191,7 +195,7 @@ impl Start {
             _ => Role::Needed,
         };
         let weights = Weights::read(&self.folder)?;
-        weights.fill(&self.origin.encoder, role, layout, |layout| Params::init(layout, seed))
+        weights.fill(self.origin.names(), role, layout, |layout| Params::init(layout, seed))
     }
 
     /// Whether training could begin.

@@ -5,7 +5,9 @@ use crate::model_folder::{CONFIG, fault};
 use crate::of_layers::of_layers;
 use crate::{Result, tr};
 use chumoku_kernels::Precision;
-use chumoku_nn::pretrained::{BertConfig, DistilBertConfig, PretrainedEncoder};
+use chumoku_nn::pretrained::{
+    BertConfig, DistilBertConfig, Gpt2Config, LlamaConfig, PretrainedDecoder, PretrainedEncoder,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::path::Path;
@@ -98,4 +100,32 @@ pub(crate) fn encoder_of(folder: &Path, config: &Config) -> Result<PretrainedEnc
         }
     };
     encoder.map_err(|error| fault(folder, CONFIG, of_layers(&error)))
+}
+
+/// The language model that a folder holds.
+///
+/// # Errors
+/// If its architecture is none that this version reads, or its settings are out of range.
+pub(crate) fn decoder_of(folder: &Path, config: &Config) -> Result<PretrainedDecoder> {
+    let experts = ["num_local_experts", "num_experts", "n_routed_experts"];
+    if let Some(name) = experts.into_iter().find(|name| config.value.get(*name).is_some_and(|n| !n.is_null())) {
+        let problem = tr!(
+            "{name}: this version does not read mixtures of experts",
+            "{name}: この版では専門家の混合（MoE）のモデルは読めません"
+        );
+        return Err(fault(folder, CONFIG, problem));
+    }
+    let decoder = match config.model_type() {
+        "llama" | "mistral" | "qwen2" | "qwen3" => config.parse::<LlamaConfig>(folder)?.decoder(),
+        "gpt2" => config.parse::<Gpt2Config>(folder)?.decoder(),
+        other => {
+            let problem = tr!(
+                "model_type: this version reads language models of type llama, mistral, qwen2, qwen3 and gpt2, found \
+                 \"{other}\"",
+                "model_type: この版で読める言語モデルは llama、mistral、qwen2、qwen3、gpt2 ですが、\"{other}\" です"
+            );
+            return Err(fault(folder, CONFIG, problem));
+        }
+    };
+    decoder.map_err(|error| fault(folder, CONFIG, of_layers(&error)))
 }

@@ -17,14 +17,14 @@ pub(crate) use tokenizer::{read_limit, read_tokenizer};
 
 use crate::Result;
 use crate::model_folder::{CONFIG, fault};
-use crate::models::TextEncoder;
+use crate::models::{LanguageModel, TextEncoder};
 use crate::of_layers::of_layers;
 use crate::params::Params;
 use chumoku_kernels::Precision;
-use chumoku_nn::pretrained::PretrainedEncoder;
-use config::{Config, encoder_of};
+use chumoku_nn::pretrained::{PretrainedDecoder, PretrainedEncoder};
+use config::{Config, decoder_of, encoder_of};
 use std::path::Path;
-use weights::Weights;
+use weights::{Names, Weights};
 
 /// A pretrained encoder, read from its folder.
 #[derive(Debug)]
@@ -49,7 +49,38 @@ impl EncoderCheckpoint {
         let model =
             TextEncoder::new(source.config.clone()).map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
         let precision = precision.unwrap_or_else(|| config.precision());
-        let params = Weights::read(folder)?.encoder(&source, model.layout(), precision)?;
+        let tensors = source.classifier_tensors();
+        let names = Names { tensors: &tensors, prefix: source.prefix };
+        let params = Weights::read(folder)?.params(names, model.layout(), precision)?;
         Ok(EncoderCheckpoint { model, params, source })
+    }
+}
+
+/// A pretrained language model, read from its folder.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct DecoderCheckpoint {
+    /// The model.
+    pub model: LanguageModel,
+    /// Its parameters.
+    pub params: Params<f32>,
+    /// Where they came from: the names of the folder's tensors.
+    pub source: PretrainedDecoder,
+}
+
+impl DecoderCheckpoint {
+    /// Reads a folder, trusting nothing in it; `precision` is that of matrix products, the folder's own unless it is given.
+    ///
+    /// # Errors
+    /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
+    pub fn read(folder: &Path, precision: Option<Precision>) -> Result<DecoderCheckpoint> {
+        let config = Config::read(folder)?;
+        let source = decoder_of(folder, &config)?;
+        let model =
+            LanguageModel::new(source.config.clone()).map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
+        let precision = precision.unwrap_or_else(|| config.precision());
+        let names = Names { tensors: &source.tensors, prefix: source.prefix };
+        let params = Weights::read(folder)?.params(names, model.layout(), precision)?;
+        Ok(DecoderCheckpoint { model, params, source })
     }
 }

@@ -5,7 +5,7 @@ use crate::model_folder::{WEIGHTS, fault, no_tensor};
 use crate::params::{Layout, Params};
 use crate::{Result, memory, tr};
 use chumoku_kernels::{Precision, bf16, f16};
-use chumoku_nn::pretrained::{PretrainedEncoder, Source};
+use chumoku_nn::pretrained::Source;
 use rayon::prelude::*;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::Deserialize;
@@ -113,38 +113,33 @@ impl Weights {
         Ok(found)
     }
 
-    /// The parameters of an encoder.
+    /// The parameters of a model.
     ///
     /// # Errors
     /// If a tensor is missing, has another shape or type or numbers that are not finite, or belongs to no part of such a
     /// model.
-    pub(crate) fn encoder(
-        &self,
-        encoder: &PretrainedEncoder,
-        layout: &Arc<Layout>,
-        precision: Precision,
-    ) -> Result<Params<f32>> {
-        let mut params = self.fill(encoder, |_| Role::Needed, layout, Params::zeros)?;
+    pub(crate) fn params(&self, names: Names<'_>, layout: &Arc<Layout>, precision: Precision) -> Result<Params<f32>> {
+        let mut params = self.fill(names, |_| Role::Needed, layout, Params::zeros)?;
         params.set_precision(precision);
         Ok(params)
     }
 
-    /// The parameters of an encoder, or of a classifier of it: those of `start`, with the numbers of the tensors in their
-    /// place where `role` says so.
+    /// The parameters of a model, some of which the folder may lack: those of `start`, with the numbers of the tensors in
+    /// their place where `role` says so.
     ///
     /// # Errors
-    /// As for [`Weights::encoder`].
+    /// As for [`Weights::params`].
     pub(crate) fn fill(
         &self,
-        encoder: &PretrainedEncoder,
+        names: Names<'_>,
         role: impl Fn(&str) -> Role,
         layout: &Arc<Layout>,
         start: impl FnOnce(&Arc<Layout>) -> Params<f32>,
     ) -> Result<Params<f32>> {
         let found = self.tensors()?;
-        let prefix = prefix_of(encoder, &found);
-        let all = encoder.classifier_tensors();
-        let sources: HashMap<&str, &Source> = all.iter().map(|(name, source)| (name.as_str(), source)).collect();
+        let prefix = names.prefix_in(&found);
+        let sources: HashMap<&str, &Source> =
+            names.tensors.iter().map(|(name, source)| (name.as_str(), source)).collect();
         let mut used = HashSet::new();
         let mut missing = Vec::new();
         // Sizes come from a file: no memory is taken before all of it is there to be read.
@@ -160,7 +155,7 @@ impl Weights {
             let mut parts = Vec::new();
             let mut lacking = Vec::new();
             for theirs in source.names() {
-                let name = match theirs.strip_prefix(encoder.prefix) {
+                let name = match theirs.strip_prefix(names.prefix) {
                     Some(bare) => format!("{prefix}{bare}"),
                     None => theirs.clone(),
                 };
@@ -173,8 +168,8 @@ impl Weights {
                 }
             }
             if lacking.is_empty() {
-                self.check_shapes(&parts, shape)?;
-                plan.push((range, parts));
+                self.check_shapes(&parts, &source.shapes(shape))?;
+                plan.push((range, parts, *source));
             } else if role == Role::Needed {
                 missing.extend(lacking);
             }
@@ -201,22 +196,23 @@ impl Weights {
         }
         let mut params = start(layout);
         let values = params.values_mut();
-        for (range, parts) in plan {
+        for (range, parts, source) in plan {
             let mut to = &mut values[range];
             for (name, (file, view)) in parts {
                 let (part, rest) = to.split_at_mut(view.shape().iter().product());
                 self.copy(name, file, view, part)?;
+                if let (Source::Transposed(_), &[rows, columns]) = (source, view.shape()) {
+                    transpose(part, [rows, columns]);
+                }
                 to = rest;
             }
         }
         Ok(params)
     }
 
-    /// That tensors one below another have a shape.
-    fn check_shapes(&self, parts: &[(&String, &(&str, TensorView<'_>))], shape: &[usize]) -> Result<()> {
-        let rows = shape[0] / parts.len();
-        let expected: Vec<usize> = std::iter::once(rows).chain(shape[1..].iter().copied()).collect();
-        for (name, (file, view)) in parts {
+    /// That tensors have these shapes.
+    fn check_shapes(&self, parts: &[(&String, &(&str, TensorView<'_>))], shapes: &[Vec<usize>]) -> Result<()> {
+        for ((name, (file, view)), expected) in parts.iter().zip(shapes) {
             let is_float = matches!(view.dtype(), Dtype::F32 | Dtype::F16 | Dtype::BF16);
             if !is_float || view.shape() != expected {
                 let problem = tr!(
@@ -263,10 +259,30 @@ fn widen(view: &TensorView<'_>, to: &mut [f32]) {
     }
 }
 
-/// What stands before the names of the encoder's tensors.
-fn prefix_of(encoder: &PretrainedEncoder, found: &Found<'_>) -> &'static str {
-    let first = encoder.tensors.first().map(|(_, source)| source.names()[0].as_str()).unwrap_or_default();
-    [encoder.prefix, "model."].into_iter().find(|prefix| found.contains_key(&format!("{prefix}{first}"))).unwrap_or("")
+/// Turns a matrix of so many rows and columns round, in place.
+fn transpose(matrix: &mut [f32], [rows, columns]: [usize; 2]) {
+    let from = matrix.to_vec();
+    matrix.par_chunks_mut(rows.max(1)).enumerate().for_each(|(column, to)| {
+        to.iter_mut().enumerate().for_each(|(row, x)| *x = from[row * columns + column]);
+    });
+}
+
+/// The names of a model's parameters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names<'a> {
+    /// Each of our parameters, and where its numbers lie.
+    pub(crate) tensors: &'a [(String, Source)],
+    /// What stands before the names of all tensors but those of a head.
+    pub(crate) prefix: &'a str,
+}
+
+impl<'a> Names<'a> {
+    /// What stands there in a file that may have it, have another, or have none.
+    fn prefix_in(&self, found: &Found<'_>) -> &'a str {
+        let first = self.tensors.iter().find_map(|(_, source)| source.names()[0].strip_prefix(self.prefix));
+        let is_there = |prefix: &&str| found.contains_key(&format!("{prefix}{}", first.unwrap_or_default()));
+        [self.prefix, "model."].into_iter().find(is_there).unwrap_or("")
+    }
 }
 
 /// The name that the first checkpoints have for a normalisation's γ or β.
@@ -274,10 +290,14 @@ fn older(name: &str) -> String {
     name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
 }
 
-/// Whether a tensor is of a head, which the encoder does not need, or counts positions.
+/// Whether a tensor is of a head, which the model does not need, or what the program that wrote it computes anew: numbers
+/// of positions, causal masks, speeds of rotary angles.
 fn is_of_a_head(name: &str) -> bool {
     let heads = ["cls.", "lm_head.", "classifier.", "pre_classifier.", "vocab_", "qa_outputs.", "pooler."];
-    name.ends_with("position_ids") || name.contains(".pooler.") || heads.iter().any(|head| name.starts_with(head))
+    let computed = ["position_ids", ".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"];
+    computed.iter().any(|end| name.ends_with(end))
+        || name.contains(".pooler.")
+        || heads.iter().any(|head| name.starts_with(head))
 }
 
 /// The first of some names.
@@ -311,7 +331,7 @@ pub(crate) fn dense_matrix(folder: &Path, [outputs, inputs]: [usize; 2], bias: b
     let get = |name: &str, shape: &[usize]| {
         let Some((file, view)) = found.get(name) else { return Err(weights.fault(WEIGHTS, no_tensor(name))) };
         let name = name.to_owned();
-        weights.check_shapes(&[(&name, &(*file, view.clone()))], shape)?;
+        weights.check_shapes(&[(&name, &(*file, view.clone()))], &[shape.to_vec()])?;
         let mut to = vec![0.0; shape.iter().product()];
         weights.copy(&name, file, view, &mut to)?;
         Ok(to)

@@ -15,7 +15,7 @@ use crate::lang::lang;
 use crate::lang::wording::thousands;
 
 use crate::models::{LanguageModel, LanguageModelConfig};
-use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, Mode, NormOrder, Offsets, PositionKind};
+use crate::nn::{AttentionOptions, EncoderConfig, InputOptions, LayerOptions, Mode, NormOrder, Offsets, PositionKind};
 use crate::params::{Layout, Params};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_generator::{TextGenerator, TextGeneratorConfig};
@@ -94,6 +94,8 @@ impl LanguageModelPlan {
             position: PositionKind::Learned,
             max_length: context,
             embedding_dropout: 0.0,
+            input: InputOptions::default(),
+            untied_output: false,
         };
         // Some millions of tokens: minutes on two cores.
         let epochs = (6_000_000 / count.max(1)).clamp(1, 60) as u64;

@@ -119,7 +119,7 @@ fn frame(words: [Vec<String>; 2], [layers, heads]: [usize; 2], causal: bool, att
 mod tests {
     use super::*;
     use crate::models::{LanguageModelConfig, TranslatorConfig};
-    use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, NormOrder, PositionKind};
+    use crate::nn::{AttentionOptions, EncoderConfig, InputOptions, LayerOptions, NormOrder, PositionKind};
     use crate::text::{TextForm, TokenizerConfig, Unit};
     use std::sync::Arc;
     use testkit::Random;
@@ -188,6 +188,8 @@ mod tests {
             position: PositionKind::Sinusoidal,
             max_length: 20,
             embedding_dropout: 0.0,
+            input: InputOptions::default(),
+            untied_output: false,
         };
         let model = LanguageModel::new(config).unwrap();
         let frame = language_model(&model, &tokenizer, "ab cd").unwrap()(&random(model.layout())).unwrap();

@@ -1,6 +1,6 @@
 //! The sizes and options of multi-head attention.
 
-use crate::layers::{PositionKind, Rotary};
+use crate::layers::{PositionKind, Rotary, RotaryScaling};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub struct MultiHeadAttentionConfig {
     pub head_dim: usize,
     /// Width of a head's values, d_v.
     pub value_dim: usize,
-    /// Whether the projections have biases.
+    /// Whether the projections have biases, those that [`AttentionOptions::bias`] leaves them.
     pub bias: bool,
     /// Dropout of the attention weights; hard attention has none.
     pub dropout: f32,
@@ -56,10 +56,41 @@ pub struct AttentionOptions {
     /// The base of rotary positions' angles; 10000 unless it is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotary_base: Option<f64>,
+    /// How these angles were slowed down for longer texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rotary_scaling: Option<RotaryScaling>,
+    /// Width of a head; d_model / num_heads unless it is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_dim: Option<usize>,
+    /// Which projections have biases.
+    #[serde(rename = "attention_bias", skip_serializing_if = "has_all_biases")]
+    pub bias: AttentionBias,
+    /// Queries and keys of each head go through an RMS norm with this ε before they are turned; both norms have a weight
+    /// that all heads share (Henry et al. 2020; Qwen3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_norm_epsilon: Option<f64>,
     /// Where tokens stand: [`PositionKind::Rotary`] and [`PositionKind::Alibi`] work inside self-attention, the others
     /// are nothing to it. Models set it from their own setting, which is the one that is stored.
     #[serde(skip)]
     pub position: PositionKind,
+}
+
+/// Which projections of attention have biases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AttentionBias {
+    /// All four.
+    #[default]
+    All,
+    /// Those to queries, keys and values.
+    Inputs,
+    /// None.
+    None,
+}
+
+fn has_all_biases(bias: &AttentionBias) -> bool {
+    *bias == AttentionBias::All
 }
 
 fn is_false(x: &bool) -> bool {
@@ -72,11 +103,21 @@ impl MultiHeadAttentionConfig {
     /// # Errors
     /// If d_model is not a multiple of num_heads.
     pub fn new(d_model: usize, num_heads: usize) -> Result<Self> {
-        if num_heads == 0 || d_model == 0 || !d_model.is_multiple_of(num_heads) {
+        MultiHeadAttentionConfig::of(d_model, num_heads, AttentionOptions::default())
+    }
+
+    /// Self-attention with options.
+    ///
+    /// # Errors
+    /// If d_model is not a multiple of num_heads and no head width is given, or as for
+    /// [`MultiHeadAttentionConfig::with_options`].
+    pub fn of(d_model: usize, num_heads: usize, options: AttentionOptions) -> Result<Self> {
+        let divides = num_heads > 0 && (options.head_dim.is_some() || d_model.is_multiple_of(num_heads));
+        if d_model == 0 || !divides {
             return Err(Error::Heads { d_model, num_heads });
         }
         let head_dim = d_model / num_heads;
-        Ok(MultiHeadAttentionConfig {
+        let config = MultiHeadAttentionConfig {
             d_model,
             key_width: d_model,
             value_width: d_model,
@@ -88,7 +129,8 @@ impl MultiHeadAttentionConfig {
             causal: false,
             site: 0,
             options: AttentionOptions::default(),
-        })
+        };
+        config.with_options(options)
     }
 
     /// The same with options.
@@ -96,13 +138,20 @@ impl MultiHeadAttentionConfig {
     /// # Errors
     /// If they do not fit the heads, or a number is out of range.
     pub fn with_options(self, options: AttentionOptions) -> Result<Self> {
-        let config = MultiHeadAttentionConfig { options, ..self };
+        const WIDEST: usize = 1 << 12;
+        let mut config = MultiHeadAttentionConfig { options, ..self };
+        if let Some(width) = options.head_dim {
+            if width == 0 || width > WIDEST {
+                return Err(Error::Size { name: "head_dim", most: WIDEST, found: width });
+            }
+            (config.head_dim, config.value_dim) = (width, width);
+        }
         let (heads, key_heads) = (self.num_heads, config.num_key_heads());
         if key_heads == 0 || !heads.is_multiple_of(key_heads) {
             return Err(Error::KeyHeads { name: "num_key_heads", num_heads: heads, found: key_heads });
         }
-        if options.position == PositionKind::Rotary && !self.head_dim.is_multiple_of(2) {
-            return Err(Error::OddHeads(self.head_dim));
+        if options.position == PositionKind::Rotary && !config.head_dim.is_multiple_of(2) {
+            return Err(Error::OddHeads(config.head_dim));
         }
         if let Some(beta) = options.beta.filter(|beta| !beta.is_finite()) {
             return Err(Error::Beta(beta));
@@ -110,7 +159,21 @@ impl MultiHeadAttentionConfig {
         if let Some(base) = options.rotary_base.filter(|base| !(base.is_finite() && *base > 0.0)) {
             return Err(Error::RotaryBase(base));
         }
+        if let Some(epsilon) = options.head_norm_epsilon.filter(|epsilon| !(epsilon.is_finite() && *epsilon > 0.0)) {
+            return Err(Error::NormEpsilon(epsilon));
+        }
+        options.rotary_scaling.map_or(Ok(()), |scaling| scaling.check())?;
         Ok(config)
+    }
+
+    /// Whether queries, keys and values have biases, and whether the output has one.
+    pub(super) fn biases(&self) -> [bool; 2] {
+        let [inputs, output] = match self.options.bias {
+            AttentionBias::All => [true, true],
+            AttentionBias::Inputs => [true, false],
+            AttentionBias::None => [false, false],
+        };
+        [inputs && self.bias, output && self.bias]
     }
 
     /// Heads of keys and values.
@@ -120,7 +183,8 @@ impl MultiHeadAttentionConfig {
 
     pub(super) fn rotary(&self) -> Option<Rotary> {
         let base = self.options.rotary_base.unwrap_or(Rotary::BASE);
-        (self.options.position == PositionKind::Rotary).then(|| Rotary::new(self.head_dim, base))
+        (self.options.position == PositionKind::Rotary)
+            .then(|| Rotary::new(self.head_dim, base, self.options.rotary_scaling))
     }
 
     /// Whether queries and keys are told apart by where they stand, so that both must be of one sequence.

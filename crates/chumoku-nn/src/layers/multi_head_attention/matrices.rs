@@ -17,12 +17,16 @@ pub struct AttentionMatrices {
     pub output: Array2<f64>,
     /// b_O: (1, d_model).
     pub output_bias: Option<Array2<f64>>,
+    /// γ of the norms of each head's queries and keys, and their ε.
+    pub head_norms: Option<([Vec<f64>; 2], f64)>,
     /// The trained factors β of the heads' queries.
     pub betas: Option<Vec<f64>>,
     /// What ALiBi takes off for each step of distance, of each head.
     pub slopes: Option<Vec<f64>>,
     /// The base of rotary positions.
     pub rotary_base: Option<f64>,
+    /// What a step of position turns each pair of a head by.
+    pub rotary_speeds: Option<Vec<f64>>,
     /// Heads of the queries.
     pub num_heads: usize,
     /// Heads of keys and values.
@@ -53,9 +57,14 @@ impl MultiHeadAttention {
             biases,
             output,
             output_bias,
+            head_norms: self.head_norms.as_ref().zip(c.options.head_norm_epsilon).map(|(norms, epsilon)| {
+                let [queries, keys] = norms;
+                ([queries.gamma(p), keys.gamma(p)], epsilon)
+            }),
             betas: self.beta.map(|beta| p.slice(beta).iter().map(|x| x.to_f64()).collect()),
             slopes: self.slopes.as_ref().map(|slopes| slopes.iter().map(|&x| x.into()).collect()),
             rotary_base: self.rotary.as_ref().map(|_| c.options.rotary_base.unwrap_or(super::Rotary::BASE)),
+            rotary_speeds: self.rotary.as_ref().map(|rotary| rotary.speeds().to_vec()),
             num_heads: c.num_heads,
             num_key_heads: c.num_key_heads(),
             causal: c.causal,

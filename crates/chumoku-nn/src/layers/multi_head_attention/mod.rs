@@ -6,11 +6,11 @@ mod matrices;
 mod project;
 mod step;
 
-pub use config::{AttentionOptions, MultiHeadAttentionConfig};
+pub use config::{AttentionBias, AttentionOptions, MultiHeadAttentionConfig};
 pub use matrices::AttentionMatrices;
 pub use step::ProjectedMemory;
 
-use super::{Linear, Mode, Offsets, Rotary, alibi_slopes, numbers_mut, zeros};
+use super::{Linear, Mode, Offsets, RmsNorm, Rotary, alibi_slopes, numbers_mut, zeros};
 use crate::params::{Builder, Init, ParamId, Params};
 use crate::{Error, Result};
 use chumoku_kernels::{Attention, Causal, Gradients, Heads, HeadsMut, Mask, Precision, Real, Saved, Then};
@@ -23,8 +23,8 @@ use project::Projected;
 ///
 /// Where queries, keys and values come from inputs of one width, their weights are one parameter
 /// (`in_proj_weight`: queries, then keys, then values), and self-attention makes all three with one product.
-/// [`AttentionOptions`] has the variants: fewer heads of keys and values, windows, positions that work inside attention,
-/// another or a trained temperature, hard attention.
+/// [`AttentionOptions`] has the variants: fewer heads of keys and values, heads of another width, normalised queries and
+/// keys, windows, positions that work inside attention, another or a trained temperature, hard attention.
 #[derive(Clone, Debug)]
 pub struct MultiHeadAttention {
     config: MultiHeadAttentionConfig,
@@ -34,6 +34,8 @@ pub struct MultiHeadAttention {
     /// Factors of the heads' queries.
     beta: Option<ParamId>,
     output: Linear,
+    /// Of each head's queries and keys.
+    head_norms: Option<[RmsNorm; 2]>,
     rotary: Option<Rotary>,
     /// ALiBi's.
     slopes: Option<Vec<f32>>,
@@ -118,12 +120,16 @@ impl MultiHeadAttention {
                 builder.add("v_proj_weight", &[values, value_width], Init::glorot(value_width, values)),
             ])
         };
-        let bias = config.bias.then(|| builder.add("in_proj_bias", &[queries + keys + values], Init::Zeros));
+        let [has_bias, has_output_bias] = config.biases();
+        let bias = has_bias.then(|| builder.add("in_proj_bias", &[queries + keys + values], Init::Zeros));
         let beta = config.options.train_beta.then(|| builder.add("beta", &[num_heads], Init::Ones));
         let heads = num_heads * config.value_dim;
-        let output = builder.scope("out_proj", |b| Linear::new(b, heads, d_model, config.bias));
+        let output = builder.scope("out_proj", |b| Linear::new(b, heads, d_model, has_output_bias));
+        let head_norms = config.options.head_norm_epsilon.map(|epsilon| {
+            ["q_norm", "k_norm"].map(|name| builder.scope(name, |b| RmsNorm::new(b, config.head_dim, epsilon)))
+        });
         let slopes = (config.options.position == super::PositionKind::Alibi).then(|| alibi_slopes(num_heads));
-        MultiHeadAttention { rotary: config.rotary(), config, weights, bias, beta, output, slopes }
+        MultiHeadAttention { rotary: config.rotary(), config, weights, bias, beta, output, head_norms, slopes }
     }
 
     /// The sizes it was made with.

@@ -1,11 +1,12 @@
-//! From inputs to the queries, keys and values that the kernel reads, and back: projections, rotary positions, β.
+//! From inputs to the queries, keys and values that the kernel reads, and back: projections, norms of heads, rotary
+//! positions, β.
 
-use super::super::{array, matrix, matrix_mut, numbers, numbers_mut, packed, zeros};
+use super::super::{RmsNormCache, array, matrix, matrix_mut, numbers, numbers_mut, packed, zeros};
 use super::{AttentionInput, InputGradients, MultiHeadAttention, Offsets, heads_mut_of, heads_of};
 use crate::Result;
 use crate::params::Params;
 use chumoku_kernels::{Heads, Operand, Product, Real, Start, Then, Turn, add_column_sums, gemm};
-use ndarray::{Array2, ArrayView2};
+use ndarray::{Array2, ArrayView2, Axis, Slice};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -14,9 +15,14 @@ use std::ops::Range;
 pub(super) struct Projected<T> {
     /// One array (tokens, queries | keys | values) for self-attention, else three.
     pub(super) parts: Vec<Array2<T>>,
+    /// Of queries and keys, what their norms were given and remember, where they are normalised.
+    normed: Option<[Normed<T>; 2]>,
     /// The queries times β, where it is trained.
     pub(super) scaled: Option<Array2<T>>,
 }
+
+/// What a norm of heads was given, (tokens · heads, width), and what it remembers.
+type Normed<T> = (Array2<T>, RmsNormCache<T>);
 
 /// Rows in a task.
 const PIECE: usize = 64;
@@ -47,6 +53,10 @@ impl MultiHeadAttention {
                 sources.map(|(i, source)| self.project_part(p, source, i)).collect::<Result<_>>()?
             }
         };
+        let normed = match &mut parts[..] {
+            [fused] => [self.normalise(p, fused, 0, 0)?, self.normalise(p, fused, 1, self.parts()[1].start)?],
+            apart => [self.normalise(p, &mut apart[0], 0, 0)?, self.normalise(p, &mut apart[1], 1, 0)?],
+        };
         if let (Some(rotary), [fused]) = (&self.rotary, &mut parts[..]) {
             // Queries and keys lie side by side, and are turned alike.
             let heads = self.config.num_heads + self.config.num_key_heads();
@@ -54,7 +64,26 @@ impl MultiHeadAttention {
             rotary.rotate(rows, starts, Turn::Forward)?;
         }
         let scaled = self.times_beta(p, &parts[0]);
-        Ok(Projected { parts, scaled })
+        let [queries, keys] = normed;
+        Ok(Projected { parts, normed: queries.zip(keys).map(|(queries, keys)| [queries, keys]), scaled })
+    }
+
+    /// Normalises queries (part 0) or keys (1), head by head, which begin at column `first`, if there are such norms.
+    pub(super) fn normalise<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: &mut Array2<T>,
+        which: usize,
+        first: usize,
+    ) -> Result<Option<Normed<T>>> {
+        let Some(norms) = &self.head_norms else { return Ok(None) };
+        let (columns, dim) = (first..first + self.parts()[which].len(), self.config.head_dim);
+        let mut part = x.slice_axis_mut(Axis(1), Slice::from(columns));
+        let heads: Vec<T> = part.iter().copied().collect();
+        let heads = array((heads.len() / dim, dim), heads)?;
+        let (y, cache) = norms[which].forward(p, heads.view())?;
+        part.iter_mut().zip(&y).for_each(|(x, &y)| *x = y);
+        Ok(Some((heads, cache)))
     }
 
     /// Queries (part 0), keys (1) or values (2) alone, as they are projected.
@@ -133,13 +162,22 @@ impl MultiHeadAttention {
         grads: &mut Params<T>,
     ) -> Result<InputGradients<T>> {
         self.beta_backward(p, projected, &mut d[0], grads);
-        // Q, K = rotated(query W_Qᵀ + b_Q), rotated(key W_Kᵀ + b_K)
+        // Q, K = rotated(…)
         if let Some(rotary) = &self.rotary {
             let [query, key, _] = d.each_mut();
             let c = &self.config;
             let offsets = [input.query_offsets, input.key_offsets];
             for ((d, offsets), heads) in [query, key].into_iter().zip(offsets).zip([c.num_heads, c.num_key_heads()]) {
                 rotary.rotate(heads_mut_of(d, offsets, [heads, c.head_dim])?, None, Turn::Back)?;
+            }
+        }
+        // Q, K = normalised(…)
+        if let (Some(norms), Some(normed)) = (&self.head_norms, &projected.normed) {
+            for ((norm, (heads, cache)), d) in norms.iter().zip(normed).zip(&mut d) {
+                let shape = d.dim();
+                let dy = array(heads.dim(), std::mem::take(d).into_raw_vec_and_offset().0)?;
+                let dx = norm.backward(p, heads.view(), cache, dy.view(), None, grads)?;
+                *d = array(shape, dx.into_raw_vec_and_offset().0)?;
             }
         }
         // Q = query W_Qᵀ + b_Q, and so for K and V

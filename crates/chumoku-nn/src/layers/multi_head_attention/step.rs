@@ -124,7 +124,8 @@ impl MultiHeadAttention {
     ) -> Result<ProjectedMemory<T>> {
         check_rows("attention: keys", &keys, offsets)?;
         check_rows("attention: values", &values, offsets)?;
-        let (key, value) = (self.project_part(p, keys, 1)?, self.project_part(p, values, 2)?);
+        let (mut key, value) = (self.project_part(p, keys, 1)?, self.project_part(p, values, 2)?);
+        self.normalise(p, &mut key, 1, 0)?;
         Ok(ProjectedMemory { key, value, offsets: offsets.clone() })
     }
 
@@ -163,7 +164,8 @@ impl MultiHeadAttention {
             return Err(Error::MemoryHasNoPlaces);
         }
         check_rows("attention: new tokens", &x, offsets)?;
-        let query = self.project_part(p, x, 0)?;
+        let mut query = self.project_part(p, x, 0)?;
+        self.normalise(p, &mut query, 0, 0)?;
         let query = self.times_beta(p, &query).unwrap_or(query);
         let key_heads = c.num_key_heads();
         let views = [

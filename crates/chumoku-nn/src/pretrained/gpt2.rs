@@ -1,0 +1,137 @@
+//! GPT-2 (Radford et al. 2019): learned positions, and linear layers whose files hold the matrices the other way round.
+
+use super::{PretrainedDecoder, Source, activation, check_size, unsupported, weight_and_bias};
+use crate::Result;
+use crate::layers::{AttentionOptions, EncoderConfig, InputOptions, LayerOptions, NormOrder, PositionKind};
+use crate::models::LanguageModelConfig;
+use serde::Deserialize;
+
+/// `config.json` of a model whose `model_type` is `gpt2`.
+#[derive(Clone, Debug, Deserialize)]
+#[non_exhaustive]
+pub struct Gpt2Config {
+    /// Number of token ids.
+    pub vocab_size: usize,
+    /// Width of activations.
+    pub n_embd: usize,
+    /// Number of layers.
+    pub n_layer: usize,
+    /// Heads of each layer's attention.
+    pub n_head: usize,
+    /// Rows of the table of positions.
+    pub n_positions: usize,
+    /// Width inside the feed-forward network; four times that of activations unless it is set.
+    pub n_inner: Option<usize>,
+    /// Activation of the feed-forward network.
+    #[serde(default = "gelu_new")]
+    pub activation_function: String,
+    /// ε of the normalisations.
+    #[serde(default = "epsilon")]
+    pub layer_norm_epsilon: f64,
+    /// Dropout of each part's output.
+    #[serde(default = "super::tenth")]
+    pub resid_pdrop: f32,
+    /// Dropout of the embeddings.
+    #[serde(default = "super::tenth")]
+    pub embd_pdrop: f32,
+    /// Dropout of attention weights.
+    #[serde(default = "super::tenth")]
+    pub attn_pdrop: f32,
+    /// Whether scores are divided by √(head width).
+    #[serde(default = "yes")]
+    pub scale_attn_weights: bool,
+    /// Whether scores are divided by the number of their layer too.
+    #[serde(default)]
+    pub scale_attn_by_inverse_layer_idx: bool,
+    /// Whether it attends to another text's encoding.
+    #[serde(default)]
+    pub add_cross_attention: bool,
+    /// Whether the output layer has the embedding's matrix.
+    #[serde(default = "yes")]
+    pub tie_word_embeddings: bool,
+}
+
+fn gelu_new() -> String {
+    "gelu_new".into()
+}
+
+fn epsilon() -> f64 {
+    1e-5
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What stands before the names of all tensors but the output layer's, in files that have it.
+const PREFIX: &str = "transformer.";
+
+impl Gpt2Config {
+    /// The language model, and the names of its tensors.
+    ///
+    /// # Errors
+    /// If a size is out of range, or a setting asks for what is not there.
+    pub fn decoder(&self) -> Result<PretrainedDecoder> {
+        for (setting, is_set, expected) in [
+            ("scale_attn_weights", !self.scale_attn_weights, "true"),
+            ("scale_attn_by_inverse_layer_idx", self.scale_attn_by_inverse_layer_idx, "false"),
+            ("add_cross_attention", self.add_cross_attention, "false"),
+        ] {
+            if is_set {
+                return Err(unsupported(setting, if expected == "true" { "false" } else { "true" }, expected));
+            }
+        }
+        check_size("vocab_size", self.vocab_size, 1 << 24)?;
+        check_size("n_positions", self.n_positions, 1 << 20)?;
+        let config = LanguageModelConfig {
+            vocab_size: self.vocab_size,
+            encoder: EncoderConfig {
+                num_layers: self.n_layer,
+                d_model: self.n_embd,
+                num_heads: self.n_head,
+                d_ff: self.n_inner.unwrap_or(self.n_embd.saturating_mul(4)),
+                activation: activation(&self.activation_function)?,
+                norm_order: NormOrder::Pre,
+                dropout: self.resid_pdrop,
+                attention_dropout: self.attn_pdrop,
+                causal: true,
+                attention: AttentionOptions::default(),
+                options: LayerOptions { norm_epsilon: Some(self.layer_norm_epsilon), ..LayerOptions::default() },
+            },
+            position: PositionKind::Learned,
+            max_length: self.n_positions,
+            embedding_dropout: self.embd_pdrop,
+            input: InputOptions { unscaled: true, ..InputOptions::default() },
+            untied_output: !self.tie_word_embeddings,
+        };
+        config.encoder.check()?;
+        Ok(PretrainedDecoder { tensors: self.tensors(), config, prefix: PREFIX })
+    }
+
+    fn tensors(&self) -> Vec<(String, Source)> {
+        let mut tensors = Vec::new();
+        let mut whole = |ours: &str, theirs: String| tensors.push((ours.into(), Source::Whole(theirs)));
+        whole("embedding.weight", format!("{PREFIX}wte.weight"));
+        whole("position.weight", format!("{PREFIX}wpe.weight"));
+        if !self.tie_word_embeddings {
+            whole("output.weight", "lm_head.weight".into());
+        }
+        weight_and_bias(&mut tensors, "encoder.norm", &format!("{PREFIX}ln_f"));
+        for i in 0..self.n_layer {
+            let (ours, theirs) = (format!("encoder.layers.{i}"), format!("{PREFIX}h.{i}"));
+            weight_and_bias(&mut tensors, &format!("{ours}.norm1"), &format!("{theirs}.ln_1"));
+            weight_and_bias(&mut tensors, &format!("{ours}.norm2"), &format!("{theirs}.ln_2"));
+            for (our, their) in [
+                ("self_attn.in_proj_", "attn.c_attn"),
+                ("self_attn.out_proj.", "attn.c_proj"),
+                ("linear1.", "mlp.c_fc"),
+                ("linear2.", "mlp.c_proj"),
+            ] {
+                let [weight, bias] = ["weight", "bias"].map(|part| format!("{theirs}.{their}.{part}"));
+                tensors.push((format!("{ours}.{our}weight"), Source::Transposed(weight)));
+                tensors.push((format!("{ours}.{our}bias"), Source::Whole(bias)));
+            }
+        }
+        tensors
+    }
+}

@@ -1,0 +1,261 @@
+//! Llama (Touvron et al. 2023) and what is built like it: Mistral, Qwen2 and Qwen3 differ in biases, norms of heads and
+//! windows. SmolLM is a Llama.
+
+use super::{PretrainedDecoder, Source, activation, check_size, fused, unsupported};
+use crate::Result;
+use crate::layers::{
+    AttentionBias, AttentionOptions, EncoderConfig, FeedForwardKind, InputOptions, LayerOptions,
+    MultiHeadAttentionConfig, NormKind, NormOrder, PositionKind, Rotary, RotaryScaling,
+};
+use crate::models::LanguageModelConfig;
+use serde::{Deserialize, Deserializer};
+
+/// `config.json` of a model whose `model_type` is `llama`, `mistral`, `qwen2` or `qwen3`.
+#[derive(Clone, Debug, Deserialize)]
+#[non_exhaustive]
+pub struct LlamaConfig {
+    /// Which of the models.
+    pub model_type: String,
+    /// Number of token ids.
+    pub vocab_size: usize,
+    /// Width of activations.
+    pub hidden_size: usize,
+    /// Width inside the feed-forward network.
+    pub intermediate_size: usize,
+    /// Number of layers.
+    pub num_hidden_layers: usize,
+    /// Heads of each layer's attention.
+    pub num_attention_heads: usize,
+    /// Heads of keys and values; as many as of queries unless it is set.
+    pub num_key_value_heads: Option<usize>,
+    /// Width of a head; Qwen3's is 128 unless it is set.
+    pub head_dim: Option<usize>,
+    /// Activation of the feed-forward network.
+    #[serde(default = "silu")]
+    pub hidden_act: String,
+    /// The most tokens that it reads.
+    pub max_position_embeddings: usize,
+    /// ε of the norms.
+    #[serde(default = "epsilon")]
+    pub rms_norm_eps: f64,
+    /// The base of rotary positions, where older files have it.
+    pub rope_theta: Option<f64>,
+    /// What slows rotary positions down, where older files have it.
+    pub rope_scaling: Option<RopeParameters>,
+    /// Both of these, where newer files have them.
+    pub rope_parameters: Option<RopeParameters>,
+    /// Whether the output layer has the embedding's matrix.
+    #[serde(default)]
+    pub tie_word_embeddings: bool,
+    /// Whether attention has biases.
+    #[serde(default)]
+    pub attention_bias: bool,
+    /// Whether the feed-forward network has biases.
+    #[serde(default)]
+    pub mlp_bias: bool,
+    /// Dropout of attention weights.
+    #[serde(default)]
+    pub attention_dropout: f32,
+    /// A token and those before it that it sees, so many in all; Mistral's is 4096 where nothing is said.
+    #[serde(default, deserialize_with = "said")]
+    pub sliding_window: Option<Option<usize>>,
+    /// Whether Qwen has windows at all.
+    pub use_sliding_window: Option<bool>,
+    /// Layers of Qwen before those with windows.
+    pub max_window_layers: Option<usize>,
+    /// Which layers have windows, where newer files have it.
+    pub layer_types: Option<Vec<String>>,
+}
+
+/// What rotary positions are like.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[non_exhaustive]
+pub struct RopeParameters {
+    /// "default", "linear" or "llama3".
+    pub rope_type: Option<String>,
+    /// The same in older files.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// The base.
+    pub rope_theta: Option<f64>,
+    /// What speeds are divided by.
+    pub factor: Option<f64>,
+    /// As [`RotaryScaling::Llama3`] has it.
+    pub low_freq_factor: Option<f64>,
+    /// As [`RotaryScaling::Llama3`] has it.
+    pub high_freq_factor: Option<f64>,
+    /// Positions of the first training.
+    pub original_max_position_embeddings: Option<f64>,
+    /// The part of a head that is turned.
+    pub partial_rotary_factor: Option<f64>,
+}
+
+fn silu() -> String {
+    "silu".into()
+}
+
+fn epsilon() -> f64 {
+    1e-6
+}
+
+/// Tells a setting that is null from one that is not there.
+fn said<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<usize>>, D::Error> {
+    Option::deserialize(from).map(Some)
+}
+
+impl RopeParameters {
+    fn scaling(&self) -> Result<Option<RotaryScaling>> {
+        if let Some(part) = self.partial_rotary_factor.filter(|part| *part != 1.0) {
+            return Err(unsupported("partial_rotary_factor", part.to_string(), "1"));
+        }
+        // What is missing is NaN, which the check of the numbers refuses.
+        let number = |x: Option<f64>| x.unwrap_or(f64::NAN);
+        let kind = self.rope_type.as_deref().or(self.kind.as_deref()).unwrap_or("default");
+        let scaling = match kind {
+            "default" => return Ok(None),
+            "linear" => RotaryScaling::Linear { factor: number(self.factor) },
+            "llama3" => RotaryScaling::Llama3 {
+                factor: number(self.factor),
+                low_freq_factor: number(self.low_freq_factor),
+                high_freq_factor: number(self.high_freq_factor),
+                original_positions: number(self.original_max_position_embeddings),
+            },
+            other => {
+                return Err(unsupported("rope_type", format!("\"{other}\""), "\"default\", \"linear\", \"llama3\""));
+            }
+        };
+        scaling.check()?;
+        Ok(Some(scaling))
+    }
+}
+
+impl LlamaConfig {
+    /// The language model, and the names of its tensors.
+    ///
+    /// # Errors
+    /// If a size is out of range, or a setting asks for what is not there.
+    pub fn decoder(&self) -> Result<PretrainedDecoder> {
+        check_size("vocab_size", self.vocab_size, 1 << 24)?;
+        check_size("max_position_embeddings", self.max_position_embeddings, 1 << 24)?;
+        let rope = self.rope_parameters.as_ref().or(self.rope_scaling.as_ref()).cloned().unwrap_or_default();
+        let attention = AttentionOptions {
+            num_key_heads: self.num_key_value_heads,
+            window: self.window()?,
+            rotary_base: Some(rope.rope_theta.or(self.rope_theta).unwrap_or(Rotary::BASE)),
+            rotary_scaling: rope.scaling()?,
+            head_dim: self.head_dim.or((self.model_type == "qwen3").then_some(128)),
+            bias: match (self.model_type.as_str(), self.attention_bias) {
+                ("qwen2", _) => AttentionBias::Inputs,
+                ("llama" | "qwen3", true) => AttentionBias::All,
+                _ => AttentionBias::None,
+            },
+            head_norm_epsilon: (self.model_type == "qwen3").then_some(self.rms_norm_eps),
+            ..AttentionOptions::default()
+        };
+        let config = LanguageModelConfig {
+            vocab_size: self.vocab_size,
+            encoder: EncoderConfig {
+                num_layers: self.num_hidden_layers,
+                d_model: self.hidden_size,
+                num_heads: self.num_attention_heads,
+                d_ff: self.intermediate_size,
+                activation: activation(&self.hidden_act)?,
+                norm_order: NormOrder::Pre,
+                dropout: 0.0,
+                attention_dropout: self.attention_dropout,
+                causal: true,
+                attention,
+                options: LayerOptions {
+                    norm: NormKind::Rms,
+                    norm_epsilon: Some(self.rms_norm_eps),
+                    feed_forward: if self.mlp_bias { FeedForwardKind::GatedWithBias } else { FeedForwardKind::Gated },
+                },
+            },
+            position: PositionKind::Rotary,
+            max_length: self.max_position_embeddings,
+            embedding_dropout: 0.0,
+            input: InputOptions { unscaled: true, ..InputOptions::default() },
+            untied_output: !self.tie_word_embeddings,
+        };
+        config.encoder.check()?;
+        // Heads that do not fit are refused before they are divided by.
+        MultiHeadAttentionConfig::of(self.hidden_size, self.num_attention_heads, config.encoder.attention)?;
+        Ok(PretrainedDecoder { tensors: self.tensors(&config), config, prefix: PREFIX })
+    }
+
+    /// How many tokens before it a token sees, where they are not all.
+    fn window(&self) -> Result<Option<usize>> {
+        const MISTRAL: usize = 4096;
+        let is_mistral = self.model_type == "mistral";
+        let window = self.sliding_window.unwrap_or(is_mistral.then_some(MISTRAL));
+        let Some(window) = window.filter(|_| is_mistral || self.use_sliding_window == Some(true)) else {
+            return Ok(None);
+        };
+        let layers = self.num_hidden_layers;
+        let with_windows = match &self.layer_types {
+            Some(kinds) => kinds.iter().filter(|kind| *kind == "sliding_attention").count(),
+            None if is_mistral => layers,
+            None => layers.saturating_sub(self.max_window_layers.unwrap_or(0)),
+        };
+        match with_windows {
+            0 => Ok(None),
+            // The token itself counts there.
+            all if all == layers && window > 0 => Ok(Some(window - 1)),
+            some => Err(unsupported(
+                "sliding_window",
+                format!("{window} in {some} of {layers} layers"),
+                "a window of at least 1 in all layers or in none",
+            )),
+        }
+    }
+
+    fn tensors(&self, config: &LanguageModelConfig) -> Vec<(String, Source)> {
+        let attention = &config.encoder.attention;
+        let key_heads = attention.num_key_heads.unwrap_or(self.num_attention_heads);
+        let width = attention.head_dim.unwrap_or(self.hidden_size / self.num_attention_heads);
+        let mut tensors = Vec::new();
+        let mut whole = |ours: String, theirs: String| tensors.push((ours, Source::Whole(theirs)));
+        whole("embedding.weight".into(), format!("{PREFIX}embed_tokens.weight"));
+        whole("encoder.norm.weight".into(), format!("{PREFIX}norm.weight"));
+        if config.untied_output {
+            whole("output.weight".into(), "lm_head.weight".into());
+        }
+        for i in 0..self.num_hidden_layers {
+            let (ours, theirs) = (format!("encoder.layers.{i}"), format!("{PREFIX}layers.{i}"));
+            let mut whole = |our: &str, their: &str| {
+                tensors.push((format!("{ours}.{our}"), Source::Whole(format!("{theirs}.{their}"))));
+            };
+            whole("norm1.weight", "input_layernorm.weight");
+            whole("norm2.weight", "post_attention_layernorm.weight");
+            whole("self_attn.out_proj.weight", "self_attn.o_proj.weight");
+            whole("linear2.weight", "mlp.down_proj.weight");
+            if attention.bias == AttentionBias::All {
+                whole("self_attn.out_proj.bias", "self_attn.o_proj.bias");
+            }
+            if self.mlp_bias {
+                whole("linear2.bias", "mlp.down_proj.bias");
+            }
+            if attention.head_norm_epsilon.is_some() {
+                whole("self_attn.q_norm.weight", "self_attn.q_norm.weight");
+                whole("self_attn.k_norm.weight", "self_attn.k_norm.weight");
+            }
+            let heads = [self.num_attention_heads, key_heads, key_heads];
+            let inputs: Vec<(String, usize)> = ["q_proj", "k_proj", "v_proj"]
+                .into_iter()
+                .zip(heads)
+                .map(|(part, heads)| (format!("{theirs}.self_attn.{part}"), heads * width))
+                .collect();
+            let of_attention: &[&str] = if attention.bias == AttentionBias::None { &["weight"] } else { &BOTH };
+            fused(&mut tensors, &format!("{ours}.self_attn.in_proj_"), &inputs, of_attention);
+            // The half that is activated comes first.
+            let halves = ["gate_proj", "up_proj"].map(|part| (format!("{theirs}.mlp.{part}"), self.intermediate_size));
+            let of_network: &[&str] = if self.mlp_bias { &BOTH } else { &["weight"] };
+            fused(&mut tensors, &format!("{ours}.linear1."), &halves, of_network);
+        }
+        tensors
+    }
+}
+
+/// What stands before the names of all tensors but the output layer's.
+const PREFIX: &str = "model.";
+const BOTH: [&str; 2] = ["weight", "bias"];
