@@ -34,7 +34,7 @@ fn classifier(body: impl Into<chumoku_nn::layers::BodyConfig>, position: Positio
         pooling: Pooling::Mean,
         embedding_dropout: 0.0,
         head_dropout: 0.0,
-        head_activation: None,
+        head_dense: None,
         input: InputOptions::default(),
     }
 }

@@ -158,7 +158,7 @@ pub(crate) fn pretrained_kind(folder: &Path) -> Option<ModelKind> {
 }
 
 /// What `config.json` calls encoders that are read.
-const ENCODERS: [&str; 5] = ["bert", "roberta", "xlm-roberta", "camembert", "distilbert"];
+const ENCODERS: [&str; 6] = ["bert", "roberta", "xlm-roberta", "camembert", "distilbert", "modernbert"];
 
 impl ModelType {
     /// Whether Chumoku wrote it.

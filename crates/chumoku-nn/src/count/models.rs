@@ -13,7 +13,7 @@ impl CountConfig {
             learned_positions: learned(model.position, model.input.first_position + model.max_length),
             token_types: model.input.token_types,
             input_norm: model.input.norm_epsilon.is_some(),
-            dense_head: model.head_activation.is_some(),
+            dense_head: model.head_dense.is_some(),
             ..CountConfig::default()
         };
         match &model.body {

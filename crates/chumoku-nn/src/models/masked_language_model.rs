@@ -3,7 +3,7 @@
 
 use super::text_encoder::{TextEncoder, TextEncoderConfig};
 use crate::Result;
-use crate::layers::{LayerNorm, Linear, Mode, Tokens, array, numbers, numbers_mut, zeros};
+use crate::layers::{LayerNorm, Linear, Mode, Norm, NormKind, Tokens, array, numbers, numbers_mut, zeros};
 use crate::params::{Builder, Init, Layout, Params};
 use chumoku_kernels::{Activation, Real, activation_backward, activation_forward};
 use ndarray::{Array2, Axis};
@@ -17,7 +17,7 @@ pub struct MaskedLanguageModel {
     encoder: TextEncoder,
     layout: Arc<Layout>,
     dense: Linear,
-    norm: LayerNorm,
+    norm: Norm,
 }
 
 impl MaskedLanguageModel {
@@ -29,10 +29,12 @@ impl MaskedLanguageModel {
     pub fn new(config: TextEncoderConfig) -> Result<Self> {
         let mut builder = Builder::new();
         let (width, epsilon) = (config.encoder.d_model, config.input.norm_epsilon.unwrap_or(LayerNorm::EPSILON));
+        // Where norms have no bias, no layer has.
+        let (kind, has_bias) = (config.input.norm, config.input.norm == NormKind::Layer);
         let encoder = TextEncoder::in_model(&mut builder, config)?;
         let (dense, norm) = builder.scope("head", |b| {
-            let dense = b.scope("dense", |b| Linear::with_init(b, width, width, true, Init::Normal(0.02)));
-            (dense, b.scope("norm", |b| LayerNorm::with_epsilon(b, width, epsilon)))
+            let dense = b.scope("dense", |b| Linear::with_init(b, width, width, has_bias, Init::Normal(0.02)));
+            (dense, b.scope("norm", |b| Norm::new(b, kind, width, epsilon)))
         });
         Ok(MaskedLanguageModel { encoder, layout: builder.finish(), dense, norm })
     }

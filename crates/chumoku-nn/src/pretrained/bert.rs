@@ -9,10 +9,10 @@ use crate::layers::{
     AttentionOptions, EncoderConfig, HeadActivation, InputOptions, LayerOptions, NormOrder, PositionKind,
 };
 use crate::models::TextEncoderConfig;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// `config.json` of a model whose `model_type` is `bert`, `roberta`, `xlm-roberta` or `camembert`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[non_exhaustive]
 pub struct BertConfig {
     /// Which of them it is.
@@ -61,19 +61,6 @@ pub struct BertConfig {
     pub add_cross_attention: bool,
 }
 
-/// The sizes of the layers of a new BERT.
-#[derive(Clone, Copy, Debug)]
-pub struct BertLayers {
-    /// How many there are.
-    pub count: usize,
-    /// Width of activations; the feed-forward networks are four times as wide inside.
-    pub width: usize,
-    /// Heads of each layer's attention.
-    pub heads: usize,
-    /// Dropout of each part's output and of attention weights.
-    pub dropout: f32,
-}
-
 fn two() -> usize {
     2
 }
@@ -87,29 +74,6 @@ fn absolute() -> String {
 }
 
 impl BertConfig {
-    /// An encoder of this form: sums normalised behind each part, learned positions, heads of equal width.
-    pub fn new([vocab_size, max_position_embeddings]: [usize; 2], layers: BertLayers) -> BertConfig {
-        BertConfig {
-            model_type: "bert".into(),
-            vocab_size,
-            hidden_size: layers.width,
-            num_hidden_layers: layers.count,
-            num_attention_heads: layers.heads,
-            intermediate_size: 4 * layers.width,
-            max_position_embeddings,
-            type_vocab_size: 1,
-            hidden_act: super::gelu(),
-            hidden_dropout_prob: layers.dropout,
-            attention_probs_dropout_prob: layers.dropout,
-            classifier_dropout: None,
-            layer_norm_eps: epsilon(),
-            pad_token_id: None,
-            position_embedding_type: absolute(),
-            is_decoder: false,
-            add_cross_attention: false,
-        }
-    }
-
     fn is_roberta(&self) -> bool {
         self.model_type != "bert"
     }

@@ -5,7 +5,7 @@ use crate::Result;
 use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, serialize};
 use crate::params::Params;
 use crate::text::{CLS, TextTokenizer};
-use chumoku_nn::pretrained::{BertConfig, PretrainedEncoder};
+use chumoku_nn::pretrained::ModernBertConfig;
 use safetensors::Dtype;
 use serde_json::{Value, json};
 
@@ -19,15 +19,17 @@ pub(crate) const PAD: &str = "[PAD]";
 /// # Errors
 /// If the tokenizer cannot be written as JSON.
 pub(crate) fn masked_model_files(
-    settings: &BertConfig,
-    encoder: &PretrainedEncoder,
+    settings: &ModernBertConfig,
     params: &Params<f32>,
     tokenizer: &TextTokenizer,
 ) -> Result<Vec<(&'static str, Vec<u8>)>> {
     let mut config =
         serde_json::to_string(settings).and_then(|text| serde_json::from_str::<Value>(&text)).expect(PLAIN);
-    config["architectures"] = json!(["BertForMaskedLM"]);
+    config["architectures"] = json!(["ModernBertForMaskedLM"]);
     config["pad_token_id"] = json!(tokenizer.id(PAD));
+    for name in ["cls_token_id", "bos_token_id", "eos_token_id", "sep_token_id"] {
+        config[name] = json!(tokenizer.cls());
+    }
     config["tie_word_embeddings"] = true.into();
     config["dtype"] = "float32".into();
     config[OURS] = json!({ "chumoku_version": env!("CARGO_PKG_VERSION") });
@@ -38,9 +40,9 @@ pub(crate) fn masked_model_files(
         "pad_token": PAD,
         "model_max_length": settings.max_position_embeddings,
     });
-    let mut tensors = published(params, &encoder.masked_tensors());
+    let mut tensors = published(params, &settings.masked_tensors()?);
     let bias = vec![0; 4 * settings.vocab_size];
-    tensors.push(("cls.predictions.bias".into(), Dtype::F32, vec![settings.vocab_size], bias));
+    tensors.push(("decoder.bias".into(), Dtype::F32, vec![settings.vocab_size], bias));
     let text = |value: &Value| (serde_json::to_string_pretty(value).expect(PLAIN) + "\n").into_bytes();
     Ok(vec![
         (CONFIG, text(&config)),

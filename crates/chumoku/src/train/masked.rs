@@ -21,7 +21,7 @@ use crate::scoring::largest;
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::{Error, ModelKind, Result, tr};
 use chumoku_kernels::{Philox, Precision};
-use chumoku_nn::pretrained::{BertConfig, BertLayers};
+use chumoku_nn::pretrained::ModernBertConfig;
 use chumoku_nn::probability::log_softmax;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ impl MaskedPlan {
         let epochs = (TOKENS / count.max(1)).clamp(1, 100) as u64;
         // What is read a few times is not learnt by heart.
         let dropout = if epochs > 8 { 0.1 } else { 0.0 };
-        let model = bert(vocab_size, dropout).encoder()?.config;
+        let model = modern_bert(vocab_size, dropout).encoder()?.config;
         let settings = Settings {
             epochs,
             patience: epochs,
@@ -101,9 +101,18 @@ impl MaskedPlan {
     }
 }
 
-/// The encoder that is pretrained: in BERT's form, so that every program that reads BERT reads it.
-fn bert(vocab_size: usize, dropout: f32) -> BertConfig {
-    BertConfig::new([vocab_size, CONTEXT], BertLayers { count: 4, width: 256, heads: 4, dropout })
+/// The encoder that is pretrained: in ModernBERT's form, whose rotary positions and norms learn sooner than BERT's learned
+/// positions, and whose classifiers read the mean of all tokens. Its windows are short enough for every layer to see all.
+fn modern_bert(vocab_size: usize, dropout: f32) -> ModernBertConfig {
+    let mut config = ModernBertConfig::default();
+    (config.vocab_size, config.max_position_embeddings) = (vocab_size, CONTEXT);
+    (config.num_hidden_layers, config.num_attention_heads) = (4, 4);
+    (config.hidden_size, config.intermediate_size) = (256, 512);
+    (config.global_attn_every_n_layers, config.global_rope_theta) = (1, 10_000.0);
+    (config.attention_dropout, config.embedding_dropout) = (dropout, dropout);
+    (config.mlp_dropout, config.classifier_dropout) = (dropout, dropout);
+    config.classifier_pooling = "mean".into();
+    config
 }
 
 /// Pretrains an encoder on documents and writes its folder `out`, which [`train`](super::train) starts from.
@@ -179,8 +188,8 @@ pub fn pretrain(data: &DocumentParts, training: Training<'_>) -> Result<MaskedOu
     };
     let card = text_cards::encoder(&plan.model, params.values().len(), data, &test, &of);
     // Whoever fine-tunes the model sees few texts many times.
-    let settings = bert(tokenizer.vocab_size(), 0.1);
-    let files = masked_model_files(&settings, &settings.encoder()?, &params, &tokenizer)?;
+    let settings = modern_bert(tokenizer.vocab_size(), 0.1);
+    let files = masked_model_files(&settings, &params, &tokenizer)?;
     write_folder(out, files, &metrics, card)?;
     Ok(MaskedOutcome { metrics, test, filled, best, interrupted })
 }
@@ -369,8 +378,8 @@ impl Masked<'_> {
         say(
             label("model"),
             tr!(
-                "bert, {} layers, width {}, {} heads, windows of {} tokens: {} parameters",
-                "bert、{} 層、幅 {}、ヘッド {}、窓 {} トークン、パラメータ {}",
+                "modernbert, {} layers, width {}, {} heads, windows of {} tokens: {} parameters",
+                "modernbert、{} 層、幅 {}、ヘッド {}、窓 {} トークン、パラメータ {}",
                 encoder.num_layers,
                 encoder.d_model,
                 encoder.num_heads,

@@ -190,7 +190,7 @@ impl Plan {
             pooling: Pooling::Mean,
             embedding_dropout: 0.3,
             head_dropout: 0.3,
-            head_activation: None,
+            head_dense: None,
             input: InputOptions::default(),
         };
         // About 150 steps an epoch, between small noisy batches and large slow ones.

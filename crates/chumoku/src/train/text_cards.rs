@@ -112,10 +112,10 @@ pub(super) fn encoder(
     let encoder = &model.encoder;
     let mut card = run.heading(lang().pick("Encoder", "エンコーダー"));
     card += &tr!(
-        "A transformer encoder in BERT's form ({} layers, width {}, {} heads, {} parameters, windows of {} tokens), \
+        "A transformer encoder in ModernBERT's form ({} layers, width {}, {} heads, {} parameters, windows of {} tokens), \
          pretrained from scratch with Chumoku {} by filling in hidden tokens of unlabelled text. Classifiers are \
          fine-tuned from it.\n\n",
-        "BERT 形式のトランスフォーマーエンコーダー（{} 層、幅 {}、ヘッド {}、パラメータ {}、窓 {} トークン）を Chumoku {} \
+        "ModernBERT 形式のトランスフォーマーエンコーダー（{} 層、幅 {}、ヘッド {}、パラメータ {}、窓 {} トークン）を Chumoku {} \
          でゼロから学習したものです。ラベルのないテキストの隠したトークンを当てる事前学習で、分類モデルの出発点になります。\n\n",
         encoder.num_layers,
         encoder.d_model,
