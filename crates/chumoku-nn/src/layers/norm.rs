@@ -66,10 +66,14 @@ impl Norm {
         }
     }
 
-    /// γ and, where there is one, β as rows, in f64, and ε; none where nothing is normalised.
+    /// γ and β as rows, in f64, and ε; RMS norm has no β. None where nothing is normalised.
     pub(crate) fn rows<T: Real>(&self, p: &Params<T>) -> Option<(Array2<f64>, Option<Array2<f64>>, f64)> {
         match self {
-            Norm::Layer(norm) => Some((row(p, norm.weight), norm.bias.map(|bias| row(p, bias)), norm.epsilon)),
+            Norm::Layer(norm) => {
+                let gamma = row(p, norm.weight);
+                let beta = norm.bias.map_or_else(|| Array2::zeros(gamma.dim()), |bias| row(p, bias));
+                Some((gamma, Some(beta), norm.epsilon))
+            }
             Norm::Rms(norm) => Some((row(p, norm.weight), None, norm.epsilon)),
             Norm::Identity => None,
         }

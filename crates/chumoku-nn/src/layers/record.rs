@@ -32,7 +32,7 @@ pub struct AttentionRecord {
 pub struct NormRecord {
     /// γ, a row.
     pub gamma: Array2<f64>,
-    /// β, a row; RMS norm has none, nor have some layer norms.
+    /// β, a row; RMS norm has none.
     pub beta: Option<Array2<f64>>,
     /// ε.
     pub epsilon: f64,
