@@ -1,6 +1,7 @@
 //! Pretraining an encoder on unlabelled text.
 
 use super::{Session, language};
+use crate::Usage;
 use crate::args::Train;
 use crate::commands::quoted;
 use crate::commands::read_options;
@@ -18,6 +19,13 @@ use std::time::Instant;
 
 pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
+    if args.data.is_none() {
+        let problem = tr!(
+            "there are no built-in texts to pretrain on: give a file, e.g. chumoku train texts.txt --task mlm",
+            "事前学習用の内蔵データはありません。テキストのファイルを指定してください（例: chumoku train texts.txt --task mlm）"
+        );
+        return Err(Usage(problem).into());
+    }
     let data = language::data(args)?;
     let session = Session::new(args, ModelKind::Encoder, threads, start)?;
     let trained = session.train(|training| pretrain(&data, training))?;
