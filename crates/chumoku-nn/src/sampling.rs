@@ -51,12 +51,18 @@ impl Sampling {
             return Err(Error::NotANumber);
         }
         let mut all: Vec<(u32, f64)> = (0..).zip(logits.iter().map(|&x| f64::from(x))).collect();
-        all.sort_by(|a, b| b.1.total_cmp(&a.1));
-        if self.temperature == 0.0 {
-            all.truncate(1);
-        } else if self.top_k > 0 {
-            all.truncate(self.top_k);
+        let likelier = |a: &(u32, f64), b: &(u32, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        let kept = match (self.temperature == 0.0, self.top_k) {
+            (true, _) => 1,
+            (false, 0) => all.len(),
+            (false, k) => k,
+        };
+        // Those that are left out need no order.
+        if kept < all.len() {
+            all.select_nth_unstable_by(kept, likelier);
+            all.truncate(kept);
         }
+        all.sort_unstable_by(likelier);
         let largest = all.first().map_or(0.0, |&(_, x)| x);
         let temperature = if self.temperature == 0.0 { 1.0 } else { self.temperature };
         // A softmax that is not divided by its sum before it is known who is kept: divided twice, rounding could decide

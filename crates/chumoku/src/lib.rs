@@ -69,6 +69,7 @@
 
 mod blend;
 pub mod builtin;
+mod calendar;
 pub mod compare;
 mod counted;
 mod error;
@@ -97,6 +98,7 @@ pub use chumoku_text::{Lang, data, lang, metrics, set_lang, tokens as text, tr};
 pub use counted::CountedFolder;
 pub use error::{Error, Result};
 pub use model_folder::{ModelKind, has_checkpoints, is_model_folder};
+pub use pretrained::ChatMessage;
 pub use text_classifier::{ModelConfig, Prediction, TextClassifier};
 pub use text_embedder::{EmbedOptions, Embeddings, TextEmbedder};
 pub use text_generator::{Stop, TextGenerator, TextGeneratorConfig};

@@ -149,12 +149,12 @@ impl ModelKind {
     }
 }
 
-/// What a folder holds that Hugging Face's library writes so. Files of such a folder may be links.
+/// Which of them a folder holds as Hugging Face's library writes it, if any. Files of such a folder may be links.
 pub(crate) fn pretrained_kind(folder: &Path) -> Option<ModelKind> {
     let path = place_of(folder, CONFIG);
     let is_file = std::fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= files::LARGEST_CONFIG);
-    let kind: ModelType = is_file.then(|| serde_json::from_slice(&std::fs::read(&path).ok()?).ok()).flatten()?;
-    kind.pretrained()
+    let read = || serde_json::from_slice::<ModelType>(&std::fs::read(&path).ok()?).ok();
+    is_file.then(read)??.pretrained()
 }
 
 /// What `config.json` calls encoders that are read.
@@ -166,12 +166,14 @@ impl ModelType {
         self.model_type.starts_with("chumoku_") || self.chumoku.is_some()
     }
 
+    /// What a folder of somebody else's holds.
     fn pretrained(&self) -> Option<ModelKind> {
-        let is_classifier = |name: &String| name.ends_with("ForSequenceClassification");
+        let is_any = |ends: &[&str]| self.architectures.iter().flatten().any(|name| ends.iter().any(|end| name.ends_with(end)));
         match self.model_type.as_str() {
             ours if ours.starts_with("chumoku_") => None,
-            _ if self.architectures.iter().flatten().any(is_classifier) => Some(ModelKind::Classifier),
-            encoder => ENCODERS.contains(&encoder).then_some(ModelKind::Encoder),
+            _ if is_any(&["ForSequenceClassification"]) => Some(ModelKind::Classifier),
+            encoder if ENCODERS.contains(&encoder) => Some(ModelKind::Encoder),
+            _ => is_any(&["ForCausalLM", "LMHeadModel"]).then_some(ModelKind::LanguageModel),
         }
     }
 

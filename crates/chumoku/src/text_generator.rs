@@ -1,14 +1,15 @@
-//! A trained language model as a whole: its folder, and the text that it writes.
+//! A language model as a whole, trained here or published: its folder, and the text that it writes.
 
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelType, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights, read,
-    read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
+    CONFIG, ModelKind, ModelType, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights,
+    pretrained_kind, read, read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::Offsets;
 use crate::of_layers::of_layers;
 use crate::params::Params;
+use crate::pretrained::{ChatMessage, ChatTemplate, DecoderCheckpoint, GeneratorCheckpoint};
 use crate::sampling::Sampling;
 use crate::text::TextTokenizer;
 use crate::tr;
@@ -22,7 +23,7 @@ use std::path::Path;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TextGeneratorConfig {
-    /// Always "chumoku_language_model".
+    /// "chumoku_language_model", or what a published model is called.
     pub model_type: String,
     /// The version that wrote it.
     pub chumoku_version: String,
@@ -43,6 +44,27 @@ pub struct TextGenerator {
     pub(crate) model: LanguageModel,
     pub(crate) params: Params<f32>,
     pub(crate) tokenizer: TextTokenizer,
+    pub(crate) bounds: Bounds,
+}
+
+/// Where texts begin and end, and how messages become one.
+#[derive(Clone, Debug)]
+pub(crate) struct Bounds {
+    /// What is read where there is nothing to read.
+    first: u32,
+    /// At each of these tokens a text ends.
+    ends: Vec<u32>,
+    /// What a whole document ends with, where the model was trained to say so.
+    pub(crate) end: Option<u32>,
+    /// Of a published model.
+    chat: Option<ChatTemplate>,
+}
+
+impl Bounds {
+    /// Those of a model that was trained here: one token stands before a text and behind it.
+    pub(crate) fn of(tokenizer: &TextTokenizer) -> Bounds {
+        Bounds { first: tokenizer.cls(), ends: vec![tokenizer.cls()], end: Some(tokenizer.cls()), chat: None }
+    }
 }
 
 /// Why a text ended.
@@ -73,6 +95,32 @@ impl TextGenerator {
         self.params.values().len()
     }
 
+    /// Whether it was published with a chat template, so that [`TextGenerator::reply`] knows how messages are read.
+    pub fn has_chat_template(&self) -> bool {
+        self.bounds.chat.is_some()
+    }
+
+    /// Sets how exact matrix products are.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.config.precision = precision;
+        self.params.set_precision(precision);
+    }
+
+    /// The tokens of a text as the model reads it, with those before it.
+    pub(crate) fn read(&self, text: &str) -> Result<Vec<u32>> {
+        let mut ids = self.tokenizer.frame().before.clone();
+        ids.extend(self.tokenizer.encode(text)?.ids);
+        if ids.is_empty() {
+            ids.push(self.bounds.first);
+        }
+        Ok(ids)
+    }
+
+    /// What is read where there is nothing to read.
+    pub(crate) fn first(&self) -> u32 {
+        self.bounds.first
+    }
+
     /// Continues `prompt` by at most `max_tokens` tokens, handing out the new text piece by piece, each as soon as it is
     /// known to be whole characters.
     ///
@@ -90,29 +138,65 @@ impl TextGenerator {
         sampling: &Sampling,
         write: &mut dyn FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Stop> {
+        let prompt = self.read(prompt)?;
+        let written = Written::after(&self.tokenizer, &prompt)?;
+        self.write_on(prompt, written, max_tokens, sampling, write)
+    }
+
+    /// Answers messages, as [`TextGenerator::generate`] continues a text: the model's chat template makes a prompt of
+    /// them.
+    ///
+    /// # Errors
+    /// If the model has no chat template, or the template refuses the messages; else as for
+    /// [`TextGenerator::generate`].
+    pub fn reply(
+        &self,
+        messages: &[ChatMessage],
+        max_tokens: usize,
+        sampling: &Sampling,
+        write: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Stop> {
+        let Some(chat) = &self.bounds.chat else {
+            return Err(Error::Setting(tr!(
+                "this model has no chat template: it continues texts and answers no messages",
+                "このモデルにはチャットテンプレートがなく、文章の続きを書くだけで、メッセージには答えません"
+            )));
+        };
+        // The template has put in what stands before a text.
+        let mut prompt = self.tokenizer.encode(&chat.render(messages)?)?.ids;
+        if prompt.is_empty() {
+            prompt.push(self.bounds.first);
+        }
+        self.write_on(prompt, Written::default(), max_tokens, sampling, write)
+    }
+
+    fn write_on(
+        &self,
+        prompt: Vec<u32>,
+        mut written: Written,
+        max_tokens: usize,
+        sampling: &Sampling,
+        write: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Stop> {
         sampling.check()?;
         let context = self.config.model.max_length;
-        let boundary = self.tokenizer.cls();
         // What the model has in view, and what it has not seen yet.
-        let mut seen = vec![boundary];
-        seen.extend(self.tokenizer.encode(prompt)?.ids);
+        let mut seen = prompt;
         seen.drain(..seen.len().saturating_sub(context));
         let mut new = seen.clone();
         let mut state = self.model.start::<f32>(1)?;
-        // Tokens whose text has not been handed out.
-        let mut pending = Vec::new();
+        let mut hand_out = |text: &str| if text.is_empty() { ControlFlow::Continue(()) } else { write(text) };
         for index in 0..max_tokens as u64 {
-            let logits = self.model.step(&self.params, &new, &Offsets::of_lengths([new.len()]), &mut state)?;
-            let mut last = logits.row(logits.nrows() - 1).to_vec();
+            let logits = self.model.step_to_next(&self.params, &new, &Offsets::of_lengths([new.len()]), &mut state)?;
+            let mut last = logits.into_raw_vec_and_offset().0;
             // A word that is unknown cannot be written.
             self.tokenizer.unknown().into_iter().for_each(|id| last[id as usize] = f32::NEG_INFINITY);
             let token = sampling.choose(&last, index)?;
-            if token == boundary {
-                let _ = self.flush(&mut pending, true, write)?;
+            if self.bounds.ends.contains(&token) {
+                let _ = hand_out(&written.rest(&self.tokenizer)?);
                 return Ok(Stop::End);
             }
-            pending.push(token);
-            if self.flush(&mut pending, false, write)?.is_break() {
+            if hand_out(&written.push(&self.tokenizer, token)?).is_break() {
                 return Ok(Stop::Asked);
             }
             seen.push(token);
@@ -123,27 +207,8 @@ impl TextGenerator {
                 state = self.model.start(1)?;
             }
         }
-        let _ = self.flush(&mut pending, true, write)?;
+        let _ = hand_out(&written.rest(&self.tokenizer)?);
         Ok(Stop::Enough)
-    }
-
-    /// Hands out the text of `pending`, unless more tokens may complete its last character.
-    fn flush(
-        &self,
-        pending: &mut Vec<u32>,
-        is_last: bool,
-        write: &mut dyn FnMut(&str) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
-        /// Bytes of a character at most.
-        const CHARACTER: usize = 4;
-        let text = self.tokenizer.decode(pending)?;
-        if is_last || pending.len() >= CHARACTER || !text.ends_with('\u{FFFD}') {
-            pending.clear();
-            if !text.is_empty() {
-                return Ok(write(&text));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
     }
 
     /// Writes `config.json`, `tokenizer.json` and `model.safetensors`, in the place of those of a model that is there.
@@ -151,8 +216,15 @@ impl TextGenerator {
     /// Killed at any moment, it leaves the folder with the old model or with the new one.
     ///
     /// # Errors
-    /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
+    /// If a file cannot be written, one of these names is that of a file that Chumoku did not write, or the model was not
+    /// trained here.
     pub fn save(&self, folder: &Path) -> Result<()> {
+        if self.config.model_type != ModelKind::LanguageModel.model_type() {
+            return Err(Error::Setting(tr!(
+                "this model was published by others and is as its folder has it: copy the folder",
+                "このモデルは公開されたもので、元のフォルダのままです。フォルダをコピーしてください"
+            )));
+        }
         std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
         write_model(folder, &self.files()?)
     }
@@ -170,6 +242,9 @@ impl TextGenerator {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others, or the folder holds another kind of model.
     pub fn load(folder: &Path) -> Result<TextGenerator> {
+        if pretrained_kind(folder) == Some(ModelKind::LanguageModel) {
+            return TextGenerator::load_pretrained(folder);
+        }
         check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
         let kind: ModelType = read_config(folder)?;
         if kind.model_type != ModelKind::LanguageModel.model_type() {
@@ -185,7 +260,66 @@ impl TextGenerator {
             LanguageModel::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, error.to_string()))?;
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
         check_no_others(folder, &tensors, Some(model.layout()), &[])?;
-        Ok(TextGenerator { config, model, params, tokenizer })
+        let bounds = Bounds::of(&tokenizer);
+        Ok(TextGenerator { config, model, params, tokenizer, bounds })
+    }
+
+    fn load_pretrained(folder: &Path) -> Result<TextGenerator> {
+        let found = GeneratorCheckpoint::read(folder)?;
+        let DecoderCheckpoint { model, params, .. } = found.decoder;
+        let config = TextGeneratorConfig {
+            model_type: found.model_type,
+            chumoku_version: env!("CARGO_PKG_VERSION").into(),
+            precision: found.precision,
+            vocabulary_sha256: found.tokenizer.vocabulary_sha256(),
+            model: model.config().clone(),
+        };
+        config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
+        let bounds = Bounds { first: found.first, ends: found.ends, end: None, chat: found.chat };
+        Ok(TextGenerator { config, model, params, tokenizer: found.tokenizer, bounds })
+    }
+}
+
+/// The text of tokens one after another. What a token stands for may depend on those before it (a word's first piece has
+/// a space before it, but not at the beginning of a text), and a character may take several.
+#[derive(Debug, Default)]
+struct Written {
+    /// Tokens that are read again with each new one.
+    tokens: Vec<u32>,
+    /// Bytes of their text that have been handed out.
+    bytes: usize,
+}
+
+impl Written {
+    /// Tokens that are read again at least: what stands before them does not change what they stand for.
+    const KEPT: usize = 4;
+    /// As many at most, however long their text ends in half a character.
+    const MOST: usize = 16;
+
+    /// After tokens whose text needs not be handed out.
+    fn after(tokenizer: &TextTokenizer, tokens: &[u32]) -> Result<Written> {
+        let tokens = tokens[tokens.len().saturating_sub(Self::KEPT)..].to_vec();
+        let bytes = tokenizer.decode(&tokens)?.len();
+        Ok(Written { tokens, bytes })
+    }
+
+    /// What one more token adds, as far as it is whole characters.
+    fn push(&mut self, tokenizer: &TextTokenizer, token: u32) -> Result<String> {
+        self.tokens.push(token);
+        let text = tokenizer.decode(&self.tokens)?;
+        let is_whole = !text.ends_with('\u{FFFD}') || self.tokens.len() >= Self::MOST;
+        let whole = if is_whole { &text[..] } else { text.trim_end_matches('\u{FFFD}') };
+        let new = whole.get(self.bytes..).unwrap_or_default().to_owned();
+        self.bytes = self.bytes.max(whole.len());
+        if is_whole && self.tokens.len() > 2 * Self::KEPT {
+            *self = Written::after(tokenizer, &self.tokens)?;
+        }
+        Ok(new)
+    }
+
+    /// What is left of the text.
+    fn rest(&self, tokenizer: &TextTokenizer) -> Result<String> {
+        Ok(tokenizer.decode(&self.tokens)?.get(self.bytes..).unwrap_or_default().to_owned())
     }
 }
 

@@ -3,10 +3,13 @@
 use chumoku::nn::{Mode, Offsets, Tokens};
 use chumoku::params::Params;
 use chumoku::pretrained::{DecoderCheckpoint, EncoderCheckpoint};
-use chumoku::{EmbedOptions, Precision, TextClassifier, TextEmbedder};
+use chumoku::sampling::Sampling;
+use chumoku::{ChatMessage, EmbedOptions, Precision, Stop, TextClassifier, TextEmbedder, TextGenerator};
 use chumoku_nn::pretrained::Source;
 use ndarray::Array2;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use testkit::{Golden, Tolerance, compare};
 
 /// Tiny random models with what transformers computes for them.
@@ -203,7 +206,12 @@ fn copy(name: &str) -> tempfile::TempDir {
 }
 
 fn refused(folder: &Path) -> String {
-    let Err(error) = EncoderCheckpoint::read(folder, None) else { panic!("it must be refused") };
+    said(EncoderCheckpoint::read(folder, None), folder)
+}
+
+/// What is said of a folder that cannot be used: a line that names the file.
+fn said<T>(found: chumoku::Result<T>, folder: &Path) -> String {
+    let Err(error) = found else { panic!("it must be refused") };
     assert!(error.is_usage(), "{error}");
     let said = error.to_string();
     assert!(!said.contains('\n') && said.contains(folder.to_str().unwrap()), "{said}");
@@ -245,6 +253,155 @@ fn what_cannot_be_read_is_refused_by_name() {
     assert!(refused(pad.path()).contains("max_position_embeddings"));
     let pad = with_setting("roberta_classifier", "pad_token_id", u64::MAX.into());
     assert!(refused(pad.path()).contains("max_position_embeddings"));
+}
+
+#[test]
+fn language_models_that_cannot_be_read_are_refused_by_name() {
+    let rope = |kind: &str| serde_json::json!({ "rope_type": kind, "rope_theta": 10000.0, "factor": 2.0 });
+    for (name, key, value, expected) in [
+        ("llama", "model_type", "gemma".into(), "\"gemma\""),
+        ("llama", "hidden_act", "mish".into(), "hidden_act"),
+        ("llama", "quantization_config", serde_json::json!({ "bits": 4 }), "quantization_config"),
+        ("llama", "num_local_experts", 8.into(), "num_local_experts"),
+        ("qwen3", "num_experts", 128.into(), "num_experts"),
+        (
+            "llama",
+            "rope_parameters",
+            rope("yarn"),
+            "rope_type: expected \"default\", \"linear\", \"llama3\", found \"yarn\"",
+        ),
+        ("llama", "rope_parameters", rope("llama3"), "low_freq_factor NaN"),
+        ("llama", "num_hidden_layers", 1_000_000_000u64.into(), "num_layers"),
+        ("llama", "vocab_size", u64::MAX.into(), "vocab_size"),
+        ("llama", "vocab_size", 51.into(), "expected F32, F16 or BF16 [51, 16]"),
+        ("llama", "hidden_size", 0.into(), "d_model"),
+        ("llama", "num_attention_heads", 0.into(), "num_heads"),
+        ("llama", "num_attention_heads", 3.into(), "num_key_heads"),
+        ("llama", "num_key_value_heads", 3.into(), "num_key_heads"),
+        ("llama", "num_key_value_heads", 4.into(), "k_proj.weight: expected F32, F16 or BF16 [16, 16]"),
+        ("llama", "num_key_value_heads", 0.into(), "num_key_heads"),
+        ("llama", "head_dim", 3.into(), "even width"),
+        ("llama", "head_dim", u64::MAX.into(), "head_dim"),
+        ("llama", "rms_norm_eps", (-1.0).into(), "norm_epsilon"),
+        ("llama", "rms_norm_eps", "x".into(), "invalid type"),
+        ("llama", "attention_bias", true.into(), "self_attn.k_proj.bias"),
+        ("llama", "mlp_bias", true.into(), "mlp.down_proj.bias"),
+        ("llama", "tie_word_embeddings", false.into(), "lm_head.weight"),
+        ("llama", "num_hidden_layers", 1.into(), "model.layers.1.input_layernorm.weight"),
+        ("qwen2", "model_type", "llama".into(), "self_attn.k_proj.bias"),
+        ("qwen3", "model_type", "llama".into(), "self_attn.k_norm.weight"),
+        ("gpt2", "scale_attn_by_inverse_layer_idx", true.into(), "scale_attn_by_inverse_layer_idx"),
+        ("gpt2", "scale_attn_weights", false.into(), "scale_attn_weights"),
+        ("gpt2", "n_inner", 24.into(), "h.0.mlp.c_fc.bias: expected F32, F16 or BF16 [24]"),
+        ("gpt2", "n_embd", u64::MAX.into(), "d_ff"),
+    ] {
+        let folder = with_setting(name, key, value);
+        let found = said(DecoderCheckpoint::read(folder.path(), None), folder.path());
+        assert!(found.contains(expected), "{name}, {key}: {found}");
+    }
+    let mut config: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(golden("qwen2").join("config.json")).unwrap()).unwrap();
+    config["use_sliding_window"] = true.into();
+    config["sliding_window"] = 4.into();
+    config["layer_types"] = serde_json::json!(["full_attention", "sliding_attention"]);
+    let folder = copy("qwen2");
+    std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    let found = said(DecoderCheckpoint::read(folder.path(), None), folder.path());
+    assert!(found.contains("sliding_window") && found.contains("4 in 1 of 2 layers"), "{found}");
+    // In every layer it is read: the token itself is one of four.
+    config["layer_types"] = serde_json::json!(["sliding_attention", "sliding_attention"]);
+    std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    let read = DecoderCheckpoint::read(folder.path(), None).unwrap();
+    assert_eq!(read.model.config().encoder.attention.window, Some(3));
+}
+
+/// A tiny Llama with words for tokens, of which the last is special, and these files beside it.
+fn generator(files: &[(&str, serde_json::Value)]) -> tempfile::TempDir {
+    let folder = copy("llama");
+    let mut tokenizer: serde_json::Value = serde_json::from_str(&words()).unwrap();
+    let vocab = tokenizer["model"]["vocab"].as_object_mut().unwrap();
+    vocab.remove("t49");
+    vocab.insert("<end>".into(), 49.into());
+    tokenizer["added_tokens"] = serde_json::json!([{ "id": 49, "content": "<end>", "single_word": false,
+        "lstrip": false, "rstrip": false, "normalized": false, "special": true }]);
+    let tokenizer = ("tokenizer.json", tokenizer);
+    for (name, content) in files.iter().chain([&tokenizer]) {
+        std::fs::write(folder.path().join(name), content.to_string()).unwrap();
+    }
+    folder
+}
+
+/// The likeliest tokens after `ids`, each found without a cache.
+fn likeliest(checkpoint: &DecoderCheckpoint, ids: &[u32], count: usize) -> Vec<u32> {
+    let mut all = ids.to_vec();
+    for _ in 0..count {
+        let logits = checkpoint.model.logits(&checkpoint.params, &all, &Offsets::of_lengths([all.len()])).unwrap();
+        let last = logits.row(all.len() - 1).to_vec();
+        let best = (0..last.len()).fold(0, |best, id| if last[id] > last[best] { id } else { best });
+        all.push(best as u32);
+    }
+    all.split_off(ids.len())
+}
+
+fn as_words(ids: &[u32]) -> String {
+    ids.iter().filter(|&&id| id != 49).map(|id| format!(" t{id}")).collect()
+}
+
+#[test]
+fn a_published_language_model_writes_the_likeliest_tokens_and_ends() {
+    let checkpoint = DecoderCheckpoint::read(&golden("llama"), None).unwrap();
+    let expected = likeliest(&checkpoint, &[5, 6, 49], 12);
+    let no_end = serde_json::json!({ "eos_token_id": [] });
+    let mut config: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(golden("llama").join("config.json")).unwrap()).unwrap();
+    config["eos_token_id"] = serde_json::Value::Null;
+    let settings = [("generation_config.json", no_end), ("config.json", config)];
+    let folder = generator(&settings);
+    let model = TextGenerator::load(folder.path()).unwrap();
+    assert_eq!(greedy(&model, "t5 t6 <end>", 12), (as_words(&expected), Stop::Enough));
+    // The first token that did not come before ends the text, where the folder says so.
+    let at = (1..expected.len()).find(|&at| !expected[..at].contains(&expected[at])).unwrap();
+    let end = serde_json::json!({ "eos_token_id": [48, expected[at]] });
+    let folder = generator(&[("generation_config.json", end), settings[1].clone()]);
+    let ended = TextGenerator::load(folder.path()).unwrap();
+    assert_eq!(greedy(&ended, "t5 t6 <end>", 12), (as_words(&expected[..at]), Stop::End));
+    // Without a text something is read all the same: what documents begin with.
+    let first = as_words(&likeliest(&checkpoint, &[1], 3));
+    assert_eq!(greedy(&model, "", 3).0, first);
+    // Without a template there is no dialogue.
+    assert!(!model.has_chat_template());
+    let sampling = Sampling::default();
+    let error = model.reply(&[ChatMessage::new("user", "t5")], 1, &sampling, &mut |_| ControlFlow::Continue(()));
+    assert!(error.unwrap_err().to_string().contains("chat template"));
+}
+
+#[test]
+fn a_chat_template_makes_the_prompt() {
+    let template = "{% for m in messages %}{{ '<end>' if m.role == 'user' else 't7' }} {{ m.content }} {% endfor %}\
+                    {% if messages | length > 2 %}{{ raise_exception('too many') }}{% endif %}";
+    let settings = serde_json::json!({ "chat_template": template, "model_max_length": 64 });
+    let folder = generator(&[("tokenizer_config.json", settings)]);
+    let model = TextGenerator::load(folder.path()).unwrap();
+    let mut sampling = Sampling::default();
+    sampling.temperature = 0.0;
+    let reply = |messages: &[ChatMessage]| {
+        let mut text = String::new();
+        let stop = model.reply(messages, 4, &sampling, &mut |piece| {
+            text.push_str(piece);
+            ControlFlow::Continue(())
+        });
+        stop.map(|_| text)
+    };
+    let [system, user] = [ChatMessage::new("system", "t8"), ChatMessage::new("user", "t5 t6")];
+    // A text of its own begins without the space that a continued one has.
+    let continued = |prompt: &str| greedy(&model, prompt, 4).0.trim_start().to_owned();
+    assert_eq!(reply(&[user.clone()]).unwrap(), continued("<end> t5 t6"));
+    assert_eq!(reply(&[system.clone(), user.clone()]).unwrap(), continued("t7 t8 <end> t5 t6"));
+    let error = reply(&[user.clone(), system, user]).unwrap_err();
+    assert!(error.is_usage() && error.to_string().contains("too many"), "{error}");
+    std::fs::write(folder.path().join("chat_template.jinja"), "{% for %}").unwrap();
+    let error = TextGenerator::load(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("chat_template.jinja") && !error.contains('\n'), "{error}");
 }
 
 #[test]
@@ -369,4 +526,129 @@ fn a_real_model_finds_what_means_the_same() {
         let alone = model.embed(&[text], EmbedOptions::default()).unwrap();
         assert_eq!(alone.vectors.row(0), found.vectors.row(i));
     }
+}
+
+/// Writes the greedy continuations of prompts, both as JSON.
+const TRANSFORMERS: &str = r#"
+import json, os, sys
+os.environ["HF_HUB_OFFLINE"] = "1"
+import torch, transformers
+transformers.logging.set_verbosity_error()
+folder, count = sys.argv[1], int(sys.argv[2])
+tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+texts = []
+for prompt in json.load(sys.stdin):
+    inputs = tokenizer(prompt, return_tensors="pt")
+    with torch.no_grad():
+        new = model.generate(**inputs, do_sample=False, max_new_tokens=count)[0, inputs["input_ids"].shape[1]:]
+    texts.append(tokenizer.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+json.dump(texts, sys.stdout)
+"#;
+
+/// Beginnings of many kinds: prose, lists, code, other languages, dialogues with special tokens, odd white space.
+fn prompts() -> Vec<String> {
+    let plain = [
+        "The capital of France is",
+        "Water boils at",
+        "Once upon a time, in a village by the sea,",
+        "The three primary colours are",
+        "def fibonacci(n):\n",
+        "fn main() {\n    let numbers = vec![1, 2, 3];\n",
+        "SELECT name, age FROM users WHERE",
+        "Dear Ms. Tanaka,\n\nThank you for your letter.",
+        "Ingredients:\n- 200 g flour\n- 2 eggs\n",
+        "1, 1, 2, 3, 5, 8,",
+        "Q: What is 12 times 12?\nA:",
+        "Il était une fois",
+        "日本の首都は",
+        "こんにちは。今日は",
+        "Привет! Как",
+        "El perro de mi vecino",
+        "Photosynthesis is the process by which",
+        "In 1969,",
+        "The train from Osaka to Tokyo takes",
+        "To be, or not to be,",
+        "A haiku about rain:\n",
+        "The opposite of hot is",
+        "# Release notes\n\n## 1.2.0\n",
+        "{\"name\": \"Ada\", \"age\":",
+        "<html>\n<body>\n<h1>",
+        "The quick brown fox",
+        "I have two apples and buy three more. Now I have",
+        "Isaac Newton was born in",
+        "   leading spaces",
+        "trailing space ",
+        "tabs\tand\nlines\n\n\n",
+        "emoji 🎉🎈 and more",
+        "UPPER CASE WORDS ARE",
+        "a",
+        "42",
+        "...",
+        "The moon is",
+        "Why do cats purr?",
+        "My favourite season is",
+        "The recipe for a good life is",
+        "An octopus has",
+        "In machine learning, attention is",
+        "The Pacific Ocean is",
+        "She opened the door and",
+    ];
+    let asked = [
+        "What is gravity?",
+        "Write a short poem about the sea.",
+        "Name three fruits.",
+        "Translate 'good morning' to French.",
+        "What is 7 + 5?",
+        "Who are you?",
+    ];
+    let dialogue = |text: &&str| format!("<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n");
+    plain.iter().map(|text| (*text).to_owned()).chain(asked.iter().map(dialogue)).collect()
+}
+
+fn greedy(model: &TextGenerator, prompt: &str, count: usize) -> (String, Stop) {
+    let mut sampling = Sampling::default();
+    sampling.temperature = 0.0;
+    let mut text = String::new();
+    let stop = model.generate(prompt, count, &sampling, &mut |piece| {
+        text.push_str(piece);
+        ControlFlow::Continue(())
+    });
+    (text, stop.unwrap())
+}
+
+#[test]
+fn a_real_language_model_writes_what_transformers_writes() {
+    let Some(folder) = real("smollm2") else { return };
+    let Some(python) = std::env::var_os("CHUMOKU_PYTHON").filter(|python| !python.is_empty()) else {
+        eprintln!("SKIPPED: CHUMOKU_PYTHON names no Python with transformers");
+        return;
+    };
+    if !Command::new(&python).args(["-c", "import torch, transformers"]).output().unwrap().status.success() {
+        eprintln!("SKIPPED: the Python of CHUMOKU_PYTHON has no transformers");
+        return;
+    }
+    const COUNT: usize = 32;
+    let prompts = prompts();
+    let mut child = Command::new(&python)
+        .args(["-c", TRANSFORMERS])
+        .arg(&folder)
+        .arg(COUNT.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    serde_json::to_writer(child.stdin.take().unwrap(), &prompts).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let expected: Vec<String> = serde_json::from_slice(&output.stdout).unwrap();
+    let mut model = TextGenerator::load(&folder).unwrap();
+    model.set_precision(Precision::Highest);
+    assert_eq!(expected.len(), prompts.len());
+    let differ = prompts.iter().zip(&expected).filter_map(|(prompt, expected)| {
+        let (found, _) = greedy(&model, prompt, COUNT);
+        (found != *expected).then(|| format!("{prompt:?}\n  {found:?}\n  {expected:?}"))
+    });
+    let differ: Vec<String> = differ.collect();
+    assert!(differ.is_empty(), "{} of {} prompts:\n{}", differ.len(), prompts.len(), differ.join("\n"));
 }

@@ -370,10 +370,11 @@ pub(crate) struct Translate {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Generate {
-    /// A folder that `chumoku train --task lm` wrote
+    /// A folder that `chumoku train --task lm` wrote, or a published language model (Llama, Mistral, Qwen, GPT-2)
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// What the text begins with (without it: the beginning of a document)
+    /// What the text begins with (without it: the beginning of a document); for a model with a chat template, what it is
+    /// told
     #[arg(value_name = "PROMPT", default_value = "")]
     pub(crate) prompt: String,
     /// Maximum number of tokens to write; the text ends earlier at the end of a document
@@ -394,6 +395,16 @@ pub(crate) struct Generate {
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,
+    /// Continue the prompt as it is, though the model has a chat template
+    #[arg(long, conflicts_with = "system")]
+    pub(crate) no_chat: bool,
+    /// Tell a model with a chat template first what it is to be like
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system: Option<String>,
+    /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
+    /// weights are stored in 16 bits)
+    #[arg(long, value_enum)]
+    pub(crate) precision: Option<Precision>,
     /// Print the text as one JSON object when it is complete
     #[arg(long)]
     pub(crate) json: bool,

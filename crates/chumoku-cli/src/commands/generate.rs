@@ -3,7 +3,7 @@
 use crate::args::Generate;
 use crate::threads;
 use chumoku::sampling::Sampling;
-use chumoku::{Stop, TextGenerator};
+use chumoku::{ChatMessage, Stop, TextGenerator};
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::ops::ControlFlow;
@@ -11,7 +11,10 @@ use std::process::ExitCode;
 
 pub(crate) fn run(args: &Generate) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
-    let model = TextGenerator::load(&args.model)?;
+    let mut model = TextGenerator::load(&args.model)?;
+    if let Some(precision) = args.precision {
+        model.set_precision(precision.into());
+    }
     let mut sampling = Sampling::default();
     sampling.temperature = args.temperature;
     sampling.top_k = args.top_k;
@@ -19,10 +22,17 @@ pub(crate) fn run(args: &Generate) -> anyhow::Result<ExitCode> {
     sampling.seed = args.seed;
     // Before the prompt is printed.
     sampling.check()?;
+    let is_chat = !args.no_chat && (model.has_chat_template() || args.system.is_some());
+    let told = args.system.iter().map(|text| ChatMessage::new("system", text));
+    let messages: Vec<ChatMessage> = told.chain([ChatMessage::new("user", &args.prompt)]).collect();
+    let write = |write: &mut dyn FnMut(&str) -> ControlFlow<()>| match is_chat {
+        true => model.reply(&messages, args.max_tokens, &sampling, write),
+        false => model.generate(&args.prompt, args.max_tokens, &sampling, write),
+    };
     let mut out = stdout().lock();
     if args.json {
         let mut text = String::new();
-        let stop = model.generate(&args.prompt, args.max_tokens, &sampling, &mut |piece| {
+        let stop = write(&mut |piece| {
             text.push_str(piece);
             ControlFlow::Continue(())
         })?;
@@ -36,9 +46,11 @@ pub(crate) fn run(args: &Generate) -> anyhow::Result<ExitCode> {
         let piece: String = piece.chars().map(plain).collect();
         out.write_all(piece.as_bytes()).and_then(|()| out.flush())
     };
-    put(&args.prompt)?;
+    if !is_chat {
+        put(&args.prompt)?;
+    }
     let mut written = Ok(());
-    let stop = model.generate(&args.prompt, args.max_tokens, &sampling, &mut |piece| {
+    let stop = write(&mut |piece| {
         written = put(piece);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;

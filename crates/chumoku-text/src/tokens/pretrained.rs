@@ -142,6 +142,13 @@ impl PretrainedTokenizer {
         Ok(PretrainedTokenizer { guarded: Guarded::of_value(file)? })
     }
 
+    /// The same for language models: a text that spells a special token is that token, as in transformers.
+    #[must_use]
+    pub fn reading_special_tokens(mut self) -> Self {
+        self.guarded.inner.set_encode_special_tokens(false);
+        self
+    }
+
     /// The text of its `tokenizer.json`.
     ///
     /// # Errors

@@ -11,12 +11,11 @@
 //! of the 24-hour clock; days of the week are right; an era begins and ends on its day. No date and no time of day that
 //! is in one part is in another, so the test asks for dates that were never seen.
 
-mod calendar;
 mod english;
 mod japanese;
 
+use crate::calendar::{Date, ERAS, Era, FIRST, LAST};
 use crate::data::{PairParts, Pairs};
-use calendar::{Date, ERAS, Era, FIRST, LAST};
 use chumoku_kernels::Philox;
 use std::collections::HashSet;
 

@@ -207,8 +207,7 @@ impl TextGenerator {
         not_empty(text)?;
         let encoder = &self.config.model.encoder;
         let layer = place.check([encoder.num_layers, encoder.num_heads])?;
-        let mut ids = vec![self.tokenizer.cls()];
-        ids.extend(self.tokenizer.encode(text)?.ids);
+        let mut ids = self.read(text)?;
         let cut = TextCut::of(self.config.model.max_length, ids.len(), true);
         ids.drain(..ids.len().saturating_sub(self.config.model.max_length));
         let label = Read {

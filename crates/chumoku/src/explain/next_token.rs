@@ -8,7 +8,7 @@ use super::recorded::Look;
 use crate::inference::check_head;
 use crate::nn::Offsets;
 use crate::params::Params;
-use crate::text::{CLS, words_of};
+use crate::text::words_of;
 use crate::text_generator::TextGenerator;
 use crate::{Error, Result, tr};
 use chumoku_nn::probability::log_softmax;
@@ -29,8 +29,7 @@ impl TextGenerator {
     /// # Errors
     /// If the text cannot be read as tokens, or there is no such head.
     pub fn next_token(&self, text: &str, without: &[[usize; 2]]) -> Result<Vec<(String, f32)>> {
-        let mut ids = vec![self.tokenizer.cls()];
-        ids.extend(self.tokenizer.encode(text)?.ids);
+        let mut ids = self.read(text)?;
         ids.drain(..ids.len().saturating_sub(self.config.model.max_length));
         let log_p = self.next_tokens(&self.silenced(without)?, &[ids])?.remove(0);
         let mut order: Vec<usize> = (0..log_p.len()).collect();
@@ -85,28 +84,25 @@ impl TextGenerator {
         }
         let encoded = self.tokenizer.encode(text)?;
         let limit = self.config.model.max_length;
-        // The boundary is read too, unless the text leaves no room for it.
-        let skipped = (encoded.ids.len() + 1).saturating_sub(limit);
-        let has_boundary = skipped == 0;
-        let skipped = skipped.saturating_sub(1);
-        let ids: Vec<u32> = has_boundary
-            .then(|| self.tokenizer.cls())
-            .into_iter()
-            .chain(encoded.ids[skipped..].iter().copied())
-            .collect();
-        let before = usize::from(has_boundary);
+        // What stands before a text is read too, unless the text leaves no room for it.
+        let frame = &self.tokenizer.frame().before;
+        let is_cut = encoded.ids.len() + frame.len() > limit;
+        let frame = if is_cut { &[][..] } else { frame };
+        let skipped = encoded.ids.len().saturating_sub(limit);
+        let ids = [frame, &encoded.ids[skipped..]].concat();
+        let (before, has_boundary) = (frame.len(), !frame.is_empty());
         let mut words = words_of(text, &encoded);
         words.retain(|word| word.tokens.end > skipped);
         let place = |tokens: &Range<usize>| {
             tokens.start.saturating_sub(skipped) + before..tokens.end.saturating_sub(skipped) + before
         };
         let of_words: Vec<Range<usize>> = words.iter().map(|word| place(&word.tokens)).collect();
-        let tokens: Vec<Range<usize>> = has_boundary.then_some(0..1).into_iter().chain(of_words.clone()).collect();
+        let tokens: Vec<Range<usize>> = has_boundary.then_some(0..before).into_iter().chain(of_words.clone()).collect();
 
         let mut sequences = vec![ids.clone()];
         sequences.extend(of_words.iter().map(|gone| [&ids[..gone.start], &ids[gone.end..]].concat()));
         // Without its only token a text has nothing left to continue.
-        sequences.iter_mut().filter(|ids| ids.is_empty()).for_each(|ids| ids.push(self.tokenizer.cls()));
+        sequences.iter_mut().filter(|ids| ids.is_empty()).for_each(|ids| ids.push(self.first()));
         let log_p = self.next_tokens(&self.params, &sequences)?;
         let whole = &log_p[0];
         let mut order: Vec<usize> = (0..whole.len()).collect();
@@ -133,14 +129,14 @@ impl TextGenerator {
             Ok(WithoutHead { layer, head, label: label(likeliest(&log_p)), probabilities, whole: None })
         });
         let without = without.collect::<Result<_>>()?;
-        let special = has_boundary.then(|| Word { text: CLS.into(), special: true });
+        let special = has_boundary.then(|| Word { text: label(frame[0] as usize), special: true });
         let plain = words.iter().map(|word| Word { text: text[word.bytes.clone()].into(), special: false });
         let pieces = tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
         Ok(Explanation {
             kind: ExplainedKind::LanguageModel,
             model: name.into(),
             text: text.into(),
-            cut: (!has_boundary).then_some(TextCut { read: ids.len(), tokens: encoded.ids.len(), is_end: true }),
+            cut: is_cut.then_some(TextCut { read: ids.len(), tokens: encoded.ids.len(), is_end: true }),
             label: label(next),
             probabilities: order
                 .iter()
@@ -175,7 +171,7 @@ mod tests {
     use crate::models::{LanguageModel, LanguageModelConfig};
     use crate::nn::{AttentionOptions, EncoderConfig, InputOptions, LayerOptions, NormOrder, PositionKind};
     use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
-    use crate::text_generator::TextGeneratorConfig;
+    use crate::text_generator::{Bounds, TextGeneratorConfig};
     use chumoku_kernels::Precision;
     use testkit::Random;
 
@@ -215,7 +211,7 @@ mod tests {
             vocabulary_sha256: String::new(),
             model: config,
         };
-        TextGenerator { config, model, params, tokenizer }
+        TextGenerator { bounds: Bounds::of(&tokenizer), config, model, params, tokenizer }
     }
 
     #[test]

@@ -69,7 +69,11 @@ impl Config {
         }
     }
 
-    fn parse<T: DeserializeOwned>(&self, folder: &Path) -> Result<T> {
+    /// What a part of this program reads of it.
+    ///
+    /// # Errors
+    /// If a setting is missing or has another type.
+    pub(super) fn parse<T: DeserializeOwned>(&self, folder: &Path) -> Result<T> {
         serde_json::from_value(self.value.clone()).map_err(|error| {
             let kind = self.model_type();
             let problem = tr!(

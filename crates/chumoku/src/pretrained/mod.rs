@@ -2,15 +2,20 @@
 //! safetensors (one file, or shards with their index), `tokenizer.json` or `vocab.txt`, and what sentence-transformers
 //! adds (`modules.json`, pooling, normalisation, prompts).
 
+mod chat;
 mod classifier;
 mod config;
 mod files;
+mod generator;
 mod masked;
 mod sentence;
 mod tokenizer;
 mod weights;
 
+pub use chat::ChatMessage;
+pub(crate) use chat::ChatTemplate;
 pub(crate) use classifier::{ClassifierCheckpoint, Origin, Start};
+pub(crate) use generator::GeneratorCheckpoint;
 pub(crate) use masked::{MASK, PAD, masked_model_files};
 pub(crate) use sentence::{Dense, Sentence, place_of_encoder};
 pub(crate) use tokenizer::{read_limit, read_tokenizer};

@@ -18,7 +18,7 @@ use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::{AttentionOptions, EncoderConfig, InputOptions, LayerOptions, Mode, NormOrder, Offsets, PositionKind};
 use crate::params::{Layout, Params};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
-use crate::text_generator::{TextGenerator, TextGeneratorConfig};
+use crate::text_generator::{Bounds, TextGenerator, TextGeneratorConfig};
 use crate::{ModelKind, Result, tr};
 use chumoku_kernels::{Philox, Precision};
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ impl LanguageScores {
     /// # Errors
     /// If a text cannot be read as tokens.
     pub fn measure(model: &TextGenerator, texts: &[String]) -> Result<LanguageScores> {
-        let documents = documents(&model.tokenizer, texts)?;
+        let documents = documents(&model.tokenizer, model.bounds.end, texts)?;
         let (total, tokens) = total_loss(&model.model, &model.params, &documents)?;
         let unknown = model.tokenizer.unknown();
         let unknown = documents.iter().flatten().filter(|&&id| Some(id) == unknown).count();
@@ -146,8 +146,9 @@ pub fn train_language_model(data: &DocumentParts, training: Training<'_>) -> Res
         },
     };
     let tokenizer = TextTokenizer::train(&texts, &config)?;
-    let train = documents(&tokenizer, &data.train)?;
-    let valid = documents(&tokenizer, &data.valid)?;
+    let bounds = Bounds::of(&tokenizer);
+    let train = documents(&tokenizer, bounds.end, &data.train)?;
+    let valid = documents(&tokenizer, bounds.end, &data.valid)?;
     let count = train.iter().map(Vec::len).sum();
     let mut plan = LanguageModelPlan::new(tokens, count, tokenizer.vocab_size());
     plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
@@ -178,7 +179,7 @@ pub fn train_language_model(data: &DocumentParts, training: Training<'_>) -> Res
         model: plan.model.clone(),
     };
     drop(task);
-    let generator = TextGenerator { config, model, params, tokenizer };
+    let generator = TextGenerator { config, model, params, tokenizer, bounds };
     let test = LanguageScores::measure(&generator, held_out)?;
     let state = &ended.state;
     let metrics = json!({
@@ -204,11 +205,11 @@ pub fn train_language_model(data: &DocumentParts, training: Training<'_>) -> Res
     Ok(LanguageModelOutcome { model: generator, metrics, test, best, interrupted })
 }
 
-/// Documents as tokens, each between two boundaries.
-fn documents(tokenizer: &TextTokenizer, texts: &[String]) -> Result<Vec<Vec<u32>>> {
+/// Documents as tokens, each with what stands before a text, and the token at its end.
+fn documents(tokenizer: &TextTokenizer, end: Option<u32>, texts: &[String]) -> Result<Vec<Vec<u32>>> {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let boundary = tokenizer.cls();
-    let bounded = |ids: Vec<u32>| [&[boundary][..], &ids, &[boundary]].concat();
+    let before = &tokenizer.frame().before;
+    let bounded = |ids: Vec<u32>| [before, &ids, end.as_slice()].concat();
     Ok(tokenizer.encode_all(&texts)?.into_iter().map(bounded).collect())
 }
 

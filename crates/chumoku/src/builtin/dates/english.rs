@@ -1,7 +1,7 @@
 //! How people write dates and times in English.
 
-use super::calendar::Date;
 use super::{Draw, Time};
+use crate::calendar::Date;
 
 const MONTHS: [&str; 12] = [
     "January",

@@ -1,7 +1,7 @@
 //! How people write dates and times in Japanese.
 
-use super::calendar::Date;
 use super::{Day, Draw, Time};
+use crate::calendar::Date;
 
 const WEEKDAYS: [char; 7] = ['日', '月', '火', '水', '木', '金', '土'];
 const DIGITS: [char; 10] = ['〇', '一', '二', '三', '四', '五', '六', '七', '八', '九'];

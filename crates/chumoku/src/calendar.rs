@@ -4,18 +4,18 @@ use std::fmt;
 
 /// A date of the proleptic Gregorian calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Date {
-    pub(super) year: i64,
+pub(crate) struct Date {
+    pub(crate) year: i64,
     /// From 1.
-    pub(super) month: u32,
+    pub(crate) month: u32,
     /// From 1.
-    pub(super) day: u32,
+    pub(crate) day: u32,
 }
 
 /// The first date that is written: on it Japan took up the Gregorian calendar.
-pub(super) const FIRST: Date = Date { year: 1873, month: 1, day: 1 };
+pub(crate) const FIRST: Date = Date { year: 1873, month: 1, day: 1 };
 /// The last one.
-pub(super) const LAST: Date = Date { year: 2049, month: 12, day: 31 };
+pub(crate) const LAST: Date = Date { year: 2049, month: 12, day: 31 };
 
 /// Days of four centuries, after which the calendar repeats.
 const CYCLE: i64 = 146_097;
@@ -28,7 +28,7 @@ impl Date {
     ///
     /// Source: Richards, "Calendars", in: Explanatory Supplement to the Astronomical Almanac, 3rd edition (2013), with
     /// Howard Hinnant's counting from March ("chrono-Compatible Low-Level Date Algorithms", 2013).
-    pub(super) fn days(self) -> i64 {
+    pub(crate) fn days(self) -> i64 {
         let year = self.year - i64::from(self.month < 3);
         let of_cycle = year.rem_euclid(400);
         let month = i64::from((self.month + 9) % 12);
@@ -38,7 +38,7 @@ impl Date {
     }
 
     /// The date so many days after 1970-01-01: the inverse of [`Date::days`].
-    pub(super) fn of_days(days: i64) -> Self {
+    pub(crate) fn of_days(days: i64) -> Self {
         let days = days + 719_468;
         let day = days.rem_euclid(CYCLE);
         // Take the leap days out that came before, and every year has 365 days.
@@ -50,7 +50,7 @@ impl Date {
     }
 
     /// The day of the week, 0 for Sunday.
-    pub(super) fn weekday(self) -> usize {
+    pub(crate) fn weekday(self) -> usize {
         // 1970-01-01 was a Thursday.
         (self.days() + 4).rem_euclid(7) as usize
     }
@@ -64,15 +64,15 @@ impl fmt::Display for Date {
 
 /// An era of Japan.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Era {
-    pub(super) name: &'static str,
-    pub(super) letter: char,
+pub(crate) struct Era {
+    pub(crate) name: &'static str,
+    pub(crate) letter: char,
     /// The year of the common era that was its first.
     begin: i64,
     /// The first day that is written in it.
-    pub(super) first: Date,
+    pub(crate) first: Date,
     /// The last one.
-    pub(super) last: Date,
+    pub(crate) last: Date,
 }
 
 impl Era {
@@ -81,12 +81,12 @@ impl Era {
     }
 
     /// The year of the era that a date is in, from 1.
-    pub(super) fn year(&self, date: Date) -> i64 {
+    pub(crate) fn year(&self, date: Date) -> i64 {
         date.year - self.begin + 1
     }
 
     /// Its years, counting those of which it has only a part.
-    pub(super) fn years(&self) -> usize {
+    pub(crate) fn years(&self) -> usize {
         (self.last.year - self.first.year + 1) as usize
     }
 }
@@ -97,7 +97,7 @@ const fn date(year: i64, month: u32, day: u32) -> Date {
 
 /// The eras since the Gregorian calendar. The emperors Meiji and Taishō died on the first day of the next era, so two
 /// days are in two eras; Shōwa and Heisei ended with the day before the next began.
-pub(super) static ERAS: [Era; 5] = [
+pub(crate) static ERAS: [Era; 5] = [
     Era::new("明治", 'M', 1868, FIRST, date(1912, 7, 30)),
     Era::new("大正", 'T', 1912, date(1912, 7, 30), date(1926, 12, 25)),
     Era::new("昭和", 'S', 1926, date(1926, 12, 25), date(1989, 1, 7)),

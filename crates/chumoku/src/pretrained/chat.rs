@@ -1,0 +1,350 @@
+//! Chat templates: from what was said to the text that a model goes on from.
+
+use super::files;
+use crate::calendar::Date;
+use crate::lang::clean_text;
+use crate::model_folder::{TOKENIZER_CONFIG, fault};
+use crate::{Error, Result, tr};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Kwargs;
+use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value};
+use minijinja_contrib::pycompat::unknown_method_callback;
+use serde::{Deserialize, Serialize as _};
+use serde_json::ser::Formatter;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const TEMPLATE: &str = "chat_template.jinja";
+const SPECIAL_TOKENS: &str = "special_tokens_map.json";
+/// Bytes of the largest template that is read: some hundred times what models have.
+const LARGEST: usize = 1 << 20;
+/// Steps of a template at most: far more than long conversations take, and less than a second.
+const FUEL: u64 = 5_000_000;
+/// Letters of a template's own message that are shown.
+const SHOWN: usize = 300;
+
+/// Something that was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChatMessage {
+    /// By whom: "system", "user" or "assistant".
+    pub role: String,
+    /// The text.
+    pub content: String,
+}
+
+impl ChatMessage {
+    /// A message of a role.
+    pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
+        ChatMessage { role: role.into(), content: content.into() }
+    }
+}
+
+/// The template of a model, in the language Jinja, and the tokens that it may name.
+#[derive(Clone, Debug)]
+pub(crate) struct ChatTemplate {
+    /// Where it was read.
+    path: PathBuf,
+    source: String,
+    tokens: BTreeMap<String, String>,
+}
+
+/// What is read of `tokenizer_config.json`.
+#[derive(Default, Deserialize)]
+struct Settings {
+    chat_template: Option<Templates>,
+    #[serde(flatten)]
+    others: serde_json::Map<String, serde_json::Value>,
+}
+
+/// One template, or several with names.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Templates {
+    One(String),
+    Several(Vec<Named>),
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+    template: String,
+}
+
+impl ChatTemplate {
+    /// Reads that of a folder, if it has one.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no template.
+    pub(crate) fn read(folder: &Path) -> Result<Option<ChatTemplate>> {
+        let settings: Settings = files::optional_json(folder, TOKENIZER_CONFIG)?.unwrap_or_default();
+        let mut tokens = special_tokens(&settings.others);
+        if tokens.is_empty()
+            && let Some(map) = files::optional_json::<serde_json::Map<_, _>>(folder, SPECIAL_TOKENS)?
+        {
+            tokens = special_tokens(&map);
+        }
+        let (name, source) = if files::has(folder, TEMPLATE) {
+            let bytes = files::read(folder, TEMPLATE)?;
+            let text = String::from_utf8(bytes);
+            let text = text.map_err(|_| fault(folder, TEMPLATE, tr!("expected UTF-8", "UTF-8 ではありません")))?;
+            (TEMPLATE, text)
+        } else {
+            match settings.chat_template {
+                None => return Ok(None),
+                Some(Templates::One(source)) => (TOKENIZER_CONFIG, source),
+                Some(Templates::Several(all)) => {
+                    let Some(found) = all.into_iter().find(|named| named.name == "default") else { return Ok(None) };
+                    (TOKENIZER_CONFIG, found.template)
+                }
+            }
+        };
+        if source.len() > LARGEST {
+            let found = source.len();
+            let problem = tr!(
+                "expected a chat template of at most {LARGEST} bytes, found {found}",
+                "チャットテンプレートは {LARGEST} バイトまでですが、{found} バイトあります"
+            );
+            return Err(fault(folder, name, problem));
+        }
+        let template = ChatTemplate { path: folder.join(name), source: without_marks(&source), tokens };
+        environment().template_from_str(&template.source).map_err(|error| template.fault(&error))?;
+        Ok(Some(template))
+    }
+
+    /// The text after which the model's answer comes.
+    ///
+    /// # Errors
+    /// If the template refuses the messages, is wrong, or takes too many steps.
+    pub(crate) fn render(&self, messages: &[ChatMessage]) -> Result<String> {
+        let environment = environment();
+        let template = environment.template_from_str(&self.source).map_err(|error| self.fault(&error))?;
+        let text = |text: &String| Value::from(text.clone());
+        let messages: Vec<Value> = messages
+            .iter()
+            .map(|said| Value::from_pairs([("role", text(&said.role)), ("content", text(&said.content))]))
+            .collect();
+        let given = [
+            ("messages", Value::from(messages)),
+            ("add_generation_prompt", Value::from(true)),
+            ("tools", Value::from(())),
+            ("documents", Value::from(())),
+        ];
+        let tokens = self.tokens.iter().map(|(name, token)| (name.as_str(), text(token)));
+        template.render(Value::from_pairs(tokens.chain(given))).map_err(|error| self.fault(&error))
+    }
+
+    fn fault(&self, error: &minijinja::Error) -> Error {
+        let said: String = clean_text(&error.to_string()).chars().take(SHOWN).collect();
+        let problem = match error.kind() {
+            ErrorKind::OutOfFuel => tr!(
+                "the chat template takes more than {FUEL} steps; --no-chat continues the prompt without it",
+                "チャットテンプレートの手順が {FUEL} を超えました。--no-chat ならテンプレートなしで続きを書けます"
+            ),
+            _ => tr!(
+                "the chat template cannot be used: {said}; --no-chat continues the prompt without it",
+                "チャットテンプレートを使えません: {said}。--no-chat ならテンプレートなしで続きを書けます"
+            ),
+        };
+        Error::Model { path: self.path.clone(), problem }
+    }
+}
+
+/// The tokens with a name of their own: `bos_token` and so on. A token is a text, or an object that has it.
+fn special_tokens(settings: &serde_json::Map<String, serde_json::Value>) -> BTreeMap<String, String> {
+    let text = |value: &serde_json::Value| value.as_str().or_else(|| value.get("content")?.as_str()).map(str::to_owned);
+    let named = settings.iter().filter(|(name, _)| name.ends_with("_token"));
+    named.filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect()
+}
+
+/// The template without the marks around what an assistant says, which are for training.
+fn without_marks(source: &str) -> String {
+    let mut plain = source.to_owned();
+    for (mark, block) in [("generation", "if true"), ("endgeneration", "endif")] {
+        for open in ["{%", "{%-", "{%+"] {
+            for close in ["%}", "-%}", "+%}"] {
+                plain = plain.replace(&format!("{open} {mark} {close}"), &format!("{open} {block} {close}"));
+            }
+        }
+    }
+    plain
+}
+
+/// What templates can name, as transformers gives it to them.
+fn environment<'a>() -> Environment<'a> {
+    let mut environment = Environment::new();
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    environment.set_syntax(syntax.expect("the usual marks"));
+    environment.set_undefined_behavior(UndefinedBehavior::Lenient);
+    environment.set_fuel(Some(FUEL));
+    environment.set_unknown_method_callback(unknown_method_callback);
+    environment.add_filter("tojson", to_json);
+    environment.add_function("raise_exception", raise_exception);
+    environment.add_function("strftime_now", strftime_now);
+    environment
+}
+
+fn wrong(problem: String) -> minijinja::Error {
+    minijinja::Error::new(ErrorKind::InvalidOperation, problem)
+}
+
+fn raise_exception(message: String) -> Result<String, minijinja::Error> {
+    Err(wrong(message))
+}
+
+/// The time now, in UTC, as Python's `strftime` writes it in English.
+fn strftime_now(format: &str) -> Result<String, minijinja::Error> {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    strftime(format, seconds).map_err(wrong)
+}
+
+fn strftime(format: &str, seconds: u64) -> Result<String, String> {
+    const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+    const MONTHS: [&str; 12] = [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ];
+    let date = Date::of_days((seconds / 86_400) as i64);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    let (day, month) = (DAYS[date.weekday()], MONTHS[date.month as usize - 1]);
+    let mut out = String::new();
+    let mut letters = format.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '%' {
+            out.push(letter);
+            continue;
+        }
+        out += &match letters.next() {
+            Some('Y') => date.year.to_string(),
+            Some('y') => format!("{:02}", date.year.rem_euclid(100)),
+            Some('m') => format!("{:02}", date.month),
+            Some('d') => format!("{:02}", date.day),
+            Some('B') => month.to_owned(),
+            Some('b') => month[..3].to_owned(),
+            Some('A') => day.to_owned(),
+            Some('a') => day[..3].to_owned(),
+            Some('H') => format!("{hour:02}"),
+            Some('I') => format!("{:02}", (hour + 11) % 12 + 1),
+            Some('p') => if hour < 12 { "AM" } else { "PM" }.to_owned(),
+            Some('M') => format!("{minute:02}"),
+            Some('S') => format!("{second:02}"),
+            Some('%') => "%".to_owned(),
+            other => return Err(format!("strftime_now: no %{}", other.unwrap_or(' '))),
+        };
+    }
+    Ok(out)
+}
+
+/// JSON as Python's `json.dumps` writes it, whose separators are other than serde's.
+fn to_json(value: &Value, options: Kwargs) -> Result<String, minijinja::Error> {
+    let indent: Option<usize> = options.get("indent")?;
+    let mut out = Vec::new();
+    let written = match indent {
+        Some(width) if width <= 16 => {
+            let spaces = vec![b' '; width];
+            let pretty = serde_json::ser::PrettyFormatter::with_indent(&spaces);
+            value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, pretty))
+        }
+        Some(width) => return Err(wrong(format!("tojson: expected an indent of at most 16, got {width}"))),
+        None => value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, Spaced)),
+    };
+    written.map_err(|error| wrong(error.to_string()))?;
+    String::from_utf8(out).map_err(|error| wrong(error.to_string()))
+}
+
+/// A space behind each comma and colon.
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        if first { Ok(()) } else { out.write_all(b", ") }
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.begin_array_value(out, first)
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        out.write_all(b": ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a template makes of a question, with these settings beside it.
+    fn answer(template: &str, settings: serde_json::Value) -> Result<Option<String>> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = settings;
+        settings["chat_template"] = template.into();
+        std::fs::write(folder.path().join(TOKENIZER_CONFIG), settings.to_string()).unwrap();
+        let messages = [ChatMessage::new("system", "Be brief."), ChatMessage::new("user", " \"Hi\" <b> ")];
+        ChatTemplate::read(folder.path())?.map(|template| template.render(&messages)).transpose()
+    }
+
+    fn rendered(template: &str) -> String {
+        answer(template, serde_json::json!({ "bos_token": { "content": "<s>" } })).unwrap().unwrap()
+    }
+
+    #[test]
+    fn what_templates_use_is_there() {
+        let chatml = "{{ bos_token }}{% for message in messages %}\n    {{- '<|' + message['role'] + '|>' }}\n    \
+                      {{- message.content.strip() }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}";
+        assert_eq!(rendered(chatml), "<s><|system|>Be brief.<|user|>\"Hi\" <b><|assistant|>");
+        let python = "{%- set ns = namespace(n=0) -%}{%- for m in messages[1:] -%}{%- set ns.n = ns.n + 1 -%}\
+                      {%- if m.content.strip().startswith('\"Hi') and tools is none -%}{{ m | tojson }}{%- continue -%}\
+                      {%- endif -%}never{%- endfor -%}{{ ns.n }}{{ messages | length }}{{ nothing }}";
+        assert_eq!(rendered(python), r#"{"role": "user", "content": " \"Hi\" <b> "}12"#);
+        assert_eq!(rendered("{% generation %}a{%- endgeneration %}\n b"), "a b");
+        assert_eq!(rendered("{% if true %}\nx\n{% endif %}\n"), "x\n");
+        assert_eq!(
+            rendered("{{ {'a': [1, none, 'é']} | tojson(indent=1) }}"),
+            "{\n \"a\": [\n  1,\n  null,\n  \"é\"\n ]\n}"
+        );
+        assert_eq!(rendered("{{ strftime_now('%Y') | length }}"), "4");
+    }
+
+    #[test]
+    fn times_are_written_as_python_writes_them() {
+        let time = 1_709_210_096; // 2024-02-29 12:34:56, a Thursday
+        let all = "%Y %y %m %d %B %b %A %a %H %I %p %M %S 100%%";
+        assert_eq!(strftime(all, time).unwrap(), "2024 24 02 29 February Feb Thursday Thu 12 12 PM 34 56 100%");
+        assert!(strftime("%Q", time).is_err() && strftime("%", time).is_err());
+    }
+
+    #[test]
+    fn a_bad_template_is_one_line() {
+        for (template, said) in [
+            ("{{ raise_exception('only\nusers') }}", "only"),
+            ("{% for %}", "cannot be used"),
+            ("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", "5000000"),
+            ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "cannot be used"),
+            ("{{ messages.nothing.at_all }}", "undefined"),
+            ("{% include '/etc/passwd' %}", "cannot be used"),
+            (&"(".repeat(10_000), ""),
+            (&format!("{{{{ {} }}}}", "(".repeat(10_000)), "cannot be used"),
+        ] {
+            match answer(template, serde_json::json!({})) {
+                Ok(_) => assert!(said.is_empty(), "{template}"),
+                Err(error) => {
+                    let found = error.to_string();
+                    assert!(found.contains(said) && !found.contains('\n') && found.contains("--no-chat"), "{found}");
+                }
+            }
+        }
+        let huge = "x".repeat(LARGEST + 1);
+        assert!(answer(&huge, serde_json::json!({})).unwrap_err().to_string().contains("1048576"));
+    }
+}
