@@ -4,11 +4,13 @@ use chumoku_kernels::Cell;
 use chumoku_kernels::multiply_adds;
 use chumoku_nn::count::{CountConfig, Counted};
 use chumoku_nn::layers::{
-    AttentionInput, AttentionOptions, EncoderConfig, InputOptions, LayerOptions, Mode, MultiHeadAttention,
-    MultiHeadAttentionConfig, NormOrder, Offsets, Pooling, PositionKind, RecurrentConfig,
+    AttentionBias, AttentionInput, AttentionOptions, DenseHead, EncoderConfig, FeedForwardKind, HeadActivation,
+    InputOptions, LayerOptions, Mode, MultiHeadAttention, MultiHeadAttentionConfig, NormKind, NormOrder, Offsets,
+    Pooling, PositionKind, RecurrentConfig,
 };
 use chumoku_nn::models::{
-    Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, PairBatch, Translator, TranslatorConfig,
+    Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, PairBatch, TextEncoder, TextEncoderConfig,
+    Translator, TranslatorConfig,
 };
 use chumoku_nn::params::{Builder, Params};
 use ndarray::Array2;
@@ -57,6 +59,56 @@ fn encoders() -> impl Iterator<Item = (EncoderConfig, PositionKind)> {
     let grouped = AttentionOptions { num_key_heads: Some(2), train_beta: true, ..AttentionOptions::default() };
     let pre = EncoderConfig { norm_order: NormOrder::Pre, attention: grouped, ..plain.clone() };
     [(plain, PositionKind::Sinusoidal), (pre, PositionKind::Learned)].into_iter()
+}
+
+/// As published: Qwen3, with a bias or two, and ModernBERT.
+fn published() -> [(EncoderConfig, PositionKind); 2] {
+    let (plain, _) = encoders().next().unwrap();
+    let attention = AttentionOptions {
+        num_key_heads: Some(2),
+        bias: AttentionBias::Inputs,
+        head_dim: Some(10),
+        head_norm_epsilon: Some(1e-6),
+        ..AttentionOptions::default()
+    };
+    let options = LayerOptions { norm: NormKind::Rms, feed_forward: FeedForwardKind::Gated, ..LayerOptions::default() };
+    let qwen = EncoderConfig { norm_order: NormOrder::Pre, attention, options, ..plain };
+    let attention = AttentionOptions { bias: AttentionBias::None, ..AttentionOptions::default() };
+    let options = LayerOptions {
+        norm: NormKind::LayerWithoutBias,
+        feed_forward: FeedForwardKind::GatedWithBias,
+        first_norm_left_out: true,
+        ..options
+    };
+    let modern = EncoderConfig { attention, options, ..qwen.clone() };
+    [(qwen, PositionKind::Rotary), (modern, PositionKind::Rotary)]
+}
+
+fn published_models() {
+    for (encoder, position) in published() {
+        let norm = encoder.options.norm;
+        let input = InputOptions { norm_epsilon: Some(1e-5), norm, token_types: 2, ..InputOptions::default() };
+        let dense = DenseHead { activation: HeadActivation::Gelu, bias: false, norm: Some((norm, 1e-5)) };
+        let config = ClassifierConfig { head_dense: Some(dense), input, ..classifier(encoder.clone(), position) };
+        let sizes = CountConfig { batch: 3, length: 11, ..CountConfig::of_classifier(&config) };
+        let count = sizes.count().unwrap();
+        assert_eq!([count.parameters, count.multiply_adds], measured(config, 3, 11), "{norm:?}");
+        let config = LanguageModelConfig {
+            vocab_size: 50,
+            encoder: encoder.clone(),
+            position,
+            max_length: 40,
+            embedding_dropout: 0.0,
+            input: InputOptions { unscaled: true, ..InputOptions::default() },
+            untied_output: true,
+        };
+        let count = CountConfig::of_language_model(&config).count().unwrap();
+        assert_eq!(count.parameters, LanguageModel::new(config).unwrap().layout().len() as u128, "{norm:?}");
+        let config =
+            TextEncoderConfig { vocab_size: 50, encoder, position, max_length: 40, embedding_dropout: 0.0, input };
+        let count = CountConfig::of_text_encoder(&config).count().unwrap();
+        assert_eq!(count.parameters, TextEncoder::new(config).unwrap().layout().len() as u128, "{norm:?}");
+    }
 }
 
 fn language_models() {
@@ -241,6 +293,7 @@ fn figures_beyond_two_to_the_64_are_exact() {
 #[test]
 fn formulas_are_what_the_kernels_do() {
     language_models();
+    published_models();
     translators();
     for (batch, length, key_heads, norm_order) in
         [(1, 7, None, NormOrder::Pre), (3, 20, Some(2), NormOrder::Post), (2, 33, Some(1), NormOrder::Pre)]

@@ -4,7 +4,7 @@ use crate::count::CountConfig;
 use crate::model_folder::{
     CONFIG, ModelKind, WEIGHTS, check_files, fault, parse_weights, pretrained_kind, read_config,
 };
-use crate::pretrained::{EncoderCheckpoint, place_of_encoder};
+use crate::pretrained::{DecoderCheckpoint, EncoderCheckpoint, place_of_encoder};
 use crate::text_classifier::NGRAMS;
 use crate::{Error, ModelConfig, Result, TextClassifier, TextGeneratorConfig, TextTranslatorConfig};
 use serde::Serialize;
@@ -96,6 +96,11 @@ impl CountedFolder {
             let config = CountConfig::of_classifier(&model.config().model);
             let (tensors, ngrams) = model.published_tensors();
             ("classifier", config, model.config().max_tokens(), Arc::clone(model.params().layout()), tensors, ngrams)
+        } else if kind == ModelKind::LanguageModel {
+            let DecoderCheckpoint { model, source, .. } = DecoderCheckpoint::read(folder, None)?;
+            let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();
+            let config = CountConfig::of_language_model(model.config());
+            ("language model", config, model.config().max_length, Arc::clone(model.layout()), tensors, [0; 2])
         } else {
             let EncoderCheckpoint { model, source, .. } = EncoderCheckpoint::read(&place_of_encoder(folder)?, None)?;
             let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();

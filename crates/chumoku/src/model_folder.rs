@@ -168,7 +168,8 @@ impl ModelType {
 
     /// What a folder of somebody else's holds.
     fn pretrained(&self) -> Option<ModelKind> {
-        let is_any = |ends: &[&str]| self.architectures.iter().flatten().any(|name| ends.iter().any(|end| name.ends_with(end)));
+        let is_any =
+            |ends: &[&str]| self.architectures.iter().flatten().any(|name| ends.iter().any(|end| name.ends_with(end)));
         match self.model_type.as_str() {
             ours if ours.starts_with("chumoku_") => None,
             _ if is_any(&["ForSequenceClassification"]) => Some(ModelKind::Classifier),

@@ -11,7 +11,7 @@ mod models;
 mod steps;
 mod total;
 
-use crate::layers::NormOrder;
+use crate::layers::{DenseHead, NormOrder};
 use crate::{Error, Result};
 use chumoku_kernels::Cell;
 use serde::Serialize;
@@ -102,8 +102,20 @@ pub struct CountConfig {
     pub token_types: usize,
     /// Whether embeddings are normalised before the first layer.
     pub input_norm: bool,
-    /// Whether a head has a layer of the model's width before the one that tells classes.
-    pub dense_head: bool,
+    /// The layer of the model's width that a head has before the one that tells classes, if it has one.
+    pub dense_head: Option<DenseHead>,
+    /// Whether normalisations have a β.
+    pub norm_bias: bool,
+    /// Whether the first layer's first normalisation is left out.
+    pub first_norm_left_out: bool,
+    /// Whether queries and keys of each head are normalised, by weights that all heads share.
+    pub head_norms: bool,
+    /// Whether the feed-forward network has a second product inside, as a factor.
+    pub gated: bool,
+    /// Whether the feed-forward network has biases; as `bias` says unless it is set.
+    pub feed_forward_bias: Option<bool>,
+    /// Whether W_O has one; as `bias` says unless it is set.
+    pub output_bias: Option<bool>,
     /// Where a transformer's normalisation stands: with `Pre`, one more comes after the last layer.
     pub norm_order: NormOrder,
     /// Width of a recurrent network's state; d unless it is set.
@@ -142,7 +154,13 @@ impl Default for CountConfig {
             learned_positions: 0,
             token_types: 0,
             input_norm: false,
-            dense_head: false,
+            dense_head: None,
+            norm_bias: true,
+            first_norm_left_out: false,
+            head_norms: false,
+            gated: false,
+            feed_forward_bias: None,
+            output_bias: None,
             norm_order: NormOrder::Post,
             hidden_size: None,
             bidirectional: false,

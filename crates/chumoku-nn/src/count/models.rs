@@ -1,7 +1,7 @@
 //! The sizes of a model's configuration, as they are counted.
 
 use super::{CountConfig, Counted};
-use crate::layers::{BodyConfig, EncoderConfig, PositionKind};
+use crate::layers::{AttentionBias, BodyConfig, EncoderConfig, NormKind, PositionKind};
 use crate::models::{ClassifierConfig, LanguageModelConfig, TextEncoderConfig, TranslatorConfig};
 
 impl CountConfig {
@@ -13,7 +13,7 @@ impl CountConfig {
             learned_positions: learned(model.position, model.input.first_position + model.max_length),
             token_types: model.input.token_types,
             input_norm: model.input.norm_epsilon.is_some(),
-            dense_head: model.head_dense.is_some(),
+            dense_head: model.head_dense,
             ..CountConfig::default()
         };
         match &model.body {
@@ -60,7 +60,8 @@ impl CountConfig {
         let base = CountConfig {
             network: Counted::Decoder,
             vocab_size: model.vocab_size,
-            learned_positions: learned(model.position, model.max_length),
+            learned_positions: learned(model.position, model.input.first_position + model.max_length),
+            untied: model.untied_output,
             ..CountConfig::default()
         };
         base.layers(&model.encoder)
@@ -74,7 +75,15 @@ impl CountConfig {
             d_ff: encoder.d_ff,
             num_layers: encoder.num_layers,
             norm_order: encoder.norm_order,
+            head_dim: encoder.attention.head_dim,
             trained_beta: encoder.attention.train_beta,
+            qkv_bias: (encoder.attention.bias == AttentionBias::None).then_some(false),
+            output_bias: (encoder.attention.bias != AttentionBias::All).then_some(false),
+            head_norms: encoder.attention.head_norm_epsilon.is_some(),
+            gated: encoder.options.feed_forward.is_gated(),
+            feed_forward_bias: (!encoder.options.feed_forward.has_bias()).then_some(false),
+            norm_bias: encoder.options.norm == NormKind::Layer,
+            first_norm_left_out: encoder.options.first_norm_left_out,
             ..self
         }
     }

@@ -2,7 +2,7 @@
 
 use super::exact::Exact;
 use super::{CountConfig, Counted};
-use crate::layers::NormOrder;
+use crate::layers::{DenseHead, NormOrder};
 use chumoku_kernels::Cell;
 
 /// A step, as often as there is one.
@@ -77,7 +77,7 @@ pub(super) fn of(config: &CountConfig) -> Vec<Step> {
             let keys = Tokens { count: config.keys.unwrap_or(config.length), letter: 'm' };
             steps.extend(all.input(config.vocab_size));
             steps.extend(all.layers(layers, vec![all.attention(keys), all.feed_forward()]));
-            steps.extend(config.dense_head.then(|| all.dense_head()));
+            steps.extend(config.dense_head.into_iter().flat_map(|dense| all.dense_head(dense)));
             steps.extend(all.head(config.d_model));
         }
         Counted::Decoder => {
@@ -198,6 +198,10 @@ impl Part<'_> {
             layer.extend((!is_pre).then(|| self.norm(name)));
         }
         let mut steps: Vec<Step> = repeated(times, layer).collect();
+        if self.config.first_norm_left_out {
+            steps.iter_mut().filter(|step| step.name == "norm 1").for_each(|step| step.times -= 1);
+            steps.retain(|step| step.times > 0);
+        }
         steps.extend(is_pre.then(|| self.norm("final norm")));
         steps
     }
@@ -211,7 +215,8 @@ impl Part<'_> {
     fn norm(&self, name: &'static str) -> Step {
         let (letter, d) = (self.tokens.letter, wide(self.config.d_model));
         let size = [self.tokens.count, self.config.d_model];
-        self.step(name, size, self.tokens() * d, (wide(2) * d, "2·d"), NOTHING, format!("{letter}·d"))
+        let parameters = if self.config.norm_bias { (wide(2) * d, "2·d") } else { (d, "d") };
+        self.step(name, size, self.tokens() * d, parameters, NOTHING, format!("{letter}·d"))
     }
 
     /// Attention of this part's tokens to `keys`.
@@ -250,6 +255,11 @@ impl Part<'_> {
             linear("W_K", keys, key_heads, [to_keys, &format!("B·{m}·d·h_kv·k")], &of_keys),
             linear("W_V", keys, key_heads, [to_keys, &format!("B·{m}·d·h_kv·k")], &of_keys),
         ];
+        if c.head_norms {
+            let size = [self.tokens.count, c.num_heads * c.head_dim()];
+            let read = self.tokens() * h * k + b * wide(keys.count) * h_kv * k;
+            steps.push(self.step("head norms", size, read, (wide(2) * k, "2·k"), NOTHING, format!("{n}·d")));
+        }
         if c.trained_beta {
             let size = [self.tokens.count, c.num_heads * c.head_dim()];
             let queries = self.tokens() * h * k;
@@ -264,7 +274,8 @@ impl Part<'_> {
         steps.push(Step { shape, kind: Kind::FromPairs, ..sum });
         if c.output_projection {
             let rows = self.tokens();
-            let parameters = (h * k * d + d.only_if(c.bias), if c.bias { "h·k·d + d" } else { "h·k·d" });
+            let has_bias = c.output_bias.unwrap_or(c.bias);
+            let parameters = (h * k * d + d.only_if(has_bias), if has_bias { "h·k·d + d" } else { "h·k·d" });
             let work = format!("B·{n}·h·k·d");
             let work = (rows * h * k * d, work.as_str());
             let size = [self.tokens.count, c.d_model];
@@ -278,15 +289,18 @@ impl Part<'_> {
         let (c, n) = (self.config, self.tokens.letter);
         let (tokens, d, f) = (self.tokens(), wide(c.d_model), wide(c.d_ff));
         let [inner, outer] = [[self.tokens.count, c.d_ff], [self.tokens.count, c.d_model]];
-        let formulas = if c.bias { ["d·f + f", "f·d + d"] } else { ["d·f", "f·d"] };
+        let has_bias = c.feed_forward_bias.unwrap_or(c.bias);
+        let formulas = if has_bias { ["d·f + f", "f·d + d"] } else { ["d·f", "f·d"] };
         let work = [format!("B·{n}·d·f"), format!("B·{n}·f·d")];
-        let [into, out_of] = [f, d].map(|outputs| d * f + outputs.only_if(c.bias));
+        let [into, out_of] = [f, d].map(|outputs| d * f + outputs.only_if(has_bias));
         let products = work.each_ref().map(|formula| (tokens * d * f, formula.as_str()));
-        vec![
-            self.step("feed-forward in", inner, tokens * d, (into, formulas[0]), products[0], format!("{n}·d²")),
-            self.step("activation", inner, tokens * f, NOTHING, NOTHING, format!("{n}·d")),
-            self.step("feed-forward out", outer, tokens * f, (out_of, formulas[1]), products[1], format!("{n}·d²")),
-        ]
+        let into = |name| self.step(name, inner, tokens * d, (into, formulas[0]), products[0], format!("{n}·d²"));
+        let factors = wide(1 + usize::from(c.gated));
+        let activation = self.step("activation", inner, factors * tokens * f, NOTHING, NOTHING, format!("{n}·d"));
+        let out =
+            self.step("feed-forward out", outer, tokens * f, (out_of, formulas[1]), products[1], format!("{n}·d²"));
+        let gate = c.gated.then(|| into("feed-forward gate"));
+        std::iter::once(into("feed-forward in")).chain(gate).chain([activation, out]).collect()
     }
 
     /// A recurrent network's layers; layers after the first read the state of all directions.
@@ -316,16 +330,19 @@ impl Part<'_> {
         steps
     }
 
-    /// The linear layer that tells classes from one vector of `width` for each sequence, where there is one.
-    /// A head's layer before the last, for one vector of each sequence.
-    fn dense_head(&self) -> Step {
+    /// A head's layer before the last, for one vector of each sequence, and its normalisation.
+    fn dense_head(&self, dense: DenseHead) -> impl Iterator<Item = Step> + use<> {
         let c = self.config;
         let (b, d) = (wide(c.batch), wide(c.d_model));
-        let parameters = (d * d + d.only_if(c.bias), if c.bias { "d² + d" } else { "d²" });
+        let parameters = (d * d + d.only_if(dense.bias), if dense.bias { "d² + d" } else { "d²" });
         let step = self.step("head, dense", [0, 0], b * d, parameters, (b * d * d, "B·d²"), "d");
-        Step { shape: vec![c.batch, c.d_model], kind: Kind::Head, ..step }
+        let of_norm = if c.norm_bias { (wide(2) * d, "2·d") } else { (d, "d") };
+        let norm = dense.norm.map(|_| self.step("head, norm", [0, 0], b * d, of_norm, NOTHING, "d"));
+        let shape = vec![c.batch, c.d_model];
+        std::iter::once(step).chain(norm).map(move |step| Step { shape: shape.clone(), kind: Kind::Head, ..step })
     }
 
+    /// The linear layer that tells classes from one vector of `width` for each sequence, where there is one.
     fn head(&self, width: usize) -> Option<Step> {
         let c = self.config;
         let (b, from, classes) = (wide(c.batch), wide(width), wide(c.num_classes));
