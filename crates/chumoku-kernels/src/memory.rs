@@ -147,13 +147,6 @@ impl Aligned {
         // SAFETY: a line is 64 plain bytes, and these are all the lines, borrowed as long as `self`.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), 64 * self.0.len()) }
     }
-
-    /// All as numbers.
-    pub(crate) fn as_floats(&self) -> &[f32] {
-        // SAFETY: a line is 64 plain bytes, aligned to as many: sixteen numbers, since any bits are one. These are all the
-        // lines, borrowed as long as `self`.
-        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), 16 * self.0.len()) }
-    }
 }
 
 thread_local! {

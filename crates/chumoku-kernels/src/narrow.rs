@@ -5,6 +5,7 @@ use crate::number::Element;
 use crate::threads::SharedMut;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use rayon::prelude::*;
 
 /// An element whose sums are f32: what the fast kernels read and write.
 pub(crate) trait Narrow: Element<Sum = f32> {
@@ -116,9 +117,90 @@ impl Narrow for f16 {
     }
 }
 
+/// In which form numbers are kept that are read again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Form {
+    F32,
+    Bf16,
+    F16,
+}
+
+impl Form {
+    /// The smallest form in which all of these numbers are exactly what they are.
+    pub(crate) fn of(numbers: &[f32]) -> Form {
+        /// Numbers that usually tell.
+        const FIRST: usize = 256;
+        let (first, rest) = numbers.split_at(FIRST.min(numbers.len()));
+        let fits = |is_one: fn(f32) -> bool| {
+            let all = |part: &[f32]| part.iter().all(|&x| is_one(x));
+            all(first) && rest.par_chunks(1 << 16).all(all)
+        };
+        if fits(is_bf16) {
+            Form::Bf16
+        } else if fits(is_f16) {
+            Form::F16
+        } else {
+            Form::F32
+        }
+    }
+
+    /// Bytes of a number.
+    pub(crate) fn size(self) -> usize {
+        if self == Form::F32 { 4 } else { 2 }
+    }
+
+    /// The bits of a number in a form of half the size, which holds it exactly.
+    pub(crate) fn bits(self, x: f32) -> u16 {
+        match self {
+            Form::F16 => f16::from_f32(x).to_bits(),
+            _ => (x.to_bits() >> 16) as u16,
+        }
+    }
+}
+
+fn is_bf16(x: f32) -> bool {
+    x.to_bits() & 0xFFFF == 0
+}
+
+/// Whether a number is finite and one of f16's.
+fn is_f16(x: f32) -> bool {
+    let bits = x.to_bits();
+    // f16 has 10 digits behind the first, from 2^-14 to 2^15, and fewer down to 2^-24.
+    let lost = match bits >> 23 & 0xFF {
+        113..=142 => 13,
+        exponent @ 103..=112 => 13 + 113 - exponent,
+        _ => 31,
+    };
+    bits & ((1 << lost) - 1) == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_form_is_the_smallest_that_is_exact() {
+        for bits in 0..=u16::MAX {
+            let (half, brain) = (f16::from_bits(bits).to_f32(), bf16::from_bits(bits).to_f32());
+            assert_eq!(is_f16(half), half.is_finite(), "{half}");
+            assert!(is_bf16(brain));
+            if half.is_finite() {
+                assert_eq!(Form::F16.bits(half), bits);
+                // The next number of f32 is none of f16.
+                assert!(!is_f16(f32::from_bits(half.to_bits() + 1)), "{half}");
+            }
+            assert!(brain.is_nan() || Form::Bf16.bits(brain) == bits);
+        }
+        assert!(!is_f16(65536.0) && !is_f16(2f32.powi(-25)));
+        let mut numbers = vec![1.0, -0.5, 0.0];
+        assert_eq!(Form::of(&numbers), Form::Bf16);
+        numbers.extend([1.0 + 2f32.powi(-10); 1000]);
+        assert_eq!(Form::of(&numbers), Form::F16);
+        numbers.push(1e-9);
+        assert_eq!(Form::of(&numbers), Form::F32);
+        assert_eq!(Form::of(&[f32::NAN]), if is_bf16(f32::NAN) { Form::Bf16 } else { Form::F32 });
+    }
 
     #[test]
     fn any_nan_stays_one() {

@@ -5,6 +5,7 @@
 //! instruction set's to say ([`Simd::TILE_ROWS`], [`Simd::TILE_COLS`]); what is done with them stands here once.
 
 use crate::isa::{Simd, TileOp};
+use crate::narrow::Form;
 
 /// One register tile: `C[i][j] (+)= Σ_p a[p·a_step + i·ROW] · b[p·b_step + j]`. `ROW` is fixed when compiling, so that every
 /// address is a constant away from one pointer: 1 in [`tile`], [`ACROSS`] in [`tile_across`].
@@ -16,7 +17,7 @@ pub(crate) struct Tile {
     pub(crate) a: *const f32,
     /// Distance of the steps of `a`.
     pub(crate) a_step: usize,
-    /// Second operand: `TILE_COLS` numbers at each step.
+    /// Second operand: `TILE_COLS` numbers at each step, f32 unless a form is named.
     pub(crate) b: *const f32,
     /// Distance of the steps of `b`.
     pub(crate) b_step: usize,
@@ -27,6 +28,11 @@ pub(crate) struct Tile {
     /// Whether `c` is added to rather than overwritten.
     pub(crate) accumulate: bool,
 }
+
+/// [`Form`] as a constant of what is compiled.
+const F32: u8 = Form::F32 as u8;
+const BF16: u8 = Form::Bf16 as u8;
+const F16: u8 = Form::F16 as u8;
 
 /// Distance of the rows of `a` in [`tile_across`]: that of the blocks of attention.
 pub(crate) const ACROSS: usize = 144;
@@ -40,7 +46,24 @@ pub(crate) const ACROSS: usize = 144;
 ///   overlap neither `a` nor `b`.
 #[inline(always)]
 pub(crate) unsafe fn tile<S: Simd>(simd: S, tile: Tile) {
-    simd.on_tile(At::<1>(tile));
+    simd.on_tile(At::<1, F32>(tile));
+}
+
+/// As [`tile`], where `b` holds numbers of a form; with `is_row`, of the first row alone. Its sums are the same.
+///
+/// # Safety
+/// As for [`tile`], where `b` must be readable for so many numbers of the form, and, with `is_row`, `a` for one number at each
+/// step and `c` for one row.
+#[inline(always)]
+pub(crate) unsafe fn packed_tile<S: Simd>(simd: S, tile: Tile, form: Form, is_row: bool) {
+    match (form, is_row) {
+        (Form::F32, false) => simd.on_tile(At::<1, F32>(tile)),
+        (Form::Bf16, false) => simd.on_tile(At::<1, BF16>(tile)),
+        (Form::F16, false) => simd.on_tile(At::<1, F16>(tile)),
+        (Form::F32, true) => simd.on_tile(FirstRow::<F32>(tile)),
+        (Form::Bf16, true) => simd.on_tile(FirstRow::<BF16>(tile)),
+        (Form::F16, true) => simd.on_tile(FirstRow::<F16>(tile)),
+    }
 }
 
 /// Computes a tile whose numbers of `a` lie [`ACROSS`] apart at each step.
@@ -49,24 +72,52 @@ pub(crate) unsafe fn tile<S: Simd>(simd: S, tile: Tile) {
 /// As for [`tile`], but for `a`, which must be readable for `depth` steps of `TILE_ROWS` numbers that lie [`ACROSS`] apart.
 #[inline(always)]
 pub(crate) unsafe fn tile_across<S: Simd>(simd: S, tile: Tile) {
-    simd.on_tile(At::<ACROSS>(tile));
+    simd.on_tile(At::<ACROSS, F32>(tile));
 }
 
-/// A tile whose rows of `a` lie `ROW` apart. [`tile`] and [`tile_across`] make it, whose callers promise its operands.
-struct At<const ROW: usize>(Tile);
+/// A tile whose rows of `a` lie `ROW` apart, and whose `b` has a form. [`tile`], [`packed_tile`] and [`tile_across`] make it,
+/// whose callers promise its operands.
+struct At<const ROW: usize, const FORM: u8>(Tile);
 
-impl<const ROW: usize> TileOp for At<ROW> {
+/// The first row of such a tile.
+struct FirstRow<const FORM: u8>(Tile);
+
+impl<const FORM: u8> TileOp for FirstRow<FORM> {
     #[inline(always)]
     fn eval<S: Simd, const ROWS: usize, const VECTORS: usize>(self, simd: S) {
-        let At(Tile { depth, mut a, a_step, mut b, b_step, c, c_stride, accumulate }) = self;
+        At::<1, FORM>(self.0).eval::<S, 1, VECTORS>(simd);
+    }
+}
+
+/// The vector of numbers of a form from `b` on.
+///
+/// # Safety
+/// `b` must be valid for reading `LANES` of them.
+#[inline(always)]
+unsafe fn vector<S: Simd, const FORM: u8>(simd: S, b: *const u8) -> S::V {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match FORM {
+            BF16 => simd.load_bf16(b.cast()),
+            F16 => simd.load_f16(b.cast()),
+            _ => simd.load_ptr(b.cast()),
+        }
+    }
+}
+
+impl<const ROW: usize, const FORM: u8> TileOp for At<ROW, FORM> {
+    #[inline(always)]
+    fn eval<S: Simd, const ROWS: usize, const VECTORS: usize>(self, simd: S) {
+        let At(Tile { depth, mut a, a_step, b, b_step, c, c_stride, accumulate }) = self;
+        let (mut b, size) = (b.cast::<u8>(), if FORM == F32 { 4 } else { 2 });
         let mut sums = [[simd.splat(0.0); VECTORS]; ROWS];
         for _ in 0..depth {
             // SAFETY: this is one of the `depth` steps that were promised: ROWS numbers of `a`, ROW apart, and VECTORS
-            // vectors of `b`. The token says that ROWS and VECTORS are TILE_ROWS and TILE_COLS / LANES.
+            // vectors of `b`. The token says that VECTORS is TILE_COLS / LANES, and ROWS is TILE_ROWS, or 1 of a first row.
             unsafe {
                 let mut columns = [simd.splat(0.0); VECTORS];
                 for (v, column) in columns.iter_mut().enumerate() {
-                    *column = simd.load_ptr(b.add(v * S::LANES));
+                    *column = vector::<S, FORM>(simd, b.add(v * S::LANES * size));
                 }
                 for (i, row) in sums.iter_mut().enumerate() {
                     let factor = simd.splat(*a.add(i * ROW));
@@ -77,7 +128,7 @@ impl<const ROW: usize> TileOp for At<ROW> {
             }
             // Not `add`: after the last step the pointers may lie beyond one past the end.
             a = a.wrapping_add(a_step);
-            b = b.wrapping_add(b_step);
+            b = b.wrapping_add(b_step * size);
         }
         for (i, row) in sums.iter().enumerate() {
             for (v, &sum) in row.iter().enumerate() {

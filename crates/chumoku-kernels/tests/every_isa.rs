@@ -231,6 +231,42 @@ fn gemm_rows_do_not_depend_on_their_neighbours() {
     });
 }
 
+/// Numbers that bf16 or f16 hold exactly are packed in half the bytes, and products of one row compute no others: neither
+/// changes a bit.
+#[test]
+fn packed_products_are_the_same_to_the_bit() {
+    let f16s: fn(f32) -> f32 = |x| chumoku_kernels::f16::from_f32(x / 1000.0).to_f32();
+    let forms: [fn(f32) -> f32; 3] = [|x| x, |x| chumoku_kernels::bf16::from_f32(x).to_f32(), f16s];
+    each_isa(|isa| {
+        for (m, n, k) in [(1, 1, 1), (1, 33, 5), (1, 300, 600), (2, 40, 257), (30, 70, 40), (1, 4, 0)] {
+            for (which, form) in forms.iter().enumerate() {
+                let mut random = Random::new((m + n + k + which) as u64);
+                let (a, b) = (random.numbers(m * k), random.numbers(k * n));
+                let b: Vec<f32> = b.into_iter().map(form).collect();
+                let turned: Vec<f32> = (0..n * k).map(|i| b[i % k.max(1) * n + i / k.max(1)]).collect();
+                let b = MatRef::new(&b, k, n).unwrap();
+                let turned = MatRef::new(&turned, n, k).unwrap();
+                for precision in [Precision::Highest, Precision::Medium] {
+                    let with = |a: &[f32], rows: usize, b: Operand<f32>| {
+                        let a = MatRef::new(a, rows, k).unwrap();
+                        Product { a, b, bias: None, then: Then::Nothing, precision }.compute().unwrap()
+                    };
+                    let whole = with(&a, m, b.into());
+                    for b in [b, turned.t()] {
+                        let packed = PackedMatrix::new(b, precision);
+                        let packed = Operand::new(b, packed.as_ref()).unwrap();
+                        assert_eq!(with(&a, m, packed), whole, "{isa} {m}x{n}x{k} {which}");
+                        for i in 0..m {
+                            let row = with(&a[i * k..(i + 1) * k], 1, packed);
+                            assert_eq!(row, whole[i * n..(i + 1) * n], "{isa} {m}x{n}x{k} {which}: row {i}");
+                        }
+                    }
+                }
+            }
+        }
+    });
+}
+
 #[test]
 fn what_follows_a_product() {
     each_isa(|isa| {

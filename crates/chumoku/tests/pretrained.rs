@@ -395,7 +395,7 @@ fn a_chat_template_makes_the_prompt() {
     let [system, user] = [ChatMessage::new("system", "t8"), ChatMessage::new("user", "t5 t6")];
     // A text of its own begins without the space that a continued one has.
     let continued = |prompt: &str| greedy(&model, prompt, 4).0.trim_start().to_owned();
-    assert_eq!(reply(&[user.clone()]).unwrap(), continued("<end> t5 t6"));
+    assert_eq!(reply(std::slice::from_ref(&user)).unwrap(), continued("<end> t5 t6"));
     assert_eq!(reply(&[system.clone(), user.clone()]).unwrap(), continued("t7 t8 <end> t5 t6"));
     let error = reply(&[user.clone(), system, user]).unwrap_err();
     assert!(error.is_usage() && error.to_string().contains("too many"), "{error}");
@@ -528,18 +528,42 @@ fn a_real_model_finds_what_means_the_same() {
     }
 }
 
-/// Writes the greedy continuations of prompts, both as JSON.
+/// A chat template with much of what such templates do.
+const TEMPLATE: &str = r#"{%- set ns = namespace(turns=0) -%}
+{%- if messages[0]['role'] == 'system' -%}
+    {%- set told = messages[0].content.strip() -%}{%- set messages = messages[1:] -%}
+{%- else -%}
+    {%- set told = 'You are a helpful assistant.' -%}
+{%- endif -%}
+{{ bos_token + 'system\n' + told + '<|im_end|>\n' }}
+{%- for message in messages %}
+    {%- set ns.turns = ns.turns + 1 %}
+    {% if (message.role == 'user') != (loop.index0 % 2 == 0) %}
+        {{ raise_exception('roles must alternate') }}
+    {% endif %}
+    {{- '<|im_start|>' ~ message['role'] ~ '\n' ~ message['content'] | trim ~ '<|im_end|>\n' }}
+{%- endfor %}
+{% if add_generation_prompt and tools is none and ns.turns > 0 %}
+{{ '<|im_start|>assistant\n' }}
+{%- endif %}
+"#;
+
+/// Writes the greedy continuations of prompts, and answers to messages, all as JSON.
 const TRANSFORMERS: &str = r#"
 import json, os, sys
 os.environ["HF_HUB_OFFLINE"] = "1"
 import torch, transformers
 transformers.logging.set_verbosity_error()
-folder, count = sys.argv[1], int(sys.argv[2])
+folder, count, template = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+tokenizer.chat_template, tokenizer.bos_token = template, "<|im_start|>"
 model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
 texts = []
 for prompt in json.load(sys.stdin):
-    inputs = tokenizer(prompt, return_tensors="pt")
+    if isinstance(prompt, list):
+        inputs = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    else:
+        inputs = tokenizer(prompt, return_tensors="pt")
     with torch.no_grad():
         new = model.generate(**inputs, do_sample=False, max_new_tokens=count)[0, inputs["input_ids"].shape[1]:]
     texts.append(tokenizer.decode(new, skip_special_tokens=True, clean_up_tokenization_spaces=False))
@@ -617,6 +641,7 @@ fn greedy(model: &TextGenerator, prompt: &str, count: usize) -> (String, Stop) {
     (text, stop.unwrap())
 }
 
+#[cfg(unix)]
 #[test]
 fn a_real_language_model_writes_what_transformers_writes() {
     let Some(folder) = real("smollm2") else { return };
@@ -630,21 +655,47 @@ fn a_real_language_model_writes_what_transformers_writes() {
     }
     const COUNT: usize = 32;
     let prompts = prompts();
+    let [system, user] =
+        [ChatMessage::new("system", " You are a pirate. "), ChatMessage::new("user", "Who are you?\n")];
+    let answer = ChatMessage::new("assistant", "A helpful one.");
+    let more = ChatMessage::new("user", "Name two colours 🎨 and 日本の首都.");
+    let dialogues = [vec![user.clone()], vec![system, user.clone()], vec![user, answer, more]];
+    let as_json = |said: &ChatMessage| serde_json::json!({ "role": said.role, "content": said.content });
+    let messages = dialogues.iter().map(|dialogue| dialogue.iter().map(as_json).collect::<serde_json::Value>());
+    let all: Vec<serde_json::Value> = prompts.iter().map(|prompt| prompt.as_str().into()).chain(messages).collect();
     let mut child = Command::new(&python)
         .args(["-c", TRANSFORMERS])
         .arg(&folder)
-        .arg(COUNT.to_string())
+        .args([&COUNT.to_string(), TEMPLATE])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    serde_json::to_writer(child.stdin.take().unwrap(), &prompts).unwrap();
+    serde_json::to_writer(child.stdin.take().unwrap(), &all).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     let expected: Vec<String> = serde_json::from_slice(&output.stdout).unwrap();
     let mut model = TextGenerator::load(&folder).unwrap();
     model.set_precision(Precision::Highest);
-    assert_eq!(expected.len(), prompts.len());
+    assert_eq!(expected.len(), all.len());
+    // The folder with a template.
+    let with_template = tempfile::tempdir().unwrap();
+    for file in ["config.json", "model.safetensors", "tokenizer.json"] {
+        std::os::unix::fs::symlink(folder.join(file), with_template.path().join(file)).unwrap();
+    }
+    let settings = serde_json::json!({ "bos_token": "<|im_start|>", "chat_template": TEMPLATE });
+    std::fs::write(with_template.path().join("tokenizer_config.json"), settings.to_string()).unwrap();
+    let mut chat = TextGenerator::load(with_template.path()).unwrap();
+    chat.set_precision(Precision::Highest);
+    for (dialogue, expected) in dialogues.iter().zip(&expected[prompts.len()..]) {
+        let (mut sampling, mut found) = (Sampling::default(), String::new());
+        sampling.temperature = 0.0;
+        let stop = chat.reply(dialogue, COUNT, &sampling, &mut |piece| {
+            found.push_str(piece);
+            ControlFlow::Continue(())
+        });
+        assert!(stop.is_ok() && found == *expected, "{found:?}\n{expected:?}");
+    }
     let differ = prompts.iter().zip(&expected).filter_map(|(prompt, expected)| {
         let (found, _) = greedy(&model, prompt, COUNT);
         (found != *expected).then(|| format!("{prompt:?}\n  {found:?}\n  {expected:?}"))

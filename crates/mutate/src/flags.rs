@@ -72,6 +72,9 @@ const GENERATE: Flags = &[
     ("--top-k", Count),
     ("--top-p", Real),
     ("--seed", Count),
+    ("--no-chat", Alone),
+    ("--system", Text),
+    ("--precision", Of(&["highest", "high", "medium", "low"])),
 ];
 const EXPLAIN: Flags = &[
     ("--target", Text),

@@ -203,6 +203,7 @@ fn step_name(step: &CountedStep) -> String {
         "embedding" => "埋め込み",
         "positions" => "位置",
         "beta" => "β",
+        "head norms" => "ヘッドの正規化",
         "scores" => "スコア",
         "scaling" => "スケーリング",
         "weighted sum" => "加重和",

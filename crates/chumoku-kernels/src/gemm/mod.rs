@@ -29,6 +29,7 @@ use crate::error::{Error, Result};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{self, Isa, amx::Amx};
 use crate::memory::Aligned;
+use crate::narrow::Form;
 use crate::number::{Real, Versions};
 use crate::threads::SharedMut;
 use finish::Finish;
@@ -208,11 +209,14 @@ fn kernel_of(cols: usize, depth: usize, precision: Precision) -> Kernel {
 /// Packs `b` for products at a level of precision, by the instruction set in force.
 fn pack_f32(b: MatRef<f32>, precision: Precision) -> PackedMatrix {
     let kernel = kernel_of(b.cols, b.rows, precision);
-    let mut panels = Aligned::new();
+    let (mut form, mut panels) = (Form::F32, Aligned::new());
     match kernel {
         #[cfg(target_arch = "x86_64")]
         Kernel::Tiles(amx, precision) => tiles::pack_b(amx, b, precision, &mut panels),
-        Kernel::Vectors { .. } => vectors::pack_b(b, &mut panels),
+        Kernel::Vectors { .. } => {
+            form = Form::of(b.data);
+            vectors::pack_b_as(form, b, &mut panels);
+        }
     }
-    PackedMatrix { kernel, shape: (b.rows, b.cols), panels }
+    PackedMatrix { kernel, shape: (b.rows, b.cols), form, panels }
 }

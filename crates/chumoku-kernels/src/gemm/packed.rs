@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::amx::Amx;
 use crate::memory::Aligned;
+use crate::narrow::Form;
 use crate::number::Real;
 
 /// How a product is computed: which depends on its columns, depth and precision, never on its rows.
@@ -35,6 +36,8 @@ impl Kernel {
 pub struct PackedMatrix {
     pub(super) kernel: Kernel,
     pub(super) shape: (usize, usize),
+    /// Of the numbers in vectors' panels.
+    pub(super) form: Form,
     pub(super) panels: Aligned,
 }
 
@@ -74,21 +77,21 @@ impl<'a, T: Real> Operand<'a, T> {
 }
 
 impl<'a> Operand<'a, f32> {
-    /// The panels for `kernel`: those at hand, or packed into `scratch`.
+    /// The panels for `kernel`: those at hand, or packed into `scratch`; and the form of vectors' numbers.
     pub(super) fn panels<'b>(
         &self,
         kernel: Kernel,
         scratch: &'b mut Aligned,
         pack: impl FnOnce(MatRef<f32>, &mut Aligned),
-    ) -> &'b Aligned
+    ) -> (&'b Aligned, Form)
     where
         'a: 'b,
     {
         match self.packed {
-            Some(packed) if packed.kernel.is(kernel) => &packed.panels,
+            Some(packed) if packed.kernel.is(kernel) => (&packed.panels, packed.form),
             _ => {
                 pack(self.matrix, scratch);
-                scratch
+                (scratch, Form::F32)
             }
         }
     }

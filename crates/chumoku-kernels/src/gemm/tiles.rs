@@ -188,7 +188,8 @@ pub(super) unsafe fn run<const TERMS: usize>(
     let precision = [Precision::Medium, Precision::High, Precision::Highest][TERMS - 1];
     let mut scratch = PACKED_B.take();
     let pack = |b: MatRef<f32>, out: &mut Aligned| pack_panels::<TERMS>(amx, b, out);
-    let packed_b = b.panels(Kernel::Tiles(amx, precision), &mut scratch, pack).as_bytes();
+    let (packed_b, _) = b.panels(Kernel::Tiles(amx, precision), &mut scratch, pack);
+    let packed_b = packed_b.as_bytes();
     let down = m.div_ceil(ROWS);
     // Few rows: cut the columns too, so that there is work to share. (No result depends on how C is cut.)
     let cols = if down >= num_threads() { n } else { COLS };

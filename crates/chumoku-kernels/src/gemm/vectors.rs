@@ -8,6 +8,7 @@ use super::matrix::{MatRef, Start};
 use super::packed::{Kernel, Operand};
 use crate::isa::{self, Op, Simd};
 use crate::memory::Aligned;
+use crate::narrow::Form;
 use crate::register_tile::{self, Tile};
 use crate::threads::{SharedMut, for_each};
 use std::cell::RefCell;
@@ -20,7 +21,7 @@ const ROWS: usize = 96;
 const COLS: usize = 1024;
 
 thread_local! {
-    /// Packed rows of A: reused, so that a product allocates nothing once warm.
+    /// Packed rows of A, or a panel of B on its way: reused, so that a product allocates nothing once warm.
     static PACKED_A: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
     /// Packed B of the product that this thread has called.
     static PACKED_B: RefCell<Aligned> = const { RefCell::new(Aligned::new()) };
@@ -101,13 +102,34 @@ pub(super) fn tile_size() -> (usize, usize) {
 
 /// Packs all of B in panels as wide as the register tile.
 pub(super) fn pack_b(b: MatRef<f32>, out: &mut Aligned) {
+    pack_b_as(Form::F32, b, out);
+}
+
+/// The same with numbers of a form that holds them exactly. Products with few rows take as long as reading B takes, which
+/// is half as long if its numbers are half as long.
+pub(super) fn pack_b_as(form: Form, b: MatRef<f32>, out: &mut Aligned) {
     let (k, width) = (b.rows, tile_size().1);
     let panels = b.cols.div_ceil(width);
-    let out = SharedMut::new(out.floats(panels * width * k));
+    if form == Form::F32 {
+        let out = SharedMut::new(out.floats(panels * width * k));
+        for_each(panels, panels * width * k, |panel| {
+            // SAFETY: each panel is its own range.
+            let out = unsafe { out.slice(panel * width * k, width * k) };
+            isa::dispatch(PackB { b, panel, out });
+        });
+        return;
+    }
+    let out = SharedMut::new(out.bytes(panels * width * k * form.size()));
     for_each(panels, panels * width * k, |panel| {
+        let mut wide = PACKED_A.take();
+        wide.resize(width * k, 0.0);
+        isa::dispatch(PackB { b, panel, out: &mut wide[..width * k] });
         // SAFETY: each panel is its own range.
-        let out = unsafe { out.slice(panel * width * k, width * k) };
-        isa::dispatch(PackB { b, panel, out });
+        let out = unsafe { out.slice(panel * width * k * form.size(), width * k * form.size()) };
+        for (bytes, &x) in out.as_chunks_mut::<2>().0.iter_mut().zip(&wide) {
+            *bytes = form.bits(x).to_ne_bytes();
+        }
+        PACKED_A.set(wide);
     });
 }
 
@@ -120,7 +142,8 @@ pub(super) unsafe fn run(a: MatRef<f32>, b: Operand<f32>, c: SharedMut<f32>, c_s
     let (m, n, k) = (a.rows, b.matrix.cols, a.cols);
     let (height, width) = tile_size();
     let mut scratch = PACKED_B.take();
-    let packed_b = b.panels(Kernel::Vectors { width }, &mut scratch, pack_b).as_floats();
+    let (packed_b, form) = b.panels(Kernel::Vectors { width }, &mut scratch, pack_b);
+    let packed_b = packed_b.as_bytes();
     let block_rows = ROWS.div_ceil(height) * height;
     let blocks_down = m.div_ceil(block_rows);
     // Few rows: cut the columns finer, so that there is work to share.
@@ -131,7 +154,7 @@ pub(super) unsafe fn run(a: MatRef<f32>, b: Operand<f32>, c: SharedMut<f32>, c_s
         let (down, across) = (block / blocks_across, block % blocks_across);
         let rows = down * block_rows..m.min((down + 1) * block_rows);
         let cols = across * block_cols..n.min((across + 1) * block_cols);
-        isa::dispatch(Block { a, packed_b, finish, c, c_stride, rows, cols });
+        isa::dispatch(Block { a, packed_b, form, finish, c, c_stride, rows, cols });
     });
     PACKED_B.set(scratch);
 }
@@ -139,7 +162,8 @@ pub(super) unsafe fn run(a: MatRef<f32>, b: Operand<f32>, c: SharedMut<f32>, c_s
 /// A block of C, which is one task's alone: made by [`run`], whose caller promises C.
 struct Block<'a> {
     a: MatRef<'a, f32>,
-    packed_b: &'a [f32],
+    packed_b: &'a [u8],
+    form: Form,
     finish: &'a Finish<'a>,
     c: SharedMut<f32>,
     c_stride: usize,
@@ -156,6 +180,8 @@ impl Op for Block<'_> {
         let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
         let k = self.a.cols;
         let tiles_down = self.rows.len().div_ceil(height);
+        // One row needs no packing, and no sums of the rows that there are not.
+        let is_row = self.rows.len() == 1 && self.a.col_stride == 1;
         packed_a.resize(tiles_down * height * DEPTH.min(k.max(1)), 0.0);
         let mut edge = [0.0f32; 16 * 64];
         let keep = matches!(self.finish.start, Start::Keep);
@@ -164,7 +190,8 @@ impl Op for Block<'_> {
         while from < k || from == 0 {
             let depth = DEPTH.min(k - from);
             let accumulate = from > 0 || keep;
-            for (t, panel) in packed_a.chunks_mut((height * depth).max(1)).take(tiles_down).enumerate() {
+            let packed_down = if is_row { 0 } else { tiles_down };
+            for (t, panel) in packed_a.chunks_mut((height * depth).max(1)).take(packed_down).enumerate() {
                 let first = self.rows.start + t * height;
                 let count = height.min(self.rows.end - first);
                 let a = self.a;
@@ -172,10 +199,14 @@ impl Op for Block<'_> {
             }
             let mut j = self.cols.start;
             while j < self.cols.end {
-                let b = &self.packed_b[j / width * width * k + from * width..][..depth * width];
+                let size = self.form.size();
+                let b = &self.packed_b[(j / width * width * k + from * width) * size..][..depth * width * size];
                 let columns = width.min(self.cols.end - j);
                 for t in 0..tiles_down {
-                    let panel = &packed_a[t * height * depth..][..height * depth];
+                    let (panel, a_step) = match is_row {
+                        true => (&self.a.data[self.rows.start * self.a.row_stride + from..][..depth], 1),
+                        false => (&packed_a[t * height * depth..][..height * depth], height),
+                    };
                     let i = self.rows.start + t * height;
                     let count = height.min(self.rows.end - i);
                     let whole = count == height && columns == width;
@@ -188,17 +219,17 @@ impl Op for Block<'_> {
                     let tile = Tile {
                         depth,
                         a: panel.as_ptr(),
-                        a_step: height,
-                        b: b.as_ptr(),
+                        a_step,
+                        b: b.as_ptr().cast(),
                         b_step: width,
                         c,
                         c_stride,
                         accumulate: accumulate && whole,
                     };
-                    // SAFETY: the panels hold `depth` steps; c is a whole tile of C, which is there, this task's alone, and
+                    // SAFETY: the panels hold `depth` steps, one number of `a` each where there is one row; c is a whole tile of C, which is there, this task's alone, and
                     // holds numbers where they are added to; or it is the edge buffer, which holds the largest tile
                     // of any instruction set.
-                    unsafe { register_tile::tile(simd, tile) };
+                    unsafe { register_tile::packed_tile(simd, tile, self.form, is_row) };
                     if !whole {
                         for r in 0..count {
                             let (at, part) = ((i + r) * self.c_stride + j, &mut edge[r * width..][..columns]);

@@ -122,6 +122,19 @@ unsafe impl Simd for Avx2 {
         unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
     }
     #[inline(always)]
+    unsafe fn load_f16(self, p: *const u16) -> __m256 {
+        // SAFETY: the token proves AVX2; the caller promises 8 numbers.
+        unsafe {
+            let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()));
+            let magnitude = _mm256_slli_epi32::<13>(_mm256_and_si256(bits, _mm256_set1_epi32(0x7FFF)));
+            let sign = _mm256_slli_epi32::<16>(_mm256_and_si256(bits, _mm256_set1_epi32(0x8000)));
+            // As in the trait: exponents are raised by a product, which is exact.
+            let raised =
+                _mm256_mul_ps(_mm256_castsi256_ps(magnitude), _mm256_set1_ps(f32::from_bits((127 + 112) << 23)));
+            _mm256_or_ps(raised, _mm256_castsi256_ps(sign))
+        }
+    }
+    #[inline(always)]
     unsafe fn store_bf16(self, p: *mut u16, v: __m256) {
         // SAFETY: the token proves AVX2; the caller promises 8 numbers.
         unsafe {

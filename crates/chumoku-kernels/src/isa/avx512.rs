@@ -171,6 +171,11 @@ unsafe impl Simd for Avx512 {
         }
     }
     #[inline(always)]
+    unsafe fn load_f16(self, p: *const u16) -> __m512 {
+        // SAFETY: the token proves AVX-512F; the caller promises 16 numbers.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(p.cast())) }
+    }
+    #[inline(always)]
     unsafe fn store_bf16(self, p: *mut u16, v: __m512) {
         // SAFETY: the token proves AVX-512F; the caller promises 16 numbers.
         unsafe {

@@ -113,6 +113,24 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
         self.load(&numbers)
     }
 
+    /// Reads `LANES` f16 numbers, given by their bits, all of them finite.
+    ///
+    /// # Safety
+    /// `p` must be valid for reading `LANES` of them.
+    #[inline(always)]
+    unsafe fn load_f16(self, p: *const u16) -> Self::V {
+        let mut numbers = [0.0f32; 16];
+        for (i, number) in numbers.iter_mut().enumerate().take(Self::LANES) {
+            // SAFETY: the caller promises LANES of them.
+            let bits = u32::from(unsafe { *p.add(i) });
+            // The exponents of f16 are 112 less. A product with a power of 2 is exact, and raises numbers below the normal
+            // ones too.
+            let magnitude = f32::from_bits((bits & 0x7FFF) << 13) * f32::from_bits((127 + 112) << 23);
+            *number = f32::from_bits(magnitude.to_bits() | (bits & 0x8000) << 16);
+        }
+        self.load(&numbers)
+    }
+
     /// Writes `LANES` bf16 numbers by their bits: the nearest, ties to even. NaN may become any other.
     ///
     /// # Safety

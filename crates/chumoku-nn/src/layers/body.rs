@@ -51,6 +51,7 @@ impl Serialize for Network {
 /// The sizes and options of a [`Body`]. In files the one that has a `cell` is recurrent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
+#[allow(clippy::large_enum_variant, reason = "a model has one")]
 pub enum BodyConfig {
     /// An encoder.
     Transformer(EncoderConfig),

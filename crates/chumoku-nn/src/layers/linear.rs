@@ -57,6 +57,20 @@ impl Linear {
         (wide(p.view(self.weight).reversed_axes()), self.bias.map(|bias| row(p, bias)))
     }
 
+    /// What `work` makes of the parameters when these inputs count for nothing.
+    pub(crate) fn without<T: Real, R>(
+        &self,
+        p: &mut Params<T>,
+        inputs: std::ops::Range<usize>,
+        work: impl FnOnce(&Params<T>) -> R,
+    ) -> R {
+        let kept = p.slice(self.weight).to_vec();
+        self.silence(p, inputs);
+        let result = work(p);
+        p.slice_mut(self.weight).copy_from_slice(&kept);
+        result
+    }
+
     /// From now on these inputs count for nothing.
     pub(crate) fn silence<T: Real>(&self, p: &mut Params<T>, inputs: std::ops::Range<usize>) {
         let weight = p.slice_mut(self.weight);

@@ -82,13 +82,16 @@ impl Rotary {
     /// The angles that GPT-NeoX, Llama and the paper use: `position · 10000^(−2i/dim)`.
     pub const BASE: f64 = 10000.0;
 
-    /// For heads of width `dim`, which must be even, with angles `position · base^(−2i/dim)`, slowed down if so wanted.
-    pub fn new(dim: usize, base: f64, scaling: Option<RotaryScaling>) -> Self {
-        let mut speeds = rotary_speeds(dim, base);
-        if let Some(scaling) = scaling {
-            speeds.iter_mut().for_each(|speed| *speed = scaling.slowed(*speed));
-        }
-        Rotary { speeds: speeds.into(), table: Arc::default() }
+    /// For heads of width `dim`, which must be even, with angles `position · base^(−2i/dim)`.
+    pub fn new(dim: usize, base: f64) -> Self {
+        Rotary { speeds: rotary_speeds(dim, base).into(), table: Arc::default() }
+    }
+
+    /// The same with these angles slowed down.
+    #[must_use]
+    pub fn scaled(&self, scaling: RotaryScaling) -> Self {
+        let speeds = self.speeds.iter().map(|&speed| scaling.slowed(speed)).collect();
+        Rotary { speeds, table: Arc::default() }
     }
 
     /// What a step of position turns each pair of a head by.

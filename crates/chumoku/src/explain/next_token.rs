@@ -122,9 +122,12 @@ impl TextGenerator {
         self.model.each_record(&self.params, &ids, &mut |record| look.add(record))?;
         let Look { attention, derived, depth, .. } = look;
         let [layers, heads] = [self.config.model.encoder.num_layers, self.config.model.encoder.num_heads];
+        let mut params = self.params.clone();
         let without = (0..layers * heads).map(|index| {
             let [layer, head] = [index / heads, index % heads];
-            let log_p = self.next_tokens(&self.silenced(&[[layer, head]])?, &sequences[..1])?.remove(0);
+            let attention = self.model.attention(layer);
+            let log_p = attention.without(&mut params, head, |params| self.next_tokens(params, &sequences[..1]))?;
+            let log_p = &log_p[0];
             let probabilities = order.iter().map(|&id| log_p[id].exp()).collect();
             Ok(WithoutHead { layer, head, label: label(likeliest(&log_p)), probabilities, whole: None })
         });

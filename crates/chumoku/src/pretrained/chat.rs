@@ -161,7 +161,7 @@ fn special_tokens(settings: &serde_json::Map<String, serde_json::Value>) -> BTre
 /// The template without the marks around what an assistant says, which are for training.
 fn without_marks(source: &str) -> String {
     let mut plain = source.to_owned();
-    for (mark, block) in [("generation", "if true"), ("endgeneration", "endif")] {
+    for (mark, block) in [("generation", "if(1)"), ("endgeneration", "endif")] {
         for open in ["{%", "{%-", "{%+"] {
             for close in ["%}", "-%}", "+%}"] {
                 plain = plain.replace(&format!("{open} {mark} {close}"), &format!("{open} {block} {close}"));
@@ -240,23 +240,34 @@ fn strftime(format: &str, seconds: u64) -> Result<String, String> {
             Some('M') => format!("{minute:02}"),
             Some('S') => format!("{second:02}"),
             Some('%') => "%".to_owned(),
-            other => return Err(format!("strftime_now: no %{}", other.unwrap_or(' '))),
+            other => {
+                let letter = other.unwrap_or(' ');
+                return Err(tr!("strftime_now: %{letter} is not known", "strftime_now: %{letter} は使えません"));
+            }
         };
     }
     Ok(out)
 }
+
+/// Spaces of an indented line for each level, at most.
+const WIDEST: usize = 16;
 
 /// JSON as Python's `json.dumps` writes it, whose separators are other than serde's.
 fn to_json(value: &Value, options: Kwargs) -> Result<String, minijinja::Error> {
     let indent: Option<usize> = options.get("indent")?;
     let mut out = Vec::new();
     let written = match indent {
-        Some(width) if width <= 16 => {
+        Some(width) if width <= WIDEST => {
             let spaces = vec![b' '; width];
             let pretty = serde_json::ser::PrettyFormatter::with_indent(&spaces);
             value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, pretty))
         }
-        Some(width) => return Err(wrong(format!("tojson: expected an indent of at most 16, got {width}"))),
+        Some(width) => {
+            return Err(wrong(tr!(
+                "tojson: expected an indent of at most {WIDEST}, got {width}",
+                "tojson: indent は {WIDEST} までですが、{width} です"
+            )));
+        }
         None => value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, Spaced)),
     };
     written.map_err(|error| wrong(error.to_string()))?;

@@ -135,7 +135,7 @@ fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
             }
         }
         Model::Generator(model) => {
-            if !explanation.words.first().is_some_and(|word| word.special) {
+            if explanation.cut.is_some() {
                 let text = tr!(
                     "note: the text is longer than the {} tokens that the model reads; only the last part of the \
                      text is shown.",

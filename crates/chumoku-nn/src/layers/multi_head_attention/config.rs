@@ -182,9 +182,9 @@ impl MultiHeadAttentionConfig {
     }
 
     pub(super) fn rotary(&self) -> Option<Rotary> {
-        let base = self.options.rotary_base.unwrap_or(Rotary::BASE);
-        (self.options.position == PositionKind::Rotary)
-            .then(|| Rotary::new(self.head_dim, base, self.options.rotary_scaling))
+        let rotary = Rotary::new(self.head_dim, self.options.rotary_base.unwrap_or(Rotary::BASE));
+        let rotary = self.options.rotary_scaling.map_or_else(|| rotary.clone(), |scaling| rotary.scaled(scaling));
+        (self.options.position == PositionKind::Rotary).then_some(rotary)
     }
 
     /// Whether queries and keys are told apart by where they stand, so that both must be of one sequence.

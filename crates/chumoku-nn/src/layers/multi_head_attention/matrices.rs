@@ -88,6 +88,13 @@ impl MultiHeadAttention {
         each
     }
 
+    /// What `work` makes of the parameters when the head adds nothing to the layer's output; they are as they were
+    /// afterwards. Of all that is packed of them, only this layer's output is packed again.
+    pub fn without<T: Real, R>(&self, p: &mut Params<T>, head: usize, work: impl FnOnce(&Params<T>) -> R) -> R {
+        let width = self.config.value_dim;
+        self.output.without(p, head * width..(head + 1) * width, work)
+    }
+
     /// From now on the head adds nothing to the layer's output: the rows of W_O that read it are 0.
     pub fn silence<T: Real>(&self, p: &mut Params<T>, head: usize) {
         let width = self.config.value_dim;
