@@ -18,7 +18,7 @@ const VERDICTS: [(&str, &str); 4] = [
 fn place() -> Place {
     let place = Place::new();
     let text = |i: usize| format!("{} {} on day {}", SUBJECTS[i % 4], VERDICTS[i / 4 % 4].0, i % 7);
-    let texts: Vec<String> = (0..400).map(|i| json!({ "text": text(i) }).to_string()).collect();
+    let texts: Vec<String> = (0..240).map(|i| json!({ "text": text(i) }).to_string()).collect();
     place.write("texts.jsonl", texts.join("\n"));
     place.write("data.csv", csv(&(0..160).map(|i| (text(i), VERDICTS[i / 4 % 4].1.to_owned())).collect::<Vec<_>>()));
     place
@@ -98,7 +98,7 @@ fn both_steps_are_one_command() {
     assert_eq!(sha256(&place.path("whole-base/tokenizer.json")), sha256(&place.path("whole/tokenizer.json")));
     assert_eq!(place.json("whole/metrics.json")["plan"]["fine_tuning"]["model_type"], "modernbert");
     // The texts without labels, those held out aside, and the training rows.
-    assert!(place.json("whole-base/metrics.json")["documents"]["train"].as_u64().unwrap() > 400);
+    assert!(place.json("whole-base/metrics.json")["documents"]["train"].as_u64().unwrap() > 240);
     place.run_in_spite_of_kills(&[&args[..], &["killed"]].concat());
     for (one, other) in [("whole", "killed"), ("whole-base", "killed-base")] {
         assert_eq!(weights(&place, one), weights(&place, other), "{one}");

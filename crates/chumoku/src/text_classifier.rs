@@ -356,7 +356,9 @@ impl TextClassifier {
             return TextClassifier::load_published(folder);
         }
         let fault = |name: &str, problem: String| fault(folder, name, problem);
-        check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
+        if pretrained_kind(folder).is_none() {
+            check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
+        }
         let kind: ModelType = read_config(folder)?;
         if kind.model_type != ModelKind::Classifier.model_type() {
             return Err(fault(CONFIG, kind.is_not(lang().pick("a text classifier", "テキスト分類モデル"))));

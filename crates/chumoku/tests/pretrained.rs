@@ -293,7 +293,7 @@ fn language_models_that_cannot_be_read_are_refused_by_name() {
         ("gpt2", "scale_attn_by_inverse_layer_idx", true.into(), "scale_attn_by_inverse_layer_idx"),
         ("gpt2", "scale_attn_weights", false.into(), "scale_attn_weights"),
         ("gpt2", "n_inner", 24.into(), "h.0.mlp.c_fc.bias: expected F32, F16 or BF16 [24]"),
-        ("gpt2", "n_embd", u64::MAX.into(), "d_ff"),
+        ("gpt2", "n_embd", u64::MAX.into(), "d_model"),
     ] {
         let folder = with_setting(name, key, value);
         let found = said(DecoderCheckpoint::read(folder.path(), None), folder.path());

@@ -71,8 +71,6 @@ pub struct DecoderCheckpoint {
     pub params: Params<f32>,
     /// Where they came from: the names of the folder's tensors.
     pub source: PretrainedDecoder,
-    /// Bytes of the folder's weights.
-    pub bytes: u128,
 }
 
 impl DecoderCheckpoint {
@@ -87,8 +85,7 @@ impl DecoderCheckpoint {
             LanguageModel::new(source.config.clone()).map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
         let precision = precision.unwrap_or_else(|| config.precision());
         let names = Names { tensors: &source.tensors, prefix: source.prefix };
-        let weights = Weights::read(folder)?;
-        let params = weights.params(names, model.layout(), precision)?;
-        Ok(DecoderCheckpoint { model, params, source, bytes: weights.bytes() })
+        let params = Weights::read(folder)?.params(names, model.layout(), precision)?;
+        Ok(DecoderCheckpoint { model, params, source })
     }
 }

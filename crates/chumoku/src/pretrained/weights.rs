@@ -83,11 +83,6 @@ impl Weights {
         Ok(Weights { folder: folder.to_owned(), files, index: Some(weight_map) })
     }
 
-    /// Bytes of all files.
-    pub(crate) fn bytes(&self) -> u128 {
-        self.files.iter().map(|(_, bytes)| bytes.len() as u128).sum()
-    }
-
     fn fault(&self, name: &str, problem: String) -> crate::Error {
         fault(&self.folder, name, problem)
     }
