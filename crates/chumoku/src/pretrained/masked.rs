@@ -23,8 +23,9 @@ pub(crate) fn masked_model_files(
     params: &Params<f32>,
     tokenizer: &TextTokenizer,
 ) -> Result<Vec<(&'static str, Vec<u8>)>> {
-    let mut config =
-        serde_json::to_string(settings).and_then(|text| serde_json::from_str::<Value>(&text)).expect(PLAIN);
+    let mut config = serde_json::to_string(settings)
+        .and_then(|text| serde_json::from_str::<Value>(&text))
+        .expect("settings are plain data");
     config["architectures"] = json!(["ModernBertForMaskedLM"]);
     config["pad_token_id"] = json!(tokenizer.id(PAD));
     for name in ["cls_token_id", "bos_token_id", "eos_token_id", "sep_token_id"] {
@@ -43,7 +44,8 @@ pub(crate) fn masked_model_files(
     let mut tensors = published(params, &settings.masked_tensors()?);
     let bias = vec![0; 4 * settings.vocab_size];
     tensors.push(("decoder.bias".into(), Dtype::F32, vec![settings.vocab_size], bias));
-    let text = |value: &Value| (serde_json::to_string_pretty(value).expect(PLAIN) + "\n").into_bytes();
+    let text =
+        |value: &Value| (serde_json::to_string_pretty(value).expect("settings are plain data") + "\n").into_bytes();
     Ok(vec![
         (CONFIG, text(&config)),
         (TOKENIZER, tokenizer.to_json()?.into_bytes()),
@@ -51,5 +53,3 @@ pub(crate) fn masked_model_files(
         (WEIGHTS, serialize(&tensors)),
     ])
 }
-
-const PLAIN: &str = "settings are plain data";
