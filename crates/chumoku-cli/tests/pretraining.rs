@@ -50,10 +50,11 @@ fn an_encoder_is_pretrained_and_a_classifier_starts_from_it() {
     assert!(place.read("base/README.md").contains("--from"));
 
     let counted = place.run(&["count", "--model", "base", "--json"]).ok().stdout;
-    let parameters: Value = serde_json::from_str(&counted).unwrap();
+    let counted: Value = serde_json::from_str(&counted).unwrap();
     let published = metrics["parameters"].as_u64().unwrap();
     let of_head = 256 * 256 + 256;
-    assert_eq!(parameters["parameters"].as_u64(), Some(published - of_head), "{counted}");
+    assert_eq!(counted["model"]["parameters"].as_u64(), Some(published - of_head));
+    assert_eq!(counted["model"]["kind"], "encoder");
 
     place.run(&["embed", "base", "the film was great"]).ok();
     place.run(&["train", "data.csv", "--from", "base", "--out", "model", "--epochs", "3"]).ok();

@@ -26,9 +26,10 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     if args.model == Model::Ngrams {
         return ngrams(args, &data, threads, start);
     }
+    let texts = masked::texts(args, &data)?;
     let mut session = Session::new(args, ModelKind::Classifier, threads, start)?;
-    if !args.unlabelled.is_empty() {
-        let Some(base) = masked::base_of(&session, &data, threads)? else { return Ok(session.interrupted()) };
+    if let Some(texts) = texts {
+        let Some(base) = masked::base_of(&session, &texts, threads)? else { return Ok(session.interrupted()) };
         session.options.from = Some(base);
     }
     let trained = session.train(|training| train(&data, training))?;

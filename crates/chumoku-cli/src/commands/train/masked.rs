@@ -33,17 +33,8 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&outcome, place))
 }
 
-/// The encoder that a classifier starts from, pretrained on the texts that were given for it and on the training texts:
-/// its folder stands beside the classifier's. None if it was stopped.
-pub(super) fn base_of(of: &Session<'_>, data: &TrainingData, threads: usize) -> anyhow::Result<Option<PathBuf>> {
-    let mut name = of.folder.path.file_name().unwrap_or_default().to_owned();
-    name.push("-base");
-    let base = of.folder.path.with_file_name(name);
-    if of.args.resume && is_model_folder(&base) {
-        return Ok(Some(base));
-    }
-    let mut args = of.args.clone();
-    (args.out, args.epochs, args.watch) = (Some(base.clone()), None, None);
+/// The texts that are given to pretrain on first, and the training texts; none if none are given.
+pub(super) fn texts(args: &Train, data: &TrainingData) -> anyhow::Result<Option<DocumentParts>> {
     let mut parts = DocumentParts::default();
     for path in &args.unlabelled {
         let found = language::load(path, &read_options(&args.reading, false)?)?.split(0, language::VALID, 0.0);
@@ -52,8 +43,22 @@ pub(super) fn base_of(of: &Session<'_>, data: &TrainingData, threads: usize) -> 
         parts.description = found.description;
     }
     parts.train.extend(data.train.texts().into_iter().map(String::from));
+    Ok((!args.unlabelled.is_empty()).then_some(parts))
+}
+
+/// The encoder that a classifier starts from, pretrained on texts: its folder stands beside the classifier's. None if it was
+/// stopped.
+pub(super) fn base_of(of: &Session<'_>, texts: &DocumentParts, threads: usize) -> anyhow::Result<Option<PathBuf>> {
+    let mut name = of.folder.path.file_name().unwrap_or_default().to_owned();
+    name.push("-base");
+    let base = of.folder.path.with_file_name(name);
+    if of.args.resume && is_model_folder(&base) {
+        return Ok(Some(base));
+    }
+    let mut args = of.args.clone();
+    (args.out, args.epochs, args.watch) = (Some(base.clone()), None, None);
     let session = Session::new(&args, ModelKind::Encoder, threads, Instant::now())?;
-    let Some(outcome) = session.train(|training| pretrain(&parts, training))? else { return Ok(None) };
+    let Some(outcome) = session.train(|training| pretrain(texts, training))? else { return Ok(None) };
     if outcome.interrupted {
         return Ok(None);
     }
