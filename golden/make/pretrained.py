@@ -33,6 +33,8 @@ from transformers import (
     LlamaForCausalLM,
     MarianConfig,
     MarianMTModel,
+    MistralConfig,
+    MistralForCausalLM,
     ModernBertConfig,
     ModernBertForSequenceClassification,
     Qwen2Config,
@@ -140,6 +142,11 @@ CASES = {
                 dict(rope_parameters=dict(rope_theta=10000.0, **{**LLAMA3, "high_freq_factor": 2.0})),
             ],
         ),
+    ),
+    "mistral": (  # a token sees itself and three before it
+        MistralForCausalLM,
+        MistralConfig(**DECODER, sliding_window=4),
+        dict(lengths=[9, 1, 5], shows=[dict(sliding_window=3), dict(sliding_window=5), dict(sliding_window=None)]),
     ),
     "qwen2": (
         Qwen2ForCausalLM,

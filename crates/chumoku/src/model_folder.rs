@@ -185,7 +185,7 @@ impl ModelType {
 
     /// That the folder holds another kind of model, and which commands are for it.
     pub(crate) fn is_not(&self, wanted: &str) -> String {
-        let found = self.known().map_or_else(
+        let found = self.known().or_else(|| self.pretrained()).map_or_else(
             || match self.model_type.starts_with("chumoku_") {
                 false => tr!(
                     "a pretrained model of type \"{}\", which this version does not read",

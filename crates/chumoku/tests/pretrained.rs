@@ -28,7 +28,7 @@ fn golden(name: &str) -> PathBuf {
 }
 
 /// The same of language models.
-const DECODERS: [&str; 5] = ["llama", "llama_scaled", "qwen2", "qwen3", "gpt2"];
+const DECODERS: [&str; 6] = ["llama", "llama_scaled", "mistral", "qwen2", "qwen3", "gpt2"];
 
 /// A case: the model, its expected results, and its tokens.
 struct Case<Checkpoint> {

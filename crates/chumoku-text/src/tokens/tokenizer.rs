@@ -11,6 +11,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::Path;
 use tokenizers::Model;
+use tokenizers::decoders::DecoderWrapper;
 use tokenizers::models::ModelWrapper;
 
 /// A text as tokens, without the leading `[CLS]`.
@@ -32,6 +33,8 @@ pub struct TextTokenizer {
     guarded: Guarded,
     frame: Frame,
     is_by_character: bool,
+    /// The vocabulary spells bytes with letters of its own: `Ġ` is a space.
+    spells_bytes: bool,
 }
 
 impl TextTokenizer {
@@ -52,7 +55,7 @@ impl TextTokenizer {
         let pattern = cutter["pattern"]["Regex"].as_str();
         let is_by_character = pattern.is_some_and(cuts_into_characters);
         let frame = Frame { before: vec![cls], after: Vec::new() };
-        Ok(TextTokenizer { guarded, frame, is_by_character })
+        Ok(TextTokenizer { guarded, frame, is_by_character, spells_bytes: false })
     }
 
     /// A tokenizer that somebody else made.
@@ -61,7 +64,9 @@ impl TextTokenizer {
     /// If it cannot cut a text.
     pub fn of_pretrained(pretrained: PretrainedTokenizer) -> Result<Self, Error> {
         let frame = pretrained.frame()?;
-        Ok(TextTokenizer { guarded: pretrained.into_guarded(), frame, is_by_character: false })
+        let guarded = pretrained.into_guarded();
+        let spells_bytes = matches!(guarded.inner.get_decoder(), Some(DecoderWrapper::ByteLevel(_)));
+        Ok(TextTokenizer { guarded, frame, is_by_character: false, spells_bytes })
     }
 
     /// Reads a `tokenizer.json`, trusting nothing in it.
@@ -175,9 +180,12 @@ impl TextTokenizer {
         self.guarded.decode(ids)
     }
 
-    /// The token of an id, as it stands in the vocabulary.
+    /// The token of an id, to be shown: as it stands in the vocabulary, or its text, where the vocabulary spells bytes and
+    /// these are whole characters.
     pub fn token(&self, id: u32) -> String {
-        self.guarded.inner.id_to_token(id).unwrap_or_default()
+        let text = self.spells_bytes.then(|| self.decode(&[id]).unwrap_or_default());
+        let whole = text.filter(|text| !text.is_empty() && !text.contains('\u{FFFD}'));
+        whole.unwrap_or_else(|| self.guarded.inner.id_to_token(id).unwrap_or_default())
     }
 }
 
@@ -229,6 +237,23 @@ mod tests {
                 assert!(!encoded.ids.is_empty(), "{text:?}");
             }
         }
+    }
+
+    #[test]
+    fn tokens_that_spell_bytes_are_shown_as_text() {
+        let vocab = json!({ "<s>": 0, "ĠParis": 1, "æĹ¥": 2, "æĹ": 3 });
+        let file = json!({
+            "version": "1.0", "normalizer": null, "post_processor": null,
+            "added_tokens": [{ "id": 0, "content": "<s>", "single_word": false, "lstrip": false, "rstrip": false,
+                               "normalized": false, "special": true }],
+            "pre_tokenizer": { "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true },
+            "decoder": { "type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true },
+            "model": { "type": "BPE", "vocab": vocab, "merges": [] }
+        });
+        let tokenizer = PretrainedTokenizer::from_json(&file.to_string()).unwrap();
+        let tokenizer = TextTokenizer::of_pretrained(tokenizer).unwrap();
+        // What is no whole character, and what decoding leaves out, is shown as the vocabulary has it.
+        assert_eq!([0, 1, 2, 3].map(|id| tokenizer.token(id)), ["<s>", " Paris", "日", "æĹ"]);
     }
 
     #[test]
