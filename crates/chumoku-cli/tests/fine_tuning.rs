@@ -199,14 +199,14 @@ fn a_fine_tuned_folder_that_was_changed_is_refused() {
 /// What transformers makes of a folder: log-probabilities of each text given, a line each.
 const TRANSFORMERS: &str = r#"
 import json, sys, torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerFast
 folder, *texts = sys.argv[1:]
 model, loading = AutoModelForSequenceClassification.from_pretrained(folder, output_loading_info=True)
 assert not any(loading.values()), loading
-tokenizer = AutoTokenizer.from_pretrained(folder)
+tokenizer = PreTrainedTokenizerFast(tokenizer_file=folder + "/tokenizer.json")
 with torch.no_grad():
     for text in texts:
-        logits = model.eval()(**tokenizer(text, return_tensors="pt", truncation=True)).logits[0]
+        logits = model.eval()(input_ids=tokenizer(text, return_tensors="pt")["input_ids"]).logits[0]
         print(json.dumps({"log_p": logits.double().log_softmax(-1).tolist(), "labels": model.config.id2label}))
 "#;
 

@@ -40,7 +40,7 @@ fn model() -> Classifier {
         pooling: Pooling::Mean,
         embedding_dropout: 0.1,
         head_dropout: 0.0,
-        head_activation: None,
+        head_dense: None,
         input: InputOptions::default(),
     })
     .unwrap()

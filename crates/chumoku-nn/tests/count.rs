@@ -4,11 +4,13 @@ use chumoku_kernels::Cell;
 use chumoku_kernels::multiply_adds;
 use chumoku_nn::count::{CountConfig, Counted};
 use chumoku_nn::layers::{
-    AttentionBias, AttentionInput, AttentionOptions, EncoderConfig, FeedForwardKind, InputOptions, LayerOptions, Mode,
-    MultiHeadAttention, MultiHeadAttentionConfig, NormKind, NormOrder, Offsets, Pooling, PositionKind, RecurrentConfig,
+    AttentionBias, AttentionInput, AttentionOptions, DenseHead, EncoderConfig, FeedForwardKind, HeadActivation,
+    InputOptions, LayerOptions, Mode, MultiHeadAttention, MultiHeadAttentionConfig, NormKind, NormOrder, Offsets,
+    Pooling, PositionKind, RecurrentConfig,
 };
 use chumoku_nn::models::{
-    Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, PairBatch, Translator, TranslatorConfig,
+    Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, PairBatch, TextEncoder, TextEncoderConfig,
+    Translator, TranslatorConfig,
 };
 use chumoku_nn::params::{Builder, Params};
 use ndarray::Array2;
@@ -34,7 +36,7 @@ fn classifier(body: impl Into<chumoku_nn::layers::BodyConfig>, position: Positio
         pooling: Pooling::Mean,
         embedding_dropout: 0.0,
         head_dropout: 0.0,
-        head_activation: None,
+        head_dense: None,
         input: InputOptions::default(),
     }
 }
@@ -59,28 +61,58 @@ fn encoders() -> impl Iterator<Item = (EncoderConfig, PositionKind)> {
     [(plain, PositionKind::Sinusoidal), (pre, PositionKind::Learned)].into_iter()
 }
 
-/// As [`encoders`], and those of published language models.
-fn decoders() -> impl Iterator<Item = (EncoderConfig, PositionKind, bool)> {
-    let qwen = AttentionOptions {
+/// As published: Qwen3, with a bias or two, and ModernBERT.
+fn published() -> [(EncoderConfig, PositionKind); 2] {
+    let (plain, _) = encoders().next().unwrap();
+    let attention = AttentionOptions {
         num_key_heads: Some(2),
-        head_dim: Some(6),
+        bias: AttentionBias::Inputs,
+        head_dim: Some(10),
         head_norm_epsilon: Some(1e-6),
-        bias: AttentionBias::None,
         ..AttentionOptions::default()
     };
     let options = LayerOptions { norm: NormKind::Rms, feed_forward: FeedForwardKind::Gated, ..LayerOptions::default() };
-    let (pre, _) = encoders().last().unwrap();
-    let inputs = AttentionOptions { bias: AttentionBias::Inputs, ..pre.attention };
-    let biased = LayerOptions { feed_forward: FeedForwardKind::GatedWithBias, ..LayerOptions::default() };
-    let published = [
-        (EncoderConfig { attention: qwen, options, ..pre.clone() }, PositionKind::Rotary, true),
-        (EncoderConfig { attention: inputs, options: biased, ..pre }, PositionKind::Learned, false),
-    ];
-    encoders().map(|(encoder, position)| (encoder, position, false)).chain(published)
+    let qwen = EncoderConfig { norm_order: NormOrder::Pre, attention, options, ..plain };
+    let attention = AttentionOptions { bias: AttentionBias::None, ..AttentionOptions::default() };
+    let options = LayerOptions {
+        norm: NormKind::LayerWithoutBias,
+        feed_forward: FeedForwardKind::GatedWithBias,
+        first_norm_left_out: true,
+        ..options
+    };
+    let modern = EncoderConfig { attention, options, ..qwen.clone() };
+    [(qwen, PositionKind::Rotary), (modern, PositionKind::Rotary)]
+}
+
+fn published_models() {
+    for (encoder, position) in published() {
+        let norm = encoder.options.norm;
+        let input = InputOptions { norm_epsilon: Some(1e-5), norm, token_types: 2, ..InputOptions::default() };
+        let dense = DenseHead { activation: HeadActivation::Gelu, bias: false, norm: Some((norm, 1e-5)) };
+        let config = ClassifierConfig { head_dense: Some(dense), input, ..classifier(encoder.clone(), position) };
+        let sizes = CountConfig { batch: 3, length: 11, ..CountConfig::of_classifier(&config) };
+        let count = sizes.count().unwrap();
+        assert_eq!([count.parameters, count.multiply_adds], measured(config, 3, 11), "{norm:?}");
+        let config = LanguageModelConfig {
+            vocab_size: 50,
+            encoder: encoder.clone(),
+            position,
+            max_length: 40,
+            embedding_dropout: 0.0,
+            input: InputOptions { unscaled: true, ..InputOptions::default() },
+            untied_output: true,
+        };
+        let count = CountConfig::of_language_model(&config).count().unwrap();
+        assert_eq!(count.parameters, LanguageModel::new(config).unwrap().layout().len() as u128, "{norm:?}");
+        let config =
+            TextEncoderConfig { vocab_size: 50, encoder, position, max_length: 40, embedding_dropout: 0.0, input };
+        let count = CountConfig::of_text_encoder(&config).count().unwrap();
+        assert_eq!(count.parameters, TextEncoder::new(config).unwrap().layout().len() as u128, "{norm:?}");
+    }
 }
 
 fn language_models() {
-    for (encoder, position, untied_output) in decoders() {
+    for (encoder, position) in encoders() {
         let config = LanguageModelConfig {
             vocab_size: 50,
             encoder,
@@ -88,7 +120,7 @@ fn language_models() {
             max_length: 40,
             embedding_dropout: 0.0,
             input: InputOptions::default(),
-            untied_output,
+            untied_output: false,
         };
         let model = LanguageModel::new(config.clone()).unwrap();
         let params = Params::<f32>::init(model.layout(), 1);
@@ -101,10 +133,10 @@ fn language_models() {
         let count = sizes.count().unwrap();
         assert_eq!([count.parameters, count.multiply_adds], found, "language model, {position:?}");
         // Keys and values of three layers, 4 or 2 heads of width 6, 33 tokens, 4 bytes each.
-        let heads = if position == PositionKind::Sinusoidal { 4 } else { 2 };
+        let heads = if position == PositionKind::Learned { 2 } else { 4 };
         assert_eq!(count.key_value_cache, 2 * 3 * heads * 6 * 33 * 4);
         let untied = CountConfig { untied: true, ..sizes }.count().unwrap();
-        assert_eq!(untied.parameters, count.parameters + if untied_output { 0 } else { 50 * 24 });
+        assert_eq!(untied.parameters, count.parameters + 50 * 24);
         assert_eq!(untied.multiply_adds, count.multiply_adds);
     }
 }
@@ -261,6 +293,7 @@ fn figures_beyond_two_to_the_64_are_exact() {
 #[test]
 fn formulas_are_what_the_kernels_do() {
     language_models();
+    published_models();
     translators();
     for (batch, length, key_heads, norm_order) in
         [(1, 7, None, NormOrder::Pre), (3, 20, Some(2), NormOrder::Post), (2, 33, Some(1), NormOrder::Pre)]

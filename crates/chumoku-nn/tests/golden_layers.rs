@@ -594,7 +594,7 @@ fn classifier_training<T: Number>() {
         pooling: Pooling::Mean,
         embedding_dropout: 0.0,
         head_dropout: 0.0,
-        head_activation: None,
+        head_dense: None,
         input: InputOptions::default(),
     })
     .unwrap();

@@ -415,7 +415,12 @@ fn encoder_with_dropout() {
 /// The options of published language models, alone and together.
 fn published() -> Vec<(LayerOptions, AttentionOptions, &'static str)> {
     let (none, attention) = (LayerOptions::default(), AttentionOptions::default());
-    let llama = LayerOptions { norm: NormKind::Rms, norm_epsilon: Some(1e-3), feed_forward: FeedForwardKind::Gated };
+    let llama = LayerOptions {
+        norm: NormKind::Rms,
+        norm_epsilon: Some(1e-3),
+        feed_forward: FeedForwardKind::Gated,
+        ..LayerOptions::default()
+    };
     let qwen = AttentionOptions {
         num_key_heads: Some(1),
         head_dim: Some(4),
@@ -590,10 +595,14 @@ fn the_whole_classifier_with_its_loss() {
             pooling,
             embedding_dropout: 0.2,
             head_dropout: 0.2,
-            head_activation: match pooling {
+            head_dense: match pooling {
                 Pooling::Mean => None,
-                Pooling::Max => Some(HeadActivation::Relu),
-                _ => Some(HeadActivation::Tanh),
+                Pooling::Max => Some(DenseHead {
+                    activation: HeadActivation::Gelu,
+                    bias: false,
+                    norm: Some((NormKind::LayerWithoutBias, 1e-3)),
+                }),
+                _ => Some(DenseHead::new(HeadActivation::Tanh)),
             },
             input: match pooling {
                 Pooling::First => InputOptions {
@@ -648,16 +657,35 @@ fn the_whole_classifier_with_its_loss() {
 
 #[test]
 fn a_masked_language_model_with_its_loss() {
-    for norm_epsilon in [None, Some(1e-3)] {
-        let model = MaskedLanguageModel::new(TextEncoderConfig {
-            vocab_size: 9,
-            encoder: encoder_config(NormOrder::Post, false),
-            position: PositionKind::Learned,
-            max_length: 4,
-            embedding_dropout: 0.2,
-            input: InputOptions { norm_epsilon, ..InputOptions::default() },
-        })
-        .unwrap();
+    let bert = |norm_epsilon| TextEncoderConfig {
+        vocab_size: 9,
+        encoder: encoder_config(NormOrder::Post, false),
+        position: PositionKind::Learned,
+        max_length: 4,
+        embedding_dropout: 0.2,
+        input: InputOptions { norm_epsilon, ..InputOptions::default() },
+    };
+    // As ModernBERT has it: no biases, the first norm left out, a window and a rotary base of its own in every other layer.
+    let mut layers = encoder_config(NormOrder::Pre, false);
+    (layers.num_layers, layers.d_model) = (3, 8);
+    layers.attention = AttentionOptions { bias: AttentionBias::None, ..AttentionOptions::default() };
+    layers.options = LayerOptions {
+        norm: NormKind::LayerWithoutBias,
+        norm_epsilon: Some(1e-3),
+        feed_forward: FeedForwardKind::Gated,
+        first_norm_left_out: true,
+        local_layers: Some(LocalLayers { global_every: 2, window: 1, rotary_base: 7.0 }),
+    };
+    let modern = TextEncoderConfig {
+        vocab_size: 9,
+        encoder: layers,
+        position: PositionKind::Rotary,
+        max_length: 4,
+        embedding_dropout: 0.2,
+        input: InputOptions { norm_epsilon: Some(1e-3), norm: NormKind::LayerWithoutBias, ..InputOptions::default() },
+    };
+    for config in [bert(None), bert(Some(1e-3)), modern] {
+        let model = MaskedLanguageModel::new(config).unwrap();
         let (ids, offsets) = ([1, 8, 3, 3, 0, 2, 5], Offsets::of_lengths([3, 4]));
         let (at, hidden) = ([1, 4, 6, 1], [7, 2, 0, 3]);
         let params = random_params(model.layout());

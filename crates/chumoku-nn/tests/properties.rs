@@ -36,7 +36,7 @@ fn classifier(position: PositionKind, pooling: Pooling) -> (Classifier, Params<f
         pooling,
         embedding_dropout: 0.1,
         head_dropout: 0.1,
-        head_activation: None,
+        head_dense: None,
         input: InputOptions::default(),
     })
     .unwrap();

@@ -4,16 +4,17 @@ use crate::count::CountConfig;
 use crate::model_folder::{
     CONFIG, ModelKind, WEIGHTS, check_files, fault, parse_weights, pretrained_kind, read_config,
 };
-use crate::pretrained::DecoderCheckpoint;
+use crate::pretrained::{DecoderCheckpoint, EncoderCheckpoint, place_of_encoder};
 use crate::text_classifier::NGRAMS;
-use crate::{Error, ModelConfig, Result, TextGeneratorConfig, TextTranslatorConfig};
+use crate::{Error, ModelConfig, Result, TextClassifier, TextGeneratorConfig, TextTranslatorConfig};
 use serde::Serialize;
 use std::path::Path;
+use std::sync::Arc;
 
 /// A model folder, counted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CountedFolder {
-    /// What it holds: `classifier`, `translator` or `language model`.
+    /// What it holds: `classifier`, `encoder`, `translator` or `language model`.
     pub kind: &'static str,
     /// The sizes of its network, for the batch and length of [`CountConfig::default`], or the longest it reads.
     #[serde(skip)]
@@ -39,8 +40,8 @@ impl CountedFolder {
     /// If it is no model folder, or its weights are not as many as its configuration says.
     pub fn read(folder: &Path) -> Result<CountedFolder> {
         let kind = ModelKind::of(folder)?;
-        if kind == ModelKind::LanguageModel && pretrained_kind(folder).is_some() {
-            return CountedFolder::of_published(folder);
+        if pretrained_kind(folder).is_some() {
+            return CountedFolder::of_pretrained(folder, kind);
         }
         check_files(folder, &[WEIGHTS])?;
         let wrong = |problem| fault(folder, CONFIG, problem);
@@ -61,6 +62,7 @@ impl CountedFolder {
                 config.check().map_err(wrong)?;
                 ("translator", CountConfig::of_translator(&config.model), config.model.max_length)
             }
+            ModelKind::Encoder => unreachable!("{} is a pretrained model", folder.display()),
             ModelKind::LanguageModel => {
                 let config: TextGeneratorConfig = read_config(folder)?;
                 config.check().map_err(wrong)?;
@@ -80,27 +82,58 @@ impl CountedFolder {
         let (tensors, parameters) = of_network;
         let expected = config.count().map_err(|error| fault(folder, CONFIG, error.to_string()))?.parameters;
         if parameters != expected {
-            let problem = crate::tr!(
-                "expected {expected} numbers in the network's tensors, as {} says, found {parameters}",
-                "ネットワークのテンソルには {} によれば {expected} 個の数が必要ですが、{parameters} 個あります",
-                CONFIG
-            );
-            return Err(fault(folder, WEIGHTS, problem));
+            return Err(fault(folder, WEIGHTS, contradiction(expected, parameters)));
         }
         let (ngram_tensors, ngram_numbers) = of_ngrams;
         let bytes = bytes.len() as u128;
         Ok(CountedFolder { kind, config, max_length, tensors, parameters, ngram_tensors, ngram_numbers, bytes })
     }
 
-    /// A published language model: its tensors are as many, and of the shapes, that its configuration says.
-    fn of_published(folder: &Path) -> Result<CountedFolder> {
-        let DecoderCheckpoint { model, source, bytes, .. } = DecoderCheckpoint::read(folder, None)?;
-        let max_length = model.config().max_length;
-        let config = CountConfig::of_language_model(model.config());
+    /// The same of a folder as Hugging Face's library writes it. What its files hold beside the model is not counted.
+    fn of_pretrained(folder: &Path, kind: ModelKind) -> Result<CountedFolder> {
+        let (name, config, max_length, layout, tensors, ngrams) = if kind == ModelKind::Classifier {
+            let model = TextClassifier::load(folder)?;
+            let config = CountConfig::of_classifier(&model.config().model);
+            let (tensors, ngrams) = model.published_tensors();
+            ("classifier", config, model.config().max_tokens(), Arc::clone(model.params().layout()), tensors, ngrams)
+        } else if kind == ModelKind::LanguageModel {
+            let DecoderCheckpoint { model, source, .. } = DecoderCheckpoint::read(folder, None)?;
+            let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();
+            let config = CountConfig::of_language_model(model.config());
+            ("language model", config, model.config().max_length, Arc::clone(model.layout()), tensors, [0; 2])
+        } else {
+            let EncoderCheckpoint { model, source, .. } = EncoderCheckpoint::read(&place_of_encoder(folder)?, None)?;
+            let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();
+            let config = CountConfig::of_text_encoder(model.config());
+            ("encoder", config, model.config().max_length, Arc::clone(model.layout()), tensors, [0; 2])
+        };
         let config = CountConfig { length: config.length.min(max_length), ..config };
-        let parameters = config.count().map_err(|error| fault(folder, CONFIG, error.to_string()))?.parameters;
-        let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();
-        let kind = "language model";
-        Ok(CountedFolder { kind, config, max_length, tensors, parameters, ngram_tensors: 0, ngram_numbers: 0, bytes })
+        let expected = config.count().map_err(|error| fault(folder, CONFIG, error.to_string()))?.parameters;
+        let parameters = layout.len() as u128;
+        if parameters != expected {
+            return Err(fault(folder, WEIGHTS, contradiction(expected, parameters)));
+        }
+        let files = std::fs::read_dir(folder).map_err(Error::io("reading", folder))?.flatten();
+        let weights = files.filter(|file| file.path().extension().is_some_and(|end| end == "safetensors"));
+        let bytes =
+            weights.filter_map(|file| std::fs::metadata(file.path()).ok()).map(|file| u128::from(file.len())).sum();
+        let [ngram_tensors, ngram_numbers] = ngrams;
+        Ok(CountedFolder {
+            kind: name,
+            config,
+            max_length,
+            tensors,
+            parameters,
+            ngram_tensors,
+            ngram_numbers: ngram_numbers as u128,
+            bytes,
+        })
     }
+}
+
+fn contradiction(expected: u128, found: u128) -> String {
+    crate::tr!(
+        "expected {expected} numbers in the network's tensors, as {CONFIG} says, found {found}",
+        "ネットワークのテンソルには {CONFIG} によれば {expected} 個の数が必要ですが、{found} 個あります"
+    )
 }

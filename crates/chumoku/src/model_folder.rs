@@ -86,10 +86,13 @@ pub enum ModelKind {
     Translator,
     /// A [`TextGenerator`](crate::TextGenerator).
     LanguageModel,
+    /// A pretrained encoder, as a [`TextEmbedder`](crate::TextEmbedder) reads it.
+    Encoder,
 }
 
 impl ModelKind {
-    const ALL: [ModelKind; 4] =
+    /// Those whose `config.json` is ours alone.
+    const OURS: [ModelKind; 4] =
         [ModelKind::Classifier, ModelKind::Ngrams, ModelKind::Translator, ModelKind::LanguageModel];
 
     /// What the folder holds.
@@ -107,13 +110,14 @@ impl ModelKind {
         })
     }
 
-    /// What `config.json` calls it.
+    /// What `config.json` calls it, where that is ours alone.
     pub(crate) fn model_type(self) -> &'static str {
         match self {
             ModelKind::Classifier => "chumoku_text_classifier",
             ModelKind::Ngrams => "chumoku_ngram_classifier",
             ModelKind::Translator => "chumoku_translator",
             ModelKind::LanguageModel => "chumoku_language_model",
+            ModelKind::Encoder => "bert",
         }
     }
 
@@ -137,6 +141,10 @@ impl ModelKind {
                 "a language model; `chumoku generate`, `eval`, `explain` and `trace` are for it",
                 "言語モデル（`chumoku generate`、`eval`、`explain`、`trace` で使えます）",
             ),
+            ModelKind::Encoder => lang.pick(
+                "a pretrained encoder; `chumoku train DATA --from`, `embed` and `nearest` are for it",
+                "事前学習済みのエンコーダー（`chumoku train データ --from`、`embed`、`nearest` で使えます）",
+            ),
         }
     }
 }
@@ -149,6 +157,9 @@ pub(crate) fn pretrained_kind(folder: &Path) -> Option<ModelKind> {
     is_file.then(read)??.pretrained()
 }
 
+/// What `config.json` calls encoders that are read.
+const ENCODERS: [&str; 6] = ["bert", "roberta", "xlm-roberta", "camembert", "distilbert", "modernbert"];
+
 impl ModelType {
     /// Whether Chumoku wrote it.
     pub(crate) fn is_ours(&self) -> bool {
@@ -157,18 +168,19 @@ impl ModelType {
 
     /// What a folder of somebody else's holds.
     fn pretrained(&self) -> Option<ModelKind> {
-        if self.model_type.starts_with("chumoku_") {
-            return None;
+        let is_any =
+            |ends: &[&str]| self.architectures.iter().flatten().any(|name| ends.iter().any(|end| name.ends_with(end)));
+        match self.model_type.as_str() {
+            ours if ours.starts_with("chumoku_") => None,
+            _ if is_any(&["ForSequenceClassification"]) => Some(ModelKind::Classifier),
+            encoder if ENCODERS.contains(&encoder) => Some(ModelKind::Encoder),
+            _ => is_any(&["ForCausalLM", "LMHeadModel"]).then_some(ModelKind::LanguageModel),
         }
-        self.architectures.iter().flatten().find_map(|name| match name.as_str() {
-            name if name.ends_with("ForSequenceClassification") => Some(ModelKind::Classifier),
-            name if name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel") => Some(ModelKind::LanguageModel),
-            _ => None,
-        })
     }
 
     fn known(&self) -> Option<ModelKind> {
-        ModelKind::ALL.into_iter().find(|kind| kind.model_type() == self.model_type)
+        let ours = ModelKind::OURS.into_iter().find(|kind| kind.model_type() == self.model_type);
+        ours.or_else(|| self.pretrained())
     }
 
     /// That the folder holds another kind of model, and which commands are for it.
@@ -176,8 +188,8 @@ impl ModelType {
         let found = self.known().or_else(|| self.pretrained()).map_or_else(
             || match self.model_type.starts_with("chumoku_") {
                 false => tr!(
-                    "a pretrained model of type \"{}\"; `chumoku embed` and `nearest` are for such encoders",
-                    "種類 \"{}\" の事前学習済みモデル（`chumoku embed` と `nearest` で使えます）",
+                    "a pretrained model of type \"{}\", which this version does not read",
+                    "この版で読めない種類 \"{}\" の事前学習済みモデル",
                     self.model_type
                 ),
                 true => tr!(

@@ -270,6 +270,14 @@ impl TextClassifier {
         Ok((whole.0, [attention.0, ngrams.0], advice))
     }
 
+    /// Tensors of the network in a folder that other programs read, and those of the n-gram model with their numbers.
+    pub(crate) fn published_tensors(&self) -> (usize, [usize; 2]) {
+        let of_network = self.origin.as_ref().map_or(0, Origin::num_tensors);
+        let shapes = self.ngrams.iter().flat_map(|ngrams| ngrams.tensors().shapes());
+        let sizes = shapes.map(|(_, shape)| shape.iter().product::<usize>());
+        (of_network, sizes.fold([0, 0], |[tensors, numbers], size| [tensors + 1, numbers + size]))
+    }
+
     /// The files that are needed to use it.
     pub(crate) fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
         if let Some(origin) = &self.origin {
@@ -348,7 +356,9 @@ impl TextClassifier {
             return TextClassifier::load_published(folder);
         }
         let fault = |name: &str, problem: String| fault(folder, name, problem);
-        check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
+        if pretrained_kind(folder).is_none() {
+            check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
+        }
         let kind: ModelType = read_config(folder)?;
         if kind.model_type != ModelKind::Classifier.model_type() {
             return Err(fault(CONFIG, kind.is_not(lang().pick("a text classifier", "テキスト分類モデル"))));

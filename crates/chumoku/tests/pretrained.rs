@@ -13,8 +13,15 @@ use std::process::{Command, Stdio};
 use testkit::{Golden, Tolerance, compare};
 
 /// Tiny random models with what transformers computes for them.
-const ENCODERS: [&str; 6] =
-    ["bert", "bert_pair", "bert_classifier", "distilbert_classifier", "roberta_classifier", "xlm_roberta"];
+const ENCODERS: [&str; 7] = [
+    "bert",
+    "bert_pair",
+    "bert_classifier",
+    "distilbert_classifier",
+    "roberta_classifier",
+    "xlm_roberta",
+    "modernbert_classifier",
+];
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained").join(name)
@@ -166,7 +173,7 @@ fn words() -> String {
 
 #[test]
 fn published_classifiers_say_what_transformers_says() {
-    for name in ["bert_classifier", "distilbert_classifier", "roberta_classifier"] {
+    for name in ["bert_classifier", "distilbert_classifier", "roberta_classifier", "modernbert_classifier"] {
         let folder = copy(name);
         std::fs::write(folder.path().join("tokenizer.json"), words()).unwrap();
         let model = TextClassifier::load(folder.path()).unwrap();

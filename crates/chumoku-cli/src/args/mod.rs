@@ -94,6 +94,8 @@ pub(crate) enum TaskName {
     Translate,
     /// Continue texts
     Lm,
+    /// Pretrain an encoder on unlabelled text, for --from
+    Mlm,
 }
 
 /// What reads the tokens of a text.
@@ -233,6 +235,10 @@ pub(crate) struct Train {
     /// (default: embeddings where there are many tokens)
     #[arg(long, value_name = "WHAT", value_parser = frozen, requires = "from")]
     pub(crate) freeze: Option<Freeze>,
+    /// Pretrain an encoder on these texts and the training texts first, and start from it; it stays in a folder beside
+    /// the model's
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    pub(crate) unlabelled: Vec<PathBuf>,
     /// Tokens of a translator or a language model (default: chosen from the texts)
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) tokens: Option<Tokens>,

@@ -351,6 +351,7 @@ fn of_folder(folder: &Path, model: &CountedFolder) -> String {
         model.kind,
         match model.kind {
             "classifier" => "分類モデル",
+            "encoder" => "エンコーダー",
             "translator" => "翻訳モデル",
             _ => "言語モデル",
         },

@@ -11,7 +11,7 @@ mod models;
 mod steps;
 mod total;
 
-use crate::layers::NormOrder;
+use crate::layers::{DenseHead, NormOrder};
 use crate::{Error, Result};
 use chumoku_kernels::Cell;
 use serde::Serialize;
@@ -92,22 +92,30 @@ pub struct CountConfig {
     pub bias: bool,
     /// Whether W_Q, W_K and W_V have them; as `bias` says unless it is set.
     pub qkv_bias: Option<bool>,
-    /// Whether the output projection of attention has them; as `bias` says unless it is set.
-    pub output_bias: Option<bool>,
-    /// Whether the feed-forward network has them; as `bias` says unless it is set.
-    pub feed_forward_bias: Option<bool>,
-    /// Whether the feed-forward network is gated: two matrices lead into it, which take f columns each.
-    pub gated: bool,
-    /// Whether normalisations are RMS norms, which have no β.
-    pub rms_norm: bool,
-    /// Whether each head's queries and keys are normalised.
-    pub head_norms: bool,
     /// Whether attention has an output projection.
     pub output_projection: bool,
     /// Whether each head trains a factor β of its scores.
     pub trained_beta: bool,
     /// Learned positions, so many; 0 for none. An encoder–decoder has them on both sides.
     pub learned_positions: usize,
+    /// Kinds of tokens with a vector each (BERT's first and second sentence); 0 for none.
+    pub token_types: usize,
+    /// Whether embeddings are normalised before the first layer.
+    pub input_norm: bool,
+    /// The layer of the model's width that a head has before the one that tells classes, if it has one.
+    pub dense_head: Option<DenseHead>,
+    /// Whether normalisations have a β.
+    pub norm_bias: bool,
+    /// Whether the first layer's first normalisation is left out.
+    pub first_norm_left_out: bool,
+    /// Whether queries and keys of each head are normalised, by weights that all heads share.
+    pub head_norms: bool,
+    /// Whether the feed-forward network has a second product inside, as a factor.
+    pub gated: bool,
+    /// Whether the feed-forward network has biases; as `bias` says unless it is set.
+    pub feed_forward_bias: Option<bool>,
+    /// Whether W_O has one; as `bias` says unless it is set.
+    pub output_bias: Option<bool>,
     /// Where a transformer's normalisation stands: with `Pre`, one more comes after the last layer.
     pub norm_order: NormOrder,
     /// Width of a recurrent network's state; d unless it is set.
@@ -141,14 +149,18 @@ impl Default for CountConfig {
             untied: false,
             bias: true,
             qkv_bias: None,
-            output_bias: None,
-            feed_forward_bias: None,
-            gated: false,
-            rms_norm: false,
-            head_norms: false,
             output_projection: true,
             trained_beta: false,
             learned_positions: 0,
+            token_types: 0,
+            input_norm: false,
+            dense_head: None,
+            norm_bias: true,
+            first_norm_left_out: false,
+            head_norms: false,
+            gated: false,
+            feed_forward_bias: None,
+            output_bias: None,
             norm_order: NormOrder::Post,
             hidden_size: None,
             bidirectional: false,

@@ -2,7 +2,7 @@
 
 use super::{CountConfig, Counted};
 use crate::layers::{AttentionBias, BodyConfig, EncoderConfig, NormKind, PositionKind};
-use crate::models::{ClassifierConfig, LanguageModelConfig, TranslatorConfig};
+use crate::models::{ClassifierConfig, LanguageModelConfig, TextEncoderConfig, TranslatorConfig};
 
 impl CountConfig {
     /// The sizes of a classifier's network.
@@ -10,7 +10,10 @@ impl CountConfig {
         let base = CountConfig {
             vocab_size: model.vocab_size,
             num_classes: model.num_classes,
-            learned_positions: learned(model.position, model.max_length),
+            learned_positions: learned(model.position, model.input.first_position + model.max_length),
+            token_types: model.input.token_types,
+            input_norm: model.input.norm_epsilon.is_some(),
+            dense_head: model.head_dense,
             ..CountConfig::default()
         };
         match &model.body {
@@ -25,6 +28,18 @@ impl CountConfig {
                 ..base
             },
         }
+    }
+
+    /// The sizes of an encoder without a head.
+    pub fn of_text_encoder(model: &TextEncoderConfig) -> CountConfig {
+        let base = CountConfig {
+            vocab_size: model.vocab_size,
+            learned_positions: learned(model.position, model.input.first_position + model.max_length),
+            token_types: model.input.token_types,
+            input_norm: model.input.norm_epsilon.is_some(),
+            ..CountConfig::default()
+        };
+        base.layers(&model.encoder)
     }
 
     /// The sizes of a translator.
@@ -45,35 +60,30 @@ impl CountConfig {
         let base = CountConfig {
             network: Counted::Decoder,
             vocab_size: model.vocab_size,
+            learned_positions: learned(model.position, model.input.first_position + model.max_length),
             untied: model.untied_output,
-            learned_positions: learned(model.position, model.max_length),
             ..CountConfig::default()
         };
         base.layers(&model.encoder)
     }
 
     fn layers(self, encoder: &EncoderConfig) -> CountConfig {
-        let [inputs, output] = match encoder.attention.bias {
-            AttentionBias::All => [true, true],
-            AttentionBias::Inputs => [true, false],
-            AttentionBias::None => [false, false],
-        };
-        let feed_forward = encoder.options.feed_forward;
         CountConfig {
-            head_dim: encoder.attention.head_dim,
-            qkv_bias: Some(inputs),
-            output_bias: Some(output),
-            feed_forward_bias: Some(feed_forward.has_bias()),
-            gated: feed_forward.is_gated(),
-            rms_norm: encoder.options.norm == NormKind::Rms,
-            head_norms: encoder.attention.head_norm_epsilon.is_some(),
             d_model: encoder.d_model,
             num_heads: encoder.num_heads,
             num_key_heads: encoder.attention.num_key_heads,
             d_ff: encoder.d_ff,
             num_layers: encoder.num_layers,
             norm_order: encoder.norm_order,
+            head_dim: encoder.attention.head_dim,
             trained_beta: encoder.attention.train_beta,
+            qkv_bias: (encoder.attention.bias == AttentionBias::None).then_some(false),
+            output_bias: (encoder.attention.bias != AttentionBias::All).then_some(false),
+            head_norms: encoder.attention.head_norm_epsilon.is_some(),
+            gated: encoder.options.feed_forward.is_gated(),
+            feed_forward_bias: (!encoder.options.feed_forward.has_bias()).then_some(false),
+            norm_bias: encoder.options.norm == NormKind::Layer,
+            first_norm_left_out: encoder.options.first_norm_left_out,
             ..self
         }
     }

@@ -2,7 +2,7 @@
 
 use super::exact::Exact;
 use super::{CountConfig, Counted};
-use crate::layers::NormOrder;
+use crate::layers::{DenseHead, NormOrder};
 use chumoku_kernels::Cell;
 
 /// A step, as often as there is one.
@@ -77,6 +77,7 @@ pub(super) fn of(config: &CountConfig) -> Vec<Step> {
             let keys = Tokens { count: config.keys.unwrap_or(config.length), letter: 'm' };
             steps.extend(all.input(config.vocab_size));
             steps.extend(all.layers(layers, vec![all.attention(keys), all.feed_forward()]));
+            steps.extend(config.dense_head.into_iter().flat_map(|dense| all.dense_head(dense)));
             steps.extend(all.head(config.d_model));
         }
         Counted::Decoder => {
@@ -173,10 +174,16 @@ impl Part<'_> {
         let positions = (learned > 0).then(|| {
             let parameters = (wide(learned) * d, "positions·d");
             let read = wide(self.tokens.count) * d;
-            let step = self.step("positions", size, self.tokens() * d, parameters, NOTHING, growth);
+            let step = self.step("positions", size, self.tokens() * d, parameters, NOTHING, growth.clone());
             Step { parameters_read: read, ..step }
         });
-        embedding.into_iter().chain(positions)
+        let types = self.config.token_types;
+        let types = (types > 0).then(|| {
+            let parameters = (wide(types) * d, "types·d");
+            self.step("token types", size, self.tokens() * d, parameters, NOTHING, growth)
+        });
+        let norm = self.config.input_norm.then(|| self.norm("input norm"));
+        embedding.into_iter().chain(positions).chain(types).chain(norm)
     }
 
     /// So many layers of `parts`, the last of which is the feed-forward network, each with its residual connection and
@@ -191,6 +198,10 @@ impl Part<'_> {
             layer.extend((!is_pre).then(|| self.norm(name)));
         }
         let mut steps: Vec<Step> = repeated(times, layer).collect();
+        if self.config.first_norm_left_out {
+            steps.iter_mut().filter(|step| step.name == "norm 1").for_each(|step| step.times -= 1);
+            steps.retain(|step| step.times > 0);
+        }
         steps.extend(is_pre.then(|| self.norm("final norm")));
         steps
     }
@@ -204,7 +215,7 @@ impl Part<'_> {
     fn norm(&self, name: &'static str) -> Step {
         let (letter, d) = (self.tokens.letter, wide(self.config.d_model));
         let size = [self.tokens.count, self.config.d_model];
-        let parameters = if self.config.rms_norm { (d, "d") } else { (wide(2) * d, "2·d") };
+        let parameters = if self.config.norm_bias { (wide(2) * d, "2·d") } else { (d, "d") };
         self.step(name, size, self.tokens() * d, parameters, NOTHING, format!("{letter}·d"))
     }
 
@@ -245,9 +256,8 @@ impl Part<'_> {
             linear("W_V", keys, key_heads, [to_keys, &format!("B·{m}·d·h_kv·k")], &of_keys),
         ];
         if c.head_norms {
-            let columns = (c.num_heads + key_heads) * c.head_dim();
-            let read = self.tokens() * wide(columns);
-            let size = [self.tokens.count, columns];
+            let size = [self.tokens.count, c.num_heads * c.head_dim()];
+            let read = self.tokens() * h * k + b * wide(keys.count) * h_kv * k;
             steps.push(self.step("head norms", size, read, (wide(2) * k, "2·k"), NOTHING, format!("{n}·d")));
         }
         if c.trained_beta {
@@ -278,25 +288,19 @@ impl Part<'_> {
     fn feed_forward(&self) -> Vec<Step> {
         let (c, n) = (self.config, self.tokens.letter);
         let (tokens, d, f) = (self.tokens(), wide(c.d_model), wide(c.d_ff));
-        // A gated network has two matrices that lead in.
-        let (gates, times) = if c.gated { (2, "2·") } else { (1, "") };
         let [inner, outer] = [[self.tokens.count, c.d_ff], [self.tokens.count, c.d_model]];
         let has_bias = c.feed_forward_bias.unwrap_or(c.bias);
-        let formulas = match has_bias {
-            true => [format!("{times}d·f + {times}f"), "f·d + d".into()],
-            false => [format!("{times}d·f"), "f·d".into()],
-        };
-        let work = [format!("B·{n}·{times}d·f"), format!("B·{n}·f·d")];
-        let [wide_in, wide_out] = [wide(gates) * f, d];
-        let into = (d * wide_in + wide_in.only_if(has_bias), formulas[0].as_str());
-        let out_of = (d * f + wide_out.only_if(has_bias), formulas[1].as_str());
-        let products = [(tokens * d * wide_in, work[0].as_str()), (tokens * d * f, work[1].as_str())];
-        let both = [inner[0], gates * inner[1]];
-        vec![
-            self.step("feed-forward in", both, tokens * d, into, products[0], format!("{n}·d²")),
-            self.step("activation", inner, tokens * wide_in, NOTHING, NOTHING, format!("{n}·d")),
-            self.step("feed-forward out", outer, tokens * f, out_of, products[1], format!("{n}·d²")),
-        ]
+        let formulas = if has_bias { ["d·f + f", "f·d + d"] } else { ["d·f", "f·d"] };
+        let work = [format!("B·{n}·d·f"), format!("B·{n}·f·d")];
+        let [into, out_of] = [f, d].map(|outputs| d * f + outputs.only_if(has_bias));
+        let products = work.each_ref().map(|formula| (tokens * d * f, formula.as_str()));
+        let into = |name| self.step(name, inner, tokens * d, (into, formulas[0]), products[0], format!("{n}·d²"));
+        let factors = wide(1 + usize::from(c.gated));
+        let activation = self.step("activation", inner, factors * tokens * f, NOTHING, NOTHING, format!("{n}·d"));
+        let out =
+            self.step("feed-forward out", outer, tokens * f, (out_of, formulas[1]), products[1], format!("{n}·d²"));
+        let gate = c.gated.then(|| into("feed-forward gate"));
+        std::iter::once(into("feed-forward in")).chain(gate).chain([activation, out]).collect()
     }
 
     /// A recurrent network's layers; layers after the first read the state of all directions.
@@ -324,6 +328,18 @@ impl Part<'_> {
             steps.extend(layers(directions * (c.num_layers - 1), hidden * directions));
         }
         steps
+    }
+
+    /// A head's layer before the last, for one vector of each sequence, and its normalisation.
+    fn dense_head(&self, dense: DenseHead) -> impl Iterator<Item = Step> + use<> {
+        let c = self.config;
+        let (b, d) = (wide(c.batch), wide(c.d_model));
+        let parameters = (d * d + d.only_if(dense.bias), if dense.bias { "d² + d" } else { "d²" });
+        let step = self.step("head, dense", [0, 0], b * d, parameters, (b * d * d, "B·d²"), "d");
+        let of_norm = if c.norm_bias { (wide(2) * d, "2·d") } else { (d, "d") };
+        let norm = dense.norm.map(|_| self.step("head, norm", [0, 0], b * d, of_norm, NOTHING, "d"));
+        let shape = vec![c.batch, c.d_model];
+        std::iter::once(step).chain(norm).map(move |step| Step { shape: shape.clone(), kind: Kind::Head, ..step })
     }
 
     /// The linear layer that tells classes from one vector of `width` for each sequence, where there is one.

@@ -74,7 +74,7 @@ impl DecoderLayer {
     /// If the heads do not divide d_model.
     pub fn new(builder: &mut Builder, config: &EncoderConfig, index: usize) -> Result<Self> {
         let site = SITES + 8 * (index as u32 + 1);
-        let to_self = MultiHeadAttentionConfig { causal: true, ..config.self_attention(site)? };
+        let to_self = MultiHeadAttentionConfig { causal: true, ..config.self_attention(index, site)? };
         // Places of the target say nothing about those of the source.
         let options = AttentionOptions { window: None, position: PositionKind::None, ..config.attention };
         let across = MultiHeadAttentionConfig {

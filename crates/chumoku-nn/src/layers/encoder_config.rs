@@ -48,6 +48,24 @@ pub struct LayerOptions {
     /// What the feed-forward network is.
     #[serde(skip_serializing_if = "is_plain")]
     pub feed_forward: FeedForwardKind,
+    /// The first layer's attention is given its input as it is, because that is normalised already (Warner et al. 2024).
+    #[serde(skip_serializing_if = "is_false")]
+    pub first_norm_left_out: bool,
+    /// Most layers see only what is near; all see everything unless it is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local_layers: Option<LocalLayers>,
+}
+
+/// Layers that see only what is near, between those that see everything (Beltagy et al. 2020; ModernBERT, Warner et al.
+/// 2024).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LocalLayers {
+    /// The first of so many layers sees everything, the others do not.
+    pub global_every: usize,
+    /// What these see: so many tokens to either side.
+    pub window: usize,
+    /// The base of their rotary positions.
+    pub rotary_base: f64,
 }
 
 /// What a feed-forward network is.
@@ -74,6 +92,10 @@ impl FeedForwardKind {
     pub fn has_bias(self) -> bool {
         self != FeedForwardKind::Gated
     }
+}
+
+fn is_false(x: &bool) -> bool {
+    !x
 }
 
 fn is_layer_norm(kind: &NormKind) -> bool {
@@ -104,6 +126,9 @@ impl EncoderConfig {
         if let Some(epsilon) = self.options.norm_epsilon.filter(|epsilon| !(epsilon.is_finite() && *epsilon > 0.0)) {
             return Err(Error::NormEpsilon(epsilon));
         }
+        if let Some(LocalLayers { global_every: 0, .. }) = self.options.local_layers {
+            return Err(Error::Size { name: "global_every", most: 1 << 10, found: 0 });
+        }
         Ok(())
     }
 
@@ -113,9 +138,13 @@ impl EncoderConfig {
         Norm::new(builder, self.options.norm, self.d_model, epsilon)
     }
 
-    /// The attention of its layers to themselves; `site` numbers its dropout among those of the model.
-    pub(super) fn self_attention(&self, site: u32) -> Result<MultiHeadAttentionConfig> {
-        let attention = MultiHeadAttentionConfig::of(self.d_model, self.num_heads, self.attention)?;
+    /// The attention of layer `index` to itself; `site` numbers its dropout among those of the model.
+    pub(super) fn self_attention(&self, index: usize, site: u32) -> Result<MultiHeadAttentionConfig> {
+        let mut options = self.attention;
+        if let Some(local) = self.options.local_layers.filter(|local| index % local.global_every.max(1) != 0) {
+            (options.window, options.rotary_base) = (Some(local.window), Some(local.rotary_base));
+        }
+        let attention = MultiHeadAttentionConfig::of(self.d_model, self.num_heads, options)?;
         Ok(MultiHeadAttentionConfig { dropout: self.attention_dropout, causal: self.causal, site, ..attention })
     }
 

@@ -34,11 +34,15 @@ impl EncoderLayer {
     /// If the heads do not divide d_model.
     pub fn new(builder: &mut Builder, config: &EncoderConfig, index: usize) -> Result<Self> {
         let site = 8 * (index as u32 + 1);
-        let attention = config.self_attention(site)?;
+        let attention = config.self_attention(index, site)?;
         let attention = builder.scope("self_attn", |b| MultiHeadAttention::new(b, attention));
         let feed_forward = FeedForward::of(builder, config, site + 1);
-        let sublayers =
-            [("norm1", site + 2), ("norm2", site + 3)].map(|(name, site)| Sublayer::new(builder, name, config, site));
+        let is_normalised = config.options.first_norm_left_out && index == 0;
+        let first = match is_normalised {
+            true => Sublayer::without_norm(config, site + 2),
+            false => Sublayer::new(builder, "norm1", config, site + 2),
+        };
+        let sublayers = [first, Sublayer::new(builder, "norm2", config, site + 3)];
         Ok(EncoderLayer { attention, feed_forward, sublayers, end: builder.mark() })
     }
 

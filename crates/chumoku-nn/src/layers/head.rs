@@ -1,9 +1,9 @@
 //! The head of a classifier: from a sequence's vector to its logits.
 
-use super::{Linear, Mode};
+use super::{Linear, Mode, Norm, NormCache, NormKind, array, numbers, zeros};
 use crate::Result;
 use crate::params::{Builder, Init, Params};
-use chumoku_kernels::Real;
+use chumoku_kernels::{Activation, Real, activation_backward, activation_forward};
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 
@@ -16,65 +16,102 @@ pub enum HeadActivation {
     Tanh,
     /// `max(0, x)`, as in DistilBERT (Sanh et al. 2019).
     Relu,
+    /// `x · Φ(x)`, as in ModernBERT (Warner et al. 2024).
+    Gelu,
 }
 
 impl HeadActivation {
-    fn of<T: Real>(self, x: T) -> T {
+    fn kernel(self) -> Option<Activation> {
         match self {
-            HeadActivation::Tanh => T::of(x.to_f64().tanh()),
-            HeadActivation::Relu => x.max(T::ZERO),
+            HeadActivation::Tanh => None,
+            HeadActivation::Relu => Some(Activation::Relu),
+            HeadActivation::Gelu => Some(Activation::Gelu),
         }
     }
 
-    /// The derivative, from the function's value.
-    fn slope<T: Real>(self, y: T) -> T {
-        match self {
-            HeadActivation::Tanh => T::ONE - y * y,
-            HeadActivation::Relu => {
-                if y > T::ZERO {
-                    T::ONE
-                } else {
-                    T::ZERO
-                }
+    fn forward<T: Real>(self, x: &Array2<T>) -> Result<Array2<T>> {
+        let Some(kernel) = self.kernel() else { return Ok(x.mapv(|x| T::of(x.to_f64().tanh()))) };
+        let mut y = vec![T::ZERO; x.len()];
+        activation_forward(kernel, numbers(&x.view()), &mut y)?;
+        array(x.dim(), y)
+    }
+
+    /// The gradient of x, where y is what the function made of it.
+    fn backward<T: Real>(self, [x, y]: [&Array2<T>; 2], dy: &Array2<T>) -> Result<Array2<T>> {
+        let mut dx = zeros(x.dim());
+        match self.kernel() {
+            None => ndarray::Zip::from(&mut dx).and(y).and(dy).for_each(|dx, &y, &dy| *dx = dy * (T::ONE - y * y)),
+            Some(kernel) => {
+                let dx = dx.as_slice_mut().expect("zeros are packed");
+                activation_backward(kernel, numbers(&x.view()), numbers(&dy.view()), dx)?;
             }
         }
+        Ok(dx)
     }
 }
 
-/// `logits = dropout(x) Wᵀ + b`, or with another linear layer before it `dropout(f(x Vᵀ + c)) Wᵀ + b`.
+/// What a [`Head`] has before its last layer: `norm(f(x Vᵀ + c))`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DenseHead {
+    /// f.
+    pub activation: HeadActivation,
+    /// Whether there is a c.
+    pub bias: bool,
+    /// Which normalisation, with its ε, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub norm: Option<(NormKind, f64)>,
+}
+
+impl DenseHead {
+    /// With a bias and no normalisation.
+    pub fn new(activation: HeadActivation) -> Self {
+        DenseHead { activation, bias: true, norm: None }
+    }
+}
+
+/// `logits = dropout(x) Wᵀ + b`, or with another linear layer before it `dropout(norm(f(x Vᵀ + c))) Wᵀ + b`.
 #[derive(Clone, Debug)]
 pub struct Head {
-    dense: Option<(Linear, HeadActivation)>,
+    dense: Option<Dense>,
     out: Linear,
     dropout: f32,
     site: u32,
 }
 
+#[derive(Clone, Debug)]
+struct Dense {
+    linear: Linear,
+    activation: HeadActivation,
+    norm: Norm,
+}
+
 /// What a [`Head`] remembers.
 #[derive(Clone, Debug)]
 pub struct HeadCache<T> {
-    /// What the first layer was given and what f made, where there is one.
-    dense: Option<[Array2<T>; 2]>,
+    /// What the first layer was given, what it made, and what f and the norm made of that, where there is one.
+    dense: Option<([Array2<T>; 3], NormCache<T>)>,
     /// What the last layer was given.
     dropped: Array2<T>,
 }
 
 impl Head {
-    /// Adds `weight` and `bias`, and `dense.weight` and `dense.bias` where there is an activation; `site` numbers its
-    /// dropout among those of the model.
+    /// Adds `weight` and `bias`, and where there is a layer before, `dense.weight`, `dense.bias` and those of `norm`; `site`
+    /// numbers its dropout among those of the model.
     pub fn new(
         builder: &mut Builder,
         [width, classes]: [usize; 2],
-        activation: Option<HeadActivation>,
+        dense: Option<DenseHead>,
         dropout: f32,
         site: u32,
     ) -> Self {
         let init = Init::Normal(0.02);
-        let dense = |activation| {
-            let dense = builder.scope("dense", |b| Linear::with_init(b, width, width, true, init));
-            (dense, activation)
-        };
-        let dense = activation.map(dense);
+        let dense = dense.map(|DenseHead { activation, bias, norm }| {
+            let linear = builder.scope("dense", |b| Linear::with_init(b, width, width, bias, init));
+            let norm = norm.map_or(Norm::Identity, |(kind, epsilon)| {
+                builder.scope("norm", |b| Norm::new(b, kind, width, epsilon))
+            });
+            Dense { linear, activation, norm }
+        });
         Head { dense, out: Linear::with_init(builder, width, classes, true, init), dropout, site }
     }
 
@@ -88,9 +125,11 @@ impl Head {
     pub fn forward<T: Real>(&self, p: &Params<T>, x: Array2<T>, mode: Mode) -> Result<(Array2<T>, HeadCache<T>)> {
         let (dense, mut dropped) = match &self.dense {
             None => (None, x),
-            Some((dense, activation)) => {
-                let y = dense.forward(p, x.view())?.mapv(|x| activation.of(x));
-                (Some([x, y.clone()]), y)
+            Some(Dense { linear, activation, norm }) => {
+                let h = linear.forward(p, x.view())?;
+                let a = activation.forward(&h)?;
+                let (y, of_norm) = norm.forward(p, a.view())?;
+                (Some(([x, h, a], of_norm)), y)
             }
         };
         mode.drop(&mut dropped, self.dropout, self.site)?;
@@ -115,13 +154,14 @@ impl Head {
     ) -> Result<Array2<T>> {
         let mut d = self.out.backward(p, cache.dropped.view(), dy, grads)?;
         mode.drop(&mut d, self.dropout, self.site)?;
-        match (&self.dense, &cache.dense) {
-            // y = f(x Vᵀ + c)
-            (Some((dense, activation)), Some([x, y])) => {
-                d.zip_mut_with(y, |d, &y| *d *= activation.slope(y));
-                dense.backward(p, x.view(), d.view(), grads)
-            }
-            _ => Ok(d),
-        }
+        let (Some(Dense { linear, activation, norm }), Some(([x, h, a], of_norm))) = (&self.dense, &cache.dense) else {
+            return Ok(d);
+        };
+        // y = norm(a)
+        let da = norm.backward(p, a.view(), of_norm, d.view(), None, grads)?;
+        // a = f(h)
+        let dh = activation.backward([h, a], &da)?;
+        // h = x Vᵀ + c
+        linear.backward(p, x.view(), dh.view(), grads)
     }
 }

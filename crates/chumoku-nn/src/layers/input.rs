@@ -1,6 +1,6 @@
 //! What a model's first layer is given: a vector for each token, with its place.
 
-use super::{Embedding, LayerNorm, LayerNormCache, Mode, Offsets, Position, PositionKind};
+use super::{Embedding, Mode, Norm, NormCache, NormKind, Offsets, Position, PositionKind};
 use crate::Result;
 use crate::params::{Builder, Mark, Params};
 use chumoku_kernels::Real;
@@ -14,6 +14,9 @@ pub struct InputOptions {
     /// Embeddings are not multiplied by √d_model, and the sum is normalised, with this ε (Devlin et al. 2019).
     #[serde(rename = "embedding_norm_epsilon", skip_serializing_if = "Option::is_none")]
     pub norm_epsilon: Option<f64>,
+    /// Which normalisation that is.
+    #[serde(rename = "embedding_norm", skip_serializing_if = "is_layer_norm")]
+    pub norm: NormKind,
     /// Embeddings are not multiplied by √d_model.
     #[serde(rename = "unscaled_embedding", skip_serializing_if = "is_false")]
     pub unscaled: bool,
@@ -27,6 +30,10 @@ pub struct InputOptions {
 
 fn is_false(x: &bool) -> bool {
     !x
+}
+
+fn is_layer_norm(kind: &NormKind) -> bool {
+    *kind == NormKind::Layer
 }
 
 fn is_zero(x: &usize) -> bool {
@@ -57,14 +64,14 @@ pub struct Input {
     embedding: Embedding,
     position: Position,
     token_type: Option<Embedding>,
-    norm: Option<LayerNorm>,
+    norm: Option<Norm>,
     dropout: f32,
     end: Mark,
 }
 
 /// What an [`Input`] remembers.
 #[derive(Clone, Debug)]
-pub struct InputCache<T>(Option<(Array2<T>, LayerNormCache<T>)>);
+pub struct InputCache<T>(Option<(Array2<T>, NormCache<T>)>);
 
 /// Tokens of packed sequences.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +111,7 @@ impl Input {
             .then(|| builder.scope("token_type", |b| Embedding::unscaled(b, options.token_types, d_model)));
         let norm = options
             .norm_epsilon
-            .map(|epsilon| builder.scope("input_norm", |b| LayerNorm::with_epsilon(b, d_model, epsilon)));
+            .map(|epsilon| builder.scope("input_norm", |b| Norm::new(b, options.norm, d_model, epsilon)));
         Input { embedding, position, token_type, norm, dropout: config.dropout, end: builder.mark() }
     }
 

@@ -34,10 +34,10 @@ pub use decoder_layer::{DecoderGradients, DecoderInput, DecoderLayer, DecoderLay
 pub use dropout::{Mode, Noise};
 pub use embedding::Embedding;
 pub use encoder::{Encoder, EncoderCache};
-pub use encoder_config::{EncoderConfig, FeedForwardKind, LayerOptions};
+pub use encoder_config::{EncoderConfig, FeedForwardKind, LayerOptions, LocalLayers};
 pub use encoder_layer::{EncoderLayer, EncoderLayerCache};
 pub use feed_forward::{FeedForward, FeedForwardCache};
-pub use head::{Head, HeadActivation, HeadCache};
+pub use head::{DenseHead, Head, HeadActivation, HeadCache};
 pub use input::{Input, InputCache, InputConfig, InputOptions, Tokens};
 pub use linear::Linear;
 pub use multi_head_attention::{

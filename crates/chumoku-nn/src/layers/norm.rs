@@ -4,7 +4,8 @@ use super::{array, numbers, packed, row};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
 use chumoku_kernels::{
-    LayerNormBackward, Normalised, Real, RmsNormBackward, RmsNormalised, layer_norm_forward, rms_norm_forward,
+    LayerNormBackward, Normalised, Real, RmsNormBackward, RmsNormalised, layer_norm_forward,
+    layer_norm_forward_without_bias, rms_norm_forward,
 };
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,8 @@ pub enum NormKind {
     /// [`LayerNorm`].
     #[default]
     Layer,
+    /// [`LayerNorm`] without β.
+    LayerWithoutBias,
     /// [`RmsNorm`].
     Rms,
 }
@@ -38,6 +41,8 @@ pub enum Norm {
     Layer(LayerNorm),
     /// With the root of the mean square.
     Rms(RmsNorm),
+    /// None: what comes is normalised already.
+    Identity,
 }
 
 /// What a [`Norm`] remembers.
@@ -47,6 +52,8 @@ pub enum NormCache<T> {
     Layer(LayerNormCache<T>),
     /// Of RMS norm.
     Rms(RmsNormCache<T>),
+    /// Nothing.
+    Identity,
 }
 
 impl Norm {
@@ -54,23 +61,21 @@ impl Norm {
     pub fn new(builder: &mut Builder, kind: NormKind, width: usize, epsilon: f64) -> Self {
         match kind {
             NormKind::Layer => Norm::Layer(LayerNorm::with_epsilon(builder, width, epsilon)),
+            NormKind::LayerWithoutBias => Norm::Layer(LayerNorm::without_bias(builder, width, epsilon)),
             NormKind::Rms => Norm::Rms(RmsNorm::new(builder, width, epsilon)),
         }
     }
 
-    /// γ and, where there is one, β as rows, in f64.
-    pub(crate) fn rows<T: Real>(&self, p: &Params<T>) -> (Array2<f64>, Option<Array2<f64>>) {
+    /// γ and β as rows, in f64, and ε; RMS norm has no β. None where nothing is normalised.
+    pub(crate) fn rows<T: Real>(&self, p: &Params<T>) -> Option<(Array2<f64>, Option<Array2<f64>>, f64)> {
         match self {
-            Norm::Layer(norm) => (row(p, norm.weight), Some(row(p, norm.bias))),
-            Norm::Rms(norm) => (row(p, norm.weight), None),
-        }
-    }
-
-    /// ε.
-    pub(crate) fn epsilon(&self) -> f64 {
-        match self {
-            Norm::Layer(norm) => norm.epsilon,
-            Norm::Rms(norm) => norm.epsilon,
+            Norm::Layer(norm) => {
+                let gamma = row(p, norm.weight);
+                let beta = norm.bias.map_or_else(|| Array2::zeros(gamma.dim()), |bias| row(p, bias));
+                Some((gamma, Some(beta), norm.epsilon))
+            }
+            Norm::Rms(norm) => Some((row(p, norm.weight), None, norm.epsilon)),
+            Norm::Identity => None,
         }
     }
 
@@ -91,6 +96,7 @@ impl Norm {
                 let (y, cache) = norm.forward(p, x)?;
                 (y, NormCache::Rms(cache))
             }
+            Norm::Identity => (packed(x).into_owned(), NormCache::Identity),
         })
     }
 
@@ -113,16 +119,21 @@ impl Norm {
         match (self, cache) {
             (Norm::Layer(norm), NormCache::Layer(cache)) => norm.backward(p, x, cache, dy, residual, grads),
             (Norm::Rms(norm), NormCache::Rms(cache)) => norm.backward(p, x, cache, dy, residual, grads),
+            (Norm::Identity, NormCache::Identity) => {
+                let mut dx = packed(dy).into_owned();
+                residual.into_iter().for_each(|residual| dx += &residual);
+                Ok(dx)
+            }
             _ => Err(crate::Error::OtherNetwork),
         }
     }
 }
 
-/// `y = γ (x − mean)/√(variance + ε) + β` over each token (Ba, Kiros and Hinton 2016).
+/// `y = γ (x − mean)/√(variance + ε) + β` over each token (Ba, Kiros and Hinton 2016), or the same without β.
 #[derive(Clone, Debug)]
 pub struct LayerNorm {
     weight: ParamId,
-    bias: ParamId,
+    bias: Option<ParamId>,
     epsilon: f64,
 }
 
@@ -145,7 +156,12 @@ impl LayerNorm {
     /// The same with another ε.
     pub fn with_epsilon(builder: &mut Builder, width: usize, epsilon: f64) -> Self {
         let weight = builder.add("weight", &[width], Init::Ones);
-        LayerNorm { weight, bias: builder.add("bias", &[width], Init::Zeros), epsilon }
+        LayerNorm { weight, bias: Some(builder.add("bias", &[width], Init::Zeros)), epsilon }
+    }
+
+    /// Adds `weight` alone.
+    pub fn without_bias(builder: &mut Builder, width: usize, epsilon: f64) -> Self {
+        LayerNorm { weight: builder.add("weight", &[width], Init::Ones), bias: None, epsilon }
     }
 
     /// Normalises each row, then scales and shifts it by γ and β; `backward` needs x and the cache.
@@ -157,9 +173,11 @@ impl LayerNorm {
     /// If `x` has another width.
     pub fn forward<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<(Array2<T>, LayerNormCache<T>)> {
         let x = packed(x);
-        let weights = [p.slice(self.weight), p.slice(self.bias)];
-        let Normalised { y, mean, inverse_deviation } =
-            layer_norm_forward(numbers(&x.view()), weights, T::of(self.epsilon))?;
+        let (gamma, epsilon) = (p.slice(self.weight), T::of(self.epsilon));
+        let Normalised { y, mean, inverse_deviation } = match self.bias {
+            Some(bias) => layer_norm_forward(numbers(&x.view()), [gamma, p.slice(bias)], epsilon)?,
+            None => layer_norm_forward_without_bias(numbers(&x.view()), gamma, epsilon)?,
+        };
         Ok((array(x.dim(), y)?, LayerNormCache { mean, inverse_deviation }))
     }
 
@@ -189,12 +207,18 @@ impl LayerNorm {
             dy: numbers(&dy),
             residual: residual.as_ref().map(numbers),
         };
-        if grads.is_trained(self.weight) && grads.is_trained(self.bias) {
-            return array(x.dim(), backward.compute(grads.two_slices_mut(self.weight, self.bias))?);
-        }
-        // Frozen: nobody asks for these.
-        let mut d = [vec![T::ZERO; x.ncols()], vec![T::ZERO; x.ncols()]];
-        array(x.dim(), backward.compute(d.each_mut().map(|d| &mut d[..]))?)
+        let dx = match self.bias {
+            Some(bias) if grads.is_trained(self.weight) && grads.is_trained(bias) => {
+                backward.compute(grads.two_slices_mut(self.weight, bias))?
+            }
+            None if grads.is_trained(self.weight) => backward.compute_without_bias(grads.slice_mut(self.weight))?,
+            // Frozen: nobody asks for these.
+            _ => {
+                let mut d = [vec![T::ZERO; x.ncols()], vec![T::ZERO; x.ncols()]];
+                backward.compute(d.each_mut().map(|d| &mut d[..]))?
+            }
+        };
+        array(x.dim(), dx)
     }
 }
 

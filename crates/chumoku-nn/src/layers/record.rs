@@ -17,8 +17,8 @@ pub struct AttentionRecord {
     pub matrices: AttentionMatrices,
     /// Where the normalisation stands.
     pub order: NormOrder,
-    /// The normalisation.
-    pub norm: NormRecord,
+    /// The normalisation; none where what comes is normalised already.
+    pub norm: Option<NormRecord>,
     /// The model's own queries, keys and values, as the kernel reads them: (tokens, heads · width) each.
     pub projected: [Array2<f64>; 3],
     /// The model's own weights, of each head: (queries, keys).
@@ -40,8 +40,7 @@ pub struct NormRecord {
 
 impl Norm {
     /// Its parameters, for whoever shows them.
-    pub(super) fn record<T: Real>(&self, p: &Params<T>) -> NormRecord {
-        let (gamma, beta) = self.rows(p);
-        NormRecord { gamma, beta, epsilon: self.epsilon() }
+    pub(super) fn record<T: Real>(&self, p: &Params<T>) -> Option<NormRecord> {
+        self.rows(p).map(|(gamma, beta, epsilon)| NormRecord { gamma, beta, epsilon })
     }
 }

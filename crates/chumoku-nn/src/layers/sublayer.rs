@@ -34,6 +34,11 @@ impl Sublayer {
         Sublayer { order: config.norm_order, norm, dropout: config.dropout, site }
     }
 
+    /// The same without a normalisation.
+    pub(super) fn without_norm(config: &EncoderConfig, site: u32) -> Self {
+        Sublayer { order: config.norm_order, norm: Norm::Identity, dropout: config.dropout, site }
+    }
+
     /// `part(x, then)` computes `then(f(x))`, and what it must remember.
     pub(super) fn forward<T: Real, C>(
         &self,

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::layers::{
-    AttentionRecord, Body, BodyCache, BodyConfig, Head, HeadActivation, HeadCache, Input, InputCache, InputConfig,
+    AttentionRecord, Body, BodyCache, BodyConfig, DenseHead, Head, HeadCache, Input, InputCache, InputConfig,
     InputOptions, Mode, MultiHeadAttention, Offsets, Pooling, PoolingCache, PositionKind, RecurrentConfig, Tokens,
     numbers, numbers_mut,
 };
@@ -35,7 +35,7 @@ pub struct ClassifierConfig {
     pub head_dropout: f32,
     /// The function after one more linear layer before the last, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub head_activation: Option<HeadActivation>,
+    pub head_dense: Option<DenseHead>,
     /// Variants of the embeddings.
     #[serde(flatten)]
     pub input: InputOptions,
@@ -115,7 +115,7 @@ impl Classifier {
         }
         let body = Body::new(&mut builder, &body)?;
         let sizes = [config.body.width(), config.num_classes];
-        let head = |b: &mut Builder| Head::new(b, sizes, config.head_activation, config.head_dropout, HEAD_SITE);
+        let head = |b: &mut Builder| Head::new(b, sizes, config.head_dense, config.head_dropout, HEAD_SITE);
         let head = builder.scope("head", head);
         Ok(Classifier { config, layout: builder.finish(), input, body, head })
     }

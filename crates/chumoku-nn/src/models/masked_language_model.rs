@@ -3,7 +3,7 @@
 
 use super::text_encoder::{TextEncoder, TextEncoderConfig};
 use crate::Result;
-use crate::layers::{LayerNorm, Linear, Mode, Tokens, array, numbers, numbers_mut, zeros};
+use crate::layers::{LayerNorm, Linear, Mode, Norm, NormKind, Tokens, array, numbers, numbers_mut, zeros};
 use crate::params::{Builder, Init, Layout, Params};
 use chumoku_kernels::{Activation, Real, activation_backward, activation_forward};
 use ndarray::{Array2, Axis};
@@ -17,7 +17,7 @@ pub struct MaskedLanguageModel {
     encoder: TextEncoder,
     layout: Arc<Layout>,
     dense: Linear,
-    norm: LayerNorm,
+    norm: Norm,
 }
 
 impl MaskedLanguageModel {
@@ -29,10 +29,12 @@ impl MaskedLanguageModel {
     pub fn new(config: TextEncoderConfig) -> Result<Self> {
         let mut builder = Builder::new();
         let (width, epsilon) = (config.encoder.d_model, config.input.norm_epsilon.unwrap_or(LayerNorm::EPSILON));
+        // Where norms have no bias, no layer has.
+        let (kind, has_bias) = (config.input.norm, config.input.norm == NormKind::Layer);
         let encoder = TextEncoder::in_model(&mut builder, config)?;
         let (dense, norm) = builder.scope("head", |b| {
-            let dense = b.scope("dense", |b| Linear::with_init(b, width, width, true, Init::Normal(0.02)));
-            (dense, b.scope("norm", |b| LayerNorm::with_epsilon(b, width, epsilon)))
+            let dense = b.scope("dense", |b| Linear::with_init(b, width, width, has_bias, Init::Normal(0.02)));
+            (dense, b.scope("norm", |b| Norm::new(b, kind, width, epsilon)))
         });
         Ok(MaskedLanguageModel { encoder, layout: builder.finish(), dense, norm })
     }
@@ -66,9 +68,7 @@ impl MaskedLanguageModel {
     ) -> Result<f64> {
         let (x, of_encoder) = self.encoder.forward(p, tokens, mode)?;
         let x_at = x.select(Axis(0), at);
-        let h = self.dense.forward(p, x_at.view())?;
-        let mut a = zeros(h.dim());
-        activation_forward(Activation::Gelu, numbers(&h.view()), numbers_mut(&mut a))?;
+        let [h, a] = self.transformed(p, &x_at)?;
         let (y, of_norm) = self.norm.forward(p, a.view())?;
         let table = self.encoder.table();
         let Some(grads) = grads else { return Ok(table.loss(p, y.view(), hidden, T::ZERO, None)?.0) };
@@ -87,5 +87,24 @@ impl MaskedLanguageModel {
         }
         self.encoder.backward(p, tokens, &of_encoder, dx, mode, grads)?;
         Ok(loss)
+    }
+
+    /// `x V ᵀ + c`, and its GELU.
+    fn transformed<T: Real>(&self, p: &Params<T>, x: &Array2<T>) -> Result<[Array2<T>; 2]> {
+        let h = self.dense.forward(p, x.view())?;
+        let mut a = zeros(h.dim());
+        activation_forward(Activation::Gelu, numbers(&h.view()), numbers_mut(&mut a))?;
+        Ok([h, a])
+    }
+
+    /// The logits of what stood at the places `at`: (places, vocabulary).
+    ///
+    /// # Errors
+    /// If an id or a length is beyond the model's.
+    pub fn logits<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>, at: &[usize]) -> Result<Array2<T>> {
+        let (x, _) = self.encoder.forward(p, tokens, Mode::Eval)?;
+        let [_, a] = self.transformed(p, &x.select(Axis(0), at))?;
+        let (y, _) = self.norm.forward(p, a.view())?;
+        self.encoder.table().logits(p, y.view())
     }
 }

@@ -8,7 +8,7 @@ use crate::layers::{
     MultiHeadAttentionConfig, NormKind, NormOrder, PositionKind, Rotary, RotaryScaling,
 };
 use crate::models::LanguageModelConfig;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// `config.json` of a model whose `model_type` is `llama`, `mistral`, `qwen2` or `qwen3`.
 #[derive(Clone, Debug, Deserialize)]
@@ -68,7 +68,7 @@ pub struct LlamaConfig {
 }
 
 /// What rotary positions are like.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct RopeParameters {
     /// "default", "linear" or "llama3".
@@ -169,6 +169,7 @@ impl LlamaConfig {
                     norm: NormKind::Rms,
                     norm_epsilon: Some(self.rms_norm_eps),
                     feed_forward: if self.mlp_bias { FeedForwardKind::GatedWithBias } else { FeedForwardKind::Gated },
+                    ..LayerOptions::default()
                 },
             },
             position: PositionKind::Rotary,

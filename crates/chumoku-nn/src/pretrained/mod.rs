@@ -7,13 +7,15 @@ mod bert;
 mod distilbert;
 mod gpt2;
 mod llama;
+mod modernbert;
 
 pub use bert::BertConfig;
 pub use distilbert::DistilBertConfig;
 pub use gpt2::Gpt2Config;
 pub use llama::{LlamaConfig, RopeParameters};
+pub use modernbert::ModernBertConfig;
 
-use crate::layers::{HeadActivation, Pooling};
+use crate::layers::{DenseHead, HeadActivation, Pooling};
 use crate::models::{ClassifierConfig, LanguageModelConfig, TextEncoderConfig};
 use crate::{Error, Result};
 
@@ -90,8 +92,8 @@ pub struct PretrainedHead {
     pub architecture: &'static str,
     /// From tokens to a sequence.
     pub pooling: Pooling,
-    /// The function between its two linear layers.
-    pub activation: HeadActivation,
+    /// What comes before its last linear layer.
+    pub dense: DenseHead,
     /// Dropout of what the last layer is given.
     pub dropout: f32,
     /// The names of its parameters, and where their numbers lie. No prefix stands before these.
@@ -104,7 +106,7 @@ impl PretrainedHead {
         let mut tensors = Vec::new();
         weight_and_bias(&mut tensors, "head.dense", dense);
         weight_and_bias(&mut tensors, "head", out);
-        PretrainedHead { architecture, pooling: Pooling::First, activation, dropout, tensors }
+        PretrainedHead { architecture, pooling: Pooling::First, dense: DenseHead::new(activation), dropout, tensors }
     }
 }
 
@@ -122,7 +124,7 @@ impl PretrainedEncoder {
             pooling: self.head.pooling,
             embedding_dropout,
             head_dropout: self.head.dropout,
-            head_activation: Some(self.head.activation),
+            head_dense: Some(self.head.dense),
             input,
         }
     }

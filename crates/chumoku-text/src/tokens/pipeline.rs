@@ -145,16 +145,18 @@ pub(super) fn pipeline(form: TextForm, unit: Unit) -> Value {
     })
 }
 
+/// A special token, as `tokenizer.json` has it.
+pub(super) fn special(id: usize, content: &str) -> Value {
+    json!({
+        "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+        "special": true
+    })
+}
+
 /// Adds to a `tokenizer.json` its special tokens, whose ids are their places, and where `[CLS]` goes: what the Python
 /// package makes of a text is then what the model is given.
-pub(super) fn finish(json: &mut Value, special: &[&str], form: TextForm) {
-    let added = special.iter().enumerate().map(|(id, content)| {
-        json!({
-            "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
-            "special": true
-        })
-    });
-    json["added_tokens"] = added.collect();
+pub(super) fn finish(json: &mut Value, names: &[&str], form: TextForm) {
+    json["added_tokens"] = names.iter().enumerate().map(|(id, content)| special(id, content)).collect();
     let cls = |type_id: u32| json!({ "SpecialToken": { "id": CLS, "type_id": type_id } });
     let text = |id: &str, type_id: u32| json!({ "Sequence": { "id": id, "type_id": type_id } });
     let (single, pair) = match form.ends_with_cls() {

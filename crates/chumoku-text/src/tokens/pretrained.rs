@@ -2,6 +2,7 @@
 
 use super::error::{TokenizerError as Error, problem};
 use super::guarded::{Guarded, spans};
+use super::pipeline::special as special_token;
 use crate::tr;
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
@@ -117,10 +118,7 @@ impl PretrainedTokenizer {
         let added: Vec<Value> = special
             .iter()
             .filter_map(|&token| Some((token, vocab.get(token)?)))
-            .map(|(token, id)| {
-                json!({ "id": id, "content": token, "single_word": false, "lstrip": false, "rstrip": false,
-                        "normalized": false, "special": true })
-            })
+            .map(|(token, id)| special_token(id.as_u64().unwrap_or(0) as usize, token))
             .collect();
         let named = |token: &str, kind: u32| json!({ "SpecialToken": { "id": token, "type_id": kind } });
         let given = |text: &str, kind: u32| json!({ "Sequence": { "id": text, "type_id": kind } });

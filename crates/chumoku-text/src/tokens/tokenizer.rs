@@ -3,10 +3,11 @@
 
 use super::error::{TokenizerError as Error, problem};
 use super::guarded::{Guarded, spans};
-use super::pipeline::{CLS, UNK, cuts_into_characters};
+use super::pipeline::{CLS, UNK, cuts_into_characters, special};
 use super::pretrained::{Frame, PretrainedTokenizer};
 use crate::tr;
 use rayon::prelude::*;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::Path;
 use tokenizers::Model;
@@ -74,6 +75,27 @@ impl TextTokenizer {
     /// If the file cannot be read, or as for [`TextTokenizer::from_json`].
     pub fn read(path: &Path) -> Result<Self, Error> {
         Guarded::read(path, TextTokenizer::from_json, |found| &mut found.guarded)
+    }
+
+    /// The same tokenizer with further special tokens, which no text is cut into; their ids follow the last.
+    ///
+    /// # Errors
+    /// If it cannot be written as JSON.
+    pub fn with_special(&self, tokens: &[&str]) -> Result<Self, Error> {
+        let mut file: Value =
+            serde_json::from_str(&self.to_json()?).map_err(|error| Error::Unusable(error.to_string()))?;
+        for (id, &token) in (self.end_of_ids()..).zip(tokens) {
+            file["model"]["vocab"][token] = id.into();
+            if let Some(added) = file["added_tokens"].as_array_mut() {
+                added.push(special(id, token));
+            }
+        }
+        TextTokenizer::from_json(&file.to_string())
+    }
+
+    /// The id of a token, as it stands in the vocabulary.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.guarded.inner.token_to_id(token)
     }
 
     /// The text of its `tokenizer.json`.
@@ -172,7 +194,7 @@ mod tests {
     use super::super::learn::TokenizerConfig;
     use super::super::pipeline::{TextForm, Unit};
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
     use tokenizers::EncodeInput;
 
     fn trained() -> TextTokenizer {
@@ -252,6 +274,21 @@ mod tests {
         let text = "この映画 was great 🎉";
         assert_eq!(again.encode(text).unwrap(), a.encode(text).unwrap());
         assert!(TextTokenizer::from_json("{}").is_err());
+    }
+
+    #[test]
+    fn special_tokens_that_are_added_change_no_text() {
+        let tokenizer = trained();
+        let added = tokenizer.with_special(&["[MASK]", "[PAD]"]).unwrap();
+        let end = tokenizer.end_of_ids() as u32;
+        assert_eq!(
+            (added.id("[MASK]"), added.id("[PAD]"), added.end_of_ids()),
+            (Some(end), Some(end + 1), end as usize + 2)
+        );
+        for text in ["The film [MASK] [PAD]", "この映画はとても [CLS]"] {
+            assert_eq!(added.encode(text).unwrap(), tokenizer.encode(text).unwrap());
+        }
+        assert_eq!((added.frame(), added.token(end).as_str()), (tokenizer.frame(), "[MASK]"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::example::{Diagonal, Options, WorkedExample};
 use super::quantity::Quantity;
 use super::shown::{Agreement, Trace};
 use chumoku::explain::RecordedAttention;
-use chumoku::nn::AttentionRecord;
+use chumoku::nn::{AttentionRecord, LayerNorm};
 use chumoku::{Error, Result, tr};
 use chumoku_kernels::Precision;
 use ndarray::{Array2, Zip};
@@ -37,9 +37,11 @@ impl Worked for AttentionRecord {
         if let Some(bias) = &m.output_bias {
             give(Quantity::BO, bias);
         }
-        give(Quantity::NormGamma, &self.norm.gamma);
-        if let Some(beta) = &self.norm.beta {
-            give(Quantity::NormBeta, beta);
+        if let Some(norm) = &self.norm {
+            give(Quantity::NormGamma, &norm.gamma);
+            if let Some(beta) = &norm.beta {
+                give(Quantity::NormBeta, beta);
+            }
         }
         example.options = Options {
             beta: m.options.beta,
@@ -49,8 +51,8 @@ impl Worked for AttentionRecord {
             hard: m.options.hard_attention,
             num_heads: m.num_heads,
             num_key_heads: Some(m.num_key_heads),
-            norm: Some(self.order),
-            epsilon: self.norm.epsilon,
+            norm: self.norm.as_ref().map(|_| self.order),
+            epsilon: self.norm.as_ref().map_or(LayerNorm::EPSILON, |norm| norm.epsilon),
             rotary: m.rotary_base,
             alibi: m.slopes.clone(),
             ..Options::default()
@@ -61,7 +63,7 @@ impl Worked for AttentionRecord {
     /// What of it worked examples do not have, if anything.
     fn foreign(&self) -> Option<String> {
         let options = &self.matrices.options;
-        if self.norm.beta.is_none() {
+        if self.norm.as_ref().is_some_and(|norm| norm.beta.is_none()) {
             return Some(tr!("worked examples have no RMS norm", "計算例では RMS 正規化を扱えません"));
         }
         if self.matrices.head_norms.is_some() {

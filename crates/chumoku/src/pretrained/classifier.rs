@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The key of `config.json` under which a fine-tuned model has what is ours.
-const OURS: &str = "chumoku";
+pub(super) const OURS: &str = "chumoku";
 
 /// The form in which a classifier was published, and in which it is written again.
 #[derive(Clone, Debug)]
@@ -109,28 +109,37 @@ impl Origin {
         serde_json::to_string_pretty(&config).expect("settings are plain data") + "\n"
     }
 
+    /// Tensors of a classifier under the names that they were published with.
+    pub(crate) fn num_tensors(&self) -> usize {
+        self.tensors.iter().map(|(_, source)| source.names().len()).sum()
+    }
+
     /// The parameters under the names that they were published with.
     pub(crate) fn tensors(&self, params: &Params<f32>) -> Tensors {
-        let sources = &self.tensors;
-        let mut tensors = Tensors::new();
-        for (ours, shape, range) in params.layout().iter() {
-            let Some((_, source)) = sources.iter().find(|(name, _)| name == ours) else {
-                unreachable!("the table of names has no {ours}");
-            };
-            let mut numbers = &params.values()[range];
-            for (name, shape) in source.names().iter().zip(source.shapes(shape)) {
-                let (part, rest) = numbers.split_at(shape.iter().product());
-                tensors.push((name.clone(), Dtype::F32, shape, f32_bytes(part)));
-                numbers = rest;
-            }
-        }
-        tensors
+        published(params, &self.tensors)
     }
 
     /// The files that are written again as they are.
     pub(crate) fn files(&self) -> &[(&'static str, Vec<u8>)] {
         &self.files
     }
+}
+
+/// Parameters as tensors under the names that a table has for them.
+pub(super) fn published(params: &Params<f32>, sources: &[(String, Source)]) -> Tensors {
+    let mut tensors = Tensors::new();
+    for (ours, shape, range) in params.layout().iter() {
+        let Some((_, source)) = sources.iter().find(|(name, _)| name == ours) else {
+            unreachable!("the table of names has no {ours}");
+        };
+        let mut numbers = &params.values()[range];
+        for (name, shape) in source.names().iter().zip(source.shapes(shape)) {
+            let (part, rest) = numbers.split_at(shape.iter().product());
+            tensors.push((name.clone(), Dtype::F32, shape, f32_bytes(part)));
+            numbers = rest;
+        }
+    }
+    tensors
 }
 
 impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {

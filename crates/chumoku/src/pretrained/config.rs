@@ -6,7 +6,7 @@ use crate::of_layers::of_layers;
 use crate::{Result, tr};
 use chumoku_kernels::Precision;
 use chumoku_nn::pretrained::{
-    BertConfig, DistilBertConfig, Gpt2Config, LlamaConfig, PretrainedDecoder, PretrainedEncoder,
+    BertConfig, DistilBertConfig, Gpt2Config, LlamaConfig, ModernBertConfig, PretrainedDecoder, PretrainedEncoder,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -92,12 +92,13 @@ impl Config {
 pub(crate) fn encoder_of(folder: &Path, config: &Config) -> Result<PretrainedEncoder> {
     let encoder = match config.model_type() {
         "bert" | "roberta" | "xlm-roberta" | "camembert" => config.parse::<BertConfig>(folder)?.encoder(),
+        "modernbert" => config.parse::<ModernBertConfig>(folder)?.encoder(),
         "distilbert" => config.parse::<DistilBertConfig>(folder)?.encoder(),
         other => {
             let problem = tr!(
-                "model_type: this version reads encoders of type bert, roberta, xlm-roberta, camembert and distilbert, \
+                "model_type: this version reads encoders of type bert, roberta, xlm-roberta, camembert, distilbert and modernbert, \
                  found \"{other}\"",
-                "model_type: この版で読めるエンコーダーは bert、roberta、xlm-roberta、camembert、distilbert ですが、\
+                "model_type: この版で読めるエンコーダーは bert、roberta、xlm-roberta、camembert、distilbert、modernbert ですが、\
                  \"{other}\" です"
             );
             return Err(fault(folder, CONFIG, problem));

@@ -7,6 +7,7 @@ mod classifier;
 mod config;
 mod files;
 mod generator;
+mod masked;
 mod sentence;
 mod tokenizer;
 mod weights;
@@ -15,6 +16,7 @@ pub use chat::ChatMessage;
 pub(crate) use chat::ChatTemplate;
 pub(crate) use classifier::{ClassifierCheckpoint, Origin, Start};
 pub(crate) use generator::GeneratorCheckpoint;
+pub(crate) use masked::{MASK, PAD, masked_model_files};
 pub(crate) use sentence::{Dense, Sentence, place_of_encoder};
 pub(crate) use tokenizer::{read_limit, read_tokenizer};
 
@@ -69,8 +71,6 @@ pub struct DecoderCheckpoint {
     pub params: Params<f32>,
     /// Where they came from: the names of the folder's tensors.
     pub source: PretrainedDecoder,
-    /// Bytes of the folder's weights.
-    pub bytes: u128,
 }
 
 impl DecoderCheckpoint {
@@ -85,8 +85,7 @@ impl DecoderCheckpoint {
             LanguageModel::new(source.config.clone()).map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
         let precision = precision.unwrap_or_else(|| config.precision());
         let names = Names { tensors: &source.tensors, prefix: source.prefix };
-        let weights = Weights::read(folder)?;
-        let params = weights.params(names, model.layout(), precision)?;
-        Ok(DecoderCheckpoint { model, params, source, bytes: weights.bytes() })
+        let params = Weights::read(folder)?.params(names, model.layout(), precision)?;
+        Ok(DecoderCheckpoint { model, params, source })
     }
 }

@@ -83,11 +83,6 @@ impl Weights {
         Ok(Weights { folder: folder.to_owned(), files, index: Some(weight_map) })
     }
 
-    /// Bytes of all files.
-    pub(crate) fn bytes(&self) -> u128 {
-        self.files.iter().map(|(_, bytes)| bytes.len() as u128).sum()
-    }
-
     fn fault(&self, name: &str, problem: String) -> crate::Error {
         fault(&self.folder, name, problem)
     }
@@ -298,7 +293,8 @@ fn older(name: &str) -> String {
 /// Whether a tensor is of a head, which the model does not need, or what the program that wrote it computes anew: numbers
 /// of positions, causal masks, speeds of rotary angles.
 fn is_of_a_head(name: &str) -> bool {
-    let heads = ["cls.", "lm_head.", "classifier.", "pre_classifier.", "vocab_", "qa_outputs.", "pooler."];
+    let heads =
+        ["cls.", "lm_head.", "head.", "decoder.", "classifier.", "pre_classifier.", "vocab_", "qa_outputs.", "pooler."];
     let computed = ["position_ids", ".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"];
     computed.iter().any(|end| name.ends_with(end))
         || name.contains(".pooler.")

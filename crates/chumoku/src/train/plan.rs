@@ -128,6 +128,9 @@ const LONGEST_OF_MANY: usize = 256;
 /// Training tokens from which data are large.
 const MANY: usize = 2_000_000;
 
+/// Parameters of an encoder's layers below which it is small: it then takes larger steps, and more of them.
+const SMALL: usize = 8_000_000;
+
 /// Parameters of an encoder's layers from which it is large: it then takes smaller steps.
 const LARGE: usize = 50_000_000;
 
@@ -190,7 +193,7 @@ impl Plan {
             pooling: Pooling::Mean,
             embedding_dropout: 0.3,
             head_dropout: 0.3,
-            head_activation: None,
+            head_dense: None,
             input: InputOptions::default(),
         };
         // About 150 steps an epoch, between small noisy batches and large slow ones.
@@ -229,16 +232,22 @@ impl Plan {
         let tokens: usize = shape.lengths.iter().map(|&length| length.min(max_tokens)).sum();
         // Some 32 rows.
         let batch_tokens = (32 * tokens / rows.max(1)).clamp(512, 4096).max(max_tokens);
-        let epochs = (20_000usize.div_ceil(rows.max(1)) + classes / 10).clamp(3, 20) as u64;
         let body = model.body.transformer();
         let of_body = body.map_or(0, |c| c.num_layers * c.d_model * (4 * c.d_model + 2 * c.d_ff));
+        // A small encoder has more to learn yet.
+        let is_small = of_body < SMALL;
+        let epochs = (20_000usize.div_ceil(rows.max(1)) + classes / 10).clamp(if is_small { 6 } else { 3 }, 20) as u64;
         let settings = Settings {
             epochs,
             patience: epochs,
             batch_tokens,
-            learning_rate: if of_body < LARGE { 5e-5 } else { 2e-5 },
+            learning_rate: match of_body {
+                ..SMALL => 3e-4,
+                SMALL..LARGE => 5e-5,
+                LARGE.. => 2e-5,
+            },
             embedding_rate: 1.0,
-            head_rate: 20.0,
+            head_rate: if is_small { 3.0 } else { 20.0 },
             warmup_share: 0.06,
             weight_decay: 0.01,
             beta2: 0.999,

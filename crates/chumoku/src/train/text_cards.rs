@@ -2,10 +2,11 @@
 
 use super::State;
 use super::card::interrupted_after;
-use super::text_scores::{LanguageScores, TranslationScores};
+use super::text_scores::{LanguageScores, MaskedScores, TranslationScores};
 use crate::data::{DocumentParts, PairParts};
 use crate::lang::lang;
 use crate::lang::wording::thousands;
+use crate::models::TextEncoderConfig;
 use crate::text::Unit;
 use crate::text_generator::TextGenerator;
 use crate::text_translator::TextTranslator;
@@ -98,6 +99,67 @@ pub(super) fn translator(
          どこを見ているかであって、判断の理由ではありません。\n\n## 使い方\n\n```\nchumoku translate このフォルダ \
          \"テキスト\"\nchumoku explain このフォルダ \"テキスト\"\nchumoku eval このフォルダ pairs.tsv\n```\n",
         config.max_length - 1
+    )
+}
+
+pub(super) fn encoder(
+    model: &TextEncoderConfig,
+    parameters: usize,
+    data: &DocumentParts,
+    scores: &MaskedScores,
+    run: &Facts<'_>,
+) -> String {
+    let encoder = &model.encoder;
+    let mut card = run.heading(lang().pick("Encoder", "エンコーダー"));
+    card += &tr!(
+        "A transformer encoder in ModernBERT's form ({} layers, width {}, {} heads, {} parameters, windows of {} tokens), \
+         pretrained from scratch with Chumoku {} by filling in hidden tokens of unlabelled text. Classifiers are \
+         fine-tuned from it.\n\n",
+        "ModernBERT 形式のトランスフォーマーエンコーダー（{} 層、幅 {}、ヘッド {}、パラメータ {}、窓 {} トークン）を Chumoku {} \
+         でゼロから学習したものです。ラベルのないテキストの隠したトークンを当てる事前学習で、分類モデルの出発点になります。\n\n",
+        encoder.num_layers,
+        encoder.d_model,
+        encoder.num_heads,
+        thousands(parameters),
+        model.max_length,
+        env!("CARGO_PKG_VERSION")
+    );
+    let hidden = thousands(scores.hidden);
+    card += &match run.scored_on {
+        "test" => tr!(
+            "## Scores\n\nOn {hidden} hidden tokens of test text, which training never saw:\n\n",
+            "## 評価\n\n学習に使っていないテスト用テキストの、隠した {hidden} トークンでの値:\n\n"
+        ),
+        "valid" => tr!(
+            "## Scores\n\nOn {hidden} hidden tokens of validation text, also used to choose the model, so the figures \
+             are slightly optimistic:\n\n",
+            "## 評価\n\n検証用テキストの、隠した {hidden} トークンでの値（学習の選択に使ったため、やや楽観的な値です）:\n\n"
+        ),
+        _ => tr!(
+            "## Scores\n\nOn {hidden} hidden tokens of training text, because there is no other; this says nothing \
+             about new texts:\n\n",
+            "## 評価\n\n学習用テキストの、隠した {hidden} トークンでの値（ほかにデータがないためで、新しいテキストについては何も\
+             分かりません）:\n\n"
+        ),
+    };
+    card += &tr!(
+        "| | |\n|---|---|\n| filled in right | {:.1} % |\n| loss | {:.4} nats a token |\n",
+        "| | |\n|---|---|\n| 正解率 | {:.1} % |\n| 損失 | {:.4} nat/トークン |\n",
+        100.0 * scores.accuracy,
+        scores.loss
+    );
+    card += &tr!(
+        "\n## Data\n\n{} SHA-256 of the tokens: `{}`. Seed {}.\n\n",
+        "\n## データ\n\n{}。トークンの SHA-256: `{}`。シード {}。\n\n",
+        data.description,
+        run.data_sha256,
+        run.seed
+    );
+    card + &tr!(
+        "## Limits\n\nThe model knows the words and the ways of its training text, and little of any other.\n\n## \
+         Use\n\n```\nchumoku train data.csv --from THIS_FOLDER\nchumoku embed THIS_FOLDER \"some text\"\n```\n",
+        "## 限界\n\nこのモデルが知っているのは学習したテキストの言葉と書き方だけで、それ以外のテキストにはあまり役立ちません。\n\n\
+         ## 使い方\n\n```\nchumoku train data.csv --from このフォルダ\nchumoku embed このフォルダ \"テキスト\"\n```\n"
     )
 }
 

@@ -63,6 +63,18 @@ impl TranslationScores {
     }
 }
 
+/// How well an encoder fills in what is hidden from it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct MaskedScores {
+    /// Tokens that were hidden.
+    pub hidden: usize,
+    /// Mean −ln p of what was hidden.
+    pub loss: f64,
+    /// Share of them that the likeliest guess was.
+    pub accuracy: f64,
+}
+
 /// How well a model foretells text.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]

@@ -30,6 +30,10 @@ impl TrainOptions {
                 "watching attention: an n-gram model has none",
                 "n-gram モデルには記録するアテンションがありません"
             )),
+            (Some(_), ModelKind::Encoder) => fault(tr!(
+                "watching attention: not while an encoder is pretrained; watch the classifier that starts from it",
+                "エンコーダーの事前学習ではアテンションを記録できません。それを使う分類モデルの学習で記録してください"
+            )),
             (Some(_), ModelKind::Classifier) if self.network != Network::Transformer => fault(tr!(
                 "watching attention: a recurrent network has none",
                 "再帰型ネットワークには記録するアテンションがありません"
@@ -205,6 +209,7 @@ mod tests {
         let transformer = Network::Transformer;
         assert!(fault("x", ModelKind::Translator, transformer).unwrap().contains("tab"));
         assert!(fault(" \t ", ModelKind::Translator, transformer).unwrap().contains("empty"));
+        assert!(fault("x", ModelKind::Encoder, transformer).unwrap().contains("pretrained"));
         assert!(
             fault("x", ModelKind::Classifier, Network::Recurrent(chumoku_kernels::Cell::Lstm))
                 .unwrap()

@@ -72,7 +72,7 @@ impl Bench {
             pooling: Pooling::Mean,
             embedding_dropout: args.dropout,
             head_dropout: 0.0,
-            head_activation: None,
+            head_dense: None,
             input: InputOptions::default(),
         })?;
         let mut plan = Plan::new(&Shape { lengths: &[max_length], class_rows: &[1; CLASSES], vocab_size: args.vocab });

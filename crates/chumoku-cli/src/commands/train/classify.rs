@@ -1,6 +1,6 @@
 //! Training a classifier.
 
-use super::Session;
+use super::{Session, masked};
 use crate::args::{Model, Train};
 use crate::commands::pictures::terminal_options;
 use crate::commands::{quoted, read_options};
@@ -26,7 +26,12 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     if args.model == Model::Ngrams {
         return ngrams(args, &data, threads, start);
     }
-    let session = Session::new(args, ModelKind::Classifier, threads, start)?;
+    let texts = masked::texts(args, &data)?;
+    let mut session = Session::new(args, ModelKind::Classifier, threads, start)?;
+    if let Some(texts) = texts {
+        let Some(base) = masked::base_of(&session, &texts, threads)? else { return Ok(session.interrupted()) };
+        session.options.from = Some(base);
+    }
     let trained = session.train(|training| train(&data, training))?;
     let Some(outcome) = trained else { return Ok(session.interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place, args.data.is_none()))

@@ -9,7 +9,7 @@ use crate::report::{fit, wrap};
 use chumoku::Lang;
 use chumoku::ModelKind;
 use chumoku::data::thousands;
-use chumoku::data::{DocumentBreaks, DocumentParts, Documents, load_documents};
+use chumoku::data::{DocumentBreaks, DocumentParts, Documents, ReadOptions, load_documents};
 use chumoku::lang::lang;
 use chumoku::sampling::Sampling;
 use chumoku::tr;
@@ -24,7 +24,7 @@ use std::time::Instant;
 const LEAST: usize = 1_000;
 
 /// Share of the text that is held out to choose by.
-const VALID: f64 = 0.1;
+pub(super) const VALID: f64 = 0.1;
 
 pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
@@ -35,7 +35,17 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&outcome, place))
 }
 
-fn data(args: &Train) -> anyhow::Result<DocumentParts> {
+/// The documents of a file.
+pub(super) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<Documents> {
+    let documents = load_documents(path, DocumentBreaks::Auto, options)?;
+    tell(["data", "データ"], &documents.description);
+    if documents.skipped.count > 0 {
+        tell(["skipped", "除外"], &documents.skipped.to_string());
+    }
+    Ok(documents)
+}
+
+pub(super) fn data(args: &Train) -> anyhow::Result<DocumentParts> {
     let Some(path) = &args.data else {
         let problem = tr!(
             "a language model has no built-in data: give a file of text, e.g. chumoku train book.txt --task lm",
@@ -44,16 +54,8 @@ fn data(args: &Train) -> anyhow::Result<DocumentParts> {
         return Err(Usage(problem).into());
     };
     let options = read_options(&args.reading, false)?;
-    let load = |path: &Path| -> anyhow::Result<Documents> {
-        let documents = load_documents(path, DocumentBreaks::Auto, &options)?;
-        tell(["data", "データ"], &documents.description);
-        if documents.skipped.count > 0 {
-            tell(["skipped", "除外"], &documents.skipped.to_string());
-        }
-        Ok(documents)
-    };
-    let documents = load(path)?;
-    let texts = |path: &Path| Ok::<_, anyhow::Error>(load(path)?.texts);
+    let documents = load(path, &options)?;
+    let texts = |path: &Path| Ok::<_, anyhow::Error>(load(path, &options)?.texts);
     let valid = args.valid.as_deref().map(texts).transpose()?;
     let test = args.test.as_deref().map(texts).transpose()?;
     let characters: usize = documents.texts.iter().map(|text| text.chars().count()).sum();

@@ -2,6 +2,7 @@
 
 pub(super) mod classify;
 pub(super) mod language;
+mod masked;
 pub(super) mod translate;
 
 use super::{quoted, read_options};
@@ -17,7 +18,6 @@ use clap::ValueEnum;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -49,6 +49,15 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
+    if !args.unlabelled.is_empty() && (task != TaskName::Classify || args.model != Model::Transformer) {
+        let problem = tr!(
+            "--unlabelled: only a classifier with a transformer is pretrained first; to pretrain alone, give the texts \
+             as DATA with --task mlm",
+            "--unlabelled: 先に事前学習できるのはトランスフォーマーの分類器だけです。事前学習だけを行うには、そのテキストを\
+             データとして --task mlm を指定してください"
+        );
+        return Err(Usage(problem).into());
+    }
     if args.from.is_some() && (task != TaskName::Classify || args.model != Model::Transformer) {
         let problem = tr!(
             "--from: only a classifier with a transformer can start from a pretrained encoder; leave it out, or give \
@@ -62,6 +71,7 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         TaskName::Classify => classify::run(args, threads),
         TaskName::Translate => translate::run(args, threads),
         TaskName::Lm => language::run(args, threads),
+        TaskName::Mlm => masked::run(args, threads),
     }
 }
 
@@ -97,9 +107,27 @@ struct Session<'a> {
     options: TrainOptions,
     start: Instant,
     folder: OutputFolder,
-    /// Whether a run that is stopped now has nothing to save: a classifier's n-gram model comes first, and is not saved
-    /// alone.
-    nothing_yet: Arc<AtomicBool>,
+}
+
+/// Whether Ctrl-C was pressed.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Whether a run that is stopped now has nothing to save: a classifier's n-gram model comes first, and is not saved alone.
+static NOTHING_YET: AtomicBool = AtomicBool::new(false);
+
+/// From now on Ctrl-C stops training after a step, and pressed again at once.
+fn listen(is_resumed: bool) -> anyhow::Result<()> {
+    static LISTENING: AtomicBool = AtomicBool::new(false);
+    if LISTENING.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    ctrlc::set_handler(move || {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+        say!("\n{}", stopping(NOTHING_YET.load(Ordering::Relaxed), is_resumed));
+    })?;
+    Ok(())
 }
 
 impl<'a> Session<'a> {
@@ -126,28 +154,22 @@ impl<'a> Session<'a> {
             chumoku::active_isa()
         );
         tell(["folder", "フォルダ"], &text);
-        let nothing_yet = Arc::new(AtomicBool::new(matches!(kind, ModelKind::Classifier | ModelKind::Ngrams)));
-        Ok(Session { args, kind, options, start, folder, nothing_yet })
+        Ok(Session { args, kind, options, start, folder })
     }
 
     /// Trains, showing what happens; Ctrl-C stops it. None if it was stopped before there was anything to save.
     fn train<O>(&self, train: impl FnOnce(Training<'_>) -> chumoku::Result<O>) -> anyhow::Result<Option<O>> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (handler, is_early, is_resumed) = (Arc::clone(&stop), Arc::clone(&self.nothing_yet), self.args.resume);
-        ctrlc::set_handler(move || {
-            if handler.swap(true, Ordering::Relaxed) {
-                std::process::exit(i32::from(INTERRUPTED));
-            }
-            say!("\n{}", stopping(is_early.load(Ordering::Relaxed), is_resumed));
-        })?;
+        let begins_with_ngrams = matches!(self.kind, ModelKind::Classifier | ModelKind::Ngrams);
+        NOTHING_YET.store(begins_with_ngrams, Ordering::Relaxed);
+        listen(self.args.resume)?;
         let mut progress = Progress::new(self.start);
         let mut training = Training::to(&self.folder.work);
         training.options = self.options.clone();
-        training.stop = &stop;
+        training.stop = &STOP;
         training.observe = Box::new(|event: Event<'_>| {
             // The first thing said is what the n-gram model is like. Alone, it is trained once more then.
             if self.kind != ModelKind::Ngrams && matches!(event, Event::Said(..)) {
-                self.nothing_yet.store(false, Ordering::Relaxed);
+                NOTHING_YET.store(false, Ordering::Relaxed);
             }
             progress.show(event);
         });
@@ -187,7 +209,7 @@ impl<'a> Session<'a> {
 
     /// Says how to go on, and gives the exit code.
     fn interrupted(&self) -> ExitCode {
-        if self.nothing_yet.load(Ordering::Relaxed) && !self.args.resume {
+        if NOTHING_YET.load(Ordering::Relaxed) && !self.args.resume {
             return self.interrupted_early();
         }
         let again = to_continue(std::env::args().skip(1), self.args, &self.folder.path);

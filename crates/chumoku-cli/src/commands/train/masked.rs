@@ -1,0 +1,130 @@
+//! Pretraining an encoder on unlabelled text.
+
+use super::{Session, language};
+use crate::Usage;
+use crate::args::Train;
+use crate::commands::quoted;
+use crate::commands::read_options;
+use crate::progress::{duration, tell};
+use crate::report::{fit, wrap};
+use chumoku::data::{DocumentParts, thousands};
+use chumoku::lang::lang;
+use chumoku::tr;
+use chumoku::train::{Filled, MaskedOutcome, MaskedScores, TrainingData, pretrain};
+use chumoku::{ModelKind, is_model_folder};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
+    let start = Instant::now();
+    if args.data.is_none() {
+        let problem = tr!(
+            "there are no built-in texts to pretrain on: give a file, e.g. chumoku train texts.txt --task mlm",
+            "事前学習用の内蔵データはありません。テキストのファイルを指定してください（例: chumoku train texts.txt --task mlm）"
+        );
+        return Err(Usage(problem).into());
+    }
+    let data = language::data(args)?;
+    let session = Session::new(args, ModelKind::Encoder, threads, start)?;
+    let trained = session.train(|training| pretrain(&data, training))?;
+    let Some(outcome) = trained else { return Ok(session.interrupted()) };
+    session.finish(outcome.interrupted, &outcome.metrics, |place| show(&outcome, place))
+}
+
+/// The texts that are given to pretrain on first, and the training texts; none if none are given.
+pub(super) fn texts(args: &Train, data: &TrainingData) -> anyhow::Result<Option<DocumentParts>> {
+    let mut parts = DocumentParts::default();
+    for path in &args.unlabelled {
+        let found = language::load(path, &read_options(&args.reading, false)?)?.split(0, language::VALID, 0.0);
+        parts.train.extend(found.train);
+        parts.valid.extend(found.valid);
+        parts.description = found.description;
+    }
+    parts.train.extend(data.train.texts().into_iter().map(String::from));
+    Ok((!args.unlabelled.is_empty()).then_some(parts))
+}
+
+/// The encoder that a classifier starts from, pretrained on texts: its folder stands beside the classifier's. None if it was
+/// stopped.
+pub(super) fn base_of(of: &Session<'_>, texts: &DocumentParts, threads: usize) -> anyhow::Result<Option<PathBuf>> {
+    let mut name = of.folder.path.file_name().unwrap_or_default().to_owned();
+    name.push("-base");
+    let base = of.folder.path.with_file_name(name);
+    if of.args.resume && is_model_folder(&base) {
+        return Ok(Some(base));
+    }
+    let mut args = of.args.clone();
+    (args.out, args.epochs, args.watch) = (Some(base.clone()), None, None);
+    let session = Session::new(&args, ModelKind::Encoder, threads, Instant::now())?;
+    let Some(outcome) = session.train(|training| pretrain(texts, training))? else { return Ok(None) };
+    if outcome.interrupted {
+        return Ok(None);
+    }
+    session.folder.finish()?;
+    let (accuracy, time) = (100.0 * outcome.test.accuracy, duration(session.start.elapsed()));
+    let text = tr!(
+        "{}: {accuracy:.1} % of hidden tokens filled in right, after {time}",
+        "{}: 隠したトークンの正解率 {accuracy:.1} %（{time}）",
+        base.display()
+    );
+    tell(["base", "土台"], &text);
+    Ok(Some(base))
+}
+
+/// The scores, and what the model fills in.
+fn show(outcome: &MaskedOutcome, place: &Path) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let scores = &outcome.test;
+    let hidden = thousands(scores.hidden);
+    let on = match outcome.metrics["scored_on"].as_str() {
+        Some("test") => tr!(
+            "On {hidden} hidden tokens of text that training never saw:",
+            "学習に使っていないテキストの、隠した {hidden} トークンでの結果:"
+        ),
+        Some("valid") => tr!(
+            "On {hidden} hidden tokens of the validation text (there is no test text: the figures are a little \
+             optimistic):",
+            "検証用テキストの、隠した {hidden} トークンでの結果（テスト用がないため、やや楽観的な値です）:"
+        ),
+        _ => tr!(
+            "On {hidden} hidden tokens of the training text (there is no other: the figures say nothing about new \
+             texts):",
+            "学習用テキストの、隠した {hidden} トークンでの結果（ほかにないため、新しいテキストについては\n何も分かりません）:"
+        ),
+    };
+    writeln!(out, "{}\n", crate::report::filled(&on))?;
+    write!(out, "{}", scored(scores))?;
+    if !outcome.filled.is_empty() {
+        writeln!(
+            out,
+            "{}",
+            tr!("\nWhat it puts in place of a hidden token:\n", "\n隠したトークンの代わりに入れるもの:\n")
+        )?;
+    }
+    for filled in &outcome.filled {
+        writeln!(out, "{}", guesses(filled))?;
+    }
+    let place = quoted(&place.display().to_string());
+    let [data, text] = [lang().pick("data.csv", "データ.csv"), lang().pick("some text", "テキスト")];
+    writeln!(out, "{}", tr!("Next:", "次にできること:"))?;
+    writeln!(out, "  chumoku train {data} --from {place}")?;
+    writeln!(out, "  chumoku embed {place} \"{text}\"")?;
+    Ok(())
+}
+
+fn scored(scores: &MaskedScores) -> String {
+    let accuracy = 100.0 * scores.accuracy;
+    let [right, loss] = [lang().pick("filled in right", "正解率"), lang().pick("loss", "損失")];
+    let unit = lang().pick("nats a token", "nat/トークン");
+    format!("{}{accuracy:>8.1} %\n{}{:>8.4} {unit}\n", fit(right, 24), fit(loss, 24), scores.loss)
+}
+
+/// A text with what the model would put in its gap.
+fn guesses(filled: &Filled) -> String {
+    let Filled { around: [before, behind], hidden, guesses, .. } = filled;
+    let text = wrap(&crate::harmless(&format!("{before} [{hidden}] {behind}")), 76).replace('\n', "\n  ");
+    let each = guesses.iter().map(|(token, p)| format!("{} {:.0} %", crate::harmless(token), 100.0 * p));
+    format!("  {text}\n    {}\n", each.collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,55 @@
+//! A masked language model as Hugging Face's library reads it: an encoder that was pretrained here.
+
+use super::classifier::{OURS, published};
+use crate::Result;
+use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, serialize};
+use crate::params::Params;
+use crate::text::{CLS, TextTokenizer};
+use chumoku_nn::pretrained::ModernBertConfig;
+use safetensors::Dtype;
+use serde_json::{Value, json};
+
+/// The token that stands for one that is hidden.
+pub(crate) const MASK: &str = "[MASK]";
+/// The token that other programs fill up batches with.
+pub(crate) const PAD: &str = "[PAD]";
+
+/// The files of the encoder's folder: config.json, tokenizer.json, tokenizer_config.json, model.safetensors.
+///
+/// # Errors
+/// If the tokenizer cannot be written as JSON.
+pub(crate) fn masked_model_files(
+    settings: &ModernBertConfig,
+    params: &Params<f32>,
+    tokenizer: &TextTokenizer,
+) -> Result<Vec<(&'static str, Vec<u8>)>> {
+    let mut config = serde_json::to_string(settings)
+        .and_then(|text| serde_json::from_str::<Value>(&text))
+        .expect("settings are plain data");
+    config["architectures"] = json!(["ModernBertForMaskedLM"]);
+    config["pad_token_id"] = json!(tokenizer.id(PAD));
+    for name in ["cls_token_id", "bos_token_id", "eos_token_id", "sep_token_id"] {
+        config[name] = json!(tokenizer.cls());
+    }
+    config["tie_word_embeddings"] = true.into();
+    config["dtype"] = "float32".into();
+    config[OURS] = json!({ "chumoku_version": env!("CARGO_PKG_VERSION") });
+    let of_tokenizer = json!({
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "cls_token": CLS,
+        "mask_token": MASK,
+        "pad_token": PAD,
+        "model_max_length": settings.max_position_embeddings,
+    });
+    let mut tensors = published(params, &settings.masked_tensors()?);
+    let bias = vec![0; 4 * settings.vocab_size];
+    tensors.push(("decoder.bias".into(), Dtype::F32, vec![settings.vocab_size], bias));
+    let text =
+        |value: &Value| (serde_json::to_string_pretty(value).expect("settings are plain data") + "\n").into_bytes();
+    Ok(vec![
+        (CONFIG, text(&config)),
+        (TOKENIZER, tokenizer.to_json()?.into_bytes()),
+        (TOKENIZER_CONFIG, text(&of_tokenizer)),
+        (WEIGHTS, serialize(&tensors)),
+    ])
+}
