@@ -141,7 +141,8 @@ impl EncoderConfig {
     /// The attention of layer `index` to itself; `site` numbers its dropout among those of the model.
     pub(super) fn self_attention(&self, index: usize, site: u32) -> Result<MultiHeadAttentionConfig> {
         let mut options = self.attention;
-        if let Some(local) = self.options.local_layers.filter(|local| index % local.global_every.max(1) != 0) {
+        if let Some(local) = self.options.local_layers.filter(|local| !index.is_multiple_of(local.global_every.max(1)))
+        {
             (options.window, options.rotary_base) = (Some(local.window), Some(local.rotary_base));
         }
         let attention = MultiHeadAttentionConfig::of(self.d_model, self.num_heads, options)?;
