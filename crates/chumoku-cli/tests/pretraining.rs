@@ -62,6 +62,15 @@ fn an_encoder_is_pretrained_and_a_classifier_starts_from_it() {
     let answer = place.run(&["predict", "model", "this room was an awful mess"]).ok().stdout;
     assert!(answer.starts_with("neg"), "{answer}");
     place.run(&["explain", "model", "this room was an awful mess"]).ok();
+    // The first layer has no norm before its attention, the second has one.
+    for layer in ["1", "2"] {
+        let shown = place
+            .run(&["trace", "--model", "model", "--text", "this room was great", "--layer", layer, "--format", "json"])
+            .ok();
+        let trace: Value = serde_json::from_str(&shown.stdout).unwrap();
+        let largest = trace["agreements"][0]["largest_differences"]["residual"].as_f64().unwrap();
+        assert!(largest < 1e-4, "{largest}");
+    }
     place.refuses(&["predict", "base", "the film"], &["--from", "embed"]);
 }
 

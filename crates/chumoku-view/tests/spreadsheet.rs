@@ -36,7 +36,7 @@ fn example(file: &Json) -> WorkedExample {
 }
 
 /// Examples with every operation, and heads of every kind.
-const RICH: [(&str, &str); 8] = [
+const RICH: [(&str, &str); 10] = [
     (
         // Rotary positions, ALiBi, causality and γ; two heads read each head of keys.
         "grouped",
@@ -70,6 +70,17 @@ const RICH: [(&str, &str); 8] = [
         r#"{"inputs": {"X": [[1, 2], [3, 1]], "memory": [[1, 0, 1], [2, 1, 0], [0, 0, 1]], "W_Q": [[1, 2], [0, 1]],
             "W_K": [[1, 0], [1, 1], [0, 2]], "W_V": [[1, 0], [0, 1], [1, 1]], "W_O": [[1, 0], [0, 1]], "norm_beta": [1, 2],
             "gamma": [2, 1]}, "options": {"num_heads": 2, "norm": "post", "epsilon": 0.00000001, "beta": 0.7}}"#,
+    ),
+    (
+        "RMS norm before",
+        r#"{"inputs": {"X": [[3, 4], [0, -1]], "W_Q": [[1, 0], [0, 1]], "W_K": [[1, 0], [1, 1]], "W_V": [[1, 2], [0, 1]],
+            "W_O": [[1, 0], [1, 1]], "gamma": [2, 1]},
+            "options": {"norm": "pre", "rms_norm": true, "epsilon": 0.000001, "causal": true}}"#,
+    ),
+    (
+        "RMS norm behind",
+        r#"{"inputs": {"X": [[3, 4], [0, -1]], "W_Q": [[1, 0], [0, 1]], "W_K": [[1, 0], [1, 1]], "W_V": [[1, 2], [0, 1]]},
+            "options": {"norm": "post", "rms_norm": true}}"#,
     ),
     (
         // The second query sees nothing, so its largest score is −∞.

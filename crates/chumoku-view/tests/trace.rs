@@ -508,7 +508,10 @@ fn latex_compiles() {
             .filter_map(|step| step.formula.as_ref())
             .any(|f| f.latex == "S_{1} = Q'_{1} {K'_{1}}^{\\top}")
     );
+    let rms = r#"{"inputs": {"X": [[3, 4], [0, -1]], "W_Q": [[1, 0], [0, 1]], "W_K": [[1, 0], [1, 1]],
+        "W_V": [[1, 2], [0, 1]], "gamma": [2, 1]}, "options": {"norm": "pre", "rms_norm": true}}"#;
     let documents = [
+        ("rms", WorkedExample::parse(rms).unwrap().trace(0).unwrap().to_latex(&OPTIONS)),
         ("odd", odd().to_latex(&OPTIONS)),
         ("rich", rich.to_latex(&OPTIONS)),
         ("heads1", builtin("heads").unwrap().trace(0).unwrap().to_latex(&OPTIONS)),
@@ -526,5 +529,30 @@ fn latex_compiles() {
         assert!(output.status.success(), "{name}: {said}");
         assert!(!said.contains("Missing character"), "{name}: {said}");
         assert!(folder.path().join(format!("{name}.pdf")).exists());
+    }
+}
+
+#[test]
+fn a_published_language_model_is_traced_with_its_rms_norm() {
+    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained/llama");
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["config.json", "model.safetensors"] {
+        std::fs::copy(golden.join(name), folder.path().join(name)).unwrap();
+    }
+    let vocab: serde_json::Map<String, serde_json::Value> = (0..50).map(|id| (format!("t{id}"), id.into())).collect();
+    let tokenizer = serde_json::json!({
+        "version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": { "type": "WhitespaceSplit" },
+        "post_processor": null, "decoder": null,
+        "model": { "type": "WordLevel", "vocab": vocab, "unk_token": "t0" },
+    });
+    std::fs::write(folder.path().join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    let model = chumoku::TextGenerator::load(folder.path()).unwrap();
+    let place = chumoku_view::trace::AttentionPlace { layer: Some(0), head: 1 };
+    let trace = Trace::of_model(model.record("t5 t7 t9 t5", place).unwrap(), "llama").unwrap();
+    let norm = trace.steps.iter().find(|step| step.name() == "norm").unwrap();
+    assert!(norm.formula.as_ref().unwrap().text.contains("mean("), "{:?}", norm.formula);
+    assert!(norm.checks.iter().all(|check| check.holds));
+    for (name, difference) in &trace.agreements[0].largest_differences {
+        assert!(*difference < 1e-5, "{name}: {difference}");
     }
 }

@@ -253,6 +253,10 @@ fn what_cannot_be_checked_is_said() {
             r#"{"inputs": {"Q": [[1]], "K": [[1]], "gamma": [1]}, "claims": {"scores": [[1]]}}"#,
             "gamma and norm_beta: expected options.norm",
         ),
+        (
+            r#"{"inputs": {"X": [[1]], "norm_beta": [1]}, "options": {"norm": "pre", "rms_norm": true}, "claims": {"norm": [[1]]}}"#,
+            "no norm_beta",
+        ),
         (r#"{"inputs": {"Q": [[1]]}, "options": {"residual": true}, "claims": {"scores": [[1]]}}"#, "expected X"),
         (
             r#"{"inputs": {"Q": [[1]]}, "options": {"epsilon": -1}, "claims": {"scores": [[1]]}}"#,
@@ -351,4 +355,23 @@ fn nothing_seen_weighs_nothing_and_what_is_no_number_is_shown() {
     let output = checked.steps.last().unwrap();
     assert_eq!(output.verdict, Verdict::Inherited, "the weights were claimed to be 0");
     assert!(output.worst.as_ref().unwrap().truth.is_nan());
+}
+
+#[test]
+fn an_rms_norm_divides_by_the_root_of_the_mean_square() {
+    let of = |order: &str, claim: &str| {
+        let file = format!(
+            r#"{{"inputs": {{"X": [[3, 4]], "gamma": [2, 1], "W_Q": [[1, 0], [0, 1]], "W_K": [[1, 0], [0, 1]],
+                "W_V": [[1, 0], [0, 1]]}}, "options": {{"norm": "{order}", "rms_norm": true, "epsilon": 0}},
+                "claims": {{{claim}}}}}"#
+        );
+        WorkedExample::parse(&file).unwrap().check().unwrap()
+    };
+    // 3 and 4 have the mean square 12.5: 2 · 3/3.53553 and 4/3.53553. One token attends to itself alone.
+    let right = of("pre", r#""norm": [[1.6971, 1.1314]], "residual": [[4.6971, 5.1314]]"#);
+    assert!(right.ok, "{right:?}");
+    // What a layer norm would give.
+    assert_eq!(wrong(&of("pre", r#""norm": [[-2.0000, 1.0000]]"#)), ["norm"]);
+    let behind = of("post", r#""residual": [[6, 8]], "final_norm": [[1.6971, 1.1314]]"#);
+    assert!(behind.ok, "{behind:?}");
 }

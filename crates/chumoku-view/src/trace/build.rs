@@ -178,6 +178,14 @@ impl Build<'_> {
                 "gamma と norm_beta: どこに置くかを示す options.norm（\"pre\" か \"post\"）が必要です"
             ));
         }
+        if options.rms_norm && (options.norm.is_none() || has(Quantity::NormBeta)) {
+            return Err(tr!(
+                "options.rms_norm: expected options.norm, \"pre\" or \"post\", to say where it belongs, and no norm_beta, \
+                 which RMS normalisation does not have",
+                "options.rms_norm: どこに置くかを示す options.norm（\"pre\" か \"post\"）が必要です。RMS 正規化に norm_beta は\
+                 ありません"
+            ));
+        }
         if x.is_none() && (options.residual || options.norm.is_some()) {
             return Err(tr!(
                 "options.residual and options.norm: expected X, which is added to the output",
@@ -264,7 +272,11 @@ impl Build<'_> {
         let gamma = self.row(Quantity::NormGamma, columns, name)?;
         let beta = self.row(Quantity::NormBeta, columns, name)?;
         let epsilon = self.example.options.epsilon;
-        self.program.compute(quantity, None, Operation::Normalised { of, gamma, beta, epsilon })
+        let operation = match self.example.options.rms_norm {
+            true => Operation::RmsNormalised { of, gamma, epsilon },
+            false => Operation::Normalised { of, gamma, beta, epsilon },
+        };
+        self.program.compute(quantity, None, operation)
     }
 
     /// The weights of a head.

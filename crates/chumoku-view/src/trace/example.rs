@@ -76,6 +76,8 @@ pub(crate) struct Options {
     pub(crate) residual: bool,
     /// Where layer normalisation stands; with it there is a residual connection.
     pub(crate) norm: Option<NormOrder>,
+    /// Whether it is RMS normalisation.
+    pub(crate) rms_norm: bool,
     pub(crate) epsilon: f64,
     /// The base of rotary positions.
     pub(crate) rotary: Option<f64>,
@@ -99,6 +101,7 @@ impl Default for Options {
             subtract_max: true,
             residual: false,
             norm: None,
+            rms_norm: false,
             epsilon: 1e-5,
             rotary: None,
             alibi: None,
@@ -268,7 +271,7 @@ fn upright(quantity: Quantity, numbers: Nested<Option<Printed>>) -> Claim {
 
 const KEYS: [&str; 9] =
     ["title", "source", "tokens", "key_tokens", "inputs", "options", "claims", "count", "positions"];
-const OPTIONS: [&str; 15] = [
+const OPTIONS: [&str; 16] = [
     "scale",
     "causal",
     "mask",
@@ -281,6 +284,7 @@ const OPTIONS: [&str; 15] = [
     "subtract_max",
     "residual",
     "norm",
+    "rms_norm",
     "epsilon",
     "rotary_base",
     "alibi_slopes",
@@ -443,6 +447,7 @@ impl Options {
             subtract_max: truth("subtract_max")?.unwrap_or(defaults.subtract_max),
             residual: truth("residual")?.unwrap_or(false),
             norm: file.plain("norm", "options.", ["\"pre\" or \"post\"", "\"pre\" か \"post\" "])?,
+            rms_norm: truth("rms_norm")?.unwrap_or(false),
             epsilon,
             rotary: finite("rotary_base")?,
             alibi: file.plain(

@@ -55,6 +55,13 @@ pub enum Form {
         /// γ and β.
         affine: [Option<f64>; 2],
     },
+    /// `γ · x / √(mean(x²) + ε)`.
+    RmsNormalised {
+        /// The number, its row's mean square, and ε.
+        of: [f64; 3],
+        /// γ.
+        gamma: Option<f64>,
+    },
 }
 
 /// A number is expanded that stands among the first rows and columns, so that it is seen in every form.
@@ -118,6 +125,12 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
             let variance = numbers.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
             let affine = [gamma, beta].map(|id| id.map(|id| of(id)[[0, column]]));
             Form::Normalised { of: [numbers[column], mean, variance, *epsilon], affine }
+        }
+        Operation::RmsNormalised { of: a, gamma, epsilon } => {
+            let numbers = of(*a).row(row);
+            let square = numbers.iter().map(|x| x * x).sum::<f64>() / numbers.len() as f64;
+            let gamma = gamma.map(|id| of(id)[[0, column]]);
+            Form::RmsNormalised { of: [numbers[column], square, *epsilon], gamma }
         }
     };
     Some(Expansion { index: [row, column], symbol: step.symbol(), form, result: step.value[at] })
@@ -207,6 +220,12 @@ impl Expansion {
                 let offset = beta.map_or(String::new(), |beta| format!(" + {}", signed(beta)));
                 format!("{factor}{core}{offset}")
             }
+            Form::RmsNormalised { of: [x, square, epsilon], gamma } => {
+                let under = format!("{} + {}", number(*square), number(*epsilon));
+                let under = if is_latex { format!("{root}{{{under}}}") } else { format!("{root}({under})") };
+                let factor = gamma.map_or(String::new(), |gamma| format!("{}{times}", number(gamma)));
+                format!("{factor}{} / {under}", signed(*x))
+            }
         }
     }
 
@@ -229,6 +248,9 @@ impl Expansion {
             Form::Largest(numbers) => numbers.iter().fold(f64::NEG_INFINITY, |most, x| most.max(*x)),
             Form::Normalised { of: [x, mean, variance, epsilon], affine: [gamma, beta] } => {
                 gamma.unwrap_or(1.0) * (x - mean) / (variance + epsilon).sqrt() + beta.unwrap_or(0.0)
+            }
+            Form::RmsNormalised { of: [x, square, epsilon], gamma } => {
+                gamma.unwrap_or(1.0) * x / (square + epsilon).sqrt()
             }
         }
     }

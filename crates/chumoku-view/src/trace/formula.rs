@@ -109,6 +109,21 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
                 _ => spell(&own, &[names.join(" ")], ["[{0}]", "[\\,{0}\\,]"]),
             }
         }
+        Operation::RmsNormalised { of, gamma, .. } => match gamma {
+            Some(_) => spell(
+                &own,
+                &[name(of)],
+                [
+                    "γ · {0} / √(mean({0}²) + ε)",
+                    "\\gamma \\odot \\frac{{0}}{\\sqrt{\\mathrm{mean}({0}^2) + \\varepsilon}}",
+                ],
+            ),
+            None => spell(
+                &own,
+                &[name(of)],
+                ["{0} / √(mean({0}²) + ε)", "\\frac{{0}}{\\sqrt{\\mathrm{mean}({0}^2) + \\varepsilon}}"],
+            ),
+        },
         Operation::Normalised { of, gamma, .. } => match gamma {
             Some(_) => spell(
                 &own,

@@ -52,6 +52,8 @@ impl Worked for AttentionRecord {
             num_heads: m.num_heads,
             num_key_heads: Some(m.num_key_heads),
             norm: self.norm.as_ref().map(|_| self.order),
+            rms_norm: self.norm.as_ref().is_some_and(|norm| norm.beta.is_none()),
+            residual: self.norm.is_none(),
             epsilon: self.norm.as_ref().map_or(LayerNorm::EPSILON, |norm| norm.epsilon),
             rotary: m.rotary_base,
             alibi: m.slopes.clone(),
@@ -63,9 +65,6 @@ impl Worked for AttentionRecord {
     /// What of it worked examples do not have, if anything.
     fn foreign(&self) -> Option<String> {
         let options = &self.matrices.options;
-        if self.norm.as_ref().is_some_and(|norm| norm.beta.is_none()) {
-            return Some(tr!("worked examples have no RMS norm", "計算例では RMS 正規化を扱えません"));
-        }
         if self.matrices.head_norms.is_some() {
             return Some(tr!("worked examples have no norms of heads", "計算例ではヘッドの正規化を扱えません"));
         }

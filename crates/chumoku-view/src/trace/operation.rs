@@ -44,6 +44,8 @@ pub(crate) enum Operation {
     Joined(Vec<StepId>),
     /// `γ (x − mean)/√(variance + ε) + β` for each row (Ba, Kiros and Hinton 2016).
     Normalised { of: StepId, gamma: Option<StepId>, beta: Option<StepId>, epsilon: f64 },
+    /// `γ x/√(mean(x²) + ε)` for each row (Zhang and Sennrich 2019).
+    RmsNormalised { of: StepId, gamma: Option<StepId>, epsilon: f64 },
 }
 
 impl Operation {
@@ -59,7 +61,8 @@ impl Operation {
             | Operation::Exponentials { of: a, .. }
             | Operation::Shares { of: a, .. }
             | Operation::OneHot(a)
-            | Operation::Normalised { of: a, .. } => of(*a),
+            | Operation::Normalised { of: a, .. }
+            | Operation::RmsNormalised { of: a, .. } => of(*a),
             Operation::Product { factors: [a, b], .. } | Operation::Mixture([a, b]) => (of(*a).0, of(*b).1),
             Operation::ProductTransposed([a, b]) => (of(*a).0, of(*b).0),
             Operation::Columns { of: a, range } => (of(*a).0, range.len()),
@@ -125,6 +128,15 @@ impl Operation {
                 }
                 let y = gamma.map_or(y.clone(), |gamma| each(y.view(), |(_, j), x| x.mul(value(gamma)[[0, j]])));
                 beta.map_or(y.clone(), |beta| each(y.view(), |(_, j), x| x.add(value(beta)[[0, j]])))
+            }
+            Operation::RmsNormalised { of, gamma, epsilon } => {
+                let mut y = value(*of).to_owned();
+                for mut row in y.rows_mut() {
+                    let squares = row.iter().fold(S::of(0.0), |sum, x| sum.add(x.square()));
+                    let root = squares.div(S::of(row.len() as f64)).add(S::of(*epsilon)).sqrt();
+                    row.mapv_inplace(|x| x.div(root));
+                }
+                gamma.map_or(y.clone(), |gamma| each(y.view(), |(_, j), x| x.mul(value(gamma)[[0, j]])))
             }
         }
     }

@@ -82,6 +82,8 @@ pub enum CheckKind {
     LargestIsOne,
     /// Each row has the mean 0 and the variance 1 before γ and β: by how much it differs at most.
     Normalised,
+    /// Each row's mean square is 1 before γ: by how much it differs at most.
+    RmsNormalised,
     /// Numbers that are not finite, which were given: how many.
     NotFinite,
 }
@@ -240,6 +242,19 @@ fn checks(program: &Program, id: StepId) -> Vec<TraceCheck> {
                 false => (row.iter().fold(f64::NEG_INFINITY, |most, x| most.max(*x)) - 1.0).abs(),
             };
             found.push(near(CheckKind::LargestIsOne, most(&largest)));
+        }
+        (_, Operation::RmsNormalised { of, epsilon, .. }) => {
+            let plain = Operation::RmsNormalised { of: *of, gamma: None, epsilon: *epsilon };
+            let plain = plain.apply(|id| program.value(id).view());
+            let mut differs = 0.0f64;
+            for (row, from) in plain.rows().into_iter().zip(program.value(*of).rows()) {
+                let [square, before] =
+                    [row, from].map(|row| row.iter().map(|x| x * x).sum::<f64>() / row.len().max(1) as f64);
+                // ε takes its share of the mean square.
+                let off = (square - before / (before + epsilon)).abs();
+                differs = if off.is_nan() { f64::NAN } else { differs.max(off) };
+            }
+            found.push(near(CheckKind::RmsNormalised, differs));
         }
         (_, Operation::Normalised { of, epsilon, .. }) => {
             let plain = Operation::Normalised { of: *of, gamma: None, beta: None, epsilon: *epsilon };

@@ -44,6 +44,14 @@ impl TraceCheck {
             }
             (CheckKind::Normalised, Lang::En, false) => format!("a row's mean or variance is off by {x}"),
             (CheckKind::Normalised, Lang::Ja, false) => format!("行の平均または分散が {x} ずれている"),
+            (CheckKind::RmsNormalised, Lang::En, true) => {
+                format!("before γ each row's mean square is 1 − ε/(mean square + ε) (difference {x})")
+            }
+            (CheckKind::RmsNormalised, Lang::Ja, true) => {
+                format!("γ の前では各行の二乗平均は 1 − ε/(二乗平均 + ε)（差 {x}）")
+            }
+            (CheckKind::RmsNormalised, Lang::En, false) => format!("a row's mean square is off by {x}"),
+            (CheckKind::RmsNormalised, Lang::Ja, false) => format!("行の二乗平均が {x} ずれている"),
             (CheckKind::NotFinite, Lang::En, _) if n == 1 => "1 number is not finite: it is shown as it is".into(),
             (CheckKind::NotFinite, Lang::En, _) => format!("{n} numbers are not finite: they are shown as they are"),
             (CheckKind::NotFinite, Lang::Ja, _) => format!("有限でない数が {n} 個あり、そのまま示す"),

@@ -389,6 +389,15 @@ impl Layout<'_> {
                 let width = step.value.ncols() / parts.len().max(1);
                 block(parts.get(j / width.max(1))?)?.at(i, j % width)
             }
+            Operation::RmsNormalised { of, gamma, epsilon } => {
+                let from = block(of)?;
+                let row = from.row(i);
+                let core = format!("{}/SQRT(SUMPRODUCT({row},{row})/COUNT({row})+{})", from.at(i, j), literal(*epsilon));
+                match gamma {
+                    Some(id) => format!("{core}*{}", block(id)?.at(0, j)),
+                    None => core,
+                }
+            }
             Operation::Normalised { of, gamma, beta, epsilon } => {
                 let from = block(of)?;
                 let row = from.row(i);
@@ -425,6 +434,10 @@ fn reads(operation: &Operation, i: usize, j: usize) -> Vec<Read> {
         Operation::Normalised { of, gamma, beta, .. } => {
             let affine = [gamma, beta].into_iter().flatten().map(|id| numbers(id, Some(0), column));
             std::iter::once(numbers(of, row, None)).chain(affine).collect()
+        }
+        Operation::RmsNormalised { of, gamma, .. } => {
+            let gamma = gamma.iter().map(|id| numbers(id, Some(0), column));
+            std::iter::once(numbers(of, row, None)).chain(gamma).collect()
         }
         Operation::Scaled { of, .. } | Operation::Biased { of, .. } => vec![numbers(of, row, column)],
         Operation::Largest(of) | Operation::OneHot(of) => vec![masked(of, row, None)],
