@@ -142,8 +142,8 @@ impl ModelKind {
                 "言語モデル（`chumoku generate`、`eval`、`explain`、`trace` で使えます）",
             ),
             ModelKind::Encoder => lang.pick(
-                "a pretrained encoder; `chumoku train DATA --from`, `embed` and `nearest` are for it",
-                "事前学習済みのエンコーダー（`chumoku train データ --from`、`embed`、`nearest` で使えます）",
+                "a pretrained encoder; `chumoku embed`, `nearest` and `train DATA --from` are for it",
+                "事前学習済みのエンコーダー（`chumoku embed`、`nearest`、`train データ --from` で使えます）",
             ),
         }
     }
