@@ -392,7 +392,8 @@ impl Layout<'_> {
             Operation::RmsNormalised { of, gamma, epsilon } => {
                 let from = block(of)?;
                 let row = from.row(i);
-                let core = format!("{}/SQRT(SUMPRODUCT({row},{row})/COUNT({row})+{})", from.at(i, j), literal(*epsilon));
+                let core =
+                    format!("{}/SQRT(SUMPRODUCT({row},{row})/COUNT({row})+{})", from.at(i, j), literal(*epsilon));
                 match gamma {
                     Some(id) => format!("{core}*{}", block(id)?.at(0, j)),
                     None => core,

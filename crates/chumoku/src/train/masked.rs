@@ -76,9 +76,9 @@ const CONTEXT: usize = 128;
 const TOKENS: usize = 16_000_000;
 
 impl MaskedPlan {
-    /// The plan for so many tokens of text.
-    fn new(count: usize, vocab_size: usize) -> Result<MaskedPlan> {
-        let epochs = (TOKENS / count.max(1)).clamp(1, 100) as u64;
+    /// The plan for so many tokens of text; the number of epochs is chosen unless it is given.
+    fn new(count: usize, vocab_size: usize, epochs: Option<u64>) -> Result<MaskedPlan> {
+        let epochs = epochs.unwrap_or((TOKENS / count.max(1)).clamp(1, 100) as u64);
         // What is read a few times is not learnt by heart.
         let dropout = if epochs > 8 { 0.1 } else { 0.0 };
         let model = modern_bert(vocab_size, dropout).encoder()?.config;
@@ -138,8 +138,7 @@ pub fn pretrain(data: &DocumentParts, training: Training<'_>) -> Result<MaskedOu
     let tokens = |texts: &[String]| tokenizer.encode_all(&texts.iter().map(String::as_str).collect::<Vec<_>>());
     let (train, valid) = (tokens(&data.train)?, tokens(&data.valid)?);
     let count = train.iter().map(Vec::len).sum();
-    let mut plan = MaskedPlan::new(count, tokenizer.vocab_size())?;
-    plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
+    let mut plan = MaskedPlan::new(count, tokenizer.vocab_size(), options.epochs)?;
     plan.settings.precision = options.precision;
     let model = MaskedLanguageModel::new(plan.model.clone())?;
     let task = Masked {
@@ -479,7 +478,7 @@ mod tests {
         let config = TokenizerConfig { vocab_size: 400, min_frequency: 1, form: TextForm::Folded, unit };
         let tokenizer = TextTokenizer::train(&texts, &config).unwrap().with_special(&[MASK, PAD]).unwrap();
         let train = tokenizer.encode_all(&texts).unwrap();
-        let mut plan = MaskedPlan::new(1000, tokenizer.vocab_size()).unwrap();
+        let mut plan = MaskedPlan::new(1000, tokenizer.vocab_size(), None).unwrap();
         plan.hidden = hidden;
         let model = MaskedLanguageModel::new(plan.model.clone()).unwrap();
         check(&Masked {
