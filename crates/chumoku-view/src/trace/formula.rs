@@ -115,13 +115,13 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
                 &[name(of)],
                 [
                     "γ · {0} / √(mean({0}²) + ε)",
-                    "\\gamma \\odot \\frac{{0}}{\\sqrt{\\mathrm{mean}({0}^2) + \\varepsilon}}",
+                    "\\gamma \\odot \\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}",
                 ],
             ),
             None => spell(
                 &own,
                 &[name(of)],
-                ["{0} / √(mean({0}²) + ε)", "\\frac{{0}}{\\sqrt{\\mathrm{mean}({0}^2) + \\varepsilon}}"],
+                ["{0} / √(mean({0}²) + ε)", "\\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}"],
             ),
         },
         Operation::Normalised { of, gamma, .. } => match gamma {
