@@ -58,6 +58,8 @@ const STAYS_ENGLISH: &[English] = &[
         "chumoku-view/src/trace/formula.rs",
         &[
             "\\gamma \\odot \\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}} + \\beta",
+            "\\gamma \\odot \\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}",
+            "\\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}",
             "\\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}}",
             "\\mathrm{onehot}\\left(\\arg\\max_j {0}\\right)",
             "\\mathrm{rotate}\\left({0};\\ \\mathrm{position}\\cdot {1}^{-2i/d_k}\\right)",
