@@ -113,10 +113,7 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
             Some(_) => spell(
                 &own,
                 &[name(of)],
-                [
-                    "γ · {0} / √(mean({0}²) + ε)",
-                    "\\gamma \\odot \\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}",
-                ],
+                ["γ · {0} / √(mean({0}²) + ε)", "\\gamma \\odot \\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}"],
             ),
             None => spell(
                 &own,
