@@ -95,7 +95,7 @@ impl Progress {
                     let bar = self.bar.get_or_insert_with(ProgressBar::new_spinner);
                     bar.set_message(line(what, &text));
                     bar.tick();
-                } else if self.last_line.elapsed() >= LINE_EVERY {
+                } else if self.steps > 0 && self.last_line.elapsed() >= LINE_EVERY {
                     self.last_line = Instant::now();
                     self.say(&line(what, &text));
                 }
@@ -124,7 +124,7 @@ impl Progress {
                 if let Some(bar) = &self.bar {
                     bar.set_position(step);
                     bar.set_message(message);
-                } else if self.last_line.elapsed() >= LINE_EVERY {
+                } else if self.steps > 0 && self.last_line.elapsed() >= LINE_EVERY {
                     self.last_line = Instant::now();
                     self.say(&tr!("step {step} of {}  {message}", "ステップ {step} / {}  {message}", self.steps));
                 }

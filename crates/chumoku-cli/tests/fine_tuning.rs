@@ -3,10 +3,8 @@
 mod common;
 
 use chumoku::TextClassifier;
-use common::{Place, csv, sha256};
-use safetensors::SafeTensors;
+use common::{Place, csv, sha256, tensors};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -44,14 +42,6 @@ fn place() -> Place {
 
 fn train(place: &Place, from: &str, out: &str, more: &[&str]) {
     place.run(&[&["train", "data.csv", "--from", from, "--out", out, "--epochs", "2"], more].concat()).ok();
-}
-
-/// Shape and bytes of each tensor of a file.
-fn tensors(path: &Path) -> BTreeMap<String, (Vec<usize>, Vec<u8>)> {
-    let bytes = std::fs::read(path).unwrap();
-    let found = SafeTensors::deserialize(&bytes).unwrap();
-    let owned = |view: safetensors::tensor::TensorView<'_>| (view.shape().to_vec(), view.data().to_vec());
-    found.tensors().into_iter().map(|(name, view)| (name, owned(view))).collect()
 }
 
 #[test]

@@ -8,8 +8,9 @@ mod standing;
 pub(crate) use checkpoints::{CHECKPOINTS, MANIFEST, STATE, checkpoints, remove_checkpoint};
 pub use checkpoints::{has_checkpoint, has_checkpoints};
 pub(crate) use files::{
-    CARD, CONFIG, LOCK, LOG, METRICS, NEXT, NGRAM_WEIGHTS, SOURCE_TOKENIZER, TOKENIZER, TOKENIZER_CONFIG, TRAINED_ON,
-    WEIGHTS, check_files, impostors, is_as_good_as_empty, names, open, place_of, read, strangers,
+    CARD, CHAT_TEMPLATE, CONFIG, GENERATION, LOCK, LOG, METRICS, NEXT, NGRAM_WEIGHTS, SOURCE_TOKENIZER, SPECIAL_TOKENS,
+    TOKENIZER, TOKENIZER_CONFIG, TRAINED_ON, WEIGHTS, check_files, impostors, is_as_good_as_empty, names, open,
+    place_of, read, strangers,
 };
 pub(crate) use replace::{clear, clear_checkpoints, publish, settle, sync_folder, write_file, write_model};
 pub(crate) use standing::Standing;

@@ -9,7 +9,7 @@ use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::Offsets;
 use crate::of_layers::of_layers;
 use crate::params::Params;
-use crate::pretrained::{ChatMessage, ChatTemplate, DecoderCheckpoint, GeneratorCheckpoint};
+use crate::pretrained::{ChatMessage, ChatTemplate, DecoderCheckpoint, DecoderOrigin, GeneratorCheckpoint};
 use crate::sampling::Sampling;
 use crate::text::TextTokenizer;
 use crate::tr;
@@ -45,6 +45,8 @@ pub struct TextGenerator {
     pub(crate) params: Params<f32>,
     pub(crate) tokenizer: TextTokenizer,
     pub(crate) bounds: Bounds,
+    /// Of a published model: how its folder is written.
+    pub(crate) origin: Option<DecoderOrigin>,
 }
 
 /// Where texts begin and end, and how messages become one.
@@ -64,6 +66,11 @@ impl Bounds {
     /// Those of a model that was trained here: one token stands before a text and behind it.
     pub(crate) fn of(tokenizer: &TextTokenizer) -> Bounds {
         Bounds { first: tokenizer.cls(), ends: vec![tokenizer.cls()], end: Some(tokenizer.cls()), chat: None }
+    }
+
+    /// The same model once it is trained on documents that end with the first of its ends.
+    pub(crate) fn with_end(self) -> Bounds {
+        Bounds { end: self.ends.first().copied(), ..self }
     }
 }
 
@@ -211,26 +218,23 @@ impl TextGenerator {
         Ok(Stop::Enough)
     }
 
-    /// Writes `config.json`, `tokenizer.json` and `model.safetensors`, in the place of those of a model that is there.
+    /// Writes `config.json`, `tokenizer.json` and `model.safetensors`, in the place of those of a model that is there: a
+    /// published model's under the names that it was published with, and with what else its folder says of texts.
     ///
     /// Killed at any moment, it leaves the folder with the old model or with the new one.
     ///
     /// # Errors
-    /// If a file cannot be written, one of these names is that of a file that Chumoku did not write, or the model was not
-    /// trained here.
+    /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        if self.config.model_type != ModelKind::LanguageModel.model_type() {
-            return Err(Error::Setting(tr!(
-                "this model was published by others and is as its folder has it: copy the folder",
-                "このモデルは公開されたもので、元のフォルダのままです。フォルダをコピーしてください"
-            )));
-        }
         std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
         write_model(folder, &self.files()?)
     }
 
     /// The files that are needed to use it.
     pub(crate) fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
+        if let Some(origin) = &self.origin {
+            return Ok(origin.files(&self.params, self.config.precision));
+        }
         let config = serde_json::to_string_pretty(&self.config).expect("a configuration is plain data") + "\n";
         let tokenizer = self.tokenizer.to_json()?;
         let weights = serialize(&tensors_of(&self.params));
@@ -261,14 +265,14 @@ impl TextGenerator {
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
         check_no_others(folder, &tensors, Some(model.layout()), &[])?;
         let bounds = Bounds::of(&tokenizer);
-        Ok(TextGenerator { config, model, params, tokenizer, bounds })
+        Ok(TextGenerator { config, model, params, tokenizer, bounds, origin: None })
     }
 
     fn load_pretrained(folder: &Path) -> Result<TextGenerator> {
         let found = GeneratorCheckpoint::read(folder)?;
         let DecoderCheckpoint { model, params, .. } = found.decoder;
         let config = TextGeneratorConfig {
-            model_type: found.model_type,
+            model_type: found.origin.model_type().into(),
             chumoku_version: env!("CARGO_PKG_VERSION").into(),
             precision: found.precision,
             vocabulary_sha256: found.tokenizer.vocabulary_sha256(),
@@ -276,7 +280,8 @@ impl TextGenerator {
         };
         config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
         let bounds = Bounds { first: found.first, ends: found.ends, end: None, chat: found.chat };
-        Ok(TextGenerator { config, model, params, tokenizer: found.tokenizer, bounds })
+        let bounds = if found.is_trained_here { bounds.with_end() } else { bounds };
+        Ok(TextGenerator { config, model, params, tokenizer: found.tokenizer, bounds, origin: Some(found.origin) })
     }
 }
 

@@ -228,7 +228,8 @@ pub(crate) struct Train {
     /// Kind of classifier; a network is joined with n-grams
     #[arg(long, value_enum, default_value = "transformer")]
     pub(crate) model: Model,
-    /// Start from a pretrained encoder: a folder with config.json, model.safetensors and tokenizer.json
+    /// Start from a pretrained model: a folder with config.json, model.safetensors and tokenizer.json; a classifier from
+    /// an encoder, a language model from a language model
     #[arg(long, value_name = "FOLDER")]
     pub(crate) from: Option<PathBuf>,
     /// With --from, what stays as it is: nothing, embeddings, so many layers with all below them, or all but the new head

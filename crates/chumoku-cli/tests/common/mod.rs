@@ -309,3 +309,11 @@ pub fn random(state: &mut u64) -> f64 {
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     (z ^ (z >> 31)) as f64 / u64::MAX as f64
 }
+
+/// Shape and bytes of each tensor of a file.
+pub fn tensors(path: &Path) -> BTreeMap<String, (Vec<usize>, Vec<u8>)> {
+    let bytes = fs::read(path).unwrap();
+    let found = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let owned = |view: safetensors::tensor::TensorView<'_>| (view.shape().to_vec(), view.data().to_vec());
+    found.tensors().into_iter().map(|(name, view)| (name, owned(view))).collect()
+}

@@ -3,7 +3,7 @@
 
 use super::error::{TokenizerError as Error, problem};
 use super::guarded::{Guarded, spans};
-use super::pipeline::{CLS, UNK, cuts_into_characters, special};
+use super::pipeline::{CLS, UNK, Unit, cuts_into_characters, special};
 use super::pretrained::{Frame, PretrainedTokenizer};
 use crate::tr;
 use rayon::prelude::*;
@@ -38,6 +38,15 @@ pub struct TextTokenizer {
 }
 
 impl TextTokenizer {
+    /// What the tokens are of one that was trained here.
+    pub fn unit(&self) -> Unit {
+        match (self.is_by_character, self.unknown()) {
+            (true, _) => Unit::Characters,
+            (false, Some(_)) => Unit::Words,
+            (false, None) => Unit::Subwords,
+        }
+    }
+
     /// Reads the text of a `tokenizer.json`, trusting nothing in it.
     ///
     /// # Errors

@@ -14,6 +14,10 @@ pub(crate) const TOKENIZER: &str = "tokenizer.json";
 pub(crate) const SOURCE_TOKENIZER: &str = "source_tokenizer.json";
 /// Settings of a pretrained tokenizer.
 pub(crate) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+/// How a published language model writes texts, its chat template, and its special tokens where older folders have them.
+pub(crate) const GENERATION: &str = "generation_config.json";
+pub(crate) const CHAT_TEMPLATE: &str = "chat_template.jinja";
+pub(crate) const SPECIAL_TOKENS: &str = "special_tokens_map.json";
 /// The n-gram model beside a pretrained network.
 pub(crate) const NGRAM_WEIGHTS: &str = "ngrams.safetensors";
 pub(crate) const METRICS: &str = "metrics.json";
@@ -163,9 +167,9 @@ fn is_card(path: &Path) -> bool {
     let start = start_of(path, 1 << 14);
     let start = String::from_utf8_lossy(&start);
     // A card is in the language of whoever trained the model, not of whoever replaces it.
-    ["from scratch with Chumoku", "でゼロから学習し", "fine-tuned with Chumoku", "でファインチューニングし"]
-        .iter()
-        .any(|said| start.contains(said))
+    let said = ["from scratch with Chumoku", "fine-tuned with Chumoku", "trained further with Chumoku"];
+    let in_japanese = ["でゼロから学習し", "でファインチューニングし", "で事前学習済みのモデルから追加学習し"];
+    said.iter().chain(&in_japanese).any(|said| start.contains(said))
 }
 
 /// Whether a file begins as the log of a run does, or is empty.
@@ -188,8 +192,20 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
 }
 
 /// Files that a model is made of, in the order in which they move into a folder.
-pub(super) const MODEL: [&str; 9] =
-    [WEIGHTS, NGRAM_WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, SOURCE_TOKENIZER, METRICS, CARD, TRAINED_ON, CONFIG];
+pub(super) const MODEL: [&str; 12] = [
+    WEIGHTS,
+    NGRAM_WEIGHTS,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    SPECIAL_TOKENS,
+    CHAT_TEMPLATE,
+    GENERATION,
+    SOURCE_TOKENIZER,
+    METRICS,
+    CARD,
+    TRAINED_ON,
+    CONFIG,
+];
 
 /// What systems leave in any folder that is looked at. It is left where it is.
 const LITTER: [&str; 3] = [".DS_Store", "Thumbs.db", "desktop.ini"];

@@ -3,7 +3,7 @@
 use super::files;
 use crate::calendar::Date;
 use crate::lang::clean_text;
-use crate::model_folder::{TOKENIZER_CONFIG, fault};
+use crate::model_folder::{CHAT_TEMPLATE, SPECIAL_TOKENS, TOKENIZER_CONFIG, fault};
 use crate::{Error, Result, tr};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Kwargs;
@@ -16,8 +16,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-const TEMPLATE: &str = "chat_template.jinja";
-const SPECIAL_TOKENS: &str = "special_tokens_map.json";
 /// Bytes of the largest template that is read: some hundred times what models have.
 const LARGEST: usize = 1 << 20;
 /// Steps of a template at most: far more than long conversations take, and less than a second.
@@ -85,11 +83,11 @@ impl ChatTemplate {
         {
             tokens = special_tokens(&map);
         }
-        let (name, source) = if files::has(folder, TEMPLATE) {
-            let bytes = files::read(folder, TEMPLATE)?;
+        let (name, source) = if files::has(folder, CHAT_TEMPLATE) {
+            let bytes = files::read(folder, CHAT_TEMPLATE)?;
             let text = String::from_utf8(bytes);
-            let text = text.map_err(|_| fault(folder, TEMPLATE, tr!("expected UTF-8", "UTF-8 ではありません")))?;
-            (TEMPLATE, text)
+            let text = text.map_err(|_| fault(folder, CHAT_TEMPLATE, tr!("expected UTF-8", "UTF-8 ではありません")))?;
+            (CHAT_TEMPLATE, text)
         } else {
             match settings.chat_template {
                 None => return Ok(None),

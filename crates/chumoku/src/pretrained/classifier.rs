@@ -5,15 +5,14 @@ use super::config::{Config, encoder_of};
 use super::files;
 use super::sentence::place_of_encoder;
 use super::tokenizer::{read_limit, read_tokenizer};
-use super::weights::{Names, Role, Weights};
-use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, Tensors, f32_bytes, fault};
+use super::weights::{Names, Role, Weights, published};
+use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, Tensors, fault};
 use crate::models::{Classifier, ClassifierConfig};
 use crate::of_layers::of_layers;
 use crate::params::{Layout, Params};
 use crate::text::TextTokenizer;
 use crate::{Result, tr};
 use chumoku_nn::pretrained::{PretrainedEncoder, Source};
-use safetensors::Dtype;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -62,12 +61,8 @@ impl Origin {
     fn read(folder: &Path) -> Result<(Origin, Config)> {
         let config = Config::read(folder)?;
         let encoder = encoder_of(folder, &config)?;
-        let Value::Object(values) = config.value() else {
-            return Err(fault(folder, CONFIG, tr!("expected a JSON object", "JSON のオブジェクトが必要です")));
-        };
-        let values = values.clone();
-        let names = [TOKENIZER, TOKENIZER_CONFIG].into_iter().filter(|name| files::has(folder, name));
-        let files = names.map(|name| Ok((name, files::read(folder, name)?))).collect::<Result<_>>()?;
+        let values = config.object(folder)?.clone();
+        let files = files::kept(folder, &[TOKENIZER, TOKENIZER_CONFIG])?;
         Ok((Origin { config: values, tensors: encoder.classifier_tensors(), encoder, files }, config))
     }
 
@@ -85,28 +80,22 @@ impl Origin {
         self.encoder.classifier(num_classes)
     }
 
-    /// The text of `config.json`, with `ours` under a key of its own, which other programs pass over.
+    /// The text of `config.json`, with what is ours.
     pub(crate) fn config_file(&self, labels: &[String], ours: &impl Serialize) -> String {
         let mut config = self.config.clone();
         let numbered = labels.iter().enumerate();
         let id2label: Map<String, Value> = numbered.clone().map(|(id, label)| (id.to_string(), json!(label))).collect();
         let label2id: Map<String, Value> = numbered.map(|(id, label)| (label.clone(), json!(id))).collect();
-        for unused in ["torch_dtype", "num_labels"] {
-            config.remove(unused);
-        }
+        config.remove("num_labels");
         for (key, value) in [
             ("architectures", json!([self.encoder.head.architecture])),
             ("id2label", id2label.into()),
             ("label2id", label2id.into()),
             ("problem_type", json!("single_label_classification")),
-            ("dtype", json!("float32")),
         ] {
             config.insert(key.into(), value);
         }
-        // By way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
-        let ours = serde_json::to_string(ours).and_then(|text| serde_json::from_str(&text));
-        config.insert(OURS.into(), ours.expect("settings are plain data"));
-        serde_json::to_string_pretty(&config).expect("settings are plain data") + "\n"
+        config_text(config, ours)
     }
 
     /// Tensors of a classifier under the names that they were published with.
@@ -123,23 +112,6 @@ impl Origin {
     pub(crate) fn files(&self) -> &[(&'static str, Vec<u8>)] {
         &self.files
     }
-}
-
-/// Parameters as tensors under the names that a table has for them.
-pub(super) fn published(params: &Params<f32>, sources: &[(String, Source)]) -> Tensors {
-    let mut tensors = Tensors::new();
-    for (ours, shape, range) in params.layout().iter() {
-        let Some((_, source)) = sources.iter().find(|(name, _)| name == ours) else {
-            unreachable!("the table of names has no {ours}");
-        };
-        let mut numbers = &params.values()[range];
-        for (name, shape) in source.names().iter().zip(source.shapes(shape)) {
-            let (part, rest) = numbers.split_at(shape.iter().product());
-            tensors.push((name.clone(), Dtype::F32, shape, f32_bytes(part)));
-            numbers = rest;
-        }
-    }
-    tensors
 }
 
 impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
@@ -164,6 +136,16 @@ impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
         let limit = read_limit(folder, model.config().max_length)?;
         Ok(ClassifierCheckpoint { model, params, tokenizer, limit, origin, labels, ours })
     }
+}
+
+/// The text of `config.json`, with `ours` under a key of its own, which other programs pass over.
+pub(super) fn config_text(mut config: Map<String, Value>, ours: &impl Serialize) -> String {
+    config.remove("torch_dtype");
+    config.insert("dtype".into(), json!("float32"));
+    // By way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
+    let ours = serde_json::to_string(ours).and_then(|text| serde_json::from_str(&text));
+    config.insert(OURS.into(), ours.expect("settings are plain data"));
+    serde_json::to_string_pretty(&config).expect("settings are plain data") + "\n"
 }
 
 impl Start {

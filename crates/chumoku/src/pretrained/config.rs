@@ -9,7 +9,7 @@ use chumoku_nn::pretrained::{
     BertConfig, DistilBertConfig, Gpt2Config, LlamaConfig, ModernBertConfig, PretrainedDecoder, PretrainedEncoder,
 };
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::path::Path;
 
 /// The folder's `config.json`.
@@ -50,9 +50,14 @@ impl Config {
         Ok(config)
     }
 
-    /// All of it.
-    pub(crate) fn value(&self) -> &Value {
-        &self.value
+    /// All of it, as names with values.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub(super) fn object(&self, folder: &Path) -> Result<&Map<String, Value>> {
+        self.value
+            .as_object()
+            .ok_or_else(|| fault(folder, CONFIG, tr!("expected a JSON object", "JSON のオブジェクトが必要です")))
     }
 
     /// Which architecture it is of.

@@ -37,6 +37,12 @@ pub(super) fn read(folder: &Path, name: &str) -> Result<Vec<u8>> {
     fs::read(&path).map_err(Error::io("reading", path))
 }
 
+/// The bytes of those of these files that the folder has, to be written again as they are.
+pub(super) fn kept(folder: &Path, names: &[&'static str]) -> Result<Vec<(&'static str, Vec<u8>)>> {
+    let names = names.iter().filter(|name| has(folder, name));
+    names.map(|&name| Ok((name, read(folder, name)?))).collect()
+}
+
 /// A file of settings.
 pub(super) fn json<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<T> {
     let (path, bytes) = find(folder, name)?;

@@ -1,24 +1,31 @@
 //! Published language models as they write texts: model, tokenizer, the tokens at which a text ends, and how messages
-//! become a prompt.
+//! become a prompt; and how a model is written again that was trained further here.
 
 use super::chat::ChatTemplate;
+use super::classifier::{OURS, config_text};
 use super::config::{Config, decoder_of};
 use super::tokenizer::read_tokenizer;
+use super::weights::published;
 use super::{DecoderCheckpoint, files};
-use crate::Result;
+use crate::model_folder::{
+    CHAT_TEMPLATE, CONFIG, GENERATION, SPECIAL_TOKENS, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, fault, serialize,
+};
+use crate::params::Params;
 use crate::text::TextTokenizer;
+use crate::{Result, tr};
 use chumoku_kernels::Precision;
-use serde::Deserialize;
+use chumoku_nn::pretrained::Source;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::path::Path;
-
-const GENERATION: &str = "generation_config.json";
 
 /// A language model out of a folder.
 #[derive(Debug)]
 pub(crate) struct GeneratorCheckpoint {
-    /// What the folder calls it.
-    pub(crate) model_type: String,
+    pub(crate) origin: DecoderOrigin,
     pub(crate) precision: Precision,
+    /// Whether it was trained further here, on documents with one of `ends` behind each.
+    pub(crate) is_trained_here: bool,
     pub(crate) decoder: DecoderCheckpoint,
     pub(crate) tokenizer: TextTokenizer,
     /// What is read where there is nothing to read.
@@ -26,6 +33,40 @@ pub(crate) struct GeneratorCheckpoint {
     /// At each of these a text ends.
     pub(crate) ends: Vec<u32>,
     pub(crate) chat: Option<ChatTemplate>,
+}
+
+/// The form in which a language model was published, and in which it is written again.
+#[derive(Clone, Debug)]
+pub(crate) struct DecoderOrigin {
+    config: Map<String, Value>,
+    tensors: Vec<(String, Source)>,
+    /// Files of the folder that are written again as they are.
+    files: Vec<(&'static str, Vec<u8>)>,
+}
+
+/// What `config.json` has under a key of our own once a model was trained further here.
+#[derive(Deserialize, Serialize)]
+struct Ours {
+    chumoku_version: String,
+    /// That of training, and of the scores.
+    #[serde(with = "crate::precision")]
+    precision: Precision,
+}
+
+impl DecoderOrigin {
+    /// What the folder calls it.
+    pub(crate) fn model_type(&self) -> &str {
+        self.config.get("model_type").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The files of a folder that holds these parameters, as the model was published.
+    pub(crate) fn files(&self, params: &Params<f32>, precision: Precision) -> Vec<(&'static str, Vec<u8>)> {
+        let ours = Ours { chumoku_version: env!("CARGO_PKG_VERSION").into(), precision };
+        let weights = serialize(&published(params, &self.tensors));
+        let mut files = self.files.clone();
+        files.extend([(CONFIG, config_text(self.config.clone(), &ours).into_bytes()), (WEIGHTS, weights)]);
+        files
+    }
 }
 
 /// What is read of `generation_config.json`; `config.json` has the same where that is missing.
@@ -71,8 +112,21 @@ impl GeneratorCheckpoint {
         let ends = either(known(of_generation.eos_token_id), known(of_model.eos_token_id));
         let begins = either(known(of_generation.bos_token_id), known(of_model.bos_token_id));
         let first = begins.first().or(ends.first()).copied().unwrap_or(0);
-        let decoder = DecoderCheckpoint::read(folder, None)?;
-        let model_type = config.model_type().to_owned();
-        Ok(GeneratorCheckpoint { model_type, precision: config.precision(), decoder, tokenizer, first, ends, chat })
+        let values = config.object(folder)?.clone();
+        let ours: Option<Ours> = match values.get(OURS) {
+            None => None,
+            Some(ours) => Some(serde_json::from_value(ours.clone()).map_err(|error| {
+                fault(folder, CONFIG, tr!("{OURS}: {error}", "{OURS} の内容が正しくありません: {error}"))
+            })?),
+        };
+        let precision = ours.as_ref().map_or(config.precision(), |ours| ours.precision);
+        let decoder = DecoderCheckpoint::read(folder, Some(precision))?;
+        let mut files = files::kept(folder, &[TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, CHAT_TEMPLATE, GENERATION])?;
+        if !files::has(folder, TOKENIZER) {
+            files.push((TOKENIZER, tokenizer.to_json()?.into_bytes()));
+        }
+        let origin = DecoderOrigin { config: values, tensors: decoder.source.tensors.clone(), files };
+        let is_trained_here = ours.is_some();
+        Ok(GeneratorCheckpoint { origin, precision, is_trained_here, decoder, tokenizer, first, ends, chat })
     }
 }

@@ -15,7 +15,7 @@ mod weights;
 pub use chat::ChatMessage;
 pub(crate) use chat::ChatTemplate;
 pub(crate) use classifier::{ClassifierCheckpoint, Origin, Start};
-pub(crate) use generator::GeneratorCheckpoint;
+pub(crate) use generator::{DecoderOrigin, GeneratorCheckpoint};
 pub(crate) use masked::{MASK, PAD, masked_model_files};
 pub(crate) use sentence::{Dense, Sentence, place_of_encoder};
 pub(crate) use tokenizer::{read_limit, read_tokenizer};

@@ -1,7 +1,7 @@
 //! Weights as safetensors: one file, or shards with their index; F32, F16 and BF16.
 
 use super::files;
-use crate::model_folder::{WEIGHTS, fault, no_tensor};
+use crate::model_folder::{Tensors, WEIGHTS, f32_bytes, fault, no_tensor};
 use crate::params::{Layout, Params};
 use crate::{Result, memory, tr};
 use chumoku_kernels::{Precision, bf16, f16};
@@ -257,6 +257,32 @@ fn widen(view: &TensorView<'_>, to: &mut [f32]) {
             to.iter_mut().zip(bytes.as_chunks::<4>().0).for_each(|(x, &bytes)| *x = f32::from_le_bytes(bytes));
         }),
     }
+}
+
+/// Parameters as tensors under the names that a table has for them: what [`Weights::fill`] reads.
+pub(super) fn published(params: &Params<f32>, sources: &[(String, Source)]) -> Tensors {
+    let sources: HashMap<&str, &Source> = sources.iter().map(|(name, source)| (name.as_str(), source)).collect();
+    let mut tensors = Tensors::new();
+    for (ours, shape, range) in params.layout().iter() {
+        let Some(source) = sources.get(ours) else {
+            unreachable!("the table of names has no {ours}");
+        };
+        let mut numbers = &params.values()[range];
+        for (name, shape_there) in source.names().iter().zip(source.shapes(shape)) {
+            let (part, rest) = numbers.split_at(shape_there.iter().product());
+            let bytes = match (source, shape) {
+                (Source::Transposed(_), &[rows, columns]) => {
+                    let mut part = part.to_vec();
+                    transpose(&mut part, [rows, columns]);
+                    f32_bytes(&part)
+                }
+                _ => f32_bytes(part),
+            };
+            tensors.push((name.clone(), Dtype::F32, shape_there, bytes));
+            numbers = rest;
+        }
+    }
+    tensors
 }
 
 /// Turns a matrix of so many rows and columns round, in place.

@@ -5,7 +5,7 @@ use super::memory::{FORWARD, Footing, Held, bytes_of};
 use super::names::{label, network_name, network_sizes};
 use super::network::Network;
 use super::parts::Learnt;
-use super::run::{Ended, Evaluation, Metric, Place, Trainable, run};
+use super::run::{Ended, Evaluation, Metric, Place, Trainable, run, sha256_of_numbers};
 use super::state::Best;
 use super::training::{Training, write_folder};
 use super::watch;
@@ -25,7 +25,6 @@ use crate::{Error, ModelKind, Result, inference, tr};
 use chumoku_kernels::{CrossEntropy, Philox};
 use chumoku_nn::probability::log_softmax;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -388,15 +387,6 @@ impl Trainable for Classify<'_> {
         let per_token = body.numbers_per_token() + 6 * body.d_model();
         self.plan.settings.batch_tokens * per_token
     }
-}
-
-/// SHA-256 of numbers, in hexadecimal digits.
-fn sha256_of_numbers(numbers: &[f32]) -> String {
-    let mut hash = Sha256::new();
-    for piece in numbers.chunks(1 << 14) {
-        hash.update(piece.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
-    }
-    crate::checksum::hex(hash.finalize())
 }
 
 /// A run whose steps have ended.

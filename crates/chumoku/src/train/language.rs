@@ -3,12 +3,13 @@
 use super::memory::{Footing, Held, activations, bytes_of, evaluation_share};
 use super::names::label;
 use super::parts::Learnt;
-use super::run::{Evaluation, Place, Trainable, plan_json, run, sha256_of};
+use super::plan::fine_tuning_rate;
+use super::run::{Evaluation, Place, Trainable, plan_json, run, sha256_of, sha256_of_numbers};
 use super::state::Best;
 use super::text_cards::{self, Facts};
 use super::training::{Training, held_out, write_folder};
 use super::watch;
-use super::{Event, LanguageScores, Settings, batches};
+use super::{Event, Freeze, LanguageScores, Settings, TrainOptions, batches};
 use crate::data::DocumentParts;
 use crate::inference::{by_length, side_by_side};
 use crate::lang::lang;
@@ -17,6 +18,7 @@ use crate::lang::wording::thousands;
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::{AttentionOptions, EncoderConfig, InputOptions, LayerOptions, Mode, NormOrder, Offsets, PositionKind};
 use crate::params::{Layout, Params};
+use crate::pretrained::DecoderOrigin;
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_generator::{Bounds, TextGenerator, TextGeneratorConfig};
 use crate::{ModelKind, Result, tr};
@@ -24,6 +26,7 @@ use chumoku_kernels::{Philox, Precision};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Everything that decides the training of a language model beside the data and the seed.
@@ -37,6 +40,11 @@ pub struct LanguageModelPlan {
     pub settings: Settings,
     /// What its tokens are.
     pub tokens: Unit,
+    /// Tokens that are learnt from at a time.
+    pub window: usize,
+    /// What stays as it was, where a trained model is trained further.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freeze: Option<Freeze>,
 }
 
 /// How the training of a language model ended.
@@ -49,6 +57,8 @@ pub struct LanguageModelOutcome {
     pub metrics: Value,
     /// Scores on the test documents (on the validation documents, where there are none).
     pub test: LanguageScores,
+    /// The same of the model that training started from, if it did from one.
+    pub before: Option<LanguageScores>,
     /// The best evaluation.
     pub best: Option<Best>,
     /// Whether it was stopped before its end.
@@ -114,7 +124,83 @@ impl LanguageModelPlan {
             average_decay: 0.998,
             precision: Precision::default(),
         };
-        LanguageModelPlan { model, settings, tokens }
+        LanguageModelPlan { model, settings, tokens, window: context, freeze: None }
+    }
+
+    /// The plan for training a model further on so many tokens: gently, and once to three times.
+    pub fn further(model: LanguageModelConfig, tokens: Unit, count: usize) -> LanguageModelPlan {
+        /// As many tokens of context as batches of a text's length have; more see further and take longer.
+        const WINDOW: usize = 512;
+        let encoder = &model.encoder;
+        let of_body = encoder.num_layers * encoder.d_model * (4 * encoder.d_model + 2 * encoder.d_ff);
+        let epochs = (2_000_000 / count.max(1)).clamp(1, 3) as u64;
+        let window = model.max_length.min(WINDOW);
+        let mut plan = LanguageModelPlan::new(tokens, count, model.vocab_size);
+        plan.settings = Settings {
+            epochs,
+            patience: epochs,
+            batch_tokens: (count / 50).clamp(window, 2048.max(window)),
+            learning_rate: fine_tuning_rate(of_body),
+            weight_decay: 0.01,
+            beta2: 0.999,
+            average_decay: 0.99,
+            ..plan.settings
+        };
+        LanguageModelPlan { model, window, freeze: Some(Freeze::Nothing), ..plan }
+    }
+}
+
+/// What a run trains: its tokens, its plan, and the model that it starts from, if any.
+struct Ground {
+    tokenizer: TextTokenizer,
+    bounds: Bounds,
+    plan: LanguageModelPlan,
+    train: Vec<Vec<u32>>,
+    /// What its folder is called and holds, its parameters aside.
+    from: Option<(TextGeneratorConfig, Option<DecoderOrigin>)>,
+    /// What it scores before it is trained further.
+    before: Option<LanguageScores>,
+}
+
+impl Ground {
+    /// A model and tokens of the data's own.
+    fn from_scratch(data: &DocumentParts, options: &TrainOptions) -> Result<Ground> {
+        let texts: Vec<&str> = data.train.iter().map(String::as_str).collect();
+        let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
+        let tokens = options.tokens.unwrap_or(if characters <= SMALL { Unit::Characters } else { Unit::Subwords });
+        let config = match tokens {
+            Unit::Characters => {
+                TokenizerConfig { vocab_size: 16_000, min_frequency: 1, form: TextForm::Exact, unit: tokens }
+            }
+            _ => TokenizerConfig {
+                vocab_size: TextTokenizer::suitable_vocab_size(&texts),
+                min_frequency: 2,
+                form: TextForm::Exact,
+                unit: tokens,
+            },
+        };
+        let tokenizer = TextTokenizer::train(&texts, &config)?;
+        let bounds = Bounds::of(&tokenizer);
+        let train = documents(&tokenizer, bounds.end, &data.train)?;
+        let count = train.iter().map(Vec::len).sum();
+        let plan = LanguageModelPlan::new(tokens, count, tokenizer.vocab_size());
+        Ok(Ground { tokenizer, bounds, plan, train, from: None, before: None })
+    }
+
+    /// The model of a folder, and its tokens.
+    fn of_folder(folder: &Path, data: &DocumentParts, options: &TrainOptions) -> Result<Ground> {
+        let mut found = TextGenerator::load(folder)?;
+        found.bounds = found.bounds.with_end();
+        found.set_precision(options.precision);
+        let train = documents(&found.tokenizer, found.bounds.end, &data.train)?;
+        let count = train.iter().map(Vec::len).sum();
+        let tokens = if found.origin.is_some() { Unit::Subwords } else { found.tokenizer.unit() };
+        let mut plan = LanguageModelPlan::further(found.config.model.clone(), tokens, count);
+        plan.freeze = options.freeze.or(plan.freeze);
+        let (texts, _) = held_out([&data.train, &data.valid, &data.test], Vec::is_empty);
+        let before = Some(LanguageScores::measure(&found, texts)?);
+        let TextGenerator { config, tokenizer, bounds, origin, .. } = found;
+        Ok(Ground { tokenizer, bounds, plan, train, from: Some((config, origin)), before })
     }
 }
 
@@ -131,26 +217,12 @@ pub fn train_language_model(data: &DocumentParts, training: Training<'_>) -> Res
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
     let base = Held::measure().now;
-    let texts: Vec<&str> = data.train.iter().map(String::as_str).collect();
-    let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
-    let tokens = options.tokens.unwrap_or(if characters <= SMALL { Unit::Characters } else { Unit::Subwords });
-    let config = match tokens {
-        Unit::Characters => {
-            TokenizerConfig { vocab_size: 16_000, min_frequency: 1, form: TextForm::Exact, unit: tokens }
-        }
-        _ => TokenizerConfig {
-            vocab_size: TextTokenizer::suitable_vocab_size(&texts),
-            min_frequency: 2,
-            form: TextForm::Exact,
-            unit: tokens,
-        },
+    let ground = match &options.from {
+        None => Ground::from_scratch(data, options)?,
+        Some(folder) => Ground::of_folder(folder, data, options)?,
     };
-    let tokenizer = TextTokenizer::train(&texts, &config)?;
-    let bounds = Bounds::of(&tokenizer);
-    let train = documents(&tokenizer, bounds.end, &data.train)?;
+    let Ground { tokenizer, bounds, mut plan, train, from, before } = ground;
     let valid = documents(&tokenizer, bounds.end, &data.valid)?;
-    let count = train.iter().map(Vec::len).sum();
-    let mut plan = LanguageModelPlan::new(tokens, count, tokenizer.vocab_size());
     plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
     plan.settings.precision = options.precision;
     let model = LanguageModel::new(plan.model.clone())?;
@@ -161,25 +233,33 @@ pub fn train_language_model(data: &DocumentParts, training: Training<'_>) -> Res
         train,
         valid,
         vocabulary: &vocabulary_sha256,
+        from: options.from.as_deref(),
         base,
         windows: Mutex::default(),
     };
     task.describe(observe);
+    if let Some(before) = &before {
+        describe_before(before, observe);
+    }
     let watch = options.watch.as_deref().map(|text| watch::language_model(&model, &tokenizer, text)).transpose()?;
     let ended = run(&task, options, watch, out, stop, observe)?;
 
     let params = ended.params();
     let (held_out, scored_on) = held_out([&data.train, &data.valid, &data.test], Vec::is_empty);
     let data_sha256 = task.data_sha256();
+    let (model_type, origin) = match from {
+        None => (ModelKind::LanguageModel.model_type().to_owned(), None),
+        Some((config, origin)) => (config.model_type, origin),
+    };
     let config = TextGeneratorConfig {
-        model_type: ModelKind::LanguageModel.model_type().into(),
+        model_type,
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
         precision: plan.settings.precision,
         vocabulary_sha256: vocabulary_sha256.clone(),
         model: plan.model.clone(),
     };
     drop(task);
-    let generator = TextGenerator { config, model, params, tokenizer, bounds };
+    let generator = TextGenerator { config, model, params, tokenizer, bounds, origin };
     let test = LanguageScores::measure(&generator, held_out)?;
     let state = &ended.state;
     let metrics = json!({
@@ -196,13 +276,25 @@ pub fn train_language_model(data: &DocumentParts, training: Training<'_>) -> Res
         "valid": state.best.map(|best| json!({ "loss": best.loss })),
         "scored_on": scored_on,
         "scores": test,
+        "before": before,
         "plan": plan_json(&plan),
     });
     let (best, interrupted) = (state.best, ended.interrupted);
-    let of = Facts { state, interrupted, seed: options.seed, scored_on, data_sha256: &data_sha256, tokens };
-    let card = text_cards::language_model(&generator, data, &test, &of);
+    let of =
+        Facts { state, interrupted, seed: options.seed, scored_on, data_sha256: &data_sha256, tokens: plan.tokens };
+    let card = text_cards::language_model(&generator, data, (&test, before.as_ref()), &of);
     write_folder(out, generator.files()?, &metrics, card)?;
-    Ok(LanguageModelOutcome { model: generator, metrics, test, best, interrupted })
+    Ok(LanguageModelOutcome { model: generator, metrics, test, before, best, interrupted })
+}
+
+/// Says how well the model does that training starts from.
+fn describe_before(before: &LanguageScores, observe: &mut dyn FnMut(Event<'_>)) {
+    let (loss, [(_, of_token), (unit, of_unit), _]) = (before.loss, before.perplexities());
+    let text = tr!(
+        "loss {loss:.3}, perplexity {of_token:.2} a token, {of_unit:.2} per {unit}, before it is trained further",
+        "追加学習の前: 損失 {loss:.3}、パープレキシティはトークンあたり {of_token:.2}、{unit}あたり {of_unit:.2}"
+    );
+    observe(Event::Said(label("baseline"), text));
 }
 
 /// Documents as tokens, each with what stands before a text, and the token at its end.
@@ -221,6 +313,8 @@ struct Language<'a> {
     valid: Vec<Vec<u32>>,
     /// SHA-256 of the vocabulary.
     vocabulary: &'a str,
+    /// The folder of the model that is trained further.
+    from: Option<&'a Path>,
     /// Bytes that the process held before.
     base: usize,
     /// The windows of the epoch that was asked for last.
@@ -282,9 +376,9 @@ impl Language<'_> {
     fn windows(&self, seed: u64, epoch: u64) -> Arc<Vec<Window>> {
         let mut last = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         if last.1.is_empty() || last.0 != epoch {
-            let (context, random) = (self.plan.model.max_length, Philox::new(seed, FIRST + epoch));
-            let first = |document| 1 + (f64::from(random.uniform(document as u64)) * context as f64) as usize;
-            *last = (epoch, Arc::new(windows(&self.train, context, first)));
+            let (window, random) = (self.plan.window, Philox::new(seed, FIRST + epoch));
+            let first = |document| 1 + (f64::from(random.uniform(document as u64)) * window as f64) as usize;
+            *last = (epoch, Arc::new(windows(&self.train, window, first)));
         }
         Arc::clone(&last.1)
     }
@@ -327,6 +421,15 @@ impl Language<'_> {
 impl Trainable for Language<'_> {
     fn layout(&self) -> &Arc<Layout> {
         self.model.layout()
+    }
+
+    fn start(&self, seed: u64) -> Result<(Params<f32>, String)> {
+        let Some(folder) = self.from else { return Ok((Params::init(self.layout(), seed), String::new())) };
+        // Read once more rather than held all along: the state of a run takes several times as much.
+        let params = TextGenerator::load(folder)?.params;
+        let sha256 = sha256_of_numbers(params.values());
+        let freeze = self.plan.freeze.unwrap_or(Freeze::Nothing);
+        Ok((params.freeze(|name| freeze.freezes(name)), sha256))
     }
 
     fn settings(&self) -> &Settings {

@@ -1,18 +1,31 @@
 //! What a classifier's run trains: its tokens, its plan, and the pretrained encoder that it starts from, if any.
 
-use super::{Plan, Shape, TrainOptions, TrainingData};
-use crate::Result;
+use super::{Freeze, Plan, Shape, TrainOptions, TrainingData};
 use crate::pretrained::Start;
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
+use crate::text_generator::TextGenerator;
+use crate::{Error, ModelKind, Result, tr};
 use std::path::Path;
 
 impl TrainOptions {
-    /// Refuses a pretrained encoder that cannot be read, before anything is trained.
+    /// Refuses a pretrained model that cannot be read, or that a model of this kind cannot start from, before anything is
+    /// trained.
     ///
     /// # Errors
-    /// If the folder is missing or damaged, or asks for what this version does not have.
-    pub fn check_from(&self) -> Result<()> {
-        self.from.as_ref().map_or(Ok(()), |folder| Start::read(folder)?.check())
+    /// If the folder is missing or damaged, or asks for what this version does not have; if everything of a language model
+    /// is to stay as it is.
+    pub fn check_from(&self, kind: ModelKind) -> Result<()> {
+        let Some(folder) = &self.from else { return Ok(()) };
+        if kind != ModelKind::LanguageModel {
+            return Start::read(folder)?.check();
+        }
+        if self.freeze == Some(Freeze::All) {
+            return Err(Error::Setting(tr!(
+                "--freeze all: a language model has no new part to train; freeze fewer layers",
+                "--freeze all: 言語モデルには新しく学習する部分がありません。凍結する層を減らしてください"
+            )));
+        }
+        TextGenerator::load(folder).map(drop)
     }
 }
 

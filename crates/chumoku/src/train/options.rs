@@ -19,7 +19,8 @@ pub struct TrainOptions {
     pub network: Network,
     /// Positional encoding of a classifier's transformer.
     pub position: PositionKind,
-    /// The folder of a pretrained encoder, as Hugging Face's library writes it, that a classifier starts from.
+    /// The folder of a pretrained encoder, as Hugging Face's library writes it, that a classifier starts from; or of a
+    /// language model, published or trained here, that is trained further.
     pub from: Option<PathBuf>,
     /// What stays of it as it was pretrained; chosen from its size if absent.
     pub freeze: Option<Freeze>,

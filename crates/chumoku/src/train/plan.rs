@@ -62,9 +62,9 @@ pub enum Freeze {
 }
 
 impl Freeze {
-    /// Whether a parameter of a classifier stays as it is.
+    /// Whether a parameter of a classifier or a language model stays as it is.
     pub(crate) fn freezes(self, name: &str) -> bool {
-        let is_of_head = name.starts_with("head.");
+        let is_of_head = name.starts_with("head.") || name == "output.weight";
         let layer = name.strip_prefix("encoder.layers.").and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
         match self {
             Freeze::Nothing => false,
@@ -136,6 +136,15 @@ const LARGE: usize = 50_000_000;
 
 /// Token ids from which embeddings stay as they were pretrained: to change them would cost more than all the rest.
 const MANY_TOKENS: usize = 60_000;
+
+/// The learning rate for what is pretrained: Devlin et al.'s (2019) for models of their size.
+pub(super) fn fine_tuning_rate(numbers_of_layers: usize) -> f64 {
+    match numbers_of_layers {
+        ..SMALL => 3e-4,
+        SMALL..LARGE => 5e-5,
+        LARGE.. => 2e-5,
+    }
+}
 
 impl Shape<'_> {
     /// A weight for each class, where they are unbalanced.
@@ -241,11 +250,7 @@ impl Plan {
             epochs,
             patience: epochs,
             batch_tokens,
-            learning_rate: match of_body {
-                ..SMALL => 3e-4,
-                SMALL..LARGE => 5e-5,
-                LARGE.. => 2e-5,
-            },
+            learning_rate: fine_tuning_rate(of_body),
             embedding_rate: 1.0,
             head_rate: if is_small { 3.0 } else { 20.0 },
             warmup_share: 0.06,

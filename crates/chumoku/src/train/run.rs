@@ -167,6 +167,21 @@ pub(crate) fn sha256_of<'a>(rows: impl IntoIterator<Item = &'a Vec<u32>>) -> Str
     crate::checksum::hex(hash.finalize())
 }
 
+/// Time until the next checkpoint, after one that took so long: a large model's state takes seconds to write, and no more
+/// than a twentieth of the time is to go into that.
+fn pause_after(every: Duration, took: Duration) -> Duration {
+    if every.is_zero() { every } else { every.max(20 * took) }
+}
+
+/// SHA-256 of numbers.
+pub(crate) fn sha256_of_numbers(numbers: &[f32]) -> String {
+    let mut hash = Sha256::new();
+    for piece in numbers.chunks(1 << 14) {
+        hash.update(piece.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
+    }
+    crate::checksum::hex(hash.finalize())
+}
+
 /// A plan as JSON by way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
 pub(crate) fn plan_json(plan: &impl Serialize) -> Value {
     serde_json::to_string(plan).and_then(|plan| serde_json::from_str(&plan)).expect("a plan is plain data")
@@ -378,12 +393,14 @@ impl<T: Trainable> Run<'_, T> {
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<bool> {
         let (mut saved, began) = (Instant::now(), Instant::now());
+        let mut pause = options.checkpoint_every;
         let mut tokens = 0;
         let mut pace = Some(Pace::new());
-        let mut steps = None;
+        // Of the first epoch, whichever the run goes on with: another may have one batch more, and a run that is continued
+        // must end as it would have.
+        let steps = self.task.batches(0, self.seed).len() as u64 * self.task.settings().epochs;
         while !state.is_done(self.task.settings()) {
             let batches = self.task.batches(state.epoch, self.seed);
-            let steps = *steps.get_or_insert(batches.len() as u64 * self.task.settings().epochs);
             for batch in batches.iter().skip(state.batch as usize) {
                 if stop.load(Ordering::Relaxed) {
                     self.save(state)?;
@@ -418,8 +435,10 @@ impl<T: Trainable> Run<'_, T> {
                 if step.is_multiple_of(50) {
                     self.log.write(json!({ "step": step, "epoch": state.epoch, "loss": smooth }))?;
                 }
-                if saved.elapsed() >= options.checkpoint_every {
+                if saved.elapsed() >= pause {
+                    saved = Instant::now();
                     self.save(state)?;
+                    pause = pause_after(options.checkpoint_every, saved.elapsed());
                     saved = Instant::now();
                 }
             }

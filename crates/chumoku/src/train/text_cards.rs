@@ -166,16 +166,20 @@ pub(super) fn encoder(
 pub(super) fn language_model(
     model: &TextGenerator,
     data: &DocumentParts,
-    scores: &LanguageScores,
+    (scores, before): (&LanguageScores, Option<&LanguageScores>),
     run: &Facts<'_>,
 ) -> String {
     let config = &model.config().model;
     let mut card = run.heading(lang().pick("Language model", "言語モデル"));
+    let how = match before {
+        None => lang().pick("trained from scratch", "ゼロから学習"),
+        Some(_) => lang().pick("pretrained by others and trained further", "事前学習済みのモデルから追加学習"),
+    };
     card += &tr!(
-        "A causal transformer ({} layers, width {}, {} heads, {} parameters, context {} tokens; its tokens are {}) trained \
-         from scratch with Chumoku {}. It continues texts.\n\n",
-        "因果的トランスフォーマー（{} 層、幅 {}、ヘッド {}、パラメータ {}、文脈 {} トークン、トークンは{}）を Chumoku {} でゼロから\
-         学習したものです。テキストの続きを書きます。\n\n",
+        "A causal transformer ({} layers, width {}, {} heads, {} parameters, context {} tokens; its tokens are {}) {how} \
+         with Chumoku {}. It continues texts.\n\n",
+        "因果的トランスフォーマー（{} 層、幅 {}、ヘッド {}、パラメータ {}、文脈 {} トークン、トークンは{}）を Chumoku {} で{how}\
+         したものです。テキストの続きを書きます。\n\n",
         config.encoder.num_layers,
         config.encoder.d_model,
         config.encoder.num_heads,
@@ -208,6 +212,14 @@ pub(super) fn language_model(
     );
     for (name, value) in scores.perplexities() {
         card += &tr!("| perplexity per {name} | {value:.3} |\n", "| パープレキシティ（{name}あたり） | {value:.3} |\n");
+    }
+    if let Some(before) = before {
+        let [(token, of_token), (unit, of_unit), _] = before.perplexities();
+        card += &tr!(
+            "\nBefore it was trained further: loss {:.4}, perplexity {of_token:.3} per {token}, {of_unit:.3} per {unit}.\n",
+            "\n追加学習の前: 損失 {:.4}、パープレキシティは{token}あたり {of_token:.3}、{unit}あたり {of_unit:.3}。\n",
+            before.loss
+        );
     }
     card += &tr!(
         "\nText is read in windows of the context, which lie side by side: the first tokens of a window are predicted \

@@ -58,12 +58,20 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
-    if args.from.is_some() && (task != TaskName::Classify || args.model != Model::Transformer) {
+    let can_start = matches!(task, TaskName::Classify | TaskName::Lm) && args.model == Model::Transformer;
+    if args.from.is_some() && !can_start {
         let problem = tr!(
-            "--from: only a classifier with a transformer can start from a pretrained encoder; leave it out, or give \
-             --task classify and no other --model",
-            "--from: 事前学習済みのエンコーダーから始められるのは、トランスフォーマーの分類器だけです。指定を外すか、\
-             --task classify を指定し、ほかの --model は外してください"
+            "--from: only classifiers with a transformer and language models can start from a pretrained model; leave it \
+             out, or give --task classify or --task lm and no other --model",
+            "--from: 事前学習済みのモデルから始められるのは、トランスフォーマーの分類器と言語モデルだけです。指定を外すか、\
+             --task classify か --task lm を指定し、ほかの --model は外してください"
+        );
+        return Err(Usage(problem).into());
+    }
+    if args.from.is_some() && args.tokens.is_some() {
+        let problem = tr!(
+            "--tokens: with --from the tokens are those of the pretrained model; leave it out",
+            "--tokens: --from を指定すると、トークンは事前学習済みのモデルのものになります。指定を外してください"
         );
         return Err(Usage(problem).into());
     }
@@ -80,6 +88,16 @@ fn task(args: &Train) -> anyhow::Result<TaskName> {
     let Some(path) = &args.data else { return Ok(args.task.unwrap_or(TaskName::Classify)) };
     if let Some(task) = args.task {
         return Ok(task);
+    }
+    if let Some(folder) = &args.from
+        && ModelKind::of(folder).is_ok_and(|kind| kind == ModelKind::LanguageModel)
+    {
+        let text = tr!(
+            "lm: --from holds a language model, which is trained further",
+            "lm: --from のフォルダは言語モデルで、追加学習します"
+        );
+        tell(["task", "タスク"], &text);
+        return Ok(TaskName::Lm);
     }
     let found = recognise(&DataFiles::of_argument(path), &read_options(&args.reading, false)?)?;
     let (task, name) = match found.task {
@@ -144,7 +162,7 @@ impl<'a> Session<'a> {
         options.watch = args.watch.clone();
         // Before there is a folder.
         options.check_watch(kind)?;
-        options.check_from()?;
+        options.check_from(kind)?;
         let folder = OutputFolder::prepare(args.out.as_deref(), args.resume, args.force)?;
         let text = tr!(
             "{}  (seed {}, {threads} threads, {})",
