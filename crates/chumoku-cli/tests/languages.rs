@@ -49,7 +49,11 @@ const STAYS_ENGLISH: &[English] = &[
     english(
         FIELD,
         "chumoku/src/",
-        &["change in log-odds when the word is removed", "sum over keys, mean over queries"],
+        &[
+            "change in cosine similarity when the word is removed",
+            "change in log-odds when the word is removed",
+            "sum over keys, mean over queries",
+        ],
     ),
     english("a kind in JSON, which `count` translates", "chumoku/src/counted.rs", &["language model"]),
     english(FORMULA, "chumoku-view/src/trace/formula.rs", &["rotate({0}; position · {1}^(−2i/d_k))"]),

@@ -62,7 +62,8 @@ pub(crate) enum Command {
     Translate(Translate),
     /// Continue a text
     Generate(Generate),
-    /// Show why a text got its class, or where a translation comes from: attention, and the effect of each word
+    /// Show why a text got its class, what makes it like another, or where a translation comes from: attention, and the
+    /// effect of each word
     Explain(Explain),
     /// Compute attention on the tensors of a file, as ONNX's operator Attention defines it
     Attend(Attend),

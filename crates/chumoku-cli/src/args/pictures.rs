@@ -73,7 +73,7 @@ const INPUT_ALONE: [&str; 8] =
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Explain {
-    /// A folder that `chumoku train` wrote
+    /// A folder that `chumoku train` wrote, or a pretrained one
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// The text
@@ -82,7 +82,7 @@ pub(crate) struct Explain {
     /// Draw a picture for each line of a file, into the folders that --svg, --png and --pdf name
     #[arg(long, value_name = "FILE", conflicts_with_all = INPUT_ALONE)]
     pub(crate) input: Option<PathBuf>,
-    /// For a translator: the translation to explain (default: its own)
+    /// For a translator: the translation to explain (default: its own); for an encoder: a text to compare with
     #[arg(long, value_name = "TEXT")]
     pub(crate) target: Option<String>,
     /// The layer to show, from 1 (default: the last; of a translator the one that aligns best)

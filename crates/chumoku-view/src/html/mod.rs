@@ -196,7 +196,8 @@ fn data(explanation: &Explanation, first: [usize; 2]) -> String {
     }
     fields.extend(places(first));
     if let Some(cut) = &explanation.cut {
-        let both = [Lang::En, Lang::Ja].map(|lang| (lang.code().to_owned(), phrases::cut(lang, cut).into()));
+        let both =
+            [Lang::En, Lang::Ja].map(|lang| (lang.code().to_owned(), phrases::cut(lang, cut, explanation.kind).into()));
         fields.insert("cut".to_owned(), Value::Object(both.into_iter().collect()));
     }
     // What is written from right to left must not turn the sentence around it.

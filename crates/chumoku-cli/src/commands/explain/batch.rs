@@ -68,7 +68,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         match (&model, &translator) {
             (Some(model), _) => {
                 let place = place_in(model, args)?;
-                figure(args, &Explainer { model, name: name.clone() }.explain(text)?, place, lang)
+                figure(args, &Explainer { model, target: None, name: name.clone() }.explain(text)?, place, lang)
             }
             (_, Some(translator)) => {
                 let alignment = translator.explain(text, None, &name)?;
