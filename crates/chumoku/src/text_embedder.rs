@@ -22,7 +22,7 @@ pub struct TextEmbedder {
     model: TextEncoder,
     params: Params<f32>,
     tokenizer: PretrainedTokenizer,
-    sentence: Sentence,
+    pub(crate) sentence: Sentence,
     /// The most tokens of a text.
     limit: usize,
     width: usize,

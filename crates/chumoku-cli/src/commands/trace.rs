@@ -5,7 +5,7 @@ use super::pictures::{terminal_options, write};
 use crate::args::{AttentionPart, Depth, Format, Trace};
 use crate::{Usage, threads};
 use chumoku::models::TranslatorPart;
-use chumoku::{ModelKind, TextClassifier, TextGenerator, TextTranslator, tr};
+use chumoku::{ModelKind, TextClassifier, TextEmbedder, TextGenerator, TextTranslator, tr};
 use chumoku_view::TerminalOptions;
 use chumoku_view::trace::{self, AttentionPlace, TraceOptions, WorkedExample, builtin};
 use std::io::{IsTerminal, Write, stdout};
@@ -101,6 +101,7 @@ fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
     let attention = match kind {
         ModelKind::Ngrams => return Err(super::explain::no_attention(folder)),
         ModelKind::LanguageModel => TextGenerator::load(folder)?.record(text, place)?,
+        ModelKind::Encoder => TextEmbedder::load(folder, None)?.record(text, place)?,
         ModelKind::Translator => {
             let part = match args.part {
                 Some(AttentionPart::Encoder) => TranslatorPart::Encoder,

@@ -18,6 +18,7 @@ mod roles;
 mod similarity;
 mod statistics;
 mod translation;
+mod vector;
 
 pub use alignment::{AlignedHead, Alignment, TranslationWithoutHead};
 pub use attention::{AttentionPlace, ModelAttention, ModelPlace, RecordedAttention};
@@ -30,3 +31,4 @@ pub use frame::{Frame, load_frames};
 pub use json::{from_json, number, shorten, to_json};
 pub(crate) use recorded::{Look, Reading, by_word};
 pub use roles::{HeadStatistics, Role, rule};
+pub use vector::{Recorded, RecordedDense, RecordedVector};
