@@ -1,6 +1,6 @@
 //! The flags of what is shown in pictures.
 
-use super::{at_least_one, found, number, number_of_threads};
+use super::{Precision, at_least_one, found, number, number_of_threads};
 use crate::Usage;
 use chumoku_view::HeadOrder;
 use clap::{Args as ClapArgs, ValueEnum};
@@ -126,6 +126,10 @@ pub(crate) struct Explain {
     /// Write all numbers as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
+    /// weights are stored in 16 bits)
+    #[arg(long, value_enum)]
+    pub(crate) precision: Option<Precision>,
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,

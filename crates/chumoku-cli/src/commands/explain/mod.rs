@@ -5,13 +5,13 @@ mod batch;
 mod model;
 mod ngrams;
 
-use super::model_name;
 use super::pictures::{Shown, terminal_options, write};
+use super::{load, model_name};
 use crate::args::{Explain, View};
 use crate::report::filled;
 use crate::{Usage, threads};
 use chumoku::train::{network_name, network_sizes};
-use chumoku::{ModelKind, TextClassifier, TextTranslator, TranslateOptions, tr};
+use chumoku::{ModelKind, TextClassifier, TranslateOptions, tr};
 use chumoku_view::{
     Alignment, AlignmentFigures as _, Content, Explanation, ExplanationFigures as _, Figure, HeadOrder, Lang,
     alignment_to_html, figures_to_html, render, render_alignment, to_html, to_json,
@@ -120,7 +120,7 @@ fn place_in(model: &Model, args: &Explain) -> anyhow::Result<[usize; 2]> {
 
 /// Why a text got its class, what comes next, or what makes it like another.
 fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
-    let model = Model::load(&args.model)?;
+    let model = Model::load(&args.model, args.precision)?;
     let place = place_in(&model, args)?;
     let target = args.target.as_deref();
     let explainer = Explainer { model: &model, target, name: model_name(&args.model) };
@@ -189,7 +189,7 @@ fn translation(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCod
         );
         return Err(Usage(problem).into());
     }
-    let model = TextTranslator::load(&args.model)?;
+    let model = load::translator(&args.model, args.precision)?;
     let alignment = model.explain(text, args.target.as_deref(), &model_name(&args.model))?;
     if alignment.is_cut {
         let text = tr!(
@@ -338,7 +338,7 @@ fn compare(
     let other = match &args.compare_model {
         None => explain.explain(text)?,
         Some(folder) => {
-            let (model, name) = (Model::load(folder)?, model_name(folder));
+            let (model, name) = (Model::load(folder, args.precision)?, model_name(folder));
             Explainer { model: &model, target: args.target.as_deref(), name }.explain(text)?
         }
     };

@@ -1,6 +1,8 @@
 //! A model whose self-attention is explained, and what it says with heads switched off.
 
 use crate::Usage;
+use crate::args::Precision;
+use crate::commands::load;
 use chumoku::{ModelKind, TextClassifier, TextEmbedder, TextGenerator, tr};
 use chumoku_view::{Explanation, Lang};
 use std::path::Path;
@@ -36,10 +38,10 @@ pub(super) enum Model {
 }
 
 impl Model {
-    pub(super) fn load(folder: &Path) -> anyhow::Result<Model> {
+    pub(super) fn load(folder: &Path, precision: Option<Precision>) -> anyhow::Result<Model> {
         Ok(match ModelKind::of(folder)? {
-            ModelKind::LanguageModel => Model::Generator(Box::new(TextGenerator::load(folder)?)),
-            ModelKind::Encoder => Model::Encoder(Box::new(TextEmbedder::load(folder, None)?)),
+            ModelKind::LanguageModel => Model::Generator(Box::new(load::generator(folder, precision)?)),
+            ModelKind::Encoder => Model::Encoder(Box::new(load::embedder(folder, precision)?)),
             ModelKind::Ngrams => return Err(no_attention(folder)),
             ModelKind::Translator => {
                 let problem = tr!(
@@ -50,7 +52,7 @@ impl Model {
                 return Err(Usage(problem).into());
             }
             // Says what is wrong with a model of another kind.
-            _ => Model::Classifier(Box::new(TextClassifier::load(folder)?)),
+            _ => Model::Classifier(Box::new(load::classifier(folder, precision)?)),
         })
     }
 }
