@@ -212,15 +212,7 @@ with torch.no_grad():
 
 #[test]
 fn transformers_loads_what_fine_tuning_writes() {
-    let Some(python) = std::env::var_os("CHUMOKU_PYTHON").filter(|python| !python.is_empty()) else {
-        eprintln!("SKIPPED: CHUMOKU_PYTHON names no Python with transformers");
-        return;
-    };
-    let is_there = Command::new(&python).args(["-c", "import torch, transformers"]).output().unwrap().status.success();
-    if !is_there {
-        eprintln!("SKIPPED: the Python of CHUMOKU_PYTHON has no transformers");
-        return;
-    }
+    let Some(python) = testkit::python("torch, transformers") else { return };
     let place = place();
     let texts = ["the good film", "awful food, bad room", "unknown", ""];
     for from in ["bert", "distilbert_classifier", "roberta_classifier"] {

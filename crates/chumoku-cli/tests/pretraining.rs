@@ -44,6 +44,20 @@ fn an_encoder_is_pretrained_and_a_classifier_starts_from_it() {
     assert!(said.contains("chumoku train data.csv --from base"), "{said}");
     let config = place.json("base/config.json");
     assert_eq!(config["architectures"], json!(["ModernBertForMaskedLM"]));
+    let bytes = std::fs::read(place.path("base/model.safetensors")).unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let vocab_size = config["vocab_size"].as_u64().unwrap() as usize;
+    for (name, shape) in [
+        ("model.embeddings.tok_embeddings.weight", vec![vocab_size, 256]),
+        ("model.layers.3.attn.Wqkv.weight", vec![768, 256]),
+        ("model.layers.3.mlp.Wi.weight", vec![1024, 256]),
+        ("head.dense.weight", vec![256, 256]),
+        ("head.norm.weight", vec![256]),
+        ("decoder.bias", vec![vocab_size]),
+    ] {
+        assert_eq!(tensors.tensor(name).unwrap().shape(), shape, "{name}");
+    }
+    assert!(tensors.tensor("model.layers.0.attn_norm.weight").is_err());
     assert_eq!(place.json("base/tokenizer_config.json")["model_max_length"], config["max_position_embeddings"]);
     let metrics = place.json("base/metrics.json");
     assert!((metrics["scores"]["accuracy"].as_f64().unwrap() * 100.0 - right).abs() < 0.06);
@@ -122,6 +136,15 @@ fn both_steps_are_one_command() {
         &["--unlabelled"],
     );
     place.refuses(&["train", "data.csv", "--unlabelled", "nowhere.txt", "--out", "x"], &["nowhere.txt"]);
+    // An encoder that is there already is not replaced, and no empty folder is left for a model.
+    std::fs::rename(place.path("killed-base"), place.path("x-base")).unwrap();
+    place.refuses(&["train", "data.csv", "--unlabelled", "texts.jsonl", "--out", "x"], &["x-base", "--force"]);
+    // The encoder of “.” stands beside the folder, not in it.
+    std::fs::create_dir(place.path("here")).unwrap();
+    let run = place.shell(
+        "cd here && chumoku train ../data.csv --unlabelled ../texts.jsonl --epochs 1 --out . && ls -a .. . && rm -r ../here-base",
+    );
+    assert!(run.code == 0 && run.stdout.contains("here-base") && !run.stdout.contains("\n-base"), "{}", run.stdout);
 }
 
 #[test]
@@ -158,15 +181,7 @@ print(right / count)
 
 #[test]
 fn transformers_fills_in_what_the_encoder_learnt() {
-    let Some(python) = std::env::var_os("CHUMOKU_PYTHON").filter(|python| !python.is_empty()) else {
-        eprintln!("SKIPPED: CHUMOKU_PYTHON names no Python with transformers");
-        return;
-    };
-    let is_there = Command::new(&python).args(["-c", "import torch, transformers"]).output().unwrap().status.success();
-    if !is_there {
-        eprintln!("SKIPPED: the Python of CHUMOKU_PYTHON has no transformers");
-        return;
-    }
+    let Some(python) = testkit::python("torch, transformers") else { return };
     let place = place();
     pretrain(&place, "base", &[]);
     let texts = ["the film was really great on day 3", "this room was an awful mess on day 5"];

@@ -16,11 +16,7 @@ use std::sync::OnceLock;
 
 /// The Python to ask, if there is one.
 fn python() -> Option<PathBuf> {
-    let Some(python) = std::env::var_os("CHUMOKU_PYTHON").filter(|python| !python.is_empty()) else {
-        eprintln!("SKIPPED: CHUMOKU_PYTHON names no Python with numpy and tokenizers");
-        return None;
-    };
-    Some(python.into())
+    testkit::python("numpy, tokenizers").map(PathBuf::from)
 }
 
 fn ask(python: &Path, place: &Place, args: &[&str]) -> Vec<Value> {

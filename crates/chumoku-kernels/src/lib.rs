@@ -83,8 +83,9 @@
 //! most twice PyTorch's. f64 runs the plain version. `docs/kernels.md` in the repository has the other operations and
 //! the tests.
 //!
-//! The levels of [`Precision`] differ only with AMX: without it each of them computes in f32, and gives the same bytes
-//! as [`Highest`](Precision::Highest). The elementary functions [`exp_each`], [`erf_each`] and [`tanh_each`] are at
+//! All levels of [`Precision`] differ only with AMX. Where AVX-512 knows bf16, [`Medium`](Precision::Medium) differs from
+//! the others; whatever is not computed in bf16 terms is computed in f32, and gives the same bytes as
+//! [`Highest`](Precision::Highest). The elementary functions [`exp_each`], [`erf_each`] and [`tanh_each`] are at
 //! most 2 units in the last place off, [`sigmoid_each`] 3, within the ranges that they state.
 //!
 //! # Special values
@@ -97,7 +98,7 @@
 //!   plain version, one query at a time in double precision, and slowly. Lengths and batches may be 0. The scale must
 //!   be finite, and a softcap finite and above 0.
 //! * In a matrix product ([`gemm()`]) a number that is not finite shows in its row or column of the result and nowhere
-//!   else; with AMX an infinite one may show as NaN.
+//!   else; with bf16 terms an infinite one may show as NaN.
 //!
 //! # Contract
 //!
@@ -116,6 +117,7 @@
 //! | scalar (any machine) | 8 × f32, as arrays | 4 × 8 |
 //! | AVX2 + FMA | 8 × f32 | 6 × 16 |
 //! | AVX-512 | 16 × f32 | 12 × 32 |
+//! | AVX-512 with BF16 | as AVX-512 | `Medium`: 8 × 32, of bf16 |
 //! | AMX | as AVX-512 | 32 × 32, of bf16 terms |
 //!
 //! # The matrix product

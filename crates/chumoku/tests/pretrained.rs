@@ -645,14 +645,7 @@ fn greedy(model: &TextGenerator, prompt: &str, count: usize) -> (String, Stop) {
 #[test]
 fn a_real_language_model_writes_what_transformers_writes() {
     let Some(folder) = real("smollm2") else { return };
-    let Some(python) = std::env::var_os("CHUMOKU_PYTHON").filter(|python| !python.is_empty()) else {
-        eprintln!("SKIPPED: CHUMOKU_PYTHON names no Python with transformers");
-        return;
-    };
-    if !Command::new(&python).args(["-c", "import torch, transformers"]).output().unwrap().status.success() {
-        eprintln!("SKIPPED: the Python of CHUMOKU_PYTHON has no transformers");
-        return;
-    }
+    let Some(python) = testkit::python("torch, transformers") else { return };
     const COUNT: usize = 32;
     let prompts = prompts();
     let [system, user] =

@@ -312,7 +312,7 @@ impl Scenario {
 
     fn environ(&mut self, random: &mut Random) {
         const VARIABLES: [(&str, &[&str]); 13] = [
-            ("CHUMOKU_ISA", &["scalar", "avx2", "avx512", "amx", "", "AVX2", "mmx", "\u{1b}[2J"]),
+            ("CHUMOKU_ISA", &["scalar", "avx2", "avx512", "avx512bf16", "amx", "", "AVX2", "mmx", "\u{1b}[2J"]),
             ("LANG", &["ja_JP.UTF-8", "C", "", "en_US.UTF-8", "ja", "xx", "_", "ja_JP.SJIS"]),
             ("LC_ALL", &["", "C", "ja", "日本語"]),
             ("COLUMNS", &["0", "1", "10", "80", "-5", "99999999999", "x", ""]),

@@ -5,11 +5,13 @@ mod compare;
 mod golden;
 mod gradient;
 mod poison;
+mod python;
 
 pub use compare::{Tolerance, compare};
 pub use golden::Golden;
 pub use gradient::central_difference;
 pub use poison::Guarded;
+pub use python::python;
 
 /// A small seeded generator for test data (SplitMix64; Steele, Lea and Flood 2014).
 #[derive(Clone, Debug)]

@@ -263,7 +263,8 @@ pub(crate) struct Train {
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,
-    /// How exact matrix products are; lower levels are faster where the processor has AMX, and the same elsewhere
+    /// How exact matrix products are; lower levels are faster where the processor multiplies bf16 numbers, and the same
+    /// elsewhere
     #[arg(long, value_enum, default_value = "medium")]
     pub(crate) precision: Precision,
     /// Continue a run that was stopped or killed

@@ -37,21 +37,26 @@ pub(crate) fn run(args: &Info) -> anyhow::Result<ExitCode> {
     let cores = physical_cores();
     let text = tr!(
         "processor     {processor} ({architecture}, {system})
-instructions  {active} in use, {best} is the best here (CHUMOKU_ISA=scalar|avx2|avx512|amx caps it)
+instructions  {active} in use, {best} is the best here
+              (CHUMOKU_ISA=scalar|avx2|avx512|avx512bf16|amx caps it)
 threads       {cores} by default ({allowed} logical processors allowed)",
         "プロセッサー  {processor}（{architecture}、{system}）
 命令セット    {active} を使用、ここでの最良は {best}
-              （CHUMOKU_ISA=scalar|avx2|avx512|amx で制限できます）
+              （CHUMOKU_ISA=scalar|avx2|avx512|avx512bf16|amx で制限できます）
 スレッド      既定は {cores}（使える論理プロセッサーは {allowed}）"
     );
     writeln!(out, "{text}")?;
-    let precision = match active >= chumoku::Isa::Amx {
-        true => tr!(
+    let precision = match active {
+        chumoku::Isa::Amx => tr!(
             "precision     highest, high and medium multiply six, three and one pairs of bf16 terms in AMX tiles",
             "精度          highest、high、medium は AMX タイルで bf16 の項の組をそれぞれ 6、3、1 つ\n              \
              掛けます"
         ),
-        false => tr!(
+        chumoku::Isa::Avx512Bf16 => tr!(
+            "precision     medium multiplies in bf16, highest and high in plain f32",
+            "精度          medium は bf16 で、highest と high は通常の f32 で掛けます"
+        ),
+        _ => tr!(
             "precision     highest, high and medium are all plain f32 on these instructions",
             "精度          この命令セットでは highest、high、medium のどれも通常の f32 です"
         ),

@@ -33,8 +33,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if isa.to_str().and_then(chumoku::isa_named).is_none() {
         let got = isa.display();
         let problem = chumoku::tr!(
-            "CHUMOKU_ISA: expected scalar, avx2, avx512 or amx, got {got}; unset it",
-            "CHUMOKU_ISA: scalar、avx2、avx512、amx のいずれかが必要ですが、{got} です。設定を外してください"
+            "CHUMOKU_ISA: expected scalar, avx2, avx512, avx512bf16 or amx, got {got}; unset it",
+            "CHUMOKU_ISA: scalar、avx2、avx512、avx512bf16、amx のいずれかが必要ですが、{got} です。設定を外してください"
         );
         return Err(Usage(problem).into());
     }

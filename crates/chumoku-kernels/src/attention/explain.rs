@@ -25,7 +25,11 @@ pub(super) fn explain<T: Narrow>(args: &Attention<'_, T>) -> AttentionPlan {
             let rows_bytes = E::left_size(dim) + E::QUERIES * value_dim.next_multiple_of(GRAIN) * 4;
             let block_bytes = 2 * (E::left_size(KEYS) + E::QUERIES * STRIDE * 4);
             *self.1 = AttentionPlan {
-                kernel: if E::TERMS == 0 { "f32 registers" } else { "bf16 tiles" },
+                kernel: match E::TERMS {
+                    0 => "f32 registers",
+                    _ if isa::active() == Isa::Avx512Bf16 => "bf16 dot products",
+                    _ => "bf16 tiles",
+                },
                 isa: isa::active(),
                 tile: (E::QUERIES, KEYS),
                 terms: E::TERMS,
@@ -35,8 +39,12 @@ pub(super) fn explain<T: Narrow>(args: &Attention<'_, T>) -> AttentionPlan {
                     + E::right_transposed_size(dim)
                     + E::right_size(value_dim),
                 reason: match E::TERMS {
-                    0 if Isa::Amx.is_available() => "the instruction set is capped below AMX",
-                    0 => "this machine has no AMX",
+                    0 if isa::active() == Isa::Avx512Bf16 => "without AMX, two or three bf16 terms are slower than f32",
+                    0 if Isa::Avx512Bf16.is_available() => "the instruction set is capped below AVX-512 with bf16",
+                    0 => "this machine has neither AMX nor AVX-512 with bf16",
+                    1 if isa::active() == Isa::Avx512Bf16 => {
+                        "AVX-512 has bf16, and one term is what the numbers or the precision ask for"
+                    }
                     1 => "AMX is there, and one bf16 term is what the numbers or the precision ask for",
                     2 => "AMX is there; two bf16 terms, three products for each product of numbers",
                     _ => "AMX is there; three bf16 terms, six products for each product of numbers",

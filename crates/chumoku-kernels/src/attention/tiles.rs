@@ -1,30 +1,30 @@
-//! The engine of AMX tiles: products of bf16 terms.
+//! The engine of bf16 terms, in blocks that AMX tiles or dot products of pairs multiply.
 
 use super::engine::{Columns, Engine, EngineOp, GRAIN, KEYS, Matrix, STRIDE};
 use crate::isa::Simd;
-use crate::isa::amx::split::{self, Lay, step_bytes};
-use crate::isa::amx::{Amx, BlockProduct, STEP, TILE, Tiles, TilesOp, take};
 use crate::isa::avx512::Avx512;
+use crate::isa::bf16::split::{self, Lay, step_bytes};
+use crate::isa::bf16::{Bf16, BlockProduct, Blocks, BlocksOp, SIDE, STEP, TILE, take};
 use std::ops::Range;
 
-/// Runs `task` on tiles with `TERMS` terms for each number.
-pub(crate) fn run<const TERMS: usize>(amx: Amx, task: impl EngineOp) {
-    struct OnTiles<const TERMS: usize, T>(T);
-    impl<const TERMS: usize, T: EngineOp> TilesOp for OnTiles<TERMS, T> {
+/// Runs `task` on blocks with `TERMS` terms for each number.
+pub(crate) fn run<const TERMS: usize>(bf16: Bf16, task: impl EngineOp) {
+    struct OnBlocks<const TERMS: usize, T>(T);
+    impl<const TERMS: usize, T: EngineOp> BlocksOp for OnBlocks<TERMS, T> {
         #[inline(always)]
-        fn eval(self, amx: Amx, simd: Avx512, tiles: &Tiles) {
-            self.0.eval(Engine32::<TERMS> { amx, simd, tiles });
+        fn eval(self, bf16: Bf16, simd: Avx512, blocks: &Blocks) {
+            self.0.eval(Engine32::<TERMS> { bf16, simd, blocks });
         }
     }
-    amx.run(OnTiles::<TERMS, _>(task));
+    bf16.run(OnBlocks::<TERMS, _>(task));
 }
 
-/// Products in tiles that are set up.
+/// Products in blocks, with what multiplies them ready.
 #[derive(Clone, Copy, Debug)]
 struct Engine32<'a, const TERMS: usize> {
-    amx: Amx,
+    bf16: Bf16,
     simd: Avx512,
-    tiles: &'a Tiles,
+    blocks: &'a Blocks,
 }
 
 // SAFETY: sizes count whole steps of whole panels, which is what is written and read, and a step is a number of tiles of
@@ -110,12 +110,13 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
             // SAFETY: the caller promises a left operand and KEYS columns of `steps` steps, and a block of scores, in which
             // these 32 columns of 32 rows lie. The registers are set up.
             unsafe {
-                self.tiles.block::<TERMS>(BlockProduct {
+                self.blocks.block::<TERMS>(BlockProduct {
                     steps,
                     a: left,
                     b: keys.add(panel * steps * step_bytes(TERMS)),
                     c: out.add(panel * GRAIN),
                     c_stride: STRIDE,
+                    rows: SIDE,
                     accumulate: false,
                 });
             }
@@ -128,7 +129,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
         // a step. Rows are 64 bytes of tiles that are aligned.
         unsafe {
             let step = weights.add(col / STEP * step_bytes(TERMS) + row / 16 * TILE + row % 16 * 64);
-            self.amx.put::<TERMS>(pair, step, 2 * TILE);
+            self.bf16.put::<TERMS>(pair, step, 2 * TILE);
         }
     }
 
@@ -148,12 +149,13 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
             // SAFETY: the caller promises weights for KEYS keys, values in panels of KEYS rows, of both of which the columns
             // leave some steps, and QUERIES rows of sums, in which this panel's columns lie.
             unsafe {
-                self.tiles.block::<TERMS>(BlockProduct {
+                self.blocks.block::<TERMS>(BlockProduct {
                     steps: (columns.to() - columns.from()) / STEP,
                     a: weights.add(first),
                     b: values.add(panel * (KEYS / STEP) * step_bytes(TERMS) + first),
                     c: out.add(panel * GRAIN),
                     c_stride: cols,
+                    rows: SIDE,
                     accumulate,
                 });
             }
@@ -201,7 +203,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
             unsafe {
                 let step = col / GRAIN * (Self::GROUP / STEP) + row / STEP;
                 let to = weights.add(step * step_bytes(TERMS) + half * TILE + row % STEP / 2 * 64);
-                self.amx.put_pair::<TERMS>([first[half], second[half]], to, 2 * TILE);
+                self.bf16.put_pair::<TERMS>([first[half], second[half]], to, 2 * TILE);
             }
         }
     }
@@ -223,12 +225,13 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
                 // SAFETY: the caller promises `rows` rows of both operands, in panels of GROUP rows, and GRAIN rows beyond
                 // `cols` of `out`, in which the last panel's rows end.
                 unsafe {
-                    self.tiles.block::<TERMS>(BlockProduct {
+                    self.blocks.block::<TERMS>(BlockProduct {
                         steps: rows / STEP,
                         a: gathered.add(down * panel_bytes),
                         b: weights.add(across * panel_bytes),
                         c: out.add(down * GRAIN * KEYS + across * GRAIN),
                         c_stride: KEYS,
+                        rows: SIDE,
                         accumulate,
                     });
                 }
@@ -262,10 +265,10 @@ impl<const TERMS: usize> Engine32<'_, TERMS> {
         // and aligned: TERMS of them two tiles apart, as `split` asks, the first of which is all that `take` writes.
         unsafe {
             if is_bf16 {
-                self.amx.take(take::Source { data: data.cast(), outer, inner, count, depth }, lay, to);
+                self.bf16.take(take::Source { data: data.cast(), outer, inner, count, depth }, lay, to);
             } else {
                 let source = split::Source { data: data.cast(), outer, inner, count, depth };
-                self.amx.split::<TERMS>(source, lay, to, 2 * TILE);
+                self.bf16.split::<TERMS>(source, lay, to, 2 * TILE);
             }
         }
     }

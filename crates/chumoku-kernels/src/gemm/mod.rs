@@ -1,6 +1,7 @@
 //! The matrix product `C = A·B (+ C or a bias)`, and what layers do with it before it leaves the cache.
 //!
-//! Two kernels compute it: `vectors` on any machine (around [`crate::register_tile`]), `tiles` on AMX. Both pack their operands into panels in which what
+//! Two kernels compute it: `vectors` on any machine (around [`crate::register_tile`]), `tiles` where there is AMX or AVX-512
+//! has bf16. Both pack their operands into panels in which what
 //! one step of the depth needs lies side by side. B is packed once and shared, or comes packed ([`PackedMatrix`]); each
 //! task packs the rows of A that it needs. `finish` then adds the bias, applies activation and dropout or adds the
 //! residual, while the block is in the cache.
@@ -27,7 +28,7 @@ pub use product::Product;
 
 use crate::error::{Error, Result};
 #[cfg(target_arch = "x86_64")]
-use crate::isa::{self, Isa, amx::Amx};
+use crate::isa::bf16::Bf16;
 use crate::memory::Aligned;
 use crate::narrow::Form;
 use crate::number::{Real, Versions};
@@ -37,7 +38,7 @@ use packed::Kernel;
 
 /// The matrix product, `C = start + A·B`.
 ///
-/// A number that is not finite shows in its row (of A) or column (of B) and nowhere else; with AMX an infinite one may
+/// A number that is not finite shows in its row (of A) or column (of B) and nowhere else; with bf16 terms an infinite one may
 /// show as NaN.
 ///
 /// # Shapes
@@ -183,10 +184,10 @@ unsafe fn run(
     unsafe {
         match kernel_of(b.matrix.cols, a.cols, precision) {
             #[cfg(target_arch = "x86_64")]
-            Kernel::Tiles(amx, precision) => match precision {
-                Precision::Medium => tiles::run::<1>(amx, a, b, c, c_stride, finish),
-                Precision::High => tiles::run::<2>(amx, a, b, c, c_stride, finish),
-                Precision::Highest => tiles::run::<3>(amx, a, b, c, c_stride, finish),
+            Kernel::Blocks(bf16, precision) => match precision {
+                Precision::Medium => tiles::run::<1>(bf16, a, b, c, c_stride, finish),
+                Precision::High => tiles::run::<2>(bf16, a, b, c, c_stride, finish),
+                Precision::Highest => tiles::run::<3>(bf16, a, b, c, c_stride, finish),
             },
             Kernel::Vectors { .. } => vectors::run(a, b, c, c_stride, finish),
         }
@@ -196,11 +197,10 @@ unsafe fn run(
 /// How a product of so many columns and such a depth is computed.
 fn kernel_of(cols: usize, depth: usize, precision: Precision) -> Kernel {
     #[cfg(target_arch = "x86_64")]
-    if isa::active() >= Isa::Amx
-        && tiles::suits(cols, depth)
-        && let Some(amx) = Amx::new()
+    if tiles::suits(cols, depth)
+        && let Some(bf16) = Bf16::worth(precision.terms())
     {
-        return Kernel::Tiles(amx, precision);
+        return Kernel::Blocks(bf16, precision);
     }
     let _ = (cols, depth, precision);
     Kernel::Vectors { width: vectors::tile_size().1 }
@@ -212,7 +212,7 @@ fn pack_f32(b: MatRef<f32>, precision: Precision) -> PackedMatrix {
     let (mut form, mut panels) = (Form::F32, Aligned::new());
     match kernel {
         #[cfg(target_arch = "x86_64")]
-        Kernel::Tiles(amx, precision) => tiles::pack_b(amx, b, precision, &mut panels),
+        Kernel::Blocks(bf16, precision) => tiles::pack_b(bf16, b, precision, &mut panels),
         Kernel::Vectors { .. } => {
             form = Form::of(b.data);
             vectors::pack_b_as(form, b, &mut panels);

@@ -3,7 +3,7 @@
 use super::matrix::{MatRef, Precision};
 use crate::error::{Error, Result};
 #[cfg(target_arch = "x86_64")]
-use crate::isa::amx::Amx;
+use crate::isa::bf16::Bf16;
 use crate::memory::Aligned;
 use crate::narrow::Form;
 use crate::number::Real;
@@ -11,9 +11,9 @@ use crate::number::Real;
 /// How a product is computed: which depends on its columns, depth and precision, never on its rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kernel {
-    /// AMX tiles of bf16 terms.
+    /// Blocks of bf16 terms.
     #[cfg(target_arch = "x86_64")]
-    Tiles(Amx, Precision),
+    Blocks(Bf16, Precision),
     /// Vectors, in register tiles so wide.
     Vectors { width: usize },
 }
@@ -22,7 +22,7 @@ impl Kernel {
     fn is(self, other: Kernel) -> bool {
         match (self, other) {
             #[cfg(target_arch = "x86_64")]
-            (Kernel::Tiles(_, a), Kernel::Tiles(_, b)) => a == b,
+            (Kernel::Blocks(_, a), Kernel::Blocks(_, b)) => a == b,
             (Kernel::Vectors { width: a }, Kernel::Vectors { width: b }) => a == b,
             #[cfg(target_arch = "x86_64")]
             _ => false,

@@ -1,4 +1,4 @@
-//! The matrix product in AMX tiles, f32 numbers split into bf16 terms.
+//! The matrix product of f32 numbers split into bf16 terms, in blocks that AMX tiles or dot products of pairs multiply.
 //!
 //! B is split and packed once and shared; each task packs the rows of A that it needs and computes its part of C cell by
 //! cell in memory of its own that stays in the cache, where the cell is finished. Gradients of weights, which are few
@@ -10,8 +10,8 @@
 use super::finish::{Finish, LINE, SEGMENT};
 use super::matrix::{MatRef, Precision};
 use super::packed::{Kernel, Operand};
-use crate::isa::amx::split::{Lay, Source, step_bytes};
-use crate::isa::amx::{Amx, BlockProduct, SIDE, STEP, TILE, Tiles};
+use crate::isa::bf16::split::{Lay, Source, step_bytes};
+use crate::isa::bf16::{Bf16, BlockProduct, Blocks, SIDE, STEP, TILE};
 use crate::isa::{self, Op, Simd};
 use crate::memory::Aligned;
 use crate::threads::{SharedMut, for_each, num_threads};
@@ -78,14 +78,14 @@ impl<'a> Strip<'a> {
 }
 
 /// Packs up to 32 rows (or columns) of a strip, depth `from..to`.
-fn pack<const TERMS: usize>(amx: Amx, strip: Strip<'_>, from: usize, to: usize, lay: Lay, out: &mut [u8]) {
+fn pack<const TERMS: usize>(bf16: Bf16, strip: Strip<'_>, from: usize, to: usize, lay: Lay, out: &mut [u8]) {
     for (step, out) in out.chunks_exact_mut(step_bytes(TERMS)).take((to - from).div_ceil(STEP)).enumerate() {
-        pack_step::<TERMS>(amx, strip, from + step * STEP, to, lay, out);
+        pack_step::<TERMS>(bf16, strip, from + step * STEP, to, lay, out);
     }
 }
 
 /// Packs the step of a strip that starts at `depth`.
-fn pack_step<const TERMS: usize>(amx: Amx, strip: Strip<'_>, depth: usize, to: usize, lay: Lay, out: &mut [u8]) {
+fn pack_step<const TERMS: usize>(bf16: Bf16, strip: Strip<'_>, depth: usize, to: usize, lay: Lay, out: &mut [u8]) {
     for half in 0..2 {
         let first = strip.first + 16 * half;
         let count = strip.end.saturating_sub(first).min(16);
@@ -108,18 +108,18 @@ fn pack_step<const TERMS: usize>(amx: Amx, strip: Strip<'_>, depth: usize, to: u
         let tiles = &mut out[half * TILE..][..(2 * TERMS - 1) * TILE];
         // SAFETY: the last element was just found inside; tiles of a term lie two apart and start at multiples of
         // TILE in memory that is aligned to 64 bytes.
-        unsafe { amx.split::<TERMS>(source, lay, tiles.as_mut_ptr(), 2 * TILE) };
+        unsafe { bf16.split::<TERMS>(source, lay, tiles.as_mut_ptr(), 2 * TILE) };
     }
 }
 
 /// Packs panels of all rows (or columns) of a strip, depth `from..to` of at most a block.
 ///
 /// Where the depth lies row by row in memory, it is read so: the machine fetches ahead along rows, not across them.
-fn pack_across<const TERMS: usize>(amx: Amx, strip: Strip<'_>, from: usize, to: usize, lay: Lay, out: &mut [u8]) {
+fn pack_across<const TERMS: usize>(bf16: Bf16, strip: Strip<'_>, from: usize, to: usize, lay: Lay, out: &mut [u8]) {
     let size = block_steps(TERMS) * step_bytes(TERMS);
     if strip.outer != 1 {
         for (panel, out) in out.chunks_exact_mut(size).enumerate() {
-            pack::<TERMS>(amx, Strip { first: strip.first + panel * SIDE, ..strip }, from, to, lay, out);
+            pack::<TERMS>(bf16, Strip { first: strip.first + panel * SIDE, ..strip }, from, to, lay, out);
         }
         return;
     }
@@ -136,34 +136,34 @@ fn pack_across<const TERMS: usize>(amx: Amx, strip: Strip<'_>, from: usize, to: 
             assert!((count.div_ceil(SIDE) - 1) * size + start + step_bytes(TERMS) <= out.len());
             // SAFETY: rows of `count` numbers; the tiles of this step of all panels lie inside `out`, as just checked,
             // at multiples of TILE in memory that is aligned to 64 bytes.
-            unsafe { amx.split_pair::<TERMS>(rows, count, pair, out[start..].as_mut_ptr(), size) };
+            unsafe { bf16.split_pair::<TERMS>(rows, count, pair, out[start..].as_mut_ptr(), size) };
         }
     }
     if lay == Lay::Rows {
         for tile in out.chunks_exact_mut(TILE) {
             // SAFETY: the chunk is a tile that has just been written; it starts at a multiple of TILE in memory that is
             // aligned to 64 bytes.
-            unsafe { amx.transpose(tile.as_mut_ptr()) };
+            unsafe { bf16.transpose(tile.as_mut_ptr()) };
         }
     }
 }
 
 /// Packs all of B, in panels of 32 columns.
-pub(super) fn pack_b(amx: Amx, b: MatRef<f32>, precision: Precision, out: &mut Aligned) {
+pub(super) fn pack_b(bf16: Bf16, b: MatRef<f32>, precision: Precision, out: &mut Aligned) {
     match precision {
-        Precision::Medium => pack_panels::<1>(amx, b, out),
-        Precision::High => pack_panels::<2>(amx, b, out),
-        Precision::Highest => pack_panels::<3>(amx, b, out),
+        Precision::Medium => pack_panels::<1>(bf16, b, out),
+        Precision::High => pack_panels::<2>(bf16, b, out),
+        Precision::Highest => pack_panels::<3>(bf16, b, out),
     }
 }
 
-fn pack_panels<const TERMS: usize>(amx: Amx, b: MatRef<f32>, out: &mut Aligned) {
+fn pack_panels<const TERMS: usize>(bf16: Bf16, b: MatRef<f32>, out: &mut Aligned) {
     let (panels, size) = (b.cols.div_ceil(SIDE), b.rows.div_ceil(STEP) * step_bytes(TERMS));
     let out = SharedMut::new(out.bytes(panels * size));
     for_each(panels, b.cols * b.rows, |panel| {
         // SAFETY: each panel has its own range.
         let out = unsafe { out.slice(panel * size, size) };
-        pack::<TERMS>(amx, Strip::of_b(b, panel * SIDE, b.cols), 0, b.rows, Lay::Pairs, out);
+        pack::<TERMS>(bf16, Strip::of_b(b, panel * SIDE, b.cols), 0, b.rows, Lay::Pairs, out);
     });
 }
 
@@ -173,7 +173,7 @@ fn pack_panels<const TERMS: usize>(amx: Amx, b: MatRef<f32>, out: &mut Aligned) 
 /// As for `run` of the module above: `c` must hold the rows of C, `c_stride` apart, with numbers where the start is kept, and nobody
 /// else may reach them, nor what `finish` writes.
 pub(super) unsafe fn run<const TERMS: usize>(
-    amx: Amx,
+    bf16: Bf16,
     a: MatRef<f32>,
     b: Operand<f32>,
     c: SharedMut<f32>,
@@ -182,13 +182,13 @@ pub(super) unsafe fn run<const TERMS: usize>(
 ) {
     if a.row_stride == 1 && a.col_stride > 1 && a.cols > DEEP {
         // SAFETY: it asks for what the caller promises here.
-        return unsafe { deep::<TERMS>(amx, a, b.matrix, c, c_stride, finish) };
+        return unsafe { deep::<TERMS>(bf16, a, b.matrix, c, c_stride, finish) };
     }
     let (m, n, k) = (a.rows, b.matrix.cols, a.cols);
     let precision = [Precision::Medium, Precision::High, Precision::Highest][TERMS - 1];
     let mut scratch = PACKED_B.take();
-    let pack = |b: MatRef<f32>, out: &mut Aligned| pack_panels::<TERMS>(amx, b, out);
-    let (packed_b, _) = b.panels(Kernel::Tiles(amx, precision), &mut scratch, pack);
+    let pack = |b: MatRef<f32>, out: &mut Aligned| pack_panels::<TERMS>(bf16, b, out);
+    let (packed_b, _) = b.panels(Kernel::Blocks(bf16, precision), &mut scratch, pack);
     let packed_b = packed_b.as_bytes();
     let down = m.div_ceil(ROWS);
     // Few rows: cut the columns too, so that there is work to share. (No result depends on how C is cut.)
@@ -199,13 +199,13 @@ pub(super) unsafe fn run<const TERMS: usize>(
         let rows = down * ROWS..m.min((down + 1) * ROWS);
         let cols = across * cols..n.min((across + 1) * cols);
         // SAFETY: the caller promises C and what `finish` writes; this part of them is the task's alone.
-        unsafe { Task::<TERMS> { amx, a, packed_b, c, c_stride, finish }.run(rows, cols) };
+        unsafe { Task::<TERMS> { bf16, a, packed_b, c, c_stride, finish }.run(rows, cols) };
     });
     PACKED_B.set(scratch);
 }
 
 struct Task<'a, const TERMS: usize> {
-    amx: Amx,
+    bf16: Bf16,
     a: MatRef<'a, f32>,
     packed_b: &'a [u8],
     c: SharedMut<f32>,
@@ -225,10 +225,10 @@ impl<const TERMS: usize> Task<'_, TERMS> {
         let packed_a = packed.bytes(panels * steps * step);
         for (panel, out) in packed_a.chunks_exact_mut(steps * step).enumerate() {
             let strip = Strip::of_a(self.a, rows.start + panel * SIDE, rows.end);
-            pack::<TERMS>(self.amx, strip, 0, k, Lay::Rows, out);
+            pack::<TERMS>(self.bf16, strip, 0, k, Lay::Rows, out);
         }
         let cell = sums.floats(ROWS * CELL_STRIDE);
-        let tiles = self.amx.tiles();
+        let blocks = self.bf16.blocks();
         for left in cols.clone().step_by(CELL) {
             let right = cols.end.min(left + CELL);
             for from in (0..steps).step_by(block_steps(TERMS)) {
@@ -238,11 +238,11 @@ impl<const TERMS: usize> Task<'_, TERMS> {
                     for panel in 0..panels {
                         let a = &packed_a[(panel * steps + from) * step..][..count * step];
                         let c = &mut cell[panel * SIDE * CELL_STRIDE + j - left..][..(SIDE - 1) * CELL_STRIDE + SIDE];
+                        let first = rows.start + panel * SIDE;
+                        let part = first..rows.end.min(first + SIDE);
                         // SAFETY: c is a whole block.
-                        unsafe { block::<TERMS>(&tiles, a, b, c.as_mut_ptr(), CELL_STRIDE, from > 0) };
+                        unsafe { block::<TERMS>(&blocks, a, b, c.as_mut_ptr(), CELL_STRIDE, part.len(), from > 0) };
                         if from == 0 {
-                            let first = rows.start + panel * SIDE;
-                            let part = first..rows.end.min(first + SIDE);
                             self.finish.prefetch(part, &(j..right.min(j + SIDE)));
                         }
                     }
@@ -251,7 +251,7 @@ impl<const TERMS: usize> Task<'_, TERMS> {
             let (finish, rows, cols) = (self.finish, rows.clone(), left..right);
             isa::dispatch(Cell { finish, rows, cols, cell, c: self.c, c_stride: self.c_stride });
         }
-        drop(tiles);
+        drop(blocks);
         PACKED_A.set(packed);
         SUMS.set(sums);
     }
@@ -261,11 +261,21 @@ impl<const TERMS: usize> Task<'_, TERMS> {
 ///
 /// # Safety
 /// `c` must be writable, and hold numbers where they are added to, for 32 rows of 32.
-unsafe fn block<const TERMS: usize>(tiles: &Tiles, a: &[u8], b: &[u8], c: *mut f32, c_stride: usize, accumulate: bool) {
+unsafe fn block<const TERMS: usize>(
+    blocks: &Blocks,
+    a: &[u8],
+    b: &[u8],
+    c: *mut f32,
+    c_stride: usize,
+    rows: usize,
+    accumulate: bool,
+) {
     assert!(a.len() == b.len());
     let steps = a.len() / step_bytes(TERMS);
     // SAFETY: the panels hold `steps` steps; the caller promises c.
-    unsafe { tiles.block::<TERMS>(BlockProduct { steps, a: a.as_ptr(), b: b.as_ptr(), c, c_stride, accumulate }) };
+    unsafe {
+        blocks.block::<TERMS>(BlockProduct { steps, a: a.as_ptr(), b: b.as_ptr(), c, c_stride, rows, accumulate })
+    };
 }
 
 /// Finishes a cell.
@@ -300,7 +310,7 @@ impl Op for Cell<'_> {
 /// # Safety
 /// As for [`run`].
 unsafe fn deep<const TERMS: usize>(
-    amx: Amx,
+    bf16: Bf16,
     a: MatRef<f32>,
     b: MatRef<f32>,
     c: SharedMut<f32>,
@@ -325,7 +335,7 @@ unsafe fn deep<const TERMS: usize>(
         let sums = Sums { partial, start: piece_index * size, stride };
         // SAFETY: the partial results have room for `pieces` of `size` and live until all tasks are done; this region of
         // this piece is the task's alone.
-        unsafe { piece_of::<TERMS>(amx, a, b, rows, cols, depth, sums) };
+        unsafe { piece_of::<TERMS>(bf16, a, b, rows, cols, depth, sums) };
     });
     let all = SharedMut::new(sums.floats(pieces * size));
     for_each(m.div_ceil(SIDE), m * n * (pieces + 1), |panel| {
@@ -353,7 +363,7 @@ struct Sums {
 /// * The memory of `sums` must hold the piece's rows, `stride` apart, rounded up to whole blocks both ways.
 /// * Nobody else may reach this region of them meanwhile.
 unsafe fn piece_of<const TERMS: usize>(
-    amx: Amx,
+    bf16: Bf16,
     a: MatRef<f32>,
     b: MatRef<f32>,
     rows: Range<usize>,
@@ -365,12 +375,12 @@ unsafe fn piece_of<const TERMS: usize>(
     let (down, across) = (rows.len().div_ceil(SIDE), cols.len().div_ceil(SIDE));
     let mut packed = PACKED_A.take();
     let (packed_a, packed_b) = packed.bytes((down + across) * size).split_at_mut(down * size);
-    let tiles = amx.tiles();
+    let blocks = bf16.blocks();
     for from in depth.clone().step_by(block_steps(TERMS) * STEP) {
         let to = depth.end.min(from + block_steps(TERMS) * STEP);
         let used = (to - from).div_ceil(STEP) * step_bytes(TERMS);
-        pack_across::<TERMS>(amx, Strip::of_a(a, rows.start, rows.end), from, to, Lay::Rows, packed_a);
-        pack_across::<TERMS>(amx, Strip::of_b(b, cols.start, cols.end), from, to, Lay::Pairs, packed_b);
+        pack_across::<TERMS>(bf16, Strip::of_a(a, rows.start, rows.end), from, to, Lay::Rows, packed_a);
+        pack_across::<TERMS>(bf16, Strip::of_b(b, cols.start, cols.end), from, to, Lay::Pairs, packed_b);
         for (j, b) in packed_b.chunks_exact(size).enumerate() {
             for (i, a) in packed_a.chunks_exact(size).enumerate() {
                 let at = (rows.start + i * SIDE) * sums.stride + cols.start + j * SIDE;
@@ -378,12 +388,13 @@ unsafe fn piece_of<const TERMS: usize>(
                 // whole blocks. Those that are added to were written by the depth blocks before.
                 unsafe {
                     let c = sums.partial.pointer(sums.start + at);
-                    block::<TERMS>(&tiles, &a[..used], &b[..used], c, sums.stride, from > depth.start);
+                    let wanted = (rows.len() - i * SIDE).min(SIDE);
+                    block::<TERMS>(&blocks, &a[..used], &b[..used], c, sums.stride, wanted, from > depth.start);
                 }
             }
         }
     }
-    drop(tiles);
+    drop(blocks);
     PACKED_A.set(packed);
 }
 

@@ -226,9 +226,9 @@ impl Op for Block<'_> {
                         c_stride,
                         accumulate: accumulate && whole,
                     };
-                    // SAFETY: the panels hold `depth` steps, one number of `a` each where there is one row; c is a whole tile of C, which is there, this task's alone, and
-                    // holds numbers where they are added to; or it is the edge buffer, which holds the largest tile
-                    // of any instruction set.
+                    // SAFETY: the panels hold `depth` steps, where there is one row one number of `a` each; c is a whole tile
+                    // of C, which is there, this task's alone, and holds numbers where they are added to; or it is the edge
+                    // buffer, which holds the largest tile of any instruction set.
                     unsafe { register_tile::packed_tile(simd, tile, self.form, is_row) };
                     if !whole {
                         for r in 0..count {

@@ -4,14 +4,14 @@
 //! that only detection can make, so holding one is the proof that its instructions exist. [`dispatch`] picks the best
 //! token once per operation and compiles the kernel's body for it. Nothing outside this folder names an intrinsic.
 //!
-//! `CHUMOKU_ISA=scalar|avx2|avx512|amx` caps the choice.
+//! `CHUMOKU_ISA=scalar|avx2|avx512|avx512bf16|amx` caps the choice.
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod bf16;
 mod portable;
 mod simd;
 
@@ -33,13 +33,15 @@ pub enum Isa {
     Avx2 = 2,
     /// AVX-512 (F, BW, DQ, VL): 16 lanes of f32.
     Avx512 = 3,
+    /// AVX-512 with BF16: as AVX-512, and dot products of bf16 for matrix products that need be no more exact.
+    Avx512Bf16 = 4,
     /// AVX-512 with BF16, and AMX tiles of bf16 for matrix products.
-    Amx = 4,
+    Amx = 5,
 }
 
 impl Isa {
     /// Every instruction set the crate knows, weakest first.
-    pub const ALL: [Isa; 4] = [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Amx];
+    pub const ALL: [Isa; 5] = [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16, Isa::Amx];
 
     /// The name that `CHUMOKU_ISA` takes.
     pub fn name(self) -> &'static str {
@@ -47,6 +49,7 @@ impl Isa {
             Isa::Scalar => "scalar",
             Isa::Avx2 => "avx2",
             Isa::Avx512 => "avx512",
+            Isa::Avx512Bf16 => "avx512bf16",
             Isa::Amx => "amx",
         }
     }
@@ -60,7 +63,7 @@ impl Isa {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => avx512::Avx512::new().is_some(),
             #[cfg(target_arch = "x86_64")]
-            Isa::Amx => amx::Amx::new().is_some(),
+            Isa::Avx512Bf16 | Isa::Amx => bf16::Bf16::new(self).is_some(),
             #[cfg(not(target_arch = "x86_64"))]
             _ => false,
         }
@@ -87,7 +90,8 @@ pub fn active() -> Isa {
         1 => Isa::Scalar,
         2 => Isa::Avx2,
         3 => Isa::Avx512,
-        4 => Isa::Amx,
+        4 => Isa::Avx512Bf16,
+        5 => Isa::Amx,
         _ => {
             let wish = std::env::var("CHUMOKU_ISA").unwrap_or_default();
             cap(named(&wish).unwrap_or(Isa::Amx))

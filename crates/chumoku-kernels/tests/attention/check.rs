@@ -23,11 +23,13 @@ impl Kind {
         Kind::F16,
     ];
 
-    /// The kinds that differ on an instruction set: without tiles every level is computed in f32 (see
-    /// `accuracy::without_tiles_every_level_is_the_highest`).
+    /// The kinds that differ on an instruction set: others are computed in f32 (see
+    /// `accuracy::levels_are_the_highest_where_terms_gain_nothing`).
     pub(crate) fn on(isa: Isa) -> impl ParallelIterator<Item = Kind> {
-        let differs = move |kind: &Kind| {
-            isa == Isa::Amx || !matches!(kind, Kind::F32(Precision::High) | Kind::F32(Precision::Medium))
+        let differs = move |kind: &Kind| match kind {
+            Kind::F32(Precision::High) => isa == Isa::Amx,
+            Kind::F32(Precision::Medium) => isa >= Isa::Avx512Bf16,
+            _ => true,
         };
         Kind::ALL.into_par_iter().filter(differs)
     }
@@ -62,11 +64,9 @@ impl Kind {
     pub(crate) fn tolerance(self, isa: Isa) -> Tolerance {
         let of = |output, gradient| Tolerance { output, gradient, smallest: TINY, score: 2.5e-7 };
         match self {
-            // Without tiles every level is computed in f32.
-            Kind::F32(_) if isa != Isa::Amx => of(1e-6, 1e-6),
-            Kind::F32(Precision::Highest) => of(1e-6, 1e-6),
-            Kind::F32(Precision::High) => of(2e-5, 4e-5),
-            Kind::F32(Precision::Medium) => of(8e-3, 1.6e-2),
+            Kind::F32(Precision::Medium) if isa >= Isa::Avx512Bf16 => of(8e-3, 1.6e-2),
+            Kind::F32(Precision::High) if isa == Isa::Amx => of(2e-5, 4e-5),
+            Kind::F32(_) => of(1e-6, 1e-6),
             Kind::Bf16 => of(8e-3, 1e-2),
             // Near 0 its steps are 2^−24.
             Kind::F16 => Tolerance { smallest: 6e-8, ..of(5e-4, 1e-3) },

@@ -13,13 +13,18 @@ fn attention(queries: usize) -> Attention<'static, f32> {
 #[test]
 fn the_plan_names_what_runs() {
     each_isa(|isa| {
-        let has_tiles = isa == Isa::Amx;
         for (precision, terms) in [(Precision::Highest, 3), (Precision::High, 2), (Precision::Medium, 1)] {
+            let kernel = match isa {
+                Isa::Amx => "bf16 tiles",
+                Isa::Avx512Bf16 if terms == 1 => "bf16 dot products",
+                _ => "f32 registers",
+            };
+            let has_terms = kernel != "f32 registers";
             let plan = attention(8).precision(precision).explain().unwrap();
             assert_eq!(plan.isa, isa);
-            assert_eq!(plan.kernel, if has_tiles { "bf16 tiles" } else { "f32 registers" });
-            assert_eq!(plan.terms, if has_tiles { terms } else { 0 });
-            assert_eq!(plan.tile, (if has_tiles { 32 } else { 48 }, 128));
+            assert_eq!(plan.kernel, kernel);
+            assert_eq!(plan.terms, if has_terms { terms } else { 0 });
+            assert_eq!(plan.tile, (if has_terms { 32 } else { 48 }, 128));
             assert!(plan.tasks > 0 && plan.scratch_bytes > 0, "{plan:?}");
             let text = plan.to_string();
             assert!(text.contains(plan.kernel) && text.contains(isa.name()) && text.contains(plan.reason), "{text}");

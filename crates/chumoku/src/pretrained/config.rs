@@ -96,10 +96,10 @@ pub(crate) fn encoder_of(folder: &Path, config: &Config) -> Result<PretrainedEnc
         "distilbert" => config.parse::<DistilBertConfig>(folder)?.encoder(),
         other => {
             let problem = tr!(
-                "model_type: this version reads encoders of type bert, roberta, xlm-roberta, camembert, distilbert and modernbert, \
-                 found \"{other}\"",
-                "model_type: この版で読めるエンコーダーは bert、roberta、xlm-roberta、camembert、distilbert、modernbert ですが、\
-                 \"{other}\" です"
+                "model_type: this version reads encoders of type bert, roberta, xlm-roberta, camembert, distilbert and \
+                 modernbert, found \"{other}\"",
+                "model_type: この版で読めるエンコーダーは bert、roberta、xlm-roberta、camembert、distilbert、modernbert \
+                 ですが、\"{other}\" です"
             );
             return Err(fault(folder, CONFIG, problem));
         }

@@ -38,6 +38,15 @@ impl OutputFolder {
         OutputFolder::prepare_while(named, resume, force, || {})
     }
 
+    /// Whether [`OutputFolder::prepare`] would take the folder; changes nothing.
+    ///
+    /// # Errors
+    /// If the folder holds something that would be lost.
+    pub fn check(path: &Path, resume: bool, force: bool) -> Result<()> {
+        check_name(path)?;
+        choose(path, resume, force).map(drop)
+    }
+
     /// `prepare`, as if another run did this between the first look at the folder and its lock.
     fn prepare_while(
         named: Option<&Path>,

@@ -1,7 +1,7 @@
 //! Pretraining an encoder on unlabelled text, by tokens that are hidden from it: documents as tokens, the plan, the run,
 //! and at the end the report.
 
-use super::memory::{FORWARD, Footing, Held, bytes_of};
+use super::memory::{Footing, Held, activations, bytes_of, evaluation_share};
 use super::names::label;
 use super::parts::Learnt;
 use super::run::{Evaluation, Metric, Place, Trainable, plan_json, run, sha256_of};
@@ -433,10 +433,8 @@ impl Trainable for Masked<'_> {
     }
 
     fn evaluation_share(&self) -> f64 {
-        let tokens = |documents: &[Vec<u32>]| documents.iter().map(Vec::len).sum::<usize>() as f64;
-        let train = tokens(&self.train);
-        let valid = if self.valid.is_empty() { train } else { tokens(&self.valid) };
-        FORWARD * valid / train.max(1.0)
+        let tokens = |documents: &[Vec<u32>]| documents.iter().map(Vec::len).sum();
+        evaluation_share(tokens(&self.train), tokens(&self.valid))
     }
 
     fn footing(&self) -> Footing {
@@ -444,9 +442,8 @@ impl Trainable for Masked<'_> {
     }
 
     fn activations(&self) -> usize {
-        let encoder = &self.plan.model.encoder;
-        let per_token = encoder.num_layers * (22 * encoder.d_model + 6 * encoder.d_ff) + 6 * encoder.d_model;
-        self.plan.settings.batch_tokens * per_token + 2 * 1024 * self.plan.model.vocab_size
+        let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
+        activations(encoder, 2 * encoder.num_layers, self.plan.settings.batch_tokens, model.vocab_size)
     }
 }
 

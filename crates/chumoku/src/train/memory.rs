@@ -1,6 +1,8 @@
 //! How much memory a run will hold at its peak: by formula for what is still to come, and by what the system says for what
 //! has been.
 
+use crate::nn::EncoderConfig;
+
 /// What a process holds, in bytes, as the system counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
@@ -30,6 +32,20 @@ impl Held {
 
 /// The share of a step's work that is its forward pass; backward is twice that.
 pub(crate) const FORWARD: f64 = 1.0 / 3.0;
+
+/// The work of reading `valid` tokens, or the `train` tokens where there are none to validate, as a share of that of an epoch's
+/// learning.
+pub(crate) fn evaluation_share(train: usize, valid: usize) -> f64 {
+    let read = if valid == 0 { train } else { valid };
+    FORWARD * read as f64 / train.max(1) as f64
+}
+
+/// Numbers that a step over so many tokens remembers, about: of layers like these, counted in halves (a decoder's are three),
+/// and of an output layer over a vocabulary.
+pub(crate) fn activations(encoder: &EncoderConfig, half_layers: usize, tokens: usize, vocabulary: usize) -> usize {
+    let per_token = half_layers * (22 * encoder.d_model + 6 * encoder.d_ff) / 2 + 6 * encoder.d_model;
+    tokens * per_token + 2 * 1024 * vocabulary
+}
 
 /// Bytes of rows of tokens.
 pub(crate) fn bytes_of(rows: &[Vec<u32>]) -> usize {

@@ -1,6 +1,6 @@
 //! Training a translator: tokens of both sides, the plan, the run, and at the end the report.
 
-use super::memory::{FORWARD, Footing, Held, bytes_of};
+use super::memory::{Footing, Held, activations, bytes_of, evaluation_share};
 use super::names::label;
 use super::parts::Learnt;
 use super::run::{Evaluation, Place, Trainable, plan_json, run, sha256_of};
@@ -362,10 +362,8 @@ impl Trainable for Translate<'_> {
     }
 
     fn evaluation_share(&self) -> f64 {
-        let tokens = |pairs: &[TokenPair]| lengths(pairs).iter().sum::<usize>() as f64;
-        let train = tokens(&self.train);
-        let valid = if self.valid.is_empty() { train } else { tokens(&self.valid) };
-        FORWARD * valid / train.max(1.0)
+        let tokens = |pairs: &[TokenPair]| lengths(pairs).iter().sum();
+        evaluation_share(tokens(&self.train), tokens(&self.valid))
     }
 
     fn footing(&self) -> Footing {
@@ -375,8 +373,7 @@ impl Trainable for Translate<'_> {
 
     fn activations(&self) -> usize {
         let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
-        let layers = encoder.num_layers + 2 * model.num_decoder_layers;
-        let per_token = layers * (22 * encoder.d_model + 6 * encoder.d_ff) / 2 + 6 * encoder.d_model;
-        self.plan.settings.batch_tokens * per_token + 2 * 1024 * model.target_vocab_size
+        let half_layers = encoder.num_layers + 2 * model.num_decoder_layers;
+        activations(encoder, half_layers, self.plan.settings.batch_tokens, model.target_vocab_size)
     }
 }

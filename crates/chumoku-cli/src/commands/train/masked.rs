@@ -10,7 +10,7 @@ use crate::report::{fit, wrap};
 use chumoku::data::{DocumentParts, thousands};
 use chumoku::lang::lang;
 use chumoku::tr;
-use chumoku::train::{Filled, MaskedOutcome, MaskedScores, TrainingData, pretrain};
+use chumoku::train::{Filled, MaskedOutcome, MaskedScores, OutputFolder, TrainingData, pretrain};
 use chumoku::{ModelKind, is_model_folder};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,25 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&outcome, place))
 }
 
-/// The texts that are given to pretrain on first, and the training texts; none if none are given.
+/// The folder of the encoder that a model in this folder starts from.
+fn beside(folder: &Path) -> PathBuf {
+    // The name of “.” is that of the folder it stands for.
+    let whole = if folder.file_name().is_none() { folder.canonicalize().ok() } else { None };
+    let folder = whole.as_deref().unwrap_or(folder);
+    let mut name = folder.file_name().unwrap_or_default().to_owned();
+    name.push("-base");
+    folder.with_file_name(name)
+}
+
+/// The texts that are given to pretrain on first, and the training texts; none if none are given. Changes nothing where
+/// the encoder's folder cannot be written.
 pub(super) fn texts(args: &Train, data: &TrainingData) -> anyhow::Result<Option<DocumentParts>> {
+    if let Some(out) = args.out.as_deref().filter(|_| !args.unlabelled.is_empty()) {
+        let base = beside(out);
+        if !(args.resume && is_model_folder(&base)) {
+            OutputFolder::check(&base, args.resume, args.force)?;
+        }
+    }
     let mut parts = DocumentParts::default();
     for path in &args.unlabelled {
         let found = language::load(path, &read_options(&args.reading, false)?)?.split(0, language::VALID, 0.0);
@@ -49,9 +66,7 @@ pub(super) fn texts(args: &Train, data: &TrainingData) -> anyhow::Result<Option<
 /// The encoder that a classifier starts from, pretrained on texts: its folder stands beside the classifier's. None if it was
 /// stopped.
 pub(super) fn base_of(of: &Session<'_>, texts: &DocumentParts, threads: usize) -> anyhow::Result<Option<PathBuf>> {
-    let mut name = of.folder.path.file_name().unwrap_or_default().to_owned();
-    name.push("-base");
-    let base = of.folder.path.with_file_name(name);
+    let base = beside(&of.folder.path);
     if of.args.resume && is_model_folder(&base) {
         return Ok(Some(base));
     }

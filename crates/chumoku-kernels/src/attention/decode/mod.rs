@@ -169,9 +169,9 @@ impl<'a, T: Narrow> Gather<'a, T> {
     fn start(self) {
         #[cfg(target_arch = "x86_64")]
         if has_tiles(self.args)
-            && let Some(amx) = isa::amx::Amx::new()
+            && let Some(bf16) = isa::bf16::Bf16::new(isa::active())
         {
-            return amx.run(self);
+            return bf16.run(self);
         }
         dispatch(self);
     }

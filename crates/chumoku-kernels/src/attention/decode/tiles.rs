@@ -3,24 +3,25 @@
 use super::{Gather, Products};
 use crate::attention::engine::{Matrix, STRIDE};
 use crate::isa::Simd;
-use crate::isa::amx::split::Lay;
-use crate::isa::amx::{Amx, IN_PLACE, STEP, TILE, Tiles, TilesOp, take};
 use crate::isa::avx512::Avx512;
+use crate::isa::bf16::amx::IN_PLACE;
+use crate::isa::bf16::split::Lay;
+use crate::isa::bf16::{Bf16, Blocks, BlocksOp, STEP, TILE, take};
 use crate::narrow::Narrow;
 
-impl<T: Narrow> TilesOp for Gather<'_, T> {
+impl<T: Narrow> BlocksOp for Gather<'_, T> {
     #[inline(always)]
-    fn eval(self, amx: Amx, simd: Avx512, tiles: &Tiles) {
-        self.run(simd, InTiles { amx, simd, tiles });
+    fn eval(self, bf16: Bf16, simd: Avx512, blocks: &Blocks) {
+        self.run(simd, InTiles { bf16, simd, blocks });
     }
 }
 
 /// Of widths that are whole steps.
 #[derive(Clone, Copy)]
 struct InTiles<'a> {
-    amx: Amx,
+    bf16: Bf16,
     simd: Avx512,
-    tiles: &'a Tiles,
+    blocks: &'a Blocks,
 }
 
 impl Products for InTiles<'_> {
@@ -39,13 +40,14 @@ impl Products for InTiles<'_> {
                 let source = take::Source { data, outer: queries.stride(), inner: 1, count, depth: STEP };
                 // SAFETY: the part is `count` rows and a step of columns of the queries; the caller promises room for their
                 // tiles, of which this is one.
-                unsafe { self.amx.take(source, Lay::Pairs, to.add((tile * steps + step) * TILE)) };
+                unsafe { self.bf16.take(source, Lay::Pairs, to.add((tile * steps + step) * TILE)) };
             }
         }
     }
 
     #[inline(always)]
     unsafe fn add(self, queries: *const u8, rows: usize, keys: Matrix<'_>, scores: &mut [f32]) -> usize {
+        let Some(tiles) = self.blocks.tiles() else { return 0 };
         #[repr(align(64))]
         struct Transposed([f32; IN_PLACE * 16]);
         let mut sums = Transposed([0.0; IN_PLACE * 16]);
@@ -58,7 +60,7 @@ impl Products for InTiles<'_> {
                 // IN_PLACE rows of 16. The chunk is 16 rows of STRIDE scores, and `first + 16 · part + 16` at most KEYS.
                 unsafe {
                     let b = queries.add(tile * steps * TILE);
-                    self.tiles.rows_in_place(keys.at(first, 0), 2 * keys.stride(), steps, b, sums.0.as_mut_ptr());
+                    tiles.rows_in_place(keys.at(first, 0), 2 * keys.stride(), steps, b, sums.0.as_mut_ptr());
                     for (part, sums) in sums.0.chunks_exact(256).enumerate() {
                         let to = scores.as_mut_ptr().add(first + 16 * part);
                         self.simd.add_transposed(sums.as_ptr(), 16, 1.0, to, STRIDE);

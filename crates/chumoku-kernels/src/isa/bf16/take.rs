@@ -1,7 +1,7 @@
 //! bf16 numbers, laid out as tiles.
 
 use super::split::Lay;
-use super::{Amx, STEP};
+use super::{Bf16, STEP};
 use crate::isa::avx512::transpose;
 use std::arch::x86_64::*;
 
@@ -20,7 +20,7 @@ pub(crate) struct Source {
     pub(crate) depth: usize,
 }
 
-impl Amx {
+impl Bf16 {
     /// Writes the tile of a part.
     ///
     /// # Safety

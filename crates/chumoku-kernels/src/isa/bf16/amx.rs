@@ -3,43 +3,30 @@
 //! A tile register holds 16 rows of 64 bytes. One instruction multiplies a tile of 16 × 32 numbers with one of
 //! 32 × 16 and adds the result to 16 × 16 sums. Stable Rust has no intrinsics for it, so the instructions stand here as
 //! inline assembly; each block loads, multiplies and stores, and leaves nothing in tile registers for the next.
-//!
-//! f32 numbers take part as sums of bf16 terms ([`split`]): a product of two terms each drops only the product of the
-//! two small ones, one of three terms each is as good as f32.
 
-pub(crate) mod split;
-pub(crate) mod take;
-
-use super::avx512::Avx512;
+use super::BlockProduct;
 use std::arch::asm;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
-
-/// Bytes of a tile: 16 rows of 64.
-pub(crate) const TILE: usize = 1024;
-/// Rows, and columns, of a block of C: two tiles each way.
-pub(crate) const SIDE: usize = 32;
-/// Depth of a tile: 32 numbers.
-pub(crate) const STEP: usize = 32;
 
 /// Rows that [`Tiles::rows_in_place`] multiplies: four tiles.
 pub(crate) const IN_PLACE: usize = 64;
 
 /// The token of AMX with bf16: the processor has it, and the system lets this process use it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Amx(());
+pub(super) struct Amx(());
 
 impl Amx {
     /// The token, if processor and system have it. Asks Linux for the permission that tile data need.
-    pub(crate) fn new() -> Option<Self> {
+    pub(super) fn new() -> Option<Self> {
         static ALLOWED: OnceLock<bool> = OnceLock::new();
         ALLOWED.get_or_init(|| is_supported() && is_permitted()).then_some(Amx(()))
     }
 
     /// Sets up this thread's tile registers until the guard is dropped. Guards may overlap, as where a task that holds one
     /// waits for others and its thread takes up one of them: the registers stay set up until the last is dropped.
-    pub(crate) fn tiles(self) -> Tiles {
+    pub(super) fn tiles(self) -> Tiles {
         let tiles = Tiles { _guard: Guard::new(release), not_send: PhantomData };
         if Guard::count() == 1 {
             self.configure();
@@ -70,36 +57,9 @@ fn release() {
     unsafe { asm!("tilerelease", options(nostack, preserves_flags)) };
 }
 
-/// What runs on tiles that are set up.
-pub(crate) trait TilesOp {
-    /// The body; implementations are `#[inline(always)]`.
-    fn eval(self, amx: Amx, simd: Avx512, tiles: &Tiles);
-}
-
-/// # Safety
-/// The processor must have the features named.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
-unsafe fn entry<O: TilesOp>(amx: Amx, simd: Avx512, tiles: &Tiles, op: O) {
-    op.eval(amx, simd, tiles);
-}
-
-impl Amx {
-    /// Runs `op` with tile registers set up.
-    pub(crate) fn run<O: TilesOp>(self, op: O) {
-        let tiles = self.tiles();
-        if let Some(simd) = Avx512::new() {
-            // SAFETY: the token proves AVX-512 with BF16.
-            unsafe { entry(self, simd, &tiles, op) };
-        }
-    }
-}
-
-/// CPUID: AVX-512 with BF16 (for splitting), AMX tiles with BF16; XCR0: the system saves all of their state.
+/// CPUID: AMX tiles with BF16; XCR0: the system saves all of their state.
 fn is_supported() -> bool {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
-    if Avx512::new().is_none() || !is_x86_feature_detected!("avx512bf16") {
-        return false;
-    }
     if __cpuid(0).eax < 7 || __cpuid(1).ecx & (1 << 27) == 0 {
         return false;
     }
@@ -173,26 +133,6 @@ impl Drop for Guard {
             (self.0)();
         }
     }
-}
-
-/// The product of one block: `C (+)= Σ_steps A·B`, C of 32 × 32 f32.
-///
-/// Panels hold for each step the tiles of both halves, term by term: `[step][term][half]`, `TILE` bytes each. A tile of
-/// A holds 16 rows of 32 numbers; one of B holds, as 16 rows of 16 pairs, the numbers `(2r, c)` and `(2r + 1, c)`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BlockProduct {
-    /// Steps of 32 numbers.
-    pub(crate) steps: usize,
-    /// The panel of A.
-    pub(crate) a: *const u8,
-    /// The panel of B.
-    pub(crate) b: *const u8,
-    /// The result: 32 rows of 32.
-    pub(crate) c: *mut f32,
-    /// Distance of the rows of `c`, in elements.
-    pub(crate) c_stride: usize,
-    /// Whether `c` is added to rather than overwritten.
-    pub(crate) accumulate: bool,
 }
 
 /// The assembly of a block: `$products` is the body of a step.
@@ -272,7 +212,7 @@ impl Tiles {
     /// The panels must hold `steps` steps; `c` must be writable (and initialised when accumulating) for 32 rows of 32,
     /// and not overlap the panels.
     #[inline(always)]
-    pub(crate) unsafe fn block<const TERMS: usize>(&self, block: BlockProduct) {
+    pub(super) unsafe fn block<const TERMS: usize>(&self, block: BlockProduct) {
         // SAFETY: the registers are set up, as `self` proves; the caller promises the memory.
         unsafe {
             match TERMS {
@@ -366,6 +306,7 @@ impl Tiles {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{SIDE, STEP};
     use super::*;
 
     #[test]
@@ -406,6 +347,7 @@ mod tests {
                     b: panel,
                     c: c.as_mut_ptr(),
                     c_stride: SIDE,
+                    rows: SIDE,
                     accumulate: false,
                 })
             };

@@ -2,7 +2,7 @@
 //!
 //! Each term is what the ones before left over, rounded to bf16: two terms keep 16 bits of the 24, three keep all.
 
-use super::{Amx, STEP, TILE};
+use super::{Bf16, STEP, TILE};
 use crate::isa::avx512::transpose;
 use std::arch::x86_64::*;
 
@@ -30,7 +30,7 @@ pub(crate) enum Lay {
     Pairs,
 }
 
-impl Amx {
+impl Bf16 {
     /// Writes the `TERMS` tiles of a part, `apart` bytes from one another.
     ///
     /// NaN gives NaN in the first term. An infinite number, or one that rounds to infinity as bf16 (from 3.39e38), gives
@@ -78,7 +78,7 @@ impl Amx {
     }
 }
 
-impl Amx {
+impl Bf16 {
     /// Splits two consecutive p of `count` i into row `pair` of the tiles of panels of 32 i, `panel` bytes apart, laid
     /// out as [`Lay::Pairs`]. Absent rows are 0.
     ///
@@ -178,7 +178,7 @@ unsafe fn transpose_tiles<const TERMS: usize>(to: *mut u8, apart: usize) {
     }
 }
 
-impl Amx {
+impl Bf16 {
     /// Writes 32 numbers as `TERMS` rows of bf16 terms, `apart` bytes from one another.
     ///
     /// # Safety
@@ -198,7 +198,7 @@ impl Amx {
     }
 }
 
-impl Amx {
+impl Bf16 {
     /// Writes 16 pairs of numbers, one of each vector, as `TERMS` rows of bf16 terms, `apart` bytes from one another.
     ///
     /// # Safety

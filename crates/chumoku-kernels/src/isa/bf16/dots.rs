@@ -1,0 +1,102 @@
+//! Blocks in vectors: a dot product of pairs (VDPBF16PS) takes two multiply–adds where a fused one takes one.
+//!
+//! A panel of B holds pairs along the depth, as tiles have them; a row's pair of A is broadcast. Eight rows of two vectors of
+//! sums leave room for both operands, and keep two units busy for as long as one instruction takes.
+
+use super::{Bf16, BlockProduct, TILE};
+use std::arch::x86_64::*;
+
+/// Rows whose sums stay in registers.
+const ROWS: usize = 8;
+/// Pairs of a step.
+const PAIRS: usize = 16;
+
+impl Bf16 {
+    /// As [`super::Blocks::block`], which has the conditions.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    pub(super) unsafe fn dots<const TERMS: usize>(self, block: BlockProduct) {
+        let rows = block.rows.min(super::SIDE);
+        for first in (0..rows).step_by(ROWS) {
+            // SAFETY: as the caller promises, of which these are some rows: no fewer than wanted, and no more than 8, which
+            // end within 32.
+            unsafe {
+                match rows - first {
+                    1 => sums::<TERMS, 1>(block, first),
+                    2 => sums::<TERMS, 2>(block, first),
+                    3..=4 => sums::<TERMS, 4>(block, first),
+                    _ => sums::<TERMS, ROWS>(block, first),
+                }
+            }
+        }
+    }
+}
+
+/// The sums of `COUNT` rows from `first`, a multiple of [`ROWS`]. Each is the same whatever `COUNT` is.
+///
+/// # Safety
+/// As for [`Bf16::dots`], and `first + COUNT` must be at most 32.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bf16")]
+unsafe fn sums<const TERMS: usize, const COUNT: usize>(block: BlockProduct, first: usize) {
+    let BlockProduct { steps, a, b, c, c_stride, accumulate, .. } = block;
+    let mut sums = [[_mm512_setzero_ps(); 2]; COUNT];
+    // Rows of both halves of a term follow one another.
+    let (mut a, mut b) = (a.wrapping_add(first * 64), b);
+    for _ in 0..steps {
+        for term_a in 0..TERMS {
+            for term_b in 0..TERMS - term_a {
+                for pair in 0..PAIRS {
+                    // SAFETY: the caller promises steps of TERMS terms of two tiles: of A 32 rows of 16 pairs, of B in each half
+                    // 16 pairs of 16 columns.
+                    unsafe {
+                        let columns = b.add(2 * term_b * TILE + pair * 64);
+                        let columns = [load(columns), load(columns.add(TILE))];
+                        for (i, sums) in sums.iter_mut().enumerate() {
+                            let factor = broadcast(a.add(2 * term_a * TILE + i * 64 + pair * 4));
+                            for (sum, column) in sums.iter_mut().zip(columns) {
+                                *sum = _mm512_dpbf16_ps(*sum, factor, column);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        // Not `add`: after the last step the pointers may lie beyond one past the end.
+        (a, b) = (a.wrapping_add(2 * TERMS * TILE), b.wrapping_add(2 * TERMS * TILE));
+    }
+    for (i, sums) in sums.into_iter().enumerate() {
+        for (half, sum) in sums.into_iter().enumerate() {
+            // SAFETY: the caller promises 32 rows of 32, with numbers where they are added to.
+            unsafe {
+                let c = c.add((first + i) * c_stride + 16 * half);
+                _mm512_storeu_ps(c, if accumulate { _mm512_add_ps(_mm512_loadu_ps(c), sum) } else { sum });
+            }
+        }
+    }
+}
+
+/// 32 numbers.
+///
+/// # Safety
+/// `from` must be readable for 64 bytes.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn load(from: *const u8) -> __m512bh {
+    // SAFETY: the caller promises the bytes; both types are 512 plain bits.
+    unsafe { std::mem::transmute::<__m512i, __m512bh>(_mm512_loadu_si512(from.cast())) }
+}
+
+/// A pair of numbers, sixteen times.
+///
+/// # Safety
+/// `from` must be readable for 4 bytes.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn broadcast(from: *const u8) -> __m512bh {
+    // SAFETY: the caller promises the bytes; both types are 512 plain bits.
+    unsafe { std::mem::transmute::<__m512i, __m512bh>(_mm512_set1_epi32(from.cast::<i32>().read_unaligned())) }
+}
