@@ -4,20 +4,9 @@ mod common;
 
 use common::Place;
 use serde_json::{Value, json};
-use std::path::Path;
 
-/// A tiny random BERT with a vocabulary of its own.
 fn place() -> Place {
-    let place = Place::new();
-    std::fs::create_dir(place.path("bert")).unwrap();
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained/bert");
-    for file in ["config.json", "model.safetensors"] {
-        std::fs::copy(golden.join(file), place.path("bert").join(file)).unwrap();
-    }
-    let words =
-        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "food", "the", "was", "##s", "映", "画"];
-    place.write("bert/vocab.txt", words.join("\n"));
-    place
+    Place::with_bert()
 }
 
 fn lines(text: &str) -> Vec<Value> {

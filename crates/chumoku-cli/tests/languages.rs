@@ -49,16 +49,27 @@ const STAYS_ENGLISH: &[English] = &[
     english(
         FIELD,
         "chumoku/src/",
-        &["change in log-odds when the word is removed", "sum over keys, mean over queries"],
+        &[
+            "change in cosine similarity when the word is removed",
+            "change in log-odds when the word is removed",
+            "sum over keys, mean over queries",
+        ],
     ),
     english("a kind in JSON, which `count` translates", "chumoku/src/counted.rs", &["language model"]),
-    english(FORMULA, "chumoku-view/src/trace/formula.rs", &["rotate({0}; position · {1}^(−2i/d_k))"]),
+    english(
+        FORMULA,
+        "chumoku-view/src/trace/formula.rs",
+        &["rotate({0}; position · {1})", "rotate({0}; position · {1}^(−2i/d_k))"],
+    ),
     english(
         LATEX,
         "chumoku-view/src/trace/formula.rs",
         &[
             "\\gamma \\odot \\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}} + \\beta",
-            "\\gamma \\odot \\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}",
+            "\\mathrm{rotate}\\left({0};\\ \\mathrm{position}\\cdot {1}\\right)",
+            "\\textstyle\\sum_i {0}/\\sqrt{n}",
+            "{0}/\\lVert {0} \\rVert",
+            "{1} \\odot \\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}",
             "\\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}",
             "\\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}}",
             "\\mathrm{onehot}\\left(\\arg\\max_j {0}\\right)",

@@ -330,5 +330,5 @@ fn language_models_and_translators_are_looked_at_too() {
     assert!(run.stdout.contains("L1·H1") && run.stdout.contains("the model writes"), "{}", run.stdout);
     place.refuses(&["explain", "tr", "one", "--view", "grid", "--sort", "effect"], &["--sort", "align"]);
     place.refuses(&["explain", "tr", "one", "--view", "rollout"], &["heatmap, lines and grid"]);
-    place.refuses(&["explain", "tr", "one", "--compare-text", "two"], &["classifiers and language models"]);
+    place.refuses(&["explain", "tr", "one", "--compare-text", "two"], &["classifiers, language models and encoders"]);
 }

@@ -96,3 +96,46 @@ fn training_takes_medium_unless_told_otherwise() {
     // The library takes the same.
     assert_eq!(chumoku::train::TrainOptions::default().precision, chumoku::Precision::Medium);
 }
+
+/// Every command that runs a model takes a level, and answers as a model of that level does.
+#[test]
+fn a_level_can_be_asked_for() {
+    let place = place();
+    train(&place, "model", None, &["--precision", "medium"]);
+    place.copy(&place.path("model"), "exact");
+    let config = place.read("exact/config.json").replace("\"precision\": \"medium\"", "\"precision\": \"highest\"");
+    place.write("exact/config.json", config);
+    for command in [
+        &["predict", "a good film", "--json"][..],
+        &["eval", "reviews.csv", "--json"],
+        &["explain", "a good film", "--json", "-"],
+    ] {
+        let run = |model: &str, more: &[&str]| {
+            let all = [&[command[0], model], &command[1..], more].concat();
+            place.run(&all).ok().stdout.replace("\"model\":\"exact\"", "\"model\":\"model\"")
+        };
+        assert_eq!(run("model", &["--precision", "highest"]), run("exact", &[]), "{command:?}");
+        assert_eq!(run("exact", &["--precision", "medium"]), run("model", &[]), "{command:?}");
+        place.refuses(&[&[command[0], "model"], &command[1..], &["--precision", "low"]].concat(), &["--precision"]);
+    }
+    let trace = |model: &str, more: &[&str]| {
+        let args = ["trace", "--model", model, "--text", "good", "--format", "json"];
+        let trace = place.run(&[&args[..], more].concat()).ok().json();
+        let agreements = trace["agreements"].as_array().unwrap();
+        agreements.iter().map(|one| one["precision"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(trace("model", &[]), ["highest", "medium"]);
+    assert_eq!(trace("model", &["--precision", "high"]), ["highest", "high"]);
+    assert_eq!(trace("model", &["--precision", "highest"]), ["highest"]);
+    place.run(&["train", "reviews.csv", "--model", "ngrams", "--out", "ngrams"]).ok();
+    place.refuses(&["predict", "ngrams", "good", "--precision", "high"], &["--precision", "leave it out"]);
+
+    place.write("a.txt", "1\n2\n3\n".repeat(40));
+    place.write("b.txt", "one\ntwo\nthree\n".repeat(40));
+    place.run(&["train", "a.txt,b.txt", "--task", "translate", "--epochs", "1", "--out", "turn"]).ok();
+    for command in [&["translate", "turn", "2"][..], &["explain", "turn", "2"], &["eval", "turn", "a.txt,b.txt"]] {
+        place.run(&[command, &["--precision", "high"]].concat()).ok();
+    }
+    let bert = Place::with_bert();
+    bert.run(&["explain", "bert", "good", "--precision", "medium"]).ok();
+}

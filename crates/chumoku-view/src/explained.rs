@@ -210,6 +210,7 @@ impl ExplanationFigures for Explanation {
                 HeadOrder::First => percent(head.first),
                 HeadOrder::Strongest => percent(head.strongest),
                 HeadOrder::Sink => percent(head.sink_share),
+                HeadOrder::Effect if self.similarity.is_some() => format!("{:+.3}", effect(head)),
                 HeadOrder::Effect => format!("{:+.1}", 100.0 * effect(head)),
             };
             let weights = square(self, &self.attention, head.layer * self.heads + head.head);
@@ -218,9 +219,15 @@ impl ExplanationFigures for Explanation {
         // One scale for all.
         let scale = Scale::of_shares(self.words.len(), self.attention.iter());
         let maps: Vec<Map> = maps.map(|map| Map { scale, ..map }).collect();
+        let order_name = match order {
+            HeadOrder::Effect if self.similarity.is_some() => {
+                lang.pick("by what switching it off does to the cosine", "無効にしたときのコサインの変化順")
+            }
+            _ => order.name(lang),
+        };
         let title = match lang {
-            Lang::En => format!("{}: all heads, {}", self.model, order.name(lang)),
-            Lang::Ja => format!("{}: すべてのヘッド（{}）", self.model, order.name(lang)),
+            Lang::En => format!("{}: all heads, {order_name}", self.model),
+            Lang::Ja => format!("{}: すべてのヘッド（{order_name}）", self.model),
         };
         let notes = pooled_note(&maps, lang).into_iter().collect();
         let columns = if order == HeadOrder::Place { self.heads } else { 0 };

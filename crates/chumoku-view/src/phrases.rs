@@ -6,10 +6,11 @@ use chumoku::lang::Lang;
 use chumoku::explain::{Attribution, ExplainedKind, Explanation, Halves};
 
 /// Phrases that stand in an explanation's own fields, with their Japanese.
-pub(crate) const KNOWN: [(&str, &str); 3] = [
+pub(crate) const KNOWN: [(&str, &str); 4] = [
     ("sum over keys, mean over queries", "キー側は和、クエリ側は平均"),
     ("leave-one-out", "一語抜き法（leave-one-out）"),
     ("change in log-odds when the word is removed", "その語を取り除いたときの対数オッズの変化"),
+    ("change in cosine similarity when the word is removed", "その語を取り除いたときのコサイン類似度の変化"),
 ];
 
 /// A phrase from an explanation's field in a language, unchanged where it is not a known one.
@@ -18,17 +19,25 @@ pub(crate) fn known(lang: Lang, phrase: &str) -> &str {
     found.map_or(phrase, |(en, ja)| lang.pick(en, ja))
 }
 
-pub(crate) fn prediction(lang: Lang, kind: ExplainedKind) -> &'static str {
-    match kind {
+pub(crate) fn prediction(lang: Lang, e: &Explanation) -> &'static str {
+    match e.kind {
+        ExplainedKind::Encoder if e.is_against_itself() => lang.pick("Vector of the text", "テキストのベクトル"),
+        ExplainedKind::Encoder => lang.pick("Cosine similarity", "コサイン類似度"),
         ExplainedKind::LanguageModel => lang.pick("Next token", "次のトークン"),
         _ => lang.pick("Prediction", "予測"),
     }
 }
 
 /// What is shown of a text that is longer than what is read at a time.
-pub(crate) fn cut(lang: Lang, cut: &TextCut) -> String {
+pub(crate) fn cut(lang: Lang, cut: &TextCut, kind: ExplainedKind) -> String {
     let (read, tokens) = (cut.read, cut.tokens);
     match (lang, cut.is_end) {
+        (Lang::En, false) if kind == ExplainedKind::Encoder => {
+            format!("The text has {tokens} tokens. The model read the first {read}, and only these are shown.")
+        }
+        (Lang::Ja, false) if kind == ExplainedKind::Encoder => format!(
+            "このテキストは {tokens} トークンです。モデルが読んだのは最初の {read} トークンで、表示もその部分だけです。"
+        ),
         (Lang::En, false) => format!(
             "The text has {tokens} tokens. Attention is shown of the first {read}; the prediction and the \
              effects of words are of the whole."
@@ -90,15 +99,43 @@ pub(crate) fn more_classes(lang: Lang, kind: ExplainedKind, count: usize) -> Str
     }
 }
 
-pub(crate) fn effect_heading(lang: Lang, class: &str) -> String {
+pub(crate) fn effect_heading(lang: Lang, e: &Explanation, class: &str) -> String {
+    if e.kind == ExplainedKind::Encoder {
+        let heading = match e.is_against_itself() {
+            false => lang.pick("What each word does to the similarity", "各語が類似度に与える影響"),
+            true => lang.pick("What each word does to the vector", "各語がベクトルに与える影響"),
+        };
+        return heading.to_owned();
+    }
     match lang {
         Lang::En => format!("What each word does to {}", lang.quoted(class)),
         Lang::Ja => format!("各語が{}の予測に与える影響", lang.quoted(class)),
     }
 }
 
-pub(crate) fn effect_note(lang: Lang, attribution: &Attribution, class: &str) -> String {
-    let (method, unit) = (known(lang, &attribution.method), known(lang, &attribution.unit));
+pub(crate) fn effect_note(lang: Lang, e: &Explanation, class: &str) -> String {
+    let Attribution { method, unit, .. } = &e.attribution;
+    let (method, unit) = (known(lang, method), known(lang, unit));
+    if e.kind == ExplainedKind::Encoder {
+        let (itself, target) = (e.is_against_itself(), lang.quoted(class));
+        return match (lang, itself) {
+            (Lang::En, false) => format!(
+                "{method}: {unit}. + (right, blue): the word brings the text nearer to {target}; - (left, orange): it \
+                 takes it further away."
+            ),
+            (Lang::En, true) => format!(
+                "{method}: {unit}, between the text with the word and without it. The larger, the more the vector \
+                 depends on the word. (--target TEXT compares with another text.)"
+            ),
+            (Lang::Ja, false) => {
+                format!("{method}：{unit}。＋（右・青）は{target}に近づける語、－（左・橙）は遠ざける語。")
+            }
+            (Lang::Ja, true) => format!(
+                "{method}：{unit}（その語があるときとないときのベクトルの比較）。値が大きいほど、ベクトルがその語に依存しています。\
+                 （別のテキストと比べるには --target を使います。）"
+            ),
+        };
+    }
     let class = lang.quoted(class);
     match lang {
         Lang::En => {
@@ -238,7 +275,15 @@ pub(crate) fn joining(lang: Lang, rule: &str) -> String {
     }
 }
 
-pub(crate) fn caveat(lang: Lang) -> &'static str {
+pub(crate) fn caveat(lang: Lang, kind: ExplainedKind) -> &'static str {
+    if kind == ExplainedKind::Encoder {
+        return lang.pick(
+            "Attention alone is weak evidence of why a model finds texts alike. The score of each word above measures \
+             its effect on the vector.",
+            "アテンションだけでは、モデルがテキストを似ていると判断した理由の弱い手がかりにしかなりません。ベクトルへの影響を\
+             測っているのは、上の語ごとの値です。",
+        );
+    }
     lang.pick(
         "Attention alone is weak evidence of why a model decides as it does. The score of each word above \
          measures its effect on the prediction.",

@@ -487,6 +487,32 @@ fn a_head_switched_off_shows_before_and_after() {
 }
 
 #[test]
+fn an_encoders_page_compares_two_texts_and_says_what_heads_do_to_it() {
+    let e = common::near();
+    let Some(dom) = dom(&to_html(&e, [0; 2], Lang::En), "off=1&layer=1&head=3&sort=effect") else { return };
+    assert_quiet(&dom);
+    assert_table(&dom, &e, 0, 2);
+    assert_eq!(between(&dom, "id=\"label\">", "<"), "0.8123");
+    assert!(dom.contains(&format!("<blockquote id=\"target\" dir=\"auto\">{}<", e.label)));
+    for score in &e.attribution.scores[1..] {
+        let text = if score.abs() < 0.000_5 { "0.000".to_owned() } else { format!("{score:+.3}").replace('-', "−") };
+        assert!(dom.contains(&format!("class=\"score\">{text}<")), "{text}");
+    }
+    let said = between(&dom, "id=\"off-said\">", "<");
+    assert_eq!(said, "Without this head the cosine similarity goes from 0.8123 to 0.7400 (−0.0723).");
+    assert_eq!(rows(&dom, "off-table", "tbody"), [["0.8123", "0.7400", "−0.0723"]]);
+    let figures = between(&dom, "id=\"thumbs\"", "id=\"thumb-note\"");
+    let first = between(figures, "class=\"figure\">", "<");
+    assert_eq!(first, "−0.222");
+    // Held against itself there is no other text, and nothing takes the vector further away.
+    let itself = Explanation { label: e.text.clone(), similarity: Some(1.0), ..e };
+    let Some(dom) = common::browser::dom(&to_html(&itself, [0; 2], Lang::Ja), "") else { return };
+    assert_quiet(&dom);
+    assert!(between(&dom, "id=\"target\"", ">").contains("hidden"));
+    assert!(dom.contains("テキストのベクトル"));
+}
+
+#[test]
 fn lines_are_the_weights_from_the_threshold_upwards() {
     let e = deep(false);
     let n = e.words.len();

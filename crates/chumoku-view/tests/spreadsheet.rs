@@ -36,7 +36,7 @@ fn example(file: &Json) -> WorkedExample {
 }
 
 /// Examples with every operation, and heads of every kind.
-const RICH: [(&str, &str); 10] = [
+const RICH: [(&str, &str); 13] = [
     (
         // Rotary positions, ALiBi, causality and γ; two heads read each head of keys.
         "grouped",
@@ -87,6 +87,26 @@ const RICH: [(&str, &str); 10] = [
         "nothing seen",
         r#"{"inputs": {"Q": [[1, 2], [0.5, 1]], "K": [[1, 0], [2, 1]], "V": [[1, 0], [0, 1]]},
             "options": {"num_heads": 2, "mask": [[true, true], [false, false]]}}"#,
+    ),
+    (
+        // Norms of heads with γ, angles that are given; two heads read one of keys.
+        "norms of heads",
+        r#"{"inputs": {"X": [[1, 2, 3, 4], [2, 1, 0, 1], [0, -1, 1, 2]], "W_Q": [[1, 0, 0, 1, 2, 0, 1, 0],
+            [0, 1, 0, 0, 1, 1, 0, 2], [0, 0, 1, 0, 0, 1, 1, 0], [1, 0, 0, 1, 0, 0, 2, 1]],
+            "W_K": [[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1]], "W_V": [[1, 0], [0, 1], [1, 1], [0, 2]],
+            "gamma_Q": [1, 2, 0.5, 1], "gamma_K": [2, 1, 1, 0.5], "rotary_speeds": [0.75, 0.01]},
+            "options": {"num_heads": 2, "num_key_heads": 1, "head_norm_epsilon": 0.000001, "causal": true}}"#,
+    ),
+    (
+        "a vector",
+        r#"{"inputs": {"weights": [[0.25, 0.75], [1, 0]], "V": [[1, 2], [3, 4]], "hidden": [[1, 2], [3, -4], [0, 1]],
+            "W_dense": [[0.1, 0.2, 0.3], [0, 0.4, 0.1]], "b_dense": [0.5, 0, -1]},
+            "options": {"pooling": "mean", "dense_tanh": true, "unit_length": true}}"#,
+    ),
+    (
+        "the largest of all rows",
+        r#"{"inputs": {"weights": [[0.25, 0.75], [1, 0]], "V": [[1, 2], [3, 4]]},
+            "options": {"pooling": "max", "unit_length": true}}"#,
     ),
     (
         "embeddings",

@@ -510,7 +510,11 @@ fn latex_compiles() {
     );
     let rms = r#"{"inputs": {"X": [[3, 4], [0, -1]], "W_Q": [[1, 0], [0, 1]], "W_K": [[1, 0], [1, 1]],
         "W_V": [[1, 2], [0, 1]], "gamma": [2, 1]}, "options": {"norm": "pre", "rms_norm": true}}"#;
+    let whole = r#"{"inputs": {"Q": [[1, 2], [2, 1]], "K": [[1, 0], [1, 1]], "V": [[1, 2], [0, 1]], "gamma_Q": [2, 1],
+        "rotary_speeds": [0.5], "W_dense": [[1, 0], [2, 1]]},
+        "options": {"head_norm_epsilon": 0, "pooling": "mean_sqrt_length", "dense_tanh": true, "unit_length": true}}"#;
     let documents = [
+        ("whole", WorkedExample::parse(whole).unwrap().trace(0).unwrap().to_latex(&OPTIONS)),
         ("rms", WorkedExample::parse(rms).unwrap().trace(0).unwrap().to_latex(&OPTIONS)),
         ("odd", odd().to_latex(&OPTIONS)),
         ("rich", rich.to_latex(&OPTIONS)),
@@ -532,9 +536,9 @@ fn latex_compiles() {
     }
 }
 
-#[test]
-fn a_published_language_model_is_traced_with_its_rms_norm() {
-    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained/llama");
+/// A tiny published language model of the golden files, traced.
+fn published(name: &str) -> Trace {
+    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained").join(name);
     let folder = tempfile::tempdir().unwrap();
     for name in ["config.json", "model.safetensors"] {
         std::fs::copy(golden.join(name), folder.path().join(name)).unwrap();
@@ -548,11 +552,51 @@ fn a_published_language_model_is_traced_with_its_rms_norm() {
     std::fs::write(folder.path().join("tokenizer.json"), tokenizer.to_string()).unwrap();
     let model = chumoku::TextGenerator::load(folder.path()).unwrap();
     let place = chumoku_view::trace::AttentionPlace { layer: Some(0), head: 1 };
-    let trace = Trace::of_model(model.record("t5 t7 t9 t5", place).unwrap(), "llama").unwrap();
-    let norm = trace.steps.iter().find(|step| step.name() == "norm").unwrap();
-    assert!(norm.formula.as_ref().unwrap().text.contains("mean("), "{:?}", norm.formula);
-    assert!(norm.checks.iter().all(|check| check.holds));
+    let text = "t5 t7 t9 t5 t11 t4 t8 t30 t2 t7 t1 t19";
+    let trace = Trace::of_model(model.record(text, place).unwrap(), name).unwrap();
     for (name, difference) in &trace.agreements[0].largest_differences {
         assert!(*difference < 1e-5, "{name}: {difference}");
     }
+    assert!(trace.steps.iter().flat_map(|step| &step.checks).all(|check| check.holds));
+    trace
+}
+
+fn formula<'a>(trace: &'a Trace, name: &str) -> &'a str {
+    let step = trace.steps.iter().find(|step| step.name() == name);
+    step.and_then(|step| step.formula.as_ref()).map_or("", |formula| &formula.text)
+}
+
+#[test]
+fn a_published_language_model_is_traced_with_its_rms_norm() {
+    let trace = published("llama");
+    let norm = trace.steps.iter().find(|step| step.name() == "norm").unwrap();
+    assert!(norm.formula.as_ref().unwrap().text.contains("mean("), "{:?}", norm.formula);
+    assert!(norm.checks.iter().all(|check| check.holds));
+}
+
+#[test]
+fn norms_of_heads_are_traced() {
+    let trace = published("qwen3");
+    assert_eq!(formula(&trace, "normalised_Q"), "Q_n[2] = γ_Q · Q[2] / √(mean(Q[2]²) + ε)");
+    assert!(formula(&trace, "rotated_Q").starts_with("Q′[2] = rotate(Q_n[2]; position · 1000000"));
+    let gamma = trace.steps.iter().find(|step| step.name() == "gamma_K").unwrap();
+    assert_eq!(gamma.letters, ["1", "d_k"]);
+    assert!(gamma.formula.is_none() && gamma.value.iter().any(|x| *x != 1.0));
+}
+
+#[test]
+fn angles_that_were_slowed_down_are_given_and_turn_queries_and_keys() {
+    let trace = published("llama_scaled");
+    let speeds = trace.steps.iter().find(|step| step.name() == "rotary_speeds").unwrap();
+    assert_eq!((speeds.letters[1].as_str(), speeds.value.nrows()), ("d_k/2", 1));
+    let width = 2 * speeds.value.ncols();
+    // Fast angles stay; the slowest is an eighth of what its base makes of it.
+    let of_base = |i: usize| 10000f64.powf(-2.0 * i as f64 / width as f64);
+    let last = speeds.value.ncols() - 1;
+    assert!((speeds.value[[0, 0]] - 1.0).abs() < 1e-9, "{}", speeds.value);
+    assert!((speeds.value[[0, last]] * 8.0 - of_base(last)).abs() < 1e-9 * of_base(last), "{}", speeds.value);
+    assert!(formula(&trace, "rotated_Q").ends_with("; position · ω)"), "{}", formula(&trace, "rotated_Q"));
+    let turned = trace.steps.iter().find(|step| step.name() == "rotated_K").unwrap();
+    let expansion = turned.expansion.as_ref().unwrap();
+    assert!((expansion.value() - expansion.result).abs() < 1e-12);
 }

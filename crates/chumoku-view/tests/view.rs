@@ -187,7 +187,8 @@ fn the_effect_of_a_head_is_the_networks_own() {
     let without = |probability: f32| vec![probability; e.probabilities.len()];
     let of_whole = WholeWithoutHead { label: e.label.clone(), probabilities: without(0.75) };
     let label = e.label.clone();
-    let head = WithoutHead { layer: 0, head: 0, label, probabilities: without(0.25), whole: Some(of_whole) };
+    let head =
+        WithoutHead { layer: 0, head: 0, label, probabilities: without(0.25), whole: Some(of_whole), similarity: None };
     e.without = vec![head.clone()];
     assert_eq!(e.effect_of_head(0, 0), Some(0.25 - own));
     // Of a predictor without a second half both are one.

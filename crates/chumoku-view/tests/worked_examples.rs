@@ -223,6 +223,34 @@ fn what_cannot_be_checked_is_said() {
         (r#"{"inputs": {"Q": [[1]]}, "options": {"beta": "x"}}"#, "options.beta: expected a number, found"),
         (r#"{"inputs": {"Q": [[1]]}, "options": {"casual": true}}"#, "did you mean “causal”?"),
         (r#"{"inputs": {"Q": [[1]]}, "options": {"causal": 3}}"#, "options.causal: expected true, false"),
+        (r#"{"inputs": {"Q": [[1]]}, "options": {"pooling": "sum"}}"#, "options.pooling: expected \"mean\", \"max\""),
+        (r#"{"inputs": {"Q": [[1]]}, "options": {"head_norm_epsilon": -1}}"#, "head_norm_epsilon: expected 0 or more"),
+        (
+            r#"{"inputs": {"hidden": [[1]]}, "claims": {"pooled": [[1]]}}"#,
+            "options.pooling: expected how rows become one",
+        ),
+        (
+            r#"{"inputs": {"Q": [[1, 2]], "K": [[1, 2]], "rotary_speeds": [1, 2]}, "claims": {"scores": [[1]]}}"#,
+            "inputs.rotary_speeds is 1×2: expected 1×1",
+        ),
+        (
+            r#"{"inputs": {"Q": [[1, 2]], "K": [[1, 2]], "rotary_speeds": [1]}, "options": {"rotary_base": 9},
+                "claims": {"scores": [[1]]}}"#,
+            "found both; leave one out",
+        ),
+        (
+            r#"{"inputs": {"Q": [[1, 2]], "K": [[1, 2]]}, "claims": {"normalised_Q": [[1, 2]]}}"#,
+            "give options.head_norm_epsilon",
+        ),
+        (
+            r#"{"inputs": {"hidden": [[1]]}, "options": {"pooling": "mean"}, "claims": {"vector": [[1]]}}"#,
+            "give options.unit_length",
+        ),
+        (
+            r#"{"inputs": {"Q": [[1, 2]], "K": [[1, 2]], "gamma_Q": [1]}, "options": {"head_norm_epsilon": 0},
+                "claims": {"scores": [[1]]}}"#,
+            "inputs.gamma_Q is 1×1: expected 1×2",
+        ),
         (
             r#"{"inputs": {"Q": [[1]]}, "options": {"num_heads": 0}}"#,
             "options.num_heads: expected a whole number from 1",
@@ -374,4 +402,65 @@ fn an_rms_norm_divides_by_the_root_of_the_mean_square() {
     assert_eq!(wrong(&of("pre", r#""norm": [[-2.0000, 1.0000]]"#)), ["norm"]);
     let behind = of("post", r#""residual": [[6, 8]], "final_norm": [[1.6971, 1.1314]]"#);
     assert!(behind.ok, "{behind:?}");
+}
+
+#[test]
+fn queries_and_keys_of_a_head_are_normalised_and_turned_by_angles_that_are_given() {
+    let check = |inputs: &str, options: &str, claims: &str| {
+        let file = format!(
+            r#"{{"inputs": {{"Q": [[3, 4], [0, 1]], "K": [[3, 4], [1, 1]], {inputs}}}, "options": {{{options}}},
+                "claims": {{{claims}}}}}"#
+        );
+        WorkedExample::parse(&file).unwrap().check().unwrap()
+    };
+    // 3 and 4 have the mean square 12.5, 0 and 1 have 0.5; γ is the queries' alone.
+    let norms =
+        r#""normalised_Q": [["1.6971", "1.1314"], [0, "1.4142"]], "normalised_K": [["0.8485", "1.1314"], [1, 1]]"#;
+    let right = check(r#""gamma_Q": [2, 1]"#, r#""head_norm_epsilon": 0"#, norms);
+    assert!(right.ok, "{right:?}");
+    assert_eq!(
+        wrong(&check(r#""gamma_K": [2, 1]"#, r#""head_norm_epsilon": 0"#, norms)),
+        ["normalised_Q", "normalised_K"]
+    );
+    // Half a radian for each step of position, after the normalisation.
+    let turned = check(
+        r#""rotary_speeds": [0.5]"#,
+        r#""head_norm_epsilon": 0"#,
+        r#""rotated_Q": [["0.8485", "1.1314"], ["-0.6780", "1.2411"]]"#,
+    );
+    assert!(turned.ok, "{turned:?}");
+    let of_two_heads = r#"{"inputs": {"Q": [[3, 4, 1, 0]], "K": [[3, 4]], "gamma_Q": [2, 1], "gamma_K": [1, 3]},
+        "options": {"num_heads": 2, "num_key_heads": 1, "head_norm_epsilon": 0},
+        "claims": {"normalised_Q": [[["1.6971", "1.1314"]], [["2.8284", 0]]]}}"#;
+    let checked = WorkedExample::parse(of_two_heads).unwrap().check().unwrap();
+    assert!(checked.ok, "{checked:?}");
+    // Heads that share keys share what becomes of them.
+    let trace = WorkedExample::parse(of_two_heads).unwrap().trace(1).unwrap();
+    let steps = trace.steps.iter().chain(&trace.others);
+    assert_eq!(steps.filter(|step| step.name() == "normalised_K").count(), 1);
+}
+
+#[test]
+fn a_vector_is_pooled_put_through_a_layer_and_made_one_long() {
+    let check = |more: &str, options: &str, claims: &str| {
+        let file = format!(
+            r#"{{"inputs": {{"hidden": [[1, 2], [3, -4]]{more}}}, "options": {{{options}}}, "claims": {{{claims}}}}}"#
+        );
+        let checked = WorkedExample::parse(&file).unwrap().check().unwrap();
+        assert!(checked.ok, "{options}: {checked:?}");
+    };
+    check("", r#""pooling": "mean", "unit_length": true"#, r#""pooled": [2, -1], "vector": [["0.8944", "-0.4472"]]"#);
+    check("", r#""pooling": "max""#, r#""pooled": [3, 2]"#);
+    check("", r#""pooling": "first""#, r#""pooled": [1, 2]"#);
+    check("", r#""pooling": "last""#, r#""pooled": [3, -4]"#);
+    check("", r#""pooling": "mean_sqrt_length""#, r#""pooled": [["2.8284", "-1.4142"]]"#);
+    check(
+        r#", "W_dense": [[1], [2]], "b_dense": [0.5]"#,
+        r#""pooling": "mean", "dense_tanh": true, "unit_length": true"#,
+        r#""dense": [["0.5"]], "dense_tanh": [["0.4621"]], "vector": [[1]]"#,
+    );
+    // What attention came to is pooled where nothing else is given.
+    let file = r#"{"inputs": {"weights": [[0.5, 0.5], [1, 0]], "V": [[1, 2], [3, 4]]}, "options": {"pooling": "mean"},
+        "claims": {"output": [[2, 3], [1, 2]], "pooled": [["1.5", "2.5"]]}}"#;
+    assert!(WorkedExample::parse(file).unwrap().check().unwrap().ok);
 }

@@ -91,6 +91,7 @@ impl CountedFolder {
 
     /// The same of a folder as Hugging Face's library writes it. What its files hold beside the model is not counted.
     fn of_pretrained(folder: &Path, kind: ModelKind) -> Result<CountedFolder> {
+        let place = if kind == ModelKind::Encoder { place_of_encoder(folder)? } else { folder.to_owned() };
         let (name, config, max_length, layout, tensors, ngrams) = if kind == ModelKind::Classifier {
             let model = TextClassifier::load(folder)?;
             let config = CountConfig::of_classifier(&model.config().model);
@@ -102,7 +103,7 @@ impl CountedFolder {
             let config = CountConfig::of_language_model(model.config());
             ("language model", config, model.config().max_length, Arc::clone(model.layout()), tensors, [0; 2])
         } else {
-            let EncoderCheckpoint { model, source, .. } = EncoderCheckpoint::read(&place_of_encoder(folder)?, None)?;
+            let EncoderCheckpoint { model, source, .. } = EncoderCheckpoint::read(&place, None)?;
             let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();
             let config = CountConfig::of_text_encoder(model.config());
             ("encoder", config, model.config().max_length, Arc::clone(model.layout()), tensors, [0; 2])
@@ -113,7 +114,7 @@ impl CountedFolder {
         if parameters != expected {
             return Err(fault(folder, WEIGHTS, contradiction(expected, parameters)));
         }
-        let files = std::fs::read_dir(folder).map_err(Error::io("reading", folder))?.flatten();
+        let files = std::fs::read_dir(&place).map_err(Error::io("reading", &place))?.flatten();
         let weights = files.filter(|file| file.path().extension().is_some_and(|end| end == "safetensors"));
         let bytes =
             weights.filter_map(|file| std::fs::metadata(file.path()).ok()).map(|file| u128::from(file.len())).sum();

@@ -24,7 +24,7 @@ use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Component, Path};
 use std::sync::Arc;
 
 /// Whether a folder holds a finished model.
@@ -143,8 +143,8 @@ impl ModelKind {
                 "言語モデル（`chumoku generate`、`eval`、`explain`、`trace` で使えます）",
             ),
             ModelKind::Encoder => lang.pick(
-                "a pretrained encoder; `chumoku embed`, `nearest` and `train DATA --from` are for it",
-                "事前学習済みのエンコーダー（`chumoku embed`、`nearest`、`train データ --from` で使えます）",
+                "a pretrained encoder; `chumoku embed`, `nearest`, `explain`, `trace` and `train DATA --from` are for it",
+                "事前学習済みのエンコーダー（`chumoku embed`、`nearest`、`explain`、`trace`、`train データ --from` で使えます）",
             ),
         }
     }
@@ -153,9 +153,30 @@ impl ModelKind {
 /// Which of them a folder holds as Hugging Face's library writes it, if any. Files of such a folder may be links.
 pub(crate) fn pretrained_kind(folder: &Path) -> Option<ModelKind> {
     let path = place_of(folder, CONFIG);
-    let is_file = std::fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= files::LARGEST_CONFIG);
-    let read = || serde_json::from_slice::<ModelType>(&std::fs::read(&path).ok()?).ok();
-    is_file.then(read)??.pretrained()
+    if !path.exists() {
+        let place = folder.join(first_module(folder)?);
+        return pretrained_kind_at(&place.join(CONFIG)).filter(|&kind| kind == ModelKind::Encoder);
+    }
+    pretrained_kind_at(&path)
+}
+
+fn pretrained_kind_at(path: &Path) -> Option<ModelKind> {
+    small_json::<ModelType>(path)?.pretrained()
+}
+
+/// The folder within that holds the encoder, where sentence-transformers put it into one of its own.
+fn first_module(folder: &Path) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Module {
+        path: String,
+    }
+    let path = small_json::<Vec<Module>>(&folder.join("modules.json"))?.into_iter().next()?.path;
+    Path::new(&path).components().eq([Component::Normal(path.as_ref())]).then_some(path)
+}
+
+fn small_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() <= files::LARGEST_CONFIG);
+    is_file.then(|| serde_json::from_slice(&std::fs::read(path).ok()?).ok())?
 }
 
 /// What `config.json` calls encoders that are read.

@@ -130,12 +130,10 @@ impl ModelConfig {
 }
 
 impl TextClassifier {
-    /// The same at another precision of matrix products.
-    #[must_use]
-    pub fn at_precision(mut self, precision: Precision) -> TextClassifier {
+    /// Sets how exact matrix products are.
+    pub fn set_precision(&mut self, precision: Precision) {
         self.config.precision = precision;
         self.params.set_precision(precision);
-        self
     }
 
     /// Tokens of a text that are read at a time, without those around it.

@@ -22,7 +22,7 @@ pub struct TextEmbedder {
     model: TextEncoder,
     params: Params<f32>,
     tokenizer: PretrainedTokenizer,
-    sentence: Sentence,
+    pub(crate) sentence: Sentence,
     /// The most tokens of a text.
     limit: usize,
     width: usize,
@@ -131,24 +131,44 @@ impl TextEmbedder {
     /// If there is no such prompt, a text cannot be read as tokens, or a vector is not finite.
     pub fn embed(&self, texts: &[&str], options: EmbedOptions<'_>) -> Result<Embeddings> {
         let prompt = self.prompt(options)?;
+        let given: Vec<Cow<'_, str>> = texts.iter().map(|text| self.given(text, prompt)).collect();
+        let given: Vec<&str> = given.iter().map(AsRef::as_ref).collect();
+        let encodings = self.tokenizer.encode_all(&given, self.limit)?;
+        let vectors = self.vectors(&self.params, &encodings, options.normalize.unwrap_or(self.sentence.normalize))?;
+        let cut = encodings.iter().filter(|encoding| encoding.cut > 0).count();
+        Ok(Embeddings { vectors, cut })
+    }
+
+    /// A text as the tokenizer is given it.
+    fn given<'a>(&self, text: &'a str, prompt: &str) -> Cow<'a, str> {
         // As in sentence-transformers, white space around a text does not count.
-        let given = texts.iter().map(|text| text.trim()).map(|text| match (prompt, self.sentence.lowercase) {
+        let text = text.trim();
+        match (prompt, self.sentence.lowercase) {
             ("", false) => Cow::Borrowed(text),
             (_, false) => format!("{prompt}{text}").into(),
             (_, true) => format!("{prompt}{text}").to_lowercase().into(),
-        });
-        let given: Vec<Cow<'_, str>> = given.collect();
-        let given: Vec<&str> = given.iter().map(AsRef::as_ref).collect();
-        let encodings = self.tokenizer.encode_all(&given, self.limit)?;
+        }
+    }
+
+    /// A text as the tokenizer is given it, with what the folder puts before texts.
+    pub(crate) fn as_given<'a>(&self, text: &'a str) -> Result<Cow<'a, str>> {
+        Ok(self.given(text, self.prompt(EmbedOptions::default())?))
+    }
+
+    /// The vectors of texts that are tokens: (texts, width).
+    ///
+    /// # Errors
+    /// If a vector is not finite.
+    pub(crate) fn vectors(&self, params: &Params<f32>, encodings: &[Encoding], normalize: bool) -> Result<Array2<f32>> {
         let lengths: Vec<usize> = encodings.iter().map(|encoding| encoding.ids.len()).collect();
-        let mut vectors = Array2::zeros((texts.len(), self.width));
+        let mut vectors = Array2::zeros((encodings.len(), self.width));
         for batch in by_length(&lengths, BATCH_TOKENS) {
-            let found = self.batch(&batch.iter().map(|&i| &encodings[i]).collect::<Vec<_>>())?;
+            let found = self.batch(params, &batch.iter().map(|&i| &encodings[i]).collect::<Vec<_>>())?;
             for (row, &i) in found.rows().into_iter().zip(&batch) {
                 vectors.row_mut(i).assign(&row);
             }
         }
-        if options.normalize.unwrap_or(self.sentence.normalize) {
+        if normalize {
             vectors.rows_mut().into_iter().for_each(|mut row| {
                 let length = row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
                 // As in sentence-transformers, a vector of nothing stays one.
@@ -161,24 +181,23 @@ impl TextEmbedder {
                 "モデルのベクトルが有限の数になりません。重みが大きすぎて使えません"
             )));
         }
-        let cut = encodings.iter().filter(|encoding| encoding.cut > 0).count();
-        Ok(Embeddings { vectors, cut })
+        Ok(vectors)
     }
 
     /// The vectors of some texts, not normalised: (texts, width).
-    fn batch(&self, encodings: &[&Encoding]) -> Result<Array2<f32>> {
+    fn batch(&self, params: &Params<f32>, encodings: &[&Encoding]) -> Result<Array2<f32>> {
         let ids: Vec<u32> = encodings.iter().flat_map(|encoding| encoding.ids.iter().copied()).collect();
         let types: Vec<u32> = encodings.iter().flat_map(|encoding| encoding.types.iter().copied()).collect();
         let offsets = Offsets::of_lengths(encodings.iter().map(|encoding| encoding.ids.len()));
         let tokens = Tokens { ids: &ids, offsets: &offsets, types: Some(&types) };
-        let parts = self.model.for_groups(&self.params, tokens, |x, offsets| {
+        let parts = self.model.for_groups(params, tokens, |x, offsets| {
             let pooled: Vec<_> = self.sentence.pooling.iter().map(|p| p.forward(x.view(), offsets).0).collect();
             let views: Vec<_> = pooled.iter().map(|pooled| pooled.view()).collect();
             Ok(concatenate(Axis(1), &views).expect("each has a row for each sequence"))
         })?;
         let views: Vec<_> = parts.iter().map(|part| part.view()).collect();
         let pooled = concatenate(Axis(0), &views).expect("rows have one width");
-        self.sentence.dense.iter().try_fold(pooled, |x, dense| dense.apply(&x, self.params.precision()))
+        self.sentence.dense.iter().try_fold(pooled, |x, dense| dense.apply(&x, params.precision()))
     }
 }
 

@@ -117,6 +117,12 @@ fn limit(source: usize, config: &TranslatorConfig) -> usize {
 }
 
 impl TextTranslator {
+    /// Sets how exact matrix products are.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.config.precision = precision;
+        self.params.set_precision(precision);
+    }
+
     /// Its parameters.
     pub fn params(&self) -> &Params<f32> {
         &self.params

@@ -34,8 +34,13 @@ const PICTURES: Flags = &[("--svg", Out), ("--png", Out), ("--pdf", Out), ("--fo
 const EVERYWHERE: Flags = &[("--lang", Of(&["en", "ja", "de"])), ("--help", Alone), ("--version", Alone)];
 const THREADS: Flags = &[("--threads", Of(&["1", "2", "3", "64", "0", "1025", "-1"]))];
 
+const PRECISION: (&str, Value) = ("--precision", Of(&["highest", "high", "medium", "low"]));
+
 const TRAIN: Flags = &[
-    ("--task", Of(&["classify", "translate", "lm"])),
+    ("--task", Of(&["classify", "translate", "lm", "mlm"])),
+    ("--from", Of(&["model", "other", "missing", "."])),
+    ("--freeze", Of(&["none", "embeddings", "1", "all", "9", "-1"])),
+    ("--unlabelled", Of(&["a.csv", "notes.txt", "missing"])),
     ("--model", Of(&["transformer", "rnn", "lstm", "gru"])),
     ("--tokens", Of(&["subwords", "characters", "words"])),
     ("--seed", Count),
@@ -46,19 +51,21 @@ const TRAIN: Flags = &[
     ("--json", Alone),
 ];
 const EMBED: Flags = &[
+    PRECISION,
     ("--format", Of(&["jsonl", "npy", "safetensors", "csv"])),
     ("--prompt", Text),
     ("--no-normalize", Alone),
-    ("--precision", Of(&["highest", "high", "medium", "low"])),
     ("--out", Out),
 ];
 const NEAREST: Flags = &[
+    PRECISION,
     ("--top", Of(&["1", "3", "0", "18446744073709551615"])),
     ("--prompt", Text),
     ("--corpus-prompt", Text),
     ("--json", Alone),
 ];
 const TRANSLATE: Flags = &[
+    PRECISION,
     ("--json", Alone),
     ("--alignment", Alone),
     ("--beam", Of(&["1", "2", "5", "40", "0"])),
@@ -66,6 +73,7 @@ const TRANSLATE: Flags = &[
     ("--length-penalty", Real),
 ];
 const GENERATE: Flags = &[
+    PRECISION,
     ("--json", Alone),
     ("--max-tokens", Of(&["1", "5", "60", "0", "-1"])),
     ("--temperature", Real),
@@ -74,9 +82,9 @@ const GENERATE: Flags = &[
     ("--seed", Count),
     ("--no-chat", Alone),
     ("--system", Text),
-    ("--precision", Of(&["highest", "high", "medium", "low"])),
 ];
 const EXPLAIN: Flags = &[
+    PRECISION,
     ("--target", Text),
     ("--layer", Count),
     ("--head", Count),
@@ -93,6 +101,7 @@ const EXPLAIN: Flags = &[
     ("--json", Out),
 ];
 const TRACE: Flags = &[
+    PRECISION,
     ("--format", Of(&["text", "md", "html", "latex", "json", "xlsx"])),
     ("--depth", Of(&["shapes", "steps", "all"])),
     ("--digits", Count),
@@ -148,8 +157,8 @@ const ATTEND: Flags = &[
 fn of_command(command: &str) -> Vec<(&'static str, Value)> {
     let own: &[Flags] = match command {
         "train" => &[READING, THREADS, TRAIN],
-        "eval" => &[READING, THREADS, &[("--json", Alone)]],
-        "predict" => &[READING, THREADS, &[("--json", Alone), ("--top", Count)]],
+        "eval" => &[READING, THREADS, &[("--json", Alone), PRECISION]],
+        "predict" => &[READING, THREADS, &[("--json", Alone), ("--top", Count), PRECISION]],
         "embed" => &[THREADS, EMBED],
         "nearest" => &[READING, THREADS, NEAREST],
         "translate" => &[READING, THREADS, TRANSLATE],

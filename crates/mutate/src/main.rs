@@ -14,6 +14,7 @@ mod bytes;
 mod flags;
 mod json;
 mod limits;
+mod published;
 mod random;
 mod scenario;
 mod seeds;

@@ -155,6 +155,7 @@ impl Scenario {
         let seed = random.one(&seeds.models);
         model(place, "model", seed);
         damage_folder(random, seeds, seed, &place.join("model"));
+        self.keep(place, &seeds.labelled[0]);
         self.use_model(random, seed.kind);
         if random.once_in(3) {
             let command = self.args[0].clone();
@@ -169,14 +170,20 @@ impl Scenario {
             false => "A fine day, 3 and 4.".into(),
         };
         match (kind, random.below(6)) {
-            (Kind::Encoder, 0..3) => self.set(&["nearest", "model", "--corpus", "model/vocab.txt", &text]),
+            (Kind::Encoder, 0) => self.set(&["nearest", "model", "--corpus", "model/vocab.txt", &text]),
+            (Kind::Encoder, 1) => {
+                let other = flags::text(random);
+                self.set(&["explain", "model", &text, "--target", &other]);
+            }
+            (Kind::Encoder, 2) => self.set(&["trace", "--model", "model", "--text", &text]),
+            (Kind::Encoder, 3) => self.set(&["train", "a.csv", "--from", "model", "--epochs", "1", "--out", "new"]),
             (Kind::Encoder, _) => self.set(&["embed", "model", &text]),
             (_, 0) => self.set(&["explain", "model", &text, "--html", "page.html"]),
             (_, 1) => self.set(&["trace", "--model", "model", "--text", &text]),
             (_, 2) => self.set(&["position", "--model", "model", "--json", "-"]),
             (Kind::Classifier, 3) => self.set(&["film", "model"]),
             (Kind::Translator, _) => self.set(&["translate", "model", &text]),
-            (Kind::LanguageModel, _) => self.set(&["generate", "model", &text, "--max-tokens", "20"]),
+            (Kind::LanguageModel | Kind::Published, _) => self.set(&["generate", "model", &text, "--max-tokens", "20"]),
             _ => self.set(&["predict", "model", &text]),
         }
     }

@@ -1,5 +1,6 @@
 //! Sound inputs of every kind, from which the damaged ones are made.
 
+use crate::published;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use parquet::data_type::{ByteArray, ByteArrayType};
@@ -29,6 +30,8 @@ pub(crate) enum Kind {
     LanguageModel,
     /// A pretrained encoder, as others write it.
     Encoder,
+    /// A language model, as others write it.
+    Published,
 }
 
 pub(crate) struct SeedModel {
@@ -182,19 +185,6 @@ fn files(folder: &Path) -> Result<Vec<SeedFile>, String> {
     Ok(files)
 }
 
-/// A tiny pretrained encoder with its word pieces.
-fn encoder() -> Result<Vec<SeedFile>, String> {
-    let folder: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "golden", "pretrained", "bert"].iter().collect();
-    let mut found = files(&folder)?;
-    found.retain(|file| file.name != "expected.safetensors");
-    let pieces = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nfine\nday\n##s\n,\n3\nand\n.\n";
-    let modules = r#"[{"idx":0,"name":"0","path":"","type":"sentence_transformers.models.Transformer"}]"#;
-    for (name, text) in [("modules.json", modules), ("vocab.txt", pieces)] {
-        found.push(SeedFile { name: name.into(), bytes: text.into() });
-    }
-    Ok(found)
-}
-
 impl Seeds {
     /// Makes them all in a folder; models are trained by the command itself.
     pub(crate) fn make(program: &Path, folder: &Path) -> Result<Seeds, String> {
@@ -223,12 +213,24 @@ impl Seeds {
             (Kind::LanguageModel, "plain.txt", &["--task", "lm"]),
         ];
         let mut models = Vec::new();
-        for (kind, data, more) in trained {
+        for (kind, data, more) in &trained {
             let out = format!("{kind:?}");
-            run(&[&["train", data, "--epochs", "1", "--threads", "2", "--out", &out], more].concat())?;
-            models.push(SeedModel { kind, files: files(&folder.join(&out))? });
+            run(&[&["train", data, "--epochs", "1", "--threads", "2", "--out", &out], *more].concat())?;
+            models.push(SeedModel { kind: *kind, files: files(&folder.join(&out))? });
         }
-        models.push(SeedModel { kind: Kind::Encoder, files: encoder()? });
+        models.push(SeedModel { kind: Kind::Encoder, files: published::encoder() });
+        models.push(SeedModel { kind: Kind::Published, files: published::language_model() });
+        // What is sound is taken.
+        for SeedModel { kind, files } in &models[trained.len()..] {
+            let name = format!("{kind:?}");
+            for file in files {
+                let path = folder.join(&name).join(&file.name);
+                let made =
+                    path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, &file.bytes));
+                made.map_err(|error| format!("{}: {error}", path.display()))?;
+            }
+            run(&["explain", &name, "a fine day"])?;
+        }
         let examples: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "examples", "worked"].iter().collect();
         Ok(Seeds { labelled, pairs, parallel, plain, models, worked: files(&examples)?, tensors })
     }

@@ -62,7 +62,8 @@ pub(crate) enum Command {
     Translate(Translate),
     /// Continue a text
     Generate(Generate),
-    /// Show why a text got its class, or where a translation comes from: attention, and the effect of each word
+    /// Show why a text got its class, what makes it like another, or where a translation comes from: attention, and the
+    /// effect of each word
     Explain(Explain),
     /// Compute attention on the tensors of a file, as ONNX's operator Attention defines it
     Attend(Attend),
@@ -293,6 +294,10 @@ pub(crate) struct Eval {
     pub(crate) data: PathBuf,
     #[command(flatten)]
     pub(crate) reading: Reading,
+    /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
+    /// weights are stored in 16 bits)
+    #[arg(long, value_enum)]
+    pub(crate) precision: Option<Precision>,
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,
@@ -323,6 +328,10 @@ pub(crate) struct Predict {
     /// Give the N most probable classes
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) top: Option<usize>,
+    /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
+    /// weights are stored in 16 bits)
+    #[arg(long, value_enum)]
+    pub(crate) precision: Option<Precision>,
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,
@@ -362,6 +371,10 @@ pub(crate) struct Translate {
     /// With --json: where each token of the translation looks in the source, for every layer and head
     #[arg(long, requires = "json")]
     pub(crate) alignment: bool,
+    /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
+    /// weights are stored in 16 bits)
+    #[arg(long, value_enum)]
+    pub(crate) precision: Option<Precision>,
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,

@@ -1,5 +1,6 @@
 //! The arguments of the commands about numbers: checking them, showing them, counting.
 
+use super::Precision;
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
 
@@ -68,6 +69,10 @@ pub(crate) struct Trace {
     /// The head, from 1
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = super::at_least_one)]
     pub(crate) head: usize,
+    /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
+    /// weights are stored in 16 bits)
+    #[arg(long, value_enum, requires = "model")]
+    pub(crate) precision: Option<Precision>,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: Format,

@@ -1,6 +1,6 @@
 //! The flags of what is shown in pictures.
 
-use super::{at_least_one, found, number, number_of_threads};
+use super::{Precision, at_least_one, found, number, number_of_threads};
 use crate::Usage;
 use chumoku_view::HeadOrder;
 use clap::{Args as ClapArgs, ValueEnum};
@@ -73,7 +73,7 @@ const INPUT_ALONE: [&str; 8] =
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Explain {
-    /// A folder that `chumoku train` wrote
+    /// A folder that `chumoku train` wrote, or a pretrained one
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// The text
@@ -82,7 +82,7 @@ pub(crate) struct Explain {
     /// Draw a picture for each line of a file, into the folders that --svg, --png and --pdf name
     #[arg(long, value_name = "FILE", conflicts_with_all = INPUT_ALONE)]
     pub(crate) input: Option<PathBuf>,
-    /// For a translator: the translation to explain (default: its own)
+    /// For a translator: the translation to explain (default: its own); for an encoder: a text to compare with
     #[arg(long, value_name = "TEXT")]
     pub(crate) target: Option<String>,
     /// The layer to show, from 1 (default: the last; of a translator the one that aligns best)
@@ -126,6 +126,10 @@ pub(crate) struct Explain {
     /// Write all numbers as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
+    /// weights are stored in 16 bits)
+    #[arg(long, value_enum)]
+    pub(crate) precision: Option<Precision>,
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = number_of_threads)]
     pub(crate) threads: Option<usize>,

@@ -1,5 +1,6 @@
 //! `chumoku embed`: texts as vectors, of a pretrained encoder.
 
+use super::load;
 use super::stream::{Form, Given, stream};
 use crate::args::{Embed, EmbeddingFormat};
 use crate::progress::{RowProgress, count, tell};
@@ -27,7 +28,7 @@ pub(crate) fn run(args: &Embed) -> anyhow::Result<ExitCode> {
     }
     // Before the work: a place that cannot be written to.
     let out = args.out.as_deref().map(AtomicOutput::create).transpose()?;
-    let model = TextEmbedder::load(&args.model, args.precision.map(Into::into))?;
+    let model = load::embedder(&args.model, args.precision)?;
     say_how(&model);
     let mut options = EmbedOptions::default();
     options.prompt = args.prompt.as_deref();

@@ -1,5 +1,6 @@
 //! `chumoku eval`: a model's scores on a file.
 
+use super::load;
 use super::read_options;
 use super::train::classify::this_model;
 use super::train::{language, translate};
@@ -9,7 +10,7 @@ use crate::{report, threads};
 use chumoku::data::{Dataset, DocumentBreaks, load_documents, load_labelled, thousands};
 use chumoku::lang::lang;
 use chumoku::train::{LanguageScores, Scores, SeenTexts, TranslationScores, network_name};
-use chumoku::{ModelKind, NgramClassifier, TextClassifier, TextGenerator, TextTranslator, TranslateOptions, tr};
+use chumoku::{ModelKind, TranslateOptions, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
@@ -31,7 +32,7 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
 }
 
 fn translations(args: &Eval) -> anyhow::Result<ExitCode> {
-    let model = TextTranslator::load(&args.model)?;
+    let model = load::translator(&args.model, args.precision)?;
     let dataset = translate::load(&args.data, &read_options(&args.reading, false)?)?;
     let scores = TranslationScores::measure(&model, &dataset.pairs.iter().collect(), &TranslateOptions::default())?;
     let mut out = stdout().lock();
@@ -50,7 +51,7 @@ fn translations(args: &Eval) -> anyhow::Result<ExitCode> {
 }
 
 fn text(args: &Eval) -> anyhow::Result<ExitCode> {
-    let model = TextGenerator::load(&args.model)?;
+    let model = load::generator(&args.model, args.precision)?;
     let documents = load_documents(&args.data, DocumentBreaks::Auto, &read_options(&args.reading, false)?)?;
     tell(["data", "データ"], &documents.description);
     if documents.skipped.count > 0 {
@@ -109,7 +110,7 @@ fn print(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
 }
 
 fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
-    let model = TextClassifier::load(&args.model)?;
+    let model = load::classifier(&args.model, args.precision)?;
     let (dataset, seen) = labelled(args, model.labels())?;
     let (whole, parts) = model.score(&dataset.examples, SEED)?;
     if args.json {
@@ -137,7 +138,7 @@ fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
 }
 
 fn ngrams(args: &Eval) -> anyhow::Result<ExitCode> {
-    let model = NgramClassifier::load(&args.model)?;
+    let model = load::ngrams(&args.model, args.precision)?;
     let (dataset, seen) = labelled(args, model.labels())?;
     let scores = model.score(&dataset.examples, SEED)?;
     if args.json {

@@ -1,9 +1,10 @@
 //! `chumoku generate`: a text that goes on, streamed as it is written.
 
+use super::load;
 use crate::args::Generate;
 use crate::threads;
 use chumoku::sampling::Sampling;
-use chumoku::{ChatMessage, Stop, TextGenerator};
+use chumoku::{ChatMessage, Stop};
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::ops::ControlFlow;
@@ -11,10 +12,7 @@ use std::process::ExitCode;
 
 pub(crate) fn run(args: &Generate) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
-    let mut model = TextGenerator::load(&args.model)?;
-    if let Some(precision) = args.precision {
-        model.set_precision(precision.into());
-    }
+    let model = load::generator(&args.model, args.precision)?;
     let mut sampling = Sampling::default();
     sampling.temperature = args.temperature;
     sampling.top_k = args.top_k;

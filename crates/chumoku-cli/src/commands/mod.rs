@@ -11,6 +11,7 @@ mod explain;
 mod film;
 mod generate;
 mod info;
+mod load;
 mod nearest;
 mod pictures;
 mod position;

@@ -1,12 +1,12 @@
 //! `chumoku nearest`: the rows of a file that mean most nearly what a query does.
 
 use super::embed::{say_how, texts_of, vectors};
-use super::read_options;
+use super::{load, read_options};
 use crate::args::Nearest;
 use crate::progress::tell;
 use crate::{Usage, harmless, threads};
 use chumoku::data::Source;
-use chumoku::{EmbedOptions, TextEmbedder, tr};
+use chumoku::{EmbedOptions, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Nearest) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
-    let model = TextEmbedder::load(&args.model, args.precision.map(Into::into))?;
+    let model = load::embedder(&args.model, args.precision)?;
     say_how(&model);
     let source = Source::open(&args.corpus, &read_options(&args.reading, false)?)?;
     tell(["corpus", "検索対象"], &source.describe());

@@ -1,7 +1,8 @@
 //! `chumoku predict`: the class of texts given, or of every row of a file or of standard input, as a stream.
 
+use super::load;
 use super::stream::{Form, Given, stream};
-use crate::args::Predict;
+use crate::args::{Precision, Predict};
 use crate::{harmless, threads};
 use chumoku::data::Source;
 use chumoku::{ModelKind, NgramClassifier, Prediction, TextClassifier};
@@ -17,11 +18,11 @@ enum Model {
 }
 
 impl Model {
-    fn load(folder: &Path) -> anyhow::Result<Model> {
+    fn load(folder: &Path, precision: Option<Precision>) -> anyhow::Result<Model> {
         Ok(match ModelKind::of(folder)? {
-            ModelKind::Ngrams => Model::Ngrams(Box::new(NgramClassifier::load(folder)?)),
+            ModelKind::Ngrams => Model::Ngrams(Box::new(load::ngrams(folder, precision)?)),
             // Says what is wrong with a model of another kind.
-            _ => Model::Classifier(Box::new(TextClassifier::load(folder)?)),
+            _ => Model::Classifier(Box::new(load::classifier(folder, precision)?)),
         })
     }
 
@@ -42,7 +43,7 @@ impl Model {
 
 pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
-    let model = Model::load(&args.model)?;
+    let model = Model::load(&args.model, args.precision)?;
     let texts = match Given::of("predict", args.input.as_deref(), &args.texts, &args.reading)? {
         Given::Rows(source) => return rows(args, &model, *source),
         Given::Texts(texts) => texts,

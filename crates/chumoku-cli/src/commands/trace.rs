@@ -1,11 +1,11 @@
 //! `chumoku trace`: attention in numbers, step by step.
 
-use super::model_name;
 use super::pictures::{terminal_options, write};
+use super::{load, model_name};
 use crate::args::{AttentionPart, Depth, Format, Trace};
 use crate::{Usage, threads};
 use chumoku::models::TranslatorPart;
-use chumoku::{ModelKind, TextClassifier, TextGenerator, TextTranslator, tr};
+use chumoku::{ModelKind, tr};
 use chumoku_view::TerminalOptions;
 use chumoku_view::trace::{self, AttentionPlace, TraceOptions, WorkedExample, builtin};
 use std::io::{IsTerminal, Write, stdout};
@@ -100,17 +100,18 @@ fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
     }
     let attention = match kind {
         ModelKind::Ngrams => return Err(super::explain::no_attention(folder)),
-        ModelKind::LanguageModel => TextGenerator::load(folder)?.record(text, place)?,
+        ModelKind::LanguageModel => load::generator(folder, args.precision)?.record(text, place)?,
+        ModelKind::Encoder => load::embedder(folder, args.precision)?.record(text, place)?,
         ModelKind::Translator => {
             let part = match args.part {
                 Some(AttentionPart::Encoder) => TranslatorPart::Encoder,
                 Some(AttentionPart::Decoder) => TranslatorPart::Decoder,
                 Some(AttentionPart::Cross) | None => TranslatorPart::Cross,
             };
-            TextTranslator::load(folder)?.record(text, args.target.as_deref(), part, place)?
+            load::translator(folder, args.precision)?.record(text, args.target.as_deref(), part, place)?
         }
         // Says what is wrong with a model of another kind.
-        _ => TextClassifier::load(folder)?.record(text, place)?,
+        _ => load::classifier(folder, args.precision)?.record(text, place)?,
     };
     Ok(trace::Trace::of_model(attention, &name)?)
 }

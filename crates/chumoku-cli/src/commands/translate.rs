@@ -1,5 +1,6 @@
 //! `chumoku translate`: texts given, or every row of a file or of standard input, as a stream.
 
+use super::load;
 use super::stream::{Form, Given, stream};
 use crate::args::Translate;
 use crate::{Usage, harmless, threads};
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 
 pub(crate) fn run(args: &Translate) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
-    let model = TextTranslator::load(&args.model)?;
+    let model = load::translator(&args.model, args.precision)?;
     if args.n_best > args.beam {
         let problem = tr!(
             "--n-best: expected at most {}, as wide as --beam is, got {}",

@@ -72,6 +72,22 @@ impl Place {
         Place { root, _own: None }
     }
 
+    /// With a folder `bert`: a tiny random BERT with a vocabulary of its own.
+    pub fn with_bert() -> Place {
+        let place = Place::new();
+        fs::create_dir(place.path("bert")).unwrap();
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained/bert");
+        for file in ["config.json", "model.safetensors"] {
+            fs::copy(golden.join(file), place.path("bert").join(file)).unwrap();
+        }
+        let words = [
+            "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "food", "the", "was", "##s", "映",
+            "画",
+        ];
+        place.write("bert/vocab.txt", words.join("\n"));
+        place
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }

@@ -145,7 +145,8 @@ impl LanguageModel {
     /// # Panics
     /// If there is no such layer.
     pub fn record<T: Real>(&self, p: &Params<T>, ids: &[u32], layer: usize) -> Result<AttentionRecord> {
-        self.body.record(p, ids, layer)
+        let offsets = Offsets::of_lengths([ids.len()]);
+        Ok(self.body.record(p, Tokens::new(ids, &offsets), layer)?.0)
     }
 
     /// The same for every layer in turn, the model reading once.
@@ -158,7 +159,8 @@ impl LanguageModel {
         ids: &[u32],
         each: &mut dyn FnMut(&AttentionRecord),
     ) -> Result<()> {
-        self.body.each_record(p, ids, each)
+        let offsets = Offsets::of_lengths([ids.len()]);
+        self.body.each_record(p, Tokens::new(ids, &offsets), each)
     }
 
     /// The attention of a layer.
@@ -166,7 +168,7 @@ impl LanguageModel {
     /// # Panics
     /// If there is no such layer.
     pub fn attention(&self, layer: usize) -> &MultiHeadAttention {
-        self.body.encoder().layers()[layer].attention()
+        self.body.attention(layer)
     }
 
     /// The logits of the token after each sequence: (sequences, vocabulary).

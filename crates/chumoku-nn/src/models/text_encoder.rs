@@ -5,7 +5,7 @@ use crate::Result;
 use crate::layers::in_groups;
 use crate::layers::{
     AttentionRecord, Embedding, Encoder, EncoderCache, EncoderConfig, Input, InputCache, InputConfig, InputOptions,
-    Mode, Offsets, PositionKind, Tokens,
+    Mode, MultiHeadAttention, Offsets, PositionKind, Tokens,
 };
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::{KeyValueCache, Real};
@@ -168,26 +168,44 @@ impl TextEncoder {
         self.encoder.step(p, x, tokens.offsets, caches)
     }
 
-    /// What the attention of a layer is given and makes when the model reads one sequence.
+    /// What the attention of a layer is given and makes when the model reads one sequence, and the vectors of its tokens:
+    /// (tokens, d_model).
+    ///
+    /// # Errors
+    /// If an id or the length is beyond the model's.
     ///
     /// # Panics
     /// If there is no such layer.
-    pub(super) fn record<T: Real>(&self, p: &Params<T>, ids: &[u32], layer: usize) -> Result<AttentionRecord> {
-        let offsets = Offsets::of_lengths([ids.len()]);
-        let (_, cache) = self.forward(p, Tokens::new(ids, &offsets), Mode::Eval)?;
-        self.encoder.record(p, &cache.encoder, &offsets, layer)
-    }
-
-    /// The same for every layer in turn, the model reading once.
-    pub(super) fn each_record<T: Real>(
+    pub fn record<T: Real>(
         &self,
         p: &Params<T>,
-        ids: &[u32],
+        tokens: Tokens<'_>,
+        layer: usize,
+    ) -> Result<(AttentionRecord, Array2<T>)> {
+        let (y, cache) = self.forward(p, tokens, Mode::Eval)?;
+        Ok((self.encoder.record(p, &cache.encoder, tokens.offsets, layer)?, y))
+    }
+
+    /// What the attention of every layer in turn is given and makes, the model reading one sequence once.
+    ///
+    /// # Errors
+    /// If an id or the length is beyond the model's.
+    pub fn each_record<T: Real>(
+        &self,
+        p: &Params<T>,
+        tokens: Tokens<'_>,
         each: &mut dyn FnMut(&AttentionRecord),
     ) -> Result<()> {
-        let offsets = Offsets::of_lengths([ids.len()]);
-        let (_, cache) = self.forward(p, Tokens::new(ids, &offsets), Mode::Eval)?;
-        self.encoder.each_record(p, &cache.encoder, &offsets, each)
+        let (_, cache) = self.forward(p, tokens, Mode::Eval)?;
+        self.encoder.each_record(p, &cache.encoder, tokens.offsets, each)
+    }
+
+    /// The attention of a layer.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub fn attention(&self, layer: usize) -> &MultiHeadAttention {
+        self.encoder.layers()[layer].attention()
     }
 
     /// What `each` makes of the vectors of the tokens of some sequences, in use: as [`TextEncoder::forward`] makes them,

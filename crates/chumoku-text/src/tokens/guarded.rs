@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
+use tokenizers::decoders::DecoderWrapper;
 use tokenizers::{EncodeInput, Encoding, Tokenizer};
 
 /// A tokenizer of the library that runs them, its file vetted.
@@ -108,6 +109,19 @@ impl Guarded {
     /// The text of tokens. Bytes that are no UTF-8 become U+FFFD.
     pub(super) fn decode(&self, ids: &[u32]) -> Result<String, Error> {
         self.ask(&tr!("putting tokens together", "トークンを文章に戻す"), || self.inner.decode(ids, true))
+    }
+
+    /// Whether the vocabulary spells bytes with letters of its own: `Ġ` is a space.
+    pub(super) fn spells_bytes(&self) -> bool {
+        matches!(self.inner.get_decoder(), Some(DecoderWrapper::ByteLevel(_)))
+    }
+
+    /// The token of an id, to be shown: its text, where the vocabulary spells bytes and these are whole characters, else as
+    /// it stands there.
+    pub(super) fn shown(&self, id: u32, spells_bytes: bool) -> String {
+        let text = spells_bytes.then(|| self.decode(&[id]).unwrap_or_default());
+        let whole = text.filter(|text| !text.is_empty() && !text.contains('\u{FFFD}'));
+        whole.unwrap_or_else(|| self.inner.id_to_token(id).unwrap_or_default())
     }
 
     /// One more than the largest token id.

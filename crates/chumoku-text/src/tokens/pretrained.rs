@@ -172,6 +172,12 @@ impl PretrainedTokenizer {
         self.guarded.inner.id_to_token(id).unwrap_or_default()
     }
 
+    /// The token of an id, to be shown: its text, where the vocabulary spells bytes and these are whole characters, else as
+    /// it stands there.
+    pub fn shown(&self, id: u32) -> String {
+        self.guarded.shown(id, self.guarded.spells_bytes())
+    }
+
     /// The tokens of a text with those around it, at most `most` in all: what is too long loses its end.
     ///
     /// # Errors

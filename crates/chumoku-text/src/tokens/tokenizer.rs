@@ -11,7 +11,6 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::Path;
 use tokenizers::Model;
-use tokenizers::decoders::DecoderWrapper;
 use tokenizers::models::ModelWrapper;
 
 /// A text as tokens, without the leading `[CLS]`.
@@ -74,7 +73,7 @@ impl TextTokenizer {
     pub fn of_pretrained(pretrained: PretrainedTokenizer) -> Result<Self, Error> {
         let frame = pretrained.frame()?;
         let guarded = pretrained.into_guarded();
-        let spells_bytes = matches!(guarded.inner.get_decoder(), Some(DecoderWrapper::ByteLevel(_)));
+        let spells_bytes = guarded.spells_bytes();
         Ok(TextTokenizer { guarded, frame, is_by_character: false, spells_bytes })
     }
 
@@ -192,9 +191,7 @@ impl TextTokenizer {
     /// The token of an id, to be shown: as it stands in the vocabulary, or its text, where the vocabulary spells bytes and
     /// these are whole characters.
     pub fn token(&self, id: u32) -> String {
-        let text = self.spells_bytes.then(|| self.decode(&[id]).unwrap_or_default());
-        let whole = text.filter(|text| !text.is_empty() && !text.contains('\u{FFFD}'));
-        whole.unwrap_or_else(|| self.guarded.inner.id_to_token(id).unwrap_or_default())
+        self.guarded.shown(id, self.spells_bytes)
     }
 }
 

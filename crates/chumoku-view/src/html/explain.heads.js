@@ -10,8 +10,9 @@ const ROLES = ['sink', 'pairwise', 'local', 'distant', 'mixed'];
 const chanceOf = D.probabilities.findIndex(p => p.label === D.label);
 // What is predicted with all heads, in the order of the classes: by the network itself, where the whole stands beside.
 const ownOf = w => w.whole ? D.probabilities.map(p => D.parts.attention.find(own => own.label === p.label)?.probability ?? NaN) : D.probabilities.map(p => p.probability);
-// By how much the probability of what is predicted changes without the head.
-const effectOf = head => { const w = withoutOf(head); return w && chanceOf >= 0 ? w.probabilities[chanceOf] - ownOf(w)[chanceOf] : NaN; };
+const cosine = x => known(x) ? x.toFixed(4) : '–';
+// By how much the probability of what is predicted changes without the head; of an encoder, the cosine.
+const effectOf = head => { const w = withoutOf(head); return w && known(w.similarity) ? w.similarity - D.similarity : w && chanceOf >= 0 ? w.probabilities[chanceOf] - ownOf(w)[chanceOf] : NaN; };
 const share0 = x => percent(x) + ' %';
 const SORTS = {
   layer: { figure: () => 0, text: head => statisticsOf(head) ? T.roles[statisticsOf(head).role] ?? '' : '' },
@@ -20,7 +21,7 @@ const SORTS = {
   distance: { field: 'distance', text: x => known(x) ? x.toFixed(1) : '–' },
   previous: { field: 'previous', text: share0 }, first: { field: 'first', text: share0 },
   strongest: { field: 'strongest', text: share0 }, sink: { field: 'sink_share', text: share0 },
-  effect: { figure: head => Math.abs(effectOf(head)), text: head => signed(100 * effectOf(head), 1) },
+  effect: { figure: head => Math.abs(effectOf(head)), text: head => known(D.similarity) ? signed(effectOf(head), 3) : signed(100 * effectOf(head), 1) },
 };
 const isThere = sort => sort === 'layer' || (sort === 'effect' ? WITHOUT.size > 0 : STATISTICS.size > 0);
 function figure(sort, head) {
@@ -113,6 +114,13 @@ function about() {
   $('off-panel').hidden = !(S.off && w);
   root.dataset.off = S.off && w ? `${S.layer + 1},${S.head + 1}` : '';
   if (!S.off || !w) return;
+  if (known(w.similarity)) {
+    const now = [cosine(D.similarity), cosine(w.similarity), signed(w.similarity - D.similarity, 4)];
+    $('off-said').textContent = T.offCosine(...now);
+    $('off-said').classList.remove('changes');
+    compareTable($('off-table'), T.offHead, [[T.cosine, ...now]], -1);
+    return;
+  }
   const odds = x => percent(x, 1) + ' %', all = ownOf(w), before = all[chanceOf], after = w.probabilities[chanceOf];
   // What the network said by itself may not be what the whole predicts.
   const first = D.probabilities[all.reduce((best, x, i) => x > all[best] ? i : best, 0)].label, own = w.whole ? first : D.label;

@@ -2,6 +2,8 @@
 // ---- state, and its copy in the address ----
 const VIEWS = Object.keys(KINDS), hasView = { heatmap: true, lines: true, depth: !!D.depth && hasMap('queries') && hasMap('keys'), values: hasMap('value_weighted'), rollout: hasMap('rollout') };
 const isLarge = n > 128, isModel = D.kind === 'language_model';
+// An encoder predicts nothing: a text is held against another, or against itself.
+const isEncoder = D.kind === 'encoder', isItself = isEncoder && D.label === D.text;
 // A large text is not to wait for the largest of all heads, which are then all to be opened.
 const SCALE = isLarge ? 'head' : 'all', LEAST = 10;
 const S = { lang: root.lang === 'ja' ? 'ja' : 'en' };
@@ -58,7 +60,7 @@ let T;
 // ---- words with their scores ----
 const kana = isKana(D.text);
 function tiles() {
-  const { whole, beyond = [] } = D.attribution, both = (s, w) => signed(s) + (known(w) ? ` (${signed(w)})` : '');
+  const { whole, beyond = [] } = D.attribution, both = (s, w) => signed(s, isEncoder ? 3 : 2) + (known(w) ? ` (${signed(w)})` : '');
   const box = $('tiles'), most = [...scores, ...beyond.map(w => w.score)].reduce((m, s) => Math.max(m, Math.abs(s) || 0), 0) || 1;
   box.dir = flows(D.text);
   box.classList.toggle('long', n + beyond.length > 80);
@@ -225,7 +227,7 @@ function look(view) {
 }
 function show() {
   const own = STRINGS[S.lang];
-  T = isModel ? { ...own, ...own.lm } : own;
+  T = isModel ? { ...own, ...own.lm } : isEncoder ? { ...own, ...own.near, ...isItself ? own.itself : {} } : own;
   const said = phrase => S.lang === 'ja' && Object.hasOwn(D.phrases, phrase) ? D.phrases[phrase] : phrase;
   root.lang = S.lang;
   root.dataset.theme = theme();
@@ -238,20 +240,23 @@ function show() {
   for (const view of VIEWS) $('view-' + view).textContent = T.views[view];
   $('theme').textContent = T.themes[S.theme];
   $('model').textContent = D.model;
-  $('label').textContent = isModel ? T.q(plain(D.label)) : D.label;
+  $('label').textContent = isModel ? T.q(plain(D.label)) : isItself ? '' : isEncoder ? cosine(D.similarity) : D.label;
   const chance = D.probabilities.find(p => p.label === D.label);
   $('chance').textContent = chance ? `${percent(chance.probability, 1)} %` : '';
   $('text').textContent = D.text;
+  $('against').hidden = $('target').hidden = !isEncoder || isItself;
+  $('target').textContent = isEncoder ? D.label : '';
   $('cut').hidden = !D.cut;
   $('cut').textContent = D.cut ? D.cut[S.lang] : '';
   for (const id of ['text', 'tiles', 'map', 'lines', 'depth', 'numbers', 'pieces']) if (kana) $(id).lang = 'ja';
-  const cls = T.q(isModel ? plain(D.attribution.class) : D.attribution.class);
+  const cls = T.q(isModel ? plain(D.attribution.class) : isEncoder ? clip(plain(D.attribution.class), 60) : D.attribution.class);
   $('effect-title').textContent = T.effect(cls);
   $('effect-note').textContent = T.effectNote(said(D.attribution.method), said(D.attribution.unit)) + (D.attribution.whole ? T.gap + T.bothNote : '');
   $('shares').hidden = !D.shares;
   $('shares').textContent = D.shares ? D.shares[S.lang] : '';
   $('for-note').textContent = T.forNote(cls);
-  $('against-note').textContent = T.againstNote(cls);
+  $('against-note').textContent = isItself ? '' : T.againstNote(cls);
+  $('against-note').parentElement.hidden = isItself;
   $('joining').textContent = T.joining(said(D.joining));
   $('numbers-wide').setAttribute('aria-label', T.tableTitle);
   $('scale').replaceChildren(...Object.entries(T.scales).map(([value, text]) => el('option', { value, text, selected: value === S.scale })));

@@ -100,6 +100,24 @@ const STRINGS = {
       caveat: 'Attention alone is weak evidence of why a model writes what it does. The score of each word, above, measures its effect on the next token. Heads that give most to the first token are common; it often means that they have nothing to look for.',
       read3: 'A score of +1.20 says that the word raises the log-odds of this next token by 1.20, by comparison with the text without it. A word may be looked at much and do little, or the reverse.',
     },
+    // What an encoder says otherwise: it predicts nothing, and holds a text against another.
+    near: {
+      title: m => `What the model looked at: ${m}`,
+      prediction: 'COSINE SIMILARITY', cosine: 'cosine similarity', against: 'compared with',
+      effect: () => 'What each word does to the similarity',
+      forNote: c => `brings the text nearer to ${c} (above the line, +)`, againstNote: () => 'takes it further away (below, −)',
+      offCosine: (a, b, d) => `Without this head the cosine similarity goes from ${a} to ${b} (${d}).`,
+      offHead: ['', 'all heads', 'without it', 'change'],
+      caveat: 'Attention alone is weak evidence of why a model finds texts alike. The score of each word, above, measures its effect on the vector. Heads that give most to one special token or full stop are common; it often means that they have nothing to look for.',
+      read3: 'A score of +0.120 says that the word raises the cosine similarity by 0.120, by comparison with the text without it. A word may be looked at much and do little, or the reverse.',
+    },
+    // Where it is held against itself: how far the vector turns.
+    itself: {
+      prediction: 'VECTOR OF THE TEXT',
+      effect: () => 'What each word does to the vector',
+      forNote: () => 'without it the vector points elsewhere: its cosine with the whole text’s falls by so much',
+      offCosine: (a, b) => `Without this head the vector’s cosine with the one of all heads is ${b}.`,
+    },
     footer: 'Made by Chumoku. Everything is in this file; it asks nothing of the network.',
   },
   ja: {
@@ -200,6 +218,22 @@ const STRINGS = {
       offHead: ['次のトークン', '全ヘッド', '無効時', 'ポイント差'],
       caveat: 'アテンションだけでは、モデルがなぜそう書いたかの弱い手がかりにしかなりません。次のトークンへの影響を測っているのは、上の語ごとの値です。先頭のトークンに大部分を向けるヘッドは珍しくなく、多くの場合、そのヘッドに探すものがなかったことを示します。',
       read3: '値が +1.20 の語は、その語がない文と比べて、この次のトークンの対数オッズを 1.20 高めています。よく見られていても影響の小さい語も、その逆の語もあります。',
+    },
+    near: {
+      title: m => `モデルが見ていたもの: ${m}`,
+      prediction: 'コサイン類似度', cosine: 'コサイン類似度', against: '比較したテキスト',
+      effect: () => '各語が類似度に与える影響',
+      forNote: c => `${c}に近づける語（線の上、＋）`, againstNote: () => '遠ざける語（線の下、－）',
+      offCosine: (a, b, d) => `このヘッドを無効にすると、コサイン類似度は ${a} から ${b} になります（${d}）。`,
+      offHead: ['', '全ヘッド', '無効時', '差'],
+      caveat: 'アテンションだけでは、モデルがテキストを似ていると判断した理由の弱い手がかりにしかなりません。ベクトルへの影響を測っているのは、上の語ごとの値です。特殊トークンや句点に大部分を向けるヘッドは珍しくなく、多くの場合、そのヘッドに探すものがなかったことを示します。',
+      read3: '値が +0.120 の語は、その語がない文と比べて、コサイン類似度を 0.120 高めています。よく見られていても影響の小さい語も、その逆の語もあります。',
+    },
+    itself: {
+      prediction: 'テキストのベクトル',
+      effect: () => '各語がベクトルに与える影響',
+      forNote: () => 'その語を除くとベクトルの向きが変わり、元のベクトルとのコサインがこの値だけ下がります',
+      offCosine: (a, b) => `このヘッドを無効にしたときのベクトルと、全ヘッドでのベクトルのコサインは ${b} です。`,
     },
     footer: 'Chumoku で作成。必要なものはすべてこのファイルに含まれ、ネットワークには接続しません。',
   },

@@ -104,26 +104,41 @@ impl Page<'_> {
         // The label may be long; the number after it must show.
         let percent = e.probabilities.iter().find(|p| p.label == e.label);
         let percent = percent.map_or(String::new(), |p| format!("  {:.1} %", p.probability * 100.0));
-        let title = format!("{}: ", phrases::prediction(lang, e.kind));
-        let room = self.width - display_width(&title) - percent.len();
-        let label = cut(&clean_text(&e.label), room);
-        self.out.push_str(&self.paint.strong(&format!("{title}{label}{percent}")));
+        let title = phrases::prediction(lang, e);
+        let title = match e.similarity {
+            Some(_) if e.is_against_itself() => title.to_owned(),
+            Some(cosine) => format!("{title}: {cosine:.4}"),
+            None => {
+                let room = self.width - display_width(title) - 2 - percent.len();
+                format!("{title}: {}{percent}", cut(&clean_text(&e.label), room))
+            }
+        };
+        self.out.push_str(&self.paint.strong(&title));
         self.out.push('\n');
 
-        let text = lang.quoted(&clean_text(&e.text));
-        let lines = wrap(&text, self.width - 2);
+        self.quoted("", &e.text);
+        if e.similarity.is_some() && !e.is_against_itself() {
+            self.quoted("↔ ", &e.label);
+        }
+        if let Some(cut) = &e.cut {
+            self.prose(&phrases::cut(lang, cut, e.kind), str::to_owned);
+        }
+        self.note(&clean_text(&e.model));
+        if !e.probabilities.is_empty() {
+            self.line("");
+            self.probabilities();
+        }
+    }
+
+    /// The beginning of a text, in quotation marks.
+    fn quoted(&mut self, sign: &str, text: &str) {
+        let lines = wrap(&format!("{sign}{}", self.lang.quoted(&clean_text(text))), self.width - 2);
         for line in lines.iter().take(3) {
             self.line(&format!("  {line}"));
         }
         if lines.len() > 3 {
             self.line("  …");
         }
-        if let Some(cut) = &e.cut {
-            self.prose(&phrases::cut(lang, cut), str::to_owned);
-        }
-        self.note(&clean_text(&e.model));
-        self.line("");
-        self.probabilities();
     }
 
     /// The classes with bars; where the predictor has two halves, what each says by itself.
@@ -174,8 +189,10 @@ impl Page<'_> {
     fn effects(&mut self) {
         let (e, lang) = (self.e, self.lang);
         let class = clean_text(&e.attribution.class);
-        self.heading(&phrases::effect_heading(lang, &class));
-        self.note(&phrases::effect_note(lang, &e.attribution, &class));
+        // A text that is compared with stands above.
+        let class = if e.similarity.is_some() { cut(&class, 40) } else { class };
+        self.heading(&phrases::effect_heading(lang, e, &class));
+        self.note(&phrases::effect_note(lang, e, &class));
 
         let attribution = &e.attribution;
         if attribution.whole.is_some() {
@@ -221,10 +238,13 @@ impl Page<'_> {
         top: f32,
     ) -> String {
         let score = *score;
+        // Cosines differ by less than log-odds do.
+        let digits = if self.e.similarity.is_some() { 3 } else { 2 };
         let number = |score: f32| {
-            let number = format!("{score:>+7.2}");
+            let number = format!("{score:>+7.digits$}");
             // A sign would say more than the digits do.
-            if number.ends_with("+0.00") || number.ends_with("-0.00") { "   0.00".to_owned() } else { number }
+            let is_zero = number.chars().all(|c| " +-0.".contains(c));
+            if is_zero { format!("{:>7.digits$}", 0.0) } else { number }
         };
         let whole = whole.map_or(String::new(), number);
         let number = number(score);
@@ -318,7 +338,7 @@ impl Page<'_> {
         legend.0.iter().for_each(|line| self.line(line));
         legend.1.iter().for_each(|note| self.note(note));
         self.note(&phrases::joining(lang, &e.joining));
-        self.note(phrases::caveat(lang));
+        self.note(phrases::caveat(lang, e.kind));
         self.sentences(layer, head);
         self.roles();
     }

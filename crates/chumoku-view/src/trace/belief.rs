@@ -51,6 +51,9 @@ impl Scalar for Belief {
     fn sqrt(self) -> Belief {
         Belief { range: self.range.sqrt(), ..self }
     }
+    fn tanh(self) -> Belief {
+        Belief { range: self.range.tanh(), ..self }
+    }
     fn max(self, other: Belief) -> Belief {
         Belief::from_two(Scalar::max(self.range, other.range), self, other)
     }

@@ -1,8 +1,8 @@
 //! From what is given to the steps of attention.
 
 use super::example::{Diagonal, MaskOption, WorkedExample};
-use super::operation::{Operation, StepId};
-use super::program::Program;
+use super::operation::{Angles, Operation, StepId};
+use super::program::{Program, Step};
 use super::quantity::Quantity;
 use chumoku::lang::lang;
 use chumoku::nn::NormOrder;
@@ -168,6 +168,41 @@ impl Build<'_> {
     }
 
     fn steps(&mut self) -> Result<(), String> {
+        let last = self.attention()?;
+        self.vector(last)
+    }
+
+    /// One row of the last ones: pooled, put through a dense layer, and divided by its length, as far as that is asked for.
+    fn vector(&mut self, last: Option<StepId>) -> Result<(), String> {
+        let options = &self.example.options;
+        let hidden = self.given(Quantity::Hidden)?;
+        let has = |quantity| self.example.inputs.contains_key(&quantity);
+        let asks = options.unit_length || options.dense_tanh || has(Quantity::DenseW) || has(Quantity::Hidden);
+        let Some(of) = hidden.or(last).filter(|_| !options.pooling.is_empty()) else {
+            return match asks || !options.pooling.is_empty() {
+                false => Ok(()),
+                true => Err(tr!(
+                    "options.pooling: expected how rows become one (\"mean\", say), and hidden or what an output follows from",
+                    "options.pooling: 行を一つにまとめる方法（\"mean\" など）と、hidden か、出力が導ける値が必要です"
+                )),
+            };
+        };
+        let mut row =
+            self.program.compute(Quantity::Pooled, None, Operation::Pooled { of, ways: options.pooling.clone() })?;
+        if let Some(dense) = self.projected(row, [Quantity::DenseW, Quantity::DenseB, Quantity::Dense])? {
+            row = dense;
+            if options.dense_tanh {
+                row = self.program.compute(Quantity::DenseTanh, None, Operation::Tanh(row))?;
+            }
+        }
+        if options.unit_length {
+            self.program.compute(Quantity::Vector, None, Operation::UnitLength(row))?;
+        }
+        Ok(())
+    }
+
+    /// Attention; the last of its steps, if it comes to an output.
+    fn attention(&mut self) -> Result<Option<StepId>, String> {
         use Quantity::{BK, BO, BQ, BV, K, Memory, Output, Q, V, WK, WO, WQ, WV};
         let x = self.input()?;
         let options = &self.example.options;
@@ -222,7 +257,7 @@ impl Build<'_> {
             }
         }
         if outputs.len() < self.heads[0] {
-            return Ok(());
+            return Ok(None);
         }
         let mut output = outputs[0];
         if self.heads[0] > 1 {
@@ -233,7 +268,7 @@ impl Build<'_> {
         let options = &self.example.options;
         let wanted = |quantity| self.example.claims.iter().any(|(claimed, _)| *claimed == quantity);
         let has_residual = options.residual || options.norm.is_some() || wanted(Quantity::Residual);
-        let (Some(x), true) = (x, has_residual) else { return Ok(()) };
+        let (Some(x), true) = (x, has_residual) else { return Ok(Some(output)) };
         if self.shape(x) != self.shape(output) {
             let [x, y] = [self.shape(x), self.shape(output)];
             return Err(tr!(
@@ -246,10 +281,10 @@ impl Build<'_> {
             ));
         }
         let sum = self.program.compute(Quantity::Residual, None, Operation::Sum([x, output]))?;
-        if options.norm == Some(NormOrder::Post) {
-            self.norm(sum, Quantity::FinalNorm)?;
-        }
-        Ok(())
+        Ok(Some(match options.norm {
+            Some(NormOrder::Post) => self.norm(sum, Quantity::FinalNorm)?,
+            _ => sum,
+        }))
     }
 
     /// X, or the embeddings and what their positions add.
@@ -281,26 +316,27 @@ impl Build<'_> {
 
     /// The weights of a head.
     fn weights(&mut self, head: Option<usize>, pair: Option<(StepId, StepId)>) -> Result<Option<StepId>, String> {
-        use Quantity::{Biased, Exponentials, Largest, Masked, Scaled, Scores, Sums, TurnedK, TurnedQ, Weights};
+        use Quantity::{
+            Biased, Exponentials, Largest, Masked, NormedK, NormedQ, Scaled, Scores, Sums, TurnedK, TurnedQ, Weights,
+        };
         if let Some(weights) = self.given_of_head(Weights, head)? {
             self.program.compute(Sums, head, Operation::RowSums(weights))?;
             return Ok(Some(weights));
         }
         let options = &self.example.options;
         let mut pair = pair;
-        if let (Some((query, key)), Some(base)) = (pair, options.rotary) {
-            let width = self.shape(query).1;
-            if width % 2 == 1 || base <= 0.0 {
-                return Err(tr!(
-                    "rotary positions: expected heads of an even width and a base above 0, found width {width} and base {base}",
-                    "回転位置エンコーディング: ヘッドの幅は偶数、base は正の数が必要ですが、幅 {width}、base {base} です"
-                ));
-            }
-            let query = self.program.compute(TurnedQ, head, Operation::Turned { of: query, base })?;
-            let key = match self.turned_key(key) {
-                Some(turned) => turned,
-                None => self.program.compute(TurnedK, head, Operation::Turned { of: key, base })?,
-            };
+        if let (Some((query, key)), Some(epsilon)) = (pair, options.head_norm_epsilon) {
+            let [gamma_q, gamma_k] = self.head_norms([self.shape(query).1, self.shape(key).1])?;
+            let normed = |of, gamma| Operation::RmsNormalised { of, gamma, epsilon };
+            let query = self.program.compute(NormedQ, head, normed(query, gamma_q))?;
+            let key = self.of_key(NormedK, head, normed(key, gamma_k))?;
+            pair = Some((query, key));
+        }
+        if let Some((query, key)) = pair
+            && let Some(angles) = self.angles(self.shape(query).1)?
+        {
+            let query = self.program.compute(TurnedQ, head, Operation::Turned { of: query, angles })?;
+            let key = self.of_key(TurnedK, head, Operation::Turned { of: key, angles })?;
             pair = Some((query, key));
         }
         let scores = match (self.given_of_head(Scores, head)?, pair) {
@@ -358,12 +394,58 @@ impl Build<'_> {
         Ok(Some(self.program.compute(Weights, head, Operation::Shares { of: exponentials, sums })?))
     }
 
-    /// Keys that heads share are turned once.
-    fn turned_key(&self, key: StepId) -> Option<StepId> {
-        let steps = self.program.steps();
-        steps.iter().position(|step| {
-            step.quantity == Quantity::TurnedK && matches!(step.operation, Operation::Turned { of, .. } if of == key)
-        })
+    /// What becomes of keys; of those that heads share it is computed once.
+    fn of_key(&mut self, quantity: Quantity, head: Option<usize>, operation: Operation) -> Result<StepId, String> {
+        let is_same = |step: &Step| step.quantity == quantity && step.operation == operation;
+        match self.program.steps().iter().position(is_same) {
+            Some(id) => Ok(id),
+            None => self.program.compute(quantity, head, operation),
+        }
+    }
+
+    /// γ of the norms of each head's queries and keys, where they have it; all heads share them.
+    fn head_norms(&mut self, [of_queries, of_keys]: [usize; 2]) -> Result<[Option<StepId>; 2], String> {
+        let mut gamma = |quantity, columns, of: Quantity| match self.program.find(quantity, None) {
+            Some(id) => Ok(Some(id)),
+            None => self.row(quantity, columns, of.name()),
+        };
+        Ok([gamma(Quantity::HeadGammaQ, of_queries, Quantity::Q)?, gamma(Quantity::HeadGammaK, of_keys, Quantity::K)?])
+    }
+
+    /// What a step of position turns each pair of a head by, if positions turn them.
+    fn angles(&mut self, width: usize) -> Result<Option<Angles>, String> {
+        let (base, has_speeds) = (self.example.options.rotary, self.example.inputs.contains_key(&Quantity::Speeds));
+        if base.is_none() && !has_speeds {
+            return Ok(None);
+        }
+        if width % 2 == 1 || base.is_some_and(|base| base <= 0.0) {
+            let base = base.unwrap_or(f64::NAN);
+            return Err(match has_speeds {
+                true => tr!(
+                    "rotary positions: expected heads of an even width, found width {width}",
+                    "回転位置エンコーディング: ヘッドの幅は偶数が必要ですが、幅 {width} です"
+                ),
+                false => tr!(
+                    "rotary positions: expected heads of an even width and a base above 0, found width {width} and base {base}",
+                    "回転位置エンコーディング: ヘッドの幅は偶数、base は正の数が必要ですが、幅 {width}、base {base} です"
+                ),
+            });
+        }
+        if base.is_some() && has_speeds {
+            return Err(tr!(
+                "rotary positions: expected options.rotary_base or inputs.rotary_speeds, found both; leave one out",
+                "回転位置エンコーディング: options.rotary_base と inputs.rotary_speeds の両方があります。どちらかを外してください"
+            ));
+        }
+        if let Some(base) = base {
+            return Ok(Some(Angles::Base(base)));
+        }
+        let name = tr!("a head's pairs", "ヘッドの組");
+        let speeds = match self.program.find(Quantity::Speeds, None) {
+            found @ Some(_) => found,
+            None => self.row(Quantity::Speeds, width / 2, &name)?,
+        };
+        Ok(speeds.map(Angles::Given))
     }
 
     /// What is added to the scaled scores of a head.

@@ -6,7 +6,7 @@ use super::object::Object;
 use super::quantity::Quantity;
 use chumoku::lang::lang;
 use chumoku::lang::wording::quoted;
-use chumoku::nn::NormOrder;
+use chumoku::nn::{NormOrder, Pooling};
 use chumoku::{Error, Result, tr};
 use ndarray::Array2;
 use serde_json::value::RawValue;
@@ -83,6 +83,14 @@ pub(crate) struct Options {
     pub(crate) rotary: Option<f64>,
     /// What ALiBi takes off the score for each step of distance, a number for each head.
     pub(crate) alibi: Option<Vec<f64>>,
+    /// ε of the RMS norm of each head's queries and keys, if they have one.
+    pub(crate) head_norm_epsilon: Option<f64>,
+    /// How one row is made of the last ones: these, side by side.
+    pub(crate) pooling: Vec<Pooling>,
+    /// Whether the dense layer after pooling ends with tanh.
+    pub(crate) dense_tanh: bool,
+    /// Whether that row is divided by its length.
+    pub(crate) unit_length: bool,
 }
 
 impl Default for Options {
@@ -105,6 +113,10 @@ impl Default for Options {
             epsilon: 1e-5,
             rotary: None,
             alibi: None,
+            head_norm_epsilon: None,
+            pooling: Vec::new(),
+            dense_tanh: false,
+            unit_length: false,
         }
     }
 }
@@ -271,7 +283,7 @@ fn upright(quantity: Quantity, numbers: Nested<Option<Printed>>) -> Claim {
 
 const KEYS: [&str; 9] =
     ["title", "source", "tokens", "key_tokens", "inputs", "options", "claims", "count", "positions"];
-const OPTIONS: [&str; 16] = [
+const OPTIONS: [&str; 20] = [
     "scale",
     "causal",
     "mask",
@@ -288,6 +300,10 @@ const OPTIONS: [&str; 16] = [
     "epsilon",
     "rotary_base",
     "alibi_slopes",
+    "head_norm_epsilon",
+    "pooling",
+    "dense_tanh",
+    "unit_length",
 ];
 
 impl WorkedExample {
@@ -426,13 +442,18 @@ impl Options {
             }
         };
         let mask = file.get("mask").map(mask).transpose()?;
-        let epsilon = finite("epsilon")?.unwrap_or(defaults.epsilon);
-        if epsilon < 0.0 {
-            return Err(tr!(
-                "options.epsilon: expected 0 or more, found {epsilon}",
-                "options.epsilon: 0 以上の数が必要ですが、{epsilon} です"
-            ));
-        }
+        let small = |key: &str| match finite(key)? {
+            Some(epsilon) if epsilon < 0.0 => Err(tr!(
+                "options.{key}: expected 0 or more, found {epsilon}",
+                "options.{key}: 0 以上の数が必要ですが、{epsilon} です"
+            )),
+            found => Ok(found),
+        };
+        let epsilon = small("epsilon")?.unwrap_or(defaults.epsilon);
+        let ways = [
+            "\"mean\", \"max\", \"first\", \"last\" or \"mean_sqrt_length\"",
+            "\"mean\"、\"max\"、\"first\"、\"last\"、\"mean_sqrt_length\" のどれか",
+        ];
         Ok(Options {
             scale: finite("scale")?,
             beta: finite("beta")?,
@@ -455,6 +476,10 @@ impl Options {
                 "options.",
                 ["a list of numbers, one for each head", "ヘッドごとの数値の配列"],
             )?,
+            head_norm_epsilon: small("head_norm_epsilon")?,
+            pooling: file.plain::<Pooling>("pooling", "options.", ways)?.into_iter().collect(),
+            dense_tanh: truth("dense_tanh")?.unwrap_or(false),
+            unit_length: truth("unit_length")?.unwrap_or(false),
         })
     }
 }

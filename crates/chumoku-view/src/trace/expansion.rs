@@ -1,8 +1,9 @@
 //! One number of a step, term by term.
 
-use super::operation::{Operation, StepId};
+use super::operation::{Angles, Operation, StepId};
 use super::program::Program;
 use chumoku::lang::Lang;
+use chumoku::nn::Pooling;
 use ndarray::Array2;
 
 /// How one number came about.
@@ -31,6 +32,10 @@ pub enum Form {
     },
     /// `a + b + …`.
     Terms(Vec<f64>),
+    /// `(a + b + …) / n`.
+    Average(Vec<f64>, f64),
+    /// `tanh(a)`.
+    Tanh(f64),
     /// `a / √n`.
     OverRoot(f64, usize),
     /// `a / b`.
@@ -95,10 +100,14 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
         Operation::ProductTransposed([a, b]) => {
             Form::Products { terms: products(*a, &|k| of(*b)[[column, k]]), bias: None }
         }
-        Operation::Turned { of: a, base } => {
+        Operation::Turned { of: a, angles } => {
             let (width, half) = (columns, columns / 2);
             let (i, is_first) = (column % half.max(1), column < half);
-            let angle = row as f64 * base.powf(-2.0 * i as f64 / width as f64);
+            let speed = match angles {
+                Angles::Base(base) => base.powf(-2.0 * i as f64 / width as f64),
+                Angles::Given(speeds) => of(*speeds)[[0, i]],
+            };
+            let angle = row as f64 * speed;
             let other = if is_first { column + half } else { i };
             let pair = [of(*a)[[row, column]], of(*a)[[row, other]]];
             Form::Turn { pair, sign: if is_first { -1.0 } else { 1.0 }, angle }
@@ -131,6 +140,22 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
             let square = numbers.iter().map(|x| x * x).sum::<f64>() / numbers.len() as f64;
             let gamma = gamma.map(|id| of(id)[[0, column]]);
             Form::RmsNormalised { of: [numbers[column], square, *epsilon], gamma }
+        }
+        Operation::Pooled { of: a, ways } => {
+            let width = of(*a).ncols().max(1);
+            let numbers = of(*a).column(column % width).to_vec();
+            let count = numbers.len() as f64;
+            match ways.get(column / width)? {
+                Pooling::First | Pooling::Last => return None,
+                Pooling::Max => Form::Largest(numbers),
+                Pooling::MeanSqrtLength => Form::Average(numbers, count.sqrt()),
+                _ => Form::Average(numbers, count),
+            }
+        }
+        Operation::Tanh(a) => Form::Tanh(of(*a)[at]),
+        Operation::UnitLength(a) => {
+            let length = of(*a).row(row).iter().map(|x| x * x).sum::<f64>().sqrt();
+            Form::Quotient(of(*a)[at], length)
         }
     };
     Some(Expansion { index: [row, column], symbol: step.symbol(), form, result: step.value[at] })
@@ -189,6 +214,11 @@ impl Expansion {
             Form::Terms(terms) => {
                 joined(terms.iter().enumerate().map(|(k, x)| if k == 0 { number(*x) } else { signed(*x) }).collect())
             }
+            Form::Average(terms, over) => {
+                let terms = terms.iter().enumerate().map(|(k, x)| if k == 0 { number(*x) } else { signed(*x) });
+                format!("({}) / {}", joined(terms.collect()), number(*over))
+            }
+            Form::Tanh(a) => format!("{}({})", if is_latex { "\\tanh" } else { "tanh" }, number(*a)),
             Form::OverRoot(a, n) => format!("{} / {root}{}", number(*a), braced(n.to_string())),
             Form::Quotient(a, b) => format!("{} / {}", number(*a), signed(*b)),
             Form::Turn { pair: [a, b], sign, angle } => {
@@ -235,6 +265,8 @@ impl Expansion {
         match &self.form {
             Form::Products { terms, bias } => terms.iter().map(|[a, b]| a * b).sum::<f64>() + bias.unwrap_or(0.0),
             Form::Terms(terms) => terms.iter().sum(),
+            Form::Average(terms, over) => terms.iter().sum::<f64>() / over,
+            Form::Tanh(a) => a.tanh(),
             Form::OverRoot(a, n) => a / (*n as f64).sqrt(),
             Form::Quotient(a, b) => {
                 if *b == 0.0 {

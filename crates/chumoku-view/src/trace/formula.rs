@@ -1,7 +1,8 @@
 //! How a step follows, as formulas are written.
 
-use super::operation::{Operation, StepId};
+use super::operation::{Angles, Operation, StepId};
 use super::program::Program;
+use chumoku::nn::Pooling;
 
 /// A formula in two spellings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,7 @@ pub(super) fn latex_symbol(symbol: &str) -> String {
     let letter = match letter {
         "γ" => "\\gamma",
         "β" => "\\beta",
+        "ω" => "\\omega",
         letter => letter,
     };
     let index = if index.len() > 2 { format!("\\mathrm{{{index}}}") } else { index.to_owned() };
@@ -75,7 +77,12 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
                 ["{0}(:, {1}…{2})", "\\left({0}\\right)_{:,\\,{1}\\ldots{2}}"],
             )
         }
-        Operation::Turned { of, base } => spell(
+        Operation::Turned { of, angles: Angles::Given(speeds) } => spell(
+            &own,
+            &[name(of), name(speeds)],
+            ["rotate({0}; position · {1})", "\\mathrm{rotate}\\left({0};\\ \\mathrm{position}\\cdot {1}\\right)"],
+        ),
+        Operation::Turned { of, angles: Angles::Base(base) } => spell(
             &own,
             &[name(of), base.to_string()],
             [
@@ -110,10 +117,10 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
             }
         }
         Operation::RmsNormalised { of, gamma, .. } => match gamma {
-            Some(_) => spell(
+            Some(gamma) => spell(
                 &own,
-                &[name(of)],
-                ["γ · {0} / √(mean({0}²) + ε)", "\\gamma \\odot \\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}"],
+                &[name(of), name(gamma)],
+                ["{1} · {0} / √(mean({0}²) + ε)", "{1} \\odot \\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}"],
             ),
             None => spell(
                 &own,
@@ -121,6 +128,29 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
                 ["{0} / √(mean({0}²) + ε)", "\\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}"],
             ),
         },
+        Operation::Pooled { of, ways } => {
+            let each: Vec<[&str; 2]> = ways
+                .iter()
+                .map(|way| match way {
+                    Pooling::First => ["{0}(1, :)", "\\left({0}\\right)_{1,:}"],
+                    Pooling::Last => ["{0}(n, :)", "\\left({0}\\right)_{n,:}"],
+                    Pooling::Max => ["maxᵢ {0}", "\\max_i {0}"],
+                    Pooling::MeanSqrtLength => ["Σᵢ {0} / √n", "\\textstyle\\sum_i {0}/\\sqrt{n}"],
+                    _ => ["Σᵢ {0} / n", "\\textstyle\\sum_i {0}/n"],
+                })
+                .collect();
+            match &each[..] {
+                [one] => spell(&own, &[name(of)], *one),
+                all => {
+                    let joined =
+                        |i: usize, between: &str| all.iter().map(|way| way[i]).collect::<Vec<_>>().join(between);
+                    let [text, latex] = [joined(0, "; "), joined(1, ",\\ ")];
+                    spell(&own, &[name(of)], [&format!("[{text}]"), &format!("[\\,{latex}\\,]")])
+                }
+            }
+        }
+        Operation::Tanh(of) => spell(&own, &[name(of)], ["tanh({0})", "\\tanh({0})"]),
+        Operation::UnitLength(of) => spell(&own, &[name(of)], ["{0} / ‖{0}‖", "{0}/\\lVert {0} \\rVert"]),
         Operation::Normalised { of, gamma, .. } => match gamma {
             Some(_) => spell(
                 &own,

@@ -35,8 +35,9 @@ impl WorkedExample {
     /// What is missing for a quantity, each with what may be given in its place.
     fn unmet(&self, quantity: Quantity) -> Vec<String> {
         use Quantity::{
-            Biased, Concat, Embeddings, Exponentials, FinalNorm, HeadOutput, K, Largest, Masked, Memory, Norm, Output,
-            Positions, Q, Residual, Scaled, Scores, Sums, TurnedK, TurnedQ, V, WK, WQ, WV, Weights, X,
+            Biased, Concat, Dense, DenseTanh, DenseW, Embeddings, Exponentials, FinalNorm, HeadOutput, Hidden, K,
+            Largest, Masked, Memory, Norm, NormedK, NormedQ, Output, Pooled, Positions, Q, Residual, Scaled, Scores,
+            Sums, TurnedK, TurnedQ, V, Vector, WK, WQ, WV, Weights, X,
         };
         if self.has(quantity) {
             return Vec::new();
@@ -65,8 +66,22 @@ impl WorkedExample {
             Q => projected(Q, WQ, has_x, "X"),
             K => projected(K, WK, has_memory, &source),
             V => projected(V, WV, has_memory, &source),
-            TurnedQ => [self.unmet(Q), option(options.rotary.is_some(), "options.rotary_base")].concat(),
-            TurnedK => [self.unmet(K), option(options.rotary.is_some(), "options.rotary_base")].concat(),
+            NormedQ | NormedK => {
+                let of = if quantity == NormedQ { Q } else { K };
+                [self.unmet(of), option(options.head_norm_epsilon.is_some(), "options.head_norm_epsilon")].concat()
+            }
+            TurnedQ | TurnedK => {
+                let of = if quantity == TurnedQ { Q } else { K };
+                let is_turned = options.rotary.is_some() || self.has(Quantity::Speeds);
+                [self.unmet(of), option(is_turned, "options.rotary_base")].concat()
+            }
+            Pooled => {
+                let of = if self.has(Hidden) { Vec::new() } else { self.unmet(Output) };
+                [of, option(!options.pooling.is_empty(), "options.pooling")].concat()
+            }
+            Dense => [self.unmet(Pooled), option(self.has(DenseW), DenseW.name())].concat(),
+            DenseTanh => [self.unmet(Dense), option(options.dense_tanh, "options.dense_tanh")].concat(),
+            Vector => [self.unmet(Pooled), option(options.unit_length, "options.unit_length")].concat(),
             Scores => both(Q, K),
             Scaled if self.has(Scores) => {
                 option(options.scale.or(options.beta).is_some() || options.head_dim.is_some(), "options.d_k")

@@ -3,8 +3,8 @@
 use super::example::{Diagonal, Options, WorkedExample};
 use super::quantity::Quantity;
 use super::shown::{Agreement, Trace};
-use chumoku::explain::RecordedAttention;
-use chumoku::nn::{AttentionRecord, LayerNorm};
+use chumoku::explain::{Recorded, RecordedAttention};
+use chumoku::nn::LayerNorm;
 use chumoku::{Error, Result, tr};
 use chumoku_kernels::Precision;
 use ndarray::{Array2, Zip};
@@ -12,18 +12,18 @@ use ndarray::{Array2, Zip};
 /// A record, as worked examples have it.
 trait Worked {
     fn example(&self) -> WorkedExample;
-    fn foreign(&self) -> Option<String>;
     fn agreement(&self, precision: Precision) -> Result<Agreement, String>;
 }
 
-impl Worked for AttentionRecord {
+impl Worked for Recorded {
     /// The record as an example to be worked.
     fn example(&self) -> WorkedExample {
-        let m = &self.matrices;
+        let of = &self.attention;
+        let m = &of.matrices;
         let mut example = WorkedExample::default();
         let mut give = |quantity, matrix: &Array2<f64>| example.inputs.insert(quantity, vec![matrix.clone()]);
-        give(Quantity::X, &self.x);
-        if let Some(memory) = &self.memory {
+        give(Quantity::X, &of.x);
+        if let Some(memory) = &of.memory {
             give(Quantity::Memory, memory);
         }
         for (quantity, matrix) in [Quantity::WQ, Quantity::WK, Quantity::WV].into_iter().zip(&m.weights) {
@@ -37,10 +37,30 @@ impl Worked for AttentionRecord {
         if let Some(bias) = &m.output_bias {
             give(Quantity::BO, bias);
         }
-        if let Some(norm) = &self.norm {
+        if let Some(norm) = &of.norm {
             give(Quantity::NormGamma, &norm.gamma);
             if let Some(beta) = &norm.beta {
                 give(Quantity::NormBeta, beta);
+            }
+        }
+        let row = |numbers: &[f64]| Array2::from_shape_fn((1, numbers.len()), |(_, j)| numbers[j]);
+        if let Some(([queries, keys], _)) = &m.head_norms {
+            give(Quantity::HeadGammaQ, &row(queries));
+            give(Quantity::HeadGammaK, &row(keys));
+        }
+        // Angles that were slowed down follow from no base.
+        let speeds = m.rotary_speeds.as_ref().filter(|_| m.options.rotary_scaling.is_some());
+        if let Some(speeds) = speeds {
+            give(Quantity::Speeds, &row(speeds));
+        }
+        let vector = self.vector.as_ref();
+        if let Some(vector) = vector {
+            give(Quantity::Hidden, &vector.hidden);
+            if let Some(dense) = &vector.dense {
+                give(Quantity::DenseW, &dense.weight);
+                if let Some(bias) = &dense.bias {
+                    give(Quantity::DenseB, bias);
+                }
             }
         }
         example.options = Options {
@@ -51,26 +71,19 @@ impl Worked for AttentionRecord {
             hard: m.options.hard_attention,
             num_heads: m.num_heads,
             num_key_heads: Some(m.num_key_heads),
-            norm: self.norm.as_ref().map(|_| self.order),
-            rms_norm: self.norm.as_ref().is_some_and(|norm| norm.beta.is_none()),
-            residual: self.norm.is_none(),
-            epsilon: self.norm.as_ref().map_or(LayerNorm::EPSILON, |norm| norm.epsilon),
-            rotary: m.rotary_base,
+            norm: of.norm.as_ref().map(|_| of.order),
+            rms_norm: of.norm.as_ref().is_some_and(|norm| norm.beta.is_none()),
+            residual: of.norm.is_none(),
+            epsilon: of.norm.as_ref().map_or(LayerNorm::EPSILON, |norm| norm.epsilon),
+            rotary: m.rotary_base.filter(|_| speeds.is_none()),
             alibi: m.slopes.clone(),
+            head_norm_epsilon: m.head_norms.as_ref().map(|(_, epsilon)| *epsilon),
+            pooling: vector.map_or_else(Vec::new, |vector| vector.pooling.clone()),
+            dense_tanh: vector.and_then(|vector| vector.dense.as_ref()).is_some_and(|dense| dense.is_tanh),
+            unit_length: vector.is_some_and(|vector| vector.is_unit_length),
             ..Options::default()
         };
         example
-    }
-
-    /// What of it worked examples do not have, if anything.
-    fn foreign(&self) -> Option<String> {
-        let options = &self.matrices.options;
-        if self.matrices.head_norms.is_some() {
-            return Some(tr!("worked examples have no norms of heads", "計算例ではヘッドの正規化を扱えません"));
-        }
-        options
-            .rotary_scaling
-            .map(|_| tr!("worked examples have no scaled rotary angles", "計算例では伸縮した回転位置を扱えません"))
     }
 
     /// How far the model's own numbers are from those worked out.
@@ -89,15 +102,19 @@ impl Worked for AttentionRecord {
             Ok::<f64, String>(largest)
         };
         let mut weights = 0.0f64;
-        for (head, own) in self.weights.iter().enumerate() {
-            let head = (self.weights.len() > 1).then_some(head);
+        let of = &self.attention;
+        for (head, own) in of.weights.iter().enumerate() {
+            let head = (of.weights.len() > 1).then_some(head);
             weights = weights.max(largest(Quantity::Weights, head, own)?);
         }
-        let residual = largest(Quantity::Residual, None, &self.sum)?;
-        Ok(Agreement {
-            precision: precision.name().into(),
-            largest_differences: vec![(Quantity::Weights.name(), weights), (Quantity::Residual.name(), residual)],
-        })
+        let residual = largest(Quantity::Residual, None, &of.sum)?;
+        let mut differences = vec![(Quantity::Weights.name(), weights), (Quantity::Residual.name(), residual)];
+        if let Some(vector) = &self.vector {
+            let ends = [Quantity::Vector, Quantity::DenseTanh, Quantity::Dense, Quantity::Pooled];
+            let last = ends.into_iter().find(|&end| program.find(end, None).is_some()).unwrap_or(Quantity::Pooled);
+            differences.push((last.name(), largest(last, None, &vector.vector)?));
+        }
+        Ok(Agreement { precision: precision.name().into(), largest_differences: differences })
     }
 }
 
@@ -110,9 +127,6 @@ impl Trace {
         let fault =
             |problem: String| Error::Setting(tr!("tracing the model: {problem}", "モデルのトレース: {problem}"));
         let RecordedAttention { place, source, tokens, key_tokens, cut, exact, own } = attention;
-        if let Some(problem) = exact.foreign() {
-            return Err(fault(problem));
-        }
         let example = WorkedExample { title: name.into(), source, tokens, key_tokens, ..exact.example() };
         let mut trace = example.trace(place.head).map_err(fault)?;
         (trace.place, trace.cut) = (Some(place), cut);

@@ -11,6 +11,7 @@ pub(crate) trait Scalar: Copy {
     fn div(self, other: Self) -> Self;
     fn exp(self) -> Self;
     fn sqrt(self) -> Self;
+    fn tanh(self) -> Self;
     /// The larger of the two; NaN if either is.
     fn max(self, other: Self) -> Self;
     /// Its square.
@@ -56,6 +57,9 @@ impl Scalar for f64 {
     }
     fn sqrt(self) -> f64 {
         f64::sqrt(self)
+    }
+    fn tanh(self) -> f64 {
+        f64::tanh(self)
     }
     fn max(self, other: f64) -> f64 {
         if self.is_nan() || self > other { self } else { other }
@@ -129,6 +133,9 @@ impl Scalar for Interval {
     }
     fn sqrt(self) -> Interval {
         Interval { low: f64::max(self.low, 0.0).sqrt(), high: self.high.sqrt() }
+    }
+    fn tanh(self) -> Interval {
+        Interval { low: self.low.tanh(), high: self.high.tanh() }
     }
     fn max(self, other: Interval) -> Interval {
         Interval { low: Scalar::max(self.low, other.low), high: Scalar::max(self.high, other.high) }
@@ -290,6 +297,7 @@ mod tests {
                 (a.mul(b), p * q),
                 (a.div(b), p / q),
                 (a.exp(), p.exp()),
+                (a.tanh(), p.tanh()),
                 (Scalar::max(a, b), p.max(q)),
             ];
             for (k, (interval, inner)) in all.into_iter().enumerate() {

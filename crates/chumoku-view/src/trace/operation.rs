@@ -1,11 +1,21 @@
 //! The operations of a worked example, each defined once, for numbers and for intervals of numbers.
 
 use super::number::Scalar;
+use chumoku::nn::Pooling;
 use ndarray::{Array2, ArrayView2, Axis, concatenate};
 use std::ops::Range;
 
 /// The number of a step in its [`Program`](super::Program).
 pub(crate) type StepId = usize;
+
+/// What a step of position turns each pair of a head's numbers by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Angles {
+    /// `base^(−2i/width)`.
+    Base(f64),
+    /// As a step says.
+    Given(StepId),
+}
 
 /// How a step's matrix follows from those of steps before it.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,8 +32,8 @@ pub(crate) enum Operation {
     ProductTransposed([StepId; 2]),
     /// Some columns of A: those of a head.
     Columns { of: StepId, range: Range<usize> },
-    /// Each pair of columns i and i + half turned by `position · base^(−2i/width)` (Su et al. 2021).
-    Turned { of: StepId, base: f64 },
+    /// Each pair of columns i and i + half turned by its angle, once for each position (Su et al. 2021).
+    Turned { of: StepId, angles: Angles },
     /// `factor · A`.
     Scaled { of: StepId, factor: f64 },
     /// `A + bias`, a number for each pair of query and key.
@@ -46,6 +56,12 @@ pub(crate) enum Operation {
     Normalised { of: StepId, gamma: Option<StepId>, beta: Option<StepId>, epsilon: f64 },
     /// `γ x/√(mean(x²) + ε)` for each row (Zhang and Sennrich 2019).
     RmsNormalised { of: StepId, gamma: Option<StepId>, epsilon: f64 },
+    /// One row of all rows, in each of these ways, side by side.
+    Pooled { of: StepId, ways: Vec<Pooling> },
+    /// `tanh(A)`.
+    Tanh(StepId),
+    /// Each row divided by its length; a row of nothing stays one.
+    UnitLength(StepId),
 }
 
 impl Operation {
@@ -61,11 +77,14 @@ impl Operation {
             | Operation::Exponentials { of: a, .. }
             | Operation::Shares { of: a, .. }
             | Operation::OneHot(a)
+            | Operation::Tanh(a)
+            | Operation::UnitLength(a)
             | Operation::Normalised { of: a, .. }
             | Operation::RmsNormalised { of: a, .. } => of(*a),
             Operation::Product { factors: [a, b], .. } | Operation::Mixture([a, b]) => (of(*a).0, of(*b).1),
             Operation::ProductTransposed([a, b]) => (of(*a).0, of(*b).0),
             Operation::Columns { of: a, range } => (of(*a).0, range.len()),
+            Operation::Pooled { of: a, ways } => (1, ways.len() * of(*a).1),
             Operation::Largest(a) | Operation::RowSums(a) => (of(*a).0, 1),
             Operation::Joined(parts) => {
                 (parts.first().map_or(0, |a| of(*a).0), parts.iter().map(|part| of(*part).1).sum())
@@ -91,7 +110,14 @@ impl Operation {
                 let a = value(*of);
                 Array2::from_shape_fn((a.nrows(), range.len()), |(i, j)| a[[i, range.start + j]])
             }
-            Operation::Turned { of, base } => turned(value(*of), *base),
+            Operation::Turned { of, angles } => {
+                let a = value(*of);
+                let speed = |i: usize| match angles {
+                    Angles::Base(base) => base.powf(-2.0 * i as f64 / a.ncols() as f64),
+                    Angles::Given(speeds) => value(*speeds)[[0, i]].middle(),
+                };
+                turned(a, speed)
+            }
             Operation::Scaled { of, factor } => each(value(*of), |_, x| x.mul(S::of(*factor))),
             Operation::Biased { of, bias } => each(value(*of), |at, x| x.add(S::of(bias[at]))),
             Operation::Masked { of, seen } => {
@@ -138,6 +164,21 @@ impl Operation {
                 }
                 gamma.map_or(y.clone(), |gamma| each(y.view(), |(_, j), x| x.mul(value(gamma)[[0, j]])))
             }
+            Operation::Pooled { of, ways } => {
+                let a = value(*of);
+                let rows: Vec<Array2<S>> = ways.iter().map(|&way| pooled(a, way)).collect();
+                let rows: Vec<ArrayView2<'_, S>> = rows.iter().map(|row| row.view()).collect();
+                concatenate(Axis(1), &rows).expect("each is one row")
+            }
+            Operation::Tanh(of) => each(value(*of), |_, x| x.tanh()),
+            Operation::UnitLength(of) => {
+                let mut y = value(*of).to_owned();
+                for mut row in y.rows_mut() {
+                    let length = row.iter().fold(S::of(0.0), |sum, x| sum.add(x.square())).sqrt();
+                    row.mapv_inplace(|x| if length.is_zero() { S::of(0.0) } else { x.div(length) });
+                }
+                y
+            }
         }
     }
 }
@@ -165,17 +206,34 @@ fn mixture<S: Scalar>(shares: ArrayView2<'_, S>, values: ArrayView2<'_, S>) -> A
     })
 }
 
-fn turned<S: Scalar>(a: ArrayView2<'_, S>, base: f64) -> Array2<S> {
-    let (width, half) = (a.ncols(), a.ncols() / 2);
+fn turned<S: Scalar>(a: ArrayView2<'_, S>, speed: impl Fn(usize) -> f64) -> Array2<S> {
+    let half = a.ncols() / 2;
     Array2::from_shape_fn(a.dim(), |(position, j)| {
         let i = j % half.max(1);
-        let angle = position as f64 * base.powf(-2.0 * i as f64 / width as f64);
+        let angle = position as f64 * speed(i);
         let [cos, sin] = [angle.cos(), angle.sin()].map(S::of);
         match j < half {
             true => a[[position, j]].mul(cos).sub(a[[position, j + half]].mul(sin)),
             false => a[[position, j]].mul(cos).add(a[[position, i]].mul(sin)),
         }
     })
+}
+
+/// One row of all rows; of none it is 0.
+fn pooled<S: Scalar>(a: ArrayView2<'_, S>, way: Pooling) -> Array2<S> {
+    let count = a.nrows() as f64;
+    let over = |count: f64| move |column: Vec<S>| column.into_iter().fold(S::of(0.0), S::add).div(S::of(count));
+    let each = |one: &dyn Fn(Vec<S>) -> S| {
+        let column = |j: usize| if a.nrows() == 0 { S::of(0.0) } else { one(a.column(j).to_vec()) };
+        Array2::from_shape_fn((1, a.ncols()), |(_, j)| column(j))
+    };
+    match way {
+        Pooling::First => each(&|column| column[0]),
+        Pooling::Last => each(&|column| column[column.len() - 1]),
+        Pooling::Max => each(&|column| column.into_iter().fold(S::of(f64::NEG_INFINITY), S::max)),
+        Pooling::MeanSqrtLength => each(&over(count.sqrt())),
+        _ => each(&over(count)),
+    }
 }
 
 fn one_hot<S: Scalar>(a: ArrayView2<'_, S>) -> Array2<S> {

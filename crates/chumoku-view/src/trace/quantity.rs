@@ -21,6 +21,11 @@ pub(crate) enum Quantity {
     Q,
     K,
     V,
+    HeadGammaQ,
+    HeadGammaK,
+    NormedQ,
+    NormedK,
+    Speeds,
     TurnedQ,
     TurnedK,
     Scores,
@@ -38,6 +43,13 @@ pub(crate) enum Quantity {
     Output,
     Residual,
     FinalNorm,
+    Hidden,
+    Pooled,
+    DenseW,
+    DenseB,
+    Dense,
+    DenseTanh,
+    Vector,
 }
 
 use Quantity::*;
@@ -56,15 +68,23 @@ pub(crate) enum Axis {
     Memory,
     /// Width of queries and keys: of one head where it has its own.
     KeyWidth,
+    /// Width of queries and keys of one head.
+    HeadWidth,
+    /// Pairs of numbers that positions turn, of one head.
+    Pairs,
     /// Width of values.
     ValueWidth,
+    /// Width of what is pooled of all tokens.
+    Pooled,
+    /// Width of the text's vector.
+    Vector,
     /// One number.
     One,
 }
 
 impl Quantity {
     /// All of them, in the order of a trace.
-    pub(crate) const ALL: [Quantity; 33] = [
+    pub(crate) const ALL: [Quantity; 45] = [
         Embeddings,
         Positions,
         X,
@@ -81,6 +101,11 @@ impl Quantity {
         Q,
         K,
         V,
+        HeadGammaQ,
+        HeadGammaK,
+        NormedQ,
+        NormedK,
+        Speeds,
         TurnedQ,
         TurnedK,
         Scores,
@@ -98,6 +123,13 @@ impl Quantity {
         Output,
         Residual,
         FinalNorm,
+        Hidden,
+        Pooled,
+        DenseW,
+        DenseB,
+        Dense,
+        DenseTanh,
+        Vector,
     ];
 
     /// Its name in files.
@@ -119,6 +151,11 @@ impl Quantity {
             Q => "Q",
             K => "K",
             V => "V",
+            HeadGammaQ => "gamma_Q",
+            HeadGammaK => "gamma_K",
+            NormedQ => "normalised_Q",
+            NormedK => "normalised_K",
+            Speeds => "rotary_speeds",
             TurnedQ => "rotated_Q",
             TurnedK => "rotated_K",
             Scores => "scores",
@@ -136,6 +173,13 @@ impl Quantity {
             Output => "output",
             Residual => "residual",
             FinalNorm => "final_norm",
+            Hidden => "hidden",
+            Pooled => "pooled",
+            DenseW => "W_dense",
+            DenseB => "b_dense",
+            Dense => "dense",
+            DenseTanh => "dense_tanh",
+            Vector => "vector",
         }
     }
 
@@ -163,6 +207,11 @@ impl Quantity {
             Q => "Q",
             K => "K",
             V => "V",
+            HeadGammaQ => "γ_Q",
+            HeadGammaK => "γ_K",
+            NormedQ => "Q_n",
+            NormedK => "K_n",
+            Speeds => "ω",
             TurnedQ => "Q′",
             TurnedK => "K′",
             Scores => "S",
@@ -180,13 +229,20 @@ impl Quantity {
             Output => "O",
             Residual => "R",
             FinalNorm => "Y",
+            Hidden => "L",
+            Pooled => "p",
+            DenseW => "W_D",
+            DenseB => "b_D",
+            Dense => "D",
+            DenseTanh => "D′",
+            Vector => "v",
         }
     }
 
     /// Its axes.
     pub(crate) fn axes(self) -> [Axis; 2] {
         match self {
-            Embeddings | Positions | X | Norm | Output | Residual | FinalNorm => [Axis::Queries, Axis::Model],
+            Embeddings | Positions | X | Norm | Output | Residual | FinalNorm | Hidden => [Axis::Queries, Axis::Model],
             Memory => [Axis::Keys, Axis::Memory],
             NormGamma | NormBeta | BO => [Axis::One, Axis::Model],
             WQ => [Axis::Model, Axis::KeyWidth],
@@ -194,13 +250,18 @@ impl Quantity {
             WV => [Axis::Memory, Axis::ValueWidth],
             BQ | BK => [Axis::One, Axis::KeyWidth],
             BV => [Axis::One, Axis::ValueWidth],
-            Q | TurnedQ => [Axis::Queries, Axis::KeyWidth],
-            K | TurnedK => [Axis::Keys, Axis::KeyWidth],
+            HeadGammaQ | HeadGammaK => [Axis::One, Axis::HeadWidth],
+            Speeds => [Axis::One, Axis::Pairs],
+            Q | NormedQ | TurnedQ => [Axis::Queries, Axis::KeyWidth],
+            K | NormedK | TurnedK => [Axis::Keys, Axis::KeyWidth],
             V => [Axis::Keys, Axis::ValueWidth],
             Scores | Scaled | Biased | Masked | Exponentials | Weights => [Axis::Queries, Axis::Keys],
             Largest | Sums => [Axis::Queries, Axis::One],
             HeadOutput | Concat => [Axis::Queries, Axis::ValueWidth],
             WO => [Axis::ValueWidth, Axis::Model],
+            Pooled => [Axis::One, Axis::Pooled],
+            DenseW => [Axis::Pooled, Axis::Vector],
+            DenseB | Dense | DenseTanh | Vector => [Axis::One, Axis::Vector],
         }
     }
 
@@ -223,6 +284,11 @@ impl Quantity {
             Q => ("Queries", "クエリ"),
             K => ("Keys", "キー"),
             V => ("Values", "バリュー"),
+            HeadGammaQ => ("Factors of the normalisation of queries", "クエリの正規化のスケール（γ）"),
+            HeadGammaK => ("Factors of the normalisation of keys", "キーの正規化のスケール（γ）"),
+            NormedQ => ("Queries, normalised", "正規化したクエリ"),
+            NormedK => ("Keys, normalised", "正規化したキー"),
+            Speeds => ("Angles of one step of position", "位置 1 つ分の回転角"),
             TurnedQ => ("Queries, turned by position", "位置で回転したクエリ"),
             TurnedK => ("Keys, turned by position", "位置で回転したキー"),
             Scores => ("Scores", "スコア"),
@@ -240,6 +306,13 @@ impl Quantity {
             Output => ("Output", "出力"),
             Residual => ("Residual connection", "残差接続"),
             FinalNorm => ("Layer normalisation", "層正規化"),
+            Hidden => ("Vectors after the last layer", "最後の層を出たベクトル"),
+            Pooled => ("Pooling", "プーリング"),
+            DenseW => ("Weights of the dense layer", "全結合層の重み行列"),
+            DenseB => ("Bias of the dense layer", "全結合層のバイアス"),
+            Dense => ("Dense layer", "全結合層"),
+            DenseTanh => ("Activation of the dense layer", "全結合層の活性化"),
+            Vector => ("Vector of the text", "テキストのベクトル"),
         };
         lang.pick(en, ja)
     }

@@ -84,6 +84,8 @@ pub enum CheckKind {
     Normalised,
     /// Each row's mean square is 1 before γ: by how much it differs at most.
     RmsNormalised,
+    /// Each row has the length 1: by how much it differs at most.
+    UnitLength,
     /// Numbers that are not finite, which were given: how many.
     NotFinite,
 }
@@ -201,6 +203,9 @@ fn step(program: &Program, id: StepId, heads: usize) -> TraceStep {
     let is_wide = |step: &Step| step.quantity.axes() == [Axis::Queries, Axis::Keys] && !step.value.is_square();
     let keys = if has_memory || program.steps().iter().any(is_wide) { "m" } else { "n" };
     let of_all = head.is_none() && heads > 1;
+    let is_many = |step: &Step| matches!(&step.operation, Operation::Pooled { ways, .. } if ways.len() > 1);
+    let pooled = if program.steps().iter().any(is_many) { "d_pooled" } else { "d_model" };
+    let has_dense = program.find(Quantity::DenseW, None).is_some();
     shown.letters = shown.axes().map(|axis| {
         let width = |letter: &str| if of_all { format!("h·{letter}") } else { letter.into() };
         match axis {
@@ -209,6 +214,10 @@ fn step(program: &Program, id: StepId, heads: usize) -> TraceStep {
             Axis::Model => "d_model".into(),
             Axis::Memory => if has_memory { "d_memory" } else { "d_model" }.into(),
             Axis::KeyWidth => width("d_k"),
+            Axis::HeadWidth => "d_k".into(),
+            Axis::Pairs => "d_k/2".into(),
+            Axis::Pooled => pooled.into(),
+            Axis::Vector => if has_dense { "d" } else { pooled }.into(),
             Axis::ValueWidth => width("d_v"),
             Axis::One => "1".into(),
         }
@@ -242,6 +251,11 @@ fn checks(program: &Program, id: StepId) -> Vec<TraceCheck> {
                 false => (row.iter().fold(f64::NEG_INFINITY, |most, x| most.max(*x)) - 1.0).abs(),
             };
             found.push(near(CheckKind::LargestIsOne, most(&largest)));
+        }
+        (_, Operation::UnitLength(_)) if !sees_nothing => {
+            let differs =
+                |row: ndarray::ArrayView1<'_, f64>| (row.iter().map(|x| x * x).sum::<f64>().sqrt() - 1.0).abs();
+            found.push(near(CheckKind::UnitLength, most(&differs)));
         }
         (_, Operation::RmsNormalised { of, epsilon, .. }) => {
             let plain = Operation::RmsNormalised { of: *of, gamma: None, epsilon: *epsilon };

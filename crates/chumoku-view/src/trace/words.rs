@@ -52,6 +52,10 @@ impl TraceCheck {
             }
             (CheckKind::RmsNormalised, Lang::En, false) => format!("a row's mean square is off by {x}"),
             (CheckKind::RmsNormalised, Lang::Ja, false) => format!("行の二乗平均が {x} ずれている"),
+            (CheckKind::UnitLength, Lang::En, true) => format!("its length is 1 (difference {x})"),
+            (CheckKind::UnitLength, Lang::Ja, true) => format!("長さは 1（差 {x}）"),
+            (CheckKind::UnitLength, Lang::En, false) => format!("its length is off by {x}"),
+            (CheckKind::UnitLength, Lang::Ja, false) => format!("長さが 1 から {x} ずれている"),
             (CheckKind::NotFinite, Lang::En, _) if n == 1 => "1 number is not finite: it is shown as it is".into(),
             (CheckKind::NotFinite, Lang::En, _) => format!("{n} numbers are not finite: they are shown as they are"),
             (CheckKind::NotFinite, Lang::Ja, _) => format!("有限でない数が {n} 個あり、そのまま示す"),

@@ -2,12 +2,13 @@
 
 use super::formula::root_of;
 use super::grid::odd;
-use super::operation::{Operation, StepId};
+use super::operation::{Angles, Operation, StepId};
 use super::shown::{Trace, TraceStep};
 use super::text::TraceOptions;
 use super::words;
 use chumoku::lang::Lang;
 use chumoku::lang::clean_text;
+use chumoku::nn::Pooling;
 use chumoku::{Error, Result};
 use rust_xlsxwriter::{Format, FormatAlign, Formula, Workbook, Worksheet, XlsxError};
 use std::collections::HashMap;
@@ -319,7 +320,10 @@ impl Layout<'_> {
             (Some(i), Some(j)) => (from.at(i, j), 1),
             (Some(i), None) => (from.row(i), from.block.columns),
             (None, Some(j)) => (from.column(j), from.block.rows),
-            (None, None) => return None,
+            (None, None) => {
+                let Block { rows, columns, .. } = from.block;
+                (format!("{}:{}", from.at(0, 0), from.cell(rows - 1, columns - 1)), rows * columns)
+            }
         };
         Some(match read.is_masked {
             true => format!("COUNT({range})+COUNTIF({range},\"-∞\")={count}"),
@@ -344,13 +348,15 @@ impl Layout<'_> {
             Operation::Mixture([a, b]) => format!("SUMPRODUCT(MMULT({},{}))", block(a)?.row(i), block(b)?.column(j)),
             Operation::ProductTransposed([a, b]) => format!("SUMPRODUCT({},{})", block(a)?.row(i), block(b)?.row(j)),
             Operation::Columns { of, range } => block(of)?.at(i, range.start + j),
-            Operation::Turned { of, base } => {
+            Operation::Turned { of, angles } => {
                 let (width, half) = (step.value.ncols(), step.value.ncols() / 2);
                 let (pair, is_first) = (j % half.max(1), j < half);
-                let angle = i as f64 * base.powf(-2.0 * pair as f64 / width as f64);
+                let angle = match angles {
+                    Angles::Base(base) => literal(i as f64 * base.powf(-2.0 * pair as f64 / width as f64)),
+                    Angles::Given(speeds) => format!("{i}*{}", block(speeds)?.at(0, pair)),
+                };
                 let (sign, other) = if is_first { ('-', j + half) } else { ('+', pair) };
                 let from = block(of)?;
-                let angle = literal(angle);
                 format!("{}*COS({angle}){sign}{}*SIN({angle})", from.at(i, j), from.at(i, other))
             }
             Operation::Scaled { of, factor } => match root_of(*factor) {
@@ -388,6 +394,25 @@ impl Layout<'_> {
             Operation::Joined(parts) => {
                 let width = step.value.ncols() / parts.len().max(1);
                 block(parts.get(j / width.max(1))?)?.at(i, j % width)
+            }
+            Operation::Pooled { of, ways } => {
+                let from = block(of)?;
+                let width = from.block.columns.max(1);
+                let column = from.column(j % width);
+                match ways.get(j / width)? {
+                    Pooling::First => from.at(0, j % width),
+                    Pooling::Last => from.at(from.block.rows - 1, j % width),
+                    Pooling::Max => format!("MAX({column})"),
+                    Pooling::MeanSqrtLength => format!("SUM({column})/SQRT(COUNT({column}))"),
+                    _ => format!("AVERAGE({column})"),
+                }
+            }
+            Operation::Tanh(of) => format!("TANH({})", block(of)?.at(i, j)),
+            Operation::UnitLength(of) => {
+                let from = block(of)?;
+                let row = from.row(i);
+                let squares = format!("SUMPRODUCT({row},{row})");
+                format!("IF({squares}=0,0,{}/SQRT({squares}))", from.at(i, j))
             }
             Operation::RmsNormalised { of, gamma, epsilon } => {
                 let from = block(of)?;
@@ -431,7 +456,16 @@ fn reads(operation: &Operation, i: usize, j: usize) -> Vec<Read> {
         }
         Operation::Mixture([a, b]) => vec![numbers(a, row, None), numbers(b, None, column)],
         Operation::ProductTransposed([a, b]) => vec![numbers(a, row, None), numbers(b, column, None)],
-        Operation::Turned { of, .. } | Operation::RowSums(of) => vec![numbers(of, row, None)],
+        Operation::Turned { of, angles: Angles::Given(speeds) } => {
+            vec![numbers(of, row, None), numbers(speeds, Some(0), None)]
+        }
+        Operation::Turned { of, .. } | Operation::RowSums(of) | Operation::UnitLength(of) => {
+            vec![numbers(of, row, None)]
+        }
+        Operation::Pooled { of, ways } => {
+            // Without the width of what is pooled, which is not known here, all of it is read where there are several.
+            vec![numbers(of, None, column.filter(|_| ways.len() == 1))]
+        }
         Operation::Normalised { of, gamma, beta, .. } => {
             let affine = [gamma, beta].into_iter().flatten().map(|id| numbers(id, Some(0), column));
             std::iter::once(numbers(of, row, None)).chain(affine).collect()
@@ -440,7 +474,9 @@ fn reads(operation: &Operation, i: usize, j: usize) -> Vec<Read> {
             let gamma = gamma.iter().map(|id| numbers(id, Some(0), column));
             std::iter::once(numbers(of, row, None)).chain(gamma).collect()
         }
-        Operation::Scaled { of, .. } | Operation::Biased { of, .. } => vec![numbers(of, row, column)],
+        Operation::Scaled { of, .. } | Operation::Biased { of, .. } | Operation::Tanh(of) => {
+            vec![numbers(of, row, column)]
+        }
         Operation::Largest(of) | Operation::OneHot(of) => vec![masked(of, row, None)],
         Operation::Exponentials { of, largest } => {
             let largest = largest.iter().map(|id| masked(id, row, Some(0)));

@@ -94,7 +94,7 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
         let shift = 0.04 * index as f32;
         let probabilities = vec![0.871_23 - 3.0 * shift, 0.098_4 + shift, 0.030_37 + 2.0 * shift];
         let label = if probabilities[2] > probabilities[0] { "negative" } else { "positive" }.to_owned();
-        WithoutHead { layer: index / heads, head: index % heads, label, probabilities, whole: None }
+        WithoutHead { layer: index / heads, head: index % heads, label, probabilities, whole: None, similarity: None }
     });
     Explanation {
         kind: ExplainedKind::Classifier,
@@ -102,6 +102,7 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
         text: words.join(" "),
         cut: None,
         label: "positive".to_owned(),
+        similarity: None,
         probabilities: vec![
             probability("positive", 0.871_23),
             probability("neutral", 0.098_4),
@@ -190,6 +191,23 @@ pub(crate) fn deep(words: &[&str], causal: bool) -> Explanation {
         e.causal = true;
         e.kind = ExplainedKind::LanguageModel;
         e.parts = None;
+    }
+    e
+}
+
+/// A text as an encoder reads it, held against another.
+pub(crate) fn near() -> Explanation {
+    let mut e = english();
+    e.kind = ExplainedKind::Encoder;
+    (e.parts, e.similarity, e.label) = (None, Some(0.812_34), "A fine film , but for its end .".to_owned());
+    e.probabilities.clear();
+    e.attribution.class.clone_from(&e.label);
+    e.attribution.unit = "change in cosine similarity when the word is removed".to_owned();
+    e.attribution.scores.iter_mut().for_each(|score| *score *= 0.1);
+    for (index, without) in e.without.iter_mut().enumerate() {
+        without.label.clear();
+        without.probabilities.clear();
+        without.similarity = Some(0.8 - 0.03 * index as f32);
     }
     e
 }

@@ -304,11 +304,12 @@ impl Reader<'_, '_> {
                 let (range, wanted) = (next(), next());
                 Value::Number(flat(&range).into_iter().filter(|x| **x == wanted).count() as f64)
             }
-            ("EXP" | "SQRT" | "COS" | "SIN", 1) => {
+            ("EXP" | "SQRT" | "COS" | "SIN" | "TANH", 1) => {
                 let f = match name {
                     "EXP" => f64::exp,
                     "SQRT" => f64::sqrt,
                     "COS" => f64::cos,
+                    "TANH" => f64::tanh,
                     _ => f64::sin,
                 };
                 result(number(next()).map(f))

@@ -1,12 +1,12 @@
 //! One attention of a model while it reads a text: what it was given and what it made, number by number.
 
 use super::TextCut;
+use super::vector::Recorded;
 use crate::lang::Lang;
 use crate::models::{PairBatch, TranslatorPart};
-use crate::nn::AttentionRecord;
 use crate::params::Params;
 use crate::text::TextTokenizer;
-use crate::{Error, Result, TextClassifier, TextGenerator, TextTranslator, TranslateOptions, tr};
+use crate::{Error, Result, TextClassifier, TextEmbedder, TextGenerator, TextTranslator, TranslateOptions, tr};
 use chumoku_kernels::Precision;
 
 /// The layer and head to look at, from 0; the last layer unless it is said.
@@ -122,9 +122,9 @@ pub struct RecordedAttention {
     /// What of the text was left out, if any was.
     pub cut: Option<TextCut>,
     /// Its numbers, computed as exactly as f32 can.
-    pub exact: AttentionRecord,
+    pub exact: Recorded,
     /// The same at the precision the model is used with, if that is less.
-    pub own: Option<(Precision, AttentionRecord)>,
+    pub own: Option<(Precision, Recorded)>,
 }
 
 /// What `record` finds, once as exactly as f32 can and, if that is less, as the model is used.
@@ -132,7 +132,7 @@ fn recorded(
     params: &Params<f32>,
     own: Precision,
     read: Read,
-    record: impl Fn(&Params<f32>) -> Result<AttentionRecord>,
+    record: impl Fn(&Params<f32>) -> Result<Recorded>,
 ) -> Result<RecordedAttention> {
     let exact = {
         let mut params = params.clone();
@@ -185,7 +185,7 @@ impl TextClassifier {
             cut,
         };
         recorded(&self.params, self.config.precision, label, |params| {
-            let record = self.model.record(params, &ids, layer)?;
+            let record = self.model.record(params, &ids, layer)?.map(Recorded::from);
             record.ok_or_else(|| {
                 Error::Setting(tr!(
                     "this model has no attention to trace",
@@ -217,8 +217,34 @@ impl TextGenerator {
             key_tokens: Vec::new(),
             cut,
         };
-        let record = |params: &Params<f32>| Ok(self.model.record(params, &ids, layer)?);
+        let record = |params: &Params<f32>| Ok(self.model.record(params, &ids, layer)?.into());
         recorded(&self.params, self.config.precision, label, record)
+    }
+}
+
+impl TextEmbedder {
+    /// What one head is given and makes while the encoder reads `text`, and how the text's vector comes of those of its
+    /// tokens.
+    ///
+    /// Of a text longer than the model reads the beginning is read.
+    ///
+    /// # Errors
+    /// If the text is empty, there is no such layer or head, or several dense layers follow pooling.
+    pub fn record(&self, text: &str, place: AttentionPlace) -> Result<RecordedAttention> {
+        not_empty(text)?;
+        let encoder = &self.model().config().encoder;
+        let layer = place.check([encoder.num_layers, encoder.num_heads])?;
+        let encoding = self.tokenizer().encode(&self.as_given(text)?, self.limit())?;
+        let label = Read {
+            place: ModelPlace { attention: ModelAttention::SelfAttention, layer, head: place.head },
+            source: text.into(),
+            tokens: encoding.ids.iter().map(|&id| self.tokenizer().shown(id)).collect(),
+            key_tokens: Vec::new(),
+            cut: TextCut::of(encoding.ids.len(), encoding.ids.len() + encoding.cut, false),
+        };
+        recorded(self.params(), self.params().precision(), label, |params| {
+            Recorded::of_encoder(self, params, &encoding, layer)
+        })
     }
 }
 
@@ -276,7 +302,7 @@ impl TextTranslator {
             key_tokens,
             cut,
         };
-        let record = |params: &Params<f32>| Ok(self.model.record(params, &pair, part, layer)?);
+        let record = |params: &Params<f32>| Ok(self.model.record(params, &pair, part, layer)?.into());
         recorded(&self.params, self.config.precision, label, record)
     }
 }

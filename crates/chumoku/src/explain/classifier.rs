@@ -131,7 +131,7 @@ impl TextClassifier {
             Ok(match has_halves {
                 false => {
                     let WholeWithoutHead { label, probabilities } = of_whole;
-                    WithoutHead { layer, head, label, probabilities, whole: None }
+                    WithoutHead { layer, head, label, probabilities, whole: None, similarity: None }
                 }
                 true => WithoutHead {
                     layer,
@@ -139,6 +139,7 @@ impl TextClassifier {
                     label: labels[prediction.network_class()].clone(),
                     probabilities: order.iter().map(|&class| prediction.attention[class].exp()).collect(),
                     whole: Some(of_whole),
+                    similarity: None,
                 },
             })
         });
@@ -151,6 +152,7 @@ impl TextClassifier {
             text: text.into(),
             cut: (read < tokens_of_text).then_some(TextCut { read, tokens: tokens_of_text, is_end: false }),
             label: labels[class].clone(),
+            similarity: None,
             parts: parts(&whole, self.config.blend, ranked),
             probabilities,
             pieces: pieces.map(|(word, t)| Piece { text: self.tokenizer.token(ids[t]), word }).collect(),

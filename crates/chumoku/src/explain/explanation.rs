@@ -33,9 +33,13 @@ pub struct Explanation {
     /// If the text is longer than what the model reads at a time: what the words and their attention are of.
     #[serde(default)]
     pub cut: Option<TextCut>,
-    /// The predicted class; of a language model, the token that it says comes next.
+    /// The predicted class; of a language model, the token that it says comes next; of an encoder, the text that this one
+    /// is held against, which may be itself.
     pub label: String,
-    /// Every class with its probability, most probable first; of a language model, the likeliest tokens.
+    /// Of an encoder: the cosine of the vectors of both texts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub similarity: Option<f32>,
+    /// Every class with its probability, most probable first; of a language model, the likeliest tokens; of an encoder none.
     pub probabilities: Vec<LabelProbability>,
     /// What the two halves of the predictor say by themselves, where there are two.
     pub parts: Option<Halves>,
@@ -68,8 +72,8 @@ pub struct Explanation {
     pub attribution: Attribution,
 }
 
-/// Which of the [kinds of model](crate::ModelKind) is explained, as JSON names them: those that predict one of several
-/// classes or tokens. (A translator has an [`Alignment`](super::Alignment) instead.)
+/// Which of the [kinds of model](crate::ModelKind) is explained, as JSON names them. (A translator has an
+/// [`Alignment`](super::Alignment) instead.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -81,6 +85,8 @@ pub enum ExplainedKind {
     LanguageModel,
     /// A classifier of n-grams alone, which has no attention.
     Ngrams,
+    /// An encoder: nothing is predicted, and a text is held against another.
+    Encoder,
 }
 
 /// What is derived from attention weights: no head computed these numbers. Empty, or with rows that sum to 1.
@@ -108,7 +114,8 @@ pub struct Depth {
     pub keys: Vec<f32>,
 }
 
-/// What the model would say without one head: of a predictor of two halves, what the network by itself would.
+/// What the model would say without one head: of a predictor of two halves, what the network by itself would; of an
+/// encoder a cosine alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WithoutHead {
     /// The layer, from 0.
@@ -122,6 +129,9 @@ pub struct WithoutHead {
     /// What the whole predictor would say, with the half that has no heads, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<WholeWithoutHead>,
+    /// What [`Explanation::similarity`] would be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub similarity: Option<f32>,
 }
 
 /// What a predictor of two halves would say without one head.
@@ -183,14 +193,14 @@ pub struct Word {
 pub struct Attribution {
     /// How the scores were measured, for example "leave-one-out".
     pub method: String,
-    /// The class whose prediction the scores are about.
+    /// The class whose prediction the scores are about, or the text whose likeness.
     pub class: String,
     /// What a score is, for example "change in log-odds when the word is removed".
     pub unit: String,
     /// One score a word, 0 for special tokens.
     ///
     /// Above 0 the word speaks for the class: with it the class is that much more likely than without it
-    /// (log-odds with the word, less log-odds without it). Below 0 it speaks against.
+    /// (log-odds with the word, less log-odds without it; of an encoder, cosines). Below 0 it speaks against.
     ///
     /// Of a predictor of two halves this is what the network by itself makes of the word.
     pub scores: Vec<f32>,
@@ -300,10 +310,19 @@ impl Explanation {
         own.iter().find(|p| p.label == label).map(|p| p.probability)
     }
 
-    /// How the probability of the predicted class changes without a head: the network's own.
+    /// Of an encoder, whether the text is held against itself.
+    #[must_use]
+    pub fn is_against_itself(&self) -> bool {
+        self.kind == ExplainedKind::Encoder && self.label == self.text
+    }
+
+    /// How the probability of the predicted class changes without a head, the network's own; of an encoder, the cosine.
     #[must_use]
     pub fn effect_of_head(&self, layer: usize, head: usize) -> Option<f32> {
         let without = self.without.iter().find(|w| [w.layer, w.head] == [layer, head])?;
+        if let Some(similarity) = self.similarity {
+            return Some(without.similarity? - similarity);
+        }
         let place = self.probabilities.iter().position(|p| p.label == self.label)?;
         let before = match without.whole {
             Some(_) => self.network_probability(&self.label)?,
@@ -320,6 +339,7 @@ impl Explanation {
             text: self.text.clone(),
             cut: self.cut,
             label: self.label.clone(),
+            similarity: self.similarity,
             probabilities: self.probabilities.clone(),
             parts: self.parts.clone(),
             pieces: self.pieces.clone(),
@@ -521,6 +541,16 @@ impl Explanation {
     }
 
     fn validate_probabilities(&self) -> Result<(), ExplanationError> {
+        let cosines =
+            self.similarity.iter().chain(self.without.iter().filter_map(|without| without.similarity.as_ref()));
+        for cosine in cosines {
+            if !(-1.001..=1.001).contains(cosine) {
+                return Err(ExplanationError::new(tr!(
+                    "the similarity is {cosine}, not within -1 to 1",
+                    "類似度 {cosine} が -1 から 1 の範囲にありません"
+                )));
+            }
+        }
         let parts = self.parts.iter();
         let all = self.probabilities.iter().chain(parts.flat_map(|parts| parts.attention.iter().chain(&parts.ngrams)));
         for LabelProbability { label, probability } in all {

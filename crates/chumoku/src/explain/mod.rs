@@ -1,7 +1,7 @@
 //! Why a model said what it said: the attention of every layer and head by word, what each word and each head does to
 //! the prediction, and which heads do more than chance. Numbers and words alone; `chumoku-view` draws them.
 //!
-//! A classifier's text and a language model's are explained by an [`Explanation`], a translator's by an [`Alignment`],
+//! A classifier's text, a language model's and an encoder's are explained by an [`Explanation`], a translator's by an [`Alignment`],
 //! attention to one text as a model learns by [`Frame`]s.
 
 mod alignment;
@@ -15,8 +15,10 @@ mod next_token;
 mod ngrams;
 mod recorded;
 mod roles;
+mod similarity;
 mod statistics;
 mod translation;
+mod vector;
 
 pub use alignment::{AlignedHead, Alignment, TranslationWithoutHead};
 pub use attention::{AttentionPlace, ModelAttention, ModelPlace, RecordedAttention};
@@ -29,3 +31,4 @@ pub use frame::{Frame, load_frames};
 pub use json::{from_json, number, shorten, to_json};
 pub(crate) use recorded::{Look, Reading, by_word};
 pub use roles::{HeadStatistics, Role, rule};
+pub use vector::{Recorded, RecordedDense, RecordedVector};

@@ -129,7 +129,14 @@ impl TextGenerator {
             let log_p = attention.without(&mut params, head, |params| self.next_tokens(params, &sequences[..1]))?;
             let log_p = &log_p[0];
             let probabilities = order.iter().map(|&id| log_p[id].exp()).collect();
-            Ok(WithoutHead { layer, head, label: label(likeliest(log_p)), probabilities, whole: None })
+            Ok(WithoutHead {
+                layer,
+                head,
+                label: label(likeliest(log_p)),
+                probabilities,
+                whole: None,
+                similarity: None,
+            })
         });
         let without = without.collect::<Result<_>>()?;
         let special = has_boundary.then(|| Word { text: label(frame[0] as usize), special: true });
@@ -141,6 +148,7 @@ impl TextGenerator {
             text: text.into(),
             cut: is_cut.then_some(TextCut { read: ids.len(), tokens: encoded.ids.len(), is_end: true }),
             label: label(next),
+            similarity: None,
             probabilities: order
                 .iter()
                 .map(|&id| LabelProbability { label: label(id), probability: whole[id].exp() })

@@ -37,6 +37,7 @@ impl NgramClassifier {
             text: text.into(),
             cut: None,
             label: labels[class].clone(),
+            similarity: None,
             probabilities: whole.ranked().into_iter().map(of_class).collect(),
             parts: None,
             pieces: Vec::new(),

@@ -4,12 +4,12 @@ use super::model::{Explainer, Model};
 use super::{figure, figure_of_alignment, no_attention, place_in, place_in_alignment};
 use crate::Usage;
 use crate::args::Explain;
-use crate::commands::model_name;
 use crate::commands::pictures::Outcome;
+use crate::commands::{load, model_name};
 use anyhow::Context;
 use chumoku::data::DataError;
 use chumoku::lang::system;
-use chumoku::{ModelKind, TextTranslator, tr};
+use chumoku::{ModelKind, tr};
 use chumoku_view::{Figure, Lang};
 use rayon::prelude::*;
 use std::path::Path;
@@ -60,15 +60,15 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     let digits = texts.len().to_string().len().max(3);
     let model = match ModelKind::of(&args.model)? {
         ModelKind::Translator => None,
-        _ => Some(Model::load(&args.model)?),
+        _ => Some(Model::load(&args.model, args.precision)?),
     };
-    let translator = if model.is_none() { Some(TextTranslator::load(&args.model)?) } else { None };
+    let translator = if model.is_none() { Some(load::translator(&args.model, args.precision)?) } else { None };
     let name = model_name(&args.model);
     let of_text = |text: &str| -> anyhow::Result<Figure> {
         match (&model, &translator) {
             (Some(model), _) => {
                 let place = place_in(model, args)?;
-                figure(args, &Explainer { model, name: name.clone() }.explain(text)?, place, lang)
+                figure(args, &Explainer { model, target: None, name: name.clone() }.explain(text)?, place, lang)
             }
             (_, Some(translator)) => {
                 let alignment = translator.explain(text, None, &name)?;

@@ -1,16 +1,17 @@
-//! `chumoku explain`: why a text got its class, what comes next in it, or where a translation comes from.
+//! `chumoku explain`: why a text got its class, what comes next in it, what makes it like another, or where a translation
+//! comes from.
 
 mod batch;
 mod model;
 mod ngrams;
 
-use super::model_name;
 use super::pictures::{Shown, terminal_options, write};
+use super::{load, model_name};
 use crate::args::{Explain, View};
 use crate::report::filled;
 use crate::{Usage, threads};
 use chumoku::train::{network_name, network_sizes};
-use chumoku::{ModelKind, TextClassifier, TextTranslator, TranslateOptions, tr};
+use chumoku::{ModelKind, TextClassifier, TranslateOptions, tr};
 use chumoku_view::{
     Alignment, AlignmentFigures as _, Content, Explanation, ExplanationFigures as _, Figure, HeadOrder, Lang,
     alignment_to_html, figures_to_html, render, render_alignment, to_html, to_json,
@@ -88,10 +89,12 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     match ModelKind::of(&args.model)? {
         ModelKind::Translator => translation(args, text, lang),
         ModelKind::Ngrams => ngrams::run(args, text, lang),
-        kind if args.target.is_some() => {
+        kind if args.target.is_some() && kind != ModelKind::Encoder => {
             let problem = tr!(
-                "--target: only a translator can explain a translation; this model is {}",
-                "--target: 訳文の説明は翻訳モデルで行います。このモデルは{}です",
+                "--target: for an encoder (a text to compare with) or a translator (a translation to explain); this model \
+                 is {}; leave --target out, or name the folder of an encoder, as `chumoku embed` takes it",
+                "--target: エンコーダー（比べるテキスト）か翻訳モデル（説明する訳文）で使います。このモデルは{}です。\
+                 --target を外すか、`chumoku embed` で使えるエンコーダーのフォルダを指定してください",
                 kind.describe()
             );
             Err(Usage(problem).into())
@@ -108,14 +111,19 @@ fn place_in(model: &Model, args: &Explain) -> anyhow::Result<[usize; 2]> {
             let encoder = &model.config().model.encoder;
             place(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1])
         }
+        Model::Encoder(model) => {
+            let encoder = &model.model().config().encoder;
+            place(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1])
+        }
     }
 }
 
-/// Why a text got its class, or what comes next.
+/// Why a text got its class, what comes next, or what makes it like another.
 fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
-    let model = Model::load(&args.model)?;
+    let model = Model::load(&args.model, args.precision)?;
     let place = place_in(&model, args)?;
-    let explainer = Explainer { model: &model, name: model_name(&args.model) };
+    let target = args.target.as_deref();
+    let explainer = Explainer { model: &model, target, name: model_name(&args.model) };
     let explanation = explainer.explain(text)?;
     match &model {
         Model::Classifier(model) => {
@@ -132,6 +140,17 @@ fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
                          すべての語について測り、アテンションは最初の窓の語について示します。"
                     ))
                 );
+            }
+        }
+        Model::Encoder(model) => {
+            if explanation.cut.is_some() {
+                let text = tr!(
+                    "note: the text is longer than the {} tokens that the model reads; only the first part of the text is \
+                     shown.",
+                    "注: テキストが、モデルが読む {} トークンより長いため、最初の部分について示します。",
+                    model.limit()
+                );
+                say!("{}", filled(&text));
             }
         }
         Model::Generator(model) => {
@@ -164,13 +183,13 @@ fn place_in_alignment(alignment: &Alignment, args: &Explain) -> anyhow::Result<[
 fn translation(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
     if args.compares() {
         let problem = tr!(
-            "--compare-text, --compare-head, --compare-model: only classifiers and language models can show \
+            "--compare-text, --compare-head, --compare-model: only classifiers, language models and encoders can show \
              differences",
-            "--compare-text、--compare-head、--compare-model: 差を表示できるのは分類モデルと言語モデルです"
+            "--compare-text、--compare-head、--compare-model: 差を表示できるのは分類モデル、言語モデル、エンコーダーです"
         );
         return Err(Usage(problem).into());
     }
-    let model = TextTranslator::load(&args.model)?;
+    let model = load::translator(&args.model, args.precision)?;
     let alignment = model.explain(text, args.target.as_deref(), &model_name(&args.model))?;
     if alignment.is_cut {
         let text = tr!(
@@ -319,8 +338,8 @@ fn compare(
     let other = match &args.compare_model {
         None => explain.explain(text)?,
         Some(folder) => {
-            let (model, name) = (Model::load(folder)?, model_name(folder));
-            Explainer { model: &model, name }.explain(text)?
+            let (model, name) = (Model::load(folder, args.precision)?, model_name(folder));
+            Explainer { model: &model, target: args.target.as_deref(), name }.explain(text)?
         }
     };
     if other.layers == 0 {

@@ -1,7 +1,9 @@
 //! A model whose self-attention is explained, and what it says with heads switched off.
 
 use crate::Usage;
-use chumoku::{ModelKind, TextClassifier, TextGenerator, tr};
+use crate::args::Precision;
+use crate::commands::load;
+use chumoku::{ModelKind, TextClassifier, TextEmbedder, TextGenerator, tr};
 use chumoku_view::{Explanation, Lang};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -32,23 +34,25 @@ pub(crate) fn no_attention(folder: &Path) -> anyhow::Error {
 pub(super) enum Model {
     Classifier(Box<TextClassifier>),
     Generator(Box<TextGenerator>),
+    Encoder(Box<TextEmbedder>),
 }
 
 impl Model {
-    pub(super) fn load(folder: &Path) -> anyhow::Result<Model> {
+    pub(super) fn load(folder: &Path, precision: Option<Precision>) -> anyhow::Result<Model> {
         Ok(match ModelKind::of(folder)? {
-            ModelKind::LanguageModel => Model::Generator(Box::new(TextGenerator::load(folder)?)),
+            ModelKind::LanguageModel => Model::Generator(Box::new(load::generator(folder, precision)?)),
+            ModelKind::Encoder => Model::Encoder(Box::new(load::embedder(folder, precision)?)),
             ModelKind::Ngrams => return Err(no_attention(folder)),
             ModelKind::Translator => {
                 let problem = tr!(
-                    "{}: expected a classifier or a language model, found a translator",
-                    "{}: 分類モデルか言語モデルが必要ですが、翻訳モデルです",
+                    "{}: expected a classifier, a language model or an encoder, found a translator",
+                    "{}: 分類モデル、言語モデル、エンコーダーのいずれかが必要ですが、翻訳モデルです",
                     folder.display()
                 );
                 return Err(Usage(problem).into());
             }
             // Says what is wrong with a model of another kind.
-            _ => Model::Classifier(Box::new(TextClassifier::load(folder)?)),
+            _ => Model::Classifier(Box::new(load::classifier(folder, precision)?)),
         })
     }
 }
@@ -56,6 +60,8 @@ impl Model {
 /// A model, and what it is called.
 pub(super) struct Explainer<'a> {
     pub(super) model: &'a Model,
+    /// What an encoder holds a text against, if not itself.
+    pub(super) target: Option<&'a str>,
     pub(super) name: String,
 }
 
@@ -67,6 +73,7 @@ impl Explainer<'_> {
                 model.explain_with(text, &self.name, &mut |done, all| progress.show(done, all))?
             }
             Model::Generator(model) => model.explain(text, &self.name)?,
+            Model::Encoder(model) => model.explain(text, self.target, &self.name)?,
         })
     }
 
@@ -100,6 +107,10 @@ impl Explainer<'_> {
                     }
                 }
             }
+            Model::Encoder(model) => {
+                let now = model.similarity_without(&e.text, self.target, heads)?;
+                return Ok(without_in_vector(e, now, &named(heads, lang), lang));
+            }
             Model::Generator(model) => {
                 let next = model.next_token(&e.text, heads)?;
                 let of = |label: &str| next.iter().find(|(token, _)| token == label).map_or(0.0, |(_, p)| *p);
@@ -119,6 +130,21 @@ impl Explainer<'_> {
             Lang::Ja => format!("{heads}を無効にすると："),
         };
         Ok(found.iter().fold(first, |said, changed| said + "\n" + &changed.to_text(lang)))
+    }
+}
+
+/// What becomes of a text's likeness, or of its vector.
+fn without_in_vector(e: &Explanation, now: f32, heads: &str, lang: Lang) -> String {
+    let before = e.similarity.unwrap_or(f32::NAN);
+    match (lang, e.is_against_itself()) {
+        (Lang::En, false) => format!("Without {heads}: the cosine similarity goes from {before:.4} to {now:.4}."),
+        (Lang::En, true) => format!("Without {heads}: the cosine of the vector with that of all heads is {now:.4}."),
+        (Lang::Ja, false) => {
+            format!("{heads}を無効にすると：コサイン類似度は {before:.4} から {now:.4} になります。")
+        }
+        (Lang::Ja, true) => {
+            format!("{heads}を無効にすると：元のベクトルとのコサインは {now:.4} です。")
+        }
     }
 }
 

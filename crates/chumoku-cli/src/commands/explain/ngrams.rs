@@ -2,11 +2,11 @@
 
 use super::attention_flag;
 use crate::args::Explain;
-use crate::commands::model_name;
 use crate::commands::pictures::{terminal_options, write};
+use crate::commands::{load, model_name};
 use crate::report::fit;
 use crate::{Usage, harmless};
-use chumoku::{NgramClassifier, NgramEffect, tr};
+use chumoku::{NgramEffect, tr};
 use chumoku_view::{Lang, render, to_json};
 use std::fmt::Write as _;
 use std::io::{Write, stdout};
@@ -25,7 +25,7 @@ pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
         );
         return Err(Usage(problem).into());
     }
-    let model = NgramClassifier::load(&args.model)?;
+    let model = load::ngrams(&args.model, args.precision)?;
     let explanation = model.explain(text, &model_name(&args.model))?;
     let effects = model.ngram_effects(text)?;
     let mut json = to_json(&explanation);

@@ -1,0 +1,212 @@
+//! What makes a text like another, as an encoder finds it: attention by word, and what each word does to the cosine of
+//! the two texts' vectors.
+
+use super::classifier::JOINING;
+use super::explanation::{Attribution, ExplainedKind, Explanation, Piece, TextCut, WithoutHead, Word};
+use super::recorded::Look;
+use crate::inference::check_head;
+use crate::nn::{Offsets, Tokens};
+use crate::params::Params;
+use crate::text::{Encoded, Encoding, WordSpan, words_of};
+use crate::text_embedder::TextEmbedder;
+use crate::{Error, Result, tr};
+use ndarray::{Array1, ArrayView1};
+use std::ops::Range;
+
+/// A text as the encoder reads it.
+struct Reading {
+    encoding: Encoding,
+    /// The words that are read.
+    spans: Vec<WordSpan>,
+    /// The tokens of each word, those around the text among them.
+    tokens: Vec<Range<usize>>,
+    /// Tokens before the text, and behind it.
+    around: [usize; 2],
+    /// All tokens of the text, without those around it.
+    tokens_of_text: usize,
+}
+
+impl Reading {
+    fn of(given: &str, embedder: &TextEmbedder) -> Result<Reading> {
+        let whole = embedder.tokenizer().encode(given, usize::MAX)?;
+        let [before, after] = around(&whole);
+        let of_text = before..whole.ids.len() - after;
+        let tokens_of_text = of_text.len();
+        let mut encoded = Encoded::default();
+        encoded.ids.extend(&whole.ids[of_text.clone()]);
+        encoded.spans.extend(&whole.spans[of_text.clone()]);
+        encoded.units.extend(&whole.units[of_text]);
+        let mut spans = words_of(given, &encoded);
+        let encoding = embedder.tokenizer().encode(given, embedder.limit())?;
+        let around = around(&encoding);
+        let [before, after] = around;
+        let read = encoding.ids.len() - before - after;
+        spans.retain(|word| word.tokens.start < read);
+        let each = |range: Range<usize>| range.map(|token| token..token + 1);
+        let of_words = spans.iter().map(|word| word.tokens.start + before..word.tokens.end.min(read) + before);
+        let tokens = each(0..before).chain(of_words).chain(each(before + read..encoding.ids.len())).collect();
+        Ok(Reading { encoding, spans, tokens, around, tokens_of_text })
+    }
+
+    /// Tokens of the text that are read.
+    fn read(&self) -> usize {
+        self.encoding.ids.len() - self.around[0] - self.around[1]
+    }
+
+    /// The text without each of its words. Of a text that is longer than the model reads, what is read does not begin to
+    /// reach further for that: its tokens alone are left out.
+    fn without_words(&self, given: &str, embedder: &TextEmbedder) -> Result<Vec<Encoding>> {
+        let tokenizer = embedder.tokenizer();
+        let each = self.spans.iter().map(|word| {
+            if self.read() == self.tokens_of_text {
+                let without = format!("{}{}", &given[..word.bytes.start], &given[word.bytes.end..]);
+                return Ok(tokenizer.encode(without.trim(), embedder.limit())?);
+            }
+            let gone = word.tokens.start + self.around[0]..word.tokens.end.min(self.read()) + self.around[0];
+            let mut left = Encoding::default();
+            left.ids = [&self.encoding.ids[..gone.start], &self.encoding.ids[gone.end..]].concat();
+            left.types = [&self.encoding.types[..gone.start], &self.encoding.types[gone.end..]].concat();
+            Ok(left)
+        });
+        each.collect()
+    }
+}
+
+/// Tokens before a text, and behind it.
+fn around(encoding: &Encoding) -> [usize; 2] {
+    let count = |special: &mut dyn Iterator<Item = &bool>| special.take_while(|&&special| special).count();
+    let before = count(&mut encoding.special.iter());
+    [before, count(&mut encoding.special[before..].iter().rev())]
+}
+
+/// The cosine of two vectors of length 1.
+fn cosine(a: &ArrayView1<'_, f32>, b: &Array1<f32>) -> f32 {
+    let product: f64 = a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum();
+    product.clamp(-1.0, 1.0) as f32
+}
+
+impl TextEmbedder {
+    /// The vector, of length 1, that a text is held against.
+    fn against(&self, text: &str, target: Option<&str>) -> Result<Array1<f32>> {
+        let of = target.unwrap_or(text);
+        if of.trim().is_empty() {
+            return Err(Error::Setting(match target {
+                None => tr!("the text to explain is empty", "説明するテキストが空です"),
+                Some(_) => tr!("the text to compare with is empty", "比べるテキストが空です"),
+            }));
+        }
+        let encoding = self.tokenizer().encode(&self.as_given(of)?, self.limit())?;
+        Ok(self.vectors(self.params(), &[encoding], true)?.row(0).to_owned())
+    }
+
+    /// The cosine of the vectors of a text and of another with these heads, (layer, head) from 0, switched off while the
+    /// first is read. Without another text it is held against itself, as it is read with all heads.
+    ///
+    /// # Errors
+    /// If a text is empty or cannot be read as tokens, or there is no such head.
+    pub fn similarity_without(&self, text: &str, target: Option<&str>, heads: &[[usize; 2]]) -> Result<f32> {
+        let against = self.against(text, target)?;
+        let encoder = &self.model().config().encoder;
+        let mut params = self.params().clone();
+        for &[layer, head] in heads {
+            check_head([layer, head], [encoder.num_layers, encoder.num_heads])?;
+            self.model().attention(layer).silence(&mut params, head);
+        }
+        let encoding = self.tokenizer().encode(&self.as_given(text)?, self.limit())?;
+        Ok(cosine(&self.vectors(&params, &[encoding], true)?.row(0), &against))
+    }
+
+    /// Explains how like `target` a text is; `name` is what the model is called in pictures. Without a target the text is
+    /// held against itself, and a word's score says how far the vector turns without it.
+    ///
+    /// Weights of sub-word tokens are joined to words, as [`TextClassifier::explain`](crate::TextClassifier::explain) does.
+    /// The score of a word is the cosine of the two vectors with the word minus that without it (leave-one-out). Each head
+    /// is switched off in turn while the text is read, and what the cosine then is stands beside.
+    ///
+    /// Of a text longer than the model reads, the beginning is explained.
+    ///
+    /// # Errors
+    /// If a text is empty or cannot be read as tokens, or a vector is not finite.
+    pub fn explain(&self, text: &str, target: Option<&str>, name: &str) -> Result<Explanation> {
+        if text.trim().is_empty() {
+            return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
+        }
+        let against = self.against(text, target)?;
+        let given = self.as_given(text)?;
+        let reading = Reading::of(&given, self)?;
+        if reading.tokens.is_empty() {
+            return Err(Error::Setting(tr!(
+                "the text to explain has no token that the model reads; give another",
+                "説明するテキストに、モデルが読めるトークンがありません。別のテキストを指定してください"
+            )));
+        }
+        let cosines = |params: &Params<f32>, encodings: &[Encoding]| -> Result<Vec<f32>> {
+            let vectors = self.vectors(params, encodings, true)?;
+            Ok(vectors.rows().into_iter().map(|vector| cosine(&vector, &against)).collect())
+        };
+        let read = std::slice::from_ref(&reading.encoding);
+        let whole = cosines(self.params(), read)?[0];
+        let without_words = cosines(self.params(), &reading.without_words(&given, self)?)?;
+        let [before, after] = reading.around;
+        let nothing = |count: usize| std::iter::repeat_n(0.0, count);
+        let scores = without_words.iter().map(|without| whole - without);
+
+        let Encoding { ids, types, .. } = &reading.encoding;
+        let offsets = Offsets::of_lengths([ids.len()]);
+        let mut look = Look::new(&reading.tokens);
+        let tokens = Tokens { ids, offsets: &offsets, types: Some(types) };
+        self.model().each_record(self.params(), tokens, &mut |record| look.add(record))?;
+        let Look { attention, derived, depth, .. } = look;
+        let encoder = &self.model().config().encoder;
+        let [layers, heads] = [encoder.num_layers, encoder.num_heads];
+        let mut params = self.params().clone();
+        let without = (0..layers * heads).map(|index| {
+            let [layer, head] = [index / heads, index % heads];
+            let attention = self.model().attention(layer);
+            let found = attention.without(&mut params, head, |params| cosines(params, read))?[0];
+            Ok(WithoutHead {
+                layer,
+                head,
+                label: String::new(),
+                probabilities: Vec::new(),
+                whole: None,
+                similarity: Some(found),
+            })
+        });
+        let without = without.collect::<Result<_>>()?;
+        let shown = |token: usize| self.tokenizer().shown(ids[token]);
+        let special = |range: Range<usize>| range.map(|token| Word { text: shown(token), special: true });
+        let plain = reading.spans.iter().map(|word| Word { text: given[word.bytes.clone()].into(), special: false });
+        let pieces =
+            reading.tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
+        let label = target.unwrap_or(text).to_owned();
+        Ok(Explanation {
+            kind: ExplainedKind::Encoder,
+            model: name.into(),
+            text: text.into(),
+            cut: TextCut::of(reading.read(), reading.tokens_of_text, false),
+            label: label.clone(),
+            similarity: Some(whole),
+            parts: None,
+            probabilities: Vec::new(),
+            pieces: pieces.map(|(word, t)| Piece { text: shown(t), word }).collect(),
+            words: special(0..before).chain(plain).chain(special(ids.len() - after..ids.len())).collect(),
+            layers,
+            heads,
+            attention,
+            causal: encoder.causal,
+            joining: JOINING.into(),
+            derived,
+            depth,
+            without,
+            attribution: Attribution {
+                method: "leave-one-out".into(),
+                class: label,
+                unit: "change in cosine similarity when the word is removed".into(),
+                scores: nothing(before).chain(scores).chain(nothing(after)).collect(),
+                whole: None,
+                beyond: Vec::new(),
+            },
+        })
+    }
+}
