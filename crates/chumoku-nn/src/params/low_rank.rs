@@ -58,12 +58,11 @@ impl<T: Real> Params<T> {
         let scale = update.alpha / update.rank.max(1) as f64;
         let layout = self.layout.with_entries(entries, |entries, places| {
             let mut start = 0;
-            for place in 0..entries.len() {
-                let name = &entries[place].name;
-                let [a, b] = PARTS.map(|part| places.get(&format!("{name}{part}")).copied());
+            for entry in entries {
+                let [a, b] = PARTS.map(|part| places.get(&format!("{}{part}", entry.name)).copied());
                 if let (Some(a), Some(b)) = (a, b) {
-                    entries[place].update = Some(Update { a, b, scale, start });
-                    start += entries[place].range.len();
+                    entry.update = Some(Update { a, b, scale, start });
+                    start += entry.range.len();
                 }
             }
         });
@@ -172,7 +171,7 @@ impl<T: Real> Params<T> {
         let scaled = |a: MatRef<'_, T>, b: MatRef<'_, T>| -> Result<Vec<T>> {
             let mut product = Product { a, b: b.into(), bias: None, then: Then::Nothing, precision }.compute()?;
             let scale = T::of(update.scale);
-            product.iter_mut().for_each(|number| *number = *number * scale);
+            product.iter_mut().for_each(|number| *number *= scale);
             Ok(product)
         };
         // W = W₀ + s B A, dW = dyᵀ x  →  dB = s dW Aᵀ = dyᵀ (s x Aᵀ), dA = s Bᵀ dW = (s dy B)ᵀ x
