@@ -273,7 +273,7 @@ impl Plan {
         let of_body = body.map_or(0, |c| c.num_layers * c.d_model * (4 * c.d_model + 2 * c.d_ff));
         // A small encoder has more to learn yet.
         let is_small = of_body < SMALL;
-        let epochs = (20_000usize.div_ceil(rows.max(1)) + classes / 10).clamp(if is_small { 6 } else { 3 }, 20) as u64;
+        let epochs = (30_000usize.div_ceil(rows.max(1)) + classes / 10).clamp(if is_small { 6 } else { 3 }, 20) as u64;
         let settings = Settings {
             epochs,
             patience: epochs,
