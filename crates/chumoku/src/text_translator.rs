@@ -224,7 +224,7 @@ impl TextTranslator {
         let search = BeamSearch {
             beam: options.beam,
             length_penalty: options.length_penalty,
-            boundary: self.tokenizers.target.cls(),
+            bounds: [self.tokenizers.target.cls(); 2],
         };
         Ok(search.search(&mut Decoding { model: &self.model, params, state }, limits)?)
     }

@@ -14,7 +14,7 @@ use crate::inference::{by_length, side_by_side};
 use crate::lang::lang;
 use crate::lang::wording::{count, thousands};
 
-use crate::models::{PairBatch, Translator, TranslatorConfig};
+use crate::models::{PairBatch, Translator, TranslatorConfig, TranslatorOptions};
 use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, Mode, NormOrder, PositionKind};
 use crate::params::{Layout, Params};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
@@ -97,6 +97,7 @@ impl TranslatorPlan {
             // Twice the longest side, so that a somewhat longer text can still be read and written.
             max_length: (2 * (longest + 1)).clamp(64, 2 * LONGEST),
             embedding_dropout: if is_large { 2.0 * dropout } else { dropout },
+            options: TranslatorOptions::default(),
         };
         let settings = Settings {
             epochs,
