@@ -23,7 +23,12 @@ impl Embedding {
     pub fn new(builder: &mut Builder, vocabulary: usize, d_model: usize) -> Self {
         let init = Init::Normal(1.0 / (d_model as f64).sqrt());
         let scale = (d_model as f64).sqrt();
-        Embedding { weight: builder.add("weight", &[vocabulary, d_model], init), width: d_model, scale, output_bias: None }
+        Embedding {
+            weight: builder.add("weight", &[vocabulary, d_model], init),
+            width: d_model,
+            scale,
+            output_bias: None,
+        }
     }
 
     /// The same without the factor √d_model, normal with deviation 0.02.

@@ -2,8 +2,8 @@
 
 use crate::Result;
 use crate::layers::{
-    AttentionRecord, Decoder, DecoderCache, DecoderInput, DecoderState, Embedding, Encoder, EncoderCache, EncoderConfig, Memory, Mode,
-    MultiHeadAttention, Offsets, Position, PositionKind,
+    AttentionRecord, Decoder, DecoderCache, DecoderInput, DecoderState, Embedding, Encoder, EncoderCache,
+    EncoderConfig, Memory, Mode, MultiHeadAttention, Offsets, Position, PositionKind,
 };
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::Real;

@@ -1,11 +1,11 @@
 //! Marian (Junczys-Dowmunt et al. 2018), as OPUS-MT's translators are (Tiedemann and Thottingal 2020): the transformer as
 //! published, with SiLU, and a bias of the logits.
 
-use super::{PretrainedTranslator, Source, activation, check_size, gelu, in_projection, tenth, unsupported, weight_and_bias};
-use crate::Result;
-use crate::layers::{
-    AttentionOptions, EncoderConfig, LayerOptions, MultiHeadAttentionConfig, NormOrder, PositionKind,
+use super::{
+    PretrainedTranslator, Source, activation, check_size, gelu, in_projection, tenth, unsupported, weight_and_bias,
 };
+use crate::Result;
+use crate::layers::{AttentionOptions, EncoderConfig, LayerOptions, MultiHeadAttentionConfig, NormOrder, PositionKind};
 use crate::models::{TranslatorConfig, TranslatorOptions};
 use serde::Deserialize;
 
@@ -123,7 +123,7 @@ impl MarianConfig {
             // Heads that do not fit are refused before they are divided by.
             MultiHeadAttentionConfig::of(layers.d_model, layers.num_heads, layers.attention)?;
         }
-        Ok(PretrainedTranslator { tensors: self.tensors(), config, prefix: PREFIX })
+        Ok(PretrainedTranslator { tensors: self.tensors(), config })
     }
 
     fn tensors(&self) -> Vec<(String, Source)> {
@@ -133,11 +133,8 @@ impl MarianConfig {
         ];
         // Their names of the norms, each after the part that stands before it.
         const ENCODER: [(&str, &str); 2] = [("norm1", "self_attn_layer_norm"), ("norm2", "final_layer_norm")];
-        const DECODER: [(&str, &str); 3] = [
-            ("norm1", "self_attn_layer_norm"),
-            ("norm2", "encoder_attn_layer_norm"),
-            ("norm3", "final_layer_norm"),
-        ];
+        const DECODER: [(&str, &str); 3] =
+            [("norm1", "self_attn_layer_norm"), ("norm2", "encoder_attn_layer_norm"), ("norm3", "final_layer_norm")];
         let sides = [
             ("encoder", self.encoder_layers, &[("self_attn", "self_attn")][..], &ENCODER[..]),
             (

@@ -94,8 +94,6 @@ pub struct PretrainedTranslator {
     pub config: TranslatorConfig,
     /// The name of each of its parameters and where its numbers lie.
     pub tensors: Vec<(String, Source)>,
-    /// What stands before the names of all but the output layer's, though some checkpoints leave it out.
-    pub prefix: &'static str,
 }
 
 /// The head of a published sequence classifier.

@@ -321,7 +321,15 @@ fn older(name: &str) -> String {
 fn is_of_a_head(name: &str) -> bool {
     let heads =
         ["cls.", "lm_head.", "head.", "decoder.", "classifier.", "pre_classifier.", "vocab_", "qa_outputs.", "pooler."];
-    let computed = ["position_ids", ".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"];
+    // Or holds a second time: both sides of a translator share their embeddings.
+    let computed = [
+        "position_ids",
+        ".attn.bias",
+        ".attn.masked_bias",
+        ".rotary_emb.inv_freq",
+        ".embed_positions.weight",
+        "coder.embed_tokens.weight",
+    ];
     computed.iter().any(|end| name.ends_with(end))
         || name.contains(".pooler.")
         || heads.iter().any(|head| name.starts_with(head))

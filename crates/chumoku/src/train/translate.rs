@@ -171,7 +171,7 @@ pub fn train_translator(data: &PairParts, names: [String; 2], training: Training
     };
     let data_sha256 = task.data_sha256();
     drop(task);
-    let translator = TextTranslator { config, model, params: ended.params(), tokenizers };
+    let translator = TextTranslator { config, model, params: ended.params(), tokenizers, writing: None };
     let (pairs, scored_on) = held_out([&data.train, &data.valid, &data.test], Pairs::is_empty);
     let test = TranslationScores::measure(&translator, pairs, &TranslateOptions::default())?;
     let state = &ended.state;

@@ -97,9 +97,8 @@ impl<'a> Fields<'a> {
 }
 
 fn text(bytes: &[u8]) -> Result<String, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| {
-        tr!("expected pieces in UTF-8, found other bytes", "UTF-8 でないピースがあります")
-    })?;
+    let text = std::str::from_utf8(bytes)
+        .map_err(|_| tr!("expected pieces in UTF-8, found other bytes", "UTF-8 でないピースがあります"))?;
     Ok(text.to_owned())
 }
 

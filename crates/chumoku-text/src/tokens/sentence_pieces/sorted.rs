@@ -8,7 +8,8 @@ impl Sorted {
     /// # Errors
     /// The text that is there twice.
     pub(super) fn new<'a>(texts: impl Iterator<Item = (&'a str, usize)>) -> Result<Sorted, String> {
-        let mut sorted: Vec<(Box<[u8]>, usize)> = texts.map(|(text, number)| (text.as_bytes().into(), number)).collect();
+        let mut sorted: Vec<(Box<[u8]>, usize)> =
+            texts.map(|(text, number)| (text.as_bytes().into(), number)).collect();
         sorted.sort_unstable();
         match sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             Some(pair) => Err(String::from_utf8_lossy(&pair[0].0).into_owned()),
