@@ -172,3 +172,114 @@ fn it_writes_what_transformers_writes() {
         assert_eq!(found, expected, "{case}");
     }
 }
+
+/// Trains SentencePiece models and numbers their pieces as Marian's converter does; prints the tokens of texts, and what
+/// tokens are written as. A part of the pieces has no number.
+const SENTENCE_PIECE: &str = r#"
+import json, os, sys, warnings
+os.environ["HF_HUB_OFFLINE"] = "1"
+warnings.simplefilter("ignore")
+import sentencepiece as spm
+from transformers import MarianTokenizer
+folder = sys.argv[1]
+given = json.load(sys.stdin)
+kinds = {
+    "default": {},
+    "identity": dict(normalization_rule_name="identity"),
+    "folded": dict(normalization_rule_name="nmt_nfkc_cf"),
+    "nfkc": dict(normalization_rule_name="nfkc", user_defined_symbols=["<br>", "good", "日本"]),
+    "spaces": dict(remove_extra_whitespaces=False),
+    "bare": dict(add_dummy_prefix=False, character_coverage=0.98),
+}
+answers = {}
+for kind, options in kinds.items():
+    place = os.path.join(folder, kind)
+    os.makedirs(place)
+    for side, texts in (("source", given["train"]), ("target", given["train"][::2])):
+        spm.SentencePieceTrainer.train(
+            sentence_iterator=iter(texts), model_prefix=os.path.join(place, side), vocab_size=300, hard_vocab_limit=False,
+            bos_id=-1, eos_id=0, unk_id=1, minloglevel=2, num_threads=1, **options)
+        os.rename(os.path.join(place, side + ".model"), os.path.join(place, side + ".spm"))
+    pieces = {"</s>": 0, "<unk>": 1, ">>fra<<": 2}
+    for side in ("source", "target"):
+        model = spm.SentencePieceProcessor(model_file=os.path.join(place, side + ".spm"))
+        for i in range(2, model.get_piece_size()):
+            if i % 17:
+                pieces.setdefault(model.id_to_piece(i), len(pieces))
+    pieces["<pad>"] = len(pieces)
+    with open(os.path.join(place, "vocab.json"), "w") as file:
+        json.dump(pieces, file)
+    files = [os.path.join(place, name) for name in ("source.spm", "target.spm", "vocab.json")]
+    tokenizer = MarianTokenizer(*files)
+    tokenizer.punc_normalizer = lambda text: text
+    ids = [tokenizer.convert_tokens_to_ids(tokenizer._tokenize(text)) for text in given["texts"]]
+    answers[kind] = {"ids": ids, "texts": [tokenizer.decode(each, skip_special_tokens=True) for each in ids]}
+json.dump(answers, sys.stdout)
+"#;
+
+const LINES: [&str; 12] = [
+    "The room was clean and quiet, and the staff was very friendly.",
+    "Good food, good people: we will come again in 2026!",
+    "Never again; it broke after two days (and nobody answered).",
+    "「海辺の良い一日。」と、日本の友人が言いました。",
+    "料理がおいしく、また来たいです。ﾊﾝｶｸとＺＥＮＫＡＫＵ。",
+    "Привет! Как дела? Хорошо, спасибо.",
+    "Il était une fois, dans un village près de la mer…",
+    "Größe, Straße, Ärger, naïve café, e\u{301}te\u{301}.",
+    "3½ cups, 5 km², № 7, ﬁne ﬂour, Ⅳ, ㍿, ﷺ",
+    "<br>line breaks<br> and symbols: € $ % & @ #",
+    "to be, or not to be, that is the question",
+    "good morning, good evening, good night",
+];
+
+const ODD: [&str; 14] = [
+    "",
+    " ",
+    "   leading and   inner   spaces  ",
+    "tabs\tand\nlines\r\n",
+    "\u{3000}全角スペース\u{3000}です\u{3000}",
+    ">>fra<< The room was clean.",
+    ">>fra<<The room",
+    ">>xyz<< unknown language",
+    ">> not a code",
+    "emoji 🎉🎈 👨‍👩‍👧 and \u{200b}zero\u{200d}width\u{feff}",
+    "\u{0}\u{1}\u{7f}control",
+    "한국어 नमस्ते العربية ไทย",
+    "▁already▁marked▁",
+    "ﷺ㍿㌫ﬃ Å Å é é ｶﾞ ゙",
+];
+
+#[test]
+fn tokens_are_those_of_sentencepiece() {
+    let Some(python) = testkit::python("sentencepiece, transformers") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    // Words of the lines in other orders: enough to learn from, and to compare.
+    let mut random = testkit::Random::new(3);
+    let words: Vec<&str> = LINES.iter().flat_map(|line| line.split(' ')).collect();
+    let mut mixed = |count: usize| -> Vec<String> {
+        (0..count)
+            .map(|_| (0..1 + random.below(15)).map(|_| words[random.below(words.len())]).collect::<Vec<_>>().join(" "))
+            .collect()
+    };
+    let train: Vec<String> = LINES.iter().map(|line| (*line).to_owned()).chain(mixed(600)).collect();
+    let texts: Vec<String> = LINES.iter().chain(&ODD).map(|line| (*line).to_owned()).chain(mixed(400)).collect();
+    let answers = asked(&python, SENTENCE_PIECE, folder.path(), &json!({ "train": train, "texts": texts }));
+    for (kind, expected) in answers.as_object().unwrap() {
+        let place = folder.path().join(kind);
+        let read = |side: &str| TextTokenizer::read_marian(&place.join(side), &place.join("vocab.json")).unwrap();
+        let (source, target) = (read("source.spm"), read("target.spm"));
+        let ids: Vec<Vec<u32>> = serde_json::from_value(expected["ids"].clone()).unwrap();
+        let written: Vec<String> = serde_json::from_value(expected["texts"].clone()).unwrap();
+        for ((text, ids), written) in texts.iter().zip(&ids).zip(&written) {
+            let found = source.encode(text).unwrap();
+            let names = |ids: &[u32]| ids.iter().map(|&id| source.token(id)).collect::<Vec<_>>();
+            assert_eq!(found.ids, *ids, "{kind}: {text:?}\n{:?}\n{:?}", names(&found.ids), names(ids));
+            assert_eq!(target.decode(ids).unwrap(), *written, "{kind}: {text:?}");
+            assert!(found.spans.iter().all(|&(start, end)| text.get(start..end).is_some()), "{kind}: {text:?}");
+        }
+        assert_eq!(ids.len(), texts.len());
+        let unknown = ids.iter().flatten().filter(|&&id| id == 1).count();
+        let all = ids.iter().map(Vec::len).sum::<usize>();
+        assert!(unknown > 0 && unknown < all / 2, "{kind}: {unknown} of {all} are unknown");
+    }
+}
