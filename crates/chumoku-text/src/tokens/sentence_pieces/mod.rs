@@ -158,3 +158,6 @@ pub(super) fn joined<'a>(pieces: impl Iterator<Item = &'a str>) -> String {
 pub(super) fn begins_word(piece: &str) -> bool {
     piece.starts_with(SPACE)
 }
+
+#[cfg(test)]
+mod tests;
