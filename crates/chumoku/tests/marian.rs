@@ -283,3 +283,175 @@ fn tokens_are_those_of_sentencepiece() {
         assert!(unknown > 0 && unknown < all / 2, "{kind}: {unknown} of {all} are unknown");
     }
 }
+
+/// A field of protocol buffers: its number, and bytes.
+fn message(field: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut length = bytes.len();
+    let mut all = vec![field << 3 | 2];
+    while length >= 0x80 {
+        all.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    [&all[..], &[length as u8], bytes].concat()
+}
+
+/// A SentencePiece file of words.
+fn pieces() -> Vec<u8> {
+    let piece = |text: &str, score: f32, kind: u8| {
+        message(1, &[&message(1, text.as_bytes())[..], &[21], &score.to_le_bytes(), &[24, kind]].concat())
+    };
+    let words = (2..48).map(|id| piece(&format!("▁t{id}"), -(id as f32), 1));
+    [piece("</s>", 0.0, 3), piece("<unk>", 0.0, 2)].into_iter().chain(words).flatten().collect()
+}
+
+/// The golden folder as translators are published, with words for tokens.
+fn published() -> tempfile::TempDir {
+    let folder = of_words();
+    std::fs::remove_file(folder.path().join("tokenizer.json")).unwrap();
+    let special = [("</s>".to_owned(), 0), ("<unk>".into(), 1), (">>fra<<".into(), 48), ("<pad>".into(), 49)];
+    let words = (2..48).map(|id| (format!("▁t{id}"), id));
+    let vocabulary: serde_json::Map<String, Value> =
+        special.into_iter().chain(words).map(|(token, id)| (token, id.into())).collect();
+    write(folder.path(), "vocab.json", &vocabulary.into());
+    for side in ["source.spm", "target.spm"] {
+        std::fs::write(folder.path().join(side), pieces()).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_published_folder_translates_as_one_with_a_tokenizer_file() {
+    let folder = published();
+    let mut model = TextTranslator::load(folder.path()).unwrap();
+    let by_words = TextTranslator::load(of_words().path()).unwrap();
+    let options = TranslateOptions::default();
+    let ids = |model: &TextTranslator, text: &str| {
+        let found = model.translate(&[text], &options).unwrap().remove(0);
+        assert!(!found.text().contains("<pad>") && !found.text().contains('▁'), "{}", found.text());
+        found.hypotheses[0].1.ids.clone()
+    };
+    for text in ["t5 t9 t30", "t2", "t40 t41 t42 t43 t44"] {
+        assert_eq!(ids(&model, text), ids(&by_words, text));
+    }
+    // A language before a text is a token, which words here call t48.
+    assert_eq!(ids(&model, ">>fra<< t5 t9"), ids(&by_words, "t48 t5 t9"));
+    // What is too long loses its end, and an empty text is one.
+    let long = spelled(&[7; 60]);
+    let found = model.translate(&[&long, ""], &options).unwrap();
+    assert!(found[0].is_cut && !found[1].is_cut);
+    assert_eq!(model.config().names, ["source", "target"]);
+    // It says where it looked, and what each word did.
+    let alignment = model.align("t5 t9 t30", Some("t7 t8")).unwrap();
+    assert_eq!(alignment.source, ["▁t5", "▁t9", "▁t30", "</s>"]);
+    assert_eq!(alignment.target, ["▁t7", "▁t8", "</s>"]);
+    assert_eq!(alignment.layers.len(), 1);
+    assert_eq!(alignment.layers[0].dim(), (4, 3, 4));
+    let explained = model.explain("t5 t9 t30", Some("t7 t8"), "golden").unwrap();
+    assert_eq!((explained.layers, explained.heads), (1, 4));
+    assert_eq!(explained.source_words.len(), 4);
+    let error = model.save(&folder.path().join("new")).unwrap_err().to_string();
+    assert!(error.contains("copy its folder"), "{error}");
+    model.set_precision(Precision::Medium);
+    assert_eq!(model.translate(&["t5"], &options).unwrap().len(), 1);
+    write(folder.path(), "tokenizer_config.json", &json!({ "source_lang": "eng", "target_lang": "fra" }));
+    assert_eq!(TextTranslator::load(folder.path()).unwrap().config().names, ["eng", "fra"]);
+}
+
+/// What is said of a folder that cannot be used: a line that names the file.
+fn refused(folder: &Path) -> String {
+    let Err(error) = TextTranslator::load(folder) else { panic!("it must be refused") };
+    assert!(error.is_usage(), "{error}");
+    let said = error.to_string();
+    assert!(!said.contains('\n') && said.contains(folder.to_str().unwrap()), "{said}");
+    said
+}
+
+#[test]
+fn settings_that_are_not_read_are_refused_by_name() {
+    let folder = published();
+    let path = folder.path().join("config.json");
+    let sound: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    for (key, value, said) in [
+        ("scale_embedding", json!(false), "scale_embedding"),
+        ("static_position_embeddings", json!(false), "static_position_embeddings"),
+        ("normalize_before", json!(true), "normalize_before"),
+        ("normalize_embedding", json!(true), "normalize_embedding"),
+        ("add_final_layer_norm", json!(true), "add_final_layer_norm"),
+        ("share_encoder_decoder_embeddings", json!(false), "share_encoder_decoder_embeddings"),
+        ("tie_word_embeddings", json!(false), "tie_word_embeddings"),
+        ("decoder_vocab_size", json!(60), "decoder_vocab_size"),
+        ("activation_function", json!("mish"), "activation_function"),
+        ("encoder_layers", json!(1_000_000_000), "num_layers"),
+        ("decoder_layers", json!(1_000_000_000), "num_layers"),
+        ("decoder_layers", json!(0), "num_layers"),
+        ("encoder_layers", json!(3), "model.encoder.layers.2.fc1.bias"),
+        ("encoder_layers", json!(1), "model.encoder.layers.1.fc1.bias"),
+        ("decoder_layers", json!(2), "model.decoder.layers.1.encoder_attn.k_proj.bias"),
+        ("encoder_attention_heads", json!(3), "num_heads"),
+        ("decoder_attention_heads", json!(0), "num_heads"),
+        ("decoder_attention_heads", json!(u64::MAX), "num_heads"),
+        ("decoder_ffn_dim", json!(31), "fc1.bias: expected F32, F16 or BF16 [31]"),
+        ("encoder_ffn_dim", json!(u64::MAX), "d_ff"),
+        ("d_model", json!(0), "d_model"),
+        ("d_model", json!(24), "expected F32, F16 or BF16"),
+        ("vocab_size", json!(u64::MAX), "vocab_size"),
+        ("vocab_size", json!(40), "vocab.json"),
+        ("max_position_embeddings", json!(0), "max_position_embeddings"),
+        ("max_position_embeddings", json!(u64::MAX), "max_position_embeddings"),
+        ("eos_token_id", json!([0, 3]), "eos_token_id"),
+        ("eos_token_id", json!(49), "eos_token_id"),
+        ("eos_token_id", json!(50), "found 50"),
+        ("decoder_start_token_id", json!(4_000_000_000u32), "found 4000000000"),
+        ("forced_bos_token_id", json!(3), "forced_bos_token_id"),
+        ("bad_words_ids", json!([[1, 2]]), "bad_words_ids"),
+        ("bad_words_ids", json!([[0]]), "eos_token_id"),
+        ("quantization_config", json!({ "bits": 8 }), "quantization_config"),
+    ] {
+        let mut config = sound.clone();
+        config[key] = value.clone();
+        config["decoder_vocab_size"] =
+            if key == "vocab_size" { Value::Null } else { config["decoder_vocab_size"].clone() };
+        write(folder.path(), "config.json", &config);
+        let found = refused(folder.path());
+        assert!(found.contains(said), "{key} {value}: {found}");
+    }
+}
+
+#[test]
+fn damaged_folders_are_refused() {
+    for (missing, said) in [
+        ("source.spm", "source.spm"),
+        ("target.spm", "target.spm"),
+        ("vocab.json", "vocab.json"),
+        ("model.safetensors", "model.safetensors"),
+    ] {
+        let folder = published();
+        std::fs::remove_file(folder.path().join(missing)).unwrap();
+        assert!(refused(folder.path()).contains(said), "{missing}");
+    }
+    let folder = published();
+    let damaged = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        let sound = std::fs::read(&path).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        let said = refused(folder.path());
+        assert!(said.contains(name), "{said}");
+        std::fs::write(&path, sound).unwrap();
+        said
+    };
+    let sound = pieces();
+    damaged("source.spm", b"");
+    damaged("target.spm", &sound[..sound.len() - 1]);
+    damaged("target.spm", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f");
+    damaged("vocab.json", b"[]");
+    damaged("vocab.json", b"{}");
+    damaged("vocab.json", br#"{"<unk>": 1, "a": -1}"#);
+    damaged("vocab.json", br#"{"<unk>": 1, "a": 1}"#);
+    damaged("vocab.json", br#"{"<unk>": 1, "a": 16000000}"#);
+    damaged("vocab.json", br#"{"<unk>": 1, "a": 1.5}"#);
+    // The weights of another model.
+    let other = std::fs::read(golden().join("../bert/model.safetensors")).unwrap();
+    assert!(damaged("model.safetensors", &other).contains("missing"));
+    write(folder.path(), "tokenizer_config.json", &json!({ "separate_vocabs": true }));
+    assert!(refused(folder.path()).contains("separate_vocabs"));
+}
