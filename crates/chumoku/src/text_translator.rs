@@ -313,11 +313,12 @@ impl TextTranslator {
         if pretrained_kind(folder) == Some(ModelKind::Translator) {
             return TextTranslator::load_pretrained(folder);
         }
-        check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
+        check_files(folder, &[CONFIG])?;
         let kind: ModelType = read_config(folder)?;
         if kind.model_type != ModelKind::Translator.model_type() {
             return Err(fault(folder, CONFIG, kind.is_not(lang().pick("a translator", "翻訳器"))));
         }
+        check_files(folder, &[TOKENIZER, WEIGHTS])?;
         let config: TextTranslatorConfig = read_config(folder)?;
         config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
         let [of_source, of_target] = &config.vocabulary_sha256;

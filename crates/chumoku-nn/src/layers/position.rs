@@ -20,7 +20,7 @@ pub enum PositionKind {
     None,
     /// Fixed sines and cosines.
     Sinusoidal,
-    /// The same, all sines before all cosines, as Marian has them.
+    /// The same, all sines before all cosines: [`sinusoidal_halves`].
     SinusoidalHalves,
     /// A trained vector for each position.
     Learned,
@@ -49,8 +49,8 @@ pub fn sinusoidal<T: Real>(length: usize, d_model: usize) -> Array2<T> {
     })
 }
 
-/// The same numbers, where the sines are the first half of a row and the cosines the second.
-fn sinusoidal_halves<T: Real>(length: usize, d_model: usize) -> Array2<T> {
+/// The same numbers as those of [`sinusoidal`], the sines in the first half of a row and the cosines in the second.
+pub fn sinusoidal_halves<T: Real>(length: usize, d_model: usize) -> Array2<T> {
     let whole = sinusoidal(length, d_model);
     let half = d_model.div_ceil(2);
     let columns: Vec<usize> =
