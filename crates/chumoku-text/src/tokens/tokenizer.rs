@@ -44,7 +44,7 @@ pub struct TextTokenizer {
 #[derive(Clone, Debug)]
 enum Engine {
     /// The library that reads a `tokenizer.json`.
-    Library(Guarded),
+    Library(Box<Guarded>),
     /// SentencePiece's cutting.
     Pieces(Arc<MarianTokenizer>),
 }
@@ -99,7 +99,7 @@ impl TextTokenizer {
         let pattern = cutter["pattern"]["Regex"].as_str();
         let is_by_character = pattern.is_some_and(cuts_into_characters);
         let frame = Frame { before: vec![cls], after: Vec::new() };
-        Ok(TextTokenizer { engine: Engine::Library(guarded), frame, is_by_character, spells_bytes: false })
+        Ok(TextTokenizer { engine: Engine::Library(Box::new(guarded)), frame, is_by_character, spells_bytes: false })
     }
 
     /// A tokenizer that somebody else made.
@@ -110,7 +110,7 @@ impl TextTokenizer {
         let frame = pretrained.frame()?;
         let guarded = pretrained.into_guarded();
         let spells_bytes = guarded.spells_bytes();
-        Ok(TextTokenizer { engine: Engine::Library(guarded), frame, is_by_character: false, spells_bytes })
+        Ok(TextTokenizer { engine: Engine::Library(Box::new(guarded)), frame, is_by_character: false, spells_bytes })
     }
 
     /// That of one side of a Marian translator, by its SentencePiece file and the numbers of all pieces (`vocab.json`);

@@ -1,6 +1,6 @@
 //! Reading folders as Hugging Face's libraries write them, trusting nothing that is read: `config.json`, weights as
-//! safetensors (one file, or shards with their index), `tokenizer.json` or `vocab.txt`, and what sentence-transformers
-//! adds (`modules.json`, pooling, normalisation, prompts).
+//! safetensors (one file, or shards with their index), `tokenizer.json`, `vocab.txt` or SentencePiece's files of
+//! translators, and what sentence-transformers adds (`modules.json`, pooling, normalisation, prompts).
 
 mod chat;
 mod classifier;
