@@ -190,6 +190,7 @@ fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanatio
         model: model.into(),
         text: words[1..].join(" "),
         label: "positive".into(),
+        similarity: None,
         probabilities: vec![class("positive", 0.75), class("negative", 0.25)],
         parts: None,
         pieces: words.iter().enumerate().map(|(word, text)| Piece { text: text.clone(), word }).collect(),
@@ -236,6 +237,7 @@ fn with_all(mut explanation: Explanation) -> Explanation {
                 label,
                 probabilities: vec![positive, 1.0 - positive],
                 whole: None,
+                similarity: None,
             }
         })
         .collect();

@@ -138,6 +138,47 @@ fn what_is_frozen_stays_as_it_was_published() {
 }
 
 #[test]
+fn products_of_low_rank_are_added_to_the_matrices_of_layers_alone() {
+    let place = place();
+    let published = tensors(&golden("bert").join("model.safetensors"));
+    let run = ["train", "data.csv", "--from", "bert", "--lora", "2", "--epochs", "60"];
+    let said = place.run(&[&run[..], &["--out", "whole"]].concat()).ok().stderr;
+    assert!(said.contains("numbers are trained, in a model of"), "{said}");
+    let written = tensors(&place.path("whole/model.safetensors"));
+    for (name, found) in published.iter().filter(|(name, _)| !name.contains("pooler")) {
+        let is_updated = name.starts_with("encoder.") && found.0.len() == 2;
+        assert_eq!(written[&format!("bert.{name}")] != *found, is_updated, "{name}");
+    }
+    // The change of each matrix has that rank: all of its minors of three rows and columns are nothing.
+    let numbers = |bytes: &[u8]| bytes.as_chunks::<4>().0.iter().map(|x| f64::from(f32::from_le_bytes(*x))).collect();
+    let name = "encoder.layer.1.intermediate.dense.weight";
+    let [before, after]: [Vec<f64>; 2] = [&published[name].1, &written[&format!("bert.{name}")].1].map(|x| numbers(x));
+    let columns = published[name].0[1];
+    let change: Vec<f64> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
+    let size = change.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+    let at = |i: usize, j: usize| change[i * columns + j];
+    for i in 0..8 {
+        let [a, b, c] = [i, i + 3, i + 7];
+        let [x, y, z] = [i % 5, 6 + i % 3, 10 + i % 4];
+        let minor = at(a, x) * (at(b, y) * at(c, z) - at(b, z) * at(c, y))
+            - at(a, y) * (at(b, x) * at(c, z) - at(b, z) * at(c, x))
+            + at(a, z) * (at(b, x) * at(c, y) - at(b, y) * at(c, x));
+        assert!(minor.abs() < 1e-4 * size.powi(3), "{minor} {size}");
+    }
+    place.run(&[&run[..], &["--out", "alone", "--threads", "1"]].concat()).ok();
+    place.run_in_spite_of_kills(&[&run[..], &["--out", "killed"]].concat());
+    for out in ["alone", "killed"] {
+        assert_eq!(sha256(&place.path(out).join("model.safetensors")), sha256(&place.path("whole/model.safetensors")));
+    }
+    let refused = |more: &[&str], words: &[&str]| {
+        place.refuses(&[&["train", "data.csv", "--out", "x"], more].concat(), words);
+    };
+    refused(&["--lora", "2"], &["--from"]);
+    refused(&["--from", "bert", "--lora", "2", "--freeze", "1"], &["--freeze"]);
+    refused(&["--from", "bert", "--lora", "0"], &["from 1 to 1024"]);
+}
+
+#[test]
 fn what_cannot_be_fine_tuned_is_refused_before_anything_is_written() {
     let place = place();
     place.refuses(&["train", "data.csv", "--from", "nowhere", "--out", "x"], &["nowhere", "no such folder"]);

@@ -122,10 +122,30 @@ fn what_is_frozen_stays_as_it_was_published() {
         let out = format!("frozen-{from}");
         train(&place, from, &out, &["--freeze", freeze]);
         let published = tensors(&place.path(from).join("model.safetensors"));
-        for (name, found) in tensors(&place.path(&out).join("model.safetensors")) {
+        let written = tensors(&place.path(&out).join("model.safetensors"));
+        assert_eq!(written.keys().collect::<Vec<_>>(), published.keys().collect::<Vec<_>>());
+        for (name, found) in written {
             let is_frozen = frozen.iter().any(|part| name.starts_with(part));
             assert_eq!(found == published[&name], is_frozen, "{from}: {name}");
         }
+    }
+}
+
+#[test]
+fn products_of_low_rank_are_added_to_the_matrices_of_layers_alone() {
+    let place = place();
+    for from in MODELS {
+        let out = format!("low-{from}");
+        train(&place, from, &out, &["--lora", "4"]);
+        let published = tensors(&place.path(from).join("model.safetensors"));
+        let written = tensors(&place.path(&out).join("model.safetensors"));
+        assert_eq!(written.keys().collect::<Vec<_>>(), published.keys().collect::<Vec<_>>());
+        for (name, found) in written {
+            let is_updated = found.0.len() == 2 && (name.contains(".layers.") || name.contains(".h."));
+            assert_eq!(found != published[&name], is_updated, "{from}: {name}");
+        }
+        let metrics = place.json(&format!("{out}/metrics.json"));
+        assert!(metrics["scores"]["loss"].as_f64() < metrics["before"]["loss"].as_f64(), "{from}: {metrics}");
     }
 }
 

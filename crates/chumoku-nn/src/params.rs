@@ -3,6 +3,10 @@
 //! Gradients and the optimiser's moments have the same layout, so the optimiser is one loop, clipping one norm and a
 //! checkpoint a few arrays.
 
+mod low_rank;
+
+pub use low_rank::LowRank;
+
 use chumoku_kernels::{MatMut, MatRef, Operand, PackedMatrix, Philox, Precision, Real};
 use ndarray::ArrayView2;
 use rayon::prelude::*;
@@ -44,6 +48,8 @@ struct Entry {
     shape: Vec<usize>,
     init: Init,
     is_frozen: bool,
+    /// What is added to it, where it is frozen and updated all the same.
+    update: Option<low_rank::Update>,
     /// Its place among the trained numbers, or among the frozen ones.
     range: Range<usize>,
 }
@@ -51,7 +57,8 @@ struct Entry {
 /// Names, shapes and places of a model's parameters.
 ///
 /// Some may be frozen: they stand in a buffer of their own that no gradient, moment or average has. A model's own layout
-/// freezes none; [`Params::freeze`] makes one that does.
+/// freezes none; [`Params::freeze`] makes one that does, and [`Params::with_low_rank`] one with small matrices that are
+/// trained in the place of some of them.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     /// In sorted name order.
@@ -87,7 +94,7 @@ impl Builder {
     /// Adds a parameter.
     pub fn add(&mut self, name: &str, shape: &[usize], init: Init) -> ParamId {
         let name = format!("{}{name}", self.prefix);
-        self.entries.push(Entry { name, shape: shape.to_vec(), init, is_frozen: false, range: 0..0 });
+        self.entries.push(Entry { name, shape: shape.to_vec(), init, is_frozen: false, update: None, range: 0..0 });
         ParamId(self.entries.len() - 1)
     }
 
@@ -145,6 +152,11 @@ impl Layout {
         (frozen, numbers)
     }
 
+    /// Whether any frozen matrix is updated.
+    fn is_updated(&self) -> bool {
+        self.entries.iter().any(|entry| entry.update.is_some())
+    }
+
     fn entry(&self, id: ParamId) -> &Entry {
         &self.entries[self.places[id.0]]
     }
@@ -163,6 +175,8 @@ pub struct Params<T> {
     precision: Precision,
     /// Of each entry of the layout: the matrix, its transpose, and the transpose of its first rows.
     packed: Vec<[OnceLock<Option<PackedMatrix>>; 3]>,
+    /// What stands in the place of frozen matrices that are updated, once it is asked for.
+    sums: OnceLock<Vec<T>>,
     /// Working memory that one layer leaves to the next.
     working: Vec<Vec<T>>,
 }
@@ -176,6 +190,7 @@ impl<T: Clone> Clone for Params<T> {
             values,
             frozen,
             precision: self.precision,
+            sums: OnceLock::new(),
             working: Vec::new(),
         }
     }
@@ -204,10 +219,13 @@ impl<T: Real> Params<T> {
         params
     }
 
-    /// The same numbers, none of them frozen.
+    /// The same numbers, none of them frozen; updates have become part of their matrices.
     #[must_use]
     pub fn thaw(&self) -> Self {
-        self.freeze(|_| false)
+        match self.layout.is_updated() {
+            true => self.merged().freeze(|_| false),
+            false => self.freeze(|_| false),
+        }
     }
 
     fn empty(layout: Arc<Layout>) -> Self {
@@ -217,6 +235,7 @@ impl<T: Real> Params<T> {
             values: Vec::new(),
             frozen: Arc::default(),
             precision: Precision::Highest,
+            sums: OnceLock::new(),
             working: Vec::new(),
         }
     }
@@ -236,12 +255,15 @@ impl<T: Real> Params<T> {
         !self.layout.entry(id).is_frozen
     }
 
-    /// Whether any parameter that was added before a place is not frozen.
+    /// Whether any parameter that was added before a place is not frozen, or is updated.
     pub(crate) fn is_any_trained(&self, before: Mark) -> bool {
-        (0..before.0).any(|id| self.is_trained(ParamId(id)))
+        (0..before.0).any(|id| self.is_trained(ParamId(id)) || self.layout.entry(ParamId(id)).update.is_some())
     }
 
     fn of_entry(&self, entry: &Entry) -> &[T] {
+        if let Some(update) = &entry.update {
+            return self.sum_of(entry, update);
+        }
         let numbers = if entry.is_frozen { &self.frozen[..] } else { &self.values };
         &numbers[entry.range.clone()]
     }
@@ -293,7 +315,9 @@ impl<T: Real> Params<T> {
 
     /// Forgets what was packed of the numbers that may change.
     fn forget_packed(&mut self) {
-        let changing = self.packed.iter_mut().zip(&self.layout.entries).filter(|(_, entry)| !entry.is_frozen);
+        self.sums.take();
+        let changes = |entry: &Entry| !entry.is_frozen || entry.update.is_some();
+        let changing = self.packed.iter_mut().zip(&self.layout.entries).filter(|(_, entry)| changes(entry));
         changing.flat_map(|(packed, _)| packed).for_each(|packed| drop(packed.take()));
     }
 

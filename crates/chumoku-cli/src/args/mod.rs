@@ -237,6 +237,10 @@ pub(crate) struct Train {
     /// (default: embeddings where there are many tokens)
     #[arg(long, value_name = "WHAT", value_parser = frozen, requires = "from")]
     pub(crate) freeze: Option<Freeze>,
+    /// With --from, leave the pretrained matrices as they are and train products of this rank that are added to them (LoRA):
+    /// less memory and smaller checkpoints; 8 to 64 is usual
+    #[arg(long, value_name = "RANK", value_parser = from_one_to_1024, requires = "from", conflicts_with = "freeze")]
+    pub(crate) lora: Option<usize>,
     /// Pretrain an encoder on these texts and the training texts first, and start from it; it stays in a folder beside
     /// the model's
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
@@ -262,7 +266,7 @@ pub(crate) struct Train {
     #[arg(long, value_name = "N", default_value_t = 42, value_parser = whole_from_zero::<u64>)]
     pub(crate) seed: u64,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
     /// How exact matrix products are; lower levels are faster where the processor multiplies bf16 numbers, and the same
     /// elsewhere
@@ -299,7 +303,7 @@ pub(crate) struct Eval {
     #[arg(long, value_enum)]
     pub(crate) precision: Option<Precision>,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
     /// Print the scores as one JSON object
     #[arg(long)]
@@ -333,7 +337,7 @@ pub(crate) struct Predict {
     #[arg(long, value_enum)]
     pub(crate) precision: Option<Precision>,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
     /// Print one JSON object per line
     #[arg(long)]
@@ -376,7 +380,7 @@ pub(crate) struct Translate {
     #[arg(long, value_enum)]
     pub(crate) precision: Option<Precision>,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
     /// Print one JSON object per line
     #[arg(long)]
@@ -408,7 +412,7 @@ pub(crate) struct Generate {
     #[arg(long, value_name = "N", default_value_t = 42, value_parser = whole_from_zero::<u64>)]
     pub(crate) seed: u64,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
     /// Continue the prompt as it is, though the model has a chat template
     #[arg(long, conflicts_with = "system")]
@@ -439,7 +443,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "N", default_value_t = 42, value_parser = whole_from_zero::<u64>)]
     pub(crate) seed: u64,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
     /// How exact matrix products are
     #[arg(long, value_enum, default_value = "medium")]
@@ -490,7 +494,7 @@ pub(crate) struct Attend {
     #[arg(long, value_name = "N", value_parser = whole_of_any_sign)]
     pub(crate) softmax_precision: Option<i64>,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
 }
 
@@ -573,7 +577,7 @@ pub(crate) struct BenchAttention {
     #[arg(long)]
     pub(crate) backward: bool,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
     /// Print one JSON object on standard output
     #[arg(long)]
@@ -610,7 +614,7 @@ pub(crate) struct BenchClassifier {
     #[arg(long, value_enum, default_value = "highest")]
     pub(crate) precision: Precision,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
     /// Print one JSON object on standard output
     #[arg(long)]
@@ -698,8 +702,8 @@ fn share(text: &str) -> Result<f32, String> {
     }
 }
 
-/// More threads than any machine has are a slip, and would only take memory.
-fn number_of_threads(text: &str) -> Result<usize, String> {
+/// Threads, or a rank: more than any machine or matrix has are a slip, and would only take memory.
+fn from_one_to_1024(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n @ 1..=1024) => Ok(n),
         _ => Err(chumoku::tr!(

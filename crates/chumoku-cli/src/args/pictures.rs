@@ -1,6 +1,6 @@
 //! The flags of what is shown in pictures.
 
-use super::{Precision, at_least_one, found, number, number_of_threads};
+use super::{Precision, at_least_one, found, from_one_to_1024, number};
 use crate::Usage;
 use chumoku_view::HeadOrder;
 use clap::{Args as ClapArgs, ValueEnum};
@@ -131,7 +131,7 @@ pub(crate) struct Explain {
     #[arg(long, value_enum)]
     pub(crate) precision: Option<Precision>,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
 }
 

@@ -1,6 +1,6 @@
 //! The flags of `embed` and `nearest`.
 
-use super::{DataFormat, Precision, Reading, at_least_one, delimiter, number_of_threads};
+use super::{DataFormat, Precision, Reading, at_least_one, delimiter, from_one_to_1024};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
 
@@ -60,7 +60,7 @@ pub(crate) struct Embed {
     #[arg(long, value_enum)]
     pub(crate) precision: Option<Precision>,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct Nearest {
     #[arg(long, value_enum)]
     pub(crate) precision: Option<Precision>,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = number_of_threads)]
+    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
     /// Print one JSON object per query
     #[arg(long)]

@@ -3,7 +3,7 @@
 use super::{array, matrix, numbers, packed, row, wide};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
-use chumoku_kernels::{Product, Real, Start, Then, add_column_sums, gemm};
+use chumoku_kernels::{Product, Real, Then, add_column_sums};
 use ndarray::{Array2, ArrayView2};
 
 /// `y = x Wᵀ + b`, with W of shape (outputs, inputs) as in PyTorch.
@@ -109,9 +109,7 @@ impl Linear {
         // y = x Wᵀ  →  dx = dy W, dW = dyᵀ x
         let product = Product { a: matrix(&dy)?, b: p.operand(self.weight), bias: None, then, precision };
         let dx = array(x.dim(), product.compute()?)?;
-        if grads.is_trained(self.weight) {
-            gemm(matrix(&dy)?.t(), matrix(&x.view())?, Start::Keep, grads.matrix_mut(self.weight), precision)?;
-        }
+        grads.add_outer(p, self.weight, 0..self.outputs, matrix(&dy)?, matrix(&x.view())?)?;
         // y = … + b  →  db = Σ_tokens dy
         if let Some(bias) = self.bias.filter(|&bias| grads.is_trained(bias)) {
             add_column_sums(numbers(&dy), grads.slice_mut(bias))?;

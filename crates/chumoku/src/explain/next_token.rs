@@ -222,7 +222,7 @@ mod tests {
             vocabulary_sha256: String::new(),
             model: config,
         };
-        TextGenerator { bounds: Bounds::of(&tokenizer), config, model, params, tokenizer }
+        TextGenerator { bounds: Bounds::of(&tokenizer), config, model, params, tokenizer, origin: None }
     }
 
     #[test]

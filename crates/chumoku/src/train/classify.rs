@@ -298,7 +298,7 @@ impl Trainable for Classify<'_> {
         };
         let params = start.params(self.layout(), seed)?;
         let sha256 = sha256_of_numbers(params.values());
-        Ok((params.freeze(|name| fine_tuning.freeze.freezes(name)), sha256))
+        Ok((fine_tuning.freeze.apply(&params, seed), sha256))
     }
 
     fn settings(&self) -> &Settings {

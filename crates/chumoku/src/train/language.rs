@@ -197,6 +197,7 @@ impl Ground {
         let tokens = if found.origin.is_some() { Unit::Subwords } else { found.tokenizer.unit() };
         let mut plan = LanguageModelPlan::further(found.config.model.clone(), tokens, count);
         plan.freeze = options.freeze.or(plan.freeze);
+        plan.freeze.unwrap_or(Freeze::Nothing).adjust(&mut plan.settings);
         let (texts, _) = held_out([&data.train, &data.valid, &data.test], Vec::is_empty);
         let before = Some(LanguageScores::measure(&found, texts)?);
         let TextGenerator { config, tokenizer, bounds, origin, .. } = found;
@@ -244,7 +245,7 @@ pub fn train_language_model(data: &DocumentParts, training: Training<'_>) -> Res
     let watch = options.watch.as_deref().map(|text| watch::language_model(&model, &tokenizer, text)).transpose()?;
     let ended = run(&task, options, watch, out, stop, observe)?;
 
-    let params = ended.params();
+    let params = ended.params().thaw();
     let (held_out, scored_on) = held_out([&data.train, &data.valid, &data.test], Vec::is_empty);
     let data_sha256 = task.data_sha256();
     let (model_type, origin) = match from {
@@ -429,7 +430,7 @@ impl Trainable for Language<'_> {
         let params = TextGenerator::load(folder)?.params;
         let sha256 = sha256_of_numbers(params.values());
         let freeze = self.plan.freeze.unwrap_or(Freeze::Nothing);
-        Ok((params.freeze(|name| freeze.freezes(name)), sha256))
+        Ok((freeze.apply(&params, seed), sha256))
     }
 
     fn settings(&self) -> &Settings {

@@ -80,6 +80,7 @@ impl Network {
         let mut plan = Plan::fine_tuning(&shape, model, start.origin.model_type(), start.limit);
         if let Some(fine_tuning) = &mut plan.fine_tuning {
             fine_tuning.freeze = options.freeze.unwrap_or(fine_tuning.freeze);
+            fine_tuning.freeze.adjust(&mut plan.settings);
         }
         Ok(Network { tokenizer, rows, plan, start: Some(start) })
     }

@@ -7,6 +7,7 @@ use super::watch::Watch;
 use super::{Settings, State, TrainOptions, checkpoint};
 use crate::explain::{Frame, WATCHED};
 use crate::lang::lang;
+use crate::lang::wording::thousands;
 use crate::model_folder::{CHECKPOINTS, LOG, Standing, has_checkpoint};
 use crate::nn::{Mode, Noise};
 use crate::params::{Layout, Params};
@@ -315,6 +316,15 @@ pub(crate) fn run<T: Trainable>(
     let fingerprint = crate::checksum::hex(Sha256::digest(fingerprint));
     let checkpoints = out.join(CHECKPOINTS);
     let mut log_bytes = 0;
+    let (trained, all) = (start.layout().len(), task.layout().len());
+    if trained != all {
+        let (trained, all) = (thousands(trained), thousands(all));
+        let text = tr!(
+            "{trained} numbers are trained, in a model of {all}",
+            "学習するパラメータは {trained} 個です（モデル全体は {all} 個）"
+        );
+        observe(Event::Said(label("model"), text));
+    }
     let mut state = State::new(start);
     if options.resume {
         match checkpoint::load(&checkpoints, &state.params, &fingerprint)? {
@@ -453,6 +463,7 @@ impl<T: Trainable> Run<'_, T> {
 
     /// Learns from a batch of an epoch.
     fn learn(&mut self, state: &State, batch: &[usize], [epoch, step]: [u64; 2]) -> Result<Learnt> {
+        state.params.prepare();
         let (task, seed) = (self.task, self.seed);
         self.parts
             .learn(batch, |rows, part, grads| task.learn(&state.params, rows, Place { seed, epoch, step, part }, grads))

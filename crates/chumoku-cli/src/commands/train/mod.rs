@@ -13,7 +13,7 @@ use crate::threads;
 use chumoku::ModelKind;
 use chumoku::data::{DataFiles, Task, recognise};
 use chumoku::tr;
-use chumoku::train::{Event, OutputFolder, TrainOptions, Training};
+use chumoku::train::{Event, Freeze, OutputFolder, TrainOptions, Training};
 use clap::ValueEnum;
 use std::io::Write;
 use std::path::Path;
@@ -155,7 +155,7 @@ impl<'a> Session<'a> {
         options.epochs = args.epochs;
         options.network = args.model.network();
         options.from = args.from.clone();
-        options.freeze = args.freeze;
+        options.freeze = args.lora.map(Freeze::LowRank).or(args.freeze);
         options.tokens = args.tokens.map(Into::into);
         options.precision = args.precision.into();
         options.resume = args.resume;

@@ -194,10 +194,7 @@ impl MultiHeadAttention {
                 Err(ids) => (ids[i], 0..part.len()),
             };
             let weight = p.matrix_rows(id, rows.clone());
-            if grads.is_trained(id) {
-                let d_weight = grads.matrix_rows_mut(id, rows);
-                gemm(d_matrix.t(), matrix(&source.view())?, Start::Keep, d_weight, p.precision())?;
-            }
+            grads.add_outer(p, id, rows, d_matrix, matrix(&source.view())?)?;
             if is_self && i > 0 {
                 // One input made all three: its gradients add up.
                 gemm(d_matrix, weight, Start::Keep, matrix_mut(&mut d_sources[0])?, p.precision())?;
