@@ -341,7 +341,7 @@ impl TextTranslator {
     fn load_pretrained(folder: &Path) -> Result<TextTranslator> {
         let found = PublishedTranslator::read(folder)?;
         let TranslatorCheckpoint { model, params, .. } = found.checkpoint;
-        let tokenizers = found.tokenizers;
+        let tokenizers = Tokenizers { source: found.source, target: found.target };
         let config = TextTranslatorConfig {
             model_type: found.model_type,
             chumoku_version: env!("CARGO_PKG_VERSION").into(),

@@ -1,9 +1,9 @@
 //! The tokenizers of Marian's translators: SentencePiece cuts a text (`source.spm`, `target.spm`), and `vocab.json` numbers
 //! the pieces of both sides.
 
+use super::encoded::Encoded;
 use super::error::TokenizerError as Error;
 use super::sentence_pieces::{Cut, SentencePieces, begins_word, joined};
-use super::tokenizer::Encoded;
 use super::tokenizer_file::{END_OF_IDS, LARGEST_FILE};
 use crate::tr;
 use serde_json::{Map, Value};

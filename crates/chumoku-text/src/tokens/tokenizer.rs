@@ -1,6 +1,7 @@
 //! A `tokenizer.json` at work: from texts to tokens and back. The file is one that [`super::learn`] made, or any other that
 //! Hugging Face's library reads.
 
+use super::encoded::Encoded;
 use super::error::{TokenizerError as Error, problem};
 use super::guarded::{Guarded, spans};
 use super::marian::MarianTokenizer;
@@ -16,19 +17,6 @@ use std::path::Path;
 use std::sync::Arc;
 use tokenizers::Model;
 use tokenizers::models::ModelWrapper;
-
-/// A text as tokens, without the leading `[CLS]`.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Encoded {
-    /// The token ids.
-    pub ids: Vec<u32>,
-    /// Each token's bytes in the text.
-    pub spans: Vec<(usize, usize)>,
-    /// For each token the number of the unit that the text was cut into before merging.
-    pub units: Vec<u32>,
-    /// Whether each character is a token, by the tokenizer's design.
-    pub is_by_character: bool,
-}
 
 /// A tokenizer at work: one that was trained here, a [`PretrainedTokenizer`], or that of a Marian translator.
 #[derive(Clone, Debug)]

@@ -7,7 +7,6 @@ use super::tokenizer::{read_limit, read_tokenizer};
 use super::{TranslatorCheckpoint, files};
 use crate::model_folder::{CONFIG, GENERATION, SOURCE_TOKENIZER, TOKENIZER_CONFIG, fault};
 use crate::text::{PretrainedTokenizer, TextTokenizer};
-use crate::text_translator::Tokenizers;
 use crate::{Result, tr};
 use chumoku_kernels::Precision;
 use serde::Deserialize;
@@ -23,7 +22,9 @@ pub(crate) struct PublishedTranslator {
     pub(crate) model_type: String,
     pub(crate) precision: Precision,
     pub(crate) checkpoint: TranslatorCheckpoint,
-    pub(crate) tokenizers: Tokenizers,
+    /// The tokenizer of the source, unless the target's is for both.
+    pub(crate) source: Option<TextTokenizer>,
+    pub(crate) target: TextTokenizer,
     /// What source and target are called.
     pub(crate) names: [String; 2],
     pub(crate) writing: Writing,
@@ -79,7 +80,7 @@ impl PublishedTranslator {
             );
             return Err(fault(folder, TOKENIZER_CONFIG, problem));
         }
-        let tokenizers = tokenizers(folder, vocab_size)?;
+        let (source, target) = tokenizers(folder, vocab_size)?;
         let of_generation: Generation = files::optional_json(folder, GENERATION)?.unwrap_or_default();
         let of_model: Generation = config.parse(folder)?;
         let writing = writing(folder, of_generation, of_model, vocab_size, model.max_length)?;
@@ -90,7 +91,8 @@ impl PublishedTranslator {
             model_type: config.model_type().to_owned(),
             precision: checkpoint.params.precision(),
             checkpoint,
-            tokenizers,
+            source,
+            target,
             names: [name(languages.source_lang, "source"), name(languages.target_lang, "target")],
             writing,
             max_length,
@@ -100,7 +102,7 @@ impl PublishedTranslator {
 
 /// The tokenizers of both sides: SentencePiece's files with the vocabulary, or else a `tokenizer.json`, and a
 /// `source_tokenizer.json` where the source has its own.
-fn tokenizers(folder: &Path, vocab_size: usize) -> Result<Tokenizers> {
+fn tokenizers(folder: &Path, vocab_size: usize) -> Result<(Option<TextTokenizer>, TextTokenizer)> {
     if PIECES.iter().all(|name| files::has(folder, name)) && files::has(folder, VOCABULARY) {
         let vocabulary = files::find(folder, VOCABULARY)?.0;
         let of = |name: &str| -> Result<TextTokenizer> {
@@ -108,7 +110,7 @@ fn tokenizers(folder: &Path, vocab_size: usize) -> Result<Tokenizers> {
             check_ids(folder, VOCABULARY, tokenizer.end_of_ids(), vocab_size)?;
             Ok(tokenizer)
         };
-        return Ok(Tokenizers { source: Some(of(PIECES[0])?), target: of(PIECES[1])? });
+        return Ok((Some(of(PIECES[0])?), of(PIECES[1])?));
     }
     if let Some(missing) = missing(folder) {
         let problem = tr!(
@@ -121,11 +123,11 @@ fn tokenizers(folder: &Path, vocab_size: usize) -> Result<Tokenizers> {
     }
     let target = TextTokenizer::of_pretrained(read_tokenizer(folder, vocab_size)?)?;
     if !files::has(folder, SOURCE_TOKENIZER) {
-        return Ok(Tokenizers { source: None, target });
+        return Ok((None, target));
     }
     let source = PretrainedTokenizer::read(&files::find(folder, SOURCE_TOKENIZER)?.0)?;
     check_ids(folder, SOURCE_TOKENIZER, source.end_of_ids(), vocab_size)?;
-    Ok(Tokenizers { source: Some(TextTokenizer::of_pretrained(source)?), target })
+    Ok((Some(TextTokenizer::of_pretrained(source)?), target))
 }
 
 /// Of the files that a translator is published with, one that is not there, where nothing else can take its place.
