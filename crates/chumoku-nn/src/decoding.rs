@@ -32,8 +32,8 @@ pub struct BeamSearch {
     /// α of the length normalisation: a hypothesis of n tokens, its end included, scores
     /// `ln p / ((5 + n) / 6)^α` (Wu et al. 2016, equation 14). 0 compares probabilities alone, which favours short ones.
     pub length_penalty: f64,
-    /// The token that starts and ends every sequence.
-    pub boundary: u32,
+    /// The tokens that start and end every sequence.
+    pub bounds: [u32; 2],
 }
 
 /// A sequence that was found.
@@ -89,7 +89,7 @@ impl BeamSearch {
         let mut live: Vec<Vec<Live>> =
             limits.iter().map(|_| vec![Live { ids: Vec::new(), log_probability: 0.0 }]).collect();
         while !sources.is_empty() {
-            let last = |live: &Live| live.ids.last().copied().unwrap_or(self.boundary);
+            let last = |live: &Live| live.ids.last().copied().unwrap_or(self.bounds[0]);
             let ids: Vec<u32> = live.iter().flatten().map(last).collect();
             let of_source: Vec<usize> = live.iter().map(Vec::len).collect();
             let logits = model.step(&ids, &of_source)?;
@@ -102,7 +102,7 @@ impl BeamSearch {
                 for (rank, candidate) in self.candidates(hypotheses, &logits, first)?.into_iter().enumerate() {
                     let Candidate { row, token, log_probability } = candidate;
                     let mut ids = hypotheses[row].ids.clone();
-                    let is_end = token == self.boundary;
+                    let is_end = token == self.bounds[1];
                     if !is_end {
                         ids.push(token);
                     }
@@ -147,6 +147,10 @@ impl BeamSearch {
             }
             let log_total = log_sum_exp(&logits);
             for (&logit, token) in logits.iter().zip(0..) {
+                // What may not come at all is no way to go on.
+                if logit == f64::NEG_INFINITY {
+                    continue;
+                }
                 let log_probability = live.log_probability + (logit - log_total);
                 let is_better = |other: &Candidate| log_probability > other.log_probability;
                 if best.len() < 2 * self.beam || best.last().is_some_and(is_better) {
@@ -259,7 +263,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_beam_of_one_is_greedy(seed in 0u64..1000, limits in prop::collection::vec(1usize..8, 1..5)) {
-            let search = BeamSearch { beam: 1, length_penalty: 0.6, boundary: BOUNDARY };
+            let search = BeamSearch { beam: 1, length_penalty: 0.6, bounds: [BOUNDARY; 2] };
             let found = search.search(&mut Table::new(seed, limits.len()), &limits).unwrap();
             for (source, (found, &limit)) in found.iter().zip(&limits).enumerate() {
                 prop_assert_eq!(found.len(), 1);
@@ -269,7 +273,7 @@ mod tests {
 
         #[test]
         fn a_source_does_not_depend_on_the_others(seed in 0u64..1000, beam in 1usize..4) {
-            let search = BeamSearch { beam, length_penalty: 1.0, boundary: BOUNDARY };
+            let search = BeamSearch { beam, length_penalty: 1.0, bounds: [BOUNDARY; 2] };
             let limits = [5, 2, 7, 3];
             let all = search.search(&mut Table::new(seed, 4), &limits).unwrap();
             for (source, &limit) in limits.iter().enumerate() {
@@ -286,7 +290,7 @@ mod tests {
         // most three hypotheses are followed after the first step, and after the second all are at their end.
         for seed in 0..200 {
             for length_penalty in [0.0, 0.6, 1.0] {
-                let search = BeamSearch { beam: VOCABULARY, length_penalty, boundary: BOUNDARY };
+                let search = BeamSearch { beam: VOCABULARY, length_penalty, bounds: [BOUNDARY; 2] };
                 let found = &search.search(&mut Table::new(seed, 1), &[2]).unwrap()[0];
                 let all = brute_force(&search, seed, 0, 2);
                 assert_eq!(found[0].ids, all[0].ids, "seed {seed}, penalty {length_penalty}: {found:?} {all:?}");
@@ -299,7 +303,7 @@ mod tests {
     #[test]
     fn what_cannot_be_searched() {
         let search = |beam, length_penalty| {
-            let search = BeamSearch { beam, length_penalty, boundary: BOUNDARY };
+            let search = BeamSearch { beam, length_penalty, bounds: [BOUNDARY; 2] };
             search.search(&mut Table::new(1, 1), &[3]).map(|_| ()).unwrap_err().to_string()
         };
         assert!(search(0, 0.6).contains("expected 1 to 4"), "{}", search(0, 0.6));
@@ -314,7 +318,7 @@ mod tests {
                 Ok(())
             }
         }
-        let search = BeamSearch { beam: 1, length_penalty: 0.6, boundary: BOUNDARY };
+        let search = BeamSearch { beam: 1, length_penalty: 0.6, bounds: [BOUNDARY; 2] };
         assert!(matches!(search.search(&mut Broken, &[3]), Err(Error::NotANumber)));
     }
 }

@@ -10,7 +10,7 @@ use chumoku_nn::layers::{
 };
 use chumoku_nn::models::{
     Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, PairBatch, TextEncoder, TextEncoderConfig,
-    Translator, TranslatorConfig,
+    Translator, TranslatorConfig, TranslatorOptions,
 };
 use chumoku_nn::params::{Builder, Params};
 use ndarray::Array2;
@@ -153,6 +153,12 @@ fn translators() {
                 position,
                 max_length: 40,
                 embedding_dropout: 0.0,
+                // The decoder is like the encoder, or is not.
+                options: TranslatorOptions {
+                    decoder_num_heads: (!joint_vocabulary).then_some(2 * encoder.num_heads),
+                    decoder_d_ff: (!joint_vocabulary).then_some(20),
+                    output_bias: !joint_vocabulary,
+                },
             };
             let model = Translator::new(config.clone()).unwrap();
             let params = Params::<f32>::init(model.layout(), 1);
@@ -167,8 +173,9 @@ fn translators() {
             let count = sizes.count().unwrap();
             assert_eq!([count.parameters, count.multiply_adds], found, "translator, {position:?}, {joint_vocabulary}");
             // What is written, and the source that it looks at.
-            let heads = if position == PositionKind::Learned { 2 } else { 4 };
-            assert_eq!(count.key_value_cache, 2 * 2 * heads * 6 * 3 * (9 + 5) * 4);
+            let of_decoder = if joint_vocabulary { 4 } else { 8 };
+            let heads = if position == PositionKind::Learned { 2 } else { of_decoder };
+            assert_eq!(count.key_value_cache, 2 * 2 * heads * (24 / of_decoder) * 3 * (9 + 5) * 4);
             assert_eq!((count.sequential_steps, count.quadratic_from), (3 + 2, None));
             assert!(CountConfig { target_length: None, ..sizes }.count().unwrap().quadratic_from.is_some());
             let parts: Vec<&str> = count.steps.iter().map(|step| step.part).collect();

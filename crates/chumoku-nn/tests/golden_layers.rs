@@ -5,6 +5,7 @@ use chumoku_nn::attention::{hard_attention, soft_attention, soft_attention_backw
 use chumoku_nn::layers::*;
 use chumoku_nn::models::{
     Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, PairBatch, Translator, TranslatorConfig,
+    TranslatorOptions,
 };
 use chumoku_nn::params::{Builder, Params};
 use ndarray::{Array2, ArrayView2};
@@ -632,6 +633,7 @@ fn translator_training<T: Number>() {
         position: PositionKind::Sinusoidal,
         max_length: 64,
         embedding_dropout: 0.0,
+        options: TranslatorOptions::default(),
     })
     .unwrap();
     ten_steps(&case, translator.layout(), |step, p, grads| {

@@ -2,7 +2,7 @@
 
 use chumoku_kernels::Real;
 use chumoku_nn::layers::*;
-use chumoku_nn::models::{PairBatch, Translator, TranslatorConfig};
+use chumoku_nn::models::{PairBatch, Translator, TranslatorConfig, TranslatorOptions};
 use chumoku_nn::params::Params;
 use ndarray::Array2;
 use testkit::{Random, Tolerance, central_difference, compare};
@@ -31,6 +31,7 @@ fn config(order: NormOrder, position: PositionKind, joint_vocabulary: bool) -> T
         position,
         max_length: 40,
         embedding_dropout: 0.2,
+        options: TranslatorOptions::default(),
     }
 }
 
@@ -62,7 +63,11 @@ fn variants() -> Vec<Translator> {
     let orders = [NormOrder::Pre, NormOrder::Post, NormOrder::Pre];
     let positions = [PositionKind::Sinusoidal, PositionKind::Learned, PositionKind::Rotary];
     let all = orders.into_iter().zip(positions).zip([true, false, false]);
-    all.map(|((order, position), joint)| Translator::new(config(order, position, joint)).unwrap()).collect()
+    let mut all: Vec<_> = all.map(|((order, position), joint)| config(order, position, joint)).collect();
+    // As Marian is: a decoder of its own sizes, and a bias of the logits.
+    let options = TranslatorOptions { decoder_num_heads: Some(2), decoder_d_ff: Some(32), output_bias: true };
+    all.push(TranslatorConfig { options, ..config(NormOrder::Post, PositionKind::SinusoidalHalves, true) });
+    all.into_iter().map(|config| Translator::new(config).unwrap()).collect()
 }
 
 /// The logits of all target tokens, one step after another; sequences leave when they are at their end.

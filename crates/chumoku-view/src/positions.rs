@@ -2,7 +2,7 @@
 
 use crate::figure::{Axis, Content, Curves, Figure, Map, Scale};
 use chumoku::lang::Lang;
-use chumoku::nn::{PositionKind, Rotary, sinusoidal};
+use chumoku::nn::{PositionKind, Rotary, sinusoidal, sinusoidal_halves};
 use chumoku::params::Params;
 use chumoku::{Error, ModelKind, Result, TextClassifier, TextGenerator, TextTranslator, tr};
 use ndarray::{Array2, Slice};
@@ -128,6 +128,10 @@ impl PositionalEncoding {
         };
         match (kind, table) {
             (PositionKind::Sinusoidal, _) => Ok(PositionalEncoding::sinusoidal(length, d_model)),
+            (PositionKind::SinusoidalHalves, _) => Ok(PositionalEncoding {
+                table: sinusoidal_halves(length, d_model),
+                ..PositionalEncoding::sinusoidal(length, d_model)
+            }),
             (PositionKind::Rotary, _) => PositionalEncoding::rotary(length, d_model / heads.max(1), base),
             (PositionKind::Learned, Some(table)) => Ok(PositionalEncoding::learned(name, table)),
             (kind, _) => Err(Error::Setting(tr!(

@@ -4,7 +4,7 @@ use crate::count::CountConfig;
 use crate::model_folder::{
     CONFIG, ModelKind, WEIGHTS, check_files, fault, parse_weights, pretrained_kind, read_config,
 };
-use crate::pretrained::{DecoderCheckpoint, EncoderCheckpoint, place_of_encoder};
+use crate::pretrained::{DecoderCheckpoint, EncoderCheckpoint, TranslatorCheckpoint, place_of_encoder};
 use crate::text_classifier::NGRAMS;
 use crate::{Error, ModelConfig, Result, TextClassifier, TextGeneratorConfig, TextTranslatorConfig};
 use serde::Serialize;
@@ -102,6 +102,11 @@ impl CountedFolder {
             let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();
             let config = CountConfig::of_language_model(model.config());
             ("language model", config, model.config().max_length, Arc::clone(model.layout()), tensors, [0; 2])
+        } else if kind == ModelKind::Translator {
+            let TranslatorCheckpoint { model, source, .. } = TranslatorCheckpoint::read(folder, None)?;
+            let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();
+            let config = CountConfig::of_translator(model.config());
+            ("translator", config, model.config().max_length, Arc::clone(model.layout()), tensors, [0; 2])
         } else {
             let EncoderCheckpoint { model, source, .. } = EncoderCheckpoint::read(&place, None)?;
             let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();

@@ -196,6 +196,7 @@ impl ModelType {
             ours if ours.starts_with("chumoku_") => None,
             _ if is_any(&["ForSequenceClassification"]) => Some(ModelKind::Classifier),
             encoder if ENCODERS.contains(&encoder) => Some(ModelKind::Encoder),
+            "marian" if is_any(&["MTModel"]) || self.architectures.is_none() => Some(ModelKind::Translator),
             _ => is_any(&["ForCausalLM", "LMHeadModel"]).then_some(ModelKind::LanguageModel),
         }
     }

@@ -249,11 +249,12 @@ impl TextGenerator {
         if pretrained_kind(folder) == Some(ModelKind::LanguageModel) {
             return TextGenerator::load_pretrained(folder);
         }
-        check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
+        check_files(folder, &[CONFIG])?;
         let kind: ModelType = read_config(folder)?;
         if kind.model_type != ModelKind::LanguageModel.model_type() {
             return Err(fault(folder, CONFIG, kind.is_not(lang().pick("a language model", "言語モデル"))));
         }
+        check_files(folder, &[TOKENIZER, WEIGHTS])?;
         let config: TextGeneratorConfig = read_config(folder)?;
         config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
         let (size, sha256) = (config.model.vocab_size, Some(&*config.vocabulary_sha256));

@@ -5,12 +5,13 @@ use crate::inference::{by_length, check_head, side_by_side};
 use crate::lang::lang;
 use crate::model_folder::{
     CONFIG, ModelKind, ModelType, SOURCE_TOKENIZER, TOKENIZER, WEIGHTS, check_files, check_no_others, fault,
-    parse_weights, read, read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
+    parse_weights, pretrained_kind, read, read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{PairBatch, Translator, TranslatorConfig, TranslatorState};
 use crate::nn::{Memory, Offsets};
 use crate::of_layers::of_layers;
 use crate::params::Params;
+use crate::pretrained::{PublishedTranslator, TranslatorCheckpoint, Writing};
 use crate::text::TextTokenizer;
 use crate::tr;
 use crate::{Error, Result};
@@ -23,7 +24,7 @@ use std::path::Path;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TextTranslatorConfig {
-    /// Always "chumoku_translator".
+    /// "chumoku_translator", or what a published model is called.
     pub model_type: String,
     /// The version that wrote it.
     pub chumoku_version: String,
@@ -92,6 +93,8 @@ pub struct TextTranslator {
     pub(crate) model: Translator,
     pub(crate) params: Params<f32>,
     pub(crate) tokenizers: Tokenizers,
+    /// Of a published model.
+    pub(crate) writing: Option<Writing>,
 }
 
 /// The tokenizers of both sides.
@@ -110,11 +113,6 @@ impl Tokenizers {
 
 /// Tokens of the sources that are translated at a time.
 const BATCH_TOKENS: usize = 1024;
-
-/// Tokens that a translation may have: enough for any that is one, and an end to those that are none.
-fn limit(source: usize, config: &TranslatorConfig) -> usize {
-    (2 * source + 20).min(config.max_length - 1)
-}
 
 impl TextTranslator {
     /// Sets how exact matrix products are.
@@ -138,6 +136,29 @@ impl TextTranslator {
         self.params.values().len()
     }
 
+    /// The tokens that start and end a translation.
+    pub(crate) fn bounds(&self) -> [u32; 2] {
+        self.writing.as_ref().map_or([self.tokenizers.target.cls(); 2], |writing| writing.bounds)
+    }
+
+    /// The token that ends a source.
+    pub(crate) fn end_of_source(&self) -> u32 {
+        self.writing.as_ref().map_or_else(|| self.tokenizers.source().cls(), |writing| writing.bounds[1])
+    }
+
+    /// A source, its end included, and its translation.
+    pub(crate) fn pair(&self, source: &[u32], target: &[u32]) -> PairBatch {
+        let mut pair = PairBatch::default();
+        pair.push_between(source, target, self.bounds());
+        pair
+    }
+
+    /// Tokens that a translation may have without its end: enough for any that is one, and an end to those that are none.
+    fn limit(&self, source: usize) -> usize {
+        let most = self.writing.as_ref().map_or(self.config.model.max_length, |writing| writing.most);
+        (2 * source + 20).min(most - 1)
+    }
+
     /// The tokens of a source, as many as the model reads, and whether there were more.
     pub(crate) fn read(&self, text: &str) -> Result<(Vec<u32>, bool)> {
         let tokenizer = self.tokenizers.source();
@@ -145,7 +166,7 @@ impl TextTranslator {
         // One place is for the end.
         let is_cut = ids.len() > self.config.model.max_length - 1;
         ids.truncate(self.config.model.max_length - 1);
-        ids.push(tokenizer.cls());
+        ids.push(self.end_of_source());
         Ok((ids, is_cut))
     }
 
@@ -179,7 +200,7 @@ impl TextTranslator {
         let model = &self.config.model;
         let mut params = self.params.clone();
         for &[layer, head] in heads {
-            check_head([layer, head], [model.num_decoder_layers, model.encoder.num_heads])?;
+            check_head([layer, head], [model.num_decoder_layers, model.decoder_num_heads()])?;
             self.model.cross_attention(layer).silence(&mut params, head);
         }
         Ok(params)
@@ -197,7 +218,7 @@ impl TextTranslator {
         let translated = side_by_side(&batches, |batch| {
             let ids: Vec<u32> = batch.iter().flat_map(|&i| sources[i].0.iter().copied()).collect();
             let offsets = Offsets::of_lengths(batch.iter().map(|&i| lengths[i]));
-            let limits: Vec<usize> = batch.iter().map(|&i| limit(lengths[i], &self.config.model)).collect();
+            let limits: Vec<usize> = batch.iter().map(|&i| self.limit(lengths[i])).collect();
             self.search(params, &ids, &offsets, &limits, options)
         })?;
         let mut found: Vec<(usize, Translation)> = Vec::new();
@@ -221,12 +242,9 @@ impl TextTranslator {
         let memory = self.model.encode(params, source, offsets)?;
         let longest = limits.iter().copied().max().unwrap_or(0);
         let state = self.model.start(params, Memory { output: memory.view(), offsets }, longest + 1)?;
-        let search = BeamSearch {
-            beam: options.beam,
-            length_penalty: options.length_penalty,
-            boundary: self.tokenizers.target.cls(),
-        };
-        Ok(search.search(&mut Decoding { model: &self.model, params, state }, limits)?)
+        let search = BeamSearch { beam: options.beam, length_penalty: options.length_penalty, bounds: self.bounds() };
+        let never = self.writing.as_ref().map_or(&[][..], |writing| &writing.never);
+        Ok(search.search(&mut Decoding { model: &self.model, params, state, never }, limits)?)
     }
 
     /// Where each token of a target looks in the source: of the given one or, without, of the best translation.
@@ -248,8 +266,7 @@ impl TextTranslator {
         if target_ids.len() > limit {
             return Err(chumoku_nn::Error::TooLong { limit, found: target_ids.len() }.into());
         }
-        let mut pair = PairBatch::default();
-        pair.push(&source_ids, &target_ids, writer.cls());
+        let pair = self.pair(&source_ids, &target_ids);
         let tokens = |tokenizer: &TextTokenizer, ids: &[u32]| ids.iter().map(|&id| tokenizer.token(id)).collect();
         Ok(TokenAlignment {
             source: tokens(reader, &source_ids),
@@ -263,8 +280,15 @@ impl TextTranslator {
     /// Killed at any moment, it leaves the folder with the old model or with the new one.
     ///
     /// # Errors
-    /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
+    /// If a file cannot be written, one of these names is that of a file that Chumoku did not write, or the model is a
+    /// published one.
     pub fn save(&self, folder: &Path) -> Result<()> {
+        if self.writing.is_some() {
+            return Err(Error::Setting(tr!(
+                "a published translator is not written again: copy its folder",
+                "公開された翻訳モデルは書き直せません。フォルダをコピーしてください"
+            )));
+        }
         std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
         write_model(folder, &self.files()?)
     }
@@ -286,11 +310,15 @@ impl TextTranslator {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others, or the folder holds another kind of model.
     pub fn load(folder: &Path) -> Result<TextTranslator> {
-        check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
+        if pretrained_kind(folder) == Some(ModelKind::Translator) {
+            return TextTranslator::load_pretrained(folder);
+        }
+        check_files(folder, &[CONFIG])?;
         let kind: ModelType = read_config(folder)?;
         if kind.model_type != ModelKind::Translator.model_type() {
             return Err(fault(folder, CONFIG, kind.is_not(lang().pick("a translator", "翻訳器"))));
         }
+        check_files(folder, &[TOKENIZER, WEIGHTS])?;
         let config: TextTranslatorConfig = read_config(folder)?;
         config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
         let [of_source, of_target] = &config.vocabulary_sha256;
@@ -307,7 +335,23 @@ impl TextTranslator {
         let model = Translator::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, error.to_string()))?;
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
         check_no_others(folder, &tensors, Some(model.layout()), &[])?;
-        Ok(TextTranslator { config, model, params, tokenizers })
+        Ok(TextTranslator { config, model, params, tokenizers, writing: None })
+    }
+
+    fn load_pretrained(folder: &Path) -> Result<TextTranslator> {
+        let found = PublishedTranslator::read(folder)?;
+        let TranslatorCheckpoint { model, params, .. } = found.checkpoint;
+        let tokenizers = Tokenizers { source: found.source, target: found.target };
+        let config = TextTranslatorConfig {
+            model_type: found.model_type,
+            chumoku_version: env!("CARGO_PKG_VERSION").into(),
+            names: found.names,
+            precision: found.precision,
+            vocabulary_sha256: [tokenizers.source(), &tokenizers.target].map(TextTokenizer::vocabulary_sha256),
+            model: TranslatorConfig { max_length: found.max_length, ..model.config().clone() },
+        };
+        config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
+        Ok(TextTranslator { config, model, params, tokenizers, writing: Some(found.writing) })
     }
 }
 
@@ -330,6 +374,7 @@ impl TextTranslatorConfig {
                 ));
             }
         }
+        m.decoder().check().map_err(|error| of_layers(&error))?;
         if m.joint_vocabulary && m.source_vocab_size != m.target_vocab_size {
             let [a, b] = [m.source_vocab_size, m.target_vocab_size];
             return Err(tr!(
@@ -346,11 +391,15 @@ struct Decoding<'a> {
     model: &'a Translator,
     params: &'a Params<f32>,
     state: TranslatorState<f32>,
+    /// Tokens that are never written.
+    never: &'a [u32],
 }
 
 impl NextToken for Decoding<'_> {
     fn step(&mut self, ids: &[u32], of_source: &[usize]) -> chumoku_nn::Result<Array2<f32>> {
-        self.model.step(self.params, ids, of_source, &mut self.state)
+        let mut logits = self.model.step(self.params, ids, of_source, &mut self.state)?;
+        self.never.iter().for_each(|&id| logits.column_mut(id as usize).fill(f32::NEG_INFINITY));
+        Ok(logits)
     }
 
     fn select(&mut self, sequences: &[usize], sources: &[usize]) -> chumoku_nn::Result<()> {

@@ -1,4 +1,5 @@
-//! Folders as others publish them, with numbers made here: a sentence encoder (BERT) and a language model (Qwen3).
+//! Folders as others publish them, with numbers made here: a sentence encoder (BERT), a language model (Qwen3) and a
+//! translator (Marian).
 
 use crate::seeds::SeedFile;
 use safetensors::{Dtype, tensor::TensorView};
@@ -144,5 +145,94 @@ pub(crate) fn language_model() -> Vec<SeedFile> {
         file("model.safetensors", weights(&tensors)),
         file("tokenizer.json", tokenizer.to_string()),
         file("tokenizer_config.json", settings.to_string()),
+    ]
+}
+
+/// A field of protocol buffers with bytes.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut all = vec![number << 3 | 2];
+    let mut length = bytes.len();
+    while length >= 0x80 {
+        all.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    all.push(length as u8);
+    all.extend(bytes);
+    all
+}
+
+/// A SentencePiece file with a table that makes `A` an `a`.
+fn sentence_pieces(pieces: &[&str]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for (at, piece) in pieces.iter().enumerate() {
+        let kind = match *piece {
+            "<unk>" => 2,
+            "</s>" => 3,
+            _ => 1,
+        };
+        let score = (-1.0 - at as f32 / 4.0).to_le_bytes();
+        all.extend(field(1, &[&field(1, piece.as_bytes())[..], &[2 << 3 | 5], &score, &[3 << 3, kind]].concat()));
+    }
+    // The units of the table: the root's child stands at its byte, its value beside it.
+    let mut units = [0u32; 80];
+    (units[0x41], units[0x40]) = (0x41 | 1 << 8 | 1 << 10, 1 << 31);
+    let trie: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+    let table = [&(trie.len() as u32).to_le_bytes()[..], &trie, b"a\0"].concat();
+    all.extend(field(2, &[3 << 3, 1]));
+    all.extend(field(3, &[field(1, b"made"), field(2, &table), vec![3 << 3, 1, 4 << 3, 1, 5 << 3, 1]].concat()));
+    all
+}
+
+/// A Marian translator with SentencePiece's files.
+pub(crate) fn translator() -> Vec<SeedFile> {
+    let pieces = ["</s>", "<unk>", "▁a", "▁fine", "▁day", "s", "▁", ",", "3", "▁and", "4", ".", "f", "i", "n", "e"];
+    let vocab_size = pieces.len() + 2;
+    let vocabulary: serde_json::Map<String, Value> = pieces
+        .iter()
+        .chain(&[">>fra<<", "<pad>"])
+        .enumerate()
+        .map(|(id, piece)| ((*piece).to_owned(), id.into()))
+        .collect();
+    let pad = vocab_size - 1;
+    let config = json!({
+        "architectures": ["MarianMTModel"], "model_type": "marian", "activation_function": "swish", "d_model": WIDTH,
+        "vocab_size": vocab_size, "decoder_vocab_size": vocab_size, "encoder_layers": LAYERS, "decoder_layers": 1,
+        "encoder_attention_heads": 2, "decoder_attention_heads": 4, "encoder_ffn_dim": INNER, "decoder_ffn_dim": INNER,
+        "max_position_embeddings": 32, "scale_embedding": true, "static_position_embeddings": true,
+        "normalize_before": false, "share_encoder_decoder_embeddings": true, "tie_word_embeddings": true,
+        "decoder_start_token_id": pad, "pad_token_id": pad, "eos_token_id": 0, "forced_eos_token_id": 0,
+        "bad_words_ids": [[pad]], "dropout": 0.1, "attention_dropout": 0.0, "dtype": "float32",
+    });
+    let mut tensors = vec![
+        ("model.shared.weight".to_owned(), vec![vocab_size, WIDTH]),
+        ("final_logits_bias".into(), vec![1, vocab_size]),
+    ];
+    let norm = |name: &str| [(format!("{name}.weight"), vec![WIDTH]), (format!("{name}.bias"), vec![WIDTH])];
+    for (side, layers, attentions) in
+        [("encoder", LAYERS, &["self_attn"][..]), ("decoder", 1, &["self_attn", "encoder_attn"])]
+    {
+        for index in 0..layers {
+            let name = |part: &str| format!("model.{side}.layers.{index}.{part}");
+            for attention in attentions {
+                for part in ["q_proj", "k_proj", "v_proj", "out_proj"] {
+                    tensors.extend(layer(&name(&format!("{attention}.{part}")), WIDTH, WIDTH));
+                }
+                tensors.extend(norm(&name(&format!("{attention}_layer_norm"))));
+            }
+            tensors.extend(layer(&name("fc1"), INNER, WIDTH));
+            tensors.extend(layer(&name("fc2"), WIDTH, INNER));
+            tensors.extend(norm(&name("final_layer_norm")));
+        }
+    }
+    let generation = json!({ "bad_words_ids": [[pad]], "eos_token_id": 0, "max_length": 24, "num_beams": 4 });
+    let languages = json!({ "source_lang": "eng", "target_lang": "fra", "separate_vocabs": false });
+    vec![
+        file("config.json", config.to_string()),
+        file("generation_config.json", generation.to_string()),
+        file("model.safetensors", weights(&tensors)),
+        file("source.spm", sentence_pieces(&pieces)),
+        file("target.spm", sentence_pieces(&pieces[..12])),
+        file("tokenizer_config.json", languages.to_string()),
+        file("vocab.json", Value::from(vocabulary).to_string()),
     ]
 }

@@ -32,6 +32,8 @@ pub(crate) enum Kind {
     Encoder,
     /// A language model, as others write it.
     Published,
+    /// A translator, as others write it.
+    PublishedTranslator,
 }
 
 pub(crate) struct SeedModel {
@@ -220,6 +222,7 @@ impl Seeds {
         }
         models.push(SeedModel { kind: Kind::Encoder, files: published::encoder() });
         models.push(SeedModel { kind: Kind::Published, files: published::language_model() });
+        models.push(SeedModel { kind: Kind::PublishedTranslator, files: published::translator() });
         // What is sound is taken.
         for SeedModel { kind, files } in &models[trained.len()..] {
             let name = format!("{kind:?}");

@@ -346,7 +346,7 @@ pub(crate) struct Predict {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Translate {
-    /// A folder that `chumoku train --task translate` wrote
+    /// A folder that `chumoku train --task translate` wrote, or a published translator (Marian)
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// Texts; without texts or --input, standard input is read: lines or a table

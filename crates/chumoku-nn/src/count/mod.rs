@@ -79,6 +79,10 @@ pub struct CountConfig {
     pub num_layers: usize,
     /// Layers of an encoder–decoder's decoder; L unless it is set.
     pub num_decoder_layers: Option<usize>,
+    /// Heads of that decoder; h unless it is set.
+    pub decoder_num_heads: Option<usize>,
+    /// Width inside that decoder's feed-forward networks; f unless it is set.
+    pub decoder_d_ff: Option<usize>,
     /// Different tokens; 0 for no embedding.
     pub vocab_size: usize,
     /// Different tokens of an encoder–decoder's target, with a table of their own; unless it is set, both sides have one
@@ -88,6 +92,8 @@ pub struct CountConfig {
     pub num_classes: usize,
     /// Whether a decoder's output layer has a matrix of its own, rather than the embedding's.
     pub untied: bool,
+    /// Whether the output layer of a decoder has a bias.
+    pub logit_bias: bool,
     /// Whether linear layers and recurrent layers have biases.
     pub bias: bool,
     /// Whether W_Q, W_K and W_V have them; as `bias` says unless it is set.
@@ -143,10 +149,13 @@ impl Default for CountConfig {
             d_ff: 1024,
             num_layers: 4,
             num_decoder_layers: None,
+            decoder_num_heads: None,
+            decoder_d_ff: None,
             vocab_size: 0,
             target_vocab_size: None,
             num_classes: 0,
             untied: false,
+            logit_bias: false,
             bias: true,
             qkv_bias: None,
             output_projection: true,
@@ -256,6 +265,12 @@ impl CountConfig {
         self.num_decoder_layers.unwrap_or(self.num_layers)
     }
 
+    /// The sizes of the decoder's layers.
+    pub(super) fn decoder(&self) -> CountConfig {
+        let num_heads = self.decoder_num_heads.unwrap_or(self.num_heads);
+        CountConfig { num_heads, d_ff: self.decoder_d_ff.unwrap_or(self.d_ff), ..*self }
+    }
+
     /// Width of a head, k.
     pub fn head_dim(&self) -> usize {
         self.head_dim.unwrap_or(self.d_model / self.num_heads.max(1))
@@ -270,6 +285,8 @@ impl CountConfig {
             ("heads", self.num_heads, 1),
             ("layers", self.num_layers, 1),
             ("decoder-layers", self.num_decoder_layers(), 1),
+            ("decoder-heads", self.decoder_num_heads.unwrap_or(1), 1),
+            ("decoder-d_ff", self.decoder_d_ff.unwrap_or(1), 1),
             ("keys", self.keys.unwrap_or(1), 1),
             ("kv-heads", self.num_key_heads.unwrap_or(1), 1),
             ("head-dim", self.head_dim.unwrap_or(1), 1),
@@ -289,8 +306,10 @@ impl CountConfig {
         if matches!(self.network, Counted::Recurrent(_)) {
             return Ok(());
         }
-        if self.head_dim.is_none() && !self.d_model.is_multiple_of(self.num_heads) {
-            return Err(Error::Heads { d_model: self.d_model, num_heads: self.num_heads });
+        for num_heads in [self.num_heads, self.decoder_num_heads.unwrap_or(self.num_heads)] {
+            if self.head_dim.is_none() && !self.d_model.is_multiple_of(num_heads) {
+                return Err(Error::Heads { d_model: self.d_model, num_heads });
+            }
         }
         let (num_heads, found) = (self.num_heads, self.num_key_heads.unwrap_or(1));
         match num_heads.is_multiple_of(found) {

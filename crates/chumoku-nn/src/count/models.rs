@@ -49,6 +49,9 @@ impl CountConfig {
             vocab_size: if model.joint_vocabulary { model.target_vocab_size } else { model.source_vocab_size },
             target_vocab_size: (!model.joint_vocabulary).then_some(model.target_vocab_size),
             num_decoder_layers: Some(model.num_decoder_layers),
+            decoder_num_heads: model.options.decoder_num_heads,
+            decoder_d_ff: model.options.decoder_d_ff,
+            logit_bias: model.options.output_bias,
             learned_positions: learned(model.position, model.max_length),
             ..CountConfig::default()
         };

@@ -92,7 +92,8 @@ pub(super) fn of(config: &CountConfig) -> Vec<Step> {
             steps.extend(encoder.input(config.vocab_size));
             steps.extend(encoder.layers(layers, vec![encoder.attention(source), encoder.feed_forward()]));
             let target = Tokens { count: config.target_length(), letter: 't' };
-            let decoder = Part { name: "decoder", tokens: target, ..encoder };
+            let of_decoder = config.decoder();
+            let decoder = Part { name: "decoder", tokens: target, config: &of_decoder };
             let cross = Part { name: "cross", ..decoder };
             steps.extend(decoder.input(config.target_vocab_size.unwrap_or(config.vocab_size)).map(|mut step| {
                 if step.name == "embedding" && config.target_vocab_size.is_none() {
@@ -358,12 +359,17 @@ impl Part<'_> {
     fn output(&self, vocab_size: usize) -> Option<Step> {
         let (c, letter) = (self.config, self.tokens.letter);
         let (d, vocabulary) = (wide(c.d_model), wide(vocab_size));
-        let parameters = (vocabulary * d).only_if(c.untied);
-        let formula = if c.untied { "V·d" } else { "" };
+        let parameters = (vocabulary * d).only_if(c.untied) + vocabulary.only_if(c.logit_bias);
+        let formula = match (c.untied, c.logit_bias) {
+            (true, true) => "V·d + V",
+            (true, false) => "V·d",
+            (false, true) => "V",
+            (false, false) => "",
+        };
         let work = format!("B·{letter}·d·V");
         let work = (self.tokens() * d * vocabulary, work.as_str());
         let size = [self.tokens.count, vocab_size];
         let step = self.step("output", size, self.tokens() * d, (parameters, formula), work, format!("{letter}·d"));
-        (vocab_size > 0).then(|| Step { parameters_read: vocabulary * d, ..step })
+        (vocab_size > 0).then(|| Step { parameters_read: vocabulary * d + vocabulary.only_if(c.logit_bias), ..step })
     }
 }

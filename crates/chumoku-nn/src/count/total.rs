@@ -78,7 +78,8 @@ pub(super) fn total(config: &CountConfig, steps: Vec<Step>) -> Result<Count> {
 
 /// Numbers of the keys and values that writing keeps.
 fn cached(config: &CountConfig) -> Exact {
-    let key_heads = config.num_key_heads.unwrap_or(config.num_heads);
+    let decoder = config.decoder();
+    let key_heads = decoder.num_key_heads.unwrap_or(decoder.num_heads);
     let (layers, tokens) = match config.network {
         Counted::Decoder => (config.num_layers, Exact::from(config.length)),
         Counted::EncoderDecoder => {
@@ -86,5 +87,5 @@ fn cached(config: &CountConfig) -> Exact {
         }
         _ => return Exact::ZERO,
     };
-    [2, layers, config.batch, key_heads, config.head_dim()].into_iter().map(Exact::from).product::<Exact>() * tokens
+    [2, layers, config.batch, key_heads, decoder.head_dim()].into_iter().map(Exact::from).product::<Exact>() * tokens
 }

@@ -14,6 +14,8 @@ pub struct Embedding {
     weight: ParamId,
     width: usize,
     scale: f64,
+    /// Added to the logits.
+    output_bias: Option<ParamId>,
 }
 
 impl Embedding {
@@ -21,13 +23,24 @@ impl Embedding {
     pub fn new(builder: &mut Builder, vocabulary: usize, d_model: usize) -> Self {
         let init = Init::Normal(1.0 / (d_model as f64).sqrt());
         let scale = (d_model as f64).sqrt();
-        Embedding { weight: builder.add("weight", &[vocabulary, d_model], init), width: d_model, scale }
+        Embedding {
+            weight: builder.add("weight", &[vocabulary, d_model], init),
+            width: d_model,
+            scale,
+            output_bias: None,
+        }
     }
 
     /// The same without the factor √d_model, normal with deviation 0.02.
     pub fn unscaled(builder: &mut Builder, vocabulary: usize, d_model: usize) -> Self {
         let weight = builder.add("weight", &[vocabulary, d_model], Init::Normal(0.02));
-        Embedding { weight, width: d_model, scale: 1.0 }
+        Embedding { weight, width: d_model, scale: 1.0, output_bias: None }
+    }
+
+    /// The same, where a trained number for each token is added to its logit: `output_bias` (1, vocabulary), starting at 0.
+    #[must_use]
+    pub fn with_output_bias(self, builder: &mut Builder, vocabulary: usize) -> Self {
+        Embedding { output_bias: Some(builder.add("output_bias", &[1, vocabulary], Init::Zeros)), ..self }
     }
 
     fn scale<T: Real>(&self) -> T {
@@ -59,8 +72,8 @@ impl Embedding {
         Ok(embedding_backward(ids, numbers(&dy.view()), self.width, self.scale(), d_table)?)
     }
 
-    /// The logits of the next token, with the table as weight: `x tableᵀ` (Press and Wolf 2017; Vaswani et al. 2017,
-    /// section 3.4).
+    /// The logits of the next token, with the table as weight: `x tableᵀ`, and the bias, if there is one (Press and Wolf
+    /// 2017; Vaswani et al. 2017, section 3.4).
     ///
     /// # Shapes
     /// `x` (tokens, d_model) → (tokens, vocabulary).
@@ -70,8 +83,9 @@ impl Embedding {
     pub fn logits<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<Array2<T>> {
         let x = packed(x);
         let (x, b, precision) = (x.view(), p.transposed(self.weight), p.precision());
+        let bias = self.output_bias.map(|bias| p.slice(bias));
         let (rows, vocabulary) = (x.nrows(), b.matrix().cols());
-        let product = Product { a: matrix(&x)?, b, bias: None, then: Then::Nothing, precision };
+        let product = Product { a: matrix(&x)?, b, bias, then: Then::Nothing, precision };
         array((rows, vocabulary), product.compute()?)
     }
 
@@ -111,6 +125,13 @@ impl Embedding {
             let share = labels.len() as f64 / x.nrows() as f64;
             loss += share * mean.to_f64();
             let Some(grads) = &mut grads else { continue };
+            // logits = x tableᵀ + bias
+            if let Some(bias) = self.output_bias.filter(|&bias| grads.is_trained(bias)) {
+                let d_bias = grads.slice_mut(bias);
+                for row in d_logits.rows() {
+                    d_bias.iter_mut().zip(row).for_each(|(to, &d)| *to += T::of(share) * d);
+                }
+            }
             let (d_logits, share) = (d_logits.view(), T::of(share));
             let product = Product {
                 a: matrix(&d_logits)?,

@@ -46,7 +46,7 @@ pub use multi_head_attention::{
 };
 pub use norm::{LayerNorm, LayerNormCache, Norm, NormCache, NormKind, NormOrder, RmsNorm, RmsNormCache};
 pub use pooling::{Pooling, PoolingCache};
-pub use position::{Position, PositionKind, sinusoidal};
+pub use position::{Position, PositionKind, sinusoidal, sinusoidal_halves};
 pub use record::{AttentionRecord, NormRecord};
 pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};
 pub use rotary::{Rotary, RotaryScaling};

@@ -6,7 +6,7 @@ use super::Offsets;
 use crate::params::{Builder, Init, ParamId, Params};
 use crate::{Error, Result};
 use chumoku_kernels::Real;
-use ndarray::{Array2, ArrayView2};
+use ndarray::{Array2, ArrayView2, Axis};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -20,6 +20,8 @@ pub enum PositionKind {
     None,
     /// Fixed sines and cosines.
     Sinusoidal,
+    /// The same, all sines before all cosines: [`sinusoidal_halves`].
+    SinusoidalHalves,
     /// A trained vector for each position.
     Learned,
     /// Queries and keys are turned by angles that grow with the position: [`super::Rotary`].
@@ -45,6 +47,15 @@ pub fn sinusoidal<T: Real>(length: usize, d_model: usize) -> Array2<T> {
         let angle = position as f64 / wavelengths[column];
         T::of(if column % 2 == 0 { angle.sin() } else { angle.cos() })
     })
+}
+
+/// The same numbers as those of [`sinusoidal`], the sines in the first half of a row and the cosines in the second.
+pub fn sinusoidal_halves<T: Real>(length: usize, d_model: usize) -> Array2<T> {
+    let whole = sinusoidal(length, d_model);
+    let half = d_model.div_ceil(2);
+    let columns: Vec<usize> =
+        (0..d_model).map(|column| if column < half { 2 * column } else { 2 * (column - half) + 1 }).collect();
+    whole.select(Axis(1), &columns)
 }
 
 /// Adds row `position` of the table to each token; sequences start at the positions of `starts`.
@@ -113,7 +124,9 @@ impl Position {
         let longest = offsets.ranges().zip(starts()).map(|(range, start)| start + range.len()).max().unwrap_or(0);
         match (self.kind, self.weight) {
             (PositionKind::None | PositionKind::Rotary | PositionKind::Alibi, _) => {}
-            (PositionKind::Sinusoidal, _) => add(x, offsets, starts(), self.sinusoidal(longest).view()),
+            (PositionKind::Sinusoidal | PositionKind::SinusoidalHalves, _) => {
+                add(x, offsets, starts(), self.sinusoidal(longest).view());
+            }
             (PositionKind::Learned, Some(weight)) if longest <= self.length => {
                 add(x, offsets, starts().map(|start| self.first + start), p.view(weight));
             }
@@ -131,7 +144,10 @@ impl Position {
         }
         // Twice the room each time: sequences that grow token by token need few tables.
         let room = length.checked_next_power_of_two().unwrap_or(length);
-        let table = Arc::new(sinusoidal(room, self.width));
+        let table = Arc::new(match self.kind {
+            PositionKind::SinusoidalHalves => sinusoidal_halves(room, self.width),
+            _ => sinusoidal(room, self.width),
+        });
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&table);
         table
     }

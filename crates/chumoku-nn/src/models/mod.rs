@@ -10,4 +10,6 @@ pub use classifier::{Classifier, ClassifierCache, ClassifierConfig};
 pub use language_model::{LanguageModel, LanguageModelConfig, LanguageModelState};
 pub use masked_language_model::MaskedLanguageModel;
 pub use text_encoder::{TextEncoder, TextEncoderCache, TextEncoderConfig};
-pub use translator::{PairBatch, Translator, TranslatorConfig, TranslatorPart, TranslatorState};
+pub use translator::{
+    PairBatch, Translator, TranslatorCache, TranslatorConfig, TranslatorOptions, TranslatorPart, TranslatorState,
+};

@@ -2,8 +2,8 @@
 
 use crate::Result;
 use crate::layers::{
-    AttentionRecord, Decoder, DecoderInput, DecoderState, Embedding, Encoder, EncoderConfig, Memory, Mode,
-    MultiHeadAttention, Offsets, Position, PositionKind,
+    AttentionRecord, Decoder, DecoderCache, DecoderInput, DecoderState, Embedding, Encoder, EncoderCache,
+    EncoderConfig, Memory, Mode, MultiHeadAttention, Offsets, Position, PositionKind,
 };
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::Real;
@@ -20,7 +20,7 @@ pub struct TranslatorConfig {
     pub target_vocab_size: usize,
     /// Whether both sides have one vocabulary, embedded by one table.
     pub joint_vocabulary: bool,
-    /// The encoder; the decoder has the same sizes and options.
+    /// The encoder; the decoder has the same sizes and options, where it is told no others.
     #[serde(flatten)]
     pub encoder: EncoderConfig,
     /// Number of the decoder's layers.
@@ -31,6 +31,45 @@ pub struct TranslatorConfig {
     pub max_length: usize,
     /// Dropout of the embeddings.
     pub embedding_dropout: f32,
+    /// Whatever else it can be told.
+    #[serde(flatten)]
+    pub options: TranslatorOptions,
+}
+
+/// Variants of a [`Translator`], in its configuration: what is left out there is as in the paper.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TranslatorOptions {
+    /// Heads of each of the decoder's attentions; as many as the encoder's unless it is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decoder_num_heads: Option<usize>,
+    /// Width inside the decoder's feed-forward networks; as the encoder's unless it is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decoder_d_ff: Option<usize>,
+    /// A trained number for each token is added to its logit.
+    #[serde(skip_serializing_if = "is_false")]
+    pub output_bias: bool,
+}
+
+fn is_false(x: &bool) -> bool {
+    !x
+}
+
+impl TranslatorConfig {
+    /// The sizes and options of the decoder's layers.
+    pub fn decoder(&self) -> EncoderConfig {
+        EncoderConfig {
+            num_layers: self.num_decoder_layers,
+            num_heads: self.decoder_num_heads(),
+            d_ff: self.options.decoder_d_ff.unwrap_or(self.encoder.d_ff),
+            ..self.encoder.clone()
+        }
+    }
+
+    /// Heads of each of the decoder's attentions.
+    pub fn decoder_num_heads(&self) -> usize {
+        self.options.decoder_num_heads.unwrap_or(self.encoder.num_heads)
+    }
 }
 
 /// An attention of a [`Translator`].
@@ -62,13 +101,23 @@ pub struct PairBatch {
 impl PairBatch {
     /// Adds a pair; `boundary` starts and ends the target.
     pub fn push(&mut self, source: &[u32], target: &[u32], boundary: u32) {
+        self.push_between(source, target, [boundary; 2]);
+    }
+
+    /// Adds a pair whose target `start` starts and `end` ends.
+    pub fn push_between(&mut self, source: &[u32], target: &[u32], [start, end]: [u32; 2]) {
         self.source.extend(source);
         self.source_lengths.push(source.len());
-        self.input.push(boundary);
+        self.input.push(start);
         self.input.extend(target);
         self.output.extend(target);
-        self.output.push(boundary);
+        self.output.push(end);
         self.target_lengths.push(target.len() + 1);
+    }
+
+    /// Where each source starts, and each target.
+    fn offsets(&self) -> [Offsets; 2] {
+        [&self.source_lengths, &self.target_lengths].map(|lengths| Offsets::of_lengths(lengths.iter().copied()))
     }
 }
 
@@ -83,6 +132,15 @@ pub struct Translator {
     target_position: Position,
     encoder: Encoder,
     decoder: Decoder,
+}
+
+/// What a [`Translator`] remembers.
+#[derive(Clone, Debug)]
+pub struct TranslatorCache<T> {
+    /// The encoder's output.
+    memory: Array2<T>,
+    encoder: EncoderCache<T>,
+    decoder: DecoderCache<T>,
 }
 
 /// What a [`Translator`] keeps from step to step.
@@ -104,7 +162,10 @@ impl Translator {
     pub fn new(config: TranslatorConfig) -> Result<Self> {
         let mut builder = Builder::new();
         let (d_model, length) = (config.encoder.d_model, config.max_length);
-        let target = builder.scope("embedding", |b| Embedding::new(b, config.target_vocab_size, d_model));
+        let mut target = builder.scope("embedding", |b| Embedding::new(b, config.target_vocab_size, d_model));
+        if config.options.output_bias {
+            target = target.with_output_bias(&mut builder, config.target_vocab_size);
+        }
         let source = match config.joint_vocabulary {
             true => target.clone(),
             false => builder.scope("source_embedding", |b| Embedding::new(b, config.source_vocab_size, d_model)),
@@ -114,7 +175,7 @@ impl Translator {
         let mut layers = config.encoder.clone();
         layers.attention.position = config.position;
         let encoder = builder.scope("encoder", |b| Encoder::new(b, &layers))?;
-        layers.num_layers = config.num_decoder_layers;
+        layers = EncoderConfig { attention: layers.attention, ..config.decoder() };
         let decoder = builder.scope("decoder", |b| Decoder::new(b, &layers))?;
         Ok(Translator {
             config,
@@ -150,36 +211,106 @@ impl Translator {
         mode: Mode,
         grads: Option<&mut Params<T>>,
     ) -> Result<f64> {
-        let rate = self.config.embedding_dropout;
-        let source_offsets = Offsets::of_lengths(batch.source_lengths.iter().copied());
-        let target_offsets = Offsets::of_lengths(batch.target_lengths.iter().copied());
-
-        let mut x = self.source_embedding.forward(p, &batch.source)?;
-        self.source_position.forward(p, &mut x, &source_offsets)?;
-        mode.drop(&mut x, rate, SOURCE_SITE)?;
-        let (memory, of_encoder) = self.encoder.forward(p, x, &source_offsets, mode)?;
-        let memory = Memory { output: memory.view(), offsets: &source_offsets };
-        let input = DecoderInput { offsets: &target_offsets, memory };
-
-        let mut x = self.target_embedding.forward(p, &batch.input)?;
-        self.target_position.forward(p, &mut x, &target_offsets)?;
-        mode.drop(&mut x, rate, TARGET_SITE)?;
-        let (y, of_decoder) = self.decoder.forward(p, x, input, mode)?;
+        let (y, cache) = self.forward(p, batch, mode)?;
         let Some(grads) = grads else {
             return Ok(self.target_embedding.loss(p, y.view(), &batch.output, label_smoothing, None)?.0);
         };
         let (loss, dy) = self.target_embedding.loss(p, y.view(), &batch.output, label_smoothing, Some(&mut *grads))?;
+        self.backward(p, batch, &cache, dy, mode, grads)?;
+        Ok(loss)
+    }
 
-        let [mut dx, d_memory] = self.decoder.backward(p, &of_decoder, input, dy, mode, grads)?;
+    /// The decoder's output for each target token, which the logits are made of, and what `backward` needs of the
+    /// computation.
+    ///
+    /// # Shapes
+    /// → (target tokens, d_model).
+    ///
+    /// # Errors
+    /// If an id or a length is beyond the model's, or the shapes do not fit.
+    pub fn forward<T: Real>(
+        &self,
+        p: &Params<T>,
+        batch: &PairBatch,
+        mode: Mode,
+    ) -> Result<(Array2<T>, TranslatorCache<T>)> {
+        let rate = self.config.embedding_dropout;
+        let [source_offsets, target_offsets] = batch.offsets();
+        let mut x = self.source_embedding.forward(p, &batch.source)?;
+        self.source_position.forward(p, &mut x, &source_offsets)?;
+        mode.drop(&mut x, rate, SOURCE_SITE)?;
+        let (memory, encoder) = self.encoder.forward(p, x, &source_offsets, mode)?;
+
+        let mut x = self.target_embedding.forward(p, &batch.input)?;
+        self.target_position.forward(p, &mut x, &target_offsets)?;
+        mode.drop(&mut x, rate, TARGET_SITE)?;
+        let input = DecoderInput {
+            offsets: &target_offsets,
+            memory: Memory { output: memory.view(), offsets: &source_offsets },
+        };
+        let (y, decoder) = self.decoder.forward(p, x, input, mode)?;
+        Ok((y, TranslatorCache { memory, encoder, decoder }))
+    }
+
+    /// Adds the gradients of all parameters but those of the output layer to `grads`.
+    ///
+    /// # Shapes
+    /// `dy` (target tokens, d_model).
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        batch: &PairBatch,
+        cache: &TranslatorCache<T>,
+        dy: Array2<T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<()> {
+        let rate = self.config.embedding_dropout;
+        let [source_offsets, target_offsets] = batch.offsets();
+        let memory = Memory { output: cache.memory.view(), offsets: &source_offsets };
+        let input = DecoderInput { offsets: &target_offsets, memory };
+        let [mut dx, d_memory] = self.decoder.backward(p, &cache.decoder, input, dy, mode, grads)?;
         mode.drop(&mut dx, rate, TARGET_SITE)?;
         self.target_position.backward(dx.view(), &target_offsets, grads);
         self.target_embedding.backward(&batch.input, dx.view(), grads)?;
 
-        let mut dx = self.encoder.backward(p, &of_encoder, &source_offsets, d_memory, mode, grads)?;
+        let mut dx = self.encoder.backward(p, &cache.encoder, &source_offsets, d_memory, mode, grads)?;
         mode.drop(&mut dx, rate, SOURCE_SITE)?;
         self.source_position.backward(dx.view(), &source_offsets, grads);
-        self.source_embedding.backward(&batch.source, dx.view(), grads)?;
-        Ok(loss)
+        self.source_embedding.backward(&batch.source, dx.view(), grads)
+    }
+
+    /// What each layer of the encoder and of the decoder is given, and at last what encoder and decoder give.
+    ///
+    /// # Shapes
+    /// (source tokens, d_model) each, and (target tokens, d_model) each.
+    ///
+    /// # Errors
+    /// If an id or a length is beyond the model's, or the shapes do not fit.
+    pub fn hidden_states<T: Real>(&self, p: &Params<T>, batch: &PairBatch) -> Result<[Vec<Array2<T>>; 2]> {
+        let [source_offsets, target_offsets] = batch.offsets();
+        let memory = self.encode(p, &batch.source, &source_offsets)?;
+        let mut x = self.source_embedding.forward(p, &batch.source)?;
+        self.source_position.forward(p, &mut x, &source_offsets)?;
+        let of_encoder = self.encoder.states(p, x, &source_offsets)?;
+        let input = DecoderInput {
+            offsets: &target_offsets,
+            memory: Memory { output: memory.view(), offsets: &source_offsets },
+        };
+        let mut x = self.target_embedding.forward(p, &batch.input)?;
+        self.target_position.forward(p, &mut x, &target_offsets)?;
+        let mut of_decoder = vec![x.clone()];
+        for layer in self.decoder.layers() {
+            x = layer.forward(p, x, input, Mode::Eval)?.0;
+            of_decoder.push(x.clone());
+        }
+        if let Some(last) = of_decoder.last_mut() {
+            *last = self.forward(p, batch, Mode::Eval)?.0;
+        }
+        Ok([of_encoder, of_decoder])
     }
 
     /// What the decoder attends to: (source tokens, d_model).
@@ -230,8 +361,7 @@ impl Translator {
     /// # Errors
     /// If an id or a length is beyond the model's, or the shapes do not fit.
     pub fn logits<T: Real>(&self, p: &Params<T>, batch: &PairBatch) -> Result<Array2<T>> {
-        let source_offsets = Offsets::of_lengths(batch.source_lengths.iter().copied());
-        let target_offsets = Offsets::of_lengths(batch.target_lengths.iter().copied());
+        let [source_offsets, target_offsets] = batch.offsets();
         let memory = self.encode(p, &batch.source, &source_offsets)?;
         let memory = Memory { output: memory.view(), offsets: &source_offsets };
         let input = DecoderInput { offsets: &target_offsets, memory };
@@ -255,8 +385,7 @@ impl Translator {
         part: TranslatorPart,
         layer: usize,
     ) -> Result<AttentionRecord> {
-        let source_offsets = Offsets::of_lengths(pair.source_lengths.iter().copied());
-        let target_offsets = Offsets::of_lengths(pair.target_lengths.iter().copied());
+        let [source_offsets, target_offsets] = pair.offsets();
         let mut x = self.source_embedding.forward(p, &pair.source)?;
         self.source_position.forward(p, &mut x, &source_offsets)?;
         let (memory, cache) = self.encoder.forward(p, x, &source_offsets, Mode::Eval)?;
@@ -285,8 +414,7 @@ impl Translator {
     /// # Errors
     /// If an id or a length is beyond the model's.
     pub fn alignment<T: Real>(&self, p: &Params<T>, pair: &PairBatch) -> Result<Vec<Array3<T>>> {
-        let source_offsets = Offsets::of_lengths(pair.source_lengths.iter().copied());
-        let target_offsets = Offsets::of_lengths(pair.target_lengths.iter().copied());
+        let [source_offsets, target_offsets] = pair.offsets();
         let memory = self.encode(p, &pair.source, &source_offsets)?;
         let memory = Memory { output: memory.view(), offsets: &source_offsets };
         let input = DecoderInput { offsets: &target_offsets, memory };
@@ -294,7 +422,7 @@ impl Translator {
         self.target_position.forward(p, &mut x, &target_offsets)?;
         let (_, cache) = self.decoder.forward(p, x, input, Mode::Eval)?;
         let of_layer = |layer: usize| {
-            let heads = (0..self.config.encoder.num_heads)
+            let heads = (0..self.config.decoder_num_heads())
                 .map(|head| self.decoder.weights(&cache, input, [layer, 0, head]))
                 .collect::<Result<Vec<_>>>()?;
             let views: Vec<_> = heads.iter().map(|head| head.view()).collect();

@@ -1,22 +1,24 @@
 //! Pretrained checkpoints: what published architectures are in our layers, and what they call our parameters.
 //!
-//! One file an architecture: its `config.json` as Hugging Face's library writes it, the [`TextEncoderConfig`] or
-//! [`LanguageModelConfig`] that it stands for, and the names of its tensors. Nothing here reads files: the crate `chumoku` does.
+//! One file an architecture: its `config.json` as Hugging Face's library writes it, the [`TextEncoderConfig`],
+//! [`LanguageModelConfig`] or [`TranslatorConfig`] that it stands for, and the names of its tensors. Nothing here reads files: the crate `chumoku` does.
 
 mod bert;
 mod distilbert;
 mod gpt2;
 mod llama;
+mod marian;
 mod modernbert;
 
 pub use bert::BertConfig;
 pub use distilbert::DistilBertConfig;
 pub use gpt2::Gpt2Config;
 pub use llama::{LlamaConfig, RopeParameters};
+pub use marian::MarianConfig;
 pub use modernbert::ModernBertConfig;
 
 use crate::layers::{DenseHead, HeadActivation, Pooling};
-use crate::models::{ClassifierConfig, LanguageModelConfig, TextEncoderConfig};
+use crate::models::{ClassifierConfig, LanguageModelConfig, TextEncoderConfig, TranslatorConfig};
 use crate::{Error, Result};
 
 /// Where the numbers of one of our parameters lie in a checkpoint.
@@ -82,6 +84,16 @@ pub struct PretrainedDecoder {
     pub tensors: Vec<(String, Source)>,
     /// What stands before the names of all but the output layer's, though some checkpoints leave it out.
     pub prefix: &'static str,
+}
+
+/// A pretrained translator: what it is in our layers, and where its parameters lie.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PretrainedTranslator {
+    /// The model.
+    pub config: TranslatorConfig,
+    /// The name of each of its parameters and where its numbers lie.
+    pub tensors: Vec<(String, Source)>,
 }
 
 /// The head of a published sequence classifier.

@@ -66,7 +66,7 @@ impl Guarded {
     pub(super) fn read<T>(
         path: &Path,
         parse: impl FnOnce(&str) -> Result<T, Error>,
-        guarded: impl FnOnce(&mut T) -> &mut Guarded,
+        guarded: impl FnOnce(&mut T) -> Option<&mut Guarded>,
     ) -> Result<T, Error> {
         let unread = |source| Error::Io { path: path.to_owned(), source };
         let bytes = std::fs::metadata(path).map_err(unread)?.len();
@@ -81,7 +81,9 @@ impl Guarded {
         let text = std::fs::read_to_string(path).map_err(unread)?;
         match parse(&text) {
             Ok(mut parsed) => {
-                guarded(&mut parsed).path = Some(path.into());
+                if let Some(guarded) = guarded(&mut parsed) {
+                    guarded.path = Some(path.into());
+                }
                 Ok(parsed)
             }
             Err(error) => Err(Error::File { path: path.to_owned(), problem: error.to_string() }),

@@ -93,7 +93,7 @@ impl PretrainedTokenizer {
     /// # Errors
     /// If the file cannot be read, or as for [`PretrainedTokenizer::from_json`].
     pub fn read(path: &Path) -> Result<Self, Error> {
-        Guarded::read(path, PretrainedTokenizer::from_json, |found| &mut found.guarded)
+        Guarded::read(path, PretrainedTokenizer::from_json, |found| Some(&mut found.guarded))
     }
 
     /// Reads a `vocab.txt`: BERT's word pieces, one a line, numbered from 0.
@@ -101,7 +101,7 @@ impl PretrainedTokenizer {
     /// # Errors
     /// If the file cannot be read, or lacks `[UNK]`, `[CLS]` or `[SEP]`.
     pub fn read_word_pieces(path: &Path, options: WordPieceOptions) -> Result<Self, Error> {
-        Guarded::read(path, |text| PretrainedTokenizer::of_word_pieces(text, options), |found| &mut found.guarded)
+        Guarded::read(path, |text| PretrainedTokenizer::of_word_pieces(text, options), |found| Some(&mut found.guarded))
     }
 
     fn of_word_pieces(text: &str, options: WordPieceOptions) -> Result<Self, Error> {

@@ -1,39 +1,63 @@
 //! A `tokenizer.json` at work: from texts to tokens and back. The file is one that [`super::learn`] made, or any other that
 //! Hugging Face's library reads.
 
+use super::encoded::Encoded;
 use super::error::{TokenizerError as Error, problem};
 use super::guarded::{Guarded, spans};
+use super::marian::MarianTokenizer;
 use super::pipeline::{CLS, UNK, Unit, cuts_into_characters, special};
 use super::pretrained::{Frame, PretrainedTokenizer};
 use crate::tr;
 use rayon::prelude::*;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 use tokenizers::Model;
 use tokenizers::models::ModelWrapper;
 
-/// A text as tokens, without the leading `[CLS]`.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Encoded {
-    /// The token ids.
-    pub ids: Vec<u32>,
-    /// Each token's bytes in the text.
-    pub spans: Vec<(usize, usize)>,
-    /// For each token the number of the unit that the text was cut into before merging.
-    pub units: Vec<u32>,
-    /// Whether each character is a token, by the tokenizer's design.
-    pub is_by_character: bool,
-}
-
-/// A tokenizer at work: one that was trained here, or a [`PretrainedTokenizer`].
+/// A tokenizer at work: one that was trained here, a [`PretrainedTokenizer`], or that of a Marian translator.
 #[derive(Clone, Debug)]
 pub struct TextTokenizer {
-    guarded: Guarded,
+    engine: Engine,
     frame: Frame,
     is_by_character: bool,
     /// The vocabulary spells bytes with letters of its own: `Ġ` is a space.
     spells_bytes: bool,
+}
+
+/// What cuts texts.
+#[derive(Clone, Debug)]
+enum Engine {
+    /// The library that reads a `tokenizer.json`.
+    Library(Box<Guarded>),
+    /// SentencePiece's cutting.
+    Pieces(Arc<MarianTokenizer>),
+}
+
+impl Engine {
+    fn library(&self) -> Option<&Guarded> {
+        match self {
+            Engine::Library(guarded) => Some(guarded),
+            Engine::Pieces(_) => None,
+        }
+    }
+
+    fn library_mut(&mut self) -> Option<&mut Guarded> {
+        match self {
+            Engine::Library(guarded) => Some(guarded),
+            Engine::Pieces(_) => None,
+        }
+    }
+
+    fn vocabulary(&self) -> Cow<'_, HashMap<String, u32>> {
+        match self {
+            Engine::Library(guarded) => Cow::Owned(guarded.inner.get_vocab(true)),
+            Engine::Pieces(pieces) => Cow::Borrowed(pieces.ids()),
+        }
+    }
 }
 
 impl TextTokenizer {
@@ -63,7 +87,7 @@ impl TextTokenizer {
         let pattern = cutter["pattern"]["Regex"].as_str();
         let is_by_character = pattern.is_some_and(cuts_into_characters);
         let frame = Frame { before: vec![cls], after: Vec::new() };
-        Ok(TextTokenizer { guarded, frame, is_by_character, spells_bytes: false })
+        Ok(TextTokenizer { engine: Engine::Library(Box::new(guarded)), frame, is_by_character, spells_bytes: false })
     }
 
     /// A tokenizer that somebody else made.
@@ -74,7 +98,17 @@ impl TextTokenizer {
         let frame = pretrained.frame()?;
         let guarded = pretrained.into_guarded();
         let spells_bytes = guarded.spells_bytes();
-        Ok(TextTokenizer { guarded, frame, is_by_character: false, spells_bytes })
+        Ok(TextTokenizer { engine: Engine::Library(Box::new(guarded)), frame, is_by_character: false, spells_bytes })
+    }
+
+    /// That of one side of a Marian translator, by its SentencePiece file and the numbers of all pieces (`vocab.json`);
+    /// nothing stands around a text.
+    ///
+    /// # Errors
+    /// If a file cannot be read, is damaged, or of a kind that this version does not read.
+    pub fn read_marian(pieces: &Path, vocabulary: &Path) -> Result<Self, Error> {
+        let engine = Engine::Pieces(Arc::new(MarianTokenizer::read(pieces, vocabulary)?));
+        Ok(TextTokenizer { engine, frame: Frame::default(), is_by_character: false, spells_bytes: false })
     }
 
     /// Reads a `tokenizer.json`, trusting nothing in it.
@@ -82,7 +116,7 @@ impl TextTokenizer {
     /// # Errors
     /// If the file cannot be read, or as for [`TextTokenizer::from_json`].
     pub fn read(path: &Path) -> Result<Self, Error> {
-        Guarded::read(path, TextTokenizer::from_json, |found| &mut found.guarded)
+        Guarded::read(path, TextTokenizer::from_json, |found| found.engine.library_mut())
     }
 
     /// The same tokenizer with further special tokens, which no text is cut into; their ids follow the last.
@@ -103,7 +137,10 @@ impl TextTokenizer {
 
     /// The id of a token, as it stands in the vocabulary.
     pub fn id(&self, token: &str) -> Option<u32> {
-        self.guarded.inner.token_to_id(token)
+        match &self.engine {
+            Engine::Library(guarded) => guarded.inner.token_to_id(token),
+            Engine::Pieces(pieces) => pieces.ids().get(token).copied(),
+        }
     }
 
     /// The text of its `tokenizer.json`.
@@ -111,23 +148,29 @@ impl TextTokenizer {
     /// # Errors
     /// If it cannot be written as JSON.
     pub fn to_json(&self) -> Result<String, Error> {
-        self.guarded.inner.to_string(true).map_err(problem("writing"))
+        let library = self.engine.library().ok_or_else(|| {
+            Error::Unusable(tr!(
+                "SentencePiece's tokenizers are not written as tokenizer.json",
+                "SentencePiece のトークナイザーは tokenizer.json としては書けません"
+            ))
+        })?;
+        library.inner.to_string(true).map_err(problem("writing"))
     }
 
     /// Number of token ids.
     pub fn vocab_size(&self) -> usize {
-        self.guarded.inner.get_vocab_size(true)
+        self.engine.vocabulary().len()
     }
 
     /// One more than the largest token id.
     pub fn end_of_ids(&self) -> usize {
-        self.guarded.end_of_ids()
+        self.engine.vocabulary().values().max().map_or(0, |&id| id as usize + 1)
     }
 
     /// SHA-256 of the tokens in the order of their ids, in hexadecimal digits.
     pub fn vocabulary_sha256(&self) -> String {
-        let mut tokens: Vec<(u32, String)> =
-            self.guarded.inner.get_vocab(true).into_iter().map(|(t, id)| (id, t)).collect();
+        let vocabulary = self.engine.vocabulary();
+        let mut tokens: Vec<(u32, &str)> = vocabulary.iter().map(|(token, &id)| (id, token.as_str())).collect();
         tokens.sort_unstable();
         let mut hash = Sha256::new();
         for (id, token) in tokens {
@@ -140,7 +183,7 @@ impl TextTokenizer {
 
     /// The id of the words that it does not know, if it is one of words.
     pub fn unknown(&self) -> Option<u32> {
-        match self.guarded.inner.get_model() {
+        match self.engine.library()?.inner.get_model() {
             ModelWrapper::WordLevel(words) => words.token_to_id(UNK),
             _ => None,
         }
@@ -161,7 +204,10 @@ impl TextTokenizer {
     /// # Errors
     /// If the tokenizer cannot cut the text (never for one that was trained here).
     pub fn encode(&self, text: &str) -> Result<Encoded, Error> {
-        let encoding = self.guarded.encode(text, false)?;
+        let encoding = match &self.engine {
+            Engine::Library(guarded) => guarded.encode(text, false)?,
+            Engine::Pieces(pieces) => return Ok(pieces.encode(text)),
+        };
         Ok(Encoded {
             ids: encoding.get_ids().to_vec(),
             spans: spans(&encoding, text),
@@ -185,13 +231,19 @@ impl TextTokenizer {
     /// # Errors
     /// If the tokenizer cannot put them together (never for one that was trained here).
     pub fn decode(&self, ids: &[u32]) -> Result<String, Error> {
-        self.guarded.decode(ids)
+        match &self.engine {
+            Engine::Library(guarded) => guarded.decode(ids),
+            Engine::Pieces(pieces) => Ok(pieces.decode(ids)),
+        }
     }
 
     /// The token of an id, to be shown: as it stands in the vocabulary, or its text, where the vocabulary spells bytes and
     /// these are whole characters.
     pub fn token(&self, id: u32) -> String {
-        self.guarded.shown(id, self.spells_bytes)
+        match &self.engine {
+            Engine::Library(guarded) => guarded.shown(id, self.spells_bytes),
+            Engine::Pieces(pieces) => pieces.token(id),
+        }
     }
 }
 
@@ -356,8 +408,15 @@ mod tests {
     fn the_template_gives_what_models_are_fed() {
         for (form, unit, tokenizer) in every_kind() {
             // As the Python package would be asked: with special tokens.
-            let asked =
-                tokenizer.guarded.inner.encode(EncodeInput::from("the film 映画"), true).unwrap().get_ids().to_vec();
+            let asked = tokenizer
+                .engine
+                .library()
+                .unwrap()
+                .inner
+                .encode(EncodeInput::from("the film 映画"), true)
+                .unwrap()
+                .get_ids()
+                .to_vec();
             let (ids, cls) = (tokenizer.encode("the film 映画").unwrap().ids, [tokenizer.cls()]);
             let fed = match form {
                 // Classifiers and language models are given `[CLS]` first (`inference::pack`), sources of translators
@@ -366,7 +425,8 @@ mod tests {
                 TextForm::Compatible | TextForm::Kept => [&ids[..], &cls].concat(),
             };
             assert_eq!(asked, fed, "{form:?} {unit:?}");
-            let pair = tokenizer.guarded.inner.encode(EncodeInput::from(("the", "film")), true).unwrap();
+            let pair =
+                tokenizer.engine.library().unwrap().inner.encode(EncodeInput::from(("the", "film")), true).unwrap();
             assert!(pair.get_ids().contains(&tokenizer.cls()), "{form:?} {unit:?}");
         }
     }

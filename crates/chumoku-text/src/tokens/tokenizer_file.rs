@@ -11,7 +11,7 @@ use std::collections::HashMap;
 /// Bytes of the largest file that is read; the largest in use have 40 million.
 pub(super) const LARGEST_FILE: u64 = 64 << 20;
 /// One more than the largest number of a token.
-const END_OF_IDS: u64 = 1 << 24;
+pub(super) const END_OF_IDS: u64 = 1 << 24;
 /// Bytes of a token.
 const LONGEST_TOKEN: usize = 4096;
 /// Bytes of all added tokens together: an automaton is made of them that takes many times as much.

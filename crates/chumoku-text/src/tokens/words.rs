@@ -1,8 +1,8 @@
 //! From sub-word tokens to the words that a reader knows.
 
+use super::encoded::Encoded;
 use super::japanese::{beginnings, is_japanese};
 use super::script::is_unspaced;
-use super::tokenizer::Encoded;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// A word of a text, and the tokens that it is made of.

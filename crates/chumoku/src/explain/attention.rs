@@ -3,7 +3,7 @@
 use super::TextCut;
 use super::vector::Recorded;
 use crate::lang::Lang;
-use crate::models::{PairBatch, TranslatorPart};
+use crate::models::TranslatorPart;
 use crate::params::Params;
 use crate::text::TextTokenizer;
 use crate::{Error, Result, TextClassifier, TextEmbedder, TextGenerator, TextTranslator, TranslateOptions, tr};
@@ -265,8 +265,10 @@ impl TextTranslator {
     ) -> Result<RecordedAttention> {
         not_empty(source)?;
         let model = &self.config.model;
-        let layers = if part == TranslatorPart::Encoder { model.encoder.num_layers } else { model.num_decoder_layers };
-        let layer = place.check([layers, model.encoder.num_heads])?;
+        let layer = place.check(match part {
+            TranslatorPart::Encoder => [model.encoder.num_layers, model.encoder.num_heads],
+            _ => [model.num_decoder_layers, model.decoder_num_heads()],
+        })?;
         let own = match target {
             Some(_) => None,
             None => self.translate(&[source], &TranslateOptions::default())?.pop(),
@@ -285,8 +287,7 @@ impl TextTranslator {
             );
             return Err(Error::Setting(problem));
         }
-        let mut pair = PairBatch::default();
-        pair.push(&source_ids, &target_ids, self.tokenizers.target.cls());
+        let pair = self.pair(&source_ids, &target_ids);
         let of_source = words(self.tokenizers.source(), &source_ids);
         // The decoder's rows are what it is given: each looks from there to say the next.
         let of_target = words(&self.tokenizers.target, &pair.input);

@@ -96,8 +96,7 @@ impl TextTranslator {
             known.chain([None]).collect()
         });
 
-        let mut pair = PairBatch::default();
-        pair.push(&[&sources[0][..], &[reader.cls()]].concat(), &written.ids, writer.cls());
+        let pair = self.pair(&[&sources[0][..], &[self.end_of_source()]].concat(), &written.ids);
         let layers = self.model.alignment(&self.params, &pair)?;
         let mut attention = Vec::new();
         for head in layers.iter().flat_map(|layer| layer.outer_iter()) {
@@ -108,7 +107,7 @@ impl TextTranslator {
                 }
             }
         }
-        let [layers, heads] = [layers.len(), self.config.model.encoder.num_heads];
+        let [layers, heads] = [layers.len(), self.config.model.decoder_num_heads()];
         let without = (0..layers * heads).map(|index| {
             let [layer, head] = [index / heads, index % heads];
             let params = self.silenced(&[[layer, head]])?;
@@ -151,11 +150,11 @@ impl TextTranslator {
         target: &[u32],
         parts: &[Range<usize>],
     ) -> Result<Vec<Vec<f64>>> {
-        let (end, boundary) = (self.tokenizers.source().cls(), self.tokenizers.target.cls());
+        let (end, bounds) = (self.end_of_source(), self.bounds());
         let mut found = Vec::new();
         for sources in sources.chunks((TARGET_TOKENS / (target.len() + 1)).max(1)) {
             let mut batch = PairBatch::default();
-            sources.iter().for_each(|ids| batch.push(&[&ids[..], &[end]].concat(), target, boundary));
+            sources.iter().for_each(|ids| batch.push_between(&[&ids[..], &[end]].concat(), target, bounds));
             let logits = self.model.logits(params, &batch)?;
             let of_token = |(row, &id): (usize, &u32)| f64::from(log_softmax(&logits.row(row).to_vec())[id as usize]);
             let of_tokens: Vec<f64> = batch.output.iter().enumerate().map(of_token).collect();

@@ -6,7 +6,8 @@ use crate::of_layers::of_layers;
 use crate::{Result, tr};
 use chumoku_kernels::Precision;
 use chumoku_nn::pretrained::{
-    BertConfig, DistilBertConfig, Gpt2Config, LlamaConfig, ModernBertConfig, PretrainedDecoder, PretrainedEncoder,
+    BertConfig, DistilBertConfig, Gpt2Config, LlamaConfig, MarianConfig, ModernBertConfig, PretrainedDecoder,
+    PretrainedEncoder, PretrainedTranslator,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -138,4 +139,22 @@ pub(crate) fn decoder_of(folder: &Path, config: &Config) -> Result<PretrainedDec
         }
     };
     decoder.map_err(|error| fault(folder, CONFIG, of_layers(&error)))
+}
+
+/// The translator that a folder holds.
+///
+/// # Errors
+/// If its architecture is none that this version reads, or its settings are out of range.
+pub(crate) fn translator_of(folder: &Path, config: &Config) -> Result<PretrainedTranslator> {
+    let translator = match config.model_type() {
+        "marian" => config.parse::<MarianConfig>(folder)?.translator(),
+        other => {
+            let problem = tr!(
+                "model_type: this version reads translators of type marian, found \"{other}\"",
+                "model_type: この版で読める翻訳モデルは marian ですが、\"{other}\" です"
+            );
+            return Err(fault(folder, CONFIG, problem));
+        }
+    };
+    translator.map_err(|error| fault(folder, CONFIG, of_layers(&error)))
 }

@@ -78,13 +78,13 @@ struct Bounds {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Ids {
+pub(super) enum Ids {
     One(u32),
     Several(Vec<u32>),
 }
 
 impl Ids {
-    fn list(self) -> Vec<u32> {
+    pub(super) fn list(self) -> Vec<u32> {
         match self {
             Ids::One(id) => vec![id],
             Ids::Several(ids) => ids,

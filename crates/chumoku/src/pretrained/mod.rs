@@ -1,6 +1,6 @@
 //! Reading folders as Hugging Face's libraries write them, trusting nothing that is read: `config.json`, weights as
-//! safetensors (one file, or shards with their index), `tokenizer.json` or `vocab.txt`, and what sentence-transformers
-//! adds (`modules.json`, pooling, normalisation, prompts).
+//! safetensors (one file, or shards with their index), `tokenizer.json`, `vocab.txt` or SentencePiece's files of
+//! translators, and what sentence-transformers adds (`modules.json`, pooling, normalisation, prompts).
 
 mod chat;
 mod classifier;
@@ -10,6 +10,7 @@ mod generator;
 mod masked;
 mod sentence;
 mod tokenizer;
+mod translator;
 mod weights;
 
 pub use chat::ChatMessage;
@@ -19,15 +20,16 @@ pub(crate) use generator::{DecoderOrigin, GeneratorCheckpoint};
 pub(crate) use masked::{MASK, PAD, masked_model_files};
 pub(crate) use sentence::{Dense, Sentence, place_of_encoder};
 pub(crate) use tokenizer::{read_limit, read_tokenizer};
+pub(crate) use translator::{PublishedTranslator, Writing};
 
 use crate::Result;
 use crate::model_folder::{CONFIG, fault};
-use crate::models::{LanguageModel, TextEncoder};
+use crate::models::{LanguageModel, TextEncoder, Translator};
 use crate::of_layers::of_layers;
 use crate::params::Params;
 use chumoku_kernels::Precision;
-use chumoku_nn::pretrained::{PretrainedDecoder, PretrainedEncoder};
-use config::{Config, decoder_of, encoder_of};
+use chumoku_nn::pretrained::{PretrainedDecoder, PretrainedEncoder, PretrainedTranslator};
+use config::{Config, decoder_of, encoder_of, translator_of};
 use std::path::Path;
 use weights::{Names, Weights};
 
@@ -87,5 +89,33 @@ impl DecoderCheckpoint {
         let names = Names { tensors: &source.tensors, prefix: source.prefix };
         let params = Weights::read(folder)?.params(names, model.layout(), precision)?;
         Ok(DecoderCheckpoint { model, params, source })
+    }
+}
+
+/// A pretrained translator, read from its folder.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct TranslatorCheckpoint {
+    /// The model.
+    pub model: Translator,
+    /// Its parameters.
+    pub params: Params<f32>,
+    /// Where they came from: the names of the folder's tensors.
+    pub source: PretrainedTranslator,
+}
+
+impl TranslatorCheckpoint {
+    /// Reads a folder, trusting nothing in it; `precision` is that of matrix products, the folder's own unless it is given.
+    ///
+    /// # Errors
+    /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
+    pub fn read(folder: &Path, precision: Option<Precision>) -> Result<TranslatorCheckpoint> {
+        let config = Config::read(folder)?;
+        let source = translator_of(folder, &config)?;
+        let model = Translator::new(source.config.clone()).map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
+        let precision = precision.unwrap_or_else(|| config.precision());
+        let names = Names { tensors: &source.tensors, prefix: "" };
+        let params = Weights::read(folder)?.params(names, model.layout(), precision)?;
+        Ok(TranslatorCheckpoint { model, params, source })
     }
 }

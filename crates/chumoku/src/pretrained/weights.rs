@@ -321,7 +321,15 @@ fn older(name: &str) -> String {
 fn is_of_a_head(name: &str) -> bool {
     let heads =
         ["cls.", "lm_head.", "head.", "decoder.", "classifier.", "pre_classifier.", "vocab_", "qa_outputs.", "pooler."];
-    let computed = ["position_ids", ".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"];
+    // Or holds a second time: both sides of a translator share their embeddings.
+    let computed = [
+        "position_ids",
+        ".attn.bias",
+        ".attn.masked_bias",
+        ".rotary_emb.inv_freq",
+        ".embed_positions.weight",
+        "coder.embed_tokens.weight",
+    ];
     computed.iter().any(|end| name.ends_with(end))
         || name.contains(".pooler.")
         || heads.iter().any(|head| name.starts_with(head))
@@ -335,13 +343,15 @@ fn listed(names: &mut [String]) -> String {
 }
 
 fn missing(folder: &Path) -> String {
+    // A translator has more than its two bodies.
+    let class = if files::has(folder, "source.spm") { "AutoModelForSeq2SeqLM" } else { "AutoModel" };
     match PICKLED.into_iter().find(|name| files::has(folder, name)) {
         Some(found) => tr!(
             "the file is missing, and {found} is not read: such files can run any code when they are opened. Write the \
-             weights anew, where Python has transformers: python -c \"from transformers import AutoModel as m; \
+             weights anew, where Python has transformers: python -c \"from transformers import {class} as m; \
              m.from_pretrained('FOLDER').save_pretrained('FOLDER')\"",
             "このファイルがありません。{found} は開くだけで任意のコードを実行しうる形式なので読みません。transformers のある \
-             Python で重みを書き直してください: python -c \"from transformers import AutoModel as m; \
+             Python で重みを書き直してください: python -c \"from transformers import {class} as m; \
              m.from_pretrained('FOLDER').save_pretrained('FOLDER')\""
         ),
         None => tr!(

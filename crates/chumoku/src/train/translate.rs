@@ -14,7 +14,7 @@ use crate::inference::{by_length, side_by_side};
 use crate::lang::lang;
 use crate::lang::wording::{count, thousands};
 
-use crate::models::{PairBatch, Translator, TranslatorConfig};
+use crate::models::{PairBatch, Translator, TranslatorConfig, TranslatorOptions};
 use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, Mode, NormOrder, PositionKind};
 use crate::params::{Layout, Params};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
@@ -97,6 +97,7 @@ impl TranslatorPlan {
             // Twice the longest side, so that a somewhat longer text can still be read and written.
             max_length: (2 * (longest + 1)).clamp(64, 2 * LONGEST),
             embedding_dropout: if is_large { 2.0 * dropout } else { dropout },
+            options: TranslatorOptions::default(),
         };
         let settings = Settings {
             epochs,
@@ -170,7 +171,7 @@ pub fn train_translator(data: &PairParts, names: [String; 2], training: Training
     };
     let data_sha256 = task.data_sha256();
     drop(task);
-    let translator = TextTranslator { config, model, params: ended.params(), tokenizers };
+    let translator = TextTranslator { config, model, params: ended.params(), tokenizers, writing: None };
     let (pairs, scored_on) = held_out([&data.train, &data.valid, &data.test], Pairs::is_empty);
     let test = TranslationScores::measure(&translator, pairs, &TranslateOptions::default())?;
     let state = &ended.state;

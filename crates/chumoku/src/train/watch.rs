@@ -118,7 +118,7 @@ fn frame(words: [Vec<String>; 2], [layers, heads]: [usize; 2], causal: bool, att
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::models::{LanguageModelConfig, TranslatorConfig};
+    use crate::models::{LanguageModelConfig, TranslatorConfig, TranslatorOptions};
     use crate::nn::{AttentionOptions, EncoderConfig, InputOptions, LayerOptions, NormOrder, PositionKind};
     use crate::text::{TextForm, TokenizerConfig, Unit};
     use std::sync::Arc;
@@ -164,6 +164,7 @@ mod tests {
             position: PositionKind::Sinusoidal,
             max_length,
             embedding_dropout: 0.0,
+            options: TranslatorOptions::default(),
         };
         let text = "ab wxyz cd\tcd ab";
         let longest = tokenizer.encode("ab wxyz cd").unwrap().ids.len();
