@@ -167,9 +167,10 @@ fn is_card(path: &Path) -> bool {
     let start = start_of(path, 1 << 14);
     let start = String::from_utf8_lossy(&start);
     // A card is in the language of whoever trained the model, not of whoever replaces it.
-    let said = ["from scratch with Chumoku", "fine-tuned with Chumoku", "trained further with Chumoku"];
-    let in_japanese = ["でゼロから学習し", "でファインチューニングし", "で事前学習済みのモデルから追加学習し"];
-    said.iter().chain(&in_japanese).any(|said| start.contains(said))
+    let from_scratch = ["from scratch with Chumoku", "でゼロから学習し"];
+    let from_another = ["fine-tuned with Chumoku", "でファインチューニングし"];
+    let further = ["trained further with Chumoku", "で事前学習済みのモデルから追加学習し"];
+    [from_scratch, from_another, further].as_flattened().iter().any(|said| start.contains(said))
 }
 
 /// Whether a file begins as the log of a run does, or is empty.
