@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// How matrices are updated: by products of rank `rank`, times `alpha / rank`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LowRank {
-    /// Rows of A, and columns of B.
+    /// Rows of A, and columns of B; no more than the matrix itself has.
     pub rank: usize,
     /// The factor times the rank, so that the rank can change and the learning rate stay.
     pub alpha: f64,
@@ -49,7 +49,8 @@ impl<T: Real> Params<T> {
         let mut entries = self.layout.entries.clone();
         for entry in &self.layout.entries {
             if let (true, &[outputs, inputs]) = (entry.is_frozen && is_updated(&entry.name), &entry.shape[..]) {
-                for (part, shape) in PARTS.iter().zip([[update.rank, inputs], [outputs, update.rank]]) {
+                let rank = update.rank.min(outputs).min(inputs);
+                for (part, shape) in PARTS.iter().zip([[rank, inputs], [outputs, rank]]) {
                     let name = format!("{}{part}", entry.name);
                     entries.push(Entry { name, shape: shape.into(), is_frozen: false, ..entry.clone() });
                 }
@@ -246,6 +247,9 @@ mod tests {
         }
         assert_eq!((merged.slice(v), merged.slice(bias)), (plain.slice(v), plain.slice(bias)));
         assert_eq!(params.clone().slice(w), params.slice(w));
+        // More than the matrix has rows or columns brings nothing.
+        let most = plain.freeze(|_| true).with_low_rank(LowRank { rank: 99, alpha: 6.0 }, |name| name == "w", 9);
+        assert_eq!(most.values().len(), 3 * 3 + 4 * 3);
     }
 
     #[test]

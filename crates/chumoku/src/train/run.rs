@@ -539,6 +539,14 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
+    fn checkpoints_take_no_more_than_a_twentieth_of_the_time() {
+        let seconds = Duration::from_secs;
+        for (every, took, pause) in [(30, 0, 30), (30, 1, 30), (30, 2, 40), (30, 80, 1600), (0, 80, 0)] {
+            assert_eq!(pause_after(seconds(every), seconds(took)), seconds(pause));
+        }
+    }
+
+    #[test]
     fn no_two_parts_of_a_run_drop_the_same_numbers() {
         let mut seen = HashSet::new();
         for (step, part) in (0..50).flat_map(|step| (0..4).map(move |part| (step, part))) {
