@@ -1,11 +1,14 @@
-"""Vectors of texts by a pretrained encoder: sentence-transformers beside `chumoku embed`, on the same folder and texts.
+"""Vectors of texts by a pretrained encoder: sentence-transformers and ONNX Runtime beside `chumoku embed`, on the same
+folder and texts.
 
     python torch_embed.py FOLDER TEXTS [--threads 2] [--rounds 3] [--chumoku target/release/chumoku]
 
 FOLDER is a model of sentence-transformers, e.g. all-MiniLM-L6-v2; TEXTS is a file with a text a line. sentence-transformers
-sorts texts by length, pads them in batches of 32, and is timed without loading; it is run in float32 and in bfloat16.
-Chumoku's time is that of the whole command: it starts, loads the model, reads, cuts and writes. The two take turns. Printed
-as one JSON object: medians in seconds, texts a second, peak memory in bytes, and how far the vectors are apart.
+sorts texts by length, pads them in batches of 32, and is timed without loading; it is run in float32 and in bfloat16. ONNX
+Runtime runs the encoder that torch.onnx exports, after its own optimizer for BERT has fused what it can, on the same sorted
+batches in float32; it too is timed without loading. Chumoku's time is that of the whole command, which starts, loads the
+model, reads, cuts and writes, at its default precision and with --precision medium. All take turns. Printed as one JSON
+object: seconds, texts a second by the medians, peak memory in bytes, and how far the vectors are apart.
 """
 
 import argparse
@@ -21,8 +24,85 @@ from pathlib import Path
 import numpy as np
 
 
+def onnx_peer(arguments):
+    """ONNX Runtime's run: the mean of the tokens' vectors, of length 1."""
+    import onnxruntime
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(arguments.folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(256)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = arguments.threads
+    session = onnxruntime.InferenceSession(arguments.onnx, options, providers=["CPUExecutionProvider"])
+
+    def encode(texts):
+        found = tokenizer.encode_batch(texts)
+        order = sorted(range(len(texts)), key=lambda i: -len(found[i].ids))
+        vectors = np.zeros((len(texts), 0), np.float32)
+        for start in range(0, len(texts), 32):
+            rows = order[start : start + 32]
+            longest = len(found[rows[0]].ids)
+            ids, mask = (np.zeros((len(rows), longest), np.int64) for _ in range(2))
+            for i, row in enumerate(rows):
+                ids[i, : len(found[row].ids)] = found[row].ids
+                mask[i, : len(found[row].ids)] = 1
+            (hidden,) = session.run(None, {"ids": ids, "mask": mask})
+            mean = (hidden * mask[:, :, None]).sum(1) / mask.sum(1, keepdims=True)
+            if not vectors.size:
+                vectors = np.zeros((len(texts), mean.shape[1]), np.float32)
+            vectors[rows] = mean / np.linalg.norm(mean, axis=1, keepdims=True)
+        return vectors
+
+    return encode
+
+
+def export(folder, out):
+    """The encoder as ONNX, optimized by ONNX Runtime's own tool."""
+    import torch
+    from onnxruntime.transformers import optimizer
+    from transformers import AutoModel
+
+    encoder = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+
+    class States(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = encoder
+
+        def forward(self, ids, mask):
+            return self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+
+    ids = mask = torch.ones(2, 16, dtype=torch.long)
+    axes = {0: "texts", 1: "tokens"}
+    names = {"input_names": ["ids", "mask"], "output_names": ["states"]}
+    plain = str(out.with_suffix(".plain.onnx"))
+    torch.onnx.export(States(), (ids, mask), plain, **names, dynamic_axes={"ids": axes, "mask": axes}, dynamo=False)
+    config = encoder.config
+    sizes = {"num_heads": config.num_attention_heads, "hidden_size": config.hidden_size}
+    model = optimizer.optimize_model(plain, model_type="bert", **sizes)
+    print("fused:", model.get_fused_operator_statistics(), file=sys.stderr)
+    model.save_model_to_file(str(out))
+
+
 def peer(arguments):
     """One run in a process of its own: the seconds, and the vectors in a file."""
+    if arguments.dtype == "onnx":
+        encode = onnx_peer(arguments)
+    else:
+        encode = torch_peer(arguments)
+    texts = arguments.texts.read_text().splitlines()
+    encode(texts[:32])
+    start = time.perf_counter()
+    vectors = encode(texts)
+    seconds = time.perf_counter() - start
+    np.save(arguments.out, np.asarray(vectors, dtype=np.float32))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"seconds": seconds, "peak_bytes": peak}))
+
+
+def torch_peer(arguments):
+    """The run of sentence-transformers."""
     import torch
     from sentence_transformers import SentenceTransformer
 
@@ -30,14 +110,8 @@ def peer(arguments):
     model = SentenceTransformer(str(arguments.folder), device="cpu")
     if arguments.dtype == "bfloat16":
         model = model.bfloat16()
-    texts = arguments.texts.read_text().splitlines()
-    model.encode(texts[:32], normalize_embeddings=True)
-    start = time.perf_counter()
-    vectors = model.encode(texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False)
-    seconds = time.perf_counter() - start
-    np.save(arguments.out, np.asarray(vectors, dtype=np.float32))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({"seconds": seconds, "peak_bytes": peak}))
+    settings = {"batch_size": 32, "normalize_embeddings": True, "show_progress_bar": False}
+    return lambda texts: model.encode(texts, **settings)
 
 
 def run(command):
@@ -55,33 +129,38 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--chumoku", type=Path, default=Path("target/release/chumoku"))
-    parser.add_argument("--dtypes", default="float32,bfloat16", help="of sentence-transformers; bfloat16 is slow without AMX")
+    parser.add_argument("--peers", default="float32,bfloat16,onnx", help="bfloat16 is slow where the processor has no unit for it")
     parser.add_argument("--dtype", help=argparse.SUPPRESS)
+    parser.add_argument("--onnx", help=argparse.SUPPRESS)
     parser.add_argument("--out", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.dtype:
         return peer(arguments)
     place = Path(tempfile.mkdtemp())
-    sides = {side: [] for side in ["chumoku", "float32", *arguments.dtypes.split(",")]}
+    sides = {side: [] for side in ["high", "medium", *arguments.peers.split(",")]}
+    if "onnx" in sides:
+        export(arguments.folder, place / "encoder.onnx")
     for _ in range(arguments.rounds):
         for side, found in sides.items():
             out = place / f"{side}.npy"
-            if side == "chumoku":
+            if side in ("high", "medium"):
                 command = [arguments.chumoku, "embed", arguments.folder, "--input", arguments.texts, "--input-format", "text"]
-                seconds, peak, _ = run([*command, "--threads", arguments.threads, "--out", out])
+                command += ["--threads", arguments.threads, "--precision", side]
+                seconds, peak, _ = run([*command, "--out", out])
                 found.append((seconds, peak))
             else:
                 command = [sys.executable, __file__, arguments.folder, arguments.texts, "--threads", arguments.threads]
-                _, _, said = run([*command, "--dtype", side, "--out", out])
+                _, _, said = run([*command, "--dtype", side, "--onnx", place / "encoder.onnx", "--out", out])
                 said = json.loads(said.splitlines()[-1])
                 found.append((said["seconds"], said["peak_bytes"]))
     rows = len(arguments.texts.read_text().splitlines())
-    ours, theirs = (np.load(place / f"{side}.npy") for side in ("chumoku", "float32"))
+    vectors = {side: np.load(place / f"{side}.npy") for side in sides}
+    differences = {side: float(np.abs(vectors[side] - vectors["high"]).max()) for side in sides if side != "high"}
     of_one = lambda runs: statistics.median(seconds for seconds, _ in runs)
     print(json.dumps({
         "texts": rows,
         "threads": arguments.threads,
-        "largest_difference_from_float32": float(np.abs(ours - theirs).max()),
+        "largest_difference_from_high": differences,
         "seconds": {side: [round(seconds, 3) for seconds, _ in runs] for side, runs in sides.items()},
         "texts_a_second": {side: round(rows / of_one(runs), 1) for side, runs in sides.items()},
         "peak_bytes": {side: max(peak for _, peak in runs) for side, runs in sides.items()},

@@ -7,8 +7,8 @@
 use crate::isa::{Simd, TileOp};
 use crate::narrow::Form;
 
-/// One register tile: `C[i][j] (+)= Σ_p a[p·a_step + i·ROW] · b[p·b_step + j]`. `ROW` is fixed when compiling, so that every
-/// address is a constant away from one pointer: 1 in [`tile`], [`ACROSS`] in [`tile_across`].
+/// One register tile: `C[i][j] (+)= Σ_p a[p·a_step + i·APART] · b[p·b_step + j]`. `APART` is fixed when compiling, so that every
+/// address is a constant away from one pointer: 1 in [`tile`], [`ACROSS`] in [`tile_across`], [`ROW`] in [`row_tile`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tile {
     /// Number of products in each sum.
@@ -36,6 +36,9 @@ const F16: u8 = Form::F16 as u8;
 
 /// Distance of the rows of `a` in [`tile_across`]: that of the blocks of attention.
 pub(crate) const ACROSS: usize = 144;
+
+/// Distance of the rows of `a` in [`row_tile`]: that of a product's rows, copied a depth block at a time.
+pub(crate) const ROW: usize = 272;
 
 /// Computes a tile whose numbers of `a` lie side by side at each step.
 ///
@@ -66,6 +69,19 @@ pub(crate) unsafe fn packed_tile<S: Simd>(simd: S, tile: Tile, form: Form, is_ro
     }
 }
 
+/// As [`packed_tile`], where the numbers of `a` lie [`ROW`] apart at each step.
+///
+/// # Safety
+/// As for [`packed_tile`], but for `a`, which must be readable for `depth` steps of `TILE_ROWS` numbers that lie [`ROW`] apart.
+#[inline(always)]
+pub(crate) unsafe fn row_tile<S: Simd>(simd: S, tile: Tile, form: Form) {
+    match form {
+        Form::F32 => simd.on_tile(At::<ROW, F32>(tile)),
+        Form::Bf16 => simd.on_tile(At::<ROW, BF16>(tile)),
+        Form::F16 => simd.on_tile(At::<ROW, F16>(tile)),
+    }
+}
+
 /// Computes a tile whose numbers of `a` lie [`ACROSS`] apart at each step.
 ///
 /// # Safety
@@ -75,9 +91,9 @@ pub(crate) unsafe fn tile_across<S: Simd>(simd: S, tile: Tile) {
     simd.on_tile(At::<ACROSS, F32>(tile));
 }
 
-/// A tile whose rows of `a` lie `ROW` apart, and whose `b` has a form. [`tile`], [`packed_tile`] and [`tile_across`] make it,
+/// A tile whose rows of `a` lie `APART` apart, and whose `b` has a form. [`tile`], [`packed_tile`], [`row_tile`] and [`tile_across`] make it,
 /// whose callers promise its operands.
-struct At<const ROW: usize, const FORM: u8>(Tile);
+struct At<const APART: usize, const FORM: u8>(Tile);
 
 /// The first row of such a tile.
 struct FirstRow<const FORM: u8>(Tile);
@@ -105,14 +121,14 @@ unsafe fn vector<S: Simd, const FORM: u8>(simd: S, b: *const u8) -> S::V {
     }
 }
 
-impl<const ROW: usize, const FORM: u8> TileOp for At<ROW, FORM> {
+impl<const APART: usize, const FORM: u8> TileOp for At<APART, FORM> {
     #[inline(always)]
     fn eval<S: Simd, const ROWS: usize, const VECTORS: usize>(self, simd: S) {
         let At(Tile { depth, mut a, a_step, b, b_step, c, c_stride, accumulate }) = self;
         let (mut b, size) = (b.cast::<u8>(), if FORM == F32 { 4 } else { 2 });
         let mut sums = [[simd.splat(0.0); VECTORS]; ROWS];
         for _ in 0..depth {
-            // SAFETY: this is one of the `depth` steps that were promised: ROWS numbers of `a`, ROW apart, and VECTORS
+            // SAFETY: this is one of the `depth` steps that were promised: ROWS numbers of `a`, APART apart, and VECTORS
             // vectors of `b`. The token says that VECTORS is TILE_COLS / LANES, and ROWS is TILE_ROWS, or 1 of a first row.
             unsafe {
                 let mut columns = [simd.splat(0.0); VECTORS];
@@ -120,7 +136,7 @@ impl<const ROW: usize, const FORM: u8> TileOp for At<ROW, FORM> {
                     *column = vector::<S, FORM>(simd, b.add(v * S::LANES * size));
                 }
                 for (i, row) in sums.iter_mut().enumerate() {
-                    let factor = simd.splat(*a.add(i * ROW));
+                    let factor = simd.splat(*a.add(i * APART));
                     for (sum, &column) in row.iter_mut().zip(&columns) {
                         *sum = simd.mul_add(factor, column, *sum);
                     }

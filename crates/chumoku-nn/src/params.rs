@@ -7,7 +7,7 @@ mod low_rank;
 
 pub use low_rank::LowRank;
 
-use chumoku_kernels::{MatMut, MatRef, Operand, PackedMatrix, Philox, Precision, Real};
+use chumoku_kernels::{MatMut, MatRef, Operand, PackedMatrix, Philox, Precision, Real, zeros};
 use ndarray::ArrayView2;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -203,7 +203,7 @@ fn nothing_packed(layout: &Layout) -> Vec<[OnceLock<Option<PackedMatrix>>; 3]> {
 impl<T: Real> Params<T> {
     /// All 0. What the layout freezes is left out: this is for gradients and moments.
     pub fn zeros(layout: &Arc<Layout>) -> Self {
-        Params { values: vec![T::ZERO; layout.len], ..Params::empty(Arc::clone(layout)) }
+        Params { values: zeros(layout.len), ..Params::empty(Arc::clone(layout)) }
     }
 
     /// The same numbers, those of some parameters frozen, by name.

@@ -4,7 +4,7 @@ use crate::inference::by_length;
 use crate::models::TextEncoder;
 use crate::nn::{Offsets, Tokens};
 use crate::params::Params;
-use crate::pretrained::{Dense, EncoderCheckpoint, Sentence, place_of_encoder, read_limit, read_tokenizer};
+use crate::pretrained::{Dense, EncoderCheckpoint, Sentence, place_of_encoder, read_limit};
 use crate::text::{Encoding, PretrainedTokenizer};
 use crate::{Error, Result, tr};
 use chumoku_kernels::{MatRef, Precision, Product, Then};
@@ -56,10 +56,10 @@ impl TextEmbedder {
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
     pub fn load(folder: &Path, precision: Option<Precision>) -> Result<TextEmbedder> {
         let place = place_of_encoder(folder)?;
-        let EncoderCheckpoint { model, params, .. } = EncoderCheckpoint::read(&place, precision)?;
+        let (checkpoint, tokenizer) = EncoderCheckpoint::read_with_tokenizer(&place, precision)?;
+        let EncoderCheckpoint { model, params, .. } = checkpoint;
         let config = model.config();
         let sentence = Sentence::read(folder, config.encoder.d_model)?;
-        let tokenizer = read_tokenizer(&place, config.vocab_size)?;
         let limit = match sentence.limit {
             Some(limit) => limit.clamp(1, config.max_length),
             None => read_limit(&place, config.max_length)?,

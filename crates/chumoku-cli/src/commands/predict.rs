@@ -13,16 +13,16 @@ use std::process::ExitCode;
 
 /// What predicts classes.
 enum Model {
-    Classifier(Box<TextClassifier>),
-    Ngrams(Box<NgramClassifier>),
+    Classifier(&'static TextClassifier),
+    Ngrams(&'static NgramClassifier),
 }
 
 impl Model {
     fn load(folder: &Path, precision: Option<Precision>) -> anyhow::Result<Model> {
         Ok(match ModelKind::of(folder)? {
-            ModelKind::Ngrams => Model::Ngrams(Box::new(load::ngrams(folder, precision)?)),
+            ModelKind::Ngrams => Model::Ngrams(load::ngrams(folder, precision)?),
             // Says what is wrong with a model of another kind.
-            _ => Model::Classifier(Box::new(load::classifier(folder, precision)?)),
+            _ => Model::Classifier(load::classifier(folder, precision)?),
         })
     }
 

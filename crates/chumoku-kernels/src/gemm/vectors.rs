@@ -9,16 +9,20 @@ use super::packed::{Kernel, Operand};
 use crate::isa::{self, Op, Simd};
 use crate::memory::Aligned;
 use crate::narrow::Form;
-use crate::register_tile::{self, Tile};
-use crate::threads::{SharedMut, for_each};
+use crate::register_tile::{self, ROW, Tile};
+use crate::threads::{SharedMut, for_each, num_threads};
 use std::cell::RefCell;
 
 /// Depth of a block: a B panel of this depth (times the tile's columns) fits the first-level cache.
 const DEPTH: usize = 256;
+// Rows of A of this depth fit where the register tile expects them.
+const _: () = assert!(DEPTH <= ROW);
 /// Rows of A that a task packs at a time, about; rounded to whole tiles.
 const ROWS: usize = 96;
-/// Columns of C in a task, about; rounded to whole tiles. Small products split here so that every core has work.
-const COLS: usize = 1024;
+/// Columns of C in a task, about; rounded to whole tiles. Each task copies its rows of A, so that few columns cost.
+const COLS: usize = 2048;
+/// The same where there are few rows, so that every core has work.
+const FEW_COLS: usize = 128;
 
 thread_local! {
     /// Packed rows of A, or a panel of B on its way: reused, so that a product allocates nothing once warm.
@@ -146,8 +150,9 @@ pub(super) unsafe fn run(a: MatRef<f32>, b: Operand<f32>, c: SharedMut<f32>, c_s
     let packed_b = packed_b.as_bytes();
     let block_rows = ROWS.div_ceil(height) * height;
     let blocks_down = m.div_ceil(block_rows);
-    // Few rows: cut the columns finer, so that there is work to share.
-    let cols = if blocks_down >= 8 { COLS } else { COLS / 8 };
+    // Few rows: cut the columns finer, so that there is work to share. (No result depends on how C is cut.)
+    let threads = num_threads();
+    let cols = if threads == 1 || blocks_down >= 4 * threads { COLS } else { FEW_COLS };
     let block_cols = cols.div_ceil(width) * width;
     let blocks_across = n.div_ceil(block_cols);
     for_each(blocks_down * blocks_across, 2 * m * n * k.max(1), |block| {
@@ -182,7 +187,9 @@ impl Op for Block<'_> {
         let tiles_down = self.rows.len().div_ceil(height);
         // One row needs no packing, and no sums of the rows that there are not.
         let is_row = self.rows.len() == 1 && self.a.col_stride == 1;
-        packed_a.resize(tiles_down * height * DEPTH.min(k.max(1)), 0.0);
+        // Rows that are whole are copied as they are, which takes a fraction of the time that panels of columns take.
+        let in_rows = self.a.col_stride == 1;
+        packed_a.resize(tiles_down * height * if in_rows { ROW } else { DEPTH.min(k.max(1)) }, 0.0);
         let mut edge = [0.0f32; 16 * 64];
         let keep = matches!(self.finish.start, Start::Keep);
         let mut from = 0;
@@ -191,11 +198,24 @@ impl Op for Block<'_> {
             let depth = DEPTH.min(k - from);
             let accumulate = from > 0 || keep;
             let packed_down = if is_row { 0 } else { tiles_down };
-            for (t, panel) in packed_a.chunks_mut((height * depth).max(1)).take(packed_down).enumerate() {
+            let panel_size = if in_rows { height * ROW } else { height * depth };
+            for (t, panel) in packed_a.chunks_mut(panel_size.max(1)).take(packed_down).enumerate() {
                 let first = self.rows.start + t * height;
                 let count = height.min(self.rows.end - first);
                 let a = self.a;
-                pack_panel(a.data, a.row_stride, a.col_stride, first, count, from, depth, height, panel);
+                if in_rows {
+                    for (i, row) in panel.chunks_exact_mut(ROW).enumerate() {
+                        let row = &mut row[..depth];
+                        if i < count {
+                            let start = (first + i) * a.row_stride + from;
+                            row.copy_from_slice(&a.data[start..start + depth]);
+                        } else {
+                            row.fill(0.0);
+                        }
+                    }
+                } else {
+                    pack_panel(a.data, a.row_stride, a.col_stride, first, count, from, depth, height, panel);
+                }
             }
             let mut j = self.cols.start;
             while j < self.cols.end {
@@ -205,7 +225,7 @@ impl Op for Block<'_> {
                 for t in 0..tiles_down {
                     let (panel, a_step) = match is_row {
                         true => (&self.a.data[self.rows.start * self.a.row_stride + from..][..depth], 1),
-                        false => (&packed_a[t * height * depth..][..height * depth], height),
+                        false => (&packed_a[t * panel_size..][..panel_size], if in_rows { 1 } else { height }),
                     };
                     let i = self.rows.start + t * height;
                     let count = height.min(self.rows.end - i);
@@ -226,10 +246,15 @@ impl Op for Block<'_> {
                         c_stride,
                         accumulate: accumulate && whole,
                     };
-                    // SAFETY: the panels hold `depth` steps, where there is one row one number of `a` each; c is a whole tile
-                    // of C, which is there, this task's alone, and holds numbers where they are added to; or it is the edge
-                    // buffer, which holds the largest tile of any instruction set.
-                    unsafe { register_tile::packed_tile(simd, tile, self.form, is_row) };
+                    // SAFETY: the panels hold `depth` steps, of rows ROW apart or of columns, where there is one row one number
+                    // of `a` each; c is a whole tile of C, which is there, this task's alone, and holds numbers where they are
+                    // added to; or it is the edge buffer, which holds the largest tile of any instruction set.
+                    unsafe {
+                        match in_rows && !is_row {
+                            true => register_tile::row_tile(simd, tile, self.form),
+                            false => register_tile::packed_tile(simd, tile, self.form, is_row),
+                        }
+                    }
                     if !whole {
                         for r in 0..count {
                             let (at, part) = ((i + r) * self.c_stride + j, &mut edge[r * width..][..columns]);

@@ -4,7 +4,7 @@
 use super::config::{Config, encoder_of};
 use super::files;
 use super::sentence::place_of_encoder;
-use super::tokenizer::{read_limit, read_tokenizer};
+use super::tokenizer::{beside_tokenizer, read_limit, read_tokenizer};
 use super::weights::{Names, Role, Weights, published};
 use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, Tensors, fault};
 use crate::models::{Classifier, ClassifierConfig};
@@ -130,9 +130,9 @@ impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
         };
         let model = Classifier::new(origin.classifier(labels.len()))
             .map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
-        let weights = Weights::read(folder)?;
-        let params = weights.params(origin.names(), model.layout(), config.precision())?;
-        let tokenizer = TextTokenizer::of_pretrained(read_tokenizer(folder, model.config().vocab_size)?)?;
+        let weights = || Weights::read(folder)?.params(origin.names(), model.layout(), config.precision());
+        let (params, tokenizer) = beside_tokenizer(folder, model.config().vocab_size, weights)?;
+        let tokenizer = TextTokenizer::of_pretrained(tokenizer)?;
         let limit = read_limit(folder, model.config().max_length)?;
         Ok(ClassifierCheckpoint { model, params, tokenizer, limit, origin, labels, ours })
     }

@@ -4,6 +4,7 @@ use crate::model_folder::{fault, place_of};
 use crate::{Error, Result, memory, tr};
 use serde::de::DeserializeOwned;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Bytes of the largest file of settings that is read.
@@ -35,6 +36,23 @@ pub(super) fn read(folder: &Path, name: &str) -> Result<Vec<u8>> {
         return Err(fault(folder, name, problem));
     }
     fs::read(&path).map_err(Error::io("reading", path))
+}
+
+/// Fills `to` with the bytes of a file from `start` on; any number of threads may do so at once.
+pub(super) fn read_at(file: &fs::File, to: &mut [u8], start: u64) -> io::Result<()> {
+    #[cfg(unix)]
+    return std::os::unix::fs::FileExt::read_exact_at(file, to, start);
+    #[cfg(windows)]
+    {
+        let mut done = 0;
+        while done < to.len() {
+            match std::os::windows::fs::FileExt::seek_read(file, &mut to[done..], start + done as u64)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => done += read,
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The bytes of those of these files that the folder has, to be written again as they are.

@@ -19,7 +19,7 @@ pub(crate) use classifier::{ClassifierCheckpoint, Origin, Start};
 pub(crate) use generator::{DecoderOrigin, GeneratorCheckpoint};
 pub(crate) use masked::{MASK, PAD, masked_model_files};
 pub(crate) use sentence::{Dense, Sentence, place_of_encoder};
-pub(crate) use tokenizer::{read_limit, read_tokenizer};
+pub(crate) use tokenizer::read_limit;
 pub(crate) use translator::{PublishedTranslator, Writing};
 
 use crate::Result;
@@ -27,10 +27,12 @@ use crate::model_folder::{CONFIG, fault};
 use crate::models::{LanguageModel, TextEncoder, Translator};
 use crate::of_layers::of_layers;
 use crate::params::Params;
+use crate::text::PretrainedTokenizer;
 use chumoku_kernels::Precision;
 use chumoku_nn::pretrained::{PretrainedDecoder, PretrainedEncoder, PretrainedTranslator};
 use config::{Config, decoder_of, encoder_of, translator_of};
 use std::path::Path;
+use tokenizer::beside_tokenizer;
 use weights::{Names, Weights};
 
 /// A pretrained encoder, read from its folder.
@@ -51,15 +53,40 @@ impl EncoderCheckpoint {
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
     pub fn read(folder: &Path, precision: Option<Precision>) -> Result<EncoderCheckpoint> {
+        let (model, source, precision) = EncoderCheckpoint::described(folder, precision)?;
+        let params = EncoderCheckpoint::weights(folder, &model, &source, precision)?;
+        Ok(EncoderCheckpoint { model, params, source })
+    }
+
+    /// As [`EncoderCheckpoint::read`], with the folder's tokenizer.
+    pub(crate) fn read_with_tokenizer(
+        folder: &Path,
+        precision: Option<Precision>,
+    ) -> Result<(EncoderCheckpoint, PretrainedTokenizer)> {
+        let (model, source, precision) = EncoderCheckpoint::described(folder, precision)?;
+        let weights = || EncoderCheckpoint::weights(folder, &model, &source, precision);
+        let (params, tokenizer) = beside_tokenizer(folder, model.config().vocab_size, weights)?;
+        Ok((EncoderCheckpoint { model, params, source }, tokenizer))
+    }
+
+    /// What `config.json` says.
+    fn described(folder: &Path, precision: Option<Precision>) -> Result<(TextEncoder, PretrainedEncoder, Precision)> {
         let config = Config::read(folder)?;
         let source = encoder_of(folder, &config)?;
         let model =
             TextEncoder::new(source.config.clone()).map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
-        let precision = precision.unwrap_or_else(|| config.precision());
+        Ok((model, source, precision.unwrap_or_else(|| config.precision())))
+    }
+
+    fn weights(
+        folder: &Path,
+        model: &TextEncoder,
+        source: &PretrainedEncoder,
+        precision: Precision,
+    ) -> Result<Params<f32>> {
         let tensors = source.classifier_tensors();
         let names = Names { tensors: &tensors, prefix: source.prefix };
-        let params = Weights::read(folder)?.params(names, model.layout(), precision)?;
-        Ok(EncoderCheckpoint { model, params, source })
+        Weights::read(folder)?.params(names, model.layout(), precision)
     }
 }
 

@@ -55,6 +55,19 @@ pub(crate) fn read_tokenizer(folder: &Path, vocab_size: usize) -> Result<Pretrai
     Ok(tokenizer)
 }
 
+/// A model's weights, and its tokenizer, read side by side: one takes about as long as the other.
+///
+/// # Errors
+/// As for either.
+pub(super) fn beside_tokenizer<T: Send>(
+    folder: &Path,
+    vocab_size: usize,
+    weights: impl FnOnce() -> Result<T> + Send,
+) -> Result<(T, PretrainedTokenizer)> {
+    let (weights, tokenizer) = rayon::join(weights, || read_tokenizer(folder, vocab_size));
+    Ok((weights?, tokenizer?))
+}
+
 /// The most tokens that a text may have, those around it included.
 pub(crate) fn read_limit(folder: &Path, positions: usize) -> Result<usize> {
     let settings: Option<Settings> = files::optional_json(folder, TOKENIZER_CONFIG)?;

@@ -3,19 +3,23 @@
 use super::files;
 use crate::model_folder::{Tensors, WEIGHTS, f32_bytes, fault, no_tensor};
 use crate::params::{Layout, Params};
-use crate::{Result, memory, tr};
+use crate::{Error, Result, memory, tr};
 use chumoku_kernels::{Precision, bf16, f16};
 use chumoku_nn::pretrained::Source;
 use rayon::prelude::*;
-use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use safetensors::tensor::{Metadata, TensorInfo};
+use safetensors::{Dtype, SafeTensorError};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const INDEX: &str = "model.safetensors.index.json";
 /// Files of weights that are known and not read.
 const PICKLED: [&str; 3] = ["pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5"];
+/// Bytes that a file may take to say what it holds: as in the crate.
+const LONGEST_HEADER: u64 = 100_000_000;
 /// Names that are listed in a message.
 const SHOWN: usize = 4;
 
@@ -25,13 +29,23 @@ struct Index {
     weight_map: BTreeMap<String, String>,
 }
 
-/// The bytes of a folder's weights.
+/// The weights of a folder: what its files hold is known, and is read where it is asked for, straight into the parameters'
+/// memory. (Not mapped: a file that somebody cuts short meanwhile would end the program.)
 pub(crate) struct Weights {
     folder: PathBuf,
-    /// Name and bytes of each file.
-    files: Vec<(String, Vec<u8>)>,
+    shards: Vec<Shard>,
     /// The file that each tensor is said to be in, where there is an index.
     index: Option<BTreeMap<String, String>>,
+}
+
+/// A file of weights, open.
+struct Shard {
+    name: String,
+    path: PathBuf,
+    file: File,
+    header: Metadata,
+    /// Where its numbers start.
+    start: u64,
 }
 
 /// What becomes of a parameter when weights are read.
@@ -46,17 +60,92 @@ pub(crate) enum Role {
 }
 
 /// A tensor of the folder, and the file it is in.
-type Found<'a> = HashMap<String, (&'a str, TensorView<'a>)>;
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    shard: &'a Shard,
+    info: &'a TensorInfo,
+}
+
+/// The tensors of the folder.
+type Found<'a> = HashMap<String, Place<'a>>;
+
+/// Why a tensor's numbers cannot be had.
+enum Trouble {
+    Read(std::io::Error),
+    NotFinite(f32),
+}
+
+impl Shard {
+    /// Opens a file of a folder and reads what it says of itself.
+    fn open(folder: &Path, name: &str) -> Result<Shard> {
+        let (path, bytes) = files::find(folder, name)?;
+        let io = |error| Error::io("reading", &path)(error);
+        let file = File::open(&path).map_err(io)?;
+        let unsound = |error: SafeTensorError| {
+            let problem =
+                tr!("not a sound safetensors file: {error}", "safetensors ファイルとして正しくありません: {error}");
+            fault(folder, name, problem)
+        };
+        let mut length = [0; 8];
+        if bytes < 8 {
+            return Err(unsound(SafeTensorError::HeaderTooSmall));
+        }
+        files::read_at(&file, &mut length, 0).map_err(io)?;
+        let length = u64::from_le_bytes(length);
+        if length > LONGEST_HEADER {
+            return Err(unsound(SafeTensorError::HeaderTooLarge));
+        }
+        if length > bytes - 8 {
+            return Err(unsound(SafeTensorError::InvalidHeaderLength));
+        }
+        let mut header = vec![0; length as usize];
+        files::read_at(&file, &mut header, 8).map_err(io)?;
+        let start = 8 + length;
+        let header: Metadata = serde_json::from_slice(&header)
+            .map_err(|error| unsound(SafeTensorError::InvalidHeaderDeserialization(error)))?;
+        if header.data_len() as u64 != bytes - start {
+            return Err(unsound(SafeTensorError::MetadataIncompleteBuffer));
+        }
+        Ok(Shard { name: name.to_owned(), path, file, header, start })
+    }
+}
+
+impl Place<'_> {
+    /// How many numbers there are.
+    fn len(self) -> usize {
+        self.info.shape.iter().product()
+    }
+
+    /// Reads the numbers, in f32.
+    fn read(self, to: &mut [f32]) -> Result<(), Trouble> {
+        const PIECE: usize = 1 << 15;
+        let size = self.info.dtype.bitsize() / 8;
+        let start = self.shard.start + self.info.data_offsets.0 as u64;
+        // While a piece is in the cache it is widened and looked through.
+        to.par_chunks_mut(PIECE).enumerate().try_for_each_init(Vec::new, |bytes, (piece, to)| {
+            bytes.resize(size * to.len(), 0);
+            files::read_at(&self.shard.file, bytes, start + (piece * PIECE * size) as u64).map_err(Trouble::Read)?;
+            let halves = |to: &mut [f32], of: fn([u8; 2]) -> f32| {
+                to.iter_mut().zip(bytes.as_chunks().0).for_each(|(x, &bytes)| *x = of(bytes));
+            };
+            match self.info.dtype {
+                Dtype::F16 => halves(to, |bytes| f16::from_le_bytes(bytes).to_f32()),
+                Dtype::BF16 => halves(to, |bytes| bf16::from_le_bytes(bytes).to_f32()),
+                _ => to.iter_mut().zip(bytes.as_chunks().0).for_each(|(x, &bytes)| *x = f32::from_le_bytes(bytes)),
+            }
+            to.iter().find(|x| !x.is_finite()).map_or(Ok(()), |&x| Err(Trouble::NotFinite(x)))
+        })
+    }
+}
 
 impl Weights {
-    /// Reads the files.
+    /// Opens the files and reads what they hold.
     ///
     /// # Errors
-    /// If there are none, they are pickled, or the index names files elsewhere.
+    /// If there are none, they are pickled or damaged, or the index names files elsewhere.
     pub(crate) fn read(folder: &Path) -> Result<Weights> {
         if files::has(folder, WEIGHTS) {
-            let files = vec![(WEIGHTS.to_owned(), files::read(folder, WEIGHTS)?)];
-            return Ok(Weights { folder: folder.to_owned(), files, index: None });
+            return Ok(Weights { folder: folder.to_owned(), shards: vec![Shard::open(folder, WEIGHTS)?], index: None });
         }
         if !files::has(folder, INDEX) {
             return Err(fault(folder, WEIGHTS, missing(folder)));
@@ -70,17 +159,8 @@ impl Weights {
             );
             return Err(fault(folder, INDEX, problem));
         }
-        let sizes = shards.iter().map(|name| Ok(files::find(folder, name)?.1)).collect::<Result<Vec<u64>>>()?;
-        if let Some([needed, free]) = memory::lacking(sizes.iter().map(|&bytes| bytes as f64).sum()) {
-            let problem = tr!(
-                "the weights have {needed}, and {free} of memory are free",
-                "重みは {needed} ありますが、空きメモリは {free} です"
-            );
-            return Err(fault(folder, INDEX, problem));
-        }
-        let read = shards.iter().map(|name| Ok(((*name).clone(), files::read(folder, name)?)));
-        let files = read.collect::<Result<_>>()?;
-        Ok(Weights { folder: folder.to_owned(), files, index: Some(weight_map) })
+        let shards = shards.into_iter().map(|name| Shard::open(folder, name)).collect::<Result<_>>()?;
+        Ok(Weights { folder: folder.to_owned(), shards, index: Some(weight_map) })
     }
 
     fn fault(&self, name: &str, problem: String) -> crate::Error {
@@ -90,21 +170,16 @@ impl Weights {
     /// All tensors, each where the index says.
     fn tensors(&self) -> Result<Found<'_>> {
         let mut found = HashMap::new();
-        for (file, bytes) in &self.files {
-            let tensors = SafeTensors::deserialize(bytes).map_err(|error| {
-                let problem =
-                    tr!("not a sound safetensors file: {error}", "safetensors ファイルとして正しくありません: {error}");
-                self.fault(file, problem)
-            })?;
-            for (name, view) in tensors.tensors() {
-                if self.index.as_ref().is_some_and(|index| index.get(&name) != Some(file)) {
+        for shard in &self.shards {
+            for (name, info) in shard.header.tensors() {
+                if self.index.as_ref().is_some_and(|index| index.get(&name) != Some(&shard.name)) {
                     let problem = tr!(
                         "holds tensor {name}, which {INDEX} does not place in this file",
                         "テンソル {name} がありますが、{INDEX} ではこのファイルのものではありません"
                     );
-                    return Err(self.fault(file, problem));
+                    return Err(self.fault(&shard.name, problem));
                 }
-                found.insert(name, (file.as_str(), view));
+                found.insert(name, Place { shard, info });
             }
         }
         if let Some((name, file)) = self.index.iter().flatten().find(|(name, _)| !found.contains_key(*name)) {
@@ -159,7 +234,7 @@ impl Weights {
                     Some(bare) => format!("{prefix}{bare}"),
                     None => theirs.clone(),
                 };
-                match [name.clone(), older(&name)].into_iter().find_map(|name| Some((found.get(&name)?, name))) {
+                match [name.clone(), older(&name)].into_iter().find_map(|name| Some((*found.get(&name)?, name))) {
                     Some((found, name)) => {
                         used.insert(name);
                         parts.push((theirs, found));
@@ -180,7 +255,7 @@ impl Weights {
                 "{count} tensors of the model that config.json describes are missing: {shown}",
                 "config.json が示すモデルのテンソルが {count} 個ありません: {shown}"
             );
-            return Err(self.fault(&self.files[0].0, problem));
+            return Err(self.fault(&self.shards[0].name, problem));
         }
         let mut others: Vec<String> =
             found.keys().filter(|name| !used.contains(*name) && !is_of_a_head(name)).cloned().collect();
@@ -192,16 +267,24 @@ impl Weights {
                 "config.json のモデルにないテンソルが {count} 個あります: {shown}。ファイルが組になっていないか、この版で\
                  使えない部分を持つモデルです"
             );
-            return Err(self.fault(&self.files[0].0, problem));
+            return Err(self.fault(&self.shards[0].name, problem));
+        }
+        let numbers: usize = plan.iter().map(|(range, ..)| range.len()).sum();
+        if let Some([needed, free]) = memory::lacking((size_of::<f32>() * numbers) as f64) {
+            let problem = tr!(
+                "the weights take {needed} in f32, and {free} of memory are free",
+                "重みは f32 で {needed} になりますが、空きメモリは {free} です"
+            );
+            return Err(self.fault(&self.shards[0].name, problem));
         }
         let mut params = start(layout);
         let values = params.values_mut();
         for (range, parts, source) in plan {
             let mut to = &mut values[range];
-            for (name, (file, view)) in parts {
-                let (part, rest) = to.split_at_mut(view.shape().iter().product());
-                self.copy(name, file, view, part)?;
-                if let (Source::Transposed(_), &[rows, columns]) = (source, view.shape()) {
+            for (name, place) in parts {
+                let (part, rest) = to.split_at_mut(place.len());
+                self.copy(name, place, part)?;
+                if let (Source::Transposed(_), &[rows, columns]) = (source, &place.info.shape[..]) {
                     transpose(part, [rows, columns]);
                 }
                 to = rest;
@@ -211,51 +294,34 @@ impl Weights {
     }
 
     /// That tensors have these shapes.
-    fn check_shapes(&self, parts: &[(&String, &(&str, TensorView<'_>))], shapes: &[Vec<usize>]) -> Result<()> {
-        for ((name, (file, view)), expected) in parts.iter().zip(shapes) {
-            let is_float = matches!(view.dtype(), Dtype::F32 | Dtype::F16 | Dtype::BF16);
-            if !is_float || view.shape() != expected {
+    fn check_shapes(&self, parts: &[(&String, Place<'_>)], shapes: &[Vec<usize>]) -> Result<()> {
+        for ((name, Place { shard, info }), expected) in parts.iter().zip(shapes) {
+            let is_float = matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16);
+            if !is_float || info.shape != *expected {
                 let problem = tr!(
                     "tensor {name}: expected F32, F16 or BF16 {expected:?}, as config.json says, found {:?} {:?}",
                     "テンソル {name}: config.json によれば F32、F16、BF16 のいずれかの {expected:?} のはずですが、{:?} {:?} です",
-                    view.dtype(),
-                    view.shape()
+                    info.dtype,
+                    info.shape
                 );
-                return Err(self.fault(file, problem));
+                return Err(self.fault(&shard.name, problem));
             }
         }
         Ok(())
     }
 
-    fn copy(&self, name: &str, file: &str, view: &TensorView<'_>, to: &mut [f32]) -> Result<()> {
-        widen(view, to);
-        match to.par_iter().find_any(|x| !x.is_finite()) {
-            None => Ok(()),
-            Some(value) => {
+    /// Reads a tensor whose shape has been checked.
+    fn copy(&self, name: &str, place: Place<'_>, to: &mut [f32]) -> Result<()> {
+        place.read(to).map_err(|trouble| match trouble {
+            Trouble::Read(error) => Error::io("reading", &place.shard.path)(error),
+            Trouble::NotFinite(value) => {
                 let problem = tr!(
                     "tensor {name} holds {value}, expected finite numbers",
                     "テンソル {name} に有限でない数 {value} があります"
                 );
-                Err(self.fault(file, problem))
+                self.fault(&place.shard.name, problem)
             }
-        }
-    }
-}
-
-/// The numbers of a tensor, in f32.
-fn widen(view: &TensorView<'_>, to: &mut [f32]) {
-    const PIECE: usize = 1 << 16;
-    let halves = |to: &mut [f32], of: fn([u8; 2]) -> f32| {
-        to.par_chunks_mut(PIECE).zip(view.data().par_chunks(2 * PIECE)).for_each(|(to, bytes)| {
-            to.iter_mut().zip(bytes.as_chunks::<2>().0).for_each(|(x, &bytes)| *x = of(bytes));
-        });
-    };
-    match view.dtype() {
-        Dtype::F16 => halves(to, |bytes| f16::from_le_bytes(bytes).to_f32()),
-        Dtype::BF16 => halves(to, |bytes| bf16::from_le_bytes(bytes).to_f32()),
-        _ => to.par_chunks_mut(PIECE).zip(view.data().par_chunks(4 * PIECE)).for_each(|(to, bytes)| {
-            to.iter_mut().zip(bytes.as_chunks::<4>().0).for_each(|(x, &bytes)| *x = f32::from_le_bytes(bytes));
-        }),
+        })
     }
 }
 
@@ -366,11 +432,10 @@ pub(crate) fn dense_matrix(folder: &Path, [outputs, inputs]: [usize; 2], bias: b
     let weights = Weights::read(folder)?;
     let found = weights.tensors()?;
     let get = |name: &str, shape: &[usize]| {
-        let Some((file, view)) = found.get(name) else { return Err(weights.fault(WEIGHTS, no_tensor(name))) };
-        let name = name.to_owned();
-        weights.check_shapes(&[(&name, &(*file, view.clone()))], &[shape.to_vec()])?;
-        let mut to = vec![0.0; shape.iter().product()];
-        weights.copy(&name, file, view, &mut to)?;
+        let Some(&place) = found.get(name) else { return Err(weights.fault(WEIGHTS, no_tensor(name))) };
+        weights.check_shapes(&[(&name.to_owned(), place)], &[shape.to_vec()])?;
+        let mut to = vec![0.0; place.len()];
+        weights.copy(name, place, &mut to)?;
         Ok(to)
     };
     let weight = get("linear.weight", &[outputs, inputs])?;

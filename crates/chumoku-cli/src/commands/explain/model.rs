@@ -32,16 +32,16 @@ pub(crate) fn no_attention(folder: &Path) -> anyhow::Error {
 
 /// A model whose self-attention is explained.
 pub(super) enum Model {
-    Classifier(Box<TextClassifier>),
-    Generator(Box<TextGenerator>),
-    Encoder(Box<TextEmbedder>),
+    Classifier(&'static TextClassifier),
+    Generator(&'static TextGenerator),
+    Encoder(&'static TextEmbedder),
 }
 
 impl Model {
     pub(super) fn load(folder: &Path, precision: Option<Precision>) -> anyhow::Result<Model> {
         Ok(match ModelKind::of(folder)? {
-            ModelKind::LanguageModel => Model::Generator(Box::new(load::generator(folder, precision)?)),
-            ModelKind::Encoder => Model::Encoder(Box::new(load::embedder(folder, precision)?)),
+            ModelKind::LanguageModel => Model::Generator(load::generator(folder, precision)?),
+            ModelKind::Encoder => Model::Encoder(load::embedder(folder, precision)?),
             ModelKind::Ngrams => return Err(no_attention(folder)),
             ModelKind::Translator => {
                 let problem = tr!(
@@ -52,7 +52,7 @@ impl Model {
                 return Err(Usage(problem).into());
             }
             // Says what is wrong with a model of another kind.
-            _ => Model::Classifier(Box::new(load::classifier(folder, precision)?)),
+            _ => Model::Classifier(load::classifier(folder, precision)?),
         })
     }
 }
