@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Embed) -> anyhow::Result<ExitCode> {
     // Before the work: a place that cannot be written to.
     let out = args.out.as_deref().map(AtomicOutput::create).transpose()?;
     let model = load::embedder(&args.model, args.precision)?;
-    say_how(&model);
+    say_how(model);
     let mut options = EmbedOptions::default();
     options.prompt = args.prompt.as_deref();
     options.normalize = args.no_normalize.then_some(false);
@@ -44,13 +44,13 @@ pub(crate) fn run(args: &Embed) -> anyhow::Result<ExitCode> {
                 let rows = texts.iter().zip(found.vectors.rows());
                 Ok(rows.map(|(text, vector)| vec![object(text, vector.iter()).into()]).collect())
             })?;
-            say_cut(&model, cut);
+            say_cut(model, cut);
             return Ok(code);
         }
         Given::Rows(source) => texts_of(*source)?,
         Given::Texts(texts) => texts.into_iter().map(String::from).collect(),
     };
-    let vectors = vectors(&model, &texts, options)?.vectors;
+    let vectors = vectors(model, &texts, options)?.vectors;
     let bytes = match format {
         EmbeddingFormat::Jsonl => {
             let lines = texts

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
 fn translations(args: &Eval) -> anyhow::Result<ExitCode> {
     let model = load::translator(&args.model, args.precision)?;
     let dataset = translate::load(&args.data, &read_options(&args.reading, false)?)?;
-    let scores = TranslationScores::measure(&model, &dataset.pairs.iter().collect(), &TranslateOptions::default())?;
+    let scores = TranslationScores::measure(model, &dataset.pairs.iter().collect(), &TranslateOptions::default())?;
     let mut out = stdout().lock();
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&scores)?)?;
@@ -57,7 +57,7 @@ fn text(args: &Eval) -> anyhow::Result<ExitCode> {
     if documents.skipped.count > 0 {
         tell(["skipped", "除外"], &documents.skipped.to_string());
     }
-    let scores = LanguageScores::measure(&model, &documents.texts)?;
+    let scores = LanguageScores::measure(model, &documents.texts)?;
     let mut out = stdout().lock();
     match args.json {
         true => writeln!(out, "{}", serde_json::to_string(&scores)?)?,

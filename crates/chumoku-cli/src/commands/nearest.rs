@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Nearest) -> anyhow::Result<ExitCode> {
         return Err(Usage(problem).into());
     }
     let model = load::embedder(&args.model, args.precision)?;
-    say_how(&model);
+    say_how(model);
     let source = Source::open(&args.corpus, &read_options(&args.reading, false)?)?;
     tell(["corpus", "検索対象"], &source.describe());
     let corpus = texts_of(source)?;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Nearest) -> anyhow::Result<ExitCode> {
     let embed = |texts: &[String], prompt: &Option<String>| {
         let mut options = EmbedOptions::default();
         (options.prompt, options.normalize) = (prompt.as_deref(), Some(true));
-        vectors(&model, texts, options)
+        vectors(model, texts, options)
     };
     // The queries first: a prompt that is not there is known before the work.
     let queries = embed(&args.queries, &of_query)?;

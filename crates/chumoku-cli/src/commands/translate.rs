@@ -28,8 +28,8 @@ pub(crate) fn run(args: &Translate) -> anyhow::Result<ExitCode> {
     let mut cut = 0;
     let texts = match Given::of("translate", args.input.as_deref(), &args.texts, &args.reading)? {
         Given::Rows(source) => {
-            let code = rows(args, &model, &options, *source, &mut cut);
-            tell_of_cuts(&model, cut);
+            let code = rows(args, model, &options, *source, &mut cut);
+            tell_of_cuts(model, cut);
             return code;
         }
         Given::Texts(texts) => texts,
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Translate) -> anyhow::Result<ExitCode> {
     for (text, translation) in texts.iter().zip(model.translate(&texts, &options)?) {
         cut += usize::from(translation.is_cut);
         if args.json {
-            writeln!(out, "{}", Value::Object(object(text, &translation, &model, args)?))?;
+            writeln!(out, "{}", Value::Object(object(text, &translation, model, args)?))?;
             continue;
         }
         for (at, (text, _)) in translation.hypotheses.iter().take(args.n_best).enumerate() {
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Translate) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    tell_of_cuts(&model, cut);
+    tell_of_cuts(model, cut);
     Ok(ExitCode::SUCCESS)
 }
 
