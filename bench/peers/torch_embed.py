@@ -9,6 +9,9 @@ Runtime runs the encoder that torch.onnx exports, after its own optimizer for BE
 batches in float32; it too is timed without loading. Chumoku's time is that of the whole command, which starts, loads the
 model, reads, cuts and writes, at its default precision and with --precision medium. All take turns. Printed as one JSON
 object: seconds, texts a second by the medians, peak memory in bytes, and how far the vectors are apart.
+
+With --one the peers are given one text at a time instead, up to 1,000 of them, and the median in milliseconds is printed;
+Chumoku's side is `cargo run --release -p bench -- embed FOLDER TEXTS`.
 """
 
 import argparse
@@ -93,6 +96,14 @@ def peer(arguments):
         encode = torch_peer(arguments)
     texts = arguments.texts.read_text().splitlines()
     encode(texts[:32])
+    if arguments.one:
+        times = []
+        for text in texts[:1000]:
+            start = time.perf_counter()
+            encode([text])
+            times.append(1e3 * (time.perf_counter() - start))
+        print(json.dumps({"median": statistics.median(times)}))
+        return
     start = time.perf_counter()
     vectors = encode(texts)
     seconds = time.perf_counter() - start
@@ -130,6 +141,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--chumoku", type=Path, default=Path("target/release/chumoku"))
     parser.add_argument("--peers", default="float32,bfloat16,onnx", help="bfloat16 is slow where the processor has no unit for it")
+    parser.add_argument("--one", action="store_true", help="time the peers on one text after another")
     parser.add_argument("--dtype", help=argparse.SUPPRESS)
     parser.add_argument("--onnx", help=argparse.SUPPRESS)
     parser.add_argument("--out", help=argparse.SUPPRESS)
@@ -140,6 +152,14 @@ def main():
     sides = {side: [] for side in ["high", "medium", *arguments.peers.split(",")]}
     if "onnx" in sides:
         export(arguments.folder, place / "encoder.onnx")
+    if arguments.one:
+        medians = {}
+        for side in arguments.peers.split(","):
+            command = [sys.executable, __file__, arguments.folder, arguments.texts, "--threads", arguments.threads, "--one"]
+            _, _, said = run([*command, "--dtype", side, "--onnx", place / "encoder.onnx"])
+            medians[side] = json.loads(said.splitlines()[-1])["median"]
+        print(json.dumps({"threads": arguments.threads, "milliseconds": medians}, indent=2))
+        return
     for _ in range(arguments.rounds):
         for side, found in sides.items():
             out = place / f"{side}.npy"

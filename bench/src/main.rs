@@ -4,6 +4,7 @@
 //! cargo run --release -p bench -- attention [--only PART,…] [--threads 2,1] [--rounds 3] [--python PATH] [--no-rust]
 //! cargo run --release -p bench -- product [--threads 2]
 //! cargo run --release -p bench -- accuracy FOLDER …
+//! cargo run --release -p bench -- embed FOLDER TEXTS [--threads 2] [--precision high]
 //! cargo run --release -p bench -- pages --python PATH …
 //! cargo run --release -p bench -- pictures
 //! ```
@@ -11,11 +12,13 @@
 //! `attention` prints figures beside those of peers, as Markdown for `record/`: see `attention.rs`.
 //! `product` times the matrix product alone, as `peers/torch_gemm.py` does.
 //! `accuracy` measures the defaults of `chumoku train` on real data: see `accuracy.rs`.
+//! `embed` times one text after another through a pretrained encoder: see `embed.rs`.
 //! `pages` measures pages of attention in a browser, ours and BertViz's, `pictures` draws heatmaps: see `pages.rs`.
 
 mod accuracy;
 mod attention;
 mod bandwidth;
+mod embed;
 mod pages;
 mod product;
 mod side;
@@ -26,10 +29,11 @@ fn main() -> std::process::ExitCode {
         Some("attention") => attention::run(args),
         Some("product") => product::run(args),
         Some("accuracy") => accuracy::run(args),
+        Some("embed") => embed::run(args),
         Some("pages") => pages::run(args),
         Some("pictures") => pages::pictures(args),
-        _ => Err("expected `attention`, `product`, `accuracy`, `pages` or `pictures`; `chumoku bench` times Chumoku \
-                  alone"
+        _ => Err("expected `attention`, `product`, `accuracy`, `embed`, `pages` or `pictures`; `chumoku bench` times \
+                  Chumoku alone"
             .into()),
     };
     match result {

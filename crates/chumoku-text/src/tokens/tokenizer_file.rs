@@ -3,8 +3,10 @@
 //! and what could harm is refused, with its place. What is sound is taken, whoever wrote it.
 
 use super::pattern;
+use super::sentence_pieces::character_map::CharacterMap;
 use crate::lang::lang;
 use crate::tr;
+use base64::prelude::{BASE64_STANDARD as BASE64, Engine};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -326,12 +328,14 @@ fn longest_setting(place: &str, value: &Value) -> Result<(), String> {
 /// How many times as many bytes a text may have after this part.
 fn growth_of(part: &Part<'_>, is_known: &dyn Fn(&str) -> bool) -> Result<f64, String> {
     let Part { place, kind, settings } = part;
-    // Data for every character: what it does to a text is not told by looking.
     if *kind == "Precompiled" {
-        return Err(tr!(
-            "{place}: normalizers of type Precompiled are not read by this version",
-            "{place}: この版では Precompiled のノーマライザーは読めません"
-        ));
+        let map = settings.get("precompiled_charsmap").and_then(Value::as_str).and_then(|map| BASE64.decode(map).ok());
+        let Some(map) = map else {
+            let place = format!("{place}.precompiled_charsmap");
+            return Err(expected(&place, "a table of characters in base64", "base64 で書かれた文字の対応表"));
+        };
+        let growth = CharacterMap::new(&map).and_then(|map| map.growth());
+        return growth.map_err(|problem| format!("{place}.{problem}"));
     }
     longest_setting(place, &Value::Object((*settings).clone()))?;
     let text = |key: &str| settings.get(key).and_then(Value::as_str);

@@ -1,6 +1,7 @@
 //! SentencePiece's unigram models (Kudo 2018; Kudo and Richardson 2018): a text is cut into the pieces whose scores have
 //! the largest sum. Numbers are rounded as there, so that pieces are the same.
 
+pub(super) mod character_map;
 mod file;
 mod normalizer;
 mod sorted;

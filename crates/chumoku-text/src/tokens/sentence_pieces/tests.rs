@@ -1,5 +1,6 @@
 //! Files made from bytes here: what they say is what is done, and what is damaged is refused.
 
+use super::character_map::tests::table;
 use super::*;
 
 /// A number, seven bits a byte.
@@ -24,20 +25,6 @@ fn setting(field: u64, value: u64) -> Vec<u8> {
 fn piece(text: &str, score: f32, kind: u64) -> Vec<u8> {
     let score = [&[2 << 3 | 5][..], &score.to_le_bytes()].concat();
     message(1, &[message(1, text.as_bytes()), score, setting(3, kind)].concat())
-}
-
-/// A table in which "A" becomes "a", and "é" two letters.
-fn table() -> Vec<u8> {
-    let mut units = vec![0u32; 512];
-    let mut put = |at: usize, unit: u32| units[at] = unit;
-    // The root's children stand at their bytes. A leaf is beside its parent.
-    put(0x41, 0x41 | 1 << 8 | 1 << 10);
-    put(0x40, 1 << 31);
-    put(0xc3, 0xc3 | 256 << 10);
-    put(0xc3 ^ 256 ^ 0xa9, 0xa9 | 1 << 8 | 1 << 10);
-    put(0xc3 ^ 256 ^ 0xa9 ^ 1, 1 << 31 | 2);
-    let trie: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
-    [&(trie.len() as u32).to_le_bytes()[..], &trie, b"a\0ee\0"].concat()
 }
 
 fn pieces() -> Vec<u8> {

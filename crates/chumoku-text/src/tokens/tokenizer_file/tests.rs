@@ -1,6 +1,8 @@
 //! Files that would make the library that runs tokenizers panic, or take all memory or all time.
 
-use crate::tokens::{TextForm, TextTokenizer, TokenizerConfig, Unit};
+use super::{BASE64, Engine};
+use crate::tokens::sentence_pieces::character_map::tests::table;
+use crate::tokens::{PretrainedTokenizer, TextForm, TextTokenizer, TokenizerConfig, Unit};
 use serde_json::{Value, json};
 
 fn file(unit: Unit, form: TextForm) -> Value {
@@ -107,7 +109,17 @@ fn parts_of_every_kind() {
     let behind = json!({ "type": "Replace", "pattern": { "Regex": "(?=a)" }, "content": "b".repeat(64) });
     part("normalizer", behind, "65 times");
     part("normalizer", json!({ "type": "Prepend", "prepend": "b".repeat(100) }), "normalizer.prepend");
-    part("normalizer", json!({ "type": "Precompiled", "precompiled_charsmap": "////" }), "Precompiled");
+    let precompiled = |map: &[u8]| json!({ "type": "Precompiled", "precompiled_charsmap": BASE64.encode(map) });
+    let beyond = [&table()[..0x41 * 4 + 4], &[0xff, 0xff, 0xff, 0x7f], &table()[0x42 * 4 + 4..]].concat();
+    part("normalizer", precompiled(&[255; 3]), "normalizer.precompiled_charsmap");
+    part("normalizer", precompiled(&beyond), "normalizer.precompiled_charsmap");
+    part(
+        "normalizer",
+        sequence("normalizers", precompiled(&[b"\x04\0\0\0\0\0\0\0", &[b'x'; 300][..]].concat()), 1),
+        "300 bytes",
+    );
+    part("normalizer", json!({ "type": "Precompiled", "precompiled_charsmap": "not base64 at all" }), "base64");
+    part("normalizer", json!({ "type": "Precompiled" }), "base64");
     part("normalizer", json!({ "type": "Replace" }), "");
 
     part("decoder", replace("a", "b".repeat(1000)), "decoder");
@@ -256,4 +268,21 @@ fn no_value_anywhere_is_a_panic_or_an_endless_wait() {
             }
         }
     }
+}
+
+#[test]
+fn a_table_of_characters_is_followed() {
+    let file = json!({
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": { "type": "Precompiled", "precompiled_charsmap": BASE64.encode(table()) },
+        "model": { "type": "Unigram", "unk_id": 0, "vocab": [["?", 0.0], ["a", -1.0], ["ee", -1.0], ["b", -1.0]] }
+    });
+    let tokenizer = PretrainedTokenizer::from_json(&file.to_string()).unwrap();
+    let tokens = tokenizer.encode("Abé", 9).unwrap();
+    assert_eq!(tokens.ids, [1, 3, 2]);
+    assert_eq!(tokens.spans, [(0, 1), (1, 2), (2, 4)]);
+    // It is written with its table.
+    let again = PretrainedTokenizer::from_json(&tokenizer.to_json().unwrap()).unwrap();
+    assert_eq!(again.encode("Abé", 9).unwrap(), tokens);
 }
