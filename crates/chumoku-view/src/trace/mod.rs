@@ -10,6 +10,7 @@ mod builtin;
 mod check;
 mod example;
 mod expansion;
+mod feed_forward;
 mod figures;
 mod formula;
 mod grid;
@@ -26,6 +27,7 @@ mod program;
 mod quantity;
 mod report;
 mod shown;
+mod sublayer;
 mod text;
 mod words;
 #[cfg(feature = "spreadsheets")]

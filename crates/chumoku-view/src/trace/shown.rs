@@ -216,6 +216,7 @@ fn step(program: &Program, id: StepId, heads: usize) -> TraceStep {
             Axis::KeyWidth => width("d_k"),
             Axis::HeadWidth => "d_k".into(),
             Axis::Pairs => "d_k/2".into(),
+            Axis::Inner => "d_ff".into(),
             Axis::Pooled => pooled.into(),
             Axis::Vector => if has_dense { "d" } else { pooled }.into(),
             Axis::ValueWidth => width("d_v"),

@@ -10,6 +10,7 @@ use chumoku::lang::Lang;
 use chumoku::lang::clean_text;
 use chumoku::nn::Pooling;
 use chumoku::{Error, Result};
+use chumoku_kernels::Activation;
 use rust_xlsxwriter::{Format, FormatAlign, Formula, Workbook, Worksheet, XlsxError};
 use std::collections::HashMap;
 
@@ -338,6 +339,7 @@ impl Layout<'_> {
         Some(match &step.operation {
             Operation::Given => return None,
             Operation::Sum([a, b]) => format!("{}+{}", block(a)?.at(i, j), block(b)?.at(i, j)),
+            Operation::Hadamard([a, b]) => format!("{}*{}", block(a)?.at(i, j), block(b)?.at(i, j)),
             Operation::Product { factors: [a, b], bias: offset } => {
                 let offset = match offset {
                     Some(id) => bias(id)?,
@@ -407,6 +409,17 @@ impl Layout<'_> {
                     _ => format!("AVERAGE({column})"),
                 }
             }
+            Operation::Activated { of, activation } => {
+                let x = block(of)?.at(i, j);
+                match activation {
+                    Activation::Relu => format!("MAX(0,{x})"),
+                    Activation::Gelu => format!("{x}/2*(1+ERF({x}/SQRT(2)))"),
+                    Activation::GeluTanh => format!("{x}/2*(1+TANH(SQRT(2/PI())*({x}+0.044715*{x}^3)))"),
+                    // No number is as large as what the exponential of a larger one would be.
+                    Activation::Silu => format!("{x}/(1+EXP(MIN(-{x},700)))"),
+                    _ => literal(step.value[[i, j]]),
+                }
+            }
             Operation::Tanh(of) => format!("TANH({})", block(of)?.at(i, j)),
             Operation::UnitLength(of) => {
                 let from = block(of)?;
@@ -449,7 +462,7 @@ fn reads(operation: &Operation, i: usize, j: usize) -> Vec<Read> {
     match operation {
         Operation::Given | Operation::Columns { .. } | Operation::Masked { .. } | Operation::Joined(_) => Vec::new(),
         Operation::Biased { bias, .. } if !bias[[i, j]].is_finite() => Vec::new(),
-        Operation::Sum(pair) => pair.iter().map(|id| numbers(id, row, column)).collect(),
+        Operation::Sum(pair) | Operation::Hadamard(pair) => pair.iter().map(|id| numbers(id, row, column)).collect(),
         Operation::Product { factors: [a, b], bias } => {
             let offset = bias.iter().map(|id| numbers(id, Some(0), column));
             [numbers(a, row, None), numbers(b, None, column)].into_iter().chain(offset).collect()
@@ -474,9 +487,10 @@ fn reads(operation: &Operation, i: usize, j: usize) -> Vec<Read> {
             let gamma = gamma.iter().map(|id| numbers(id, Some(0), column));
             std::iter::once(numbers(of, row, None)).chain(gamma).collect()
         }
-        Operation::Scaled { of, .. } | Operation::Biased { of, .. } | Operation::Tanh(of) => {
-            vec![numbers(of, row, column)]
-        }
+        Operation::Scaled { of, .. }
+        | Operation::Biased { of, .. }
+        | Operation::Activated { of, .. }
+        | Operation::Tanh(of) => vec![numbers(of, row, column)],
         Operation::Largest(of) | Operation::OneHot(of) => vec![masked(of, row, None)],
         Operation::Exponentials { of, largest } => {
             let largest = largest.iter().map(|id| masked(id, row, Some(0)));
