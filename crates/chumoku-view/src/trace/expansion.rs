@@ -234,7 +234,7 @@ impl Expansion {
                     (Activation::Gelu, true) => {
                         format!("\\tfrac{{1}}{{2}}\\cdot {own}\\left(1 + \\mathrm{{erf}}({a}/\\sqrt{{2}})\\right)")
                     }
-                    (Activation::GeluTanh, false) => format!("{a}/2 · (1 + tanh(√(2/π) · ({a} + 0.044715 · {own}³)))"),
+                    (Activation::GeluTanh, false) => format!("{a}/2 · (1 + tanh(√(2/π)·({a} + 0.044715·{own}³)))"),
                     (Activation::GeluTanh, true) => format!(
                         "\\tfrac{{1}}{{2}}\\cdot {own}\\left(1 + \\tanh\\left(\\sqrt{{2/\\pi}}\\,({a} + \
                          0.044715\\cdot {own}^3)\\right)\\right)"

@@ -51,8 +51,8 @@ impl Build<'_> {
         };
         let Some(activation) = options.activation else {
             return Err(tr!(
-                "inputs.W_1: expected options.activation, \"relu\", say, to say what follows the first layer",
-                "inputs.W_1: 1 層目の後の活性化関数を示す options.activation（\"relu\" など）が必要です"
+                "inputs.W_1: expected options.activation, \"relu\", say, to say what follows the first linear layer",
+                "inputs.W_1: 1 つ目の線形層の後の活性化関数を示す options.activation（\"relu\" など）が必要です"
             ));
         };
         if has(BGate) && !has(WGate) {
@@ -78,8 +78,8 @@ impl Build<'_> {
             return match has(B2) || options.norm_2.is_some() {
                 false => Ok(Some(last)),
                 true => Err(tr!(
-                    "inputs.W_2: expected the weights of the second layer, which b_2 and the residual connection follow",
-                    "inputs.W_2: b_2 と残差接続の前に来る 2 層目の重み行列が必要です"
+                    "inputs.W_2: expected the weights of the second linear layer, which b_2 and the residual connection follow",
+                    "inputs.W_2: b_2 と残差接続の前に来る 2 つ目の線形層の重み行列が必要です"
                 )),
             };
         };

@@ -182,9 +182,8 @@ fn activated(activation: Activation) -> [&'static str; 2] {
             "\\mathrm{gelu}({0}) = \\tfrac{1}{2}{0}\\left(1 + \\mathrm{erf}({0}/\\sqrt{2})\\right)",
         ],
         Activation::GeluTanh => [
-            "gelu({0}) ≈ {0}/2 · (1 + tanh(√(2/π) · ({0} + 0.044715 · {0}³)))",
-            "\\mathrm{gelu}({0}) \\approx \\tfrac{1}{2}{0}\\left(1 + \\tanh\\left(\\sqrt{2/\\pi}\\,({0} + \
-             0.044715\\,{0}^3)\\right)\\right)",
+            "{0}/2 · (1 + tanh(√(2/π)({0} + 0.044715 {0}³)))",
+            "\\tfrac{1}{2}{0}\\left(1 + \\tanh\\left(\\sqrt{2/\\pi}\\,({0} + 0.044715\\,{0}^3)\\right)\\right)",
         ],
         Activation::Silu => ["silu({0}) = {0} / (1 + exp(−{0}))", "\\mathrm{silu}({0}) = {0} / (1 + \\exp(-{0}))"],
         _ => ["f({0})", "f({0})"],

@@ -10,7 +10,7 @@ use chumoku::explain::{ModelPlace, TextCut};
 use chumoku::lang::Lang;
 use ndarray::Array2;
 
-/// Attention computed step by step, of one head where there are several.
+/// Attention and the feed-forward network behind it, computed step by step; of one head where there are several.
 ///
 /// Rows are tokens and columns their numbers, or queries and keys. All numbers are f64.
 #[derive(Clone, Debug)]
