@@ -190,9 +190,9 @@ impl Scalar for Interval {
 /// left side falls as x rises to 0.
 fn lowest(activation: Activation) -> Option<f64> {
     Some(match activation {
-        Activation::Gelu => -0.751_791_524_693_564_5,
-        Activation::GeluTanh => -0.752_461_422_071_016_3,
-        Activation::Silu => -1.278_464_542_761_073_8,
+        Activation::Gelu => -0.751_791_524_694,
+        Activation::GeluTanh => -0.752_461_422_071,
+        Activation::Silu => -1.278_464_542_761,
         _ => return None,
     })
 }
