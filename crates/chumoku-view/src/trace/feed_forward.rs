@@ -1,6 +1,6 @@
 //! The steps of a layer's feed-forward network.
 
-use super::build::Build;
+use super::builder::Build;
 use super::operation::{Operation, StepId};
 use super::quantity::Quantity;
 use super::sublayer::Part;

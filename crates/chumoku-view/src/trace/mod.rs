@@ -6,6 +6,7 @@
 
 mod belief;
 mod build;
+mod builder;
 mod builtin;
 mod check;
 mod example;

@@ -1,6 +1,6 @@
 //! What stands around each part of a layer: a residual connection and a normalisation.
 
-use super::build::Build;
+use super::builder::Build;
 use super::example::Options;
 use super::operation::{Operation, StepId};
 use super::quantity::Quantity;
