@@ -59,14 +59,30 @@ const STAYS_ENGLISH: &[English] = &[
     english(
         FORMULA,
         "chumoku-view/src/trace/formula.rs",
-        &["rotate({0}; position · {1})", "rotate({0}; position · {1}^(−2i/d_k))"],
+        &[
+            "gelu({0}) = {0}/2 · (1 + erf({0}/√2))",
+            "rotate({0}; position · {1})",
+            "rotate({0}; position · {1}^(−2i/d_k))",
+            "silu({0}) = {0} / (1 + exp(−{0}))",
+        ],
+    ),
+    english(
+        LATEX,
+        "chumoku-view/src/trace/expansion.rs",
+        &[
+            "\\tfrac{{1}}{{2}}\\cdot {own}\\left(1 + \\mathrm{{erf}}({a}/\\sqrt{{2}})\\right)",
+            "\\tfrac{{1}}{{2}}\\cdot {own}\\left(1 + \\tanh\\left(\\sqrt{{2/\\pi}}\\,({a} + 0.044715\\cdot \
+             {own}^3)\\right)\\right)",
+        ],
     ),
     english(
         LATEX,
         "chumoku-view/src/trace/formula.rs",
         &[
-            "\\gamma \\odot \\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}} + \\beta",
+            "\\mathrm{gelu}({0}) = \\tfrac{1}{2}{0}\\left(1 + \\mathrm{erf}({0}/\\sqrt{2})\\right)",
             "\\mathrm{rotate}\\left({0};\\ \\mathrm{position}\\cdot {1}\\right)",
+            "\\mathrm{silu}({0}) = {0} / (1 + \\exp(-{0}))",
+            "\\tfrac{1}{2}{0}\\left(1 + \\tanh\\left(\\sqrt{2/\\pi}\\,({0} + 0.044715\\,{0}^3)\\right)\\right)",
             "\\textstyle\\sum_i {0}/\\sqrt{n}",
             "{0}/\\lVert {0} \\rVert",
             "{1} \\odot \\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}",

@@ -528,6 +528,8 @@ fn a_trace_of_a_model_adds_up() {
         let names: Vec<&str> = trace["steps"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
         assert_eq!(names.contains(&"rotated_Q"), part != "cross", "{names:?}");
         assert_eq!(names.contains(&"masked"), part == "decoder", "{names:?}");
+        // The feed-forward network follows the last attention of a layer.
+        assert_eq!(names.contains(&"feed_forward"), part != "decoder", "{names:?}");
         let weights = trace["steps"].as_array().unwrap().iter().find(|step| step["name"] == "weights").unwrap();
         let expected = match part {
             "encoder" => [4, 4],
@@ -595,6 +597,14 @@ fn a_trace_of_an_encoder_ends_at_the_vector_that_embed_gives() {
         let found = trace(&["--layer", layer, "--head", "2"]);
         assert!(difference(&found) < 1e-5, "{}", found["agreements"]);
         assert!(found["agreements"][0]["largest_differences"]["vector"].is_number());
+        // The last layer's output is what is pooled.
+        let matrix = |name: &str| {
+            let of = found["steps"].as_array().unwrap().iter().find(|step| step["name"] == name).unwrap();
+            let rows = of["matrix"].as_array().unwrap().iter().flat_map(|row| row.as_array().unwrap());
+            rows.map(|x| x.as_f64().unwrap()).collect::<Vec<f64>>()
+        };
+        let is_same = matrix("final_norm_2").iter().zip(matrix("hidden")).all(|(a, b)| (a - b).abs() < 1e-5);
+        assert_eq!(is_same, layer == "2");
         assert_eq!(found["tokens"], serde_json::json!(["[CLS]", "the", "food", "##s", "was", "good", "[SEP]"]));
         near(&last(&found, "vector"), &embedding(&[]));
     }

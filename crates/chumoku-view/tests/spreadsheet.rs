@@ -36,7 +36,7 @@ fn example(file: &Json) -> WorkedExample {
 }
 
 /// Examples with every operation, and heads of every kind.
-const RICH: [(&str, &str); 13] = [
+const RICH: [(&str, &str); 16] = [
     (
         // Rotary positions, ALiBi, causality and γ; two heads read each head of keys.
         "grouped",
@@ -109,6 +109,24 @@ const RICH: [(&str, &str); 13] = [
             "options": {"pooling": "max", "unit_length": true}}"#,
     ),
     (
+        "a feed-forward network behind attention",
+        r#"{"inputs": {"X": [[1, 2], [3, 1]], "W_Q": [[1, 2], [0, 1]], "W_K": [[1, 0], [1, 1]], "W_V": [[1, 0], [0, 1]],
+            "W_1": [[1, 0, -1], [0.5, 1, 2]], "b_1": [0, -1, 0.5], "W_2": [[1, 0], [0, 1], [-1, 1]], "b_2": [0.5, 2],
+            "gamma_2": [2, 1], "norm_beta_2": [0.5, 0]},
+            "options": {"num_heads": 2, "norm": "post", "activation": "gelu", "norm_2": "post"}}"#,
+    ),
+    (
+        "a gated network",
+        r#"{"inputs": {"X": [[1, 2], [3, -1]], "W_1": [[1, 0, -1], [0.5, 1, 2]], "W_gate": [[1, 1, 0], [0, 2, -1]],
+            "b_gate": [1, 0, 0.5], "W_2": [[1, 0], [0, 1], [-1, 1]], "gamma_2": [2, 1]},
+            "options": {"activation": "silu", "norm_2": "pre", "rms_norm_2": true, "epsilon_2": 0.000001}}"#,
+    ),
+    (
+        "activations",
+        r#"{"inputs": {"weights": [[[0.25, 0.75]], [[0.5, 0.5]]], "V": [[1, 2], [3, -4]], "W_1": [[1, 0, -1], [0.5, 1, 2]],
+            "W_2": [[1], [2], [-1]]}, "options": {"activation": "gelu_tanh"}}"#,
+    ),
+    (
         "embeddings",
         r#"{"inputs": {"embeddings": [[1, 2], [0, 1]], "positions": [[0, 1], [0.5, 0.5]], "W_Q": [[1, 2], [0, 1]],
             "W_K": [[1, 0], [1, 1]], "W_V": [[1, 0], [0, 1]]}, "options": {"causal": true, "residual": true}}"#,
@@ -164,6 +182,7 @@ fn model() -> &'static (Trace, Case) {
         if is_rotary {
             options["rotary_base"] = json!(10_000.0);
         }
+        (options["activation"], options["norm_2"]) = (json!("gelu"), options["norm"].clone());
         let file = json!({"inputs": inputs, "options": options});
         (trace, Case { name: "model".into(), file, head: 1 })
     })
@@ -359,6 +378,38 @@ fn what_no_program_opens_is_not_made() {
     let said = trace.to_xlsx(&OPTIONS).unwrap_err().to_string();
     assert!(said.contains("numbers of all heads is larger than programs open (at most 8000000)"), "{said}");
     assert!(said.contains("give a shorter text, or use --format json"), "{said}");
+}
+
+#[test]
+fn the_weights_of_a_large_network_are_left_out_and_what_they_make_is_there() {
+    let row = |n: usize| format!("[{}]", vec!["1"; n].join(", "));
+    let rows = |n: usize, columns: usize| format!("[{}]", vec![row(columns).as_str(); n].join(", "));
+    let file = |d_ff: usize| {
+        let [x, first, second] = [row(1001), rows(1001, d_ff), rows(d_ff, 1001)];
+        let inputs = format!(r#""X": [{x}], "W_1": {first}, "W_2": {second}, "b_2": {x}"#);
+        format!(r#"{{"inputs": {{{inputs}}}, "options": {{"activation": "relu", "residual": true}}}}"#)
+    };
+    let trace = WorkedExample::parse(&file(2000)).unwrap().trace(0).unwrap();
+    let book = Book::read(&trace.to_xlsx(&OPTIONS).unwrap());
+    assert!(book.cells.len() < 20_000, "{}", book.cells.len());
+    let said = |book: &Book, text: &str| {
+        book.cells.values().filter(|cell| matches!(cell, Cell::Text(own) if own.contains(text))).count()
+    };
+    assert_eq!(said(&book, "The weights of the feed-forward network are left out, because there are too many"), 1);
+    assert_eq!(said(&book, "given, and left out here"), 2);
+    let find = |text: &str| book.cells.iter().find(|(_, cell)| matches!(cell, Cell::Text(own) if own.contains(text)));
+    // Products with what is left out are numbers, and what follows from them are formulas.
+    let (&(_, inner, _), _) = find("Feed-forward network, first linear layer").unwrap();
+    assert_eq!(book.cells[&(0, inner + 3, 1)], Cell::Number(1001.0));
+    let (&(_, output, _), _) = find("Feed-forward network, second linear layer").unwrap();
+    assert_eq!(book.cells[&(0, output + 3, 1)], Cell::Number(2_002_001.0));
+    let (&(_, sum, _), _) = find("Second residual connection").unwrap();
+    assert!(matches!(&book.cells[&(0, sum + 3, 1)], Cell::Formula(_, result) if result == "2002002"));
+    assert_eq!(shown(&book.calculated(), (0, sum + 3, 1)), 2_002_002.0);
+    // A smaller one is whole.
+    let trace = WorkedExample::parse(&file(20)).unwrap().trace(0).unwrap();
+    let book = Book::read(&trace.to_xlsx(&OPTIONS).unwrap());
+    assert_eq!(said(&book, "left out"), 0);
 }
 
 /// LibreOffice's numbers of all sheets of some spreadsheets, by file and sheet.

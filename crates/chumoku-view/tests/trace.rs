@@ -513,7 +513,17 @@ fn latex_compiles() {
     let whole = r#"{"inputs": {"Q": [[1, 2], [2, 1]], "K": [[1, 0], [1, 1]], "V": [[1, 2], [0, 1]], "gamma_Q": [2, 1],
         "rotary_speeds": [0.5], "W_dense": [[1, 0], [2, 1]]},
         "options": {"head_norm_epsilon": 0, "pooling": "mean_sqrt_length", "dense_tanh": true, "unit_length": true}}"#;
+    let network = |activation: &str| {
+        let file = r#"{"inputs": {"X": [[1, 2], [0, -1]], "W_1": [[1, 0, -1], [0, 1, 1]], "W_gate": [[2, 0, 0], [0, 1, 0]],
+            "W_2": [[1, 0], [0, 1], [1, 1]], "gamma_2": [2, 1], "norm_beta_2": [1, 0]},
+            "options": {"activation": "NAME", "norm_2": "post"}}"#;
+        WorkedExample::parse(&file.replace("NAME", activation)).unwrap().trace(0).unwrap().to_latex(&OPTIONS)
+    };
     let documents = [
+        ("relu", network("relu")),
+        ("gelu", network("gelu")),
+        ("gelu_tanh", network("gelu_tanh")),
+        ("silu", network("silu")),
         ("whole", WorkedExample::parse(whole).unwrap().trace(0).unwrap().to_latex(&OPTIONS)),
         ("rms", WorkedExample::parse(rms).unwrap().trace(0).unwrap().to_latex(&OPTIONS)),
         ("odd", odd().to_latex(&OPTIONS)),

@@ -203,7 +203,8 @@ impl DecoderLayer {
         &self.cross_attention
     }
 
-    /// What its attention to itself or, with `is_cross`, to the memory was given and made, of a batch of one pair.
+    /// What its attention to itself or, with `is_cross`, to the memory was given and made, of a batch of one pair. The
+    /// feed-forward network follows the attention to the memory.
     pub(super) fn record<T: Real>(
         &self,
         p: &Params<T>,
@@ -236,6 +237,10 @@ impl DecoderLayer {
             projected: attention.projected(&part.part),
             weights: (0..attention.config().num_heads).map(of_head).collect::<Result<_>>()?,
             sum,
+            feed_forward: match is_cross {
+                true => Some(self.sublayers[2].record_feed_forward(p, &self.feed_forward, &cache.feed_forward)?),
+                false => None,
+            },
         })
     }
 

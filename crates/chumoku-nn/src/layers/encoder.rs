@@ -161,7 +161,7 @@ impl Encoder {
         Ok(dy)
     }
 
-    /// What the attention of a layer was given and made, of a batch of one sequence.
+    /// What the attention of a layer was given and made, of a batch of one sequence, with the feed-forward network.
     ///
     /// # Panics
     /// If there is no such layer.
@@ -172,10 +172,12 @@ impl Encoder {
         offsets: &Offsets,
         layer: usize,
     ) -> Result<AttentionRecord> {
-        self.layers[layer].record(p, &cache.layers[layer], offsets)
+        let (layer, cache) = (&self.layers[layer], &cache.layers[layer]);
+        let feed_forward = Some(layer.record_feed_forward(p, cache)?);
+        Ok(AttentionRecord { feed_forward, ..layer.record(p, cache, offsets)? })
     }
 
-    /// The same for every layer in turn.
+    /// What the attention of every layer in turn was given and made, without the feed-forward networks.
     pub(crate) fn each_record<T: Real>(
         &self,
         p: &Params<T>,
@@ -183,7 +185,8 @@ impl Encoder {
         offsets: &Offsets,
         each: &mut dyn FnMut(&AttentionRecord),
     ) -> Result<()> {
-        (0..self.layers.len()).try_for_each(|layer| self.record(p, cache, offsets, layer).map(|record| each(&record)))
+        let mut layers = self.layers.iter().zip(&cache.layers);
+        layers.try_for_each(|(layer, cache)| layer.record(p, cache, offsets).map(|record| each(&record)))
     }
 
     /// The attention weights of one layer, sequence and head: (tokens, tokens).

@@ -155,13 +155,15 @@ impl EncoderConfig {
     }
 }
 
+/// The activations of feed-forward networks, by their names in configurations.
+pub const ACTIVATIONS: [(&str, Activation); 4] = [
+    ("gelu", Activation::Gelu),
+    ("gelu_tanh", Activation::GeluTanh),
+    ("relu", Activation::Relu),
+    ("silu", Activation::Silu),
+];
+
 /// The activation of a name.
 fn named(name: &str) -> Option<Activation> {
-    Some(match name {
-        "gelu" => Activation::Gelu,
-        "gelu_tanh" => Activation::GeluTanh,
-        "relu" => Activation::Relu,
-        "silu" => Activation::Silu,
-        _ => return None,
-    })
+    ACTIVATIONS.into_iter().find(|(known, _)| *known == name).map(|(_, activation)| activation)
 }

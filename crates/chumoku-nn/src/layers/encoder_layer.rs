@@ -1,6 +1,6 @@
 //! An encoder layer: self-attention and feed-forward, each with a residual connection and layer normalisation.
 
-use super::record::AttentionRecord;
+use super::record::{AttentionRecord, FeedForwardRecord};
 use super::sublayer::{Sublayer, SublayerCache};
 use super::{
     AttentionInput, EncoderConfig, FeedForward, FeedForwardCache, Mode, MultiHeadAttention, MultiHeadAttentionCache,
@@ -157,7 +157,17 @@ impl EncoderLayer {
             projected: self.attention.projected(&cache.attention.part),
             weights: weights.collect::<Result<_>>()?,
             sum,
+            feed_forward: None,
         })
+    }
+
+    /// Its feed-forward network, and what the layer came to.
+    pub(super) fn record_feed_forward<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &EncoderLayerCache<T>,
+    ) -> Result<FeedForwardRecord> {
+        self.sublayers[1].record_feed_forward(p, &self.feed_forward, &cache.feed_forward)
     }
 
     /// The attention weights of one sequence and head: (tokens, tokens).

@@ -1,10 +1,11 @@
 //! The position-wise feed-forward network.
 
+use super::record::{FeedForwardMatrices, LinearMatrices};
 use super::{EncoderConfig, FeedForwardKind, Linear, Mode, numbers, numbers_mut, zeros};
 use crate::Result;
 use crate::params::{Builder, Init, Params};
 use chumoku_kernels::{Activation, Real, Then, gated_backward, gated_forward};
-use ndarray::{Array2, ArrayView2};
+use ndarray::{Array2, ArrayView2, Axis, Slice};
 
 /// `y = W₂ f(W₁ x + b₁) + b₂` for each token (Vaswani et al. 2017, equation 2), or, gated, `y = W₂ (f(W x) ∘ V x)`
 /// (Shazeer 2020, equation 6), with dropout of what W₂ is given.
@@ -177,5 +178,24 @@ impl FeedForward {
         gated_backward(self.activation, numbers(&before), self.d_ff, numbers(&d_after), numbers_mut(&mut d_before))?;
         // before = linear1(x)
         self.linear1.backward(p, x, d_before.view(), grads)
+    }
+
+    /// The parameters, in f64.
+    pub fn matrices<T: Real>(&self, p: &Params<T>) -> FeedForwardMatrices {
+        let of = |linear: &Linear| {
+            let (weight, bias) = linear.matrices(p);
+            LinearMatrices { weight, bias }
+        };
+        let (first, gate) = match (of(&self.linear1), self.is_gated) {
+            (both, true) => {
+                let half = |columns: Slice| {
+                    let part = |x: &Array2<f64>| x.slice_axis(Axis(1), columns).to_owned();
+                    LinearMatrices { weight: part(&both.weight), bias: both.bias.as_ref().map(part) }
+                };
+                (half(Slice::from(..self.d_ff)), Some(half(Slice::from(self.d_ff..))))
+            }
+            (first, false) => (first, None),
+        };
+        FeedForwardMatrices { first, gate, second: of(&self.linear2), activation: self.activation }
     }
 }

@@ -34,7 +34,7 @@ pub use decoder_layer::{DecoderGradients, DecoderInput, DecoderLayer, DecoderLay
 pub use dropout::{Mode, Noise};
 pub use embedding::Embedding;
 pub use encoder::{Encoder, EncoderCache};
-pub use encoder_config::{EncoderConfig, FeedForwardKind, LayerOptions, LocalLayers};
+pub use encoder_config::{ACTIVATIONS, EncoderConfig, FeedForwardKind, LayerOptions, LocalLayers};
 pub use encoder_layer::{EncoderLayer, EncoderLayerCache};
 pub use feed_forward::{FeedForward, FeedForwardCache};
 pub use head::{DenseHead, Head, HeadActivation, HeadCache};
@@ -47,7 +47,7 @@ pub use multi_head_attention::{
 pub use norm::{LayerNorm, LayerNormCache, Norm, NormCache, NormKind, NormOrder, RmsNorm, RmsNormCache};
 pub use pooling::{Pooling, PoolingCache};
 pub use position::{Position, PositionKind, sinusoidal, sinusoidal_halves};
-pub use record::{AttentionRecord, NormRecord};
+pub use record::{AttentionRecord, FeedForwardMatrices, FeedForwardRecord, LinearMatrices, NormRecord};
 pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};
 pub use rotary::{Rotary, RotaryScaling};
 

@@ -1,9 +1,10 @@
-//! What one attention of a model was given and what it made, in f64, for whoever shows it.
+//! What one attention of a model was given and what it made, and the feed-forward network behind it, in f64, for whoever
+//! shows it.
 
 use super::multi_head_attention::AttentionMatrices;
 use super::{Norm, NormOrder};
 use crate::params::Params;
-use chumoku_kernels::Real;
+use chumoku_kernels::{Activation, Real};
 use ndarray::Array2;
 
 /// One attention of a layer over one sequence, with the residual connection and the normalisation around it.
@@ -25,6 +26,45 @@ pub struct AttentionRecord {
     pub weights: Vec<Array2<f64>>,
     /// The model's own sum of x and the attention's output: (queries, d_model).
     pub sum: Array2<f64>,
+    /// The feed-forward network that follows, up to the layer's output; none where it was not asked for, or where another
+    /// attention follows.
+    pub feed_forward: Option<FeedForwardRecord>,
+}
+
+/// The feed-forward network of a layer, with the residual connection and the normalisation around it.
+#[derive(Clone, Debug)]
+pub struct FeedForwardRecord {
+    /// Where the normalisation stands.
+    pub order: NormOrder,
+    /// The normalisation.
+    pub norm: Option<NormRecord>,
+    /// The parameters of the network.
+    pub matrices: FeedForwardMatrices,
+    /// The model's own output of the layer: (tokens, d_model).
+    pub output: Array2<f64>,
+}
+
+/// What a feed-forward network computes with: `f(x W_1 + b_1) W_2 + b_2` or, gated,
+/// `(f(x W_1 + b_1) ∘ (x W_gate + b_gate)) W_2 + b_2`.
+#[derive(Clone, Debug)]
+pub struct FeedForwardMatrices {
+    /// W_1 and b_1: (d_model, d_ff) and (1, d_ff).
+    pub first: LinearMatrices,
+    /// W_gate and b_gate, of the same shapes, where it is gated.
+    pub gate: Option<LinearMatrices>,
+    /// W_2 and b_2: (d_ff, d_model) and (1, d_model).
+    pub second: LinearMatrices,
+    /// f.
+    pub activation: Activation,
+}
+
+/// The parameters of a linear layer as `x W + b` has them.
+#[derive(Clone, Debug)]
+pub struct LinearMatrices {
+    /// W: (inputs, outputs).
+    pub weight: Array2<f64>,
+    /// b: (1, outputs).
+    pub bias: Option<Array2<f64>>,
 }
 
 /// The parameters of a normalisation.

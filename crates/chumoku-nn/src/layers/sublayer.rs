@@ -1,6 +1,7 @@
 //! What the layers of encoder and decoder are made of: a part with a residual connection and a normalisation.
 
-use super::{EncoderConfig, Mode, Norm, NormCache, NormOrder, add_assign};
+use super::record::FeedForwardRecord;
+use super::{EncoderConfig, FeedForward, FeedForwardCache, Mode, Norm, NormCache, NormOrder, add_assign, wide};
 use crate::Result;
 use crate::params::{Builder, Params};
 use chumoku_kernels::{Real, Then};
@@ -72,6 +73,23 @@ impl Sublayer {
         &self.norm
     }
 
+    /// A feed-forward network for whoever shows it: its parameters, and what comes of it once more.
+    pub(super) fn record_feed_forward<T: Real>(
+        &self,
+        p: &Params<T>,
+        network: &FeedForward,
+        cache: &SublayerCache<T, FeedForwardCache<T>>,
+    ) -> Result<FeedForwardRecord> {
+        let (x, mode) = (cache.x(self.order).clone(), Mode::Eval);
+        let (output, _) = self.forward(p, x, mode, |x, then| network.forward_then(p, x, then, mode))?;
+        Ok(FeedForwardRecord {
+            order: self.order,
+            norm: self.norm.record(p),
+            matrices: network.matrices(p),
+            output: wide(output.view()),
+        })
+    }
+
     /// `part(d, grads)` computes the gradient of f's input from that of its output.
     pub(super) fn backward<T: Real, C>(
         &self,
@@ -101,12 +119,21 @@ impl Sublayer {
 }
 
 impl<T, C> SublayerCache<T, C> {
+    /// What was given to the sublayer.
+    pub(super) fn x(&self, order: NormOrder) -> &Array2<T> {
+        match order {
+            NormOrder::Pre => &self.norm_input,
+            NormOrder::Post => &self.input,
+        }
+    }
+
     /// What was given to the sublayer, and `x + f(…)`, where `next` is what the one after it remembers.
     pub(super) fn around<'a, D>(&'a self, next: &'a SublayerCache<T, D>, order: NormOrder) -> [&'a Array2<T>; 2] {
-        match order {
-            NormOrder::Pre => [&self.norm_input, &next.norm_input],
-            NormOrder::Post => [&self.input, &self.norm_input],
-        }
+        let sum = match order {
+            NormOrder::Pre => next.x(order),
+            NormOrder::Post => &self.norm_input,
+        };
+        [self.x(order), sum]
     }
 }
 

@@ -6,6 +6,7 @@
 use super::number::{Interval, Printed, Scalar};
 use super::operation::{Operation, StepId};
 use super::program::Program;
+use chumoku_kernels::Activation;
 use ndarray::Array2;
 use serde::Serialize;
 
@@ -53,6 +54,9 @@ impl Scalar for Belief {
     }
     fn tanh(self) -> Belief {
         Belief { range: self.range.tanh(), ..self }
+    }
+    fn activated(self, activation: Activation) -> Belief {
+        Belief { range: self.range.activated(activation), ..self }
     }
     fn max(self, other: Belief) -> Belief {
         Belief::from_two(Scalar::max(self.range, other.range), self, other)

@@ -1,9 +1,11 @@
 //! From what is given to the steps of attention.
 
+use super::builder::{Build, misfit};
 use super::example::{Diagonal, MaskOption, WorkedExample};
 use super::operation::{Angles, Operation, StepId};
 use super::program::{Program, Step};
 use super::quantity::Quantity;
+use super::sublayer::Part;
 use chumoku::lang::lang;
 use chumoku::nn::NormOrder;
 use chumoku::tr;
@@ -46,24 +48,6 @@ impl WorkedExample {
     }
 }
 
-struct Build<'a> {
-    example: &'a WorkedExample,
-    program: Program,
-    /// Of queries, and of keys and values.
-    heads: [usize; 2],
-}
-
-/// Names what two matrices that do not fit are.
-fn misfit(name: &str, found: &Array2<f64>, expected: &str, other: &str, shape: (usize, usize)) -> String {
-    let (rows, columns) = found.dim();
-    tr!(
-        "inputs.{name} is {rows}×{columns}: expected {expected}, as {other} is {}×{}",
-        "inputs.{name} は {rows}×{columns} ですが、{other} が {}×{} なので {expected}が必要です",
-        shape.0,
-        shape.1
-    )
-}
-
 /// That there is not a matrix for each head.
 fn not_one_each(name: &str, expected: usize, found: usize) -> String {
     tr!(
@@ -73,23 +57,6 @@ fn not_one_each(name: &str, expected: usize, found: usize) -> String {
 }
 
 impl Build<'_> {
-    fn shape(&self, id: StepId) -> (usize, usize) {
-        self.program.value(id).dim()
-    }
-
-    /// The step of what is given whole.
-    fn given(&mut self, quantity: Quantity) -> Result<Option<StepId>, String> {
-        let Some(matrices) = self.example.inputs.get(&quantity) else { return Ok(None) };
-        let [matrix] = &matrices[..] else {
-            let (name, found) = (quantity.name(), matrices.len());
-            return Err(tr!(
-                "inputs.{name}: expected one matrix, found {found}",
-                "inputs.{name}: 行列は一つだけ必要ですが、{found} 個です"
-            ));
-        };
-        Ok(Some(self.program.give(quantity, None, matrix.clone())))
-    }
-
     /// The step of what is given for a head.
     fn given_of_head(&mut self, quantity: Quantity, head: Option<usize>) -> Result<Option<StepId>, String> {
         let Some(matrices) = self.example.inputs.get(&quantity) else { return Ok(None) };
@@ -99,34 +66,6 @@ impl Build<'_> {
             return Err(not_one_each(name, expected, found));
         }
         Ok(Some(self.program.give(quantity, head, matrices[head.unwrap_or(0)].clone())))
-    }
-
-    /// A row that is added to, or multiplied with, each row of a matrix of so many columns.
-    fn row(&mut self, quantity: Quantity, columns: usize, other: &str) -> Result<Option<StepId>, String> {
-        let Some(id) = self.given(quantity)? else { return Ok(None) };
-        let (rows, found) = self.shape(id);
-        if (rows, found) != (1, columns) {
-            let name = quantity.name();
-            return Err(tr!(
-                "inputs.{name} is {rows}×{found}: expected 1×{columns}, as {other} has {columns} columns",
-                "inputs.{name} は {rows}×{found} ですが、{other} が {columns} 列なので 1×{columns} が必要です"
-            ));
-        }
-        Ok(Some(id))
-    }
-
-    /// `source · weight + bias`, if the weight is given.
-    fn projected(&mut self, source: StepId, [weight, bias, result]: [Quantity; 3]) -> Result<Option<StepId>, String> {
-        let Some(id) = self.given(weight)? else { return Ok(None) };
-        let (source_shape, matrix) = (self.shape(source), self.program.value(id));
-        if matrix.nrows() != source_shape.1 {
-            let name = self.program.step(source).quantity.name();
-            let expected = tr!("{} rows", "{} 行", source_shape.1);
-            return Err(misfit(weight.name(), matrix, &expected, name, source_shape));
-        }
-        let columns = matrix.ncols();
-        let bias = self.row(bias, columns, weight.name())?;
-        Ok(Some(self.program.compute(result, None, Operation::Product { factors: [source, id], bias })?))
     }
 
     /// Queries, keys or values: given, in one or for each head, or projected.
@@ -168,7 +107,9 @@ impl Build<'_> {
     }
 
     fn steps(&mut self) -> Result<(), String> {
-        let last = self.attention()?;
+        let x = self.input()?;
+        let attention = self.attention(x)?;
+        let last = self.feed_forward(x, attention)?;
         self.vector(last)
     }
 
@@ -202,25 +143,10 @@ impl Build<'_> {
     }
 
     /// Attention; the last of its steps, if it comes to an output.
-    fn attention(&mut self) -> Result<Option<StepId>, String> {
+    fn attention(&mut self, x: Option<StepId>) -> Result<Option<StepId>, String> {
         use Quantity::{BK, BO, BQ, BV, K, Memory, Output, Q, V, WK, WO, WQ, WV};
-        let x = self.input()?;
         let options = &self.example.options;
-        let has = |quantity| self.example.inputs.contains_key(&quantity);
-        if options.norm.is_none() && (has(Quantity::NormGamma) || has(Quantity::NormBeta)) {
-            return Err(tr!(
-                "gamma and norm_beta: expected options.norm, \"pre\" or \"post\", to say where they belong",
-                "gamma と norm_beta: どこに置くかを示す options.norm（\"pre\" か \"post\"）が必要です"
-            ));
-        }
-        if options.rms_norm && (options.norm.is_none() || has(Quantity::NormBeta)) {
-            return Err(tr!(
-                "options.rms_norm: expected options.norm, \"pre\" or \"post\", to say where it belongs, and no norm_beta, \
-                 which RMS normalisation does not have",
-                "options.rms_norm: どこに置くかを示す options.norm（\"pre\" か \"post\"）が必要です。RMS 正規化に norm_beta は\
-                 ありません"
-            ));
-        }
+        self.check_norm(Part::Attention)?;
         if x.is_none() && (options.residual || options.norm.is_some()) {
             return Err(tr!(
                 "options.residual and options.norm: expected X, which is added to the output",
@@ -228,7 +154,9 @@ impl Build<'_> {
             ));
         }
         let source = match x {
-            Some(x) if self.example.options.norm == Some(NormOrder::Pre) => Some(self.norm(x, Quantity::Norm)?),
+            Some(x) if self.example.options.norm == Some(NormOrder::Pre) => {
+                Some(self.norm(x, Quantity::Norm, Part::Attention)?)
+            }
             _ => x,
         };
         let memory = self.given(Memory)?.or(source);
@@ -265,26 +193,7 @@ impl Build<'_> {
             output = self.program.compute(quantity, None, Operation::Joined(outputs))?;
         }
         output = self.projected(output, [WO, BO, Output])?.unwrap_or(output);
-        let options = &self.example.options;
-        let wanted = |quantity| self.example.claims.iter().any(|(claimed, _)| *claimed == quantity);
-        let has_residual = options.residual || options.norm.is_some() || wanted(Quantity::Residual);
-        let (Some(x), true) = (x, has_residual) else { return Ok(Some(output)) };
-        if self.shape(x) != self.shape(output) {
-            let [x, y] = [self.shape(x), self.shape(output)];
-            return Err(tr!(
-                "residual: X is {}×{} and the output {}×{}: expected the same of both, to add them",
-                "residual: X は {}×{}、出力は {}×{} です。足し合わせるには同じ形でなければなりません",
-                x.0,
-                x.1,
-                y.0,
-                y.1
-            ));
-        }
-        let sum = self.program.compute(Quantity::Residual, None, Operation::Sum([x, output]))?;
-        Ok(Some(match options.norm {
-            Some(NormOrder::Post) => self.norm(sum, Quantity::FinalNorm)?,
-            _ => sum,
-        }))
+        self.around(x, output, Part::Attention, [Quantity::Residual, Quantity::FinalNorm]).map(Some)
     }
 
     /// X, or the embeddings and what their positions add.
@@ -300,18 +209,6 @@ impl Build<'_> {
             return Err(misfit("positions", matrix, &expected, "embeddings", shape));
         }
         Ok(Some(self.program.compute(Quantity::X, None, Operation::Sum([embeddings, positions]))?))
-    }
-
-    fn norm(&mut self, of: StepId, quantity: Quantity) -> Result<StepId, String> {
-        let (columns, name) = (self.shape(of).1, self.program.step(of).quantity.name());
-        let gamma = self.row(Quantity::NormGamma, columns, name)?;
-        let beta = self.row(Quantity::NormBeta, columns, name)?;
-        let epsilon = self.example.options.epsilon;
-        let operation = match self.example.options.rms_norm {
-            true => Operation::RmsNormalised { of, gamma, epsilon },
-            false => Operation::Normalised { of, gamma, beta, epsilon },
-        };
-        self.program.compute(quantity, None, operation)
     }
 
     /// The weights of a head.

@@ -6,8 +6,9 @@ use super::object::Object;
 use super::quantity::Quantity;
 use chumoku::lang::lang;
 use chumoku::lang::wording::quoted;
-use chumoku::nn::{NormOrder, Pooling};
+use chumoku::nn::{ACTIVATIONS, NormOrder, Pooling};
 use chumoku::{Error, Result, tr};
+use chumoku_kernels::Activation;
 use ndarray::Array2;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
@@ -72,13 +73,21 @@ pub(crate) struct Options {
     pub(crate) num_key_heads: Option<usize>,
     pub(crate) head_dim: Option<usize>,
     pub(crate) subtract_max: bool,
-    /// Whether the input is added to the output.
+    /// Whether its input is added to what attention comes to, and to what the feed-forward network comes to.
     pub(crate) residual: bool,
     /// Where layer normalisation stands; with it there is a residual connection.
     pub(crate) norm: Option<NormOrder>,
     /// Whether it is RMS normalisation.
     pub(crate) rms_norm: bool,
     pub(crate) epsilon: f64,
+    /// What the feed-forward network applies to its first layer.
+    pub(crate) activation: Option<Activation>,
+    /// Where the normalisation of the feed-forward network stands; with it there is a residual connection.
+    pub(crate) norm_2: Option<NormOrder>,
+    /// Whether it is RMS normalisation.
+    pub(crate) rms_norm_2: bool,
+    /// Its ε, if it is another.
+    pub(crate) epsilon_2: Option<f64>,
     /// The base of rotary positions.
     pub(crate) rotary: Option<f64>,
     /// What ALiBi takes off the score for each step of distance, a number for each head.
@@ -111,6 +120,10 @@ impl Default for Options {
             norm: None,
             rms_norm: false,
             epsilon: 1e-5,
+            activation: None,
+            norm_2: None,
+            rms_norm_2: false,
+            epsilon_2: None,
             rotary: None,
             alibi: None,
             head_norm_epsilon: None,
@@ -283,7 +296,7 @@ fn upright(quantity: Quantity, numbers: Nested<Option<Printed>>) -> Claim {
 
 const KEYS: [&str; 9] =
     ["title", "source", "tokens", "key_tokens", "inputs", "options", "claims", "count", "positions"];
-const OPTIONS: [&str; 20] = [
+const OPTIONS: [&str; 24] = [
     "scale",
     "causal",
     "mask",
@@ -298,6 +311,10 @@ const OPTIONS: [&str; 20] = [
     "norm",
     "rms_norm",
     "epsilon",
+    "activation",
+    "norm_2",
+    "rms_norm_2",
+    "epsilon_2",
     "rotary_base",
     "alibi_slopes",
     "head_norm_epsilon",
@@ -421,6 +438,9 @@ impl Options {
     fn read(text: &str) -> Result<Options, String> {
         let file = Object::read(text, "options", &OPTIONS)?;
         let defaults = Options::default();
+        let activations =
+            ["\"relu\", \"gelu\", \"gelu_tanh\" or \"silu\"", "\"relu\"、\"gelu\"、\"gelu_tanh\"、\"silu\" のどれか"];
+        let orders = ["\"pre\" or \"post\"", "\"pre\" か \"post\" "];
         let truth = |key: &str| file.plain::<bool>(key, "options.", ["true or false", "true か false "]);
         let finite = |key: &str| match file.number(key)? {
             Some(x) if !x.is_finite() => Err(tr!(
@@ -450,6 +470,19 @@ impl Options {
             found => Ok(found),
         };
         let epsilon = small("epsilon")?.unwrap_or(defaults.epsilon);
+        let activation = match file.plain::<String>("activation", "options.", activations)? {
+            None => None,
+            Some(name) => match ACTIVATIONS.into_iter().find(|(known, _)| *known == name) {
+                Some((_, activation)) => Some(activation),
+                None => {
+                    let (expected, found) = (lang().pick(activations[0], activations[1]), quoted(&name));
+                    return Err(tr!(
+                        "options.activation: expected {expected}, found {found}",
+                        "options.activation: {expected}が必要ですが、{found} です"
+                    ));
+                }
+            },
+        };
         let ways = [
             "\"mean\", \"max\", \"first\", \"last\" or \"mean_sqrt_length\"",
             "\"mean\"、\"max\"、\"first\"、\"last\"、\"mean_sqrt_length\" のどれか",
@@ -467,9 +500,13 @@ impl Options {
             head_dim: file.count("d_k")?,
             subtract_max: truth("subtract_max")?.unwrap_or(defaults.subtract_max),
             residual: truth("residual")?.unwrap_or(false),
-            norm: file.plain("norm", "options.", ["\"pre\" or \"post\"", "\"pre\" か \"post\" "])?,
+            norm: file.plain("norm", "options.", orders)?,
             rms_norm: truth("rms_norm")?.unwrap_or(false),
             epsilon,
+            activation,
+            norm_2: file.plain("norm_2", "options.", orders)?,
+            rms_norm_2: truth("rms_norm_2")?.unwrap_or(false),
+            epsilon_2: small("epsilon_2")?,
             rotary: finite("rotary_base")?,
             alibi: file.plain(
                 "alibi_slopes",

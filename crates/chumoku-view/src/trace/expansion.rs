@@ -1,9 +1,11 @@
 //! One number of a step, term by term.
 
+use super::number::Scalar;
 use super::operation::{Angles, Operation, StepId};
 use super::program::Program;
 use chumoku::lang::Lang;
 use chumoku::nn::Pooling;
+use chumoku_kernels::Activation;
 use ndarray::Array2;
 
 /// How one number came about.
@@ -36,6 +38,8 @@ pub enum Form {
     Average(Vec<f64>, f64),
     /// `tanh(a)`.
     Tanh(f64),
+    /// What an activation makes of a: `max(0, a)`, say.
+    Activated(Activation, f64),
     /// `a / √n`.
     OverRoot(f64, usize),
     /// `a / b`.
@@ -87,6 +91,7 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
         Operation::Given | Operation::Columns { .. } | Operation::Joined(_) | Operation::OneHot(_) => return None,
         Operation::Masked { .. } => return None,
         Operation::Sum([a, b]) => Form::Terms(vec![of(*a)[at], of(*b)[at]]),
+        Operation::Hadamard([a, b]) => Form::Products { terms: vec![[of(*a)[at], of(*b)[at]]], bias: None },
         Operation::Product { factors: [a, b], bias } => Form::Products {
             terms: products(*a, &|k| of(*b)[[k, column]]),
             bias: bias.map(|bias| of(bias)[[0, column]]),
@@ -152,6 +157,7 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
                 _ => Form::Average(numbers, count),
             }
         }
+        Operation::Activated { of: a, activation } => Form::Activated(*activation, of(*a)[at]),
         Operation::Tanh(a) => Form::Tanh(of(*a)[at]),
         Operation::UnitLength(a) => {
             let length = of(*a).row(row).iter().map(|x| x * x).sum::<f64>().sqrt();
@@ -219,6 +225,25 @@ impl Expansion {
                 format!("({}) / {}", joined(terms.collect()), number(*over))
             }
             Form::Tanh(a) => format!("{}({})", if is_latex { "\\tanh" } else { "tanh" }, number(*a)),
+            Form::Activated(activation, a) => {
+                let (a, own) = (number(*a), signed(*a));
+                match (activation, is_latex) {
+                    (Activation::Relu, false) => format!("max(0, {a})"),
+                    (Activation::Relu, true) => format!("\\max(0, {a})"),
+                    (Activation::Gelu, false) => format!("{a}/2 · (1 + erf({a}/√2))"),
+                    (Activation::Gelu, true) => {
+                        format!("\\tfrac{{1}}{{2}}\\cdot {own}\\left(1 + \\mathrm{{erf}}({a}/\\sqrt{{2}})\\right)")
+                    }
+                    (Activation::GeluTanh, false) => format!("{a}/2 · (1 + tanh(√(2/π)·({a} + 0.044715·{own}³)))"),
+                    (Activation::GeluTanh, true) => format!(
+                        "\\tfrac{{1}}{{2}}\\cdot {own}\\left(1 + \\tanh\\left(\\sqrt{{2/\\pi}}\\,({a} + \
+                         0.044715\\cdot {own}^3)\\right)\\right)"
+                    ),
+                    (Activation::Silu, false) => format!("{a} / (1 + exp(−{own}))"),
+                    (Activation::Silu, true) => format!("{a} / (1 + \\exp(-{own}))"),
+                    _ => format!("f({a})"),
+                }
+            }
             Form::OverRoot(a, n) => format!("{} / {root}{}", number(*a), braced(n.to_string())),
             Form::Quotient(a, b) => format!("{} / {}", number(*a), signed(*b)),
             Form::Turn { pair: [a, b], sign, angle } => {
@@ -267,6 +292,7 @@ impl Expansion {
             Form::Terms(terms) => terms.iter().sum(),
             Form::Average(terms, over) => terms.iter().sum::<f64>() / over,
             Form::Tanh(a) => a.tanh(),
+            Form::Activated(activation, a) => a.activated(*activation),
             Form::OverRoot(a, n) => a / (*n as f64).sqrt(),
             Form::Quotient(a, b) => {
                 if *b == 0.0 {

@@ -3,6 +3,7 @@
 use super::operation::{Angles, Operation, StepId};
 use super::program::Program;
 use chumoku::nn::Pooling;
+use chumoku_kernels::Activation;
 
 /// A formula in two spellings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +63,7 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
     let [text, latex] = match &step.operation {
         Operation::Given => return None,
         Operation::Sum([a, b]) => spell(&own, &[name(a), name(b)], ["{0} + {1}", "{0} + {1}"]),
+        Operation::Hadamard([a, b]) => spell(&own, &[name(a), name(b)], ["{0} ∘ {1}", "{0} \\odot {1}"]),
         Operation::Product { factors: [a, b], bias: None } | Operation::Mixture([a, b]) => {
             spell(&own, &[name(a), name(b)], ["{0} {1}", "{0} {1}"])
         }
@@ -149,25 +151,43 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
                 }
             }
         }
+        Operation::Activated { of, activation } => spell(&own, &[name(of)], activated(*activation)),
         Operation::Tanh(of) => spell(&own, &[name(of)], ["tanh({0})", "\\tanh({0})"]),
         Operation::UnitLength(of) => spell(&own, &[name(of)], ["{0} / ‖{0}‖", "{0}/\\lVert {0} \\rVert"]),
-        Operation::Normalised { of, gamma, .. } => match gamma {
-            Some(_) => spell(
-                &own,
-                &[name(of)],
-                [
-                    "γ · ({0} − μ) / √(σ² + ε) + β",
-                    "\\gamma \\odot \\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}} + \\beta",
-                ],
-            ),
-            None => spell(
-                &own,
-                &[name(of)],
-                ["({0} − μ) / √(σ² + ε)", "\\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}}"],
-            ),
-        },
+        Operation::Normalised { of, gamma, beta, .. } => {
+            let ([before, after], mut letters) = ([gamma, beta], vec![name(of)]);
+            let mut place = |id: &Option<StepId>| {
+                letters.extend(id.iter().map(name));
+                format!("{{{}}}", letters.len() - 1)
+            };
+            let (before, after) = (before.map(|_| place(before)), after.map(|_| place(after)));
+            let around = |core: &str, times: &str| {
+                let factor = before.as_ref().map_or(String::new(), |gamma| format!("{gamma} {times} "));
+                format!("{factor}{core}{}", after.as_ref().map_or(String::new(), |beta| format!(" + {beta}")))
+            };
+            let text = around("({0} − μ) / √(σ² + ε)", "·");
+            let latex = around("\\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}}", "\\odot");
+            spell(&own, &letters, [&text, &latex])
+        }
     };
     Some(Formula { text, latex })
+}
+
+/// What an activation is, in both spellings.
+fn activated(activation: Activation) -> [&'static str; 2] {
+    match activation {
+        Activation::Relu => ["max(0, {0})", "\\max(0, {0})"],
+        Activation::Gelu => [
+            "gelu({0}) = {0}/2 · (1 + erf({0}/√2))",
+            "\\mathrm{gelu}({0}) = \\tfrac{1}{2}{0}\\left(1 + \\mathrm{erf}({0}/\\sqrt{2})\\right)",
+        ],
+        Activation::GeluTanh => [
+            "{0}/2 · (1 + tanh(√(2/π)({0} + 0.044715 {0}³)))",
+            "\\tfrac{1}{2}{0}\\left(1 + \\tanh\\left(\\sqrt{2/\\pi}\\,({0} + 0.044715\\,{0}^3)\\right)\\right)",
+        ],
+        Activation::Silu => ["silu({0}) = {0} / (1 + exp(−{0}))", "\\mathrm{silu}({0}) = {0} / (1 + \\exp(-{0}))"],
+        _ => ["f({0})", "f({0})"],
+    }
 }
 
 /// Puts letters in their places, in both spellings: `{0}` is the first.

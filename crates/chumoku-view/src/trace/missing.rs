@@ -35,9 +35,10 @@ impl WorkedExample {
     /// What is missing for a quantity, each with what may be given in its place.
     fn unmet(&self, quantity: Quantity) -> Vec<String> {
         use Quantity::{
-            Biased, Concat, Dense, DenseTanh, DenseW, Embeddings, Exponentials, FinalNorm, HeadOutput, Hidden, K,
-            Largest, Masked, Memory, Norm, NormedK, NormedQ, Output, Pooled, Positions, Q, Residual, Scaled, Scores,
-            Sums, TurnedK, TurnedQ, V, Vector, WK, WQ, WV, Weights, X,
+            Activated, Biased, Concat, Dense, DenseTanh, DenseW, Embeddings, Exponentials, FeedForward, FinalNorm,
+            FinalNorm2, Gate, Gated, HeadOutput, Hidden, Inner, K, Largest, Masked, Memory, Norm, Norm2, NormedK,
+            NormedQ, Output, Pooled, Positions, Q, Residual, Residual2, Scaled, Scores, Sums, TurnedK, TurnedQ, V,
+            Vector, W1, W2, WGate, WK, WQ, WV, Weights, X,
         };
         if self.has(quantity) {
             return Vec::new();
@@ -59,6 +60,12 @@ impl WorkedExample {
         };
         let (has_memory, source) = (self.has(Memory) || has_x, tr!("X or memory", "X か memory"));
         let both = |a: Quantity, b: Quantity| [self.unmet(a), self.unmet(b)].concat();
+        let order = |which: usize, order: NormOrder| {
+            let (key, found) = if which == 1 { ("norm", options.norm) } else { ("norm_2", options.norm_2) };
+            let name = if order == NormOrder::Pre { "pre" } else { "post" };
+            let wanted = tr!("options.{key} as \"{name}\"", "options.{key} に \"{name}\" ");
+            option(found == Some(order), &wanted)
+        };
         match quantity {
             X if self.has(Embeddings) => option(self.has(Positions), "positions"),
             X if self.has(Positions) => option(self.has(Embeddings), "embeddings"),
@@ -113,15 +120,28 @@ impl WorkedExample {
             }
             Exponentials | Sums | Weights if !self.has(Weights) => self.unmet(Scaled),
             HeadOutput | Concat | Output => both(V, Weights),
+            Norm2 | Inner | Activated | Gate | Gated | FeedForward | Residual2 | FinalNorm2 => {
+                let weights: &[Quantity] = match quantity {
+                    Norm2 | Inner | Activated => &[W1],
+                    Gate | Gated => &[W1, WGate],
+                    _ => &[W1, W2],
+                };
+                // What is given of the first layer is given after something that it is to be applied to.
+                let x = if has_x || self.has(W1) { Vec::new() } else { vec!["X".to_owned()] };
+                let weights = weights.iter().flat_map(|weight| option(self.has(*weight), weight.name())).collect();
+                let activation = option(options.activation.is_some(), "options.activation");
+                let order = match quantity {
+                    Norm2 => order(2, NormOrder::Pre),
+                    FinalNorm2 => order(2, NormOrder::Post),
+                    _ => Vec::new(),
+                };
+                [x, weights, activation, order].concat()
+            }
             Residual | FinalNorm | Norm => {
                 let x = if has_x { Vec::new() } else { vec!["X".to_owned()] };
-                let order = |order, name: &str| {
-                    let wanted = tr!("options.norm as \"{name}\"", "options.norm に \"{name}\" ");
-                    option(options.norm == Some(order), &wanted)
-                };
                 match quantity {
-                    Norm => [x, order(NormOrder::Pre, "pre")].concat(),
-                    FinalNorm => [x, self.unmet(Output), order(NormOrder::Post, "post")].concat(),
+                    Norm => [x, order(1, NormOrder::Pre)].concat(),
+                    FinalNorm => [x, self.unmet(Output), order(1, NormOrder::Post)].concat(),
                     _ => [x, self.unmet(Output)].concat(),
                 }
             }

@@ -1,4 +1,4 @@
-//! Worked examples: attention in numbers, step by step.
+//! Worked examples: attention, and the feed-forward network behind it, in numbers, step by step.
 //!
 //! A [`WorkedExample`] is what is given and what is claimed; its program (`program.rs`, `operation.rs`) is every step
 //! from the input to the output, computed in f64. [`WorkedExample::check`] holds claims against it, and
@@ -6,10 +6,12 @@
 
 mod belief;
 mod build;
+mod builder;
 mod builtin;
 mod check;
 mod example;
 mod expansion;
+mod feed_forward;
 mod figures;
 mod formula;
 mod grid;
@@ -26,6 +28,7 @@ mod program;
 mod quantity;
 mod report;
 mod shown;
+mod sublayer;
 mod text;
 mod words;
 #[cfg(feature = "spreadsheets")]

@@ -1,4 +1,4 @@
-//! Traces of models: the numbers of one attention while it reads a text, and how far the model's own are from them.
+//! Traces of models: the numbers of one attention while it reads a text, with the feed-forward network behind it, and how far the model's own are from them.
 
 use super::example::{Diagonal, Options, WorkedExample};
 use super::quantity::Quantity;
@@ -43,6 +43,27 @@ impl Worked for Recorded {
                 give(Quantity::NormBeta, beta);
             }
         }
+        if let Some(network) = &of.feed_forward {
+            let m = &network.matrices;
+            let layers = [
+                (Quantity::W1, Quantity::B1, Some(&m.first)),
+                (Quantity::WGate, Quantity::BGate, m.gate.as_ref()),
+                (Quantity::W2, Quantity::B2, Some(&m.second)),
+            ];
+            for (weight, bias, layer) in layers {
+                let Some(layer) = layer else { continue };
+                give(weight, &layer.weight);
+                if let Some(own) = &layer.bias {
+                    give(bias, own);
+                }
+            }
+            if let Some(norm) = &network.norm {
+                give(Quantity::Gamma2, &norm.gamma);
+                if let Some(beta) = &norm.beta {
+                    give(Quantity::Beta2, beta);
+                }
+            }
+        }
         let row = |numbers: &[f64]| Array2::from_shape_fn((1, numbers.len()), |(_, j)| numbers[j]);
         if let Some(([queries, keys], _)) = &m.head_norms {
             give(Quantity::HeadGammaQ, &row(queries));
@@ -63,6 +84,8 @@ impl Worked for Recorded {
                 }
             }
         }
+        let network = of.feed_forward.as_ref();
+        let norm_2 = network.and_then(|network| network.norm.as_ref().map(|norm| (network.order, norm)));
         example.options = Options {
             beta: m.options.beta,
             head_factors: m.betas.clone(),
@@ -75,6 +98,10 @@ impl Worked for Recorded {
             rms_norm: of.norm.as_ref().is_some_and(|norm| norm.beta.is_none()),
             residual: of.norm.is_none(),
             epsilon: of.norm.as_ref().map_or(LayerNorm::EPSILON, |norm| norm.epsilon),
+            activation: network.map(|network| network.matrices.activation),
+            norm_2: norm_2.map(|(order, _)| order),
+            rms_norm_2: norm_2.is_some_and(|(_, norm)| norm.beta.is_none()),
+            epsilon_2: norm_2.map(|(_, norm)| norm.epsilon),
             rotary: m.rotary_base.filter(|_| speeds.is_none()),
             alibi: m.slopes.clone(),
             head_norm_epsilon: m.head_norms.as_ref().map(|(_, epsilon)| *epsilon),
@@ -109,6 +136,12 @@ impl Worked for Recorded {
         }
         let residual = largest(Quantity::Residual, None, &of.sum)?;
         let mut differences = vec![(Quantity::Weights.name(), weights), (Quantity::Residual.name(), residual)];
+        if let Some(network) = &of.feed_forward {
+            let last =
+                [Quantity::FinalNorm2, Quantity::Residual2].into_iter().find(|&end| program.find(end, None).is_some());
+            let last = last.unwrap_or(Quantity::Residual2);
+            differences.push((last.name(), largest(last, None, &network.output)?));
+        }
         if let Some(vector) = &self.vector {
             let ends = [Quantity::Vector, Quantity::DenseTanh, Quantity::Dense, Quantity::Pooled];
             let last = ends.into_iter().find(|&end| program.find(end, None).is_some()).unwrap_or(Quantity::Pooled);

@@ -1,5 +1,6 @@
 //! Numbers as they are printed, and the intervals that rounding leaves open.
 
+use chumoku_kernels::{Activation, activation_forward};
 use std::fmt;
 
 /// What steps are computed with: numbers, or [`Interval`]s of them.
@@ -12,6 +13,8 @@ pub(crate) trait Scalar: Copy {
     fn exp(self) -> Self;
     fn sqrt(self) -> Self;
     fn tanh(self) -> Self;
+    /// What an activation makes of it.
+    fn activated(self, activation: Activation) -> Self;
     /// The larger of the two; NaN if either is.
     fn max(self, other: Self) -> Self;
     /// Its square.
@@ -60,6 +63,11 @@ impl Scalar for f64 {
     }
     fn tanh(self) -> f64 {
         f64::tanh(self)
+    }
+    fn activated(self, activation: Activation) -> f64 {
+        let mut y = [f64::NAN];
+        activation_forward(activation, &[self], &mut y).expect("one number becomes one");
+        y[0]
     }
     fn max(self, other: f64) -> f64 {
         if self.is_nan() || self > other { self } else { other }
@@ -137,6 +145,12 @@ impl Scalar for Interval {
     fn tanh(self) -> Interval {
         Interval { low: self.low.tanh(), high: self.high.tanh() }
     }
+    fn activated(self, activation: Activation) -> Interval {
+        // It falls up to one place, where it is lowest, and rises from there.
+        let [low, high] = [self.low, self.high].map(|x| x.activated(activation));
+        let lowest = lowest(activation).filter(|x| (self.low..=self.high).contains(x));
+        hull([low, high, lowest.map_or(low, |x| x.activated(activation)), high])
+    }
     fn max(self, other: Interval) -> Interval {
         Interval { low: Scalar::max(self.low, other.low), high: Scalar::max(self.high, other.high) }
     }
@@ -167,6 +181,20 @@ impl Scalar for Interval {
     fn middle(self) -> f64 {
         (self.low + self.high) / 2.0
     }
+}
+
+/// Where an activation is lowest, if it does not rise throughout. An error in its last digits is none in the value: the
+/// curve is flat there.
+///
+/// x Φ(x) falls where Φ(x)/φ(x) < −x, and the left side rises with x. x σ(u(x)) falls where −x u′(x) σ(−u(x)) > 1, and the
+/// left side falls as x rises to 0.
+fn lowest(activation: Activation) -> Option<f64> {
+    Some(match activation {
+        Activation::Gelu => -0.751_791_524_694,
+        Activation::GeluTanh => -0.752_461_422_071,
+        Activation::Silu => -1.278_464_542_761,
+        _ => return None,
+    })
 }
 
 fn hull(ends: [f64; 4]) -> Interval {
@@ -279,6 +307,42 @@ mod tests {
         }
     }
 
+    /// erf by its series (Abramowitz and Stegun 7.1.5), for numbers around 0.
+    fn erf(x: f64) -> f64 {
+        let mut power = x;
+        let mut sum = 0.0;
+        for n in 0..200 {
+            sum += power / f64::from(2 * n + 1);
+            power *= -x * x / f64::from(n + 1);
+        }
+        sum * 2.0 / std::f64::consts::PI.sqrt()
+    }
+
+    #[test]
+    fn activations_of_intervals_reach_their_lowest_number_and_no_further() {
+        let wide = Interval { low: -3.0, high: 1.0 };
+        let cases = [
+            (Activation::Relu, 0.0, 1.0),
+            (Activation::Gelu, -0.169_971_207_48, 0.841_344_746_07),
+            (Activation::GeluTanh, -0.170_040_750_57, 0.841_191_990_61),
+            (Activation::Silu, -0.278_464_542_76, 0.731_058_578_63),
+        ];
+        for (activation, low, high) in cases {
+            let found = wide.activated(activation);
+            assert!((found.low - low).abs() < 1e-10 && (found.high - high).abs() < 1e-10, "{activation:?}: {found:?}");
+            // On either side of the lowest number the ends are the ends.
+            for side in [Interval { low: -3.0, high: -2.0 }, Interval { low: 0.5, high: 1.0 }] {
+                let found = side.activated(activation);
+                let mut ends = [side.low, side.high].map(|x| x.activated(activation));
+                ends.sort_by(f64::total_cmp);
+                assert_eq!([found.low, found.high], ends, "{activation:?}");
+            }
+            let open = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY }.activated(activation);
+            assert!((open.low - low).abs() < 1e-10 && open.high == f64::INFINITY, "{activation:?}: {open:?}");
+            assert!(Interval::of(f64::NAN).activated(activation).low.is_nan());
+        }
+    }
+
     #[test]
     fn intervals_hold_all_results() {
         let random = chumoku_kernels::Philox::new(3, 5);
@@ -298,6 +362,12 @@ mod tests {
                 (a.div(b), p / q),
                 (a.exp(), p.exp()),
                 (a.tanh(), p.tanh()),
+                (a.activated(Activation::Relu), p.max(0.0)),
+                (a.activated(Activation::Gelu), p * (1.0 + erf(p / 2f64.sqrt())) / 2.0),
+                (a.activated(Activation::GeluTanh), {
+                    p / 2.0 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (p + 0.044715 * p * p * p)).tanh())
+                }),
+                (a.activated(Activation::Silu), p / (1.0 + (-p).exp())),
                 (Scalar::max(a, b), p.max(q)),
             ];
             for (k, (interval, inner)) in all.into_iter().enumerate() {

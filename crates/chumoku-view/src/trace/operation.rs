@@ -2,6 +2,7 @@
 
 use super::number::Scalar;
 use chumoku::nn::Pooling;
+use chumoku_kernels::Activation;
 use ndarray::{Array2, ArrayView2, Axis, concatenate};
 use std::ops::Range;
 
@@ -24,6 +25,8 @@ pub(crate) enum Operation {
     Given,
     /// `A + B`, entry by entry.
     Sum([StepId; 2]),
+    /// `A ∘ B`, entry by entry.
+    Hadamard([StepId; 2]),
     /// `A B + b`, with a row `b` that is added to each row.
     Product { factors: [StepId; 2], bias: Option<StepId> },
     /// `A B` with the shares A of the rows of B; a share of 0 takes nothing, whatever stands there.
@@ -58,6 +61,8 @@ pub(crate) enum Operation {
     RmsNormalised { of: StepId, gamma: Option<StepId>, epsilon: f64 },
     /// One row of all rows, in each of these ways, side by side.
     Pooled { of: StepId, ways: Vec<Pooling> },
+    /// An activation of each entry.
+    Activated { of: StepId, activation: Activation },
     /// `tanh(A)`.
     Tanh(StepId),
     /// Each row divided by its length; a row of nothing stays one.
@@ -70,6 +75,8 @@ impl Operation {
         match self {
             Operation::Given => (0, 0),
             Operation::Sum([a, _])
+            | Operation::Hadamard([a, _])
+            | Operation::Activated { of: a, .. }
             | Operation::Turned { of: a, .. }
             | Operation::Scaled { of: a, .. }
             | Operation::Biased { of: a, .. }
@@ -97,6 +104,7 @@ impl Operation {
         match self {
             Operation::Given => unreachable!("what is given is not computed"),
             Operation::Sum([a, b]) => each(value(*a), |(i, j), x| x.add(value(*b)[[i, j]])),
+            Operation::Hadamard([a, b]) => each(value(*a), |(i, j), x| x.mul(value(*b)[[i, j]])),
             Operation::Product { factors: [a, b], bias } => {
                 let product = product(value(*a), value(*b));
                 match bias {
@@ -170,6 +178,7 @@ impl Operation {
                 let rows: Vec<ArrayView2<'_, S>> = rows.iter().map(|row| row.view()).collect();
                 concatenate(Axis(1), &rows).expect("each is one row")
             }
+            Operation::Activated { of, activation } => each(value(*of), |_, x| x.activated(*activation)),
             Operation::Tanh(of) => each(value(*of), |_, x| x.tanh()),
             Operation::UnitLength(of) => {
                 let mut y = value(*of).to_owned();

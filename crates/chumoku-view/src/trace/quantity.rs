@@ -43,6 +43,22 @@ pub(crate) enum Quantity {
     Output,
     Residual,
     FinalNorm,
+    Gamma2,
+    Beta2,
+    Norm2,
+    W1,
+    B1,
+    Inner,
+    Activated,
+    WGate,
+    BGate,
+    Gate,
+    Gated,
+    W2,
+    B2,
+    FeedForward,
+    Residual2,
+    FinalNorm2,
     Hidden,
     Pooled,
     DenseW,
@@ -55,7 +71,6 @@ pub(crate) enum Quantity {
 use Quantity::*;
 
 /// How long an axis is, in letters.
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Axis {
     /// Tokens that ask.
@@ -74,6 +89,8 @@ pub(crate) enum Axis {
     Pairs,
     /// Width of values.
     ValueWidth,
+    /// Width inside the feed-forward network.
+    Inner,
     /// Width of what is pooled of all tokens.
     Pooled,
     /// Width of the text's vector.
@@ -84,7 +101,7 @@ pub(crate) enum Axis {
 
 impl Quantity {
     /// All of them, in the order of a trace.
-    pub(crate) const ALL: [Quantity; 45] = [
+    pub(crate) const ALL: [Quantity; 61] = [
         Embeddings,
         Positions,
         X,
@@ -123,6 +140,22 @@ impl Quantity {
         Output,
         Residual,
         FinalNorm,
+        Gamma2,
+        Beta2,
+        Norm2,
+        W1,
+        B1,
+        Inner,
+        Activated,
+        WGate,
+        BGate,
+        Gate,
+        Gated,
+        W2,
+        B2,
+        FeedForward,
+        Residual2,
+        FinalNorm2,
         Hidden,
         Pooled,
         DenseW,
@@ -173,6 +206,22 @@ impl Quantity {
             Output => "output",
             Residual => "residual",
             FinalNorm => "final_norm",
+            Gamma2 => "gamma_2",
+            Beta2 => "norm_beta_2",
+            Norm2 => "norm_2",
+            W1 => "W_1",
+            B1 => "b_1",
+            Inner => "inner",
+            Activated => "activated",
+            WGate => "W_gate",
+            BGate => "b_gate",
+            Gate => "gate",
+            Gated => "gated",
+            W2 => "W_2",
+            B2 => "b_2",
+            FeedForward => "feed_forward",
+            Residual2 => "residual_2",
+            FinalNorm2 => "final_norm_2",
             Hidden => "hidden",
             Pooled => "pooled",
             DenseW => "W_dense",
@@ -229,6 +278,22 @@ impl Quantity {
             Output => "O",
             Residual => "R",
             FinalNorm => "Y",
+            Gamma2 => "γ_2",
+            Beta2 => "β_2",
+            Norm2 => "N_2",
+            W1 => "W_1",
+            B1 => "b_1",
+            Inner => "U",
+            Activated => "U′",
+            WGate => "W_gate",
+            BGate => "b_gate",
+            Gate => "G",
+            Gated => "U_gated",
+            W2 => "W_2",
+            B2 => "b_2",
+            FeedForward => "F",
+            Residual2 => "R_2",
+            FinalNorm2 => "Y_2",
             Hidden => "L",
             Pooled => "p",
             DenseW => "W_D",
@@ -242,9 +307,10 @@ impl Quantity {
     /// Its axes.
     pub(crate) fn axes(self) -> [Axis; 2] {
         match self {
-            Embeddings | Positions | X | Norm | Output | Residual | FinalNorm | Hidden => [Axis::Queries, Axis::Model],
+            Embeddings | Positions | X | Norm | Output | Residual | FinalNorm | Norm2 | FeedForward | Residual2
+            | FinalNorm2 | Hidden => [Axis::Queries, Axis::Model],
             Memory => [Axis::Keys, Axis::Memory],
-            NormGamma | NormBeta | BO => [Axis::One, Axis::Model],
+            NormGamma | NormBeta | BO | Gamma2 | Beta2 | B2 => [Axis::One, Axis::Model],
             WQ => [Axis::Model, Axis::KeyWidth],
             WK => [Axis::Memory, Axis::KeyWidth],
             WV => [Axis::Memory, Axis::ValueWidth],
@@ -259,6 +325,10 @@ impl Quantity {
             Largest | Sums => [Axis::Queries, Axis::One],
             HeadOutput | Concat => [Axis::Queries, Axis::ValueWidth],
             WO => [Axis::ValueWidth, Axis::Model],
+            W1 | WGate => [Axis::Model, Axis::Inner],
+            B1 | BGate => [Axis::One, Axis::Inner],
+            Inner | Activated | Gate | Gated => [Axis::Queries, Axis::Inner],
+            W2 => [Axis::Inner, Axis::Model],
             Pooled => [Axis::One, Axis::Pooled],
             DenseW => [Axis::Pooled, Axis::Vector],
             DenseB | Dense | DenseTanh | Vector => [Axis::One, Axis::Vector],
@@ -306,6 +376,24 @@ impl Quantity {
             Output => ("Output", "出力"),
             Residual => ("Residual connection", "残差接続"),
             FinalNorm => ("Layer normalisation", "層正規化"),
+            Gamma2 => ("Factors of the second normalisation", "2 つ目の正規化のスケール（γ）"),
+            Beta2 => ("Offsets of the second normalisation", "2 つ目の正規化のシフト（β）"),
+            Norm2 => ("Second layer normalisation", "2 つ目の層正規化"),
+            W1 => ("Weights of the first linear layer", "1 つ目の線形層の重み行列"),
+            B1 => ("Bias of the first linear layer", "1 つ目の線形層のバイアス"),
+            Inner => ("Feed-forward network, first linear layer", "フィードフォワードネットワーク、1 つ目の線形層"),
+            Activated => ("Activation", "活性化"),
+            WGate => ("Weights of the gate", "ゲートの重み行列"),
+            BGate => ("Bias of the gate", "ゲートのバイアス"),
+            Gate => ("Gate", "ゲート"),
+            Gated => ("Activation times gate", "活性化とゲートの積"),
+            W2 => ("Weights of the second linear layer", "2 つ目の線形層の重み行列"),
+            B2 => ("Bias of the second linear layer", "2 つ目の線形層のバイアス"),
+            FeedForward => {
+                ("Feed-forward network, second linear layer", "フィードフォワードネットワーク、2 つ目の線形層")
+            }
+            Residual2 => ("Second residual connection", "2 つ目の残差接続"),
+            FinalNorm2 => ("Second layer normalisation", "2 つ目の層正規化"),
             Hidden => ("Vectors after the last layer", "最後の層を出たベクトル"),
             Pooled => ("Pooling", "プーリング"),
             DenseW => ("Weights of the dense layer", "全結合層の重み行列"),

@@ -10,7 +10,7 @@ use chumoku::explain::{ModelPlace, TextCut};
 use chumoku::lang::Lang;
 use ndarray::Array2;
 
-/// Attention computed step by step, of one head where there are several.
+/// Attention and the feed-forward network behind it, computed step by step; of one head where there are several.
 ///
 /// Rows are tokens and columns their numbers, or queries and keys. All numbers are f64.
 #[derive(Clone, Debug)]
@@ -216,6 +216,7 @@ fn step(program: &Program, id: StepId, heads: usize) -> TraceStep {
             Axis::KeyWidth => width("d_k"),
             Axis::HeadWidth => "d_k".into(),
             Axis::Pairs => "d_k/2".into(),
+            Axis::Inner => "d_ff".into(),
             Axis::Pooled => pooled.into(),
             Axis::Vector => if has_dense { "d" } else { pooled }.into(),
             Axis::ValueWidth => width("d_v"),

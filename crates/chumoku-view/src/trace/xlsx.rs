@@ -3,6 +3,7 @@
 use super::formula::root_of;
 use super::grid::odd;
 use super::operation::{Angles, Operation, StepId};
+use super::quantity::Quantity;
 use super::shown::{Trace, TraceStep};
 use super::text::TraceOptions;
 use super::words;
@@ -10,6 +11,7 @@ use chumoku::lang::Lang;
 use chumoku::lang::clean_text;
 use chumoku::nn::Pooling;
 use chumoku::{Error, Result};
+use chumoku_kernels::Activation;
 use rust_xlsxwriter::{Format, FormatAlign, Formula, Workbook, Worksheet, XlsxError};
 use std::collections::HashMap;
 
@@ -24,6 +26,9 @@ const ROWS: usize = 1_048_576;
 /// Most numbers of a spreadsheet. Each takes about half a kilobyte while the file is made, and several times that in
 /// the program that opens it.
 const CELLS: usize = 8_000_000;
+/// With more numbers than this the weights of the feed-forward network, most of them, are left out: the file would take
+/// more than ten seconds to make.
+const WITH_WEIGHTS: usize = 4_000_000;
 /// Most terms of a sum that is written out: a formula has at most 8,192 characters.
 const TERMS: usize = 100;
 
@@ -95,14 +100,17 @@ impl Trace {
     ///
     /// The head that is shown stands on the first sheet, the others on a second. A spreadsheet knows neither NaN nor
     /// the infinities: they stand there as texts, and a formula that reads one says what came of it when the file was
-    /// made, until there is a number in its place.
+    /// made, until there is a number in its place. Of a large layer the weights of the feed-forward network are left out;
+    /// what they make stands there as numbers then, and the sheet says so.
     ///
     /// # Errors
     /// If there are more numbers than a sheet, or a program that opens it, can hold.
     pub fn to_xlsx(&self, options: &TraceOptions) -> Result<Vec<u8>> {
+        let is_there = self.is_there();
         for steps in [&self.steps, &self.others] {
-            let rows = TOP as usize + steps.iter().map(|step| step.value.nrows() + 4).sum::<usize>();
-            let widest = steps.iter().map(|step| step.value.ncols() + 2).max().unwrap_or(0);
+            let there = || steps.iter().filter(|step| is_there(step));
+            let rows = TOP as usize + 4 * steps.len() + there().map(|step| step.value.nrows()).sum::<usize>();
+            let widest = there().map(|step| step.value.ncols() + 2).max().unwrap_or(0);
             if rows >= ROWS || widest >= COLUMNS {
                 return Err(Error::Setting(chumoku::tr!(
                     "a spreadsheet holds {ROWS} rows and {COLUMNS} columns, but {rows} and {widest} are needed; use --format json",
@@ -110,7 +118,8 @@ impl Trace {
                 )));
             }
         }
-        let cells: usize = self.steps.iter().chain(&self.others).map(|step| step.value.len()).sum();
+        let all = self.steps.iter().chain(&self.others);
+        let cells: usize = all.filter(|step| is_there(step)).map(|step| step.value.len()).sum();
         if cells > CELLS {
             let heads =
                 if self.others.is_empty() { String::new() } else { chumoku::tr!(" of all heads", "全ヘッドの") };
@@ -126,17 +135,32 @@ impl Trace {
         })
     }
 
+    /// Which steps have their numbers in the spreadsheet.
+    fn is_there(&self) -> impl Fn(&TraceStep) -> bool + use<> {
+        let all: usize = self.steps.iter().chain(&self.others).map(|step| step.value.len()).sum();
+        move |step| {
+            let is_weight = matches!(step.quantity, Quantity::W1 | Quantity::WGate | Quantity::W2);
+            all <= WITH_WEIGHTS || !is_weight
+        }
+    }
+
     fn workbook(&self, options: &TraceOptions) -> Result<Vec<u8>, XlsxError> {
         let lang = options.lang;
         let names = sheet_names(lang);
         let mut layout = Layout { steps: HashMap::new(), blocks: HashMap::new(), names, sheet: 0 };
+        let is_there = self.is_there();
+        let mut tops = HashMap::new();
         for (sheet, steps) in [&self.steps, &self.others].into_iter().enumerate() {
             let mut row = TOP;
             for step in steps {
+                tops.insert(step.id, row);
                 let (rows, columns) = step.value.dim();
-                layout.steps.insert(step.id, step);
-                layout.blocks.insert(step.id, Block { sheet, row: row + 3, rows, columns });
-                row += rows as u32 + 4;
+                if is_there(step) {
+                    layout.steps.insert(step.id, step);
+                    layout.blocks.insert(step.id, Block { sheet, row: row + 3, rows, columns });
+                    row += rows as u32;
+                }
+                row += 4;
             }
         }
         let quiet = Format::new().set_font_color("#666666");
@@ -156,7 +180,16 @@ impl Trace {
             for (i, step) in steps.iter().enumerate() {
                 // Of what no other form shows there are no numbers to go by.
                 let number = if index == 0 { format!("{}. ", i + 1) } else { String::new() };
-                self.block(sheet, &layout, step, &format!("{number}{}", step.title(lang)), options)?;
+                let (title, top) = (format!("{number}{}", step.title(lang)), tops[&step.id]);
+                sheet.write_with_format(top, 0, title, &strong)?;
+                sheet.write_with_format(top + 1, 0, format!("{}: {}", step.symbol, step.shape()), &quiet)?;
+                match is_there(step) {
+                    true => self.block(sheet, &layout, step, options)?,
+                    false => {
+                        let said = lang.pick("given, and left out here", "与えられた値（ここでは省略）");
+                        sheet.write_with_format(top + 1, FIRST, said, &quiet)?;
+                    }
+                }
             }
         }
         workbook.save_to_buffer()
@@ -181,20 +214,24 @@ impl Trace {
                 Lang::Ja => format!("ここにはほかのヘッドの手順を示す。残りはシート「{shown}」にある。"),
             },
         };
-        cut + given + &other
+        let is_whole = self.steps.iter().all(self.is_there());
+        let left_out = lang.pick(
+            " The weights of the feed-forward network are left out, because there are too many: what they make stands \
+             here as numbers, which do not change.",
+            "フィードフォワードネットワークの重みは多すぎるので省略し、それとの積は変化しない数値として示す。",
+        );
+        cut + given + &other + if is_whole { "" } else { left_out }
     }
 
-    /// A step: its title, its formula, its labels and its numbers.
+    /// A step: its formula, its labels and its numbers.
     fn block(
         &self,
         sheet: &mut Worksheet,
         layout: &Layout<'_>,
         step: &TraceStep,
-        title: &str,
         options: &TraceOptions,
     ) -> Result<(), XlsxError> {
         let lang = options.lang;
-        let strong = Format::new().set_bold();
         let quiet = Format::new().set_font_color("#666666");
         let heading = Format::new().set_align(FormatAlign::Right).set_font_color("#666666");
         let decimals = format!("0.{}", "0".repeat(options.digits.max(1)));
@@ -202,9 +239,7 @@ impl Trace {
         let (whole, computed) = (Format::new(), Format::new().set_num_format(&decimals));
         let (rows, columns) = step.value.dim();
         let first = layout.blocks[&step.id].row;
-        sheet.write_with_format(first - 3, 0, title, &strong)?;
         let formula = step.formula.as_ref().map_or(words::given(lang), |formula| &formula.text);
-        sheet.write_with_format(first - 2, 0, format!("{}: {}", step.symbol, step.shape()), &quiet)?;
         sheet.write_with_format(first - 2, FIRST, formula, &quiet)?;
         for j in 0..columns {
             let label = super::grid::label(self, step.axes()[1], j);
@@ -338,6 +373,7 @@ impl Layout<'_> {
         Some(match &step.operation {
             Operation::Given => return None,
             Operation::Sum([a, b]) => format!("{}+{}", block(a)?.at(i, j), block(b)?.at(i, j)),
+            Operation::Hadamard([a, b]) => format!("{}*{}", block(a)?.at(i, j), block(b)?.at(i, j)),
             Operation::Product { factors: [a, b], bias: offset } => {
                 let offset = match offset {
                     Some(id) => bias(id)?,
@@ -407,6 +443,17 @@ impl Layout<'_> {
                     _ => format!("AVERAGE({column})"),
                 }
             }
+            Operation::Activated { of, activation } => {
+                let x = block(of)?.at(i, j);
+                match activation {
+                    Activation::Relu => format!("MAX(0,{x})"),
+                    Activation::Gelu => format!("{x}/2*(1+ERF({x}/SQRT(2)))"),
+                    Activation::GeluTanh => format!("{x}/2*(1+TANH(SQRT(2/PI())*({x}+0.044715*{x}^3)))"),
+                    // No number is as large as what the exponential of a larger one would be.
+                    Activation::Silu => format!("{x}/(1+EXP(MIN(-{x},700)))"),
+                    _ => literal(step.value[[i, j]]),
+                }
+            }
             Operation::Tanh(of) => format!("TANH({})", block(of)?.at(i, j)),
             Operation::UnitLength(of) => {
                 let from = block(of)?;
@@ -449,7 +496,7 @@ fn reads(operation: &Operation, i: usize, j: usize) -> Vec<Read> {
     match operation {
         Operation::Given | Operation::Columns { .. } | Operation::Masked { .. } | Operation::Joined(_) => Vec::new(),
         Operation::Biased { bias, .. } if !bias[[i, j]].is_finite() => Vec::new(),
-        Operation::Sum(pair) => pair.iter().map(|id| numbers(id, row, column)).collect(),
+        Operation::Sum(pair) | Operation::Hadamard(pair) => pair.iter().map(|id| numbers(id, row, column)).collect(),
         Operation::Product { factors: [a, b], bias } => {
             let offset = bias.iter().map(|id| numbers(id, Some(0), column));
             [numbers(a, row, None), numbers(b, None, column)].into_iter().chain(offset).collect()
@@ -474,9 +521,10 @@ fn reads(operation: &Operation, i: usize, j: usize) -> Vec<Read> {
             let gamma = gamma.iter().map(|id| numbers(id, Some(0), column));
             std::iter::once(numbers(of, row, None)).chain(gamma).collect()
         }
-        Operation::Scaled { of, .. } | Operation::Biased { of, .. } | Operation::Tanh(of) => {
-            vec![numbers(of, row, column)]
-        }
+        Operation::Scaled { of, .. }
+        | Operation::Biased { of, .. }
+        | Operation::Activated { of, .. }
+        | Operation::Tanh(of) => vec![numbers(of, row, column)],
         Operation::Largest(of) | Operation::OneHot(of) => vec![masked(of, row, None)],
         Operation::Exponentials { of, largest } => {
             let largest = largest.iter().map(|id| masked(id, row, Some(0)));

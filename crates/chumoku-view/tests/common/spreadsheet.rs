@@ -193,8 +193,16 @@ impl Reader<'_, '_> {
         }
     }
 
+    fn power(&mut self) -> Value {
+        let left = self.signed();
+        match self.take("^") {
+            true => result(number(left).zip(number(self.signed())).map(|(a, b)| a.powf(b))),
+            false => left,
+        }
+    }
+
     fn product(&mut self) -> Value {
-        let mut left = self.signed();
+        let mut left = self.power();
         loop {
             let is_product = match self.rest.as_bytes().first() {
                 Some(b'*') => true,
@@ -202,7 +210,7 @@ impl Reader<'_, '_> {
                 _ => return left,
             };
             self.rest = &self.rest[1..];
-            let right = self.signed();
+            let right = self.power();
             left = result(number(left).zip(number(right)).map(|(a, b)| if is_product { a * b } else { a / b }));
         }
     }
@@ -265,6 +273,9 @@ impl Reader<'_, '_> {
     }
 
     fn call(&mut self, name: &str) -> Value {
+        if name == "PI" && self.take(")") {
+            return Value::Number(std::f64::consts::PI);
+        }
         let mut given = Vec::new();
         loop {
             given.push(self.comparison());
@@ -304,8 +315,13 @@ impl Reader<'_, '_> {
                 let (range, wanted) = (next(), next());
                 Value::Number(flat(&range).into_iter().filter(|x| **x == wanted).count() as f64)
             }
-            ("EXP" | "SQRT" | "COS" | "SIN" | "TANH", 1) => {
+            ("MIN" | "MAX", 2) => {
+                let [a, b] = [number(next()), number(next())];
+                result(a.zip(b).map(|(a, b)| if name == "MIN" { a.min(b) } else { a.max(b) }))
+            }
+            ("EXP" | "SQRT" | "COS" | "SIN" | "TANH" | "ERF", 1) => {
                 let f = match name {
+                    "ERF" => erf,
                     "EXP" => f64::exp,
                     "SQRT" => f64::sqrt,
                     "COS" => f64::cos,
@@ -368,6 +384,19 @@ impl Reader<'_, '_> {
             _ => panic!("no function {name} of {count}"),
         }
     }
+}
+
+/// By a series whose terms have one sign (Abramowitz and Stegun 7.1.6), or the value that it tends to.
+fn erf(x: f64) -> f64 {
+    if x.abs() > 6.0 {
+        return x.signum();
+    }
+    let (mut term, mut sum) = (x, 0.0);
+    for n in 0..300 {
+        sum += term;
+        term *= 2.0 * x * x / f64::from(2 * n + 3);
+    }
+    sum * 2.0 / std::f64::consts::PI.sqrt() * (-x * x).exp()
 }
 
 fn rows(value: Value) -> Value {

@@ -1,0 +1,100 @@
+//! The steps of a layer's feed-forward network.
+
+use super::builder::Build;
+use super::operation::{Operation, StepId};
+use super::quantity::Quantity;
+use super::sublayer::Part;
+use chumoku::nn::NormOrder;
+use chumoku::tr;
+
+/// What attention begins with: where one of these is given, X alone is not what a feed-forward network is given.
+const OF_ATTENTION: [Quantity; 9] = [
+    Quantity::WQ,
+    Quantity::WK,
+    Quantity::WV,
+    Quantity::Q,
+    Quantity::K,
+    Quantity::V,
+    Quantity::Scores,
+    Quantity::Scaled,
+    Quantity::Weights,
+];
+
+impl Build<'_> {
+    /// The feed-forward network, which follows attention or, where there is none, the input; the last of all steps so far
+    /// (Vaswani et al. 2017, section 3.3; Shazeer 2020).
+    pub(super) fn feed_forward(
+        &mut self,
+        x: Option<StepId>,
+        attention: Option<StepId>,
+    ) -> Result<Option<StepId>, String> {
+        use Quantity::{Activated, B1, B2, BGate, FeedForward, FinalNorm2, Gate, Gated, Inner, Norm2, Residual2};
+        use Quantity::{W1, W2, WGate};
+        let options = &self.example.options;
+        let has = |quantity| self.example.inputs.contains_key(&quantity);
+        self.check_norm(Part::FeedForward)?;
+        if !has(W1) {
+            return match self.asks_for_feed_forward() {
+                None => Ok(attention),
+                Some(found) => Err(tr!(
+                    "{found}: expected inputs.W_1 too, with which the feed-forward network begins",
+                    "{found}: フィードフォワードネットワークの始まりである inputs.W_1 も必要です"
+                )),
+            };
+        }
+        let is_alone = !OF_ATTENTION.into_iter().any(has);
+        let Some(from) = attention.or(x.filter(|_| is_alone)) else {
+            return Err(tr!(
+                "inputs.W_1: expected what the feed-forward network is given: an output of attention, or X alone",
+                "inputs.W_1: フィードフォワードネットワークに与える値（アテンションの出力、または X だけ）が必要です"
+            ));
+        };
+        let Some(activation) = options.activation else {
+            return Err(tr!(
+                "inputs.W_1: expected options.activation, \"relu\", say, to say what follows the first linear layer",
+                "inputs.W_1: 1 つ目の線形層の後の活性化関数を示す options.activation（\"relu\" など）が必要です"
+            ));
+        };
+        if has(BGate) && !has(WGate) {
+            return Err(tr!("inputs.b_gate: expected inputs.W_gate too", "inputs.b_gate: inputs.W_gate も必要です"));
+        }
+        let source = match options.norm_2 {
+            Some(NormOrder::Pre) => self.norm(from, Norm2, Part::FeedForward)?,
+            _ => from,
+        };
+        let Some(inner) = self.projected(source, [W1, B1, Inner])? else { return Ok(attention) };
+        let mut last = self.program.compute(Activated, None, Operation::Activated { of: inner, activation })?;
+        if let Some(gate) = self.projected(source, [WGate, BGate, Gate])? {
+            let (expected, found) = (self.shape(inner).1, self.shape(gate).1);
+            if expected != found {
+                return Err(tr!(
+                    "inputs.W_gate: expected {expected} columns, as W_1 has, found {found}",
+                    "inputs.W_gate: W_1 と同じく {expected} 列が必要ですが、{found} 列です"
+                ));
+            }
+            last = self.program.compute(Gated, None, Operation::Hadamard([last, gate]))?;
+        }
+        let Some(output) = self.projected(last, [W2, B2, FeedForward])? else {
+            return match has(B2) || options.norm_2.is_some() {
+                false => Ok(Some(last)),
+                true => Err(tr!(
+                    "inputs.W_2: expected the weights of the second linear layer, which b_2 and the residual connection follow",
+                    "inputs.W_2: b_2 と残差接続の前に来る 2 つ目の線形層の重み行列が必要です"
+                )),
+            };
+        };
+        self.around(Some(from), output, Part::FeedForward, [Residual2, FinalNorm2]).map(Some)
+    }
+
+    /// The first thing that is said of a feed-forward network, W_1 aside.
+    fn asks_for_feed_forward(&self) -> Option<String> {
+        use Quantity::{B1, B2, BGate, Beta2, Gamma2, W2, WGate};
+        let options = &self.example.options;
+        let inputs = [Gamma2, Beta2, B1, WGate, BGate, W2, B2].into_iter();
+        let given = inputs.filter(|quantity| self.example.inputs.contains_key(quantity));
+        let given = given.map(|quantity| format!("inputs.{}", quantity.name()));
+        let said = [("activation", options.activation.is_some()), ("norm_2", options.norm_2.is_some())].into_iter();
+        let said = said.filter(|(_, is_set)| *is_set).map(|(name, _)| format!("options.{name}"));
+        given.chain(said).next()
+    }
+}

@@ -1,0 +1,115 @@
+//! What stands around each part of a layer: a residual connection and a normalisation.
+
+use super::builder::Build;
+use super::example::Options;
+use super::operation::{Operation, StepId};
+use super::quantity::Quantity;
+use chumoku::nn::NormOrder;
+use chumoku::tr;
+
+/// The parts of a layer, each with its residual connection and its normalisation.
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    Attention,
+    FeedForward,
+}
+
+/// The normalisation of a part.
+struct PartNorm {
+    order: Option<NormOrder>,
+    is_rms: bool,
+    epsilon: f64,
+    /// γ and β.
+    parameters: [Quantity; 2],
+    /// The options that say where it stands, and whether it is RMS normalisation.
+    names: [&'static str; 2],
+}
+
+impl Part {
+    fn norm(self, options: &Options) -> PartNorm {
+        match self {
+            Part::Attention => PartNorm {
+                order: options.norm,
+                is_rms: options.rms_norm,
+                epsilon: options.epsilon,
+                parameters: [Quantity::NormGamma, Quantity::NormBeta],
+                names: ["norm", "rms_norm"],
+            },
+            Part::FeedForward => PartNorm {
+                order: options.norm_2,
+                is_rms: options.rms_norm_2,
+                epsilon: options.epsilon_2.unwrap_or(options.epsilon),
+                parameters: [Quantity::Gamma2, Quantity::Beta2],
+                names: ["norm_2", "rms_norm_2"],
+            },
+        }
+    }
+}
+
+impl Build<'_> {
+    /// That what is given of a part's normalisation fits together.
+    pub(super) fn check_norm(&self, part: Part) -> Result<(), String> {
+        let has = |quantity| self.example.inputs.contains_key(&quantity);
+        let norm = part.norm(&self.example.options);
+        let [gamma, beta] = norm.parameters;
+        let ([order, rms], [gamma_name, beta_name]) = (norm.names, norm.parameters.map(Quantity::name));
+        if norm.order.is_none() && (has(gamma) || has(beta)) {
+            return Err(tr!(
+                "{gamma_name} and {beta_name}: expected options.{order}, \"pre\" or \"post\", to say where they belong",
+                "{gamma_name} と {beta_name}: どこに置くかを示す options.{order}（\"pre\" か \"post\"）が必要です"
+            ));
+        }
+        if norm.is_rms && (norm.order.is_none() || has(beta)) {
+            return Err(tr!(
+                "options.{rms}: expected options.{order}, \"pre\" or \"post\", to say where it belongs, and no {beta_name}, \
+                 which RMS normalisation does not have",
+                "options.{rms}: どこに置くかを示す options.{order}（\"pre\" か \"post\"）が必要です。RMS 正規化に {beta_name} は\
+                 ありません"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The normalisation of a part.
+    pub(super) fn norm(&mut self, of: StepId, result: Quantity, part: Part) -> Result<StepId, String> {
+        let norm = part.norm(&self.example.options);
+        let (columns, name) = (self.shape(of).1, self.program.step(of).quantity.name());
+        let [gamma, beta] = norm.parameters;
+        let gamma = self.row(gamma, columns, name)?;
+        let beta = self.row(beta, columns, name)?;
+        let epsilon = norm.epsilon;
+        let operation = match norm.is_rms {
+            true => Operation::RmsNormalised { of, gamma, epsilon },
+            false => Operation::Normalised { of, gamma, beta, epsilon },
+        };
+        self.program.compute(result, None, operation)
+    }
+
+    /// What was given to a part added to what it came to, and normalised, as far as that is asked for.
+    pub(super) fn around(
+        &mut self,
+        x: Option<StepId>,
+        output: StepId,
+        part: Part,
+        [residual, normalised]: [Quantity; 2],
+    ) -> Result<StepId, String> {
+        let order = part.norm(&self.example.options).order;
+        let is_claimed = self.example.claims.iter().any(|(claimed, _)| *claimed == residual);
+        let has_residual = self.example.options.residual || order.is_some() || is_claimed;
+        let (Some(x), true) = (x, has_residual) else { return Ok(output) };
+        if self.shape(x) != self.shape(output) {
+            let [[a, b], [c, d]] = [x, output].map(|id| [self.shape(id).0, self.shape(id).1]);
+            let [x, output] = [x, output].map(|id| self.program.step(id).quantity.name());
+            let name = residual.name();
+            return Err(tr!(
+                "{name}: {x} is {a}×{b} and {output} {c}×{d}: expected the same of both, to add them",
+                "{name}: {x} は {a}×{b}、{output} は {c}×{d} です。足し合わせるには同じ形でなければなりません"
+            ));
+        }
+        let sum = self.program.compute(residual, None, Operation::Sum([x, output]))?;
+        match order {
+            Some(NormOrder::Post) => self.norm(sum, normalised, part),
+            _ => Ok(sum),
+        }
+    }
+}
