@@ -60,6 +60,14 @@ fn a_network_is_checked_in_numbers_worked_by_hand() {
             assert_eq!(wrong(&check(&file)), [name], "{file}");
         }
     }
+    // The second norm has an ε of its own, or the first one's: 6.5/√(42.25 + 42.25) is √½.
+    for option in ["epsilon", "epsilon_2"] {
+        let mut file = by_hand();
+        file["options"].as_object_mut().unwrap().remove("epsilon_2");
+        file["options"][option] = json!(42.25);
+        file["claims"]["final_norm_2"] = json!([["1.4142", "0.7071"], [null, null]]);
+        assert!(check(&file).ok, "{option}: {file}");
+    }
     // What was wrong before is not wrong once more: −0.17 is what gelu makes of a wrong −0.75.
     let gelu = json!({ "inputs": { "X": [[1]], "W_1": [[1]] }, "options": { "activation": "gelu" },
         "claims": { "inner": [["-0.75"]], "activated": [["-0.17"]] } });
