@@ -6,7 +6,6 @@ use super::tokenizer_file;
 use crate::{quiet, tr};
 use serde_json::Value;
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::Arc;
 use tokenizers::decoders::DecoderWrapper;
 use tokenizers::{EncodeInput, Encoding, Tokenizer};
@@ -47,7 +46,7 @@ impl Guarded {
 
     fn from_value(mut file: Value) -> Result<Tokenizer, String> {
         tokenizer_file::check(&mut file, &is_ours)?;
-        Tokenizer::from_str(&file.to_string()).map_err(|error| error.to_string())
+        serde_json::from_value(file).map_err(|error| error.to_string())
     }
 
     /// What the library does not expect of a file it panics on.
