@@ -267,8 +267,9 @@ impl Plan {
         let most = if whole > MANY { LONGEST_OF_MANY } else { LONGEST };
         let max_tokens = (2 * longest).clamp(128, most).min(limit);
         let tokens: usize = shape.lengths.iter().map(|&length| length.min(max_tokens)).sum();
-        // Some 32 rows.
-        let batch_tokens = (32 * tokens / rows.max(1)).clamp(512, 4096).max(max_tokens);
+        // Some 32 rows; of few rows fewer, or there would be hardly a step in an epoch.
+        let batch_rows = (rows / 32).clamp(4, 32);
+        let batch_tokens = (batch_rows * tokens / rows.max(1)).clamp(16 * batch_rows, 4096).max(max_tokens);
         let body = model.body.transformer();
         let of_body = body.map_or(0, |c| c.num_layers * c.d_model * (4 * c.d_model + 2 * c.d_ff));
         // A small encoder has more to learn yet.
