@@ -6,6 +6,7 @@ use super::tokenizer_file;
 use crate::{quiet, tr};
 use serde_json::Value;
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
 use tokenizers::decoders::DecoderWrapper;
 use tokenizers::{EncodeInput, Encoding, Tokenizer};
@@ -46,7 +47,10 @@ impl Guarded {
 
     fn from_value(mut file: Value) -> Result<Tokenizer, String> {
         tokenizer_file::check(&mut file, &is_ours)?;
-        serde_json::from_value(file).map_err(|error| error.to_string())
+        // By way of the text: parsing a value needs code of its own for every type, half a megabyte of it.
+        let text = file.to_string();
+        drop(file);
+        Tokenizer::from_str(&text).map_err(|error| error.to_string())
     }
 
     /// What the library does not expect of a file it panics on.
