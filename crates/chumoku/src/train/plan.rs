@@ -165,6 +165,12 @@ const LARGE: usize = 50_000_000;
 /// Token ids from which embeddings stay as they were pretrained: to change them would cost more than all the rest.
 const MANY_TOKENS: usize = 60_000;
 
+/// Tokens of a batch: some 32 rows; of few rows fewer, or there would be hardly a step in an epoch.
+fn fine_tuning_batch(rows: usize, tokens: usize) -> usize {
+    let batch_rows = (rows / 32).clamp(4, 32);
+    (batch_rows * tokens / rows.max(1)).clamp(16 * batch_rows, 4096)
+}
+
 /// The learning rate for what is pretrained: Devlin et al.'s (2019) for models of their size.
 pub(super) fn fine_tuning_rate(numbers_of_layers: usize) -> f64 {
     match numbers_of_layers {
@@ -267,9 +273,7 @@ impl Plan {
         let most = if whole > MANY { LONGEST_OF_MANY } else { LONGEST };
         let max_tokens = (2 * longest).clamp(128, most).min(limit);
         let tokens: usize = shape.lengths.iter().map(|&length| length.min(max_tokens)).sum();
-        // Some 32 rows; of few rows fewer, or there would be hardly a step in an epoch.
-        let batch_rows = (rows / 32).clamp(4, 32);
-        let batch_tokens = (batch_rows * tokens / rows.max(1)).clamp(16 * batch_rows, 4096).max(max_tokens);
+        let batch_tokens = fine_tuning_batch(rows, tokens).max(max_tokens);
         let body = model.body.transformer();
         let of_body = body.map_or(0, |c| c.num_layers * c.d_model * (4 * c.d_model + 2 * c.d_ff));
         // A small encoder has more to learn yet.
@@ -298,5 +302,22 @@ impl Plan {
     /// Tokens that a text is read by at a time, those around it included.
     pub(crate) fn max_tokens(&self) -> usize {
         self.fine_tuning.as_ref().map_or(self.model.max_length, |fine_tuning| fine_tuning.max_tokens)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_of_fine_tuning_are_smaller_for_few_rows() {
+        // Of 25 tokens a row: 4, 8 and 32 rows.
+        let of_rows = [58, 256, 1_024, 6_920].map(|rows| fine_tuning_batch(rows, 25 * rows));
+        assert_eq!(of_rows, [100, 200, 800, 800]);
+        // Very short rows, very long ones, and none.
+        assert_eq!(
+            [fine_tuning_batch(6_920, 6_920), fine_tuning_batch(6_920, 6_920 * 500), fine_tuning_batch(0, 0)],
+            [512, 4096, 64]
+        );
     }
 }
