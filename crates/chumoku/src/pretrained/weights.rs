@@ -441,3 +441,51 @@ pub(crate) fn dense_matrix(folder: &Path, [outputs, inputs]: [usize; 2], bias: b
     let weight = get("linear.weight", &[outputs, inputs])?;
     Ok([weight, if bias { get("linear.bias", &[outputs])? } else { Vec::new() }])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use safetensors::tensor::TensorView;
+
+    /// More numbers than are read at a time, all of which every form holds exactly, as a tensor that is not the file's first.
+    fn written(folder: &Path, dtype: Dtype, numbers: &[f32]) -> Shard {
+        let bytes: Vec<u8> = match dtype {
+            Dtype::F16 => numbers.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect(),
+            Dtype::BF16 => numbers.iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect(),
+            _ => f32_bytes(numbers),
+        };
+        let views = [
+            ("a", TensorView::new(dtype, vec![2], &bytes[..2 * dtype.bitsize() / 8]).unwrap()),
+            ("b", TensorView::new(dtype, vec![numbers.len()], &bytes).unwrap()),
+        ];
+        std::fs::write(folder.join(WEIGHTS), safetensors::serialize(views, None).unwrap()).unwrap();
+        Shard::open(folder, WEIGHTS).unwrap()
+    }
+
+    fn read(shard: &Shard, to: &mut [f32]) -> Result<(), Trouble> {
+        Place { shard, info: shard.header.info("b").unwrap() }.read(to)
+    }
+
+    #[test]
+    fn long_tensors_are_read_piece_by_piece() {
+        let folder = tempfile::tempdir().unwrap();
+        let numbers: Vec<f32> = (0..100_001).map(|i| (i * 7 % 251) as f32 - 125.0).collect();
+        for dtype in [Dtype::F32, Dtype::F16, Dtype::BF16] {
+            let shard = written(folder.path(), dtype, &numbers);
+            let mut found = vec![0.0; numbers.len()];
+            assert!(read(&shard, &mut found).is_ok() && found == numbers, "{dtype:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_finite_and_what_is_gone_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut numbers = vec![1.0; 70_000];
+        numbers[69_999] = f32::INFINITY;
+        let shard = written(folder.path(), Dtype::BF16, &numbers);
+        assert!(matches!(read(&shard, &mut numbers), Err(Trouble::NotFinite(f32::INFINITY))));
+        // Somebody else writes the file anew after it was opened.
+        std::fs::File::create(&shard.path).unwrap();
+        assert!(matches!(read(&shard, &mut numbers), Err(Trouble::Read(_))));
+    }
+}
