@@ -6,12 +6,14 @@
 FOLDER is that of `bench -- accuracy` (see labelled.py). Without `--speed` it trains as most scripts do (AdamW, 5e-5, a
 linear fall after 6 % of the steps, batches of 32 rows, the epoch that does best on the dev rows) and prints accuracy. With
 `--speed` it takes steps in float32 and under bfloat16 autocast, of padded batches in random order and in order of length,
-and prints the tokens a second of each, padding not counted; Chumoku's, from its own progress line in the first epoch, is
-measured in turns with it.
+and prints the tokens a second of each, padding not counted, and its peak memory, each in a process of its own; Chumoku's,
+from its own progress line in the first epoch, is measured in turns with it.
 """
 
 import json
+import multiprocessing
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -89,7 +91,7 @@ def trained(arguments, data):
 
 
 def rate_of_torch(arguments, data, dtype, is_sorted):
-    """Tokens a second, padding not counted, from the third step on."""
+    """Tokens a second, padding not counted, from the third step on, and the most memory in bytes."""
     import torch
 
     train, _ = data.held_out(arguments.seed)
@@ -110,11 +112,12 @@ def rate_of_torch(arguments, data, dtype, is_sorted):
         tokens += int(batch["attention_mask"].sum())
         if number == arguments.steps + 2:
             break
-    return tokens / (time.perf_counter() - start)
+    rate = tokens / (time.perf_counter() - start)
+    return rate, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def rate_of_chumoku(arguments, data):
-    """Tokens a second as told during the first epoch; the run is stopped after about as many steps as PyTorch takes."""
+    """The same, as told during the first epoch; the run is stopped after about as many steps as PyTorch takes."""
     train = labelled.file(arguments.folder / data.name, "train")
     with tempfile.TemporaryDirectory() as folder:
         command = [arguments.chumoku, "train", train, "--from", arguments.encoder, "--out", f"{folder}/model"]
@@ -127,9 +130,10 @@ def rate_of_chumoku(arguments, data):
                 rate = int(found[2].replace(",", ""))
                 if int(found[1]) >= arguments.steps:
                     break
+        status = Path(f"/proc/{run.pid}/status").read_text()
         run.kill()
         run.wait()
-    return rate
+    return rate, 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", status)[1])
 
 
 def main():
@@ -150,17 +154,20 @@ def main():
         if not arguments.speed:
             trained(arguments, data)
             continue
-        rates = {}
+        runs, apart = {}, multiprocessing.get_context("spawn")
         for _ in range(arguments.rounds):
-            rates.setdefault("chumoku", []).append(rate_of_chumoku(arguments, data))
+            runs.setdefault("chumoku", []).append(rate_of_chumoku(arguments, data))
             for dtype in arguments.dtypes.split(","):
                 for is_sorted in (False, True):
                     name = f"torch {dtype}, {'by length' if is_sorted else 'padded'}"
-                    rates.setdefault(name, []).append(rate_of_torch(arguments, data, dtype, is_sorted))
-        medians = {name: round(statistics.median(found)) for name, found in rates.items()}
+                    with apart.Pool(1) as pool:
+                        found = pool.apply(rate_of_torch, (arguments, data, dtype, is_sorted))
+                    runs.setdefault(name, []).append(found)
+        medians = {name: round(statistics.median(rate for rate, _ in found)) for name, found in runs.items()}
+        peaks = {name: max(peak for _, peak in found) for name, found in runs.items()}
         best = max(value for name, value in medians.items() if name != "chumoku")
         report = {"set": data.name, "processor": labelled.processor(), "threads": arguments.threads}
-        report |= {"tokens_per_second": medians, "ratio": round(medians["chumoku"] / best, 2)}
+        report |= {"tokens_per_second": medians, "ratio": round(medians["chumoku"] / best, 2), "peak_bytes": peaks}
         print(json.dumps(report), flush=True)
 
 

@@ -4,6 +4,7 @@ use super::text_encoder::{TextEncoder, TextEncoderConfig};
 use crate::Result;
 use crate::layers::{
     AttentionRecord, Embedding, EncoderConfig, InputOptions, Mode, MultiHeadAttention, Offsets, PositionKind, Tokens,
+    in_pool,
 };
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::{KeyValueCache, Real};
@@ -133,8 +134,10 @@ impl LanguageModel {
     /// # Errors
     /// If an id or a length is beyond the model's.
     pub fn logits<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
-        let y = self.body.apply(p, Tokens::new(ids, offsets))?;
-        self.output().logits(p, y.view())
+        in_pool(|| {
+            let y = self.body.apply(p, Tokens::new(ids, offsets))?;
+            self.output().logits(p, y.view())
+        })
     }
 
     /// What the attention of a layer is given and makes when the model reads one sequence.
@@ -203,8 +206,10 @@ impl LanguageModel {
         offsets: &Offsets,
         state: &mut LanguageModelState<T>,
     ) -> Result<Array2<T>> {
-        let y = self.vectors_of_step(p, ids, offsets, state)?;
-        self.output().logits(p, y.view())
+        in_pool(|| {
+            let y = self.vectors_of_step(p, ids, offsets, state)?;
+            self.output().logits(p, y.view())
+        })
     }
 
     /// As [`LanguageModel::step`], of the last new token of each sequence alone: (sequences with new tokens, vocabulary).
@@ -218,8 +223,10 @@ impl LanguageModel {
         offsets: &Offsets,
         state: &mut LanguageModelState<T>,
     ) -> Result<Array2<T>> {
-        let y = self.vectors_of_step(p, ids, offsets, state)?;
-        self.output().logits(p, last_rows(&y, offsets).view())
+        in_pool(|| {
+            let y = self.vectors_of_step(p, ids, offsets, state)?;
+            self.output().logits(p, last_rows(&y, offsets).view())
+        })
     }
 
     fn vectors_of_step<T: Real>(

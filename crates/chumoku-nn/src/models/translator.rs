@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::layers::{
     AttentionRecord, Decoder, DecoderCache, DecoderInput, DecoderState, Embedding, Encoder, EncoderCache,
-    EncoderConfig, Memory, Mode, MultiHeadAttention, Offsets, Position, PositionKind,
+    EncoderConfig, Memory, Mode, MultiHeadAttention, Offsets, Position, PositionKind, in_pool,
 };
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::Real;
@@ -318,9 +318,11 @@ impl Translator {
     /// # Errors
     /// If an id or a length is beyond the model's.
     pub fn encode<T: Real>(&self, p: &Params<T>, source: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
-        let mut x = self.source_embedding.forward(p, source)?;
-        self.source_position.forward(p, &mut x, offsets)?;
-        self.encoder.apply(p, x, offsets)
+        in_pool(|| {
+            let mut x = self.source_embedding.forward(p, source)?;
+            self.source_position.forward(p, &mut x, offsets)?;
+            self.encoder.apply(p, x, offsets)
+        })
     }
 
     /// The start of decoding against what [`Translator::encode`] made, with room for `capacity` tokens of each target.
@@ -349,11 +351,13 @@ impl Translator {
     ) -> Result<Array2<T>> {
         let offsets = Offsets::of_lengths(ids.iter().map(|_| 1));
         let sources = Offsets::of_lengths(of_source.iter().copied());
-        let mut x = self.target_embedding.forward(p, ids)?;
-        self.target_position.forward_at(p, &mut x, &offsets, &state.lengths)?;
-        let y = self.decoder.step(p, x, [&offsets, &sources], &mut state.decoder)?;
-        state.lengths.iter_mut().for_each(|length| *length += 1);
-        self.target_embedding.logits(p, y.view())
+        in_pool(|| {
+            let mut x = self.target_embedding.forward(p, ids)?;
+            self.target_position.forward_at(p, &mut x, &offsets, &state.lengths)?;
+            let y = self.decoder.step(p, x, [&offsets, &sources], &mut state.decoder)?;
+            state.lengths.iter_mut().for_each(|length| *length += 1);
+            self.target_embedding.logits(p, y.view())
+        })
     }
 
     /// The logits of every target token of a batch, with all tokens at once: (target tokens, target vocabulary).
