@@ -4,7 +4,7 @@ use crate::count::CountConfig;
 use crate::model_folder::{
     CONFIG, ModelKind, WEIGHTS, check_files, fault, parse_weights, pretrained_kind, read_config,
 };
-use crate::pretrained::{DecoderCheckpoint, EncoderCheckpoint, TranslatorCheckpoint, place_of_encoder};
+use crate::pretrained::{DecoderCheckpoint, EncoderCheckpoint, TranslatorCheckpoint, no_layers, place_of_encoder};
 use crate::text_classifier::NGRAMS;
 use crate::{Error, ModelConfig, Result, TextClassifier, TextGeneratorConfig, TextTranslatorConfig};
 use serde::Serialize;
@@ -109,6 +109,9 @@ impl CountedFolder {
             ("translator", config, model.config().max_length, Arc::clone(model.layout()), tensors, [0; 2])
         } else {
             let EncoderCheckpoint { model, source, .. } = EncoderCheckpoint::read(&place, None)?;
+            if source.is_static() {
+                return Err(no_layers());
+            }
             let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();
             let config = CountConfig::of_text_encoder(model.config());
             ("encoder", config, model.config().max_length, Arc::clone(model.layout()), tensors, [0; 2])

@@ -17,6 +17,7 @@ pub(crate) use standing::Standing;
 
 use crate::lang::lang;
 use crate::params::{Layout, Params};
+use crate::pretrained::{MODEL2VEC, MODULES, Module};
 use crate::text::TextTokenizer;
 use crate::{Error, Result, tr};
 use chumoku_kernels::Precision;
@@ -154,8 +155,14 @@ impl ModelKind {
 pub(crate) fn pretrained_kind(folder: &Path) -> Option<ModelKind> {
     let path = place_of(folder, CONFIG);
     if !path.exists() {
-        let place = folder.join(first_module(folder)?);
-        return pretrained_kind_at(&place.join(CONFIG)).filter(|&kind| kind == ModelKind::Encoder);
+        let first = small_json::<Vec<Module>>(&folder.join(MODULES))?.into_iter().next()?;
+        if first.is_static() {
+            return Some(ModelKind::Encoder);
+        }
+        let path = first.path;
+        let is_plain = Path::new(&path).components().eq([Component::Normal(path.as_ref())]);
+        let kind = is_plain.then(|| pretrained_kind_at(&folder.join(path).join(CONFIG)))??;
+        return Some(kind).filter(|&kind| kind == ModelKind::Encoder);
     }
     pretrained_kind_at(&path)
 }
@@ -164,23 +171,13 @@ fn pretrained_kind_at(path: &Path) -> Option<ModelKind> {
     small_json::<ModelType>(path)?.pretrained()
 }
 
-/// The folder within that holds the encoder, where sentence-transformers put it into one of its own.
-fn first_module(folder: &Path) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Module {
-        path: String,
-    }
-    let path = small_json::<Vec<Module>>(&folder.join("modules.json"))?.into_iter().next()?.path;
-    Path::new(&path).components().eq([Component::Normal(path.as_ref())]).then_some(path)
-}
-
 fn small_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
     let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() <= files::LARGEST_CONFIG);
     is_file.then(|| serde_json::from_slice(&std::fs::read(path).ok()?).ok())?
 }
 
 /// What `config.json` calls encoders that are read.
-const ENCODERS: [&str; 6] = ["bert", "roberta", "xlm-roberta", "camembert", "distilbert", "modernbert"];
+const ENCODERS: [&str; 7] = ["bert", "roberta", "xlm-roberta", "camembert", "distilbert", "modernbert", MODEL2VEC];
 
 impl ModelType {
     /// Whether Chumoku wrote it.

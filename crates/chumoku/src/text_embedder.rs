@@ -4,7 +4,7 @@ use crate::inference::by_length;
 use crate::models::TextEncoder;
 use crate::nn::{Offsets, Tokens};
 use crate::params::Params;
-use crate::pretrained::{Dense, EncoderCheckpoint, Sentence, place_of_encoder, read_limit};
+use crate::pretrained::{Dense, EncoderCheckpoint, Sentence, no_layers, place_of_encoder, read_limit};
 use crate::text::{Encoding, PretrainedTokenizer};
 use crate::{Error, Result, tr};
 use chumoku_kernels::{MatRef, Precision, Product, Then};
@@ -104,6 +104,11 @@ impl TextEmbedder {
         self.sentence.is_said
     }
 
+    /// That there are layers to look into.
+    pub(crate) fn check_layers(&self) -> Result<()> {
+        if self.model.config().encoder.num_layers == 0 { Err(no_layers()) } else { Ok(()) }
+    }
+
     /// What is put before each text.
     fn prompt(&self, options: EmbedOptions<'_>) -> Result<&str> {
         let name = options.prompt.or(self.sentence.default_prompt.as_deref());
@@ -141,8 +146,7 @@ impl TextEmbedder {
 
     /// A text as the tokenizer is given it.
     fn given<'a>(&self, text: &'a str, prompt: &str) -> Cow<'a, str> {
-        // As in sentence-transformers, white space around a text does not count.
-        let text = text.trim();
+        let text = if self.sentence.trims { text.trim() } else { text };
         match (prompt, self.sentence.lowercase) {
             ("", false) => Cow::Borrowed(text),
             (_, false) => format!("{prompt}{text}").into(),

@@ -9,6 +9,7 @@ mod gpt2;
 mod llama;
 mod marian;
 mod modernbert;
+mod static_embedding;
 
 pub use bert::BertConfig;
 pub use distilbert::DistilBertConfig;
@@ -16,6 +17,7 @@ pub use gpt2::Gpt2Config;
 pub use llama::{LlamaConfig, RopeParameters};
 pub use marian::MarianConfig;
 pub use modernbert::ModernBertConfig;
+pub use static_embedding::StaticEmbeddingConfig;
 
 use crate::layers::{DenseHead, HeadActivation, Pooling};
 use crate::models::{ClassifierConfig, LanguageModelConfig, TextEncoderConfig, TranslatorConfig};
@@ -123,6 +125,11 @@ impl PretrainedHead {
 }
 
 impl PretrainedEncoder {
+    /// Whether it is a table of vectors and no network.
+    pub fn is_static(&self) -> bool {
+        self.config.encoder.num_layers == 0
+    }
+
     /// The encoder with its head, for so many classes.
     pub fn classifier(&self, num_classes: usize) -> ClassifierConfig {
         let TextEncoderConfig { vocab_size, encoder, position, max_length, embedding_dropout, input } =

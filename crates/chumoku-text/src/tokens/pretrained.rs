@@ -7,6 +7,7 @@ use crate::tr;
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 use std::path::Path;
+use tokenizers::PostProcessorWrapper;
 
 /// A text as the tokens that a pretrained model is given, those around it included.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -149,6 +150,13 @@ impl PretrainedTokenizer {
         self
     }
 
+    /// The same, putting nothing around texts.
+    #[must_use]
+    pub fn without_frame(mut self) -> Self {
+        self.guarded.inner.with_post_processor(None::<PostProcessorWrapper>);
+        self
+    }
+
     /// The text of its `tokenizer.json`.
     ///
     /// # Errors
@@ -269,6 +277,13 @@ mod tests {
             assert!(tokenizer.encode("film the good film", most).unwrap().ids.len() <= most);
         }
         assert_eq!(tokenizer.encode("", 8).unwrap().ids, [2, 3]);
+    }
+
+    #[test]
+    fn without_its_frame_a_text_is_its_own_tokens() {
+        let tokenizer = of(PIECES, WordPieceOptions::default()).without_frame();
+        assert_eq!(tokenizer.encode("The films", 512).unwrap().ids, [7, 5, 6]);
+        assert!(tokenizer.encode("", 512).unwrap().ids.is_empty());
     }
 
     #[test]

@@ -229,9 +229,10 @@ impl TextEmbedder {
     /// Of a text longer than the model reads the beginning is read.
     ///
     /// # Errors
-    /// If the text is empty, there is no such layer or head, or several dense layers follow pooling.
+    /// If the text is empty, the model has no layers, or not such a layer or head, or several dense layers follow pooling.
     pub fn record(&self, text: &str, place: AttentionPlace) -> Result<RecordedAttention> {
         not_empty(text)?;
+        self.check_layers()?;
         let encoder = &self.model().config().encoder;
         let layer = place.check([encoder.num_layers, encoder.num_heads])?;
         let encoding = self.tokenizer().encode(&self.as_given(text)?, self.limit())?;

@@ -126,11 +126,12 @@ impl TextEmbedder {
     /// Of a text longer than the model reads, the beginning is explained.
     ///
     /// # Errors
-    /// If a text is empty or cannot be read as tokens, or a vector is not finite.
+    /// If a text is empty or cannot be read as tokens, a vector is not finite, or the model has no layers.
     pub fn explain(&self, text: &str, target: Option<&str>, name: &str) -> Result<Explanation> {
         if text.trim().is_empty() {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
+        self.check_layers()?;
         let against = self.against(text, target)?;
         let given = self.as_given(text)?;
         let reading = Reading::of(&given, self)?;

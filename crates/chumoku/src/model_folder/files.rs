@@ -89,6 +89,13 @@ pub(super) fn check_file(folder: &Path, name: &str) -> Result<PathBuf> {
 
 /// Why a file may be missing, and what to do.
 fn missing(folder: &Path) -> String {
+    if let Some(kind) = super::pretrained_kind(folder) {
+        let found = kind.describe();
+        return tr!(
+            "the file is missing; the folder holds {found}",
+            "このファイルがありません。フォルダの中身は{found}です"
+        );
+    }
     let has_weights = Standing::of(&place_of(folder, WEIGHTS)) != Standing::Nothing;
     match (has_checkpoints(folder), has_weights) {
         (true, false) => tr!(

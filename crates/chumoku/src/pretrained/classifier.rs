@@ -4,9 +4,10 @@
 use super::config::{Config, encoder_of};
 use super::files;
 use super::sentence::place_of_encoder;
+use super::static_vectors::static_vectors;
 use super::tokenizer::{beside_tokenizer, read_limit, read_tokenizer};
 use super::weights::{Names, Role, Weights, published};
-use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, Tensors, fault};
+use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, Tensors, WEIGHTS, fault};
 use crate::models::{Classifier, ClassifierConfig};
 use crate::of_layers::of_layers;
 use crate::params::{Layout, Params};
@@ -155,6 +156,13 @@ impl Start {
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
     pub(crate) fn read(folder: &Path) -> Result<Start> {
         let folder = place_of_encoder(folder)?;
+        if static_vectors(&folder)?.is_some() {
+            let problem = tr!(
+                "holds static vectors, which have no layers to train; start from an encoder (bert, modernbert …)",
+                "静的なベクトルだけで、学習する層がありません。エンコーダー（bert、modernbert など）から始めてください"
+            );
+            return Err(fault(&folder, WEIGHTS, problem));
+        }
         let (mut origin, _) = Origin::read(&folder)?;
         let config = &origin.encoder.config;
         let pretrained = read_tokenizer(&folder, config.vocab_size)?;

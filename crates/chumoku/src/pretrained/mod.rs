@@ -9,6 +9,7 @@ mod files;
 mod generator;
 mod masked;
 mod sentence;
+mod static_vectors;
 mod tokenizer;
 mod translator;
 mod weights;
@@ -18,7 +19,7 @@ pub(crate) use chat::ChatTemplate;
 pub(crate) use classifier::{ClassifierCheckpoint, Origin, Start};
 pub(crate) use generator::{DecoderOrigin, GeneratorCheckpoint};
 pub(crate) use masked::{MASK, PAD, masked_model_files};
-pub(crate) use sentence::{Dense, Sentence, place_of_encoder};
+pub(crate) use sentence::{Dense, MODULES, Module, Sentence, place_of_encoder};
 pub(crate) use tokenizer::read_limit;
 pub(crate) use translator::{PublishedTranslator, Writing};
 
@@ -31,6 +32,8 @@ use crate::text::PretrainedTokenizer;
 use chumoku_kernels::Precision;
 use chumoku_nn::pretrained::{PretrainedDecoder, PretrainedEncoder, PretrainedTranslator};
 use config::{Config, decoder_of, encoder_of, translator_of};
+use static_vectors::static_vectors;
+pub(crate) use static_vectors::{MODEL2VEC, no_layers};
 use std::path::Path;
 use tokenizer::beside_tokenizer;
 use weights::{Names, Weights};
@@ -65,17 +68,25 @@ impl EncoderCheckpoint {
     ) -> Result<(EncoderCheckpoint, PretrainedTokenizer)> {
         let (model, source, precision) = EncoderCheckpoint::described(folder, precision)?;
         let weights = || EncoderCheckpoint::weights(folder, &model, &source, precision);
-        let (params, tokenizer) = beside_tokenizer(folder, model.config().vocab_size, weights)?;
+        let (params, mut tokenizer) = beside_tokenizer(folder, model.config().vocab_size, weights)?;
+        if source.is_static() {
+            tokenizer = tokenizer.without_frame();
+        }
         Ok((EncoderCheckpoint { model, params, source }, tokenizer))
     }
 
     /// What `config.json` says.
     fn described(folder: &Path, precision: Option<Precision>) -> Result<(TextEncoder, PretrainedEncoder, Precision)> {
-        let config = Config::read(folder)?;
-        let source = encoder_of(folder, &config)?;
+        let (source, stored) = match static_vectors(folder)? {
+            Some(source) => (source, Precision::default()),
+            None => {
+                let config = Config::read(folder)?;
+                (encoder_of(folder, &config)?, config.precision())
+            }
+        };
         let model =
             TextEncoder::new(source.config.clone()).map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
-        Ok((model, source, precision.unwrap_or_else(|| config.precision())))
+        Ok((model, source, precision.unwrap_or(stored)))
     }
 
     fn weights(

@@ -10,18 +10,25 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-const MODULES: &str = "modules.json";
+pub(crate) const MODULES: &str = "modules.json";
 const CONFIG: &str = "config.json";
 /// Values of a linear layer, about a gigabyte.
 const LARGEST_DENSE: usize = 1 << 28;
 
 /// A step of `modules.json`.
 #[derive(Deserialize)]
-struct Module {
+pub(crate) struct Module {
     #[serde(default)]
-    path: String,
+    pub(crate) path: String,
     #[serde(rename = "type")]
     kind: String,
+}
+
+impl Module {
+    /// Whether it is a table of static vectors.
+    pub(crate) fn is_static(&self) -> bool {
+        self.kind.ends_with(".StaticEmbedding")
+    }
 }
 
 /// `config_sentence_transformers.json`.
@@ -77,6 +84,8 @@ pub(crate) struct Sentence {
     /// The most tokens of a text.
     pub(crate) limit: Option<usize>,
     pub(crate) lowercase: bool,
+    /// Whether white space around a text does not count; it does where vectors are static.
+    pub(crate) trims: bool,
     /// Whether the folder said all this: without, it is the mean of all tokens, normalised.
     pub(crate) is_said: bool,
 }
@@ -97,11 +106,15 @@ impl Sentence {
             default_prompt: default_prompt_name,
             limit: None,
             lowercase: false,
+            trims: true,
             is_said: false,
         };
         let Some(modules) = files::optional_json::<Vec<Module>>(folder, MODULES)? else { return Ok(sentence) };
         (sentence.is_said, sentence.normalize) = (true, false);
         let mut columns = width;
+        // Static vectors are pooled where they are looked up.
+        let is_static = modules.first().is_some_and(|module| module.is_static());
+        let rest = if is_static { 1 } else { 2 };
         for (step, Module { path, kind }) in modules.iter().enumerate() {
             let place = folder.join(check_path(folder, path)?);
             match (step, kind.rsplit('.').next().unwrap_or_default()) {
@@ -109,16 +122,17 @@ impl Sentence {
                     let limit: Limit = files::optional_json(&place, "sentence_bert_config.json")?.unwrap_or_default();
                     (sentence.limit, sentence.lowercase) = (limit.max_seq_length, limit.do_lower_case);
                 }
-                (1, "Pooling") => {
+                (0, "StaticEmbedding") => sentence.trims = false,
+                (1, "Pooling") if !is_static => {
                     sentence.pooling = pooling(&place)?;
                     columns *= sentence.pooling.len();
                 }
-                (2.., "Dense") if !sentence.normalize => {
+                (step, "Dense") if step >= rest && !sentence.normalize => {
                     let dense = dense(&place, columns)?;
                     columns = dense.outputs;
                     sentence.dense.push(dense);
                 }
-                (2.., "Normalize") => sentence.normalize = true,
+                (step, "Normalize") if step >= rest => sentence.normalize = true,
                 _ => {
                     let problem = tr!(
                         "expected Transformer, Pooling, then Dense and Normalize, found \"{kind}\" at step {step}",
@@ -142,7 +156,7 @@ pub(crate) fn place_of_encoder(folder: &Path) -> Result<PathBuf> {
 }
 
 fn check_path<'a>(folder: &Path, path: &'a str) -> Result<&'a str> {
-    if path.is_empty() || files::is_plain_name(path) {
+    if path.is_empty() || path == "." || files::is_plain_name(path) {
         return Ok(path);
     }
     let problem = tr!(

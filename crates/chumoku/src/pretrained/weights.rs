@@ -163,6 +163,11 @@ impl Weights {
         Ok(Weights { folder: folder.to_owned(), shards, index: Some(weight_map) })
     }
 
+    /// The shape of a tensor, if the folder has it.
+    pub(crate) fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.shards.iter().find_map(|shard| Some(&shard.header.info(name)?.shape[..]))
+    }
+
     fn fault(&self, name: &str, problem: String) -> crate::Error {
         fault(&self.folder, name, problem)
     }

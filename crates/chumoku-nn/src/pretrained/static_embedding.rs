@@ -1,0 +1,70 @@
+//! Static vectors: a table of one vector for each token and no network, as StaticEmbedding of sentence-transformers and
+//! model2vec write it.
+
+use super::{PretrainedEncoder, PretrainedHead, Source, check_size};
+use crate::Result;
+use crate::layers::{
+    AttentionOptions, DenseHead, EncoderConfig, HeadActivation, InputOptions, LayerOptions, NormOrder, Pooling,
+    PositionKind,
+};
+use crate::models::TextEncoderConfig;
+
+/// The most tokens of a text. The library has no limit; this one bounds memory.
+const LONGEST: usize = 1 << 18;
+
+/// The table, as the file has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StaticEmbeddingConfig {
+    /// The name of its tensor.
+    pub tensor: String,
+    /// (vocabulary, width)
+    pub shape: [usize; 2],
+}
+
+impl StaticEmbeddingConfig {
+    /// A table of this name and shape (vocabulary, width).
+    pub fn new(tensor: &str, shape: [usize; 2]) -> Self {
+        StaticEmbeddingConfig { tensor: tensor.to_owned(), shape }
+    }
+
+    /// An encoder of no layers, which gives every token its row, and the name of its tensor.
+    ///
+    /// # Errors
+    /// If a size is out of range.
+    pub fn encoder(&self) -> Result<PretrainedEncoder> {
+        let [vocab_size, d_model] = self.shape;
+        check_size("vocab_size", vocab_size, 1 << 24)?;
+        check_size("width", d_model, 1 << 16)?;
+        let config = TextEncoderConfig {
+            vocab_size,
+            encoder: EncoderConfig {
+                num_layers: 0,
+                d_model,
+                num_heads: 1,
+                d_ff: d_model,
+                activation: "gelu".into(),
+                norm_order: NormOrder::Post,
+                dropout: 0.0,
+                attention_dropout: 0.0,
+                causal: false,
+                attention: AttentionOptions::default(),
+                options: LayerOptions::default(),
+            },
+            position: PositionKind::None,
+            max_length: LONGEST,
+            embedding_dropout: 0.0,
+            input: InputOptions { unscaled: true, ..InputOptions::default() },
+        };
+        // Nobody publishes classifiers of this form.
+        let head = PretrainedHead {
+            architecture: "StaticEmbedding",
+            pooling: Pooling::Mean,
+            dense: DenseHead::new(HeadActivation::Tanh),
+            dropout: 0.0,
+            tensors: Vec::new(),
+        };
+        let tensors = vec![("embedding.weight".into(), Source::Whole(self.tensor.clone()))];
+        Ok(PretrainedEncoder { config, tensors, prefix: "", head })
+    }
+}
