@@ -312,7 +312,7 @@ fn what_is_wrong_is_said_in_japanese() {
         &["train", "reviewed.csv", "--text", "評価", "--label", "評価"],
         &["train", "reviewed.csv", "--encoding", "shift-jis2"],
         &["train", "reviewed.csv", "--encoding", "utf-32"],
-        &["train", "reviewed.csv", "--tokens", "words"],
+        &["train", "reviewed.csv", "--task", "translate", "--tokens", "words"],
         &["train", "--task", "lm"],
         &["train", "few.csv", "--task", "lm"],
         &["train", "few.csv", "--task", "translate"],

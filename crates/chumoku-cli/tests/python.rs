@@ -54,6 +54,7 @@ fn trained() -> &'static Place {
         let book = "the cat saw a dog.\nmy friend, the old man, never met the 12 cats.\n".repeat(60);
         place.write("book.txt", &book);
         for tokens in ["characters", "subwords", "words"] {
+            train(&format!("reviews.csv --tokens {tokens} --out of-{tokens}"));
             train(&format!("book.txt --task lm --tokens {tokens} --out lm-{tokens}"));
         }
         // Sides in like scripts have one vocabulary, others one each.
@@ -110,8 +111,8 @@ for path in sys.argv[2:]:
             }
         }
     }
-    // Five classifiers, three language models, three translators of which two have two.
-    assert_eq!(files.len(), 13, "{files:?}");
+    // Eight classifiers, three language models, three translators of which two have two.
+    assert_eq!(files.len(), 16, "{files:?}");
     assert!(regexes >= files.len());
     let texts = json!(TEXTS).to_string();
     let names: Vec<&str> = files.iter().map(String::as_str).collect();
@@ -151,7 +152,7 @@ fn classifiers_are_recomputed() {
     // Longer than the model's windows.
     let long = "It was good, but the food was cold. ".repeat(40);
     let texts = [&TEXTS[..], &[&long, "x"]].concat();
-    for model in ["transformer", "rnn", "lstm", "gru", "three", "ngrams"] {
+    for model in ["transformer", "rnn", "lstm", "gru", "three", "of-characters", "of-subwords", "of-words", "ngrams"] {
         let apart = difference(&python, place, model, &texts);
         assert!(apart < 1e-5, "{model}: {apart:e}");
     }

@@ -17,7 +17,6 @@ pub(crate) use standing::Standing;
 
 use crate::lang::lang;
 use crate::params::{Layout, Params};
-use crate::pretrained::{MODEL2VEC, MODULES, Module};
 use crate::text::TextTokenizer;
 use crate::{Error, Result, tr};
 use chumoku_kernels::Precision;
@@ -171,10 +170,32 @@ fn pretrained_kind_at(path: &Path) -> Option<ModelKind> {
     small_json::<ModelType>(path)?.pretrained()
 }
 
+/// The file of the steps in which sentence-transformers make vectors of texts.
+pub(crate) const MODULES: &str = "modules.json";
+
+/// One of them.
+#[derive(Deserialize)]
+pub(crate) struct Module {
+    #[serde(default)]
+    pub(crate) path: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+}
+
+impl Module {
+    /// Whether it is a table of static vectors.
+    pub(crate) fn is_static(&self) -> bool {
+        self.kind.ends_with(".StaticEmbedding")
+    }
+}
+
 fn small_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
     let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() <= files::LARGEST_CONFIG);
     is_file.then(|| serde_json::from_slice(&std::fs::read(path).ok()?).ok())?
 }
+
+/// What `config.json` calls a table of static vectors, where there is one: sentence-transformers' have none.
+pub(crate) const MODEL2VEC: &str = "model2vec";
 
 /// What `config.json` calls encoders that are read.
 const ENCODERS: [&str; 7] = ["bert", "roberta", "xlm-roberta", "camembert", "distilbert", "modernbert", MODEL2VEC];

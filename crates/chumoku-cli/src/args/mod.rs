@@ -133,7 +133,7 @@ pub(crate) enum Tokens {
     Subwords,
     /// Characters
     Characters,
-    /// Whole words; rare ones become “unknown” (language models only)
+    /// Whole words; rare ones become “unknown” (not for translators)
     Words,
 }
 
@@ -245,7 +245,7 @@ pub(crate) struct Train {
     /// the model's
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub(crate) unlabelled: Vec<PathBuf>,
-    /// Tokens of a translator or a language model (default: chosen from the texts)
+    /// What tokens are (default: chosen from the texts)
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) tokens: Option<Tokens>,
     /// Folder for the model (default: chumoku-model, chumoku-model-2, …)

@@ -19,7 +19,7 @@ pub(crate) use chat::ChatTemplate;
 pub(crate) use classifier::{ClassifierCheckpoint, Origin, Start};
 pub(crate) use generator::{DecoderOrigin, GeneratorCheckpoint};
 pub(crate) use masked::{MASK, PAD, masked_model_files};
-pub(crate) use sentence::{Dense, MODULES, Module, Sentence, place_of_encoder};
+pub(crate) use sentence::{Dense, Sentence, place_of_encoder};
 pub(crate) use tokenizer::read_limit;
 pub(crate) use translator::{PublishedTranslator, Writing};
 
@@ -32,8 +32,8 @@ use crate::text::PretrainedTokenizer;
 use chumoku_kernels::Precision;
 use chumoku_nn::pretrained::{PretrainedDecoder, PretrainedEncoder, PretrainedTranslator};
 use config::{Config, decoder_of, encoder_of, translator_of};
+pub(crate) use static_vectors::no_layers;
 use static_vectors::static_vectors;
-pub(crate) use static_vectors::{MODEL2VEC, no_layers};
 use std::path::Path;
 use tokenizer::beside_tokenizer;
 use weights::{Names, Weights};

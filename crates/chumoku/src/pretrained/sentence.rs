@@ -2,7 +2,7 @@
 
 use super::files;
 use super::weights::dense_matrix;
-use crate::model_folder::fault;
+use crate::model_folder::{MODULES, Module, fault};
 use crate::nn::Pooling;
 use crate::{Result, tr};
 use serde::Deserialize;
@@ -10,26 +10,9 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub(crate) const MODULES: &str = "modules.json";
 const CONFIG: &str = "config.json";
 /// Values of a linear layer, about a gigabyte.
 const LARGEST_DENSE: usize = 1 << 28;
-
-/// A step of `modules.json`.
-#[derive(Deserialize)]
-pub(crate) struct Module {
-    #[serde(default)]
-    pub(crate) path: String,
-    #[serde(rename = "type")]
-    kind: String,
-}
-
-impl Module {
-    /// Whether it is a table of static vectors.
-    pub(crate) fn is_static(&self) -> bool {
-        self.kind.ends_with(".StaticEmbedding")
-    }
-}
 
 /// `config_sentence_transformers.json`.
 #[derive(Default, Deserialize)]

@@ -3,14 +3,11 @@
 use super::config::Config;
 use super::files;
 use super::weights::Weights;
-use crate::model_folder::{CONFIG, WEIGHTS, fault};
+use crate::model_folder::{CONFIG, MODEL2VEC, WEIGHTS, fault};
 use crate::of_layers::of_layers;
 use crate::{Error, Result, tr};
 use chumoku_nn::pretrained::{PretrainedEncoder, StaticEmbeddingConfig};
 use std::path::Path;
-
-/// What `config.json` calls such a model, where there is one: those of sentence-transformers have none.
-pub(crate) const MODEL2VEC: &str = "model2vec";
 
 /// What the table is called, by sentence-transformers and by model2vec.
 const TABLES: [&str; 2] = ["embedding.weight", "embeddings"];

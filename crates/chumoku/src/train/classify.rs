@@ -226,12 +226,16 @@ impl<'a> Classify<'a> {
         lengths.sort_unstable();
         let (median, longest) = (lengths.get(lengths.len() / 2).unwrap_or(&0), lengths.last().unwrap_or(&0));
         let model = &self.plan.model;
+        let kind = match self.start {
+            None => format!("{}: ", self.tokenizer.unit().noun_in(lang())),
+            Some(_) => String::new(),
+        };
         let mut say = |what, text| observe(Event::Said(what, text));
         say(
             label("tokens"),
             tr!(
-                "{} in the training rows (median {median}, longest {longest}), vocabulary {}",
-                "学習データに {}（中央値 {median}、最長 {longest}）、語彙 {}",
+                "{kind}{} in the training rows (median {median}, longest {longest}), vocabulary {}",
+                "{kind}学習データに {}（中央値 {median}、最長 {longest}）、語彙 {}",
                 thousands(lengths.iter().sum()),
                 thousands(model.vocab_size)
             ),

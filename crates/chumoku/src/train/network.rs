@@ -2,7 +2,7 @@
 
 use super::{Freeze, Plan, Shape, TrainOptions, TrainingData};
 use crate::pretrained::Start;
-use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
+use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
 use crate::text_generator::TextGenerator;
 use crate::{Error, ModelKind, Result, tr};
 use std::path::Path;
@@ -27,6 +27,13 @@ impl TrainOptions {
         }
         TextGenerator::load(folder).map(drop)
     }
+}
+
+/// Whole words where spaces tell them apart: spelt in parts, rare words are learnt by heart instead of what stands around
+/// them (`bench/record` has the figures). Without spaces parts of words.
+fn suitable_unit(texts: &[&str]) -> Unit {
+    const UNSPACED: f64 = 0.1;
+    if unspaced_share(texts.iter().copied()) > UNSPACED { Unit::Subwords } else { Unit::Words }
 }
 
 /// What is trained: tokens, the plan, and what it starts from.
@@ -58,7 +65,8 @@ impl Network {
     fn from_scratch(data: &TrainingData, options: &TrainOptions) -> Result<Network> {
         let texts = data.train.texts();
         let vocab_size = TextTokenizer::suitable_vocab_size(&texts);
-        let config = TokenizerConfig { vocab_size, min_frequency: 2, form: TextForm::Folded, unit: Unit::Subwords };
+        let unit = options.tokens.unwrap_or_else(|| suitable_unit(&texts));
+        let config = TokenizerConfig { vocab_size, min_frequency: 2, form: TextForm::Folded, unit };
         let tokenizer = TextTokenizer::train(&texts, &config)?;
         let rows = tokenizer.encode_all(&texts)?;
         let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
@@ -83,5 +91,20 @@ impl Network {
             fine_tuning.freeze.adjust(&mut plan.settings);
         }
         Ok(Network { tokenizer, rows, plan, start: Some(start) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_whole_words_where_spaces_tell_them_apart() {
+        let (english, japanese) = ("The food was good, and the staff kind.", "料理はおいしく、店員も親切でした。");
+        assert_eq!(suitable_unit(&[english; 10]), Unit::Words);
+        assert_eq!(suitable_unit(&[japanese]), Unit::Subwords);
+        assert_eq!(suitable_unit(&[english, japanese]), Unit::Subwords);
+        let quoting = [&[english; 40][..], &["They call it 親切."]].concat();
+        assert_eq!(suitable_unit(&quoting), Unit::Words);
     }
 }

@@ -24,7 +24,7 @@ pub struct TrainOptions {
     pub from: Option<PathBuf>,
     /// What stays of it as it was pretrained; chosen from its size if absent.
     pub freeze: Option<Freeze>,
-    /// What the tokens of a translator or a language model are; chosen from the data if absent.
+    /// What tokens are; chosen from the data if absent.
     pub tokens: Option<Unit>,
     /// How exact matrix products are.
     pub precision: Precision,

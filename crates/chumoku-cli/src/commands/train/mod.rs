@@ -32,11 +32,11 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     }
     let args = &*args;
     let task = task(args)?;
-    if args.tokens == Some(Tokens::Words) && task != TaskName::Lm {
+    if args.tokens == Some(Tokens::Words) && task == TaskName::Translate {
         let problem = tr!(
-            "--tokens words: only language models can be trained on whole words; a translation could not contain words \
+            "--tokens words: translators cannot be trained on whole words: a translation could not contain words \
              outside the vocabulary. Expected subwords or characters",
-            "--tokens words: 単語のまま学習できるのは言語モデルだけです。語彙にない単語は訳文に書けません。subwords か characters \
+            "--tokens words: 翻訳モデルは単語のままでは学習できません。語彙にない単語は訳文に書けません。subwords か characters \
              を指定してください"
         );
         return Err(Usage(problem).into());
