@@ -187,7 +187,8 @@ pub fn pretrain(data: &DocumentParts, training: Training<'_>) -> Result<MaskedOu
     };
     let card = text_cards::encoder(&plan.model, params.values().len(), data, &test, &of);
     // Whoever fine-tunes the model sees few texts many times.
-    let settings = modern_bert(tokenizer.vocab_size(), 0.1);
+    let mut settings = modern_bert(tokenizer.vocab_size(), 0.3);
+    settings.attention_dropout = 0.1;
     let files = masked_model_files(&settings, &params, &tokenizer)?;
     write_folder(out, files, &metrics, card)?;
     Ok(MaskedOutcome { metrics, test, filled, best, interrupted })
