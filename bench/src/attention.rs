@@ -3,15 +3,15 @@
 //! Ours is the `chumoku` command that lies beside this program, the peers are the scripts of `peers/`. Sides run in
 //! turn, each several times; a peer that is not there is skipped, which is said on standard error and in the table.
 
+use crate::programs::{Programs, build, load, root};
 use crate::side::{Measured, Side, digits, in_turn};
 use crate::{bandwidth, product};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 
 /// A shape of the table: its name, and the flags that all sides take.
-type Shape = (&'static str, &'static str);
+pub(crate) type Shape = (&'static str, &'static str);
 
-const SHAPES: [Shape; 6] = [
+pub(crate) const SHAPES: [Shape; 6] = [
     ("B1 H8 S4096 D64", "--batch 1 --heads 8 --length 4096 --dim 64"),
     ("the same, causal", "--batch 1 --heads 8 --length 4096 --dim 64 --causal"),
     ("B1 H8 S1024 D64", "--batch 1 --heads 8 --length 1024 --dim 64"),
@@ -47,9 +47,7 @@ struct Harness {
     only: Vec<String>,
     threads: Vec<usize>,
     rounds: usize,
-    chumoku: PathBuf,
-    /// A Python that has PyTorch.
-    python: Option<PathBuf>,
+    programs: Programs,
     /// The program of `peers/rust`.
     rust: Option<PathBuf>,
 }
@@ -57,7 +55,13 @@ struct Harness {
 /// Runs the parts and prints them.
 pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     let harness = Harness::new(args)?;
-    harness.head();
+    harness.programs.head();
+    println!(
+        "\nTimes are medians in ms of {} processes of each side in turn (with the least and the largest median), each with \
+         several runs; ratios are the peer's time by ours. **Bold**: reached. Errors are relative, against double precision, \
+         of the worst of output and gradients.",
+        harness.rounds
+    );
     for row in ROWS.iter().filter(|row| harness.wants(row.part)) {
         harness.for_threads(row.part, |threads| harness.row(row, threads));
     }
@@ -90,10 +94,10 @@ impl Harness {
             only: Vec::new(),
             threads: vec![2, 1],
             rounds: 3,
-            chumoku: PathBuf::new(),
-            python: Some("python3".into()),
+            programs: Programs::default(),
             rust: Some(PathBuf::new()),
         };
+        let mut python = "python3".into();
         while let Some(flag) = args.next() {
             if flag == "--no-rust" {
                 harness.rust = None;
@@ -108,22 +112,14 @@ impl Harness {
                 "--only" => harness.only = value.split(',').map(String::from).collect(),
                 "--threads" => harness.threads = value.split(',').map(number).collect::<Result<_, _>>()?,
                 "--rounds" => harness.rounds = number(&value)?,
-                "--python" => harness.python = Some(value.into()),
+                "--python" => python = value.into(),
                 _ => return Err(format!("unknown flag {flag}")),
             }
         }
         if let Some(unknown) = harness.only.iter().find(|part| !parts.contains(&part.as_str())) {
             return Err(format!("--only: no part is called {unknown}; there are {}", parts.join(", ")));
         }
-        harness.chumoku = build(&root(), &["-p", "chumoku-cli"], "chumoku")?;
-        let has_torch = |python: &PathBuf| {
-            let mut command = Command::new(python);
-            command.args(["-c", "import torch"]).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
-        };
-        harness.python = harness.python.filter(has_torch);
-        if harness.python.is_none() {
-            eprintln!("SKIPPED: PyTorch. Name a Python that has it with --python; bench/peers/README.md tells more");
-        }
+        harness.programs = Programs::new(python)?;
         if harness.rust.is_some() && harness.wants("rust-peers") {
             let built = build(&root().join("bench/peers/rust"), &[], "peers");
             harness.rust = built.map_err(|problem| eprintln!("SKIPPED: candle and burn: {problem}")).ok();
@@ -135,31 +131,6 @@ impl Harness {
         self.only.is_empty() || self.only.iter().any(|wanted| wanted == part)
     }
 
-    /// The machine and the versions.
-    fn head(&self) {
-        let info = Side::new(&self.chumoku, ["info", "--json"]).run().unwrap_or_default();
-        let field = |name: &str| info.first().and_then(|info| info[name].as_str()).unwrap_or("unknown").to_owned();
-        let cores = info.first().map_or(0, |info| info["threads"].as_u64().unwrap_or(0));
-        let version = "import torch; print('\"' + torch.__version__ + '\"')";
-        let torch = self.python.as_ref().and_then(|python| Side::new(python, ["-c", version]).run().ok());
-        let torch = torch.and_then(|lines| Some(lines.first()?.as_str()?.to_owned()));
-        println!("Machine: {}, {cores} cores, {}.", field("processor"), std::env::consts::OS);
-        println!(
-            "Chumoku {} on {}, PyTorch {}, {}.",
-            field("version"),
-            chumoku_kernels::active_isa(),
-            torch.unwrap_or_else(|| "not there".into()),
-            tool("rustc", &["--version"])
-        );
-        println!("Load of the machine at the start: {}", load());
-        println!(
-            "\nTimes are medians in ms of {} processes of each side in turn (with the least and the largest median), \
-             each with several runs; ratios are the peer's time by ours. **Bold**: reached. Errors are relative, \
-             against double precision, of the worst of output and gradients.",
-            self.rounds
-        );
-    }
-
     fn for_threads(&self, title: &str, part: impl Fn(usize)) {
         for &threads in &self.threads {
             println!("\n### {title}, {threads} thread{}\n", if threads == 1 { "" } else { "s" });
@@ -167,26 +138,14 @@ impl Harness {
         }
     }
 
-    /// `chumoku bench WHAT FLAGS`
-    fn ours(&self, what: &str, flags: &str, threads: usize) -> Option<Side> {
-        let args = format!("bench {what} {flags} --threads {threads} --json");
-        Some(Side::new(&self.chumoku, args.split_whitespace()))
-    }
-
-    /// A script of `peers/`.
-    fn torch(&self, script: &str, flags: &str, threads: usize) -> Option<Side> {
-        let script = root().join("bench/peers").join(script).display().to_string();
-        let flags = format!("{flags} --threads {threads}");
-        Some(Side::new(self.python.as_ref()?, [&script[..]].into_iter().chain(flags.split_whitespace())))
-    }
-
     fn row(&self, row: &Row, threads: usize) {
         println!("| shape | Chumoku | PyTorch | ratio | error | PyTorch's | limit |");
         println!("|---|---|---|---|---|---|---|");
         for (shape, flags) in SHAPES {
             let flags = format!("{flags} {}", row.flags);
-            let ours = self.ours("attention", &format!("{flags} {}", row.ours), threads);
-            let [ours, torch] = in_turn([ours, self.torch("torch_attention.py", &flags, threads)], self.rounds);
+            let ours = self.programs.ours("attention", &format!("{flags} {}", row.ours), threads);
+            let [ours, torch] =
+                in_turn([ours, self.programs.torch("torch_attention.py", &flags, threads)], self.rounds);
             let errors = [&ours, &torch].map(|side| side.median("error"));
             let allowed = row.allowed.unwrap_or(errors[1]);
             println!(
@@ -210,8 +169,9 @@ impl Harness {
         for batch in [1, 4, 16] {
             let flags =
                 format!("--batch {batch} --heads 32 --kv-heads 8 --length 1 --keys 8192 --dim 128 --dtype bf16");
-            let ours = self.ours("attention", &flags, threads);
-            let [ours, torch] = in_turn([ours, self.torch("torch_attention.py", &flags, threads)], self.rounds);
+            let ours = self.programs.ours("attention", &flags, threads);
+            let [ours, torch] =
+                in_turn([ours, self.programs.torch("torch_attention.py", &flags, threads)], self.rounds);
             // Keys and values; the rest is next to nothing.
             let bytes = batch * 8 * 8192 * 128 * 2 * 2;
             let [same, large] = [bytes, 1 << 30].map(|bytes| bandwidth::of_reading(bytes, threads));
@@ -238,7 +198,7 @@ impl Harness {
             let flags = format!("--length {length} --causal --dtype {dtype}");
             // Its own place and 255 before.
             let windowed = format!("{flags} --window {}", keys - 1);
-            let sides = [flags, windowed].map(|flags| self.ours("attention", &flags, threads));
+            let sides = [flags, windowed].map(|flags| self.programs.ours("attention", &flags, threads));
             let [causal, windowed] = in_turn(sides, self.rounds);
             let times = [&causal, &windowed].map(|side| side.median("median_ms"));
             let share = times[1] / pairs[1] / (times[0] / pairs[0]);
@@ -259,7 +219,7 @@ impl Harness {
                 let args = format!("{name} {flags} --threads {threads}");
                 Some(Side::new(self.rust.as_ref()?, args.split_whitespace()))
             };
-            let sides = [self.ours("attention", flags, threads), peer("candle"), peer("burn")];
+            let sides = [self.programs.ours("attention", flags, threads), peer("candle"), peer("burn")];
             let [ours, candle, burn] = in_turn(sides, self.rounds);
             println!(
                 "| {shape} | {} | {} | {} | {} | {} |",
@@ -280,7 +240,7 @@ impl Harness {
         // Output, three gradients, log-sum-exp.
         let results = 4.0 * (4.0 * rows * 64.0 + rows);
         for &threads in &self.threads {
-            let side = self.ours("attention", "--heads 8 --length 65536 --dim 64 --backward", threads);
+            let side = self.programs.ours("attention", "--heads 8 --length 65536 --dim 64 --backward", threads);
             let [ours] = in_turn([side], 1);
             let peak = ours.median("peak_bytes");
             let mebibytes = |bytes: f64| format!("{} MiB", digits(bytes / (1 << 20) as f64));
@@ -297,7 +257,7 @@ impl Harness {
     fn products(&self, threads: usize) {
         let ours = std::env::current_exe().ok();
         let ours = ours.map(|program| Side::new(program, ["product", "--threads", &threads.to_string()]));
-        let [ours, torch] = in_turn([ours, self.torch("torch_gemm.py", "", threads)], self.rounds);
+        let [ours, torch] = in_turn([ours, self.programs.torch("torch_gemm.py", "", threads)], self.rounds);
         println!("| shape | level | Chumoku | PyTorch | ratio |");
         println!("|---|---|---|---|---|");
         for shape in product::SHAPES.map(product::name) {
@@ -334,9 +294,9 @@ impl Harness {
                 let flags = format!("{sizes} {dropout}");
                 let torch = |precision: &str| {
                     let flags = format!("{flags} --mode {mode} --precision {precision} --steps 10");
-                    self.torch("torch_train.py", &flags, threads)
+                    self.programs.torch("torch_train.py", &flags, threads)
                 };
-                let ours = |level: &str| self.ours(mode, &format!("{flags} --precision {level}"), threads);
+                let ours = |level: &str| self.programs.ours(mode, &format!("{flags} --precision {level}"), threads);
                 let sides = [ours("high"), ours("medium"), torch("f32"), torch("bf16")];
                 let [high, medium, f32, bf16] = in_turn(sides, self.rounds);
                 let speed = |side: &Measured| side.median("tokens_per_second");
@@ -356,7 +316,7 @@ impl Harness {
 }
 
 /// The peer's time by ours.
-fn ratio(peer: &Measured, ours: &Measured) -> f64 {
+pub(crate) fn ratio(peer: &Measured, ours: &Measured) -> f64 {
     peer.median("median_ms") / ours.median("median_ms")
 }
 
@@ -367,40 +327,6 @@ fn ahead(ratio: f64) -> String {
 
 fn bold(text: String, is_good: bool) -> String {
     if is_good { format!("**{text}**") } else { text }
-}
-
-/// The folder of the repository.
-pub(crate) fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_owned()
-}
-
-/// Builds a program of the cargo project in `folder`, as it stands now, and tells where it is.
-fn build(folder: &Path, flags: &[&str], name: &str) -> Result<PathBuf, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["build", "--release", "--message-format=json-render-diagnostics"]).args(flags);
-    let output = command.current_dir(folder).stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
-    if !output.status.success() {
-        return Err(format!("`cargo build --release` failed in {}", folder.display()));
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let mut built = messages.filter(|message| message["target"]["name"] == name);
-    let program = built.find_map(|message| message["executable"].as_str().map(PathBuf::from));
-    program.ok_or_else(|| format!("cargo built no {name} in {}", folder.display()))
-}
-
-pub(crate) fn tool(program: &str, args: &[&str]) -> String {
-    let output = Command::new(program).args(args).output();
-    output.map_or_else(|_| program.into(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-/// Processes that wanted to run, over one, five and fifteen minutes.
-pub(crate) fn load() -> String {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = text.split(' ').take(3).collect::<Vec<_>>().join(", ");
-    if load.is_empty() { "unknown".into() } else { load }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //! BertViz, PyTorch and websocket-client, FOLDER of `--scripts` holds the scripts that its pages want
 //! (`peers/README.md`). `pictures` draws heatmaps as PNG files.
 
-use crate::attention::{load, root, tool};
+use crate::programs::{load, root, tool};
 use crate::side::{Side, digits, median};
 use chumoku::tensors::{Tensor, TensorFile};
 use chumoku_kernels::Philox;

@@ -9,16 +9,23 @@ use std::process::Command;
 pub(crate) struct Side {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
+    environment: Vec<(&'static str, String)>,
 }
 
 impl Side {
     pub(crate) fn new(program: impl Into<PathBuf>, args: impl IntoIterator<Item = impl Into<String>>) -> Side {
-        Side { program: program.into(), args: args.into_iter().map(Into::into).collect() }
+        let args = args.into_iter().map(Into::into).collect();
+        Side { program: program.into(), args, environment: Vec::new() }
+    }
+
+    /// With these in its environment.
+    pub(crate) fn with(self, environment: &[(&'static str, String)]) -> Side {
+        Side { environment: environment.to_vec(), ..self }
     }
 
     /// What it prints: JSON objects, one a line.
     pub(crate) fn run(&self) -> Result<Vec<Value>, String> {
-        let output = Command::new(&self.program).args(&self.args).output();
+        let output = Command::new(&self.program).args(&self.args).envs(self.environment.iter().cloned()).output();
         let output = output.map_err(|error| format!("{}: {error}", self.program.display()))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
@@ -41,7 +48,12 @@ pub(crate) struct Measured(Vec<Value>);
 impl Measured {
     /// The values of a field, the smallest first; none if the side failed.
     fn all(&self, field: &str) -> Vec<f64> {
-        let mut values: Vec<f64> = self.0.iter().filter_map(|report| report[field].as_f64()).collect();
+        self.of(|report| report[field].as_f64())
+    }
+
+    /// What is read from each report, the smallest first.
+    pub(crate) fn of(&self, read: impl Fn(&Value) -> Option<f64>) -> Vec<f64> {
+        let mut values: Vec<f64> = self.0.iter().filter_map(read).collect();
         values.sort_by(f64::total_cmp);
         values
     }

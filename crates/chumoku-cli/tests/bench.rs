@@ -4,6 +4,7 @@ mod common;
 
 use common::Place;
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
 
 const FIELDS: [&str; 10] =
     ["median_ms", "min_ms", "max_ms", "runs", "gflops", "tokens_per_second", "peak_bytes", "kernel", "isa", "threads"];
@@ -88,6 +89,46 @@ fn training_and_inference() {
     let run = place.run(&[&["bench", "infer", "--json", "--lengths", "lengths", "--batch", "3"], &small[..]].concat());
     let report: Value = serde_json::from_str(&run.ok().stdout).unwrap();
     assert_eq!(report["runs"], 2, "a batch of three and one of the rest: {report}");
+}
+
+#[test]
+fn a_profile_adds_up() {
+    let small = ["--layers", "1", "--d-model", "16", "--heads", "2", "--vocab", "50", "--batch", "3", "--length", "5"];
+    for (doing, threads) in [("train", 1.0), ("train", 2.0), ("infer", 2.0)] {
+        let report = measured(&[&[doing, "--profile", "--threads", &threads.to_string()], &small[..]].concat());
+        let profile = &report["profile"];
+        let operations = profile["operations"].as_array().unwrap();
+        let sum = |field: &str| operations.iter().map(|row| number(row, field)).sum::<f64>();
+        let (whole, idle) = (threads * number(profile, "ms"), number(profile, "ms_idle"));
+        assert!((sum("ms") + idle - whole).abs() < 1e-6 * whole, "{profile}");
+        assert!(idle >= -1e-6 * whole, "{profile}");
+        // The formula's operations are two for each multiply–add.
+        assert_eq!((2.0 * sum("multiply_adds")).round(), work(&report).0, "{profile}");
+        for name in ["product A·B", "attention", "layer norm", "embedding", "between operations"] {
+            assert!(operations.iter().any(|row| row["operation"] == name), "{name} is missing in {profile}");
+        }
+        let is_training = operations.iter().any(|row| row["operation"] == "AdamW");
+        assert_eq!(is_training, doing == "train", "{profile}");
+        for row in operations.iter().filter(|row| row["operation"] != "between operations") {
+            assert!(number(row, "calls") >= 1.0 && number(row, "bytes") > 0.0, "{row}");
+            assert!(number(row, "ms_passing") > 0.0, "{row}");
+            let multiplies = row["operation"]
+                .as_str()
+                .is_some_and(|name| ["product", "attention"].iter().any(|start| name.starts_with(start)));
+            assert_eq!(number(row, "ms_multiplying") > 0.0, multiplies, "{row}");
+        }
+        let limits = &profile["limits"];
+        assert!(number(limits, "vectors") > 0.0 && limits["reading"].as_array().is_some_and(|sizes| sizes.len() == 4));
+    }
+    // People see it as a table.
+    for (language, words) in [
+        ("en", ["Where the time goes", "threads without work", "in all"]),
+        ("ja", ["時間の内訳", "待っているスレッド", "合計"]),
+    ] {
+        let run = Place::new().run(&[&["bench", "train", "--profile", "--lang", language], &small[..]].concat()).ok();
+        assert!(words.iter().all(|word| run.stdout.contains(word)), "{}", run.stdout);
+        assert!(run.stdout.lines().all(|line| line.width() <= 80), "{}", run.stdout);
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use crate::isa::{self, Op, Simd};
 use crate::number::{Real, Versions};
+use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 
@@ -51,6 +52,8 @@ pub fn adamw_step<T: Real>(options: &AdamW, param: &mut [T], grad: &[T], [m, v]:
     if options.step == 0 {
         return Err(Error::value("adamw: step", "expected 1 or more, got 0"));
     }
+    // Read and written, but for the gradient.
+    let _timed = profile::passing::<T>("AdamW", 7 * param.len());
     T::run::<Step>((options, param, grad, [m, v]));
     Ok(())
 }

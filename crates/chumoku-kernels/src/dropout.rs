@@ -7,6 +7,7 @@ use crate::isa::{self, Op, Simd};
 use crate::memory::written;
 use crate::number::{Real, Versions};
 use crate::philox::{LANES, Philox};
+use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 
@@ -171,6 +172,7 @@ pub fn dropout<T: Real>(x: &mut [T], rate: f32, random: Philox) -> Result<()> {
     if rate == 0.0 {
         return Ok(());
     }
+    let _timed = profile::passing::<T>("dropout", 2 * x.len());
     T::run::<InPlace>((x, Keep::new(rate, random)));
     Ok(())
 }
@@ -181,6 +183,7 @@ pub fn dropout<T: Real>(x: &mut [T], rate: f32, random: Philox) -> Result<()> {
 /// If the rate is not in 0..1.
 pub fn dropped<T: Real>(x: &[T], dropout: Dropout) -> Result<Vec<T>> {
     check_rate("dropout: rate", dropout.rate)?;
+    let _timed = profile::passing::<T>("dropout", 2 * x.len());
     Ok(T::run::<Copied>((x, Keep::new(dropout.rate, dropout.random))))
 }
 

@@ -2,6 +2,7 @@
 
 use crate::memory::written;
 use crate::number::{Real, Versions};
+use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 
@@ -26,6 +27,7 @@ fn check<T>(ids: &[u32], table: &[T], width: usize, len: usize) -> Result<()> {
 /// If an id is not a row of the table, or the lengths do not fit.
 pub fn embedding_forward<T: Real>(ids: &[u32], table: &[T], width: usize, scale: T) -> Result<Vec<T>> {
     check(ids, table, width, ids.len() * width)?;
+    let _timed = profile::passing::<T>("embedding", 2 * ids.len() * width);
     let len = ids.len() * width;
     let fill = |y: SharedMut<T>| {
         for_each(ids.len().div_ceil(ROWS), len, |piece| {
@@ -53,6 +55,8 @@ pub fn embedding_forward<T: Real>(ids: &[u32], table: &[T], width: usize, scale:
 /// If an id is not a row of the table, or the lengths do not fit.
 pub fn embedding_backward<T: Real>(ids: &[u32], dy: &[T], width: usize, scale: T, d_table: &mut [T]) -> Result<()> {
     check(ids, d_table, width, dy.len())?;
+    // A row of the table is read and written for each token.
+    let _timed = profile::passing::<T>("embedding, backward", 3 * dy.len());
     T::run::<Backward>((ids, dy, width, scale, d_table));
     Ok(())
 }

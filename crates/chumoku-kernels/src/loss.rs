@@ -6,6 +6,7 @@
 use crate::isa::{self, Op, Simd};
 use crate::math::exp;
 use crate::number::{Real, Versions};
+use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 
@@ -51,6 +52,7 @@ pub fn cross_entropy<T: Real>(
     if !(smoothing >= T::ZERO && smoothing <= T::ONE) {
         return Err(Error::value("cross entropy: label_smoothing", format!("expected 0 to 1, got {smoothing}")));
     }
+    let _timed = profile::passing::<T>("cross-entropy", 2 * logits.len());
     Ok(T::run::<Loss>((logits, labels, options, d_logits)))
 }
 

@@ -24,15 +24,8 @@ pub(crate) trait Narrow: Element<Sum = f32> {
     /// Writes the nearest numbers of a vector.
     ///
     /// # Safety
-    /// `to` must be valid for writing `LANES` of them, and hold numbers.
-    #[inline(always)]
-    unsafe fn store<S: Simd>(simd: S, to: *mut Self, v: S::V) {
-        let mut lanes = [0.0; 16];
-        simd.store(&mut lanes, v);
-        // SAFETY: the caller promises LANES numbers that may be written, and every one is; being numbers already, they
-        // may be looked at as a slice.
-        Self::narrow(&lanes[..S::LANES], unsafe { std::slice::from_raw_parts_mut(to, S::LANES) });
-    }
+    /// `to` must be valid for writing `LANES` of them.
+    unsafe fn store<S: Simd>(simd: S, to: *mut Self, v: S::V);
     /// Whether the numbers are bf16.
     const IS_BF16: bool = false;
     /// Whether the numbers are f32.
@@ -102,10 +95,13 @@ impl Narrow for f16 {
     const TERMS: usize = 2;
     #[inline(always)]
     unsafe fn load<S: Simd>(simd: S, from: *const f16) -> S::V {
-        let mut numbers = [0.0; 16];
-        // SAFETY: the caller promises LANES numbers.
-        f16::widen(unsafe { std::slice::from_raw_parts(from, S::LANES) }, &mut numbers[..S::LANES]);
-        simd.load(&numbers)
+        // SAFETY: the caller promises LANES numbers; f16 is a u16, its bits.
+        unsafe { simd.load_f16(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn store<S: Simd>(simd: S, to: *mut f16, v: S::V) {
+        // SAFETY: the caller promises room for LANES numbers; f16 is a u16, its bits.
+        unsafe { simd.store_f16(to.cast(), v) }
     }
     #[inline(always)]
     fn widen(from: &[f16], to: &mut [f32]) {

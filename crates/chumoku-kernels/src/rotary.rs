@@ -11,6 +11,7 @@
 use crate::attention::HeadsMut;
 use crate::isa::{self, Op, Simd};
 use crate::number::{Real, Versions};
+use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 
@@ -109,6 +110,7 @@ impl RotaryTable {
             }
             rows.extend((0..length).map(|row| Place { sequence, row, position: start + row }));
         }
+        let _timed = profile::passing::<T>("rotary positions", 2 * rows.len() * x.heads() * x.dim());
         T::run::<Rotation>(Rotate { table: self, x, rows: &rows, turn });
         Ok(())
     }

@@ -3,6 +3,7 @@
 use crate::isa::{self, Op, Simd};
 use crate::math::exp;
 use crate::number::{Real, Versions};
+use crate::profile;
 use crate::{Error, Result};
 
 fn check<T>(x: &[T], cols: usize, y: &[T]) -> Result<()> {
@@ -24,6 +25,7 @@ fn check<T>(x: &[T], cols: usize, y: &[T]) -> Result<()> {
 /// If the lengths do not fit.
 pub fn softmax_forward<T: Real>(x: &[T], cols: usize, y: &mut [T]) -> Result<()> {
     check(x, cols, y)?;
+    let _timed = profile::passing::<T>("softmax", 2 * x.len());
     T::run::<Forward>((x, cols, y));
     Ok(())
 }
@@ -38,6 +40,7 @@ pub fn softmax_forward<T: Real>(x: &[T], cols: usize, y: &mut [T]) -> Result<()>
 pub fn softmax_backward<T: Real>(y: &[T], cols: usize, dy: &[T], dx: &mut [T]) -> Result<()> {
     check(y, cols, dx)?;
     Error::check_length("softmax: dy", y.len(), dy.len())?;
+    let _timed = profile::passing::<T>("softmax, backward", 3 * y.len());
     for ((y, dy), dx) in y.chunks_exact(cols).zip(dy.chunks_exact(cols)).zip(dx.chunks_exact_mut(cols)) {
         let dot: T = y.iter().zip(dy).map(|(&y, &dy)| y * dy).sum();
         for ((&y, &dy), dx) in y.iter().zip(dy).zip(dx) {

@@ -1,5 +1,6 @@
 //! Sharing work among threads: pieces whose borders depend on the shapes alone, never on the number of threads.
 
+use crate::profile::{self, Operation};
 use rayon::prelude::*;
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -26,6 +27,23 @@ pub fn on_one_thread<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
+/// What `f` makes of each item, in their order: items are shared among the threads of the current rayon pool, each with all
+/// its operations on one thread alone, as [`on_one_thread`] has it.
+pub fn each_alone<I, R, C>(items: I, f: impl Fn(I::Item) -> R + Sync + Send) -> C
+where
+    I: IndexedParallelIterator,
+    R: Send,
+    C: FromParallelIterator<R>,
+{
+    let operation = profile::current().map(|_| Operation::BETWEEN);
+    let _waiting = profile::waiting();
+    let one = |item| {
+        let _between = profile::go_on(operation);
+        on_one_thread(|| f(item))
+    };
+    items.with_max_len(1).map(one).collect()
+}
+
 /// How many threads the operations called here may use.
 pub fn num_threads() -> usize {
     if ALONE.get() { 1 } else { rayon::current_num_threads() }
@@ -44,7 +62,12 @@ fn each(pieces: usize, work: usize, f: &(dyn Fn(usize) + Sync + Send)) {
     if pieces <= 1 || work < WORTH_SHARING || ALONE.get() {
         (0..pieces).for_each(f);
     } else {
-        (0..pieces).into_par_iter().with_max_len(1).for_each(f);
+        let operation = profile::current();
+        let _waiting = profile::waiting();
+        (0..pieces).into_par_iter().with_max_len(1).for_each(|piece| {
+            let _same = profile::go_on(operation);
+            f(piece);
+        });
     }
 }
 

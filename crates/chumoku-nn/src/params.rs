@@ -9,7 +9,6 @@ pub use low_rank::LowRank;
 
 use chumoku_kernels::{MatMut, MatRef, Operand, PackedMatrix, Philox, Precision, Real, zeros};
 use ndarray::ArrayView2;
-use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -281,7 +280,7 @@ impl<T: Real> Params<T> {
 
     /// Sets all numbers to 0.
     pub fn clear(&mut self) {
-        self.values_mut().par_chunks_mut(1 << 16).for_each(|piece| piece.fill(T::ZERO));
+        chumoku_kernels::clear(self.values_mut());
     }
 
     /// `len` numbers to be overwritten, from what was given back before: it need not be cleared.

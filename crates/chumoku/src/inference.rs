@@ -6,7 +6,7 @@ use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::{Frame, windows};
 use crate::{Error, Result};
-use chumoku_kernels::{num_threads, on_one_thread};
+use chumoku_kernels::{each_alone, num_threads};
 use ndarray::Array2;
 use rayon::prelude::*;
 
@@ -21,7 +21,7 @@ pub(crate) fn side_by_side<R: Send>(
     if batches.len() < num_threads() {
         return batches.iter().map(|batch| f(batch)).collect();
     }
-    batches.par_iter().with_max_len(1).map(|batch| on_one_thread(|| f(batch))).collect()
+    each_alone(batches.par_iter(), |batch| f(batch))
 }
 
 /// Cuts sequences, shortest first, into batches for evaluation.

@@ -613,6 +613,9 @@ pub(crate) struct BenchClassifier {
     /// How exact matrix products are
     #[arg(long, value_enum, default_value = "highest")]
     pub(crate) precision: Precision,
+    /// Also show where the time goes, beside the limits of this processor
+    #[arg(long)]
+    pub(crate) profile: bool,
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,

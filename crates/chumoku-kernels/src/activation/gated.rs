@@ -3,6 +3,7 @@
 use super::{Activation, curve, reference};
 use crate::isa::{self, Op, Simd};
 use crate::number::{Real, Versions};
+use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 
@@ -25,6 +26,7 @@ use crate::{Error, Result};
 pub fn gated_forward<T: Real>(kind: Activation, x: &[T], width: usize, y: &mut [T]) -> Result<()> {
     let tokens = tokens(x.len(), width)?;
     Error::check_length("gated product: y", tokens * width, y.len())?;
+    let _timed = profile::passing::<T>("gated product", x.len() / 2 * 3);
     T::run::<GatedForward>((kind, x, width, y));
     Ok(())
 }
@@ -43,6 +45,7 @@ pub fn gated_backward<T: Real>(kind: Activation, x: &[T], width: usize, dy: &[T]
     let tokens = tokens(x.len(), width)?;
     Error::check_length("gated product: dy", tokens * width, dy.len())?;
     Error::check_length("gated product: dx", x.len(), dx.len())?;
+    let _timed = profile::passing::<T>("gated product, backward", x.len() / 2 * 5);
     T::run::<GatedBackward>((kind, x, width, dy, dx));
     Ok(())
 }

@@ -8,6 +8,7 @@ pub use gated::{gated_backward, gated_forward};
 
 use crate::isa::{self, Op, Simd};
 use crate::number::{Real, Versions};
+use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 use curves::curve;
@@ -44,6 +45,7 @@ pub enum Activation {
 /// If `x` and `y` differ in length.
 pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) -> Result<()> {
     Error::check_length("activation: y", x.len(), y.len())?;
+    let _timed = profile::passing::<T>("activation", 2 * x.len());
     T::run::<ActivationForward>((kind, x, y));
     Ok(())
 }
@@ -58,6 +60,7 @@ pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) -> Re
 pub fn activation_backward<T: Real>(kind: Activation, x: &[T], dy: &[T], dx: &mut [T]) -> Result<()> {
     Error::check_length("activation: dy", x.len(), dy.len())?;
     Error::check_length("activation: dx", x.len(), dx.len())?;
+    let _timed = profile::passing::<T>("activation, backward", 3 * x.len());
     T::run::<ActivationBackward>((kind, x, dy, dx));
     Ok(())
 }

@@ -327,9 +327,9 @@ impl<T: Narrow> EngineOp for Chunk<'_, T> {
             for (g, group) in groups.iter().enumerate() {
                 let Some(columns) = group.columns(&keys) else { continue };
                 for (b, block) in group.blocks.iter().enumerate() {
-                    pass.scores(g, b, columns);
+                    pass.scores(g, b, block.count, columns);
                     pass.softmax(b, block, keys.start, columns);
-                    pass.add_d_query(g, b, columns);
+                    pass.add_d_query(g, b, block.count, columns);
                 }
                 pass.gather(g, group, columns, &keys, &mut has_sums);
             }
@@ -517,8 +517,9 @@ impl<'a, T: Narrow, E: Engine> ChunkBackward<'a, T, E> {
     /// # Shapes
     /// Block `b` of group `g`, ([`Engine::QUERIES`], [`KEYS`]) each.
     #[inline(always)]
-    fn scores(&mut self, g: usize, b: usize, columns: Columns) {
-        let (engine, at) = (self.engine, g * Self::BLOCKS + b);
+    fn scores(&mut self, g: usize, b: usize, rows: usize, columns: Columns) {
+        // Those of rows that are gathered must be numbers, also where there is no query.
+        let (engine, at) = (self.engine, (g * Self::BLOCKS + b, rows.next_multiple_of(E::GATHERED)));
         self.room.scores(b).multiply(engine, &self.queries, at, &self.keys, columns);
         self.room.d_weights(b).multiply(engine, &self.d_outputs, at, &self.values, columns);
     }
@@ -536,7 +537,7 @@ impl<'a, T: Narrow, E: Engine> ChunkBackward<'a, T, E> {
         if let Some(keep) = &self.keep {
             block.kept(args, sequence, keep, first_key, columns, &mut self.kept);
         }
-        for i in (0..E::QUERIES).step_by(2) {
+        for i in (0..block.count.next_multiple_of(E::GATHERED)).step_by(2) {
             let rows = [i, i + 1].map(|i| {
                 let none = RowBack::NOTHING;
                 let row = if i < block.count { self.rows.softmax[block.row + i] } else { none };
@@ -572,10 +573,10 @@ impl<'a, T: Narrow, E: Engine> ChunkBackward<'a, T, E> {
     /// # Shapes
     /// Block `b` of group `g`: ([`Engine::QUERIES`], [`KEYS`]) and ([`KEYS`], dim) to ([`Engine::QUERIES`], dim).
     #[inline(always)]
-    fn add_d_query(&mut self, g: usize, b: usize, columns: Columns) {
+    fn add_d_query(&mut self, g: usize, b: usize, rows: usize, columns: Columns) {
         let at = g * Self::BLOCKS + b;
         let (d_scores, panels) = (self.room.left(b), 0..self.d_query.panels());
-        self.d_query.add(self.engine, at, d_scores, columns, &self.keys_by_row, panels, self.has_d_query[at]);
+        self.d_query.add(self.engine, (at, rows), d_scores, columns, &self.keys_by_row, panels, self.has_d_query[at]);
         self.has_d_query[at] = true;
     }
 
@@ -593,9 +594,11 @@ impl<'a, T: Narrow, E: Engine> ChunkBackward<'a, T, E> {
             *has_sums = true;
         }
         let adds = std::mem::replace(has_sums, true);
-        let (engine, rows) = (self.engine, group.count.next_multiple_of(E::QUERIES));
-        self.d_value.gather(engine, &self.d_outputs_gathered, g, rows, self.room.weights(), columns, adds);
-        self.d_key.gather(engine, &self.queries_gathered, g, rows, self.room.d_scores(), columns, adds);
+        let (engine, rows) = (self.engine, group.count.next_multiple_of(E::GATHERED));
+        let [d_outputs, queries] =
+            [(&self.d_outputs_gathered, &self.d_outputs), (&self.queries_gathered, &self.queries)];
+        self.d_value.gather(engine, d_outputs, g, rows, self.room.weights(), columns, adds);
+        self.d_key.gather(engine, queries, g, rows, self.room.d_scores(), columns, adds);
     }
 
     /// Adds what all groups give to the block of keys to the sums of the head: `dK`, with `scale`, and `dV`.

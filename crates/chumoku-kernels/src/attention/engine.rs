@@ -250,12 +250,16 @@ pub(crate) unsafe trait Engine: Copy {
     /// Queries whose weights are gathered at a time in the backward pass: a multiple of [`Engine::QUERIES`] and of
     /// [`GRAIN`].
     const GROUP: usize;
+    /// Rows that are gathered are a multiple of this, which is even and divides [`Engine::QUERIES`].
+    const GATHERED: usize;
 
     /// The vectors.
     fn simd(self) -> Self::S;
 
     /// Size of a left operand of [`Engine::QUERIES`] rows and this depth.
     fn left_size(depth: usize) -> usize;
+    /// Whether left operands of this depth that lie one after another can also be gathered, as they are.
+    fn gathers_left(depth: usize) -> bool;
     /// Size of the operand B of `A Bᵀ`: [`KEYS`] rows of this depth.
     fn right_transposed_size(depth: usize) -> usize;
     /// Size of the operand B of `A B`: [`KEYS`] rows of so many columns.
@@ -280,16 +284,27 @@ pub(crate) unsafe trait Engine: Copy {
     /// * `to` must be writable for [`Engine::right_size`] of its columns.
     unsafe fn pack_right(self, from: Matrix<'_>, to: *mut u8);
 
-    /// `out = left · keys` for some columns of the block, `depth` deep.
+    /// `out = left · keys` for some columns of the block, `depth` deep. The first `rows` rows are wanted; the others may be
+    /// computed or left as they are.
     ///
     /// # Shapes
     /// `left` ([`Engine::QUERIES`], depth), `keys` (depth, [`KEYS`]), `out` ([`Engine::QUERIES`], [`KEYS`]), rows [`STRIDE`]
     /// apart.
     ///
     /// # Safety
+    /// * `rows` must be at most [`Engine::QUERIES`].
     /// * `left` must be readable for [`Engine::left_size`], `keys` for [`Engine::right_transposed_size`] of this depth.
     /// * `out` must be writable for [`Engine::QUERIES`] rows of [`STRIDE`], and overlap neither.
-    unsafe fn scores(self, left: *const u8, keys: *const u8, depth: usize, columns: Columns, out: *mut f32);
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn scores(
+        self,
+        left: *const u8,
+        rows: usize,
+        keys: *const u8,
+        depth: usize,
+        columns: Columns,
+        out: *mut f32,
+    );
 
     /// Writes the weights of row `row` from column `col`: two vectors.
     ///
@@ -299,12 +314,14 @@ pub(crate) unsafe trait Engine: Copy {
     /// * `col` must be a multiple of two vectors below [`KEYS`].
     unsafe fn put(self, weights: *mut u8, row: usize, col: usize, pair: [<Self::S as Simd>::V; 2]);
 
-    /// `out (+)= weights · values` over the keys `columns` of the block, for the columns of `panels`, [`GRAIN`] each.
+    /// `out (+)= weights · values` over the keys `columns` of the block, for the columns of `panels`, [`GRAIN`] each. The
+    /// first `rows` rows are wanted, as in [`Engine::scores`].
     ///
     /// # Shapes
     /// `weights` ([`Engine::QUERIES`], [`KEYS`]), `values` ([`KEYS`], cols), `out` ([`Engine::QUERIES`], cols).
     ///
     /// # Safety
+    /// * `rows` must be at most [`Engine::QUERIES`].
     /// * `weights` must be readable for what [`Engine::put`] writes to, `values` for [`Engine::right_size`] of `cols`.
     /// * `out` must be readable and writable for [`Engine::QUERIES`] rows of `cols`, a multiple of [`GRAIN`], and overlap
     ///   neither.
@@ -313,6 +330,7 @@ pub(crate) unsafe trait Engine: Copy {
     unsafe fn weigh(
         self,
         weights: *const u8,
+        rows: usize,
         columns: Columns,
         values: *const u8,
         panels: Range<usize>,
@@ -327,7 +345,7 @@ pub(crate) unsafe trait Engine: Copy {
     fn group_size() -> usize;
 
     /// Packs up to [`Engine::GROUP`] rows as the left operand, transposed, of a product over the rows; missing rows up
-    /// to a multiple of [`Engine::QUERIES`] are 0.
+    /// to a multiple of [`Engine::GATHERED`] are 0.
     ///
     /// # Safety
     /// * `from` must have at most [`Engine::GROUP`] rows.
@@ -342,7 +360,7 @@ pub(crate) unsafe trait Engine: Copy {
     /// * `col` must be a multiple of two vectors below [`KEYS`].
     unsafe fn put_pair(self, weights: *mut u8, row: usize, col: usize, pairs: [[<Self::S as Simd>::V; 2]; 2]);
 
-    /// `out[c][k] (+)= Σ_rows gathered[row][c] · weights[row][k]` over `rows` rows (a multiple of [`Engine::QUERIES`]), for the
+    /// `out[c][k] (+)= Σ_rows gathered[row][c] · weights[row][k]` over `rows` rows (a multiple of [`Engine::GATHERED`]), for the
     /// keys `columns` of the block.
     ///
     /// # Shapes
@@ -350,8 +368,9 @@ pub(crate) unsafe trait Engine: Copy {
     /// [`GRAIN`] rows more.
     ///
     /// # Safety
-    /// * `gathered` must be readable for [`Engine::gathered_size`] of `cols`, `weights` for [`Engine::group_size`].
-    /// * `rows` must be a multiple of [`Engine::QUERIES`], at most [`Engine::GROUP`].
+    /// * `gathered` must be readable for [`Engine::gathered_size`] of `cols`, or, if [`Engine::gathers_left`] says so, for a
+    ///   group of left operands of this depth; `weights` for [`Engine::group_size`].
+    /// * `rows` must be a multiple of [`Engine::GATHERED`], at most [`Engine::GROUP`].
     /// * `out` must be readable and writable for `cols + GRAIN` rows of [`KEYS`], and overlap neither.
     #[allow(clippy::too_many_arguments)]
     unsafe fn gather(

@@ -280,14 +280,14 @@ impl<'a, T: Narrow, E: Engine> UnitForward<'a, T, E> {
                 continue;
             };
             if !is_ready {
-                room.scores.multiply(engine, queries, b, packed_keys, columns);
+                room.scores.multiply(engine, queries, (b, block.count), packed_keys, columns);
             }
             softmax.draw(block, keys.start, columns);
-            let weigh = ValueProduct { block: b, columns, accumulate: !block.starts(keys.start) };
+            let weigh = ValueProduct { block: (b, block.count), columns, accumulate: !block.starts(keys.start) };
             if let Some(span) = softmax.plain_span(engine, b, block, room, keys.start, columns, longest) {
-                let next = blocks.get(b + 1).and_then(|block| block.columns(keys));
+                let next = blocks.get(b + 1).and_then(|block| Some((block.count, block.columns(keys)?)));
                 is_ready = next.is_some();
-                let scores = next.map(|columns| ScoreProduct { block: b + 1, columns });
+                let scores = next.map(|(rows, columns)| ScoreProduct { block: (b + 1, rows), columns });
                 let between =
                     Between::new(engine, waiting.take(), scores, queries, packed_keys, values, &mut *other, &mut *sums);
                 let states = &mut softmax.states[b * E::QUERIES..][..block.count];
@@ -461,7 +461,8 @@ impl<T: Narrow> Softmax<'_, T> {
 /// `O += P V` for a block whose weights are there, the product that is called weighing: it may wait.
 #[derive(Clone, Copy, Debug)]
 struct ValueProduct {
-    block: usize,
+    /// And how many of its rows.
+    block: (usize, usize),
     columns: Columns,
     accumulate: bool,
 }
@@ -478,7 +479,8 @@ impl ValueProduct {
 /// `S = Q Kᵀ` for a block: a product that may come early.
 #[derive(Clone, Copy, Debug)]
 struct ScoreProduct {
-    block: usize,
+    /// And how many of its rows.
+    block: (usize, usize),
     columns: Columns,
 }
 

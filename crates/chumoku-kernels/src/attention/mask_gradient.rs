@@ -122,8 +122,8 @@ impl<T: Narrow> EngineOp for MaskRows<'_, T> {
             }
             for (b, block) in blocks.iter().enumerate() {
                 let Some(columns) = block.columns(&of_block) else { continue };
-                scores.multiply(engine, &queries, b, &keys, columns);
-                d_weights.multiply(engine, &d_outputs, b, &values, columns);
+                scores.multiply(engine, &queries, (b, block.count), &keys, columns);
+                d_weights.multiply(engine, &d_outputs, (b, block.count), &values, columns);
                 if let Some(keep) = &keep {
                     block.kept(args, unit.sequence, keep, first_key, columns, &mut kept);
                 }

@@ -52,6 +52,7 @@ pub use scores::{Stage, Statistics, Top};
 
 use crate::error::{Error, Result};
 use crate::number::{Element, Family, Sorted};
+use crate::profile::{self, Cost, Operation};
 use problem::{Forward, check_same};
 
 impl<T: Element> Attention<'_, T> {
@@ -86,8 +87,9 @@ impl<T: Element> Attention<'_, T> {
         }
         let widths = self.query.dim() + self.value.dim();
         for s in 0..self.query.sequences() {
-            crate::work::count(&[self.query.heads(), self.query.length(s), self.key.length(s), widths]);
+            profile::count(&[self.query.heads(), self.query.length(s), self.key.length(s), widths]);
         }
+        let _timed = self.timed("attention", [1, 1], 1);
         match T::sort::<ForwardPass>((self, Forward { output, log_sum_exp })) {
             Sorted::F32((args, results)) => forward::f32(args, results),
             Sorted::Bf16((args, results)) => forward::bf16(args, results),
@@ -133,6 +135,8 @@ impl<T: Element> Attention<'_, T> {
             };
             Error::check_length("attention: d_sinks", sinks.len(), d.len())?;
         }
+        // dQ and dK beside the scores, dP and dV.
+        let _timed = self.timed("attention, backward", [3, 2], 2);
         match T::sort::<BackwardPass>((self, saved, gradients)) {
             Sorted::F32((args, saved, gradients)) => backward::f32(args, saved, gradients),
             Sorted::Bf16((args, saved, gradients)) => backward::bf16(args, saved, gradients),
@@ -140,6 +144,25 @@ impl<T: Element> Attention<'_, T> {
             Sorted::F64((args, saved, gradients)) => reference::attention_backward(args, saved, gradients),
         }
         Ok(())
+    }
+
+    /// Times a pass of so many products of each width that goes through all rows so many times.
+    fn timed(&self, name: &'static str, [of_keys, of_values]: [u64; 2], times: usize) -> profile::Inside {
+        profile::operation(|| {
+            let (dim, value_dim) = (self.query.dim(), self.value.dim());
+            let (mut pairs, mut queries, mut keys) = (0, 0, 0);
+            for s in 0..self.query.sequences() {
+                let (length, key_length) = (self.query.length(s), self.key.length(s));
+                pairs += profile::product(&[self.query.heads(), length, key_length]);
+                queries += length * self.query.heads();
+                keys += key_length * self.key.heads();
+            }
+            let bytes = times * (queries + keys) * (dim + value_dim) * size_of::<T>();
+            let multiply_adds = pairs * (of_keys * dim as u64 + of_values * value_dim as u64);
+            let terms = self.explain().map_or(0, |plan| plan.terms);
+            let cost = Cost::of_products(multiply_adds, (terms > 0).then_some(terms), bytes);
+            (Operation::new(name, [dim, value_dim]), cost)
+        })
     }
 
     /// What [`Attention::forward`] runs on: kernel, instruction set, blocks, scratch, and why.

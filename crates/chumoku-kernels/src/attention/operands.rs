@@ -127,21 +127,21 @@ impl<'a, E: Engine> Scores<'a, E> {
         Scores { numbers: &mut numbers[..Self::LEN], engine: PhantomData }
     }
 
-    /// `S = Q Kᵀ` for block `block` of the queries and these keys.
+    /// `S = Q Kᵀ` for the first `rows` rows of block `block` of the queries and these keys.
     #[inline(always)]
     pub(super) fn multiply(
         &mut self,
         engine: E,
         queries: &Left<'_, E>,
-        block: usize,
+        (block, rows): (usize, usize),
         keys: &RightTransposed<'_, E>,
         columns: Columns,
     ) {
-        assert!(queries.depth == keys.depth);
+        assert!(queries.depth == keys.depth && rows <= E::QUERIES);
         let (left, right, out) = (queries.block(block), keys.bytes.as_ptr(), self.numbers.as_mut_ptr());
         // SAFETY: `left` is readable for left_size and `right` for right_transposed_size of one depth; `out` is LEN numbers,
         // which are borrowed exclusively and so overlap neither.
-        unsafe { engine.scores(left, right, keys.depth, columns, out) };
+        unsafe { engine.scores(left, rows, right, keys.depth, columns, out) };
     }
 
     /// Row `i`: [`STRIDE`] numbers, of which [`KEYS`] are scores.
@@ -309,13 +309,13 @@ impl<'a, E: Engine> QuerySums<'a, E> {
         &self.numbers[row * self.cols..]
     }
 
-    /// `O (+)= P V` for the rows of block `block`, over these keys, for the columns of `panels`.
+    /// `O (+)= P V` for the first `rows` rows of block `block`, over these keys, for the columns of `panels`.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub(super) fn add(
         &mut self,
         engine: E,
-        block: usize,
+        (block, rows): (usize, usize),
         weights: Weights<'_, E>,
         columns: Columns,
         values: &Right<'_, E>,
@@ -323,20 +323,20 @@ impl<'a, E: Engine> QuerySums<'a, E> {
         accumulate: bool,
     ) {
         let cols = self.cols;
-        assert!(values.width.next_multiple_of(GRAIN) == cols && panels.end <= cols / GRAIN);
+        assert!(values.width.next_multiple_of(GRAIN) == cols && panels.end <= cols / GRAIN && rows <= E::QUERIES);
         let len = E::QUERIES * cols;
         let out = &mut self.numbers[block * len..][..len];
         let right = values.bytes.as_ptr();
         if !E::SUMS_APART || !accumulate || self.part.is_empty() {
             // SAFETY: the weights are readable for a block, the values for right_size of a width that rounds up to `cols`,
             // for which it is the same; `out` is QUERIES rows of `cols`, exclusively borrowed; the panels are inside.
-            unsafe { engine.weigh(weights.at, columns, right, panels, out.as_mut_ptr(), cols, accumulate) };
+            unsafe { engine.weigh(weights.at, rows, columns, right, panels, out.as_mut_ptr(), cols, accumulate) };
             return;
         }
         let part = &mut self.part[..len];
         // SAFETY: the weights and values are readable as they are for `out`; `part` is QUERIES rows of `cols` as well,
         // exclusively borrowed.
-        unsafe { engine.weigh(weights.at, columns, right, panels.clone(), part.as_mut_ptr(), cols, false) };
+        unsafe { engine.weigh(weights.at, rows, columns, right, panels.clone(), part.as_mut_ptr(), cols, false) };
         let (simd, panels) = (engine.simd(), panels.start * GRAIN..panels.end * GRAIN);
         for (out, part) in out.chunks_exact_mut(cols).zip(part.chunks_exact(cols)) {
             let lines =
@@ -358,24 +358,40 @@ pub(super) struct Gathered<'a, E> {
 }
 
 impl<'a, E: Engine> Gathered<'a, E> {
-    /// Bytes of so many groups.
+    /// Bytes of so many groups: none where the left operands are gathered as they are.
     pub(super) fn size(groups: usize, width: usize) -> usize {
-        groups * E::gathered_size(width)
+        if E::gathers_left(width) { 0 } else { groups * E::gathered_size(width) }
     }
 
     pub(super) fn new(bytes: Buffer<'a>, width: usize) -> Self {
         Gathered { bytes, width, engine: PhantomData }
     }
 
-    /// Packs up to [`Engine::GROUP`] rows as group `group`.
+    /// Packs up to [`Engine::GROUP`] rows as group `group`, if they are not gathered as the left operands that they are.
     #[inline(always)]
     pub(super) fn pack(&mut self, engine: E, group: usize, rows: Matrix<'_>) {
         assert!(rows.rows() <= E::GROUP && rows.cols() == self.width);
+        if E::gathers_left(self.width) {
+            return;
+        }
         let size = E::gathered_size(self.width);
         let to = self.bytes.part_mut(group * size, size);
         // SAFETY: there are at most GROUP rows of this width, and `to` is gathered_size of it, a multiple of 64 bytes from
         // the start of a buffer that is aligned to them.
         unsafe { engine.pack_gathered(rows, to) };
+    }
+
+    /// Group `group`, which is in `left` where that is gathered as it is. Readable as [`Engine::gather`] asks.
+    #[inline(always)]
+    fn group(&self, left: &Left<'_, E>, group: usize) -> *const u8 {
+        assert!(left.depth == self.width);
+        if E::gathers_left(self.width) {
+            let size = E::GROUP / E::QUERIES * E::left_size(self.width);
+            left.bytes.part(group * size, size)
+        } else {
+            let size = E::gathered_size(self.width);
+            self.bytes.part(group * size, size)
+        }
     }
 }
 
@@ -574,13 +590,14 @@ impl<'a, E: Engine> KeySums<'a, E> {
         &self.numbers[c * KEYS..]
     }
 
-    /// `(+)= Rᵀ W` for the first `rows` rows R of a group (whole blocks) and its weights W, for these keys.
+    /// `(+)= Rᵀ W` for the first `rows` rows R of a group (a multiple of [`Engine::GATHERED`]) and its weights W, for these
+    /// keys. The rows are also those of `left`.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub(super) fn gather(
         &mut self,
         engine: E,
-        gathered: &Gathered<'_, E>,
+        (gathered, left): (&Gathered<'_, E>, &Left<'_, E>),
         group: usize,
         rows: usize,
         weights: GroupWeights<'_, E>,
@@ -588,11 +605,10 @@ impl<'a, E: Engine> KeySums<'a, E> {
         accumulate: bool,
     ) {
         let width = gathered.width;
-        assert!(self.numbers.len() >= Self::len(width) && rows.is_multiple_of(E::QUERIES) && rows <= E::GROUP);
-        let size = E::gathered_size(width);
-        let (left, out) = (gathered.bytes.part(group * size, size), self.numbers.as_mut_ptr());
-        // SAFETY: `left` is readable for gathered_size of the width, the weights for group_size; `rows` are whole blocks of a
-        // group; `out` has `width + GRAIN` rows of KEYS, as was just checked, and is borrowed exclusively.
-        unsafe { engine.gather(left, width, rows, weights.at, columns, out, accumulate) };
+        assert!(self.numbers.len() >= Self::len(width) && rows.is_multiple_of(E::GATHERED) && rows <= E::GROUP);
+        let (gathered, out) = (gathered.group(left, group), self.numbers.as_mut_ptr());
+        // SAFETY: `gathered` is readable for a group of this width, the weights for group_size; `rows` are some of a group, as
+        // many as the engine asks for; `out` has `width + GRAIN` rows of KEYS, as was just checked, and is borrowed exclusively.
+        unsafe { engine.gather(gathered, width, rows, weights.at, columns, out, accumulate) };
     }
 }

@@ -2,7 +2,8 @@
 
 use super::engine::{Columns, Engine, EngineOp, GRAIN, KEYS, Matrix, STRIDE};
 use crate::isa::{Op, Simd};
-use crate::register_tile::{Tile, tile, tile_across};
+use crate::narrow::Form;
+use crate::register_tile::{ACROSS, ROW, Tile, row_tile, tile, tile_across};
 use std::ops::Range;
 
 /// A task on f32 registers, as an operation of vectors.
@@ -32,6 +33,7 @@ unsafe impl<S: Simd> Engine for Registers<S> {
     const DEGREE: usize = 6;
     const PACKS_WEIGHTS: bool = false;
     const GROUP: usize = 96;
+    const GATHERED: usize = 2;
     const READS_BF16: bool = false;
     const OVERLAPS: bool = false;
     // Its tiles add up in registers anyway.
@@ -43,7 +45,10 @@ unsafe impl<S: Simd> Engine for Registers<S> {
     }
 
     fn left_size(depth: usize) -> usize {
-        Self::QUERIES * depth * F32
+        Self::QUERIES * row_stride::<S>(depth).unwrap_or(depth) * F32
+    }
+    fn gathers_left(depth: usize) -> bool {
+        row_stride::<S>(depth).is_some()
     }
     fn right_transposed_size(depth: usize) -> usize {
         KEYS * depth * F32
@@ -52,11 +57,24 @@ unsafe impl<S: Simd> Engine for Registers<S> {
         cols.next_multiple_of(GRAIN) * KEYS * F32
     }
 
-    /// Panels of `TILE_ROWS` rows, as `[column][row]`.
+    /// Rows as they are, a constant distance apart; panels of `TILE_ROWS` rows, as `[column][row]`, where they are too long.
     #[inline(always)]
     unsafe fn pack_left(self, from: Matrix<'_>, to: *mut u8) {
-        // SAFETY: QUERIES is a whole number of panels, and the caller promises left_size, which is QUERIES rows of numbers.
-        unsafe { pack_across(from, S::TILE_ROWS, Self::QUERIES, to.cast()) };
+        let Some(stride) = row_stride::<S>(from.cols()) else {
+            // SAFETY: QUERIES is a whole number of panels, and the caller promises left_size, which is QUERIES rows of numbers.
+            return unsafe { pack_across(self.0, from, S::TILE_ROWS, Self::QUERIES, to.cast()) };
+        };
+        // Whole tiles are multiplied.
+        let rows = from.rows().next_multiple_of(S::TILE_ROWS).min(Self::QUERIES);
+        // SAFETY: the caller promises left_size, which is QUERIES rows of `stride` numbers. Working memory holds numbers.
+        let out = unsafe { std::slice::from_raw_parts_mut(to.cast::<f32>(), rows * stride) };
+        let mut lines = from.lines();
+        for out in out.chunks_exact_mut(stride) {
+            match lines.next() {
+                Some(line) => out[..line.len()].copy_from_slice(line),
+                None => out[..from.cols()].fill(0.0),
+            }
+        }
     }
 
     /// Panels of `TILE_COLS` keys, as `[column][key]`.
@@ -64,7 +82,7 @@ unsafe impl<S: Simd> Engine for Registers<S> {
     unsafe fn pack_right_transposed(self, from: Matrix<'_>, to: *mut u8) {
         // SAFETY: GRAIN is a whole number of panels, and the caller promises right_transposed_size for at most KEYS rows,
         // which KEYS rows of numbers are.
-        unsafe { pack_across(from, S::TILE_COLS, from.rows().next_multiple_of(GRAIN), to.cast()) };
+        unsafe { pack_across(self.0, from, S::TILE_COLS, from.rows().next_multiple_of(GRAIN), to.cast()) };
     }
 
     /// Panels of `TILE_COLS` columns, as `[row][column]`, each of [`KEYS`] rows.
@@ -96,27 +114,40 @@ unsafe impl<S: Simd> Engine for Registers<S> {
     }
 
     #[inline(always)]
-    unsafe fn scores(self, left: *const u8, keys: *const u8, depth: usize, columns: Columns, out: *mut f32) {
+    unsafe fn scores(
+        self,
+        left: *const u8,
+        rows: usize,
+        keys: *const u8,
+        depth: usize,
+        columns: Columns,
+        out: *mut f32,
+    ) {
         let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
         let (left, keys) = (left.cast::<f32>(), keys.cast::<f32>());
-        for down in 0..Self::QUERIES / height {
-            for across in columns.from() / width..columns.to() / width {
-                // SAFETY: the caller promises QUERIES rows and KEYS columns of `depth` steps, in panels of which these are
-                // some, and a block of scores, in which the tile's rows and columns lie.
+        let stride = row_stride::<S>(depth);
+        let (a_row, a_step) = if let Some(stride) = stride { (stride, 1) } else { (depth, height) };
+        // A panel of keys stays in the first cache while all queries, which fit beside it, pass.
+        for across in columns.from() / width..columns.to() / width {
+            for down in 0..rows.div_ceil(height) {
+                // SAFETY: the caller promises QUERIES rows, whole tiles of them, and KEYS columns of `depth` steps, in rows or
+                // panels of which these are some, and a block of scores, in which the tile's rows and columns lie.
                 unsafe {
-                    tile(
-                        self.0,
-                        Tile {
-                            depth,
-                            a: left.add(down * height * depth),
-                            a_step: height,
-                            b: keys.add(across * width * depth),
-                            b_step: width,
-                            c: out.add(down * height * STRIDE + across * width),
-                            c_stride: STRIDE,
-                            accumulate: false,
-                        },
-                    );
+                    let tile_at = Tile {
+                        depth,
+                        a: left.add(down * height * a_row),
+                        a_step,
+                        b: keys.add(across * width * depth),
+                        b_step: width,
+                        c: out.add(down * height * STRIDE + across * width),
+                        c_stride: STRIDE,
+                        accumulate: false,
+                    };
+                    match stride {
+                        Some(ACROSS) => tile_across(self.0, tile_at),
+                        Some(_) => row_tile(self.0, tile_at, Form::F32),
+                        None => tile(self.0, tile_at),
+                    }
                 }
             }
         }
@@ -137,6 +168,7 @@ unsafe impl<S: Simd> Engine for Registers<S> {
     unsafe fn weigh(
         self,
         weights: *const u8,
+        rows: usize,
         columns: Columns,
         values: *const u8,
         panels: Range<usize>,
@@ -147,7 +179,7 @@ unsafe impl<S: Simd> Engine for Registers<S> {
         let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
         let (weights, values) = (weights.cast::<f32>(), values.cast::<f32>());
         for panel in panels.start * GRAIN / width..panels.end * GRAIN / width {
-            for down in 0..Self::QUERIES / height {
+            for down in 0..rows.div_ceil(height) {
                 // SAFETY: the caller promises a block of weights, rows of STRIDE numbers; values in panels of KEYS rows, of
                 // which the columns leave some; and QUERIES rows of sums, in which these panels' columns lie.
                 unsafe {
@@ -180,8 +212,8 @@ unsafe impl<S: Simd> Engine for Registers<S> {
     #[inline(always)]
     unsafe fn pack_gathered(self, from: Matrix<'_>, to: *mut u8) {
         let cols = gathered_cols::<S>(from.cols());
-        let rows = from.rows().next_multiple_of(Self::QUERIES);
-        // SAFETY: the caller promises gathered_size, GROUP rows of so many columns, and at most GROUP rows, of which QUERIES
+        let rows = from.rows().next_multiple_of(Self::GATHERED);
+        // SAFETY: the caller promises gathered_size, GROUP rows of so many columns, and at most GROUP rows, of which GATHERED
         // is a divisor. Working memory holds numbers.
         let out = unsafe { std::slice::from_raw_parts_mut(to.cast::<f32>(), rows * cols) };
         let mut lines = from.lines();
@@ -216,10 +248,11 @@ unsafe impl<S: Simd> Engine for Registers<S> {
     ) {
         let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
         let (gathered, weights) = (gathered.cast::<f32>(), weights.cast::<f32>());
-        let a_step = gathered_cols::<S>(cols);
-        for down in 0..a_step / height {
+        let a_step = row_stride::<S>(cols).unwrap_or(gathered_cols::<S>(cols));
+        for down in 0..gathered_cols::<S>(cols) / height {
             for across in columns.from() / width..columns.to() / width {
-                // SAFETY: the caller promises `rows` rows of both operands. TILE_ROWS is at most GRAIN, so that the last
+                // SAFETY: the caller promises `rows` rows of both operands, at the distance of left operands or of gathered rows,
+                // within which whole tiles of columns lie. TILE_ROWS is at most GRAIN, so that the last
                 // tile's rows end within the GRAIN rows beyond `cols` that it promises of `out`.
                 unsafe {
                     tile(
@@ -246,12 +279,20 @@ fn gathered_cols<S: Simd>(cols: usize) -> usize {
     cols.next_multiple_of(S::TILE_ROWS)
 }
 
+/// The distance at which rows of this depth are kept as they are: one of those that the register tile knows, such that
+/// whole tiles of their columns end before the next row.
+fn row_stride<S: Simd>(depth: usize) -> Option<usize> {
+    [ACROSS, ROW].into_iter().find(|&stride| gathered_cols::<S>(depth) <= stride)
+}
+
 /// Packs rows into panels of `height` of them, as `[column][row]`, `total` rows in all; missing rows are 0.
 ///
 /// # Safety
 /// `to` must be writable for `total` rows of as many numbers as `from` has columns, and hold numbers.
 #[inline(always)]
-unsafe fn pack_across(from: Matrix<'_>, height: usize, total: usize, to: *mut f32) {
+unsafe fn pack_across<S: Simd>(simd: S, from: Matrix<'_>, height: usize, total: usize, to: *mut f32) {
+    /// Rows and columns that are transposed at a time.
+    const SIDE: usize = 16;
     for panel in 0..total / height {
         // SAFETY: the caller promises `total` rows, of which this panel is `height`.
         let out = unsafe { std::slice::from_raw_parts_mut(to.add(panel * height * from.cols()), height * from.cols()) };
@@ -260,8 +301,22 @@ unsafe fn pack_across(from: Matrix<'_>, height: usize, total: usize, to: *mut f3
         if count < height {
             out.fill(0.0);
         }
-        for (i, line) in from.part(first, count).lines().enumerate() {
-            for (step, &x) in out.chunks_exact_mut(height).zip(line) {
+        // Which finds that the elements are f32.
+        let lines = from.part(first, count).lines();
+        let (squares, cols) = (count / SIDE * SIDE, from.cols() / SIDE * SIDE);
+        for row in (0..squares).step_by(SIDE) {
+            for col in (0..cols).step_by(SIDE) {
+                // SAFETY: these rows and columns are inside of `from`, whose elements are f32, as was just found. The panel
+                // has a line of `height` numbers for each column, of which `row` and the 15 after it are some.
+                unsafe {
+                    let from_square = from.at(first + row, col).cast();
+                    simd.transpose(from_square, from.stride(), out.as_mut_ptr().add(col * height + row), height);
+                }
+            }
+        }
+        for (i, line) in lines.enumerate() {
+            let done = if i < squares { cols } else { 0 };
+            for (step, &x) in out.chunks_exact_mut(height).zip(line).skip(done) {
                 step[i] = x;
             }
         }

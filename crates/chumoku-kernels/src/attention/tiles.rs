@@ -36,6 +36,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     const DEGREE: usize = [3, 4, 6][TERMS - 1];
     const PACKS_WEIGHTS: bool = true;
     const GROUP: usize = 128;
+    const GATHERED: usize = STEP;
     const READS_BF16: bool = TERMS == 1;
     const OVERLAPS: bool = TERMS > 1;
     const SUMS_APART: bool = TERMS > 2;
@@ -47,6 +48,9 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
 
     fn left_size(depth: usize) -> usize {
         depth.div_ceil(STEP) * step_bytes(TERMS)
+    }
+    fn gathers_left(_: usize) -> bool {
+        false
     }
     fn right_transposed_size(depth: usize) -> usize {
         KEYS / GRAIN * depth.div_ceil(STEP) * step_bytes(TERMS)
@@ -104,7 +108,15 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     }
 
     #[inline(always)]
-    unsafe fn scores(self, left: *const u8, keys: *const u8, depth: usize, columns: Columns, out: *mut f32) {
+    unsafe fn scores(
+        self,
+        left: *const u8,
+        rows: usize,
+        keys: *const u8,
+        depth: usize,
+        columns: Columns,
+        out: *mut f32,
+    ) {
         let steps = depth.div_ceil(STEP);
         for panel in columns.from() / GRAIN..columns.to() / GRAIN {
             // SAFETY: the caller promises a left operand and KEYS columns of `steps` steps, and a block of scores, in which
@@ -116,7 +128,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
                     b: keys.add(panel * steps * step_bytes(TERMS)),
                     c: out.add(panel * GRAIN),
                     c_stride: STRIDE,
-                    rows: SIDE,
+                    rows,
                     accumulate: false,
                 });
             }
@@ -137,6 +149,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     unsafe fn weigh(
         self,
         weights: *const u8,
+        rows: usize,
         columns: Columns,
         values: *const u8,
         panels: Range<usize>,
@@ -155,7 +168,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
                     b: values.add(panel * (KEYS / STEP) * step_bytes(TERMS) + first),
                     c: out.add(panel * GRAIN),
                     c_stride: cols,
-                    rows: SIDE,
+                    rows,
                     accumulate,
                 });
             }

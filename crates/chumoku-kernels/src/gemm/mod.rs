@@ -32,6 +32,7 @@ use crate::isa::bf16::Bf16;
 use crate::memory::Aligned;
 use crate::narrow::Form;
 use crate::number::{Real, Versions};
+use crate::profile::{self, Cost, Operation};
 use crate::threads::SharedMut;
 use finish::Finish;
 use packed::Kernel;
@@ -51,9 +52,31 @@ pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: Start<T>, c: MatMut<T>, 
     if (c.rows, c.cols) != (a.rows, b.cols) {
         return Err(Error::shape("gemm: c", (a.rows, b.cols), (c.rows, c.cols)));
     }
-    crate::work::count(&[a.rows, a.cols, b.cols]);
+    let _timed = timed(&a, &b, precision, if matches!(start, Start::Keep) { 2 } else { 1 });
     T::run::<Gemm>((a, b, start, c, precision));
     Ok(())
+}
+
+/// Counts a product and times it. It passes over so many arrays of the result's shape.
+fn timed<T: Real>(a: &MatRef<T>, b: &MatRef<T>, precision: Precision, results: usize) -> profile::Inside {
+    profile::count(&[a.rows, a.cols, b.cols]);
+    profile::operation(|| {
+        let (name, sizes) = if a.row_stride == 1 && a.col_stride > 1 {
+            ("product Aᵀ·B", [a.rows, b.cols])
+        } else if b.row_stride == 1 && b.col_stride > 1 {
+            ("product A·Bᵀ", [a.cols, b.cols])
+        } else {
+            ("product A·B", [a.cols, b.cols])
+        };
+        let bytes = (a.rows * a.cols + b.rows * b.cols + results * a.rows * b.cols) * size_of::<T>();
+        let terms = match kernel_of(b.cols, a.cols, precision) {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Blocks(_, precision) if size_of::<T>() == size_of::<f32>() => Some(precision.terms()),
+            _ => None,
+        };
+        let multiply_adds = profile::product(&[a.rows, a.cols, b.cols]);
+        (Operation::new(name, sizes), Cost::of_products(multiply_adds, terms, bytes))
+    })
 }
 
 fn check<T>(what: &'static str, a: &MatRef<T>, b: &MatRef<T>, start: Start<T>) -> Result<()> {
@@ -74,7 +97,11 @@ impl<T: Real> Product<'_, T> {
     pub fn compute(self) -> Result<Vec<T>> {
         check("product: b", &self.a, &self.b.matrix, self.start())?;
         self.then.check(self.a.rows, self.b.matrix.cols)?;
-        crate::work::count(&[self.a.rows, self.a.cols, self.b.matrix.cols]);
+        let results = match self.then {
+            Then::Nothing | Then::Activate { slope: None, .. } => 1,
+            Then::Activate { .. } | Then::Add { .. } | Then::Multiply { .. } => 2,
+        };
+        let _timed = timed(&self.a, &self.b.matrix, self.precision, results);
         Ok(T::run::<Compute>(self))
     }
 }
@@ -83,6 +110,7 @@ impl PackedMatrix {
     /// Packs `b` for products at a level of precision, by the instruction set in force; `None` for number types whose
     /// products pack nothing.
     pub fn new<T: Real>(b: MatRef<T>, precision: Precision) -> Option<PackedMatrix> {
+        let _timed = profile::passing::<T>("packing of weights", 2 * b.rows * b.cols);
         T::run::<Pack>((b, precision))
     }
 }

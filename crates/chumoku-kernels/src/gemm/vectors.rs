@@ -80,12 +80,30 @@ struct PackB<'a> {
 impl Op for PackB<'_> {
     type Output = ();
     #[inline(always)]
-    fn eval<S: Simd>(self, _: S) {
+    fn eval<S: Simd>(self, simd: S) {
+        /// Columns and depth that are transposed at a time.
+        const SIDE: usize = 16;
         let (b, width) = (self.b, S::TILE_COLS);
         let first = self.panel * width;
         let count = width.min(b.cols - first);
-        // A panel holds the whole depth, so depth blocks are plain ranges of it.
-        pack_panel(b.data, b.col_stride, b.row_stride, first, count, 0, b.rows, width, self.out);
+        let squares = b.rows / SIDE * SIDE;
+        if b.row_stride != 1 || count < width || !width.is_multiple_of(SIDE) {
+            // A panel holds the whole depth, so depth blocks are plain ranges of it.
+            pack_panel(b.data, b.col_stride, b.row_stride, first, count, 0, b.rows, width, self.out);
+            return;
+        }
+        // The depth lies along memory.
+        for col in (0..width).step_by(SIDE) {
+            for depth in (0..squares).step_by(SIDE) {
+                let (from, to) =
+                    (&b.data[(first + col) * b.col_stride + depth..], &mut self.out[depth * width + col..]);
+                assert!((SIDE - 1) * b.col_stride + SIDE <= from.len() && (SIDE - 1) * width + SIDE <= to.len());
+                // SAFETY: 16 rows of 16 are inside both, as was just found, and `out` is borrowed exclusively.
+                unsafe { simd.transpose(from.as_ptr(), b.col_stride, to.as_mut_ptr(), width) };
+            }
+        }
+        let rest = &mut self.out[squares * width..];
+        pack_panel(b.data, b.col_stride, b.row_stride, first, count, squares, b.rows - squares, width, rest);
     }
 }
 

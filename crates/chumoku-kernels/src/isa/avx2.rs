@@ -1,9 +1,10 @@
-//! AVX2 with FMA: 8 lanes of f32, 16 registers.
+//! AVX2 with FMA and F16C, which all processors with AVX2 have: 8 lanes of f32, 16 registers.
 
 use super::simd::{Op, Simd, TileOp};
+use crate::philox::{self, Philox};
 use std::arch::x86_64::*;
 
-/// The token of AVX2 and FMA.
+/// The token of AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx2(());
 
@@ -11,18 +12,66 @@ impl Avx2 {
     /// The token, if the processor and the operating system have it.
     pub(crate) fn new() -> Option<Self> {
         // The same list as on `entry` below.
-        (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")).then_some(Avx2(()))
+        let is_there =
+            is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+        is_there.then_some(Avx2(()))
     }
 }
 
 /// # Safety
-/// The processor must have AVX2 and FMA.
-#[target_feature(enable = "avx2,fma")]
+/// The processor must have AVX2, FMA and F16C.
+#[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn entry<O: Op>(simd: Avx2, op: O) -> O::Output {
     op.eval(simd)
 }
 
-// SAFETY: `new` is the only constructor and detects AVX2 and FMA; loads and stores move exactly 8 values; tiles are as
+/// High and low words of the products of eight numbers with one, given in every even word.
+#[inline(always)]
+fn wide_product(x: __m256i, word: __m256i) -> (__m256i, __m256i) {
+    const ODD: i32 = 0xAA;
+    // SAFETY: whoever has vectors of AVX has its instructions; the callers have the token of AVX2.
+    unsafe {
+        let even = _mm256_mul_epu32(x, word);
+        let odd = _mm256_mul_epu32(_mm256_srli_epi64::<32>(x), word);
+        let high = _mm256_blend_epi32::<ODD>(_mm256_srli_epi64::<32>(even), odd);
+        (high, _mm256_blend_epi32::<ODD>(even, _mm256_slli_epi64::<32>(odd)))
+    }
+}
+
+/// The columns of eight rows.
+#[inline(always)]
+fn transposed(rows: [__m256; 8]) -> [__m256; 8] {
+    // SAFETY: whoever has vectors of AVX has its instructions; the callers have the token of AVX2.
+    unsafe {
+        let pair = |i: usize| (_mm256_unpacklo_ps(rows[i], rows[i + 1]), _mm256_unpackhi_ps(rows[i], rows[i + 1]));
+        let [(a, b), (c, d), (e, f), (g, h)] = [0, 2, 4, 6].map(pair);
+        // Columns 0 to 3 (and 4 to 7 in the upper half) of rows 0 to 3, and of rows 4 to 7.
+        let upper = [
+            _mm256_shuffle_ps::<0x44>(a, c),
+            _mm256_shuffle_ps::<0xEE>(a, c),
+            _mm256_shuffle_ps::<0x44>(b, d),
+            _mm256_shuffle_ps::<0xEE>(b, d),
+        ];
+        let lower = [
+            _mm256_shuffle_ps::<0x44>(e, g),
+            _mm256_shuffle_ps::<0xEE>(e, g),
+            _mm256_shuffle_ps::<0x44>(f, h),
+            _mm256_shuffle_ps::<0xEE>(f, h),
+        ];
+        [
+            _mm256_permute2f128_ps::<0x20>(upper[0], lower[0]),
+            _mm256_permute2f128_ps::<0x20>(upper[1], lower[1]),
+            _mm256_permute2f128_ps::<0x20>(upper[2], lower[2]),
+            _mm256_permute2f128_ps::<0x20>(upper[3], lower[3]),
+            _mm256_permute2f128_ps::<0x31>(upper[0], lower[0]),
+            _mm256_permute2f128_ps::<0x31>(upper[1], lower[1]),
+            _mm256_permute2f128_ps::<0x31>(upper[2], lower[2]),
+            _mm256_permute2f128_ps::<0x31>(upper[3], lower[3]),
+        ]
+    }
+}
+
+// SAFETY: `new` is the only constructor and detects AVX2, FMA and F16C; loads and stores move exactly 8 values; tiles are as
 // named.
 unsafe impl Simd for Avx2 {
     type V = __m256;
@@ -122,16 +171,90 @@ unsafe impl Simd for Avx2 {
         unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
     }
     #[inline(always)]
-    unsafe fn load_f16(self, p: *const u16) -> __m256 {
+    unsafe fn load_bf16(self, p: *const u16) -> __m256 {
         // SAFETY: the token proves AVX2; the caller promises 8 numbers.
         unsafe {
             let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()));
-            let magnitude = _mm256_slli_epi32::<13>(_mm256_and_si256(bits, _mm256_set1_epi32(0x7FFF)));
-            let sign = _mm256_slli_epi32::<16>(_mm256_and_si256(bits, _mm256_set1_epi32(0x8000)));
-            // As in the trait: exponents are raised by a product, which is exact.
-            let raised =
-                _mm256_mul_ps(_mm256_castsi256_ps(magnitude), _mm256_set1_ps(f32::from_bits((127 + 112) << 23)));
-            _mm256_or_ps(raised, _mm256_castsi256_ps(sign))
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(self, p: *const u16) -> __m256 {
+        // SAFETY: the token proves F16C; the caller promises 8 numbers.
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(p.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn store_f16(self, p: *mut u16, v: __m256) {
+        // SAFETY: the token proves F16C; the caller promises 8 numbers.
+        unsafe { _mm_storeu_si128(p.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v)) };
+    }
+    #[inline(always)]
+    fn sums(self, rows: &[__m256; 16]) -> [f32; 16] {
+        let mut sums = [0.0; 16];
+        for (rows, sums) in rows.as_chunks::<8>().0.iter().zip(sums.as_chunks_mut::<8>().0) {
+            // SAFETY: the token proves AVX2.
+            unsafe {
+                // Of four rows each: pairs of their lanes, then fours, in each half.
+                let [first, second] = [0, 4].map(|r| {
+                    let low = _mm256_hadd_ps(rows[r], rows[r + 1]);
+                    _mm256_hadd_ps(low, _mm256_hadd_ps(rows[r + 2], rows[r + 3]))
+                });
+                let low = _mm256_permute2f128_ps::<0x20>(first, second);
+                let high = _mm256_permute2f128_ps::<0x31>(first, second);
+                self.store(sums, _mm256_add_ps(low, high));
+            }
+        }
+        sums
+    }
+    #[inline(always)]
+    unsafe fn transpose(self, from: *const f32, stride: usize, to: *mut f32, to_stride: usize) {
+        for (i, j) in [(0, 0), (0, 8), (8, 0), (8, 8)] {
+            // SAFETY: the caller promises 16 rows of 16 at both; these are 8 of 8 of them.
+            unsafe {
+                let mut rows = [self.splat(0.0); 8];
+                for (k, row) in rows.iter_mut().enumerate() {
+                    *row = self.load_ptr(from.add((j + k) * stride + i));
+                }
+                for (k, column) in transposed(rows).into_iter().enumerate() {
+                    self.store_ptr(to.add((i + k) * to_stride + j), column);
+                }
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn add_transposed(self, from: *const f32, stride: usize, factor: f32, to: *mut f32, to_stride: usize) {
+        let factor = self.splat(factor);
+        for (i, j) in [(0, 0), (0, 8), (8, 0), (8, 8)] {
+            // SAFETY: the caller promises 16 rows of 16 at both; these are 8 of 8 of them.
+            unsafe {
+                let mut rows = [self.splat(0.0); 8];
+                for (k, row) in rows.iter_mut().enumerate() {
+                    *row = self.load_ptr(from.add((j + k) * stride + i));
+                }
+                for (k, column) in transposed(rows).into_iter().enumerate() {
+                    let to = to.add((i + k) * to_stride + j);
+                    self.store_ptr(to, self.mul_add(factor, column, self.load_ptr(to)));
+                }
+            }
+        }
+    }
+    #[inline(always)]
+    fn sum(self, a: __m256) -> f32 {
+        // The order of the trait's.
+        // SAFETY: the token proves AVX2.
+        unsafe {
+            let fours = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+            let twos = _mm_add_ps(fours, _mm_movehl_ps(fours, fours));
+            _mm_cvtss_f32(_mm_add_ss(twos, _mm_shuffle_ps::<1>(twos, twos)))
+        }
+    }
+    #[inline(always)]
+    fn largest(self, a: __m256) -> f32 {
+        // SAFETY: the token proves AVX2.
+        unsafe {
+            let fours = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+            let twos = _mm_max_ps(fours, _mm_movehl_ps(fours, fours));
+            _mm_cvtss_f32(_mm_max_ss(twos, _mm_shuffle_ps::<1>(twos, twos)))
         }
     }
     #[inline(always)]
@@ -154,6 +277,44 @@ unsafe impl Simd for Avx2 {
         let mut out = [0.0; 16];
         self.store(&mut out, a);
         out
+    }
+    #[inline(always)]
+    fn random_factors(self, random: Philox, index: u64, threshold: u32, factor: f32) -> [[f32; 16]; 8] {
+        let counters = random.counters(index);
+        let mut factors = [[0.0; 16]; 8];
+        for first in [0, 8] {
+            // SAFETY: the token proves AVX2; from `first` on each array holds eight words.
+            unsafe {
+                let mut c = [_mm256_setzero_si256(); 4];
+                for (c, words) in c.iter_mut().zip(&counters) {
+                    *c = _mm256_loadu_si256(words.as_ptr().add(first).cast());
+                }
+                let m0 = _mm256_set1_epi64x(i64::from(philox::MULTIPLIERS[0]));
+                let m1 = _mm256_set1_epi64x(i64::from(philox::MULTIPLIERS[1]));
+                for [k0, k1] in random.keys() {
+                    let (high0, low0) = wide_product(c[0], m0);
+                    let (high1, low1) = wide_product(c[2], m1);
+                    let [k0, k1] = [k0, k1].map(|key| _mm256_set1_epi32(key as i32));
+                    c = [
+                        _mm256_xor_si256(_mm256_xor_si256(high1, c[1]), k0),
+                        low1,
+                        _mm256_xor_si256(_mm256_xor_si256(high0, c[3]), k1),
+                        low0,
+                    ];
+                }
+                // Halves of words are below 2¹⁶, so that comparing with signs is as good as without.
+                let (below, factor) = (_mm256_set1_epi32(threshold as i32 - 1), _mm256_set1_ps(factor));
+                for (factors, words) in factors.chunks_exact_mut(2).zip(c) {
+                    let low = _mm256_and_si256(words, _mm256_set1_epi32(0xFFFF));
+                    let high = _mm256_srli_epi32::<16>(words);
+                    for (factors, half) in factors.iter_mut().zip([low, high]) {
+                        let kept = _mm256_castsi256_ps(_mm256_cmpgt_epi32(half, below));
+                        self.store(&mut factors[first..], _mm256_and_ps(kept, factor));
+                    }
+                }
+            }
+        }
+        factors
     }
     #[inline(always)]
     fn run<O: Op>(self, op: O) -> O::Output {

@@ -176,6 +176,11 @@ unsafe impl Simd for Avx512 {
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(p.cast())) }
     }
     #[inline(always)]
+    unsafe fn store_f16(self, p: *mut u16, v: __m512) {
+        // SAFETY: the token proves AVX-512 F; the caller promises 16 numbers.
+        unsafe { _mm256_storeu_si256(p.cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v)) };
+    }
+    #[inline(always)]
     unsafe fn store_bf16(self, p: *mut u16, v: __m512) {
         // SAFETY: the token proves AVX-512F; the caller promises 16 numbers.
         unsafe {
@@ -197,6 +202,20 @@ unsafe impl Simd for Avx512 {
             }
             let [a, b, c, d] = quarters;
             self.to_array(fold_quarters(fold_quarters(a, b), fold_quarters(c, d)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn transpose(self, from: *const f32, stride: usize, to: *mut f32, to_stride: usize) {
+        // SAFETY: the token proves AVX-512F; the caller promises the numbers.
+        unsafe {
+            let mut rows = [_mm512_setzero_si512(); 16];
+            for (i, row) in rows.iter_mut().enumerate() {
+                *row = _mm512_loadu_si512(from.add(i * stride).cast());
+            }
+            transpose(&mut rows);
+            for (i, row) in rows.into_iter().enumerate() {
+                _mm512_storeu_si512(to.add(i * to_stride).cast(), row);
+            }
         }
     }
     #[inline(always)]

@@ -149,3 +149,144 @@ pub(crate) fn dispatch<O: Op>(op: O) -> O::Output {
     }
     Portable.run(op)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use half::{bf16, f16};
+
+    /// Runs a check with the token of every instruction set of this machine.
+    fn each_token<O: Op<Output = ()> + Copy>(op: O) {
+        Portable.run(op);
+        #[cfg(target_arch = "x86_64")]
+        {
+            if let Some(simd) = avx2::Avx2::new() {
+                simd.run(op);
+            }
+            if let Some(simd) = avx512::Avx512::new() {
+                simd.run(op);
+            }
+        }
+    }
+
+    /// Numbers that differ, with every digit in use.
+    fn numbers<const N: usize>() -> [f32; N] {
+        std::array::from_fn(|i| (i as f32 * 0.7).sin() * 3.0 - 0.3)
+    }
+
+    #[test]
+    fn squares_are_transposed() {
+        #[derive(Clone, Copy)]
+        struct Squares;
+        impl Op for Squares {
+            type Output = ();
+            #[inline(always)]
+            fn eval<S: Simd>(self, simd: S) {
+                const FROM: usize = 19;
+                const TO: usize = 17;
+                let from = numbers::<{ 16 * FROM }>();
+                let (mut moved, mut added) = ([9.0f32; 16 * TO], [9.0f32; 16 * TO]);
+                // SAFETY: 16 rows of 16 fit both arrays at these distances.
+                unsafe {
+                    simd.transpose(from.as_ptr(), FROM, moved.as_mut_ptr(), TO);
+                    simd.add_transposed(from.as_ptr(), FROM, 0.5, added.as_mut_ptr(), TO);
+                }
+                for i in 0..16 {
+                    for j in 0..TO {
+                        let expected = if j < 16 { from[j * FROM + i] } else { 9.0 };
+                        assert_eq!(moved[i * TO + j], expected, "{i}, {j}");
+                        let expected = if j < 16 { 9.0 + 0.5 * from[j * FROM + i] } else { 9.0 };
+                        assert!((added[i * TO + j] - expected).abs() < 1e-6, "{i}, {j}");
+                    }
+                }
+            }
+        }
+        each_token(Squares);
+    }
+
+    #[test]
+    fn lanes_are_summed_and_compared() {
+        #[derive(Clone, Copy)]
+        struct Lanes;
+        impl Op for Lanes {
+            type Output = ();
+            #[inline(always)]
+            fn eval<S: Simd>(self, simd: S) {
+                let all = numbers::<256>();
+                let rows: [S::V; 16] = std::array::from_fn(|i| simd.load(&all[i * S::LANES..]));
+                let sums = simd.sums(&rows);
+                for (i, lanes) in all.chunks(S::LANES).take(16).enumerate() {
+                    let exact: f64 = lanes.iter().map(|&x| f64::from(x)).sum();
+                    assert!((f64::from(sums[i]) - exact).abs() < 1e-5);
+                    assert!((f64::from(simd.sum(rows[i])) - exact).abs() < 1e-5);
+                    assert_eq!(simd.largest(rows[i]), lanes.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+                }
+            }
+        }
+        each_token(Lanes);
+    }
+
+    #[test]
+    fn numbers_of_sixteen_bits_are_read_and_written() {
+        #[derive(Clone, Copy)]
+        struct Halves;
+        impl Op for Halves {
+            type Output = ();
+            #[inline(always)]
+            fn eval<S: Simd>(self, simd: S) {
+                let all: Vec<u16> = (0..=u16::MAX).collect();
+                for bits in all.chunks_exact(S::LANES) {
+                    // SAFETY: a chunk has LANES numbers.
+                    let (halves, brains) = unsafe { (simd.load_f16(bits.as_ptr()), simd.load_bf16(bits.as_ptr())) };
+                    for (lane, &bits) in bits.iter().enumerate() {
+                        let (half, brain) = (simd.to_array(halves)[lane], simd.to_array(brains)[lane]);
+                        let expected = [f16::from_bits(bits).to_f32(), bf16::from_bits(bits).to_f32()];
+                        for (found, expected) in [half, brain].into_iter().zip(expected) {
+                            assert!(
+                                found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan(),
+                                "{bits:x}"
+                            );
+                        }
+                    }
+                }
+                // Ties, overflow, numbers below the normal ones, and none.
+                let hard =
+                    [1.0 + 2f32.powi(-11), 1.0 + 3.0 * 2f32.powi(-11), 65519.0, 65520.0, -1e-7, 3e-8, f32::NAN, -0.0];
+                for x in hard.into_iter().chain(numbers::<64>()) {
+                    let (mut halves, mut brains) = ([0u16; 16], [0u16; 16]);
+                    // SAFETY: both have room for 16 numbers, which no vector exceeds.
+                    unsafe {
+                        simd.store_f16(halves.as_mut_ptr(), simd.splat(x));
+                        simd.store_bf16(brains.as_mut_ptr(), simd.splat(x));
+                    }
+                    let (half, brain) = (f16::from_bits(halves[S::LANES - 1]), bf16::from_bits(brains[S::LANES - 1]));
+                    if x.is_nan() {
+                        assert!(half.is_nan() && brain.is_nan());
+                    } else {
+                        assert_eq!((half, brain), (f16::from_f32(x), bf16::from_f32(x)), "{x}");
+                    }
+                    assert!(halves[S::LANES..].iter().chain(&brains[S::LANES..]).all(|&bits| bits == 0));
+                }
+            }
+        }
+        each_token(Halves);
+    }
+
+    #[test]
+    fn factors_of_dropout_are_the_same() {
+        #[derive(Clone, Copy)]
+        struct Factors;
+        impl Op for Factors {
+            type Output = ();
+            #[inline(always)]
+            fn eval<S: Simd>(self, simd: S) {
+                let random = crate::philox::Philox::new(7, 1 << 40);
+                for (index, threshold) in [(0, 0), (5, 6554), (u64::from(u32::MAX) - 3, 32768), (1 << 50, 65535)] {
+                    let found = simd.random_factors(random, index, threshold, 1.25);
+                    assert_eq!(found, random.factors(index, threshold, 1.25), "{index}, {threshold}");
+                }
+            }
+        }
+        each_token(Factors);
+    }
+}

@@ -113,7 +113,7 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
         self.load(&numbers)
     }
 
-    /// Reads `LANES` f16 numbers, given by their bits, all of them finite.
+    /// Reads `LANES` f16 numbers, given by their bits.
     ///
     /// # Safety
     /// `p` must be valid for reading `LANES` of them.
@@ -124,8 +124,10 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
             // SAFETY: the caller promises LANES of them.
             let bits = u32::from(unsafe { *p.add(i) });
             // The exponents of f16 are 112 less. A product with a power of 2 is exact, and raises numbers below the normal
-            // ones too.
-            let magnitude = f32::from_bits((bits & 0x7FFF) << 13) * f32::from_bits((127 + 112) << 23);
+            // ones too. Those of infinity and NaN are the largest of their form.
+            let raised = f32::from_bits((bits & 0x7FFF) << 13) * f32::from_bits((127 + 112) << 23);
+            let is_finite = bits & 0x7C00 != 0x7C00;
+            let magnitude = if is_finite { raised } else { f32::from_bits(0x7F80_0000 | (bits & 0x3FF) << 13) };
             *number = f32::from_bits(magnitude.to_bits() | (bits & 0x8000) << 16);
         }
         self.load(&numbers)
@@ -145,10 +147,36 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
         }
     }
 
+    /// Writes `LANES` f16 numbers by their bits: the nearest, ties to even. NaN may become any other.
+    ///
+    /// # Safety
+    /// `p` must be valid for writing `LANES` of them.
+    #[inline(always)]
+    unsafe fn store_f16(self, p: *mut u16, v: Self::V) {
+        for (i, lane) in self.to_array(v).into_iter().enumerate().take(Self::LANES) {
+            // SAFETY: the caller promises LANES of them.
+            unsafe { *p.add(i) = half::f16::from_f32(lane).to_bits() };
+        }
+    }
+
     /// The sums of the lanes of sixteen vectors, each as [`Simd::sum`] or in another fixed order.
     #[inline(always)]
     fn sums(self, rows: &[Self::V; 16]) -> [f32; 16] {
         rows.map(|row| self.sum(row))
+    }
+
+    /// Transposes 16 × 16 numbers; rows lie `stride` and `to_stride` apart.
+    ///
+    /// # Safety
+    /// 16 rows of 16 must be readable at `from` and writable at `to`, and not overlap.
+    #[inline(always)]
+    unsafe fn transpose(self, from: *const f32, stride: usize, to: *mut f32, to_stride: usize) {
+        for i in 0..16 {
+            for j in 0..16 {
+                // SAFETY: row `i` and column `j` are below 16, and the caller promises 16 rows of 16 at both.
+                unsafe { *to.add(i * to_stride + j) = *from.add(j * stride + i) };
+            }
+        }
     }
 
     /// Adds `factor` times the transpose of 16 × 16 numbers to `to`, whose rows lie `to_stride` apart.

@@ -7,6 +7,7 @@ use super::{PIECE, reference, sum_row, sum_squares};
 use crate::isa::{self, Op, Simd};
 use crate::memory::written;
 use crate::number::{Real, Versions};
+use crate::profile;
 use crate::sum;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
@@ -40,6 +41,8 @@ impl<T: Real> Forward<'_, T> {
         let (len, width) = (self.x.len(), self.gamma.len());
         check(len, width, len / width.max(1))?;
         super::check_epsilon("layer norm: epsilon", self.epsilon)?;
+        // Beside the result, the normalised rows are kept.
+        let _timed = profile::passing::<T>("layer norm", 2 * len);
         Ok(T::run::<NormForward>(self))
     }
 }
@@ -70,6 +73,8 @@ impl<T: Real> LayerNormBackward<'_, T> {
         if let Some(d_beta) = &d_beta {
             Error::check_length("layer norm: d_beta", self.gamma.len(), d_beta.len())?;
         }
+        let arrays = if self.residual.is_some() { 4 } else { 3 };
+        let _timed = profile::passing::<T>("layer norm, backward", arrays * self.x.len());
         Ok(T::run::<NormBackward>((self, d_gamma, d_beta)))
     }
 }

@@ -5,6 +5,7 @@ use super::{PIECE, check_epsilon, reference, sum_squares};
 use crate::isa::{self, Op, Simd};
 use crate::memory::written;
 use crate::number::{Real, Versions};
+use crate::profile;
 use crate::sum;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
@@ -26,6 +27,7 @@ use std::mem::MaybeUninit;
 pub fn rms_norm_forward<T: Real>(x: &[T], gamma: &[T], epsilon: T) -> Result<RmsNormalised<T>> {
     check(x.len(), gamma.len(), x.len() / gamma.len().max(1))?;
     check_epsilon("RMS norm: epsilon", epsilon)?;
+    let _timed = profile::passing::<T>("RMS norm", 2 * x.len());
     Ok(T::run::<RmsForward>((x, gamma, epsilon)))
 }
 
@@ -39,6 +41,8 @@ impl<T: Real> RmsNormBackward<'_, T> {
         Error::check_length("RMS norm: dy", self.x.len(), self.dy.len())?;
         Error::check_length("RMS norm: residual", self.x.len(), self.residual.map_or(self.x.len(), <[T]>::len))?;
         Error::check_length("RMS norm: d_gamma", self.gamma.len(), d_gamma.len())?;
+        let arrays = if self.residual.is_some() { 4 } else { 3 };
+        let _timed = profile::passing::<T>("RMS norm, backward", arrays * self.x.len());
         Ok(T::run::<RmsBackward>((self, d_gamma)))
     }
 }

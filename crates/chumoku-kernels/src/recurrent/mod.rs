@@ -17,6 +17,7 @@ pub use problem::{Cell, Deltas, Recurrence, Trace};
 
 use crate::gemm::{MatMut, MatRef, Operand};
 use crate::number::{Real, Versions};
+use crate::profile::{self, Cost, Operation};
 use crate::{Error, Result};
 
 impl Recurrence<'_> {
@@ -41,7 +42,8 @@ impl Recurrence<'_> {
         Error::check_length("recurrence: bias", width, bias.len())?;
         Error::check_length("recurrence: projections", tokens.saturating_mul(width), projections.len())?;
         check_shape("recurrence: y", (tokens, self.hidden), (y.rows(), y.cols()))?;
-        crate::work::count(&[tokens, self.hidden, width]);
+        profile::count(&[tokens, self.hidden, width]);
+        let _timed = self.timed::<T>("recurrence", tokens);
         Ok(T::run::<Forward>((self, weight, bias, projections, y)))
     }
 
@@ -63,7 +65,19 @@ impl Recurrence<'_> {
         if !dy.has_contiguous_rows() {
             return Err(Error::value("recurrence: dy", "expected rows whose numbers lie side by side"));
         }
+        let _timed = self.timed::<T>("recurrence, backward", tokens);
         Ok(T::run::<Backward>((self, weight, trace, dy)))
+    }
+}
+
+impl Recurrence<'_> {
+    fn timed<T>(&self, name: &'static str, tokens: usize) -> profile::Inside {
+        let width = self.cell.gates() * self.hidden;
+        profile::operation(|| {
+            let bytes = 2 * tokens * (width + self.hidden) * size_of::<T>();
+            let cost = Cost::of_products(profile::product(&[tokens, self.hidden, width]), None, bytes);
+            (Operation::new(name, [self.hidden, width]), cost)
+        })
     }
 }
 

@@ -53,7 +53,7 @@ pub use rotary::{Rotary, RotaryScaling};
 
 use crate::Result;
 use crate::params::{ParamId, Params};
-use chumoku_kernels::{MatMut, MatRef, Real, num_threads, on_one_thread};
+use chumoku_kernels::{MatMut, MatRef, Real, each_alone, num_threads};
 use ndarray::{Array2, ArrayView2, CowArray, Ix2};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -139,7 +139,7 @@ pub(crate) fn in_groups<R: Send>(
     // Where there are fewer groups than threads, each group's operations are shared out instead.
     match groups.len() < num_threads() {
         true => in_pool(|| groups.iter().map(group).collect()),
-        false => groups.par_iter().map(|sequences| on_one_thread(|| group(sequences))).collect(),
+        false => each_alone(groups.par_iter(), group),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::Result;
 use crate::params::{Layout, Params};
-use chumoku_kernels::{num_threads, on_one_thread};
+use chumoku_kernels::{each_alone, num_threads, weighted_sum};
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -70,14 +70,14 @@ impl PartGradients {
         let grads = &mut self.grads[..count];
         grads.iter_mut().for_each(Params::clear);
         let learnt: Vec<Learnt> = if num_threads() <= count {
-            let parts = grads.par_iter_mut().zip(&rows).enumerate().with_max_len(1);
-            parts.map(|(part, (grads, rows))| on_one_thread(|| learn(rows, part, grads))).collect::<Result<_>>()?
+            let parts = grads.par_iter_mut().zip(&rows).enumerate();
+            each_alone::<_, _, Result<_>>(parts, |(part, (grads, rows))| learn(rows, part, grads))?
         } else {
             let parts = grads.iter_mut().zip(&rows).enumerate();
             parts.map(|(part, (grads, rows))| learn(rows, part, grads)).collect::<Result<_>>()?
         };
         let weight: f64 = learnt.iter().map(|part| part.weight).sum();
-        self.add(&learnt.iter().map(|part| (part.weight / weight) as f32).collect::<Vec<f32>>());
+        self.add(&learnt.iter().map(|part| (part.weight / weight) as f32).collect::<Vec<f32>>())?;
         Ok(Learnt {
             loss: learnt.iter().map(|part| part.loss * (part.weight / weight)).sum(),
             weight,
@@ -86,19 +86,13 @@ impl PartGradients {
     }
 
     /// Adds the first gradients, each times its share, to the first of them.
-    fn add(&mut self, shares: &[f32]) {
-        const PIECE: usize = 1 << 14;
-        let Some((sum, others)) = self.grads[..shares.len()].split_first_mut() else { return };
+    fn add(&mut self, shares: &[f32]) -> Result<()> {
+        let Some((sum, others)) = self.grads[..shares.len()].split_first_mut() else { return Ok(()) };
         if others.is_empty() {
-            return;
+            return Ok(());
         }
-        sum.values_mut().par_chunks_mut(PIECE).enumerate().for_each(|(at, sum)| {
-            sum.iter_mut().for_each(|x| *x *= shares[0]);
-            for (other, share) in others.iter().zip(&shares[1..]) {
-                let other = &other.values()[at * PIECE..][..sum.len()];
-                sum.iter_mut().zip(other).for_each(|(sum, x)| *sum += share * x);
-            }
-        });
+        let others: Vec<(f32, &[f32])> = shares[1..].iter().copied().zip(others.iter().map(Params::values)).collect();
+        Ok(weighted_sum((shares[0], sum.values_mut()), &others)?)
     }
 }
 

@@ -4,8 +4,7 @@ use super::Settings;
 use super::schedule::learning_rate;
 use crate::params::Params;
 use crate::{Error, Result, tr};
-use chumoku_kernels::{AdamW, Precision, adamw_step, sum_of_squares};
-use rayon::prelude::*;
+use chumoku_kernels::{AdamW, Precision, adamw_step, move_average, sum_of_squares};
 use std::sync::Arc;
 
 /// The end of the names of the parameters that `embedding_rate` is for.
@@ -121,13 +120,7 @@ impl State {
         self.step = step;
         // The average's memory grows with the run, so that the random start is soon forgotten.
         let decay = settings.average_decay.min((1.0 + step as f64) / (10.0 + step as f64)) as f32;
-        const PIECE: usize = 1 << 14;
-        let averages = self.average.values_mut().par_chunks_mut(PIECE);
-        averages.zip(self.params.values().par_chunks(PIECE)).for_each(|(averages, params)| {
-            for (average, &param) in averages.iter_mut().zip(params) {
-                *average += (1.0 - decay) * (param - *average);
-            }
-        });
+        move_average(self.average.values_mut(), self.params.values(), 1.0 - decay)?;
         Ok(norm)
     }
 

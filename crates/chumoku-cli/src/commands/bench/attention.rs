@@ -266,6 +266,7 @@ fn measure_in<T: Element<Sum = f32>>(args: &BenchAttention, p: &Problem) -> Resu
         deviation,
         kernel,
         kernel_in_japanese,
+        budget: None,
     })
 }
 

@@ -1,6 +1,6 @@
 //! `chumoku bench train` and `chumoku bench infer`: the transformer classifier on random tokens.
 
-use super::{Report, Times, deviation::Deviation, memory, milliseconds_of};
+use super::{Report, Times, budget::Budget, deviation::Deviation, memory, milliseconds_of};
 use crate::Usage;
 use crate::args::BenchClassifier;
 use crate::progress::count;
@@ -13,7 +13,7 @@ use chumoku::nn::{
 use chumoku::params::Params;
 use chumoku::tr;
 use chumoku::train::{Learnt, PartGradients, Plan, Shape, State};
-use chumoku_kernels::{CrossEntropy, Philox, Precision};
+use chumoku_kernels::{CrossEntropy, Limits, Philox, Precision};
 use std::path::Path;
 
 const CLASSES: usize = 4;
@@ -137,6 +137,12 @@ pub(super) fn measure(args: &BenchClassifier, is_training: bool) -> Result<Repor
         Some(_) => Times::new(batches.iter().map(|batch| milliseconds_of(|| run(batch))).collect::<Result<_>>()?),
     };
     // Batches of different lengths take different times, so only the whole says how fast it is.
+    let steps = batches.len() as f64;
+    let of_step = if args.lengths.is_none() { times.median() } else { times.total() / steps };
+    let budget = match args.profile {
+        true => Some(budget(&batches, times.runs(), of_step, run)?),
+        false => None,
+    };
     let tokens: usize = batches.iter().map(Batch::tokens).sum();
     let milliseconds = if args.lengths.is_none() { times.median() } else { times.total() };
     let operations: f64 = batches.iter().map(|batch| operations(args, batch, is_training)).sum();
@@ -151,7 +157,20 @@ pub(super) fn measure(args: &BenchClassifier, is_training: bool) -> Result<Repor
         deviation,
         kernel,
         kernel_in_japanese,
+        budget,
     })
+}
+
+/// The same runs again, with a profile.
+fn budget(
+    batches: &[Batch],
+    runs: usize,
+    milliseconds: f64,
+    mut run: impl FnMut(&Batch) -> Result<()> + Send,
+) -> Result<Budget> {
+    let (done, profile) = chumoku_kernels::profile(|| batches.iter().cycle().take(runs).try_for_each(&mut run));
+    done?;
+    Ok(Budget::new(profile, Limits::measure(), runs, milliseconds))
 }
 
 /// What computes it, in English and in Japanese.

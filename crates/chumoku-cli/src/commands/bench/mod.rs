@@ -8,6 +8,7 @@ macro_rules! both {
 }
 
 mod attention;
+mod budget;
 mod classifier;
 mod deviation;
 mod memory;
@@ -15,6 +16,7 @@ mod memory;
 use crate::args::Bench;
 use crate::progress::{count, mebibytes};
 use crate::threads;
+use budget::Budget;
 use chumoku::data::thousands;
 use chumoku::lang::lang;
 use chumoku::tr;
@@ -60,6 +62,8 @@ struct Report {
     /// What computed it, as programs read it, and in Japanese.
     kernel: String,
     kernel_in_japanese: String,
+    /// Where the time goes, if asked for.
+    budget: Option<Budget>,
 }
 
 impl Report {
@@ -68,7 +72,7 @@ impl Report {
     }
 
     fn json(&self, threads: usize) -> serde_json::Value {
-        json!({
+        let mut report = json!({
             "median_ms": self.times.median(),
             "min_ms": self.times.min(),
             "max_ms": self.times.max(),
@@ -81,7 +85,11 @@ impl Report {
             "threads": threads,
             "error": self.deviation.relative(),
             "max_error": self.deviation.largest(),
-        })
+        });
+        if let Some(budget) = &self.budget {
+            report["profile"] = budget.json();
+        }
+        report
     }
 
     fn text(&self, threads: usize) -> String {
@@ -96,6 +104,7 @@ impl Report {
         let (runs, gflops) = (times.runs(), format!("{:.1}", self.gflops()));
         let tokens = thousands(self.tokens_per_second.round() as usize);
         let (isa, counted) = (chumoku::active_isa(), count(threads, "thread"));
+        let budget = self.budget.as_ref().map(Budget::text).unwrap_or_default();
         tr!(
             "{title}\n\
              time     {median} ms (median of {runs}; {min} to {max})\n\
@@ -103,14 +112,14 @@ impl Report {
              memory   {memory} at the peak, {peak_of}\n\
              error    {relative} relative, {most} at most, against double precision\n\
              kernel   {kernel}\n\
-             machine  {isa}, {counted}\n",
+             machine  {isa}, {counted}\n{budget}",
             "{title}\n\
              時間      {median} ms（{runs} 回の中央値、{min}〜{max}）\n\
              速度      {gflops} GFLOP/s、毎秒 {tokens} トークン\n\
              メモリ    最大 {memory}（{peak_of}）\n\
              誤差      倍精度に対して相対 {relative}、最大 {most}\n\
              カーネル  {kernel}\n\
-             計算機    {isa}、{threads} スレッド\n"
+             計算機    {isa}、{threads} スレッド\n{budget}"
         )
     }
 }

@@ -1,0 +1,359 @@
+//! What the kernels do: their multiply–adds, counted always; and where somebody asks, how long each operation takes and how
+//! many bytes it reads and writes.
+//!
+//! A thread is in one operation at a time: an operation that another calls takes its time from that one, and a thread that
+//! waits for others is in none. The times of all operations therefore add up to what the threads did.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+static MULTIPLY_ADDS: AtomicU64 = AtomicU64::new(0);
+
+/// Multiply–adds of all matrix products, attention and recurrences that this process has asked for so far, of all threads.
+///
+/// Attention counts both of its products for every pair of query and key, whatever a mask leaves out. Backward passes
+/// count as the products that they call.
+pub fn multiply_adds() -> u64 {
+    MULTIPLY_ADDS.load(Ordering::Relaxed)
+}
+
+/// Adds the product of `sizes`.
+pub(crate) fn count(sizes: &[usize]) {
+    MULTIPLY_ADDS.fetch_add(product(sizes), Ordering::Relaxed);
+}
+
+/// As far as it can be counted.
+pub(crate) fn product(sizes: &[usize]) -> u64 {
+    sizes.iter().fold(1u64, |product, &size| product.saturating_mul(size as u64))
+}
+
+/// An operation, as a profile lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Operation {
+    /// What it is.
+    pub name: &'static str,
+    /// What tells operations of one name apart, such as the depth and the columns of a product; 0 where nothing does.
+    pub sizes: [usize; 2],
+}
+
+impl Operation {
+    /// What is between operations: the code that calls them.
+    pub const BETWEEN: Operation = Operation { name: "between operations", sizes: [0, 0] };
+
+    pub(crate) fn new(name: &'static str, sizes: [usize; 2]) -> Operation {
+        Operation { name, sizes }
+    }
+}
+
+/// What multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Multiplier {
+    /// Fused multiply–adds of f32 in vectors.
+    Vectors,
+    /// Blocks of bf16 terms, in tiles or dot products.
+    Blocks,
+}
+
+/// What an operation must do at least.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    /// Products of the operation.
+    pub(crate) multiply_adds: u64,
+    pub(crate) multiplier: Multiplier,
+    /// Products of terms that the multiplier computes for each of them.
+    pub(crate) products_of_terms: u64,
+    /// Operands and results, each once.
+    pub(crate) bytes: usize,
+}
+
+impl Cost {
+    /// Of what does not multiply, or next to nothing.
+    pub(crate) fn of_bytes(bytes: usize) -> Cost {
+        Cost { multiply_adds: 0, multiplier: Multiplier::Vectors, products_of_terms: 1, bytes }
+    }
+
+    /// Products of numbers of so many bf16 terms; of f32 where there are none.
+    pub(crate) fn of_products(multiply_adds: u64, terms: Option<usize>, bytes: usize) -> Cost {
+        match terms {
+            None => Cost { multiply_adds, ..Cost::of_bytes(bytes) },
+            // Of terms i and j those with i + j ≤ terms + 1.
+            Some(terms) => Cost {
+                multiply_adds,
+                multiplier: Multiplier::Blocks,
+                products_of_terms: (terms * (terms + 1) / 2) as u64,
+                bytes,
+            },
+        }
+    }
+}
+
+/// What was spent on an operation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spent {
+    /// The operation.
+    pub operation: Operation,
+    /// How often it was called.
+    pub calls: u64,
+    /// Seconds of threads: two threads that are in it for a second spend two.
+    pub seconds: f64,
+    /// Multiply–adds of the formula.
+    pub multiply_adds: u64,
+    /// What multiplied.
+    pub multiplier: Multiplier,
+    /// Multiply–adds of the multiplier, which computes several for one where numbers are split into terms.
+    pub multiplied: u64,
+    /// Bytes of operands and results, each counted once a call. `bytes[n]` are of calls with less than 2ⁿ of them, and at
+    /// least half as many.
+    pub bytes: [u64; 48],
+}
+
+/// What `profile` found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// Every operation, the one on which most was spent first.
+    pub operations: Vec<Spent>,
+    /// Seconds from beginning to end.
+    pub seconds: f64,
+}
+
+static IS_ON: AtomicBool = AtomicBool::new(false);
+static FOUND: Mutex<BTreeMap<Operation, Spent>> = Mutex::new(BTreeMap::new());
+
+thread_local! {
+    /// What this thread is in, the innermost last.
+    static OPEN: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+}
+
+struct Frame {
+    /// `None`: the thread waits.
+    operation: Option<Operation>,
+    start: Instant,
+    /// What was spent on operations inside.
+    inside: Duration,
+}
+
+/// Runs `work` and tells what the operations took that it called, in all threads that it shared them with.
+///
+/// Of two profiles at a time, the second finds nothing.
+pub fn profile<R>(work: impl FnOnce() -> R) -> (R, Profile) {
+    /// Even where `work` panics.
+    struct Off;
+    impl Drop for Off {
+        fn drop(&mut self) {
+            IS_ON.store(false, Ordering::SeqCst);
+        }
+    }
+    if IS_ON.swap(true, Ordering::SeqCst) {
+        let start = Instant::now();
+        return (work(), Profile { operations: Vec::new(), seconds: start.elapsed().as_secs_f64() });
+    }
+    let off = Off;
+    found().clear();
+    let start = Instant::now();
+    let result = {
+        let _between = enter(Some(Operation::BETWEEN), None);
+        work()
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    drop(off);
+    let mut operations: Vec<Spent> = std::mem::take(&mut *found()).into_values().collect();
+    operations.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    (result, Profile { operations, seconds })
+}
+
+fn found() -> std::sync::MutexGuard<'static, BTreeMap<Operation, Spent>> {
+    FOUND.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The thread is in an operation until this is dropped.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Inside {
+    is_on: bool,
+    /// Frames are of their thread.
+    of_thread: PhantomData<*const ()>,
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        if self.is_on {
+            leave();
+        }
+    }
+}
+
+/// Begins an operation, which ends when the result is dropped.
+#[inline(always)]
+pub(crate) fn operation(what: impl FnOnce() -> (Operation, Cost)) -> Inside {
+    if current().is_none() {
+        return Inside { is_on: false, of_thread: PhantomData };
+    }
+    let (operation, cost) = what();
+    enter(Some(operation), Some(cost))
+}
+
+/// Begins an operation that reads and writes so many numbers of a type.
+#[inline(always)]
+pub(crate) fn passing<T>(name: &'static str, numbers: usize) -> Inside {
+    operation(|| (Operation::new(name, [0, 0]), Cost::of_bytes(numbers.saturating_mul(size_of::<T>()))))
+}
+
+/// What this thread is in, if that is profiled.
+#[inline(always)]
+pub(crate) fn current() -> Option<Operation> {
+    if !IS_ON.load(Ordering::Relaxed) {
+        return None;
+    }
+    OPEN.with_borrow(|open| open.last().and_then(|frame| frame.operation))
+}
+
+/// Goes on with an operation that another thread has begun; with `None` nothing changes.
+#[inline(always)]
+pub(crate) fn go_on(operation: Option<Operation>) -> Inside {
+    match operation {
+        None => Inside { is_on: false, of_thread: PhantomData },
+        Some(_) => enter(operation, None),
+    }
+}
+
+/// The thread waits for others until the result is dropped. What it does for them meanwhile is counted as what it is.
+#[inline(always)]
+pub(crate) fn waiting() -> Inside {
+    if current().is_none() {
+        return Inside { is_on: false, of_thread: PhantomData };
+    }
+    enter(None, None)
+}
+
+#[cold]
+fn enter(operation: Option<Operation>, cost: Option<Cost>) -> Inside {
+    if let (Some(operation), Some(cost)) = (operation, cost) {
+        add(operation, |spent| {
+            spent.calls += 1;
+            spent.multiply_adds += cost.multiply_adds;
+            spent.multiplier = cost.multiplier;
+            spent.multiplied += cost.multiply_adds.saturating_mul(cost.products_of_terms);
+            let size = (usize::BITS - cost.bytes.leading_zeros()) as usize;
+            spent.bytes[size.min(spent.bytes.len() - 1)] += cost.bytes as u64;
+        });
+    }
+    let frame = Frame { operation, start: Instant::now(), inside: Duration::ZERO };
+    OPEN.with_borrow_mut(|open| open.push(frame));
+    Inside { is_on: true, of_thread: PhantomData }
+}
+
+#[cold]
+fn leave() {
+    let Some(frame) = OPEN.with_borrow_mut(Vec::pop) else { return };
+    let passed = frame.start.elapsed();
+    OPEN.with_borrow_mut(|open| {
+        if let Some(outer) = open.last_mut() {
+            outer.inside += passed;
+        }
+    });
+    if let Some(operation) = frame.operation {
+        add(operation, |spent| spent.seconds += passed.saturating_sub(frame.inside).as_secs_f64());
+    }
+}
+
+fn add(operation: Operation, change: impl FnOnce(&mut Spent)) {
+    change(found().entry(operation).or_insert(Spent {
+        operation,
+        calls: 0,
+        seconds: 0.0,
+        multiply_adds: 0,
+        multiplier: Multiplier::Vectors,
+        multiplied: 0,
+        bytes: [0; 48],
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::threads::{each_alone, for_each};
+    use std::thread::sleep;
+
+    const TIME: Duration = Duration::from_millis(20);
+
+    fn sleeping(name: &'static str) -> (Operation, Cost) {
+        (Operation::new(name, [3, 4]), Cost::of_products(7, Some(2), 1000))
+    }
+
+    /// In one test, since there is one profile at a time.
+    #[test]
+    fn times_are_each_operations_own_and_add_up() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        let found = |profile: &Profile, name: &str| {
+            profile.operations.iter().find(|spent| spent.operation.name == name).cloned().unwrap()
+        };
+
+        // One inside another.
+        let ((), profile) = super::profile(|| {
+            sleep(TIME);
+            let _outer = operation(|| sleeping("outer"));
+            sleep(TIME);
+            for _ in 0..2 {
+                let _inner = operation(|| sleeping("inner"));
+                sleep(TIME);
+            }
+        });
+        let [between, outer, inner] = ["between operations", "outer", "inner"].map(|name| found(&profile, name));
+        let time = TIME.as_secs_f64();
+        // A thread that sleeps may sleep longer.
+        for (spent, least) in [(&between, time), (&outer, time), (&inner, 2.0 * time)] {
+            assert!(spent.seconds >= least && spent.seconds < least + 2.0 * time, "{spent:?}");
+        }
+        assert_eq!((inner.calls, inner.multiply_adds, inner.multiplied), (2, 14, 42));
+        assert_eq!((inner.operation.sizes, inner.multiplier, inner.bytes[10]), ([3, 4], Multiplier::Blocks, 2000));
+        assert_eq!(inner.bytes.iter().sum::<u64>(), 2000);
+        let sum: f64 = profile.operations.iter().map(|spent| spent.seconds).sum();
+        assert!((sum - profile.seconds).abs() < 1e-3 * profile.seconds + 1e-4, "{sum} of {}", profile.seconds);
+        assert!(profile.operations.is_sorted_by(|a, b| a.seconds >= b.seconds));
+
+        // Shared out: what another thread does is the operation's, waiting is nobody's.
+        let ((), profile) = pool.install(|| {
+            super::profile(|| {
+                let _shared = operation(|| sleeping("shared"));
+                for_each(2, usize::MAX, |i| sleep(TIME * (1 + 2 * i as u32)));
+            })
+        });
+        let shared = found(&profile, "shared");
+        assert!(shared.seconds >= 4.0 * time && shared.calls == 1, "{profile:?}");
+        assert!(shared.seconds <= 2.0 * profile.seconds - 0.5 * time, "waiting counts: {profile:?}");
+
+        // Each alone: what is between the operations of a part is named so.
+        let (sums, profile) = pool.install(|| {
+            super::profile(|| -> Vec<u32> {
+                use rayon::prelude::*;
+                each_alone((0..2u32).into_par_iter(), |i| {
+                    sleep(TIME);
+                    let _part = operation(|| sleeping("part"));
+                    for_each(2, usize::MAX, |_| sleep(TIME));
+                    i + 1
+                })
+            })
+        });
+        assert_eq!(sums, [1, 2]);
+        let [between, part] = ["between operations", "part"].map(|name| found(&profile, name));
+        assert!(between.seconds >= 2.0 * time && part.seconds >= 4.0 * time && part.calls == 2, "{profile:?}");
+
+        // A profile inside another finds nothing, and spoils nothing.
+        let (inner, outer) = super::profile(|| {
+            let inner = super::profile(|| drop(operation(|| sleeping("one")))).1;
+            drop(operation(|| sleeping("two")));
+            inner
+        });
+        assert!(inner.operations.is_empty());
+        assert_eq!((found(&outer, "one").calls, found(&outer, "two").calls), (1, 1));
+
+        // Off again, also after a panic.
+        let panicked = std::panic::catch_unwind(|| super::profile(|| panic!("on purpose")));
+        assert!(panicked.is_err() && current().is_none());
+        drop(operation(|| unreachable!("nobody asks")));
+    }
+}
