@@ -18,20 +18,19 @@ use super::problem::Attention;
 use super::registers::Registers;
 use super::softmax::{Running, SoftmaxRow};
 use super::transform::Transform;
-use crate::isa::{self, Isa, Op, Simd, dispatch, prefetch};
+use crate::isa::{self, Isa, Op, Simd, dispatch};
 use crate::memory::{Buffer, Scratch};
 use crate::narrow::Narrow;
 use crate::number::Element;
 use crate::threads::{SharedMut, for_each};
 use std::ops::Range;
-use vectors::{dots, weigh};
+use vectors::{Ahead, dots, has_room, weigh};
 
 /// Keys of a chunk. Results depend on it.
 const CHUNK: usize = 4 * KEYS;
 
-/// Bytes of keys and values beyond which they are taken to lie in memory. In a cache, asking for them costs more than it
-/// gains.
-const FAR: usize = 64 << 20;
+/// Bytes of keys and values beyond which they are asked for in advance: more than the cores' own caches hold.
+const FAR: usize = 1 << 20;
 
 /// The keys that the query of sequence `s` sees, in chunks.
 fn chunks_of<T: Element>(args: &Attention<T>, s: usize) -> impl Iterator<Item = Range<usize>> + use<T> {
@@ -210,10 +209,11 @@ impl<'a, T: Narrow> Gather<'a, T> {
                 move |j: usize| first.wrapping_add(j.wrapping_mul(stride))
             });
             scores.fill(0.0);
-            // While keys are multiplied, their values are on the way; while values are added, the next keys.
-            if is_far {
-                ask_for(value, KEYS, value_dim);
-            }
+            // While keys are multiplied, their values are on the way; while values are added, the next keys. All queries pass
+            // over both, the first of them ask.
+            let values_ahead = |i: usize| Ahead { row: value, width: value_dim, is_far: is_far && i == 0 };
+            let keys_ahead =
+                |i: usize| Ahead { row: move |j: usize| key(KEYS + j), width: dim, is_far: is_far && i == 0 };
             // SAFETY: `packed` is what was packed of `group` rows as wide as the keys, of which there are at most KEYS.
             let done = unsafe { products.add(packed, group, keys, scores) };
             let mut i = if done < count { 0 } else { group };
@@ -221,10 +221,14 @@ impl<'a, T: Narrow> Gather<'a, T> {
                 let (queries, scores) = (&queries[i * width..], &mut scores[i * STRIDE..]);
                 // SAFETY: there are so many rows of queries and scores, and the keys are inside the view.
                 i += unsafe {
-                    match group - i {
-                        1 => dots::<T, S, 1, 16>(simd, queries, dim, key, done..count, scores),
-                        2 | 3 => dots::<T, S, 2, 8>(simd, queries, dim, key, done..count, scores),
-                        _ => dots::<T, S, 4, 4>(simd, queries, dim, key, done..count, scores),
+                    let (keys, ahead) = (done..count, &values_ahead(i));
+                    match (group - i, const { has_room::<S>() }) {
+                        (1, true) => dots::<T, S, 1, 16, 16>(simd, queries, dim, key, keys, scores, ahead),
+                        (1, false) => dots::<T, S, 1, 16, 8>(simd, queries, dim, key, keys, scores, ahead),
+                        (2 | 3, true) => dots::<T, S, 2, 8, 8>(simd, queries, dim, key, keys, scores, ahead),
+                        (2 | 3, false) => dots::<T, S, 2, 8, 4>(simd, queries, dim, key, keys, scores, ahead),
+                        (_, true) => dots::<T, S, 4, 4, 4>(simd, queries, dim, key, keys, scores, ahead),
+                        (_, false) => dots::<T, S, 4, 4, 2>(simd, queries, dim, key, keys, scores, ahead),
                     }
                 };
             }
@@ -234,18 +238,16 @@ impl<'a, T: Narrow> Gather<'a, T> {
                     scale(simd, rescale, &mut sums[i * value_dim..][..value_dim]);
                 }
             }
-            if is_far {
-                ask_for(|j| key(KEYS + j), KEYS, dim);
-            }
             let mut i = 0;
             while i < group {
-                let (weights, sums) = (&scores[i * STRIDE..], &mut sums[i * value_dim..]);
+                let (weights, sums) = (&scores[i * STRIDE..], (&mut sums[i * value_dim..], value_dim));
+                let ahead = &keys_ahead(i);
                 // SAFETY: there are so many rows of weights and sums, and the values are inside the view.
                 i += unsafe {
                     match group - i {
-                        1 => weigh::<T, S, 1>(simd, weights, value, count, sums, value_dim),
-                        2 | 3 => weigh::<T, S, 2>(simd, weights, value, count, sums, value_dim),
-                        _ => weigh::<T, S, 4>(simd, weights, value, count, sums, value_dim),
+                        1 => weigh::<T, S, 1>(simd, weights, value, count, sums, ahead),
+                        2 | 3 => weigh::<T, S, 2>(simd, weights, value, count, sums, ahead),
+                        _ => weigh::<T, S, 4>(simd, weights, value, count, sums, ahead),
                     }
                 };
             }
@@ -287,16 +289,6 @@ impl ChunkState {
         };
         self.is_bad |= rescale.is_none();
         rescale.unwrap_or(1.0)
-    }
-}
-
-/// Asks for the cache lines of rows of `width` numbers, which need not be there.
-#[inline(always)]
-fn ask_for<T>(row: impl Fn(usize) -> *const T, rows: usize, width: usize) {
-    for j in 0..rows {
-        for col in (0..width).step_by(64 / size_of::<T>()) {
-            prefetch(row(j).wrapping_add(col));
-        }
     }
 }
 

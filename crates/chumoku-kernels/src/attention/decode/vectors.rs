@@ -1,9 +1,40 @@
 //! Products in vectors.
 
 use crate::attention::engine::{KEYS, STRIDE};
-use crate::isa::Simd;
+use crate::isa::{Simd, prefetch};
 use crate::narrow::Narrow;
 use std::ops::Range;
+
+/// Whether sixteen sums fit the registers with their factors: as many as a register tile has, or more. Else eight do.
+pub(super) const fn has_room<S: Simd>() -> bool {
+    S::TILE_ROWS * S::TILE_COLS / S::LANES >= 16
+}
+
+/// Rows of so many numbers that are asked for while others are multiplied: a whole block at once would keep the products
+/// waiting.
+pub(super) struct Ahead<R> {
+    pub(super) row: R,
+    pub(super) width: usize,
+    /// Whether they are asked for at all.
+    pub(super) is_far: bool,
+}
+
+impl<R> Ahead<R> {
+    /// Asks for the cache lines of some rows, which need not be there.
+    #[inline(always)]
+    fn ask_for<T>(&self, rows: Range<usize>)
+    where
+        R: Fn(usize) -> *const T,
+    {
+        if self.is_far {
+            for j in rows {
+                for col in (0..self.width).step_by(64 / size_of::<T>()) {
+                    prefetch((self.row)(j).wrapping_add(col));
+                }
+            }
+        }
+    }
+}
 
 /// The vector at `from`, of which `count` numbers are there; 0 in the lanes after them.
 ///
@@ -21,44 +52,54 @@ unsafe fn load<T: Narrow, S: Simd>(simd: S, from: *const T, count: usize) -> S::
     simd.load(&numbers)
 }
 
-/// Products of `QUERIES` queries with the keys of `range`, `KEYS_AT_ONCE` at a time: sixteen sums in registers.
-/// Returns `QUERIES`.
+/// Products of `QUERIES` queries with the keys of `range`, `KEYS_AT_ONCE` at a time, of which the sums of `IN_REGISTERS` are
+/// made together. Returns `QUERIES`.
 ///
 /// # Safety
 /// `keys` must give readable rows of `dim` for so many keys.
 #[inline(always)]
-pub(super) unsafe fn dots<T: Narrow, S: Simd, const QUERIES: usize, const KEYS_AT_ONCE: usize>(
+pub(super) unsafe fn dots<
+    T: Narrow,
+    S: Simd,
+    const QUERIES: usize,
+    const KEYS_AT_ONCE: usize,
+    const IN_REGISTERS: usize,
+>(
     simd: S,
     queries: &[f32],
     dim: usize,
     keys: impl Fn(usize) -> *const T,
     range: Range<usize>,
     scores: &mut [f32],
+    ahead: &Ahead<impl Fn(usize) -> *const T>,
 ) -> usize {
     let width = dim.next_multiple_of(16);
     let queries = &queries[..QUERIES * width];
     for first in range.clone().step_by(KEYS_AT_ONCE) {
         // Keys after the last one are the last one again.
         let rows: [*const T; KEYS_AT_ONCE] = std::array::from_fn(|j| keys((first + j).min(range.end - 1)));
-        let mut products = [[simd.splat(0.0); KEYS_AT_ONCE]; QUERIES];
-        for col in (0..dim).step_by(S::LANES) {
-            let mut keys = [simd.splat(0.0); KEYS_AT_ONCE];
-            // SAFETY: the caller promises the rows; the queries are as wide, in whole vectors.
-            unsafe {
-                for (key, row) in keys.iter_mut().zip(rows) {
-                    *key = load(simd, row.add(col), dim - col);
-                }
-                for (i, products) in products.iter_mut().enumerate() {
-                    let query = simd.load_ptr(queries.as_ptr().add(i * width + col));
-                    for (product, key) in products.iter_mut().zip(keys) {
-                        *product = simd.mul_add(query, key, *product);
+        ahead.ask_for(first..first + KEYS_AT_ONCE);
+        let mut all = [simd.splat(0.0); 16];
+        for (part, rows) in rows.as_chunks::<IN_REGISTERS>().0.iter().enumerate() {
+            let mut products = [[simd.splat(0.0); IN_REGISTERS]; QUERIES];
+            for col in (0..dim).step_by(S::LANES) {
+                let mut keys = [simd.splat(0.0); IN_REGISTERS];
+                // SAFETY: the caller promises the rows; the queries are as wide, in whole vectors.
+                unsafe {
+                    for (key, row) in keys.iter_mut().zip(rows) {
+                        *key = load(simd, row.add(col), dim - col);
+                    }
+                    for (i, products) in products.iter_mut().enumerate() {
+                        let query = simd.load_ptr(queries.as_ptr().add(i * width + col));
+                        for (product, key) in products.iter_mut().zip(keys) {
+                            *product = simd.mul_add(query, key, *product);
+                        }
                     }
                 }
             }
-        }
-        let mut all = [simd.splat(0.0); 16];
-        for (i, products) in products.iter().enumerate() {
-            all[i * KEYS_AT_ONCE..][..KEYS_AT_ONCE].copy_from_slice(products);
+            for (i, products) in products.iter().enumerate() {
+                all[i * KEYS_AT_ONCE + part * IN_REGISTERS..][..IN_REGISTERS].copy_from_slice(products);
+            }
         }
         let sums = simd.sums(&all);
         let count = KEYS_AT_ONCE.min(range.end - first);
@@ -79,21 +120,24 @@ pub(super) unsafe fn weigh<T: Narrow, S: Simd, const QUERIES: usize>(
     weights: &[f32],
     values: impl Fn(usize) -> *const T,
     count: usize,
-    sums: &mut [f32],
-    dim: usize,
+    (sums, dim): (&mut [f32], usize),
+    ahead: &Ahead<impl Fn(usize) -> *const T>,
 ) -> usize {
     let weights = &weights[..(QUERIES - 1) * STRIDE + KEYS];
     // So few keys at a time that their rows are still in the nearest cache for the next columns.
     const AT_ONCE: usize = 32;
     for first in (0..count).step_by(AT_ONCE) {
         let keys = first..count.min(first + AT_ONCE);
+        ahead.ask_for(first..first + AT_ONCE);
         let mut col = 0;
         while col < dim {
             // SAFETY: `values` gives the rows of `dim` that the caller promises; `keys` are some of those, and the columns
-            // from `col` on are inside, as is a whole number of vectors where four of them are taken.
+            // from `col` on are inside, as is a whole number of vectors where several of them are taken.
             col += unsafe {
-                if col + 4 * S::LANES <= dim {
+                if has_room::<S>() && col + 4 * S::LANES <= dim {
                     weigh_columns::<T, S, QUERIES, 4>(simd, weights, &values, keys.clone(), sums, dim, col)
+                } else if !has_room::<S>() && col + 2 * S::LANES <= dim {
+                    weigh_columns::<T, S, QUERIES, 2>(simd, weights, &values, keys.clone(), sums, dim, col)
                 } else {
                     weigh_columns::<T, S, QUERIES, 1>(simd, weights, &values, keys.clone(), sums, dim, col)
                 }
