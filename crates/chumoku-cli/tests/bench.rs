@@ -104,7 +104,7 @@ fn a_profile_adds_up() {
         assert!(idle >= -1e-6 * whole, "{profile}");
         // The formula's operations are two for each multiply–add.
         assert_eq!((2.0 * sum("multiply_adds")).round(), work(&report).0, "{profile}");
-        for name in ["product A·B", "attention", "layer norm", "embedding", "between operations"] {
+        for name in ["product A·Bᵀ", "attention", "layer norm", "embedding", "between operations"] {
             assert!(operations.iter().any(|row| row["operation"] == name), "{name} is missing in {profile}");
         }
         let is_training = operations.iter().any(|row| row["operation"] == "AdamW");
