@@ -45,16 +45,8 @@ impl Keep {
 
     /// Which numbers of group `index` are kept: eight rows of sixteen, a bit each.
     #[inline(always)]
-    pub(crate) fn bits(&self, index: u64) -> [u16; 8] {
-        let words = self.random.fill_lanes(index.wrapping_mul(LANES as u64));
-        let mut bits = [0; 8];
-        for (row, bits) in bits.iter_mut().enumerate() {
-            for (lane, word) in words[row / 2].iter().enumerate() {
-                let half = (word >> (16 * (row % 2))) & 0xFFFF;
-                *bits |= u16::from(half >= self.threshold) << lane;
-            }
-        }
-        bits
+    pub(crate) fn bits<S: Simd>(&self, simd: S, index: u64) -> [u16; 8] {
+        simd.random_bits(self.random, index.wrapping_mul(LANES as u64), self.threshold)
     }
 
     /// That of a [`Dropout`]; `None` if it drops nothing.

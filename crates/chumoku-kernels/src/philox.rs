@@ -88,6 +88,14 @@ impl Philox {
         c
     }
 
+    /// Of the blocks `index..index + 16` a bit for each half of each word, as [`Philox::factors`] has factors: set where the
+    /// half is `threshold` or more.
+    #[inline(always)]
+    pub(crate) fn bits(&self, index: u64, threshold: u32) -> [u16; 8] {
+        self.factors(index, threshold, 1.0)
+            .map(|row| row.iter().enumerate().fold(0, |bits, (lane, &factor)| bits | u16::from(factor > 0.0) << lane))
+    }
+
     /// Of the blocks `index..index + 16` a factor for each half of each word, the lower half first: `factor` where the
     /// half is `threshold` or more, else 0. Rows are the halves of word 0, then of word 1, …; each has a column a block.
     #[inline(always)]

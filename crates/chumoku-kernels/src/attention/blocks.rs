@@ -7,6 +7,7 @@ use super::mask::Band;
 use super::problem::Attention;
 use super::reference;
 use crate::dropout::Keep;
+use crate::isa::Simd;
 use crate::number::Element;
 use std::ops::Range;
 
@@ -221,8 +222,9 @@ impl QueryBlock {
 
     /// Which weights dropout keeps in these columns: for each query a bit a key, [`KEYS`] in all.
     #[inline(always)]
-    pub(super) fn kept<T: Element>(
+    pub(super) fn kept<T: Element, S: Simd>(
         &self,
+        simd: S,
         args: &Attention<T>,
         sequence: usize,
         keep: &Keep,
@@ -231,47 +233,12 @@ impl QueryBlock {
         kept: &mut [u16],
     ) {
         let pair = (sequence * args.query.heads() + self.head) as u64;
-        for group in 0..self.count.div_ceil(16) {
+        for group in 0..self.count.div_ceil(8) {
             for col in (columns.from()..columns.to()).step_by(16) {
-                let index = |key: usize| pair << 36 | (key as u64 / 8) << 18 | (self.first / 16 + group) as u64;
-                let (low, high) = (keep.bits(index(first_key + col)), keep.bits(index(first_key + col + 8)));
-                let mut square = [0; 16];
-                square[..8].copy_from_slice(&low);
-                square[8..].copy_from_slice(&high);
-                transpose(&mut square);
-                for (i, bits) in square.iter().enumerate() {
-                    kept[(group * 16 + i) * (KEYS / 16) + col / 16] = *bits;
+                let index = pair << 36 | ((first_key + col) as u64 / 16) << 18 | (self.first / 8 + group) as u64;
+                for (i, bits) in keep.bits(simd, index).into_iter().enumerate() {
+                    kept[(group * 8 + i) * (KEYS / 16) + col / 16] = bits;
                 }
-            }
-        }
-    }
-}
-
-/// Transposes a square of bits: bit c of row r becomes bit r of row c.
-#[inline(always)]
-fn transpose(square: &mut [u16; 16]) {
-    for (width, mask) in [(8, 0x00FF), (4, 0x0F0F), (2, 0x3333), (1, 0x5555)] {
-        for row in 0..16 {
-            if row & width == 0 {
-                // Exchanges the upper right with the lower left part of each block.
-                let swap = (square[row] >> width ^ square[row + width]) & mask;
-                square[row] ^= swap << width;
-                square[row + width] ^= swap;
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn bits_are_transposed() {
-        let original: [u16; 16] = std::array::from_fn(|i| (i as u16).wrapping_mul(40503) ^ 0x1234);
-        let mut square = original;
-        super::transpose(&mut square);
-        for (r, row) in original.iter().enumerate() {
-            for (c, col) in square.iter().enumerate() {
-                assert_eq!(row >> c & 1, col >> r & 1);
             }
         }
     }

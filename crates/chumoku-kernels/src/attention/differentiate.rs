@@ -6,8 +6,9 @@ use super::engine::{Engine, KEYS, STRIDE, Span};
 use super::operands::Lines;
 use super::problem::{Attention, Saved};
 use super::softmax::{FORBIDDEN_BELOW, LANES, V, exp2_clamped};
-use crate::isa::Simd;
+use crate::isa::{Op, Simd, dispatch};
 use crate::narrow::Narrow;
+use crate::number::Element;
 use std::f32::consts::LOG2_E;
 
 /// What takes the scores of a query to its weights, and its gradients of weights to gradients of scores.
@@ -25,6 +26,7 @@ impl RowBack {
     /// A row that gives nothing.
     pub(super) const NOTHING: RowBack = RowBack { shift: f32::INFINITY, delta: 0.0, is_bad: false };
 
+    #[inline(always)]
     pub(super) fn new<T: Narrow>(
         args: &Attention<T>,
         saved: &Saved<T>,
@@ -54,6 +56,7 @@ impl RowBack {
 }
 
 /// Σ x y, in double precision, in eight sums side by side.
+#[inline(always)]
 fn dot<T: Narrow>(x: &[T], y: &[T]) -> f64 {
     const LANES: usize = 8;
     let mut sums = [0.0; LANES];
@@ -101,13 +104,30 @@ impl SpanRows {
 impl Unit {
     /// What the backward pass needs to know of the unit's queries.
     pub(super) fn rows_of<T: Narrow>(&self, args: &Attention<T>, saved: &Saved<T>, bad_keys: &[usize]) -> SpanRows {
-        let mut rows = SpanRows { unit: self.clone(), sequence: self.sequence, places: vec![], softmax: vec![] };
-        for block in self.blocks(args, usize::MAX) {
+        dispatch(RowsOf { unit: self, args, saved, bad_keys })
+    }
+}
+
+/// What [`Unit::rows_of`] does, whose sums are worth vectors.
+struct RowsOf<'a, 'b, T: Element> {
+    unit: &'a Unit,
+    args: &'a Attention<'b, T>,
+    saved: &'a Saved<'b, T>,
+    bad_keys: &'a [usize],
+}
+
+impl<T: Narrow> Op for RowsOf<'_, '_, T> {
+    type Output = SpanRows;
+    #[inline(always)]
+    fn eval<S: Simd>(self, _: S) -> SpanRows {
+        let RowsOf { unit, args, saved, bad_keys } = self;
+        let mut rows = SpanRows { unit: unit.clone(), sequence: unit.sequence, places: vec![], softmax: vec![] };
+        for block in unit.blocks(args, usize::MAX) {
             let mut is_bad = vec![false; block.count];
-            block.find_bad(args, self.sequence, bad_keys, &mut is_bad);
+            block.find_bad(args, unit.sequence, bad_keys, &mut is_bad);
             for (i, is_bad) in (block.first..block.first + block.count).zip(is_bad) {
                 rows.places.push((block.head, i));
-                rows.softmax.push(RowBack::new(args, saved, (self.sequence, block.head, i), is_bad));
+                rows.softmax.push(RowBack::new(args, saved, (unit.sequence, block.head, i), is_bad));
             }
         }
         rows

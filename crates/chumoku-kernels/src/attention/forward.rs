@@ -282,7 +282,7 @@ impl<'a, T: Narrow, E: Engine> UnitForward<'a, T, E> {
             if !is_ready {
                 room.scores.multiply(engine, queries, (b, block.count), packed_keys, columns);
             }
-            softmax.draw(block, keys.start, columns);
+            softmax.draw(engine.simd(), block, keys.start, columns);
             let weigh = ValueProduct { block: (b, block.count), columns, accumulate: !block.starts(keys.start) };
             if let Some(span) = softmax.plain_span(engine, b, block, room, keys.start, columns, longest) {
                 let next = blocks.get(b + 1).and_then(|block| Some((block.count, block.columns(keys)?)));
@@ -377,9 +377,9 @@ struct Softmax<'a, T: Element> {
 impl<T: Narrow> Softmax<'_, T> {
     /// Draws which weights dropout keeps in a block.
     #[inline(always)]
-    fn draw(&mut self, block: &QueryBlock, first_key: usize, columns: Columns) {
+    fn draw<S: Simd>(&mut self, simd: S, block: &QueryBlock, first_key: usize, columns: Columns) {
         if let Some(keep) = &self.keep {
-            block.kept(self.args, self.unit.sequence, keep, first_key, columns, self.kept);
+            block.kept(simd, self.args, self.unit.sequence, keep, first_key, columns, self.kept);
         }
     }
 

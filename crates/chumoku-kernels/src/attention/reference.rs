@@ -75,14 +75,14 @@ pub(super) fn bias<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usize
     }
 }
 
-/// The factors of dropout for query `i`: drawn in groups of eight keys by sixteen queries.
+/// The factors of dropout for query `i`: drawn in groups of eight queries by sixteen keys.
 fn keep_row<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usize, keys: usize) -> Vec<f64> {
     let Some(dropout) = args.dropout else { return vec![1.0; keys] };
     let keep = Keep::new(dropout.rate, dropout.random);
     let pair = (s * args.query.heads() + h) as u64;
-    let rows = (0..keys.div_ceil(8)).flat_map(|group| {
-        let factors = keep.group(pair << 36 | (group as u64) << 18 | (i / 16) as u64);
-        factors.map(|row| f64::from(row[i % 16]))
+    let rows = (0..keys.div_ceil(16)).flat_map(|group| {
+        let factors = keep.group(pair << 36 | (group as u64) << 18 | (i / 8) as u64);
+        factors[i % 8].map(f64::from)
     });
     rows.take(keys).collect()
 }

@@ -38,6 +38,39 @@ fn wide_product(x: __m256i, word: __m256i) -> (__m256i, __m256i) {
     }
 }
 
+/// The halves of the words of eight blocks from `first` on, 0 or 8, of those with these counters; the lower half first.
+#[inline(always)]
+fn random_halves(random: Philox, counters: &[[u32; 16]; 4], first: usize) -> [__m256i; 8] {
+    // SAFETY: whoever has vectors of AVX has its instructions; the callers have the token of AVX2. From `first` on each array
+    // holds eight words, which the slice finds.
+    unsafe {
+        let mut c = [_mm256_setzero_si256(); 4];
+        for (c, words) in c.iter_mut().zip(counters) {
+            *c = _mm256_loadu_si256(words[first..first + 8].as_ptr().cast());
+        }
+        let m0 = _mm256_set1_epi64x(i64::from(philox::MULTIPLIERS[0]));
+        let m1 = _mm256_set1_epi64x(i64::from(philox::MULTIPLIERS[1]));
+        for [k0, k1] in random.keys() {
+            let (high0, low0) = wide_product(c[0], m0);
+            let (high1, low1) = wide_product(c[2], m1);
+            let [k0, k1] = [k0, k1].map(|key| _mm256_set1_epi32(key as i32));
+            c = [
+                _mm256_xor_si256(_mm256_xor_si256(high1, c[1]), k0),
+                low1,
+                _mm256_xor_si256(_mm256_xor_si256(high0, c[3]), k1),
+                low0,
+            ];
+        }
+        let low = _mm256_set1_epi32(0xFFFF);
+        let mut halves = [low; 8];
+        for (halves, words) in halves.chunks_exact_mut(2).zip(c) {
+            halves[0] = _mm256_and_si256(words, low);
+            halves[1] = _mm256_srli_epi32::<16>(words);
+        }
+        halves
+    }
+}
+
 /// The columns of eight rows.
 #[inline(always)]
 fn transposed(rows: [__m256; 8]) -> [__m256; 8] {
@@ -279,38 +312,33 @@ unsafe impl Simd for Avx2 {
         out
     }
     #[inline(always)]
+    fn random_bits(self, random: Philox, index: u64, threshold: u32) -> [u16; 8] {
+        let counters = random.counters(index);
+        let mut bits = [0; 8];
+        for first in [0, 8] {
+            // SAFETY: the token proves AVX2.
+            unsafe {
+                // Halves of words are below 2¹⁶, so that comparing with signs is as good as without.
+                let below = _mm256_set1_epi32(threshold as i32 - 1);
+                for (bits, half) in bits.iter_mut().zip(random_halves(random, &counters, first)) {
+                    let kept = _mm256_castsi256_ps(_mm256_cmpgt_epi32(half, below));
+                    *bits |= (_mm256_movemask_ps(kept) as u16) << first;
+                }
+            }
+        }
+        bits
+    }
+    #[inline(always)]
     fn random_factors(self, random: Philox, index: u64, threshold: u32, factor: f32) -> [[f32; 16]; 8] {
         let counters = random.counters(index);
         let mut factors = [[0.0; 16]; 8];
         for first in [0, 8] {
-            // SAFETY: the token proves AVX2; from `first` on each array holds eight words.
+            // SAFETY: the token proves AVX2.
             unsafe {
-                let mut c = [_mm256_setzero_si256(); 4];
-                for (c, words) in c.iter_mut().zip(&counters) {
-                    *c = _mm256_loadu_si256(words.as_ptr().add(first).cast());
-                }
-                let m0 = _mm256_set1_epi64x(i64::from(philox::MULTIPLIERS[0]));
-                let m1 = _mm256_set1_epi64x(i64::from(philox::MULTIPLIERS[1]));
-                for [k0, k1] in random.keys() {
-                    let (high0, low0) = wide_product(c[0], m0);
-                    let (high1, low1) = wide_product(c[2], m1);
-                    let [k0, k1] = [k0, k1].map(|key| _mm256_set1_epi32(key as i32));
-                    c = [
-                        _mm256_xor_si256(_mm256_xor_si256(high1, c[1]), k0),
-                        low1,
-                        _mm256_xor_si256(_mm256_xor_si256(high0, c[3]), k1),
-                        low0,
-                    ];
-                }
-                // Halves of words are below 2¹⁶, so that comparing with signs is as good as without.
                 let (below, factor) = (_mm256_set1_epi32(threshold as i32 - 1), _mm256_set1_ps(factor));
-                for (factors, words) in factors.chunks_exact_mut(2).zip(c) {
-                    let low = _mm256_and_si256(words, _mm256_set1_epi32(0xFFFF));
-                    let high = _mm256_srli_epi32::<16>(words);
-                    for (factors, half) in factors.iter_mut().zip([low, high]) {
-                        let kept = _mm256_castsi256_ps(_mm256_cmpgt_epi32(half, below));
-                        self.store(&mut factors[first..], _mm256_and_ps(kept, factor));
-                    }
+                for (factors, half) in factors.iter_mut().zip(random_halves(random, &counters, first)) {
+                    let kept = _mm256_castsi256_ps(_mm256_cmpgt_epi32(half, below));
+                    self.store(&mut factors[first..], _mm256_and_ps(kept, factor));
                 }
             }
         }

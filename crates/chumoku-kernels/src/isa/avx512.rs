@@ -45,6 +45,42 @@ unsafe fn wide_product(x: __m512i, word: __m512i) -> (__m512i, __m512i) {
     }
 }
 
+/// The halves of the words of the blocks `index..index + 16`, the lower half first, each with a lane a block.
+///
+/// # Safety
+/// The processor must have AVX-512F.
+#[inline(always)]
+unsafe fn random_halves(random: Philox, index: u64) -> [__m512i; 8] {
+    // SAFETY: the caller promises AVX-512F; the arrays hold sixteen words each.
+    unsafe {
+        let counters = random.counters(index);
+        let mut c = [_mm512_setzero_si512(); 4];
+        for (c, words) in c.iter_mut().zip(&counters) {
+            *c = _mm512_loadu_si512(words.as_ptr().cast());
+        }
+        let m0 = _mm512_set1_epi64(i64::from(philox::MULTIPLIERS[0]));
+        let m1 = _mm512_set1_epi64(i64::from(philox::MULTIPLIERS[1]));
+        for [k0, k1] in random.keys() {
+            let (high0, low0) = wide_product(c[0], m0);
+            let (high1, low1) = wide_product(c[2], m1);
+            // 0x96: the exclusive or of three.
+            c = [
+                _mm512_ternarylogic_epi32::<0x96>(high1, c[1], _mm512_set1_epi32(k0 as i32)),
+                low1,
+                _mm512_ternarylogic_epi32::<0x96>(high0, c[3], _mm512_set1_epi32(k1 as i32)),
+                low0,
+            ];
+        }
+        let low = _mm512_set1_epi32(0xFFFF);
+        let mut halves = [low; 8];
+        for (halves, words) in halves.chunks_exact_mut(2).zip(c) {
+            halves[0] = _mm512_and_si512(words, low);
+            halves[1] = _mm512_srli_epi32::<16>(words);
+        }
+        halves
+    }
+}
+
 // SAFETY: `new` is the only constructor and detects what `entry` enables; loads and stores move exactly 16 values; tiles
 // are as named.
 unsafe impl Simd for Avx512 {
@@ -246,39 +282,29 @@ unsafe impl Simd for Avx512 {
         out
     }
     #[inline(always)]
-    fn random_factors(self, random: Philox, index: u64, threshold: u32, factor: f32) -> [[f32; 16]; 8] {
-        // SAFETY: the token proves AVX-512F; the arrays hold sixteen words each.
+    fn random_bits(self, random: Philox, index: u64, threshold: u32) -> [u16; 8] {
+        let mut bits = [0; 8];
+        // SAFETY: the token proves AVX-512F.
         unsafe {
-            let counters = random.counters(index);
-            let mut c = [_mm512_setzero_si512(); 4];
-            for (c, words) in c.iter_mut().zip(&counters) {
-                *c = _mm512_loadu_si512(words.as_ptr().cast());
+            let threshold = _mm512_set1_epi32(threshold as i32);
+            for (bits, half) in bits.iter_mut().zip(random_halves(random, index)) {
+                *bits = _mm512_cmpge_epu32_mask(half, threshold);
             }
-            let m0 = _mm512_set1_epi64(i64::from(philox::MULTIPLIERS[0]));
-            let m1 = _mm512_set1_epi64(i64::from(philox::MULTIPLIERS[1]));
-            for [k0, k1] in random.keys() {
-                let (high0, low0) = wide_product(c[0], m0);
-                let (high1, low1) = wide_product(c[2], m1);
-                // 0x96: the exclusive or of three.
-                c = [
-                    _mm512_ternarylogic_epi32::<0x96>(high1, c[1], _mm512_set1_epi32(k0 as i32)),
-                    low1,
-                    _mm512_ternarylogic_epi32::<0x96>(high0, c[3], _mm512_set1_epi32(k1 as i32)),
-                    low0,
-                ];
-            }
-            let (threshold, factor) = (_mm512_set1_epi32(threshold as i32), _mm512_set1_ps(factor));
-            let mut factors = [[0.0; 16]; 8];
-            for (factors, words) in factors.chunks_exact_mut(2).zip(c) {
-                let low = _mm512_and_si512(words, _mm512_set1_epi32(0xFFFF));
-                let high = _mm512_srli_epi32::<16>(words);
-                for (factors, half) in factors.iter_mut().zip([low, high]) {
-                    let kept = _mm512_cmpge_epu32_mask(half, threshold);
-                    _mm512_storeu_ps(factors.as_mut_ptr(), _mm512_maskz_mov_ps(kept, factor));
-                }
-            }
-            factors
         }
+        bits
+    }
+    #[inline(always)]
+    fn random_factors(self, random: Philox, index: u64, threshold: u32, factor: f32) -> [[f32; 16]; 8] {
+        let mut factors = [[0.0; 16]; 8];
+        // SAFETY: the token proves AVX-512F; the arrays have room for sixteen numbers each.
+        unsafe {
+            let (threshold, factor) = (_mm512_set1_epi32(threshold as i32), _mm512_set1_ps(factor));
+            for (factors, half) in factors.iter_mut().zip(random_halves(random, index)) {
+                let kept = _mm512_cmpge_epu32_mask(half, threshold);
+                _mm512_storeu_ps(factors.as_mut_ptr(), _mm512_maskz_mov_ps(kept, factor));
+            }
+        }
+        factors
     }
     #[inline(always)]
     fn run<O: Op>(self, op: O) -> O::Output {

@@ -284,6 +284,11 @@ mod tests {
                 for (index, threshold) in [(0, 0), (5, 6554), (u64::from(u32::MAX) - 3, 32768), (1 << 50, 65535)] {
                     let found = simd.random_factors(random, index, threshold, 1.25);
                     assert_eq!(found, random.factors(index, threshold, 1.25), "{index}, {threshold}");
+                    let bits = simd.random_bits(random, index, threshold);
+                    assert_eq!(bits, random.bits(index, threshold), "{index}, {threshold}");
+                    for (bits, factors) in bits.iter().zip(found) {
+                        assert!(factors.iter().enumerate().all(|(lane, &x)| (x > 0.0) == (bits >> lane & 1 == 1)));
+                    }
                 }
             }
         }

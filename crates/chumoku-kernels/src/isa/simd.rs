@@ -258,6 +258,12 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
         }
     }
 
+    /// As [`Philox::bits`].
+    #[inline(always)]
+    fn random_bits(self, random: Philox, index: u64, threshold: u32) -> [u16; 8] {
+        random.bits(index, threshold)
+    }
+
     /// As [`Philox::factors`].
     #[inline(always)]
     fn random_factors(self, random: Philox, index: u64, threshold: u32, factor: f32) -> [[f32; 16]; 8] {

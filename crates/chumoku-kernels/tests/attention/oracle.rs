@@ -69,12 +69,12 @@ impl Case {
         if self.dropout == 0.0 {
             return 1.0;
         }
-        // Groups of eight keys and sixteen queries: sixteen bits of a word for each pair.
-        let group = ((s * self.heads + h) as u64) << 36 | (j as u64 / 8) << 18 | (i as u64 / 16);
-        let word = dropout_random().block(group * 16 + i as u64 % 16)[j % 8 / 2];
+        // Groups of eight queries and sixteen keys: sixteen bits of a word for each pair.
+        let group = ((s * self.heads + h) as u64) << 36 | (j as u64 / 16) << 18 | (i as u64 / 8);
+        let word = dropout_random().block(group * 16 + j as u64 % 16)[i % 8 / 2];
         let threshold = (f64::from(self.dropout) * 65536.0).round();
         let factor = f64::from((65536.0 / (65536.0 - threshold)) as f32);
-        if f64::from(word >> (16 * (j % 2)) & 0xFFFF) < threshold { 0.0 } else { factor }
+        if f64::from(word >> (16 * (i % 2)) & 0xFFFF) < threshold { 0.0 } else { factor }
     }
 
     /// All results.
