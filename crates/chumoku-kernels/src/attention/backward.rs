@@ -535,7 +535,7 @@ impl<'a, T: Narrow, E: Engine> ChunkBackward<'a, T, E> {
         let scale_log2 = if self.transform.is_some() { 1.0 } else { (args.scale * std::f64::consts::LOG2_E) as f32 };
         let dropout_factor = self.dropout_factor();
         if let Some(keep) = &self.keep {
-            block.kept(engine.simd(), args, sequence, keep, first_key, columns, &mut self.kept);
+            block.kept((engine.simd(), keep), args, sequence, first_key, columns, &mut self.kept);
         }
         for i in (0..block.count.next_multiple_of(E::GATHERED)).step_by(2) {
             let rows = [i, i + 1].map(|i| {

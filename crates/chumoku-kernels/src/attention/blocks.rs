@@ -224,10 +224,9 @@ impl QueryBlock {
     #[inline(always)]
     pub(super) fn kept<T: Element, S: Simd>(
         &self,
-        simd: S,
+        (simd, keep): (S, &Keep),
         args: &Attention<T>,
         sequence: usize,
-        keep: &Keep,
         first_key: usize,
         columns: Columns,
         kept: &mut [u16],

@@ -379,7 +379,7 @@ impl<T: Narrow> Softmax<'_, T> {
     #[inline(always)]
     fn draw<S: Simd>(&mut self, simd: S, block: &QueryBlock, first_key: usize, columns: Columns) {
         if let Some(keep) = &self.keep {
-            block.kept(simd, self.args, self.unit.sequence, keep, first_key, columns, self.kept);
+            block.kept((simd, keep), self.args, self.unit.sequence, first_key, columns, self.kept);
         }
     }
 

@@ -125,7 +125,7 @@ impl<T: Narrow> EngineOp for MaskRows<'_, T> {
                 scores.multiply(engine, &queries, (b, block.count), &keys, columns);
                 d_weights.multiply(engine, &d_outputs, (b, block.count), &values, columns);
                 if let Some(keep) = &keep {
-                    block.kept(simd, args, unit.sequence, keep, first_key, columns, &mut kept);
+                    block.kept((simd, keep), args, unit.sequence, first_key, columns, &mut kept);
                 }
                 for i in 0..block.count {
                     let (span, at) = (block.span(i, first_key, columns), (unit.sequence, block.head, block.first + i));
