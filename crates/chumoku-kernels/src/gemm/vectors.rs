@@ -24,11 +24,30 @@ const COLS: usize = 2048;
 /// The same where there are few rows, so that every core has work.
 const FEW_COLS: usize = 128;
 
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
+
 thread_local! {
     /// Packed rows of A, or a panel of B on its way: reused, so that a product allocates nothing once warm.
     static PACKED_A: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
     /// Packed B of the product that this thread has called.
     static PACKED_B: RefCell<Aligned> = const { RefCell::new(Aligned::new()) };
+}
+
+/// Copies `count` numbers of each step to panels of `width` a step; what is missing becomes zeros. `step(p)` holds those of
+/// step p and what lies behind them.
+#[inline(always)]
+fn copy_steps<'a>(panel: &mut [f32], width: usize, count: usize, step: impl Fn(usize) -> &'a [f32]) {
+    for (p, out) in panel.chunks_exact_mut(width).enumerate() {
+        let from = step(p);
+        if count == width {
+            // As many as the compiler knows of: no call for a few numbers.
+            out.iter_mut().zip(&from[..width]).for_each(|(out, &x)| *out = x);
+        } else {
+            out[..count].iter_mut().zip(from).for_each(|(out, &x)| *out = x);
+            out[count..].fill(0.0);
+        }
+    }
 }
 
 /// Packs `count` rows (of the matrix whose element (i, p) is `data[i·outer + p·inner]`) from row `first`, depth
@@ -47,15 +66,14 @@ fn pack_panel(
     panel: &mut [f32],
 ) {
     let panel = &mut panel[..depth * width];
+    if outer == 1 {
+        copy_steps(panel, width, count, |p| &data[first + (from + p) * inner..]);
+        return;
+    }
     if count < width {
         panel.fill(0.0);
     }
-    if outer == 1 {
-        for (p, step) in panel.chunks_exact_mut(width).enumerate() {
-            let start = first + (from + p) * inner;
-            step[..count].copy_from_slice(&data[start..start + count]);
-        }
-    } else if inner == 1 {
+    if inner == 1 {
         for i in 0..count {
             let start = (first + i) * outer + from;
             for (step, &x) in panel.chunks_exact_mut(width).zip(&data[start..start + depth]) {
@@ -217,7 +235,23 @@ impl Op for Block<'_> {
             let accumulate = from > 0 || keep;
             let packed_down = if is_row { 0 } else { tiles_down };
             let panel_size = if in_rows { height * ROW } else { height * depth };
-            for (t, panel) in packed_a.chunks_mut(panel_size.max(1)).take(packed_down).enumerate() {
+            let mut packed = 0;
+            if self.a.row_stride == 1 && !in_rows {
+                // The rows lie side by side at each step of the depth: a few steps of all of them at a time, so that each line of
+                // memory is read once.
+                const STEPS: usize = 8;
+                packed = self.rows.len() / height;
+                for step in (0..depth).step_by(STEPS) {
+                    let steps = STEPS.min(depth - step);
+                    for t in 0..packed {
+                        let first = self.rows.start + t * height;
+                        let panel = &mut packed_a[t * panel_size + step * height..][..steps * height];
+                        let row = |p| &self.a.data[first + (from + step + p) * self.a.col_stride..];
+                        copy_steps(panel, height, height, row);
+                    }
+                }
+            }
+            for (t, panel) in packed_a.chunks_mut(panel_size.max(1)).enumerate().take(packed_down).skip(packed) {
                 let first = self.rows.start + t * height;
                 let count = height.min(self.rows.end - first);
                 let a = self.a;
@@ -240,7 +274,11 @@ impl Op for Block<'_> {
                 let size = self.form.size();
                 let b = &self.packed_b[(j / width * width * k + from * width) * size..][..depth * width * size];
                 let columns = width.min(self.cols.end - j);
+                // The panel of the next columns, which this one gives the time to fetch, unless there are few rows.
+                let next = self.packed_b.as_ptr().wrapping_add(((j / width + 1) * width * k + from * width) * size);
+                let lines = if tiles_down < 4 { 0 } else { (depth * width * size).div_ceil(LINE * tiles_down) };
                 for t in 0..tiles_down {
+                    (t * lines..(t + 1) * lines).for_each(|line| isa::prefetch(next.wrapping_add(line * LINE)));
                     let (panel, a_step) = match is_row {
                         true => (&self.a.data[self.rows.start * self.a.row_stride + from..][..depth], 1),
                         false => (&packed_a[t * panel_size..][..panel_size], if in_rows { 1 } else { height }),
