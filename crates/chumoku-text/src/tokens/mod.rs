@@ -1,5 +1,6 @@
 //! From text to tokens, and from tokens back to the words of the text.
 
+mod by_word;
 mod encoded;
 mod error;
 mod guarded;

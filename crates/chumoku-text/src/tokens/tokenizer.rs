@@ -1,6 +1,7 @@
 //! A `tokenizer.json` at work: from texts to tokens and back. The file is one that [`super::learn`] made, or any other that
 //! Hugging Face's library reads.
 
+use super::by_word::ByWord;
 use super::encoded::Encoded;
 use super::error::{TokenizerError as Error, problem};
 use super::guarded::{Guarded, spans};
@@ -26,6 +27,8 @@ pub struct TextTokenizer {
     is_by_character: bool,
     /// The vocabulary spells bytes with letters of its own: `Ġ` is a space.
     spells_bytes: bool,
+    /// Where many texts may be cut word by word.
+    by_word: Option<Arc<ByWord>>,
 }
 
 /// What cuts texts.
@@ -86,8 +89,11 @@ impl TextTokenizer {
         let cutter = serde_json::to_value(inner.get_pre_tokenizer()).unwrap_or_default();
         let pattern = cutter["pattern"]["Regex"].as_str();
         let is_by_character = pattern.is_some_and(cuts_into_characters);
+        let normalizer = serde_json::to_value(inner.get_normalizer()).unwrap_or_default();
+        let by_word = ByWord::of(&normalizer, &cutter).map(Arc::new);
         let frame = Frame { before: vec![cls], after: Vec::new() };
-        Ok(TextTokenizer { engine: Engine::Library(Box::new(guarded)), frame, is_by_character, spells_bytes: false })
+        let engine = Engine::Library(Box::new(guarded));
+        Ok(TextTokenizer { engine, frame, is_by_character, spells_bytes: false, by_word })
     }
 
     /// A tokenizer that somebody else made.
@@ -98,7 +104,8 @@ impl TextTokenizer {
         let frame = pretrained.frame()?;
         let guarded = pretrained.into_guarded();
         let spells_bytes = guarded.spells_bytes();
-        Ok(TextTokenizer { engine: Engine::Library(Box::new(guarded)), frame, is_by_character: false, spells_bytes })
+        let engine = Engine::Library(Box::new(guarded));
+        Ok(TextTokenizer { engine, frame, is_by_character: false, spells_bytes, by_word: None })
     }
 
     /// That of one side of a Marian translator, by its SentencePiece file and the numbers of all pieces (`vocab.json`);
@@ -108,7 +115,8 @@ impl TextTokenizer {
     /// If a file cannot be read, is damaged, or of a kind that this version does not read.
     pub fn read_marian(pieces: &Path, vocabulary: &Path) -> Result<Self, Error> {
         let engine = Engine::Pieces(Arc::new(MarianTokenizer::read(pieces, vocabulary)?));
-        Ok(TextTokenizer { engine, frame: Frame::default(), is_by_character: false, spells_bytes: false })
+        let frame = Frame::default();
+        Ok(TextTokenizer { engine, frame, is_by_character: false, spells_bytes: false, by_word: None })
     }
 
     /// Reads a `tokenizer.json`, trusting nothing in it.
@@ -221,7 +229,17 @@ impl TextTokenizer {
     /// # Errors
     /// As for [`TextTokenizer::encode`].
     pub fn encode_all(&self, texts: &[&str]) -> Result<Vec<Vec<u32>>, Error> {
-        texts.par_iter().map(|text| Ok(self.encode(text)?.ids)).collect()
+        let encode = |text: &str| Ok(self.encode(text)?.ids);
+        match &self.by_word {
+            Some(by_word) => by_word.encode_all(texts, encode),
+            None => texts.par_iter().map(|text| encode(text)).collect(),
+        }
+    }
+
+    /// Whether many texts are cut word by word.
+    #[cfg(test)]
+    pub(super) fn cuts_by_word(&self) -> bool {
+        self.by_word.is_some()
     }
 
     /// The text of tokens.

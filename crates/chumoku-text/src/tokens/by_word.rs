@@ -1,0 +1,172 @@
+//! Many texts cut word by word: each different word once.
+//!
+//! Where a tokenizer writes white space as one `▁` before each word and no token reaches over it, the tokens of a text are
+//! those of its words, one after another. Texts repeat their words, and to cut one costs a hundred times what it costs to
+//! find it again.
+
+use super::error::TokenizerError as Error;
+use super::pipeline::{TextForm, Unit, pipeline};
+use rayon::prelude::*;
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::sync::{PoisonError, RwLock};
+
+/// Words that are kept from one call to the next.
+const MOST_WORDS: usize = 1 << 16;
+
+/// The token ids of words that were cut before.
+#[derive(Debug, Default)]
+pub(super) struct ByWord {
+    known: RwLock<HashMap<Box<str>, Box<[u32]>>>,
+}
+
+impl ByWord {
+    /// For a tokenizer that normalises and cuts as these parts of its `tokenizer.json` say; `None` where its tokens could
+    /// reach over white space, or depend on what stands beyond it.
+    pub(super) fn of(normalizer: &Value, pre_tokenizer: &Value) -> Option<ByWord> {
+        let forms = [TextForm::Folded, TextForm::Compatible, TextForm::Kept];
+        let ours = forms.iter().flat_map(|&form| [Unit::Subwords, Unit::Words].map(|unit| pipeline(form, unit)));
+        let is_one = |ours: Value| ours["normalizer"] == *normalizer && ours["pre_tokenizer"] == *pre_tokenizer;
+        ours.into_iter().any(is_one).then(ByWord::default)
+    }
+
+    /// The token ids of texts, on all threads; `encode` cuts a word that stands alone.
+    ///
+    /// # Errors
+    /// If a word cannot be cut.
+    pub(super) fn encode_all(
+        &self,
+        texts: &[&str],
+        encode: impl Fn(&str) -> Result<Vec<u32>, Error> + Sync,
+    ) -> Result<Vec<Vec<u32>>, Error> {
+        let new: Vec<&str> = {
+            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+            let each = texts.par_iter().fold(HashSet::new, |mut new, text| {
+                new.extend(text.split_whitespace().filter(|&word| !known.contains_key(word)));
+                new
+            });
+            let both = |mut some: HashSet<_>, others| {
+                some.extend(others);
+                some
+            };
+            each.reduce(HashSet::new, both).into_iter().collect()
+        };
+        let cut = new.par_iter().map(|&word| Ok((word.into(), encode(word)?.into())));
+        let cut: Vec<(Box<str>, Box<[u32]>)> = cut.collect::<Result<_, Error>>()?;
+        self.known.write().unwrap_or_else(PoisonError::into_inner).extend(cut);
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let joined = texts.par_iter().map(|text| {
+            let mut ids = Vec::new();
+            for word in text.split_whitespace() {
+                match known.get(word) {
+                    Some(found) => ids.extend_from_slice(found),
+                    // Another thread has forgotten them meanwhile.
+                    None => ids.extend(encode(word)?),
+                }
+            }
+            Ok(ids)
+        });
+        let ids = joined.collect();
+        let are_many = known.len() > MOST_WORDS;
+        drop(known);
+        if are_many {
+            *self.known.write().unwrap_or_else(PoisonError::into_inner) = HashMap::new();
+        }
+        ids
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::learn::TokenizerConfig;
+    use super::super::tokenizer::TextTokenizer;
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    /// Tokenizers of every kind that cuts by words.
+    fn tokenizers() -> Vec<TextTokenizer> {
+        let texts = ["the film was good, don't you think? 2026", "a\u{a8}b ガラス 日本語 the films", "x ▁ y ▁▁z"];
+        let units = [(Unit::Subwords, 300), (Unit::Words, 20)];
+        let forms = [TextForm::Folded, TextForm::Compatible, TextForm::Kept];
+        let each = forms.iter().flat_map(|&form| units.map(|(unit, size)| (form, unit, size)));
+        let train = |(form, unit, size)| {
+            let config = TokenizerConfig { vocab_size: size, min_frequency: 1, form, unit };
+            TextTokenizer::train(&texts, &config).unwrap()
+        };
+        each.map(train).collect()
+    }
+
+    fn expect_equal(tokenizer: &TextTokenizer, texts: &[&str]) {
+        // Twice: words that are new, and words that are known.
+        for _ in 0..2 {
+            let found = tokenizer.encode_all(texts).unwrap();
+            for (text, ids) in texts.iter().zip(found) {
+                assert_eq!(ids, tokenizer.encode(text).unwrap().ids, "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn texts_are_the_tokens_of_their_words() {
+        let texts = [
+            "",
+            " ",
+            "\u{3000}\u{a0}",
+            "the film",
+            " the\t\nfilm ",
+            "x ▁ y▁ ▁▁z",
+            "a\u{a8}b \u{a8} c\u{a8} \u{308}d",
+            "\u{fdfa} \u{2002}\u{308}e",
+            "ΟΔΟΣ ΟΔΟΣ, İSTANBUL",
+            "[CLS] [UNK] <0x41>",
+            "日本語の film ｶﾞｷﾞ e\u{301}\u{323} 12345 ㍿ ½",
+            "don't you\u{2019}ll 'tis",
+            "\u{0}\u{1c}\u{85}\u{200b}\u{feff}a\u{180e}b",
+            "🎉👨\u{200d}👩 \u{1f468}\u{200d} x",
+        ];
+        for tokenizer in tokenizers() {
+            assert!(tokenizer.cuts_by_word());
+            expect_equal(&tokenizer, &texts);
+            expect_equal(&tokenizer, &texts);
+        }
+    }
+
+    #[test]
+    fn others_are_cut_whole() {
+        for (form, unit) in [(TextForm::Exact, Unit::Subwords), (TextForm::Folded, Unit::Characters)] {
+            let config = TokenizerConfig { vocab_size: 300, min_frequency: 1, form, unit };
+            let tokenizer = TextTokenizer::train(&["the film", " was  good"], &config).unwrap();
+            assert!(!tokenizer.cuts_by_word());
+            expect_equal(&tokenizer, &[" the  film ", "日本"]);
+        }
+        // One step that sees beyond a word is enough.
+        let mut ours = pipeline(TextForm::Folded, Unit::Words);
+        assert!(ByWord::of(&ours["normalizer"], &ours["pre_tokenizer"]).is_some());
+        ours["normalizer"]["normalizers"].as_array_mut().unwrap().push(json!({ "type": "NFD" }));
+        assert!(ByWord::of(&ours["normalizer"], &ours["pre_tokenizer"]).is_none());
+    }
+
+    #[test]
+    fn not_every_word_is_kept() {
+        let by_word = ByWord::default();
+        let texts: Vec<String> = (0..MOST_WORDS + 1).map(|i| format!("w{i} w")).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let ids = |word: &str| Ok(vec![word.len() as u32]);
+        let found = by_word.encode_all(&texts[..10], ids).unwrap();
+        assert_eq!((found[3].as_slice(), by_word.known.read().unwrap().len()), (&[2, 1][..], 11));
+        assert_eq!(by_word.encode_all(&texts, ids).unwrap()[10_000], [6, 1]);
+        assert!(by_word.known.read().unwrap().is_empty());
+        let fails = |_: &str| Err(Error::Unusable("this word".into()));
+        assert!(by_word.encode_all(&texts[..1], fails).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_the_tokens_of_its_words(texts in prop::collection::vec("([\\p{any}]|[ \u{a8}▁'a-zA-Z0-9\u{300}-\u{310}\u{3000}]){0,12}", 1..6)) {
+            thread_local! { static TOKENIZERS: Vec<TextTokenizer> = tokenizers(); }
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            TOKENIZERS.with(|tokenizers| tokenizers.iter().for_each(|tokenizer| expect_equal(tokenizer, &texts)));
+        }
+    }
+}
