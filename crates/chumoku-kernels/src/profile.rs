@@ -275,7 +275,7 @@ fn add(operation: Operation, change: impl FnOnce(&mut Spent)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::threads::{each_alone, for_each};
+    use crate::threads::{for_each, side_by_side};
     use std::thread::sleep;
 
     const TIME: Duration = Duration::from_millis(20);
@@ -326,19 +326,18 @@ mod tests {
         assert!(shared.seconds >= 4.0 * time && shared.calls == 1, "{profile:?}");
         assert!(shared.seconds <= 2.0 * profile.seconds - 0.5 * time, "waiting counts: {profile:?}");
 
-        // Each alone: what is between the operations of a part is named so.
+        // Side by side: what is between the operations of a part is named so.
         let (sums, profile) = pool.install(|| {
-            super::profile(|| -> Vec<u32> {
-                use rayon::prelude::*;
-                each_alone((0..2u32).into_par_iter(), |i| {
+            super::profile(|| {
+                side_by_side(0..2u32, |i| {
                     sleep(TIME);
                     let _part = operation(|| sleeping("part"));
                     for_each(2, usize::MAX, |_| sleep(TIME));
-                    i + 1
+                    Ok::<_, ()>(i + 1)
                 })
             })
         });
-        assert_eq!(sums, [1, 2]);
+        assert_eq!(sums, Ok(vec![1, 2]));
         let [between, part] = ["between operations", "part"].map(|name| found(&profile, name));
         assert!(between.seconds >= 2.0 * time && part.seconds >= 4.0 * time && part.calls == 2, "{profile:?}");
 
