@@ -101,6 +101,7 @@ fn among<T: Send, R: Send, E: Send>(
         return rayon::scope(|_| items.into_iter().map(&f).collect());
     }
     let crew = Arc::new(Crew { threads, left: AtomicUsize::new(items.len()), running: AtomicUsize::new(0) });
+    profile::shared(items.len());
     let operation = profile::current().map(|_| Operation::BETWEEN);
     let _waiting = profile::waiting();
     let one = |item| {
@@ -132,6 +133,7 @@ fn each(pieces: usize, work: usize, f: &(dyn Fn(usize) + Sync + Send)) {
     if pieces <= 1 || work < WORTH_SHARING || num_threads() == 1 {
         (0..pieces).for_each(f);
     } else {
+        profile::shared(pieces);
         let operation = profile::current();
         let _waiting = profile::waiting();
         (0..pieces).into_par_iter().with_max_len(1).for_each(|piece| {
