@@ -27,6 +27,13 @@ fn flags_out_of_range() {
         (&["train", "x.csv", "--seed", "-1"], &["--seed", "a whole number from 0, found -1"]),
         (&["train", "x.csv", "--seed", ""], &["--seed", "a whole number from 0, found nothing"]),
         (&["train", "x.csv", "--threads", "-1"], &["--threads", "1 to 1024, found -1"]),
+        (&["train", "x.csv", "--parts", "65"], &["--parts", "1 to 64, found 65"]),
+        (&["train", "x.csv", "--parts", "0"], &["--parts", "1 to 64, found 0"]),
+        (&["bench", "train", "--parts", "many"], &["--parts", "1 to 64, found many"]),
+        (
+            &["train", "x.csv", "--parts", "65", "--lang", "ja"],
+            &["--parts", "1 から 64 までの整数が必要ですが、65 です"],
+        ),
         (&["predict", "m", "t", "--top", "-2"], &["--top", "a whole number from 1, found -2"]),
         (&["attend", "x.npz", "--scale", "x"], &["--scale", "a number, found x"]),
         (&["attend", "x.npz", "--kv-num-heads", "1.5"], &["--kv-num-heads", "a whole number, found 1.5"]),

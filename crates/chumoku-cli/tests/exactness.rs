@@ -60,6 +60,99 @@ fn threads_and_seed(model: &str) {
     }
 }
 
+/// The same with so many threads, shared as on a machine with as many cores.
+fn on_cores(place: &Place, threads: usize, args: &[&str]) -> Run {
+    let threads = threads.to_string();
+    let mut command = place.command(&[args, &["--threads", &threads]].concat());
+    Run::of(command.env("CHUMOKU_CORES", &threads).output().unwrap())
+}
+
+#[test]
+fn parts_are_of_the_plan_however_many_threads_share_them() {
+    let place = place();
+    let mut models = Vec::new();
+    for (parts, of_threads) in [("1", &[1, 16][..]), ("3", &[1, 2, 3, 4, 8, 16]), ("64", &[1, 4, 16])] {
+        for threads in of_threads {
+            let out = format!("{parts} on {threads}");
+            let args = ["train", "reviews.csv", "--epochs", "1", "--parts", parts, "--out", &out];
+            on_cores(&place, *threads, &args).ok();
+            let metrics = place.json(&format!("{out}/metrics.json"));
+            assert_eq!(metrics["plan"]["parts"].to_string(), parts);
+            models.push((parts, weights(&place, &out)));
+        }
+        // On more threads than the process has cores.
+        train(&place, parts, &["--epochs", "1", "--parts", parts, "--threads", "16"]).ok();
+        models.push((parts, weights(&place, parts)));
+    }
+    for [(parts, model), (other_parts, other)] in models.array_windows() {
+        assert_eq!(parts == other_parts, model == other, "{models:#?}");
+    }
+    // Unless it is told, the batch decides: of these rows one of 512 tokens at the least.
+    train(&place, "default", &["--epochs", "1", "--threads", "3"]).ok();
+    assert_eq!(place.json("default/metrics.json")["plan"]["parts"], 2);
+}
+
+#[test]
+fn every_task_has_parts() {
+    let place = Place::with_bert();
+    place.write("reviews.csv", csv(&reviews(120)));
+    let texts: String = reviews(300).into_iter().map(|(text, _)| text + "\n").collect();
+    let reversed: String = texts.lines().map(|line| line.chars().rev().chain(['\n']).collect::<String>()).collect();
+    place.write("texts.forth", &texts);
+    place.write("texts.back", reversed);
+    place.write("texts.txt", texts);
+    let tasks: [&[&str]; 4] = [
+        &["reviews.csv", "--from", "bert"],
+        &["texts.forth,texts.back", "--task", "translate"],
+        &["texts.txt", "--task", "lm"],
+        &["texts.txt", "--task", "mlm"],
+    ];
+    for (i, task) in tasks.into_iter().enumerate() {
+        let hashes = [("5", 1), ("5", 8), ("2", 1)].map(|(parts, threads)| {
+            let out = format!("{i} of {parts} on {threads}");
+            let args = [&["train"], task, &["--epochs", "1", "--parts", parts, "--out", &out]].concat();
+            on_cores(&place, threads, &args).ok();
+            assert_eq!(place.json(&format!("{out}/metrics.json"))["plan"]["parts"].to_string(), parts);
+            weights(&place, &out)
+        });
+        assert_eq!(hashes[0], hashes[1], "{task:?}");
+        assert_ne!(hashes[0], hashes[2], "{task:?}: the number of parts did not matter");
+    }
+}
+
+#[test]
+fn a_run_in_parts_is_killed_and_continued_on_other_threads() {
+    let place = place();
+    let settings = ["--epochs", "8", "--parts", "3"];
+    train(&place, "whole", &[&settings[..], &["--threads", "1"]].concat()).ok();
+    place.run_in_spite_of_kills(
+        &[&["train", "reviews.csv", "--out", "killed", "--threads", "4"], &settings[..]].concat(),
+    );
+    assert_eq!(weights(&place, "killed"), weights(&place, "whole"));
+}
+
+#[test]
+fn threads_do_not_change_what_a_model_says() {
+    let place = Place::with_bert();
+    place.write("reviews.csv", csv(&reviews(120)));
+    // Of many lengths, some longer than a window; more than are answered at a time.
+    let texts: Vec<String> = reviews(700).into_iter().map(|(text, _)| text).collect();
+    let of_row = |i: usize| if i % 97 == 0 { texts[i..].iter().take(40).cloned().collect() } else { texts[i].clone() };
+    let rows: Vec<(String, String)> = (0..texts.len()).map(|i| (of_row(i), "positive".into())).collect();
+    place.write("new.csv", csv(&rows));
+    train(&place, "model", &["--epochs", "1"]).ok();
+    let commands: [&[&str]; 4] = [
+        &["predict", "model", "--input", "new.csv", "--json"],
+        &["eval", "model", "new.csv", "--json"],
+        &["embed", "bert", "--input", "new.csv"],
+        &["explain", "model", "The food was good, and the room was clean and quiet."],
+    ];
+    for command in commands {
+        let said = [1, 2, 3, 4, 8, 16].map(|threads| on_cores(&place, threads, command).ok().stdout);
+        assert!(said[0].len() > 20 && said.iter().all(|other| *other == said[0]), "{command:?}");
+    }
+}
+
 /// Runs `args`, killing it after the time given; `None` if it was quicker.
 fn killed(place: &Place, args: &[&str], after: Duration) -> Option<()> {
     let start = Instant::now();
@@ -268,10 +361,15 @@ fn another_run_is_not_continued() {
     place.write("other.csv", csv(&reviews(121)));
     train(&place, "model", &["--epochs", "3", "--seed", "5"]).ok();
     fs::remove_file(place.path("model").join(WEIGHTS)).unwrap();
-    let others =
-        [["other.csv", "3", "5"], ["reviews.csv", "4", "5"], ["reviews.csv", "2", "5"], ["reviews.csv", "3", "6"]];
-    for [data, epochs, seed] in others {
-        let args = ["train", data, "--out", "model", "--epochs", epochs, "--seed", seed, "--resume"];
+    let others = [
+        ["other.csv", "3", "5", "2"],
+        ["reviews.csv", "4", "5", "2"],
+        ["reviews.csv", "2", "5", "2"],
+        ["reviews.csv", "3", "6", "2"],
+        ["reviews.csv", "3", "5", "3"],
+    ];
+    for [data, epochs, seed, parts] in others {
+        let args = ["train", data, "--out", "model", "--epochs", epochs, "--seed", seed, "--parts", parts, "--resume"];
         place.refuses(&args, &["other data, settings or seed", "--force"]);
     }
     // Nor is it overwritten.

@@ -94,6 +94,7 @@ fn what_needs_attention_or_a_network_is_refused() {
     place.refuses(&["position", "--model", "model"], &["n-gram model"]);
     let train = ["train", "train.csv", "--model", "ngrams", "--out", "other"];
     place.refuses(&[&train[..], &["--epochs", "3"]].concat(), &["--epochs", "n-gram model"]);
+    place.refuses(&[&train[..], &["--parts", "3"]].concat(), &["--parts", "n-gram model"]);
     place.refuses(&[&train[..], &["--watch", "a text"]].concat(), &["n-gram model"]);
     place.write("book.txt", "one line of text\n".repeat(200));
     place.refuses(&["train", "book.txt", "--task", "lm", "--model", "ngrams"], &["--model ngrams", "classifiers"]);

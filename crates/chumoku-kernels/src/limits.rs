@@ -221,6 +221,8 @@ mod tests {
             operation: Operation::BETWEEN,
             calls: 1,
             seconds: 1.0,
+            meetings: 0,
+            pieces: 0,
             multiply_adds: 100,
             multiplier: Multiplier::Vectors,
             multiplied: 300,

@@ -37,6 +37,9 @@ pub fn keep_freed_memory() {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
+/// Bytes of the largest blocks that glibc keeps in each thread.
+const OF_THREADS: usize = 1032;
+
 fn by_lines(layout: Layout) -> Layout {
     if layout.size() < 4096 { layout } else { layout.align_to(64).unwrap_or(layout) }
 }
@@ -59,12 +62,14 @@ unsafe impl GlobalAlloc for Allocator {
     }
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let (old, new) = (by_lines(layout), Layout::from_size_align(size, layout.align()).map(by_lines));
-        if new.is_ok_and(|new| new.align() == old.align()) {
+        // glibc locks its arena to change a block's size, but keeps small blocks in each thread: a new one is had without
+        // waiting for other threads.
+        if new.is_ok_and(|new| new.align() == old.align()) && layout.size().max(size) > OF_THREADS {
             // SAFETY: the block came from the system with `old`, as the caller's layout tells; the new size is not 0, as the
             // caller promises, and makes a layout with the same alignment, as was just found.
             return unsafe { System.realloc(block, old, size) };
         }
-        // The alignment changes with the size: a new block.
+        // A small block, or one whose alignment changes with the size: a new block.
         // SAFETY: the caller promises a size that makes a layout, and both blocks hold what is copied.
         unsafe {
             let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));

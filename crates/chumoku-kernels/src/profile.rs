@@ -100,6 +100,10 @@ pub struct Spent {
     pub calls: u64,
     /// Seconds of threads: two threads that are in it for a second spend two.
     pub seconds: f64,
+    /// How often it was shared among threads, which met when it was done.
+    pub meetings: u64,
+    /// Pieces that it was cut into to be shared, of all meetings.
+    pub pieces: u64,
     /// Multiply–adds of the formula.
     pub multiply_adds: u64,
     /// What multiplied.
@@ -211,6 +215,17 @@ pub(crate) fn current() -> Option<Operation> {
     OPEN.with_borrow(|open| open.last().and_then(|frame| frame.operation))
 }
 
+/// What this thread is in is shared among threads, in so many pieces.
+#[inline(always)]
+pub(crate) fn shared(pieces: usize) {
+    if let Some(operation) = current() {
+        add(operation, |spent| {
+            spent.meetings += 1;
+            spent.pieces += pieces as u64;
+        });
+    }
+}
+
 /// Goes on with an operation that another thread has begun; with `None` nothing changes.
 #[inline(always)]
 pub(crate) fn go_on(operation: Option<Operation>) -> Inside {
@@ -265,6 +280,8 @@ fn add(operation: Operation, change: impl FnOnce(&mut Spent)) {
         operation,
         calls: 0,
         seconds: 0.0,
+        meetings: 0,
+        pieces: 0,
         multiply_adds: 0,
         multiplier: Multiplier::Vectors,
         multiplied: 0,
@@ -275,7 +292,7 @@ fn add(operation: Operation, change: impl FnOnce(&mut Spent)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::threads::{each_alone, for_each};
+    use crate::threads::{for_each, side_by_side};
     use std::thread::sleep;
 
     const TIME: Duration = Duration::from_millis(20);
@@ -324,23 +341,24 @@ mod tests {
         });
         let shared = found(&profile, "shared");
         assert!(shared.seconds >= 4.0 * time && shared.calls == 1, "{profile:?}");
+        assert_eq!((shared.meetings, shared.pieces), (1, 2));
         assert!(shared.seconds <= 2.0 * profile.seconds - 0.5 * time, "waiting counts: {profile:?}");
 
-        // Each alone: what is between the operations of a part is named so.
+        // Side by side: what is between the operations of a part is named so.
         let (sums, profile) = pool.install(|| {
-            super::profile(|| -> Vec<u32> {
-                use rayon::prelude::*;
-                each_alone((0..2u32).into_par_iter(), |i| {
+            super::profile(|| {
+                side_by_side(0..2u32, |i| {
                     sleep(TIME);
                     let _part = operation(|| sleeping("part"));
                     for_each(2, usize::MAX, |_| sleep(TIME));
-                    i + 1
+                    Ok::<_, ()>(i + 1)
                 })
             })
         });
-        assert_eq!(sums, [1, 2]);
+        assert_eq!(sums, Ok(vec![1, 2]));
         let [between, part] = ["between operations", "part"].map(|name| found(&profile, name));
         assert!(between.seconds >= 2.0 * time && part.seconds >= 4.0 * time && part.calls == 2, "{profile:?}");
+        assert!(inner.meetings == 0 && inner.pieces == 0);
 
         // A profile inside another finds nothing, and spoils nothing.
         let (inner, outer) = super::profile(|| {

@@ -2,15 +2,20 @@
 
 use crate::profile::{self, Operation};
 use rayon::prelude::*;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Work below this many elementary operations is done on the calling thread: waking another costs more.
 const WORTH_SHARING: usize = 1 << 16;
 
 thread_local! {
     static ALONE: Cell<bool> = const { Cell::new(false) };
+    /// The crew whose item this thread works on.
+    static CREW: RefCell<Option<Arc<Crew>>> = const { RefCell::new(None) };
 }
 
 /// Runs `work` with all its operations on this thread alone.
@@ -27,26 +32,92 @@ pub fn on_one_thread<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// What `f` makes of each item, in their order: items are shared among the threads of the current rayon pool, each with all
-/// its operations on one thread alone, as [`on_one_thread`] has it.
-pub fn each_alone<I, R, C>(items: I, f: impl Fn(I::Item) -> R + Sync + Send) -> C
-where
-    I: IndexedParallelIterator,
-    R: Send,
-    C: FromParallelIterator<R>,
-{
+/// Threads that work on items side by side, and how far they have got.
+#[derive(Debug)]
+struct Crew {
+    threads: usize,
+    /// Items that nobody has begun.
+    left: AtomicUsize,
+    /// Items that have begun and not ended.
+    running: AtomicUsize,
+}
+
+impl Crew {
+    /// Threads for each item that runs: one as long as items are left. A thread that shares an operation waits for
+    /// others, and while it waits it would begin an item and not come back before that has ended.
+    fn threads_of_item(&self) -> usize {
+        match self.left.load(Ordering::Relaxed) {
+            0 => self.threads.div_ceil(self.running.load(Ordering::Relaxed).max(1)),
+            _ => 1,
+        }
+    }
+
+    /// Runs an item.
+    fn run<R>(self: &Arc<Crew>, item: impl FnOnce() -> R) -> R {
+        /// What the thread worked on before, which may itself be an item; and its being alone.
+        struct Before<'a>(&'a Crew, Option<Arc<Crew>>, bool);
+        impl Drop for Before<'_> {
+            fn drop(&mut self) {
+                CREW.set(self.1.take());
+                ALONE.set(self.2);
+                self.0.running.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        self.running.fetch_add(1, Ordering::Relaxed);
+        self.left.fetch_sub(1, Ordering::Relaxed);
+        let _before = Before(self, CREW.replace(Some(Arc::clone(self))), ALONE.replace(false));
+        item()
+    }
+}
+
+/// What `f` makes of each item, in their order: items are shared among the threads of the current rayon pool. Each has its
+/// operations on one thread alone while there are as many items as threads; threads that find none left help the others.
+///
+/// No more threads take part than the process has cores, or than `CHUMOKU_CORES` says: they would only wait for each other.
+/// All this decides who computes what, and no result.
+///
+/// # Errors
+/// The first in the order of the items.
+pub fn side_by_side<T: Send, R: Send, E: Send>(
+    items: impl IntoIterator<Item = T>,
+    f: impl Fn(T) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, E> {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    let cores = *CORES.get_or_init(|| {
+        let wish = std::env::var("CHUMOKU_CORES").ok().and_then(|wish| wish.parse().ok());
+        wish.or(std::thread::available_parallelism().ok()).map_or(usize::MAX, NonZeroUsize::get)
+    });
+    among(num_threads().min(cores), items.into_iter().collect(), f)
+}
+
+/// As [`side_by_side`], by so many threads.
+fn among<T: Send, R: Send, E: Send>(
+    threads: usize,
+    items: Vec<T>,
+    f: impl Fn(T) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, E> {
+    if items.len() <= 1 || threads <= 1 {
+        // On a thread of the pool: from outside, each operation would have to wake the pool and wait for it.
+        return rayon::scope(|_| items.into_iter().map(&f).collect());
+    }
+    let crew = Arc::new(Crew { threads, left: AtomicUsize::new(items.len()), running: AtomicUsize::new(0) });
+    profile::shared(items.len());
     let operation = profile::current().map(|_| Operation::BETWEEN);
     let _waiting = profile::waiting();
     let one = |item| {
         let _between = profile::go_on(operation);
-        on_one_thread(|| f(item))
+        crew.run(|| f(item))
     };
-    items.with_max_len(1).map(one).collect()
+    let made: Vec<Result<R, E>> = items.into_par_iter().with_max_len(1).map(one).collect();
+    made.into_iter().collect()
 }
 
 /// How many threads the operations called here may use.
 pub fn num_threads() -> usize {
-    if ALONE.get() { 1 } else { rayon::current_num_threads() }
+    if ALONE.get() {
+        return 1;
+    }
+    CREW.with_borrow(|crew| crew.as_ref().map_or_else(rayon::current_num_threads, |crew| crew.threads_of_item()))
 }
 
 /// Calls `f(0)`, …, `f(pieces − 1)`, on the threads of the current rayon pool if `work` (elementary operations in
@@ -59,9 +130,10 @@ pub(crate) fn for_each(pieces: usize, work: usize, f: impl Fn(usize) + Sync + Se
 /// Behind a pointer, so that each `f` is compiled once, and what shares it among threads once for all of them.
 #[inline(never)]
 fn each(pieces: usize, work: usize, f: &(dyn Fn(usize) + Sync + Send)) {
-    if pieces <= 1 || work < WORTH_SHARING || ALONE.get() {
+    if pieces <= 1 || work < WORTH_SHARING || num_threads() == 1 {
         (0..pieces).for_each(f);
     } else {
+        profile::shared(pieces);
         let operation = profile::current();
         let _waiting = profile::waiting();
         (0..pieces).into_par_iter().with_max_len(1).for_each(|piece| {
@@ -166,5 +238,110 @@ impl<T> SharedMut<T> {
         assert!(start < self.len);
         // SAFETY: in bounds as just checked.
         unsafe { self.start.add(start) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::time::{Duration, Instant};
+
+    fn in_pool_of<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work)
+    }
+
+    /// Waits for what other threads do.
+    fn wait_until(is_so: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed() < Duration::from_secs(20), "it does not come to that");
+            std::thread::yield_now();
+        }
+    }
+
+    fn fine<T>(x: T) -> Result<T, ()> {
+        Ok(x)
+    }
+
+    #[test]
+    fn results_come_in_order_and_the_first_error_is_told() {
+        for threads in 1..5 {
+            in_pool_of(threads, || {
+                assert_eq!(
+                    among(threads, (0..100).collect(), |i: u32| fine(i * i)),
+                    Ok((0..100).map(|i| i * i).collect())
+                );
+                let odd = |i: u32| if i % 2 == 1 { Err(i) } else { Ok(i) };
+                assert_eq!(among(threads, vec![2, 4, 7, 6, 9, 1], odd), Err(7));
+                assert_eq!(among(threads, Vec::new(), odd), Ok(Vec::new()));
+            });
+        }
+    }
+
+    #[test]
+    fn while_items_are_left_each_has_a_thread_alone_and_then_there_is_help() {
+        in_pool_of(4, || {
+            let (begun, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let of_items = among(4, (0..6).collect(), |_: u32| {
+                let place = begun.fetch_add(1, Ordering::SeqCst);
+                let at_first = num_threads();
+                // The last two stay until they are the only ones.
+                if place >= 4 {
+                    wait_until(|| ended.load(Ordering::SeqCst) == 4);
+                    // The others are counted off just after this.
+                    wait_until(|| num_threads() >= 2);
+                } else {
+                    ended.fetch_add(1, Ordering::SeqCst);
+                }
+                fine((place, at_first))
+            });
+            for (place, at_first) in of_items.unwrap() {
+                assert!(place >= 3 || at_first == 1, "item {place} of 6 shared its operations among {at_first}");
+            }
+            assert_eq!(num_threads(), 4, "as before");
+        });
+    }
+
+    #[test]
+    fn a_thread_without_an_item_takes_pieces_of_the_others_operations() {
+        in_pool_of(3, || {
+            let begun = AtomicUsize::new(0);
+            let helped = among(3, vec![0, 1], |_: u32| {
+                begun.fetch_add(1, Ordering::SeqCst);
+                wait_until(|| begun.load(Ordering::SeqCst) == 2);
+                let (inside, met) = (AtomicUsize::new(0), AtomicBool::new(false));
+                // Until two threads were in it at a time; that one of them waits for the other keeps neither from leaving.
+                let start = Instant::now();
+                for_each(8, usize::MAX, |_| {
+                    inside.fetch_add(1, Ordering::SeqCst);
+                    while !met.load(Ordering::SeqCst) && start.elapsed() < Duration::from_secs(2) {
+                        met.fetch_or(inside.load(Ordering::SeqCst) > 1, Ordering::SeqCst);
+                        std::thread::yield_now();
+                    }
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                });
+                fine(met.into_inner())
+            });
+            assert!(helped.unwrap().contains(&true), "the third thread had nothing to do");
+        });
+    }
+
+    #[test]
+    fn an_item_that_panics_leaves_no_trace() {
+        in_pool_of(2, || {
+            let panics = || among(2, vec![0, 1], |i: u32| if i == 1 { panic!("on purpose") } else { fine(i) });
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+            assert_eq!(rayon::broadcast(|_| num_threads()), [2, 2]);
+        });
+    }
+
+    #[test]
+    fn alone_is_alone_inside_and_outside_of_items() {
+        in_pool_of(4, || {
+            let inside = |_: u32| fine(on_one_thread(num_threads));
+            assert_eq!(among(4, vec![0, 1], inside), Ok(vec![1, 1]));
+            assert_eq!(on_one_thread(|| side_by_side(0..3, |_| fine(num_threads()))), Ok(vec![1, 1, 1]));
+        });
     }
 }

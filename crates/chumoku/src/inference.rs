@@ -6,22 +6,17 @@ use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::{Frame, windows};
 use crate::{Error, Result};
-use chumoku_kernels::{each_alone, num_threads};
 use ndarray::Array2;
-use rayon::prelude::*;
 
-/// Tokens in a batch: enough to keep all threads busy, little enough to stay small.
-const BATCH_TOKENS: usize = 4096;
+/// Tokens in a batch, which a core reads alone: few, so that some hundred rows are work for many cores.
+pub(crate) const BATCH_TOKENS: usize = 1024;
 
-/// What `f` makes of each batch, in their order: each by a core of its own where there are enough.
+/// What `f` makes of each batch, in their order, on all threads.
 pub(crate) fn side_by_side<R: Send>(
     batches: &[Vec<usize>],
     f: impl Fn(&[usize]) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
-    if batches.len() < num_threads() {
-        return batches.iter().map(|batch| f(batch)).collect();
-    }
-    each_alone(batches.par_iter(), |batch| f(batch))
+    chumoku_kernels::side_by_side(batches, |batch| f(batch))
 }
 
 /// Cuts sequences, shortest first, into batches for evaluation.
@@ -96,10 +91,13 @@ pub(crate) fn logits(
     let lengths: Vec<usize> = pieces.iter().map(|(_, ids)| ids.len() + framed.frame.len()).collect();
     let classes = model.config().num_classes;
     let mut of_pieces = Array2::zeros((pieces.len(), classes));
-    for batch in by_length(&lengths, BATCH_TOKENS) {
+    let batches = by_length(&lengths, BATCH_TOKENS);
+    let found = side_by_side(&batches, |batch| {
         let (ids, offsets) = framed.pack(batch.iter().map(|&piece| pieces[piece].1));
-        let found = model.logits(params, &ids, &offsets)?;
-        for (row, &piece) in found.rows().into_iter().zip(&batch) {
+        Ok(model.logits(params, &ids, &offsets)?)
+    })?;
+    for (found, batch) in found.iter().zip(&batches) {
+        for (row, &piece) in found.rows().into_iter().zip(batch) {
             of_pieces.row_mut(piece).assign(&row);
         }
     }

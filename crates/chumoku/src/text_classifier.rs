@@ -20,6 +20,7 @@ use crate::{Error, Result, inference, tr};
 use chumoku_kernels::Precision;
 use chumoku_nn::probability::log_softmax;
 use ndarray::Array2;
+use rayon::prelude::*;
 use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -214,8 +215,8 @@ impl TextClassifier {
     ) -> Result<Vec<Prediction>> {
         let classes = self.config.labels.len();
         let ngrams = self.ngrams.as_ref().map(|ngrams| ngrams.logits_of(texts));
-        let each = logits.rows().into_iter().zip(windows).enumerate().map(|(i, (logits, &windows))| {
-            let attention = log_softmax(&logits.to_vec());
+        let each = windows.par_iter().enumerate().with_min_len(64).map(|(i, &windows)| {
+            let attention = log_softmax(&logits.row(i).to_vec());
             let ngrams = ngrams.as_ref().map(|all| log_softmax(&all[i * classes..(i + 1) * classes]));
             let probabilities = self.config.blend.probabilities(&attention, ngrams.as_deref());
             if probabilities.iter().any(|p| !p.is_finite()) {

@@ -1,6 +1,6 @@
 //! A pretrained encoder as a whole: texts become vectors that lie near each other where the texts mean the same.
 
-use crate::inference::by_length;
+use crate::inference::{BATCH_TOKENS, by_length, side_by_side};
 use crate::models::TextEncoder;
 use crate::nn::{Offsets, Tokens};
 use crate::params::Params;
@@ -12,9 +12,6 @@ use ndarray::{Array2, ArrayView1, Axis, concatenate};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::path::Path;
-
-/// Tokens in a batch: enough to keep all threads busy, little enough to stay small.
-const BATCH_TOKENS: usize = 8192;
 
 /// A pretrained encoder with its tokenizer, and how it makes one vector of a text.
 #[derive(Debug)]
@@ -166,9 +163,12 @@ impl TextEmbedder {
     pub(crate) fn vectors(&self, params: &Params<f32>, encodings: &[Encoding], normalize: bool) -> Result<Array2<f32>> {
         let lengths: Vec<usize> = encodings.iter().map(|encoding| encoding.ids.len()).collect();
         let mut vectors = Array2::zeros((encodings.len(), self.width));
-        for batch in by_length(&lengths, BATCH_TOKENS) {
-            let found = self.batch(params, &batch.iter().map(|&i| &encodings[i]).collect::<Vec<_>>())?;
-            for (row, &i) in found.rows().into_iter().zip(&batch) {
+        let batches = by_length(&lengths, BATCH_TOKENS);
+        let found = side_by_side(&batches, |batch| {
+            self.batch(params, &batch.iter().map(|&i| &encodings[i]).collect::<Vec<_>>())
+        })?;
+        for (found, batch) in found.iter().zip(&batches) {
+            for (row, &i) in found.rows().into_iter().zip(batch) {
                 vectors.row_mut(i).assign(&row);
             }
         }

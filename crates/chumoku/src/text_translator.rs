@@ -17,6 +17,7 @@ use crate::tr;
 use crate::{Error, Result};
 use chumoku_kernels::Precision;
 use ndarray::{Array2, Array3};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -212,21 +213,22 @@ impl TextTranslator {
         texts: &[&str],
         options: &TranslateOptions,
     ) -> Result<Vec<Translation>> {
-        let sources = texts.iter().map(|text| self.read(text)).collect::<Result<Vec<_>>>()?;
+        let sources = texts.par_iter().map(|text| self.read(text)).collect::<Result<Vec<_>>>()?;
         let lengths: Vec<usize> = sources.iter().map(|(ids, _)| ids.len()).collect();
         let batches = by_length(&lengths, BATCH_TOKENS);
         let translated = side_by_side(&batches, |batch| {
             let ids: Vec<u32> = batch.iter().flat_map(|&i| sources[i].0.iter().copied()).collect();
             let offsets = Offsets::of_lengths(batch.iter().map(|&i| lengths[i]));
             let limits: Vec<usize> = batch.iter().map(|&i| self.limit(lengths[i])).collect();
-            self.search(params, &ids, &offsets, &limits, options)
+            let found = self.search(params, &ids, &offsets, &limits, options)?;
+            let each = batch.iter().zip(found).map(|(&i, hypotheses)| {
+                let texts = hypotheses.into_iter().map(|h| Ok((self.tokenizers.target.decode(&h.ids)?, h)));
+                let hypotheses = texts.collect::<Result<_>>()?;
+                Ok((i, Translation { hypotheses, source_tokens: lengths[i] - 1, is_cut: sources[i].1 }))
+            });
+            each.collect::<Result<Vec<_>>>()
         })?;
-        let mut found: Vec<(usize, Translation)> = Vec::new();
-        for (&i, hypotheses) in batches.iter().flatten().zip(translated.into_iter().flatten()) {
-            let texts = hypotheses.into_iter().map(|h| Ok((self.tokenizers.target.decode(&h.ids)?, h)));
-            let hypotheses = texts.collect::<Result<_>>()?;
-            found.push((i, Translation { hypotheses, source_tokens: lengths[i] - 1, is_cut: sources[i].1 }));
-        }
+        let mut found: Vec<(usize, Translation)> = translated.into_iter().flatten().collect();
         found.sort_by_key(|(i, _)| *i);
         Ok(found.into_iter().map(|(_, translation)| translation).collect())
     }

@@ -45,6 +45,7 @@ const TRAIN: Flags = &[
     ("--tokens", Of(&["subwords", "characters", "words"])),
     ("--seed", Count),
     ("--precision", Of(&["highest", "high", "medium"])),
+    ("--parts", Of(&["1", "3", "64", "0", "65", "-1"])),
     ("--resume", Alone),
     ("--force", Alone),
     ("--watch", Text),

@@ -268,6 +268,11 @@ pub(crate) struct Train {
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
+    /// Parts of a batch that are learnt from side by side, 1 to 64; with as many as cores all are busy, and each takes
+    /// memory for gradients of its own. Another number is another run, whatever the threads (default: 1, 2 or 4 by the
+    /// tokens of a batch)
+    #[arg(long, value_name = "N", value_parser = number_of_parts)]
+    pub(crate) parts: Option<usize>,
     /// How exact matrix products are; lower levels are faster where the processor multiplies bf16 numbers, and the same
     /// elsewhere
     #[arg(long, value_enum, default_value = "medium")]
@@ -613,6 +618,9 @@ pub(crate) struct BenchClassifier {
     /// How exact matrix products are
     #[arg(long, value_enum, default_value = "highest")]
     pub(crate) precision: Precision,
+    /// For training, parts of a batch that are learnt from side by side, 1 to 64 (default: 1, 2 or 4 by its tokens)
+    #[arg(long, value_name = "N", value_parser = number_of_parts)]
+    pub(crate) parts: Option<usize>,
     /// Also show where the time goes, beside the limits of this processor
     #[arg(long)]
     pub(crate) profile: bool,
@@ -707,11 +715,19 @@ fn share(text: &str) -> Result<f32, String> {
 
 /// Threads, or a rank: more than any machine or matrix has are a slip, and would only take memory.
 fn from_one_to_1024(text: &str) -> Result<usize, String> {
+    from_one_to(1024, text)
+}
+
+fn number_of_parts(text: &str) -> Result<usize, String> {
+    from_one_to(chumoku::train::MOST_PARTS, text)
+}
+
+fn from_one_to(most: usize, text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(n @ 1..=1024) => Ok(n),
+        Ok(n) if (1..=most).contains(&n) => Ok(n),
         _ => Err(chumoku::tr!(
-            "expected a whole number from 1 to 1024, found {}",
-            "1 から 1024 までの整数が必要ですが、{} です",
+            "expected a whole number from 1 to {most}, found {}",
+            "1 から {most} までの整数が必要ですが、{} です",
             found(text)
         )),
     }

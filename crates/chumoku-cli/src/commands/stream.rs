@@ -12,10 +12,14 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Rows answered at a time: memory does not grow with the file.
+/// Rows answered at a time, at first.
 const CHUNK: usize = 256;
+/// The most rows answered at a time, so that memory does not grow with the file: some hundred batches, for many cores.
+const LARGEST_CHUNK: usize = 4096;
+/// A chunk that is answered sooner is small work for the cores there are: the next may be larger.
+const SOON: Duration = Duration::from_millis(500);
 /// How long a chunk waits for its next row; one that takes longer is somebody's who waits for an answer.
 const MOMENT: Duration = Duration::from_millis(5);
 /// The column of the reason why a row has no answer.
@@ -93,8 +97,11 @@ pub(super) fn stream(
     let (rows, reader) = read_ahead(source);
     let mut progress = RowProgress::new();
     let mut unanswered = (0, String::new());
+    let mut size = CHUNK;
     loop {
-        let (chunk, mut end) = gather(&rows, &mut writer)?;
+        let (chunk, mut end) = gather(&rows, &mut writer, size)?;
+        let start = Instant::now();
+        let chunk_size = chunk.len();
         let strict_end = chunk.iter().position(|(_, fault)| strict && fault.is_some());
         let kept = strict_end.unwrap_or(chunk.len());
         let texts = chunk[..kept].iter().filter(|(_, fault)| fault.is_none());
@@ -117,6 +124,7 @@ pub(super) fn stream(
                 None => writer.write(&record, found.next(), None)?,
             }
         }
+        size = next_size(size, chunk_size, start.elapsed());
         progress.add(kept);
         if let Some(end) = end {
             progress.finish();
@@ -162,13 +170,23 @@ fn read_ahead(source: Source) -> (Receiver<Result<Row, DataError>>, JoinHandle<S
     (rows, reader)
 }
 
-/// The rows to answer next, and how the stream ends if it does. Before a wait all answers are handed on.
+/// Rows to answer at a time after a chunk of so many took so long: no answer depends on it, since each is its row's own.
+fn next_size(size: usize, answered: usize, took: Duration) -> usize {
+    match answered == size && took < SOON {
+        true => (2 * size).min(LARGEST_CHUNK),
+        false if took > 4 * SOON => (size / 2).max(CHUNK),
+        false => size,
+    }
+}
+
+/// At most `size` rows to answer next, and how the stream ends if it does. Before a wait all answers are handed on.
 fn gather(
     rows: &Receiver<Result<Row, DataError>>,
     writer: &mut Answers<'_>,
+    size: usize,
 ) -> anyhow::Result<(Vec<Row>, Option<End>)> {
-    let mut chunk = Vec::with_capacity(CHUNK);
-    while chunk.len() < CHUNK {
+    let mut chunk = Vec::with_capacity(size);
+    while chunk.len() < size {
         let next = match chunk.is_empty() {
             false => rows.recv_timeout(MOMENT),
             true => match rows.try_recv() {
@@ -262,5 +280,22 @@ impl Answers<'_> {
             Answers::Columns { writer, .. } => writer.flush(),
             Answers::Objects { out, .. } => out.flush().map_err(|source| DataError::Write { source }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_grow_where_they_are_answered_soon() {
+        let milliseconds = Duration::from_millis;
+        assert_eq!(next_size(256, 256, milliseconds(100)), 512);
+        assert_eq!(next_size(4096, 4096, milliseconds(1)), 4096);
+        // Rows that come slowly are no reason.
+        assert_eq!(next_size(256, 3, milliseconds(1)), 256);
+        assert_eq!(next_size(512, 512, milliseconds(1000)), 512);
+        assert_eq!(next_size(1024, 1024, milliseconds(3000)), 512);
+        assert_eq!(next_size(256, 256, milliseconds(9000)), 256);
     }
 }

@@ -53,7 +53,7 @@ pub use rotary::{Rotary, RotaryScaling};
 
 use crate::Result;
 use crate::params::{ParamId, Params};
-use chumoku_kernels::{MatMut, MatRef, Real, each_alone, num_threads};
+use chumoku_kernels::{MatMut, MatRef, Real, side_by_side};
 use ndarray::{Array2, ArrayView2, CowArray, Ix2};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -132,15 +132,10 @@ pub(crate) fn in_groups<R: Send>(
         return Err(chumoku_kernels::Error::Length { what, expected: offsets.tokens(), found: ids }.into());
     }
     let groups = offsets.groups(tokens);
-    let group = |sequences: &Range<usize>| {
+    side_by_side(groups, |sequences: Range<usize>| {
         let range = offsets.range(sequences.start).start..offsets.range(sequences.end - 1).end;
-        each(range, &Offsets::of_lengths(sequences.clone().map(|s| offsets.range(s).len())))
-    };
-    // Where there are fewer groups than threads, each group's operations are shared out instead.
-    match groups.len() < num_threads() {
-        true => in_pool(|| groups.iter().map(group).collect()),
-        false => each_alone(groups.par_iter(), group),
-    }
+        each(range, &Offsets::of_lengths(sequences.map(|s| offsets.range(s).len())))
+    })
 }
 
 /// `x` with its rows one after another, copied only if they are not.

@@ -8,7 +8,7 @@ use crate::count::CountConfig;
 use crate::models::{Classifier, ClassifierConfig};
 use crate::nn::{Mode, Noise, Offsets};
 use crate::params::Params;
-use crate::train::{Learnt, PartGradients, Plan, Settings, Shape, State, TrainOptions};
+use crate::train::{Learnt, PartGradients, Plan, Settings, Shape, State, TrainOptions, parts_for};
 use chumoku_kernels::{CrossEntropy, Philox};
 use serde::Serialize;
 use std::time::Instant;
@@ -117,7 +117,7 @@ impl Subject {
         let model = Classifier::new(config)?;
         let mut state = State::new(Params::init(model.layout(), options.seed));
         state.set_precision(options.precision);
-        Ok(Subject { parts: PartGradients::new(model.layout(), BATCH * longest), model, state, settings })
+        Ok(Subject { parts: PartGradients::new(model.layout(), parts_for(BATCH * longest)), model, state, settings })
     }
 
     /// One step on as many sequences of `length` tokens as there are in a batch; its milliseconds.

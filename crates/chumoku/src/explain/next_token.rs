@@ -5,20 +5,18 @@ use super::explanation::{
     Attribution, ExplainedKind, Explanation, LabelProbability, Piece, TextCut, WithoutHead, Word,
 };
 use super::recorded::Look;
-use crate::inference::check_head;
+use crate::inference::{BATCH_TOKENS, check_head};
 use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::words_of;
 use crate::text_generator::TextGenerator;
 use crate::{Error, Result, tr};
+use chumoku_kernels::side_by_side;
 use chumoku_nn::probability::log_softmax;
 use std::ops::Range;
 
 /// Next tokens that are shown.
 const LIKELIEST: usize = 10;
-
-/// Tokens that are read at a time.
-const BATCH_TOKENS: usize = 4096;
 
 impl TextGenerator {
     /// Every token of the vocabulary with its probability after `text`, the most probable first, with these heads,
@@ -49,15 +47,15 @@ impl TextGenerator {
 
     /// ln p of the token after each sequence.
     fn next_tokens(&self, params: &Params<f32>, sequences: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
-        let mut found = Vec::with_capacity(sequences.len());
         let longest = sequences.iter().map(Vec::len).max().unwrap_or(0);
-        for batch in sequences.chunks((BATCH_TOKENS / longest.max(1)).max(1)) {
+        let found = side_by_side(sequences.chunks((BATCH_TOKENS / longest.max(1)).max(1)), |batch| {
             let offsets = Offsets::of_lengths(batch.iter().map(Vec::len));
             let mut logits = self.model.next_logits(params, &batch.concat(), &offsets)?;
             // A word that is unknown cannot be written.
             self.tokenizer.unknown().into_iter().for_each(|id| logits.column_mut(id as usize).fill(f32::NEG_INFINITY));
-            found.extend(logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())));
-        }
+            Ok::<_, Error>(logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())).collect::<Vec<_>>())
+        })?;
+        let found = found.concat();
         if found.iter().flatten().any(|x| x.is_nan()) {
             let problem = tr!(
                 "the model gives a probability that is not a number: its weights are too large to use",

@@ -2,7 +2,7 @@
 
 use super::memory::{Footing, Held, activations, bytes_of, evaluation_share};
 use super::names::label;
-use super::parts::Learnt;
+use super::parts::{Learnt, parts_for};
 use super::plan::fine_tuning_rate;
 use super::run::{Evaluation, Place, Trainable, plan_json, run, sha256_of, sha256_of_numbers};
 use super::state::Best;
@@ -109,10 +109,12 @@ impl LanguageModelPlan {
         };
         // Some millions of tokens: minutes on two cores.
         let epochs = (6_000_000 / count.max(1)).clamp(1, 60) as u64;
+        let batch_tokens = (count / 200).clamp(context.max(256), 2048);
         let settings = Settings {
             epochs,
             patience: (epochs / 3).max(3),
-            batch_tokens: (count / 200).clamp(context.max(256), 2048),
+            batch_tokens,
+            parts: parts_for(batch_tokens),
             learning_rate: 2e-3,
             embedding_rate: 1.0,
             head_rate: 1.0,
@@ -136,10 +138,12 @@ impl LanguageModelPlan {
         let epochs = (2_000_000 / count.max(1)).clamp(1, 3) as u64;
         let window = model.max_length.min(WINDOW);
         let mut plan = LanguageModelPlan::new(tokens, count, model.vocab_size);
+        let batch_tokens = (count / 50).clamp(window, 2048.max(window));
         plan.settings = Settings {
             epochs,
             patience: epochs,
-            batch_tokens: (count / 50).clamp(window, 2048.max(window)),
+            batch_tokens,
+            parts: parts_for(batch_tokens),
             learning_rate: fine_tuning_rate(of_body),
             weight_decay: 0.01,
             beta2: 0.999,
@@ -226,6 +230,7 @@ pub fn train_language_model(data: &DocumentParts, training: Training<'_>) -> Res
     let valid = documents(&tokenizer, bounds.end, &data.valid)?;
     plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
     plan.settings.precision = options.precision;
+    plan.settings.parts = options.parts.unwrap_or(plan.settings.parts);
     let model = LanguageModel::new(plan.model.clone())?;
     let vocabulary_sha256 = tokenizer.vocabulary_sha256();
     let task = Language {

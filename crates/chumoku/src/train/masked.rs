@@ -3,7 +3,7 @@
 
 use super::memory::{Footing, Held, activations, bytes_of, evaluation_share};
 use super::names::label;
-use super::parts::Learnt;
+use super::parts::{Learnt, parts_for};
 use super::run::{Evaluation, Metric, Place, Trainable, plan_json, run, sha256_of};
 use super::state::Best;
 use super::text_cards;
@@ -82,10 +82,12 @@ impl MaskedPlan {
         // What is read a few times is not learnt by heart.
         let dropout = if epochs > 8 { 0.1 } else { 0.0 };
         let model = modern_bert(vocab_size, dropout).encoder()?.config;
+        let batch_tokens = (count / 50).clamp(1024, 4096);
         let settings = Settings {
             epochs,
             patience: epochs,
-            batch_tokens: (count / 50).clamp(1024, 4096),
+            batch_tokens,
+            parts: parts_for(batch_tokens),
             learning_rate: 1e-3,
             embedding_rate: 1.0,
             head_rate: 1.0,
@@ -140,6 +142,7 @@ pub fn pretrain(data: &DocumentParts, training: Training<'_>) -> Result<MaskedOu
     let count = train.iter().map(Vec::len).sum();
     let mut plan = MaskedPlan::new(count, tokenizer.vocab_size(), options.epochs)?;
     plan.settings.precision = options.precision;
+    plan.settings.parts = options.parts.unwrap_or(plan.settings.parts);
     let model = MaskedLanguageModel::new(plan.model.clone())?;
     let task = Masked {
         plan: &plan,

@@ -38,7 +38,7 @@ pub use masked::{Filled, MaskedOutcome, MaskedPlan, pretrain};
 pub use names::{network_name, network_sizes};
 pub use ngrams::{NgramOutcome, train_ngram_classifier};
 pub use options::TrainOptions;
-pub use parts::{Learnt, PartGradients};
+pub use parts::{Learnt, MOST_PARTS, PartGradients, parts_for};
 pub use plan::{FineTuning, Freeze, Plan, Settings, Shape};
 pub use prepare::TrainingData;
 pub use run::{Event, Metric};

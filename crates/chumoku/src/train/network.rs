@@ -58,6 +58,7 @@ impl Network {
         let settings = &mut network.plan.settings;
         settings.epochs = options.epochs.unwrap_or(settings.epochs);
         settings.precision = options.precision;
+        settings.parts = options.parts.unwrap_or(settings.parts);
         Ok(network)
     }
 

@@ -28,6 +28,9 @@ pub struct TrainOptions {
     pub tokens: Option<Unit>,
     /// How exact matrix products are.
     pub precision: Precision,
+    /// Parts of a batch, from 1 to [`MOST_PARTS`](super::MOST_PARTS), that are learnt from side by side; chosen from the
+    /// tokens of a batch if absent.
+    pub parts: Option<usize>,
     /// Continue from the newest checkpoint in the folder.
     pub resume: bool,
     /// Time between checkpoints, beside those after each epoch. Does not change results.
@@ -49,6 +52,7 @@ impl Default for TrainOptions {
             tokens: None,
             // The fastest, and what it loses cannot be told from chance: `docs/training.md` has the figures.
             precision: Precision::Medium,
+            parts: None,
             resume: false,
             checkpoint_every: Duration::from_secs(30),
             watch: None,

@@ -1,13 +1,28 @@
-//! A batch learnt from in parts, each by one core.
+//! A batch learnt from in parts, side by side.
 //!
 //! Sharing every operation of a step among threads wakes them hundreds of times a step; small ones take longer to share
 //! than to do. A part of the batch is work enough for a core from the step's beginning to its end, and threads meet once.
+//! Threads that find no part left help those that have one with its operations.
 
 use crate::Result;
 use crate::params::{Layout, Params};
-use chumoku_kernels::{each_alone, num_threads, weighted_sum};
-use rayon::prelude::*;
+use chumoku_kernels::{side_by_side, weighted_sum};
 use std::sync::Arc;
+
+/// The most parts that a batch may have.
+pub const MOST_PARTS: usize = 64;
+
+/// Parts of batches of up to so many tokens: the more there are, the less it costs that each part has gradients of its
+/// own, to be cleared and added.
+///
+/// Two and four are shared out evenly.
+pub fn parts_for(batch_tokens: usize) -> usize {
+    match batch_tokens {
+        8192.. => 4,
+        512.. => 2,
+        _ => 1,
+    }
+}
 
 /// What was learnt from a batch, or from a part of one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,25 +37,17 @@ pub struct Learnt {
 
 /// The gradients of a batch's parts.
 ///
-/// How many parts there are follows from the batch alone, and they are added in their order, so that results do not
-/// depend on the number of threads.
+/// How many parts there are follows from the plan and the batch alone, and they are added in their order, so that results
+/// do not depend on the number of threads.
 #[derive(Debug)]
 pub struct PartGradients {
     grads: Vec<Params<f32>>,
 }
 
 impl PartGradients {
-    /// For batches of up to so many tokens: the more there are, the less it costs that each part has gradients of its
-    /// own, to be cleared and added.
-    ///
-    /// Two and four are shared out evenly.
-    pub fn new(layout: &Arc<Layout>, batch_tokens: usize) -> PartGradients {
-        let parts = match batch_tokens {
-            8192.. => 4,
-            512.. => 2,
-            _ => 1,
-        };
-        PartGradients { grads: (0..parts).map(|_| Params::zeros(layout)).collect() }
+    /// For batches in so many parts, from 1 to [`MOST_PARTS`].
+    pub fn new(layout: &Arc<Layout>, parts: usize) -> PartGradients {
+        PartGradients { grads: (0..parts.clamp(1, MOST_PARTS)).map(|_| Params::zeros(layout)).collect() }
     }
 
     /// The gradients of the batch that was learnt from last.
@@ -67,15 +74,11 @@ impl PartGradients {
         // Rows of a batch lie by length, so every n-th gives parts of about the same size.
         let rows: Vec<Vec<usize>> =
             (0..count).map(|part| batch.iter().skip(part).step_by(count).copied().collect()).collect();
-        let grads = &mut self.grads[..count];
-        grads.iter_mut().for_each(Params::clear);
-        let learnt: Vec<Learnt> = if num_threads() <= count {
-            let parts = grads.par_iter_mut().zip(&rows).enumerate();
-            each_alone::<_, _, Result<_>>(parts, |(part, (grads, rows))| learn(rows, part, grads))?
-        } else {
-            let parts = grads.iter_mut().zip(&rows).enumerate();
-            parts.map(|(part, (grads, rows))| learn(rows, part, grads)).collect::<Result<_>>()?
-        };
+        let parts = self.grads[..count].iter_mut().zip(&rows).enumerate();
+        let learnt = side_by_side(parts, |(part, (grads, rows))| {
+            grads.clear();
+            learn(rows, part, grads)
+        })?;
         let weight: f64 = learnt.iter().map(|part| part.weight).sum();
         self.add(&learnt.iter().map(|part| (part.weight / weight) as f32).collect::<Vec<f32>>())?;
         Ok(Learnt {
@@ -110,14 +113,13 @@ mod tests {
 
     #[test]
     fn as_many_parts_as_the_tokens_are_worth() {
-        let parts = |tokens| PartGradients::new(&layout(), tokens).count();
-        assert_eq!([0, 511, 512, 8191, 8192, 1 << 20].map(parts), [1, 1, 2, 2, 4, 4]);
+        assert_eq!([0, 511, 512, 8191, 8192, 1 << 20].map(parts_for), [1, 1, 2, 2, 4, 4]);
     }
 
     #[test]
     fn the_whole_is_the_mean_of_its_parts() {
         // The loss of a row is its number, its weight too, and the gradient of parameter i is row · i.
-        let mut parts = PartGradients::new(&layout(), 8192);
+        let mut parts = PartGradients::new(&layout(), 4);
         let learn = |rows: &[usize], part: usize, grads: &mut Params<f32>| {
             assert_eq!(rows[0], part + 1);
             let weight: usize = rows.iter().sum();
@@ -143,7 +145,7 @@ mod tests {
             2 => Err(Error::Setting("part 2".into())),
             _ => Ok(Learnt { loss: 0.0, weight: 1.0, tokens: 1 }),
         };
-        let error = PartGradients::new(&layout(), 8192).learn(&[1, 2, 3, 4], failing).unwrap_err();
+        let error = PartGradients::new(&layout(), 4).learn(&[1, 2, 3, 4], failing).unwrap_err();
         assert!(error.to_string().contains("part 2"));
     }
 }

@@ -1,5 +1,6 @@
 //! The settings of a run, chosen from the data so that defaults do well.
 
+use super::parts::parts_for;
 use crate::Result;
 use crate::models::ClassifierConfig;
 use crate::nn::{
@@ -19,6 +20,9 @@ pub struct Settings {
     pub patience: u64,
     /// Tokens in a batch, at most.
     pub batch_tokens: usize,
+    /// Parts that a batch is learnt from in, side by side. The results depend on it, and so it is decided here and not by
+    /// the number of threads.
+    pub parts: usize,
     /// The highest learning rate.
     pub learning_rate: f64,
     /// Factor on the learning rate of the token embeddings, whose scale √d_model makes each step count that much more.
@@ -247,6 +251,7 @@ impl Plan {
             epochs,
             patience: (epochs / 3).max(6),
             batch_tokens,
+            parts: parts_for(batch_tokens),
             learning_rate: 1e-3,
             embedding_rate: 0.3,
             head_rate: 1.0,
@@ -283,6 +288,7 @@ impl Plan {
             epochs,
             patience: epochs,
             batch_tokens,
+            parts: parts_for(batch_tokens),
             learning_rate: fine_tuning_rate(of_body),
             embedding_rate: 1.0,
             head_rate: if is_small { 3.0 } else { 20.0 },

@@ -153,8 +153,10 @@ pub(crate) struct Place {
 impl Place {
     /// Training here: each part of each batch drops other numbers.
     pub(crate) fn mode(&self) -> Mode {
-        const PARTS: u64 = 8;
-        Mode::Train(Noise { seed: self.seed, step: self.step * PARTS + self.part as u64 })
+        // In the low bits what runs with few parts need; the rest far above any step's number.
+        const FEW: u64 = 8;
+        let part = self.part as u64;
+        Mode::Train(Noise { seed: self.seed, step: (self.step * FEW + part % FEW) | (part / FEW) << 40 })
     }
 }
 
@@ -357,7 +359,7 @@ pub(crate) fn run<T: Trainable>(
         checkpoints,
         fingerprint,
         loss: None,
-        parts: PartGradients::new(state.params.layout(), task.settings().batch_tokens),
+        parts: PartGradients::new(state.params.layout(), task.settings().parts),
         watch,
     };
     if state.step == 0 {
@@ -535,6 +537,7 @@ impl<T: Trainable> Run<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::MOST_PARTS;
     use super::*;
     use std::collections::HashSet;
 
@@ -549,7 +552,7 @@ mod tests {
     #[test]
     fn no_two_parts_of_a_run_drop_the_same_numbers() {
         let mut seen = HashSet::new();
-        for (step, part) in (0..50).flat_map(|step| (0..4).map(move |part| (step, part))) {
+        for (step, part) in (0..50).flat_map(|step| (0..MOST_PARTS).map(move |part| (step, part))) {
             let Mode::Train(noise) = (Place { seed: 7, epoch: 0, step, part }).mode() else { panic!("not training") };
             assert_eq!(noise.seed, 7);
             assert!(seen.insert(noise.step), "step {step}, part {part}");

@@ -81,6 +81,11 @@ impl State {
     /// # Errors
     /// If a gradient is not finite, or steps can no longer be counted: the state is left as it was.
     pub fn apply(&mut self, grads: &Params<f32>, settings: &Settings, steps: u64) -> Result<f64> {
+        // On a thread of the pool: from outside, each parameter's pass would have to wake the pool and wait for it.
+        rayon::scope(|_| self.apply_in_pool(grads, settings, steps))
+    }
+
+    fn apply_in_pool(&mut self, grads: &Params<f32>, settings: &Settings, steps: u64) -> Result<f64> {
         let norm = sum_of_squares(grads.values()).sqrt();
         let Some(step) = self.step.checked_add(1) else {
             return Err(Error::Setting(tr!(

@@ -2,7 +2,7 @@
 
 use super::memory::{Footing, Held, activations, bytes_of, evaluation_share};
 use super::names::label;
-use super::parts::Learnt;
+use super::parts::{Learnt, parts_for};
 use super::run::{Evaluation, Place, Trainable, plan_json, run, sha256_of};
 use super::state::Best;
 use super::text_cards::{self, Facts};
@@ -103,6 +103,7 @@ impl TranslatorPlan {
             epochs,
             patience: (epochs / 4).max(3),
             batch_tokens,
+            parts: parts_for(batch_tokens),
             learning_rate: if is_large { 1e-3 } else { 3e-3 },
             embedding_rate: 1.0,
             head_rate: 1.0,
@@ -149,6 +150,7 @@ pub fn train_translator(data: &PairParts, names: [String; 2], training: Training
     let mut plan = TranslatorPlan::new(total, unit, longest, vocabularies, is_joint);
     plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
     plan.settings.precision = options.precision;
+    plan.settings.parts = options.parts.unwrap_or(plan.settings.parts);
     let model = Translator::new(plan.model.clone())?;
     let hashes = [tokenizers.source(), &tokenizers.target].map(TextTokenizer::vocabulary_sha256);
     let task =

@@ -59,6 +59,8 @@ impl Budget {
                 "sizes": spent.operation.sizes,
                 "calls": spent.calls as f64 / self.steps as f64,
                 "ms": self.of_step(spent.seconds),
+                "meetings": spent.meetings as f64 / self.steps as f64,
+                "pieces": spent.pieces as f64 / self.steps as f64,
                 "multiply_adds": spent.multiply_adds as f64 / self.steps as f64,
                 "multiplier": multiplier(spent.multiplier),
                 "multiplied": spent.multiplied as f64 / self.steps as f64,
@@ -111,6 +113,8 @@ impl Budget {
         let (threads, steps) = (self.threads, self.steps);
         let [with, without] = [self.of_step(self.profile.seconds), self.milliseconds].map(milliseconds);
         let share = percent(self.adds_up());
+        let meetings = self.profile.operations.iter().map(|spent| spent.meetings).sum::<u64>() as f64;
+        let meetings = few_digits(meetings / self.steps as f64);
         let vectors = rate(self.limits.vectors);
         let blocks = self.limits.blocks.map(|blocks| {
             let blocks = rate(blocks);
@@ -127,6 +131,7 @@ impl Budget {
             "\nWhere the time goes: milliseconds of all threads ({threads}), means of {steps} steps\n\n\
              {}\n\
              A step took {with} ms with the profile and {without} ms without: {share}.\n\
+             Threads met {meetings} times a step.\n\
              Limits of a thread while all work, measured now:\n\
              {vectors} billion multiply-adds a second in f32{blocks}\n\
              {reading}\n\
@@ -134,6 +139,7 @@ impl Budget {
             "\n時間の内訳: 全スレッド（{threads}）の合計ミリ秒、{steps} ステップの平均\n\n\
              {}\n\
              1 ステップは計測つきで {with} ms、なしで {without} ms（{share}）。\n\
+             スレッドは 1 ステップに {meetings} 回、互いを待ちました。\n\
              全スレッドが働くときの 1 スレッドの限界（今測った値）:\n\
              積和は f32 で毎秒 {vectors} 十億{blocks}\n\
              {reading}\n\

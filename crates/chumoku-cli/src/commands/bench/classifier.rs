@@ -12,7 +12,7 @@ use chumoku::nn::{
 };
 use chumoku::params::Params;
 use chumoku::tr;
-use chumoku::train::{Learnt, PartGradients, Plan, Shape, State};
+use chumoku::train::{Learnt, PartGradients, Plan, Shape, State, parts_for};
 use chumoku_kernels::{CrossEntropy, Limits, Philox, Precision};
 use std::path::Path;
 
@@ -79,7 +79,8 @@ impl Bench {
         plan.model = model.config().clone();
         let mut state = State::new(Params::init(model.layout(), 1));
         state.set_precision(args.precision.into());
-        Ok(Bench { parts: PartGradients::new(model.layout(), args.batch * max_length), model, state, plan })
+        let parts = PartGradients::new(model.layout(), parts(args, max_length));
+        Ok(Bench { parts, model, state, plan })
     }
 
     /// How far the logits of the first tokens of `batch` are from those in double precision.
@@ -191,15 +192,21 @@ fn operations(args: &BenchClassifier, batch: &Batch, is_training: bool) -> f64 {
     of_linear * (layers * linear + head) + of_attention * layers * attention
 }
 
+/// Parts that a batch is learnt from in.
+fn parts(args: &BenchClassifier, longest: usize) -> usize {
+    args.parts.unwrap_or_else(|| parts_for(args.batch.saturating_mul(longest)))
+}
+
 /// About how many bytes the work takes.
 fn bytes(args: &BenchClassifier, longest: usize, is_training: bool) -> f64 {
     let [layers, d_model, vocab] = [args.layers, args.d_model, args.vocab].map(|n| n as f64);
     let tokens = args.batch as f64 * longest as f64;
-    // Weights, the gradients of four parts, two moments, two averages, and a copy in double precision.
+    // Weights, two moments, two averages, and a copy in double precision; the gradients of each part.
     let parameters = vocab * d_model + layers * 12.0 * d_model * d_model;
     // What the layers of a token remember in training, counted on a real run.
     let activations = tokens * d_model * if is_training { 20.0 * layers } else { 20.0 };
-    11.0 * 4.0 * parameters + 4.0 * activations + 4.0 * longest as f64 * d_model
+    let copies = 7 + if is_training { parts(args, longest) } else { 1 };
+    copies as f64 * 4.0 * parameters + 4.0 * activations + 4.0 * longest as f64 * d_model
 }
 
 fn title(args: &BenchClassifier, is_training: bool) -> String {

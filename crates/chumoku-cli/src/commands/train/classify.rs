@@ -46,6 +46,13 @@ fn ngrams(args: &Train, data: &TrainingData, threads: usize, start: Instant) -> 
         );
         return Err(Usage(problem).into());
     }
+    if args.parts.is_some() {
+        let problem = tr!(
+            "--parts: an n-gram model is not trained in batches; leave it out",
+            "--parts: n-gram モデルの学習にバッチはありません。指定を外してください"
+        );
+        return Err(Usage(problem).into());
+    }
     let session = Session::new(args, ModelKind::Ngrams, threads, start)?;
     let trained = session.train(|training| train_ngram_classifier(data, training))?;
     let Some(outcome) = trained else { return Ok(session.interrupted()) };

@@ -158,6 +158,7 @@ impl<'a> Session<'a> {
         options.freeze = args.lora.map(Freeze::LowRank).or(args.freeze);
         options.tokens = args.tokens.map(Into::into);
         options.precision = args.precision.into();
+        options.parts = args.parts;
         options.resume = args.resume;
         options.watch = args.watch.clone();
         // Before there is a folder.
