@@ -83,6 +83,7 @@ pub mod onnx;
 mod precision;
 pub mod pretrained;
 mod scoring;
+pub mod stages;
 pub mod tensors;
 mod text_classifier;
 mod text_embedder;

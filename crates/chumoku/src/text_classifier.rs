@@ -16,7 +16,7 @@ use crate::params::Params;
 use crate::pretrained::{ClassifierCheckpoint, Origin};
 use crate::scoring::{Advice, Rows, Scores, of_log_p};
 use crate::text::TextTokenizer;
-use crate::{Error, Result, inference, tr};
+use crate::{Error, Result, inference, stages, tr};
 use chumoku_kernels::Precision;
 use chumoku_nn::probability::log_softmax;
 use ndarray::Array2;
@@ -199,8 +199,12 @@ impl TextClassifier {
     }
 
     fn predict_with(&self, params: &Params<f32>, texts: &[&str]) -> Result<Vec<Prediction>> {
+        let cutting = stages::begin(stages::TOKENS);
         let rows = self.tokenizer.encode_all(texts)?;
+        drop(cutting);
+        let network = stages::begin(stages::NETWORK);
         let logits = inference::logits(&self.model, params, self.framed(), &rows)?;
+        drop(network);
         let limit = self.window();
         let windows: Vec<usize> = rows.iter().map(|ids| ids.len().div_ceil(limit).max(1)).collect();
         self.predictions(&logits, texts, &windows)
@@ -214,6 +218,7 @@ impl TextClassifier {
         windows: &[usize],
     ) -> Result<Vec<Prediction>> {
         let classes = self.config.labels.len();
+        let _stage = stages::begin(stages::NGRAMS);
         let ngrams = self.ngrams.as_ref().map(|ngrams| ngrams.logits_of(texts));
         let each = windows.par_iter().enumerate().with_min_len(64).map(|(i, &windows)| {
             let attention = log_softmax(&logits.row(i).to_vec());

@@ -248,6 +248,9 @@ pub(crate) struct Train {
     /// What tokens are (default: chosen from the texts)
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) tokens: Option<Tokens>,
+    /// Tell where the time went: stage by stage, and how much of it was multiplying
+    #[arg(long)]
+    pub(crate) profile: bool,
     /// Folder for the model (default: chumoku-model, chumoku-model-2, …)
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -337,6 +340,9 @@ pub(crate) struct Predict {
     /// Give the N most probable classes
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) top: Option<usize>,
+    /// Tell where the time went: stage by stage, and how much of it was multiplying
+    #[arg(long)]
+    pub(crate) profile: bool,
     /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
     /// weights are stored in 16 bits)
     #[arg(long, value_enum)]

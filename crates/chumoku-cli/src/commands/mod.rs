@@ -16,6 +16,7 @@ mod nearest;
 mod pictures;
 mod position;
 mod predict;
+mod profiled;
 mod stream;
 mod trace;
 mod train;
@@ -39,9 +40,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Err(Usage(problem).into());
     }
     match args.command {
-        Command::Train(args) => train::run(&args),
+        Command::Train(args) => profiled::profiled(args.profile, || train::run(&args)),
         Command::Eval(args) => eval::run(&args),
-        Command::Predict(args) => predict::run(&args),
+        Command::Predict(args) => profiled::profiled(args.profile, || predict::run(&args)),
         Command::Embed(args) => embed::run(&args),
         Command::Nearest(args) => nearest::run(&args),
         Command::Generate(args) => generate::run(&args),

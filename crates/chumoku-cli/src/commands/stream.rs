@@ -5,7 +5,7 @@ use crate::Usage;
 use crate::args::Reading;
 use crate::progress::{RowProgress, count, tell};
 use chumoku::data::{DataError, Format, Layout, OutputForm, Record, RecordWriter, Skipped, Source, standard_input};
-use chumoku::tr;
+use chumoku::{stages, tr};
 use serde_json::{Map, Value};
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write, stdin, stdout};
 use std::path::Path;
@@ -99,7 +99,9 @@ pub(super) fn stream(
     let mut unanswered = (0, String::new());
     let mut size = CHUNK;
     loop {
+        let reading = stages::begin(stages::READING);
         let (chunk, mut end) = gather(&rows, &mut writer, size)?;
+        drop(reading);
         let start = Instant::now();
         let chunk_size = chunk.len();
         let strict_end = chunk.iter().position(|(_, fault)| strict && fault.is_some());
@@ -107,6 +109,7 @@ pub(super) fn stream(
         let texts = chunk[..kept].iter().filter(|(_, fault)| fault.is_none());
         let texts: Vec<&str> = texts.map(|(record, _)| record.field(text_column)).collect();
         let mut found = if texts.is_empty() { Vec::new() } else { answer(&texts)? }.into_iter();
+        let _writing = stages::begin(stages::WRITING);
         for (at, (record, fault)) in chunk.into_iter().enumerate() {
             match fault {
                 Some(fault) if at == kept => {

@@ -21,7 +21,7 @@ use crate::pretrained::{Origin, Start};
 use crate::scoring::{largest, mean_loss};
 use crate::text::TextTokenizer;
 use crate::text_classifier::{ModelConfig, TextClassifier};
-use crate::{Error, ModelKind, Result, inference, tr};
+use crate::{Error, ModelKind, Result, inference, stages, tr};
 use chumoku_kernels::{CrossEntropy, Philox};
 use chumoku_nn::probability::log_softmax;
 use serde_json::Value;
@@ -438,12 +438,15 @@ impl Finished<'_> {
             classifier.ngrams = classifier.ngrams.map(refit).transpose()?;
         }
 
+        let _stage = stages::begin(stages::REPORT);
         let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;
         let metrics = super::card::metrics(&classifier, data, options, plan, state, &report, interrupted);
         let card = super::card::model_card(&classifier, data, plan, state, &report, options, interrupted);
         let mut files = classifier.files()?;
         files.push(super::ngrams::seen(data));
+        let writing = stages::begin(stages::WRITING);
         write_folder(out, files, &metrics, card)?;
+        drop(writing);
         let super::card::Report { whole, parts, from_scratch, advice } = report;
         let majority = &data.labels[most_frequent_class(data)];
         let advice = advice.sentence(network_name(classifier.config.model.body.network()), ngram_seconds, majority);

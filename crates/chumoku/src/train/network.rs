@@ -4,7 +4,7 @@ use super::{Freeze, Plan, Shape, TrainOptions, TrainingData};
 use crate::pretrained::Start;
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
 use crate::text_generator::TextGenerator;
-use crate::{Error, ModelKind, Result, tr};
+use crate::{Error, ModelKind, Result, stages, tr};
 use std::path::Path;
 
 impl TrainOptions {
@@ -51,6 +51,7 @@ impl Network {
     /// # Errors
     /// If a pretrained encoder cannot be read, or texts cannot be cut into tokens.
     pub(super) fn new(data: &TrainingData, options: &TrainOptions) -> Result<Network> {
+        let _stage = stages::begin(stages::TOKENS);
         let mut network = match &options.from {
             None => Network::from_scratch(data, options)?,
             Some(folder) => Network::pretrained(data, folder, options)?,

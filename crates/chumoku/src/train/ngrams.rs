@@ -12,7 +12,7 @@ use crate::model_folder::TRAINED_ON;
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
 use crate::scoring::{largest, of_ngrams_alone};
 use crate::text_ngrams::{NgramClassifier, NgramClassifierConfig};
-use crate::{ModelKind, Result, tr};
+use crate::{ModelKind, Result, stages, tr};
 use chumoku_nn::probability::log_softmax;
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -131,6 +131,7 @@ pub(super) fn fit(
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<(NgramModel, f64)> {
+    let _stage = stages::begin(stages::NGRAMS);
     let start = Instant::now();
     let (texts, valid_texts) = (data.train.texts(), data.valid.texts());
     let valid = (!valid_texts.is_empty()).then_some((&valid_texts[..], &data.valid.labels[..]));
@@ -172,6 +173,7 @@ pub(super) fn refit(
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<NgramModel> {
+    let _stage = stages::begin(stages::NGRAMS);
     let defaults = NgramConfig::default();
     let c = chosen.report().map_or(defaults.c_without_validation, |report| report.c);
     let texts = [data.train.texts(), data.valid.texts()].concat();

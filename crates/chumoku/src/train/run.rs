@@ -11,7 +11,7 @@ use crate::lang::wording::thousands;
 use crate::model_folder::{CHECKPOINTS, LOG, Standing, has_checkpoint};
 use crate::nn::{Mode, Noise};
 use crate::params::{Layout, Params};
-use crate::{Error, Result, tr};
+use crate::{Error, Result, stages, tr};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -427,10 +427,12 @@ impl<T: Trainable> Run<'_, T> {
                         &tr!("the loss is {loss}", "損失が {loss} になりました"),
                     ));
                 }
+                let applying = stages::begin(stages::STEPS);
                 match state.apply(self.parts.grads(), self.task.settings(), steps) {
                     Err(Error::NotFinite(problem)) => return Err(self.not_finite(state, batch, &problem)),
                     applied => applied?,
                 };
+                drop(applying);
                 state.batch += 1;
                 tokens += count;
                 let smooth = self.loss.map_or(loss, |before| before + 0.05 * (loss - before));
@@ -465,6 +467,7 @@ impl<T: Trainable> Run<'_, T> {
 
     /// Learns from a batch of an epoch.
     fn learn(&mut self, state: &State, batch: &[usize], [epoch, step]: [u64; 2]) -> Result<Learnt> {
+        let _stage = stages::begin(stages::STEPS);
         state.params.prepare();
         let (task, seed) = (self.task, self.seed);
         self.parts
@@ -472,10 +475,12 @@ impl<T: Trainable> Run<'_, T> {
     }
 
     fn save(&mut self, state: &State) -> Result<()> {
+        let _stage = stages::begin(stages::CHECKPOINTS);
         checkpoint::save(&self.checkpoints, state, &self.fingerprint, self.log.bytes)
     }
 
     fn evaluate(&mut self, state: &mut State, observe: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+        let _stage = stages::begin(stages::NETWORK);
         let Evaluation { score, loss: valid_loss, metrics, is_held_out } = self.task.evaluate(&state.average)?;
         let is_best = state.evaluated(score, valid_loss);
         let (epoch, loss) = (state.epoch, self.loss.unwrap_or(f64::NAN));

@@ -11,8 +11,8 @@ use chumoku::builtin;
 use chumoku::data::thousands;
 use chumoku::data::{Dataset, ReadOptions, load_labelled};
 use chumoku::lang::lang;
-use chumoku::tr;
 use chumoku::train::{Outcome, Scores, TrainingData, network_name, train, train_ngram_classifier};
+use chumoku::{stages, tr};
 use chumoku_view::render;
 use std::io::Write;
 use std::path::Path;
@@ -21,7 +21,9 @@ use std::time::Instant;
 
 pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
+    let reading = stages::begin(stages::READING);
     let data = data(args)?;
+    drop(reading);
     describe(&data);
     if args.model == Model::Ngrams {
         return ngrams(args, &data, threads, start);

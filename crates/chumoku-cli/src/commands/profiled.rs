@@ -1,0 +1,102 @@
+//! `--profile` of whole commands: the stages of the work, and how much of its time was multiplying.
+
+use chumoku::data::thousands;
+use chumoku::lang::lang;
+use chumoku::stages::{self, StageTime};
+use chumoku::tr;
+use chumoku_kernels::Limits;
+use std::time::{Duration, Instant};
+use unicode_width::UnicodeWidthStr;
+
+/// Runs a command and, if asked, tells where its time went, on standard error.
+pub(super) fn profiled<R>(is_asked: bool, work: impl FnOnce() -> anyhow::Result<R>) -> anyhow::Result<R> {
+    if !is_asked {
+        return work();
+    }
+    let (start, before) = (Instant::now(), chumoku_kernels::multiply_adds());
+    let (result, found) = stages::watch(work);
+    let (all, multiplied) = (start.elapsed(), chumoku_kernels::multiply_adds() - before);
+    if result.is_ok() {
+        let threads = chumoku_kernels::num_threads();
+        say!("{}", table(&found, all, threads));
+        say!("{}", multiplying(multiplied, all.as_secs_f64() * threads as f64, &Limits::measure()));
+    }
+    result
+}
+
+/// A line for each stage, the longest first, and one for all.
+fn table(found: &[StageTime], all: Duration, threads: usize) -> String {
+    let mut found = found.to_vec();
+    found.sort_by_key(|stage| std::cmp::Reverse(stage.duration));
+    let head = [("stage", "段階"), ("s", "秒"), ("share", "割合"), ("threads busy", "働いたスレッド")];
+    let mut rows = vec![head.map(|(en, ja)| lang().pick(en, ja).to_owned())];
+    let row = |name: &str, duration: Duration, processor: Option<Duration>| {
+        let seconds = duration.as_secs_f64();
+        let busy = processor.map(|processor| format!("{:.1}", processor.as_secs_f64() / seconds.max(1e-9)));
+        // The system counts hundredths of a second.
+        let busy = busy.filter(|_| seconds >= 0.1).unwrap_or_default();
+        [name.to_owned(), format!("{seconds:.2}"), format!("{:.1} %", 100.0 * seconds / all.as_secs_f64()), busy]
+    };
+    rows.extend(
+        found.iter().map(|stage| row(lang().pick(stage.name[0], stage.name[1]), stage.duration, stage.processor)),
+    );
+    let processor: Option<Duration> = found.iter().map(|stage| stage.processor).sum();
+    rows.push(row(lang().pick("in all", "合計"), all, processor));
+    let width = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..4).map(width).collect();
+    let line = |row: &[String; 4]| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
+            let space = " ".repeat(width - cell.width());
+            if column == 0 { format!("{cell}{space}") } else { format!("  {space}{cell}") }
+        });
+        cells.collect::<String>().trim_end().to_owned()
+    };
+    let head = tr!("\nWhere the time went ({threads} threads)\n\n", "\n時間の内訳（{threads} スレッド）\n\n");
+    head + &rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// How many multiply–adds there were, and what share of the threads' seconds they take at least.
+fn multiplying(multiply_adds: u64, seconds: f64, limits: &Limits) -> String {
+    let share = |rate: f64| format!("{:.1} %", 100.0 * multiply_adds as f64 / rate / seconds);
+    let (millions, vectors) = (thousands((multiply_adds / 1_000_000) as usize), share(limits.vectors));
+    let blocks = limits.blocks.map(|blocks| {
+        let blocks = share(blocks);
+        tr!(", {blocks} in bf16", "、bf16 なら {blocks}")
+    });
+    let blocks = blocks.unwrap_or_default();
+    tr!(
+        "\n{millions} million multiply-adds: at the multipliers' limit {vectors} of this time in f32{blocks}",
+        "\n積和 {millions} 百万回: 積和器の限界では、この時間のうち f32 で {vectors}{blocks}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits { vectors: 1e9, blocks: Some(4e9), reading: [(1, 1.0); 4] }
+    }
+
+    #[test]
+    fn shares_add_up_and_threads_are_counted() {
+        let ((), found) = stages::watch(|| {
+            let _stage = stages::begin(stages::TOKENS);
+            std::thread::sleep(Duration::from_millis(20));
+        });
+        let all: Duration = found.iter().map(|stage| stage.duration).sum();
+        let text = table(&found, all, 2);
+        let shares = text.lines().filter_map(|line| line.split(" %").next()?.rsplit(' ').next()?.parse::<f64>().ok());
+        let shares: Vec<f64> = shares.collect();
+        let (sum, parts) = shares.split_last().unwrap();
+        assert!(*sum == 100.0 && (parts.iter().sum::<f64>() - 100.0).abs() < 0.3, "{text}");
+        assert!(text.lines().nth(4).unwrap().starts_with("tokens "), "{text}");
+    }
+
+    #[test]
+    fn multiplying_is_held_against_the_limits() {
+        let text = multiplying(3_000_000_000, 10.0, &limits());
+        assert!(text.contains("3,000 million") && text.contains("30.0 %") && text.contains("7.5 % in bf16"), "{text}");
+        assert!(!multiplying(1, 1.0, &Limits { blocks: None, ..limits() }).contains("bf16"));
+    }
+}

@@ -1,0 +1,218 @@
+//! Where the time of a whole command goes: how long each stage of its work took, and how many threads were busy meanwhile.
+//!
+//! A command is in one stage at a time, the innermost of those that have begun. Stages are for what comes one after
+//! another, such as reading, cutting texts into tokens, and training steps; what many threads do at a time is one stage.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What a stage is called, in English and in Japanese.
+pub type StageName = [&'static str; 2];
+
+/// What is in none of the others.
+pub const REST: StageName = ["the rest", "その他"];
+
+/// The time of a stage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct StageTime {
+    /// Its name.
+    pub name: StageName,
+    /// How often it began.
+    pub times: u64,
+    /// How long the command was in it.
+    pub duration: Duration,
+    /// Processor time of the whole process meanwhile, to about a hundredth of a second; none where the system does not say.
+    pub processor: Option<Duration>,
+}
+
+/// Files of rows.
+pub const READING: StageName = ["reading rows", "行の読み込み"];
+/// Texts become tokens, whose vocabulary may have to be learnt first.
+pub const TOKENS: StageName = ["tokens", "トークン"];
+/// The n-gram model, learning or at work.
+pub const NGRAMS: StageName = ["n-grams", "n-gram"];
+/// Steps of training.
+pub const STEPS: StageName = ["training steps", "学習ステップ"];
+/// The network at work.
+pub const NETWORK: StageName = ["network", "ネットワーク"];
+/// Checkpoints.
+pub const CHECKPOINTS: StageName = ["checkpoints", "チェックポイント"];
+/// Scores, and what is said of them.
+pub const REPORT: StageName = ["report", "報告"];
+/// Answers, or the files of a model.
+pub const WRITING: StageName = ["writing", "書き込み"];
+
+static IS_ON: AtomicBool = AtomicBool::new(false);
+static WATCH: Mutex<Option<Watch>> = Mutex::new(None);
+
+/// What has been found so far.
+struct Watch {
+    /// In the order in which they first began.
+    found: Vec<StageTime>,
+    /// Stages that have begun and not ended, by their places above; the innermost last.
+    open: Vec<usize>,
+    since: Instant,
+    processor_since: Option<Duration>,
+}
+
+impl Watch {
+    /// Counts the time since the last change for the innermost stage.
+    fn change(&mut self) {
+        let (now, processor) = (Instant::now(), processor_time());
+        if let Some(stage) = self.open.last().map(|&at| &mut self.found[at]) {
+            stage.duration += now - self.since;
+            let both = processor.zip(self.processor_since);
+            stage.processor = stage.processor.zip(both).map(|(sum, (now, since))| sum + now.saturating_sub(since));
+        }
+        (self.since, self.processor_since) = (now, processor);
+    }
+
+    fn begin(&mut self, name: StageName) {
+        self.change();
+        let at = self.found.iter().position(|stage| stage.name == name).unwrap_or_else(|| {
+            let processor = Some(Duration::ZERO);
+            self.found.push(StageTime { name, times: 0, duration: Duration::ZERO, processor });
+            self.found.len() - 1
+        });
+        self.found[at].times += 1;
+        self.open.push(at);
+    }
+}
+
+/// Runs `work` and tells where its time went. Of two at a time, the second finds nothing.
+pub fn watch<R>(work: impl FnOnce() -> R) -> (R, Vec<StageTime>) {
+    /// Even where `work` panics.
+    struct Off;
+    impl Drop for Off {
+        fn drop(&mut self) {
+            IS_ON.store(false, Ordering::SeqCst);
+            *watched() = None;
+        }
+    }
+    if watched().is_some() {
+        return (work(), Vec::new());
+    }
+    let mut watch = Watch { found: Vec::new(), open: Vec::new(), since: Instant::now(), processor_since: None };
+    watch.begin(REST);
+    *watched() = Some(watch);
+    IS_ON.store(true, Ordering::SeqCst);
+    let _off = Off;
+    let result = work();
+    let found = watched().as_mut().map(|watch| {
+        watch.change();
+        std::mem::take(&mut watch.found)
+    });
+    (result, found.unwrap_or_default())
+}
+
+fn watched() -> std::sync::MutexGuard<'static, Option<Watch>> {
+    WATCH.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The command is in a stage until this is dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct Stage {
+    is_on: bool,
+}
+
+/// Begins a stage, inside of the one that goes on. Next to nothing where nobody watches.
+pub fn begin(name: StageName) -> Stage {
+    if !IS_ON.load(Ordering::Relaxed) {
+        return Stage { is_on: false };
+    }
+    let is_on = watched().as_mut().map(|watch| watch.begin(name)).is_some();
+    Stage { is_on }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if self.is_on
+            && let Some(watch) = watched().as_mut()
+        {
+            watch.change();
+            // The outermost ends with the watching.
+            if watch.open.len() > 1 {
+                watch.open.pop();
+            }
+        }
+    }
+}
+
+/// Processor time that all threads of this process have taken, those that have ended included.
+fn processor_time() -> Option<Duration> {
+    /// Of a second: what Linux counts in, for whoever reads.
+    const TICK: Duration = Duration::from_millis(10);
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // Behind the name, which may hold anything: fields 14 and 15 of all, 12 and 13 of the rest.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
+    let mut ticks = || fields.next()?.parse::<u32>().ok();
+    Some(TICK * (ticks()? + ticks()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread::sleep;
+
+    const OUTER: StageName = ["outer", "外"];
+    const INNER: StageName = ["inner", "内"];
+    const TIME: Duration = Duration::from_millis(30);
+
+    /// In one test, since one is watched at a time.
+    #[test]
+    fn each_stage_has_its_own_time() {
+        drop(super::begin(OUTER));
+        let start = Instant::now();
+        let (nothing, found) = watch(|| {
+            sleep(TIME);
+            let outer = super::begin(OUTER);
+            for _ in 0..2 {
+                sleep(TIME);
+                let _inner = super::begin(INNER);
+                sleep(2 * TIME);
+            }
+            // The second watch finds nothing, and its stages are the first's.
+            let (_, nothing) = watch(|| drop(super::begin(INNER)));
+            drop(outer);
+            nothing
+        });
+        let all = start.elapsed();
+        assert!(nothing.is_empty());
+        assert_eq!(
+            found.iter().map(|stage| (stage.name, stage.times)).collect::<Vec<_>>(),
+            [(REST, 1), (OUTER, 1), (INNER, 3)]
+        );
+        let least = [TIME, 2 * TIME, 4 * TIME];
+        assert!(
+            found.iter().zip(least).all(|(stage, least)| stage.duration >= least && stage.duration < least + 2 * TIME)
+        );
+        let sum: Duration = found.iter().map(|stage| stage.duration).sum();
+        assert!(sum <= all && sum > all - TIME / 2, "{sum:?} of {all:?}");
+
+        // Threads that are busy show, and so do those that have ended.
+        let busy = || {
+            let start = Instant::now();
+            while start.elapsed() < 10 * TIME {
+                std::hint::spin_loop();
+            }
+        };
+        let ((), found) = watch(|| {
+            let _stage = super::begin(OUTER);
+            std::thread::scope(|scope| [scope.spawn(busy), scope.spawn(busy)].map(|thread| thread.join().unwrap()));
+        });
+        if cfg!(target_os = "linux") {
+            // At least one core was ours.
+            let processor = found[1].processor.unwrap();
+            assert!(processor >= 5 * TIME && processor <= 25 * TIME, "{found:?}");
+        }
+
+        // Off again, also after a panic.
+        let panicked = std::panic::catch_unwind(|| watch(|| panic!("on purpose")));
+        assert!(panicked.is_err());
+        assert!(!super::begin(OUTER).is_on);
+        assert_eq!(watch(|| ()).1.len(), 1);
+    }
+}
