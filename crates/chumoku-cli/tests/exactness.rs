@@ -137,7 +137,8 @@ fn threads_do_not_change_what_a_model_says() {
     place.write("reviews.csv", csv(&reviews(120)));
     // Of many lengths, some longer than a window; more than are answered at a time.
     let texts: Vec<String> = reviews(700).into_iter().map(|(text, _)| text).collect();
-    let of_row = |i: usize| if i % 97 == 0 { texts[i..].iter().take(40).cloned().collect() } else { texts[i].clone() };
+    let of_row =
+        |i: usize| if i.is_multiple_of(97) { texts[i..].iter().take(40).cloned().collect() } else { texts[i].clone() };
     let rows: Vec<(String, String)> = (0..texts.len()).map(|i| (of_row(i), "positive".into())).collect();
     place.write("new.csv", csv(&rows));
     train(&place, "model", &["--epochs", "1"]).ok();
