@@ -14,7 +14,9 @@
 //!
 //! The same texts give the same bits for any number of threads: work is cut by the data alone, sums have a fixed order.
 
+mod columns;
 mod error;
+mod features;
 mod loss;
 mod model;
 mod newton;
@@ -31,6 +33,7 @@ mod tests;
 
 pub use error::NgramError;
 pub use model::{NgramModel, NgramReport};
+pub(crate) use select::Found;
 pub use select::NgramData;
 pub use tensors::NgramTensors;
 pub use tokens::NgramScheme;

@@ -2,13 +2,14 @@
 
 use super::NgramConfig;
 use super::error::NgramError;
+use super::features::{Choice, features};
 use super::loss::negative_log_likelihood;
 use super::model::{NgramModel, NgramReport, outputs_of};
-use super::newton::{Stop, fit};
+use super::newton::{Solver, Stop};
 use super::problem::Problem;
 use super::sparse::Sparse;
 use super::tokens::NgramScheme;
-use super::vocabulary::{CountedTexts, Vocabulary};
+use super::vocabulary::CountedTexts;
 use crate::lang::lang;
 use crate::tr;
 use rayon::prelude::*;
@@ -29,8 +30,6 @@ pub struct NgramData<'a> {
     pub class_weights: Option<&'a [f32]>,
 }
 
-/// Least weight of an n-gram that all classes use alike.
-const LEAST_RELEVANCE: f64 = 1e-3;
 /// Texts from which on an n-gram of one text only is no feature.
 const MANY_TEXTS: usize = 1000;
 
@@ -48,6 +47,17 @@ impl NgramModel {
         cancel: &AtomicBool,
         progress: &dyn Fn(&str),
     ) -> Result<NgramModel, NgramError> {
+        Ok(NgramModel::train_from(data, config, Found::default(), cancel, progress)?.0)
+    }
+
+    /// [`NgramModel::train`], beginning from what an earlier training `found`. The second result is for a later one.
+    pub(crate) fn train_from(
+        data: &NgramData<'_>,
+        config: &NgramConfig,
+        found: Found,
+        cancel: &AtomicBool,
+        progress: &dyn Fn(&str),
+    ) -> Result<(NgramModel, Found), NgramError> {
         check(data, config)?;
         let is_cancelled = || cancel.load(Ordering::Relaxed);
         let go_on = || {
@@ -59,13 +69,17 @@ impl NgramModel {
         let reading = |read: usize| {
             progress(&tr!("{read} of {} texts read", "{} 件中 {read} 件を読み込み済み", data.texts.len()));
         };
-        let counted = CountedTexts::read(data.texts, &scheme, &is_cancelled, &reading);
+        let mut counted = match found.texts {
+            Some((known, counted)) if known == scheme => counted,
+            _ => CountedTexts::read(data.texts, &scheme, &is_cancelled, &reading),
+        };
         go_on()?;
-        let vocabulary = choose_features(&counted, data, config);
-        let x = counted.rows(&vocabulary);
-        drop(counted);
+        let at_least = if data.texts.len() < MANY_TEXTS { 1 } else { 2 };
+        let at_least = config.min_document_frequency.unwrap_or(at_least);
+        let most = config.max_weights / outputs;
+        let choice = Choice { at_least, most, labels: data.labels, classes: data.num_classes };
+        let (vocabulary, x) = features(&counted, &choice);
         go_on()?;
-        let xt = x.transposed();
         progress(&tr!(
             "{} n-grams from {} texts",
             "{1} 件のテキストから {0} 個の n-gram",
@@ -76,18 +90,47 @@ impl NgramModel {
         let row_weights: Vec<f32> = data.labels.iter().map(|&label| class_weight(data, label)).collect();
         let prior = log_shares(data.labels, &row_weights, data.num_classes);
         let bias = if let [first, second] = prior[..] { vec![second - first] } else { prior.clone() };
-        let problem = Problem { x: &x, xt: &xt, labels: data.labels, row_weights: &row_weights, outputs, prior: &bias };
+        let problem = Problem { x: &x, labels: data.labels, row_weights: &row_weights, outputs, prior: &bias };
         let valid = data.valid.filter(|(texts, _)| !texts.is_empty()).map(|(texts, labels)| {
-            let rows = CountedTexts::read(texts, &scheme, &is_cancelled, &|_| {}).rows(&vocabulary);
-            (rows, labels)
+            let counted = CountedTexts::read(texts, &scheme, &is_cancelled, &|_| {});
+            let rows = counted.rows(&vocabulary);
+            (counted, rows, labels)
         });
         go_on()?;
 
-        let valid = valid.as_ref().map(|(rows, labels)| (rows, *labels));
-        let (weights, report) =
-            choose_c(&problem, valid, data, config, &Listener { is_cancelled: &is_cancelled, progress })?;
-        Ok(NgramModel { scheme, vocabulary, weights, prior, report: Some(report) })
+        let valid_rows = valid.as_ref().map(|(_, rows, labels)| (rows, *labels));
+        let listener = Listener { is_cancelled: &is_cancelled, progress };
+        let start = found.start.filter(|start| start.dual.len() == data.texts.len() * outputs);
+        let (weights, start, report) = choose_c(&problem, valid_rows, start, data, config, &listener)?;
+        if let Some((valid, _, _)) = valid {
+            counted.append(valid);
+        }
+        let found = Found { texts: Some((scheme.clone(), counted)), start: Some(start) };
+        Ok((NgramModel { scheme, vocabulary, weights, prior, report: Some(report) }, found))
     }
+}
+
+/// What a training leaves to a later one on its training and validation texts together.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// The n-grams of all these texts.
+    texts: Option<(NgramScheme, CountedTexts)>,
+    start: Option<Start>,
+}
+
+impl Found {
+    /// Gives up the n-grams, which the later training will read again.
+    pub(crate) fn forget_texts(&mut self) {
+        self.texts = None;
+    }
+}
+
+/// Where to begin: a solution as [`Vector`](super::problem::Vector) has it.
+struct Start {
+    /// (texts, outputs)
+    dual: Vec<f32>,
+    /// (outputs)
+    bias: Vec<f32>,
 }
 
 struct Listener<'a> {
@@ -95,23 +138,30 @@ struct Listener<'a> {
     progress: &'a dyn Fn(&str),
 }
 
-/// The weights at the C of least validation loss, or at the one set where there are no validation rows.
+/// The weights at the C of least validation loss, or at the one set where there are no validation rows; and where a
+/// training on these and the validation rows may begin.
 fn choose_c(
     problem: &Problem,
     valid: Option<(&Sparse, &[u32])>,
+    start: Option<Start>,
     data: &NgramData<'_>,
     config: &NgramConfig,
     listener: &Listener,
-) -> Result<(Vec<f32>, NgramReport), NgramError> {
+) -> Result<(Vec<f32>, Start, NgramReport), NgramError> {
     // Up the grid, each C from the solution of the one below: small ones are quick, and good starts for large ones.
     let mut grid = config.c_grid.clone();
     if valid.is_none() {
-        grid.retain(|&c| c < config.c_without_validation);
+        grid.retain(|&c| c < config.c_without_validation && start.is_none());
         grid.push(config.c_without_validation);
     }
-    let mut weights = problem.start();
+    let mut solver = Solver::new(problem);
+    let mut at = problem.start();
+    if let Some(start) = start {
+        problem.begin_at(&start.dual, &start.bias, &mut at);
+        solver.fill_scores(&mut at);
+    }
     let mut products = 0;
-    let mut best: Option<(Vec<f32>, NgramReport)> = None;
+    let mut best: Option<(Vec<f32>, Start, NgramReport)> = None;
     for &c in &grid {
         let step = |step: usize, gradient: f64| {
             (listener.progress)(&tr!(
@@ -121,19 +171,28 @@ fn choose_c(
             ));
         };
         let stop = Stop { tolerance: config.tolerance, is_cancelled: listener.is_cancelled, progress: &step };
-        let outcome = fit(problem, &mut weights, c, &stop);
+        let outcome = solver.fit(&mut at, c, &stop);
         if (listener.is_cancelled)() {
             return Err(NgramError::Cancelled);
         }
         products += outcome.products;
+        if valid.is_none() && c != grid[grid.len() - 1] {
+            continue;
+        }
+        let weights = problem.weights(&at);
+        let mut dual = problem.unpadded(&at.dual);
         let score = valid.map(|(rows, labels)| {
-            let score = evaluate(&problem.scores_of(rows, &weights), labels, data);
+            let (weights, bias) = weights.split_at(weights.len() - problem.outputs);
+            let scores = rows.times_plus(weights, bias);
+            let score = evaluate(&scores, labels, data);
             let percent = 100.0 * score.accuracy;
             (listener.progress)(&tr!(
                 "C {c}: validation loss {:.4}, accuracy {percent:.2} %",
                 "C {c}：検証データの損失 {:.4}、正解率 {percent:.2} %",
                 score.loss
             ));
+            // These rows have had no part in the weights.
+            dual.resize(dual.len() + scores.len(), 0.0);
             score
         });
         let report = NgramReport {
@@ -145,17 +204,14 @@ fn choose_c(
         };
         match (&best, score) {
             // The loss has one valley in C, and larger values take longest.
-            (Some((_, best)), Some(score)) if best.valid_loss.is_some_and(|best| score.loss >= best) => {
+            (Some((_, _, best)), Some(score)) if best.valid_loss.is_some_and(|best| score.loss >= best) => {
                 break;
             }
-            // The last one moves.
-            _ if c == grid[grid.len() - 1] => best = Some((std::mem::take(&mut weights), report)),
-            (_, Some(_)) => best = Some((weights.clone(), report)),
-            (_, None) => {}
+            _ => best = Some((weights, Start { dual, bias: at.bias.clone() }, report)),
         }
     }
-    let (weights, report) = best.unwrap_or_else(|| (problem.start(), NgramReport::default()));
-    Ok((weights, NgramReport { products, ..report }))
+    let (weights, start, report) = best.expect("a grid has at least one C");
+    Ok((weights, start, NgramReport { products, ..report }))
 }
 
 #[derive(Clone, Copy)]
@@ -218,50 +274,6 @@ fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
         scheme.inside_words = None;
     }
     scheme
-}
-
-/// The n-grams of enough texts, weighted by idf · √s.
-fn choose_features(counted: &CountedTexts, data: &NgramData<'_>, config: &NgramConfig) -> Vocabulary {
-    let at_least = if data.texts.len() < MANY_TEXTS { 1 } else { 2 };
-    let frequencies = counted.document_frequencies(config.min_document_frequency.unwrap_or(at_least));
-    let frequencies = most_frequent(frequencies, config.max_weights / outputs_of(data.num_classes));
-    let vocabulary = Vocabulary::with_idf(&frequencies, data.texts.len());
-    let relevance = relevance(&counted.rows(&vocabulary), data.labels, data.num_classes);
-    vocabulary.scaled(&relevance)
-}
-
-/// The `limit` n-grams of the most texts (of equals, those of the lowest hash), by hash.
-fn most_frequent(mut frequencies: Vec<(u64, u32)>, limit: usize) -> Vec<(u64, u32)> {
-    if frequencies.len() > limit {
-        frequencies.sort_unstable_by_key(|&(hash, texts)| (std::cmp::Reverse(texts), hash));
-        frequencies.truncate(limit);
-        frequencies.sort_unstable();
-    }
-    frequencies
-}
-
-/// √s of the module's formula for every feature, from the number of texts of each class that have it.
-fn relevance(rows: &Sparse, labels: &[u32], classes: usize) -> Vec<f32> {
-    // One added to each count, in every sum too.
-    let mut of_class = vec![rows.columns as f64; classes];
-    for (row, &label) in labels.iter().enumerate() {
-        of_class[label as usize] += rows.row(row).0.len() as f64;
-    }
-    let all: f64 = of_class.iter().sum();
-    let columns = rows.transposed();
-    let relevance = |counts: &mut Vec<f64>, column: usize| {
-        counts.clear();
-        counts.resize(classes, 1.0);
-        let (rows, _) = columns.row(column);
-        rows.iter().for_each(|&row| counts[labels[row as usize] as usize] += 1.0);
-        let sum = (rows.len() + classes) as f64;
-        let ratios = counts.iter().zip(&of_class).map(|(count, total)| {
-            let (inside, outside) = (count / total, (sum - count) / (all - total));
-            (inside / outside).ln().abs()
-        });
-        ratios.fold(0.0, f64::max).sqrt().max(LEAST_RELEVANCE) as f32
-    };
-    (0..rows.columns).into_par_iter().map_init(Vec::new, relevance).collect()
 }
 
 fn class_weight(data: &NgramData<'_>, label: u32) -> f32 {
