@@ -6,7 +6,7 @@ use super::features::{Choice, features};
 use super::loss::negative_log_likelihood;
 use super::model::{NgramModel, NgramReport, outputs_of};
 use super::newton::{Solver, Stop};
-use super::problem::Problem;
+use super::problem::{Problem, Vector};
 use super::sparse::Sparse;
 use super::tokens::NgramScheme;
 use super::vocabulary::CountedTexts;
@@ -101,7 +101,16 @@ impl NgramModel {
         let valid_rows = valid.as_ref().map(|(_, rows, labels)| (rows, *labels));
         let listener = Listener { is_cancelled: &is_cancelled, progress };
         let start = found.start.filter(|start| start.dual.len() == data.texts.len() * outputs);
-        let (weights, start, report) = choose_c(&problem, valid_rows, start, data, config, &listener)?;
+        let search = Search {
+            problem: &problem,
+            solver: Solver::new(&problem),
+            valid: valid_rows,
+            data,
+            tolerance: config.tolerance,
+            listener,
+            products: 0,
+        };
+        let Trial { weights, start, report } = search.run(start, config)?;
         if let Some((valid, _, _)) = valid {
             counted.append(valid);
         }
@@ -125,7 +134,7 @@ impl Found {
     }
 }
 
-/// Where to begin: a solution as [`Vector`](super::problem::Vector) has it.
+/// Where to begin: a solution as [`Vector`] has it.
 struct Start {
     /// (texts, outputs)
     dual: Vec<f32>,
@@ -138,55 +147,104 @@ struct Listener<'a> {
     progress: &'a dyn Fn(&str),
 }
 
-/// The weights at the C of least validation loss, or at the one set where there are no validation rows; and where a
-/// training on these and the validation rows may begin.
-fn choose_c(
-    problem: &Problem,
-    valid: Option<(&Sparse, &[u32])>,
-    start: Option<Start>,
-    data: &NgramData<'_>,
-    config: &NgramConfig,
-    listener: &Listener,
-) -> Result<(Vec<f32>, Start, NgramReport), NgramError> {
-    // Up the grid, each C from the solution of the one below: small ones are quick, and good starts for large ones.
-    let mut grid = config.c_grid.clone();
-    if valid.is_none() {
-        grid.retain(|&c| c < config.c_without_validation && start.is_none());
-        grid.push(config.c_without_validation);
+/// The search for C.
+struct Search<'a> {
+    problem: &'a Problem<'a>,
+    solver: Solver<'a>,
+    valid: Option<(&'a Sparse, &'a [u32])>,
+    data: &'a NgramData<'a>,
+    tolerance: f64,
+    listener: Listener<'a>,
+    /// So far.
+    products: usize,
+}
+
+/// The solution at one C.
+struct Trial {
+    weights: Vec<f32>,
+    start: Start,
+    report: NgramReport,
+}
+
+impl Trial {
+    fn is_better_than(&self, other: &Trial) -> bool {
+        match (self.report.valid_loss, other.report.valid_loss) {
+            (Some(loss), Some(other)) => loss < other,
+            _ => true,
+        }
     }
-    let mut solver = Solver::new(problem);
-    let mut at = problem.start();
-    if let Some(start) = start {
-        problem.begin_at(&start.dual, &start.bias, &mut at);
-        solver.fill_scores(&mut at);
+}
+
+impl Search<'_> {
+    /// The weights at the C of least validation loss, or at the one set where there are no validation rows.
+    fn run(mut self, start: Option<Start>, config: &NgramConfig) -> Result<Trial, NgramError> {
+        let mut at = self.problem.start();
+        let is_new = start.is_none();
+        if let Some(start) = start {
+            self.problem.begin_at(&start.dual, &start.bias, &mut at);
+            self.solver.fill_scores(&mut at);
+        }
+        if self.valid.is_none() {
+            // Small ones are quick, and good starts for large ones.
+            for &c in config.c_grid.iter().filter(|&&c| is_new && c < config.c_without_validation) {
+                self.fit(&mut at, c)?;
+            }
+            return self.trial(&mut at, config.c_without_validation);
+        }
+        // The loss has one valley in C: up the grid from its second value, each from the solution of the one below, as
+        // long as it falls; if it never does, down.
+        let (below, above) = config.c_grid.split_at(usize::from(config.c_grid.len() > 1));
+        let mut best = self.trial(&mut at, above[0])?;
+        let first = at.clone();
+        for &c in &above[1..] {
+            let trial = self.trial(&mut at, c)?;
+            if !trial.is_better_than(&best) {
+                break;
+            }
+            best = trial;
+        }
+        if best.report.c == above[0] {
+            at = first;
+            for &c in below {
+                let trial = self.trial(&mut at, c)?;
+                if trial.is_better_than(&best) {
+                    best = trial;
+                }
+            }
+        }
+        best.report.products = self.products;
+        Ok(best)
     }
-    let mut products = 0;
-    let mut best: Option<(Vec<f32>, Start, NgramReport)> = None;
-    for &c in &grid {
+
+    /// Moves to the solution at `c`; returns the norm of its gradient.
+    fn fit(&mut self, at: &mut Vector, c: f32) -> Result<f64, NgramError> {
         let step = |step: usize, gradient: f64| {
-            (listener.progress)(&tr!(
+            (self.listener.progress)(&tr!(
                 "C {c}: step {step}, gradient {gradient:.4} of {:.4}",
                 "C {c}：ステップ {step}、勾配 {gradient:.4}（目標 {:.4}）",
-                config.tolerance
+                self.tolerance
             ));
         };
-        let stop = Stop { tolerance: config.tolerance, is_cancelled: listener.is_cancelled, progress: &step };
-        let outcome = solver.fit(&mut at, c, &stop);
-        if (listener.is_cancelled)() {
+        let stop = Stop { tolerance: self.tolerance, is_cancelled: self.listener.is_cancelled, progress: &step };
+        let outcome = self.solver.fit(at, c, &stop);
+        if (self.listener.is_cancelled)() {
             return Err(NgramError::Cancelled);
         }
-        products += outcome.products;
-        if valid.is_none() && c != grid[grid.len() - 1] {
-            continue;
-        }
-        let weights = problem.weights(&at);
-        let mut dual = problem.unpadded(&at.dual);
-        let score = valid.map(|(rows, labels)| {
-            let (weights, bias) = weights.split_at(weights.len() - problem.outputs);
+        self.products += outcome.products;
+        Ok(outcome.relative_gradient)
+    }
+
+    /// The solution at `c`, with its scores on the validation rows.
+    fn trial(&mut self, at: &mut Vector, c: f32) -> Result<Trial, NgramError> {
+        let relative_gradient = self.fit(at, c)?;
+        let weights = self.problem.weights(at);
+        let mut dual = self.problem.unpadded(&at.dual);
+        let score = self.valid.map(|(rows, labels)| {
+            let (weights, bias) = weights.split_at(weights.len() - self.problem.outputs);
             let scores = rows.times_plus(weights, bias);
-            let score = evaluate(&scores, labels, data);
+            let score = evaluate(&scores, labels, self.data);
             let percent = 100.0 * score.accuracy;
-            (listener.progress)(&tr!(
+            (self.listener.progress)(&tr!(
                 "C {c}: validation loss {:.4}, accuracy {percent:.2} %",
                 "C {c}：検証データの損失 {:.4}、正解率 {percent:.2} %",
                 score.loss
@@ -199,19 +257,11 @@ fn choose_c(
             c,
             valid_loss: score.map(|score| score.loss),
             valid_accuracy: score.map(|score| score.accuracy),
-            relative_gradient: outcome.relative_gradient,
-            products,
+            relative_gradient,
+            products: self.products,
         };
-        match (&best, score) {
-            // The loss has one valley in C, and larger values take longest.
-            (Some((_, _, best)), Some(score)) if best.valid_loss.is_some_and(|best| score.loss >= best) => {
-                break;
-            }
-            _ => best = Some((weights, Start { dual, bias: at.bias.clone() }, report)),
-        }
+        Ok(Trial { weights, start: Start { dual, bias: at.bias.clone() }, report })
     }
-    let (weights, start, report) = best.expect("a grid has at least one C");
-    Ok((weights, start, NgramReport { products, ..report }))
 }
 
 #[derive(Clone, Copy)]
