@@ -29,7 +29,7 @@ const FIGURES: [&str; 9] = [
     "seconds",
 ];
 
-/// The file of a set whose name starts with `stem.`.
+/// Where the file of a set is whose name starts with `stem.`.
 fn file(folder: &Path, stem: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?.flatten();
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -39,7 +39,8 @@ fn file(folder: &Path, stem: &str) -> Option<PathBuf> {
     })
 }
 
-fn load(folder: &Path, stem: &str) -> Result<Option<Dataset>, String> {
+/// The file of a set whose name starts with `stem.`, read; none if there is none.
+pub(crate) fn load(folder: &Path, stem: &str) -> Result<Option<Dataset>, String> {
     let mut options = ReadOptions::default();
     options.require_label = true;
     file(folder, stem).map(|path| load_labelled(&path, &options).map_err(|error| error.to_string())).transpose()

@@ -6,6 +6,7 @@
 //! cargo run --release -p bench -- product [--threads 2]
 //! cargo run --release -p bench -- accuracy FOLDER …
 //! cargo run --release -p bench -- embed FOLDER TEXTS [--threads 2] [--precision high]
+//! cargo run --release -p bench -- ngrams FOLDER [--sets sst2,trec] [--threads 2] [--rounds 3] [--stages]
 //! cargo run --release -p bench -- pages --python PATH …
 //! cargo run --release -p bench -- pictures
 //! ```
@@ -15,6 +16,7 @@
 //! `product` times the matrix product alone, as `peers/torch_gemm.py` does.
 //! `accuracy` measures the defaults of `chumoku train` on real data: see `accuracy.rs`.
 //! `embed` times one text after another through a pretrained encoder: see `embed.rs`.
+//! `ngrams` times the training of the n-gram model: see `ngrams.rs`.
 //! `pages` measures pages of attention in a browser, ours and BertViz's, `pictures` draws heatmaps: see `pages.rs`.
 
 mod accuracy;
@@ -22,6 +24,7 @@ mod all;
 mod attention;
 mod bandwidth;
 mod embed;
+mod ngrams;
 mod pages;
 mod product;
 mod programs;
@@ -39,11 +42,14 @@ fn main() -> std::process::ExitCode {
         Some("product") => product::run(args),
         Some("accuracy") => accuracy::run(args),
         Some("embed") => embed::run(args),
+        Some("ngrams") => ngrams::run(args),
         Some("pages") => pages::run(args),
         Some("pictures") => pages::pictures(args),
-        _ => Err("expected `all`, `attention`, `product`, `accuracy`, `embed`, `pages` or `pictures`; `chumoku bench` times \
-                  Chumoku alone"
-            .into()),
+        _ => Err(
+            "expected `all`, `attention`, `product`, `accuracy`, `embed`, `ngrams`, `pages` or `pictures`; `chumoku \
+                  bench` times Chumoku alone"
+                .into(),
+        ),
     };
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -14,7 +14,9 @@
 //!
 //! The same texts give the same bits for any number of threads: work is cut by the data alone, sums have a fixed order.
 
+mod columns;
 mod error;
+mod features;
 mod loss;
 mod model;
 mod newton;
@@ -31,6 +33,7 @@ mod tests;
 
 pub use error::NgramError;
 pub use model::{NgramModel, NgramReport};
+pub(crate) use select::Found;
 pub use select::NgramData;
 pub use tensors::NgramTensors;
 pub use tokens::NgramScheme;
@@ -50,10 +53,10 @@ pub struct NgramConfig {
     pub inside_words_up_to: f64,
     /// Texts that must contain an n-gram for it to be a feature; if absent, 2 from 1,000 texts on and 1 below.
     pub min_document_frequency: Option<u32>,
-    /// Most features · outputs; where there are more, the n-grams of the most texts are kept. Training holds about ten
-    /// such arrays of f32.
+    /// Most features · outputs; where there are more, the n-grams of the most texts are kept. Training holds one
+    /// such array of f32, and the best one so far.
     pub max_weights: usize,
-    /// Values of C to try, ascending.
+    /// Values of C to try, ascending. The second is tried first.
     pub c_grid: Vec<f32>,
     /// C where there are no validation texts.
     pub c_without_validation: f32,
@@ -70,7 +73,7 @@ impl Default for NgramConfig {
             max_weights: 1 << 25,
             c_grid: vec![1.0, 4.0, 16.0, 64.0, 256.0],
             c_without_validation: 16.0,
-            tolerance: 3e-3,
+            tolerance: 1e-2,
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct NgramReport {
     pub valid_accuracy: Option<f64>,
     /// Norm of the gradient at the solution, relative to its norm where all weights are 0.
     pub relative_gradient: f64,
-    /// Products with the Hessian that training took.
+    /// Products with the Gram matrix of the training texts that training took.
     pub products: usize,
 }
 

@@ -1,14 +1,13 @@
 //! A truncated Newton method for [`Problem`].
 //!
-//! Each step solves H d = −g roughly by conjugate gradients, preconditioned by the diagonal of H, without ever forming H.
-//! It then goes along d as far as the objective falls enough (Armijo's rule); X d is known, so to try a length costs no
-//! product. Sources: Hsia, Chiang & Lin, "Preconditioned conjugate gradient methods in truncated Newton frameworks for
-//! large-scale linear classification", ACML 2018; Galli & Lin, "A study on truncated Newton methods for linear
-//! classification", IEEE TNNLS 2021.
+//! Each step solves H d = −g roughly by conjugate gradients without ever forming H; only the bias is preconditioned. It
+//! then goes along d as far as the objective falls enough (Armijo's rule); the scores of d are known, so to try a length
+//! costs no product. Sources: Hsia, Chiang & Lin, "Preconditioned conjugate gradient methods in truncated Newton
+//! frameworks for large-scale linear classification", ACML 2018; Galli & Lin, "A study on truncated Newton methods for
+//! linear classification", IEEE TNNLS 2021.
 
-use super::problem::Problem;
-use super::vector::{BLOCK, add_scaled, dot, norm, subtract_scaled};
-use rayon::prelude::*;
+use super::problem::{Problem, Vector};
+use super::vector::{add_scaled, dot, scale_and_add};
 
 /// When to stop.
 pub(crate) struct Stop<'a> {
@@ -22,7 +21,7 @@ pub(crate) struct Stop<'a> {
 /// What a fit ended with.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outcome {
-    /// Products with the Hessian.
+    /// Products with the Gram matrix.
     pub(crate) products: usize,
     pub(crate) relative_gradient: f64,
 }
@@ -35,102 +34,122 @@ const NOISE: f64 = 1e-7;
 const ARMIJO: f64 = 0.01;
 const SHORTEST: f32 = 1e-4;
 
-/// Minimises the objective from `weights` on, which end as the solution.
-pub(crate) fn fit(problem: &Problem, weights: &mut [f32], c: f32, stop: &Stop) -> Outcome {
-    let mut outcome = Outcome::default();
-    let mut at = Point::new(problem, c);
-    at.move_to(&problem.start());
-    let first_norm = norm(&at.gradient).max(f64::MIN_POSITIVE);
-    at.move_to(weights);
-    let mut step = vec![0.0; weights.len()];
-    for steps in 0..=MOST_STEPS {
-        outcome.relative_gradient = norm(&at.gradient) / first_norm;
-        // One step at least, for the start may be the solution of another C.
-        let tolerance = if steps == 0 { NOISE } else { stop.tolerance.max(NOISE) };
-        if outcome.relative_gradient <= tolerance || steps == MOST_STEPS || (stop.is_cancelled)() {
-            break;
-        }
-        (stop.progress)(steps, outcome.relative_gradient);
-        let accuracy = outcome.relative_gradient.sqrt().clamp(0.01, 0.3);
-        outcome.products += at.newton_step(accuracy, stop, &mut step);
-        let Some(length) = at.step_length(weights, &step) else {
-            break;
-        };
-        add_scaled(weights, length, &step);
-        at.move_to(weights);
-    }
-    outcome
-}
-
-/// All that is known about the objective at one point.
-struct Point<'a> {
+/// Minimises objectives that differ in C only.
+pub(crate) struct Solver<'a> {
     problem: &'a Problem<'a>,
-    c: f32,
-    scores: Vec<f32>,
+    /// Norm of the gradient where W = 0 and b = b₀, of C = 1.
+    first_norm: f64,
     probabilities: Vec<f32>,
-    gradient: Vec<f32>,
-    objective: f64,
+    gradient: Vector,
+    /// What products are added up in.
+    work: Vec<Vec<f32>>,
 }
 
-impl<'a> Point<'a> {
-    fn new(problem: &'a Problem<'a>, c: f32) -> Self {
-        let cells = problem.x.rows() * problem.outputs;
-        let gradient = vec![0.0; problem.parameters()];
-        Point { problem, c, scores: vec![0.0; cells], probabilities: vec![0.0; cells], gradient, objective: 0.0 }
+impl<'a> Solver<'a> {
+    pub(crate) fn new(problem: &'a Problem<'a>) -> Self {
+        let gradient = problem.zero();
+        let probabilities = gradient.dual.clone();
+        let mut solver = Solver { problem, first_norm: 1.0, probabilities, gradient, work: Vec::new() };
+        solver.first_norm = solver.gradient_at(&problem.start(), 1.0).max(f64::MIN_POSITIVE);
+        solver
     }
 
-    fn move_to(&mut self, weights: &[f32]) {
-        self.problem.scores(weights, &mut self.scores);
-        self.objective = self.problem.penalty(weights) + f64::from(self.c) * self.problem.loss(&self.scores);
-        self.probabilities.copy_from_slice(&self.scores);
-        self.problem.probabilities(&mut self.probabilities);
-        self.problem.gradient_at(weights, self.c, &self.probabilities, &mut self.gradient);
-    }
-
-    /// Conjugate gradients on H `step` = −g until the preconditioned norm of the residual is `accuracy` times that of g.
-    /// Returns the number of products with H.
-    fn newton_step(&self, accuracy: f64, stop: &Stop, step: &mut [f32]) -> usize {
-        let mut preconditioner = vec![0.0; step.len()];
-        self.problem.preconditioner(&self.probabilities, self.c, &mut preconditioner);
-        let mut buffer = vec![0.0; self.scores.len()];
-        let mut product = vec![0.0; step.len()];
-        step.fill(0.0);
-        let mut residual: Vec<f32> = self.gradient.iter().map(|g| -g).collect();
-        let mut direction: Vec<f32> = residual.iter().zip(&preconditioner).map(|(r, m)| m * r).collect();
-        let mut along = dot(&residual, &direction);
-        let enough = along.sqrt() * accuracy;
-        for products in 1..=MOST_CONJUGATE_STEPS {
-            self.problem.hessian_times(&self.probabilities, self.c, &direction, &mut buffer, &mut product);
-            let rate = (along / dot(&direction, &product)) as f32;
-            add_scaled(step, rate, &direction);
-            let before = along;
-            along = subtract_scaled(&mut residual, rate, &product, &preconditioner);
-            if along.sqrt() <= enough || (stop.is_cancelled)() {
-                return products;
+    /// Minimises the objective from `at` on, which ends as the solution.
+    pub(crate) fn fit(&mut self, at: &mut Vector, c: f32, stop: &Stop) -> Outcome {
+        let mut outcome = Outcome::default();
+        for steps in 0..=MOST_STEPS {
+            outcome.relative_gradient = self.gradient_at(at, c) / (f64::from(c) * self.first_norm);
+            outcome.products += 1;
+            // One step at least, for the start may be the solution of another C.
+            let tolerance = if steps == 0 { NOISE } else { stop.tolerance.max(NOISE) };
+            if outcome.relative_gradient <= tolerance || steps == MOST_STEPS || (stop.is_cancelled)() {
+                break;
             }
-            let keep = (along / before) as f32;
-            let parts = direction.par_chunks_mut(BLOCK).zip(residual.par_chunks(BLOCK));
-            parts.zip(preconditioner.par_chunks(BLOCK)).for_each(|((direction, residual), preconditioner)| {
-                for ((d, r), m) in direction.iter_mut().zip(residual).zip(preconditioner) {
-                    *d = keep * *d + m * r;
-                }
-            });
+            (stop.progress)(steps, outcome.relative_gradient);
+            let accuracy = outcome.relative_gradient.sqrt().clamp(0.01, 0.3);
+            let (step, products) = self.newton_step(c, accuracy, stop);
+            outcome.products += products;
+            let Some(length) = self.step_length(at, &step, c) else {
+                break;
+            };
+            add_scaled(&mut at.dual, length, &step.dual);
+            add_scaled(&mut at.scores, length, &step.scores);
+            add_scaled(&mut at.bias, length, &step.bias);
         }
-        MOST_CONJUGATE_STEPS
+        outcome
+    }
+
+    /// Makes the scores of a point from its A.
+    pub(crate) fn fill_scores(&mut self, of: &mut Vector) {
+        self.problem.fill_scores(of, &mut self.work);
+    }
+
+    /// Finds probabilities and gradient; returns the gradient's norm.
+    fn gradient_at(&mut self, at: &Vector, c: f32) -> f64 {
+        self.problem.probabilities(at, &mut self.probabilities);
+        self.problem.gradient(at, c, &self.probabilities, &mut self.gradient);
+        self.problem.fill_scores(&mut self.gradient, &mut self.work);
+        self.gradient.dot(&self.gradient).max(0.0).sqrt()
+    }
+
+    /// Conjugate gradients on H d = −g until the preconditioned norm of the residual is `accuracy` times that of g.
+    /// Returns d and the number of products.
+    fn newton_step(&mut self, c: f32, accuracy: f64, stop: &Stop) -> (Vector, usize) {
+        let problem = self.problem;
+        let preconditioner = problem.preconditioner(&self.probabilities, c);
+        let conditioned =
+            |residual: &Vector| -> Vec<f32> { residual.bias.iter().zip(&preconditioner).map(|(r, m)| m * r).collect() };
+        let along = |residual: &Vector, bias: &[f32]| -> f64 {
+            let bias = residual.bias.iter().zip(bias).map(|(r, z)| f64::from(*r) * f64::from(*z));
+            dot(&residual.dual, &residual.scores) + bias.sum::<f64>()
+        };
+        let mut step = problem.zero();
+        let mut product = problem.zero();
+        let mut residual = self.gradient.clone();
+        for part in [&mut residual.dual, &mut residual.scores, &mut residual.bias] {
+            part.iter_mut().for_each(|x| *x = -*x);
+        }
+        let mut direction = Vector { bias: conditioned(&residual), ..residual.clone() };
+        let mut norm = along(&residual, &direction.bias);
+        let enough = norm.sqrt() * accuracy;
+        for products in 1..=MOST_CONJUGATE_STEPS {
+            problem.hessian_times(&self.probabilities, c, &direction, &mut product);
+            // ⟨d, H d⟩ takes no scores but those of d.
+            let rate = (norm / product.dot(&direction)) as f32;
+            add_scaled(&mut step.dual, rate, &direction.dual);
+            add_scaled(&mut step.scores, rate, &direction.scores);
+            add_scaled(&mut step.bias, rate, &direction.bias);
+            add_scaled(&mut residual.dual, -rate, &product.dual);
+            add_scaled(&mut residual.bias, -rate, &product.bias);
+            problem.fill_scores(&mut residual, &mut self.work);
+            let bias = conditioned(&residual);
+            let before = norm;
+            norm = along(&residual, &bias).max(0.0);
+            if norm.sqrt() <= enough || (stop.is_cancelled)() {
+                return (step, products);
+            }
+            let keep = (norm / before) as f32;
+            scale_and_add(&mut direction.dual, keep, &residual.dual);
+            scale_and_add(&mut direction.scores, keep, &residual.scores);
+            scale_and_add(&mut direction.bias, keep, &bias);
+        }
+        (step, MOST_CONJUGATE_STEPS)
     }
 
     /// The first of 1, ½, ¼, … at which the objective falls enough; none if f32 can tell no better point from this one.
-    fn step_length(&self, weights: &[f32], step: &[f32]) -> Option<f32> {
-        let mut scores_step = self.scores.clone();
-        self.problem.scores(step, &mut scores_step);
-        let slope = dot(&self.gradient, step);
-        let mut length = 1.0;
+    fn step_length(&self, at: &Vector, step: &Vector, c: f32) -> Option<f32> {
+        let problem = self.problem;
+        // The penalty is a parabola along the step.
+        let weights = [dot(&step.dual, &at.scores), dot(&step.dual, &step.scores)];
+        let before = f64::from(c) * problem.loss(at, 0.0, step);
+        let slope = self.gradient.dot(step);
+        let mut length = 1.0_f32;
         while length > SHORTEST {
-            let (mut tried, mut scores) = (weights.to_vec(), self.scores.clone());
-            add_scaled(&mut tried, length, step);
-            add_scaled(&mut scores, length, &scores_step);
-            let objective = self.problem.penalty(&tried) + f64::from(self.c) * self.problem.loss(&scores);
-            if objective - self.objective <= ARMIJO * f64::from(length) * slope {
+            let far = f64::from(length);
+            let penalty =
+                far * weights[0] + 0.5 * far * far * weights[1] + problem.bias_penalty_added(at, length, step);
+            let fall = penalty + f64::from(c) * problem.loss(at, length, step) - before;
+            if fall <= ARMIJO * far * slope {
                 return Some(length);
             }
             length *= 0.5;

@@ -10,23 +10,26 @@
 //! sᵢ = cᵢ (pᵢ ∘ uᵢ − pᵢ ⟨pᵢ, uᵢ⟩),   u = X v_W + v_b.
 //!
 //! Source: Lin, Weng & Keerthi, "Trust region Newton method for large-scale logistic regression", JMLR 9, 2008.
+//!
+//! # By rows, not by features
+//!
+//! Where W = Xᵀ A for some A (rows, outputs), the gradient is Xᵀ (A + C r), and H v is Xᵀ (V + C s) for v = Xᵀ V. So
+//! nothing else ever comes up than weights of this form, the best ones among them (the representer theorem), and every
+//! vector is kept as its A: there are far fewer texts than n-grams. Scores are G A with G = X Xᵀ, and the product of two
+//! such vectors is ⟨Xᵀ A, Xᵀ B⟩ = ⟨A, G B⟩.
 
+use super::columns::{Columns, padded};
 use super::loss::{negative_log_likelihood, softmax};
-use super::sparse::Sparse;
-use super::vector::{BLOCK, dot};
+use super::vector::{ROW_BLOCK, dot};
 use rayon::prelude::*;
 
 /// ρ above.
 const BIAS_RIDGE: f32 = 0.01;
-/// Rows whose parts of a bias's sum are added by one task.
-const ROW_BLOCK: usize = 1 << 10;
 
 /// What is to be fitted.
 pub(crate) struct Problem<'a> {
     /// (rows, features)
-    pub(crate) x: &'a Sparse,
-    /// (features, rows)
-    pub(crate) xt: &'a Sparse,
+    pub(crate) x: &'a Columns,
     /// Class of each row.
     pub(crate) labels: &'a [u32],
     /// Weight of each row.
@@ -37,156 +40,189 @@ pub(crate) struct Problem<'a> {
     pub(crate) prior: &'a [f32],
 }
 
+/// Weights and a bias, or a change of both.
+#[derive(Debug, Clone)]
+pub(crate) struct Vector {
+    /// A, which stands for the weights Xᵀ A, (rows, [`Problem::width`]).
+    pub(crate) dual: Vec<f32>,
+    /// G A, the scores without the bias, (rows, [`Problem::width`]).
+    pub(crate) scores: Vec<f32>,
+    /// (outputs)
+    pub(crate) bias: Vec<f32>,
+}
+
+impl Vector {
+    /// ⟨self, other⟩ of weights and biases.
+    pub(super) fn dot(&self, other: &Vector) -> f64 {
+        dot(&self.dual, &other.scores) + dot(&self.bias, &other.bias)
+    }
+}
+
 impl Problem<'_> {
-    fn bias_start(&self) -> usize {
-        self.x.columns * self.outputs
+    /// Numbers per row of all matrices: the outputs, then zeros.
+    pub(super) fn width(&self) -> usize {
+        padded(self.outputs)
     }
 
-    /// Length of the vector of all weights: W by rows, then b.
-    pub(crate) fn parameters(&self) -> usize {
-        self.bias_start() + self.outputs
+    pub(super) fn zero(&self) -> Vector {
+        let cells = vec![0.0; self.x.num_rows() * self.width()];
+        Vector { dual: cells.clone(), scores: cells, bias: vec![0.0; self.outputs] }
     }
 
     /// W = 0, b = b₀.
-    pub(crate) fn start(&self) -> Vec<f32> {
-        let mut weights = vec![0.0; self.parameters()];
-        weights[self.bias_start()..].copy_from_slice(self.prior);
+    pub(crate) fn start(&self) -> Vector {
+        Vector { bias: self.prior.to_vec(), ..self.zero() }
+    }
+
+    /// Sets `at`, without its scores, to an A (rows, outputs) and a bias.
+    pub(crate) fn begin_at(&self, dual: &[f32], bias: &[f32], at: &mut Vector) {
+        let rows = at.dual.chunks_exact_mut(self.width()).zip(dual.chunks_exact(self.outputs));
+        rows.for_each(|(row, given)| row[..self.outputs].copy_from_slice(given));
+        at.bias.copy_from_slice(bias);
+    }
+
+    /// A matrix (rows, width) as (rows, outputs).
+    pub(crate) fn unpadded(&self, of: &[f32]) -> Vec<f32> {
+        of.chunks_exact(self.width()).flat_map(|row| &row[..self.outputs]).copied().collect()
+    }
+
+    /// W by rows (features, outputs), then b.
+    pub(crate) fn weights(&self, at: &Vector) -> Vec<f32> {
+        let mut weights = self.x.weights(&at.dual, self.width(), self.outputs);
+        weights.extend_from_slice(&at.bias);
         weights
     }
 
-    /// The scores of other rows, (rows, outputs).
-    pub(crate) fn scores_of(&self, rows: &Sparse, weights: &[f32]) -> Vec<f32> {
-        let (weights, bias) = weights.split_at(self.bias_start());
-        let mut scores = bias.repeat(rows.rows());
-        rows.multiply_add(|value| value, weights, self.outputs, &mut scores);
-        scores
-    }
-
-    /// X W + b.
-    pub(super) fn scores(&self, weights: &[f32], scores: &mut [f32]) {
-        let (weights, bias) = weights.split_at(self.bias_start());
-        scores.chunks_exact_mut(self.outputs).for_each(|row| row.copy_from_slice(bias));
-        self.x.multiply_add(|value| value, weights, self.outputs, scores);
-    }
-
-    /// Σᵢ cᵢ · (−ln pᵢ,yᵢ).
-    pub(super) fn loss(&self, scores: &[f32]) -> f64 {
-        let rows = scores.par_chunks(ROW_BLOCK * self.outputs).enumerate().map(|(block, scores)| {
-            let first = block * ROW_BLOCK;
-            let rows = scores.chunks_exact(self.outputs).enumerate();
-            rows.map(|(i, row)| {
-                f64::from(self.row_weights[first + i]) * negative_log_likelihood(row, self.labels[first + i])
-            })
-            .sum::<f64>()
+    /// Σᵢ cᵢ · (−ln pᵢ,yᵢ) at the scores of `at` plus `length` times those of `step`.
+    pub(super) fn loss(&self, at: &Vector, length: f32, step: &Vector) -> f64 {
+        let rows = ROW_BLOCK * self.width();
+        let blocks = at.scores.par_chunks(rows).zip(step.scores.par_chunks(rows)).enumerate();
+        let losses = blocks.map(|(block, (scores, steps))| {
+            let mut sum = 0.0_f64;
+            let mut moved = vec![0.0; self.outputs];
+            let rows = scores.chunks_exact(self.width()).zip(steps.chunks_exact(self.width()));
+            for (row, (scores, steps)) in (block * ROW_BLOCK..).zip(rows) {
+                for (output, moved) in moved.iter_mut().enumerate() {
+                    *moved = scores[output] + at.bias[output] + length * (steps[output] + step.bias[output]);
+                }
+                sum += f64::from(self.row_weights[row]) * negative_log_likelihood(&moved, self.labels[row]);
+            }
+            sum
         });
-        rows.collect::<Vec<_>>().iter().sum()
+        losses.collect::<Vec<_>>().iter().sum()
     }
 
-    pub(super) fn penalty(&self, weights: &[f32]) -> f64 {
-        let (weights, bias) = weights.split_at(self.bias_start());
-        let bias = bias.iter().zip(self.prior).map(|(b, prior)| f64::from((b - prior) * (b - prior)));
-        0.5 * dot(weights, weights) + 0.5 * f64::from(BIAS_RIDGE) * bias.sum::<f64>()
+    /// How much ½ ρ ‖b − b₀‖² grows from `at` to `at` plus `length` times `step`.
+    pub(super) fn bias_penalty_added(&self, at: &Vector, length: f32, step: &Vector) -> f64 {
+        let biases = at.bias.iter().zip(&step.bias).zip(self.prior);
+        let grown = biases.map(|((b, step), prior)| {
+            let (from, change) = (f64::from(b - prior), f64::from(length * step));
+            change * (from + 0.5 * change)
+        });
+        f64::from(BIAS_RIDGE) * grown.sum::<f64>()
     }
 
     /// f(W, b).
     #[cfg(test)]
-    pub(crate) fn objective(&self, weights: &[f32], c: f32) -> f64 {
-        let mut scores = vec![0.0; self.x.rows() * self.outputs];
-        self.scores(weights, &mut scores);
-        self.penalty(weights) + f64::from(c) * self.loss(&scores)
+    pub(crate) fn objective(&self, at: &Vector, c: f32) -> f64 {
+        let biases = at.bias.iter().zip(self.prior).map(|(b, prior)| f64::from((b - prior) * (b - prior)));
+        let penalty = 0.5 * dot(&at.dual, &at.scores) + 0.5 * f64::from(BIAS_RIDGE) * biases.sum::<f64>();
+        penalty + f64::from(c) * self.loss(at, 0.0, &self.zero())
     }
 
-    /// The gradient of f at `weights`.
-    #[cfg(test)]
-    pub(crate) fn gradient(&self, weights: &[f32], c: f32) -> Vec<f32> {
-        let mut scores = vec![0.0; self.x.rows() * self.outputs];
-        self.scores(weights, &mut scores);
-        self.probabilities(&mut scores);
-        let mut gradient = vec![0.0; self.parameters()];
-        self.gradient_at(weights, c, &scores, &mut gradient);
-        gradient
-    }
-
-    /// Scores become probabilities, in place.
-    pub(super) fn probabilities(&self, scores: &mut [f32]) {
-        scores.par_chunks_mut(ROW_BLOCK * self.outputs).for_each(|scores| {
-            scores.chunks_exact_mut(self.outputs).for_each(softmax);
+    /// pᵢ of every row.
+    pub(super) fn probabilities(&self, at: &Vector, probabilities: &mut [f32]) {
+        let block = ROW_BLOCK * self.width();
+        probabilities.par_chunks_mut(block).zip(at.scores.par_chunks(block)).for_each(|(probabilities, scores)| {
+            let rows = probabilities.chunks_exact_mut(self.width()).zip(scores.chunks_exact(self.width()));
+            for (row, scores) in rows {
+                let row = &mut row[..self.outputs];
+                row.iter_mut().zip(scores).zip(&at.bias).for_each(|((p, score), bias)| *p = score + bias);
+                softmax(row);
+            }
         });
     }
 
-    pub(super) fn gradient_at(&self, weights: &[f32], c: f32, probabilities: &[f32], gradient: &mut [f32]) {
-        let mut residuals = probabilities.to_vec();
-        for (row, residual) in residuals.chunks_exact_mut(self.outputs).enumerate() {
-            let label = self.labels[row] as usize;
-            match &mut *residual {
-                [one] => *one -= label as f32,
-                many => many[label] -= 1.0,
+    /// The gradient of f, without its scores.
+    pub(super) fn gradient(&self, at: &Vector, c: f32, probabilities: &[f32], gradient: &mut Vector) {
+        let block = ROW_BLOCK * self.width();
+        let parts = gradient.dual.par_chunks_mut(block).zip(probabilities.par_chunks(block)).enumerate();
+        parts.for_each(|(block, (residuals, probabilities))| {
+            residuals.copy_from_slice(probabilities);
+            for (row, residual) in (block * ROW_BLOCK..).zip(residuals.chunks_exact_mut(self.width())) {
+                let label = self.labels[row] as usize;
+                match &mut residual[..self.outputs] {
+                    [one] => *one -= label as f32,
+                    many => many[label] -= 1.0,
+                }
+                residual.iter_mut().for_each(|r| *r *= self.row_weights[row]);
             }
-            residual.iter_mut().for_each(|r| *r *= self.row_weights[row]);
+        });
+        for (output, sum) in self.sums(&gradient.dual).into_iter().enumerate() {
+            let pull = BIAS_RIDGE * (at.bias[output] - self.prior[output]);
+            gradient.bias[output] = (f64::from(c) * sum) as f32 + pull;
         }
-        self.pull_back(&residuals, c, weights, gradient);
-        let bias = &mut gradient[self.bias_start()..];
-        bias.iter_mut().zip(self.prior).for_each(|(g, prior)| *g -= BIAS_RIDGE * prior);
+        let parts = gradient.dual.par_chunks_mut(block).zip(at.dual.par_chunks(block));
+        parts.for_each(|(out, dual)| out.iter_mut().zip(dual).for_each(|(out, a)| *out = c * *out + a));
     }
 
-    /// `out` = R v + C · (Xᵀ r, Σᵢ rᵢ), R = (1, …, 1, ρ, …, ρ).
-    fn pull_back(&self, residuals: &[f32], c: f32, v: &[f32], out: &mut [f32]) {
-        let (out, out_bias) = out.split_at_mut(self.bias_start());
-        let (v, v_bias) = v.split_at(self.bias_start());
-        out.fill(0.0);
-        self.xt.multiply_add(|value| value, residuals, self.outputs, out);
-        let parts = out.par_chunks_mut(BLOCK).zip(v.par_chunks(BLOCK));
-        parts.for_each(|(out, v)| out.iter_mut().zip(v).for_each(|(out, v)| *out = c * *out + v));
-        let mut sums = vec![0.0_f64; self.outputs];
-        let blocks = residuals.par_chunks(ROW_BLOCK * self.outputs).map(|block| {
+    /// Makes the scores of a vector from its A. `work` is kept for the next time.
+    pub(crate) fn fill_scores(&self, of: &mut Vector, work: &mut Vec<Vec<f32>>) {
+        self.x.gram_times(&of.dual, self.width(), &mut of.scores, work);
+    }
+
+    /// Σᵢ of each output, of a matrix (rows, width).
+    fn sums(&self, of: &[f32]) -> Vec<f64> {
+        let blocks = of.par_chunks(ROW_BLOCK * self.width()).map(|block| {
             let mut sums = vec![0.0_f64; self.outputs];
-            for row in block.chunks_exact(self.outputs) {
-                sums.iter_mut().zip(row).for_each(|(sum, &r)| *sum += f64::from(r));
+            for row in block.chunks_exact(self.width()) {
+                sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += f64::from(x));
             }
             sums
         });
+        let mut sums = vec![0.0_f64; self.outputs];
         for block in blocks.collect::<Vec<_>>() {
             sums.iter_mut().zip(block).for_each(|(sum, part)| *sum += part);
         }
-        for ((out, sum), v) in out_bias.iter_mut().zip(sums).zip(v_bias) {
-            *out = (f64::from(c) * sum) as f32 + BIAS_RIDGE * v;
-        }
+        sums
     }
 
-    /// H v at the given probabilities.
-    pub(super) fn hessian_times(&self, probabilities: &[f32], c: f32, v: &[f32], buffer: &mut [f32], out: &mut [f32]) {
-        self.scores(v, buffer);
-        let width = self.outputs;
-        let blocks = buffer.par_chunks_mut(ROW_BLOCK * width).zip(probabilities.par_chunks(ROW_BLOCK * width));
-        blocks.enumerate().for_each(|(block, (buffer, probabilities))| {
-            let rows = buffer.chunks_exact_mut(width).zip(probabilities.chunks_exact(width));
-            for ((u, p), &weight) in rows.zip(&self.row_weights[block * ROW_BLOCK..]) {
-                if let ([u], [p]) = (&mut *u, p) {
-                    *u *= weight * p * (1.0 - p);
-                } else {
-                    let mean: f32 = u.iter().zip(p).map(|(u, p)| u * p).sum();
-                    u.iter_mut().zip(p).for_each(|(u, p)| *u = weight * p * (*u - mean));
+    /// `out` = H `v` without its scores, at the given probabilities.
+    pub(super) fn hessian_times(&self, probabilities: &[f32], c: f32, v: &Vector, out: &mut Vector) {
+        let (width, outputs) = (self.width(), self.outputs);
+        let block = ROW_BLOCK * width;
+        let blocks =
+            out.dual.par_chunks_mut(block).zip(probabilities.par_chunks(block)).zip(v.scores.par_chunks(block));
+        blocks.enumerate().for_each(|(block, ((out, probabilities), scores))| {
+            let rows = out.chunks_exact_mut(width).zip(probabilities.chunks_exact(width));
+            let weights = &self.row_weights[block * ROW_BLOCK..];
+            for (((out, p), u), &weight) in rows.zip(scores.chunks_exact(width)).zip(weights) {
+                if outputs == 1 {
+                    out[0] = weight * p[0] * (1.0 - p[0]) * (u[0] + v.bias[0]);
+                    continue;
                 }
+                let mut mean = 0.0;
+                for (((out, p), u), bias) in out.iter_mut().zip(p).zip(u).zip(&v.bias) {
+                    *out = u + bias;
+                    mean += p * *out;
+                }
+                out[..outputs].iter_mut().zip(p).for_each(|(out, p)| *out = weight * p * (*out - mean));
             }
         });
-        self.pull_back(buffer, c, v, out);
+        for (output, sum) in self.sums(&out.dual).into_iter().enumerate() {
+            out.bias[output] = (f64::from(c) * sum) as f32 + BIAS_RIDGE * v.bias[output];
+        }
+        let parts = out.dual.par_chunks_mut(block).zip(v.dual.par_chunks(block));
+        parts.for_each(|(out, dual)| out.iter_mut().zip(dual).for_each(|(out, v)| *out = c * *out + v));
     }
 
-    /// 1 / the diagonal of H.
-    pub(super) fn preconditioner(&self, probabilities: &[f32], c: f32, out: &mut [f32]) {
-        let width = self.outputs;
-        let mut curvature = vec![0.0; probabilities.len()];
-        for (row, (out, p)) in curvature.chunks_exact_mut(width).zip(probabilities.chunks_exact(width)).enumerate() {
-            let weight = self.row_weights[row];
-            out.iter_mut().zip(p).for_each(|(out, p)| *out = weight * p * (1.0 - p));
+    /// 1 / the diagonal of H for the bias; for the weights the penalty's 1 serves as well (their own diagonal saves no
+    /// product on any set of the record, and would need arrays as long as the weights).
+    pub(super) fn preconditioner(&self, probabilities: &[f32], c: f32) -> Vec<f32> {
+        let mut curvature = vec![0.0_f64; self.outputs];
+        for (row, &weight) in probabilities.chunks_exact(self.width()).zip(self.row_weights) {
+            curvature.iter_mut().zip(row).for_each(|(sum, &p)| *sum += f64::from(weight * p * (1.0 - p)));
         }
-        let (out, out_bias) = out.split_at_mut(self.bias_start());
-        out.fill(0.0);
-        self.xt.multiply_add(|value| value * value, &curvature, width, out);
-        out.par_iter_mut().with_min_len(BLOCK).for_each(|out| *out = 1.0 / (1.0 + c * *out));
-        for (output, out) in out_bias.iter_mut().enumerate() {
-            let sum: f64 = curvature.iter().skip(output).step_by(width).map(|&x| f64::from(x)).sum();
-            *out = 1.0 / (BIAS_RIDGE + (f64::from(c) * sum) as f32);
-        }
+        curvature.iter().map(|&sum| 1.0 / (BIAS_RIDGE + (f64::from(c) * sum) as f32)).collect()
     }
 }

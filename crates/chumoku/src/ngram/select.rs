@@ -2,13 +2,14 @@
 
 use super::NgramConfig;
 use super::error::NgramError;
+use super::features::{Choice, features};
 use super::loss::negative_log_likelihood;
 use super::model::{NgramModel, NgramReport, outputs_of};
-use super::newton::{Stop, fit};
-use super::problem::Problem;
+use super::newton::{Solver, Stop};
+use super::problem::{Problem, Vector};
 use super::sparse::Sparse;
 use super::tokens::NgramScheme;
-use super::vocabulary::{CountedTexts, Vocabulary};
+use super::vocabulary::CountedTexts;
 use crate::lang::lang;
 use crate::tr;
 use rayon::prelude::*;
@@ -29,8 +30,6 @@ pub struct NgramData<'a> {
     pub class_weights: Option<&'a [f32]>,
 }
 
-/// Least weight of an n-gram that all classes use alike.
-const LEAST_RELEVANCE: f64 = 1e-3;
 /// Texts from which on an n-gram of one text only is no feature.
 const MANY_TEXTS: usize = 1000;
 
@@ -48,6 +47,17 @@ impl NgramModel {
         cancel: &AtomicBool,
         progress: &dyn Fn(&str),
     ) -> Result<NgramModel, NgramError> {
+        Ok(NgramModel::train_from(data, config, Found::default(), cancel, progress)?.0)
+    }
+
+    /// [`NgramModel::train`], beginning from what an earlier training `found`. The second result is for a later one.
+    pub(crate) fn train_from(
+        data: &NgramData<'_>,
+        config: &NgramConfig,
+        found: Found,
+        cancel: &AtomicBool,
+        progress: &dyn Fn(&str),
+    ) -> Result<(NgramModel, Found), NgramError> {
         check(data, config)?;
         let is_cancelled = || cancel.load(Ordering::Relaxed);
         let go_on = || {
@@ -59,13 +69,17 @@ impl NgramModel {
         let reading = |read: usize| {
             progress(&tr!("{read} of {} texts read", "{} 件中 {read} 件を読み込み済み", data.texts.len()));
         };
-        let counted = CountedTexts::read(data.texts, &scheme, &is_cancelled, &reading);
+        let mut counted = match found.texts {
+            Some((known, counted)) if known == scheme => counted,
+            _ => CountedTexts::read(data.texts, &scheme, &is_cancelled, &reading),
+        };
         go_on()?;
-        let vocabulary = choose_features(&counted, data, config);
-        let x = counted.rows(&vocabulary);
-        drop(counted);
+        let at_least = if data.texts.len() < MANY_TEXTS { 1 } else { 2 };
+        let at_least = config.min_document_frequency.unwrap_or(at_least);
+        let most = config.max_weights / outputs;
+        let choice = Choice { at_least, most, labels: data.labels, classes: data.num_classes };
+        let (vocabulary, x) = features(&counted, &choice);
         go_on()?;
-        let xt = x.transposed();
         progress(&tr!(
             "{} n-grams from {} texts",
             "{1} 件のテキストから {0} 個の n-gram",
@@ -76,18 +90,56 @@ impl NgramModel {
         let row_weights: Vec<f32> = data.labels.iter().map(|&label| class_weight(data, label)).collect();
         let prior = log_shares(data.labels, &row_weights, data.num_classes);
         let bias = if let [first, second] = prior[..] { vec![second - first] } else { prior.clone() };
-        let problem = Problem { x: &x, xt: &xt, labels: data.labels, row_weights: &row_weights, outputs, prior: &bias };
+        let problem = Problem { x: &x, labels: data.labels, row_weights: &row_weights, outputs, prior: &bias };
         let valid = data.valid.filter(|(texts, _)| !texts.is_empty()).map(|(texts, labels)| {
-            let rows = CountedTexts::read(texts, &scheme, &is_cancelled, &|_| {}).rows(&vocabulary);
-            (rows, labels)
+            let counted = CountedTexts::read(texts, &scheme, &is_cancelled, &|_| {});
+            let rows = counted.rows(&vocabulary);
+            (counted, rows, labels)
         });
         go_on()?;
 
-        let valid = valid.as_ref().map(|(rows, labels)| (rows, *labels));
-        let (weights, report) =
-            choose_c(&problem, valid, data, config, &Listener { is_cancelled: &is_cancelled, progress })?;
-        Ok(NgramModel { scheme, vocabulary, weights, prior, report: Some(report) })
+        let valid_rows = valid.as_ref().map(|(_, rows, labels)| (rows, *labels));
+        let listener = Listener { is_cancelled: &is_cancelled, progress };
+        let start = found.start.filter(|start| start.dual.len() == data.texts.len() * outputs);
+        let search = Search {
+            problem: &problem,
+            solver: Solver::new(&problem),
+            valid: valid_rows,
+            data,
+            tolerance: config.tolerance,
+            listener,
+            products: 0,
+        };
+        let Trial { weights, start, report } = search.run(start, config)?;
+        if let Some((valid, _, _)) = valid {
+            counted.append(valid);
+        }
+        let found = Found { texts: Some((scheme.clone(), counted)), start: Some(start) };
+        Ok((NgramModel { scheme, vocabulary, weights, prior, report: Some(report) }, found))
     }
+}
+
+/// What a training leaves to a later one on its training and validation texts together.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// The n-grams of all these texts.
+    texts: Option<(NgramScheme, CountedTexts)>,
+    start: Option<Start>,
+}
+
+impl Found {
+    /// Gives up the n-grams, which the later training will read again.
+    pub(crate) fn forget_texts(&mut self) {
+        self.texts = None;
+    }
+}
+
+/// Where to begin: a solution as [`Vector`] has it.
+struct Start {
+    /// (texts, outputs)
+    dual: Vec<f32>,
+    /// (outputs)
+    bias: Vec<f32>,
 }
 
 struct Listener<'a> {
@@ -95,67 +147,121 @@ struct Listener<'a> {
     progress: &'a dyn Fn(&str),
 }
 
-/// The weights at the C of least validation loss, or at the one set where there are no validation rows.
-fn choose_c(
-    problem: &Problem,
-    valid: Option<(&Sparse, &[u32])>,
-    data: &NgramData<'_>,
-    config: &NgramConfig,
-    listener: &Listener,
-) -> Result<(Vec<f32>, NgramReport), NgramError> {
-    // Up the grid, each C from the solution of the one below: small ones are quick, and good starts for large ones.
-    let mut grid = config.c_grid.clone();
-    if valid.is_none() {
-        grid.retain(|&c| c < config.c_without_validation);
-        grid.push(config.c_without_validation);
+/// The search for C.
+struct Search<'a> {
+    problem: &'a Problem<'a>,
+    solver: Solver<'a>,
+    valid: Option<(&'a Sparse, &'a [u32])>,
+    data: &'a NgramData<'a>,
+    tolerance: f64,
+    listener: Listener<'a>,
+    /// So far.
+    products: usize,
+}
+
+/// The solution at one C.
+struct Trial {
+    weights: Vec<f32>,
+    start: Start,
+    report: NgramReport,
+}
+
+impl Trial {
+    fn is_better_than(&self, other: &Trial) -> bool {
+        match (self.report.valid_loss, other.report.valid_loss) {
+            (Some(loss), Some(other)) => loss < other,
+            _ => true,
+        }
     }
-    let mut weights = problem.start();
-    let mut products = 0;
-    let mut best: Option<(Vec<f32>, NgramReport)> = None;
-    for &c in &grid {
+}
+
+impl Search<'_> {
+    /// The weights at the C of least validation loss, or at the one set where there are no validation rows.
+    fn run(mut self, start: Option<Start>, config: &NgramConfig) -> Result<Trial, NgramError> {
+        let mut at = self.problem.start();
+        let is_new = start.is_none();
+        if let Some(start) = start {
+            self.problem.begin_at(&start.dual, &start.bias, &mut at);
+            self.solver.fill_scores(&mut at);
+        }
+        if self.valid.is_none() {
+            // Small ones are quick, and good starts for large ones.
+            for &c in config.c_grid.iter().filter(|&&c| is_new && c < config.c_without_validation) {
+                self.fit(&mut at, c)?;
+            }
+            return self.trial(&mut at, config.c_without_validation);
+        }
+        // The loss has one valley in C: up the grid from its second value, each from the solution of the one below, as
+        // long as it falls; if it never does, down.
+        let (below, above) = config.c_grid.split_at(usize::from(config.c_grid.len() > 1));
+        let mut best = self.trial(&mut at, above[0])?;
+        let first = at.clone();
+        for &c in &above[1..] {
+            let trial = self.trial(&mut at, c)?;
+            if !trial.is_better_than(&best) {
+                break;
+            }
+            best = trial;
+        }
+        if best.report.c == above[0] {
+            at = first;
+            for &c in below {
+                let trial = self.trial(&mut at, c)?;
+                if trial.is_better_than(&best) {
+                    best = trial;
+                }
+            }
+        }
+        best.report.products = self.products;
+        Ok(best)
+    }
+
+    /// Moves to the solution at `c`; returns the norm of its gradient.
+    fn fit(&mut self, at: &mut Vector, c: f32) -> Result<f64, NgramError> {
         let step = |step: usize, gradient: f64| {
-            (listener.progress)(&tr!(
+            (self.listener.progress)(&tr!(
                 "C {c}: step {step}, gradient {gradient:.4} of {:.4}",
                 "C {c}：ステップ {step}、勾配 {gradient:.4}（目標 {:.4}）",
-                config.tolerance
+                self.tolerance
             ));
         };
-        let stop = Stop { tolerance: config.tolerance, is_cancelled: listener.is_cancelled, progress: &step };
-        let outcome = fit(problem, &mut weights, c, &stop);
-        if (listener.is_cancelled)() {
+        let stop = Stop { tolerance: self.tolerance, is_cancelled: self.listener.is_cancelled, progress: &step };
+        let outcome = self.solver.fit(at, c, &stop);
+        if (self.listener.is_cancelled)() {
             return Err(NgramError::Cancelled);
         }
-        products += outcome.products;
-        let score = valid.map(|(rows, labels)| {
-            let score = evaluate(&problem.scores_of(rows, &weights), labels, data);
+        self.products += outcome.products;
+        Ok(outcome.relative_gradient)
+    }
+
+    /// The solution at `c`, with its scores on the validation rows.
+    fn trial(&mut self, at: &mut Vector, c: f32) -> Result<Trial, NgramError> {
+        let relative_gradient = self.fit(at, c)?;
+        let weights = self.problem.weights(at);
+        let mut dual = self.problem.unpadded(&at.dual);
+        let score = self.valid.map(|(rows, labels)| {
+            let (weights, bias) = weights.split_at(weights.len() - self.problem.outputs);
+            let scores = rows.times_plus(weights, bias);
+            let score = evaluate(&scores, labels, self.data);
             let percent = 100.0 * score.accuracy;
-            (listener.progress)(&tr!(
+            (self.listener.progress)(&tr!(
                 "C {c}: validation loss {:.4}, accuracy {percent:.2} %",
                 "C {c}：検証データの損失 {:.4}、正解率 {percent:.2} %",
                 score.loss
             ));
+            // These rows have had no part in the weights.
+            dual.resize(dual.len() + scores.len(), 0.0);
             score
         });
         let report = NgramReport {
             c,
             valid_loss: score.map(|score| score.loss),
             valid_accuracy: score.map(|score| score.accuracy),
-            relative_gradient: outcome.relative_gradient,
-            products,
+            relative_gradient,
+            products: self.products,
         };
-        match (&best, score) {
-            // The loss has one valley in C, and larger values take longest.
-            (Some((_, best)), Some(score)) if best.valid_loss.is_some_and(|best| score.loss >= best) => {
-                break;
-            }
-            // The last one moves.
-            _ if c == grid[grid.len() - 1] => best = Some((std::mem::take(&mut weights), report)),
-            (_, Some(_)) => best = Some((weights.clone(), report)),
-            (_, None) => {}
-        }
+        Ok(Trial { weights, start: Start { dual, bias: at.bias.clone() }, report })
     }
-    let (weights, report) = best.unwrap_or_else(|| (problem.start(), NgramReport::default()));
-    Ok((weights, NgramReport { products, ..report }))
 }
 
 #[derive(Clone, Copy)]
@@ -218,50 +324,6 @@ fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
         scheme.inside_words = None;
     }
     scheme
-}
-
-/// The n-grams of enough texts, weighted by idf · √s.
-fn choose_features(counted: &CountedTexts, data: &NgramData<'_>, config: &NgramConfig) -> Vocabulary {
-    let at_least = if data.texts.len() < MANY_TEXTS { 1 } else { 2 };
-    let frequencies = counted.document_frequencies(config.min_document_frequency.unwrap_or(at_least));
-    let frequencies = most_frequent(frequencies, config.max_weights / outputs_of(data.num_classes));
-    let vocabulary = Vocabulary::with_idf(&frequencies, data.texts.len());
-    let relevance = relevance(&counted.rows(&vocabulary), data.labels, data.num_classes);
-    vocabulary.scaled(&relevance)
-}
-
-/// The `limit` n-grams of the most texts (of equals, those of the lowest hash), by hash.
-fn most_frequent(mut frequencies: Vec<(u64, u32)>, limit: usize) -> Vec<(u64, u32)> {
-    if frequencies.len() > limit {
-        frequencies.sort_unstable_by_key(|&(hash, texts)| (std::cmp::Reverse(texts), hash));
-        frequencies.truncate(limit);
-        frequencies.sort_unstable();
-    }
-    frequencies
-}
-
-/// √s of the module's formula for every feature, from the number of texts of each class that have it.
-fn relevance(rows: &Sparse, labels: &[u32], classes: usize) -> Vec<f32> {
-    // One added to each count, in every sum too.
-    let mut of_class = vec![rows.columns as f64; classes];
-    for (row, &label) in labels.iter().enumerate() {
-        of_class[label as usize] += rows.row(row).0.len() as f64;
-    }
-    let all: f64 = of_class.iter().sum();
-    let columns = rows.transposed();
-    let relevance = |counts: &mut Vec<f64>, column: usize| {
-        counts.clear();
-        counts.resize(classes, 1.0);
-        let (rows, _) = columns.row(column);
-        rows.iter().for_each(|&row| counts[labels[row as usize] as usize] += 1.0);
-        let sum = (rows.len() + classes) as f64;
-        let ratios = counts.iter().zip(&of_class).map(|(count, total)| {
-            let (inside, outside) = (count / total, (sum - count) / (all - total));
-            (inside / outside).ln().abs()
-        });
-        ratios.fold(0.0, f64::max).sqrt().max(LEAST_RELEVANCE) as f32
-    };
-    (0..rows.columns).into_par_iter().map_init(Vec::new, relevance).collect()
 }
 
 fn class_weight(data: &NgramData<'_>, label: u32) -> f32 {

@@ -1,4 +1,4 @@
-//! Which n-grams are features, and the TF-IDF row of a text.
+//! The n-grams of texts, the features among them, and the TF-IDF row of a text.
 
 use super::sparse::Sparse;
 use super::tokens::{NgramScheme, Reader};
@@ -8,8 +8,6 @@ use rayon::prelude::*;
 const TEXTS_PER_TASK: usize = 64;
 /// Texts that are read between two reports of progress, a multiple of the above.
 const TEXTS_PER_STRETCH: usize = 1 << 13;
-/// Parts of the hash space that are counted apart, a power of two.
-const SHARDS: usize = 16;
 
 /// The n-grams of some texts with their counts, in pieces of [`TEXTS_PER_TASK`] texts.
 pub(crate) struct CountedTexts {
@@ -63,21 +61,14 @@ impl CountedTexts {
         CountedTexts { pieces }
     }
 
-    /// Every n-gram with the number of texts that have it, hashes ascending.
-    pub(crate) fn document_frequencies(&self, at_least: u32) -> Vec<(u64, u32)> {
-        let shift = 64 - SHARDS.trailing_zeros();
-        let count = |shard: usize| {
-            let mut hashes = Vec::new();
-            for (text, _) in self.pieces.iter().flat_map(Piece::texts) {
-                let start = text.partition_point(|hash| ((hash >> shift) as usize) < shard);
-                let length = text[start..].partition_point(|hash| (hash >> shift) as usize == shard);
-                hashes.extend_from_slice(&text[start..start + length]);
-            }
-            hashes.sort_unstable();
-            let runs = hashes.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u32));
-            runs.filter(|&(_, texts)| texts >= at_least).collect::<Vec<_>>()
-        };
-        (0..SHARDS).into_par_iter().flat_map_iter(count).collect()
+    /// The distinct n-grams of each text, ascending, and how often each occurs.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (&[u64], &[u32])> {
+        self.pieces.iter().flat_map(Piece::texts)
+    }
+
+    /// Adds other texts after these.
+    pub(crate) fn append(&mut self, mut other: CountedTexts) {
+        self.pieces.append(&mut other.pieces);
     }
 
     /// The TF-IDF rows of the texts.
@@ -91,12 +82,8 @@ impl CountedTexts {
         };
         let parts: Vec<Sparse> = self.pieces.par_iter().map(weigh).collect();
         let stored = parts.iter().map(|part| part.values.len()).sum();
-        let mut rows = Sparse {
-            starts: vec![0],
-            indices: Vec::with_capacity(stored),
-            values: Vec::with_capacity(stored),
-            columns: vocabulary.len(),
-        };
+        let mut rows =
+            Sparse { starts: vec![0], indices: Vec::with_capacity(stored), values: Vec::with_capacity(stored) };
         for part in parts {
             let before = rows.values.len();
             rows.indices.extend_from_slice(&part.indices);
@@ -132,18 +119,6 @@ impl Vocabulary {
         Vocabulary { hashes, idf, table, shift }
     }
 
-    /// From hashes, strictly ascending, each with the number of the `texts` that have it: 1 + ln((1 + N) / (1 + df)).
-    pub(crate) fn with_idf(frequencies: &[(u64, u32)], texts: usize) -> Self {
-        let idf = |&(_, df): &(u64, u32)| (1.0 + ((1.0 + texts as f64) / (1.0 + f64::from(df))).ln()) as f32;
-        Vocabulary::new(frequencies.iter().map(|pair| pair.0).collect(), frequencies.iter().map(idf).collect())
-    }
-
-    /// The same features, each weight multiplied by its scale.
-    pub(crate) fn scaled(mut self, scales: &[f32]) -> Self {
-        self.idf.iter_mut().zip(scales).for_each(|(idf, scale)| *idf *= scale);
-        self
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.hashes.len()
     }
@@ -170,18 +145,33 @@ impl Vocabulary {
         let mut squares = [0.0_f64; 2];
         for (hash, count) in counted {
             if let Some(at) = self.find(hash) {
-                let tf = if count == 1 { 1.0 } else { 1.0 + (count as f32).ln() };
-                let value = tf * self.idf[at];
-                squares[(hash & 1) as usize] += f64::from(value * value);
+                let value = term_frequency(count) * self.idf[at];
+                squares[block_of(hash)] += f64::from(value * value);
                 rows.indices.push(at as u32);
                 rows.values.push(value);
             }
         }
-        let blocks = squares.iter().filter(|&&square| square > 0.0).count();
-        let scale = squares.map(|square| (1.0 / (square * blocks as f64).sqrt()) as f32);
+        let scale = row_scales(squares);
         for (&at, value) in rows.indices[start..].iter().zip(&mut rows.values[start..]) {
-            *value *= scale[(self.hashes[at as usize] & 1) as usize];
+            *value *= scale[block_of(self.hashes[at as usize])];
         }
         rows.starts.push(rows.values.len());
     }
+}
+
+/// The block of an n-gram: 0 for words, 1 for characters.
+pub(crate) fn block_of(hash: u64) -> usize {
+    (hash & 1) as usize
+}
+
+/// 1 + ln n.
+pub(crate) fn term_frequency(count: u32) -> f32 {
+    if count == 1 { 1.0 } else { 1.0 + (count as f32).ln() }
+}
+
+/// By what the values of a row's two blocks are multiplied, given the sums of their squares: each block gets one length,
+/// the whole the length 1.
+pub(crate) fn row_scales(squares: [f64; 2]) -> [f32; 2] {
+    let blocks = squares.iter().filter(|&&square| square > 0.0).count();
+    squares.map(|square| (1.0 / (square * blocks as f64).sqrt()) as f32)
 }

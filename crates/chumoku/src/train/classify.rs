@@ -4,6 +4,7 @@ use super::card::{most_frequent_class, report_rows};
 use super::memory::{FORWARD, Footing, Held, bytes_of};
 use super::names::{label, network_name, network_sizes};
 use super::network::Network;
+use super::ngrams::Chosen;
 use super::parts::Learnt;
 use super::run::{Ended, Evaluation, Metric, Place, Trainable, run, sha256_of_numbers};
 use super::state::Best;
@@ -65,11 +66,13 @@ pub fn train(data: &TrainingData, training: Training<'_>) -> Result<Outcome> {
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
     let before = Held::measure();
-    let (ngrams, ngram_seconds) = super::ngrams::fit(data, "baseline", stop, observe)?;
-    let footing = ngram_footing(data, &ngrams, [before, Held::measure()]);
+    let mut ngrams = super::ngrams::fit(data, "baseline", stop, observe)?;
+    // The network needs the memory more.
+    ngrams.found.forget_texts();
+    let footing = ngram_footing(data, &ngrams.model, [before, Held::measure()]);
     let network = Network::new(data, options)?;
     let model = Classifier::new(network.plan.model.clone())?;
-    let task = Classify { footing, seconds_afterwards: ngram_seconds, ..Classify::new(data, &network, &model)? };
+    let task = Classify { footing, seconds_afterwards: ngrams.seconds, ..Classify::new(data, &network, &model)? };
     task.describe(observe);
     let watched = |text: &str| watch::classifier(&model, &network.tokenizer, network.plan.max_tokens(), text);
     let watch = options.watch.as_deref().map(watched).transpose()?;
@@ -81,7 +84,7 @@ pub fn train(data: &TrainingData, training: Training<'_>) -> Result<Outcome> {
     };
     let finished = Finished { data, options, out, plan: &network.plan, ended: &ended, from_scratch, stop };
     let origin = network.start.map(|start| start.origin);
-    finished.write(network.tokenizer, model, origin, (ngrams, ngram_seconds), observe)
+    finished.write(network.tokenizer, model, origin, ngrams, observe)
 }
 
 /// Scores of the transformer that would have been trained from scratch, which shows what the pretrained encoder brought.
@@ -411,10 +414,11 @@ impl Finished<'_> {
         tokenizer: TextTokenizer,
         model: Classifier,
         origin: Option<Origin>,
-        (ngrams, ngram_seconds): (NgramModel, f64),
+        ngrams: Chosen,
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<Outcome> {
         let Finished { data, options, out, plan, ended, from_scratch, stop } = self;
+        let Chosen { model: ngrams, found, seconds: ngram_seconds } = ngrams;
         let (state, interrupted, params) = (&ended.state, ended.interrupted, ended.params().thaw());
         let config = ModelConfig {
             model_type: origin.as_ref().map_or(ModelKind::Classifier.model_type(), Origin::model_type).into(),
@@ -434,7 +438,7 @@ impl Finished<'_> {
         // Everything is chosen: the n-grams now learn from the validation rows too. Whoever interrupted the run does not
         // wait for that.
         if !interrupted {
-            let refit = |chosen: NgramModel| super::ngrams::refit(data, &chosen, stop, observe);
+            let refit = |chosen: NgramModel| super::ngrams::refit(data, &chosen, found, stop, observe);
             classifier.ngrams = classifier.ngrams.map(refit).transpose()?;
         }
 

@@ -9,7 +9,7 @@ use super::training::{Training, write_folder};
 use super::{Blend, Event, Scores, SeenTexts, TrainingData, quick_scores};
 use crate::lang::wording::thousands;
 use crate::model_folder::TRAINED_ON;
-use crate::ngram::{NgramConfig, NgramData, NgramModel};
+use crate::ngram::{Found, NgramConfig, NgramData, NgramModel};
 use crate::scoring::{largest, of_ngrams_alone};
 use crate::text_ngrams::{NgramClassifier, NgramClassifierConfig};
 use crate::{ModelKind, Result, stages, tr};
@@ -46,12 +46,12 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
     training.begin(ModelKind::Ngrams)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
-    let (chosen, _) = fit(data, "n-grams", stop, observe)?;
+    let Chosen { model: chosen, found, .. } = fit(data, "n-grams", stop, observe)?;
     let (c, valid_loss) = chosen.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
     let logits = chosen.logits_of(&data.valid.texts());
     let log_p: Vec<Vec<f32>> = logits.chunks_exact(data.labels.len()).map(log_softmax).collect();
     let scale = Blend::fit(&log_p, &[], &data.valid.labels).attention;
-    let ngrams = refit(data, &chosen, stop, observe)?;
+    let ngrams = refit(data, &chosen, found, stop, observe)?;
     let config = NgramClassifierConfig {
         model_type: ModelKind::Ngrams.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
@@ -123,14 +123,21 @@ fn card(model: &NgramClassifier, data: &TrainingData, [test, majority]: [&Scores
     )
 }
 
-/// Fits the model on the training rows, its penalty chosen on the validation rows; with the seconds that took. `what` it
-/// is called in talk.
+/// A model of the training rows, its penalty chosen on the validation rows.
+pub(super) struct Chosen {
+    pub(super) model: NgramModel,
+    /// What [`refit`] begins from.
+    pub(super) found: Found,
+    pub(super) seconds: f64,
+}
+
+/// Fits the model on the training rows, its penalty chosen on the validation rows. `what` it is called in talk.
 pub(super) fn fit(
     data: &TrainingData,
     what: &'static str,
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
-) -> Result<(NgramModel, f64)> {
+) -> Result<Chosen> {
     let _stage = stages::begin(stages::NGRAMS);
     let start = Instant::now();
     let (texts, valid_texts) = (data.train.texts(), data.valid.texts());
@@ -142,7 +149,7 @@ pub(super) fn fit(
         valid,
         class_weights: None,
     };
-    let ngrams = train(&ngram_data, &NgramConfig::default(), stop, observe)?;
+    let (ngrams, found) = train(&ngram_data, &NgramConfig::default(), Found::default(), stop, observe)?;
     let scores = valid.map(|(texts, labels)| {
         let logits = ngrams.logits_of(texts);
         let predicted: Vec<u32> = logits.chunks_exact(data.labels.len()).map(largest).collect();
@@ -163,13 +170,14 @@ pub(super) fn fit(
             "n-gram {features} 個の線形モデル、{seconds:.1} 秒{score}"
         ),
     ));
-    Ok((ngrams, seconds))
+    Ok(Chosen { model: ngrams, found, seconds })
 }
 
 /// The model once more, with the penalty that was chosen, on training and validation rows.
 pub(super) fn refit(
     data: &TrainingData,
     chosen: &NgramModel,
+    found: Found,
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<NgramModel> {
@@ -181,18 +189,19 @@ pub(super) fn refit(
     let num_classes = data.labels.len();
     let data = NgramData { texts: &texts, labels: &labels, num_classes, valid: None, class_weights: None };
     let config = NgramConfig { c_grid: vec![c], c_without_validation: c, ..defaults };
-    train(&data, &config, stop, observe)
+    Ok(train(&data, &config, found, stop, observe)?.0)
 }
 
 fn train(
     data: &NgramData<'_>,
     config: &NgramConfig,
+    found: Found,
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
-) -> Result<NgramModel> {
+) -> Result<(NgramModel, Found)> {
     let observe = RefCell::new(observe);
     let progress = |line: &str| (observe.borrow_mut())(Event::Working(label("n-grams"), line.into()));
-    Ok(NgramModel::train(data, config, stop, &progress)?)
+    Ok(NgramModel::train_from(data, config, found, stop, &progress)?)
 }
 
 /// The file that tells which texts were trained on or chosen by.

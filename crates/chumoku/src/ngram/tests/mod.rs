@@ -80,6 +80,37 @@ fn the_same_bits_for_any_number_of_threads() {
     }
 }
 
+/// The model of training and validation texts, begun from what was found, and the same model made from nothing.
+#[test]
+fn what_was_found_leads_to_the_same_model() {
+    for classes in [2, 5] {
+        let (texts, labels) = sentences(1200, classes);
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let (rest, valid) = texts.split_at(1000);
+        let (rest_labels, valid_labels) = labels.split_at(1000);
+        let chosen = NgramData { valid: Some((valid, valid_labels)), ..data(rest, rest_labels, classes as usize) };
+        let all = data(&texts, &labels, classes as usize);
+        let config = NgramConfig { tolerance: 1e-5, ..NgramConfig::default() };
+        let config_of = |c| NgramConfig { c_grid: vec![c], c_without_validation: c, ..config.clone() };
+        let from = |data: &NgramData<'_>, config: &NgramConfig, found| {
+            NgramModel::train_from(data, config, found, &AtomicBool::new(false), &|_| ()).unwrap()
+        };
+        let (model, found) = from(&chosen, &config, Found::default());
+        let config = config_of(model.report().unwrap().c);
+        let mut without_texts = from(&chosen, &config, Found::default()).1;
+        without_texts.forget_texts();
+        let fresh = from(&all, &config, Found::default()).0;
+        for found in [found, without_texts] {
+            let warm = from(&all, &config, found).0;
+            assert_eq!(bits(&warm).0, bits(&fresh).0);
+            assert!(warm.report().unwrap().products < fresh.report().unwrap().products);
+            for (warm, fresh) in warm.logits_of(&texts).iter().zip(fresh.logits_of(&texts)) {
+                assert!((warm - fresh).abs() < 0.01, "{warm} {fresh}");
+            }
+        }
+    }
+}
+
 #[test]
 fn one_text_and_many_give_the_same_logits() {
     let (texts, labels) = sentences(200, 3);
