@@ -280,3 +280,25 @@ fn columns_that_are_not_used_are_named() {
     let run = predict(&place, &["--input", "x.csv"]);
     assert!(run.stderr.contains("not used: column “id”, column “title”"), "{run:#?}");
 }
+
+#[test]
+fn a_profile_tells_the_stages_and_leaves_the_answers() {
+    let place = Place::new();
+    let rows: String = table().iter().map(|row| row[1].replace('\n', " ") + "\n").collect();
+    place.write("x.txt", rows);
+    let plain = predict(&place, &["--input", "x.txt", "--format", "text"]);
+    let profiled = predict(&place, &["--input", "x.txt", "--format", "text", "--profile"]);
+    assert_eq!(profiled.stdout, plain.stdout);
+    let table: Vec<&str> =
+        profiled.stderr.lines().skip_while(|line| !line.starts_with("Where the time went")).collect();
+    let share = |stage: &str| -> f64 {
+        let line = table.iter().find(|line| line.starts_with(stage)).unwrap_or_else(|| panic!("{stage}: {table:?}"));
+        line.split_once(" %").unwrap().0.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    let stages = ["reading rows", "tokens", "network", "n-grams", "writing", "the rest"];
+    let sum: f64 = stages.iter().map(|stage| share(stage)).sum();
+    assert!((sum - share("in all")).abs() < 0.4 && share("in all") == 100.0, "{table:?}");
+    assert!(profiled.stderr.contains("million multiply-adds: at the multipliers' limit"), "{table:?}");
+    let japanese = predict(&place, &["--input", "x.txt", "--format", "text", "--profile", "--lang", "ja"]);
+    assert!(japanese.stderr.contains("時間の内訳") && japanese.stderr.contains("ネットワーク"), "{}", japanese.stderr);
+}

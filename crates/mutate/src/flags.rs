@@ -46,6 +46,7 @@ const TRAIN: Flags = &[
     ("--seed", Count),
     ("--precision", Of(&["highest", "high", "medium"])),
     ("--parts", Of(&["1", "3", "64", "0", "65", "-1"])),
+    ("--profile", Alone),
     ("--resume", Alone),
     ("--force", Alone),
     ("--watch", Text),
@@ -159,7 +160,7 @@ fn of_command(command: &str) -> Vec<(&'static str, Value)> {
     let own: &[Flags] = match command {
         "train" => &[READING, THREADS, TRAIN],
         "eval" => &[READING, THREADS, &[("--json", Alone), PRECISION]],
-        "predict" => &[READING, THREADS, &[("--json", Alone), ("--top", Count), PRECISION]],
+        "predict" => &[READING, THREADS, &[("--json", Alone), ("--top", Count), ("--profile", Alone), PRECISION]],
         "embed" => &[THREADS, EMBED],
         "nearest" => &[READING, THREADS, NEAREST],
         "translate" => &[READING, THREADS, TRANSLATE],
