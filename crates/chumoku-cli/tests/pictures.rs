@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Place;
+use common::{Place, has_fonts};
 use std::sync::OnceLock;
 
 const TEXT: &str = "The room was not clean at all.";
@@ -14,15 +14,6 @@ fn model() -> &'static str {
         place.train_small("model", &["--epochs", "3", "--watch", TEXT]);
         place.path("model").display().to_string()
     })
-}
-
-/// Whether pictures can be drawn: whether there is a font.
-fn has_fonts() -> bool {
-    let found = chumoku_view::Fonts::installed().is_ok();
-    if !found {
-        eprintln!("\nSKIPPED: no fonts are installed\n");
-    }
-    found
 }
 
 #[test]

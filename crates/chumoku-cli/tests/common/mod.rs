@@ -333,3 +333,12 @@ pub fn tensors(path: &Path) -> BTreeMap<String, (Vec<usize>, Vec<u8>)> {
     let owned = |view: safetensors::tensor::TensorView<'_>| (view.shape().to_vec(), view.data().to_vec());
     found.tensors().into_iter().map(|(name, view)| (name, owned(view))).collect()
 }
+
+/// Whether pictures can be drawn: whether there is a font.
+pub fn has_fonts() -> bool {
+    let found = chumoku_view::Fonts::installed().is_ok();
+    if !found {
+        eprintln!("\nSKIPPED: no fonts are installed\n");
+    }
+    found
+}
