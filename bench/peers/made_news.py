@@ -34,23 +34,21 @@ class Zipf:
         return min(bisect(self.sums, random.random() * self.sums[-1]), len(self.sums) - 1)
 
 
+FREQUENT_KANJI = Zipf(len(KANJI), 40.0)
+
+
 def pick(random, items):
     return items[int(random.random() * len(items))]
 
 
 def made_word(random):
     kind = random.random()
-    characters = Zipf(len(KANJI), 40.0) if made_word.kanji is None else made_word.kanji
-    made_word.kanji = characters
     if kind < 0.65:
-        word = "".join(KANJI[characters.draw(random)] for _ in range(1 + int(random.random() * 2.6)))
+        word = "".join(KANJI[FREQUENT_KANJI.draw(random)] for _ in range(1 + int(random.random() * 2.6)))
         return word + (pick(random, HIRAGANA) if random.random() < 0.3 else "")
     if kind < 0.85:
         return "".join(pick(random, KATAKANA) for _ in range(2 + int(random.random() * 4)))
     return "".join(pick(random, HIRAGANA) for _ in range(2 + int(random.random() * 3)))
-
-
-made_word.kanji = None
 
 
 class Language:
