@@ -216,8 +216,8 @@ impl Problem<'_> {
         parts.for_each(|(out, dual)| out.iter_mut().zip(dual).for_each(|(out, v)| *out = c * *out + v));
     }
 
-    /// 1 / the diagonal of H for the bias; for the weights the penalty's 1 serves as well (their own diagonal saves no
-    /// product on any set of the record, and would need arrays as long as the weights).
+    /// 1 / the diagonal of H for the bias; for the weights the penalty's 1 has to do. Their own diagonal is none that an A
+    /// could stand for, and on most sets of the record it saves no product.
     pub(super) fn preconditioner(&self, probabilities: &[f32], c: f32) -> Vec<f32> {
         let mut curvature = vec![0.0_f64; self.outputs];
         for (row, &weight) in probabilities.chunks_exact(self.width()).zip(self.row_weights) {
