@@ -53,7 +53,7 @@ fn random_halves(random: Philox, counters: &[[u32; 16]; 4], first: usize) -> [__
         for [k0, k1] in random.keys() {
             let (high0, low0) = wide_product(c[0], m0);
             let (high1, low1) = wide_product(c[2], m1);
-            let [k0, k1] = [k0, k1].map(|key| _mm256_set1_epi32(key as i32));
+            let (k0, k1) = (_mm256_set1_epi32(k0 as i32), _mm256_set1_epi32(k1 as i32));
             c = [
                 _mm256_xor_si256(_mm256_xor_si256(high1, c[1]), k0),
                 low1,
@@ -76,8 +76,11 @@ fn random_halves(random: Philox, counters: &[[u32; 16]; 4], first: usize) -> [__
 fn transposed(rows: [__m256; 8]) -> [__m256; 8] {
     // SAFETY: whoever has vectors of AVX has its instructions; the callers have the token of AVX2.
     unsafe {
-        let pair = |i: usize| (_mm256_unpacklo_ps(rows[i], rows[i + 1]), _mm256_unpackhi_ps(rows[i], rows[i + 1]));
-        let [(a, b), (c, d), (e, f), (g, h)] = [0, 2, 4, 6].map(pair);
+        // Pairs of rows, each on its own line: instructions in a closure would be calls.
+        let (a, b) = (_mm256_unpacklo_ps(rows[0], rows[1]), _mm256_unpackhi_ps(rows[0], rows[1]));
+        let (c, d) = (_mm256_unpacklo_ps(rows[2], rows[3]), _mm256_unpackhi_ps(rows[2], rows[3]));
+        let (e, f) = (_mm256_unpacklo_ps(rows[4], rows[5]), _mm256_unpackhi_ps(rows[4], rows[5]));
+        let (g, h) = (_mm256_unpacklo_ps(rows[6], rows[7]), _mm256_unpackhi_ps(rows[6], rows[7]));
         // Columns 0 to 3 (and 4 to 7 in the upper half) of rows 0 to 3, and of rows 4 to 7.
         let upper = [
             _mm256_shuffle_ps::<0x44>(a, c),
@@ -228,10 +231,8 @@ unsafe impl Simd for Avx2 {
             // SAFETY: the token proves AVX2.
             unsafe {
                 // Of four rows each: pairs of their lanes, then fours, in each half.
-                let [first, second] = [0, 4].map(|r| {
-                    let low = _mm256_hadd_ps(rows[r], rows[r + 1]);
-                    _mm256_hadd_ps(low, _mm256_hadd_ps(rows[r + 2], rows[r + 3]))
-                });
+                let first = _mm256_hadd_ps(_mm256_hadd_ps(rows[0], rows[1]), _mm256_hadd_ps(rows[2], rows[3]));
+                let second = _mm256_hadd_ps(_mm256_hadd_ps(rows[4], rows[5]), _mm256_hadd_ps(rows[6], rows[7]));
                 let low = _mm256_permute2f128_ps::<0x20>(first, second);
                 let high = _mm256_permute2f128_ps::<0x31>(first, second);
                 self.store(sums, _mm256_add_ps(low, high));
