@@ -82,20 +82,14 @@ pub(super) unsafe fn dots<
         let mut all = [simd.splat(0.0); 16];
         for (part, rows) in rows.as_chunks::<IN_REGISTERS>().0.iter().enumerate() {
             let mut products = [[simd.splat(0.0); IN_REGISTERS]; QUERIES];
-            for col in (0..dim).step_by(S::LANES) {
-                let mut keys = [simd.splat(0.0); IN_REGISTERS];
-                // SAFETY: the caller promises the rows; the queries are as wide, in whole vectors.
-                unsafe {
-                    for (key, row) in keys.iter_mut().zip(rows) {
-                        *key = load(simd, row.add(col), dim - col);
-                    }
-                    for (i, products) in products.iter_mut().enumerate() {
-                        let query = simd.load_ptr(queries.as_ptr().add(i * width + col));
-                        for (product, key) in products.iter_mut().zip(keys) {
-                            *product = simd.mul_add(query, key, *product);
-                        }
-                    }
-                }
+            let whole = dim - dim % S::LANES;
+            for col in (0..whole).step_by(S::LANES) {
+                // SAFETY: the caller promises rows of `dim`, of which a vector is left; the queries are as wide, in whole vectors.
+                unsafe { add_products(simd, rows, (queries, width), col, S::LANES, &mut products) };
+            }
+            if whole < dim {
+                // SAFETY: as above, where `dim − whole` numbers are left.
+                unsafe { add_products(simd, rows, (queries, width), whole, dim - whole, &mut products) };
             }
             for (i, products) in products.iter().enumerate() {
                 all[i * KEYS_AT_ONCE + part * IN_REGISTERS..][..IN_REGISTERS].copy_from_slice(products);
@@ -108,6 +102,34 @@ pub(super) unsafe fn dots<
         }
     }
     QUERIES
+}
+
+/// Adds the products of a vector of columns from `col` on, of which the keys have `count`.
+///
+/// # Safety
+/// `rows` must be readable for `count` numbers from `col` on, and `QUERIES` rows of `queries`, `width` apart, for a vector.
+#[inline(always)]
+unsafe fn add_products<T: Narrow, S: Simd, const QUERIES: usize, const IN_REGISTERS: usize>(
+    simd: S,
+    rows: &[*const T; IN_REGISTERS],
+    (queries, width): (&[f32], usize),
+    col: usize,
+    count: usize,
+    products: &mut [[S::V; IN_REGISTERS]; QUERIES],
+) {
+    let mut keys = [simd.splat(0.0); IN_REGISTERS];
+    // SAFETY: as the caller promises.
+    unsafe {
+        for (key, row) in keys.iter_mut().zip(rows) {
+            *key = load(simd, row.add(col), count);
+        }
+        for (i, products) in products.iter_mut().enumerate() {
+            let query = simd.load_ptr(queries.as_ptr().add(i * width + col));
+            for (product, key) in products.iter_mut().zip(keys) {
+                *product = simd.mul_add(query, key, *product);
+            }
+        }
+    }
 }
 
 /// Adds the weighted values of `count` keys to the sums of `QUERIES` queries. Returns `QUERIES`.
@@ -170,14 +192,16 @@ unsafe fn weigh_columns<T: Narrow, S: Simd, const QUERIES: usize, const VECTORS:
             *sum = simd.load_up_to(&sums[i * dim + col..][v * S::LANES..count], 0.0);
         }
     }
+    // Several vectors are whole, which need not be asked at every key.
+    let left = if VECTORS > 1 { S::LANES } else { count };
     for j in keys {
         let row = values(j);
         let mut value = [simd.splat(0.0); VECTORS];
-        // SAFETY: the caller promises the row of key `j`, of which `dim − col − …` numbers are left, and weights up to
+        // SAFETY: the caller promises the row of key `j`, of which `left` numbers are left at each vector, and weights up to
         // `(QUERIES − 1) · STRIDE + KEYS`, below which `i · STRIDE + j` stays.
         unsafe {
             for (v, value) in value.iter_mut().enumerate() {
-                *value = load(simd, row.add(col + v * S::LANES), dim - col - v * S::LANES);
+                *value = load(simd, row.add(col + v * S::LANES), left);
             }
             for (i, all) in all.iter_mut().enumerate() {
                 let weight = simd.splat(*weights.get_unchecked(i * STRIDE + j));
