@@ -149,7 +149,7 @@ fn processor_time() -> Option<Duration> {
     // Behind the name, which may hold anything: fields 14 and 15 of all, 12 and 13 of the rest.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
     let mut ticks = || fields.next()?.parse::<u32>().ok();
-    Some(TICK * (ticks()? + ticks()?))
+    Some(TICK * ticks()? + TICK * ticks()?)
 }
 
 #[cfg(test)]

@@ -9,15 +9,17 @@ use super::pipeline::{TextForm, Unit, pipeline};
 use rayon::prelude::*;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Words that are kept from one call to the next.
 const MOST_WORDS: usize = 1 << 16;
+/// Bytes of the longest word that is kept: longer ones, such as sentences without spaces, hardly come again.
+const LONGEST_WORD: usize = 64;
 
 /// The token ids of words that were cut before.
 #[derive(Debug, Default)]
 pub(super) struct ByWord {
-    known: RwLock<HashMap<Box<str>, Box<[u32]>>>,
+    known: RwLock<Arc<HashMap<Box<str>, Box<[u32]>>>>,
 }
 
 impl ByWord {
@@ -39,38 +41,38 @@ impl ByWord {
         texts: &[&str],
         encode: impl Fn(&str) -> Result<Vec<u32>, Error> + Sync,
     ) -> Result<Vec<Vec<u32>>, Error> {
-        let new: Vec<&str> = {
-            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-            let each = texts.par_iter().fold(HashSet::new, |mut new, text| {
-                new.extend(text.split_whitespace().filter(|&word| !known.contains_key(word)));
-                new
-            });
-            let both = |mut some: HashSet<_>, others| {
-                some.extend(others);
-                some
-            };
-            each.reduce(HashSet::new, both).into_iter().collect()
+        // No lock is held while threads wait for each other: one that waits may take up another call of this.
+        let known = Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner));
+        let each = texts.par_iter().fold(HashSet::new, |mut new, text| {
+            let is_new = |word: &&str| word.len() <= LONGEST_WORD && !known.contains_key(*word);
+            new.extend(text.split_whitespace().filter(is_new));
+            new
+        });
+        let both = |mut some: HashSet<_>, others| {
+            some.extend(others);
+            some
         };
-        let cut = new.par_iter().map(|&word| Ok((word.into(), encode(word)?.into())));
-        let cut: Vec<(Box<str>, Box<[u32]>)> = cut.collect::<Result<_, Error>>()?;
-        self.known.write().unwrap_or_else(PoisonError::into_inner).extend(cut);
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let new: Vec<&str> = each.reduce(HashSet::new, both).into_iter().collect();
+        let cut = new.par_iter().map(|&word| Ok((Box::from(word), encode(word)?.into())));
+        let cut: HashMap<Box<str>, Box<[u32]>> = cut.collect::<Result<_, Error>>()?;
         let joined = texts.par_iter().map(|text| {
             let mut ids = Vec::new();
             for word in text.split_whitespace() {
-                match known.get(word) {
+                match known.get(word).or_else(|| cut.get(word)) {
                     Some(found) => ids.extend_from_slice(found),
-                    // Another thread has forgotten them meanwhile.
                     None => ids.extend(encode(word)?),
                 }
             }
             Ok(ids)
         });
         let ids = joined.collect();
-        let are_many = known.len() > MOST_WORDS;
         drop(known);
-        if are_many {
-            *self.known.write().unwrap_or_else(PoisonError::into_inner) = HashMap::new();
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() + cut.len() > MOST_WORDS {
+            *known = Arc::default();
+        }
+        if !cut.is_empty() && cut.len() <= MOST_WORDS {
+            Arc::make_mut(&mut known).extend(cut);
         }
         ids
     }
@@ -140,6 +142,16 @@ mod tests {
             assert!(!tokenizer.cuts_by_word());
             expect_equal(&tokenizer, &[" the  film ", "日本"]);
         }
+        // A token that was added by hand may reach over white space.
+        let mut file: Value = serde_json::from_str(&tokenizers()[0].to_json().unwrap()).unwrap();
+        let id = file["model"]["vocab"].as_object().unwrap().len();
+        file["added_tokens"].as_array_mut().unwrap().push(json!({
+            "id": id, "content": "the film", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+            "special": false
+        }));
+        let tokenizer = TextTokenizer::from_json(&file.to_string()).unwrap();
+        assert!(!tokenizer.cuts_by_word());
+        expect_equal(&tokenizer, &["see the film now"]);
         // One step that sees beyond a word is enough.
         let mut ours = pipeline(TextForm::Folded, Unit::Words);
         assert!(ByWord::of(&ours["normalizer"], &ours["pre_tokenizer"]).is_some());
@@ -156,7 +168,11 @@ mod tests {
         let found = by_word.encode_all(&texts[..10], ids).unwrap();
         assert_eq!((found[3].as_slice(), by_word.known.read().unwrap().len()), (&[2, 1][..], 11));
         assert_eq!(by_word.encode_all(&texts, ids).unwrap()[10_000], [6, 1]);
-        assert!(by_word.known.read().unwrap().is_empty());
+        assert!(by_word.known.read().unwrap().len() <= MOST_WORDS);
+        let long = "x".repeat(LONGEST_WORD + 1);
+        let before = by_word.known.read().unwrap().len();
+        assert_eq!(by_word.encode_all(&[&long], ids).unwrap(), [[LONGEST_WORD as u32 + 1]]);
+        assert_eq!(by_word.known.read().unwrap().len(), before);
         let fails = |_: &str| Err(Error::Unusable("this word".into()));
         assert!(by_word.encode_all(&texts[..1], fails).is_err());
     }

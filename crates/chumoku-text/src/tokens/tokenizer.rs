@@ -90,7 +90,9 @@ impl TextTokenizer {
         let pattern = cutter["pattern"]["Regex"].as_str();
         let is_by_character = pattern.is_some_and(cuts_into_characters);
         let normalizer = serde_json::to_value(inner.get_normalizer()).unwrap_or_default();
-        let by_word = ByWord::of(&normalizer, &cutter).map(Arc::new);
+        // Tokens that are added and not special may hold white space.
+        let are_special = inner.get_added_tokens_decoder().values().all(|token| token.special);
+        let by_word = ByWord::of(&normalizer, &cutter).filter(|_| are_special).map(Arc::new);
         let frame = Frame { before: vec![cls], after: Vec::new() };
         let engine = Engine::Library(Box::new(guarded));
         Ok(TextTokenizer { engine, frame, is_by_character, spells_bytes: false, by_word })
