@@ -189,7 +189,9 @@ fn gather(
     size: usize,
 ) -> anyhow::Result<(Vec<Row>, Option<End>)> {
     let mut chunk = Vec::with_capacity(size);
-    while chunk.len() < size {
+    let start = Instant::now();
+    // More than the least only of rows that come fast.
+    while chunk.len() < size && (chunk.len() < CHUNK || start.elapsed() < MOMENT * 10) {
         let next = match chunk.is_empty() {
             false => rows.recv_timeout(MOMENT),
             true => match rows.try_recv() {

@@ -16,10 +16,12 @@ const MOST_WORDS: usize = 1 << 16;
 /// Bytes of the longest word that is kept: longer ones, such as sentences without spaces, hardly come again.
 const LONGEST_WORD: usize = 64;
 
+type Known = HashMap<Box<str>, Box<[u32]>>;
+
 /// The token ids of words that were cut before.
 #[derive(Debug, Default)]
 pub(super) struct ByWord {
-    known: RwLock<Arc<HashMap<Box<str>, Box<[u32]>>>>,
+    known: RwLock<Arc<Known>>,
 }
 
 impl ByWord {
@@ -54,7 +56,7 @@ impl ByWord {
         };
         let new: Vec<&str> = each.reduce(HashSet::new, both).into_iter().collect();
         let cut = new.par_iter().map(|&word| Ok((Box::from(word), encode(word)?.into())));
-        let cut: HashMap<Box<str>, Box<[u32]>> = cut.collect::<Result<_, Error>>()?;
+        let cut: Known = cut.collect::<Result<_, Error>>()?;
         let joined = texts.par_iter().map(|text| {
             let mut ids = Vec::new();
             for word in text.split_whitespace() {
