@@ -18,6 +18,10 @@ use std::time::{Duration, Instant};
 const CHUNK: usize = 256;
 /// The most rows answered at a time, so that memory does not grow with the file: some hundred batches, for many cores.
 const LARGEST_CHUNK: usize = 4096;
+/// Bytes of rows from which a chunk takes no further one.
+const LARGEST_BYTES: usize = 16 << 20;
+/// How long a chunk of more than [`CHUNK`] rows may be gathered: rows that come slowly are not to wait for each other.
+const GATHERING: Duration = Duration::from_millis(50);
 /// A chunk that is answered sooner is small work for the cores there are: the next may be larger.
 const SOON: Duration = Duration::from_millis(500);
 /// How long a chunk waits for its next row; one that takes longer is somebody's who waits for an answer.
@@ -182,6 +186,11 @@ fn next_size(size: usize, answered: usize, took: Duration) -> usize {
     }
 }
 
+/// Whether a chunk of so many rows and bytes, gathered for so long, takes another row; `size` is the most.
+fn takes_more(rows: usize, bytes: usize, size: usize, took: Duration) -> bool {
+    rows < size && bytes < LARGEST_BYTES && (rows < CHUNK || took < GATHERING)
+}
+
 /// At most `size` rows to answer next, and how the stream ends if it does. Before a wait all answers are handed on.
 fn gather(
     rows: &Receiver<Result<Row, DataError>>,
@@ -189,9 +198,8 @@ fn gather(
     size: usize,
 ) -> anyhow::Result<(Vec<Row>, Option<End>)> {
     let mut chunk = Vec::with_capacity(size);
-    let start = Instant::now();
-    // More than the least only of rows that come fast.
-    while chunk.len() < size && (chunk.len() < CHUNK || start.elapsed() < MOMENT * 10) {
+    let (mut bytes, mut start) = (0, Instant::now());
+    while takes_more(chunk.len(), bytes, size, start.elapsed()) {
         let next = match chunk.is_empty() {
             false => rows.recv_timeout(MOMENT),
             true => match rows.try_recv() {
@@ -203,7 +211,13 @@ fn gather(
             },
         };
         match next {
-            Ok(Ok(row)) => chunk.push(row),
+            Ok(Ok(row)) => {
+                if chunk.is_empty() {
+                    start = Instant::now();
+                }
+                bytes += row.0.fields.iter().map(String::len).sum::<usize>();
+                chunk.push(row);
+            }
             Ok(Err(error)) => return Ok((chunk, Some(Err(error)))),
             Err(RecvTimeoutError::Timeout) => break,
             Err(RecvTimeoutError::Disconnected) => return Ok((chunk, Some(Ok(())))),
@@ -302,5 +316,14 @@ mod tests {
         assert_eq!(next_size(512, 512, milliseconds(1000)), 512);
         assert_eq!(next_size(1024, 1024, milliseconds(3000)), 512);
         assert_eq!(next_size(256, 256, milliseconds(9000)), 256);
+    }
+
+    #[test]
+    fn chunks_end_where_rows_are_large_or_slow() {
+        let (soon, late) = (Duration::ZERO, GATHERING);
+        assert!(takes_more(4095, LARGEST_BYTES - 1, 4096, soon));
+        assert!(!takes_more(4096, 0, 4096, soon) && !takes_more(256, 0, 256, soon));
+        assert!(!takes_more(1, LARGEST_BYTES, 4096, soon), "one row of 16 MiB is enough");
+        assert!(takes_more(255, 0, 4096, late) && !takes_more(256, 0, 4096, late));
     }
 }
