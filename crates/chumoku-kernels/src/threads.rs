@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Work below this many elementary operations is done on the calling thread: waking another costs more.
 const WORTH_SHARING: usize = 1 << 16;
@@ -73,8 +73,8 @@ impl Crew {
 /// What `f` makes of each item, in their order: items are shared among the threads of the current rayon pool. Each has its
 /// operations on one thread alone while there are as many items as threads; threads that find none left help the others.
 ///
-/// No more threads take part than the process has cores, or than `CHUMOKU_CORES` says: they would only wait for each other.
-/// All this decides who computes what, and no result.
+/// No more items run at a time than the process has cores, or than `CHUMOKU_CORES` says: their threads would only wait for each
+/// other. All this decides who computes what, and no result.
 ///
 /// # Errors
 /// The first in the order of the items.
@@ -96,20 +96,31 @@ fn among<T: Send, R: Send, E: Send>(
     items: Vec<T>,
     f: impl Fn(T) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
+    let crew = Arc::new(Crew { threads, left: AtomicUsize::new(items.len()), running: AtomicUsize::new(0) });
     if items.len() <= 1 || threads <= 1 {
         // On a thread of the pool: from outside, each operation would have to wake the pool and wait for it.
-        return rayon::scope(|_| items.into_iter().map(&f).collect());
+        return rayon::scope(|_| items.into_iter().map(|item| crew.run(|| f(item))).collect());
     }
-    let crew = Arc::new(Crew { threads, left: AtomicUsize::new(items.len()), running: AtomicUsize::new(0) });
     profile::shared(items.len());
     let operation = profile::current().map(|_| Operation::BETWEEN);
     let _waiting = profile::waiting();
-    let one = |item| {
-        let _between = profile::go_on(operation);
-        crew.run(|| f(item))
-    };
-    let made: Vec<Result<R, E>> = items.into_par_iter().with_max_len(1).map(one).collect();
-    made.into_iter().collect()
+    let next = AtomicUsize::new(0);
+    let each: Vec<Mutex<(Option<T>, Option<Result<R, E>>)>> =
+        items.into_iter().map(|item| Mutex::new((Some(item), None))).collect();
+    rayon::scope(|scope| {
+        for _ in 0..threads.min(each.len()) {
+            scope.spawn(|_| {
+                let _between = profile::go_on(operation);
+                while let Some(place) = each.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let item = place.lock().unwrap_or_else(PoisonError::into_inner).0.take();
+                    let made = item.map(|item| crew.run(|| f(item)));
+                    place.lock().unwrap_or_else(PoisonError::into_inner).1 = made;
+                }
+            });
+        }
+    });
+    // Each has been made: the scope ends with all of them, or with the panic of one.
+    each.into_iter().filter_map(|place| place.into_inner().unwrap_or_else(PoisonError::into_inner).1).collect()
 }
 
 /// How many threads the operations called here may use.
@@ -280,6 +291,26 @@ mod tests {
     }
 
     #[test]
+    fn no_more_items_run_at_a_time_than_are_told() {
+        in_pool_of(4, || {
+            let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let watched = |i: u32| {
+                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(2));
+                running.fetch_sub(1, Ordering::SeqCst);
+                fine(i)
+            };
+            assert_eq!(among(2, (0..20).collect(), watched), Ok((0..20).collect()));
+            assert_eq!(most.into_inner(), 2);
+            // One item alone shares its operations among as many.
+            assert_eq!(among(2, vec![0], |_: u32| fine(num_threads())), Ok(vec![2]));
+            assert_eq!(among(1, vec![0, 1], |_: u32| fine(num_threads())), Ok(vec![1, 1]));
+        });
+        let outside = on_one_thread(|| side_by_side([0], |_: u32| fine(num_threads())));
+        assert_eq!(outside, Ok(vec![1]), "also from a thread outside of the pool");
+    }
+
+    #[test]
     fn while_items_are_left_each_has_a_thread_alone_and_then_there_is_help() {
         in_pool_of(4, || {
             let (begun, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -332,7 +363,7 @@ mod tests {
         in_pool_of(2, || {
             let panics = || among(2, vec![0, 1], |i: u32| if i == 1 { panic!("on purpose") } else { fine(i) });
             assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
-            assert_eq!(rayon::broadcast(|_| num_threads()), [2, 2]);
+            assert!(rayon::broadcast(|_| CREW.with_borrow(Option::is_none)).into_iter().all(|is_none| is_none));
         });
     }
 
