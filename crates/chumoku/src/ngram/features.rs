@@ -21,8 +21,8 @@ pub(crate) struct Choice<'a> {
     pub(crate) classes: usize,
 }
 
-/// N-grams of texts that one shard counts, about.
-const SHARD: usize = 1 << 16;
+/// N-grams of texts that one shard counts, about. Few in tests, so that groups have several shards there too.
+const SHARD: usize = if cfg!(test) { 1 << 10 } else { 1 << 16 };
 /// Groups of adjacent shards that are worked on side by side.
 const GROUPS: usize = 16;
 /// Least weight of an n-gram that all classes use alike.

@@ -183,7 +183,7 @@ fn check_features(texts: &[&str], choice: &Choice, scheme: &NgramScheme) {
 
 #[test]
 fn many_texts_are_counted_in_many_shards() {
-    // About 200,000 n-grams, of which a shard counts 65,536.
+    // Some 250,000 n-grams, of which a shard counts about 1,000: sixteen shards in each group.
     let mut random = super::noise(3);
     let mut word = || format!("w{} ", random.next().unwrap() % 3000);
     let texts: Vec<String> = (0..400).map(|_| (0..60).map(|_| word()).collect()).collect();
