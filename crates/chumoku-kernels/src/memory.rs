@@ -291,4 +291,29 @@ mod tests {
         // SAFETY: the band behind the buffer belongs to the same memory.
         unsafe { first.pointer().add(128).write(1) };
     }
+
+    #[test]
+    fn blocks_that_change_their_size_keep_what_they_hold() {
+        // Around the sizes from which blocks are aligned to lines and moved by the system.
+        let sizes = [1, 8, 100, OF_THREADS - 1, OF_THREADS, OF_THREADS + 1, 4095, 4096, 4097, 1 << 20];
+        let byte = |at: usize| (at * 31 + at / 251) as u8;
+        for align in [1, 16, 64, 4096] {
+            for (from, to) in sizes.iter().flat_map(|&from| sizes.iter().map(move |&to| (from, to))) {
+                let layout = Layout::from_size_align(from, align).unwrap();
+                // SAFETY: sizes are not 0; a block is used within its size, and given back with its last layout.
+                unsafe {
+                    let block = Allocator.alloc(layout);
+                    assert!(!block.is_null());
+                    (0..from).for_each(|at| block.add(at).write(byte(at)));
+                    let moved = Allocator.realloc(block, layout, to);
+                    assert!(!moved.is_null() && moved.addr().is_multiple_of(align), "{from} to {to}, {align}");
+                    let kept = std::slice::from_raw_parts(moved, from.min(to));
+                    assert!(kept.iter().enumerate().all(|(at, &found)| found == byte(at)), "{from} to {to}, {align}");
+                    // All of the new size can be written.
+                    moved.write_bytes(1, to);
+                    Allocator.dealloc(moved, Layout::from_size_align(to, align).unwrap());
+                }
+            }
+        }
+    }
 }

@@ -112,6 +112,35 @@ fn what_was_found_leads_to_the_same_model() {
 }
 
 #[test]
+fn the_c_of_the_least_validation_loss_is_found() {
+    let (texts, labels) = sentences(450, 3);
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let grid = NgramConfig::default().c_grid;
+    let mut found = Vec::new();
+    // The more labels are wrong, the less C is worth.
+    for wrong in [0, 20, 60, 100] {
+        let mut random = noise(11);
+        let labels = labels.iter().map(|&label| match random.next().unwrap() % 100 < wrong {
+            true => (random.next().unwrap() % 3) as u32,
+            false => label,
+        });
+        let labels: Vec<u32> = labels.collect();
+        let valid = Some((&texts[300..], &labels[300..]));
+        let data = NgramData { valid, ..data(&texts[..300], &labels[..300], 3) };
+        let model = |c_grid: Vec<f32>| train(&data, &NgramConfig { c_grid, tolerance: 1e-5, ..NgramConfig::default() });
+        let loss = |model: &NgramModel| model.report().unwrap().valid_loss.unwrap();
+        let losses: Vec<f64> = grid.iter().map(|&c| loss(&model(vec![c]).unwrap())).collect();
+        let least = (0..grid.len()).min_by(|&a, &b| losses[a].total_cmp(&losses[b])).unwrap();
+        let searched = model(grid.clone()).unwrap();
+        assert_eq!(searched.report().unwrap().c, grid[least], "{wrong} % wrong: {losses:?}");
+        assert!((loss(&searched) - losses[least]).abs() < 1e-4, "{wrong} % wrong");
+        found.push(grid[least]);
+    }
+    // Below, at and above the place where the search begins.
+    assert!(found.contains(&grid[0]) && found.iter().any(|c| *c > grid[1]), "{found:?}");
+}
+
+#[test]
 fn one_text_and_many_give_the_same_logits() {
     let (texts, labels) = sentences(200, 3);
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
