@@ -90,6 +90,12 @@ pub fn side_by_side<T: Send, R: Send, E: Send>(
     among(num_threads().min(cores), items.into_iter().collect(), f)
 }
 
+/// An item, and what is made of it.
+struct Item<T, R> {
+    given: Option<T>,
+    made: Option<R>,
+}
+
 /// As [`side_by_side`], by so many threads.
 fn among<T: Send, R: Send, E: Send>(
     threads: usize,
@@ -105,22 +111,22 @@ fn among<T: Send, R: Send, E: Send>(
     let operation = profile::current().map(|_| Operation::BETWEEN);
     let _waiting = profile::waiting();
     let next = AtomicUsize::new(0);
-    let each: Vec<Mutex<(Option<T>, Option<Result<R, E>>)>> =
-        items.into_iter().map(|item| Mutex::new((Some(item), None))).collect();
+    let each: Vec<Mutex<Item<T, Result<R, E>>>> =
+        items.into_iter().map(|item| Mutex::new(Item { given: Some(item), made: None })).collect();
     rayon::scope(|scope| {
         for _ in 0..threads.min(each.len()) {
             scope.spawn(|_| {
                 let _between = profile::go_on(operation);
                 while let Some(place) = each.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let item = place.lock().unwrap_or_else(PoisonError::into_inner).0.take();
+                    let item = place.lock().unwrap_or_else(PoisonError::into_inner).given.take();
                     let made = item.map(|item| crew.run(|| f(item)));
-                    place.lock().unwrap_or_else(PoisonError::into_inner).1 = made;
+                    place.lock().unwrap_or_else(PoisonError::into_inner).made = made;
                 }
             });
         }
     });
     // Each has been made: the scope ends with all of them, or with the panic of one.
-    each.into_iter().filter_map(|place| place.into_inner().unwrap_or_else(PoisonError::into_inner).1).collect()
+    each.into_iter().filter_map(|place| place.into_inner().unwrap_or_else(PoisonError::into_inner).made).collect()
 }
 
 /// How many threads the operations called here may use.

@@ -18,6 +18,7 @@ mod position;
 mod predict;
 mod profiled;
 mod stream;
+mod table;
 mod trace;
 mod train;
 mod translate;

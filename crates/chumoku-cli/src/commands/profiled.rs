@@ -1,12 +1,12 @@
 //! `--profile` of whole commands: the stages of the work, and how much of its time was multiplying.
 
+use super::table::table as aligned;
 use chumoku::data::thousands;
 use chumoku::lang::lang;
 use chumoku::stages::{self, StageTime};
 use chumoku::tr;
 use chumoku_kernels::Limits;
 use std::time::{Duration, Instant};
-use unicode_width::UnicodeWidthStr;
 
 /// Runs a command and, if asked, tells where its time went, on standard error.
 pub(super) fn profiled<R>(is_asked: bool, work: impl FnOnce() -> anyhow::Result<R>) -> anyhow::Result<R> {
@@ -42,17 +42,8 @@ fn table(found: &[StageTime], all: Duration, threads: usize) -> String {
     );
     let processor: Option<Duration> = found.iter().map(|stage| stage.processor).sum();
     rows.push(row(lang().pick("in all", "合計"), all, processor));
-    let width = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..4).map(width).collect();
-    let line = |row: &[String; 4]| {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
-            let space = " ".repeat(width - cell.width());
-            if column == 0 { format!("{cell}{space}") } else { format!("  {space}{cell}") }
-        });
-        cells.collect::<String>().trim_end().to_owned()
-    };
     let head = tr!("\nWhere the time went ({threads} threads)\n\n", "\n時間の内訳（{threads} スレッド）\n\n");
-    head + &rows.iter().map(line).collect::<Vec<_>>().join("\n")
+    head + aligned(&rows).trim_end()
 }
 
 /// How many multiply–adds there were, and what share of the threads' seconds they take at least.

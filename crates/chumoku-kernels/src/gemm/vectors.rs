@@ -212,6 +212,51 @@ struct Block<'a> {
     cols: std::ops::Range<usize>,
 }
 
+impl Block<'_> {
+    /// Packs the rows of A, `depth` of them from `from` on, in panels of `height` rows: whole rows [`ROW`] apart where they lie
+    /// along memory, else the numbers of each step of the depth side by side.
+    #[inline(always)]
+    fn pack_a(&self, (from, depth): (usize, usize), height: usize, panels: &mut [f32]) {
+        let a = self.a;
+        let size = if a.col_stride == 1 { height * ROW } else { height * depth };
+        let mut packed = 0;
+        if a.row_stride == 1 && a.col_stride != 1 {
+            // The rows lie side by side at each step of the depth: a few steps of all of them at a time, so that each line of
+            // memory is read once.
+            const STEPS: usize = 8;
+            packed = self.rows.len() / height;
+            for step in (0..depth).step_by(STEPS) {
+                let steps = STEPS.min(depth - step);
+                for t in 0..packed {
+                    let first = self.rows.start + t * height;
+                    let panel = &mut panels[t * size + step * height..][..steps * height];
+                    copy_steps(panel, height, height, |p| &a.data[first + (from + step + p) * a.col_stride..]);
+                }
+            }
+        }
+        for (t, panel) in panels.chunks_mut(size.max(1)).enumerate().skip(packed) {
+            let first = self.rows.start + t * height;
+            if first >= self.rows.end {
+                break;
+            }
+            let count = height.min(self.rows.end - first);
+            if a.col_stride != 1 {
+                pack_panel(a.data, a.row_stride, a.col_stride, first, count, from, depth, height, panel);
+                continue;
+            }
+            for (i, row) in panel.chunks_exact_mut(ROW).enumerate() {
+                let row = &mut row[..depth];
+                if i < count {
+                    let start = (first + i) * a.row_stride + from;
+                    row.copy_from_slice(&a.data[start..start + depth]);
+                } else {
+                    row.fill(0.0);
+                }
+            }
+        }
+    }
+}
+
 impl Op for Block<'_> {
     type Output = ();
     #[inline(always)]
@@ -233,41 +278,9 @@ impl Op for Block<'_> {
         while from < k || from == 0 {
             let depth = DEPTH.min(k - from);
             let accumulate = from > 0 || keep;
-            let packed_down = if is_row { 0 } else { tiles_down };
             let panel_size = if in_rows { height * ROW } else { height * depth };
-            let mut packed = 0;
-            if self.a.row_stride == 1 && !in_rows {
-                // The rows lie side by side at each step of the depth: a few steps of all of them at a time, so that each line of
-                // memory is read once.
-                const STEPS: usize = 8;
-                packed = self.rows.len() / height;
-                for step in (0..depth).step_by(STEPS) {
-                    let steps = STEPS.min(depth - step);
-                    for t in 0..packed {
-                        let first = self.rows.start + t * height;
-                        let panel = &mut packed_a[t * panel_size + step * height..][..steps * height];
-                        let row = |p| &self.a.data[first + (from + step + p) * self.a.col_stride..];
-                        copy_steps(panel, height, height, row);
-                    }
-                }
-            }
-            for (t, panel) in packed_a.chunks_mut(panel_size.max(1)).enumerate().take(packed_down).skip(packed) {
-                let first = self.rows.start + t * height;
-                let count = height.min(self.rows.end - first);
-                let a = self.a;
-                if in_rows {
-                    for (i, row) in panel.chunks_exact_mut(ROW).enumerate() {
-                        let row = &mut row[..depth];
-                        if i < count {
-                            let start = (first + i) * a.row_stride + from;
-                            row.copy_from_slice(&a.data[start..start + depth]);
-                        } else {
-                            row.fill(0.0);
-                        }
-                    }
-                } else {
-                    pack_panel(a.data, a.row_stride, a.col_stride, first, count, from, depth, height, panel);
-                }
+            if !is_row {
+                self.pack_a((from, depth), height, &mut packed_a);
             }
             let mut j = self.cols.start;
             while j < self.cols.end {

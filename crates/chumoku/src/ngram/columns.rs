@@ -152,6 +152,13 @@ const fn lanes(width: usize) -> usize {
     }
 }
 
+/// Bytes that fitting holds for so many rows and outputs, about: fifteen matrices of the solver, and what products are added up in.
+pub(crate) fn bytes_of_fitting(rows: usize, outputs: usize) -> f64 {
+    const MATRICES: f64 = 15.0;
+    let (width, sums) = (padded(outputs) as f64, (MOST_PIECES * lanes(outputs)) as f64);
+    size_of::<f32>() as f64 * rows as f64 * (MATRICES * width + sums)
+}
+
 /// Numbers for each row of a matrix with that many outputs: zeros follow the outputs.
 pub(crate) fn padded(outputs: usize) -> usize {
     outputs.next_multiple_of(lanes(outputs))

@@ -61,6 +61,18 @@ pub enum NgramError {
         /// What came.
         got: String,
     },
+    /// What training takes for each text and class cannot fit.
+    #[error("{}", tr!("n-gram model: {texts} texts of {classes} classes need about {needed} of memory, and {free} are free; take fewer texts or classes", "n-gram モデル: {classes} クラスのテキスト {texts} 件にはおよそ {needed} のメモリが必要ですが、空きは {free} です。テキストかクラスを減らしてください"))]
+    Memory {
+        /// Number of texts.
+        texts: usize,
+        /// Number of classes.
+        classes: usize,
+        /// What is needed, as people read it.
+        needed: String,
+        /// What is free.
+        free: String,
+    },
     /// The cancel flag was set.
     #[error("{}", tr!("n-gram model: training was cancelled", "n-gram モデル: 学習は中止されました"))]
     Cancelled,

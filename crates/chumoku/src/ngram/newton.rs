@@ -104,7 +104,8 @@ impl<'a> Solver<'a> {
             dot(&residual.dual, &residual.scores) + bias.sum::<f64>()
         };
         let mut step = problem.zero();
-        let mut product = problem.zero();
+        // Nobody asks for its scores.
+        let mut product = Vector { scores: Vec::new(), ..problem.zero() };
         let mut residual = self.gradient.clone();
         for part in [&mut residual.dual, &mut residual.scores, &mut residual.bias] {
             part.iter_mut().for_each(|x| *x = -*x);

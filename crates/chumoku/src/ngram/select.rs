@@ -1,6 +1,7 @@
 //! Training: features, their weights, and the choice of C.
 
 use super::NgramConfig;
+use super::columns::bytes_of_fitting;
 use super::error::NgramError;
 use super::features::{Choice, features};
 use super::loss::negative_log_likelihood;
@@ -11,7 +12,7 @@ use super::sparse::Sparse;
 use super::tokens::NgramScheme;
 use super::vocabulary::CountedTexts;
 use crate::lang::lang;
-use crate::tr;
+use crate::{memory, tr};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -64,6 +65,9 @@ impl NgramModel {
             if is_cancelled() { Err(NgramError::Cancelled) } else { Ok(()) }
         };
         let outputs = outputs_of(data.num_classes);
+        if let Some([needed, free]) = memory::lacking(bytes_of_fitting(data.texts.len(), outputs)) {
+            return Err(NgramError::Memory { texts: data.texts.len(), classes: data.num_classes, needed, free });
+        }
 
         let scheme = scheme_for(data.texts, config);
         let reading = |read: usize| {

@@ -1,12 +1,12 @@
 //! `--profile`: where the time of a step goes, operation by operation, beside what the processor could do.
 
 use super::{milliseconds, wrapped};
+use crate::commands::table::table;
 use chumoku::data::thousands;
 use chumoku::lang::lang;
 use chumoku::tr;
 use chumoku_kernels::{Limits, Multiplier, Operation, Profile, Spent};
 use serde_json::{Value, json};
-use unicode_width::UnicodeWidthStr;
 
 /// Operations that take less than this share of the threads' time are shown together.
 const SMALL: f64 = 0.005;
@@ -84,7 +84,7 @@ impl Budget {
     }
 
     pub(super) fn text(&self) -> String {
-        let mut rows = vec![Row::head()];
+        let mut rows = vec![head()];
         let (small, large): (Vec<&Spent>, Vec<&Spent>) = self
             .profile
             .operations
@@ -107,8 +107,8 @@ impl Budget {
             self.profile.operations.iter().filter(|spent| spent.operation != Operation::BETWEEN).collect();
         let bound: f64 = limits.iter().map(|spent| self.bounds(spent)).map(|[a, b]| a.max(b)).sum();
         if let Some(all) = rows.last_mut() {
-            all.0[5] = milliseconds(bound);
-            all.0[6] = percent(bound / self.whole());
+            all[5] = milliseconds(bound);
+            all[6] = percent(bound / self.whole());
         }
         let (threads, steps) = (self.threads, self.steps);
         let [with, without] = [self.of_step(self.profile.seconds), self.milliseconds].map(milliseconds);
@@ -154,7 +154,7 @@ impl Budget {
         let bytes = spent.bytes.iter().sum::<u64>() as f64 / self.steps as f64;
         let millions = spent.multiply_adds as f64 / self.steps as f64 / 1e6;
         let mark = if multiplying > passing { "*" } else { " " };
-        Row([
+        [
             title(spent.operation),
             milliseconds(ms),
             percent(ms / self.whole()),
@@ -162,47 +162,29 @@ impl Budget {
             few_digits(bytes / 1e6),
             format!("{}{mark}", milliseconds(multiplying.max(passing))),
             percent(multiplying.max(passing) / ms),
-        ])
+        ]
     }
 
     fn plain_row(&self, name: String, ms: f64) -> Row {
         let nothing = String::new;
-        Row([name, milliseconds(ms), percent(ms / self.whole()), nothing(), nothing(), nothing(), nothing()])
+        [name, milliseconds(ms), percent(ms / self.whole()), nothing(), nothing(), nothing(), nothing()]
     }
 }
 
 /// Cells of a line.
-struct Row([String; 7]);
+type Row = [String; 7];
 
-impl Row {
-    fn head() -> Row {
-        let head = [
-            ("operation", "演算"),
-            ("ms", "ms"),
-            ("share", "割合"),
-            ("M mul-add", "百万積和"),
-            ("MB", "MB"),
-            ("limit", "限界"),
-            ("reached", "到達"),
-        ];
-        Row(head.map(|(en, ja)| lang().pick(en, ja).to_owned()))
-    }
-}
-
-/// The first column to the left, the others to the right.
-fn table(rows: &[Row]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row.0[column].width()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..7).map(width).collect();
-    let mut text = String::new();
-    for Row(cells) in rows {
-        for (column, (cell, &width)) in cells.iter().zip(&widths).enumerate() {
-            let space = " ".repeat(width - cell.width());
-            text += &if column == 0 { format!("{cell}{space}") } else { format!("  {space}{cell}") };
-        }
-        text.truncate(text.trim_end().len());
-        text.push('\n');
-    }
-    text
+fn head() -> Row {
+    let head = [
+        ("operation", "演算"),
+        ("ms", "ms"),
+        ("share", "割合"),
+        ("M mul-add", "百万積和"),
+        ("MB", "MB"),
+        ("limit", "限界"),
+        ("reached", "到達"),
+    ];
+    head.map(|(en, ja)| lang().pick(en, ja).to_owned())
 }
 
 fn multiplier(multiplier: Multiplier) -> &'static str {

@@ -267,6 +267,8 @@ fn what_does_not_fit_is_refused() {
         let data = NgramData { class_weights: Some(weights), ..data(&texts, &[0, 1], 2) };
         assert!(matches!(train(&data, &config), Err(NgramError::ClassWeights { .. })), "{weights:?}");
     }
+    let many = train(&data(&texts, &[0, 1], 1 << 40), &config).unwrap_err();
+    assert!(matches!(&many, NgramError::Memory { texts: 2, classes, .. } if *classes == 1 << 40), "{many}");
     for c_grid in [vec![], vec![4.0, 1.0], vec![0.0], vec![f32::NAN]] {
         let config = NgramConfig { c_grid, ..NgramConfig::default() };
         assert!(matches!(train(&data(&texts, &[0, 1], 2), &config), Err(NgramError::Setting { .. })));
