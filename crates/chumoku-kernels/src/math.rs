@@ -1,6 +1,6 @@
 //! Vectorised elementary functions of f32, with their largest errors.
 
-use crate::isa::{self, Op, Simd};
+use crate::isa::{self, Lanes, Op, Simd};
 use crate::{Error, Result};
 
 /// `erf(x)/x − 1` in x², |x| ≤ 0.9.
@@ -24,19 +24,24 @@ const MILLS: [f32; 9] = [
     7.290_836_6e-1,
 ];
 
+/// `eˣ`, |x| ≤ ln 2 / 2, to 1e-7.
+const EXP: [f32; 6] = [8.290_229e-3, 4.189_839e-2, 1.666_764e-1, 4.999_914_5e-1, 9.999_997e-1, 1.0];
+/// Where Φ(−x) is hardly a number of f32 any more: the density is still above 2^−126.
+pub(crate) const NORMAL_END: f32 = 13.2;
+
 /// eˣ for x ≤ 88.3, by 2ⁿ·e^r with |r| ≤ ln 2 / 2 and a polynomial of degree 6 for e^r.
 ///
 /// Largest error 2 ulp for −87.3 ≤ x ≤ 88.3; below, 0 (where the true value is under the smallest normal number);
 /// above, e^88.3. NaN gives NaN.
 /// Source: Cody and Waite, "Software Manual for the Elementary Functions" (1980); coefficients of Cephes' `expf`.
 #[inline(always)]
-pub(crate) fn exp<S: Simd>(simd: S, x: S::V) -> S::V {
+pub(crate) fn exp<S: Lanes>(simd: S, x: S::V) -> S::V {
     exp_sum(simd, x, simd.splat(0.0))
 }
 
 /// e^(x + rest), as [`exp`], for a rest that is small beside x and below 0.05.
 #[inline(always)]
-fn exp_sum<S: Simd>(simd: S, x: S::V, rest: S::V) -> S::V {
+fn exp_sum<S: Lanes>(simd: S, x: S::V, rest: S::V) -> S::V {
     // `max(bound, x)` hands NaN on: where either is NaN the second operand is the result.
     let clamped = simd.min(simd.splat(88.3), simd.max(simd.splat(-87.336_54), x));
     let (p, n) = exp_parts(simd, clamped, rest);
@@ -49,7 +54,7 @@ fn exp_sum<S: Simd>(simd: S, x: S::V, rest: S::V) -> S::V {
 /// The second is 1 for x > −83; the first alone is below 2e-36 where it is not. Below −110 the second is 0, because results
 /// that underflow take a processor very long. NaN gives NaN in the first.
 #[inline(always)]
-pub(crate) fn exp_factors<S: Simd>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V) {
+pub(crate) fn exp_factors<S: Lanes>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V) {
     let (p, n) = exp_parts(simd, x, rest);
     let first = simd.max(simd.splat(-120.0), n);
     let second = simd.pow2(simd.sub(n, first));
@@ -58,7 +63,7 @@ pub(crate) fn exp_factors<S: Simd>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V)
 
 /// (p, n) with e^(x + rest) = p·2ⁿ and p from 0.7 to 1.42, for −150 ≤ x ≤ 88.3.
 #[inline(always)]
-fn exp_parts<S: Simd>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V) {
+fn exp_parts<S: Lanes>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V) {
     let n = simd.round(simd.mul(x, simd.splat(std::f32::consts::LOG2_E)));
     let r = simd.mul_add(n, simd.splat(-0.693_359_4), x);
     let r = simd.add(simd.mul_add(n, simd.splat(2.121_944_4e-4), r), rest);
@@ -68,7 +73,7 @@ fn exp_parts<S: Simd>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V) {
 
 /// `c₀ xⁿ + … + cₙ` (Horner)
 #[inline(always)]
-fn polynomial<S: Simd, const N: usize>(simd: S, x: S::V, coefficients: [f32; N]) -> S::V {
+fn polynomial<S: Lanes, const N: usize>(simd: S, x: S::V, coefficients: [f32; N]) -> S::V {
     let mut p = simd.splat(coefficients[0]);
     for &coefficient in &coefficients[1..] {
         p = simd.mul_add(p, x, simd.splat(coefficient));
@@ -78,7 +83,7 @@ fn polynomial<S: Simd, const N: usize>(simd: S, x: S::V, coefficients: [f32; N])
 
 /// |x|, handing NaN on.
 #[inline(always)]
-fn magnitude<S: Simd>(simd: S, x: S::V) -> S::V {
+fn magnitude<S: Lanes>(simd: S, x: S::V) -> S::V {
     simd.max(simd.sub(simd.splat(0.0), x), x)
 }
 
@@ -86,7 +91,7 @@ fn magnitude<S: Simd>(simd: S, x: S::V) -> S::V {
 ///
 /// Largest error 2 ulp everywhere. NaN gives NaN. Coefficients: minimax fits of `erf(x)/x − 1` and of `ln erfc(x)`.
 #[inline(always)]
-pub(crate) fn erf<S: Simd>(simd: S, x: S::V) -> S::V {
+pub(crate) fn erf<S: Lanes>(simd: S, x: S::V) -> S::V {
     // At 4 the function is 1 to the last bit.
     let size = simd.min(simd.splat(4.0), magnitude(simd, x));
     let near = polynomial(simd, simd.mul(size, size), NEAR);
@@ -100,7 +105,7 @@ pub(crate) fn erf<S: Simd>(simd: S, x: S::V) -> S::V {
 ///
 /// Largest error 2 ulp everywhere. NaN gives NaN. Coefficients: a minimax fit of `(tanh(x)/x − 1)/x²`.
 #[inline(always)]
-pub(crate) fn tanh<S: Simd>(simd: S, x: S::V) -> S::V {
+pub(crate) fn tanh<S: Lanes>(simd: S, x: S::V) -> S::V {
     let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
     let size = simd.min(simd.splat(10.0), magnitude(simd, x));
     let square = simd.mul(size, size);
@@ -116,30 +121,35 @@ pub(crate) fn tanh<S: Simd>(simd: S, x: S::V) -> S::V {
 ///
 /// Largest error 3 ulp for x ≥ −87.3; below, at most 2e-38. NaN gives NaN.
 #[inline(always)]
-pub(crate) fn sigmoid<S: Simd>(simd: S, x: S::V) -> S::V {
+pub(crate) fn sigmoid<S: Lanes>(simd: S, x: S::V) -> S::V {
     let one = simd.splat(1.0);
     simd.div(one, simd.add(one, exp(simd, simd.sub(simd.splat(0.0), x))))
 }
 
-/// The normal distribution: its function Φ(x) and its density φ(x) = e^(−x²/2)/√2π.
+/// The normal distribution at t = |x|, not above [`NORMAL_END`]: t, the tail Φ(−t) and the density φ(t) = e^(−t²/2)/√2π.
 ///
-/// With t = |x|, Φ(−t) = e^(−t²/2)·m(t) for a smooth m, of which `(t + 3)·m(t)` is a polynomial in `(t − 3)/(t + 3)`.
-/// Relative error below 5e-7 for x > −13.2, also far out in the tail, because x² is taken to twice the digits; below, 0.
-/// NaN gives NaN.
+/// Φ(−t) = e^(−t²/2)·m(t) for a smooth m, of which `(t + 3)·m(t)` is a polynomial in `(t − 3)/(t + 3)`. Relative error below
+/// 5e-7, also far out in the tail, because t² is taken to twice the digits; 0 from the end on. NaN gives NaN as t.
 /// Source of the form: Shepherd and Laframboise, "Chebyshev Approximation of (1 + 2x) exp(x²) erfc x" (1981).
 #[inline(always)]
-pub(crate) fn normal<S: Simd>(simd: S, x: S::V) -> (S::V, S::V) {
-    let (one, half) = (simd.splat(1.0), simd.splat(-0.5));
-    let t = simd.min(simd.splat(14.0), magnitude(simd, x));
-    // t = high + low with twelve bits in `high`, so that its square is exact.
-    let (high, low) = simd.halves(t);
-    let rest = simd.mul(low, simd.add(t, high));
-    let bell = exp_sum(simd, simd.mul(half, simd.mul(high, high)), simd.mul(half, rest));
+pub(crate) fn normal_tail<A: Lanes>(simd: A, x: A::V) -> (A::V, A::V, A::V) {
+    /// 1.5 · 2^23: added to a number, it leaves the nearest whole number in the low bits of the sum.
+    const MAGIC: f32 = 12_582_912.0;
+    let (one, zero, end) = (simd.splat(1.0), simd.splat(0.0), simd.splat(NORMAL_END));
+    let t = simd.min(end, magnitude(simd, x));
+    let (square, rest) = simd.exact_product(t, t);
+    // e^(−t²/2) = 2ⁿ·eʳ, as in `exp_parts`.
+    let (half, magic) = (simd.splat(-0.5), simd.splat(MAGIC));
+    let whole = simd.mul_add(square, simd.splat(-0.5 * std::f32::consts::LOG2_E), magic);
+    let n = simd.sub(whole, magic);
+    let r = simd.mul_add(n, simd.splat(-0.693_359_4), simd.mul(square, half));
+    let r = simd.mul_add(rest, half, simd.mul_add(n, simd.splat(2.121_944_4e-4), r));
+    let bell = simd.ldexp(polynomial(simd, r, EXP), whole);
+    let bell = simd.select_lt(t, end, bell, zero);
     let inverse = simd.div(one, simd.add(t, simd.splat(3.0)));
-    let p = polynomial(simd, simd.mul(simd.sub(t, simd.splat(3.0)), inverse), MILLS);
-    let tail = simd.mul(bell, simd.mul(inverse, p));
-    let function = simd.select_lt(x, simd.splat(0.0), tail, simd.sub(one, tail));
-    (function, simd.mul(bell, simd.splat(0.398_942_3)))
+    // (t − 3)/(t + 3)
+    let p = polynomial(simd, simd.mul_add(inverse, simd.splat(-6.0), one), MILLS);
+    (t, simd.mul(bell, simd.mul(inverse, p)), simd.mul(bell, simd.splat(0.398_942_3)))
 }
 
 /// The error function in double precision: a series near 0, a continued fraction away from it.

@@ -1,12 +1,10 @@
 //! Each activation on a vector, with its slope.
 
 use super::Activation;
-use crate::isa::Simd;
-use crate::math::{exp_factors, normal};
+use crate::isa::Lanes;
+use crate::math::{exp_factors, normal_tail};
 use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
 
-/// Where x·Φ(x) is 0 in f32, and its slope 1 above.
-const GELU_END: f32 = 14.0;
 /// Where x·σ(u) is 0 in f32 below, and its slope 1 above.
 const GELU_TANH_END: f32 = 12.0;
 /// Likewise.
@@ -18,7 +16,7 @@ const CUBIC: f64 = LINEAR * 0.044_715;
 
 /// f(x) and f′(x). What the caller does not use is not computed, and does not change the other.
 #[inline(always)]
-pub(super) fn curve<S: Simd>(simd: S, kind: Activation, x: S::V) -> (S::V, S::V) {
+pub(super) fn curve<S: Lanes>(simd: S, kind: Activation, x: S::V) -> (S::V, S::V) {
     let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
     match kind {
         Activation::Relu => {
@@ -26,11 +24,13 @@ pub(super) fn curve<S: Simd>(simd: S, kind: Activation, x: S::V) -> (S::V, S::V)
             let slope = simd.select_lt(zero, x, one, simd.select_lt(x, one, zero, x));
             (simd.select_lt(x, zero, zero, x), slope)
         }
-        // (x Φ(x))′ = Φ(x) + x φ(x)
         Activation::Gelu => {
-            let (function, density) = normal(simd, x);
-            let (x, inside) = clamp(simd, x, GELU_END);
-            (simd.mul(x, function), simd.mul_add(inside, density, function))
+            let (t, tail, density) = normal_tail(simd, x);
+            // x Φ(x) = max(x, 0) − |x| Φ(−|x|)
+            let y = simd.sub(simd.max(zero, x), simd.mul(t, tail));
+            // (x Φ(x))′ = Φ(x) + x φ(x), which at x and −x add up to 1.
+            let low = simd.sub(tail, simd.mul(t, density));
+            (y, simd.select_lt(x, zero, low, simd.sub(one, low)))
         }
         Activation::GeluTanh => {
             let size = negative_size(simd, x, GELU_TANH_END);
@@ -46,7 +46,7 @@ pub(super) fn curve<S: Simd>(simd: S, kind: Activation, x: S::V) -> (S::V, S::V)
 
 /// x, but not below −end; and this, but not above end: finite, unless x is NaN.
 #[inline(always)]
-fn clamp<S: Simd>(simd: S, x: S::V, end: f32) -> (S::V, S::V) {
+fn clamp<S: Lanes>(simd: S, x: S::V, end: f32) -> (S::V, S::V) {
     // Where either operand of `max` and `min` is NaN, the second is the result.
     let x = simd.max(simd.splat(-end), x);
     (x, simd.min(simd.splat(end), x))
@@ -54,14 +54,14 @@ fn clamp<S: Simd>(simd: S, x: S::V, end: f32) -> (S::V, S::V) {
 
 /// −|x|, but not below −end, handing NaN on.
 #[inline(always)]
-fn negative_size<S: Simd>(simd: S, x: S::V, end: f32) -> S::V {
+fn negative_size<S: Lanes>(simd: S, x: S::V, end: f32) -> S::V {
     simd.max(simd.splat(-end), simd.min(x, simd.sub(simd.splat(0.0), x)))
 }
 
 /// `u = LINEAR·x + CUBIC·x³`, rounded and what rounding took from it, and u′. Rounding alone would put e^u off by |u|
 /// units in the last place.
 #[inline(always)]
-fn cubic<S: Simd>(simd: S, x: S::V) -> (S::V, S::V, S::V) {
+fn cubic<S: Lanes>(simd: S, x: S::V) -> (S::V, S::V, S::V) {
     let (linear, linear_rest) = (simd.splat(LINEAR as f32), simd.splat((LINEAR - LINEAR as f32 as f64) as f32));
     let (cubic, cubic_rest) = (simd.splat(CUBIC as f32), simd.splat((CUBIC - CUBIC as f32 as f64) as f32));
     // CUBIC·x²
@@ -82,7 +82,7 @@ fn cubic<S: Simd>(simd: S, x: S::V) -> (S::V, S::V, S::V) {
 /// Given are x, not below some end at which the result is 0, and not above it either for the slope; u(−|x|) as a sum; and
 /// u′(x).
 #[inline(always)]
-fn times_logistic<S: Simd>(simd: S, (x, inside): (S::V, S::V), (u, rest): (S::V, S::V), du: S::V) -> (S::V, S::V) {
+fn times_logistic<S: Lanes>(simd: S, (x, inside): (S::V, S::V), (u, rest): (S::V, S::V), du: S::V) -> (S::V, S::V) {
     let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
     // e^−|u| = power·scale. Beside 1 `power` will do. Where x < 0 both are multiplied last, because this may be too small.
     let (power, scale) = exp_factors(simd, u, rest);

@@ -6,7 +6,7 @@ pub(crate) mod reference;
 
 pub use gated::{gated_backward, gated_forward};
 
-use crate::isa::{self, Op, Simd};
+use crate::isa::{self, Op, Simd, Twice};
 use crate::number::{Real, Versions};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
@@ -109,7 +109,14 @@ impl Op for Forward<'_> {
 /// `x = f(x)`
 #[inline(always)]
 pub(crate) fn activate<S: Simd>(simd: S, kind: Activation, x: &mut [f32]) {
-    for x in x.chunks_mut(S::LANES) {
+    let mut pairs = x.chunks_exact_mut(2 * S::LANES);
+    for x in &mut pairs {
+        let (first, second) = x.split_at_mut(S::LANES);
+        let (y, _) = curve(Twice(simd), kind, [simd.load(first), simd.load(second)]);
+        simd.store(first, y[0]);
+        simd.store(second, y[1]);
+    }
+    for x in pairs.into_remainder().chunks_mut(S::LANES) {
         let (y, _) = curve(simd, kind, simd.load_up_to(x, 0.0));
         simd.store_up_to(x, y);
     }
@@ -118,7 +125,18 @@ pub(crate) fn activate<S: Simd>(simd: S, kind: Activation, x: &mut [f32]) {
 /// `x = f(x)` and `slope = f′(x)`
 #[inline(always)]
 pub(crate) fn activate_with_slope<S: Simd>(simd: S, kind: Activation, x: &mut [f32], slope: &mut [f32]) {
-    for (x, slope) in x.chunks_mut(S::LANES).zip(slope.chunks_mut(S::LANES)) {
+    let (mut pairs, mut slopes) = (x.chunks_exact_mut(2 * S::LANES), slope.chunks_exact_mut(2 * S::LANES));
+    for (x, slope) in (&mut pairs).zip(&mut slopes) {
+        let (first, second) = x.split_at_mut(S::LANES);
+        let (y, s) = curve(Twice(simd), kind, [simd.load(first), simd.load(second)]);
+        simd.store(first, y[0]);
+        simd.store(second, y[1]);
+        let (first, second) = slope.split_at_mut(S::LANES);
+        simd.store(first, s[0]);
+        simd.store(second, s[1]);
+    }
+    let rest = pairs.into_remainder().chunks_mut(S::LANES);
+    for (x, slope) in rest.zip(slopes.into_remainder().chunks_mut(S::LANES)) {
         let (y, s) = curve(simd, kind, simd.load_up_to(x, 0.0));
         simd.store_up_to(x, y);
         simd.store_up_to(slope, s);

@@ -477,6 +477,7 @@ impl<'a, T: Narrow, E: Engine> ChunkBackward<'a, T, E> {
     #[inline(always)]
     fn pack_queries(&mut self) {
         let mut squares = [0.0f32; KEYS];
+        let checks = !self.rows.queries_are_fine();
         for (g, group) in self.groups.iter().enumerate() {
             for (from, blocks, gathered) in [
                 (self.args.query, &mut self.queries, &mut self.queries_gathered),
@@ -484,7 +485,7 @@ impl<'a, T: Narrow, E: Engine> ChunkBackward<'a, T, E> {
             ] {
                 let (sequence, head) = (self.rows.sequence, group.head);
                 let source = SourceRows { from, sequence, head, first: group.first, count: group.count };
-                let rows = source.stage(self.engine, true, self.staged, &mut squares[..group.count], &mut |_| {});
+                let rows = source.stage(self.engine, checks, self.staged, &mut squares[..group.count], &mut |_| {});
                 for b in 0..Self::BLOCKS {
                     let first = (b * E::QUERIES).min(group.count);
                     let part = rows.part(first, (group.count - first).min(E::QUERIES));
@@ -502,13 +503,14 @@ impl<'a, T: Narrow, E: Engine> ChunkBackward<'a, T, E> {
     #[inline(always)]
     fn pack_keys(&mut self, keys: &Range<usize>) {
         let mut squares = [0.0f32; KEYS];
+        let checks = !self.rows.keys_are_fine;
         let (sequence, head) = (self.rows.sequence, self.rows.unit.key_head);
         let source = SourceRows { from: self.args.key, sequence, head, first: keys.start, count: keys.len() };
-        let rows = source.stage(self.engine, true, self.staged, &mut squares[..keys.len()], &mut |_| {});
+        let rows = source.stage(self.engine, checks, self.staged, &mut squares[..keys.len()], &mut |_| {});
         self.keys.pack(self.engine, rows);
         self.keys_by_row.pack(self.engine, rows);
         let source = SourceRows { from: self.args.value, ..source };
-        let rows = source.stage(self.engine, true, self.staged, &mut squares[..keys.len()], &mut |_| {});
+        let rows = source.stage(self.engine, checks, self.staged, &mut squares[..keys.len()], &mut |_| {});
         self.values.pack(self.engine, rows);
     }
 

@@ -5,8 +5,9 @@ use super::blocks::Unit;
 use super::engine::{Engine, KEYS, STRIDE, Span};
 use super::operands::Lines;
 use super::problem::{Attention, Saved};
+use super::rows::{LARGEST_SQUARE, sum_of_squares};
 use super::softmax::{FORBIDDEN_BELOW, LANES, V, exp2_clamped};
-use crate::isa::{Op, Simd, dispatch};
+use crate::isa::{Lanes, Op, Simd, dispatch};
 use crate::narrow::Narrow;
 use crate::number::Element;
 use std::f32::consts::LOG2_E;
@@ -27,7 +28,8 @@ impl RowBack {
     pub(super) const NOTHING: RowBack = RowBack { shift: f32::INFINITY, delta: 0.0, is_bad: false };
 
     #[inline(always)]
-    pub(super) fn new<T: Narrow>(
+    pub(super) fn new<T: Narrow, S: Simd>(
+        simd: S,
         args: &Attention<T>,
         saved: &Saved<T>,
         (s, h, i): (usize, usize, usize),
@@ -42,9 +44,11 @@ impl RowBack {
         let delta = dot(output, d_output) - saved.d_log_sum_exp.map_or(0.0, |d| f64::from(d[at]));
         // Beyond 2^16, rounding log-sum-exp to f32 would change weights by more than 1/256.
         // The other limits are there so that no product overflows: 0 · ∞ would be NaN in columns that are not seen.
-        let is_fine = log_sum_exp.abs() <= 65536.0 && delta.abs() < 1e37 && dot(d_output, d_output) < 1e37;
-        let query = args.query.row(s, h, i);
-        let is_fine = is_fine && dot(query, query) < 1e37;
+        // No closures: they would be compiled without the instruction set.
+        let of_query = simd.sum(sum_of_squares(simd, args.query.row(s, h, i)));
+        let of_d_output = simd.sum(sum_of_squares(simd, d_output));
+        let is_fine = log_sum_exp.abs() <= 65536.0 && delta.abs() < 1e37;
+        let is_fine = is_fine && of_query < LARGEST_SQUARE && of_d_output < LARGEST_SQUARE;
         is_bad |= !is_fine;
         RowBack { shift: log_sum_exp * LOG2_E, delta: delta as f32, is_bad }
     }
@@ -82,6 +86,8 @@ pub(super) struct SpanRows {
     places: Vec<(usize, usize)>,
     /// For each query what takes its scores, in units of log 2, to its weights.
     pub(super) softmax: Vec<RowBack>,
+    /// Whether all keys and values are finite and not too large.
+    pub(super) keys_are_fine: bool,
 }
 
 impl SpanRows {
@@ -93,6 +99,11 @@ impl SpanRows {
     /// Query head and position of each.
     pub(super) fn places(&self) -> impl Iterator<Item = (usize, usize)> {
         self.places.iter().copied()
+    }
+
+    /// Whether all queries and gradients of outputs are known to be finite and not too large.
+    pub(super) fn queries_are_fine(&self) -> bool {
+        self.softmax.iter().all(|row| !row.is_nothing())
     }
 
     /// The queries that the plain version computes.
@@ -119,15 +130,21 @@ struct RowsOf<'a, 'b, T: Element> {
 impl<T: Narrow> Op for RowsOf<'_, '_, T> {
     type Output = SpanRows;
     #[inline(always)]
-    fn eval<S: Simd>(self, _: S) -> SpanRows {
+    fn eval<S: Simd>(self, simd: S) -> SpanRows {
         let RowsOf { unit, args, saved, bad_keys } = self;
-        let mut rows = SpanRows { unit: unit.clone(), sequence: unit.sequence, places: vec![], softmax: vec![] };
+        let mut rows = SpanRows {
+            unit: unit.clone(),
+            sequence: unit.sequence,
+            places: vec![],
+            softmax: vec![],
+            keys_are_fine: bad_keys.is_empty(),
+        };
         for block in unit.blocks(args, usize::MAX) {
             let mut is_bad = vec![false; block.count];
             block.find_bad(args, unit.sequence, bad_keys, &mut is_bad);
             for (i, is_bad) in (block.first..block.first + block.count).zip(is_bad) {
                 rows.places.push((block.head, i));
-                rows.softmax.push(RowBack::new(args, saved, (unit.sequence, block.head, i), is_bad));
+                rows.softmax.push(RowBack::new(simd, args, saved, (unit.sequence, block.head, i), is_bad));
             }
         }
         rows
@@ -159,7 +176,8 @@ impl<E: Engine> Pair<'_, E> {
         match (self.slopes.is_some() || self.kept.is_some(), self.spans.iter().all(Span::sees_all)) {
             (false, true) => self.each::<false, false>(),
             (false, false) => self.each::<true, false>(),
-            (true, _) => self.each::<true, true>(),
+            (true, true) => self.each::<false, true>(),
+            (true, false) => self.each::<true, true>(),
         }
     }
 

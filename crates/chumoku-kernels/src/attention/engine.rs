@@ -4,7 +4,7 @@
 //! [`KEYS`] keys; an engine packs operands as its multiplier reads them. Scores and weights are rows of f32,
 //! [`STRIDE`] apart, a row for each query.
 
-use crate::isa::Simd;
+use crate::isa::{Lanes, Simd};
 use crate::narrow::Narrow;
 use crate::register_tile::ACROSS;
 use std::marker::PhantomData;
@@ -312,7 +312,7 @@ pub(crate) unsafe trait Engine: Copy {
     /// * `weights` must be writable for [`Engine::left_size`] of [`KEYS`], or a block of scores where it does not pack.
     /// * `row` must be below [`Engine::QUERIES`].
     /// * `col` must be a multiple of two vectors below [`KEYS`].
-    unsafe fn put(self, weights: *mut u8, row: usize, col: usize, pair: [<Self::S as Simd>::V; 2]);
+    unsafe fn put(self, weights: *mut u8, row: usize, col: usize, pair: [<Self::S as Lanes>::V; 2]);
 
     /// `out (+)= weights · values` over the keys `columns` of the block, for the columns of `panels`, [`GRAIN`] each. The
     /// first `rows` rows are wanted, as in [`Engine::scores`].
@@ -358,7 +358,7 @@ pub(crate) unsafe trait Engine: Copy {
     /// * `weights` must be writable for [`Engine::group_size`].
     /// * `row` must be even and below [`Engine::GROUP`].
     /// * `col` must be a multiple of two vectors below [`KEYS`].
-    unsafe fn put_pair(self, weights: *mut u8, row: usize, col: usize, pairs: [[<Self::S as Simd>::V; 2]; 2]);
+    unsafe fn put_pair(self, weights: *mut u8, row: usize, col: usize, pairs: [[<Self::S as Lanes>::V; 2]; 2]);
 
     /// `out[c][k] (+)= Σ_rows gathered[row][c] · weights[row][k]` over `rows` rows (a multiple of [`Engine::GATHERED`]), for the
     /// keys `columns` of the block.

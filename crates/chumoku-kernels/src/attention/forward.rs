@@ -44,7 +44,7 @@ use super::rows::SourceRows;
 use super::softmax::{BOUND, Meanwhile, Running, SAFE_BOUND, SoftmaxRow, bounded_block, is_bounded};
 use super::transform::Transform;
 use crate::dropout::Keep;
-use crate::isa::Simd;
+use crate::isa::{Lanes, Simd};
 use crate::memory::{Buffer, Scratch};
 use crate::narrow::Narrow;
 use crate::number::Element;

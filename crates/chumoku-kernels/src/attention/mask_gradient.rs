@@ -17,7 +17,7 @@ use super::rows::{SourceRows, bad_keys};
 use super::softmax::{FORBIDDEN_BELOW, exp2_clamped};
 use super::transform::Transform;
 use crate::dropout::Keep;
-use crate::isa::Simd;
+use crate::isa::{Lanes, Simd};
 use crate::memory::Scratch;
 use crate::narrow::Narrow;
 use crate::number::Element;

@@ -6,7 +6,7 @@
 //! and it always holds some numbers, if only old ones, so that reading what was not packed is wrong but not unsound.
 
 use super::engine::{Columns, Engine, GRAIN, KEYS, Matrix, STRIDE};
-use crate::isa::Simd;
+use crate::isa::{Lanes, Simd};
 use crate::memory::Buffer;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -220,7 +220,7 @@ impl<'a, E: Engine> Line<'a, E> {
     /// # Safety
     /// The vector must end within [`STRIDE`] columns.
     #[inline(always)]
-    pub(super) unsafe fn load(&self, simd: E::S, col: usize) -> <E::S as Simd>::V {
+    pub(super) unsafe fn load(&self, simd: E::S, col: usize) -> <E::S as Lanes>::V {
         // SAFETY: a line may be read for STRIDE numbers, within which the caller keeps the vector.
         unsafe { simd.load_ptr(self.scores.add(col)) }
     }
@@ -230,7 +230,7 @@ impl<'a, E: Engine> Line<'a, E> {
     /// # Safety
     /// `col` must be a multiple of two vectors below [`KEYS`].
     #[inline(always)]
-    pub(super) unsafe fn put(&mut self, engine: E, col: usize, pair: [<E::S as Simd>::V; 2]) {
+    pub(super) unsafe fn put(&mut self, engine: E, col: usize, pair: [<E::S as Lanes>::V; 2]) {
         // SAFETY: a line has a row of a block of weights for itself; the caller promises a pair of vectors of it.
         unsafe { engine.put(self.weights, self.row, col, pair) };
     }
@@ -519,7 +519,7 @@ impl<E: Engine> Lines<'_, E> {
     /// # Safety
     /// The vectors must end within [`STRIDE`] columns.
     #[inline(always)]
-    pub(super) unsafe fn load(&self, simd: E::S, i: usize, col: usize) -> [<E::S as Simd>::V; 2] {
+    pub(super) unsafe fn load(&self, simd: E::S, i: usize, col: usize) -> [<E::S as Lanes>::V; 2] {
         // No closure: it would be compiled without the instruction set.
         // SAFETY: both rows may be read for STRIDE numbers, within which the caller keeps the vectors.
         unsafe { [simd.load_ptr(self.scores[i].add(col)), simd.load_ptr(self.d_weights[i].add(col))] }
@@ -534,8 +534,8 @@ impl<E: Engine> Lines<'_, E> {
         &mut self,
         engine: E,
         col: usize,
-        weights: [[<E::S as Simd>::V; 2]; 2],
-        d_scores: [[<E::S as Simd>::V; 2]; 2],
+        weights: [[<E::S as Lanes>::V; 2]; 2],
+        d_scores: [[<E::S as Lanes>::V; 2]; 2],
     ) {
         // SAFETY: the rows of the block and of the group are this pair's alone, and `group_row` is even, since QUERIES and
         // `row` are; the caller promises a pair of vectors of them.

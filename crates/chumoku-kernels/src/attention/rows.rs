@@ -19,7 +19,7 @@ pub(super) struct SourceRows<'a, T> {
 }
 
 /// Above this, a row's sum of squares is called not finite: the products of such rows may overflow.
-const LARGEST_SQUARE: f32 = 1e37;
+pub(super) const LARGEST_SQUARE: f32 = 1e37;
 
 impl<'a, T: Narrow> SourceRows<'a, T> {
     /// The rows as the engine reads them, with 0 in place of rows that are not finite (or above 1e18), which `is_bad` is
@@ -100,7 +100,7 @@ impl<'b, T: Narrow> Op for Stage<'_, 'b, T> {
 
 /// Σ x², lane by lane.
 #[inline(always)]
-fn sum_of_squares<T: Narrow, S: Simd>(simd: S, x: &[T]) -> S::V {
+pub(super) fn sum_of_squares<T: Narrow, S: Simd>(simd: S, x: &[T]) -> S::V {
     let mut sum = simd.splat(0.0);
     let mut vectors = x.chunks_exact(S::LANES);
     for x in vectors.by_ref() {

@@ -7,7 +7,7 @@
 
 use super::engine::{Engine, Span};
 use super::operands::{Line, Room, Scores};
-use crate::isa::Simd;
+use crate::isa::{Lanes, Simd};
 use std::f32::consts::LN_2;
 
 /// Scores in units of log 2 up to this need no maximum: weights stay within 2^±44, far from what f32 cannot hold.
@@ -57,7 +57,7 @@ pub(super) fn exp2_clamped<E: Engine>(simd: E::S, score: V<E>, scale_log2: V<E>,
     simd.ldexp(fraction_power::<E>(simd, simd.sub(x, simd.sub(whole, magic))), whole)
 }
 
-pub(super) type V<E> = <<E as Engine>::S as Simd>::V;
+pub(super) type V<E> = <<E as Engine>::S as Lanes>::V;
 
 #[inline(always)]
 fn fraction_power<E: Engine>(simd: E::S, f: V<E>) -> V<E> {

@@ -1,7 +1,7 @@
 //! The engine of bf16 terms, in blocks that AMX tiles or dot products of pairs multiply.
 
 use super::engine::{Columns, Engine, EngineOp, GRAIN, KEYS, Matrix, STRIDE};
-use crate::isa::Simd;
+use crate::isa::Lanes;
 use crate::isa::avx512::Avx512;
 use crate::isa::bf16::split::{self, Lay, step_bytes};
 use crate::isa::bf16::{Bf16, BlockProduct, Blocks, BlocksOp, SIDE, STEP, TILE, take};
@@ -136,7 +136,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     }
 
     #[inline(always)]
-    unsafe fn put(self, weights: *mut u8, row: usize, col: usize, pair: [<Avx512 as Simd>::V; 2]) {
+    unsafe fn put(self, weights: *mut u8, row: usize, col: usize, pair: [<Avx512 as Lanes>::V; 2]) {
         // SAFETY: the caller promises a block of QUERIES rows and KEYS columns, and a row and a pair of vectors of it: 32 columns,
         // a step. Rows are 64 bytes of tiles that are aligned.
         unsafe {
@@ -208,7 +208,7 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     }
 
     #[inline(always)]
-    unsafe fn put_pair(self, weights: *mut u8, row: usize, col: usize, pairs: [[<Avx512 as Simd>::V; 2]; 2]) {
+    unsafe fn put_pair(self, weights: *mut u8, row: usize, col: usize, pairs: [[<Avx512 as Lanes>::V; 2]; 2]) {
         let [first, second] = pairs;
         for half in 0..2 {
             // SAFETY: the caller promises a group of GROUP rows and KEYS columns, an even row and a pair of vectors of it.

@@ -113,7 +113,7 @@ fn tanh_slope<S: Simd>(simd: S, x: S::V) -> S::V {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::isa::Portable;
+    use crate::isa::{Lanes, Portable};
 
     #[test]
     fn the_slope_of_the_softcap_is_exact_where_tanh_is_almost_one() {

@@ -1,6 +1,6 @@
 //! AVX2 with FMA and F16C, which all processors with AVX2 have: 8 lanes of f32, 16 registers.
 
-use super::simd::{Op, Simd, TileOp};
+use super::simd::{Lanes, Op, Simd, TileOp};
 use crate::philox::{self, Philox};
 use std::arch::x86_64::*;
 
@@ -38,34 +38,38 @@ fn wide_product(x: __m256i, word: __m256i) -> (__m256i, __m256i) {
     }
 }
 
-/// The halves of the words of eight blocks from `first` on, 0 or 8, of those with these counters; the lower half first.
+/// The halves of the words of sixteen blocks with these counters: for each half eight of the blocks, then the others.
 #[inline(always)]
-fn random_halves(random: Philox, counters: &[[u32; 16]; 4], first: usize) -> [__m256i; 8] {
-    // SAFETY: whoever has vectors of AVX has its instructions; the callers have the token of AVX2. From `first` on each array
-    // holds eight words, which the slice finds.
+fn random_halves(random: Philox, counters: &[[u32; 16]; 4]) -> [[__m256i; 2]; 8] {
+    // SAFETY: whoever has vectors of AVX has its instructions; the callers have the token of AVX2. Each array holds sixteen
+    // words, eight for each vector.
     unsafe {
-        let mut c = [_mm256_setzero_si256(); 4];
+        let mut c = [[_mm256_setzero_si256(); 2]; 4];
         for (c, words) in c.iter_mut().zip(counters) {
-            *c = _mm256_loadu_si256(words[first..first + 8].as_ptr().cast());
+            for (c, words) in c.iter_mut().zip(words.as_chunks::<8>().0) {
+                *c = _mm256_loadu_si256(words.as_ptr().cast());
+            }
         }
         let m0 = _mm256_set1_epi64x(i64::from(philox::MULTIPLIERS[0]));
         let m1 = _mm256_set1_epi64x(i64::from(philox::MULTIPLIERS[1]));
         for [k0, k1] in random.keys() {
-            let (high0, low0) = wide_product(c[0], m0);
-            let (high1, low1) = wide_product(c[2], m1);
             let (k0, k1) = (_mm256_set1_epi32(k0 as i32), _mm256_set1_epi32(k1 as i32));
-            c = [
-                _mm256_xor_si256(_mm256_xor_si256(high1, c[1]), k0),
-                low1,
-                _mm256_xor_si256(_mm256_xor_si256(high0, c[3]), k1),
-                low0,
-            ];
+            for i in 0..2 {
+                let (high0, low0) = wide_product(c[0][i], m0);
+                let (high1, low1) = wide_product(c[2][i], m1);
+                c[0][i] = _mm256_xor_si256(_mm256_xor_si256(high1, c[1][i]), k0);
+                c[1][i] = low1;
+                c[2][i] = _mm256_xor_si256(_mm256_xor_si256(high0, c[3][i]), k1);
+                c[3][i] = low0;
+            }
         }
         let low = _mm256_set1_epi32(0xFFFF);
-        let mut halves = [low; 8];
+        let mut halves = [[low; 2]; 8];
         for (halves, words) in halves.chunks_exact_mut(2).zip(c) {
-            halves[0] = _mm256_and_si256(words, low);
-            halves[1] = _mm256_srli_epi32::<16>(words);
+            for i in 0..2 {
+                halves[0][i] = _mm256_and_si256(words[i], low);
+                halves[1][i] = _mm256_srli_epi32::<16>(words[i]);
+            }
         }
         halves
     }
@@ -107,28 +111,13 @@ fn transposed(rows: [__m256; 8]) -> [__m256; 8] {
     }
 }
 
-// SAFETY: `new` is the only constructor and detects AVX2, FMA and F16C; loads and stores move exactly 8 values; tiles are as
-// named.
-unsafe impl Simd for Avx2 {
+impl Lanes for Avx2 {
     type V = __m256;
-    const LANES: usize = 8;
-    const TILE_ROWS: usize = 6;
-    const TILE_COLS: usize = 16;
 
     #[inline(always)]
     fn splat(self, x: f32) -> __m256 {
         // SAFETY: the token proves AVX2.
         unsafe { _mm256_set1_ps(x) }
-    }
-    #[inline(always)]
-    unsafe fn load_ptr(self, p: *const f32) -> __m256 {
-        // SAFETY: the token proves AVX2; the caller promises 8 readable values.
-        unsafe { _mm256_loadu_ps(p) }
-    }
-    #[inline(always)]
-    unsafe fn store_ptr(self, p: *mut f32, v: __m256) {
-        // SAFETY: the token proves AVX2; the caller promises 8 writable values.
-        unsafe { _mm256_storeu_ps(p, v) }
     }
     #[inline(always)]
     fn add(self, a: __m256, b: __m256) -> __m256 {
@@ -193,6 +182,29 @@ unsafe impl Simd for Avx2 {
         }
     }
     #[inline(always)]
+    fn round(self, a: __m256) -> __m256 {
+        // SAFETY: the token proves AVX2.
+        unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
+    }
+}
+
+// SAFETY: `new` is the only constructor and detects AVX2, FMA and F16C; loads and stores move exactly 8 values; tiles are as
+// named.
+unsafe impl Simd for Avx2 {
+    const LANES: usize = 8;
+    const TILE_ROWS: usize = 6;
+    const TILE_COLS: usize = 16;
+    #[inline(always)]
+    unsafe fn load_ptr(self, p: *const f32) -> __m256 {
+        // SAFETY: the token proves AVX2; the caller promises 8 readable values.
+        unsafe { _mm256_loadu_ps(p) }
+    }
+    #[inline(always)]
+    unsafe fn store_ptr(self, p: *mut f32, v: __m256) {
+        // SAFETY: the token proves AVX2; the caller promises 8 writable values.
+        unsafe { _mm256_storeu_ps(p, v) }
+    }
+    #[inline(always)]
     fn select_bits(self, bits: u16, a: __m256) -> __m256 {
         // SAFETY: the token proves AVX2.
         unsafe {
@@ -200,11 +212,6 @@ unsafe impl Simd for Avx2 {
             let set = _mm256_and_si256(_mm256_set1_epi32(i32::from(bits)), lane);
             _mm256_and_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(set, lane)), a)
         }
-    }
-    #[inline(always)]
-    fn round(self, a: __m256) -> __m256 {
-        // SAFETY: the token proves AVX2.
-        unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
     }
     #[inline(always)]
     unsafe fn load_bf16(self, p: *const u16) -> __m256 {
@@ -314,32 +321,31 @@ unsafe impl Simd for Avx2 {
     }
     #[inline(always)]
     fn random_bits(self, random: Philox, index: u64, threshold: u32) -> [u16; 8] {
-        let counters = random.counters(index);
+        let halves = random_halves(random, &random.counters(index));
         let mut bits = [0; 8];
-        for first in [0, 8] {
-            // SAFETY: the token proves AVX2.
-            unsafe {
-                // Halves of words are below 2¹⁶, so that comparing with signs is as good as without.
-                let below = _mm256_set1_epi32(threshold as i32 - 1);
-                for (bits, half) in bits.iter_mut().zip(random_halves(random, &counters, first)) {
-                    let kept = _mm256_castsi256_ps(_mm256_cmpgt_epi32(half, below));
-                    *bits |= (_mm256_movemask_ps(kept) as u16) << first;
-                }
+        // SAFETY: the token proves AVX2.
+        unsafe {
+            // Halves of words are below 2¹⁶, so that comparing with signs is as good as without.
+            let below = _mm256_set1_epi32(threshold as i32 - 1);
+            for (bits, half) in bits.iter_mut().zip(halves) {
+                let low = _mm256_castsi256_ps(_mm256_cmpgt_epi32(half[0], below));
+                let high = _mm256_castsi256_ps(_mm256_cmpgt_epi32(half[1], below));
+                *bits = _mm256_movemask_ps(low) as u16 | (_mm256_movemask_ps(high) as u16) << 8;
             }
         }
         bits
     }
     #[inline(always)]
     fn random_factors(self, random: Philox, index: u64, threshold: u32, factor: f32) -> [[f32; 16]; 8] {
-        let counters = random.counters(index);
+        let halves = random_halves(random, &random.counters(index));
         let mut factors = [[0.0; 16]; 8];
-        for first in [0, 8] {
-            // SAFETY: the token proves AVX2.
-            unsafe {
-                let (below, factor) = (_mm256_set1_epi32(threshold as i32 - 1), _mm256_set1_ps(factor));
-                for (factors, half) in factors.iter_mut().zip(random_halves(random, &counters, first)) {
+        // SAFETY: the token proves AVX2.
+        unsafe {
+            let (below, factor) = (_mm256_set1_epi32(threshold as i32 - 1), _mm256_set1_ps(factor));
+            for (factors, half) in factors.iter_mut().zip(halves) {
+                for (factors, half) in factors.as_chunks_mut::<8>().0.iter_mut().zip(half) {
                     let kept = _mm256_castsi256_ps(_mm256_cmpgt_epi32(half, below));
-                    self.store(&mut factors[first..], _mm256_and_ps(kept, factor));
+                    self.store(factors, _mm256_and_ps(kept, factor));
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! AVX-512: 16 lanes of f32, 32 registers.
 
-use super::simd::{Op, Simd, TileOp};
+use super::simd::{Lanes, Op, Simd, TileOp};
 use crate::philox::{self, Philox};
 use std::arch::x86_64::*;
 
@@ -81,38 +81,13 @@ unsafe fn random_halves(random: Philox, index: u64) -> [__m512i; 8] {
     }
 }
 
-// SAFETY: `new` is the only constructor and detects what `entry` enables; loads and stores move exactly 16 values; tiles
-// are as named.
-unsafe impl Simd for Avx512 {
+impl Lanes for Avx512 {
     type V = __m512;
-    const LANES: usize = 16;
-    const TILE_ROWS: usize = 12;
-    const TILE_COLS: usize = 32;
 
     #[inline(always)]
     fn splat(self, x: f32) -> __m512 {
         // SAFETY: the token proves AVX-512F.
         unsafe { _mm512_set1_ps(x) }
-    }
-    #[inline(always)]
-    unsafe fn load_ptr(self, p: *const f32) -> __m512 {
-        // SAFETY: the token proves AVX-512F; the caller promises 16 readable values.
-        unsafe { _mm512_loadu_ps(p) }
-    }
-    #[inline(always)]
-    unsafe fn store_ptr(self, p: *mut f32, v: __m512) {
-        // SAFETY: the token proves AVX-512F; the caller promises 16 writable values.
-        unsafe { _mm512_storeu_ps(p, v) }
-    }
-    #[inline(always)]
-    unsafe fn stream_ptr(self, p: *mut f32, v: __m512) {
-        // SAFETY: the token proves AVX-512F; the caller promises 16 writable values, aligned.
-        unsafe { _mm512_stream_ps(p, v) }
-    }
-    #[inline(always)]
-    fn fence(self) {
-        // SAFETY: belongs to SSE, which every x86-64 has.
-        unsafe { _mm_sfence() };
     }
     #[inline(always)]
     fn add(self, a: __m512, b: __m512) -> __m512 {
@@ -175,6 +150,39 @@ unsafe impl Simd for Avx512 {
             let exponent = _mm512_slli_epi32::<23>(_mm512_castps_si512(shifted));
             _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), exponent))
         }
+    }
+    #[inline(always)]
+    fn round(self, a: __m512) -> __m512 {
+        // SAFETY: the token proves AVX-512F.
+        unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
+    }
+}
+
+// SAFETY: `new` is the only constructor and detects what `entry` enables; loads and stores move exactly 16 values; tiles
+// are as named.
+unsafe impl Simd for Avx512 {
+    const LANES: usize = 16;
+    const TILE_ROWS: usize = 12;
+    const TILE_COLS: usize = 32;
+    #[inline(always)]
+    unsafe fn load_ptr(self, p: *const f32) -> __m512 {
+        // SAFETY: the token proves AVX-512F; the caller promises 16 readable values.
+        unsafe { _mm512_loadu_ps(p) }
+    }
+    #[inline(always)]
+    unsafe fn store_ptr(self, p: *mut f32, v: __m512) {
+        // SAFETY: the token proves AVX-512F; the caller promises 16 writable values.
+        unsafe { _mm512_storeu_ps(p, v) }
+    }
+    #[inline(always)]
+    unsafe fn stream_ptr(self, p: *mut f32, v: __m512) {
+        // SAFETY: the token proves AVX-512F; the caller promises 16 writable values, aligned.
+        unsafe { _mm512_stream_ps(p, v) }
+    }
+    #[inline(always)]
+    fn fence(self) {
+        // SAFETY: belongs to SSE, which every x86-64 has.
+        unsafe { _mm_sfence() };
     }
     #[inline(always)]
     fn select_bits(self, bits: u16, a: __m512) -> __m512 {
@@ -269,11 +277,6 @@ unsafe impl Simd for Avx512 {
                 _mm512_storeu_ps(to, _mm512_fmadd_ps(_mm512_castsi512_ps(*row), factor, _mm512_loadu_ps(to)));
             }
         }
-    }
-    #[inline(always)]
-    fn round(self, a: __m512) -> __m512 {
-        // SAFETY: the token proves AVX-512F.
-        unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
     }
     #[inline(always)]
     fn to_array(self, a: __m512) -> [f32; 16] {

@@ -15,7 +15,7 @@ pub(crate) mod bf16;
 mod portable;
 mod simd;
 
-pub(crate) use simd::{Op, Simd, TileOp};
+pub(crate) use simd::{Lanes, Op, Simd, TileOp, Twice};
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,6 +1,6 @@
 //! Vectors as plain arrays: runs everywhere, and the compiler turns the loops into what the target's base set has.
 
-use super::simd::{Op, Simd, TileOp};
+use super::simd::{Lanes, Op, Simd, TileOp};
 
 const LANES: usize = 8;
 
@@ -13,26 +13,12 @@ fn each(f: impl Fn(usize) -> f32) -> [f32; LANES] {
     std::array::from_fn(f)
 }
 
-// SAFETY: needs no feature beyond the target's base set; loads and stores move exactly LANES values; tiles are as named.
-unsafe impl Simd for Portable {
+impl Lanes for Portable {
     type V = [f32; LANES];
-    const LANES: usize = LANES;
-    const TILE_ROWS: usize = 4;
-    const TILE_COLS: usize = LANES;
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::V {
         [x; LANES]
-    }
-    #[inline(always)]
-    unsafe fn load_ptr(self, p: *const f32) -> Self::V {
-        // SAFETY: the caller promises LANES readable values.
-        unsafe { p.cast::<Self::V>().read_unaligned() }
-    }
-    #[inline(always)]
-    unsafe fn store_ptr(self, p: *mut f32, v: Self::V) {
-        // SAFETY: the caller promises LANES writable values.
-        unsafe { p.cast::<Self::V>().write_unaligned(v) }
     }
     #[inline(always)]
     fn add(self, a: Self::V, b: Self::V) -> Self::V {
@@ -76,14 +62,31 @@ unsafe impl Simd for Portable {
         each(|i| f32::from_bits(a[i].to_bits().wrapping_add(shifted[i].to_bits() << 23)))
     }
     #[inline(always)]
-    fn select_bits(self, bits: u16, a: Self::V) -> Self::V {
-        each(|i| if bits >> i & 1 == 1 { a[i] } else { 0.0 })
-    }
-    #[inline(always)]
     fn round(self, a: Self::V) -> Self::V {
         // Adding 1.5·2^23 pushes the fraction out of the significand, rounding to even on the way.
         const MAGIC: f32 = 12_582_912.0;
         each(|i| (a[i] + MAGIC) - MAGIC)
+    }
+}
+
+// SAFETY: needs no feature beyond the target's base set; loads and stores move exactly LANES values; tiles are as named.
+unsafe impl Simd for Portable {
+    const LANES: usize = LANES;
+    const TILE_ROWS: usize = 4;
+    const TILE_COLS: usize = LANES;
+    #[inline(always)]
+    unsafe fn load_ptr(self, p: *const f32) -> Self::V {
+        // SAFETY: the caller promises LANES readable values.
+        unsafe { p.cast::<Self::V>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn store_ptr(self, p: *mut f32, v: Self::V) {
+        // SAFETY: the caller promises LANES writable values.
+        unsafe { p.cast::<Self::V>().write_unaligned(v) }
+    }
+    #[inline(always)]
+    fn select_bits(self, bits: u16, a: Self::V) -> Self::V {
+        each(|i| if bits >> i & 1 == 1 { a[i] } else { 0.0 })
     }
     #[inline(always)]
     fn to_array(self, a: Self::V) -> [f32; 16] {

@@ -3,51 +3,13 @@
 use crate::philox::Philox;
 use std::mem::MaybeUninit;
 
-/// A vector instruction set, as a token: a value of it proves that the instructions are there.
-///
-/// Methods are `inline(always)` so that they are compiled inside the `target_feature` function that [`super::dispatch`]
-/// enters; without inlining each would be a call.
-///
-/// # Safety
-///
-/// * An implementor may only be constructible after detecting the features that its methods use.
-/// * `LANES` must be the number of f32 that `load_ptr` reads and `store_ptr` writes, and a divisor of 16.
-/// * `on_tile` must run the operation with this token, `TILE_ROWS`, and `TILE_COLS / LANES`.
-pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
-    /// A vector of `LANES` f32.
+/// What is done lane by lane, with the token of an instruction set: functions of single numbers are written against this.
+pub(crate) trait Lanes: Copy {
+    /// A vector of f32.
     type V: Copy;
-    /// f32 values in a vector.
-    const LANES: usize;
-    /// Rows of a register tile: so many sums of whole vectors as fill the registers, with room for their factors.
-    const TILE_ROWS: usize;
-    /// Columns of a register tile.
-    const TILE_COLS: usize;
 
     /// All lanes `x`.
     fn splat(self, x: f32) -> Self::V;
-    /// Reads `LANES` values.
-    ///
-    /// # Safety
-    /// `p` must be valid for reading `LANES` f32.
-    unsafe fn load_ptr(self, p: *const f32) -> Self::V;
-    /// Writes `LANES` values.
-    ///
-    /// # Safety
-    /// `p` must be valid for writing `LANES` f32.
-    unsafe fn store_ptr(self, p: *mut f32, v: Self::V);
-    /// As [`Simd::store_ptr`], past the cache where the machine can and `p` is aligned to the vector. Other threads see
-    /// it after [`Simd::fence`].
-    ///
-    /// # Safety
-    /// As for [`Simd::store_ptr`]; `p` must be aligned to the vector.
-    #[inline(always)]
-    unsafe fn stream_ptr(self, p: *mut f32, v: Self::V) {
-        // SAFETY: the caller promises room for LANES values, which is all that `store_ptr` asks for.
-        unsafe { self.store_ptr(p, v) }
-    }
-    /// Orders what was streamed before what follows.
-    #[inline(always)]
-    fn fence(self) {}
     /// `a + b`
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a − b`
@@ -85,10 +47,52 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
     /// `a · 2^n` where `n + 1.5 · 2^23` is given as `shifted`: the exponent is added as an integer, so that neither `a`
     /// nor the result may be below the normal numbers, except that a = 1/2 … √2 and n = −126 give something tiny.
     fn ldexp(self, a: Self::V, shifted: Self::V) -> Self::V;
-    /// The lanes whose bits are set, 0 in the others.
-    fn select_bits(self, bits: u16, a: Self::V) -> Self::V;
     /// The nearest integers, ties to even.
     fn round(self, a: Self::V) -> Self::V;
+}
+
+/// A vector instruction set, as a token: a value of it proves that the instructions are there.
+///
+/// Methods are `inline(always)` so that they are compiled inside the `target_feature` function that [`super::dispatch`]
+/// enters; without inlining each would be a call.
+///
+/// # Safety
+///
+/// * An implementor may only be constructible after detecting the features that its methods use.
+/// * `LANES` must be the number of f32 that `load_ptr` reads and `store_ptr` writes, and a divisor of 16.
+/// * `on_tile` must run the operation with this token, `TILE_ROWS`, and `TILE_COLS / LANES`.
+pub(crate) unsafe trait Simd: Lanes + Send + Sync + 'static {
+    /// f32 values in a vector.
+    const LANES: usize;
+    /// Rows of a register tile: so many sums of whole vectors as fill the registers, with room for their factors.
+    const TILE_ROWS: usize;
+    /// Columns of a register tile.
+    const TILE_COLS: usize;
+    /// Reads `LANES` values.
+    ///
+    /// # Safety
+    /// `p` must be valid for reading `LANES` f32.
+    unsafe fn load_ptr(self, p: *const f32) -> Self::V;
+    /// Writes `LANES` values.
+    ///
+    /// # Safety
+    /// `p` must be valid for writing `LANES` f32.
+    unsafe fn store_ptr(self, p: *mut f32, v: Self::V);
+    /// As [`Simd::store_ptr`], past the cache where the machine can and `p` is aligned to the vector. Other threads see
+    /// it after [`Simd::fence`].
+    ///
+    /// # Safety
+    /// As for [`Simd::store_ptr`]; `p` must be aligned to the vector.
+    #[inline(always)]
+    unsafe fn stream_ptr(self, p: *mut f32, v: Self::V) {
+        // SAFETY: the caller promises room for LANES values, which is all that `store_ptr` asks for.
+        unsafe { self.store_ptr(p, v) }
+    }
+    /// Orders what was streamed before what follows.
+    #[inline(always)]
+    fn fence(self) {}
+    /// The lanes whose bits are set, 0 in the others.
+    fn select_bits(self, bits: u16, a: Self::V) -> Self::V;
     /// Lanes written out.
     fn to_array(self, a: Self::V) -> [f32; 16];
 
@@ -293,6 +297,69 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
             largest = largest.max(lane);
         }
         largest
+    }
+}
+
+/// Two vectors as one, for what takes long: while one waits for a result the other goes on, and constants are loaded once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Twice<S>(pub(crate) S);
+
+// No closures: they would be compiled without the instruction set.
+impl<S: Lanes> Lanes for Twice<S> {
+    type V = [S::V; 2];
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::V {
+        [self.0.splat(x); 2]
+    }
+    #[inline(always)]
+    fn add(self, a: Self::V, b: Self::V) -> Self::V {
+        [self.0.add(a[0], b[0]), self.0.add(a[1], b[1])]
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
+        [self.0.sub(a[0], b[0]), self.0.sub(a[1], b[1])]
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
+        [self.0.mul(a[0], b[0]), self.0.mul(a[1], b[1])]
+    }
+    #[inline(always)]
+    fn div(self, a: Self::V, b: Self::V) -> Self::V {
+        [self.0.div(a[0], b[0]), self.0.div(a[1], b[1])]
+    }
+    #[inline(always)]
+    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        [self.0.mul_add(a[0], b[0], c[0]), self.0.mul_add(a[1], b[1], c[1])]
+    }
+    #[inline(always)]
+    fn exact_product(self, a: Self::V, b: Self::V) -> (Self::V, Self::V) {
+        let (first, second) = (self.0.exact_product(a[0], b[0]), self.0.exact_product(a[1], b[1]));
+        ([first.0, second.0], [first.1, second.1])
+    }
+    #[inline(always)]
+    fn max(self, a: Self::V, b: Self::V) -> Self::V {
+        [self.0.max(a[0], b[0]), self.0.max(a[1], b[1])]
+    }
+    #[inline(always)]
+    fn min(self, a: Self::V, b: Self::V) -> Self::V {
+        [self.0.min(a[0], b[0]), self.0.min(a[1], b[1])]
+    }
+    #[inline(always)]
+    fn select_lt(self, a: Self::V, b: Self::V, yes: Self::V, no: Self::V) -> Self::V {
+        [self.0.select_lt(a[0], b[0], yes[0], no[0]), self.0.select_lt(a[1], b[1], yes[1], no[1])]
+    }
+    #[inline(always)]
+    fn pow2(self, n: Self::V) -> Self::V {
+        [self.0.pow2(n[0]), self.0.pow2(n[1])]
+    }
+    #[inline(always)]
+    fn ldexp(self, a: Self::V, shifted: Self::V) -> Self::V {
+        [self.0.ldexp(a[0], shifted[0]), self.0.ldexp(a[1], shifted[1])]
+    }
+    #[inline(always)]
+    fn round(self, a: Self::V) -> Self::V {
+        [self.0.round(a[0]), self.0.round(a[1])]
     }
 }
 
