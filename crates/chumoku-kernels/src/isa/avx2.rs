@@ -44,31 +44,33 @@ fn random_halves(random: Philox, counters: &[[u32; 16]; 4]) -> [[__m256i; 2]; 8]
     // SAFETY: whoever has vectors of AVX has its instructions; the callers have the token of AVX2. Each array holds sixteen
     // words, eight for each vector.
     unsafe {
-        let mut c = [[_mm256_setzero_si256(); 2]; 4];
-        for (c, words) in c.iter_mut().zip(counters) {
-            for (c, words) in c.iter_mut().zip(words.as_chunks::<8>().0) {
-                *c = _mm256_loadu_si256(words.as_ptr().cast());
+        let mut blocks = [[_mm256_setzero_si256(); 4]; 2];
+        for (word, words) in counters.iter().enumerate() {
+            for (c, words) in blocks.iter_mut().zip(words.as_chunks::<8>().0) {
+                c[word] = _mm256_loadu_si256(words.as_ptr().cast());
             }
         }
         let m0 = _mm256_set1_epi64x(i64::from(philox::MULTIPLIERS[0]));
         let m1 = _mm256_set1_epi64x(i64::from(philox::MULTIPLIERS[1]));
         for [k0, k1] in random.keys() {
             let (k0, k1) = (_mm256_set1_epi32(k0 as i32), _mm256_set1_epi32(k1 as i32));
-            for i in 0..2 {
-                let (high0, low0) = wide_product(c[0][i], m0);
-                let (high1, low1) = wide_product(c[2][i], m1);
-                c[0][i] = _mm256_xor_si256(_mm256_xor_si256(high1, c[1][i]), k0);
-                c[1][i] = low1;
-                c[2][i] = _mm256_xor_si256(_mm256_xor_si256(high0, c[3][i]), k1);
-                c[3][i] = low0;
+            for c in &mut blocks {
+                let (high0, low0) = wide_product(c[0], m0);
+                let (high1, low1) = wide_product(c[2], m1);
+                *c = [
+                    _mm256_xor_si256(_mm256_xor_si256(high1, c[1]), k0),
+                    low1,
+                    _mm256_xor_si256(_mm256_xor_si256(high0, c[3]), k1),
+                    low0,
+                ];
             }
         }
         let low = _mm256_set1_epi32(0xFFFF);
         let mut halves = [[low; 2]; 8];
-        for (halves, words) in halves.chunks_exact_mut(2).zip(c) {
-            for i in 0..2 {
-                halves[0][i] = _mm256_and_si256(words[i], low);
-                halves[1][i] = _mm256_srli_epi32::<16>(words[i]);
+        for (i, c) in blocks.into_iter().enumerate() {
+            for (halves, words) in halves.chunks_exact_mut(2).zip(c) {
+                halves[0][i] = _mm256_and_si256(words, low);
+                halves[1][i] = _mm256_srli_epi32::<16>(words);
             }
         }
         halves

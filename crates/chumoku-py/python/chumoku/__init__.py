@@ -1,0 +1,43 @@
+"""Exact attention for CPUs: for NumPy arrays, PyTorch tensors and whatever speaks DLPack.
+
+>>> import numpy as np, chumoku
+>>> query = np.ones((1, 1, 1, 1), np.float32)
+>>> key = np.log(np.array([1.0, 3.0], np.float32)).reshape(1, 1, 2, 1)
+>>> value = np.array([4.0, 8.0], np.float32).reshape(1, 1, 2, 1)
+>>> chumoku.attention(query, key, value)  # weights 1/4 and 3/4
+array([[[[7.]]]], dtype=float32)
+
+:func:`attention` has everything that the kernels can do; :func:`scaled_dot_product_attention` is PyTorch's function of that
+name, with the same arguments. ``chumoku.torch.activate()`` puts the kernels behind PyTorch's own function,
+``chumoku.transformers.register()`` behind ``attn_implementation="chumoku"``.
+"""
+
+from __future__ import annotations
+
+from ._arrays import AttentionResult, Statistics
+from ._chumoku import __version__, get_num_threads, instruction_set, set_num_threads
+from ._functions import attention, scaled_dot_product_attention
+
+__all__ = [
+    "AttentionResult",
+    "Statistics",
+    "__version__",
+    "attention",
+    "get_num_threads",
+    "instruction_set",
+    "scaled_dot_product_attention",
+    "set_num_threads",
+]
+
+
+def __getattr__(name: str):
+    # `chumoku.torch` and `chumoku.transformers` import what they are named after: only when somebody asks.
+    if name in ("torch", "transformers"):
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*__all__, "torch", "transformers"])

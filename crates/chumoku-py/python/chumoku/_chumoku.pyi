@@ -1,0 +1,86 @@
+from collections.abc import Sequence
+from typing import final
+
+__version__: str
+
+# (address, type of numbers, shape, strides in numbers)
+_Array = tuple[int, str, Sequence[int], Sequence[int]]
+
+@final
+class Options:
+    def __new__(
+        cls,
+        *,
+        scale: float | None = None,
+        causal: bool = False,
+        diagonal: str | int | None = None,
+        window: tuple[int | None, int | None] | None = None,
+        softcap: float | None = None,
+        alibi: Sequence[float] | None = None,
+        key_lengths: Sequence[int] | None = None,
+        query_offsets: Sequence[int] | None = None,
+        key_offsets: Sequence[int] | None = None,
+        dropout: float = 0.0,
+        seed: int = 0,
+        precision: str = "highest",
+    ) -> Options: ...
+
+def attention_forward(
+    options: Options,
+    query: _Array,
+    key: _Array,
+    value: _Array,
+    mask: _Array | None,
+    sinks: _Array | None,
+    output: _Array,
+    log_sum_exp: _Array | None,
+) -> None: ...
+def attention_backward(
+    options: Options,
+    query: _Array,
+    key: _Array,
+    value: _Array,
+    mask: _Array | None,
+    sinks: _Array | None,
+    output: _Array,
+    log_sum_exp: _Array,
+    d_output: _Array,
+    d_log_sum_exp: _Array | None,
+    d_query: _Array,
+    d_key: _Array,
+    d_value: _Array,
+    d_mask: _Array | None,
+    d_sinks: _Array | None,
+) -> None: ...
+def attention_weights(
+    options: Options,
+    query: _Array,
+    key: _Array,
+    value: _Array,
+    mask: _Array | None,
+    sinks: _Array | None,
+    weights: _Array,
+) -> None: ...
+def attention_statistics(
+    options: Options,
+    query: _Array,
+    key: _Array,
+    value: _Array,
+    mask: _Array | None,
+    sinks: _Array | None,
+    mass: _Array | None,
+    entropy: _Array | None,
+    top_keys: _Array | None,
+    top_weights: _Array | None,
+) -> None: ...
+def attention_plan(
+    options: Options,
+    query: _Array,
+    key: _Array,
+    value: _Array,
+    mask: _Array | None,
+    sinks: _Array | None,
+) -> str: ...
+def set_num_threads(threads: int) -> None: ...
+def get_num_threads() -> int: ...
+def instruction_set() -> str: ...

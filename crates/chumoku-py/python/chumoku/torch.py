@@ -1,0 +1,452 @@
+"""Chumoku's attention in PyTorch: operators with gradients, and a provider for PyTorch's own function.
+
+``activate()`` makes every program that calls ``torch.nn.functional.scaled_dot_product_attention`` on the CPU run on these
+kernels; ``deactivate()`` undoes it; ``explain()`` says which path a call takes, and why.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from . import _chumoku
+from ._arrays import AttentionResult, Statistics, top_count
+
+__all__ = ["activate", "deactivate", "explain", "is_active"]
+
+_NAMES = {
+    torch.float32: "float32",
+    torch.float64: "float64",
+    torch.bfloat16: "bfloat16",
+    torch.float16: "float16",
+    torch.bool: "bool",
+    torch.int64: "int64",
+}
+
+
+def _memory(x: torch.Tensor | None) -> tuple | None:
+    """What the kernels read: address, type, shape and strides in numbers. The tensor must be held until they have."""
+    return None if x is None else (x.data_ptr(), _NAMES[x.dtype], x.shape, x.stride())
+
+
+def _rows(x: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy where the numbers of a row do not lie side by side."""
+    return x if x.stride(-1) == 1 or x.shape[-1] <= 1 else x.contiguous()
+
+
+def _sums(dtype: torch.dtype) -> torch.dtype:
+    """The type of sums: of log-sum-exp and of additive masks."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def _readable(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
+    """A mask as the kernels read it: booleans, or numbers of the type of sums."""
+    if mask is None or mask.dtype == torch.bool:
+        return mask
+    return mask.to(_sums(dtype))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Operators. `chumoku::attention` and its backward have a CPU kernel, one for shapes (Meta), and the first one for Autograd:
+# `torch.library.custom_op` would do the same at 35 µs a call, 166 µs with gradients.
+#
+# Whole numbers, lists and scales go through the schema, so that compiled graphs keep them.
+
+_SETTINGS = (
+    "float scale, bool causal, str diagonal, int[] window, float softcap, float[] alibi, int[] key_lengths, "
+    "int[] query_offsets, int[] key_offsets, float dropout, str precision"
+)
+_LIBRARY = torch.library.Library("chumoku", "DEF")
+_LIBRARY.define(
+    f"attention(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? sinks, Tensor? seed, {_SETTINGS}) -> (Tensor, Tensor)"
+)
+_LIBRARY.define(
+    "attention_backward(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? sinks, Tensor? seed, Tensor output, "
+    "Tensor log_sum_exp, Tensor d_output, Tensor? d_log_sum_exp, bool wants_mask, bool wants_sinks, "
+    f"{_SETTINGS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+
+_UNBOUND = -1
+
+
+def _plan(seed: torch.Tensor | None, settings: tuple) -> Any:
+    """The settings of the operators as the module's options."""
+    scale, causal, diagonal, window, softcap, alibi, key_lengths, query_offsets, key_offsets, dropout, precision = settings
+    named = diagonal in ("top_left", "bottom_right", "")
+    return _chumoku.Options(
+        scale=scale,
+        causal=causal,
+        diagonal=(diagonal or None) if named else int(diagonal),
+        window=tuple(None if w == _UNBOUND else w for w in window) if window else None,
+        softcap=softcap or None,
+        alibi=alibi or None,
+        key_lengths=key_lengths or None,
+        query_offsets=query_offsets or None,
+        key_offsets=key_offsets or None,
+        dropout=dropout,
+        seed=0 if seed is None else int(seed),
+        precision=precision or torch.get_float32_matmul_precision(),
+    )
+
+
+def _results(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, packed: bool) -> tuple:
+    """Room for output and log-sum-exp. The output is (batch, length, heads, width) in memory: what follows joins the heads."""
+    if packed:
+        tokens, heads = query.shape[:2]
+        return query.new_empty(tokens, heads, value.shape[-1]), query.new_empty(heads, tokens, dtype=_sums(query.dtype))
+    b, h, n, _ = query.shape
+    output = query.new_empty(b, n, h, value.shape[-1]).transpose(1, 2)
+    return output, query.new_empty(b, h, n, dtype=_sums(query.dtype))
+
+
+def _attention_cpu(query, key, value, mask, sinks, seed, *settings):
+    query, key, value = _rows(query), _rows(key), _rows(value)
+    output, log_sum_exp = _results(query, key, value, bool(settings[7]))
+    reads = (_memory(query), _memory(key), _memory(value), _memory(mask), _memory(sinks))
+    _chumoku.attention_forward(_plan(seed, settings), *reads, _memory(output), _memory(log_sum_exp))
+    return output, log_sum_exp
+
+
+def _attention_meta(query, key, value, mask, sinks, seed, *settings):
+    return _results(query, key, value, bool(settings[7]))
+
+
+def _gradients(query, key, value, mask, sinks, wants_mask, wants_sinks):
+    """Room for gradients, laid out as in memory as what they are of, where that is dense."""
+    sums = _sums(query.dtype)
+    d_mask = query.new_empty(mask.shape if wants_mask else 0, dtype=sums)
+    d_sinks = query.new_empty(sinks.shape if wants_sinks else 0, dtype=sums)
+    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value), d_mask, d_sinks
+
+
+def _backward_cpu(
+    query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wants_mask, wants_sinks, *settings
+):
+    results = _gradients(query, key, value, mask, sinks, wants_mask, wants_sinks)
+    query, key, value, output, d_output = (_rows(x) for x in (query, key, value, output, d_output))
+    # Rows of gradients are written side by side.
+    written = [x if x.stride(-1) == 1 or x.shape[-1] <= 1 else torch.empty(x.shape, dtype=x.dtype) for x in results[:3]]
+    d_log_sum_exp = None if d_log_sum_exp is None else d_log_sum_exp.contiguous()
+    reads = (query, key, value, mask, sinks, output, log_sum_exp, d_output, d_log_sum_exp)
+    wanted = (results[3] if wants_mask else None, results[4] if wants_sinks else None)
+    _chumoku.attention_backward(
+        _plan(seed, settings), *(_memory(x) for x in reads), *(_memory(x) for x in written), *(_memory(x) for x in wanted)
+    )
+    for result, x in zip(results, written):
+        if result is not x:
+            result.copy_(x)
+    return results
+
+
+def _backward_meta(
+    query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wants_mask, wants_sinks, *settings
+):
+    return _gradients(query, key, value, mask, sinks, wants_mask, wants_sinks)
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, query, key, value, mask, sinks, seed, *settings):
+        with torch._C._AutoDispatchBelowAutograd():
+            output, log_sum_exp = _OP(query, key, value, mask, sinks, seed, *settings)
+        ctx.save_for_backward(query, key, value, mask, sinks, seed, output, log_sum_exp)
+        ctx.settings = settings
+        ctx.set_materialize_grads(False)
+        return output, log_sum_exp
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, d_output, d_log_sum_exp):
+        query, key, value, mask, sinks, seed, output, log_sum_exp = ctx.saved_tensors
+        nothing = (None,) * len(ctx.settings)
+        if d_output is None and d_log_sum_exp is None:
+            return None, None, None, None, None, None, *nothing
+        if d_output is None:
+            d_output = torch.zeros_like(output)
+        wants_mask, wants_sinks = ctx.needs_input_grad[3], ctx.needs_input_grad[4]
+        d_query, d_key, d_value, d_mask, d_sinks = _OP_BACKWARD(
+            query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wants_mask, wants_sinks,
+            *ctx.settings,
+        )
+        return d_query, d_key, d_value, d_mask if wants_mask else None, d_sinks if wants_sinks else None, None, *nothing
+
+
+def _attention_autograd(query, key, value, mask, sinks, seed, *settings):
+    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (query, key, value, mask, sinks)):
+        return _Attention.apply(query, key, value, mask, sinks, seed, *settings)
+    with torch._C._AutoDispatchBelowAutograd():
+        return _OP(query, key, value, mask, sinks, seed, *settings)
+
+
+_LIBRARY.impl("attention", _attention_cpu, "CPU")
+_LIBRARY.impl("attention", _attention_meta, "Meta")
+_LIBRARY.impl("attention", _attention_autograd, "Autograd")
+_LIBRARY.impl("attention_backward", _backward_cpu, "CPU")
+_LIBRARY.impl("attention_backward", _backward_meta, "Meta")
+_OP = torch.ops.chumoku.attention.default
+_OP_BACKWARD = torch.ops.chumoku.attention_backward.default
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the package calls for tensors.
+
+
+def _seed(dropout: float, seed: int | None) -> torch.Tensor | None:
+    """What dropout goes by: without a seed PyTorch's generator is asked, so that torch.manual_seed repeats it."""
+    if not dropout:
+        return None
+    return torch.randint(0, 2**63 - 1, ()) if seed is None else torch.tensor(seed, dtype=torch.int64)
+
+
+def _settings(width: int, options: dict, precision: str | None = None) -> tuple:
+    """The settings of the operators, from the options of `chumoku.attention`."""
+    scale, diagonal, window = options["scale"], options["diagonal"], options["window"]
+    return (
+        1.0 / math.sqrt(max(width, 1)) if scale is None else float(scale),
+        options["causal"],
+        "" if diagonal is None else str(diagonal),
+        [] if window is None else [_UNBOUND if w is None else w for w in window],
+        options["softcap"] or 0.0,
+        options["alibi"] or [],
+        options["key_lengths"] or [],
+        options["query_offsets"] or [],
+        options["key_offsets"] or [],
+        float(options["dropout"]),
+        precision or "",
+    )
+
+
+def _check(arrays: tuple, rank: int) -> None:
+    for what, x in zip(("query", "key", "value"), arrays):
+        if x.device.type not in ("cpu", "meta"):
+            raise ValueError(f"{what}: expected a tensor on the CPU, got one on {x.device}")
+        if x.dtype not in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+            raise TypeError(f"{what}: expected float32, float64, bfloat16 or float16, got {x.dtype}")
+        if x.dtype != arrays[0].dtype:
+            raise TypeError(f"{what}: expected {arrays[0].dtype} as of query, got {x.dtype}")
+        if x.dim() != rank:
+            expected = "(batch, heads, length, width)" if rank == 4 else "(tokens, heads, width)"
+            raise ValueError(f"{what}: expected shape {expected}, got {tuple(x.shape)}")
+
+
+def attention(
+    arrays: tuple,
+    mask: torch.Tensor | None,
+    sinks: torch.Tensor | None,
+    options: dict,
+    seed: int | None,
+    precision: str | None,
+    return_lse: bool,
+    return_weights: bool,
+    statistics: tuple[str, ...],
+) -> AttentionResult:
+    """See :func:`chumoku.attention`, which has checked what is alike for all arrays."""
+    query, key, value = arrays
+    packed = options["query_offsets"] is not None
+    _check(arrays, 3 if packed else 4)
+    if options["softcap"] is not None and not options["softcap"] > 0:
+        raise ValueError(f"softcap: expected a number above 0, got {options['softcap']}")
+    mask = _readable(mask, query.dtype)
+    if sinks is not None:
+        sinks = sinks.to(torch.float32).contiguous()
+    settings = _settings(query.shape[-1], options, precision)
+    random = _seed(options["dropout"], seed)
+    output, log_sum_exp = _OP(query, key, value, mask, sinks, random, *settings)
+    weights = found = None
+    if return_weights or statistics:
+        plan = _plan(random, settings)
+        with torch.no_grad():
+            query, key, value = _rows(query), _rows(key), _rows(value)
+            reads = [_memory(x) for x in (query, key, value, mask, sinks)]
+            (b, h, n, _), s, sums = query.shape, key.shape[2], _sums(query.dtype)
+            if return_weights:
+                weights = query.new_empty(b, h, n, s, dtype=sums)
+                _chumoku.attention_weights(plan, *reads, _memory(weights))
+            if statistics:
+                count = top_count(statistics)
+                found = Statistics(
+                    query.new_empty(b, h, s, dtype=sums) if "mass" in statistics else None,
+                    query.new_empty(b, h, n, dtype=sums) if "entropy" in statistics else None,
+                    query.new_empty(b, h, n, count, dtype=torch.int64) if count else None,
+                    query.new_empty(b, h, n, count, dtype=sums) if count else None,
+                )
+                _chumoku.attention_statistics(plan, *reads, *(_memory(x) for x in found))
+    return AttentionResult(output, log_sum_exp if return_lse else None, weights, found)
+
+
+def scaled_dot_product_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> torch.Tensor:
+    """See :func:`chumoku.scaled_dot_product_attention`."""
+    if attn_mask is not None and is_causal:
+        raise RuntimeError("expected attn_mask or is_causal, not both")
+    rank = max(query.dim(), key.dim(), value.dim())
+    if min(query.dim(), key.dim(), value.dim()) < 2:
+        raise RuntimeError("expected tensors of two axes or more")
+    if attn_mask is not None and attn_mask.dtype not in (torch.bool, query.dtype):
+        raise RuntimeError(f"attn_mask: expected bool or {query.dtype} as of query, got {attn_mask.dtype}")
+    shape = None
+    if rank != 4 or not (query.dim() == key.dim() == value.dim()) or (
+        query.shape[:2] != key.shape[:2] or key.shape[:3] != value.shape[:3]
+    ):
+        query, key, value, attn_mask, shape = _four(query, key, value, attn_mask, rank, enable_gqa)
+    options = _PLAIN | {"scale": scale, "dropout": dropout_p}
+    if is_causal:
+        options |= {"causal": True, "diagonal": "top_left"}
+    _check((query, key, value), 4)
+    settings = _settings(query.shape[-1], options)
+    output = _OP(query, key, value, _readable(attn_mask, query.dtype), None, _seed(dropout_p, None), *settings)[0]
+    return output if shape is None else output.reshape(*shape, output.shape[-1])
+
+
+_PLAIN: dict = dict.fromkeys(
+    ("scale", "diagonal", "window", "softcap", "alibi", "key_lengths", "query_offsets", "key_offsets")
+) | {"causal": False, "dropout": 0.0}
+
+
+def _four(query, key, value, mask, rank, enable_gqa):
+    """Tensors of any rank as (batch, heads, length, width), with the mask, and the shape of the output but for its width."""
+    q, k, v = (x.reshape((1,) * (rank - x.dim()) + tuple(x.shape)) for x in (query, key, value))
+    if enable_gqa and rank >= 3:
+        inner = 3
+        if q.shape[-3] % max(k.shape[-3], 1) or k.shape[-3] != v.shape[-3]:
+            raise RuntimeError(f"expected a divisor of {q.shape[-3]} heads, got {k.shape[-3]} and {v.shape[-3]} key heads")
+    else:
+        inner = 2
+    try:
+        leading = torch.broadcast_shapes(*(x.shape[:-inner] for x in (q, k, v)))
+    except RuntimeError as error:
+        hint = "" if enable_gqa else " (enable_gqa=True lets fewer key heads serve several heads)"
+        raise RuntimeError(f"expected shapes that fit together, got {[tuple(x.shape) for x in (q, k, v)]}{hint}") from error
+    q, k, v = (x.expand(*leading, *x.shape[-inner:]) for x in (q, k, v))
+    shape = q.shape[:-1]
+    if mask is not None and rank > 4:
+        mask = mask.expand(*shape, k.shape[-2]).reshape(-1, *shape[-2:], k.shape[-2])
+    # What is missing at the front counts as one: of three axes the first is that of heads.
+    if rank < 4:
+        q, k, v = (x.reshape((1,) * (4 - rank) + tuple(x.shape)) for x in (q, k, v))
+    elif rank > 4:
+        q, k, v = (x.reshape(-1, *x.shape[-3:]) for x in (q, k, v))
+    return q, k, v, mask, shape
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The provider for torch.nn.functional.scaled_dot_product_attention.
+
+_provider: torch.library.Library | None = None
+
+
+def _sdpa_settings(query: torch.Tensor, is_causal: bool, scale: float | None) -> tuple:
+    options = _PLAIN | {"scale": scale}
+    if is_causal:
+        options |= {"causal": True, "diagonal": "top_left"}
+    return _settings(query.shape[-1], options)
+
+
+def _sdpa_forward(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
+    # PyTorch hands dropout of weights to its plain path.
+    plan = _plan(None, _sdpa_settings(query, is_causal, scale))
+    b, h, n, _ = query.shape
+    # What PyTorch's own shapes of this operator promise to compiled graphs.
+    output = torch.empty_like(query)
+    log_sum_exp = query.new_empty(b, n, h, dtype=_sums(query.dtype)).transpose(1, 2)
+    rows = log_sum_exp if h == 1 or n == 1 else torch.empty_like(log_sum_exp, memory_format=torch.contiguous_format)
+    written = output if output.stride(-1) == 1 or output.shape[-1] <= 1 else torch.empty_like(output, memory_format=torch.contiguous_format)
+    query, key, value, mask = _rows(query), _rows(key), _rows(value), _readable(attn_mask, query.dtype)
+    reads = (_memory(query), _memory(key), _memory(value), _memory(mask), None)
+    _chumoku.attention_forward(plan, *reads, _memory(written), _memory(rows))
+    if rows is not log_sum_exp:
+        log_sum_exp.copy_(rows)
+    if written is not output:
+        output.copy_(written)
+    return output, log_sum_exp
+
+
+def _sdpa_backward(
+    grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None
+):
+    settings = _sdpa_settings(query, is_causal, scale)
+    mask = _readable(attn_mask, query.dtype)
+    return _backward_cpu(
+        query, key, value, mask, None, None, out, logsumexp.contiguous(), grad_out, None, False, False, *settings
+    )[:3]
+
+
+def is_active() -> bool:
+    """Whether ``torch.nn.functional.scaled_dot_product_attention`` runs on these kernels."""
+    return _provider is not None
+
+
+def activate() -> None:
+    """Puts these kernels behind ``torch.nn.functional.scaled_dot_product_attention`` on the CPU.
+
+    Programs, modules and compiled graphs that call it need no change, gradients included. What PyTorch does not hand to a
+    fused kernel (dropout, masks that need a gradient, values of another width) stays on its own path: ``explain()`` says so,
+    and ``chumoku.scaled_dot_product_attention`` takes it.
+    """
+    global _provider
+    if _provider is not None:
+        return
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("_scaled_dot_product_flash_attention_for_cpu", _sdpa_forward, "CPU", allow_override=True)
+    library.impl("_scaled_dot_product_flash_attention_for_cpu_backward", _sdpa_backward, "CPU", allow_override=True)
+    _provider = library
+
+
+def deactivate() -> None:
+    """Gives ``torch.nn.functional.scaled_dot_product_attention`` its own kernels back."""
+    global _provider
+    if _provider is not None:
+        _provider._destroy()
+        _provider = None
+
+
+def explain(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> str:
+    """Which path this call of ``scaled_dot_product_attention`` takes now, and why, in a sentence or two."""
+    why = None
+    tensors = (query, key, value)
+    grad = torch.is_grad_enabled()
+    if any(x.device.type != "cpu" for x in tensors):
+        return f"PyTorch's kernels for {query.device.type}: these are for the CPU."
+    if query.dtype not in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        why = f"numbers are {query.dtype}"
+    elif dropout_p > 0:
+        why = "dropout of weights is not handed to fused kernels on the CPU"
+    elif any(x.dim() not in (3, 4) for x in tensors):
+        why = f"tensors have {query.dim()} axes, fused kernels take 3 or 4"
+    elif value.shape[-1] != query.shape[-1]:
+        why = f"values are {value.shape[-1]} wide and queries {query.shape[-1]}"
+    elif any(x.stride(-1) != 1 for x in tensors):
+        why = "the numbers of a row do not lie side by side"
+    elif 0 in (query.shape[-2], key.shape[-2]):
+        why = "there are no queries or no keys"
+    elif attn_mask is not None and attn_mask.requires_grad and grad:
+        why = "the mask needs a gradient"
+    if why is not None:
+        return f"PyTorch's plain path, which holds all weights: {why}. chumoku.scaled_dot_product_attention takes it."
+    if not is_active():
+        return "PyTorch's fused kernel for the CPU: chumoku.torch.activate() has not been called."
+    # Of three axes the first is that of heads.
+    tensors = [x if x.dim() == 4 else x[None] for x in tensors]
+    settings = _sdpa_settings(query, is_causal, scale)
+    mask = _readable(attn_mask, query.dtype)
+    reads = [_memory(x) for x in (*tensors, mask, None)]
+    return f"Chumoku: {_chumoku.attention_plan(_plan(None, settings), *reads)}."

@@ -1,0 +1,32 @@
+//! Chumoku's attention as a module of Python: `chumoku._chumoku`, which the package `chumoku` beside it calls.
+//!
+//! `memory` turns arrays that Python owns into slices, `pool` has the threads, `attention` the functions. Names, defaults,
+//! shapes and errors that users meet are the package's: `python/chumoku`.
+
+mod attention;
+mod memory;
+mod pool;
+
+use pyo3::prelude::*;
+
+/// Chumoku's kernels: see the package `chumoku`.
+#[pymodule(gil_used = false)]
+fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<attention::Options>()?;
+    module.add_function(wrap_pyfunction!(attention::attention_forward, module)?)?;
+    module.add_function(wrap_pyfunction!(attention::attention_backward, module)?)?;
+    module.add_function(wrap_pyfunction!(attention::attention_weights, module)?)?;
+    module.add_function(wrap_pyfunction!(attention::attention_statistics, module)?)?;
+    module.add_function(wrap_pyfunction!(attention::attention_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(pool::set_num_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(pool::get_num_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(instruction_set, module)?)?;
+    Ok(())
+}
+
+/// The instruction set that calls use: "avx2", "avx512", "avx512bf16", "amx" or "scalar".
+#[pyfunction]
+fn instruction_set() -> String {
+    chumoku_kernels::active_isa().to_string()
+}

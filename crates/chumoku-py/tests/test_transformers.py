@@ -1,0 +1,194 @@
+"""Tiny random models of transformers, by our attention and by the plain one ("eager")."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import chumoku  # noqa: E402
+import chumoku.torch  # noqa: E402
+import chumoku.transformers  # noqa: E402
+
+chumoku.transformers.register()
+
+COMMON = dict(vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=4)
+NO_DROPOUT = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+GROUPED = COMMON | dict(intermediate_size=64, num_key_value_heads=2, max_position_embeddings=128)
+
+
+def config(name):
+    t = transformers
+    if name == "bert":
+        return t.BertConfig(**COMMON, intermediate_size=64, **NO_DROPOUT)
+    if name == "distilbert":
+        return t.DistilBertConfig(vocab_size=99, dim=32, n_layers=2, n_heads=4, hidden_dim=64, dropout=0.0, attention_dropout=0.0)
+    if name == "roberta":
+        return t.RobertaConfig(**COMMON, intermediate_size=64, pad_token_id=1, **NO_DROPOUT)
+    if name == "modernbert":
+        return t.ModernBertConfig(
+            **COMMON, intermediate_size=64, global_attn_every_n_layers=2, local_attention=8, pad_token_id=0, bos_token_id=1,
+            eos_token_id=2, cls_token_id=1, sep_token_id=2, reference_compile=False,
+        )
+    if name == "gpt2":
+        return t.GPT2Config(vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=128, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
+    if name == "llama":
+        return t.LlamaConfig(**GROUPED)
+    if name == "qwen3":
+        return t.Qwen3Config(**GROUPED, head_dim=8)
+    if name == "gemma2":
+        return t.Gemma2Config(**GROUPED, head_dim=8, sliding_window=6, query_pre_attn_scalar=8, attn_logit_softcapping=2.0)
+    if name == "gpt_oss":
+        return t.GptOssConfig(
+            **GROUPED, head_dim=8, sliding_window=6, num_local_experts=2, num_experts_per_tok=1,
+            rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        )
+    if name == "t5":
+        return t.T5Config(vocab_size=99, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, dropout_rate=0.0, decoder_start_token_id=0)
+    return t.MarianConfig(
+        vocab_size=99, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
+        encoder_ffn_dim=64, decoder_ffn_dim=64, max_position_embeddings=128, dropout=0.0, pad_token_id=0, eos_token_id=2,
+        decoder_start_token_id=0, forced_eos_token_id=None, scale_embedding=True,
+    )
+
+
+ENCODERS = ["bert", "distilbert", "roberta", "modernbert"]
+DECODERS = ["gpt2", "llama", "qwen3", "gemma2", "gpt_oss"]
+BOTH = ["t5", "marian"]
+
+
+def model(name, implementation, kind):
+    torch.manual_seed(0)
+    made = kind.from_config(config(name), attn_implementation=implementation)
+    # Weights of a fresh model are so small that attention is nearly even: make it choose.
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for p in made.parameters():
+            p.add_(0.2 * torch.randn(p.shape, generator=generator))
+    return made.eval()
+
+
+def pair(name):
+    auto = transformers.AutoModel if name in ENCODERS else transformers.AutoModelForCausalLM
+    if name in BOTH:
+        auto = transformers.AutoModelForSeq2SeqLM
+    try:
+        return [model(name, implementation, auto) for implementation in ("eager", "chumoku")]
+    except (ValueError, ImportError) as error:
+        # A model that takes no attention of others says so.
+        if "attn_implementation" in str(error) or "does not support" in str(error):
+            pytest.skip(str(error)[:90])
+        raise
+
+
+def batch(side):
+    generator = torch.Generator().manual_seed(2)
+    ids = torch.randint(3, 99, (3, 17), generator=generator)
+    mask = torch.ones_like(ids)
+    for row, length in enumerate((17, 11, 4)):
+        empty = slice(length, None) if side == "right" else slice(0, 17 - length)
+        mask[row, empty] = 0
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def states(made, name, inputs):
+    if name in BOTH:
+        inputs = inputs | {"decoder_input_ids": inputs["input_ids"][:, :9]}
+    found = made(**inputs, output_hidden_states=True)
+    return found.decoder_hidden_states[-1] if name in BOTH else found.hidden_states[-1]
+
+
+def close(a, b, mask):
+    size = mask.shape[1] if a.shape[1] == mask.shape[1] else a.shape[1]
+    seen = mask.bool()[:, :size] if a.shape[1] == mask.shape[1] else torch.ones(a.shape[:2], dtype=torch.bool)
+    a, b = a[seen], b[seen]
+    scale = max(1.0, a.abs().max().item())
+    torch.testing.assert_close(a / scale, b / scale, atol=5e-6, rtol=0)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("name", ENCODERS + DECODERS + BOTH)
+def test_hidden_states(name, side):
+    eager, ours = pair(name)
+    assert ours.config._attn_implementation == "chumoku"
+    inputs = batch(side)
+    with torch.no_grad():
+        close(states(eager, name, inputs), states(ours, name, inputs), inputs["attention_mask"])
+
+
+@pytest.mark.parametrize("name", DECODERS + BOTH)
+def test_generated_tokens(name):
+    eager, ours = pair(name)
+    inputs = batch("left")
+    options = {"max_new_tokens": 12, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
+    assert torch.equal(eager.generate(**inputs, **options), ours.generate(**inputs, **options))
+
+
+@pytest.mark.parametrize("name", ENCODERS + DECODERS + BOTH)
+def test_training(name):
+    eager, ours = pair(name)
+    inputs = batch("right")
+    gradients = []
+    for made in (eager, ours):
+        mask = inputs["attention_mask"]
+        found = states(made, name, inputs)
+        seen = mask.bool()[:, : found.shape[1]]
+        (found[seen].double() ** 2).sum().backward()
+        gradients.append({n: p.grad for n, p in made.named_parameters() if p.grad is not None})
+    assert gradients[0].keys() == gradients[1].keys()
+    largest = max(gradient.abs().max().item() for gradient in gradients[0].values())
+    for n, gradient in gradients[0].items():
+        # Some are 0 but for rounding: biases of keys move all scores of a query alike.
+        scale = max(gradient.abs().max().item(), 1e-3 * largest)
+        torch.testing.assert_close(gradient / scale, gradients[1][n] / scale, atol=2e-4, rtol=0, msg=lambda m: f"{n}: {m}")
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "gemma2", "gpt_oss"])
+def test_weights(name):
+    eager, ours = pair(name)
+    inputs = batch("right")
+    with torch.no_grad(), chumoku.transformers.weights():
+        expected = eager(**inputs, output_attentions=True).attentions
+        found = ours(**inputs, output_attentions=True).attentions
+    assert len(found) == 2
+    for a, b in zip(expected, found):
+        rows = inputs["attention_mask"].bool()[:, None, :, None].expand_as(b)
+        torch.testing.assert_close(a[..., : b.shape[-1]][rows], b[rows], atol=5e-6, rtol=0)
+
+
+def test_watching():
+    _, ours = pair("bert")
+    inputs = batch("right")
+    with torch.no_grad(), chumoku.transformers.watch() as seen:
+        ours(**inputs)
+        with chumoku.transformers.weights():
+            weights = ours(**inputs, output_attentions=True).attentions
+    assert len(seen) == 4 and [entry.layer for entry in seen[:2]] in ([0, 1], [None, None])
+    for entry, w in zip(seen, weights):
+        torch.testing.assert_close(entry.mass, w.sum(2), atol=1e-5, rtol=0)
+        torch.testing.assert_close(entry.top_weights[..., 0], w.max(-1).values, atol=1e-6, rtol=0)
+    ours(**inputs)
+    assert len(seen) == 4
+
+
+def test_an_unknown_argument_is_not_passed_over():
+    q = torch.zeros(1, 1, 2, 4)
+    with pytest.raises(ValueError, match="'temperature' of Module is not known"):
+        chumoku.transformers._attention(torch.nn.Module(), q, q, q, None, temperature=2.0)
+
+
+def test_dropout_of_weights_in_training():
+    torch.manual_seed(0)
+    made = transformers.AutoModel.from_config(
+        transformers.BertConfig(**COMMON, intermediate_size=64, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.5),
+        attn_implementation="chumoku",
+    )
+    inputs = batch("right")
+    made.train()
+    a, b = made(**inputs).last_hidden_state, made(**inputs).last_hidden_state
+    assert not torch.equal(a, b)
+    torch.manual_seed(1)
+    a = made(**inputs).last_hidden_state
+    torch.manual_seed(1)
+    assert torch.equal(a, made(**inputs).last_hidden_state)
+    made.eval()
+    assert torch.equal(made(**inputs).last_hidden_state, made(**inputs).last_hidden_state)
