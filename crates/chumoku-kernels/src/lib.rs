@@ -193,4 +193,4 @@ pub use recurrent::{Cell, Deltas, Recurrence, Trace};
 pub use rotary::{RotaryTable, Turn, rotary_speeds};
 pub use softmax::{softmax_backward, softmax_forward};
 pub use sum::{add_column_sums, clear, move_average, sum_of_squares, weighted_sum};
-pub use threads::{num_threads, on_one_thread, side_by_side};
+pub use threads::{Team, num_threads, on_one_thread, on_team, side_by_side};

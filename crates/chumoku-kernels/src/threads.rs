@@ -16,6 +16,8 @@ thread_local! {
     static ALONE: Cell<bool> = const { Cell::new(false) };
     /// The crew whose item this thread works on.
     static CREW: RefCell<Option<Arc<Crew>>> = const { RefCell::new(None) };
+    /// What shares this thread's operations in place of rayon.
+    static TEAM: RefCell<Option<Arc<dyn Team>>> = const { RefCell::new(None) };
 }
 
 /// Runs `work` with all its operations on this thread alone.
@@ -29,6 +31,29 @@ pub fn on_one_thread<R>(work: impl FnOnce() -> R) -> R {
         }
     }
     let _restore = Restore(ALONE.replace(true));
+    work()
+}
+
+/// Threads of another library, which share operations in place of the current rayon pool: see [`on_team`].
+pub trait Team: Send + Sync {
+    /// How many there are.
+    fn threads(&self) -> usize;
+    /// Calls `work` on each of them, and returns when all calls have.
+    fn run(&self, work: &(dyn Fn() + Sync));
+}
+
+/// Runs `work` with the attention, matrix products and other operations in it shared among the threads of `team`.
+///
+/// For callers whose process has threads already: two pools that take turns wait for each other's threads. Results are the
+/// same. What asks for rayon itself, as [`side_by_side`] and the scores and statistics of attention do, still gets rayon.
+pub fn on_team<R>(team: Arc<dyn Team>, work: impl FnOnce() -> R) -> R {
+    struct Restore(Option<Arc<dyn Team>>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            TEAM.set(self.0.take());
+        }
+    }
+    let _restore = Restore(TEAM.replace(Some(team)));
     work()
 }
 
@@ -134,6 +159,9 @@ pub fn num_threads() -> usize {
     if ALONE.get() {
         return 1;
     }
+    if let Some(team) = TEAM.with_borrow(Option::clone) {
+        return team.threads();
+    }
     CREW.with_borrow(|crew| crew.as_ref().map_or_else(rayon::current_num_threads, |crew| crew.threads_of_item()))
 }
 
@@ -153,6 +181,19 @@ fn each(pieces: usize, work: usize, f: &(dyn Fn(usize) + Sync + Send)) {
         profile::shared(pieces);
         let operation = profile::current();
         let _waiting = profile::waiting();
+        if let Some(team) = TEAM.with_borrow(Option::clone) {
+            let next = AtomicUsize::new(0);
+            team.run(&|| {
+                // A piece has no operations to share, but where it has they stay here: the team is busy.
+                on_one_thread(|| {
+                    let _same = profile::go_on(operation);
+                    while let Some(piece) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&piece| piece < pieces) {
+                        f(piece);
+                    }
+                });
+            });
+            return;
+        }
         (0..pieces).into_par_iter().with_max_len(1).for_each(|piece| {
             let _same = profile::go_on(operation);
             f(piece);

@@ -2,8 +2,8 @@
 //!
 //! Arrays are (batch, heads, length, width) by shape and strides, or, with offsets, packed (tokens, heads, width).
 
-use crate::memory::{Array, Floating, Kind, Written};
-use crate::pool;
+use crate::addresses::{Array, Floating, Kind, Written};
+use crate::pool::{self, Place};
 use chumoku_kernels::{
     Attention, AttentionDropout, Causal, Gradients, Heads, HeadsMut, Mask, MaskView, Philox, Precision, Real, Saved,
     Stage, Statistics, Top, bf16, f16,
@@ -34,6 +34,8 @@ pub(crate) struct Options {
     key_offsets: Option<Vec<usize>>,
     dropout: Option<AttentionDropout>,
     precision: Precision,
+    /// How many threads of OpenMP do the work; 0 for those of the pool.
+    openmp: usize,
 }
 
 #[pymethods]
@@ -41,7 +43,7 @@ impl Options {
     /// `diagonal` is "top_left", "bottom_right" or the key at which the first query stands.
     #[new]
     #[pyo3(signature = (*, scale=None, causal=false, diagonal=None, window=None, softcap=None, alibi=None,
-        key_lengths=None, query_offsets=None, key_offsets=None, dropout=0.0, seed=0, precision="highest"))]
+        key_lengths=None, query_offsets=None, key_offsets=None, dropout=0.0, seed=0, precision="highest", openmp=0))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         scale: Option<f64>,
@@ -56,6 +58,7 @@ impl Options {
         dropout: f32,
         seed: u64,
         precision: &str,
+        openmp: usize,
     ) -> PyResult<Self> {
         let diagonal = match diagonal {
             None => Causal::default(),
@@ -94,6 +97,7 @@ impl Options {
             key_offsets,
             dropout,
             precision,
+            openmp,
         })
     }
 }
@@ -227,12 +231,16 @@ impl Inputs<'_> {
         [self.query, self.key, self.value].into_iter().chain(self.mask).chain(self.sinks).collect()
     }
 
-    /// Whether the call is too small to wake threads for.
-    fn is_little(&self) -> bool {
+    /// Where the call runs.
+    fn place(&self) -> Place {
         // Packed (tokens, heads, width), else (batch, heads, length, width).
         let axis = if self.options.key_offsets.is_some() { 0 } else { 2 };
         let keys = self.key.shape.get(axis).copied().unwrap_or(0);
-        self.query.shape.iter().fold(2 * keys, |work, &size| work.saturating_mul(size)) < LITTLE
+        match self.query.shape.iter().fold(2 * keys, |work, &size| work.saturating_mul(size)) {
+            ..LITTLE => Place::Here,
+            _ if self.options.openmp == 0 => Place::Pool,
+            _ => Place::OpenMp(self.options.openmp),
+        }
     }
 
     /// The head and sequence of each weight matrix, and its sizes, checked against `weights` (batch, heads, L, S).
@@ -292,7 +300,7 @@ fn forward<T: Floating>(
         Some(log_sum_exp) => attention.forward_with_log_sum_exp(output, log_sum_exp),
         None => attention.forward(output),
     };
-    pool::run(py, inputs.is_little(), run)?.map_err(value_error)
+    pool::run(py, inputs.place(), run)?.map_err(value_error)
 }
 
 /// Attention backward: writes the gradients of query, key and value, and of the mask and the sinks where they are wanted.
@@ -350,7 +358,7 @@ fn backward<T: Floating>(
         mask: d_mask.map(|_| written.next::<T::Sum>("d_mask")).transpose()?,
         sinks: d_sinks.map(|_| written.next::<T::Sum>("d_sinks")).transpose()?,
     };
-    pool::run(py, inputs.is_little(), || attention.backward(saved, gradients))?.map_err(value_error)
+    pool::run(py, inputs.place(), || attention.backward(saved, gradients))?.map_err(value_error)
 }
 
 /// The weights of every query for every key, before dropout: (batch, heads, queries, keys).
@@ -394,7 +402,7 @@ fn all_weights<T: Floating>(py: Python<'_>, inputs: &Inputs<'_>, weights: &Array
         }
         Ok(())
     };
-    pool::run(py, false, run)?.map_err(value_error)
+    pool::run(py, Place::Pool, run)?.map_err(value_error)
 }
 
 /// Statistics of the weights, without an array of queries × keys: each is written where there is an array for it.
@@ -448,7 +456,7 @@ fn statistics<T: Floating>(
         }
         Ok(())
     };
-    pool::run(py, false, run)?.map_err(value_error)
+    pool::run(py, Place::Pool, run)?.map_err(value_error)
 }
 
 /// What a call runs on, and why, in one line.

@@ -1,10 +1,10 @@
 //! Chumoku's attention as a module of Python: `chumoku._chumoku`, which the package `chumoku` beside it calls.
 //!
-//! `memory` turns arrays that Python owns into slices, `pool` has the threads, `attention` the functions. Names, defaults,
+//! `addresses` turns arrays that Python owns into slices, `pool` has the threads, `attention` the functions. Names, defaults,
 //! shapes and errors that users meet are the package's: `python/chumoku`.
 
+mod addresses;
 mod attention;
-mod memory;
 mod pool;
 
 use pyo3::prelude::*;
@@ -21,6 +21,7 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(attention::attention_plan, module)?)?;
     module.add_function(wrap_pyfunction!(pool::set_num_threads, module)?)?;
     module.add_function(wrap_pyfunction!(pool::get_num_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(pool::use_openmp, module)?)?;
     module.add_function(wrap_pyfunction!(instruction_set, module)?)?;
     Ok(())
 }

@@ -3,9 +3,14 @@
 //! They are a pool of our own, never rayon's global one, which other modules of the process may use. After `fork` a child has
 //! the memory of its parent's pool but none of its threads, so the pool knows the process that made it, and another one is
 //! made in the child.
+//!
+//! PyTorch's threads spin for a while after each of its operations, and would keep ours from the cores. So calls with its tensors
+//! run on its own threads, whose entry [`use_openmp`] is told.
 
+use crate::addresses::OpenMp;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use chumoku_kernels::{Team, on_one_thread, on_team};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,38 +30,64 @@ struct State {
     /// How many threads were asked for.
     threads: Option<usize>,
     made: Option<Made>,
+    /// The address of `GOMP_parallel`; 0 where it is not known.
+    openmp: usize,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { threads: None, made: None });
+static STATE: Mutex<State> = Mutex::new(State { threads: None, made: None, openmp: 0 });
 
-/// The number of threads that calls use: what [`set_num_threads`] said, else as many as there are cores.
-fn threads(state: &State) -> usize {
-    state.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+/// The number of threads that calls use: what [`set_num_threads`] said, else what the environment does, else `usual`, else as
+/// many as there are cores.
+fn threads(state: &State, usual: Option<usize>) -> usize {
+    let said = |name: &str| std::env::var(name).ok()?.parse().ok().filter(|threads| (1..=1024).contains(threads));
+    let wish = state.threads.or_else(|| said("CHUMOKU_NUM_THREADS")).or(usual).or_else(|| said("OMP_NUM_THREADS"));
+    wish.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// Runs `work` on the pool, or, where it is too little to wake a thread for, on this thread alone.
-pub(crate) fn run<R: Send>(py: Python<'_>, is_little: bool, work: impl FnOnce() -> R + Send) -> PyResult<R> {
-    let pool = {
-        let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_little {
-            None
-        } else {
-            if let Some(made) = state.made.take_if(|made| made.is_inherited()) {
-                std::mem::forget(made);
-            }
-            if state.made.is_none() {
-                let name = |i| format!("chumoku-{i}");
-                let pool = ThreadPoolBuilder::new().num_threads(threads(&state)).thread_name(name).build();
-                let pool = pool.map_err(|e| PyRuntimeError::new_err(format!("starting threads: {e}")))?;
-                state.made = Some(Made { process: std::process::id(), pool: Arc::new(pool) });
-            }
-            state.made.as_ref().map(|made| Arc::clone(&made.pool))
-        }
-    };
+/// Where a call runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On the calling thread alone: there is too little to wake another for.
+    Here,
+    /// On the pool.
+    Pool,
+    /// On so many threads of OpenMP, if nobody has said otherwise, or on the pool if OpenMP is not there.
+    OpenMp(usize),
+}
+
+/// Runs `work` without the lock of the interpreter.
+pub(crate) fn run<R: Send>(py: Python<'_>, place: Place, work: impl FnOnce() -> R + Send) -> PyResult<R> {
+    if place == Place::Here {
+        return Ok(py.detach(|| on_one_thread(work)));
+    }
+    let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Place::OpenMp(usual) = place
+        && let Some(team) = OpenMp::at(state.openmp, threads(&state, Some(usual)))
+    {
+        drop(state);
+        return Ok(py.detach(|| if team.threads() == 1 { on_one_thread(work) } else { on_team(Arc::new(team), work) }));
+    }
+    if let Some(made) = state.made.take_if(|made| made.is_inherited()) {
+        std::mem::forget(made);
+    }
+    if state.made.is_none() {
+        let name = |i| format!("chumoku-{i}");
+        let pool = ThreadPoolBuilder::new().num_threads(threads(&state, None)).thread_name(name).build();
+        let pool = pool.map_err(|e| PyRuntimeError::new_err(format!("starting threads: {e}")))?;
+        state.made = Some(Made { process: std::process::id(), pool: Arc::new(pool) });
+    }
+    let pool = state.made.as_ref().map(|made| Arc::clone(&made.pool));
+    drop(state);
     Ok(py.detach(|| match pool {
         Some(pool) => pool.install(work),
-        None => chumoku_kernels::on_one_thread(work),
+        None => on_one_thread(work),
     }))
+}
+
+/// Says where the OpenMP of another library starts its threads: the address of `GOMP_parallel`, or 0.
+#[pyfunction]
+pub(crate) fn use_openmp(address: usize) {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner).openmp = address;
 }
 
 /// Sets how many threads calls use. Results do not depend on it.
@@ -80,5 +111,5 @@ pub(crate) fn set_num_threads(threads: usize) -> PyResult<()> {
 /// How many threads calls use.
 #[pyfunction]
 pub(crate) fn get_num_threads() -> usize {
-    threads(&STATE.lock().unwrap_or_else(PoisonError::into_inner))
+    threads(&STATE.lock().unwrap_or_else(PoisonError::into_inner), None)
 }

@@ -223,13 +223,13 @@ def test_everything_else_has_gradients():
 
 def test_operators_keep_their_promises():
     q, k, v = (numbers(1, 2, 5, 4, seed=i).requires_grad_() for i in range(3))
-    settings = (0.5, True, "top_left", [], 0.0, [], [], [], [], 0.0, "highest")
-    torch.library.opcheck(torch.ops.chumoku.attention.default, (q, k, v, None, None, None, *settings))
+    settings = "scale=0.5;causal=True;diagonal=top_left"
+    torch.library.opcheck(torch.ops.chumoku.attention.default, (q, k, v, None, None, None, settings))
     mask = numbers(5, 5).requires_grad_()
-    torch.library.opcheck(torch.ops.chumoku.attention.default, (q, k, v, mask, None, None, *settings))
+    torch.library.opcheck(torch.ops.chumoku.attention.default, (q, k, v, mask, None, None, settings))
     packed = numbers(6, 2, 4).requires_grad_()
-    settings = (0.5, True, "top_left", [], 0.0, [], [], [0, 2, 6], [0, 2, 6], 0.0, "highest")
-    torch.library.opcheck(torch.ops.chumoku.attention.default, (packed, packed, packed, None, None, None, *settings))
+    settings = "causal=True;query_offsets=0,2,6;key_offsets=0,2,6"
+    torch.library.opcheck(torch.ops.chumoku.attention.default, (packed, packed, packed, None, None, None, settings))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

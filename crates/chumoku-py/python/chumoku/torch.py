@@ -6,7 +6,7 @@ kernels; ``deactivate()`` undoes it; ``explain()`` says which path a call takes,
 
 from __future__ import annotations
 
-import math
+import functools
 from typing import Any
 
 import torch
@@ -52,43 +52,52 @@ def _readable(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | N
 # Operators. `chumoku::attention` and its backward have a CPU kernel, one for shapes (Meta), and the first one for Autograd:
 # `torch.library.custom_op` would do the same at 35 µs a call, 166 µs with gradients.
 #
-# Whole numbers, lists and scales go through the schema, so that compiled graphs keep them.
+# Settings are one string, from which options are made once.
 
-_SETTINGS = (
-    "float scale, bool causal, str diagonal, int[] window, float softcap, float[] alibi, int[] key_lengths, "
-    "int[] query_offsets, int[] key_offsets, float dropout, str precision"
-)
 _LIBRARY = torch.library.Library("chumoku", "DEF")
 _LIBRARY.define(
-    f"attention(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? sinks, Tensor? seed, {_SETTINGS}) -> (Tensor, Tensor)"
+    "attention(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? sinks, Tensor? seed, str settings) -> (Tensor, Tensor)"
 )
 _LIBRARY.define(
     "attention_backward(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? sinks, Tensor? seed, Tensor output, "
     "Tensor log_sum_exp, Tensor d_output, Tensor? d_log_sum_exp, bool wants_mask, bool wants_sinks, "
-    f"{_SETTINGS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+    "str settings) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
 )
 
-_UNBOUND = -1
+@functools.lru_cache(maxsize=256)
+def _plan_of(settings: str, seed: int, precision: str, threads: int) -> Any:
+    options = {"precision": precision} | _options(settings)
+    return _chumoku.Options(**options, seed=seed, openmp=threads)
 
 
-def _plan(seed: torch.Tensor | None, settings: tuple) -> Any:
+def _plan(seed: torch.Tensor | None, settings: str) -> Any:
     """The settings of the operators as the module's options."""
-    scale, causal, diagonal, window, softcap, alibi, key_lengths, query_offsets, key_offsets, dropout, precision = settings
-    named = diagonal in ("top_left", "bottom_right", "")
-    return _chumoku.Options(
-        scale=scale,
-        causal=causal,
-        diagonal=(diagonal or None) if named else int(diagonal),
-        window=tuple(None if w == _UNBOUND else w for w in window) if window else None,
-        softcap=softcap or None,
-        alibi=alibi or None,
-        key_lengths=key_lengths or None,
-        query_offsets=query_offsets or None,
-        key_offsets=key_offsets or None,
-        dropout=dropout,
-        seed=0 if seed is None else int(seed),
-        precision=precision or torch.get_float32_matmul_precision(),
-    )
+    seed = 0 if seed is None else int(seed)
+    return _plan_of(settings, seed, torch.get_float32_matmul_precision(), torch.get_num_threads())
+
+
+def _gomp_parallel() -> int:
+    """The address of `GOMP_parallel` in the OpenMP that is loaded, or 0 where there is none."""
+    import ctypes
+
+    try:
+        with open("/proc/self/maps") as maps:
+            loaded = {line.split(maxsplit=5)[-1].strip() for line in maps if "/" in line}
+    except OSError:
+        return 0
+    libraries = [path for path in loaded if path.rpartition("/")[2].startswith(("libgomp", "libiomp", "libomp"))]
+    if len(libraries) != 1:  # Of several nobody knows which one is PyTorch's.
+        libraries = [path for path in libraries if "/torch" in path]
+    for path in libraries[:1]:
+        try:
+            return ctypes.cast(ctypes.CDLL(path).GOMP_parallel, ctypes.c_void_p).value or 0
+        except (OSError, AttributeError):
+            pass
+    return 0
+
+
+# Attention runs on PyTorch's own threads: they spin for a while after each of its operations, and would keep others waiting.
+_chumoku.use_openmp(_gomp_parallel())
 
 
 def _results(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, packed: bool) -> tuple:
@@ -101,16 +110,16 @@ def _results(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, packed
     return output, query.new_empty(b, h, n, dtype=_sums(query.dtype))
 
 
-def _attention_cpu(query, key, value, mask, sinks, seed, *settings):
+def _attention_cpu(query, key, value, mask, sinks, seed, settings):
     query, key, value = _rows(query), _rows(key), _rows(value)
-    output, log_sum_exp = _results(query, key, value, bool(settings[7]))
+    output, log_sum_exp = _results(query, key, value, _is_packed(settings))
     reads = (_memory(query), _memory(key), _memory(value), _memory(mask), _memory(sinks))
     _chumoku.attention_forward(_plan(seed, settings), *reads, _memory(output), _memory(log_sum_exp))
     return output, log_sum_exp
 
 
-def _attention_meta(query, key, value, mask, sinks, seed, *settings):
-    return _results(query, key, value, bool(settings[7]))
+def _attention_meta(query, key, value, mask, sinks, seed, settings):
+    return _results(query, key, value, _is_packed(settings))
 
 
 def _gradients(query, key, value, mask, sinks, wants_mask, wants_sinks):
@@ -122,7 +131,7 @@ def _gradients(query, key, value, mask, sinks, wants_mask, wants_sinks):
 
 
 def _backward_cpu(
-    query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wants_mask, wants_sinks, *settings
+    query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wants_mask, wants_sinks, settings
 ):
     results = _gradients(query, key, value, mask, sinks, wants_mask, wants_sinks)
     query, key, value, output, d_output = (_rows(x) for x in (query, key, value, output, d_output))
@@ -141,16 +150,16 @@ def _backward_cpu(
 
 
 def _backward_meta(
-    query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wants_mask, wants_sinks, *settings
+    query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wants_mask, wants_sinks, settings
 ):
     return _gradients(query, key, value, mask, sinks, wants_mask, wants_sinks)
 
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, query, key, value, mask, sinks, seed, *settings):
+    def forward(ctx, query, key, value, mask, sinks, seed, settings):
         with torch._C._AutoDispatchBelowAutograd():
-            output, log_sum_exp = _OP(query, key, value, mask, sinks, seed, *settings)
+            output, log_sum_exp = _OP(query, key, value, mask, sinks, seed, settings)
         ctx.save_for_backward(query, key, value, mask, sinks, seed, output, log_sum_exp)
         ctx.settings = settings
         ctx.set_materialize_grads(False)
@@ -160,24 +169,23 @@ class _Attention(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, d_output, d_log_sum_exp):
         query, key, value, mask, sinks, seed, output, log_sum_exp = ctx.saved_tensors
-        nothing = (None,) * len(ctx.settings)
         if d_output is None and d_log_sum_exp is None:
-            return None, None, None, None, None, None, *nothing
+            return (None,) * 7
         if d_output is None:
             d_output = torch.zeros_like(output)
         wants_mask, wants_sinks = ctx.needs_input_grad[3], ctx.needs_input_grad[4]
         d_query, d_key, d_value, d_mask, d_sinks = _OP_BACKWARD(
             query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wants_mask, wants_sinks,
-            *ctx.settings,
+            ctx.settings,
         )
-        return d_query, d_key, d_value, d_mask if wants_mask else None, d_sinks if wants_sinks else None, None, *nothing
+        return d_query, d_key, d_value, d_mask if wants_mask else None, d_sinks if wants_sinks else None, None, None
 
 
-def _attention_autograd(query, key, value, mask, sinks, seed, *settings):
+def _attention_autograd(query, key, value, mask, sinks, seed, settings):
     if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (query, key, value, mask, sinks)):
-        return _Attention.apply(query, key, value, mask, sinks, seed, *settings)
+        return _Attention.apply(query, key, value, mask, sinks, seed, settings)
     with torch._C._AutoDispatchBelowAutograd():
-        return _OP(query, key, value, mask, sinks, seed, *settings)
+        return _OP(query, key, value, mask, sinks, seed, settings)
 
 
 _LIBRARY.impl("attention", _attention_cpu, "CPU")
@@ -200,22 +208,50 @@ def _seed(dropout: float, seed: int | None) -> torch.Tensor | None:
     return torch.randint(0, 2**63 - 1, ()) if seed is None else torch.tensor(seed, dtype=torch.int64)
 
 
-def _settings(width: int, options: dict, precision: str | None = None) -> tuple:
-    """The settings of the operators, from the options of `chumoku.attention`."""
-    scale, diagonal, window = options["scale"], options["diagonal"], options["window"]
-    return (
-        1.0 / math.sqrt(max(width, 1)) if scale is None else float(scale),
-        options["causal"],
-        "" if diagonal is None else str(diagonal),
-        [] if window is None else [_UNBOUND if w is None else w for w in window],
-        options["softcap"] or 0.0,
-        options["alibi"] or [],
-        options["key_lengths"] or [],
-        options["query_offsets"] or [],
-        options["key_offsets"] or [],
-        float(options["dropout"]),
-        precision or "",
-    )
+def _settings(options: dict) -> str:
+    """The settings of the operators, from the options of `chumoku.attention`: `name=number` or `name=number,number`, for those that
+    say something. (Of constants and formats alone, which compiled graphs can follow.)"""
+    parts = []
+    for name, x in options.items():
+        if isinstance(x, (list, tuple)):
+            x = ",".join(["" if number is None else f"{number}" for number in x])
+            if x:
+                parts.append(f"{name}={x}")
+        elif x is not None and x is not False:
+            parts.append(f"{name}={x}")
+    return ";".join(parts)
+
+
+def _options(settings: str) -> dict:
+    """The options that these settings are of."""
+    options: dict = {}
+    for part in filter(None, settings.split(";")):
+        name, _, x = part.partition("=")
+        if name in ("scale", "softcap", "dropout"):
+            options[name] = float(x)
+        elif name == "diagonal":
+            options[name] = int(x) if x.lstrip("-").isdecimal() else x
+        elif name == "window":
+            options[name] = tuple(int(number) if number else None for number in x.split(","))
+        elif name == "alibi":
+            options[name] = [float(slope) for slope in x.split(",")]
+        elif name.endswith(("lengths", "offsets")):
+            options[name] = [int(number) for number in x.split(",")]
+        else:
+            options[name] = True if x == "True" else x
+    return options
+
+
+def _plain_settings(is_causal: bool, scale: float | None, dropout: float = 0.0) -> str:
+    """Those of PyTorch's function."""
+    settings = "causal=True;diagonal=top_left" if is_causal else ""
+    if scale is not None:
+        settings += f";scale={float(scale)!r}"
+    return f"{settings};dropout={dropout}" if dropout else settings
+
+
+def _is_packed(settings: str) -> bool:
+    return "query_offsets=" in settings
 
 
 def _check(arrays: tuple, rank: int) -> None:
@@ -251,9 +287,9 @@ def attention(
     mask = _readable(mask, query.dtype)
     if sinks is not None:
         sinks = sinks.to(torch.float32).contiguous()
-    settings = _settings(query.shape[-1], options, precision)
+    settings = _settings(options | {"precision": precision})
     random = _seed(options["dropout"], seed)
-    output, log_sum_exp = _OP(query, key, value, mask, sinks, random, *settings)
+    output, log_sum_exp = _OP(query, key, value, mask, sinks, random, settings)
     weights = found = None
     if return_weights or statistics:
         plan = _plan(random, settings)
@@ -299,18 +335,10 @@ def scaled_dot_product_attention(
         query.shape[:2] != key.shape[:2] or key.shape[:3] != value.shape[:3]
     ):
         query, key, value, attn_mask, shape = _four(query, key, value, attn_mask, rank, enable_gqa)
-    options = _PLAIN | {"scale": scale, "dropout": dropout_p}
-    if is_causal:
-        options |= {"causal": True, "diagonal": "top_left"}
     _check((query, key, value), 4)
-    settings = _settings(query.shape[-1], options)
-    output = _OP(query, key, value, _readable(attn_mask, query.dtype), None, _seed(dropout_p, None), *settings)[0]
+    settings = _plain_settings(is_causal, scale, dropout_p)
+    output = _OP(query, key, value, _readable(attn_mask, query.dtype), None, _seed(dropout_p, None), settings)[0]
     return output if shape is None else output.reshape(*shape, output.shape[-1])
-
-
-_PLAIN: dict = dict.fromkeys(
-    ("scale", "diagonal", "window", "softcap", "alibi", "key_lengths", "query_offsets", "key_offsets")
-) | {"causal": False, "dropout": 0.0}
 
 
 def _four(query, key, value, mask, rank, enable_gqa):
@@ -345,16 +373,9 @@ def _four(query, key, value, mask, rank, enable_gqa):
 _provider: torch.library.Library | None = None
 
 
-def _sdpa_settings(query: torch.Tensor, is_causal: bool, scale: float | None) -> tuple:
-    options = _PLAIN | {"scale": scale}
-    if is_causal:
-        options |= {"causal": True, "diagonal": "top_left"}
-    return _settings(query.shape[-1], options)
-
-
 def _sdpa_forward(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
     # PyTorch hands dropout of weights to its plain path.
-    plan = _plan(None, _sdpa_settings(query, is_causal, scale))
+    plan = _plan(None, _plain_settings(is_causal, scale))
     b, h, n, _ = query.shape
     # What PyTorch's own shapes of this operator promise to compiled graphs.
     output = torch.empty_like(query)
@@ -374,10 +395,10 @@ def _sdpa_forward(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mas
 def _sdpa_backward(
     grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None
 ):
-    settings = _sdpa_settings(query, is_causal, scale)
+    settings = _plain_settings(is_causal, scale)
     mask = _readable(attn_mask, query.dtype)
     return _backward_cpu(
-        query, key, value, mask, None, None, out, logsumexp.contiguous(), grad_out, None, False, False, *settings
+        query, key, value, mask, None, None, out, logsumexp.contiguous(), grad_out, None, False, False, settings
     )[:3]
 
 
@@ -446,7 +467,7 @@ def explain(
         return "PyTorch's fused kernel for the CPU: chumoku.torch.activate() has not been called."
     # Of three axes the first is that of heads.
     tensors = [x if x.dim() == 4 else x[None] for x in tensors]
-    settings = _sdpa_settings(query, is_causal, scale)
+    settings = _plain_settings(is_causal, scale)
     mask = _readable(attn_mask, query.dtype)
     reads = [_memory(x) for x in (*tensors, mask, None)]
     return f"Chumoku: {_chumoku.attention_plan(_plan(None, settings), *reads)}."

@@ -1,4 +1,5 @@
-//! Arrays that Python owns, as slices: the one file of this crate that may use `unsafe`.
+//! Addresses that Python gives: arrays that it owns, as slices, and the threads of OpenMP. The one file of this crate that may
+//! use `unsafe`.
 //!
 //! Python gives the address, the shape, the strides and the type of an array, and keeps it alive while the call runs, for
 //! it holds the objects as arguments. What can be checked is checked here: the alignment, that shape and strides stay within
@@ -8,10 +9,14 @@
 
 #![allow(unsafe_code)]
 
-use chumoku_kernels::{Element, bf16, f16};
+use chumoku_kernels::{Element, Team, bf16, f16};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use std::any::Any;
+use std::ffi::{c_uint, c_void};
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Mutex, PoisonError};
 
 /// The type of an array's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,3 +213,58 @@ impl Floating for f32 {}
 impl Floating for f64 {}
 impl Floating for bf16 {}
 impl Floating for f16 {}
+
+/// `GOMP_parallel` of the GNU OpenMP runtime, which Intel's and LLVM's have as well: calls a function with a pointer on each of
+/// so many threads, this one among them, and returns when all have returned.
+type Parallel = unsafe extern "C" fn(extern "C" fn(*mut c_void), *mut c_void, c_uint, c_uint);
+
+/// The threads of OpenMP that another library of the process has started: they spin for a while after its work, so that threads
+/// of our own would wait for them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenMp {
+    parallel: Parallel,
+    threads: usize,
+}
+
+impl OpenMp {
+    /// From the address of `GOMP_parallel`, which Python has looked up in the loaded library. `None` for 0.
+    pub(crate) fn at(address: usize, threads: usize) -> Option<Self> {
+        // SAFETY: a pointer to a function is as large as an address, and is not null. That the address is that of this
+        // function is Python's to say.
+        let parallel = (address != 0).then(|| unsafe { std::mem::transmute::<usize, Parallel>(address) })?;
+        Some(OpenMp { parallel, threads })
+    }
+}
+
+/// What each thread of a team runs, and the first panic.
+struct Shared<'a> {
+    work: &'a (dyn Fn() + Sync),
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+extern "C" fn run_shared(shared: *mut c_void) {
+    // SAFETY: `OpenMp::run` gives the address of a `Shared`, which it keeps until all threads have returned, and which all
+    // may read at once: the work is `Sync`, the panic behind a lock.
+    let shared = unsafe { &*shared.cast_const().cast::<Shared<'_>>() };
+    // A panic must not cross the frames of another language.
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(shared.work)) {
+        shared.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
+    }
+}
+
+impl Team for OpenMp {
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn run(&self, work: &(dyn Fn() + Sync)) {
+        let shared = Shared { work, panic: Mutex::new(None) };
+        let data = (&raw const shared).cast_mut().cast();
+        // SAFETY: as `GOMP_parallel` asks: a function, and data that it may be called with on several threads until this
+        // returns, as it does after all of them. 0 are no flags.
+        unsafe { (self.parallel)(run_shared, data, self.threads.min(1024) as c_uint, 0) };
+        if let Some(panic) = shared.panic.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            resume_unwind(panic);
+        }
+    }
+}
