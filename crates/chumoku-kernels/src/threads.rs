@@ -318,6 +318,48 @@ mod tests {
         }
     }
 
+    /// Threads that are started anew for each operation.
+    struct Fresh(usize, AtomicUsize);
+
+    impl Team for Fresh {
+        fn threads(&self) -> usize {
+            self.0
+        }
+        fn run(&self, work: &(dyn Fn() + Sync)) {
+            self.1.fetch_add(1, Ordering::SeqCst);
+            std::thread::scope(|scope| (0..self.0).for_each(|_| drop(scope.spawn(work))));
+        }
+    }
+
+    #[test]
+    fn a_team_shares_operations_in_place_of_rayon() {
+        let team = Arc::new(Fresh(3, AtomicUsize::new(0)));
+        let outside = on_one_thread(num_threads);
+        let all = on_team(team.clone(), || {
+            assert_eq!(num_threads(), 3);
+            let (all, names) = (Mutex::new(Vec::new()), Mutex::new(std::collections::HashSet::new()));
+            for_each(50, WORTH_SHARING, |piece| {
+                assert_eq!(num_threads(), 1, "the team is busy");
+                // What a piece shares itself stays on its thread.
+                let here = std::thread::current().id();
+                for_each(2, WORTH_SHARING, |_| assert_eq!(std::thread::current().id(), here));
+                assert!(rayon::current_thread_index().is_none(), "none of rayon's threads");
+                names.lock().unwrap().insert(here);
+                all.lock().unwrap().push(piece);
+            });
+            // Too little to share.
+            for_each(4, WORTH_SHARING - 1, |piece| all.lock().unwrap().push(50 + piece));
+            assert!(!names.into_inner().unwrap().contains(&std::thread::current().id()));
+            all.into_inner().unwrap()
+        });
+        assert_eq!(team.1.load(Ordering::SeqCst), 1);
+        let mut sorted = all;
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..54).collect::<Vec<_>>());
+        assert_eq!(on_one_thread(num_threads), outside);
+        assert_eq!(in_pool_of(2, num_threads), 2, "afterwards rayon again");
+    }
+
     fn fine<T>(x: T) -> Result<T, ()> {
         Ok(x)
     }

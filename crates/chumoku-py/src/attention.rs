@@ -81,8 +81,7 @@ impl Options {
             let known = Precision::ALL.map(|known| known.name()).join(", ");
             PyValueError::new_err(format!("precision: expected one of {known}, got {precision:?}"))
         })?;
-        let dropout =
-            (dropout != 0.0).then(|| AttentionDropout { rate: dropout, random: Philox::new(seed, 0) });
+        let dropout = (dropout != 0.0).then(|| AttentionDropout { rate: dropout, random: Philox::new(seed, 0) });
         let window = window.map(|(left, right)| [left, right]);
         let alibi = alibi.filter(|slopes| !slopes.is_empty());
         Ok(Options {
@@ -117,7 +116,8 @@ fn rank_four(what: &str, array: &Array) -> PyResult<([usize; 4], [usize; 3])> {
     match (&array.shape[..], &array.strides[..]) {
         (&[a, b, c, d], &[x, y, z, w]) if w == 1 || d <= 1 || array.shape.contains(&0) => Ok(([a, b, c, d], [x, y, z])),
         (&[..], &[.., last]) if array.shape.len() == 4 => {
-            let problem = format!("expected the numbers of a row side by side, got stride {last}: copy the array first");
+            let problem =
+                format!("expected the numbers of a row side by side, got stride {last}: copy the array first");
             Err(PyValueError::new_err(format!("{what}: {problem}")))
         }
         _ => {

@@ -8,9 +8,9 @@
 //! run on its own threads, whose entry [`use_openmp`] is told.
 
 use crate::addresses::OpenMp;
+use chumoku_kernels::{Team, on_one_thread, on_team};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use chumoku_kernels::{Team, on_one_thread, on_team};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::{Arc, Mutex, PoisonError};
 
