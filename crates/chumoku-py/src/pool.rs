@@ -8,7 +8,7 @@
 //! run on its own threads, whose entry [`use_openmp`] is told.
 
 use crate::addresses::OpenMp;
-use chumoku_kernels::{Team, on_one_thread, on_team};
+use chumoku_kernels::{on_one_thread, on_team};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -30,11 +30,12 @@ struct State {
     /// How many threads were asked for.
     threads: Option<usize>,
     made: Option<Made>,
-    /// The address of `GOMP_parallel`; 0 where it is not known.
-    openmp: usize,
+    /// The address of `GOMP_parallel`, 0 where it is not known, and the process that said so: OpenMP waits for ever where a child
+    /// asks for the threads that its parent had.
+    openmp: (usize, u32),
 }
 
-static STATE: Mutex<State> = Mutex::new(State { threads: None, made: None, openmp: 0 });
+static STATE: Mutex<State> = Mutex::new(State { threads: None, made: None, openmp: (0, 0) });
 
 /// The number of threads that calls use: what [`set_num_threads`] said, else what the environment does, else `usual`, else as
 /// many as there are cores.
@@ -51,7 +52,7 @@ pub(crate) enum Place {
     Here,
     /// On the pool.
     Pool,
-    /// On so many threads of OpenMP, if nobody has said otherwise, or on the pool if OpenMP is not there.
+    /// On so many threads of OpenMP, if nobody has said otherwise, or on the pool if OpenMP is not there. (One thread is this one.)
     OpenMp(usize),
 }
 
@@ -62,10 +63,17 @@ pub(crate) fn run<R: Send>(py: Python<'_>, place: Place, work: impl FnOnce() -> 
     }
     let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Place::OpenMp(usual) = place
-        && let Some(team) = OpenMp::at(state.openmp, threads(&state, Some(usual)))
+        && threads(&state, Some(usual)) == 1
     {
         drop(state);
-        return Ok(py.detach(|| if team.threads() == 1 { on_one_thread(work) } else { on_team(Arc::new(team), work) }));
+        return Ok(py.detach(|| on_one_thread(work)));
+    }
+    if let Place::OpenMp(usual) = place
+        && state.openmp.1 == std::process::id()
+        && let Some(team) = OpenMp::at(state.openmp.0, threads(&state, Some(usual)))
+    {
+        drop(state);
+        return Ok(py.detach(|| on_team(Arc::new(team), work)));
     }
     if let Some(made) = state.made.take_if(|made| made.is_inherited()) {
         std::mem::forget(made);
@@ -87,7 +95,7 @@ pub(crate) fn run<R: Send>(py: Python<'_>, place: Place, work: impl FnOnce() -> 
 /// Says where the OpenMP of another library starts its threads: the address of `GOMP_parallel`, or 0.
 #[pyfunction]
 pub(crate) fn use_openmp(address: usize) {
-    STATE.lock().unwrap_or_else(PoisonError::into_inner).openmp = address;
+    STATE.lock().unwrap_or_else(PoisonError::into_inner).openmp = (address, std::process::id());
 }
 
 /// Sets how many threads calls use. Results do not depend on it.

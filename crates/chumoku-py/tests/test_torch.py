@@ -344,6 +344,48 @@ def test_weights_and_statistics_of_tensors():
     torch.testing.assert_close(found.statistics.top_weights.double(), scores.topk(2).values, atol=1e-6, rtol=0)
 
 
+def test_the_same_bytes_as_of_arrays_on_threads_of_pytorch():
+    """Tensors are computed on PyTorch's threads, arrays on ours: by any number of either the same."""
+    import sys
+
+    from chumoku.torch import _gomp_parallel
+
+    if sys.platform == "linux":
+        assert _gomp_parallel() != 0, "PyTorch's OpenMP was not found"
+    q, k, v = (numbers(2, 4, 300, 32, seed=i) for i in range(3))
+    expected = chumoku.attention(q.numpy(), k.numpy(), v.numpy())
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 3, 8):
+            torch.set_num_threads(threads)
+            a = [x.clone().requires_grad_() for x in (q, k, v)]
+            y = chumoku.attention(*a)
+            assert (y.detach().numpy() == expected).all()
+            y.sum().backward()
+            gradients = [x.grad for x in a]
+            if threads == 1:
+                alone = gradients
+            assert all(torch.equal(x, z) for x, z in zip(alone, gradients))
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_loaders_with_workers_that_fork():
+    """Attention in the children of a DataLoader, after it ran in the parent."""
+    x = numbers(1, 2, 200, 16)
+    expected = chumoku.attention(x, x, x)
+
+    class Texts(torch.utils.data.Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return chumoku.attention(x, x, x)[0]
+
+    loader = torch.utils.data.DataLoader(Texts(), num_workers=2, multiprocessing_context="fork", timeout=60)
+    assert all(torch.equal(batch, expected) for batch in loader)
+
+
 def test_what_is_wrong_says_what():
     q = numbers(2, 4, 5, 8)
     with pytest.raises(RuntimeError, match="not both"):

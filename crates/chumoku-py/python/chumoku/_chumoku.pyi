@@ -1,6 +1,20 @@
 from collections.abc import Sequence
 from typing import final
 
+__all__ = [
+    "Options",
+    "__version__",
+    "attention_backward",
+    "attention_forward",
+    "attention_plan",
+    "attention_statistics",
+    "attention_weights",
+    "get_num_threads",
+    "instruction_set",
+    "set_num_threads",
+    "use_openmp",
+]
+
 __version__: str
 
 # (address, type of numbers, shape, strides in numbers)
