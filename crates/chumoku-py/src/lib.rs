@@ -1,10 +1,12 @@
 //! Chumoku's attention as a module of Python: `chumoku._chumoku`, which the package `chumoku` beside it calls.
 //!
-//! `addresses` turns arrays that Python owns into slices, `pool` has the threads, `attention` the functions. Names, defaults,
+//! `addresses` turns arrays that Python owns into slices, `pool` has the threads, `attention` the functions, `classifier` models
+//! of labelled text. Names, defaults,
 //! shapes and errors that users meet are the package's: `python/chumoku`.
 
 mod addresses;
 mod attention;
+mod classifier;
 mod pool;
 
 use pyo3::prelude::*;
@@ -14,6 +16,8 @@ use pyo3::prelude::*;
 fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<attention::Options>()?;
+    module.add_class::<classifier::Classifier>()?;
+    module.add_function(wrap_pyfunction!(classifier::train_classifier, module)?)?;
     module.add_function(wrap_pyfunction!(attention::attention_forward, module)?)?;
     module.add_function(wrap_pyfunction!(attention::attention_backward, module)?)?;
     module.add_function(wrap_pyfunction!(attention::attention_weights, module)?)?;

@@ -61,7 +61,7 @@ pub(crate) fn run<R: Send>(py: Python<'_>, place: Place, work: impl FnOnce() -> 
     if place == Place::Here {
         return Ok(py.detach(|| on_one_thread(work)));
     }
-    let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Place::OpenMp(usual) = place
         && threads(&state, Some(usual)) == 1
     {
@@ -75,21 +75,25 @@ pub(crate) fn run<R: Send>(py: Python<'_>, place: Place, work: impl FnOnce() -> 
         drop(state);
         return Ok(py.detach(|| on_team(Arc::new(team), work)));
     }
+    drop(state);
+    let pool = the_pool()?;
+    Ok(py.detach(|| pool.install(work)))
+}
+
+/// The pool of this process, made if it is not there yet.
+pub(crate) fn the_pool() -> PyResult<Arc<ThreadPool>> {
+    let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(made) = state.made.take_if(|made| made.is_inherited()) {
         std::mem::forget(made);
     }
-    if state.made.is_none() {
-        let name = |i| format!("chumoku-{i}");
-        let pool = ThreadPoolBuilder::new().num_threads(threads(&state, None)).thread_name(name).build();
-        let pool = pool.map_err(|e| PyRuntimeError::new_err(format!("starting threads: {e}")))?;
-        state.made = Some(Made { process: std::process::id(), pool: Arc::new(pool) });
+    if let Some(made) = &state.made {
+        return Ok(Arc::clone(&made.pool));
     }
-    let pool = state.made.as_ref().map(|made| Arc::clone(&made.pool));
-    drop(state);
-    Ok(py.detach(|| match pool {
-        Some(pool) => pool.install(work),
-        None => on_one_thread(work),
-    }))
+    let name = |i| format!("chumoku-{i}");
+    let pool = ThreadPoolBuilder::new().num_threads(threads(&state, None)).thread_name(name).build();
+    let pool = Arc::new(pool.map_err(|e| PyRuntimeError::new_err(format!("starting threads: {e}")))?);
+    state.made = Some(Made { process: std::process::id(), pool: Arc::clone(&pool) });
+    Ok(pool)
 }
 
 /// Says where the OpenMP of another library starts its threads: the address of `GOMP_parallel`, or 0.

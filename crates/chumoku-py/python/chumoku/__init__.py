@@ -1,4 +1,4 @@
-"""Exact attention for CPUs: for NumPy arrays, PyTorch tensors and whatever speaks DLPack.
+"""Exact attention for CPUs, for NumPy arrays, PyTorch tensors and whatever speaks DLPack; and classifiers of text.
 
 >>> import numpy as np, chumoku
 >>> query = np.ones((1, 1, 1, 1), np.float32)
@@ -9,18 +9,22 @@ array([[[[7.]]]], dtype=float32)
 
 :func:`attention` has everything that the kernels can do; :func:`scaled_dot_product_attention` is PyTorch's function of that
 name, with the same arguments. ``chumoku.torch.activate()`` puts the kernels behind PyTorch's own function,
-``chumoku.transformers.register()`` behind ``attn_implementation="chumoku"``.
+``chumoku.transformers.register()`` behind ``attn_implementation="chumoku"``. :class:`TextClassifier` is what ``chumoku train``
+makes of labelled texts, with the protocol of scikit-learn.
 """
 
 from __future__ import annotations
 
 from ._arrays import AttentionResult, Statistics
 from ._chumoku import __version__, get_num_threads, instruction_set, set_num_threads
+from ._classifier import NotFittedError, TextClassifier
 from ._functions import attention, scaled_dot_product_attention
 
 __all__ = [
     "AttentionResult",
+    "NotFittedError",
     "Statistics",
+    "TextClassifier",
     "__version__",
     "attention",
     "get_num_threads",

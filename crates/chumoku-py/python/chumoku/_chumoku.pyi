@@ -1,7 +1,9 @@
-from collections.abc import Sequence
-from typing import final
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, final
 
 __all__ = [
+    "Classifier",
     "Options",
     "__version__",
     "attention_backward",
@@ -12,6 +14,7 @@ __all__ = [
     "get_num_threads",
     "instruction_set",
     "set_num_threads",
+    "train_classifier",
     "use_openmp",
 ]
 
@@ -100,3 +103,23 @@ def set_num_threads(threads: int) -> None: ...
 def get_num_threads() -> int: ...
 def use_openmp(address: int) -> None: ...
 def instruction_set() -> str: ...
+
+@final
+class Classifier:
+    @staticmethod
+    def load(folder: str | os.PathLike[str]) -> Classifier: ...
+    @property
+    def labels(self) -> list[str]: ...
+    def predict(self, texts: Sequence[str], probabilities: _Array) -> None: ...
+
+def train_classifier(
+    file: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    epochs: int | None,
+    seed: int,
+    precision: str,
+    from_pretrained: str | os.PathLike[str] | None,
+    resume: bool,
+    progress: Callable[[dict[str, Any]], Any] | None,
+) -> tuple[str, bool]: ...

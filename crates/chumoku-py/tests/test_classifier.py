@@ -1,0 +1,254 @@
+"""`chumoku.TextClassifier`: the command's own training, and scikit-learn's protocol."""
+
+import csv
+import json
+import os
+import pathlib
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+import chumoku  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+GOOD = ["good", "great", "fine", "lovely", "superb", "nice", "warm", "fresh"]
+BAD = ["bad", "awful", "poor", "nasty", "dreadful", "cold", "stale", "dull"]
+THINGS = ["soup", "room", "film", "book", "phone", "seat", "song", "staff", "beer", "view"]
+
+
+def rows(n=160):
+    """Small and easy: a word says the class."""
+    texts, labels = [], []
+    for i in range(n):
+        words, label = (GOOD, "yes") if i % 2 else (BAD, "no")
+        texts.append(f"The {THINGS[i // 3 % 10]} was {words[i // 2 % 8]}, number {i}.")
+        labels.append(label)
+    return texts, labels
+
+
+def small(**parameters):
+    return chumoku.TextClassifier(**({"epochs": 2, "progress": None} | parameters))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return small(epochs=4).fit(*rows())
+
+
+def test_what_it_learns(fitted):
+    assert fitted.classes_.tolist() == ["no", "yes"]
+    assert fitted.predict(["The soup was great.", "The film was dreadful."]).tolist() == ["yes", "no"]
+    p = fitted.predict_proba(rows(30)[0])
+    assert p.shape == (30, 2) and p.dtype == np.float32
+    np.testing.assert_allclose(p.sum(1), 1, atol=1e-5)
+    assert fitted.score(*rows(40)) > 0.9
+    assert fitted.predict([]).shape == (0,) and fitted.predict_proba([]).shape == (0, 2)
+    assert isinstance(fitted.metrics_, dict)
+    # One text or many: the same.
+    np.testing.assert_array_equal(fitted.predict_proba(rows(5)[0])[3], fitted.predict_proba([rows(5)[0][3]])[0])
+
+
+def test_the_same_model_as_the_command(tmp_path):
+    program = ROOT / "target" / "release" / "chumoku"
+    program = pathlib.Path(os.environ.get("CHUMOKU_PROGRAM", program))
+    if not program.exists():
+        pytest.skip(f"no {program}")
+    texts, labels = rows()
+    with open(tmp_path / "rows.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        writer.writerows(zip(texts, labels))
+    command = [str(program), "train", "rows.csv", "--out", "model", "--epochs", "2", "--seed", "5"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    ours = small(seed=5, out=tmp_path / "ours").fit(texts, labels)
+    for name in ("model.safetensors", "tokenizer.json", "config.json"):
+        assert (tmp_path / "model" / name).read_bytes() == (tmp_path / "ours" / name).read_bytes(), name
+    theirs = chumoku.TextClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(theirs.predict_proba(texts), ours.predict_proba(texts))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda labels: [10 if label == "yes" else 9 for label in labels],  # "10" comes before "9"
+        lambda labels: np.array([label == "yes" for label in labels]),
+        lambda labels: np.array(labels),
+        lambda labels: np.array(labels, object),
+        lambda labels: np.array([1.5 if label == "yes" else -2.0 for label in labels]),
+    ],
+)
+def test_labels_of_every_type(kind):
+    texts, labels = rows()
+    labels = kind(labels)
+    model = small(epochs=4).fit(texts, labels)
+    assert model.classes_.tolist() == sorted(set(np.asarray(labels).tolist()))
+    assert model.score(texts, labels) > 0.9
+    assert model.predict(texts[:1])[0] in set(np.asarray(labels).tolist())
+    again = pickle.loads(pickle.dumps(model))
+    assert again.classes_.dtype == model.classes_.dtype
+    np.testing.assert_array_equal(again.predict_proba(texts), model.predict_proba(texts))
+
+
+def test_columns_of_tables():
+    texts, labels = rows()
+    expected = small().fit(texts, labels).predict_proba(texts[:5])
+    tables = []
+    for library, make in (
+        ("pandas", lambda pd, x: pd.Series(x)),
+        ("polars", lambda pl, x: pl.Series(x)),
+        ("pyarrow", lambda pa, x: pa.array(x)),
+        ("datasets", lambda ds, x: ds.Dataset.from_dict({"x": x})["x"]),
+    ):
+        try:
+            tables.append((__import__(library), make))
+        except ImportError:
+            continue
+    tables.append((np, lambda np, x: np.array(x)))
+    tables.append((None, lambda _, x: tuple(x)))
+    for library, make in tables:
+        found = small().fit(make(library, texts), make(library, labels)).predict_proba(make(library, texts[:5]))
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_saving_and_loading(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    again = chumoku.TextClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(rows(9)[0]), fitted.predict_proba(rows(9)[0]))
+    assert again.classes_.tolist() == ["no", "yes"] and again.metrics_ == fitted.metrics_
+    again.save(tmp_path / "model")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("mine")
+    with pytest.raises(ValueError, match="thesis.txt"):
+        fitted.save(tmp_path / "other")
+    with pytest.raises((ValueError, OSError), match="nowhere"):
+        chumoku.TextClassifier.load(tmp_path / "nowhere")
+
+
+def test_what_is_wrong_says_what(fitted):
+    texts, labels = rows()
+    with pytest.raises(TypeError, match="got one str: put it into a list"):
+        fitted.predict("The soup was great.")
+    with pytest.raises(TypeError, match="row 1: expected a text, got nothing"):
+        fitted.predict(["fine", None])
+    with pytest.raises(TypeError, match="row 0: expected a text, got nothing"):
+        fitted.predict([float("nan")])
+    with pytest.raises(TypeError, match="row 0: expected a text, got int 3"):
+        fitted.predict([3])
+    with pytest.raises(ValueError, match="a label for each of 160 texts, got 159"):
+        small().fit(texts, labels[1:])
+    with pytest.raises(ValueError, match="row 2: expected a label"):
+        small().fit(texts, labels[:2] + [None] + labels[3:])
+    with pytest.raises(ValueError, match="written alike"):
+        small().fit(texts, [1, "1"] * 80)
+    with pytest.raises(ValueError):
+        small().fit(texts[:3], labels[:3])
+    with pytest.raises(ValueError):
+        small().fit(texts, ["the same"] * len(texts))
+    with pytest.raises(ValueError, match="precision: expected one of"):
+        small(precision="best").fit(texts, labels)
+    with pytest.raises(ValueError, match="no parameter 'epoch'; it has epochs"):
+        small().set_params(epoch=3)
+    with pytest.raises(chumoku.NotFittedError, match="has not been fitted"):
+        pickle.loads(pickle.dumps(small())).predict(texts)
+
+
+def test_a_failed_fit_leaves_no_old_model():
+    model = small().fit(*rows())
+    with pytest.raises(ValueError):
+        model.fit(["a"], ["b"])
+    with pytest.raises(Exception, match="has not been fitted"):
+        model.predict(["a"])
+
+
+def test_progress():
+    events = []
+    small(progress=events.append).fit(*rows())
+    kinds = [event["event"] for event in events]
+    assert "ready" in kinds and kinds.count("evaluated") == 2 and "said" in kinds
+    assert 0 <= next(e for e in events if e["event"] == "evaluated")["accuracy"] <= 1
+
+    def fails(event):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        small(progress=fails).fit(*rows())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+def test_an_interrupt_saves_and_a_later_fit_goes_on(tmp_path):
+    code = textwrap.dedent("""
+        import json, os, signal, sys, chumoku
+        texts, labels = json.load(open("rows.json"))
+        def progress(event):
+            if event["event"] == "evaluated" and event["epoch"] == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+        try:
+            chumoku.TextClassifier(epochs=60, out="model", progress=progress).fit(texts, labels)
+        except KeyboardInterrupt:
+            print("interrupted")
+    """)
+    (tmp_path / "rows.json").write_text(json.dumps(rows()))
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert run.stdout == "interrupted\n", run.stderr
+    # What was best so far is a model, and can be read.
+    assert chumoku.TextClassifier.load(tmp_path / "model").classes_.tolist() == ["no", "yes"]
+    # Continued it is the model that it would have been.
+    small(epochs=60, out=tmp_path / "model", resume=True).fit(*rows())
+    small(epochs=60, out=tmp_path / "whole").fit(*rows())
+    whole, continued = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "model"))
+    assert whole == continued
+
+
+def test_in_a_notebook(fitted):
+    page = fitted._repr_html_()
+    assert page.startswith("<div>") and "no, yes" in page and "<script" not in page and len(page) < 100_000
+    assert repr(small(seed=3)) == "TextClassifier(epochs=2, seed=3, precision='medium')"
+
+
+# ---- scikit-learn ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sklearn():
+    return pytest.importorskip("sklearn")
+
+
+def test_clone_and_parameters(sklearn):
+    from sklearn.base import clone, is_classifier
+
+    model = small(seed=7)
+    again = clone(model.fit(*rows()))
+    assert again.get_params() == model.get_params() and is_classifier(again)
+    with pytest.raises(sklearn.exceptions.NotFittedError):
+        again.predict(["a"])
+    sklearn.utils.validation.check_is_fitted(model)
+
+
+def test_pipelines_searches_and_calibration(sklearn):
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.model_selection import GridSearchCV, cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    texts, labels = map(np.array, rows())
+    lower = FunctionTransformer(lambda x: [text.lower() for text in x])
+    assert make_pipeline(lower, small(epochs=4)).fit(texts, labels).score(texts, labels) > 0.9
+    search = GridSearchCV(small(), {"epochs": [1, 4], "seed": [1]}, cv=2).fit(texts, labels)
+    assert search.best_params_["epochs"] in (1, 4) and search.predict(texts[:2]).shape == (2,)
+    assert len(cross_val_score(small(), texts, labels, cv=2)) == 2
+    calibrated = CalibratedClassifierCV(small(epochs=4), cv=2).fit(texts, labels)
+    assert calibrated.predict_proba(texts).shape == (160, 2)
+
+
+def test_two_processes_of_joblib(sklearn):
+    from sklearn.model_selection import cross_val_predict
+
+    texts, labels = map(np.array, rows())
+    alone = cross_val_predict(small(), texts, labels, cv=2, method="predict_proba")
+    np.testing.assert_array_equal(cross_val_predict(small(), texts, labels, cv=2, n_jobs=2, method="predict_proba"), alone)
