@@ -1,103 +1,10 @@
-//! The `chumoku` command: it trains models of text, uses them, and shows what they look at and every step in numbers.
-//!
-//! This is a program, not a library. It parses flags, calls `chumoku` (training, models, explanation) and `chumoku-view`
-//! (pages, pictures, traces), and prints: results to standard output, messages to standard error. A program that wants
-//! what the command does calls these two crates. `chumoku --help` lists the commands, and `docs/` describes them.
-//!
-//! Exit codes: 0 success, 1 the work failed, 2 wrong use or unreadable input, 130 interrupted.
+//! The program `chumoku`: see the library beside it.
 
-/// Talk for people, on standard error. Nobody listening is no reason to stop working. Names in it may come from anywhere, and
-/// must not steer the terminal.
-macro_rules! say {
-    ($($talk:tt)*) => {{
-        use std::io::Write as _;
-        let talk: Vec<String> = format!($($talk)*).split('\n').map($crate::harmless).collect();
-        let _ = writeln!(std::io::stderr(), "{}", talk.join("\n"));
-    }};
-}
-
-mod args;
-mod commands;
-mod progress;
-mod report;
-mod threads;
-mod usage;
-
-use chumoku::tr;
 use std::process::ExitCode;
-use usage::Usage;
 
 #[global_allocator]
 static ALLOCATOR: chumoku::Allocator = chumoku::Allocator;
 
 fn main() -> ExitCode {
-    usage::choose_lang(std::env::args_os().skip(1));
-    let args = match args::Args::of_process() {
-        Ok(args) => args,
-        Err(error) => return usage::refuse(&error),
-    };
-    if let Some(lang) = args.lang {
-        chumoku::set_lang(lang.into());
-    }
-    match commands::run(args) {
-        Ok(code) => code,
-        Err(error) => {
-            if is_broken_pipe(&error) {
-                // The reader has gone (`… | head`): nothing is wrong.
-                return ExitCode::SUCCESS;
-            }
-            let (is_usage, is_plain) = (is_usage(&error), error.is::<std::io::Error>() && error.chain().count() == 1);
-            // What the system says of a named file comes with the name.
-            let error = match is_plain {
-                true => error.context(tr!("writing to standard output", "標準出力への書き込みに失敗しました")),
-                false => error,
-            };
-            say!("{}: {}", chumoku::lang::lang().pick("error", "エラー"), one_line(&error));
-            ExitCode::from(if is_usage { 2 } else { 1 })
-        }
-    }
-}
-
-/// Whether the input or the use is at fault, rather than the work.
-fn is_usage(error: &anyhow::Error) -> bool {
-    if let Some(error) = error.downcast_ref::<chumoku::NnError>() {
-        return chumoku::Error::from(error.clone()).is_usage();
-    }
-    match (error.downcast_ref::<chumoku::Error>(), error.downcast_ref::<chumoku::data::DataError>()) {
-        (Some(error), _) => error.is_usage(),
-        (_, Some(error)) => error.is_usage(),
-        _ => error.downcast_ref::<Usage>().is_some(),
-    }
-}
-
-/// An error and its causes, each said once, in one line that cannot steer a terminal.
-fn one_line(error: &anyhow::Error) -> String {
-    let mut line = String::new();
-    // What the system and what layers say is in the language of the process, as where an error holds it.
-    let said = |cause: &(dyn std::error::Error + 'static)| {
-        let system = cause.downcast_ref().map(chumoku::lang::system);
-        let layers =
-            || cause.downcast_ref::<chumoku::NnError>().map(|cause| chumoku::Error::from(cause.clone()).to_string());
-        system.or_else(layers).unwrap_or_else(|| cause.to_string())
-    };
-    for cause in error.chain().map(said) {
-        if line.is_empty() {
-            line = cause;
-        } else if !line.contains(&cause) {
-            line = format!("{line}: {cause}");
-        }
-    }
-    harmless(&line)
-}
-
-/// A text without what would break its line or steer a terminal.
-fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
-            || cause.downcast_ref::<chumoku::data::DataError>().is_some_and(|e| e.is_broken_pipe())
-    })
+    ExitCode::from(chumoku_cli::run(std::env::args_os().collect()).number())
 }

@@ -1,10 +1,10 @@
 //! What is wrong with a command line, in one line of the language that people are spoken to in.
 
+use crate::ExitCode;
 use chumoku::{Lang, lang, set_lang};
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use std::error::Error as _;
 use std::ffi::OsString;
-use std::process::ExitCode;
 
 /// A use of the command that cannot work; exit code 2.
 #[derive(Debug)]

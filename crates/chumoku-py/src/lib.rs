@@ -27,7 +27,14 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pool::get_num_threads, module)?)?;
     module.add_function(wrap_pyfunction!(pool::use_openmp, module)?)?;
     module.add_function(wrap_pyfunction!(instruction_set, module)?)?;
+    module.add_function(wrap_pyfunction!(run_command, module)?)?;
     Ok(())
+}
+
+/// Runs the command `chumoku` with these arguments, its own name first, and returns its exit code. A process runs it once.
+#[pyfunction]
+fn run_command(py: Python<'_>, args: Vec<std::ffi::OsString>) -> u8 {
+    py.detach(|| chumoku_cli::run(args).number())
 }
 
 /// The instruction set that calls use: "avx2", "avx512", "avx512bf16", "amx" or "scalar".

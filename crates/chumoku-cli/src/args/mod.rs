@@ -15,6 +15,7 @@ use chumoku::text::Unit;
 use chumoku::tr;
 use chumoku::train::Freeze;
 use clap::{Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -31,11 +32,11 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The command line of the process. What stands behind an option that takes a value is its value, a number below zero
+    /// A command line. What stands behind an option that takes a value is its value, a number below zero
     /// too, so that it is refused for what it is.
-    pub(crate) fn of_process() -> Result<Self, clap::Error> {
+    pub(crate) fn of(args: Vec<OsString>) -> Result<Self, clap::Error> {
         let mut command = with_negative_values(Self::command());
-        let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        let mut matches = command.try_get_matches_from_mut(args)?;
         Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
 }

@@ -1,12 +1,12 @@
 //! `chumoku attend`: ONNX's operator Attention on the tensors of a file.
 
+use crate::ExitCode;
 use crate::args::Attend;
 use crate::threads;
 use anyhow::Context;
 use chumoku::onnx::{Attributes, attend};
 use chumoku::tensors::{TensorFile, TensorFormat};
 use chumoku::tr;
-use std::process::ExitCode;
 
 pub(crate) fn run(args: &Attend) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;

@@ -1,10 +1,10 @@
 //! `chumoku check`: whether the numbers of worked examples are true, and where they first go wrong.
 
+use crate::ExitCode;
 use crate::args::Check;
 use chumoku_view::trace::WorkedExample;
 use std::io::{Write, stdout};
 use std::path::Path;
-use std::process::ExitCode;
 
 pub(crate) fn run(args: &Check) -> anyhow::Result<ExitCode> {
     let (mut all_true, mut all_read) = (true, true);

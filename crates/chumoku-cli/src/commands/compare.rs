@@ -2,6 +2,7 @@
 
 use super::read_options;
 use super::train::classify;
+use crate::ExitCode;
 use crate::args::Compare;
 use crate::progress::{Progress, duration, tell};
 use crate::report::{fit, percent, right, wrap};
@@ -14,7 +15,6 @@ use chumoku::train::{TrainOptions, TrainingData};
 use chumoku::{Lang, tr};
 use std::fmt::Write as _;
 use std::io::{Write, stdout};
-use std::process::ExitCode;
 use std::time::Duration;
 
 /// Columns of a line.

@@ -1,6 +1,7 @@
 //! `chumoku count`: parameters, multiply–adds, bytes and memory of every step, and networks side by side.
 
 use super::model_name;
+use crate::ExitCode;
 use crate::Usage;
 use crate::args::{self, Network};
 use crate::report::{fit, wrap};
@@ -13,7 +14,6 @@ use chumoku::{Cell, NnError, tr};
 use serde_json::to_string;
 use std::fmt::Write;
 use std::path::Path;
-use std::process::ExitCode;
 use unicode_width::UnicodeWidthStr;
 
 /// Columns of a line.

@@ -2,6 +2,7 @@
 
 use super::load;
 use super::stream::{Form, Given, stream};
+use crate::ExitCode;
 use crate::args::{Embed, EmbeddingFormat};
 use crate::progress::{RowProgress, count, tell};
 use crate::{Usage, threads};
@@ -11,7 +12,6 @@ use chumoku::{EmbedOptions, Embeddings, TextEmbedder, tr};
 use serde_json::{Map, Value};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
-use std::process::ExitCode;
 
 /// Texts that become vectors at a time: enough to be sorted by length.
 const CHUNK: usize = 4096;

@@ -4,6 +4,7 @@ use super::load;
 use super::read_options;
 use super::train::classify::this_model;
 use super::train::{language, translate};
+use crate::ExitCode;
 use crate::args::Eval;
 use crate::progress::{count, tell};
 use crate::{report, threads};
@@ -13,7 +14,6 @@ use chumoku::train::{LanguageScores, Scores, SeenTexts, TranslationScores, netwo
 use chumoku::{ModelKind, TranslateOptions, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
-use std::process::ExitCode;
 
 /// Decides the bootstrap's resamples, so that the interval repeats.
 const SEED: u64 = 42;

@@ -2,12 +2,12 @@
 
 use super::model_name;
 use super::pictures::Shown;
+use crate::ExitCode;
 use crate::Usage;
 use crate::args::Film as Args;
 use chumoku::ModelKind;
 use chumoku_view::{Film, film_to_html};
 use serde_json::json;
-use std::process::ExitCode;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Says it well if this is no model's folder.

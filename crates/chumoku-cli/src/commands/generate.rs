@@ -1,6 +1,7 @@
 //! `chumoku generate`: a text that goes on, streamed as it is written.
 
 use super::load;
+use crate::ExitCode;
 use crate::args::Generate;
 use crate::threads;
 use chumoku::sampling::Sampling;
@@ -8,7 +9,6 @@ use chumoku::{ChatMessage, Stop};
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::ops::ControlFlow;
-use std::process::ExitCode;
 
 pub(crate) fn run(args: &Generate) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;

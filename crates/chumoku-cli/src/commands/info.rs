@@ -1,11 +1,11 @@
 //! `chumoku info`: what this machine and this build are.
 
+use crate::ExitCode;
 use crate::args::Info;
 use crate::threads::physical_cores;
 use chumoku::tr;
 use serde_json::json;
 use std::io::{Write, stdout};
-use std::process::ExitCode;
 
 /// The processor's name, as the system tells it.
 fn processor() -> String {

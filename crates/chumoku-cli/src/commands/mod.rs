@@ -23,11 +23,11 @@ mod trace;
 mod train;
 mod translate;
 
+use crate::ExitCode;
 use crate::Usage;
 use crate::args::{Args, Command, DataFormat, Reading};
 use chumoku::data::{Format, ReadOptions};
 use std::path::Path;
-use std::process::ExitCode;
 
 /// Runs the command given.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {

@@ -2,6 +2,7 @@
 
 use super::embed::{say_how, texts_of, vectors};
 use super::{load, read_options};
+use crate::ExitCode;
 use crate::args::Nearest;
 use crate::progress::tell;
 use crate::{Usage, harmless, threads};
@@ -9,7 +10,6 @@ use chumoku::data::Source;
 use chumoku::{EmbedOptions, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
-use std::process::ExitCode;
 
 pub(crate) fn run(args: &Nearest) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;

@@ -1,12 +1,12 @@
 //! Figures in files and on the terminal.
 
+use crate::ExitCode;
 use crate::args::Pictures;
 use chumoku::data::AtomicOutput;
 use chumoku_view::{ColourDepth, Figure, Fonts, Lang, Scene, TerminalOptions};
 use serde_json::Value;
 use std::io::{IsTerminal, Write, stdout};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Columns of the terminal, 80 if it does not say.
 pub(crate) fn terminal_options(lang: Lang) -> TerminalOptions {

@@ -2,11 +2,11 @@
 
 use super::model_name;
 use super::pictures::Shown;
+use crate::ExitCode;
 use crate::Usage;
 use crate::args::{Encoding, Position, PositionView};
 use chumoku::tr;
 use chumoku_view::{Figure, Lang, PositionalEncoding, figures_to_html};
-use std::process::ExitCode;
 
 fn encoding(args: &Position) -> anyhow::Result<PositionalEncoding> {
     /// More would be no picture, and would not fit into memory.

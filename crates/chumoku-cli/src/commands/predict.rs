@@ -2,6 +2,7 @@
 
 use super::load;
 use super::stream::{Form, Given, stream};
+use crate::ExitCode;
 use crate::args::{Precision, Predict};
 use crate::{harmless, threads};
 use chumoku::data::Source;
@@ -9,7 +10,6 @@ use chumoku::{ModelKind, NgramClassifier, Prediction, TextClassifier};
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
 use std::path::Path;
-use std::process::ExitCode;
 
 /// What predicts classes.
 enum Model {

@@ -1,6 +1,7 @@
 //! Texts that a command is given, and rows that it streams through a model.
 
 use super::read_options;
+use crate::ExitCode;
 use crate::Usage;
 use crate::args::Reading;
 use crate::progress::{RowProgress, count, tell};
@@ -9,7 +10,6 @@ use chumoku::{stages, tr};
 use serde_json::{Map, Value};
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write, stdin, stdout};
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};

@@ -2,6 +2,7 @@
 
 use super::pictures::{terminal_options, write};
 use super::{load, model_name};
+use crate::ExitCode;
 use crate::args::{AttentionPart, Depth, Format, Trace};
 use crate::{Usage, threads};
 use chumoku::models::TranslatorPart;
@@ -10,7 +11,6 @@ use chumoku_view::TerminalOptions;
 use chumoku_view::trace::{self, AttentionPlace, TraceOptions, WorkedExample, builtin};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
-use std::process::ExitCode;
 
 pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
     let lang = chumoku::lang::lang();

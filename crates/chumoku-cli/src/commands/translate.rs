@@ -2,13 +2,13 @@
 
 use super::load;
 use super::stream::{Form, Given, stream};
+use crate::ExitCode;
 use crate::args::Translate;
 use crate::{Usage, harmless, threads};
 use chumoku::data::Source;
 use chumoku::{TextTranslator, TranslateOptions, Translation, tr};
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
-use std::process::ExitCode;
 
 pub(crate) fn run(args: &Translate) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;

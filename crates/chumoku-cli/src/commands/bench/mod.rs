@@ -13,6 +13,7 @@ mod classifier;
 mod deviation;
 mod memory;
 
+use crate::ExitCode;
 use crate::args::Bench;
 use crate::progress::{count, mebibytes};
 use crate::threads;
@@ -23,7 +24,6 @@ use chumoku::tr;
 use deviation::Deviation;
 use serde_json::json;
 use std::io::{Write, stdout};
-use std::process::ExitCode;
 use std::time::Instant;
 use unicode_width::UnicodeWidthStr;
 

@@ -2,6 +2,7 @@
 
 use super::model::{Explainer, Model};
 use super::{figure, figure_of_alignment, no_attention, place_in, place_in_alignment};
+use crate::ExitCode;
 use crate::Usage;
 use crate::args::Explain;
 use crate::commands::pictures::Outcome;
@@ -13,7 +14,6 @@ use chumoku::{ModelKind, tr};
 use chumoku_view::{Figure, Lang};
 use rayon::prelude::*;
 use std::path::Path;
-use std::process::ExitCode;
 
 /// A picture for each line of a file.
 pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<ExitCode> {

@@ -7,6 +7,7 @@ mod ngrams;
 
 use super::pictures::{Shown, terminal_options, write};
 use super::{load, model_name};
+use crate::ExitCode;
 use crate::args::{Explain, View};
 use crate::report::filled;
 use crate::{Usage, threads};
@@ -19,7 +20,6 @@ use chumoku_view::{
 pub(crate) use model::no_attention;
 use model::{Explainer, Model, named};
 use std::io::{Write, stdout};
-use std::process::ExitCode;
 
 /// The layer and head that were asked for, counted from 0, in a model of so many.
 fn place(args: &Explain, [layers, heads]: [usize; 2], default: [usize; 2]) -> anyhow::Result<[usize; 2]> {

@@ -1,6 +1,7 @@
 //! `chumoku explain` of an n-gram model: the effect of each word and of each n-gram. It has no attention.
 
 use super::attention_flag;
+use crate::ExitCode;
 use crate::args::Explain;
 use crate::commands::pictures::{terminal_options, write};
 use crate::commands::{load, model_name};
@@ -10,7 +11,6 @@ use chumoku::{NgramEffect, tr};
 use chumoku_view::{Lang, render, to_json};
 use std::fmt::Write as _;
 use std::io::{Write, stdout};
-use std::process::ExitCode;
 
 /// N-grams shown; `--json` has all.
 const SHOWN: usize = 20;

@@ -1,6 +1,7 @@
 //! Training a classifier.
 
 use super::{Session, masked};
+use crate::ExitCode;
 use crate::args::{Model, Train};
 use crate::commands::pictures::terminal_options;
 use crate::commands::{quoted, read_options};
@@ -16,7 +17,6 @@ use chumoku::{stages, tr};
 use chumoku_view::render;
 use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Instant;
 
 pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {

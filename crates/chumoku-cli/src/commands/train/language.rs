@@ -1,6 +1,7 @@
 //! Training a language model.
 
 use super::Session;
+use crate::ExitCode;
 use crate::Usage;
 use crate::args::Train;
 use crate::commands::{quoted, read_options};
@@ -17,7 +18,6 @@ use chumoku::train::{LanguageModelOutcome, LanguageScores, train_language_model}
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Instant;
 
 /// Characters of which something can be learnt.

@@ -1,6 +1,7 @@
 //! Pretraining an encoder on unlabelled text.
 
 use super::{Session, language};
+use crate::ExitCode;
 use crate::Usage;
 use crate::args::Train;
 use crate::commands::quoted;
@@ -14,7 +15,6 @@ use chumoku::train::{Filled, MaskedOutcome, MaskedScores, OutputFolder, Training
 use chumoku::{ModelKind, is_model_folder};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Instant;
 
 pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {

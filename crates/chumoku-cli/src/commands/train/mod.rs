@@ -6,6 +6,7 @@ mod masked;
 pub(super) mod translate;
 
 use super::{quoted, read_options};
+use crate::ExitCode;
 use crate::Usage;
 use crate::args::{Model, TaskName, Tokens, Train};
 use crate::progress::{Progress, duration, tell};
@@ -17,7 +18,6 @@ use chumoku::train::{Event, Freeze, OutputFolder, TrainOptions, Training};
 use clap::ValueEnum;
 use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 

@@ -1,6 +1,7 @@
 //! Training a translator.
 
 use super::Session;
+use crate::ExitCode;
 use crate::args::Train;
 use crate::commands::pictures::terminal_options;
 use crate::commands::{quoted, read_options};
@@ -16,7 +17,6 @@ use chumoku::train::{TranslationScores, TranslatorOutcome, train_translator};
 use chumoku_view::render_alignment;
 use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Instant;
 
 /// Seed of the built-in dates: runs with different seeds train on the same pairs.

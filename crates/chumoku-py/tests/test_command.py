@@ -1,0 +1,56 @@
+"""The command in the wheel: `chumoku` and `python -m chumoku`."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+MODULE = [sys.executable, "-m", "chumoku"]
+SCRIPT = [str(pathlib.Path(sys.executable).parent / "chumoku")]
+
+
+def run(command, *arguments, **keywords):
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=120, **keywords)
+
+
+@pytest.mark.parametrize("command", [MODULE, SCRIPT])
+def test_the_command_is_there(command):
+    found = run(command, "--version")
+    assert found.returncode == 0 and found.stdout.startswith("chumoku ")
+    assert run(command, "train", "--help").stdout.count("--epochs") >= 1
+
+
+def test_exit_codes_and_messages(tmp_path):
+    found = run(MODULE, "predict", "nowhere", "text", cwd=tmp_path)
+    assert found.returncode == 2 and "nowhere" in found.stderr and found.stdout == ""
+    assert run(MODULE, "dance", cwd=tmp_path).returncode == 2
+    assert "エラー" in run(MODULE, "--lang", "ja", "predict", "nowhere", "text", cwd=tmp_path).stderr
+
+
+def test_training_and_predicting(tmp_path):
+    rows = "".join(f"{'good' if i % 2 else 'bad'} thing {i},{'yes' if i % 2 else 'no'}\n" for i in range(60))
+    (tmp_path / "rows.csv").write_text("text,label\n" + rows)
+    assert run(MODULE, "train", "rows.csv", "--out", "model", "--epochs", "2", cwd=tmp_path).returncode == 0
+    # Through a pipe.
+    found = run(MODULE, "predict", "model", cwd=tmp_path, input="good thing\nbad thing\n")
+    assert found.returncode == 0 and len(found.stdout.splitlines()) >= 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+def test_ctrl_c_saves(tmp_path):
+    rows = "".join(f"{'good' if i % 2 else 'bad'} thing {i},{'yes' if i % 2 else 'no'}\n" for i in range(400))
+    (tmp_path / "rows.csv").write_text("text,label\n" + rows)
+    process = subprocess.Popen([*MODULE, "train", "rows.csv", "--out", "model", "--epochs", "2000"], cwd=tmp_path, stderr=subprocess.PIPE)
+    for _ in range(600):
+        if list((tmp_path / "model").glob("**/*")) and (tmp_path / "model" / "log.jsonl").exists():
+            break
+        time.sleep(0.1)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said.decode()
+    assert (tmp_path / "model" / "model.safetensors").exists()
