@@ -15,9 +15,10 @@ makes of labelled texts, with the protocol of scikit-learn.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ._arrays import AttentionResult, Statistics
 from ._chumoku import __version__, get_num_threads, instruction_set, set_num_threads
-from ._classifier import NotFittedError, TextClassifier
 from ._functions import attention, scaled_dot_product_attention
 
 __all__ = [
@@ -34,13 +35,22 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str):
-    # `chumoku.torch` and `chumoku.transformers` import what they are named after: only when somebody asks.
-    if name in ("torch", "transformers"):
-        import importlib
+if TYPE_CHECKING:
+    from ._classifier import NotFittedError, TextClassifier
 
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# What imports more than attention needs, or a library of its own name: only when somebody asks.
+_LATER = {"NotFittedError": "._classifier", "TextClassifier": "._classifier", "torch": ".torch", "transformers": ".transformers"}
+
+
+def __getattr__(name: str):
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    module = importlib.import_module(_LATER[name], __name__)
+    found = module if _LATER[name] == f".{name}" else getattr(module, name)
+    globals()[name] = found
+    return found
 
 
 def __dir__():
