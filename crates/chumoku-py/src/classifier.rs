@@ -24,7 +24,7 @@ fn error(error: &Error) -> PyErr {
 /// What happens in a run, as it is told.
 enum Told {
     Said(&'static str, String),
-    Ready { steps: u64, seconds: f64 },
+    Ready { steps: u64, done: u64, seconds: f64 },
     Step { step: u64, loss: f64, tokens_per_second: f64 },
     Evaluated { epoch: u64, loss: f64, metrics: Vec<(&'static str, f64)>, is_best: bool },
 }
@@ -33,7 +33,9 @@ impl Told {
     fn of(event: &Event<'_>, last: &mut Option<Instant>) -> Option<Told> {
         Some(match event {
             Event::Said(about, text) | Event::Working(about, text) => Told::Said(about, text.clone()),
-            Event::Ready { steps, expected, .. } => Told::Ready { steps: *steps, seconds: expected.as_secs_f64() },
+            Event::Ready { steps, done, expected, .. } => {
+                Told::Ready { steps: *steps, done: *done, seconds: expected.as_secs_f64() }
+            }
             Event::Step { step, loss, tokens_per_second } => {
                 if last.is_some_and(|last| last.elapsed() < OFTEN) {
                     return None;
@@ -58,9 +60,10 @@ impl Told {
                 told.set_item("about", *about)?;
                 told.set_item("text", text)?;
             }
-            Told::Ready { steps, seconds } => {
+            Told::Ready { steps, done, seconds } => {
                 told.set_item("event", "ready")?;
                 told.set_item("steps", steps)?;
+                told.set_item("done", done)?;
                 told.set_item("expected_seconds", seconds)?;
             }
             Told::Step { step, loss, tokens_per_second } => {

@@ -199,7 +199,9 @@ def test_an_interrupt_saves_and_a_later_fit_goes_on(tmp_path):
     # What was best so far is a model, and can be read.
     assert chumoku.TextClassifier.load(tmp_path / "model").classes_.tolist() == ["no", "yes"]
     # Continued it is the model that it would have been.
-    small(epochs=60, out=tmp_path / "model", resume=True).fit(*rows())
+    events = []
+    small(epochs=60, out=tmp_path / "model", resume=True, progress=events.append).fit(*rows())
+    assert all(event["done"] > 0 for event in events if event["event"] == "ready")
     small(epochs=60, out=tmp_path / "whole").fit(*rows())
     whole, continued = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "model"))
     assert whole == continued

@@ -54,3 +54,15 @@ def test_ctrl_c_saves(tmp_path):
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said.decode()
     assert (tmp_path / "model" / "model.safetensors").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+def test_ctrl_c_ends_a_command_that_waits(tmp_path):
+    rows = "".join(f"{'good' if i % 2 else 'bad'} thing {i},{'yes' if i % 2 else 'no'}\n" for i in range(60))
+    (tmp_path / "rows.csv").write_text("text,label\n" + rows)
+    assert run(MODULE, "train", "rows.csv", "--out", "model", "--epochs", "1", cwd=tmp_path).returncode == 0
+    process = subprocess.Popen([*MODULE, "predict", "model"], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode in (-signal.SIGINT, 130)

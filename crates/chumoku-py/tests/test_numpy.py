@@ -220,6 +220,11 @@ def test_scaled_dot_product_attention_of_every_rank():
         mask = numbers(9, 9, seed=4) > 0
         found = chumoku.scaled_dot_product_attention(q, k, v, mask)
         np.testing.assert_allclose(found, plain(*four, mask=mask)[0].reshape(*shape[:-1], 5), atol=2e-6)
+    # What comes before the rows broadcasts.
+    q, k, v = numbers(2, 3, 9, 8, seed=1), numbers(1, 3, 9, 8, seed=2), numbers(2, 1, 9, 8, seed=3)
+    wide = [np.broadcast_to(x, (2, 3, 9, 8)) for x in (q, k, v)]
+    np.testing.assert_allclose(chumoku.scaled_dot_product_attention(q, k, v), plain(*wide)[0], atol=2e-6)
+    np.testing.assert_allclose(chumoku.scaled_dot_product_attention(k, q, v), plain(wide[1], wide[0], wide[2])[0], atol=2e-6)
     grouped = chumoku.scaled_dot_product_attention(
         numbers(2, 4, 9, 8, seed=1), numbers(2, 2, 9, 8, seed=2), numbers(2, 2, 9, 8, seed=3), enable_gqa=True, is_causal=True
     )

@@ -263,6 +263,25 @@ def test_meta_tensors():
     assert chumoku.attention(q, q, torch.empty(2, 3, 7, 5, device="meta")).shape == (2, 3, 7, 5)
 
 
+def test_places_in_memory_are_as_promised():
+    """Joining the heads of an output copies nothing; and of PyTorch's operator the strides are what its shapes foretell."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    q, k, v = (numbers(2, 3, 7, 8, seed=i) for i in range(3))
+    assert chumoku.attention(q, k, v).transpose(1, 2).is_contiguous()
+    operator = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    chumoku.torch.activate()
+    try:
+        for a in (q, numbers(2, 7, 3, 8, seed=4).transpose(1, 2)):
+            real = operator(a, k, v)
+            mode = FakeTensorMode()
+            with mode:
+                foretold = operator(*(mode.from_tensor(x) for x in (a, k, v)))
+            assert [x.stride() for x in real] == [x.stride() for x in foretold]
+    finally:
+        chumoku.torch.deactivate()
+
+
 def test_modules_and_no_weights_are_made():
     """nn.MultiheadAttention and a whole encoder layer, trained for a step by both."""
     layer = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)

@@ -21,8 +21,8 @@ __all__ = [
 
 __version__: str
 
-# (address, type of numbers, shape, strides in numbers)
-_Array = tuple[int, str, Sequence[int], Sequence[int]]
+# (address, type of numbers, shape, strides in numbers); None where there is none, of what may be missing.
+_Array = tuple[Any, ...] | None
 
 @final
 class Options:
@@ -49,35 +49,35 @@ def attention_forward(
     query: _Array,
     key: _Array,
     value: _Array,
-    mask: _Array | None,
-    sinks: _Array | None,
+    mask: _Array,
+    sinks: _Array,
     output: _Array,
-    log_sum_exp: _Array | None,
+    log_sum_exp: _Array,
 ) -> None: ...
 def attention_backward(
     options: Options,
     query: _Array,
     key: _Array,
     value: _Array,
-    mask: _Array | None,
-    sinks: _Array | None,
+    mask: _Array,
+    sinks: _Array,
     output: _Array,
     log_sum_exp: _Array,
     d_output: _Array,
-    d_log_sum_exp: _Array | None,
+    d_log_sum_exp: _Array,
     d_query: _Array,
     d_key: _Array,
     d_value: _Array,
-    d_mask: _Array | None,
-    d_sinks: _Array | None,
+    d_mask: _Array,
+    d_sinks: _Array,
 ) -> None: ...
 def attention_weights(
     options: Options,
     query: _Array,
     key: _Array,
     value: _Array,
-    mask: _Array | None,
-    sinks: _Array | None,
+    mask: _Array,
+    sinks: _Array,
     weights: _Array,
 ) -> None: ...
 def attention_statistics(
@@ -85,20 +85,20 @@ def attention_statistics(
     query: _Array,
     key: _Array,
     value: _Array,
-    mask: _Array | None,
-    sinks: _Array | None,
-    mass: _Array | None,
-    entropy: _Array | None,
-    top_keys: _Array | None,
-    top_weights: _Array | None,
+    mask: _Array,
+    sinks: _Array,
+    mass: _Array,
+    entropy: _Array,
+    top_keys: _Array,
+    top_weights: _Array,
 ) -> None: ...
 def attention_plan(
     options: Options,
     query: _Array,
     key: _Array,
     value: _Array,
-    mask: _Array | None,
-    sinks: _Array | None,
+    mask: _Array,
+    sinks: _Array,
 ) -> str: ...
 def set_num_threads(threads: int) -> None: ...
 def get_num_threads() -> int: ...
@@ -112,7 +112,7 @@ class Classifier:
     def load(folder: str | os.PathLike[str]) -> Classifier: ...
     @property
     def labels(self) -> list[str]: ...
-    def predict(self, texts: Sequence[str], probabilities: _Array) -> None: ...
+    def predict(self, texts: Sequence[str], probabilities: tuple[Any, ...]) -> None: ...
 
 def train_classifier(
     file: str | os.PathLike[str],

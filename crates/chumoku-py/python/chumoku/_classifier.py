@@ -128,7 +128,7 @@ class TextClassifier:
         for row, label in enumerate(labels):
             if label is None or label != label:
                 raise ValueError(f"row {row}: expected a label, got nothing (None or NaN)")
-        named = {}
+        named: dict[str, Any] = {}
         for label in labels:
             if named.setdefault(str(label).strip(), label) != label:
                 raise ValueError(f"labels {named[str(label).strip()]!r} and {label!r} are written alike")

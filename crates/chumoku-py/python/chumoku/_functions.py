@@ -71,6 +71,7 @@ def attention(
         ValueError: shapes, lengths or numbers do not fit.
         TypeError: an argument is not an array, or of numbers that are not known.
     """
+    of_library: Any
     if is_torch(query):
         from . import torch as of_library
     else:

@@ -82,8 +82,8 @@ def attention(
         tops, of_tops = results((*rows, count)) if count else (None, None)
         _chumoku.attention_statistics(*reads, of_mass, of_entropy, of_keys, of_tops)
         found = Statistics(*(x if x is None else like(arrays[0], x) for x in (mass, entropy, keys, tops)))
-    back = (x if x is None else like(arrays[0], x) for x in (out, lse, weights))
-    return AttentionResult(*back, found)
+    out, lse, weights = (x if x is None else like(arrays[0], x) for x in (out, lse, weights))
+    return AttentionResult(out, lse, weights, found)
 
 
 def scaled_dot_product_attention(

@@ -295,7 +295,7 @@ def attention(
         plan = _plan(random, settings)
         with torch.no_grad():
             query, key, value = _rows(query), _rows(key), _rows(value)
-            reads = [_memory(x) for x in (query, key, value, mask, sinks)]
+            reads = (_memory(query), _memory(key), _memory(value), _memory(mask), _memory(sinks))
             (b, h, n, _), s, sums = query.shape, key.shape[2], _sums(query.dtype)
             if return_weights:
                 weights = query.new_empty(b, h, n, s, dtype=sums)
@@ -308,7 +308,7 @@ def attention(
                     query.new_empty(b, h, n, count, dtype=torch.int64) if count else None,
                     query.new_empty(b, h, n, count, dtype=sums) if count else None,
                 )
-                _chumoku.attention_statistics(plan, *reads, *(_memory(x) for x in found))
+                _chumoku.attention_statistics(plan, *reads, *(_memory(x) for x in found))  # type: ignore[call-arg]
     return AttentionResult(output, log_sum_exp if return_lse else None, weights, found)
 
 
@@ -466,8 +466,8 @@ def explain(
     if not is_active():
         return "PyTorch's fused kernel for the CPU: chumoku.torch.activate() has not been called."
     # Of three axes the first is that of heads.
-    tensors = [x if x.dim() == 4 else x[None] for x in tensors]
+    query, key, value = (x if x.dim() == 4 else x[None] for x in tensors)
     settings = _plain_settings(is_causal, scale)
     mask = _readable(attn_mask, query.dtype)
-    reads = [_memory(x) for x in (*tensors, mask, None)]
+    reads = (_memory(query), _memory(key), _memory(value), _memory(mask), None)
     return f"Chumoku: {_chumoku.attention_plan(_plan(None, settings), *reads)}."

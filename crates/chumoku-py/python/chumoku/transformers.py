@@ -74,14 +74,13 @@ def _attention(
     is_causal = bool(is_causal) and attention_mask is None and query.shape[2] > 1
     if position_bias is not None:
         attention_mask = _joined(attention_mask, position_bias)
-    causal = "top_left" if is_causal else None
     asked = _wants_weights or output_attentions
     statistics = ("mass", "entropy", "top:8") if _watched else ()
     result = attention(
         query,
         key,
         value,
-        causal=causal,
+        causal="top_left" if is_causal else None,
         mask=attention_mask,
         scale=scaling,
         softcap=softcap,
