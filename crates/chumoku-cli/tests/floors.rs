@@ -17,7 +17,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("chumoku", &["chumoku-kernels", "chumoku-nn", "chumoku-text"]),
     ("chumoku-view", &["chumoku-kernels", "chumoku"]),
     ("chumoku-cli", &["chumoku-kernels", "chumoku", "chumoku-view"]),
-    ("chumoku-py", &["chumoku-kernels", "chumoku", "chumoku-cli"]),
+    ("chumoku-py", &["chumoku-kernels", "chumoku", "chumoku-cli", "chumoku-view"]),
 ];
 
 fn crates() -> PathBuf {

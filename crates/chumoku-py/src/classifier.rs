@@ -192,6 +192,12 @@ impl Classifier {
         self.0.labels().to_vec()
     }
 
+    /// Why this text gets its class; `name` is what the model is called.
+    fn explain(&self, py: Python<'_>, text: String, name: String) -> PyResult<Explanation> {
+        let found = pool::run(py, Place::Pool, || self.0.explain(&text, &name))?;
+        found.map(Explanation).map_err(|failed| error(&failed))
+    }
+
     /// Writes the probabilities of the classes for each text: float32 of shape (texts, classes).
     fn predict(&self, py: Python<'_>, texts: Vec<String>, probabilities: Array) -> PyResult<()> {
         let classes = self.0.labels().len();
@@ -211,5 +217,31 @@ impl Classifier {
             out.copy_from_slice(&prediction.probabilities);
         }
         Ok(())
+    }
+}
+
+/// Why a text got its class: the effect of each word, and the attention of every head.
+#[pyclass(frozen, module = "chumoku._chumoku")]
+pub(crate) struct Explanation(chumoku_view::Explanation);
+
+#[pymethods]
+impl Explanation {
+    /// What `chumoku explain --json` writes.
+    fn json(&self) -> String {
+        chumoku_view::to_json(&self.0).to_string()
+    }
+
+    /// The page that `chumoku explain --html` writes, in English ("en") or Japanese ("ja").
+    fn page(&self, lang: &str) -> PyResult<String> {
+        let lang = lang
+            .parse()
+            .map_err(|_| PyValueError::new_err(format!("lang: expected \"en\" or \"ja\", got {lang:?}")))?;
+        let layers = chumoku_view::to_json(&self.0)["layers"].as_u64().unwrap_or(0) as usize;
+        let Some(last) = layers.checked_sub(1) else {
+            return Err(PyValueError::new_err(
+                "this model is a recurrent network: it has no attention to show on a page",
+            ));
+        };
+        Ok(chumoku_view::to_html(&self.0, [last, 0], lang))
     }
 }

@@ -17,6 +17,7 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<attention::Options>()?;
     module.add_class::<classifier::Classifier>()?;
+    module.add_class::<classifier::Explanation>()?;
     module.add_function(wrap_pyfunction!(classifier::train_classifier, module)?)?;
     module.add_function(wrap_pyfunction!(attention::attention_forward, module)?)?;
     module.add_function(wrap_pyfunction!(attention::attention_backward, module)?)?;

@@ -213,6 +213,30 @@ def test_in_a_notebook(fitted):
     assert repr(small(seed=3)) == "TextClassifier(epochs=2, seed=3, precision='medium')"
 
 
+def test_explaining(fitted, tmp_path):
+    found = fitted.explain("The soup was great, number 3.")
+    p = fitted.predict_proba(["The soup was great, number 3."])[0]
+    assert found.label == fitted.classes_[p.argmax()] == "yes"
+    assert found.probabilities == pytest.approx(dict(zip(fitted.classes_.tolist(), p.tolist())), abs=1e-6)
+    assert len(found.words) == len(found.effects) and "".join(found.words).count("great") == 1
+    effects = dict(zip(found.words, found.effects))
+    assert max(effects, key=effects.get).startswith("great")
+    layers, heads, n, m = found.attention.shape
+    assert n == m == len(found.words) and layers == found.data["layers"] and heads == found.data["heads"]
+    np.testing.assert_allclose(found.attention.sum(-1), 1, atol=1e-3)
+    found.save(tmp_path / "page.html", lang="ja")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.startswith("<!") and 'lang="ja"' in page and [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    with pytest.raises(ValueError, match="lang: expected"):
+        found.page("fr")
+    with pytest.raises(TypeError, match="one text, got list"):
+        fitted.explain(["a"])
+    small_page = found._repr_html_()
+    assert "great" in small_page and "<script" not in small_page and len(small_page) < 100_000
+    odd = fitted.explain("<b>great</b> & \"warm\"")._repr_html_()
+    assert "<b>great" not in odd and "&lt;" in odd
+
+
 # ---- scikit-learn ---------------------------------------------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ from ._functions import attention, scaled_dot_product_attention
 
 __all__ = [
     "AttentionResult",
+    "Explanation",
     "NotFittedError",
     "Statistics",
     "TextClassifier",
@@ -36,10 +37,11 @@ __all__ = [
 
 
 if TYPE_CHECKING:
-    from ._classifier import NotFittedError, TextClassifier
+    from ._classifier import Explanation, NotFittedError, TextClassifier
 
 # What imports more than attention needs, or a library of its own name: only when somebody asks.
-_LATER = {"NotFittedError": "._classifier", "TextClassifier": "._classifier", "torch": ".torch", "transformers": ".transformers"}
+_LATER = {name: "._classifier" for name in ("Explanation", "NotFittedError", "TextClassifier")}
+_LATER |= {"torch": ".torch", "transformers": ".transformers"}
 
 
 def __getattr__(name: str):

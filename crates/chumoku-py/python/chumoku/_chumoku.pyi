@@ -4,6 +4,7 @@ from typing import Any, final
 
 __all__ = [
     "Classifier",
+    "Explanation",
     "Options",
     "__version__",
     "attention_backward",
@@ -112,7 +113,13 @@ class Classifier:
     def load(folder: str | os.PathLike[str]) -> Classifier: ...
     @property
     def labels(self) -> list[str]: ...
+    def explain(self, text: str, name: str) -> Explanation: ...
     def predict(self, texts: Sequence[str], probabilities: tuple[Any, ...]) -> None: ...
+
+@final
+class Explanation:
+    def json(self) -> str: ...
+    def page(self, lang: str) -> str: ...
 
 def train_classifier(
     file: str | os.PathLike[str],

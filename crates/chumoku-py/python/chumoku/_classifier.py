@@ -48,6 +48,67 @@ def _texts(x: Any) -> list[str]:
     return texts
 
 
+class Explanation:
+    """Why a text got its class, as ``chumoku explain`` finds it.
+
+    Attributes:
+        data: all of it, as ``chumoku explain --json`` writes it.
+        label: the class, by name.
+        probabilities: of each class, by name.
+        words: the words of the text, with the tokens that the model adds around it.
+        effects: for each word the change of the class's log-odds when the word is removed.
+    """
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+        self.data: dict = json.loads(found.json())
+        self.label: str = self.data["label"]
+        self.probabilities = {each["label"]: each["probability"] for each in self.data["probabilities"]}
+        self.words = [word["text"] for word in self.data["words"]]
+        self.effects: list[float] = self.data["attribution"]["whole"] or self.data["attribution"]["scores"]
+
+    @property
+    def attention(self) -> Any:
+        """The attention between words: float32 of shape (layers, heads, words, words), from row to column."""
+        import numpy
+
+        return numpy.asarray(self.data["attention"], numpy.float32)
+
+    def page(self, lang: str = "en") -> str:
+        """The page with every layer and head, as HTML that needs nothing else; ``"ja"`` is Japanese."""
+        return self._found.page(lang)
+
+    def save(self, file: str | os.PathLike[str], lang: str = "en") -> None:
+        """Writes the page to a file."""
+        page = self.page(lang).encode()
+        beside = pathlib.Path(file).with_name(f".{pathlib.Path(file).name}.new")
+        with open(beside, "wb") as written:
+            written.write(page)
+            written.flush()
+            os.fsync(written.fileno())
+        os.replace(beside, file)
+
+    def show(self, lang: str = "en", height: int = 900) -> None:
+        """Shows the page in a notebook, in a frame of its own."""
+        from IPython.display import HTML, display
+
+        source = html.escape(self.page(lang), quote=True)
+        display(HTML(f'<iframe srcdoc="{source}" sandbox="allow-scripts" style="width:100%;height:{height}px;border:0"></iframe>'))
+
+    def _repr_html_(self) -> str:
+        largest = max((abs(effect) for effect in self.effects), default=0.0) or 1.0
+        words = []
+        for word, effect in zip(self.data["words"], self.effects):
+            if word.get("special"):
+                continue
+            # Blue speaks for the class, orange against it; the number is there for those who see neither.
+            colour = "37,99,235" if effect > 0 else "234,88,12"
+            style = f"background:rgba({colour},{0.6 * abs(effect) / largest:.2f});padding:1px 2px;border-radius:3px"
+            words.append(f'<span style="{style}" title="{effect:+.2f}">{html.escape(word["text"])}</span>')
+        said = ", ".join(f"{html.escape(label)} {p:.1%}" for label, p in self.probabilities.items())
+        return f'<div><p><b>{html.escape(self.label)}</b> ({said})</p><p style="line-height:1.8">{" ".join(words)}</p></div>'
+
+
 class TextClassifier:
     """A classifier of text: a transformer and an n-gram model, trained as ``chumoku train`` does it.
 
@@ -179,6 +240,12 @@ class TextClassifier:
         if len(found) != len(labels):
             raise ValueError(f"expected a label for each of {len(found)} texts, got {len(labels)}")
         return float(numpy.mean([a == b for a, b in zip(found.tolist(), labels)])) if labels else float("nan")
+
+    def explain(self, text: str) -> Explanation:
+        """Why this text gets its class: the effect of each word, and the attention of every layer and head."""
+        if not isinstance(text, str):
+            raise TypeError(f"expected one text, got {type(text).__name__}")
+        return Explanation(self._fitted().explain(text, "TextClassifier"))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Writes the model folder, which the command and :meth:`load` read. An existing file of another kind is not touched."""
@@ -314,4 +381,4 @@ def _tell(event: dict) -> None:
         print(f"epoch {event['epoch']}: {numbers}{' (best)' if event['is_best'] else ''}", file=sys.stderr)
 
 
-__all__ = ["NotFittedError", "TextClassifier"]
+__all__ = ["Explanation", "NotFittedError", "TextClassifier"]
