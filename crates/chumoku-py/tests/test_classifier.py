@@ -122,6 +122,9 @@ def test_saving_and_loading(fitted, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(rows(9)[0]), fitted.predict_proba(rows(9)[0]))
     assert again.classes_.tolist() == ["no", "yes"] and again.metrics_ == fitted.metrics_
     again.save(tmp_path / "model")
+    # The folder of a run, with its log and checkpoints, is one to save to.
+    run = small(out=tmp_path / "run").fit(*rows())
+    run.save(tmp_path / "run")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("mine")
     with pytest.raises(ValueError, match="thesis.txt"):

@@ -119,6 +119,25 @@ def test_other_numbers(dtype, tolerance):
     np.testing.assert_allclose(found, plain(q, k, v)[0], atol=tolerance)
 
 
+def test_bfloat16():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    q, k, v = (numbers(1, 2, 9, 8, seed=i).astype(ml_dtypes.bfloat16) for i in range(3))
+    found = chumoku.attention(q, k, v)
+    assert found.dtype == ml_dtypes.bfloat16
+    np.testing.assert_allclose(found.astype(np.float32), plain(q, k, v)[0], atol=2e-2)
+
+
+def test_masks_that_broadcast_stay_small():
+    from chumoku._numpy import _mask
+
+    for dtype in ("f4", "f8", "f2"):
+        wide = np.broadcast_to(numbers(13, 1, dtype=dtype), (2, 4, 13, 19))
+        kept, memory = _mask(wide, np.float32, np)
+        assert memory[3][0] == memory[3][1] == memory[3][3] == 0 and kept.dtype == np.float32
+    q, k = numbers(2, 4, 13, 8, seed=1), numbers(2, 4, 19, 8, seed=2)
+    np.testing.assert_allclose(chumoku.attention(q, k, k, mask=wide), plain(q, k, k, mask=wide)[0], atol=2e-6)
+
+
 def test_nothing_there():
     q, k, v = numbers(2, 3, 4, 8), numbers(2, 3, 0, 8), numbers(2, 3, 0, 5)
     assert not chumoku.attention(q, k, v).any()

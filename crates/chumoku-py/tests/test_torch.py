@@ -302,6 +302,17 @@ def test_modules_and_no_weights_are_made():
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
+def test_masks_that_broadcast_stay_small():
+    from chumoku.torch import _readable
+
+    wide = numbers(2, 1, 1, 9, dtype=torch.bfloat16).expand(2, 4, 9, 9)
+    small = _readable(wide, torch.bfloat16)
+    assert small.dtype == torch.float32 and small.shape == (2, 1, 1, 9)
+    q = numbers(2, 4, 9, 8, dtype=torch.bfloat16)
+    torch.testing.assert_close(chumoku.attention(q, q, q, mask=wide), chumoku.attention(q, q, q, mask=wide.contiguous()))
+    assert chumoku.torch.explain(q.int(), q.int(), q.int()).startswith("None: expected float32")
+
+
 def test_activating_and_going_back():
     q = numbers(1, 2, 9, 8)
     before = OWN(q, q, q)

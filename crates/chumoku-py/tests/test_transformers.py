@@ -176,6 +176,29 @@ def test_an_unknown_argument_is_not_passed_over():
         chumoku.transformers._attention(torch.nn.Module(), q, q, q, None, temperature=2.0)
 
 
+def test_packed_sequences_need_a_mask():
+    q = torch.zeros(1, 1, 2, 4)
+    packed = {"cu_seq_lens_q": torch.tensor([0, 1, 2])}
+    with pytest.raises(ValueError, match="cu_seq_lens_q"):
+        chumoku.transformers._attention(torch.nn.Module(), q, q, q, None, **packed)
+    seen = torch.eye(2, dtype=torch.bool)[None, None]
+    assert chumoku.transformers._attention(torch.nn.Module(), q, q, q, seen, **packed)[0].shape == (1, 2, 1, 4)
+
+
+def test_padding_takes_no_memory(monkeypatch):
+    _, ours = pair("bert")
+    masks, attend = [], chumoku.transformers.attention
+
+    def watched(*arguments, mask=None, **keywords):
+        masks.append(mask)
+        return attend(*arguments, mask=mask, **keywords)
+
+    monkeypatch.setattr(chumoku.transformers, "attention", watched)
+    with torch.no_grad():
+        ours(**batch("right"))
+    assert len(masks) == 2 and all(mask.shape == (3, 1, 17, 17) and mask.stride(2) == 0 for mask in masks)
+
+
 def test_dropout_of_weights_in_training():
     torch.manual_seed(0)
     made = transformers.AutoModel.from_config(

@@ -65,18 +65,19 @@ def like(x: Any, array: Any) -> Any:
     return array if from_dlpack is None else from_dlpack(array)
 
 
-def described(what: str, x: Any) -> tuple[Any, tuple]:
-    """The array whose memory is read, which must be kept, and the memory: address, type, shape, strides in numbers."""
+def described(what: str, x: Any, rows: bool = True) -> tuple[Any, tuple]:
+    """The array whose memory is read, which must be kept, and the memory: address, type, shape, strides in numbers.
+
+    With ``rows`` the numbers of a row must lie side by side.
+    """
     name, size = x.dtype.name, x.dtype.itemsize
-    if name == "uint16" and "bfloat16" in str(x.dtype):
-        name = "bfloat16"
     interface = x.__array_interface__
     strides = interface["strides"]
     if strides is None:
         strides = contiguous(x.shape, size)
-    elif any(s < 0 or s % size for s in strides) or (strides and strides[-1] != size and x.shape[-1] > 1):
+    elif any(s < 0 or s % size for s in strides) or (rows and strides and strides[-1] != size and x.shape[-1] > 1):
         # Nothing that the kernels read in place: negative steps, parts of structures, rows that are not side by side.
-        return described(what, x.copy())
+        return described(what, x.copy(), rows)
     return x, (interface["data"][0], name, x.shape, tuple(s // size for s in strides))
 
 

@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterable
 from . import _chumoku
 
 # What a model folder holds beside the model: a run's, not the model's.
-_OF_THE_RUN = ("log.jsonl", ".chumoku-lock")
+_OF_THE_RUN = ("log.jsonl", ".chumoku-lock", "checkpoints")
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -202,7 +202,7 @@ class TextClassifier:
                 for text, label in zip(texts, labels):
                     json.dump({"text": text, "label": str(label)}, file)
                     file.write("\n")
-            metrics, interrupted = _chumoku.train_classifier(
+            _chumoku.train_classifier(
                 rows,
                 out,
                 epochs=self.epochs,

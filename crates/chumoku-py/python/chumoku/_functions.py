@@ -86,16 +86,16 @@ def attention(
         raise TypeError('causal: expected "top_left", "bottom_right" or a number, got a bool: True in PyTorch is "top_left"')
     statistics = tuple(statistics)
     options = {
-        "scale": scale,
+        "scale": None if scale is None else float(scale),
         "causal": causal is not None,
         "diagonal": causal,
         "window": None if window is None else tuple(window),
-        "softcap": softcap,
+        "softcap": None if softcap is None else float(softcap),
         "alibi": None if alibi is None else [float(slope) for slope in alibi],
         "key_lengths": _whole("key_lengths", key_lengths),
         "query_offsets": _whole("query_offsets", query_offsets),
         "key_offsets": _whole("key_offsets", key_offsets),
-        "dropout": dropout,
+        "dropout": float(dropout),
     }
     if (query_offsets is None) != (key_offsets is None):
         raise ValueError("expected query_offsets and key_offsets, or neither")

@@ -27,8 +27,12 @@ def _mask(mask: Any, sums: Any, numpy: Any) -> tuple:
     if mask.dtype != numpy.bool_:
         if mask.dtype.kind != "f" and "float" not in mask.dtype.name:
             raise TypeError(f"mask: expected booleans, or numbers to add to scores, got {mask.dtype.name}")
-        mask = mask.astype(sums, copy=False)
-    return described("mask", mask)
+        if mask.dtype != sums:
+            # Once for what broadcasts without memory.
+            small = tuple(slice(0, 1) if step == 0 else slice(None) for step in mask.strides)
+            mask = numpy.broadcast_to(mask[small].astype(sums), mask.shape)
+    # The kernels read masks of any strides, so that what broadcasts stays as small as it is.
+    return described("mask", mask, rows=False)
 
 
 def attention(

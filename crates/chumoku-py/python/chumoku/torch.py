@@ -43,8 +43,13 @@ def _sums(dtype: torch.dtype) -> torch.dtype:
 
 def _readable(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
     """A mask as the kernels read it: booleans, or numbers of the type of sums."""
-    if mask is None or mask.dtype == torch.bool:
+    if mask is None or mask.dtype in (torch.bool, _sums(dtype)):
         return mask
+    if not mask.requires_grad:
+        # Once for what broadcasts without memory: converting would write all of it.
+        for axis in range(mask.dim()):
+            if mask.stride(axis) == 0 and mask.shape[axis] > 1:
+                mask = mask.narrow(axis, 0, 1)
     return mask.to(_sums(dtype))
 
 
@@ -448,7 +453,7 @@ def explain(
     if any(x.device.type != "cpu" for x in tensors):
         return f"PyTorch's kernels for {query.device.type}: these are for the CPU."
     if query.dtype not in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
-        why = f"numbers are {query.dtype}"
+        return f"None: expected float32, float64, bfloat16 or float16, got {query.dtype}."
     elif dropout_p > 0:
         why = "dropout of weights is not handed to fused kernels on the CPU"
     elif any(x.dim() not in (3, 4) for x in tensors):

@@ -25,9 +25,12 @@ NAME = "chumoku"
 # Arguments of attention functions that change no score: whatever is not known must not be passed over in silence.
 _HARMLESS = frozenset(
     "is_causal use_cache cache_position position_ids output_attentions output_hidden_states return_dict num_items_in_batch "
-    "cu_seq_lens_q cu_seq_lens_k max_length_q max_length_k sliding_window deterministic layer_idx position_embeddings "
+    "sliding_window deterministic layer_idx position_embeddings "
     "past_key_values past_key_value logits_to_keep output_router_logits token_type_ids padding_mask encoder_hidden_states".split()
 )
+
+# Where packed sequences begin: a mask has that in it, and without one they would attend to each other.
+_PACKED = frozenset("cu_seq_lens_q cu_seq_lens_k max_length_q max_length_k".split())
 
 _wants_weights = False
 _watched: list[list[Watched]] = []
@@ -66,7 +69,7 @@ def _attention(
     **others: Any,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     for name, x in others.items():
-        if x is not None and name not in _HARMLESS:
+        if x is not None and name not in _HARMLESS and (name not in _PACKED or attention_mask is None):
             raise ValueError(f"attn_implementation=\"{NAME}\": the argument {name!r} of {type(module).__name__} is not known")
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
@@ -112,9 +115,20 @@ def _joined(mask: torch.Tensor | None, bias: torch.Tensor) -> torch.Tensor:
 
 
 def _mask(batch_size: int, q_length: int, kv_length: int, *arguments: Any, **keywords: Any) -> torch.Tensor | None:
-    """The mask of a call. Mere padding stays (batch, 1, 1, keys), one byte a key, expanded without memory."""
+    """The mask of a call. Mere padding stays one byte a key, expanded to (batch, 1, queries, keys) without memory."""
     from transformers import masking_utils
 
+    padding, offset = keywords.get("attention_mask"), keywords.get("kv_offset", 0)
+    if (
+        not arguments
+        and keywords.get("mask_function") is masking_utils.bidirectional_mask_function
+        and isinstance(padding, torch.Tensor)
+        and padding.dim() == 2
+        and isinstance(offset, int)
+        and padding.shape[1] >= offset + kv_length
+    ):
+        padding = padding[:, offset : offset + kv_length].bool()
+        return padding[:, None, None, :].expand(batch_size, 1, q_length, kv_length)
     return masking_utils.sdpa_mask(batch_size, q_length, kv_length, *arguments, **keywords)
 
 
