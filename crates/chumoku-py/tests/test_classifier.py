@@ -147,6 +147,15 @@ def test_what_is_wrong_says_what(fitted):
         small().fit(texts, labels[1:])
     with pytest.raises(ValueError, match="row 2: expected a label"):
         small().fit(texts, labels[:2] + [None] + labels[3:])
+    with pytest.raises(ValueError, match="row 1: expected some characters, got an empty text"):
+        small().fit([texts[0], " \n", *texts[2:]], labels)
+    with pytest.raises(ValueError, match="row 3: expected some characters, got an empty label"):
+        small().fit(texts, [*labels[:3], "", *labels[4:]])
+    with pytest.raises(ValueError, match="row 0: expected a text in Unicode, got a lone surrogate"):
+        small().fit(["\ud800", *texts[1:]], labels)
+    with pytest.raises(ValueError) as one_class:
+        small().fit(texts, ["the same"] * len(texts))
+    assert "rows.jsonl" not in str(one_class.value) and "fit(X, y)" in str(one_class.value), str(one_class.value)
     with pytest.raises(ValueError, match="written alike"):
         small().fit(texts, [1, "1"] * 80)
     with pytest.raises(ValueError):

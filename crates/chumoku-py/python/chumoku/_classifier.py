@@ -48,6 +48,14 @@ def _texts(x: Any) -> list[str]:
     return texts
 
 
+def _is_unicode(x: str) -> bool:
+    try:
+        x.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class Explanation:
     """Why a text got its class, as ``chumoku explain`` finds it.
 
@@ -186,9 +194,14 @@ class TextClassifier:
         texts, labels = _texts(X), _listed(y)
         if len(texts) != len(labels):
             raise ValueError(f"expected a label for each of {len(texts)} texts, got {len(labels)}")
-        for row, label in enumerate(labels):
+        for row, (text, label) in enumerate(zip(texts, labels)):
             if label is None or label != label:
                 raise ValueError(f"row {row}: expected a label, got nothing (None or NaN)")
+            for what, x in (("text", text), ("label", str(label))):
+                if not x.strip():
+                    raise ValueError(f"row {row}: expected some characters, got an empty {what}: leave such rows out")
+                if not _is_unicode(x):
+                    raise ValueError(f"row {row}: expected a {what} in Unicode, got a lone surrogate: {x!a:.40}")
         named: dict[str, Any] = {}
         for label in labels:
             if named.setdefault(str(label).strip(), label) != label:
@@ -202,16 +215,23 @@ class TextClassifier:
                 for text, label in zip(texts, labels):
                     json.dump({"text": text, "label": str(label)}, file)
                     file.write("\n")
-            _chumoku.train_classifier(
-                rows,
-                out,
-                epochs=self.epochs,
-                seed=self.seed,
-                precision=self.precision,
-                from_pretrained=self.from_pretrained,
-                resume=self.resume,
-                progress=stack.enter_context(_progress(self.progress)),
-            )
+            progress = stack.enter_context(_progress(self.progress))
+            try:
+                _chumoku.train_classifier(
+                    rows,
+                    out,
+                    epochs=self.epochs,
+                    seed=self.seed,
+                    precision=self.precision,
+                    from_pretrained=self.from_pretrained,
+                    resume=self.resume,
+                    progress=progress,
+                )
+            except ValueError as error:
+                if str(rows) not in str(error):
+                    raise
+                # The file is ours, and gone when this is read.
+                raise ValueError(str(error).replace(str(rows), "fit(X, y)")) from None
             self._read(out, named)
         return self
 
