@@ -1,13 +1,16 @@
 //! Chumoku's attention as a module of Python: `chumoku._chumoku`, which the package `chumoku` beside it calls.
 //!
-//! `addresses` turns arrays that Python owns into slices, `pool` has the threads, `attention` the functions, `classifier` models
-//! of labelled text. Names, defaults,
-//! shapes and errors that users meet are the package's: `python/chumoku`.
+//! `addresses` turns arrays that Python owns into slices, `pool` has the threads, `attention` the functions, `training` makes
+//! models and `models` asks them, `pages` shows why they answered so, `microscope` attention in numbers. Names, defaults, shapes
+//! and errors that users meet are the package's: `python/chumoku`.
 
 mod addresses;
 mod attention;
-mod classifier;
+mod microscope;
+mod models;
+mod pages;
 mod pool;
+mod training;
 
 use pyo3::prelude::*;
 
@@ -16,9 +19,18 @@ use pyo3::prelude::*;
 fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<attention::Options>()?;
-    module.add_class::<classifier::Classifier>()?;
-    module.add_class::<classifier::Explanation>()?;
-    module.add_function(wrap_pyfunction!(classifier::train_classifier, module)?)?;
+    module.add_class::<models::Classifier>()?;
+    module.add_class::<models::Translator>()?;
+    module.add_class::<models::Generator>()?;
+    module.add_class::<models::Pieces>()?;
+    module.add_class::<models::Embedder>()?;
+    module.add_class::<pages::Page>()?;
+    module.add_class::<microscope::Trace>()?;
+    module.add_function(wrap_pyfunction!(models::model_kind, module)?)?;
+    module.add_function(wrap_pyfunction!(training::train, module)?)?;
+    module.add_function(wrap_pyfunction!(microscope::example_names, module)?)?;
+    module.add_function(wrap_pyfunction!(microscope::check, module)?)?;
+    module.add_function(wrap_pyfunction!(microscope::count, module)?)?;
     module.add_function(wrap_pyfunction!(attention::attention_forward, module)?)?;
     module.add_function(wrap_pyfunction!(attention::attention_backward, module)?)?;
     module.add_function(wrap_pyfunction!(attention::attention_weights, module)?)?;

@@ -164,7 +164,7 @@ def test_what_is_wrong_says_what(fitted):
         small().fit(texts, ["the same"] * len(texts))
     with pytest.raises(ValueError, match="precision: expected one of"):
         small(precision="best").fit(texts, labels)
-    with pytest.raises(ValueError, match="no parameter 'epoch'; it has epochs"):
+    with pytest.raises(ValueError, match="no parameter 'epoch'; it has model, epochs"):
         small().set_params(epoch=3)
     with pytest.raises(chumoku.NotFittedError, match="has not been fitted"):
         pickle.loads(pickle.dumps(small())).predict(texts)
@@ -222,7 +222,7 @@ def test_an_interrupt_saves_and_a_later_fit_goes_on(tmp_path):
 def test_in_a_notebook(fitted):
     page = fitted._repr_html_()
     assert page.startswith("<div>") and "no, yes" in page and "<script" not in page and len(page) < 100_000
-    assert repr(small(seed=3)) == "TextClassifier(epochs=2, seed=3, precision='medium')"
+    assert repr(small(seed=3)) == "TextClassifier(epochs=2, seed=3, progress=None)"
 
 
 def test_explaining(fitted, tmp_path):

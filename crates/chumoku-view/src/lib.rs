@@ -44,6 +44,7 @@
 //! The features `pictures` (SVG with outlines of letters, PNG, PDF) and `spreadsheets` are on by default.
 
 mod base64;
+mod counted;
 mod explained;
 mod figure;
 mod film;
@@ -61,6 +62,7 @@ pub use chumoku::explain::{
     WordEffect, from_json, to_json,
 };
 pub use chumoku::lang::Lang;
+pub use counted::CountReport;
 pub use explained::{AlignmentFigures, ExplanationFigures, HeadOrder};
 pub use figure::{Axis, Content, Curves, Figure, Lines, Map, Products, Scale, Seen, Sheet, Table, figures_to_html};
 pub use film::{Film, film_to_html};

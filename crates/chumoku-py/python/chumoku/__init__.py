@@ -1,4 +1,4 @@
-"""Exact attention for CPUs, for NumPy arrays, PyTorch tensors and whatever speaks DLPack; and classifiers of text.
+"""Exact attention for CPUs, for NumPy arrays, PyTorch tensors and whatever speaks DLPack; models of text; attention in numbers.
 
 >>> import numpy as np, chumoku
 >>> query = np.ones((1, 1, 1, 1), np.float32)
@@ -9,8 +9,10 @@ array([[[[7.]]]], dtype=float32)
 
 :func:`attention` has everything that the kernels can do; :func:`scaled_dot_product_attention` is PyTorch's function of that
 name, with the same arguments. ``chumoku.torch.activate()`` puts the kernels behind PyTorch's own function,
-``chumoku.transformers.register()`` behind ``attn_implementation="chumoku"``. :class:`TextClassifier` is what ``chumoku train``
-makes of labelled texts, with the protocol of scikit-learn.
+``chumoku.transformers.register()`` behind ``attn_implementation="chumoku"``; ``chumoku.torch.watch(model)`` shows where a model
+looks. :class:`TextClassifier`, :class:`Translator` and :class:`LanguageModel` are what ``chumoku train`` makes of texts, with the
+protocol of scikit-learn; :class:`Embedder` is a pretrained encoder. :func:`trace`, :func:`check` and :func:`count` are the
+microscope.
 """
 
 from __future__ import annotations
@@ -22,26 +24,53 @@ from ._chumoku import __version__, get_num_threads, instruction_set, set_num_thr
 from ._functions import attention, scaled_dot_product_attention
 
 __all__ = [
+    "Alignment",
     "AttentionResult",
+    "Check",
+    "Count",
+    "Embedder",
     "Explanation",
+    "LanguageModel",
+    "Nearest",
     "NotFittedError",
     "Statistics",
     "TextClassifier",
+    "Trace",
+    "Translation",
+    "Translator",
     "__version__",
     "attention",
+    "check",
+    "count",
     "get_num_threads",
     "instruction_set",
     "scaled_dot_product_attention",
     "set_num_threads",
+    "trace",
 ]
 
-
 if TYPE_CHECKING:
-    from ._classifier import Explanation, NotFittedError, TextClassifier
+    from ._classifier import TextClassifier
+    from ._embedder import Embedder, Nearest
+    from ._estimator import NotFittedError
+    from ._language_model import LanguageModel
+    from ._microscope import Check, Count, Trace, check, count, trace
+    from ._pages import Alignment, Explanation
+    from ._translator import Translation, Translator
 
 # What imports more than attention needs, or a library of its own name: only when somebody asks.
-_LATER = {name: "._classifier" for name in ("Explanation", "NotFittedError", "TextClassifier")}
-_LATER |= {"torch": ".torch", "transformers": ".transformers"}
+_OF_MODULES = {
+    "_classifier": ("TextClassifier",),
+    "_embedder": ("Embedder", "Nearest"),
+    "_estimator": ("NotFittedError",),
+    "_language_model": ("LanguageModel",),
+    "_microscope": ("Check", "Count", "Trace", "check", "count", "trace"),
+    "_pages": ("Alignment", "Explanation"),
+    "_translator": ("Translation", "Translator"),
+    "torch": ("torch",),
+    "transformers": ("transformers",),
+}
+_LATER = {name: module for module, names in _OF_MODULES.items() for name in names}
 
 
 def __getattr__(name: str):
@@ -49,8 +78,8 @@ def __getattr__(name: str):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    module = importlib.import_module(_LATER[name], __name__)
-    found = module if _LATER[name] == f".{name}" else getattr(module, name)
+    module = importlib.import_module(f".{_LATER[name]}", __name__)
+    found = module if _LATER[name] == name else getattr(module, name)
     globals()[name] = found
     return found
 

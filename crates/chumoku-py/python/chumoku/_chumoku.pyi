@@ -1,22 +1,32 @@
+import builtins
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
 __all__ = [
     "Classifier",
-    "Explanation",
+    "Embedder",
+    "Generator",
     "Options",
+    "Page",
+    "Pieces",
+    "Trace",
+    "Translator",
     "__version__",
     "attention_backward",
     "attention_forward",
     "attention_plan",
     "attention_statistics",
     "attention_weights",
+    "check",
+    "count",
+    "example_names",
     "get_num_threads",
     "instruction_set",
+    "model_kind",
     "run_command",
     "set_num_threads",
-    "train_classifier",
+    "train",
     "use_openmp",
 ]
 
@@ -24,6 +34,7 @@ __version__: str
 
 # (address, type of numbers, shape, strides in numbers); None where there is none, of what may be missing.
 _Array = tuple[Any, ...] | None
+_Path = str | os.PathLike[str]
 
 @final
 class Options:
@@ -110,25 +121,83 @@ def run_command(args: Sequence[str]) -> int: ...
 @final
 class Classifier:
     @staticmethod
-    def load(folder: str | os.PathLike[str]) -> Classifier: ...
+    def load(folder: _Path) -> Classifier: ...
     @property
     def labels(self) -> list[str]: ...
-    def explain(self, text: str, name: str) -> Explanation: ...
+    def explain(self, text: str, name: str) -> Page: ...
     def predict(self, texts: Sequence[str], probabilities: tuple[Any, ...]) -> None: ...
 
 @final
-class Explanation:
-    def json(self) -> str: ...
-    def page(self, lang: str) -> str: ...
+class Translator:
+    @staticmethod
+    def load(folder: _Path) -> Translator: ...
+    def translate(
+        self, texts: Sequence[str], beam: int, length_penalty: float
+    ) -> list[tuple[list[tuple[str, float]], bool]]: ...
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> str: ...
+    def explain(self, text: str, target: str | None, name: str) -> Page: ...
 
-def train_classifier(
-    file: str | os.PathLike[str],
-    out: str | os.PathLike[str],
-    *,
-    epochs: int | None,
-    seed: int,
-    precision: str,
-    from_pretrained: str | os.PathLike[str] | None,
-    resume: bool,
-    progress: Callable[[dict[str, Any]], Any] | None,
-) -> tuple[str, bool]: ...
+@final
+class Generator:
+    @staticmethod
+    def load(folder: _Path, precision: str | None) -> Generator: ...
+    @property
+    def has_chat_template(self) -> bool: ...
+    def generate(
+        self,
+        prompt: str,
+        messages: Sequence[tuple[str, str]] | None,
+        max_tokens: int,
+        temperature: float,
+        top_k: int,
+        top_p: float,
+        seed: int,
+    ) -> Pieces: ...
+    def score(self, texts: Sequence[str]) -> str: ...
+    def explain(self, text: str, name: str) -> Page: ...
+
+@final
+class Pieces:
+    def __iter__(self) -> Pieces: ...
+    def __next__(self) -> str: ...
+    @property
+    def stop(self) -> str | None: ...
+
+@final
+class Embedder:
+    @staticmethod
+    def load(folder: _Path, precision: str | None) -> Embedder: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def limit(self) -> int: ...
+    @property
+    def prompts(self) -> list[str]: ...
+    def embed(
+        self, texts: Sequence[str], prompt: str | None, normalize: bool | None, vectors: tuple[Any, ...]
+    ) -> int: ...
+    def explain(self, text: str, target: str | None, name: str) -> Page: ...
+
+@final
+class Page:
+    @staticmethod
+    def read(json: str) -> Page: ...
+    def json(self) -> str: ...
+    def html(self, lang: str) -> str: ...
+
+@final
+class Trace:
+    @staticmethod
+    def of_example(source: str, given: str, head: int) -> Trace: ...
+    @staticmethod
+    def of_model(
+        folder: _Path, text: str, target: str | None, part: str, layer: int | None, head: int
+    ) -> Trace: ...
+    def json(self, lang: str) -> str: ...
+    def bytes(self, format: str, lang: str, depth: str, digits: int, size: int) -> builtins.bytes: ...
+
+def model_kind(folder: _Path) -> str: ...
+def example_names() -> list[str]: ...
+def check(source: str, given: str) -> tuple[str, str]: ...
+def count(sizes: dict[str, Any]) -> tuple[str, str]: ...
+def train(run: dict[str, Any], progress: Callable[[dict[str, Any]], Any] | None) -> str: ...

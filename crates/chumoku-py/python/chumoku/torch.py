@@ -1,7 +1,7 @@
 """Chumoku's attention in PyTorch: operators with gradients, and a provider for PyTorch's own function.
 
 ``activate()`` makes every program that calls ``torch.nn.functional.scaled_dot_product_attention`` on the CPU run on these
-kernels; ``deactivate()`` undoes it; ``explain()`` says which path a call takes, and why.
+kernels; ``deactivate()`` undoes it; ``explain()`` says which path a call takes, and why. ``watch()`` shows where a model looks.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import torch
 
 from . import _chumoku
 from ._arrays import AttentionResult, Statistics, top_count
+from ._watch import Watch, Watched, watch
 
-__all__ = ["activate", "deactivate", "explain", "is_active"]
+__all__ = ["Watch", "Watched", "activate", "deactivate", "explain", "is_active", "watch"]
 
 _NAMES = {
     torch.float32: "float32",

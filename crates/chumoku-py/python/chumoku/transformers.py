@@ -5,20 +5,21 @@
 >>> AutoModel.from_pretrained(folder, attn_implementation="chumoku")                   # doctest: +SKIP
 
 Softcap (Gemma 2), sinks (GPT-OSS), biases by position (T5) and dropout of weights run in the fused kernel too, which PyTorch's
-own has not. ``model(..., output_attentions=True)`` returns weights; :func:`watch` collects what can be said of them without
-any array of queries × keys.
+own has not. ``model(..., output_attentions=True)`` returns weights; :func:`chumoku.torch.watch` collects what can be said of them
+without any array of queries × keys, and shows the page of ``chumoku explain``.
 """
 
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Iterator
 
 import torch
 
+from . import _watch
 from ._functions import attention
 
-__all__ = ["Watched", "register", "watch", "weights"]
+__all__ = ["register", "weights"]
 
 NAME = "chumoku"
 
@@ -33,24 +34,6 @@ _HARMLESS = frozenset(
 _PACKED = frozenset("cu_seq_lens_q cu_seq_lens_k max_length_q max_length_k".split())
 
 _wants_weights = False
-_watched: list[list[Watched]] = []
-
-
-class Watched(NamedTuple):
-    """What one call of attention did, as :func:`watch` collects it."""
-
-    layer: int | None
-    """The layer, where the module says so."""
-    module: str
-    """The class of the attention module."""
-    entropy: torch.Tensor
-    """The entropy of each query's weights in nats: (batch, heads, queries)."""
-    mass: torch.Tensor
-    """The weight that each key receives, summed over queries: (batch, heads, keys)."""
-    top_keys: torch.Tensor
-    """The keys of the largest weights of each query: (batch, heads, queries, count); −1 where there are fewer."""
-    top_weights: torch.Tensor
-    """Their weights."""
 
 
 def _attention(
@@ -78,28 +61,15 @@ def _attention(
     if position_bias is not None:
         attention_mask = _joined(attention_mask, position_bias)
     asked = _wants_weights or output_attentions
-    statistics = ("mass", "entropy", "top:8") if _watched else ()
-    result = attention(
-        query,
-        key,
-        value,
-        causal="top_left" if is_causal else None,
-        mask=attention_mask,
-        scale=scaling,
-        softcap=softcap,
-        sinks=s_aux,
-        dropout=dropout,
-        return_lse=True,
-        return_weights=asked,
-        statistics=statistics,
-    )
-    if _watched:
-        found = result.statistics
-        entry = Watched(
-            getattr(module, "layer_idx", None), type(module).__name__, found.entropy, found.mass, found.top_keys, found.top_weights
-        )
-        for entries in _watched:
-            entries.append(entry)
+    options: dict[str, Any] = {
+        "causal": "top_left" if is_causal else None,
+        "mask": attention_mask,
+        "scale": scaling,
+        "softcap": softcap,
+        "sinks": s_aux,
+    }
+    result = attention(query, key, value, **options, dropout=dropout, return_lse=True, return_weights=asked)
+    _watch.collect(module, (query, key, value), options)
     weights = result.weights.to(query.dtype) if asked else None
     return result.output.transpose(1, 2).contiguous(), weights
 
@@ -154,20 +124,3 @@ def weights() -> Iterator[None]:
         yield
     finally:
         _wants_weights = before
-
-
-@contextlib.contextmanager
-def watch() -> Iterator[list[Watched]]:
-    """Collects entropy, mass and the strongest keys of every call of attention, in their order.
-
-    >>> with chumoku.transformers.watch() as seen:                                     # doctest: +SKIP
-    ...     model(**inputs)
-    >>> seen[0].entropy.mean()                                                         # doctest: +SKIP
-    """
-    entries: list[Watched] = []
-    _watched.append(entries)
-    try:
-        yield entries
-    finally:
-        # By identity: lists of the same entries are equal.
-        del _watched[next(i for i, other in enumerate(_watched) if other is entries)]

@@ -22,6 +22,12 @@ const DOCUMENT_CHARS: usize = 1_000;
 /// Fewer documents are divided by place, not document by document.
 const DIVISIBLE_DOCUMENTS: usize = 10;
 
+/// Characters of which something can be learnt.
+pub const LEAST_CHARACTERS: usize = 1_000;
+
+/// The share of documents that is held out to choose by, unless other documents are given for it.
+pub const VALID_SHARE: f64 = 0.1;
+
 /// Where the documents of a plain text end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DocumentBreaks {

@@ -1,10 +1,12 @@
 //! Where a translation comes from: a source, its translation, and every cross-attention weight between their words.
 
-use super::explanation::Word;
-use super::json::number;
+use super::explanation::{ExplanationError, Word};
+use super::json::{flatten, number};
 use super::statistics::measure;
+use crate::lang::lang;
+use crate::tr;
 use chumoku_kernels::Philox;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A source, its translation, and where each word of the translation comes from.
@@ -13,7 +15,7 @@ use serde_json::{Map, Value};
 /// - `attention`: (layers, heads, target words, source words), row-major; each row sums to 1
 /// - `effects`: (target words, source words)
 /// - `log_probabilities`: (target words,)
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Alignment {
     /// Name of the model's folder, without its path.
     pub model: String,
@@ -50,7 +52,7 @@ pub struct Alignment {
 }
 
 /// How well a head aligns. A word of the translation needs most the source word whose absence costs it most.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AlignedHead {
     /// The layer, from 0.
     pub layer: usize,
@@ -86,7 +88,7 @@ const SHUFFLES: usize = 100;
 const SEED: u64 = 0x616c_6967_6e00;
 
 /// What the model would say without one head of its cross-attention.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TranslationWithoutHead {
     /// The layer, from 0.
     pub layer: usize,
@@ -184,6 +186,40 @@ impl Alignment {
         object.insert("axes".into(), ["layer", "head", "target", "source"].map(Value::from).to_vec().into());
         object.insert("attention".into(), (0..self.layers).map(of_layer).collect());
         Value::Object(object)
+    }
+
+    /// Reads what [`Alignment::to_json`] wrote; heads are ranked anew, so that `ranking` and `needed` may be missing.
+    ///
+    /// # Errors
+    /// Where a field is missing or of another type, or numbers are not as many as there are words.
+    pub fn from_json(value: &Value) -> Result<Alignment, ExplanationError> {
+        let mut fields = value.as_object().cloned().unwrap_or_default();
+        let attention = fields.remove("attention").unwrap_or_default();
+        for (name, empty) in [("ranking", Value::Array(Vec::new())), ("without", Value::Array(Vec::new()))] {
+            fields.entry(name).or_insert(empty);
+        }
+        let mut alignment: Alignment = serde_json::from_value(Value::Object(fields)).map_err(|error| {
+            ExplanationError::new(tr!("not an alignment: {error}", "対応付けとして正しくありません: {error}"))
+        })?;
+        let (rows, columns) = (alignment.target_words.len(), alignment.source_words.len());
+        let has_numbers = alignment.log_probabilities.len() == rows
+            && alignment.effects.len() == rows
+            && alignment.effects.iter().all(|row| row.len() == columns);
+        if !has_numbers || rows == 0 || columns == 0 || alignment.layers == 0 || alignment.heads == 0 {
+            return Err(ExplanationError::new(tr!(
+                "an alignment of {rows} and {columns} words needs layers and heads, {rows} probabilities, and as many rows of \
+                 {columns} effects",
+                "{rows} 語と {columns} 語の対応付けには、層とヘッド、{rows} 個の確率、{columns} 個の効果の行が {rows} 行必要です"
+            )));
+        }
+        let shape = [alignment.layers, alignment.heads, rows, columns];
+        flatten("attention", &attention, &shape, &mut alignment.attention)?;
+        if alignment.attention.iter().any(|weight| !(-1e-3..=1.001).contains(weight)) {
+            let problem = lang().pick("a weight is not within 0 to 1", "0 から 1 の範囲にない重みがあります");
+            return Err(ExplanationError::new(problem));
+        }
+        alignment.ranking = alignment.rank();
+        Ok(alignment)
     }
 
     /// All fields as JSON but the attention.
@@ -322,5 +358,25 @@ mod tests {
         assert_eq!(json["log_probabilities"][2].to_string(), "-0.3");
         assert_eq!(json["ranking"][0]["head"], 1);
         assert_eq!(json["axes"].as_array().unwrap().len(), 4);
+    }
+
+    #[test]
+    fn json_is_read_back_and_what_does_not_fit_is_refused() {
+        let mut alignment = example();
+        alignment.ranking = alignment.rank();
+        let mut json = alignment.to_json();
+        assert_eq!(Alignment::from_json(&json).unwrap(), alignment);
+        json.as_object_mut().unwrap().remove("ranking");
+        assert_eq!(Alignment::from_json(&json).unwrap(), alignment);
+        for (name, wrong) in
+            [("effects", "[[1]]"), ("attention", "[[1]]"), ("layers", "0"), ("layers", "9"), ("heads", "-1")]
+        {
+            let mut json = json.clone();
+            json[name] = serde_json::from_str(wrong).unwrap();
+            assert!(Alignment::from_json(&json).is_err(), "{name}");
+        }
+        json["attention"][0][0][0][0] = 7.into();
+        assert!(Alignment::from_json(&json).unwrap_err().to_string().contains("within 0 to 1"));
+        assert!(Alignment::from_json(&Value::Null).is_err());
     }
 }

@@ -118,7 +118,7 @@ pub fn from_json(value: &Value) -> Result<Explanation, ExplanationError> {
 }
 
 /// Appends the numbers of nested arrays of exactly the given shape.
-fn flatten(what: &str, value: &Value, shape: &[usize], out: &mut Vec<f32>) -> Result<(), ExplanationError> {
+pub(super) fn flatten(what: &str, value: &Value, shape: &[usize], out: &mut Vec<f32>) -> Result<(), ExplanationError> {
     let Some((&length, inner)) = shape.split_first() else {
         let number = value.as_f64().ok_or_else(|| {
             ExplanationError::new(tr!(

@@ -10,7 +10,9 @@ use crate::report::{fit, wrap};
 use chumoku::Lang;
 use chumoku::ModelKind;
 use chumoku::data::thousands;
-use chumoku::data::{DocumentBreaks, DocumentParts, Documents, ReadOptions, load_documents};
+use chumoku::data::{
+    DocumentBreaks, DocumentParts, Documents, LEAST_CHARACTERS, ReadOptions, VALID_SHARE, load_documents,
+};
 use chumoku::lang::lang;
 use chumoku::sampling::Sampling;
 use chumoku::tr;
@@ -19,12 +21,6 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
-
-/// Characters of which something can be learnt.
-const LEAST: usize = 1_000;
-
-/// Share of the text that is held out to choose by.
-pub(super) const VALID: f64 = 0.1;
 
 pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
@@ -59,18 +55,18 @@ pub(super) fn data(args: &Train) -> anyhow::Result<DocumentParts> {
     let valid = args.valid.as_deref().map(texts).transpose()?;
     let test = args.test.as_deref().map(texts).transpose()?;
     let characters: usize = documents.texts.iter().map(|text| text.chars().count()).sum();
-    if characters < LEAST {
+    if characters < LEAST_CHARACTERS {
         let problem = tr!(
             "{}: read as plain text to train a language model: expected at least {} characters, found \
              {characters}; for a classifier give texts with labels (CSV, TSV, JSONL, fastText lines)",
             "{}: 言語モデルが続きを書くプレーンテキストとみなしました。{} 文字以上が必要ですが、{characters} 文字です。分類モデルには\
              ラベル付きのテキスト（CSV、TSV、JSONL、fastText 形式の行）を指定してください",
             path.display(),
-            thousands(LEAST)
+            thousands(LEAST_CHARACTERS)
         );
         return Err(Usage(problem).into());
     }
-    let mut parts = documents.split(0, if valid.is_some() { 0.0 } else { VALID }, 0.0);
+    let mut parts = documents.split(0, if valid.is_some() { 0.0 } else { VALID_SHARE }, 0.0);
     tell(["parts", "内訳"], &parts.description);
     parts.valid = valid.unwrap_or(parts.valid);
     parts.test = test.unwrap_or(parts.test);

@@ -8,7 +8,7 @@ use crate::commands::quoted;
 use crate::commands::read_options;
 use crate::progress::{duration, tell};
 use crate::report::{fit, wrap};
-use chumoku::data::{DocumentParts, thousands};
+use chumoku::data::{DocumentParts, VALID_SHARE, thousands};
 use chumoku::lang::lang;
 use chumoku::tr;
 use chumoku::train::{Filled, MaskedOutcome, MaskedScores, OutputFolder, TrainingData, pretrain};
@@ -54,7 +54,7 @@ pub(super) fn texts(args: &Train, data: &TrainingData) -> anyhow::Result<Option<
     }
     let mut parts = DocumentParts::default();
     for path in &args.unlabelled {
-        let found = language::load(path, &read_options(&args.reading, false)?)?.split(0, language::VALID, 0.0);
+        let found = language::load(path, &read_options(&args.reading, false)?)?.split(0, VALID_SHARE, 0.0);
         parts.train.extend(found.train);
         parts.valid.extend(found.valid);
         parts.description = found.description;

@@ -1,0 +1,146 @@
+"""Texts as vectors, by pretrained encoders."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any, Iterable, NamedTuple
+
+from . import _chumoku
+from ._estimator import Parameters
+from ._inputs import check_text, texts_of
+from ._pages import Explanation
+
+
+class Nearest(NamedTuple):
+    """A text that lies near another."""
+
+    row: int
+    """Its place among those that were searched, from 0."""
+    text: str
+    similarity: float
+    """The cosine of the two."""
+
+
+class Embedder(Parameters):
+    """A pretrained encoder that makes a vector of each text; a transformer in scikit-learn's sense.
+
+    >>> embedder = chumoku.Embedder(folder)                                             # doctest: +SKIP
+    >>> embedder.transform(["a text", "another"]).shape                                 # doctest: +SKIP
+    (2, 384)
+    >>> make_pipeline(embedder, LogisticRegression()).fit(texts, labels)                # doctest: +SKIP
+
+    Vectors are those of sentence-transformers: what pools the tokens, what is put before a text and whether vectors have length 1 is
+    read from the folder. A text's vector does not depend on the others.
+
+    Args:
+        folder: as transformers or sentence-transformers writes it.
+        prompt: the name of one of the model's prompts, to be put before each text; its default if absent.
+        normalize: whether vectors have length 1; as the folder says if absent.
+        precision: of float32 products: ``"medium"``, ``"high"`` or ``"highest"``; the folder's own if absent.
+    """
+
+    _PARAMETERS = ("folder", "prompt", "normalize", "precision")
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        prompt: str | None = None,
+        normalize: bool | None = None,
+        precision: str | None = None,
+    ) -> None:
+        self.folder = folder
+        self.prompt = prompt
+        self.normalize = normalize
+        self.precision = precision
+
+    @property
+    def _model(self) -> Any:
+        # Read once, when somebody asks; clones and copies in other processes read it again.
+        wanted = (os.fspath(self.folder), self.precision)
+        if self.__dict__.get("_loaded", (None,))[0] != wanted:
+            self._loaded = (wanted, _chumoku.Embedder.load(pathlib.Path(self.folder), self.precision))
+        return self._loaded[1]
+
+    def fit(self, X: Any = None, y: Any = None) -> Embedder:
+        """Nothing is learnt: reads the model."""
+        self._model
+        return self
+
+    def transform(self, X: Iterable[str]) -> Any:
+        """The vectors of texts: float32 of shape (texts, width).
+
+        Raises:
+            TypeError: a row is no text.
+            ValueError: the folder is no encoder, or has no such prompt.
+        """
+        return self._vectors(X, self.prompt)
+
+    encode = transform
+    """sentence-transformers' name for the same."""
+
+    def fit_transform(self, X: Iterable[str], y: Any = None) -> Any:
+        """The vectors of texts, as :meth:`transform`."""
+        return self.transform(X)
+
+    def nearest(self, queries: Iterable[str], corpus: Iterable[str], *, top: int = 10) -> list[list[Nearest]]:
+        """For each query the texts of ``corpus`` that are most like it, nearest first, by cosine; every one is compared.
+
+        Prompts named ``query`` and ``document`` (or ``passage``, or ``corpus``) are put before queries and texts where the model
+        has them, unless ``prompt`` was given.
+        """
+        import numpy
+
+        texts, known = texts_of(corpus), self._model.prompts
+        named = lambda *names: self.prompt or next((name for name in names if name in known), None)
+        queries = texts_of(queries)
+        if top < 1:
+            raise ValueError(f"top: expected at least 1, got {top}")
+        rows = self._vectors(texts, named("document", "passage", "corpus"), True)
+        cosines = self._vectors(queries, named("query"), True) @ rows.T
+        order = numpy.argsort(-cosines, axis=1, kind="stable")[:, :top]
+        return [[Nearest(int(i), texts[i], float(row[i])) for i in best] for row, best in zip(cosines, order)]
+
+    def explain(self, text: str, target: str | None = None) -> Explanation:
+        """How like two texts are, and why; without a target, how far each word turns the text's own vector."""
+        for given in (text,) if target is None else (text, target):
+            check_text("explain", given)
+        return Explanation(self._model.explain(text, target, pathlib.Path(self.folder).name))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """The names of the columns."""
+        import numpy
+
+        return numpy.asarray([f"embedder{i}" for i in range(self._model.width)], object)
+
+    def _vectors(self, x: Iterable[str], prompt: str | None, normalize: bool | None = None) -> Any:
+        import numpy
+
+        from ._arrays import described
+
+        model, texts = self._model, texts_of(x)
+        found = numpy.empty((len(texts), model.width), numpy.float32)
+        normalize = self.normalize if normalize is None else normalize
+        model.embed(texts, prompt, normalize, described("vectors", found)[1])
+        return found
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=[]),
+            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
+            requires_fit=False,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: x for name, x in self.__dict__.items() if name != "_loaded"}
+
+
+__all__ = ["Embedder", "Nearest"]

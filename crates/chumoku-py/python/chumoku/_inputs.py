@@ -1,0 +1,52 @@
+"""What estimators are given: texts and labels out of whatever holds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def listed(x: Any) -> list:
+    """A list of whatever holds texts or labels: lists, arrays, columns of tables."""
+    if isinstance(x, (str, bytes)):
+        raise TypeError(f"expected several texts, got one {type(x).__name__}: put it into a list")
+    for method in ("to_pylist", "tolist", "to_list"):
+        if hasattr(x, method):
+            x = getattr(x, method)()
+            break
+    return list(x)
+
+
+def texts_of(x: Any) -> list[str]:
+    """Texts to be read; what is none is named with its row."""
+    texts = listed(x)
+    for row, text in enumerate(texts):
+        check_text(f"row {row}", text)
+    return texts
+
+
+def rows_of(x: Any, what: str) -> list[str]:
+    """Texts to learn from, which are not empty."""
+    texts = texts_of(x)
+    for row, text in enumerate(texts):
+        check_row(row, what, text)
+    return texts
+
+
+def check_text(place: str, text: Any) -> None:
+    if not isinstance(text, str):
+        got = "nothing (None or NaN)" if text is None or text != text else f"{type(text).__name__} {text!r:.40}"
+        raise TypeError(f"{place}: expected a text, got {got}")
+
+
+def check_row(row: int, what: str, x: str) -> None:
+    if not x.strip():
+        raise ValueError(f"row {row}: expected some characters, got an empty {what}: leave such rows out")
+    try:
+        x.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"row {row}: expected a {what} in Unicode, got a lone surrogate: {x!a:.40}") from None
+
+
+def check_as_many(texts: list, others: list, what: str) -> None:
+    if len(texts) != len(others):
+        raise ValueError(f"expected {what} for each of {len(texts)} texts, got {len(others)}")

@@ -1,0 +1,153 @@
+"""Language models: transformers that go on with a text."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from typing import Any, Callable, Iterable, Iterator, Mapping
+
+from . import _chumoku
+from ._estimator import Estimator
+from ._inputs import check_text, rows_of, texts_of
+from ._pages import Explanation
+
+
+class LanguageModel(Estimator):
+    """A transformer that goes on with a text, trained on documents as ``chumoku train --task lm`` does it.
+
+    The same documents, seed and settings write the same ``model.safetensors`` as the command. :meth:`load` also reads published
+    models (GPT-2, Llama and others), as transformers writes them, and ``from_pretrained`` trains them further.
+
+    >>> model = chumoku.LanguageModel.load(folder)                                      # doctest: +SKIP
+    >>> for piece in model.generate("Once upon a time", max_tokens=50):                 # doctest: +SKIP
+    ...     print(piece, end="", flush=True)
+
+    Args:
+        epochs: at most; chosen from the data if absent.
+        seed: decides initial weights, order and dropout.
+        precision: of float32 products: ``"medium"``, ``"high"`` or ``"highest"``. If absent, training takes ``"medium"``, and
+            a model that is loaded its own.
+        tokens: ``"subwords"``, ``"characters"`` or ``"words"``; chosen from the data if absent.
+        from_pretrained: the folder of a language model that is trained further.
+        freeze, lora, out, resume, progress: as for :class:`TextClassifier`.
+
+    Attributes:
+        metrics_: what ``metrics.json`` holds: loss and perplexities on the text that was held out.
+    """
+
+    _PARAMETERS = (
+        "epochs",
+        "seed",
+        "precision",
+        "tokens",
+        "from_pretrained",
+        "freeze",
+        "lora",
+        "out",
+        "resume",
+        "progress",
+    )
+
+    def __init__(
+        self,
+        *,
+        epochs: int | None = None,
+        seed: int = 42,
+        precision: str | None = None,
+        tokens: str | None = None,
+        from_pretrained: str | os.PathLike[str] | None = None,
+        freeze: str | int | None = None,
+        lora: int | None = None,
+        out: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        progress: Callable[[dict], Any] | str | None = "auto",
+    ) -> None:
+        self.epochs = epochs
+        self.seed = seed
+        self.precision = precision
+        self.tokens = tokens
+        self.from_pretrained = from_pretrained
+        self.freeze = freeze
+        self.lora = lora
+        self.out = out
+        self.resume = resume
+        self.progress = progress
+
+    def fit(self, X: Iterable[str] | str, y: None = None) -> LanguageModel:
+        """Trains on documents, or on one long text; a tenth is held out to choose by.
+
+        Raises:
+            TypeError: a row is no text.
+            ValueError: there is too little text.
+            KeyboardInterrupt: on Ctrl-C, after what is there was saved; with ``out`` a later fit may ``resume``.
+        """
+        texts = rows_of([X] if isinstance(X, str) else X, "document")
+        self._forget()
+        self._train("language_model", ({"text": text} for text in texts))
+        return self
+
+    def generate(
+        self,
+        prompt: str = "",
+        *,
+        max_tokens: int = 500,
+        temperature: float = 0.8,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int = 42,
+    ) -> Iterator[str]:
+        """Goes on with a text: an iterator of its pieces, each as soon as it is known, that needs not be read to its end.
+
+        Its ``stop`` is then ``"end"`` or ``"max_tokens"``. The same seed writes the same text.
+
+        Args:
+            temperature: divides the logits; 0 takes the most probable token at each step.
+            top_k: only the so many most probable tokens are chosen from; 0 for all.
+            top_p: only the fewest most probable tokens are chosen from whose probabilities add up to this.
+        """
+        check_text("prompt", prompt)
+        return self._fitted().generate(prompt, None, max_tokens, temperature, top_k, top_p, seed)
+
+    def reply(
+        self,
+        messages: str | Iterable[Mapping[str, str]],
+        *,
+        max_tokens: int = 500,
+        temperature: float = 0.8,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int = 42,
+    ) -> Iterator[str]:
+        """Answers messages, ``{"role": …, "content": …}``, or one text by a user, with the model's own chat template.
+
+        What comes is as for :meth:`generate`. A model without a chat template raises ValueError when it is read.
+        """
+        given = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
+        pairs = []
+        for at, message in enumerate(given):
+            if not isinstance(message, Mapping) or {"role", "content"} - set(message):
+                raise TypeError(f"message {at}: expected a dictionary with role and content, got {message!r:.60}")
+            for text in (message["role"], message["content"]):
+                check_text(f"message {at}", text)
+            pairs.append((message["role"], message["content"]))
+        return self._fitted().generate("", pairs, max_tokens, temperature, top_k, top_p, seed)
+
+    def evaluate(self, X: Iterable[str] | str) -> dict[str, Any]:
+        """Loss and perplexities of documents: what ``chumoku eval --json`` writes."""
+        return json.loads(self._fitted().score(texts_of([X] if isinstance(X, str) else X)))
+
+    def score(self, X: Iterable[str] | str, y: None = None) -> float:
+        """The mean ln p of a token of these documents."""
+        return -self.evaluate(X)["loss"]
+
+    def explain(self, text: str) -> Explanation:
+        """What comes next in a text, and why: the effect of each word, and the attention of every layer and head."""
+        check_text("explain", text)
+        return Explanation(self._fitted().explain(text, type(self).__name__))
+
+    def _open(self, folder: pathlib.Path) -> Any:
+        return _chumoku.Generator.load(folder, self.precision)
+
+
+__all__ = ["LanguageModel"]

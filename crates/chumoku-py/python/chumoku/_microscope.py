@@ -1,0 +1,268 @@
+"""Attention in numbers: what ``chumoku trace``, ``check`` and ``count`` say, as objects."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import pathlib
+from typing import Any, Mapping
+
+from . import _chumoku, _files
+from ._estimator import Estimator
+from ._pages import Shown
+
+# What the name of a file asks for.
+_FORMATS = {".txt": "text", ".md": "md", ".html": "html", ".tex": "latex", ".json": "json", ".xlsx": "xlsx"}
+
+
+def _source(example: Any) -> tuple[str, str]:
+    """How a worked example was given: by name, as a file, or as JSON."""
+    if isinstance(example, Mapping):
+        return "json", json.dumps(example, default=_plain)
+    if isinstance(example, str) and example in _chumoku.example_names():
+        return "name", example
+    if isinstance(example, (str, os.PathLike)):
+        if isinstance(example, str) and not os.path.exists(example) and "." not in example and os.sep not in example:
+            known = ", ".join(_chumoku.example_names())
+            raise ValueError(f"no worked example and no file is called {example!r}; the examples are {known}")
+        return "file", os.fspath(example)
+    raise TypeError(f"expected the name of an example, a file or a dictionary, got {type(example).__name__}")
+
+
+def _plain(x: Any) -> Any:
+    """Arrays and tensors as lists of their numbers."""
+    if hasattr(x, "detach"):
+        x = x.detach()
+    if hasattr(x, "tolist"):
+        return x.tolist()
+    raise TypeError(f"a worked example holds numbers, texts and arrays, got {type(x).__name__}")
+
+
+def trace(
+    example: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    *,
+    model: str | os.PathLike[str] | Estimator | None = None,
+    text: str | None = None,
+    target: str | None = None,
+    part: str = "cross",
+    layer: int | None = None,
+    head: int = 1,
+) -> Trace:
+    """Attention step by step, with every number: of a worked example, or of a model while it reads a text.
+
+    >>> found = chumoku.trace({"inputs": {"Q": [[1.0, 0.0]], "K": [[1.0, 0.0], [0.0, 1.0]], "V": [[2.0], [4.0]]}})
+    >>> found["weights"].round(4)
+    array([[0.6698, 0.3302]])
+
+    Args:
+        example: the name of a built-in example, a file, or a dictionary as such a file holds it; its matrices may be arrays.
+        model: a model folder, trained here or published, or a fitted estimator; then ``text`` is what it reads.
+        target: of a translator, the translation that it is given; its own if absent.
+        part: of a translator: ``"encoder"``, ``"decoder"`` or ``"cross"``.
+        layer, head: which, counted from 1; the last layer if absent.
+
+    Raises:
+        ValueError: there is no such example, layer or head, or the numbers do not fit together.
+    """
+    if (example is None) == (model is None):
+        raise TypeError("expected a worked example, or model=… and text=…")
+    if model is None:
+        return Trace(_chumoku.Trace.of_example(*_source(example), head))
+    if not isinstance(text, str):
+        raise TypeError(f"text: expected the text that the model reads, got {type(text).__name__}")
+    if part not in ("encoder", "decoder", "cross"):
+        raise ValueError(f"part: expected one of encoder, decoder, cross, got {part!r}")
+    if isinstance(model, Estimator):
+        with model._as_folder() as folder:
+            return Trace(_chumoku.Trace.of_model(folder, text, target, part, layer, head))
+    return Trace(_chumoku.Trace.of_model(pathlib.Path(model), text, target, part, layer, head))
+
+
+class Trace(Shown):
+    """Attention step by step. ``trace["weights"]`` is the matrix of a step, in float64, and ``trace["Q", 2]`` the part of it that
+    head 2 has; ``str(trace)`` is all of it as text.
+
+    Attributes:
+        data: all of it, as ``chumoku trace --format json`` writes it.
+        steps: the name of each step, in order.
+        tokens, key_tokens: what rows and columns stand for, where they stand for something.
+    """
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+        self.data: dict = json.loads(found.json("en"))
+        self.steps = [step["name"] for step in self.data["steps"]]
+        self.tokens: list[str] = self.data["tokens"]
+        self.key_tokens: list[str] = self.data["key_tokens"]
+
+    def __getitem__(self, name: str | tuple[str, int]) -> Any:
+        import numpy
+
+        name, head = name if isinstance(name, tuple) else (name, None)
+        for step in self.data["steps"]:
+            if step["name"] == name and head in (None, step["head"]):
+                # NaN and the infinities are texts in JSON.
+                return numpy.asarray([[float(x) for x in row] for row in step["matrix"]]).reshape(step["shape"])
+        raise KeyError(f"{name!r}{'' if head is None else f' of head {head}'}; the steps are {', '.join(self.steps)}")
+
+    def text(self, lang: str = "en", *, depth: str = "steps", digits: int = 4, size: int = 12) -> str:
+        """All steps as text. ``depth`` is ``"shapes"``, ``"steps"`` or ``"all"``; of larger matrices ``size`` rows are shown."""
+        return self._found.bytes("text", lang, depth, digits, size).decode()
+
+    def page(self, lang: str = "en") -> str:
+        """The page with every matrix, as HTML that needs nothing else; ``"ja"`` is Japanese."""
+        return self._found.bytes("html", lang, "steps", 4, 64).decode()
+
+    def save(self, file: str | os.PathLike[str], lang: str = "en") -> None:
+        """Writes it in the form that the file's name ends with: .html, .md, .tex, .txt, .json, or .xlsx with live formulas."""
+        suffix = pathlib.Path(file).suffix
+        if suffix not in _FORMATS:
+            raise ValueError(f"{file}: expected a name that ends with one of {', '.join(_FORMATS)}")
+        size = 64 if suffix == ".html" else 12
+        _files.write(file, self._found.bytes(_FORMATS[suffix], lang, "steps", 4, size))
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<chumoku.Trace {self.data['title']!r}: {', '.join(self.steps)}>"
+
+    def _repr_html_(self) -> str:
+        parts = [f"<p><b>{html.escape(self.data['title'])}</b></p>"]
+        for step in self.data["steps"]:
+            shape = " × ".join(map(str, step["shape"]))
+            rows = "".join(
+                "<tr>" + "".join(f"<td>{x if isinstance(x, str) else format(x, '.4g')}</td>" for x in row[:12]) + "</tr>"
+                for row in step["matrix"][:12]
+            )
+            formula = html.escape(step["formula"] or "")
+            parts.append(f"<p>{html.escape(step['title'])} <code>{formula}</code> ({shape})</p><table>{rows}</table>")
+        return f"<div>{''.join(parts)}</div>"
+
+
+def check(example: str | os.PathLike[str] | Mapping[str, Any]) -> Check:
+    """Whether the numbers that a worked example claims are true, and where they first go wrong.
+
+    >>> matrices = {"Q": [[1, 0]], "K": [[1, 0], [0, 1]], "V": [[2], [4]]}
+    >>> found = chumoku.check({"inputs": matrices, "claims": {"weights": [["0.6682", "0.3318"]]}})
+    >>> bool(found)
+    False
+
+    Args:
+        example: as for :func:`trace`; claimed numbers are texts, so that their digits count.
+
+    Raises:
+        ValueError: it is no worked example, or claims nothing.
+    """
+    return Check(*_chumoku.check(*_source(example)))
+
+
+class Check:
+    """What of a worked example is true; true itself if all is. ``str(check)`` is the report.
+
+    Attributes:
+        ok: whether every claim holds.
+        steps: what is known of each claim, as ``chumoku check --json`` writes it.
+        data: all of it.
+    """
+
+    def __init__(self, found: str, report: str) -> None:
+        self.data: dict = json.loads(found)
+        self.ok: bool = self.data["ok"]
+        self.steps: list[dict] = self.data["steps"]
+        self._report = report
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        return self._report
+
+    def __repr__(self) -> str:
+        return f"<chumoku.Check: {'all true' if self.ok else 'not all true'}, {len(self.steps)} steps>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self._report)}</pre>"
+
+
+def count(
+    network: str = "transformer",
+    *,
+    model: str | os.PathLike[str] | Estimator | None = None,
+    batch: int | None = None,
+    length: int | None = None,
+    target_length: int | None = None,
+    keys: int | None = None,
+    width: int | None = None,
+    heads: int | None = None,
+    key_heads: int | None = None,
+    head_width: int | None = None,
+    feed_forward: int | None = None,
+    layers: int | None = None,
+    decoder_layers: int | None = None,
+    vocabulary: int | None = None,
+    target_vocabulary: int | None = None,
+    classes: int | None = None,
+    hidden: int | None = None,
+    bidirectional: bool = False,
+    untied: bool = False,
+    pre_norm: bool = False,
+    bias: bool = True,
+) -> Count:
+    """Parameters, multiply-adds, bytes and memory of every step of a network, and networks of its sizes side by side.
+
+    >>> chumoku.count("attention", length=10, width=64, heads=4).parameters
+    16640
+
+    Args:
+        network: ``"attention"``, ``"transformer"``, ``"decoder"``, ``"encoder-decoder"``, ``"rnn"``, ``"lstm"`` or ``"gru"``.
+        model: a model folder or a fitted estimator, whose sizes are taken.
+        batch, length, target_length: sequences, and their tokens.
+        keys: of attention alone, the keys.
+        width, heads, key_heads, head_width, feed_forward, layers, decoder_layers: of the network.
+        vocabulary, target_vocabulary, classes: tokens that are told apart, and classes.
+        hidden, bidirectional: of recurrent networks.
+        untied: whether the output has a matrix of its own.
+
+    Raises:
+        ValueError: there is no network of these sizes.
+    """
+    sizes = {name: x for name, x in locals().items() if name != "model"}
+    if isinstance(model, Estimator):
+        with model._as_folder() as folder:
+            return Count(*_chumoku.count(sizes | {"model": folder}))
+    return Count(*_chumoku.count(sizes | {"model": model}))
+
+
+class Count:
+    """What a network costs, step by step. ``str(count)`` has the tables.
+
+    Attributes:
+        data: all of it, as ``chumoku count --json`` writes it.
+        parameters, multiply_adds, bytes: in all.
+        steps: each step as a dictionary: a table of pandas is ``pandas.DataFrame(count.steps)``.
+        side_by_side: the networks of the same sizes, as dictionaries.
+    """
+
+    def __init__(self, found: str, report: str) -> None:
+        self.data: dict = json.loads(found)
+        whole = self.data["count"]
+        self.parameters: int = whole["parameters"]
+        self.multiply_adds: int = whole["multiply_adds"]
+        self.bytes: int = whole["bytes"]
+        self.steps: list[dict] = whole["steps"]
+        self.side_by_side: list[dict] = self.data["side_by_side"]
+        self._report = report
+
+    def __str__(self) -> str:
+        return self._report
+
+    def __repr__(self) -> str:
+        return f"<chumoku.Count: {self.parameters:,} parameters, {self.multiply_adds:,} multiply-adds>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self._report)}</pre>"
+
+
+__all__ = ["Check", "Count", "Trace", "check", "count", "trace"]

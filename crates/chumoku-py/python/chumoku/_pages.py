@@ -1,0 +1,146 @@
+"""What explains an answer, with the page that shows it."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from typing import Any
+
+from . import _chumoku, _files
+
+
+class Shown:
+    """Something with a page of its own."""
+
+    def page(self, lang: str = "en") -> str:
+        """The page as HTML that needs nothing else; ``"ja"`` is Japanese."""
+        raise NotImplementedError
+
+    def save(self, file: str | os.PathLike[str], lang: str = "en") -> None:
+        """Writes the page to a file."""
+        _files.write(file, self.page(lang).encode())
+
+    def show(self, lang: str = "en", height: int = 900) -> None:
+        """Shows the page in a notebook, in a frame of its own."""
+        from IPython.display import HTML, display
+
+        source = html.escape(self.page(lang), quote=True)
+        style = f"width:100%;height:{height}px;border:0"
+        display(HTML(f'<iframe srcdoc="{source}" sandbox="allow-scripts" style="{style}"></iframe>'))
+
+
+class Explanation(Shown):
+    """Why a model said of a text what it said, as ``chumoku explain`` finds it.
+
+    Attributes:
+        data: all of it, as ``chumoku explain --json`` writes it.
+        label: the class, by name; of a language model the likeliest next token; of an encoder the text to which this one is
+            compared.
+        probabilities: of each class, or of the likeliest tokens, by name.
+        similarity: of an encoder, the cosine of the two texts; else ``None``.
+        words: the words of the text, with the tokens that the model adds around it.
+        effects: for each word the change of the label's log-odds (of an encoder, of the cosine) when the word is removed.
+    """
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+        self.data: dict = json.loads(found.json())
+        self.label: str = self.data["label"]
+        self.probabilities = {each["label"]: each["probability"] for each in self.data["probabilities"]}
+        self.similarity: float | None = self.data.get("similarity")
+        self.words = [word["text"] for word in self.data["words"]]
+        attribution = self.data["attribution"]
+        self.effects: list[float] = attribution.get("whole") or attribution["scores"]
+
+    @property
+    def attention(self) -> Any:
+        """The attention between words: float32 of shape (layers, heads, words, words), from row to column."""
+        import numpy
+
+        return numpy.asarray(self.data["attention"], numpy.float32)
+
+    def page(self, lang: str = "en") -> str:
+        """The page with every layer and head, as HTML that needs nothing else; ``"ja"`` is Japanese.
+
+        Raises:
+            ValueError: the model has no attention.
+        """
+        return self._found.html(lang)
+
+    def _repr_html_(self) -> str:
+        words = "".join(
+            # Blue speaks for the label, orange against it; the number is there for those who see neither.
+            f'<span style="{_background(effect, self.effects)};padding:1px 2px;border-radius:3px" title="{effect:+.2f}">'
+            f"{html.escape(word['text'])}</span> "
+            for word, effect in zip(self.data["words"], self.effects)
+            if not word.get("special")
+        )
+        if self.similarity is not None:
+            said = f"cosine {self.similarity:.3f} to <b>{html.escape(self.label)}</b>"
+        else:
+            each = ", ".join(f"{html.escape(label)} {p:.1%}" for label, p in self.probabilities.items())
+            said = f"<b>{html.escape(self.label)}</b> ({each})"
+        return f'<div><p>{said}</p><p style="line-height:1.8">{words}</p></div>'
+
+
+class Alignment(Shown):
+    """Where a translation comes from, as ``chumoku explain`` finds it.
+
+    Attributes:
+        data: all of it, as ``chumoku explain --json`` writes it.
+        source, target: the text and its translation.
+        source_words, target_words: their words; the last of each is the token that ends it.
+        effects: for each word of the target, by how much its ln p falls when each word of the source is left out; ``None``
+            for the token that ends the source.
+    """
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+        self.data: dict = json.loads(found.json())
+        self.source: str = self.data["source"]
+        self.target: str = self.data["target"]
+        self.source_words = [word["text"] for word in self.data["source_words"]]
+        self.target_words = [word["text"] for word in self.data["target_words"]]
+        self.effects: list[list[float | None]] = self.data["effects"]
+
+    @property
+    def attention(self) -> Any:
+        """The cross-attention between words: float32 of shape (layers, heads, target words, source words)."""
+        import numpy
+
+        return numpy.asarray(self.data["attention"], numpy.float32)
+
+    def page(self, lang: str = "en") -> str:
+        """The page with every layer and head, as HTML that needs nothing else; ``"ja"`` is Japanese."""
+        return self._found.html(lang)
+
+    def _repr_html_(self) -> str:
+        best = self.data["ranking"][0]
+        weights = self.data["attention"][best["layer"]][best["head"]]
+        # A table as wide as a screen; the page has all of it.
+        columns, rows = self.source_words[:40], self.target_words[:60]
+        head = "".join(f"<th>{html.escape(word)}</th>" for word in columns)
+        body = "".join(
+            f"<tr><th>{html.escape(word)}</th>"
+            + "".join(f'<td style="{_background(w, [1.0])}" title="{w:.3f}"></td>' for w in row[: len(columns)])
+            + "</tr>"
+            for word, row in zip(rows, weights)
+        )
+        said = f"layer {best['layer'] + 1}, head {best['head'] + 1}"
+        return f"<div><p>{html.escape(self.target)} ({said})</p><table><tr><th></th>{head}</tr>{body}</table></div>"
+
+
+def _background(x: float, among: list[float]) -> str:
+    largest = max((abs(other) for other in among), default=0.0) or 1.0
+    colour = "37,99,235" if x > 0 else "234,88,12"
+    return f"background:rgba({colour},{0.6 * abs(x) / largest:.2f})"
+
+
+def read(data: dict) -> Explanation | Alignment:
+    """An explanation of the numbers that its JSON holds."""
+    found = _chumoku.Page.read(json.dumps(data))
+    return Alignment(found) if "source_words" in data else Explanation(found)
+
+
+__all__ = ["Alignment", "Explanation"]

@@ -1,0 +1,147 @@
+"""Translators: transformers that turn a text into another."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import pathlib
+from typing import Any, Callable, Iterable, Iterator
+
+from . import _chumoku
+from ._estimator import Estimator
+from ._inputs import check_as_many, check_text, rows_of, texts_of
+from ._pages import Alignment
+
+# Texts that are translated at a time: enough to be sorted by length.
+_CHUNK = 256
+
+
+class Translation(str):
+    """A translation, which is a text.
+
+    Attributes:
+        hypotheses: the texts of the beam with their scores, the best first.
+        is_cut: whether the source was longer than the model reads, so that its end was left out.
+    """
+
+    hypotheses: list[tuple[str, float]]
+    is_cut: bool
+
+    def __new__(cls, hypotheses: list[tuple[str, float]], is_cut: bool) -> Translation:
+        made = super().__new__(cls, hypotheses[0][0])
+        made.hypotheses, made.is_cut = hypotheses, is_cut
+        return made
+
+    def __reduce__(self) -> tuple:
+        return Translation, (self.hypotheses, self.is_cut)
+
+
+class Translator(Estimator):
+    """A transformer that turns a text into another, trained on pairs as ``chumoku train --task translate`` does it.
+
+    The same rows, seed and settings write the same ``model.safetensors`` as the command. :meth:`load` also reads a published
+    translator (Marian), as transformers writes it.
+
+    >>> translator = chumoku.Translator(epochs=20)                                      # doctest: +SKIP
+    >>> translator.fit(["3 March 2021", ...], ["2021-03-03", ...])                      # doctest: +SKIP
+    >>> list(translator.translate(["May 5, 1999"]))                                     # doctest: +SKIP
+    ['1999-05-05']
+
+    Args:
+        epochs: at most; chosen from the data if absent.
+        seed: decides initial weights, order and dropout.
+        precision: of float32 products: ``"medium"``, ``"high"`` or ``"highest"``.
+        tokens: ``"subwords"`` or ``"characters"``; chosen from the data if absent.
+        out, resume, progress: as for :class:`TextClassifier`.
+
+    Attributes:
+        metrics_: what ``metrics.json`` holds: BLEU, chrF2 and exact matches on the pairs that were held out.
+    """
+
+    _PARAMETERS = ("epochs", "seed", "precision", "tokens", "out", "resume", "progress")
+
+    def __init__(
+        self,
+        *,
+        epochs: int | None = None,
+        seed: int = 42,
+        precision: str = "medium",
+        tokens: str | None = None,
+        out: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        progress: Callable[[dict], Any] | str | None = "auto",
+    ) -> None:
+        self.epochs = epochs
+        self.seed = seed
+        self.precision = precision
+        self.tokens = tokens
+        self.out = out
+        self.resume = resume
+        self.progress = progress
+
+    def fit(self, X: Iterable[str], y: Iterable[str]) -> Translator:
+        """Trains on texts and their translations; a tenth of the pairs is held out to choose by, and a tenth to report on.
+
+        Raises:
+            TypeError: a row is no text.
+            ValueError: there are too few rows, or not as many translations as texts.
+            KeyboardInterrupt: on Ctrl-C, after what is there was saved; with ``out`` a later fit may ``resume``.
+        """
+        sources, targets = rows_of(X, "text"), rows_of(y, "translation")
+        check_as_many(sources, targets, "a translation")
+        self._forget()
+        self._train("translator", ({"source": a, "target": b} for a, b in zip(sources, targets)))
+        return self
+
+    def translate(self, texts: Iterable[str], *, beam: int = 5, length_penalty: float = 0.6) -> Iterator[Translation]:
+        """Translates each text, in order, as they are asked for: the texts may be an endless stream.
+
+        Args:
+            beam: hypotheses that are followed at a time; 1 takes the most probable token at each step.
+            length_penalty: α of the length normalisation (Wu et al. 2016).
+        """
+        model = self._fitted()
+        if isinstance(texts, (str, bytes)):
+            raise TypeError(f"expected several texts, got one {type(texts).__name__}: put it into a list")
+        return self._translated(model, iter(texts), beam, length_penalty)
+
+    def _translated(self, model: Any, texts: Iterator[str], beam: int, length_penalty: float) -> Iterator[Translation]:
+        row = 0
+        while chunk := list(itertools.islice(texts, _CHUNK)):
+            for text in chunk:
+                check_text(f"row {row}", text)
+                row += 1
+            for hypotheses, is_cut in model.translate(chunk, beam, length_penalty):
+                yield Translation(hypotheses, is_cut)
+
+    def predict(self, X: Iterable[str]) -> list[str]:
+        """The translation of each text."""
+        return list(self.translate(texts_of(X)))
+
+    def evaluate(self, X: Iterable[str], y: Iterable[str]) -> dict[str, Any]:
+        """BLEU, chrF2 and exact matches: what ``chumoku eval --json`` writes."""
+        sources, targets = texts_of(X), texts_of(y)
+        check_as_many(sources, targets, "a translation")
+        return json.loads(self._fitted().score(sources, targets))
+
+    def score(self, X: Iterable[str], y: Iterable[str]) -> float:
+        """chrF2 of the translations, from 0 to 100."""
+        return self.evaluate(X, y)["chrf"]
+
+    def explain(self, text: str, target: str | None = None) -> Alignment:
+        """Where a translation comes from: the given one or, without, the model's own."""
+        for given in (text,) if target is None else (text, target):
+            check_text("explain", given)
+        return Alignment(self._fitted().explain(text, target, type(self).__name__))
+
+    def _open(self, folder: pathlib.Path) -> Any:
+        return _chumoku.Translator.load(folder)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+__all__ = ["Translation", "Translator"]

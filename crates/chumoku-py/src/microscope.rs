@@ -1,0 +1,207 @@
+//! Attention in numbers: traces, checks of worked examples, counts.
+
+use crate::models::trace_model;
+use crate::pages::language;
+use crate::pool::{self, Place};
+use crate::training::error;
+use chumoku::count::{CountConfig, Counted};
+use chumoku::explain::AttentionPlace;
+use chumoku::nn::NormOrder;
+use chumoku::{CountedFolder, Error};
+use chumoku_view::CountReport;
+use chumoku_view::trace::{self, Checked, Depth, TraceOptions, WorkedExample};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::path::PathBuf;
+
+/// A worked example: a built-in one by name, a file, or JSON as a file holds it.
+fn example(source: &str, given: &str) -> PyResult<(String, WorkedExample)> {
+    let found = match source {
+        "name" => trace::builtin(given).map(|example| (given.to_owned(), example)),
+        "file" => WorkedExample::open(&PathBuf::from(given)).map(|example| (given.to_owned(), example)),
+        _ => WorkedExample::parse(given).map(|example| ("the example".to_owned(), example)).map_err(Error::Setting),
+    };
+    found.map_err(|failed| error(&failed))
+}
+
+/// The names of the built-in worked examples.
+#[pyfunction]
+pub(crate) fn example_names() -> Vec<&'static str> {
+    trace::builtin_names().collect()
+}
+
+/// Attention step by step.
+#[pyclass(frozen, module = "chumoku._chumoku")]
+pub(crate) struct Trace(trace::Trace);
+
+#[pymethods]
+impl Trace {
+    /// Of a worked example; the head is counted from 1.
+    #[staticmethod]
+    fn of_example(source: &str, given: &str, head: usize) -> PyResult<Self> {
+        let (name, example) = example(source, given)?;
+        let head = head.checked_sub(1).ok_or_else(|| PyValueError::new_err("head: expected from 1 on, got 0"))?;
+        let mut trace = example.trace(head).map_err(|problem| PyValueError::new_err(format!("{name}: {problem}")))?;
+        if trace.title.is_empty() {
+            trace.title = name;
+        }
+        Ok(Trace(trace))
+    }
+
+    /// Of the model in a folder while it reads a text; layer and head are counted from 1.
+    #[staticmethod]
+    fn of_model(
+        py: Python<'_>,
+        folder: PathBuf,
+        text: String,
+        target: Option<String>,
+        part: String,
+        layer: Option<usize>,
+        head: usize,
+    ) -> PyResult<Self> {
+        let from_zero = |what: &str, place: usize| {
+            place.checked_sub(1).ok_or_else(|| PyValueError::new_err(format!("{what}: expected from 1 on, got 0")))
+        };
+        let layer = layer.map(|layer| from_zero("layer", layer)).transpose()?;
+        let place = AttentionPlace { layer, head: from_zero("head", head)? };
+        let found = pool::run(py, Place::Pool, || trace_model(&folder, &text, target.as_deref(), &part, place))?;
+        found.map(Trace).map_err(|failed| error(&failed))
+    }
+
+    /// Every number of every step, as `chumoku trace --format json` writes it.
+    fn json(&self, lang: &str) -> PyResult<String> {
+        Ok(self.0.to_json(language(lang)?).to_string())
+    }
+
+    /// The trace as a file of this format: "text", "md", "html", "latex", "json" or "xlsx".
+    fn bytes<'py>(
+        &self,
+        py: Python<'py>,
+        format: &str,
+        lang: &str,
+        depth: &str,
+        digits: usize,
+        size: usize,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let mut options = TraceOptions::default();
+        options.lang = language(lang)?;
+        options.depth = match depth {
+            "shapes" => Depth::Shapes,
+            "steps" => Depth::Steps,
+            "all" => Depth::All,
+            other => {
+                let problem = format!("depth: expected one of shapes, steps, all, got {other:?}");
+                return Err(PyValueError::new_err(problem));
+            }
+        };
+        (options.digits, options.size) = (digits, size);
+        let bytes = match format {
+            "text" => self.0.to_text(&options).into_bytes(),
+            "md" => self.0.to_markdown(&options).into_bytes(),
+            "html" => self.0.to_html(&options).into_bytes(),
+            "latex" => self.0.to_latex(&options).into_bytes(),
+            "json" => format!("{}\n", self.0.to_json(options.lang)).into_bytes(),
+            "xlsx" => self.0.to_xlsx(&options).map_err(|failed| error(&failed))?,
+            other => {
+                let problem = format!("format: expected one of text, md, html, latex, json, xlsx, got {other:?}");
+                return Err(PyValueError::new_err(problem));
+            }
+        };
+        Ok(PyBytes::new(py, &bytes))
+    }
+}
+
+/// Whether the numbers of a worked example are true: what `chumoku check --json` writes, and the report for people.
+#[pyfunction]
+pub(crate) fn check(source: &str, given: &str) -> PyResult<(String, String)> {
+    let (name, example) = example(source, given)?;
+    let wrong = |problem: String| PyValueError::new_err(format!("{name}: {problem}"));
+    let checked: Checked = example.check().map_err(wrong)?;
+    let steps = serde_json::to_value(&checked.steps).map_err(|problem| wrong(problem.to_string()))?;
+    let json = serde_json::json!({ "file": name, "ok": checked.ok, "steps": steps });
+    Ok((json.to_string(), checked.to_text(&name, &example)))
+}
+
+/// What is counted, as Python describes it; None is the default.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Sizes {
+    network: String,
+    model: Option<PathBuf>,
+    batch: Option<usize>,
+    length: Option<usize>,
+    target_length: Option<usize>,
+    keys: Option<usize>,
+    width: Option<usize>,
+    heads: Option<usize>,
+    key_heads: Option<usize>,
+    head_width: Option<usize>,
+    feed_forward: Option<usize>,
+    layers: Option<usize>,
+    decoder_layers: Option<usize>,
+    vocabulary: Option<usize>,
+    target_vocabulary: Option<usize>,
+    classes: Option<usize>,
+    hidden: Option<usize>,
+    bidirectional: bool,
+    untied: bool,
+    pre_norm: bool,
+    bias: bool,
+}
+
+impl Sizes {
+    fn config(&self) -> PyResult<CountConfig> {
+        let network = Counted::named(&self.network).ok_or_else(|| {
+            let known = "attention, transformer, decoder, encoder-decoder, rnn, lstm, gru";
+            PyValueError::new_err(format!("network: expected one of {known}, got {:?}", self.network))
+        })?;
+        let defaults = CountConfig::default();
+        let d_model = self.width.unwrap_or(defaults.d_model);
+        let layers = if network == Counted::Attention { 1 } else { defaults.num_layers };
+        Ok(CountConfig {
+            network,
+            batch: self.batch.unwrap_or(defaults.batch),
+            length: self.length.unwrap_or(defaults.length),
+            keys: self.keys,
+            target_length: self.target_length,
+            d_model,
+            num_heads: self.heads.unwrap_or(defaults.num_heads),
+            num_key_heads: self.key_heads,
+            head_dim: self.head_width,
+            d_ff: self.feed_forward.unwrap_or_else(|| d_model.saturating_mul(4)),
+            num_layers: self.layers.unwrap_or(layers),
+            num_decoder_layers: self.decoder_layers,
+            vocab_size: self.vocabulary.unwrap_or(0),
+            target_vocab_size: self.target_vocabulary,
+            num_classes: self.classes.unwrap_or(0),
+            untied: self.untied,
+            bias: self.bias,
+            norm_order: if self.pre_norm { NormOrder::Pre } else { NormOrder::Post },
+            hidden_size: self.hidden,
+            bidirectional: self.bidirectional,
+            ..defaults
+        })
+    }
+}
+
+/// What a network costs: what `chumoku count --json` writes, and the tables for people.
+#[pyfunction]
+pub(crate) fn count(sizes: Sizes) -> PyResult<(String, String)> {
+    let (config, model) = match &sizes.model {
+        Some(folder) => {
+            let model = CountedFolder::read(folder).map_err(|failed| error(&failed))?;
+            let name = folder.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy().into_owned());
+            let config = CountConfig {
+                batch: sizes.batch.unwrap_or(model.config.batch),
+                length: sizes.length.unwrap_or(model.config.length),
+                target_length: sizes.target_length,
+                ..model.config
+            };
+            (config, Some((name, model)))
+        }
+        None => (sizes.config()?, None),
+    };
+    let report = CountReport::new(config, model).map_err(|failed| error(&failed))?;
+    Ok((report.to_json(), report.to_text()))
+}

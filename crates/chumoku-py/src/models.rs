@@ -1,0 +1,368 @@
+//! Trained models, and what they are asked.
+
+use crate::addresses::{Array, Written};
+use crate::pages::Page;
+use crate::pool::{self, Place};
+use crate::training::{OFTEN, error, precision};
+use chumoku::data::Pairs;
+use chumoku::explain::AttentionPlace;
+use chumoku::models::TranslatorPart;
+use chumoku::sampling::Sampling;
+use chumoku::train::{LanguageScores, TranslationScores};
+use chumoku::{
+    ChatMessage, EmbedOptions, Error, ModelKind, NgramClassifier, Precision, Stop, TextClassifier, TextEmbedder,
+    TextGenerator, TextTranslator, TranslateOptions,
+};
+use chumoku_view::trace::Trace;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Runs on the pool what may fail.
+fn on_pool<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
+    pool::run(py, Place::Pool, work)?.map_err(|failed| error(&failed))
+}
+
+fn named(name: Option<&str>) -> PyResult<Option<Precision>> {
+    name.map(precision).transpose()
+}
+
+/// What kind of model a folder holds: "classifier", "ngrams", "translator", "language_model" or "encoder".
+#[pyfunction]
+pub(crate) fn model_kind(folder: PathBuf) -> PyResult<&'static str> {
+    Ok(match ModelKind::of(&folder).map_err(|failed| error(&failed))? {
+        ModelKind::Classifier => "classifier",
+        ModelKind::Ngrams => "ngrams",
+        ModelKind::Translator => "translator",
+        ModelKind::LanguageModel => "language_model",
+        _ => "encoder",
+    })
+}
+
+/// Room that Python made for (rows, columns) numbers, written row by row.
+fn room(array: &Array, rows: usize, columns: usize) -> PyResult<&mut [f32]> {
+    let is_dense = array.strides.iter().zip([columns, 1]).zip(&array.shape).all(|((a, b), &n)| n <= 1 || *a == b);
+    if array.shape != [rows, columns] || !is_dense {
+        return Err(PyValueError::new_err(format!("expected room for ({rows}, {columns})")));
+    }
+    Written::new(vec![array], &[])?.next::<f32>("numbers")
+}
+
+fn borrowed(texts: &[String]) -> Vec<&str> {
+    texts.iter().map(String::as_str).collect()
+}
+
+enum Classes {
+    Network(Box<TextClassifier>),
+    Ngrams(Box<NgramClassifier>),
+}
+
+/// A trained classifier of text.
+#[pyclass(frozen, module = "chumoku._chumoku")]
+pub(crate) struct Classifier(Classes);
+
+#[pymethods]
+impl Classifier {
+    /// Reads a model folder.
+    #[staticmethod]
+    fn load(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
+        on_pool(py, || {
+            Ok(Classifier(match ModelKind::of(&folder) {
+                Ok(ModelKind::Ngrams) => Classes::Ngrams(Box::new(NgramClassifier::load(&folder)?)),
+                // Says what is wrong with a folder of another kind.
+                _ => Classes::Network(Box::new(TextClassifier::load(&folder)?)),
+            }))
+        })
+    }
+
+    /// The classes, in the order of the columns of `predict`.
+    #[getter]
+    fn labels(&self) -> Vec<String> {
+        match &self.0 {
+            Classes::Network(model) => model.labels().to_vec(),
+            Classes::Ngrams(model) => model.labels().to_vec(),
+        }
+    }
+
+    /// Why this text gets its class; `name` is what the model is called.
+    fn explain(&self, py: Python<'_>, text: String, name: String) -> PyResult<Page> {
+        on_pool(py, || match &self.0 {
+            Classes::Network(model) => model.explain(&text, &name).map(Page::of_text),
+            Classes::Ngrams(model) => {
+                let effects = serde_json::to_value(model.ngram_effects(&text)?).unwrap_or_default();
+                Ok(Page::of_ngrams(model.explain(&text, &name)?, effects))
+            }
+        })
+    }
+
+    /// Writes the probabilities of the classes for each text: float32 of shape (texts, classes).
+    fn predict(&self, py: Python<'_>, texts: Vec<String>, probabilities: Array) -> PyResult<()> {
+        let classes = self.labels().len();
+        let out = room(&probabilities, texts.len(), classes)?;
+        let texts = borrowed(&texts);
+        let found = on_pool(py, || match &self.0 {
+            Classes::Network(model) => model.predict(&texts),
+            Classes::Ngrams(model) => model.predict(&texts),
+        })?;
+        for (out, prediction) in out.chunks_exact_mut(classes).zip(found) {
+            out.copy_from_slice(&prediction.probabilities);
+        }
+        Ok(())
+    }
+}
+
+/// A trained translator.
+#[pyclass(frozen, module = "chumoku._chumoku")]
+pub(crate) struct Translator(TextTranslator);
+
+#[pymethods]
+impl Translator {
+    /// Reads a model folder.
+    #[staticmethod]
+    fn load(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
+        on_pool(py, || TextTranslator::load(&folder).map(Translator))
+    }
+
+    /// The best translations of each text with their scores, the best first, and whether the text's end was left out.
+    #[allow(clippy::type_complexity)]
+    fn translate(
+        &self,
+        py: Python<'_>,
+        texts: Vec<String>,
+        beam: usize,
+        length_penalty: f64,
+    ) -> PyResult<Vec<(Vec<(String, f64)>, bool)>> {
+        let mut options = TranslateOptions::default();
+        (options.beam, options.length_penalty) = (beam, length_penalty);
+        let found = on_pool(py, || self.0.translate(&borrowed(&texts), &options))?;
+        let each = found.into_iter().map(|translation| {
+            let hypotheses = translation.hypotheses.into_iter().map(|(text, found)| (text, found.score)).collect();
+            (hypotheses, translation.is_cut)
+        });
+        Ok(each.collect())
+    }
+
+    /// What `chumoku eval --json` writes of these pairs.
+    fn score(&self, py: Python<'_>, sources: Vec<String>, targets: Vec<String>) -> PyResult<String> {
+        let pairs = Pairs { sources, targets };
+        let scores = on_pool(py, || TranslationScores::measure(&self.0, &pairs, &TranslateOptions::default()))?;
+        Ok(serde_json::json!(scores).to_string())
+    }
+
+    /// Where a translation comes from: the given one or, without, its own.
+    fn explain(&self, py: Python<'_>, text: String, target: Option<String>, name: String) -> PyResult<Page> {
+        on_pool(py, || self.0.explain(&text, target.as_deref(), &name).map(Page::of_translation))
+    }
+}
+
+/// A trained or published language model.
+#[pyclass(frozen, module = "chumoku._chumoku")]
+pub(crate) struct Generator(Arc<TextGenerator>);
+
+#[pymethods]
+impl Generator {
+    /// Reads a model folder.
+    #[staticmethod]
+    fn load(py: Python<'_>, folder: PathBuf, precision: Option<&str>) -> PyResult<Self> {
+        let precision = named(precision)?;
+        on_pool(py, || {
+            let mut model = TextGenerator::load(&folder)?;
+            precision.into_iter().for_each(|precision| model.set_precision(precision));
+            Ok(Generator(Arc::new(model)))
+        })
+    }
+
+    /// Whether it answers messages.
+    #[getter]
+    fn has_chat_template(&self) -> bool {
+        self.0.has_chat_template()
+    }
+
+    /// The pieces of a text that goes on from `prompt` or, with messages (role, content), answers them.
+    #[allow(clippy::too_many_arguments)]
+    fn generate(
+        &self,
+        prompt: String,
+        messages: Option<Vec<(String, String)>>,
+        max_tokens: usize,
+        temperature: f64,
+        top_k: usize,
+        top_p: f64,
+        seed: u64,
+    ) -> PyResult<Pieces> {
+        let mut sampling = Sampling::default();
+        (sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed) = (temperature, top_k, top_p, seed);
+        sampling.check().map_err(|failed| error(&failed.into()))?;
+        let messages: Option<Vec<ChatMessage>> = messages
+            .map(|messages| messages.into_iter().map(|(role, content)| ChatMessage::new(role, content)).collect());
+        let (model, pool) = (Arc::clone(&self.0), pool::the_pool()?);
+        // One piece waits to be taken: a text that nobody reads is not written on.
+        let (sender, pieces) = sync_channel(1);
+        std::thread::spawn(move || {
+            pool.install(|| {
+                let mut write = |piece: &str| match sender.send(Piece::Text(piece.into())) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(_) => ControlFlow::Break(()),
+                };
+                let ended = match &messages {
+                    Some(messages) => model.reply(messages, max_tokens, &sampling, &mut write),
+                    None => model.generate(&prompt, max_tokens, &sampling, &mut write),
+                };
+                // Nobody may be there to hear it.
+                let _ = sender.send(Piece::End(ended));
+            });
+        });
+        Ok(Pieces { process: std::process::id(), pieces: Mutex::new(Some(pieces)), stop: Mutex::new(None) })
+    }
+
+    /// What `chumoku eval --json` writes of these documents.
+    fn score(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<String> {
+        let scores = on_pool(py, || LanguageScores::measure(&self.0, &texts))?;
+        Ok(serde_json::json!(scores).to_string())
+    }
+
+    /// What comes next in a text, and why.
+    fn explain(&self, py: Python<'_>, text: String, name: String) -> PyResult<Page> {
+        on_pool(py, || self.0.explain(&text, &name).map(Page::of_text))
+    }
+}
+
+enum Piece {
+    Text(String),
+    End(Result<Stop, Error>),
+}
+
+/// A text as it is written, piece by piece. Letting go of it ends the writing.
+#[pyclass(frozen, module = "chumoku._chumoku")]
+pub(crate) struct Pieces {
+    process: u32,
+    /// None once the text has ended.
+    pieces: Mutex<Option<Receiver<Piece>>>,
+    stop: Mutex<Option<&'static str>>,
+}
+
+#[pymethods]
+impl Pieces {
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        if self.process != std::process::id() {
+            return Err(PyRuntimeError::new_err("the text is written by the process that this one was forked from"));
+        }
+        loop {
+            let next = py.detach(|| {
+                let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+                pieces.as_ref().map(|pieces| pieces.recv_timeout(OFTEN))
+            });
+            let ended = match next {
+                None => return Ok(None),
+                Some(Ok(Piece::Text(text))) => return Ok(Some(text)),
+                Some(Ok(Piece::End(ended))) => ended.map_err(|failed| error(&failed)),
+                Some(Err(RecvTimeoutError::Timeout)) => {
+                    py.check_signals()?;
+                    continue;
+                }
+                Some(Err(RecvTimeoutError::Disconnected)) => {
+                    Err(PyRuntimeError::new_err("writing ended by a fault of the program"))
+                }
+            };
+            *self.pieces.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            let stop = if ended? == Stop::End { "end" } else { "max_tokens" };
+            *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = Some(stop);
+            return Ok(None);
+        }
+    }
+
+    /// Why the text ended: "end" where the model ended it, "max_tokens" where it was long enough; None before.
+    #[getter]
+    fn stop(&self) -> Option<&'static str> {
+        *self.stop.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A pretrained encoder.
+#[pyclass(frozen, module = "chumoku._chumoku")]
+pub(crate) struct Embedder(TextEmbedder);
+
+#[pymethods]
+impl Embedder {
+    /// Reads a folder as transformers or sentence-transformers writes it.
+    #[staticmethod]
+    fn load(py: Python<'_>, folder: PathBuf, precision: Option<&str>) -> PyResult<Self> {
+        let precision = named(precision)?;
+        on_pool(py, || TextEmbedder::load(&folder, precision).map(Embedder))
+    }
+
+    /// Numbers in a vector.
+    #[getter]
+    fn width(&self) -> usize {
+        self.0.width()
+    }
+
+    /// Tokens of a text that are read at most.
+    #[getter]
+    fn limit(&self) -> usize {
+        self.0.limit()
+    }
+
+    /// The names of the texts that may be put before each text.
+    #[getter]
+    fn prompts(&self) -> Vec<String> {
+        self.0.prompts().map(String::from).collect()
+    }
+
+    /// Writes the vector of each text: float32 of shape (texts, width). Returns how many texts lost their end.
+    fn embed(
+        &self,
+        py: Python<'_>,
+        texts: Vec<String>,
+        prompt: Option<String>,
+        normalize: Option<bool>,
+        vectors: Array,
+    ) -> PyResult<usize> {
+        let out = room(&vectors, texts.len(), self.0.width())?;
+        let mut options = EmbedOptions::default();
+        (options.prompt, options.normalize) = (prompt.as_deref(), normalize);
+        let found = on_pool(py, || self.0.embed(&borrowed(&texts), options))?;
+        for (out, x) in out.iter_mut().zip(&found.vectors) {
+            *out = *x;
+        }
+        Ok(found.cut)
+    }
+
+    /// How like a text is to another, and why.
+    fn explain(&self, py: Python<'_>, text: String, target: Option<String>, name: String) -> PyResult<Page> {
+        on_pool(py, || self.0.explain(&text, target.as_deref(), &name).map(Page::of_text))
+    }
+}
+
+/// The trace of a head of the model in a folder, both counted from 0, while it reads a text.
+pub(crate) fn trace_model(
+    folder: &Path,
+    text: &str,
+    target: Option<&str>,
+    part: &str,
+    place: AttentionPlace,
+) -> Result<Trace, Error> {
+    let attention = match ModelKind::of(folder)? {
+        ModelKind::LanguageModel => TextGenerator::load(folder)?.record(text, place)?,
+        ModelKind::Encoder => TextEmbedder::load(folder, None)?.record(text, place)?,
+        ModelKind::Translator => {
+            let part = match part {
+                "encoder" => TranslatorPart::Encoder,
+                "decoder" => TranslatorPart::Decoder,
+                _ => TranslatorPart::Cross,
+            };
+            TextTranslator::load(folder)?.record(text, target, part, place)?
+        }
+        // Says what is wrong with a model of another kind.
+        _ => TextClassifier::load(folder)?.record(text, place)?,
+    };
+    let name = folder.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy().into_owned());
+    Trace::of_model(attention, &name)
+}

@@ -1,0 +1,82 @@
+//! What explains an answer: its numbers, and the page that shows them.
+
+use chumoku::Lang;
+use chumoku_view::{Alignment, Explanation, alignment_to_html, from_json, to_html, to_json};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde_json::Value;
+
+/// A language by name: "en" or "ja".
+pub(crate) fn language(name: &str) -> PyResult<Lang> {
+    name.parse().map_err(|_| PyValueError::new_err(format!("lang: expected \"en\" or \"ja\", got {name:?}")))
+}
+
+enum Explained {
+    Text(Explanation),
+    /// Of an n-gram model, with the effect of each n-gram.
+    Ngrams(Explanation, Value),
+    Translation(Alignment),
+}
+
+/// Why a model said what it said: the effect of each word, and the attention of every head.
+#[pyclass(frozen, module = "chumoku._chumoku")]
+pub(crate) struct Page(Explained);
+
+impl Page {
+    pub(crate) fn of_text(explanation: Explanation) -> Self {
+        Page(Explained::Text(explanation))
+    }
+
+    pub(crate) fn of_ngrams(explanation: Explanation, ngrams: Value) -> Self {
+        Page(Explained::Ngrams(explanation, ngrams))
+    }
+
+    pub(crate) fn of_translation(alignment: Alignment) -> Self {
+        Page(Explained::Translation(alignment))
+    }
+}
+
+#[pymethods]
+impl Page {
+    /// Reads what `json` wrote.
+    #[staticmethod]
+    fn read(json: &str) -> PyResult<Self> {
+        let wrong = |problem: &dyn std::fmt::Display| PyValueError::new_err(problem.to_string());
+        let value: Value = serde_json::from_str(json).map_err(|problem| wrong(&problem))?;
+        let page = match value.get("source_words") {
+            Some(_) => Alignment::from_json(&value).map(Page::of_translation),
+            None => from_json(&value).map(Page::of_text),
+        };
+        page.map_err(|problem| wrong(&problem))
+    }
+
+    /// What `chumoku explain --json` writes.
+    fn json(&self) -> String {
+        match &self.0 {
+            Explained::Text(explanation) => to_json(explanation),
+            Explained::Ngrams(explanation, ngrams) => {
+                let mut json = to_json(explanation);
+                json["ngrams"] = ngrams.clone();
+                json
+            }
+            Explained::Translation(alignment) => alignment.to_json(),
+        }
+        .to_string()
+    }
+
+    /// The page that `chumoku explain --html` writes, in English ("en") or Japanese ("ja").
+    fn html(&self, lang: &str) -> PyResult<String> {
+        let lang = language(lang)?;
+        let explanation = match &self.0 {
+            Explained::Translation(alignment) => {
+                let first = alignment.ranking.first().map_or([0, 0], |best| [best.layer, best.head]);
+                return Ok(alignment_to_html(alignment, first, lang));
+            }
+            Explained::Text(explanation) | Explained::Ngrams(explanation, _) => explanation,
+        };
+        let Some(last) = explanation.layers.checked_sub(1) else {
+            return Err(PyValueError::new_err("this model has no attention to show on a page"));
+        };
+        Ok(to_html(explanation, [last, 0], lang))
+    }
+}

@@ -1,0 +1,283 @@
+//! Training from Python: that of `chumoku train`, on a thread of its own, while this one listens for Ctrl-C and tells how
+//! it goes.
+
+use crate::pool;
+use chumoku::data::PairParts;
+use chumoku::data::{
+    DataFiles, DocumentBreaks, LEAST_CHARACTERS, ReadOptions, VALID_SHARE, load_documents, load_labelled, load_pairs,
+};
+use chumoku::nn::Network;
+use chumoku::text::Unit;
+use chumoku::train::{
+    Event, Freeze, TrainOptions, Training, TrainingData, train_language_model, train_ngram_classifier, train_translator,
+};
+use chumoku::{Cell, Error, Precision};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+/// How often steps are told, and how often Ctrl-C is looked for.
+pub(crate) const OFTEN: Duration = Duration::from_millis(250);
+
+/// An error of the library as one of Python's.
+pub(crate) fn error(error: &Error) -> PyErr {
+    let message = error.to_string();
+    if error.is_usage() { PyValueError::new_err(message) } else { PyOSError::new_err(message) }
+}
+
+/// How exact matrix products are, by name.
+pub(crate) fn precision(name: &str) -> PyResult<Precision> {
+    Precision::named(name).ok_or_else(|| unknown("precision", name, &Precision::ALL.map(|known| known.name())))
+}
+
+fn unknown(what: &str, found: &str, known: &[&str]) -> PyErr {
+    PyValueError::new_err(format!("{what}: expected one of {}, got {found:?}", known.join(", ")))
+}
+
+/// A run, as Python describes it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Run {
+    /// "transformer", "rnn", "lstm", "gru" or "ngrams", "translator" or "language_model".
+    model: String,
+    /// Rows as JSON lines: `text` and `label`, `source` and `target`, or `text`.
+    file: PathBuf,
+    /// The model folder to write.
+    out: PathBuf,
+    epochs: Option<u64>,
+    seed: u64,
+    precision: Option<String>,
+    tokens: Option<String>,
+    from_pretrained: Option<PathBuf>,
+    freeze: Option<String>,
+    lora: Option<usize>,
+    resume: bool,
+}
+
+/// What is trained.
+#[derive(Clone, Copy)]
+enum Kind {
+    Classifier(Network),
+    Ngrams,
+    Translator,
+    LanguageModel,
+}
+
+impl Run {
+    fn kind(&self) -> PyResult<Kind> {
+        Ok(match self.model.as_str() {
+            "transformer" => Kind::Classifier(Network::Transformer),
+            "rnn" => Kind::Classifier(Network::Recurrent(Cell::Rnn)),
+            "lstm" => Kind::Classifier(Network::Recurrent(Cell::Lstm)),
+            "gru" => Kind::Classifier(Network::Recurrent(Cell::Gru)),
+            "ngrams" => Kind::Ngrams,
+            "translator" => Kind::Translator,
+            "language_model" => Kind::LanguageModel,
+            other => return Err(unknown("model", other, &["transformer", "rnn", "lstm", "gru", "ngrams"])),
+        })
+    }
+
+    fn options(&self, kind: Kind) -> PyResult<TrainOptions> {
+        let mut options = TrainOptions::default();
+        options.epochs = self.epochs;
+        options.seed = self.seed;
+        if let Some(name) = &self.precision {
+            options.precision = precision(name)?;
+        }
+        options.from = self.from_pretrained.clone();
+        options.resume = self.resume;
+        if let Kind::Classifier(network) = kind {
+            options.network = network;
+        }
+        options.tokens = match self.tokens.as_deref() {
+            None => None,
+            Some("subwords") => Some(Unit::Subwords),
+            Some("characters") => Some(Unit::Characters),
+            Some("words") => Some(Unit::Words),
+            Some(other) => return Err(unknown("tokens", other, &["subwords", "characters", "words"])),
+        };
+        let freeze = match self.freeze.as_deref() {
+            None => None,
+            Some("none") => Some(Freeze::Nothing),
+            Some("embeddings") => Some(Freeze::Embeddings),
+            Some("all") => Some(Freeze::All),
+            Some(layers) => Some(Freeze::Layers(
+                layers
+                    .parse()
+                    .map_err(|_| unknown("freeze", layers, &["none", "embeddings", "all", "a number of layers"]))?,
+            )),
+        };
+        options.freeze = match (freeze, self.lora) {
+            (Some(_), Some(_)) => return Err(PyValueError::new_err("expected freeze or lora, not both")),
+            (freeze, lora) => lora.map(Freeze::LowRank).or(freeze),
+        };
+        Ok(options)
+    }
+
+    /// Reads the rows and trains. Returns what `metrics.json` holds.
+    fn work(&self, kind: Kind, training: Training<'_>) -> Result<String, Error> {
+        let mut read = ReadOptions::default();
+        read.text = Some("text".into());
+        Ok(match kind {
+            Kind::Classifier(_) | Kind::Ngrams => {
+                read.label = Some("label".into());
+                let data = TrainingData::new(&load_labelled(&self.file, &read)?, None, None)?;
+                match kind {
+                    Kind::Ngrams => train_ngram_classifier(&data, training)?.metrics,
+                    _ => chumoku::train::train(&data, training)?.metrics,
+                }
+            }
+            Kind::Translator => {
+                let pairs = load_pairs(&DataFiles::One(self.file.clone()), &ReadOptions::default())?;
+                let names = pairs.names.clone();
+                train_translator(&PairParts::new(&pairs, None, None)?, names, training)?.metrics
+            }
+            Kind::LanguageModel => {
+                let documents = load_documents(&self.file, DocumentBreaks::Auto, &read)?;
+                let found: usize = documents.texts.iter().map(|text| text.chars().count()).sum();
+                if found < LEAST_CHARACTERS {
+                    let path = self.file.display();
+                    return Err(Error::Setting(format!(
+                        "{path}: expected at least {LEAST_CHARACTERS} characters to learn from, found {found}"
+                    )));
+                }
+                train_language_model(&documents.split(0, VALID_SHARE, 0.0), training)?.metrics
+            }
+        }
+        .to_string())
+    }
+}
+
+/// What happens in a run, as it is told.
+enum Told {
+    Said(&'static str, String),
+    Ready { steps: u64, done: u64, seconds: f64 },
+    Step { step: u64, loss: f64, tokens_per_second: f64 },
+    Evaluated { epoch: u64, loss: f64, metrics: Vec<(&'static str, f64)>, is_best: bool },
+}
+
+impl Told {
+    fn of(event: &Event<'_>, last: &mut Option<Instant>) -> Option<Told> {
+        Some(match event {
+            Event::Said(about, text) | Event::Working(about, text) => Told::Said(about, text.clone()),
+            Event::Ready { steps, done, expected, .. } => {
+                Told::Ready { steps: *steps, done: *done, seconds: expected.as_secs_f64() }
+            }
+            Event::Step { step, loss, tokens_per_second } => {
+                if last.is_some_and(|last| last.elapsed() < OFTEN) {
+                    return None;
+                }
+                *last = Some(Instant::now());
+                Told::Step { step: *step, loss: *loss, tokens_per_second: *tokens_per_second }
+            }
+            Event::Evaluated { epoch, loss, metrics, is_best, .. } => {
+                let metrics = metrics.iter().map(|metric| (metric.key, metric.value)).collect();
+                Told::Evaluated { epoch: *epoch, loss: *loss, metrics, is_best: *is_best }
+            }
+            _ => return None,
+        })
+    }
+
+    /// As a dictionary, whose `event` says what it is.
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let told = PyDict::new(py);
+        match self {
+            Told::Said(about, text) => {
+                told.set_item("event", "said")?;
+                told.set_item("about", *about)?;
+                told.set_item("text", text)?;
+            }
+            Told::Ready { steps, done, seconds } => {
+                told.set_item("event", "ready")?;
+                told.set_item("steps", steps)?;
+                told.set_item("done", done)?;
+                told.set_item("expected_seconds", seconds)?;
+            }
+            Told::Step { step, loss, tokens_per_second } => {
+                told.set_item("event", "step")?;
+                told.set_item("step", step)?;
+                told.set_item("loss", loss)?;
+                told.set_item("tokens_per_second", tokens_per_second)?;
+            }
+            Told::Evaluated { epoch, loss, metrics, is_best } => {
+                told.set_item("event", "evaluated")?;
+                told.set_item("epoch", epoch)?;
+                told.set_item("loss", loss)?;
+                told.set_item("is_best", is_best)?;
+                for (key, value) in metrics {
+                    told.set_item(*key, value)?;
+                }
+            }
+        }
+        Ok(told)
+    }
+}
+
+/// Trains a model and writes its folder. Returns what `metrics.json` holds. `run` is a dictionary, described by the types of
+/// this module; `progress` is called with a dictionary for each event.
+///
+/// Ctrl-C, or an error that `progress` raises, ends the run after a step: what was best so far is then the model, and the
+/// error is raised.
+#[pyfunction]
+pub(crate) fn train(py: Python<'_>, run: &Bound<'_, PyDict>, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    let run: Run = run.extract()?;
+    let kind = run.kind()?;
+    let options = run.options(kind)?;
+    let pool = pool::the_pool()?;
+    let stop = AtomicBool::new(false);
+    let (halt, out): (_, &Path) = (&stop, &run.out);
+    let (sender, told) = mpsc::channel();
+    let work = |sender: Sender<Told>| {
+        let mut last = None;
+        let mut training = Training::to(out);
+        training.options = options;
+        training.stop = halt;
+        training.observe = Box::new(|event| {
+            if let Some(event) = Told::of(&event, &mut last) {
+                // Nobody listens any more once Python has raised.
+                let _ = sender.send(event);
+            }
+        });
+        run.work(kind, training)
+    };
+    // Training runs on another thread: signals come to this one alone, and are looked for here.
+    let mut raised = None;
+    let first = &mut raised;
+    let result = py.detach(move || {
+        std::thread::scope(move |scope| {
+            // The sender goes with it, so that its end is heard here.
+            let work = scope.spawn(move || pool.install(|| work(sender)));
+            loop {
+                let event = match told.recv_timeout(OFTEN) {
+                    Ok(event) => Some(event),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => break,
+                };
+                let tell = |py: Python<'_>| -> PyResult<()> {
+                    py.check_signals()?;
+                    if let (Some(event), Some(progress)) = (&event, &progress) {
+                        progress.call1(py, (event.to_python(py)?,))?;
+                    }
+                    Ok(())
+                };
+                if first.is_none()
+                    && let Err(error) = Python::attach(tell)
+                {
+                    *first = Some(error);
+                    halt.store(true, Ordering::Relaxed);
+                }
+            }
+            work.join()
+        })
+    });
+    let result = result.map_err(|_| PyRuntimeError::new_err("training ended by a fault of the program"))?;
+    match (raised, result) {
+        (None, Ok(found)) => Ok(found),
+        (None, Err(failed)) => Err(error(&failed)),
+        (Some(raised), _) => Err(raised),
+    }
+}

@@ -1,0 +1,140 @@
+"""`chumoku.trace`, `check` and `count`."""
+
+import json
+import os
+import pathlib
+import pickle
+import zipfile
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+import chumoku  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def example(rng=np.random.default_rng(0)):
+    return {name: rng.standard_normal((n, 4)).astype(np.float32) for name, n in (("Q", 3), ("K", 5), ("V", 5))}
+
+
+def test_a_trace_has_the_numbers():
+    x = example()
+    found = chumoku.trace({"title": "Three queries", "inputs": x})
+    scores = x["Q"].astype(np.float64) @ x["K"].astype(np.float64).T / 2
+    weights = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    np.testing.assert_allclose(found["weights"], weights, rtol=1e-12)
+    np.testing.assert_allclose(found["output"], weights @ x["V"].astype(np.float64), rtol=1e-12)
+    ours = chumoku.attention(*(x[name][None, None] for name in "QKV"))[0, 0]
+    np.testing.assert_allclose(found["output"], ours, atol=1e-5)
+    assert found["weights"].dtype == np.float64 and "weights" in found.steps
+    assert "Three queries" in str(found) and "Three queries" in found._repr_html_() and "Three queries" in repr(found)
+    with pytest.raises(KeyError, match="the steps are"):
+        found["nothing"]
+
+
+def test_hidden_keys_are_infinite():
+    x = example()
+    found = chumoku.trace({"inputs": x, "options": {"mask": np.tri(3, 5, dtype=bool)}})
+    assert np.isinf(np.concatenate([found[name].ravel() for name in found.steps])).any()
+    assert found["weights"][0, 1:].max() == 0
+
+
+def test_a_trace_is_saved(tmp_path):
+    found = chumoku.trace({"inputs": example()})
+    for suffix, start in [("html", b"<!doctype"), ("md", b""), ("tex", b""), ("txt", b""), ("json", b"{"), ("xlsx", b"PK")]:
+        found.save(tmp_path / f"trace.{suffix}")
+        written = (tmp_path / f"trace.{suffix}").read_bytes()
+        assert written[:9].lower().startswith(start.lower()) and len(written) > 100, suffix
+    assert json.loads((tmp_path / "trace.json").read_text())["steps"] == found.data["steps"]
+    assert "xl/workbook.xml" in zipfile.ZipFile(tmp_path / "trace.xlsx").namelist()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    with pytest.raises(ValueError, match="ends with one of .txt"):
+        found.save(tmp_path / "trace.doc")
+    assert "与えられた値" in found.text("ja") and found.text("ja") != found.text()
+
+
+def test_every_built_in_example():
+    names = chumoku._chumoku.example_names()
+    assert len(names) >= 5
+    for name in names:
+        try:
+            found = chumoku.trace(name)
+        except ValueError as error:
+            assert "about sizes, not matrices" in str(error) and chumoku.check(name).steps
+            continue
+        assert found.steps and len(found._repr_html_()) < 200_000, name
+
+
+def test_a_model_is_traced(tmp_path):
+    texts = [f"The {'soup' if i % 3 else 'room'} was {'good' if i % 2 else 'bad'}, number {i}." for i in range(80)]
+    model = chumoku.TextClassifier(epochs=1, progress=None).fit(texts, [i % 2 for i in range(80)])
+    found = chumoku.trace(model=model, text="The soup was good.", layer=1, head=2)
+    assert found.data["model"]["layer"] == 1 and found.data["model"]["head"] == 2 and "▁soup" in found.tokens
+    np.testing.assert_allclose(found["weights"].sum(1), 1, atol=1e-9)
+    whole, part = found["Q"], found["Q", 2]
+    np.testing.assert_array_equal(part, whole[:, part.shape[1] : 2 * part.shape[1]])
+    with pytest.raises(KeyError, match="'Q' of head 1"):
+        found["Q", 1]
+    model.save(tmp_path / "model")
+    assert chumoku.trace(model=tmp_path / "model", text="The soup was good.", layer=1, head=2).steps == found.steps
+    counted = chumoku.count(model=model)
+    assert counted.data["model"]["parameters"] == counted.parameters
+    again = pickle.loads(pickle.dumps(model))
+    assert chumoku.count(model=again).parameters == counted.parameters
+    for arguments, error, match in [
+        ({"model": model}, TypeError, "text: expected"),
+        ({"model": model, "text": "a", "head": 99}, ValueError, "head 99"),
+        ({"model": model, "text": "a", "layer": 0}, ValueError, "layer: expected from 1"),
+        ({"model": model, "text": ""}, ValueError, "empty"),
+        ({"model": model, "text": "a", "part": "middle"}, ValueError, "part: expected one of"),
+        ({"model": tmp_path / "nowhere", "text": "a"}, ValueError, "nowhere"),
+        ({}, TypeError, "expected a worked example, or model"),
+        ({"example": "no such"}, ValueError, "no worked example and no file"),
+        ({"example": 3}, TypeError, "expected the name of an example"),
+        ({"example": {"inputs": {"Q": [[1]], "K": [[1, 2]]}}}, ValueError, "."),
+        ({"example": {"inputs": {"Q": {1, 2}}}}, TypeError, "got set"),
+    ]:
+        with pytest.raises(error, match=match):
+            chumoku.trace(**arguments)
+
+
+def test_what_is_claimed_is_checked(tmp_path):
+    inputs = {"Q": np.eye(2), "K": np.eye(2), "V": 2 * np.eye(2)}
+    wrong = {"inputs": inputs, "claims": {"weights": [["0.6682", "0.3318"], ["0.3318", "0.6682"]]}}
+    found = chumoku.check(wrong)
+    assert not found and found.ok is False and found.steps and "0.6682" in str(found)
+    right = {"inputs": inputs, "claims": {"weights": [["0.6698", "0.3302"], ["0.3302", "0.6698"]]}}
+    assert chumoku.check(right)
+    (tmp_path / "example.json").write_text(json.dumps(right, default=lambda x: x.tolist()))
+    assert chumoku.check(tmp_path / "example.json").ok and chumoku.check(str(tmp_path / "example.json"))
+    assert "<pre>" in found._repr_html_() and "not all true" in repr(found)
+    with pytest.raises(ValueError):
+        chumoku.check({"inputs": inputs, "claims": {"weights": [["much"]]}})
+    with pytest.raises(ValueError, match="nowhere.json"):
+        chumoku.check("nowhere.json")
+
+
+def test_counting():
+    found = chumoku.count("attention", length=10, width=64, heads=4)
+    assert found.parameters == 4 * (64 * 64 + 64)
+    assert sum(step["multiply_adds"] for step in found.steps) == found.multiply_adds
+    assert [each["network"] for each in found.side_by_side] == ["attention", "rnn", "lstm", "gru"]
+    assert "parameters" in str(found) and "16,640" in repr(found) and "<pre>" in found._repr_html_()
+    assert chumoku.count(width=512, heads=8, layers=6, vocabulary=10_000, bias=False).parameters > 2e7
+    # Numbers beyond 64 bits stay exact.
+    huge = chumoku.count("attention", batch=10**6, length=10**9, width=64, heads=4)
+    assert huge.multiply_adds > 2**64 and huge.multiply_adds % 10**6 == 0
+    with pytest.raises(ValueError, match="network: expected one of"):
+        chumoku.count("convolution")
+    with pytest.raises(ValueError, match="head"):
+        chumoku.count(width=10, heads=3)
+    program = ROOT / "target" / "release" / "chumoku"
+    if not program.exists():
+        pytest.skip("no command was built")
+    import subprocess
+
+    words = [os.fspath(program), "count", "--network", "decoder", "--d-model", "128", "--heads", "4", "--json"]
+    theirs = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+    assert theirs == chumoku.count("decoder", width=128, heads=4).data

@@ -1,0 +1,235 @@
+"""`chumoku.torch.watch`: what is collected is true, and the page of any model."""
+
+import json
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch")
+np = pytest.importorskip("numpy")
+
+import chumoku  # noqa: E402
+import chumoku.torch  # noqa: E402
+
+
+def transformer(name, head):
+    transformers = pytest.importorskip("transformers")
+    from tiny import config
+
+    torch.manual_seed(0)
+    try:
+        made = getattr(transformers, head).from_config(config(name))
+    except (AttributeError, ValueError) as error:
+        pytest.skip(str(error))
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for p in made.parameters():
+            p.add_(0.2 * torch.randn(p.shape, generator=generator))
+    return made.eval()
+
+
+def batch(side="right", length=9, missing=3):
+    ids = torch.randint(3, 99, (2, length), generator=torch.Generator().manual_seed(2))
+    mask = torch.ones_like(ids)
+    hidden = slice(length - missing, None) if side == "right" else slice(0, missing)
+    mask[1, hidden] = 0
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+class Names:
+    """A tokenizer, as far as a page needs one."""
+
+    all_special_ids = [3]
+
+    def decode(self, ids):
+        return " ".join(f"t{i}" for i in ids)
+
+    def convert_ids_to_tokens(self, ids):
+        return [f"t{i}" for i in ids]
+
+
+def eager_weights(model, inputs):
+    before = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        found = model(**inputs, output_attentions=True)
+    model.set_attn_implementation(before)
+    return found
+
+
+def hooks(model):
+    return [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()]
+
+
+def test_what_is_collected_is_true_and_the_model_is_as_before():
+    model, inputs = transformer("bert", "AutoModel"), batch()
+    expected = eager_weights(model, inputs)
+    before, had = model.config._attn_implementation, hooks(model)
+    with torch.no_grad(), chumoku.torch.watch(model) as seen:
+        found = model(**inputs)
+    real = inputs["attention_mask"].bool()
+    torch.testing.assert_close(found.last_hidden_state[real], expected.last_hidden_state[real], atol=5e-6, rtol=1e-4)
+    assert model.config._attn_implementation == before and len(seen) == 2
+    assert [entry.layer for entry in seen] == [0, 1] and "attention" in seen[0].module
+    for entry, weights in zip(seen, expected.attentions):
+        assert entry.shape == (2, 4, 9, 9)
+        rows = real[:, None, :].expand(2, 4, 9)
+        entropy = -(weights * weights.clamp(min=1e-30).log()).sum(-1)
+        torch.testing.assert_close(entry.entropy[rows], entropy[rows], atol=1e-4, rtol=0)
+        torch.testing.assert_close(entry.weights()[rows], weights[rows], atol=5e-6, rtol=0)
+        torch.testing.assert_close(entry.top_weights[..., 0][rows], weights.max(-1).values[rows], atol=5e-6, rtol=0)
+        assert (entry.mass[1, :, 6:] == 0).all()
+    with torch.no_grad():
+        model(**inputs)
+    assert len(seen) == 2, "nothing is collected outside"
+    assert hooks(model) == had
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [("bert", "AutoModel"), ("bert", "AutoModelForSequenceClassification"), ("distilbert", "AutoModelForSequenceClassification"),
+     ("roberta", "AutoModelForMaskedLM"), ("modernbert", "AutoModel"), ("gpt2", "AutoModelForCausalLM"),
+     ("llama", "AutoModelForCausalLM"), ("gemma2", "AutoModelForCausalLM"), ("gpt_oss", "AutoModelForCausalLM"),
+     ("qwen3", "AutoModel")],
+)  # fmt: skip
+def test_the_page_of_a_model(name, head, side):
+    model, inputs = transformer(name, head), batch(side)
+    with torch.no_grad(), chumoku.torch.watch(model, Names()) as seen:
+        output = model(**inputs)
+    found = seen.explain(item=1)
+    real = inputs["attention_mask"][1].bool()
+    ids = inputs["input_ids"][1][real].tolist()
+    has_sink = name == "gpt_oss"
+    assert found.words[has_sink:] == [f"t{i}" for i in ids]
+    assert found.attention.shape == (2, 4, 6 + has_sink, 6 + has_sink)
+    expected = torch.stack(eager_weights(model, inputs).attentions)[:, 1][:, :, real][..., real]
+    np.testing.assert_allclose(found.attention[:, :, has_sink:, has_sink:], expected.numpy(), atol=1e-5)
+    np.testing.assert_allclose(found.attention.sum(-1), 1, atol=1e-4)
+    is_causal = name in ("gpt2", "llama", "gemma2", "gpt_oss", "qwen3")
+    assert found.data["causal"] == is_causal
+    # What the model says, and what it says without a token.
+    if head == "AutoModelForSequenceClassification":
+        p = output.logits[1].softmax(-1)
+        assert found.label == model.config.id2label[int(p.argmax())] and found.similarity is None
+        best = int(p.argmax())
+        without = {n: x[1:, [i for i in range(9) if i != real.nonzero()[2]]] for n, x in inputs.items()}
+        with torch.no_grad():
+            q = model(**without).logits[0].softmax(-1)[best]
+        expected = math.log(p[best] / (1 - p[best])) - math.log(q / (1 - q))
+        assert abs(found.effects[2] - expected) < 1e-3
+    elif head == "AutoModelForCausalLM":
+        last = int(real.nonzero()[-1])
+        p = output.logits[1, last].softmax(-1)
+        assert found.label == f"t{int(p.argmax())}" and len(found.probabilities) == 10
+        assert abs(found.probabilities[found.label] - float(p.max())) < 1e-5
+        assert any(abs(effect) > 1e-4 for effect in found.effects)
+    else:
+        assert found.similarity == 1.0 and all(effect >= -1e-6 for effect in found.effects)
+        assert any(effect > 1e-6 for effect in found.effects)
+    page = found.page("ja")
+    assert page.startswith("<!doctype html>") or page.lstrip().lower().startswith("<!doctype")
+    assert f"t{ids[0]}" in page and len(found._repr_html_()) < 100_000
+
+
+@pytest.mark.parametrize("name", ["t5", "marian"])
+def test_the_page_of_a_translator(name):
+    model, inputs = transformer(name, "AutoModelForSeq2SeqLM"), batch()
+    written = torch.randint(3, 99, (2, 5), generator=torch.Generator().manual_seed(4))
+    call = inputs | {"decoder_input_ids": written}
+    with torch.no_grad(), chumoku.torch.watch(model, Names()) as seen:
+        output = model(**call)
+    assert len(seen) == 6
+    found = seen.explain(item=1)
+    assert isinstance(found, chumoku.Alignment)
+    ids = inputs["input_ids"][1][:6].tolist()
+    assert found.source_words == [f"t{i}" for i in ids] and len(found.target_words) == 5
+    assert found.target_words[:4] == [f"t{i}" for i in written[1][1:].tolist()]
+    eager = eager_weights(model, call)
+    expected = torch.stack(eager.cross_attentions)[:, 1][..., :6]
+    np.testing.assert_allclose(found.attention, expected.numpy(), atol=1e-5)
+    log_p = output.logits[1].log_softmax(-1)
+    assert abs(found.data["log_probabilities"][1] - float(log_p[1, written[1, 2]])) < 1e-4
+    left = [i for i in range(9) if i != 1]
+    with torch.no_grad():
+        other = model(input_ids=inputs["input_ids"][1:, left], attention_mask=inputs["attention_mask"][1:, left],
+                      decoder_input_ids=written[1:]).logits[0].log_softmax(-1)  # fmt: skip
+    change = float(log_p[1, written[1, 2]] - other[1, written[1, 2]])
+    assert abs(found.effects[1][1] - change) < 1e-3
+    assert "t" in found.page() and len(found._repr_html_()) < 100_000
+    encoder = seen.explain(item=1, part="encoder")
+    np.testing.assert_allclose(encoder.attention, torch.stack(eager.encoder_attentions)[:, 1][..., :6, :6].numpy(), atol=1e-5)
+    decoder = seen.explain(item=1, part="decoder")
+    assert decoder.data["causal"] and decoder.words == [f"t{i}" for i in written[1].tolist()]
+    np.testing.assert_allclose(decoder.attention, torch.stack(eager.decoder_attentions)[:, 1].numpy(), atol=1e-5)
+    with pytest.raises(ValueError, match="part: expected one of"):
+        seen.explain(part="middle")
+
+
+class Reader(torch.nn.Module):
+    """A program of one's own, with both of PyTorch's doors."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(50, 16)
+        self.first = torch.nn.MultiheadAttention(16, 2, batch_first=True)
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(16, 48), torch.nn.Linear(16, 3)])
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        x = x + self.first(x, x, x, need_weights=False)[0]
+        q, k, v = (t.unflatten(-1, (2, 8)).transpose(1, 2) for t in self.layers[0](x).chunk(3, -1))
+        x = torch.nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        return self.layers[1](x.mean(1))
+
+
+def test_programs_that_call_pytorch():
+    torch.manual_seed(0)
+    model, ids = Reader().eval(), torch.randint(0, 50, (2, 7))
+    with torch.no_grad():
+        plain = model(ids)
+        with chumoku.torch.watch(model) as seen:
+            watched = model(ids)
+        x = model.embedding(ids)
+        expected = model.first(x, x, x, need_weights=True, average_attn_weights=False)[1]
+    torch.testing.assert_close(watched, plain, atol=1e-6, rtol=0)
+    assert [(entry.module, entry.shape) for entry in seen] == [("first", (2, 2, 7, 7)), ("", (2, 2, 7, 7))]
+    torch.testing.assert_close(seen[0].weights(), expected, atol=1e-6, rtol=0)
+    found = seen.explain(item=1)
+    assert found.label == str(int(plain[1].argmax())) and found.words == [str(i) for i in ids[1].tolist()]
+    named = seen.explain(tokens=[f"word{i}" for i in range(7)])
+    assert named.words[3] == "word3"
+    # In training too, with gradients and under a model that raises.
+    model.train()
+    with chumoku.torch.watch(model, top=2) as seen:
+        model(ids).sum().backward()
+        with pytest.raises(IndexError):
+            model(torch.full((1, 3), 99))
+        model(ids)
+    assert len(seen) == 4 and seen[0].top_keys.shape[-1] == 2 and not seen[0].entropy.requires_grad
+    assert seen.explain().attention.shape == (2, 2, 7, 7)
+    seen.clear()
+    assert len(seen) == 0
+
+
+def test_what_cannot_be_shown_is_said():
+    model, inputs = transformer("gpt2", "AutoModelForCausalLM"), batch()
+    with chumoku.torch.watch() as all_calls, chumoku.torch.watch(model) as seen:
+        with pytest.raises(ValueError, match="was not called"):
+            seen.explain()
+        with torch.no_grad():
+            model.generate(inputs["input_ids"][:1], max_new_tokens=3, do_sample=False)
+    assert len(seen) == len(all_calls) == 6
+    with pytest.raises(ValueError, match="whole text"):
+        seen.explain()
+    with pytest.raises(ValueError, match="give it to watch"):
+        all_calls.explain()
+    with torch.no_grad(), chumoku.torch.watch(model) as seen:
+        model(**inputs)
+    with pytest.raises(ValueError, match="from 0 to 1, got 2"):
+        seen.explain(item=2)
+    with pytest.raises(ValueError, match="expected 9 names"):
+        seen.explain(tokens=["a"])
+    with pytest.raises(ValueError, match="only an encoder"):
+        seen.explain(part="cross")
+    json.dumps(seen.explain().data)
