@@ -1,8 +1,8 @@
 //! The threads that calls from Python run on.
 //!
 //! They are a pool of our own, never rayon's global one, which other modules of the process may use. After `fork` a child has
-//! the memory of its parent's pool but none of its threads, so the pool knows the process that made it, and another one is
-//! made in the child.
+//! the memory of its parent's pools but none of its threads, so a pool knows the process that made it, and another one is
+//! made in the child. Nothing here is locked: a child could find a lock held by a thread that it does not have.
 //!
 //! PyTorch's threads spin for a while after each of its operations, and would keep ours from the cores. So calls with its tensors
 //! run on its own threads, whose entry [`use_openmp`] is told.
@@ -12,36 +12,34 @@ use chumoku_kernels::{on_one_thread, on_team};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
+/// A pool of so many threads in a process, and the one that was made after it.
 struct Made {
     process: u32,
-    pool: Arc<ThreadPool>,
+    threads: usize,
+    pool: ThreadPool,
+    next: OnceLock<Box<Made>>,
 }
 
-impl Made {
-    /// Whether a child of the process that made the pool holds it. Its threads are not there: dropping it would wait for them.
-    fn is_inherited(&self) -> bool {
-        self.process != std::process::id()
-    }
-}
+/// The pools: one for each number of threads that was used, of this process and of those that it was forked from. They stay:
+/// the threads of a parent's cannot be waited for, and whoever sets the number of threads to and fro finds them again.
+static POOLS: OnceLock<Box<Made>> = OnceLock::new();
 
-struct State {
-    /// How many threads were asked for.
-    threads: Option<usize>,
-    made: Option<Made>,
-    /// The address of `GOMP_parallel`, 0 where it is not known, and the process that said so: OpenMP waits for ever where a child
-    /// asks for the threads that its parent had.
-    openmp: (usize, u32),
-}
+/// How many threads were asked for; 0 if nobody asked.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-static STATE: Mutex<State> = Mutex::new(State { threads: None, made: None, openmp: (0, 0) });
+/// The address of `GOMP_parallel`, 0 where it is not known, and the process that said so: OpenMP waits for ever where a child
+/// asks for the threads that its parent had.
+static OPENMP: (AtomicUsize, AtomicU32) = (AtomicUsize::new(0), AtomicU32::new(0));
 
 /// The number of threads that calls use: what [`set_num_threads`] said, else what the environment does, else `usual`, else as
 /// many as there are cores.
-fn threads(state: &State, usual: Option<usize>) -> usize {
+fn threads(usual: Option<usize>) -> usize {
     let said = |name: &str| std::env::var(name).ok()?.parse().ok().filter(|threads| (1..=1024).contains(threads));
-    let wish = state.threads.or_else(|| said("CHUMOKU_NUM_THREADS")).or(usual).or_else(|| said("OMP_NUM_THREADS"));
+    let asked = Some(THREADS.load(Ordering::Relaxed)).filter(|&threads| threads > 0);
+    let wish = asked.or_else(|| said("CHUMOKU_NUM_THREADS")).or(usual).or_else(|| said("OMP_NUM_THREADS"));
     wish.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
@@ -58,48 +56,44 @@ pub(crate) enum Place {
 
 /// Runs `work` without the lock of the interpreter.
 pub(crate) fn run<R: Send>(py: Python<'_>, place: Place, work: impl FnOnce() -> R + Send) -> PyResult<R> {
-    if place == Place::Here {
-        return Ok(py.detach(|| on_one_thread(work)));
+    match place {
+        Place::Here => return Ok(py.detach(|| on_one_thread(work))),
+        Place::OpenMp(usual) if threads(Some(usual)) == 1 => return Ok(py.detach(|| on_one_thread(work))),
+        Place::OpenMp(usual) if OPENMP.1.load(Ordering::Acquire) == std::process::id() => {
+            if let Some(team) = OpenMp::at(OPENMP.0.load(Ordering::Relaxed), threads(Some(usual))) {
+                return Ok(py.detach(|| on_team(Arc::new(team), work)));
+            }
+        }
+        Place::OpenMp(_) | Place::Pool => {}
     }
-    let state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Place::OpenMp(usual) = place
-        && threads(&state, Some(usual)) == 1
-    {
-        drop(state);
-        return Ok(py.detach(|| on_one_thread(work)));
-    }
-    if let Place::OpenMp(usual) = place
-        && state.openmp.1 == std::process::id()
-        && let Some(team) = OpenMp::at(state.openmp.0, threads(&state, Some(usual)))
-    {
-        drop(state);
-        return Ok(py.detach(|| on_team(Arc::new(team), work)));
-    }
-    drop(state);
     let pool = the_pool()?;
     Ok(py.detach(|| pool.install(work)))
 }
 
-/// The pool of this process, made if it is not there yet.
-pub(crate) fn the_pool() -> PyResult<Arc<ThreadPool>> {
-    let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(made) = state.made.take_if(|made| made.is_inherited()) {
-        std::mem::forget(made);
+/// The pool of this process with as many threads as calls use, made if it is not there yet.
+pub(crate) fn the_pool() -> PyResult<&'static ThreadPool> {
+    let (process, threads) = (std::process::id(), threads(None));
+    let mut link = &POOLS;
+    loop {
+        while let Some(made) = link.get() {
+            if (made.process, made.threads) == (process, threads) {
+                return Ok(&made.pool);
+            }
+            link = &made.next;
+        }
+        let name = |i| format!("chumoku-{i}");
+        let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build();
+        let pool = pool.map_err(|e| PyRuntimeError::new_err(format!("starting threads: {e}")))?;
+        // Another thread may have been faster; then this pool ends, and what is there is looked at.
+        let _ = link.set(Box::new(Made { process, threads, pool, next: OnceLock::new() }));
     }
-    if let Some(made) = &state.made {
-        return Ok(Arc::clone(&made.pool));
-    }
-    let name = |i| format!("chumoku-{i}");
-    let pool = ThreadPoolBuilder::new().num_threads(threads(&state, None)).thread_name(name).build();
-    let pool = Arc::new(pool.map_err(|e| PyRuntimeError::new_err(format!("starting threads: {e}")))?);
-    state.made = Some(Made { process: std::process::id(), pool: Arc::clone(&pool) });
-    Ok(pool)
 }
 
 /// Says where the OpenMP of another library starts its threads: the address of `GOMP_parallel`, or 0.
 #[pyfunction]
 pub(crate) fn use_openmp(address: usize) {
-    STATE.lock().unwrap_or_else(PoisonError::into_inner).openmp = (address, std::process::id());
+    OPENMP.0.store(address, Ordering::Relaxed);
+    OPENMP.1.store(std::process::id(), Ordering::Release);
 }
 
 /// Sets how many threads calls use. Results do not depend on it.
@@ -108,20 +102,12 @@ pub(crate) fn set_num_threads(threads: usize) -> PyResult<()> {
     if !(1..=1024).contains(&threads) {
         return Err(PyValueError::new_err(format!("set_num_threads: expected from 1 to 1024, got {threads}")));
     }
-    let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
-    if state.threads != Some(threads) {
-        state.threads = Some(threads);
-        // Calls that run hold the pool until they end.
-        if let Some(made) = state.made.take_if(|made| made.is_inherited()) {
-            std::mem::forget(made);
-        }
-        state.made = None;
-    }
+    THREADS.store(threads, Ordering::Relaxed);
     Ok(())
 }
 
 /// How many threads calls use.
 #[pyfunction]
 pub(crate) fn get_num_threads() -> usize {
-    threads(&STATE.lock().unwrap_or_else(PoisonError::into_inner), None)
+    threads(None)
 }

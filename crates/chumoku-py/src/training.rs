@@ -111,6 +111,10 @@ impl Run {
                     .map_err(|_| unknown("freeze", layers, &["none", "embeddings", "all", "a number of layers"]))?,
             )),
         };
+        if (freeze.is_some() || self.lora.is_some()) && self.from_pretrained.is_none() {
+            let problem = "freeze, lora: expected from_pretrained too, of whose model they say what stays as it is";
+            return Err(PyValueError::new_err(problem));
+        }
         options.freeze = match (freeze, self.lora) {
             (Some(_), Some(_)) => return Err(PyValueError::new_err("expected freeze or lora, not both")),
             (freeze, lora) => lora.map(Freeze::LowRank).or(freeze),

@@ -290,3 +290,102 @@ def test_two_processes_of_joblib(sklearn):
     texts, labels = map(np.array, rows())
     alone = cross_val_predict(small(), texts, labels, cv=2, method="predict_proba")
     np.testing.assert_array_equal(cross_val_predict(small(), texts, labels, cv=2, n_jobs=2, method="predict_proba"), alone)
+
+
+class OfNumbers(chumoku.TextClassifier):
+    """Takes rows of numbers, as scikit-learn's checks give them, as texts."""
+
+    def texts(self, X, reset):
+        from sklearn.utils.validation import validate_data
+
+        X = validate_data(self, X, reset=reset)
+        words = np.clip(np.round(2 * X), -20, 20).astype(int)
+        return [" ".join(f"column{j}is{x}" for j, x in enumerate(row)) for row in words]
+
+    def fit(self, X, y):
+        from sklearn.utils.multiclass import check_classification_targets
+        from sklearn.utils.validation import validate_data
+
+        X, y = validate_data(self, X, y)
+        check_classification_targets(y)
+        return super().fit(self.texts(X, True), y)
+
+    def predict_proba(self, X):
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
+        return super().predict_proba(self.texts(X, False))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array, tags.input_tags.string, tags.input_tags.two_d_array = False, False, True
+        return tags
+
+
+def test_scikit_learns_own_checks():
+    pytest.importorskip("sklearn")
+    from sklearn.utils.estimator_checks import check_estimator
+
+    for model in (OfNumbers(model="ngrams", progress=None), OfNumbers(epochs=1, progress=None)):
+        with pytest.warns(UserWarning, match="does not inherit"):
+            found = check_estimator(model, on_fail=None, on_skip=None)
+        failed = [(each["check_name"], each["exception"]) for each in found if each["status"] not in ("passed", "skipped")]
+        assert not failed and len([each for each in found if each["status"] == "passed"]) > 40
+
+
+def test_ngrams_alone(tmp_path):
+    model = small(model="ngrams", epochs=None).fit(*rows())
+    assert model.predict(["The soup was great."]).tolist() == ["yes"]
+    found = model.explain("The soup was great.")
+    assert found.data["ngrams"] and found.attention.size == 0
+    with pytest.raises(ValueError, match="no attention"):
+        found.page()
+    model.save(tmp_path / "model")
+    again = chumoku.TextClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(rows(9)[0]), model.predict_proba(rows(9)[0]))
+
+
+def test_networks_and_tokens():
+    for parameters in ({"model": "gru", "epochs": 1}, {"tokens": "characters", "epochs": 1}, {"tokens": "words", "epochs": 1}):
+        assert small(**parameters).fit(*rows()).predict_proba(rows(4)[0]).shape == (4, 2)
+    for parameters, match in [
+        ({"model": "perceptron"}, "model: expected one of transformer, rnn, lstm, gru, ngrams"),
+        ({"tokens": "letters"}, "tokens: expected one of subwords, characters, words"),
+        ({"freeze": "half"}, "freeze: expected one of none, embeddings, all, a number of layers"),
+        ({"freeze": 2}, "from"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            small(**parameters).fit(*rows())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_children_predict_after_a_fork_in_the_middle_of_use():
+    program = """
+        import chumoku, os, signal, threading
+        texts = [f"The {'soup' if i % 3 else 'room'} was {'good' if i % 2 else 'bad'}, number {i}." for i in range(160)]
+        model = chumoku.TextClassifier(epochs=1, progress=None).fit(texts, [i % 2 for i in range(160)])
+        expected = model.predict_proba(texts).tobytes()
+        over = threading.Event()
+
+        def use():
+            while not over.is_set():
+                assert model.predict_proba(texts).tobytes() == expected
+
+        threads = [threading.Thread(target=use) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for _ in range(100):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                os._exit(0 if model.predict_proba(texts).tobytes() == expected else 1)
+            status = os.waitpid(child, 0)[1]
+            assert status == 0, f"a child ended with {status}"
+        over.set()
+        for thread in threads:
+            thread.join()
+        print("done")
+    """
+    words = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)]
+    found = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert found.stdout.split() == ["done"], found.stderr

@@ -170,7 +170,7 @@ def test_what_is_wrong_says_what(translator, writer, tmp_path):
         (lambda: chumoku.Translator(tokens="words", progress=None).fit(*pairs()), ValueError, "words"),
         (lambda: chumoku.LanguageModel(progress=None).fit(["short"]), ValueError, "at least 1000 characters"),
         (lambda: chumoku.LanguageModel(progress=None, tokens="syllables").fit(text()), ValueError, "tokens: expected one of"),
-        (lambda: chumoku.LanguageModel(progress=None, freeze="all", lora=8).fit(text()), ValueError, "not both"),
+        (lambda: chumoku.LanguageModel(progress=None, freeze="all", lora=8, from_pretrained=tmp_path).fit(text()), ValueError, "not both"),
         (lambda: chumoku.LanguageModel(progress=None, from_pretrained=tmp_path).fit(text()), ValueError, str(tmp_path)),
         (lambda: chumoku.Translator().translate(["a"]), ValueError, "has not been fitted"),
         (lambda: translator.translate("one"), TypeError, "put it into a list"),

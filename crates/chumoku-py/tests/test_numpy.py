@@ -218,7 +218,7 @@ def test_a_child_computes_after_a_fork():
 import os, sys, numpy as np, chumoku
 x = np.random.default_rng(0).standard_normal((2, 4, 200, 32)).astype(np.float32)
 expected = chumoku.attention(x, x, x, return_weights=True)
-for _ in range(20):
+for _ in range(100):
     child = os.fork()
     if child == 0:
         found = chumoku.attention(x, x, x, return_weights=True)

@@ -11,6 +11,9 @@ from ._estimator import Estimator
 from ._inputs import check_as_many, check_row, listed, texts_of
 from ._pages import Explanation
 
+# Fewer rows cannot be learnt from and chosen by.
+_LEAST = 4
+
 
 class TextClassifier(Estimator):
     """A classifier of text: a transformer and an n-gram model, trained as ``chumoku train`` does it.
@@ -98,8 +101,11 @@ class TextClassifier(Estimator):
             ValueError: there are too few rows or classes, or not as many labels as texts.
             KeyboardInterrupt: on Ctrl-C, after what is there was saved; with ``out`` a later fit may ``resume``.
         """
+        self._forget()
         texts, labels = texts_of(X), listed(y)
         check_as_many(texts, labels, "a label")
+        if len(texts) < _LEAST:
+            raise ValueError(f"expected at least {_LEAST} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
         named: dict[str, Any] = {}
         for row, (text, label) in enumerate(zip(texts, labels)):
             if label is None or label != label:
@@ -108,7 +114,6 @@ class TextClassifier(Estimator):
             check_row(row, "label", str(label))
             if named.setdefault(str(label).strip(), label) != label:
                 raise ValueError(f"labels {named[str(label).strip()]!r} and {label!r} are written alike")
-        self._forget()
         self._named: dict[str, Any] | None = named
         try:
             self._train(self.model, ({"text": text, "label": str(label)} for text, label in zip(texts, labels)))

@@ -82,8 +82,8 @@ class LanguageModel(Estimator):
             ValueError: there is too little text.
             KeyboardInterrupt: on Ctrl-C, after what is there was saved; with ``out`` a later fit may ``resume``.
         """
-        texts = rows_of([X] if isinstance(X, str) else X, "document")
         self._forget()
+        texts = rows_of([X] if isinstance(X, str) else X, "document")
         self._train("language_model", ({"text": text} for text in texts))
         return self
 

@@ -88,9 +88,9 @@ class Translator(Estimator):
             ValueError: there are too few rows, or not as many translations as texts.
             KeyboardInterrupt: on Ctrl-C, after what is there was saved; with ``out`` a later fit may ``resume``.
         """
+        self._forget()
         sources, targets = rows_of(X, "text"), rows_of(y, "translation")
         check_as_many(sources, targets, "a translation")
-        self._forget()
         self._train("translator", ({"source": a, "target": b} for a, b in zip(sources, targets)))
         return self
 

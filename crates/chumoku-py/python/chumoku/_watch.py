@@ -477,7 +477,9 @@ class _Explainer:
         if logits is not None and logits.dim() == 2 and self._is_causal():
             # The last token that is no padding; it stands one place earlier once any before it, or it, is gone.
             at = int(self.kept[-1])
-            name = lambda i: self._called([i], 1)[0]
+            # As the tokenizer writes them: with a space before it, a token is another.
+            tokenizer = self.watch.tokenizer
+            name = lambda i: str(i) if tokenizer is None else str(tokenizer.convert_ids_to_tokens([i])[0])
             found = [x["logits"][at - 1] for x in without]
             return ("language_model", *_chosen(logits[at], found, places, effects, name, 10), None)
         vector = lambda x, without: _vector(x, self._mask(without))
