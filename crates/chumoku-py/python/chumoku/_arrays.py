@@ -70,6 +70,9 @@ def described(what: str, x: Any, rows: bool = True) -> tuple[Any, tuple]:
 
     With ``rows`` the numbers of a row must lie side by side.
     """
+    if not (x.dtype.isnative and x.flags.aligned):
+        # Numbers in another order of bytes, or across the places where a processor reads them.
+        return described(what, x.astype(x.dtype.newbyteorder("="), order="C", copy=True), rows)
     name, size = x.dtype.name, x.dtype.itemsize
     interface = x.__array_interface__
     strides = interface["strides"]
