@@ -192,6 +192,7 @@ fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanatio
         label: "positive".into(),
         similarity: None,
         probabilities: vec![class("positive", 0.75), class("negative", 0.25)],
+        exclusive: true,
         parts: None,
         pieces: words.iter().enumerate().map(|(word, text)| Piece { text: text.clone(), word }).collect(),
         words: words.iter().enumerate().map(|(i, text)| Word { text: text.clone(), special: i == 0 }).collect(),

@@ -1,7 +1,7 @@
 //! Scores as tables for people.
 
 use chumoku::lang::lang;
-use chumoku::train::Scores;
+use chumoku::train::{LabelScores, Scores};
 use chumoku::{Lang, tr};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -88,6 +88,45 @@ pub(crate) fn classes(scores: &Scores, all: &str) -> String {
     }
     // Nothing trails.
     out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+/// Precision and recall of each label with its threshold, if there is one. `all` says where there are figures of all.
+pub(crate) fn several_labels(scores: &LabelScores, thresholds: &[f32], all: &str) -> String {
+    let mut order: Vec<usize> = (0..scores.of_labels.len()).collect();
+    let n = order.len();
+    order.sort_by_key(|&label| std::cmp::Reverse(scores.of_labels[label].rows));
+    order.truncate(MOST_CLASSES);
+    let mut out = String::new();
+    if n > MOST_CLASSES {
+        out += &tr!(
+            "The {MOST_CLASSES} most frequent of {n} labels (all: {all}):\n",
+            "{n} 個のラベルのうち多いもの {MOST_CLASSES} 個（すべて: {all}）:\n"
+        );
+    }
+    let widest = order.iter().map(|&label| scores.of_labels[label].label.width()).max().unwrap_or(0).clamp(8, 32);
+    let heads = match lang() {
+        Lang::En => ["threshold", "precision", "recall", "F1", "rows"],
+        Lang::Ja => ["しきい値", "適合率", "再現率", "F1", "行数"],
+    };
+    let heads: Vec<String> = heads.iter().map(|head| right(head, 9)).collect();
+    let _ = writeln!(out, "{} {}", fit(lang().pick("label", "ラベル"), widest), heads.join(" "));
+    for label in order {
+        let of = &scores.of_labels[label];
+        let threshold = thresholds.get(label).map_or(String::new(), |threshold| format!("{threshold:.2}"));
+        let [precision, recall, f1] = [of.precision, of.recall, of.f1].map(percent);
+        let rows = of.rows;
+        let _ = writeln!(out, "{} {threshold:>9} {precision:>9} {recall:>9} {f1:>9} {rows:>9}", fit(&of.label, widest));
+    }
+    let [exact, one] = [scores.exact, scores.precision_at_1.unwrap_or(0.0)].map(percent);
+    let three = scores.precision_at_3.map_or(String::new(), |x| {
+        let x = percent(x);
+        tr!(", of the three most probable {x}", "、上位 3 個のうち {x}")
+    });
+    let summary = tr!(
+        "The most probable label is right in {one} of the rows{three}; exactly the right labels in {exact}.",
+        "最も確率の高いラベルが正しい行は {one}{three}。すべてのラベルが一致した行は {exact}。"
+    );
+    format!("{out}\n{}\n", wrap(&summary, 80))
 }
 
 fn class_table(scores: &Scores, order: &[usize]) -> String {

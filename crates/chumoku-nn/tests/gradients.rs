@@ -637,6 +637,24 @@ fn the_whole_classifier_with_its_loss() {
             loss(&moved, None)
         });
         compare("classifier", grads.values(), &expected, RULE).unwrap();
+        // Labels that do not exclude each other: two, and none.
+        let labels = [vec![0, 2], vec![]];
+        let mut grads_of_labels = Params::zeros(classifier.layout());
+        let of_labels = |p: &Params<f64>, grads: &mut Params<f64>| {
+            classifier.loss_of_labels(p, (&ids, &offsets), &labels, TRAINING, grads).unwrap()
+        };
+        of_labels(&params, &mut grads_of_labels);
+        let expected = central_difference(params.values(), STEP, |values| {
+            let mut moved = params.clone();
+            moved.values_mut().copy_from_slice(values);
+            of_labels(&moved, &mut Params::zeros(classifier.layout()))
+        });
+        compare("classifier of labels", grads_of_labels.values(), &expected, RULE).unwrap();
+        for wrong in [&labels[..1], &[vec![3], vec![]]] {
+            assert!(
+                classifier.loss_of_labels(&params, (&ids, &offsets), wrong, TRAINING, &mut grads_of_labels).is_err()
+            );
+        }
         // What is frozen has no gradient, and changes none of the others.
         for prefixes in
             [&["embedding."][..], &["embedding.", "position.", "token_type.", "input_norm.", "encoder.layers.0."]]

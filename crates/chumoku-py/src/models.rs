@@ -87,6 +87,15 @@ impl Classifier {
         }
     }
 
+    /// The least probability at which each label is predicted, where texts may have several; else None.
+    #[getter]
+    fn thresholds(&self) -> Option<Vec<f32>> {
+        match &self.0 {
+            Classes::Network(model) => model.config().problem.labels().map(|blend| blend.thresholds.clone()),
+            Classes::Ngrams(_) => None,
+        }
+    }
+
     /// Why this text gets its class; `name` is what the model is called.
     fn explain(&self, py: Python<'_>, text: String, name: String) -> PyResult<Page> {
         on_pool(py, || match &self.0 {

@@ -4,12 +4,14 @@
 use crate::pool;
 use chumoku::data::PairParts;
 use chumoku::data::{
-    DataFiles, DocumentBreaks, LEAST_CHARACTERS, ReadOptions, VALID_SHARE, load_documents, load_labelled, load_pairs,
+    DataFiles, DocumentBreaks, LEAST_CHARACTERS, LabelOptions, ReadOptions, VALID_SHARE, load_documents,
+    load_label_sets, load_labelled, load_pairs,
 };
 use chumoku::nn::Network;
 use chumoku::text::Unit;
 use chumoku::train::{
-    Event, Freeze, TrainOptions, Training, TrainingData, train_language_model, train_ngram_classifier, train_translator,
+    Event, Freeze, TrainOptions, Training, TrainingData, train_labels, train_language_model, train_ngram_classifier,
+    train_translator,
 };
 use chumoku::{Cell, Error, Precision};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
@@ -44,7 +46,9 @@ fn unknown(what: &str, found: &str, known: &[&str]) -> PyErr {
 struct Run {
     /// "transformer", "rnn", "lstm", "gru" or "ngrams", "translator" or "language_model".
     model: String,
-    /// Rows as JSON lines: `text` and `label`, `source` and `target`, or `text`.
+    /// Of a classifier, whether texts have any number of labels.
+    several: bool,
+    /// Rows as JSON lines: `text` and `label` (or a list, `labels`), `source` and `target`, or `text`.
     file: PathBuf,
     /// The model folder to write.
     out: PathBuf,
@@ -62,6 +66,7 @@ struct Run {
 #[derive(Clone, Copy)]
 enum Kind {
     Classifier(Network),
+    Labels(Network),
     Ngrams,
     Translator,
     LanguageModel,
@@ -69,7 +74,7 @@ enum Kind {
 
 impl Run {
     fn kind(&self) -> PyResult<Kind> {
-        Ok(match self.model.as_str() {
+        let kind = match self.model.as_str() {
             "transformer" => Kind::Classifier(Network::Transformer),
             "rnn" => Kind::Classifier(Network::Recurrent(Cell::Rnn)),
             "lstm" => Kind::Classifier(Network::Recurrent(Cell::Lstm)),
@@ -78,7 +83,14 @@ impl Run {
             "translator" => Kind::Translator,
             "language_model" => Kind::LanguageModel,
             other => return Err(unknown("model", other, &["transformer", "rnn", "lstm", "gru", "ngrams"])),
-        })
+        };
+        match (kind, self.several) {
+            (Kind::Classifier(network), true) => Ok(Kind::Labels(network)),
+            (Kind::Ngrams, true) => {
+                Err(PyValueError::new_err("model=\"ngrams\": expected one label a text, got several"))
+            }
+            (kind, _) => Ok(kind),
+        }
     }
 
     fn options(&self, kind: Kind) -> PyResult<TrainOptions> {
@@ -90,7 +102,7 @@ impl Run {
         }
         options.from = self.from_pretrained.clone();
         options.resume = self.resume;
-        if let Kind::Classifier(network) = kind {
+        if let Kind::Classifier(network) | Kind::Labels(network) = kind {
             options.network = network;
         }
         options.tokens = match self.tokens.as_deref() {
@@ -134,6 +146,11 @@ impl Run {
                     Kind::Ngrams => train_ngram_classifier(&data, training)?.metrics,
                     _ => chumoku::train::train(&data, training)?.metrics,
                 }
+            }
+            Kind::Labels(_) => {
+                read.label = Some("labels".into());
+                let sets = load_label_sets(&self.file, &read, &LabelOptions::default())?;
+                train_labels(&TrainingData::of_sets(&sets, None, None)?, training)?.metrics
             }
             Kind::Translator => {
                 let pairs = load_pairs(&DataFiles::One(self.file.clone()), &ReadOptions::default())?;

@@ -304,9 +304,11 @@ class OfNumbers(chumoku.TextClassifier):
 
     def fit(self, X, y):
         from sklearn.utils.multiclass import check_classification_targets
-        from sklearn.utils.validation import validate_data
+        from sklearn.utils.validation import column_or_1d, validate_data
 
-        X, y = validate_data(self, X, y)
+        X, y = validate_data(self, X, y, multi_output=True)
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         return super().fit(self.texts(X, True), y)
 
@@ -389,3 +391,54 @@ def test_children_predict_after_a_fork_in_the_middle_of_use():
     words = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)]
     found = subprocess.run(words, capture_output=True, text=True, timeout=300)
     assert found.stdout.split() == ["done"], found.stderr
+
+
+def tagged(n=240):
+    """A word for each label of a text, which has none, one or two."""
+    words = {"food": "soup", "staff": "waiter", "price": "bill", "noise": "music"}
+    sets = [[], ["food"], ["staff", "price"], ["noise"], ["food", "noise"], ["price"], ["staff"]]
+    labels = [sets[i % 7] for i in range(n)]
+    return [f"Visit {i}, a long day: " + " ".join(words[label] for label in each) for i, each in enumerate(labels)], labels
+
+
+def test_several_labels_a_text(tmp_path):
+    texts, labels = tagged()
+    model = small(epochs=3).fit(texts, labels)
+    assert model.classes_.tolist() == ["food", "noise", "price", "staff"]
+    assert [sorted(each) for each in model.predict(texts[:7])] == [sorted(each) for each in labels[:7]]
+    p = model.predict_proba(texts[:7])
+    assert p.shape == (7, 4) and p[4].sum() > 1.2 and p[0].sum() < 0.8
+    assert model.score(texts, labels) > 0.9 and "micro_f1" in model.metrics_
+    model.save(tmp_path / "model")
+    again = chumoku.TextClassifier.load(tmp_path / "model")
+    assert again.predict(texts[:7]) == model.predict(texts[:7]) == pickle.loads(pickle.dumps(model)).predict(texts[:7])
+    assert model.explain(texts[2]).data["exclusive"] is False
+    # scikit-learn's indicators.
+    indicator = np.array([[int(name in each) for name in ("food", "noise", "price", "staff")] for each in labels])
+    other = small(epochs=3).fit(texts, indicator)
+    found = other.predict(texts)
+    assert found.shape == indicator.shape and found.dtype.kind == "i" and (found == indicator).mean() > 0.95
+    np.testing.assert_allclose(other.predict_proba(texts[:5]), p[:5], atol=1e-6)
+    for y, error, match in [
+        ([["a"], "b", ["c"], ["d"]], TypeError, "row 1: expected a list of labels"),
+        ([["a"], [None], ["c"], ["d"]], ValueError, "row 1: expected a label, got nothing"),
+        ([["a"], [" "], ["c"], ["d"]], ValueError, "row 1: .* empty label"),
+    ]:
+        with pytest.raises(error, match=match):
+            small().fit(["one", "two", "three", "four"], y)
+    with pytest.raises(ValueError, match="several"):
+        small(model="ngrams").fit(texts, labels)
+
+
+def test_several_labels_are_those_of_the_command(tmp_path):
+    program = pathlib.Path(os.environ.get("CHUMOKU_PROGRAM", ROOT / "target" / "release" / "chumoku"))
+    if not program.exists():
+        pytest.skip("no command was built")
+    texts, labels = tagged()
+    lines = [json.dumps({"text": text, "labels": sorted(each)}) for text, each in zip(texts, labels)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    words = [program, "train", tmp_path / "rows.jsonl", "--epochs", "2", "--out", tmp_path / "model", "--threads", "2"]
+    subprocess.run(words, check=True, capture_output=True)
+    small(out=tmp_path / "ours").fit(texts, labels)
+    for name in ("model.safetensors", "config.json"):
+        assert (tmp_path / "model" / name).read_bytes() == (tmp_path / "ours" / name).read_bytes(), name

@@ -153,8 +153,9 @@ pub(crate) fn both_effects(lang: Lang) -> &'static str {
     )
 }
 
-/// How much of the decision is whose, and what that means.
-pub(crate) fn shares(lang: Lang, parts: &Halves, [class, next]: [&str; 2], of_network: &str) -> String {
+/// How much of the decision is whose, and what that means: of the class against the next likeliest, if classes exclude each
+/// other.
+pub(crate) fn shares(lang: Lang, parts: &Halves, class: &str, next: Option<&str>, of_network: &str) -> String {
     let [network, ngrams] = [1.0 - parts.ngram_share, parts.ngram_share].map(|share| format!("{:.0} %", 100.0 * share));
     let against = |half: usize| match (parts.against[half], lang) {
         (false, _) => "",
@@ -162,14 +163,19 @@ pub(crate) fn shares(lang: Lang, parts: &Halves, [class, next]: [&str; 2], of_ne
         (true, Lang::Ja) => "（反対）",
     };
     let (first, second) = (against(0), against(1));
-    let (class, next) = (lang.quoted(class), lang.quoted(next));
+    let class = lang.quoted(class);
+    let next = next.map(|next| match (lang, lang.quoted(next)) {
+        (Lang::En, next) => format!(" against {next}"),
+        (Lang::Ja, next) => format!("{next}に対する"),
+    });
+    let next = next.unwrap_or_default();
     match lang {
         Lang::En => format!(
             "Share of this decision: {of_network} {network}{first}, n-gram model {ngrams}{second}. A half's share is its weight in the \
-             blend times the log-odds that it gives {class} against {next}, by the sum of both."
+             blend times the log-odds that it gives {class}{next}, by the sum of both."
         ),
         Lang::Ja => format!(
-            "この判断への寄与: {of_network} {network}{first}、n-gram モデル {ngrams}{second}。寄与は、{next}に対する{class}の対数オッズに\
+            "この判断への寄与: {of_network} {network}{first}、n-gram モデル {ngrams}{second}。寄与は、{next}{class}の対数オッズに\
              混合の重みを掛けた値が、両者の合計に占める割合です。"
         ),
     }

@@ -1,8 +1,9 @@
 //! A trained text classifier as a whole: its folder, and what it is asked.
 
 use crate::blend::Blend;
-use crate::data::Example;
+use crate::data::{Example, LabelledText};
 use crate::inference::{Framed, check_head};
+use crate::label_blend::{LabelBlend, log_sigmoid};
 use crate::lang::lang;
 use crate::model_folder::{
     CONFIG, ModelKind, ModelType, NGRAM_WEIGHTS, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others,
@@ -14,7 +15,7 @@ use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
 use crate::of_layers::of_layers;
 use crate::params::Params;
 use crate::pretrained::{ClassifierCheckpoint, Origin};
-use crate::scoring::{Advice, Rows, Scores, of_log_p};
+use crate::scoring::{Advice, LabelScores, Rows, Scores, of_log_p};
 use crate::text::TextTokenizer;
 use crate::{Error, Result, inference, stages, tr};
 use chumoku_kernels::Precision;
@@ -35,8 +36,11 @@ pub struct ModelConfig {
     pub model_type: String,
     /// The version that wrote it.
     pub chumoku_version: String,
-    /// The classes, in the order of their numbers.
+    /// The classes or labels, in the order of their numbers.
     pub labels: Vec<String>,
+    /// What a text is told.
+    #[serde(default, skip_serializing_if = "Problem::is_one_class")]
+    pub problem: Problem,
     /// How the two halves of the predictor are joined.
     pub blend: Blend,
     /// Which n-grams the n-gram half reads, if there is one.
@@ -52,6 +56,33 @@ pub struct ModelConfig {
     pub model: ClassifierConfig,
 }
 
+/// What a text is told.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Problem {
+    /// One class of several that exclude each other; [`ModelConfig::blend`] joins the two halves.
+    #[default]
+    OneClass,
+    /// Any number of labels; this joins the two halves, and says from which probability on a label is predicted.
+    Labels(LabelBlend),
+}
+
+impl Problem {
+    /// Whether classes exclude each other.
+    pub fn is_one_class(&self) -> bool {
+        matches!(self, Problem::OneClass)
+    }
+
+    /// How labels are told, if there may be several.
+    pub fn labels(&self) -> Option<&LabelBlend> {
+        match self {
+            Problem::OneClass => None,
+            Problem::Labels(blend) => Some(blend),
+        }
+    }
+}
+
 /// [`ModelConfig`] as it is written: with what ties it to the `tokenizer.json` beside it.
 #[derive(Serialize, Deserialize)]
 struct ConfigFile<'a> {
@@ -64,7 +95,7 @@ struct ConfigFile<'a> {
 
 pub(crate) const NGRAMS: &str = "ngrams.";
 
-/// A predicted distribution over the classes.
+/// Predicted probabilities of the classes, which sum to 1, or of labels that do not exclude each other.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Prediction {
@@ -115,6 +146,8 @@ pub struct TextClassifier {
 #[derive(Debug, Serialize, Deserialize)]
 struct FineTuned {
     chumoku_version: String,
+    #[serde(default, skip_serializing_if = "Problem::is_one_class")]
+    problem: Problem,
     blend: Blend,
     ngrams: Option<NgramScheme>,
     #[serde(with = "crate::precision")]
@@ -221,9 +254,20 @@ impl TextClassifier {
         let _stage = stages::begin(stages::NGRAMS);
         let ngrams = self.ngrams.as_ref().map(|ngrams| ngrams.logits_of(texts));
         let each = windows.par_iter().enumerate().with_min_len(64).map(|(i, &windows)| {
-            let attention = log_softmax(&logits.row(i).to_vec());
-            let ngrams = ngrams.as_ref().map(|all| log_softmax(&all[i * classes..(i + 1) * classes]));
-            let probabilities = self.config.blend.probabilities(&attention, ngrams.as_deref());
+            let attention = logits.row(i).to_vec();
+            let ngrams = ngrams.as_ref().map(|all| &all[i * classes..(i + 1) * classes]);
+            let (attention, ngrams, probabilities) = match &self.config.problem {
+                Problem::OneClass => {
+                    let (attention, ngrams) = (log_softmax(&attention), ngrams.map(log_softmax));
+                    let probabilities = self.config.blend.probabilities(&attention, ngrams.as_deref());
+                    (attention, ngrams, probabilities)
+                }
+                Problem::Labels(blend) => {
+                    let probabilities = blend.probabilities(&attention, ngrams);
+                    let logs = |z: &[f32]| z.iter().map(|&z| log_sigmoid(z)).collect::<Vec<f32>>();
+                    (logs(&attention), ngrams.map(logs), probabilities)
+                }
+            };
             if probabilities.iter().any(|p| !p.is_finite()) {
                 let problem = tr!(
                     "the model gives a probability that is not a number: its weights are too large to use",
@@ -234,6 +278,36 @@ impl TextClassifier {
             Ok(Prediction { probabilities, attention, ngrams, windows })
         });
         each.collect()
+    }
+
+    /// The labels that are predicted, the most probable first: those above their thresholds, or the class.
+    pub fn predicted(&self, prediction: &Prediction) -> Vec<usize> {
+        let Problem::Labels(blend) = &self.config.problem else { return vec![prediction.class()] };
+        let is_predicted = |&label: &usize| prediction.probabilities[label] >= blend.thresholds[label];
+        prediction.ranked().into_iter().filter(is_predicted).collect()
+    }
+
+    /// Scores on texts with any number of labels each, resampled with `seed`: of the whole predictor, then of the network and
+    /// of the n-grams alone, each with the labels above its own thresholds.
+    ///
+    /// Labels that the model does not know are left out.
+    ///
+    /// # Errors
+    /// If a text cannot be read as tokens, or the model tells classes that exclude each other.
+    pub fn score_labels(&self, examples: &[LabelledText], seed: u64) -> Result<LabelScores> {
+        self.label_scores(&Rows::of_sets(examples, &self.config.labels), seed)
+    }
+
+    pub(crate) fn label_scores(&self, rows: &Rows<Vec<u32>>, seed: u64) -> Result<LabelScores> {
+        let Problem::Labels(blend) = &self.config.problem else {
+            return Err(Error::Setting(tr!(
+                "this model gives each text one class: score it on a file of one label a text",
+                "このモデルはテキストごとに 1 つのクラスを答えます。ラベルが 1 つずつのファイルで評価してください"
+            )));
+        };
+        let found: Vec<Vec<f32>> = self.predict(&rows.texts())?.into_iter().map(|p| p.probabilities).collect();
+        let predicted: Vec<Vec<u32>> = found.iter().map(|p| blend.predicted(p)).collect();
+        Ok(LabelScores::of(&rows.labels, &predicted, Some(&found), self.labels(), seed))
     }
 
     /// Scores on labelled examples, resampled with `seed`: of the whole predictor, then of the network and of the
@@ -300,13 +374,14 @@ impl TextClassifier {
     fn files_as_published(&self, origin: &Origin) -> Vec<(&'static str, Vec<u8>)> {
         let ours = FineTuned {
             chumoku_version: self.config.chumoku_version.clone(),
+            problem: self.config.problem.clone(),
             blend: self.config.blend,
             ngrams: self.config.ngrams.clone(),
             precision: self.config.precision,
             max_tokens: self.config.max_tokens(),
             vocabulary_sha256: self.tokenizer.vocabulary_sha256(),
         };
-        let config = origin.config_file(&self.config.labels, &ours);
+        let config = origin.config_file(&self.config.labels, self.config.problem.is_one_class(), &ours);
         let mut files = origin.files().to_vec();
         files.extend([(CONFIG, config.into_bytes()), (WEIGHTS, serialize(&origin.tensors(&self.params)))]);
         files.extend(self.ngrams.iter().map(|ngrams| (NGRAM_WEIGHTS, serialize(&ngram_tensors(ngrams)))));
@@ -315,19 +390,24 @@ impl TextClassifier {
 
     /// Reads a folder as Hugging Face's library writes it, or as fine-tuning does, trusting nothing in it.
     fn load_published(folder: &Path) -> Result<TextClassifier> {
-        let ClassifierCheckpoint { model, mut params, tokenizer, limit, origin, labels, ours } =
+        let ClassifierCheckpoint { model, mut params, tokenizer, limit, origin, labels, is_one_class, ours } =
             ClassifierCheckpoint::<FineTuned>::read(folder)?;
         check_labels(&labels).map_err(|problem| fault(folder, CONFIG, problem))?;
         if let Some(ours) = &ours {
             check_vocabulary(folder, TOKENIZER, &tokenizer, &ours.vocabulary_sha256)?;
             params.set_precision(ours.precision);
         }
+        let problem = match (&ours, is_one_class) {
+            (Some(ours), _) => ours.problem.clone(),
+            (None, true) => Problem::OneClass,
+            (None, false) => Problem::Labels(LabelBlend::attention(labels.len())),
+        };
         let ngrams = match ours.as_ref().and_then(|ours| ours.ngrams.clone()) {
             None => None,
             Some(scheme) => {
                 let bytes = read(folder, NGRAM_WEIGHTS)?;
                 let tensors = parse_weights(folder, &bytes)?;
-                let ngrams = read_ngrams(&tensors, &scheme, labels.len());
+                let ngrams = read_ngrams(&tensors, &scheme, labels.len(), !problem.is_one_class());
                 Some(ngrams.map_err(|problem| fault(folder, NGRAM_WEIGHTS, problem))?)
             }
         };
@@ -335,6 +415,7 @@ impl TextClassifier {
             model_type: origin.model_type().to_owned(),
             chumoku_version: ours.as_ref().map(|ours| ours.chumoku_version.clone()).unwrap_or_default(),
             labels,
+            problem,
             blend: ours.as_ref().map_or(Blend::ATTENTION, |ours| ours.blend),
             ngrams: ngrams.as_ref().map(|ngrams| ngrams.scheme().clone()),
             precision: params.precision(),
@@ -378,7 +459,10 @@ impl TextClassifier {
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
         let ngrams = match &config.ngrams {
             None => None,
-            Some(scheme) => Some(read_ngrams(&tensors, scheme, config.labels.len()).map_err(|e| fault(WEIGHTS, e))?),
+            Some(scheme) => Some(
+                read_ngrams(&tensors, scheme, config.labels.len(), !config.problem.is_one_class())
+                    .map_err(|e| fault(WEIGHTS, e))?,
+            ),
         };
         let others = ngrams.as_ref().map(ngram_names).unwrap_or_default();
         check_no_others(folder, &tensors, Some(model.layout()), &others)?;
@@ -399,6 +483,9 @@ impl ModelConfig {
             ));
         }
         check_labels(&self.labels)?;
+        if let Problem::Labels(blend) = &self.problem {
+            blend.check(self.labels.len())?;
+        }
         let sizes = [
             ("vocab_size", m.vocab_size, 1, 1 << 24),
             ("max_length", m.max_length, 2, 1 << 20),
@@ -472,6 +559,7 @@ pub(crate) fn read_ngrams(
     tensors: &SafeTensors<'_>,
     scheme: &NgramScheme,
     classes: usize,
+    is_set: bool,
 ) -> Result<NgramModel, String> {
     let get = |name: &str, dtype: Dtype| {
         let name = format!("{NGRAMS}{name}");
@@ -495,7 +583,7 @@ pub(crate) fn read_ngrams(
         bias: array("bias")?,
         prior: array("prior")?,
     };
-    let model = NgramModel::from_tensors(scheme.clone(), tensors).map_err(|error| error.to_string())?;
+    let model = NgramModel::from_tensors(scheme.clone(), tensors, is_set).map_err(|error| error.to_string())?;
     if model.num_classes() != classes {
         return Err(tr!(
             "the n-gram model has {} classes, expected {classes}",

@@ -162,7 +162,7 @@ impl NgramClassifier {
         }
         let bytes = read(folder, WEIGHTS)?;
         let tensors = parse_weights(folder, &bytes)?;
-        let ngrams = read_ngrams(&tensors, &config.ngrams, config.labels.len())
+        let ngrams = read_ngrams(&tensors, &config.ngrams, config.labels.len(), false)
             .map_err(|problem| fault(folder, WEIGHTS, problem))?;
         check_no_others(folder, &tensors, None, &ngram_names(&ngrams))?;
         Ok(NgramClassifier { config, ngrams })

@@ -9,7 +9,7 @@ pub(crate) use pictures::{Encoding, Explain, Film, Pictures, Position, PositionV
 pub(crate) use vectors::{Embed, EmbeddingFormat, Nearest};
 
 use chumoku::Cell;
-use chumoku::data::{DataError, Kept};
+use chumoku::data::{DataError, Kept, LabelOptions};
 use chumoku::nn;
 use chumoku::text::Unit;
 use chumoku::tr;
@@ -92,6 +92,8 @@ pub(crate) enum Command {
 pub(crate) enum TaskName {
     /// Sort texts into classes
     Classify,
+    /// Give each text any number of labels
+    Labels,
     /// Turn texts into texts in another language or form
     Translate,
     /// Continue texts
@@ -195,6 +197,29 @@ pub(crate) struct Reading {
     pub(crate) kept: Kept,
 }
 
+/// How a file writes several labels of a text.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub(crate) struct SeveralLabels {
+    /// Several labels a text: the columns that are a label each, 1 where it holds
+    #[arg(long, value_name = "COLS", value_delimiter = ',', conflicts_with = "separator")]
+    labels: Vec<String>,
+    /// Several labels a text: what stands between them in the label column
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    separator: Option<char>,
+}
+
+impl SeveralLabels {
+    /// As the library takes it.
+    pub(crate) fn options(&self) -> LabelOptions {
+        LabelOptions { columns: self.labels.clone(), separator: self.separator }
+    }
+
+    /// Whether anything was said.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.options() != LabelOptions::default()
+    }
+}
+
 impl Reading {
     /// Makes data readable twice that comes through a pipe; `-` becomes the name of standard input.
     pub(crate) fn keep(&mut self, data: &mut PathBuf) -> Result<(), DataError> {
@@ -227,6 +252,8 @@ pub(crate) struct Train {
     pub(crate) data: Option<PathBuf>,
     #[arg(long, value_enum)]
     pub(crate) task: Option<TaskName>,
+    #[command(flatten)]
+    pub(crate) several: SeveralLabels,
     /// Kind of classifier; a network is joined with n-grams
     #[arg(long, value_enum, default_value = "transformer")]
     pub(crate) model: Model,
@@ -307,6 +334,8 @@ pub(crate) struct Eval {
     pub(crate) data: PathBuf,
     #[command(flatten)]
     pub(crate) reading: Reading,
+    #[command(flatten)]
+    pub(crate) several: SeveralLabels,
     /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
     /// weights are stored in 16 bits)
     #[arg(long, value_enum)]

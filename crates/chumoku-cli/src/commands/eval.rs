@@ -3,7 +3,7 @@
 use super::load;
 use super::read_options;
 use super::train::classify::this_model;
-use super::train::{language, translate};
+use super::train::{labels, language, translate};
 use crate::ExitCode;
 use crate::args::Eval;
 use crate::progress::{count, tell};
@@ -11,7 +11,7 @@ use crate::{report, threads};
 use chumoku::data::{Dataset, DocumentBreaks, load_documents, load_labelled, thousands};
 use chumoku::lang::lang;
 use chumoku::train::{LanguageScores, Scores, SeenTexts, TranslationScores, network_name};
-use chumoku::{ModelKind, TranslateOptions, tr};
+use chumoku::{ModelKind, TextClassifier, TranslateOptions, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
 
@@ -69,16 +69,9 @@ fn text(args: &Eval) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A labelled file, and how many of its rows have a text that the model was trained on, where that is known.
-fn labelled(args: &Eval, labels: &[String]) -> anyhow::Result<(Dataset, Option<usize>)> {
-    let dataset = load_labelled(&args.data, &read_options(&args.reading, true)?)?;
-    tell(["data", "データ"], &dataset.description);
-    if dataset.skipped.count > 0 {
-        tell(["skipped", "除外"], &dataset.skipped.to_string());
-    }
-    dataset.check_known_labels(labels)?;
-    let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
-    let seen = SeenTexts::load(&args.model)?.map(|seen| seen.count(&texts));
+/// How many rows have a text that the model was trained on, where that is known; says so if there are any.
+fn tell_of_seen(args: &Eval, texts: &[&str]) -> anyhow::Result<Option<usize>> {
+    let seen = SeenTexts::load(&args.model)?.map(|seen| seen.count(texts));
     if let Some(n) = seen.filter(|&n| n > 0) {
         let rows = thousands(texts.len());
         let n = thousands(n);
@@ -92,6 +85,19 @@ fn labelled(args: &Eval, labels: &[String]) -> anyhow::Result<(Dataset, Option<u
             ),
         );
     }
+    Ok(seen)
+}
+
+/// A labelled file, and how many of its rows have a text that the model was trained on, where that is known.
+fn labelled(args: &Eval, labels: &[String]) -> anyhow::Result<(Dataset, Option<usize>)> {
+    let dataset = load_labelled(&args.data, &read_options(&args.reading, true)?)?;
+    tell(["data", "データ"], &dataset.description);
+    if dataset.skipped.count > 0 {
+        tell(["skipped", "除外"], &dataset.skipped.to_string());
+    }
+    dataset.check_known_labels(labels)?;
+    let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
+    let seen = tell_of_seen(args, &texts)?;
     Ok((dataset, seen))
 }
 
@@ -109,8 +115,41 @@ fn print(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Scores of any number of labels a text.
+fn labels(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
+    let sets = labels::load(&args.data, &read_options(&args.reading, false)?, &args.several)?;
+    sets.check_known_labels(model.labels())?;
+    let texts: Vec<&str> = sets.examples.iter().map(|example| example.text.as_str()).collect();
+    let seen = tell_of_seen(args, &texts)?;
+    let scores = model.score_labels(&sets.examples, SEED)?;
+    let mut out = stdout().lock();
+    if args.json {
+        let scores = json!({
+            "rows": scores.rows,
+            "rows_trained_on": seen,
+            "micro_f1": scores.micro_f1,
+            "macro_f1": scores.macro_f1,
+            "scores": scores,
+        });
+        writeln!(out, "{scores}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(warning) = scores.warning() {
+        writeln!(out, "{}\n", report::filled(&warning))?;
+    }
+    let (n, rows) = (thousands(scores.rows), count(scores.rows, "row"));
+    writeln!(out, "{}\n", tr!("{rows}", "{n} 行"))?;
+    writeln!(out, "{}", labels::comparison(&[(this_model(), &scores)]))?;
+    let thresholds = model.config().problem.labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
+    write!(out, "{}", report::several_labels(&scores, thresholds, "--json"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
     let model = load::classifier(&args.model, args.precision)?;
+    if !model.config().problem.is_one_class() {
+        return labels(args, model);
+    }
     let (dataset, seen) = labelled(args, model.labels())?;
     let (whole, parts) = model.score(&dataset.examples, SEED)?;
     if args.json {

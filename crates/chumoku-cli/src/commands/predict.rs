@@ -1,4 +1,4 @@
-//! `chumoku predict`: the class of texts given, or of every row of a file or of standard input, as a stream.
+//! `chumoku predict`: the class or labels of texts given, or of every row of a file or of standard input, as a stream.
 
 use super::load;
 use super::stream::{Form, Given, stream};
@@ -6,12 +6,15 @@ use crate::ExitCode;
 use crate::args::{Precision, Predict};
 use crate::{harmless, threads};
 use chumoku::data::Source;
-use chumoku::{ModelKind, NgramClassifier, Prediction, TextClassifier};
+use chumoku::{ModelKind, NgramClassifier, Prediction, TextClassifier, tr};
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
 use std::path::Path;
 
-/// What predicts classes.
+/// Between the labels of a row, in a column: what `chumoku train --separator` takes.
+const SEPARATOR: &str = "|";
+
+/// What predicts classes or labels.
 enum Model {
     Classifier(&'static TextClassifier),
     Ngrams(&'static NgramClassifier),
@@ -31,6 +34,22 @@ impl Model {
             Model::Classifier(model) => model.labels(),
             Model::Ngrams(model) => model.labels(),
         }
+    }
+
+    /// Whether a text may have several labels.
+    fn has_several(&self) -> bool {
+        matches!(self, Model::Classifier(model) if !model.config().problem.is_one_class())
+    }
+
+    /// The classes or labels that are the answer, the most probable first: those that are predicted, or so many as were asked
+    /// for.
+    fn answer<'a>(&'a self, prediction: &Prediction, top: Option<usize>) -> Vec<(&'a str, f32)> {
+        let found = match (self, top) {
+            (_, Some(n)) => prediction.ranked().into_iter().take(n).collect(),
+            (Model::Classifier(model), None) => model.predicted(prediction),
+            (Model::Ngrams(_), None) => vec![prediction.class()],
+        };
+        found.into_iter().map(|class| (self.labels()[class].as_str(), prediction.probabilities[class])).collect()
     }
 
     fn predict(&self, texts: &[&str]) -> chumoku::Result<Vec<Prediction>> {
@@ -53,17 +72,16 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
         if args.json {
             writeln!(out, "{}", Value::Object(object(text, &model, &prediction, args.top)))?;
         } else {
-            let top = top(&model, &prediction, args.top.unwrap_or(1)).into_iter();
-            let line: Vec<String> = top.map(|(label, p)| format!("{}\t{:.1} %", harmless(label), 100.0 * p)).collect();
+            let answer = model.answer(&prediction, args.top).into_iter();
+            let mut line: Vec<String> =
+                answer.map(|(label, p)| format!("{}\t{:.1} %", harmless(label), 100.0 * p)).collect();
+            if line.is_empty() {
+                line.push(tr!("(no label)\t", "（ラベルなし）\t"));
+            }
             writeln!(out, "{}\t{}", line.join("\t"), harmless(text))?;
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn top<'a>(model: &'a Model, prediction: &Prediction, n: usize) -> Vec<(&'a str, f32)> {
-    let ranked = prediction.ranked().into_iter().take(n);
-    ranked.map(|class| (model.labels()[class].as_str(), prediction.probabilities[class])).collect()
 }
 
 /// A probability with as many digits as it is worth.
@@ -74,19 +92,26 @@ fn rounded(p: f32) -> Value {
 /// The answer of `--json` to a text, the same wherever the text came from; `top` if so many classes are asked for.
 fn object(text: &str, model: &Model, prediction: &Prediction, asked: Option<usize>) -> Map<String, Value> {
     let class = |(label, p): (&str, f32)| json!({ "label": label, "probability": rounded(p) });
-    let best = top(model, prediction, 1)[0];
     let mut object = Map::new();
     object.insert("text".into(), text.into());
-    object.insert("label".into(), best.0.into());
-    object.insert("probability".into(), rounded(best.1));
+    if model.has_several() {
+        object.insert("labels".into(), model.answer(prediction, asked).into_iter().map(class).collect());
+        return object;
+    }
+    let best = prediction.class();
+    object.insert("label".into(), model.labels()[best].as_str().into());
+    object.insert("probability".into(), rounded(prediction.probabilities[best]));
     if let Some(n) = asked {
-        object.insert("top".into(), top(model, prediction, n).into_iter().map(class).collect());
+        object.insert("top".into(), model.answer(prediction, Some(n)).into_iter().map(class).collect());
     }
     object
 }
 
 /// The same for a row without an answer, its text aside.
-fn unanswered(asked: Option<usize>) -> Map<String, Value> {
+fn unanswered(model: &Model, asked: Option<usize>) -> Map<String, Value> {
+    if model.has_several() {
+        return Map::from_iter([("labels".to_owned(), Value::Null)]);
+    }
     let keys = ["label", "probability"].into_iter().map(|key| (key.to_owned(), Value::Null));
     keys.chain(asked.map(|_| ("top".to_owned(), json!([])))).collect()
 }
@@ -94,11 +119,20 @@ fn unanswered(asked: Option<usize>) -> Map<String, Value> {
 /// The rows of a source, each with its label.
 fn rows(args: &Predict, model: &Model, source: Source) -> anyhow::Result<ExitCode> {
     if args.json {
-        let form = Form::Objects { unanswered: unanswered(args.top) };
+        let form = Form::Objects { unanswered: unanswered(model, args.top) };
         return stream(source, form, args.strict, |texts| {
             let predictions = model.predict(texts)?;
             let answers = texts.iter().zip(&predictions);
             Ok(answers.map(|(text, prediction)| vec![object(text, model, prediction, args.top).into()]).collect())
+        });
+    }
+    if model.has_several() && args.top.is_none() {
+        return stream(source, Form::Columns { names: &["labels"], bom: args.bom }, args.strict, |texts| {
+            let joined = |prediction: &Prediction| {
+                let names: Vec<&str> = model.answer(prediction, None).into_iter().map(|(label, _)| label).collect();
+                vec![Value::from(names.join(SEPARATOR))]
+            };
+            Ok(model.predict(texts)?.iter().map(joined).collect())
         });
     }
     let n = args.top.unwrap_or(1).min(model.labels().len());
@@ -112,7 +146,7 @@ fn rows(args: &Predict, model: &Model, source: Source) -> anyhow::Result<ExitCod
     stream(source, Form::Columns { names: &names, bom: args.bom }, args.strict, |texts| {
         let predictions = model.predict(texts)?;
         let added = |prediction: &Prediction| {
-            let top = top(model, prediction, n).into_iter();
+            let top = model.answer(prediction, Some(n)).into_iter();
             top.flat_map(|(label, p)| [Value::from(label), rounded(p)]).collect()
         };
         Ok(predictions.iter().map(added).collect())

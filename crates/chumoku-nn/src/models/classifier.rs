@@ -8,7 +8,7 @@ use crate::layers::{
 };
 use crate::layers::{in_groups, in_pool};
 use crate::params::{Builder, Layout, Params};
-use chumoku_kernels::{Cell, CrossEntropy, Real, cross_entropy};
+use chumoku_kernels::{Cell, CrossEntropy, Error as KernelError, Real, cross_entropy};
 use ndarray::{Array2, ArrayView2, Axis};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -200,6 +200,49 @@ impl Classifier {
         let (logits, cache) = self.forward(p, ids, offsets, mode)?;
         let mut d_logits = Array2::from_elem(logits.dim(), T::ZERO);
         let loss = cross_entropy(numbers(&logits.view()), labels, options, numbers_mut(&mut d_logits))?;
+        if loss.is_finite() {
+            self.backward(p, (ids, offsets), &cache, d_logits.view(), mode, grads)?;
+        }
+        Ok(loss)
+    }
+
+    /// The mean over sequences of the loss of their labels, which do not exclude each other, and its gradient, which is added
+    /// to `grads` if it is finite: `−Σ_k (y_k ln p_k + (1 − y_k) ln(1 − p_k))` with `p = 1 / (1 + e⁻ᶻ)` of each logit.
+    ///
+    /// # Shapes
+    /// `ids` (tokens,) in the sequences of `offsets`; for each sequence its labels, ascending.
+    ///
+    /// # Errors
+    /// If there are no sequences, an id, a label or a length is beyond the model's, or the shapes do not fit.
+    pub fn loss_of_labels<T: Real>(
+        &self,
+        p: &Params<T>,
+        (ids, offsets): (&[u32], &Offsets),
+        labels: &[Vec<u32>],
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<T> {
+        let (logits, cache) = self.forward(p, ids, offsets, mode)?;
+        let (rows, classes) = logits.dim();
+        if labels.len() != rows || rows == 0 {
+            let (expected, found) = (rows.max(1), labels.len());
+            return Err(KernelError::Length { what: "classifier: labels", expected, found }.into());
+        }
+        if let Some(&label) = labels.iter().flatten().find(|&&label| label as usize >= classes) {
+            let problem = format!("expected labels below {classes}, got {label}");
+            return Err(KernelError::Value { what: "classifier: labels", problem }.into());
+        }
+        let mut loss = 0.0;
+        let mut d_logits = logits.mapv(|z| T::of(1.0 / ((1.0 + (-z.to_f64()).exp()) * rows as f64)));
+        for (row, labels) in labels.iter().enumerate() {
+            let absent = |z: &T| z.to_f64().max(0.0) + (-z.to_f64().abs()).exp().ln_1p();
+            loss += logits.row(row).iter().map(absent).sum::<f64>();
+            for &label in labels {
+                loss -= logits[[row, label as usize]].to_f64();
+                d_logits[[row, label as usize]] -= T::of(1.0 / rows as f64);
+            }
+        }
+        let loss = T::of(loss / rows as f64);
         if loss.is_finite() {
             self.backward(p, (ids, offsets), &cache, d_logits.view(), mode, grads)?;
         }

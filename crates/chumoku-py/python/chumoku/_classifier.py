@@ -94,7 +94,8 @@ class TextClassifier(Estimator):
 
         Args:
             X: texts: a list, an array, or a column of pandas, polars, pyarrow or datasets.
-            y: as many labels, of any type.
+            y: as many labels, of any type. If they are lists (or tuples, sets), or an array of 0 and 1 with a column for each
+                label, a text may have any number of labels.
 
         Raises:
             TypeError: a row is no text.
@@ -106,24 +107,41 @@ class TextClassifier(Estimator):
         check_as_many(texts, labels, "a label")
         if len(texts) < _LEAST:
             raise ValueError(f"expected at least {_LEAST} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
+        if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
+            labels = [row[0] for row in labels]
+        self._is_indicator = getattr(y, "ndim", 1) == 2 and y.shape[1] > 1
+        if self._is_indicator:
+            # scikit-learn's indicators: a column for each label, whose name is its number.
+            labels = [[i for i, holds in enumerate(row) if holds] for row in labels]
+        several = self._is_indicator or any(isinstance(label, (list, tuple, set, frozenset)) for label in labels)
         named: dict[str, Any] = {}
         for row, (text, label) in enumerate(zip(texts, labels)):
-            if label is None or label != label:
-                raise ValueError(f"row {row}: expected a label, got nothing (None or NaN)")
             check_row(row, "text", text)
-            check_row(row, "label", str(label))
-            if named.setdefault(str(label).strip(), label) != label:
-                raise ValueError(f"labels {named[str(label).strip()]!r} and {label!r} are written alike")
+            if several and not isinstance(label, (list, tuple, set, frozenset)):
+                raise TypeError(f"row {row}: expected a list of labels, as in other rows, got {type(label).__name__} {label!r:.40}")
+            for one in label if several else (label,):
+                if one is None or one != one:
+                    raise ValueError(f"row {row}: expected a label, got nothing (None or NaN)")
+                check_row(row, "label", str(one))
+                if named.setdefault(str(one).strip(), one) != one:
+                    raise ValueError(f"labels {named[str(one).strip()]!r} and {one!r} are written alike")
         self._named: dict[str, Any] | None = named
+        rows = (
+            {"text": text, "labels": sorted(str(one).strip() for one in label)} if several else {"text": text, "label": str(label)}
+            for text, label in zip(texts, labels)
+        )
         try:
-            self._train(self.model, ({"text": text, "label": str(label)} for text, label in zip(texts, labels)))
+            self._train(self.model, rows, several)
         except BaseException:
             self._forget()
             raise
         return self
 
     def predict_proba(self, X: Iterable[str]) -> Any:
-        """Calibrated probabilities: float32 of shape (texts, classes), in the order of ``classes_``."""
+        """Calibrated probabilities: float32 of shape (texts, classes), in the order of ``classes_``.
+
+        Those of a text sum to 1; if texts may have several labels, each label has a probability of its own.
+        """
         import numpy
 
         from ._arrays import described
@@ -134,16 +152,32 @@ class TextClassifier(Estimator):
         return numpy.ascontiguousarray(found[:, self._order])
 
     def predict(self, X: Iterable[str]) -> Any:
-        """The most probable class of each text: an array of the labels' own type."""
-        best = self.predict_proba(X).argmax(1)
-        return self.classes_[best]
+        """The most probable class of each text: an array of the labels' own type.
+
+        If texts may have several labels: for each text the list of its labels, the most probable first; or scikit-learn's
+        indicators, (texts, labels) of 0 and 1, if it was fitted with such.
+        """
+        probabilities = self.predict_proba(X)
+        thresholds = self._model.thresholds
+        if thresholds is None:
+            return self.classes_[probabilities.argmax(1)]
+        import numpy
+
+        holds = probabilities >= numpy.asarray(thresholds, numpy.float32)[self._order]
+        if self._is_indicator:
+            return holds.astype(int)
+        order = (-probabilities).argsort(1, kind="stable")
+        return [[self.classes_[i].item() for i in best if row[i]] for best, row in zip(order, holds)]
 
     def score(self, X: Iterable[str], y: Iterable[Any]) -> float:
-        """The share of texts whose most probable class is their label."""
+        """The share of texts whose most probable class is their label, or all of whose labels are those predicted."""
         import numpy
 
         labels = listed(y)
         found = self.predict(X)
+        if self._model.thresholds is not None and not self._is_indicator:
+            check_as_many(found, labels, "a list of labels")
+            return float(numpy.mean([set(a) == set(b) for a, b in zip(found, labels)])) if labels else float("nan")
         check_as_many(found, labels, "a label")
         return float(numpy.mean([a == b for a, b in zip(found.tolist(), labels)])) if labels else float("nan")
 
@@ -161,6 +195,7 @@ class TextClassifier(Estimator):
 
         model = _chumoku.Classifier.load(folder)
         named = self.__dict__.get("_named")
+        self._is_indicator: bool = self.__dict__.get("_is_indicator", False)
         own = [label if named is None else named[label] for label in model.labels]
         # Sorted as NumPy sorts them, which is what scikit-learn expects; the model's own order is that of their names.
         self.classes_, order = numpy.unique(_array(own), return_index=True)
@@ -173,6 +208,7 @@ class TextClassifier(Estimator):
         tags = super().__sklearn_tags__()
         tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
         tags.target_tags.required = True
+        tags.classifier_tags.multi_label = self.model != "ngrams"
         return tags
 
     def _facts(self) -> list[tuple[str, str]]:

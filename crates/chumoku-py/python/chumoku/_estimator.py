@@ -18,7 +18,7 @@ from . import _chumoku, _files, _progress
 _OF_THE_RUN = ("log.jsonl", ".chumoku-lock", "checkpoints")
 
 # What a fitted estimator has that one to be fitted has not.
-_OF_A_MODEL = ("metrics_", "classes_", "_model", "_folder", "_stamps", "_files", "_named", "_order")
+_OF_A_MODEL = ("metrics_", "classes_", "_model", "_folder", "_stamps", "_files", "_named", "_order", "_is_indicator")
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -88,7 +88,7 @@ class Estimator(Parameters):
 
     # What follows is for the classes themselves, for scikit-learn, pickle and notebooks.
 
-    def _train(self, model: str, rows: Iterable[dict[str, str]]) -> None:
+    def _train(self, model: str, rows: Iterable[dict[str, Any]], several: bool = False) -> None:
         """Trains on rows, as the command does, and reads the folder that is written."""
         with contextlib.ExitStack() as stack:
             place = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chumoku-")))
@@ -104,7 +104,7 @@ class Estimator(Parameters):
             run = {name: wish.get(name) for name in names}
             run["freeze"] = None if run["freeze"] is None else str(run["freeze"])
             try:
-                _chumoku.train(run | {"model": model, "file": file, "out": out}, progress)
+                _chumoku.train(run | {"model": model, "several": several, "file": file, "out": out}, progress)
             except ValueError as error:
                 if str(file) not in str(error):
                     raise

@@ -169,8 +169,12 @@ pub enum DataError {
  let (other, count) = (other.display(), count(*lines, "line"));
  tr!("{place}: reading pairs: expected a partner for each line, found the end of {other} after {count}; this is the first line without one: check that both files are complete and aligned", "{place}: 対訳を読めません。各行に相手の行が必要ですが、{other} は {lines} 行で終わっています。相手のない最初の行はここです。両方のファイルが最後まで書き込まれ、行が対応しているかを確認してください")})]
     Unpaired { place: Place, other: PathBuf, lines: u64 },
-    #[error("{}", tr!("{place}: reading the label: expected one label, found {found} ({labels}); keep one for each text, or leave such rows out with --skip-bad-rows", "{place}: ラベルを読めません。1 つのはずが {found} 個あります（{labels}）。テキストごとに 1 つにしてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
+    #[error("{}", tr!("{place}: reading the label: expected one label, found {found} ({labels}); train with --task labels to predict several, keep one for each text, or leave such rows out with --skip-bad-rows", "{place}: ラベルを読めません。1 つのはずが {found} 個あります（{labels}）。複数のラベルを予測するには --task labels で学習してください。またはテキストごとに 1 つにするか、--skip-bad-rows を付けると、このような行を除いて続けます"))]
     SeveralLabels { place: Place, found: usize, labels: String },
+    #[error("{}", tr!("{place}: reading the labels: expected {expected}, found {found}; correct it, or leave such rows out with --skip-bad-rows", "{place}: ラベルを読めません。{expected}が必要ですが、{found} です。直すか、--skip-bad-rows を付けてこのような行を除いてください"))]
+    BadLabels { place: Place, expected: &'static str, found: String },
+    #[error("{}", tr!("{}: looking for several labels a text: expected a list column, columns of 0 and 1, or fastText lines, found {columns}; say what stands between labels with --separator, or which columns are labels with --labels a,b,c", "{}: テキストごとの複数のラベルが見つかりません。リストの列、0 と 1 の列、fastText 形式の行のいずれかが必要ですが、{columns} でした。--separator で区切り文字を、または --labels a,b,c でラベルの列を指定してください", path.display()))]
+    NoLabelSets { path: PathBuf, columns: String },
     #[error("{}", tr!("{place}: reading {what}: expected at most {}, found {}; cut it into shorter texts, or leave such rows out with --skip-bad-rows", "{place}: {what}を読めません。{} 以下のはずが {} あります。短いテキストに分けてください。--skip-bad-rows を付けると、このような行を除いて続けます", size(*limit), size(*bytes)))]
     TooLong { place: Place, what: &'static str, limit: u64, bytes: u64 },
     #[error("{}", tr!("{place}: reading a line: expected its end, found none within {}; is it a text file?", "{place}: 行を読めません。{} 以内に行の終わりがありません。テキストファイルですか", size(*bytes)))]
@@ -271,6 +275,7 @@ impl DataError {
             | DataError::EmptyLabel { place, .. }
             | DataError::EmptySide { place, .. }
             | DataError::SeveralLabels { place, .. }
+            | DataError::BadLabels { place, .. }
             | DataError::TooLong { place, .. } => Some(place.line),
             _ => None,
         }

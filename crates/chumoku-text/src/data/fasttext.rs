@@ -15,15 +15,18 @@ pub(crate) const FAST_TEXT_COLUMNS: [&str; 2] = ["label", "text"];
 
 /// Reads `__label__x text`. A line without a label has an empty one; labels may also stand at the end of the line.
 ///
-/// Several labels on a line are an error: a classifier learns one class for a text, and taking the first in silence
-/// would train it on half the truth.
+/// Several labels on a line are an error unless they are asked for: a classifier of one class a text would learn half the truth
+/// from the first. Where they are asked for, they are one field with spaces between them, which no label contains.
 pub(crate) struct FastTextReader {
     pub(crate) lines: LineReader,
+    several_labels: bool,
 }
 
 impl FastTextReader {
-    pub(crate) fn new(lines: LineReader) -> Self {
-        FastTextReader { lines: lines.with_limit(MAX_TEXT_BYTES, lang().pick("a text", "テキスト")) }
+    pub(crate) fn new(lines: LineReader, several_labels: bool) -> Self {
+        FastTextReader {
+            several_labels, lines: lines.with_limit(MAX_TEXT_BYTES, lang().pick("a text", "テキスト"))
+        }
     }
 
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
@@ -49,12 +52,11 @@ impl FastTextReader {
             labels.push(label);
             text = before.trim_end();
         }
-        if labels.len() > 1 {
+        if labels.len() > 1 && !self.several_labels {
             let place = self.lines.place(line.number);
             return Err(DataError::SeveralLabels { place, found: labels.len(), labels: listed(&labels) });
         }
-        let label = labels.first().copied().unwrap_or("");
-        Ok(Some(Record::of_fields(line.number, vec![label.to_owned(), text.to_owned()])))
+        Ok(Some(Record::of_fields(line.number, vec![labels.join(" "), text.to_owned()])))
     }
 }
 

@@ -70,6 +70,8 @@ pub struct ReadOptions {
     pub faults_in_place: bool,
     /// Whether a label column must be found; if not, one is used only when its name says so.
     pub require_label: bool,
+    /// Whether a line of fastText may have several labels.
+    pub several_labels: bool,
     /// Whether a row with an empty text is an error, as it always is where labelled rows are read.
     pub require_text: bool,
     /// Whether the first row of a CSV or TSV file is a header; looked for in the file if `None`.

@@ -21,13 +21,13 @@ pub(crate) enum Reader {
 }
 
 impl Reader {
-    /// The reader for lines in this format.
-    pub(crate) fn of_lines(format: Format, lines: LineReader) -> Self {
+    /// The reader for lines in this format; `several_labels` if a line of fastText may have several.
+    pub(crate) fn of_lines(format: Format, lines: LineReader, several_labels: bool) -> Self {
         match format {
             Format::Csv { delimiter } => Reader::Csv(CsvReader::new(lines, delimiter)),
             Format::Tsv => Reader::Tsv(TsvReader::new(lines)),
             Format::JsonLines => Reader::Json(JsonReader::new(lines)),
-            Format::FastText => Reader::FastText(FastTextReader::new(lines)),
+            Format::FastText => Reader::FastText(FastTextReader::new(lines, several_labels)),
             // Parquet has no lines; `open` has declined what calls itself so.
             Format::PlainText | Format::Parquet => Reader::Plain(PlainReader::new(lines)),
         }

@@ -4,6 +4,7 @@ use super::columns;
 use super::error::DataError;
 use super::files::DataFiles;
 use super::format::{Format, ReadOptions};
+use super::label_sets::looks_like_label_sets;
 use super::pair_columns::promised_pair;
 use super::pairs::pair_table;
 use super::profile::Profile;
@@ -17,6 +18,8 @@ use crate::tr;
 pub enum Task {
     /// Give a text one of several labels.
     Classify,
+    /// Give a text any number of labels.
+    Labels,
     /// Turn a text into another.
     Translate,
     /// Continue a text.
@@ -54,11 +57,17 @@ pub fn recognise(files: &DataFiles, options: &ReadOptions) -> Result<Recognised,
             });
         }
     };
-    let table = pair_table(path, options)?;
+    let table = pair_table(path, &ReadOptions { several_labels: true, ..options.clone() })?;
     let (layout, rows) = (&table.layout, table.sample.iter().collect::<Vec<&Record>>());
     let found = |task, why: String| Ok(Recognised { task, why });
     match layout.format {
         Format::FastText => {
+            if let Some(why) = looks_like_label_sets(path, options)? {
+                return found(
+                    Task::Labels,
+                    tr!("labels in front of each text, {why}", "各テキストの前にラベル。{why}"),
+                );
+            }
             return found(Task::Classify, tr!("a label in front of each text", "各テキストの前にラベル"));
         }
         Format::PlainText => {
@@ -77,6 +86,9 @@ pub fn recognise(files: &DataFiles, options: &ReadOptions) -> Result<Recognised,
             return Err(DataError::NoTask { path: path.clone(), pair, others: titles(&others) });
         }
         return found(Task::Translate, columns.describe(layout));
+    }
+    if let Some(why) = looks_like_label_sets(path, options)? {
+        return found(Task::Labels, tr!("several labels a text: {why}", "テキストごとに複数のラベル：{why}"));
     }
     let options = ReadOptions { require_label: true, ..options.clone() };
     match columns::choose(layout, &rows, &options) {

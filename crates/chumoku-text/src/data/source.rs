@@ -98,6 +98,16 @@ impl Source {
         self.table.options.label.is_some()
     }
 
+    /// The first rows.
+    pub(crate) fn sample(&self) -> &std::collections::VecDeque<Record> {
+        &self.table.sample
+    }
+
+    /// The format of the file, in a few words.
+    pub(crate) fn describe_table(&self) -> String {
+        self.table.describe()
+    }
+
     /// What was recognised and why, in one line.
     ///
     /// For example: `train.csv: CSV with a header, 2 columns (the file's name); text = column “review” (its name), …`

@@ -62,7 +62,7 @@ impl Table {
             }
             Content::Text { lines, head, whole, is_live } => {
                 let found = detect::detect(path, &head, whole, options);
-                let reader = Reader::of_lines(found.format, lines);
+                let reader = Reader::of_lines(found.format, lines, options.several_labels);
                 (found, reader, is_live.then(|| head.matches('\n').count() as u64))
             }
         };

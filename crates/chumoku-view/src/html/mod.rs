@@ -218,7 +218,7 @@ fn data(explanation: &Explanation, first: [usize; 2]) -> String {
         let classes = [first, second].map(|p| format!("\u{2068}{}\u{2069}", clean(&p.label)));
         let text = |lang| {
             let network = phrases::network(lang, explanation.layers > 0);
-            phrases::shares(lang, parts, [&classes[0], &classes[1]], network)
+            phrases::shares(lang, parts, &classes[0], explanation.exclusive.then_some(&classes[1]), network)
         };
         fields.insert("shares".to_owned(), both(&text));
     }

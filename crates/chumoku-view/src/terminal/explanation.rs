@@ -181,7 +181,7 @@ impl Page<'_> {
         if let (Some(parts), [first, second, ..]) = (&e.parts, &e.probabilities[..]) {
             let classes = [first, second].map(|p| cut(&clean_text(&p.label), 24));
             let network = phrases::network(self.lang, e.layers > 0);
-            self.note(&phrases::shares(self.lang, parts, [&classes[0], &classes[1]], network));
+            self.note(&phrases::shares(self.lang, parts, &classes[0], e.exclusive.then_some(&classes[1]), network));
         }
     }
 

@@ -108,6 +108,7 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
             probability("neutral", 0.098_4),
             probability("negative", 0.030_37),
         ],
+        exclusive: true,
         parts: Some(Halves {
             attention: vec![
                 probability("positive", 0.913),

@@ -7,7 +7,7 @@ use super::explanation::{
 use super::recorded::{Look, Reading};
 use crate::blend::Blend;
 use crate::text::{WordSpan, windows, words_of};
-use crate::text_classifier::{Prediction, TextClassifier};
+use crate::text_classifier::{Prediction, Problem, TextClassifier};
 use crate::{Error, Result, inference, tr};
 use ndarray::Array2;
 
@@ -24,17 +24,32 @@ fn log_odds(p: f64) -> f64 {
 }
 
 /// Both halves of a predictor, and how much each moves the prediction.
-fn parts(whole: &Prediction, blend: Blend, ranked: impl Fn(&[f32]) -> Vec<LabelProbability>) -> Option<Halves> {
+fn parts(
+    whole: &Prediction,
+    blend: Blend,
+    problem: &Problem,
+    ranked: impl Fn(&[f32]) -> Vec<LabelProbability>,
+) -> Option<Halves> {
     let ngrams = whole.ngrams.as_ref()?;
     let exp = |log_p: &[f32]| log_p.iter().map(|x| x.exp()).collect::<Vec<f32>>();
-    // Of the predicted class against the next likeliest; both halves' add up to the whole's.
+    // Of the predicted class against the next likeliest, of a label against its absence; both halves' add up to the whole's.
     let order = whole.ranked();
-    let moved = |weight: f32, log_p: &[f32]| order.get(1).map_or(0.0, |&next| weight * (log_p[order[0]] - log_p[next]));
-    let [of_attention, of_ngrams] = [moved(blend.attention, &whole.attention), moved(blend.ngrams, ngrams)];
+    let halves = [&whole.attention, ngrams];
+    let (weights, moved) = match problem {
+        Problem::OneClass => {
+            let moved = |log_p: &Vec<f32>| order.get(1).map_or(0.0, |&next| log_p[order[0]] - log_p[next]);
+            ([blend.attention, blend.ngrams], halves.map(moved))
+        }
+        Problem::Labels(blend) => {
+            let moved = |log_p: &Vec<f32>| log_odds(f64::from(log_p[order[0]]).exp()) as f32;
+            ([blend.attention, blend.ngrams], halves.map(moved))
+        }
+    };
+    let [of_attention, of_ngrams] = [weights[0] * moved[0], weights[1] * moved[1]];
     Some(Halves {
         attention: ranked(&exp(&whole.attention)),
         ngrams: ranked(&exp(ngrams)),
-        attention_weight: blend.attention / (blend.attention + blend.ngrams).max(f32::MIN_POSITIVE),
+        attention_weight: weights[0] / (weights[0] + weights[1]).max(f32::MIN_POSITIVE),
         ngram_share: of_ngrams.abs() / (of_attention.abs() + of_ngrams.abs()).max(f32::MIN_POSITIVE),
         against: [of_attention < 0.0, of_ngrams < 0.0],
     })
@@ -153,7 +168,8 @@ impl TextClassifier {
             cut: (read < tokens_of_text).then_some(TextCut { read, tokens: tokens_of_text, is_end: false }),
             label: labels[class].clone(),
             similarity: None,
-            parts: parts(&whole, self.config.blend, ranked),
+            exclusive: self.config.problem.is_one_class(),
+            parts: parts(&whole, self.config.blend, &self.config.problem, ranked),
             probabilities,
             pieces: pieces.map(|(word, t)| Piece { text: self.tokenizer.token(ids[t]), word }).collect(),
             words: before.chain(plain).chain(after).collect(),
@@ -256,7 +272,7 @@ mod tests {
                 let named = |(label, &probability): (&str, &f32)| LabelProbability { label: label.into(), probability };
                 ["a", "b"].into_iter().zip(p).map(named).collect()
             };
-            parts(&whole, Blend { attention: 3.0, ngrams: 1.0 }, ranked).unwrap()
+            parts(&whole, Blend { attention: 3.0, ngrams: 1.0 }, &Problem::OneClass, ranked).unwrap()
         };
         // The network speaks against the class with 3 · ln 2, the n-grams for it with ln 32.
         let found = of([1.0 / 3.0, 2.0 / 3.0], [32.0 / 33.0, 1.0 / 33.0]);

@@ -41,6 +41,9 @@ pub struct Explanation {
     pub similarity: Option<f32>,
     /// Every class with its probability, most probable first; of a language model, the likeliest tokens; of an encoder none.
     pub probabilities: Vec<LabelProbability>,
+    /// Whether the classes exclude each other, so that their probabilities sum to 1; labels may not.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub exclusive: bool,
     /// What the two halves of the predictor say by themselves, where there are two.
     pub parts: Option<Halves>,
     /// The sub-word tokens in order; the first is the special token `[CLS]`.
@@ -70,6 +73,15 @@ pub struct Explanation {
     pub without: Vec<WithoutHead>,
     /// What each word does to the prediction.
     pub attribution: Attribution,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_yes(x: &bool) -> bool {
+    *x
 }
 
 /// Which of the [kinds of model](crate::ModelKind) is explained, as JSON names them. (A translator has an
@@ -341,6 +353,7 @@ impl Explanation {
             label: self.label.clone(),
             similarity: self.similarity,
             probabilities: self.probabilities.clone(),
+            exclusive: self.exclusive,
             parts: self.parts.clone(),
             pieces: self.pieces.clone(),
             words: self.words.clone(),

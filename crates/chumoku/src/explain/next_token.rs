@@ -151,6 +151,7 @@ impl TextGenerator {
                 .iter()
                 .map(|&id| LabelProbability { label: label(id), probability: whole[id].exp() })
                 .collect(),
+            exclusive: true,
             parts: None,
             pieces: pieces.map(|(word, t)| Piece { text: self.tokenizer.token(ids[t]), word }).collect(),
             words: special.clone().into_iter().chain(plain).collect(),

@@ -39,6 +39,7 @@ impl NgramClassifier {
             label: labels[class].clone(),
             similarity: None,
             probabilities: whole.ranked().into_iter().map(of_class).collect(),
+            exclusive: true,
             parts: None,
             pieces: Vec::new(),
             words: spans.iter().map(|word| Word { text: text[word.clone()].into(), special: false }).collect(),

@@ -188,6 +188,7 @@ impl TextEmbedder {
             cut: TextCut::of(reading.read(), reading.tokens_of_text, false),
             label: label.clone(),
             similarity: Some(whole),
+            exclusive: true,
             parts: None,
             probabilities: Vec::new(),
             pieces: pieces.map(|(word, t)| Piece { text: shown(t), word }).collect(),

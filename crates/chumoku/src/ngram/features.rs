@@ -5,19 +5,20 @@
 //! counted in a table, those of too few texts dropped, and the rest written column by column. Neither a matrix by rows
 //! nor a search in the whole vocabulary is needed.
 
+use super::answer::Answer;
 use super::columns::Columns;
 use super::vocabulary::{CountedTexts, Vocabulary, block_of, row_scales, term_frequency};
 use rayon::prelude::*;
 
 /// What decides which n-grams are features.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Choice<'a> {
+#[derive(Clone, Copy)]
+pub(crate) struct Choice<'a, A = u32> {
     /// Texts that must contain an n-gram.
     pub(crate) at_least: u32,
     /// Most features; where there are more, the n-grams of the most texts are kept, of equals those of the lowest hash.
     pub(crate) most: usize,
-    /// Class of each text.
-    pub(crate) labels: &'a [u32],
+    /// The right answer for each text.
+    pub(crate) labels: &'a [A],
     pub(crate) classes: usize,
 }
 
@@ -55,7 +56,7 @@ impl Part {
 }
 
 /// The features of the texts, and the texts' rows by columns.
-pub(crate) fn features(counted: &CountedTexts, choice: &Choice) -> (Vocabulary, Columns) {
+pub(crate) fn features<A: Answer>(counted: &CountedTexts, choice: &Choice<'_, A>) -> (Vocabulary, Columns) {
     let mut parts = count(counted, choice.at_least);
     keep_most_frequent(&mut parts, choice.most);
     let texts = choice.labels.len();
@@ -223,12 +224,13 @@ fn keep_most_frequent(parts: &mut [Part], most: usize) {
 }
 
 /// idf · √s of every column, by parts.
-fn weigh(parts: &[Part], choice: &Choice) -> Vec<Vec<f32>> {
+fn weigh<A: Answer>(parts: &[Part], choice: &Choice<'_, A>) -> Vec<Vec<f32>> {
     let Choice { labels, classes, .. } = *choice;
+    let numbers = |row: u32| labels[row as usize].numbers().iter().map(|&label| label as usize);
     let texts = labels.len() as f64;
     let of_classes = |part: &Part| {
         let mut sums = vec![0_usize; classes];
-        part.rows.iter().for_each(|&row| sums[labels[row as usize] as usize] += 1);
+        part.rows.iter().flat_map(|&row| numbers(row)).for_each(|label| sums[label] += 1);
         sums
     };
     // One added to each count, in every sum too.
@@ -244,8 +246,8 @@ fn weigh(parts: &[Part], choice: &Choice) -> Vec<Vec<f32>> {
         let weights = part.columns().map(|(_, rows, _)| {
             counts.clear();
             counts.resize(classes, 1.0);
-            rows.iter().for_each(|&row| counts[labels[row as usize] as usize] += 1.0);
-            let sum = (rows.len() + classes) as f64;
+            rows.iter().flat_map(|&row| numbers(row)).for_each(|label| counts[label] += 1.0);
+            let sum: f64 = counts.iter().sum();
             let ratios = counts.iter().zip(&of_class).map(|(count, total)| {
                 let (inside, outside) = (count / total, (sum - count) / (all - total));
                 (inside / outside).ln().abs()

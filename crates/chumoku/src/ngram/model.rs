@@ -1,5 +1,6 @@
 //! The trained model: from a text to class scores.
 
+use super::answer::outputs_of;
 use super::sparse::{Sparse, multiply_row};
 use super::tokens::{NgramScheme, Reader};
 use super::vocabulary::Vocabulary;
@@ -13,8 +14,10 @@ pub struct NgramModel {
     pub(super) vocabulary: Vocabulary,
     /// W by rows (features, outputs), then b (outputs).
     pub(super) weights: Vec<f32>,
-    /// Logarithm of each class's share.
+    /// Logarithm of each class's share; of labels that do not exclude each other, the log-odds of each.
     pub(super) prior: Vec<f32>,
+    /// Whether labels do not exclude each other.
+    pub(super) is_set: bool,
     pub(super) report: Option<NgramReport>,
 }
 
@@ -61,7 +64,7 @@ impl NgramModel {
     }
 
     /// Scores of the classes, whose softmax is their probability: x W + b, or the logarithm of the classes' shares in
-    /// training where the text has no known n-gram.
+    /// training where the text has no known n-gram. Of labels that do not exclude each other, the log-odds of each.
     ///
     /// Two classes get −z/2 and z/2, z being the log-odds of class 1.
     ///
@@ -102,7 +105,7 @@ impl NgramModel {
         let scores = &mut logits[..bias.len()];
         scores.copy_from_slice(bias);
         multiply_row(&row.indices, &row.values, weights, scores);
-        if let ([first, second], [_]) = (logits, bias) {
+        if let ([first, second], [_], false) = (logits, bias, self.is_set) {
             (*first, *second) = (*first * -0.5, *first * 0.5);
         }
     }
@@ -115,13 +118,14 @@ impl NgramModel {
         self.write_logits(text, &mut scratch, &mut logits);
         let outputs = self.outputs();
         let of_class = |weights: &[f32]| match weights {
-            [one] => {
+            [one] if !self.is_set => {
                 if class == 1 {
                     *one
                 } else {
                     -one
                 }
             }
+            many if self.is_set => many[class],
             many => {
                 let others = many.iter().sum::<f32>() - many[class];
                 many[class] - others / (many.len() - 1) as f32
@@ -138,7 +142,7 @@ impl NgramModel {
     }
 
     pub(super) fn outputs(&self) -> usize {
-        outputs_of(self.num_classes())
+        outputs_of(self.num_classes(), self.is_set)
     }
 }
 
@@ -146,9 +150,4 @@ impl NgramModel {
 struct Scratch {
     reader: Reader,
     row: Sparse,
-}
-
-/// One output for two classes, else as many as classes.
-pub(crate) fn outputs_of(classes: usize) -> usize {
-    if classes == 2 { 1 } else { classes }
 }

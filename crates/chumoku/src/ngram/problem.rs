@@ -11,6 +11,9 @@
 //!
 //! Source: Lin, Weng & Keerthi, "Trust region Newton method for large-scale logistic regression", JMLR 9, 2008.
 //!
+//! Labels that do not exclude each other have an output each, with p = 1 / (1 + e⁻ᶻ): as many problems of two classes, which are
+//! solved together. Then −ln pᵢ is the sum over the labels, rᵢ = cᵢ (pᵢ − yᵢ) and sᵢ = cᵢ pᵢ ∘ (1 − pᵢ) ∘ uᵢ.
+//!
 //! # By rows, not by features
 //!
 //! Where W = Xᵀ A for some A (rows, outputs), the gradient is Xᵀ (A + C r), and H v is Xᵀ (V + C s) for v = Xᵀ V. So
@@ -18,8 +21,8 @@
 //! vector is kept as its A: there are far fewer texts than n-grams. Scores are G A with G = X Xᵀ, and the product of two
 //! such vectors is ⟨Xᵀ A, Xᵀ B⟩ = ⟨A, G B⟩.
 
+use super::answer::{Answer, loss, probabilities};
 use super::columns::{Columns, padded};
-use super::loss::{negative_log_likelihood, softmax};
 use super::vector::{ROW_BLOCK, dot};
 use rayon::prelude::*;
 
@@ -27,14 +30,14 @@ use rayon::prelude::*;
 const BIAS_RIDGE: f32 = 0.01;
 
 /// What is to be fitted.
-pub(crate) struct Problem<'a> {
+pub(crate) struct Problem<'a, A = u32> {
     /// (rows, features)
     pub(crate) x: &'a Columns,
-    /// Class of each row.
-    pub(crate) labels: &'a [u32],
+    /// The right answer for each row.
+    pub(crate) labels: &'a [A],
     /// Weight of each row.
     pub(crate) row_weights: &'a [f32],
-    /// Numbers per row: 1 for two classes, else as many as classes.
+    /// Numbers per row: 1 for two classes, else as many as classes or labels.
     pub(crate) outputs: usize,
     /// b₀, the bias to which a class without evidence keeps.
     pub(crate) prior: &'a [f32],
@@ -58,7 +61,7 @@ impl Vector {
     }
 }
 
-impl Problem<'_> {
+impl<A: Answer> Problem<'_, A> {
     /// Numbers per row of all matrices: the outputs, then zeros.
     pub(super) fn width(&self) -> usize {
         padded(self.outputs)
@@ -105,7 +108,7 @@ impl Problem<'_> {
                 for (output, moved) in moved.iter_mut().enumerate() {
                     *moved = scores[output] + at.bias[output] + length * (steps[output] + step.bias[output]);
                 }
-                sum += f64::from(self.row_weights[row]) * negative_log_likelihood(&moved, self.labels[row]);
+                sum += f64::from(self.row_weights[row]) * loss(&moved, &self.labels[row]);
             }
             sum
         });
@@ -131,14 +134,14 @@ impl Problem<'_> {
     }
 
     /// pᵢ of every row.
-    pub(super) fn probabilities(&self, at: &Vector, probabilities: &mut [f32]) {
+    pub(super) fn probabilities(&self, at: &Vector, out: &mut [f32]) {
         let block = ROW_BLOCK * self.width();
-        probabilities.par_chunks_mut(block).zip(at.scores.par_chunks(block)).for_each(|(probabilities, scores)| {
-            let rows = probabilities.chunks_exact_mut(self.width()).zip(scores.chunks_exact(self.width()));
+        out.par_chunks_mut(block).zip(at.scores.par_chunks(block)).for_each(|(out, scores)| {
+            let rows = out.chunks_exact_mut(self.width()).zip(scores.chunks_exact(self.width()));
             for (row, scores) in rows {
                 let row = &mut row[..self.outputs];
                 row.iter_mut().zip(scores).zip(&at.bias).for_each(|((p, score), bias)| *p = score + bias);
-                softmax(row);
+                probabilities(row, A::IS_SET);
             }
         });
     }
@@ -150,10 +153,9 @@ impl Problem<'_> {
         parts.for_each(|(block, (residuals, probabilities))| {
             residuals.copy_from_slice(probabilities);
             for (row, residual) in (block * ROW_BLOCK..).zip(residuals.chunks_exact_mut(self.width())) {
-                let label = self.labels[row] as usize;
-                match &mut residual[..self.outputs] {
-                    [one] => *one -= label as f32,
-                    many => many[label] -= 1.0,
+                match (&mut residual[..self.outputs], self.labels[row].numbers()) {
+                    ([one], &[label]) if !A::IS_SET => *one -= label as f32,
+                    (many, labels) => labels.iter().for_each(|&label| many[label as usize] -= 1.0),
                 }
                 residual.iter_mut().for_each(|r| *r *= self.row_weights[row]);
             }
@@ -197,8 +199,10 @@ impl Problem<'_> {
             let rows = out.chunks_exact_mut(width).zip(probabilities.chunks_exact(width));
             let weights = &self.row_weights[block * ROW_BLOCK..];
             for (((out, p), u), &weight) in rows.zip(scores.chunks_exact(width)).zip(weights) {
-                if outputs == 1 {
-                    out[0] = weight * p[0] * (1.0 - p[0]) * (u[0] + v.bias[0]);
+                if outputs == 1 || A::IS_SET {
+                    for (((out, p), u), bias) in out.iter_mut().zip(p).zip(u).zip(&v.bias) {
+                        *out = weight * p * (1.0 - p) * (u + bias);
+                    }
                     continue;
                 }
                 let mut mean = 0.0;

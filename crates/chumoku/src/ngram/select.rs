@@ -1,11 +1,11 @@
 //! Training: features, their weights, and the choice of C.
 
 use super::NgramConfig;
+use super::answer::{Answer, loss, outputs_of};
 use super::columns::bytes_of_fitting;
 use super::error::NgramError;
 use super::features::{Choice, features};
-use super::loss::negative_log_likelihood;
-use super::model::{NgramModel, NgramReport, outputs_of};
+use super::model::{NgramModel, NgramReport};
 use super::newton::{Solver, Stop};
 use super::problem::{Problem, Vector};
 use super::sparse::Sparse;
@@ -18,16 +18,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a model learns from.
 #[derive(Debug, Clone, Copy)]
-pub struct NgramData<'a> {
+pub struct NgramData<'a, A = u32> {
     /// Training texts.
     pub texts: &'a [&'a str],
-    /// The class of each training text.
-    pub labels: &'a [u32],
-    /// Number of classes; labels are below it.
+    /// The right answer for each training text.
+    pub labels: &'a [A],
+    /// Number of classes or labels; answers are below it.
     pub num_classes: usize,
-    /// Texts and labels on which C is chosen.
-    pub valid: Option<(&'a [&'a str], &'a [u32])>,
-    /// How much a row of each class counts; 1 if absent.
+    /// Texts and answers on which C is chosen.
+    pub valid: Option<(&'a [&'a str], &'a [A])>,
+    /// How much a row of each class counts; 1 if absent. (Not for labels that do not exclude each other.)
     pub class_weights: Option<&'a [f32]>,
 }
 
@@ -42,8 +42,8 @@ impl NgramModel {
     /// # Errors
     ///
     /// Texts, labels, class weights or settings that do not fit each other; [`NgramError::Cancelled`].
-    pub fn train(
-        data: &NgramData<'_>,
+    pub fn train<A: Answer>(
+        data: &NgramData<'_, A>,
         config: &NgramConfig,
         cancel: &AtomicBool,
         progress: &dyn Fn(&str),
@@ -52,8 +52,8 @@ impl NgramModel {
     }
 
     /// [`NgramModel::train`], beginning from what an earlier training `found`. The second result is for a later one.
-    pub(crate) fn train_from(
-        data: &NgramData<'_>,
+    pub(crate) fn train_from<A: Answer>(
+        data: &NgramData<'_, A>,
         config: &NgramConfig,
         found: Found,
         cancel: &AtomicBool,
@@ -64,7 +64,7 @@ impl NgramModel {
         let go_on = || {
             if is_cancelled() { Err(NgramError::Cancelled) } else { Ok(()) }
         };
-        let outputs = outputs_of(data.num_classes);
+        let outputs = outputs_of(data.num_classes, A::IS_SET);
         if let Some([needed, free]) = memory::lacking(bytes_of_fitting(data.texts.len(), outputs)) {
             return Err(NgramError::Memory { texts: data.texts.len(), classes: data.num_classes, needed, free });
         }
@@ -91,9 +91,12 @@ impl NgramModel {
             data.texts.len()
         ));
 
-        let row_weights: Vec<f32> = data.labels.iter().map(|&label| class_weight(data, label)).collect();
-        let prior = log_shares(data.labels, &row_weights, data.num_classes);
-        let bias = if let [first, second] = prior[..] { vec![second - first] } else { prior.clone() };
+        let row_weights: Vec<f32> = data.labels.iter().map(|label| class_weight(data, label)).collect();
+        let prior = prior_of(data.labels, &row_weights, data.num_classes);
+        let bias = match prior[..] {
+            [first, second] if !A::IS_SET => vec![second - first],
+            _ => prior.clone(),
+        };
         let problem = Problem { x: &x, labels: data.labels, row_weights: &row_weights, outputs, prior: &bias };
         let valid = data.valid.filter(|(texts, _)| !texts.is_empty()).map(|(texts, labels)| {
             let counted = CountedTexts::read(texts, &scheme, &is_cancelled, &|_| {});
@@ -119,7 +122,7 @@ impl NgramModel {
             counted.append(valid);
         }
         let found = Found { texts: Some((scheme.clone(), counted)), start: Some(start) };
-        Ok((NgramModel { scheme, vocabulary, weights, prior, report: Some(report) }, found))
+        Ok((NgramModel { scheme, vocabulary, weights, prior, is_set: A::IS_SET, report: Some(report) }, found))
     }
 }
 
@@ -152,11 +155,11 @@ struct Listener<'a> {
 }
 
 /// The search for C.
-struct Search<'a> {
-    problem: &'a Problem<'a>,
-    solver: Solver<'a>,
-    valid: Option<(&'a Sparse, &'a [u32])>,
-    data: &'a NgramData<'a>,
+struct Search<'a, A> {
+    problem: &'a Problem<'a, A>,
+    solver: Solver<'a, A>,
+    valid: Option<(&'a Sparse, &'a [A])>,
+    data: &'a NgramData<'a, A>,
     tolerance: f64,
     listener: Listener<'a>,
     /// So far.
@@ -179,7 +182,7 @@ impl Trial {
     }
 }
 
-impl Search<'_> {
+impl<A: Answer> Search<'_, A> {
     /// The weights at the C of least validation loss, or at the one set where there are no validation rows.
     fn run(mut self, start: Option<Start>, config: &NgramConfig) -> Result<Trial, NgramError> {
         let mut at = self.problem.start();
@@ -274,7 +277,7 @@ struct Score {
     accuracy: f64,
 }
 
-fn check(data: &NgramData<'_>, config: &NgramConfig) -> Result<(), NgramError> {
+fn check<A: Answer>(data: &NgramData<'_, A>, config: &NgramConfig) -> Result<(), NgramError> {
     if data.texts.is_empty() {
         return Err(NgramError::NoTexts);
     }
@@ -285,12 +288,15 @@ fn check(data: &NgramData<'_>, config: &NgramConfig) -> Result<(), NgramError> {
         if texts.len() != labels.len() || texts.len() > u32::MAX as usize {
             return Err(NgramError::Lengths { texts: texts.len(), labels: labels.len() });
         }
-        if let Some(row) = labels.iter().position(|&label| label as usize >= data.num_classes) {
-            return Err(NgramError::Label { row, label: labels[row], classes: data.num_classes });
+        let is_unknown = |label: &&u32| **label as usize >= data.num_classes;
+        let unknown = |answer: &A| answer.numbers().iter().find(is_unknown).copied();
+        if let Some((row, label)) = labels.iter().enumerate().find_map(|(row, answer)| Some((row, unknown(answer)?))) {
+            return Err(NgramError::Label { row, label, classes: data.num_classes });
         }
     }
     if let Some(weights) = data.class_weights {
-        let sums = data.labels.iter().any(|&label| weights.get(label as usize).is_some_and(|&weight| weight > 0.0));
+        let counts = |&label: &u32| weights.get(label as usize).is_some_and(|&weight| weight > 0.0);
+        let sums = data.labels.iter().flat_map(|answer| answer.numbers()).any(counts);
         if weights.len() != data.num_classes || !weights.iter().all(|w| w.is_finite() && *w >= 0.0) || !sums {
             return Err(NgramError::ClassWeights { classes: data.num_classes, got: weights.to_vec() });
         }
@@ -330,31 +336,48 @@ fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
     scheme
 }
 
-fn class_weight(data: &NgramData<'_>, label: u32) -> f32 {
-    data.class_weights.map_or(1.0, |weights| weights[label as usize])
+fn class_weight<A: Answer>(data: &NgramData<'_, A>, answer: &A) -> f32 {
+    match (data.class_weights, answer.numbers()) {
+        (Some(weights), &[label]) if !A::IS_SET => weights[label as usize],
+        _ => 1.0,
+    }
 }
 
-/// Logarithm of each class's share of the weighted rows, half a row added to each class.
-fn log_shares(labels: &[u32], row_weights: &[f32], classes: usize) -> Vec<f32> {
+/// Logarithm of each class's share of the weighted rows, half a row added to each class; of labels that do not exclude each
+/// other, the log-odds of each.
+fn prior_of<A: Answer>(labels: &[A], row_weights: &[f32], classes: usize) -> Vec<f32> {
     let mut sums = vec![0.5_f64; classes];
-    for (&label, &weight) in labels.iter().zip(row_weights) {
-        sums[label as usize] += f64::from(weight);
+    for (answer, &weight) in labels.iter().zip(row_weights) {
+        answer.numbers().iter().for_each(|&label| sums[label as usize] += f64::from(weight));
+    }
+    if A::IS_SET {
+        let rows = 1.0 + row_weights.iter().map(|&weight| f64::from(weight)).sum::<f64>();
+        return sums.iter().map(|sum| (sum / (rows - sum)).ln() as f32).collect();
     }
     let all: f64 = sums.iter().sum();
     sums.iter().map(|sum| (sum / all).ln() as f32).collect()
 }
 
-fn evaluate(scores: &[f32], labels: &[u32], data: &NgramData<'_>) -> Score {
-    let (mut loss, mut weights, mut right) = (0.0, 0.0, 0);
-    for (scores, &label) in scores.chunks_exact(scores.len() / labels.len()).zip(labels) {
-        let weight = f64::from(class_weight(data, label));
-        loss += weight * negative_log_likelihood(scores, label);
+fn evaluate<A: Answer>(scores: &[f32], labels: &[A], data: &NgramData<'_, A>) -> Score {
+    let (mut total, mut weights, mut right) = (0.0, 0.0, 0);
+    for (scores, answer) in scores.chunks_exact(scores.len() / labels.len()).zip(labels) {
+        let weight = f64::from(class_weight(data, answer));
+        total += weight * loss(scores, answer);
         weights += weight;
-        let predicted = match scores {
-            [score] => usize::from(*score > 0.0),
-            many => (0..many.len()).fold(0, |best, class| if many[class] > many[best] { class } else { best }),
-        };
-        right += usize::from(predicted == label as usize);
+        right += usize::from(is_right(scores, answer));
     }
-    Score { loss: if weights > 0.0 { loss / weights } else { loss }, accuracy: right as f64 / labels.len() as f64 }
+    Score { loss: if weights > 0.0 { total / weights } else { total }, accuracy: right as f64 / labels.len() as f64 }
+}
+
+/// Whether scores give the answer: the class, or exactly these labels.
+fn is_right<A: Answer>(scores: &[f32], answer: &A) -> bool {
+    if A::IS_SET {
+        let found = (0..scores.len() as u32).filter(|&label| scores[label as usize] > 0.0);
+        return found.eq(answer.numbers().iter().copied());
+    }
+    let predicted = match scores {
+        [score] => usize::from(*score > 0.0),
+        many => (0..many.len()).fold(0, |best, class| if many[class] > many[best] { class } else { best }),
+    };
+    answer.numbers().first().is_some_and(|&label| label as usize == predicted)
 }

@@ -1,7 +1,8 @@
 //! A model as plain named arrays, for a file, and back.
 
+use super::answer::outputs_of;
 use super::error::NgramError;
-use super::model::{NgramModel, outputs_of};
+use super::model::NgramModel;
 use super::tokens::NgramScheme;
 use super::vocabulary::Vocabulary;
 use crate::tr;
@@ -12,7 +13,8 @@ use std::borrow::Cow;
 /// # Shapes
 ///
 /// `hashes`, `idf` (features); `weights` (features, outputs); `bias` (outputs); `prior` (classes). Two classes have one
-/// output, the log-odds of class 1; otherwise there are as many outputs as classes.
+/// output, the log-odds of class 1; otherwise there are as many outputs as classes. Labels that do not exclude each other have
+/// an output each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NgramTensors<'a> {
     /// The features' hashes, their 64 bits read as a signed number; strictly ascending as unsigned numbers.
@@ -55,13 +57,14 @@ impl NgramModel {
         }
     }
 
-    /// A model from its n-gram scheme and arrays, which may come from a file that nobody vouches for.
+    /// A model from its n-gram scheme and arrays, which may come from a file that nobody vouches for; `is_set` if its labels
+    /// do not exclude each other.
     ///
     /// # Errors
     ///
     /// [`NgramError::Setting`] or [`NgramError::Tensor`] where lengths do not agree, hashes are not strictly ascending,
     /// or a number is not finite.
-    pub fn from_tensors(scheme: NgramScheme, tensors: NgramTensors<'_>) -> Result<Self, NgramError> {
+    pub fn from_tensors(scheme: NgramScheme, tensors: NgramTensors<'_>, is_set: bool) -> Result<Self, NgramError> {
         scheme.check()?;
         let classes = tensors.prior.len();
         let features = tensors.hashes.len();
@@ -71,7 +74,7 @@ impl NgramModel {
         if features > u32::MAX as usize {
             return Err(wrong("hashes", tr!("at most {} features", "{} 個以下の特徴", u32::MAX), features.to_string()));
         }
-        let outputs = outputs_of(classes);
+        let outputs = outputs_of(classes, is_set);
         let weights = features.checked_mul(outputs);
         length("idf", &tensors.idf, Some(features))?;
         length("weights", &tensors.weights, weights)?;
@@ -105,6 +108,7 @@ impl NgramModel {
             vocabulary: Vocabulary::new(hashes, tensors.idf.into_owned()),
             weights,
             prior: tensors.prior.into_owned(),
+            is_set,
             report: None,
         })
     }

@@ -44,6 +44,8 @@ pub(crate) struct ClassifierCheckpoint<Ours> {
     pub(crate) limit: usize,
     pub(crate) origin: Origin,
     pub(crate) labels: Vec<String>,
+    /// Whether classes exclude each other.
+    pub(crate) is_one_class: bool,
     /// What a fine-tuned model has beside.
     pub(crate) ours: Option<Ours>,
 }
@@ -82,7 +84,7 @@ impl Origin {
     }
 
     /// The text of `config.json`, with what is ours.
-    pub(crate) fn config_file(&self, labels: &[String], ours: &impl Serialize) -> String {
+    pub(crate) fn config_file(&self, labels: &[String], is_one_class: bool, ours: &impl Serialize) -> String {
         let mut config = self.config.clone();
         let numbered = labels.iter().enumerate();
         let id2label: Map<String, Value> = numbered.clone().map(|(id, label)| (id.to_string(), json!(label))).collect();
@@ -92,7 +94,7 @@ impl Origin {
             ("architectures", json!([self.encoder.head.architecture])),
             ("id2label", id2label.into()),
             ("label2id", label2id.into()),
-            ("problem_type", json!("single_label_classification")),
+            ("problem_type", json!(if is_one_class { ONE_CLASS } else { LABELS })),
         ] {
             config.insert(key.into(), value);
         }
@@ -123,6 +125,7 @@ impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let (origin, config) = Origin::read(folder)?;
         let labels = labels(folder, &origin)?;
+        let is_one_class = origin.config.get("problem_type").and_then(Value::as_str) != Some(LABELS);
         let ours = match origin.config.get(OURS) {
             None => None,
             Some(ours) => Some(serde_json::from_value(ours.clone()).map_err(|error| {
@@ -135,7 +138,7 @@ impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
         let (params, tokenizer) = beside_tokenizer(folder, model.config().vocab_size, weights)?;
         let tokenizer = TextTokenizer::of_pretrained(tokenizer)?;
         let limit = read_limit(folder, model.config().max_length)?;
-        Ok(ClassifierCheckpoint { model, params, tokenizer, limit, origin, labels, ours })
+        Ok(ClassifierCheckpoint { model, params, tokenizer, limit, origin, labels, is_one_class, ours })
     }
 }
 
@@ -199,6 +202,10 @@ impl Start {
     }
 }
 
+/// What Hugging Face's library calls the two problems.
+const ONE_CLASS: &str = "single_label_classification";
+const LABELS: &str = "multi_label_classification";
+
 /// The classes of a published classifier, in the order of their numbers.
 fn labels(folder: &Path, origin: &Origin) -> Result<Vec<String>> {
     let wrong = |problem: String| Err(fault(folder, CONFIG, problem));
@@ -214,12 +221,11 @@ fn labels(folder: &Path, origin: &Origin) -> Result<Vec<String>> {
              `chumoku train データ --from フォルダ` で分類モデルにできます"
         ));
     }
-    if let Some(kind) = origin.config.get("problem_type").and_then(Value::as_str)
-        && kind != "single_label_classification"
-    {
+    let kind = origin.config.get("problem_type").and_then(Value::as_str).unwrap_or(ONE_CLASS);
+    if ![ONE_CLASS, LABELS].contains(&kind) {
         return wrong(tr!(
-            "problem_type: expected \"single_label_classification\", found \"{kind}\", which this version does not read",
-            "problem_type: \"single_label_classification\" が必要ですが、この版では読めない \"{kind}\" です"
+            "problem_type: expected \"{ONE_CLASS}\" or \"{LABELS}\", found \"{kind}\", which this version does not read",
+            "problem_type: \"{ONE_CLASS}\" か \"{LABELS}\" が必要ですが、この版では読めない \"{kind}\" です"
         ));
     }
     let names = origin.config.get("id2label").and_then(Value::as_object);

@@ -1,12 +1,15 @@
 //! How good predictions are: accuracy, F1 and log-loss with bootstrap intervals, and advice on which predictor to use.
 
 mod advice;
+mod label_scores;
 mod resample;
 mod rows;
 mod scores;
 
 pub(crate) use advice::of_ngrams_alone;
 pub use advice::{Advice, Gain, Predictor};
+pub(crate) use label_scores::micro_f1;
+pub use label_scores::{LabelScore, LabelScores};
 pub use resample::Judged;
 pub use rows::Rows;
 pub use scores::{ClassScore, Scores, quick_scores};

@@ -1,19 +1,26 @@
-//! Texts and their classes.
+//! Texts and their answers.
 
 use super::Judged;
-use crate::data::Example;
+use crate::data::{Example, LabelledText};
+use crate::ngram::Answer;
 use std::collections::HashMap;
 
-/// Texts and their classes.
-#[derive(Clone, Debug, Default)]
-pub struct Rows {
+/// Texts and their answers: a class each, or (`A = Vec<u32>`) any number of labels each.
+#[derive(Clone, Debug)]
+pub struct Rows<A = u32> {
     /// The texts.
     pub texts: Vec<String>,
-    /// Each text's class, as an index into the labels.
-    pub labels: Vec<u32>,
+    /// Each text's class, as an index into the labels; or its labels, ascending.
+    pub labels: Vec<A>,
 }
 
-impl Rows {
+impl<A> Default for Rows<A> {
+    fn default() -> Self {
+        Rows { texts: Vec::new(), labels: Vec::new() }
+    }
+}
+
+impl<A: Answer> Rows<A> {
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.texts.len()
@@ -28,7 +35,13 @@ impl Rows {
     pub fn texts(&self) -> Vec<&str> {
         self.texts.iter().map(String::as_str).collect()
     }
+}
 
+fn numbers(labels: &[String]) -> HashMap<&str, u32> {
+    labels.iter().map(String::as_str).zip(0..).collect()
+}
+
+impl Rows {
     /// These rows as they were `predicted`; `texts` are theirs.
     pub(crate) fn judged<'a>(&'a self, predicted: &'a [u32], texts: &'a [&'a str]) -> Judged<'a> {
         Judged { truth: &self.labels, predicted, texts }
@@ -36,12 +49,28 @@ impl Rows {
 
     /// Rows of examples whose labels are in `labels`; others are left out.
     pub fn of<'a>(examples: impl IntoIterator<Item = &'a Example>, labels: &[String]) -> Rows {
-        let numbers: HashMap<&str, u32> = labels.iter().map(String::as_str).zip(0..).collect();
+        let numbers = numbers(labels);
         let known = examples.into_iter().filter_map(|example| {
             let label = *numbers.get(example.label.as_str())?;
             Some((example.text.clone(), label))
         });
         let (texts, labels) = known.unzip();
+        Rows { texts, labels }
+    }
+}
+
+impl Rows<Vec<u32>> {
+    /// Rows of examples; labels that are not in `labels` are left out.
+    pub fn of_sets<'a>(examples: impl IntoIterator<Item = &'a LabelledText>, labels: &[String]) -> Rows<Vec<u32>> {
+        let numbers = numbers(labels);
+        let row = |example: &LabelledText| {
+            let mut found: Vec<u32> =
+                example.labels.iter().filter_map(|label| numbers.get(label.as_str()).copied()).collect();
+            found.sort_unstable();
+            found.dedup();
+            (example.text.clone(), found)
+        };
+        let (texts, labels) = examples.into_iter().map(row).unzip();
         Rows { texts, labels }
     }
 }

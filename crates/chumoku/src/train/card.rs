@@ -6,6 +6,7 @@ use super::training::held_out;
 use super::{Plan, State, TrainOptions, TrainingData};
 use crate::Result;
 use crate::lang::lang;
+use crate::ngram::Answer;
 use crate::nn::Network;
 use crate::scoring::{Advice, Rows, Scores, largest};
 use crate::text_classifier::TextClassifier;
@@ -26,7 +27,7 @@ pub(crate) struct Report {
 const PARTS: [&str; 3] = ["attention", "ngrams", "majority"];
 
 /// The rows that scores are reported on: the test rows or, where there are none, the validation rows.
-pub(crate) fn report_rows(data: &TrainingData) -> (&Rows, &'static str) {
+pub(crate) fn report_rows<A: Answer>(data: &TrainingData<A>) -> (&Rows<A>, &'static str) {
     held_out([&data.train, &data.valid, &data.test], Rows::is_empty)
 }
 

@@ -6,25 +6,24 @@ use super::names::{label, network_name, network_sizes};
 use super::network::Network;
 use super::ngrams::Chosen;
 use super::parts::Learnt;
-use super::run::{Ended, Evaluation, Metric, Place, Trainable, run, sha256_of_numbers};
+use super::run::{Ended, Evaluation, Place, Trainable, run, sha256_of_numbers};
 use super::state::Best;
+use super::target::Target;
 use super::training::{Training, write_folder};
 use super::watch;
-use super::{Blend, Event, Plan, Rows, Scores, Settings, Shape, TrainOptions, TrainingData, batches, quick_scores};
+use super::{Blend, Event, Plan, Rows, Scores, Settings, Shape, TrainOptions, TrainingData, batches};
 use crate::lang::lang;
 use crate::lang::wording::{count, thousands};
 
 use crate::inference::Framed;
 use crate::models::Classifier;
-use crate::ngram::NgramModel;
+use crate::ngram::{Answer, NgramModel};
 use crate::params::{Layout, Params};
 use crate::pretrained::{Origin, Start};
-use crate::scoring::{largest, mean_loss};
 use crate::text::TextTokenizer;
-use crate::text_classifier::{ModelConfig, TextClassifier};
+use crate::text_classifier::{ModelConfig, Problem, TextClassifier};
 use crate::{Error, ModelKind, Result, inference, stages, tr};
-use chumoku_kernels::{CrossEntropy, Philox};
-use chumoku_nn::probability::log_softmax;
+use chumoku_kernels::Philox;
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -121,6 +120,7 @@ fn from_scratch(
         model_type: ModelKind::Classifier.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
         labels: data.labels.clone(),
+        problem: Problem::OneClass,
         blend: Blend::ATTENTION,
         ngrams: None,
         precision: network.plan.settings.precision,
@@ -133,8 +133,12 @@ fn from_scratch(
 }
 
 /// What the data and the n-gram model hold, from what the process held `before` the model was trained and `after`.
-fn ngram_footing(data: &TrainingData, ngrams: &NgramModel, [before, after]: [Held; 2]) -> Footing {
-    let bytes = |rows: &Rows| rows.texts.iter().map(|text| text.len()).sum::<usize>();
+pub(super) fn ngram_footing<A: Answer>(
+    data: &TrainingData<A>,
+    ngrams: &NgramModel,
+    [before, after]: [Held; 2],
+) -> Footing {
+    let bytes = |rows: &Rows<A>| rows.texts.iter().map(|text| text.len()).sum::<usize>();
     let (train, valid) = (bytes(&data.train), bytes(&data.valid));
     let model = ngrams.bytes();
     // Where the system does not say: each character begins a few n-grams, each of which is held three times.
@@ -148,8 +152,8 @@ fn ngram_footing(data: &TrainingData, ngrams: &NgramModel, [before, after]: [Hel
 }
 
 /// A classifier's task.
-struct Classify<'a> {
-    data: &'a TrainingData,
+pub(super) struct Classify<'a, A = u32> {
+    data: &'a TrainingData<A>,
     plan: &'a Plan,
     model: &'a Classifier,
     tokenizer: &'a TextTokenizer,
@@ -160,17 +164,17 @@ struct Classify<'a> {
     /// The tokenizer's file.
     vocabulary: String,
     /// Memory without that of the tokens.
-    footing: Footing,
+    pub(super) footing: Footing,
     /// Time that is needed after the steps: the n-gram model is trained once more, with one penalty in place of some.
-    seconds_afterwards: f64,
+    pub(super) seconds_afterwards: f64,
 }
 
 /// Streams of the run's random numbers; see also [`batches`].
 const WINDOW: u64 = 1 << 60;
 const TOKENS: u64 = WINDOW + (1 << 56);
 
-impl<'a> Classify<'a> {
-    fn new(data: &'a TrainingData, network: &'a Network, model: &'a Classifier) -> Result<Classify<'a>> {
+impl<'a, A: Target> Classify<'a, A> {
+    pub(super) fn new(data: &'a TrainingData<A>, network: &'a Network, model: &'a Classifier) -> Result<Self> {
         Ok(Classify {
             data,
             plan: &network.plan,
@@ -224,7 +228,7 @@ impl<'a> Classify<'a> {
     }
 
     /// Says what the tokens, the model and the rows are like.
-    fn describe(&self, observe: &mut dyn FnMut(Event<'_>)) {
+    pub(super) fn describe(&self, observe: &mut dyn FnMut(Event<'_>)) {
         let mut lengths: Vec<usize> = self.rows.iter().map(Vec::len).collect();
         lengths.sort_unstable();
         let (median, longest) = (lengths.get(lengths.len() / 2).unwrap_or(&0), lengths.last().unwrap_or(&0));
@@ -294,16 +298,23 @@ impl<'a> Classify<'a> {
     }
 }
 
-impl Trainable for Classify<'_> {
+impl<A: Target> Trainable for Classify<'_, A> {
     fn layout(&self) -> &Arc<Layout> {
         self.model.layout()
     }
 
     fn start(&self, seed: u64) -> Result<(Params<f32>, String)> {
-        let (Some(start), Some(fine_tuning)) = (self.start, &self.plan.fine_tuning) else {
-            return Ok((Params::init(self.layout(), seed), String::new()));
+        let begin = |mut params: Params<f32>| {
+            let place = self.layout().iter().find(|(name, ..)| *name == "head.bias").map(|(_, _, range)| range);
+            if let Some((range, bias)) = place.zip(A::bias(&self.data.class_rows(), self.data.train.len())) {
+                params.values_mut()[range].copy_from_slice(&bias);
+            }
+            params
         };
-        let params = start.params(self.layout(), seed)?;
+        let (Some(start), Some(fine_tuning)) = (self.start, &self.plan.fine_tuning) else {
+            return Ok((begin(Params::init(self.layout(), seed)), String::new()));
+        };
+        let params = begin(start.params(self.layout(), seed)?);
         let sha256 = sha256_of_numbers(params.values());
         Ok((fine_tuning.freeze.apply(&params, seed), sha256))
     }
@@ -325,14 +336,8 @@ impl Trainable for Classify<'_> {
     fn learn(&self, params: &Params<f32>, rows: &[usize], at: Place, grads: &mut Params<f32>) -> Result<Learnt> {
         let samples: Vec<Vec<u32>> = rows.iter().map(|&row| self.sample(row, at)).collect();
         let (ids, offsets) = self.framed().pack(samples.iter().map(Vec::as_slice));
-        let labels: Vec<u32> = rows.iter().map(|&row| self.data.train.labels[row]).collect();
-        let options = CrossEntropy {
-            label_smoothing: self.plan.settings.label_smoothing,
-            class_weights: self.plan.class_weights.as_deref(),
-        };
-        let loss = self.model.loss(params, (&ids, &offsets), &labels, &options, at.mode(), grads)?;
-        let of_class = |&label: &u32| self.plan.class_weights.as_ref().map_or(1.0, |w| f64::from(w[label as usize]));
-        Ok(Learnt { loss: loss.into(), weight: labels.iter().map(of_class).sum(), tokens: ids.len() })
+        let answers: Vec<A> = rows.iter().map(|&row| self.data.train.labels[row].clone()).collect();
+        A::learn(self.model, params, (&ids, &offsets), &answers, self.plan, at.mode(), grads)
     }
 
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
@@ -342,19 +347,7 @@ impl Trainable for Classify<'_> {
             false => (&self.valid_rows[..], &self.data.valid.labels),
         };
         let logits = inference::logits(self.model, params, self.framed(), rows)?;
-        let log_p: Vec<Vec<f32>> = logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())).collect();
-        let predicted: Vec<u32> = log_p.iter().map(|row| largest(row)).collect();
-        let (accuracy, macro_f1) = quick_scores(labels, &predicted, self.data.labels.len());
-        let share = |name, key, value| Metric { name, key, value, is_share: true };
-        Ok(Evaluation {
-            score: macro_f1,
-            loss: mean_loss(&log_p, labels),
-            metrics: vec![
-                share(lang().pick("accuracy", "正解率"), "accuracy", accuracy),
-                share(lang().pick("macro-F1", "マクロ F1"), "macro_f1", macro_f1),
-            ],
-            is_held_out: !self.valid_rows.is_empty(),
-        })
+        Ok(A::evaluate(&logits, labels, self.data.labels.len(), !self.valid_rows.is_empty()))
     }
 
     fn work(&self, batch: &[usize]) -> Option<u64> {
@@ -372,7 +365,7 @@ impl Trainable for Classify<'_> {
 
     fn scoring_share(&self) -> f64 {
         // Validation rows once more, for the blend; then the rows that are reported on, which are not tokens as yet.
-        let bytes = |rows: &Rows| rows.texts.iter().map(|text| text.len()).sum::<usize>() as f64;
+        let bytes = |rows: &Rows<A>| rows.texts.iter().map(|text| text.len()).sum::<usize>() as f64;
         let (known, blended) = match self.valid_rows.is_empty() {
             true => (&self.data.train, 0.0),
             false => (&self.data.valid, 1.0),
@@ -424,6 +417,7 @@ impl Finished<'_> {
             model_type: origin.as_ref().map_or(ModelKind::Classifier.model_type(), Origin::model_type).into(),
             chumoku_version: env!("CARGO_PKG_VERSION").into(),
             labels: data.labels.clone(),
+            problem: Problem::OneClass,
             blend: Blend::ATTENTION,
             ngrams: Some(ngrams.scheme().clone()),
             precision: plan.settings.precision,

@@ -5,6 +5,7 @@ mod card;
 mod checkpoint;
 mod classify;
 mod folder;
+mod labels;
 mod language;
 mod lock;
 mod masked;
@@ -20,6 +21,7 @@ mod run;
 mod schedule;
 mod seen;
 mod state;
+mod target;
 mod text_cards;
 mod text_scores;
 mod training;
@@ -28,11 +30,14 @@ mod watch;
 
 pub use crate::blend::Blend;
 pub use crate::model_folder::has_checkpoint;
-pub use crate::scoring::{Advice, ClassScore, Gain, Judged, Predictor, Rows, Scores, quick_scores};
+pub use crate::scoring::{
+    Advice, ClassScore, Gain, Judged, LabelScore, LabelScores, Predictor, Rows, Scores, quick_scores,
+};
 pub use batches::batches;
 pub(crate) use card::network_is_right;
 pub use classify::{Outcome, train};
 pub use folder::OutputFolder;
+pub use labels::{LabelsOutcome, train_labels};
 pub use language::{LanguageModelOutcome, LanguageModelPlan, train_language_model};
 pub use masked::{Filled, MaskedOutcome, MaskedPlan, pretrain};
 pub use names::{network_name, network_sizes};

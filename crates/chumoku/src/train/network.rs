@@ -1,6 +1,7 @@
 //! What a classifier's run trains: its tokens, its plan, and the pretrained encoder that it starts from, if any.
 
 use super::{Freeze, Plan, Shape, TrainOptions, TrainingData};
+use crate::ngram::Answer;
 use crate::pretrained::Start;
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
 use crate::text_generator::TextGenerator;
@@ -50,7 +51,7 @@ impl Network {
     ///
     /// # Errors
     /// If a pretrained encoder cannot be read, or texts cannot be cut into tokens.
-    pub(super) fn new(data: &TrainingData, options: &TrainOptions) -> Result<Network> {
+    pub(super) fn new<A: Answer>(data: &TrainingData<A>, options: &TrainOptions) -> Result<Network> {
         let _stage = stages::begin(stages::TOKENS);
         let mut network = match &options.from {
             None => Network::from_scratch(data, options)?,
@@ -60,11 +61,16 @@ impl Network {
         settings.epochs = options.epochs.unwrap_or(settings.epochs);
         settings.precision = options.precision;
         settings.parts = options.parts.unwrap_or(settings.parts);
+        if A::IS_SET {
+            // Each label is a question of its own: there are no rare classes to be made up for, nor others to smooth to.
+            settings.label_smoothing = 0.0;
+            network.plan.class_weights = None;
+        }
         Ok(network)
     }
 
     /// A network and a tokenizer of the data's own.
-    fn from_scratch(data: &TrainingData, options: &TrainOptions) -> Result<Network> {
+    fn from_scratch<A: Answer>(data: &TrainingData<A>, options: &TrainOptions) -> Result<Network> {
         let texts = data.train.texts();
         let vocab_size = TextTokenizer::suitable_vocab_size(&texts);
         let unit = options.tokens.unwrap_or_else(|| suitable_unit(&texts));
@@ -79,7 +85,7 @@ impl Network {
     }
 
     /// The encoder of a folder, its tokenizer, and a head that is new.
-    fn pretrained(data: &TrainingData, folder: &Path, options: &TrainOptions) -> Result<Network> {
+    fn pretrained<A: Answer>(data: &TrainingData<A>, folder: &Path, options: &TrainOptions) -> Result<Network> {
         let start = Start::read(folder)?;
         let tokenizer = start.tokenizer.clone();
         let rows = tokenizer.encode_all(&data.train.texts())?;

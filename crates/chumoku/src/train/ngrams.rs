@@ -5,12 +5,13 @@ use super::card::{
     this_model,
 };
 use super::names::label;
+use super::target::Target;
 use super::training::{Training, write_folder};
-use super::{Blend, Event, Scores, SeenTexts, TrainingData, quick_scores};
+use super::{Blend, Event, Scores, SeenTexts, TrainingData};
 use crate::lang::wording::thousands;
 use crate::model_folder::TRAINED_ON;
-use crate::ngram::{Found, NgramConfig, NgramData, NgramModel};
-use crate::scoring::{largest, of_ngrams_alone};
+use crate::ngram::{Answer, Found, NgramConfig, NgramData, NgramModel};
+use crate::scoring::of_ngrams_alone;
 use crate::text_ngrams::{NgramClassifier, NgramClassifierConfig};
 use crate::{ModelKind, Result, stages, tr};
 use chumoku_nn::probability::log_softmax;
@@ -132,8 +133,8 @@ pub(super) struct Chosen {
 }
 
 /// Fits the model on the training rows, its penalty chosen on the validation rows. `what` it is called in talk.
-pub(super) fn fit(
-    data: &TrainingData,
+pub(super) fn fit<A: Target>(
+    data: &TrainingData<A>,
     what: &'static str,
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
@@ -150,19 +151,12 @@ pub(super) fn fit(
         class_weights: None,
     };
     let (ngrams, found) = train(&ngram_data, &NgramConfig::default(), Found::default(), stop, observe)?;
-    let scores = valid.map(|(texts, labels)| {
+    let score = valid.map_or(String::new(), |(texts, answers)| {
         let logits = ngrams.logits_of(texts);
-        let predicted: Vec<u32> = logits.chunks_exact(data.labels.len()).map(largest).collect();
-        quick_scores(labels, &predicted, data.labels.len())
+        let rows: Vec<&[f32]> = logits.chunks_exact(data.labels.len()).collect();
+        A::said(&rows, answers, data.labels.len())
     });
     let (seconds, features) = (start.elapsed().as_secs_f64(), thousands(ngrams.num_features()));
-    let score = scores.map_or(String::new(), |(accuracy, f1)| {
-        let [accuracy, f1] = [100.0 * accuracy, 100.0 * f1];
-        tr!(
-            ", validation accuracy {accuracy:.1} %, macro-F1 {f1:.1} %",
-            "、検証データの正解率 {accuracy:.1} %、マクロ F1 {f1:.1} %"
-        )
-    });
     observe(Event::Said(
         label(what),
         tr!(
@@ -174,8 +168,8 @@ pub(super) fn fit(
 }
 
 /// The model once more, with the penalty that was chosen, on training and validation rows.
-pub(super) fn refit(
-    data: &TrainingData,
+pub(super) fn refit<A: Target>(
+    data: &TrainingData<A>,
     chosen: &NgramModel,
     found: Found,
     stop: &AtomicBool,
@@ -192,8 +186,8 @@ pub(super) fn refit(
     Ok(train(&data, &config, found, stop, observe)?.0)
 }
 
-fn train(
-    data: &NgramData<'_>,
+fn train<A: Target>(
+    data: &NgramData<'_, A>,
     config: &NgramConfig,
     found: Found,
     stop: &AtomicBool,
@@ -205,6 +199,6 @@ fn train(
 }
 
 /// The file that tells which texts were trained on or chosen by.
-pub(super) fn seen(data: &TrainingData) -> (&'static str, Vec<u8>) {
+pub(super) fn seen<A: Answer>(data: &TrainingData<A>) -> (&'static str, Vec<u8>) {
     (TRAINED_ON, SeenTexts::of(&[data.train.texts(), data.valid.texts()].concat()).to_bytes())
 }

@@ -1,26 +1,34 @@
 //! Rows with their labels as class numbers, in three parts.
 
-use crate::data::{self, Dataset, Example};
+use crate::data::{self, Dataset, Example, LabelSets, LabelledText};
 use crate::lang::lang;
 use crate::lang::wording::{count, listed};
+use crate::ngram::Answer;
 use crate::scoring::Rows;
 use crate::tr;
 use sha2::{Digest, Sha256};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// What a model is trained, chosen and tested on.
-#[derive(Clone, Debug, Default)]
-pub struct TrainingData {
-    /// The classes, sorted; class numbers are indices into this.
+#[derive(Clone, Debug)]
+pub struct TrainingData<A = u32> {
+    /// The classes or labels, sorted; answers are indices into this.
     pub labels: Vec<String>,
     /// To learn from.
-    pub train: Rows,
+    pub train: Rows<A>,
     /// To choose by.
-    pub valid: Rows,
+    pub valid: Rows<A>,
     /// To report.
-    pub test: Rows,
+    pub test: Rows<A>,
     /// What the reader of the report should know: where the parts come from, what was odd.
     pub notes: Vec<String>,
+}
+
+impl<A> Default for TrainingData<A> {
+    fn default() -> Self {
+        let [train, valid, test] = std::array::from_fn(|_| Rows::default());
+        TrainingData { labels: Vec::new(), train, valid, test, notes: Vec::new() }
+    }
 }
 
 /// The share of rows held out for validation, and for testing.
@@ -108,15 +116,56 @@ impl TrainingData {
         };
         Ok(data)
     }
+}
 
-    /// Training rows of each class.
+impl TrainingData<Vec<u32>> {
+    /// Parts of the files given, as [`TrainingData::new`] makes them. Rows are divided by their rarest label, so that each label has
+    /// rows in all parts where it has enough.
+    ///
+    /// # Errors
+    /// If there are too few rows or labels, or a label occurs only in a validation or test file.
+    pub fn of_sets(
+        train: &LabelSets,
+        valid: Option<&LabelSets>,
+        test: Option<&LabelSets>,
+    ) -> crate::Result<TrainingData<Vec<u32>>> {
+        train.check_trainable()?;
+        let labels = train.labels();
+        for other in [valid, test].into_iter().flatten() {
+            other.check_known_labels(&labels)?;
+        }
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        let all = train.examples.iter().flat_map(|example| &example.labels);
+        all.for_each(|label| *counts.entry(label.as_str()).or_default() += 1);
+        let rarest = |example: &LabelledText| {
+            let by_count = example.labels.iter().min_by_key(|label| (counts[label.as_str()], label.as_str()));
+            by_count.cloned().unwrap_or_default()
+        };
+        let as_one =
+            |example: &LabelledText| Example { text: example.text.clone(), label: rarest(example), line: example.line };
+        let rows: Vec<Example> = train.examples.iter().map(as_one).collect();
+        let share = |given: Option<&LabelSets>| if given.is_some() { 0.0 } else { HELD_OUT };
+        let split = data::split(&rows, 0, share(valid), share(test));
+        let part = |rows: &[usize]| Rows::of_sets(rows.iter().map(|&row| &train.examples[row]), &labels);
+        let own = |given: Option<&LabelSets>, rows: &[usize]| match given {
+            Some(sets) => Rows::of_sets(&sets.examples, &labels),
+            None => part(rows),
+        };
+        let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
+        let data = TrainingData { labels, train, valid, test, notes: Vec::new() };
+        Ok(data)
+    }
+}
+
+impl<A: Answer> TrainingData<A> {
+    /// Training rows of each class or label.
     pub fn class_rows(&self) -> Vec<usize> {
         let mut counts = vec![0; self.labels.len()];
-        self.train.labels.iter().for_each(|&label| counts[label as usize] += 1);
+        self.train.labels.iter().flat_map(A::numbers).for_each(|&label| counts[label as usize] += 1);
         counts
     }
 
-    /// SHA-256 of all texts and labels, in order.
+    /// SHA-256 of all texts and answers, in order.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         for label in &self.labels {
@@ -125,10 +174,13 @@ impl TrainingData {
         }
         for rows in [&self.train, &self.valid, &self.test] {
             hash.update((rows.len() as u64).to_le_bytes());
-            for (text, label) in rows.texts.iter().zip(&rows.labels) {
+            for (text, answer) in rows.texts.iter().zip(&rows.labels) {
                 hash.update((text.len() as u64).to_le_bytes());
                 hash.update(text);
-                hash.update(label.to_le_bytes());
+                if A::IS_SET {
+                    hash.update((answer.numbers().len() as u64).to_le_bytes());
+                }
+                answer.numbers().iter().for_each(|label| hash.update(label.to_le_bytes()));
             }
         }
         crate::checksum::hex(hash.finalize())

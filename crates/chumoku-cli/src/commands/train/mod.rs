@@ -1,6 +1,7 @@
 //! `chumoku train`: from a file to a model folder.
 
 pub(super) mod classify;
+pub(super) mod labels;
 pub(super) mod language;
 mod masked;
 pub(super) mod translate;
@@ -41,11 +42,12 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
-    if task != TaskName::Classify && args.model != Model::Transformer {
+    let has_networks = task == TaskName::Classify || task == TaskName::Labels && args.model != Model::Ngrams;
+    if !has_networks && args.model != Model::Transformer {
         let name = args.model.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
         let problem = tr!(
-            "--model {name}: only classifiers can be anything but transformers; leave it out, or give --task classify",
-            "--model {name}: トランスフォーマー以外を選べるのは分類器だけです。指定を外すか、--task classify を指定してください"
+            "--model {name}: only classifiers of one class a text can be of n-grams alone, and only classifiers recurrent networks; leave it out, or give --task classify",
+            "--model {name}: n-gram だけのモデルは 1 テキスト 1 クラスの分類器だけ、再帰型ネットワークは分類器だけで選べます。指定を外すか、--task classify を指定してください"
         );
         return Err(Usage(problem).into());
     }
@@ -58,7 +60,8 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
-    let can_start = matches!(task, TaskName::Classify | TaskName::Lm) && args.model == Model::Transformer;
+    let can_start =
+        matches!(task, TaskName::Classify | TaskName::Labels | TaskName::Lm) && args.model == Model::Transformer;
     if args.from.is_some() && !can_start {
         let problem = tr!(
             "--from: only classifiers with a transformer and language models can start from a pretrained model; leave it \
@@ -75,8 +78,16 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
+    if args.several.is_asked() && task != TaskName::Labels {
+        let problem = tr!(
+            "--labels, --separator: only for several labels a text; leave them out, or give --task labels",
+            "--labels、--separator: テキストに複数のラベルを付けるときだけ使えます。指定を外すか、--task labels を指定してください"
+        );
+        return Err(Usage(problem).into());
+    }
     match task {
         TaskName::Classify => classify::run(args, threads),
+        TaskName::Labels => labels::run(args, threads),
         TaskName::Translate => translate::run(args, threads),
         TaskName::Lm => language::run(args, threads),
         TaskName::Mlm => masked::run(args, threads),
@@ -99,9 +110,13 @@ fn task(args: &Train) -> anyhow::Result<TaskName> {
         tell(["task", "タスク"], &text);
         return Ok(TaskName::Lm);
     }
+    if args.several.is_asked() {
+        return Ok(TaskName::Labels);
+    }
     let found = recognise(&DataFiles::of_argument(path), &read_options(&args.reading, false)?)?;
     let (task, name) = match found.task {
         Task::Classify => (TaskName::Classify, "classify"),
+        Task::Labels => (TaskName::Labels, "labels"),
         Task::Translate => (TaskName::Translate, "translate"),
         Task::LanguageModel => (TaskName::Lm, "lm"),
         _ => {

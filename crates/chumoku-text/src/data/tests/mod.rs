@@ -4,6 +4,7 @@ mod choosing;
 mod documents;
 mod errors;
 mod formats;
+mod label_sets;
 mod memory;
 mod no_panic;
 mod pairs;

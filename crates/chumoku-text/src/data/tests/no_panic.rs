@@ -47,6 +47,7 @@ fn options() -> impl Strategy<Value = ReadOptions> {
     ];
     (encoding, column, any::<bool>(), any::<bool>(), any::<Option<bool>>(), format).prop_map(
         |(encoding, text, skip_bad_rows, require_label, header, format)| ReadOptions {
+            several_labels: skip_bad_rows,
             encoding: encoding.map(str::to_owned),
             text,
             label: None,

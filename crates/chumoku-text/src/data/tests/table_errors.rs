@@ -178,7 +178,9 @@ fn empty_texts_and_labels() {
     assert_eq!(said, empty_label("a.ft:2", "no __label__ on the line"));
     assert_eq!(
         message("a.ft", "__label__a one\n__label__a __label__b two\n", &labelled()),
-        format!("a.ft:2: reading the label: expected one label, found 2 (“a”, “b”); keep one for each text, {SKIP}")
+        format!(
+            "a.ft:2: reading the label: expected one label, found 2 (“a”, “b”); train with --task labels to predict several, keep one for each text, {SKIP}"
+        )
     );
 }
 

@@ -240,3 +240,36 @@ fn two_classes_as_one_output_or_two_agree() {
         assert!((one - (two[1] - two[0])).abs() < 0.02, "{one} {two:?}");
     }
 }
+
+/// Labels that do not exclude each other are as many problems of two classes: solved together, each has its own solution.
+#[test]
+fn labels_are_problems_of_their_own() {
+    let (x, _) = random_columns(60, 30, 14);
+    let labels: Vec<Vec<u32>> =
+        (0..60).map(|i| (0..3).filter(|k| (i / (k + 1) + i % 7) % (2 + k) == 0).collect()).collect();
+    let row_weights = vec![1.0; 60];
+    let prior = [-0.3, 0.2, -1.0];
+    let together = Problem { x: &x, labels: &labels, row_weights: &row_weights, outputs: 3, prior: &prior };
+    let stop = Stop { tolerance: 1e-6, is_cancelled: &|| false, progress: &|_, _| () };
+    let mut at = together.start();
+    Solver::new(&together).fit(&mut at, 2.0, &stop);
+    let weights = together.weights(&at);
+    let mut total = 0.0;
+    for label in 0..3 {
+        let holds: Vec<u32> = labels.iter().map(|labels| u32::from(labels.contains(&(label as u32)))).collect();
+        let prior = [prior[label]];
+        let alone = Problem { x: &x, labels: &holds, row_weights: &row_weights, outputs: 1, prior: &prior };
+        let mut own = alone.start();
+        Solver::new(&alone).fit(&mut own, 2.0, &stop);
+        for (feature, weight) in alone.weights(&own).iter().enumerate() {
+            let found = weights[feature * 3 + label];
+            assert!(
+                (weight - found).abs() < 2e-3 * (1.0 + weight.abs()),
+                "label {label}, {feature}: {found} for {weight}"
+            );
+        }
+        total += alone.objective(&own, 2.0);
+    }
+    let objective = together.objective(&at, 2.0);
+    assert!((objective - total).abs() < 1e-4 * total, "{objective} for {total}");
+}

@@ -156,7 +156,7 @@ fn tensors_and_scheme_are_all_of_a_model() {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let model = train(&data(&texts, &labels, classes as usize), &NgramConfig::default()).unwrap();
         let scheme = serde_json::from_str(&serde_json::to_string(model.scheme()).unwrap()).unwrap();
-        let again = NgramModel::from_tensors(scheme, model.tensors()).unwrap();
+        let again = NgramModel::from_tensors(scheme, model.tensors(), false).unwrap();
         assert_eq!(bits(&model), bits(&again));
         assert_eq!(model.logits_of(&texts), again.logits_of(&texts));
         let tensors = model.tensors();
@@ -179,13 +179,13 @@ fn damaged_tensors_are_refused() {
     let refused = |change: fn(&mut NgramTensors<'static>)| {
         let mut tensors = good();
         change(&mut tensors);
-        match NgramModel::from_tensors(NgramScheme::default(), tensors) {
+        match NgramModel::from_tensors(NgramScheme::default(), tensors, false) {
             Err(NgramError::Tensor { tensor, .. }) => tensor,
             other => panic!("accepted or another error: {other:?}"),
         }
     };
     // −5 as an unsigned number is the largest of the three.
-    assert!(NgramModel::from_tensors(NgramScheme::default(), good()).is_ok());
+    assert!(NgramModel::from_tensors(NgramScheme::default(), good(), false).is_ok());
     assert_eq!(refused(|t| t.hashes = vec![3, 3, 9].into()), "hashes");
     assert_eq!(refused(|t| t.hashes = vec![-5, 3, 9].into()), "hashes");
     assert_eq!(refused(|t| t.idf = vec![1.0; 2].into()), "idf");
@@ -200,7 +200,7 @@ fn damaged_tensors_are_refused() {
     assert_eq!(refused(|t| t.prior = vec![0.0].into()), "prior");
     assert_eq!(refused(|t| t.prior.to_mut()[2] = f32::NEG_INFINITY), "prior");
     let scheme = NgramScheme { words: usize::MAX, ..NgramScheme::default() };
-    assert!(matches!(NgramModel::from_tensors(scheme, good()), Err(NgramError::Setting { .. })));
+    assert!(matches!(NgramModel::from_tensors(scheme, good(), false), Err(NgramError::Setting { .. })));
 }
 
 #[test]

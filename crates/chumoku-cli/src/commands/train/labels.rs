@@ -1,0 +1,135 @@
+//! Training a classifier of any number of labels a text.
+
+use super::Session;
+use crate::ExitCode;
+use crate::Usage;
+use crate::args::{SeveralLabels, Train};
+use crate::commands::{quoted, read_options};
+use crate::harmless;
+use crate::progress::tell;
+use crate::report::{fit, right, several_labels};
+use chumoku::ModelKind;
+use chumoku::data::{LabelSets, ReadOptions, load_label_sets, thousands};
+use chumoku::lang::lang;
+use chumoku::tr;
+use chumoku::train::{LabelScores, LabelsOutcome, TrainingData, network_name, train_labels};
+use std::io::Write;
+use std::path::Path;
+use std::time::Instant;
+
+pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
+    let start = Instant::now();
+    let data = data(args)?;
+    describe(&data);
+    let session = Session::new(args, ModelKind::Classifier, threads, start)?;
+    let trained = session.train(|training| train_labels(&data, training))?;
+    let Some(outcome) = trained else { return Ok(session.interrupted()) };
+    session.finish(outcome.interrupted, &outcome.metrics, |place| show(&outcome, place))
+}
+
+pub(crate) fn load(path: &Path, options: &ReadOptions, several: &SeveralLabels) -> anyhow::Result<LabelSets> {
+    let sets = load_label_sets(path, options, &several.options())?;
+    tell(["data", "データ"], &sets.description);
+    if sets.skipped.count > 0 {
+        tell(["skipped", "除外"], &sets.skipped.to_string());
+    }
+    Ok(sets)
+}
+
+fn data(args: &Train) -> anyhow::Result<TrainingData<Vec<u32>>> {
+    let Some(path) = &args.data else {
+        let problem = tr!(
+            "there is no built-in data with several labels a text: give a file, e.g. chumoku train tagged.csv --task labels",
+            "複数のラベルが付いた内蔵のデータはありません。ファイルを指定してください（例: chumoku train tagged.csv --task labels）"
+        );
+        return Err(Usage(problem).into());
+    };
+    let options = read_options(&args.reading, false)?;
+    let train = load(path, &options, &args.several)?;
+    let valid = args.valid.as_deref().map(|path| load(path, &options, &args.several)).transpose()?;
+    let test = args.test.as_deref().map(|path| load(path, &options, &args.several)).transpose()?;
+    Ok(TrainingData::of_sets(&train, valid.as_ref(), test.as_ref())?)
+}
+
+/// Rows and labels.
+fn describe(data: &TrainingData<Vec<u32>>) {
+    let (train, valid, test) = (data.train.len(), data.valid.len(), data.test.len());
+    let [train, valid, test] = [train, valid, test].map(thousands);
+    let text =
+        tr!("{train} to train on, {valid} to validate, {test} to test", "学習 {train}、検証 {valid}、テスト {test}");
+    tell(["rows", "行数"], &text);
+    let mut counts: Vec<(usize, &String)> = data.class_rows().into_iter().zip(&data.labels).collect();
+    counts.sort_by_key(|(n, _)| std::cmp::Reverse(*n));
+    let shown: Vec<String> =
+        counts.iter().take(6).map(|(n, label)| format!("{} {}", harmless(label), thousands(*n))).collect();
+    let more = if counts.len() > 6 { lang().pick(", …", "、…") } else { "" };
+    let shown = shown.join(lang().pick(", ", "、"));
+    let rows = data.train.len().max(1) as f64;
+    let mean = counts.iter().map(|(n, _)| *n).sum::<usize>() as f64 / rows;
+    let none = data.train.labels.iter().filter(|labels| labels.is_empty()).count();
+    let none = match none {
+        0 => String::new(),
+        n => tr!("; {} rows without any", "。ラベルのない行 {}", thousands(n)),
+    };
+    let text = tr!(
+        "{}, {mean:.2} a row{none}: {shown}{more}",
+        "{} 個、1 行あたり {mean:.2} 個{none}: {shown}{more}",
+        counts.len()
+    );
+    tell(["labels", "ラベル"], &text);
+}
+
+/// The scores beside the baselines.
+fn show(outcome: &LabelsOutcome, place: &Path) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let scores = &outcome.test;
+    if let Some(warning) = scores.warning() {
+        writeln!(out, "{}\n", crate::report::filled(&warning))?;
+    }
+    let rows = thousands(scores.rows);
+    let on = match outcome.metrics["scored_on"].as_str() {
+        Some("test") => tr!("On {rows} rows that training never saw:", "学習に使っていない {rows} 行での結果:"),
+        Some("valid") => tr!(
+            "On {rows} validation rows (there are no test rows: the figure is optimistic):",
+            "検証データ {rows} 行での結果（テスト用の行がないため、楽観的な値です）:"
+        ),
+        _ => tr!(
+            "On {rows} training rows (there are no others):",
+            "学習データ {rows} 行での結果（ほかに行がありません）:"
+        ),
+    };
+    writeln!(out, "{on}\n")?;
+    let noun = network_name(outcome.model.config().model.body.network());
+    let alone = tr!("  its {noun} alone", "  {noun}単独");
+    let [attention, ngrams, frequent] = &outcome.parts;
+    let rows: Vec<(&str, &LabelScores)> = vec![
+        (super::classify::this_model(), scores),
+        (&alone, attention),
+        (lang().pick("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), ngrams),
+        (lang().pick("baseline: commonest label", "比較対象: 最も多いラベル"), frequent),
+    ];
+    write!(out, "{}", comparison(&rows))?;
+    let thresholds = outcome.model.config().problem.labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
+    write!(out, "\n{}", several_labels(scores, thresholds, "metrics.json"))?;
+    let place = quoted(&place.display().to_string());
+    let text = lang().pick("some text", "テキスト");
+    writeln!(out, "\n{}", tr!("Next:", "次にできること:"))?;
+    writeln!(out, "  chumoku predict {place} \"{text}\"")?;
+    writeln!(out, "  chumoku explain {place} \"{text}\" --html why.html")?;
+    Ok(())
+}
+
+/// A row for each predictor.
+pub(crate) fn comparison(rows: &[(&str, &LabelScores)]) -> String {
+    let percent = |x: f64| format!("{:.1} %", 100.0 * x);
+    let names = rows[0].1.averages().map(|(name, _)| right(name, 9));
+    let interval = lang().pick("95 % of micro-F1", "ミクロ F1 の 95 % 区間");
+    let mut out = format!("{} {}   {interval}\n", fit("", 28), names.join(" "));
+    for (name, scores) in rows {
+        let values = scores.averages().map(|(_, x)| right(&percent(x), 9));
+        let [low, high] = scores.micro_f1_interval.map(percent);
+        let interval = tr!("{low} to {high}", "{low}〜{high}");
+        out += &format!("{} {}   {interval}\n", fit(name, 28), values.join(" "));
+    }
+    out
+}

@@ -1,0 +1,165 @@
+//! Texts with any number of labels: the ways in which files write them, and what is wrong with one.
+
+use super::*;
+
+fn options() -> ReadOptions {
+    ReadOptions { require_text: true, ..ReadOptions::default() }
+}
+
+fn read(name: &str, content: &str, how: &LabelOptions) -> Result<Vec<Vec<String>>, String> {
+    let folder = Folder::new();
+    let path = folder.file(name, content);
+    let sets = load_label_sets(&path, &options(), how).map_err(|error| folder.message(&error))?;
+    Ok(sets.examples.into_iter().map(|example| example.labels).collect())
+}
+
+fn found(name: &str, content: &str) -> Vec<Vec<String>> {
+    read(name, content, &LabelOptions::default()).unwrap()
+}
+
+/// Whether a file is taken for one of several labels, and as what else.
+fn task(name: &str, content: &str) -> Task {
+    let folder = Folder::new();
+    recognise(&DataFiles::One(folder.file(name, content)), &options()).unwrap().task
+}
+
+const THREE: [&[&str]; 4] = [&["sun", "sea"], &["sun"], &["sea", "wind"], &["wind"]];
+
+/// Rows whose labels are written by `write`.
+fn rows(head: &str, write: impl Fn(&[&str], usize) -> String) -> String {
+    let line = |i: usize| write(THREE[i % 4], i) + "\n";
+    head.to_owned() + &(0..40).map(line).collect::<String>()
+}
+
+fn expected() -> Vec<Vec<String>> {
+    (0..40).map(|i| THREE[i % 4].iter().map(|&label| label.to_owned()).collect()).collect()
+}
+
+#[test]
+fn every_way_of_writing_them_says_the_same() {
+    let fast = rows("", |labels, i| {
+        labels.iter().map(|label| format!("__label__{label} ")).collect::<String>() + &format!("a text, number {i}")
+    });
+    let separated =
+        |separator: &str| rows("text\tlabels\n", |labels, i| format!("a text, number {i}\t{}", labels.join(separator)));
+    let quoted = |labels: &[&str], mark: char| {
+        labels.iter().map(|label| format!("{mark}{label}{mark}")).collect::<Vec<_>>().join(", ")
+    };
+    let json =
+        rows("", |labels, i| format!("{{\"text\": \"a text, number {i}\", \"tags\": [{}]}}", quoted(labels, '"')));
+    let python = rows("text\ttags\n", |labels, i| format!("a text, number {i}\t[{}]", quoted(labels, '\'')));
+    let flags = rows("text\tsea\tsun\twind\n", |labels, i| {
+        let holds = |label: &str| u8::from(labels.contains(&label));
+        format!("a text, number {i}\t{}\t{}\t{}", holds("sea"), holds("sun"), holds("wind"))
+    });
+    for (name, content) in [
+        ("a.txt", fast),
+        ("a.tsv", separated(",")),
+        ("b.tsv", separated(" | ")),
+        ("c.tsv", separated(";")),
+        ("a.jsonl", json),
+        ("d.tsv", python),
+        ("e.tsv", flags),
+    ] {
+        let mut labels = found(name, &content);
+        assert_eq!(task(name, &content), Task::Labels, "{name}");
+        labels.iter_mut().for_each(|labels| labels.sort());
+        let mut expected = expected();
+        expected.iter_mut().for_each(|labels| labels.sort());
+        assert_eq!(labels, expected, "{name}");
+    }
+}
+
+#[test]
+fn what_has_one_label_a_text_is_not_taken_for_several() {
+    let one =
+        |label: &dyn Fn(usize) -> String| rows("text\tlabel\n", |_, i| format!("a text, number {i}\t{}", label(i)));
+    for content in [
+        one(&|i| ["good", "bad"][i % 2].into()),
+        // Names with a comma in them, which stand whole in many rows.
+        one(&|i| ["Paris, France", "Rome, Italy", "Oslo, Norway"][i % 3].into()),
+        // A label beside columns of 0 and 1.
+        rows("text\tlabel\ta\tb\tc\n", |_, i| {
+            format!("a text, number {i}\t{}\t{}\t{}\t{}", ["x", "y"][i % 2], i % 2, i / 2 % 2, i / 4 % 2)
+        }),
+        // Two columns of 0 and 1 alone may be anything.
+        rows("text\tlabel\tread\n", |_, i| format!("a text, number {i}\t{}\t{}", i % 2, i / 2 % 2)),
+    ] {
+        assert_eq!(task("a.tsv", &content), Task::Classify, "{content}");
+    }
+    let content = rows("", |_, i| format!("__label__{} a text, number {i}", ["x", "y"][i % 2]));
+    assert_eq!(task("a.txt", &content), Task::Classify);
+}
+
+#[test]
+fn what_is_asked_for_is_done() {
+    let separated = rows("text\tlabel\n", |labels, i| format!("a text, number {i}\t{}", labels.join("/")));
+    let how = LabelOptions { separator: Some('/'), ..LabelOptions::default() };
+    assert_eq!(read("a.tsv", &separated, &how).unwrap(), expected());
+    let flags = rows("text\tfirst\tsecond\tlabel\n", |_, i| format!("a text, number {i}\t{}\t{}\tx", i % 2, i / 2 % 2));
+    let how = LabelOptions { columns: vec!["first".into(), "SECOND".into()], ..LabelOptions::default() };
+    let labels = read("a.tsv", &flags, &how).unwrap();
+    assert_eq!(
+        labels[..4],
+        [vec![], vec!["first".to_owned()], vec!["second".into()], vec!["first".into(), "second".into()]]
+    );
+    let how = LabelOptions { columns: vec!["third".into()], ..LabelOptions::default() };
+    let problem = read("a.tsv", &flags, &how).unwrap_err();
+    assert!(problem.contains("“third”") && problem.starts_with("a.tsv"), "{problem}");
+    let problem = read("a.tsv", "text\tlabel\nfine\tx\npoor\ty\ngood\tx\n", &LabelOptions::default()).unwrap_err();
+    assert!(problem.contains("--separator") && problem.contains("--labels"), "{problem}");
+}
+
+#[test]
+fn labels_that_are_none_have_a_place() {
+    let with = |line: &str, head: &str, good: &str| format!("{head}{}{line}\n", good.repeat(30));
+    for (name, content, place, says) in [
+        (
+            "a.jsonl",
+            with(
+                "{\"text\": \"t\", \"tags\": [\"a\", 3]}",
+                "",
+                "{\"text\": \"one\", \"tags\": [\"a\", \"b\"]}\n{\"text\": \"two\", \"tags\": [\"b\"]}\n",
+            ),
+            "a.jsonl:61",
+            "a list of texts",
+        ),
+        ("a.tsv", with("t\t['a", "text\ttags\n", "one\t['a', 'b']\ntwo\t['b']\n"), "", ""),
+        (
+            "b.tsv",
+            with("t\ta,,b", "text\tlabels\n", "one\ta,b\ntwo\tb\nthree\ta\n"),
+            "b.tsv:92",
+            "names with the separator",
+        ),
+        ("c.tsv", with("t\t1\t2\t0", "text\ta\tb\tc\n", "one\t1\t0\t1\ntwo\t0\t1\t0\n"), "", ""),
+        ("a.txt", with("no label here", "", "__label__a __label__b one\n__label__a two\n"), "a.txt:61", "no __label__"),
+    ] {
+        let how = match name {
+            "c.tsv" => LabelOptions { columns: ["a", "b", "c"].map(String::from).to_vec(), ..LabelOptions::default() },
+            _ => LabelOptions { separator: Some(',').filter(|_| name == "b.tsv"), ..LabelOptions::default() },
+        };
+        let problem = read(name, &content, &how).unwrap_err();
+        assert!(problem.contains(place) && problem.contains(says), "{name}: {problem}");
+        let folder = Folder::new();
+        let skipping = ReadOptions { skip_bad_rows: true, ..options() };
+        if !place.is_empty() {
+            let sets = load_label_sets(&folder.file(name, &content), &skipping, &how).unwrap();
+            assert_eq!(sets.skipped.count, 1, "{name}");
+        }
+    }
+}
+
+#[test]
+fn labels_stand_once_and_training_wants_two() {
+    let content = rows("text\tlabels\n", |_, i| format!("a text, number {i}\ta|b|a"));
+    let how = LabelOptions { separator: Some('|'), ..LabelOptions::default() };
+    assert_eq!(read("a.tsv", &content, &how).unwrap()[0], ["a", "b"]);
+    let folder = Folder::new();
+    let one = folder.file("one.tsv", rows("text\tlabels\n", |_, i| format!("a text, number {i}\ta")));
+    let sets = load_label_sets(&one, &options(), &how).unwrap();
+    assert!(sets.check_trainable().unwrap_err().to_string().contains("one.tsv"));
+    let sets = load_label_sets(&folder.file("a.tsv", &content), &options(), &how).unwrap();
+    assert!(sets.check_trainable().is_ok() && sets.check_known_labels(&["a", "b"]).is_ok());
+    let problem = folder.message(&sets.check_known_labels(&["a", "bb"]).unwrap_err());
+    assert!(problem.starts_with("a.tsv:2") && problem.contains("“b”") && problem.contains("“bb”"), "{problem}");
+}

@@ -1,0 +1,365 @@
+//! From the two halves of a predictor to calibrated probabilities of labels that do not exclude each other, and to the labels
+//! that are predicted.
+
+use serde::{Deserialize, Serialize};
+
+/// `p_k = 1 / (1 + exp(−(attention · z_attention,k + ngrams · z_ngrams,k + offset_k)))`, and a threshold for each label.
+///
+/// The two weights and the offsets are fitted on validation rows by maximum likelihood: a logistic regression (Platt 1999) on
+/// the two halves' log-odds, whose weights all labels share.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LabelBlend {
+    /// Weight of the network's log-odds.
+    pub attention: f32,
+    /// Weight of the n-gram model's log-odds.
+    pub ngrams: f32,
+    /// What is added to the log-odds of each label.
+    pub offsets: Vec<f32>,
+    /// The least probability at which each label is predicted.
+    pub thresholds: Vec<f32>,
+}
+
+/// Rows of which the offsets of labels, and the weights, are not to be told from their priors.
+const PRIOR_ROWS: f64 = 4.0;
+
+/// The least gain, in rows, for which a label's threshold leaves the one that all labels share.
+const LEAST_GAIN: f64 = 2.0;
+
+/// Thresholds stay within these.
+const RANGE: [f32; 2] = [0.02, 0.98];
+
+impl LabelBlend {
+    /// The network alone, as it is.
+    pub fn attention(labels: usize) -> LabelBlend {
+        LabelBlend { attention: 1.0, ngrams: 0.0, offsets: vec![0.0; labels], thresholds: vec![0.5; labels] }
+    }
+
+    /// Probabilities from two rows of log-odds.
+    pub fn probabilities(&self, attention: &[f32], ngrams: Option<&[f32]>) -> Vec<f32> {
+        let score = |label: usize| {
+            let of_ngrams = ngrams.map_or(0.0, |ngrams| self.ngrams * ngrams[label]);
+            self.attention * attention[label] + of_ngrams + self.offsets[label]
+        };
+        (0..attention.len()).map(|label| sigmoid(score(label))).collect()
+    }
+
+    /// The labels that are predicted, ascending.
+    pub fn predicted(&self, probabilities: &[f32]) -> Vec<u32> {
+        let all = (0..).zip(probabilities).zip(&self.thresholds);
+        all.filter(|((_, p), threshold)| p >= threshold).map(|((label, _), _)| label).collect()
+    }
+
+    /// What is wrong with it for so many labels, if anything.
+    pub(crate) fn check(&self, labels: usize) -> Result<(), String> {
+        let numbers = [&[self.attention, self.ngrams][..], &self.offsets, &self.thresholds].concat();
+        if self.offsets.len() == labels && self.thresholds.len() == labels && numbers.iter().all(|x| x.is_finite()) {
+            return Ok(());
+        }
+        Err(crate::tr!(
+            "labels: expected a finite offset and threshold for each of {labels}, found {} and {}",
+            "labels: {labels} 個のラベルそれぞれに有限の offset と threshold が必要ですが、{} 個と {} 個です",
+            self.offsets.len(),
+            self.thresholds.len()
+        ))
+    }
+
+    /// Fits weights and offsets, then thresholds, on rows of log-odds with their labels; `ngrams` empty: one weight.
+    pub fn fit(attention: &[Vec<f32>], ngrams: &[Vec<f32>], truth: &[Vec<u32>], labels: usize) -> LabelBlend {
+        let both = !ngrams.is_empty();
+        let prior = if both { [0.5, 0.5] } else { [1.0, 0.0] };
+        let mut blend = LabelBlend {
+            attention: prior[0] as f32,
+            ngrams: prior[1] as f32,
+            offsets: vec![0.0; labels],
+            thresholds: vec![0.5; labels],
+        };
+        if truth.is_empty() {
+            return blend;
+        }
+        let data = Data { attention, ngrams, truth, labels, prior };
+        let w = data.fit();
+        // Neither half may speak against itself: fit the other alone then.
+        if both && w.shared[1] < 0.0 {
+            return LabelBlend::fit(attention, &[], truth, labels);
+        }
+        if both && w.shared[0] < 0.0 {
+            let alone = LabelBlend::fit(ngrams, &[], truth, labels);
+            return LabelBlend { attention: 0.0, ngrams: alone.attention, ..alone };
+        }
+        blend.attention = if both { w.shared[0] } else { w.shared[0].max(0.01) } as f32;
+        blend.ngrams = w.shared[1] as f32;
+        blend.offsets = w.offsets.iter().map(|&x| x as f32).collect();
+        let none = vec![0.0; labels];
+        let row = |i: usize| blend.probabilities(&attention[i], Some(ngrams.get(i).unwrap_or(&none)));
+        let probabilities: Vec<Vec<f32>> = (0..truth.len()).map(row).collect();
+        blend.thresholds = thresholds(&probabilities, truth, labels);
+        blend
+    }
+}
+
+pub(crate) fn sigmoid(z: f32) -> f32 {
+    1.0 / (1.0 + (-z).exp())
+}
+
+/// ln(1 / (1 + e⁻ᶻ)).
+pub(crate) fn log_sigmoid(z: f32) -> f32 {
+    z.min(0.0) - (-z.abs()).exp().ln_1p()
+}
+
+/// Thresholds that bring micro-F1 to its most on these rows, or nearly.
+///
+/// At the most of F = 2·TP / (P + T) a label is predicted where p exceeds F/2, the same for all (Lipton, Elkan and
+/// Naryanaswamy, "Optimal thresholding of classifiers to maximize F1 measure", 2014). From that threshold a label departs only where its
+/// own rows gain by it: what is there is no more than some rows.
+pub(crate) fn thresholds(probabilities: &[Vec<f32>], truth: &[Vec<u32>], labels: usize) -> Vec<f32> {
+    let mut of_labels: Vec<Vec<(f32, bool)>> = vec![Vec::with_capacity(truth.len()); labels];
+    for (p, truth) in probabilities.iter().zip(truth) {
+        for (label, &p) in p.iter().enumerate() {
+            of_labels[label].push((p, truth.contains(&(label as u32))));
+        }
+    }
+    let mut all: Vec<(f32, bool)> = of_labels.concat();
+    let there = all.iter().filter(|(_, holds)| *holds).count() as f64;
+    if there == 0.0 {
+        return vec![0.5; labels];
+    }
+    let f1 = |right: f64, predicted: f64| 2.0 * right / (predicted + there);
+    let shared = best_cut(&mut all, &f1);
+    let most = f1(shared.right, shared.predicted);
+    let clamp = |threshold: f32| threshold.clamp(RANGE[0], RANGE[1]);
+    let of_label = |pairs: &mut Vec<(f32, bool)>| {
+        // F1 as a whole grows where 2·TP − F·P does.
+        let worth = |right: f64, predicted: f64| 2.0 * right - most * predicted;
+        let at = |threshold: f32| {
+            let kept = pairs.iter().filter(|(p, _)| *p >= threshold);
+            let (right, predicted) =
+                kept.fold((0.0, 0.0), |(r, n), (_, holds)| (r + f64::from(u8::from(*holds)), n + 1.0));
+            worth(right, predicted)
+        };
+        let usual = at(shared.threshold);
+        let own = best_cut(pairs, &worth);
+        let gain = worth(own.right, own.predicted) - usual;
+        clamp(if gain > LEAST_GAIN { 0.5 * (own.threshold + shared.threshold) } else { shared.threshold })
+    };
+    of_labels.iter_mut().map(of_label).collect()
+}
+
+/// A threshold and what it predicts.
+struct Cut {
+    threshold: f32,
+    right: f64,
+    predicted: f64,
+}
+
+/// The threshold at which `worth(right, predicted)` is largest, half way to the next probability below it.
+fn best_cut(pairs: &mut [(f32, bool)], worth: &dyn Fn(f64, f64) -> f64) -> Cut {
+    pairs.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut best = Cut { threshold: 1.0, right: 0.0, predicted: 0.0 };
+    let mut right = 0.0;
+    for (at, &(p, holds)) in pairs.iter().enumerate() {
+        right += f64::from(u8::from(holds));
+        let next = pairs.get(at + 1).map_or(0.0, |next| next.0);
+        if next < p && worth(right, at as f64 + 1.0) > worth(best.right, best.predicted) {
+            best = Cut { threshold: 0.5 * (p + next), right, predicted: at as f64 + 1.0 };
+        }
+    }
+    best
+}
+
+/// Weights that all labels share, and offsets.
+#[derive(Clone)]
+struct Weights {
+    shared: [f64; 2],
+    offsets: Vec<f64>,
+}
+
+struct Data<'a> {
+    attention: &'a [Vec<f32>],
+    ngrams: &'a [Vec<f32>],
+    truth: &'a [Vec<u32>],
+    labels: usize,
+    prior: [f64; 2],
+}
+
+/// Value, gradient and curvature of the objective; the curvature of offsets among each other is a diagonal.
+struct Slope {
+    value: f64,
+    shared: [f64; 2],
+    offsets: Vec<f64>,
+    h_shared: [[f64; 2]; 2],
+    h_offsets: Vec<f64>,
+    h_mixed: Vec<[f64; 2]>,
+}
+
+impl Data<'_> {
+    fn slope(&self, w: &Weights) -> Slope {
+        let k = self.labels;
+        let mut s = Slope {
+            value: 0.0,
+            shared: [0.0; 2],
+            offsets: vec![0.0; k],
+            h_shared: [[0.0; 2]; 2],
+            h_offsets: vec![PRIOR_ROWS * 0.25; k],
+            h_mixed: vec![[0.0; 2]; k],
+        };
+        for i in 0..2 {
+            let pull = w.shared[i] - self.prior[i];
+            s.value += 0.5 * PRIOR_ROWS * pull * pull;
+            s.shared[i] += PRIOR_ROWS * pull;
+            s.h_shared[i][i] += PRIOR_ROWS;
+        }
+        for (label, &offset) in w.offsets.iter().enumerate() {
+            s.value += 0.5 * PRIOR_ROWS * 0.25 * offset * offset;
+            s.offsets[label] += PRIOR_ROWS * 0.25 * offset;
+        }
+        for (row, truth) in self.truth.iter().enumerate() {
+            for label in 0..k {
+                let x = [
+                    f64::from(self.attention[row][label]),
+                    self.ngrams.get(row).map_or(0.0, |ngrams| f64::from(ngrams[label])),
+                ];
+                let z = w.shared[0] * x[0] + w.shared[1] * x[1] + w.offsets[label];
+                let holds = truth.contains(&(label as u32));
+                let margin = if holds { z } else { -z };
+                s.value += (-margin).max(0.0) + (-margin.abs()).exp().ln_1p();
+                let p = 1.0 / (1.0 + (-z).exp());
+                let (residual, curvature) = (p - f64::from(u8::from(holds)), p * (1.0 - p));
+                s.offsets[label] += residual;
+                s.h_offsets[label] += curvature;
+                for i in 0..2 {
+                    s.shared[i] += residual * x[i];
+                    s.h_mixed[label][i] += curvature * x[i];
+                    for j in 0..2 {
+                        s.h_shared[i][j] += curvature * x[i] * x[j];
+                    }
+                }
+            }
+        }
+        s
+    }
+
+    /// Newton's method, the offsets eliminated, with steps halved until the objective falls.
+    fn fit(&self) -> Weights {
+        let mut w = Weights { shared: self.prior, offsets: vec![0.0; self.labels] };
+        for _ in 0..50 {
+            let s = self.slope(&w);
+            let (mut h, mut g) = (s.h_shared, s.shared);
+            for label in 0..self.labels {
+                let mixed = s.h_mixed[label];
+                for i in 0..2 {
+                    g[i] -= mixed[i] * s.offsets[label] / s.h_offsets[label];
+                    for j in 0..2 {
+                        h[i][j] -= mixed[i] * mixed[j] / s.h_offsets[label];
+                    }
+                }
+            }
+            let determinant = h[0][0] * h[1][1] - h[0][1] * h[1][0];
+            let step =
+                [(h[1][1] * g[0] - h[0][1] * g[1]) / determinant, (h[0][0] * g[1] - h[1][0] * g[0]) / determinant];
+            let of_offset = |label: usize| {
+                let mixed = s.h_mixed[label];
+                (s.offsets[label] - mixed[0] * step[0] - mixed[1] * step[1]) / s.h_offsets[label]
+            };
+            let offsets: Vec<f64> = (0..self.labels).map(of_offset).collect();
+            let mut size = 1.0;
+            let next = loop {
+                let next = Weights {
+                    shared: [w.shared[0] - size * step[0], w.shared[1] - size * step[1]],
+                    offsets: w.offsets.iter().zip(&offsets).map(|(x, step)| x - size * step).collect(),
+                };
+                if self.slope(&next).value <= s.value || size < 1e-6 {
+                    break next;
+                }
+                size *= 0.5;
+            };
+            let moved = size * step.iter().chain(&offsets).map(|x| x.abs()).fold(0.0, f64::max);
+            w = next;
+            if moved < 1e-7 {
+                break;
+            }
+        }
+        w
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chumoku_kernels::Philox;
+
+    /// Log-odds, and labels drawn from `scale · z + offset` of each.
+    fn rows(n: usize, scale: f32, offsets: &[f32], stream: u64) -> (Vec<Vec<f32>>, Vec<Vec<u32>>) {
+        let random = Philox::new(1, stream);
+        (0..n)
+            .map(|i| {
+                let z: Vec<f32> = (0..offsets.len()).map(|k| 2.0 * random.normal((i * 16 + k) as u64) - 1.0).collect();
+                let holds = |k: &u32| {
+                    let p = sigmoid(scale * z[*k as usize] + offsets[*k as usize]);
+                    random.uniform((1 << 40) + (i * 16) as u64 + u64::from(*k)) < p
+                };
+                let truth = (0..offsets.len() as u32).filter(holds).collect();
+                (z, truth)
+            })
+            .unzip()
+    }
+
+    #[test]
+    fn weights_and_offsets_are_found_again() {
+        let offsets = [0.0, 1.0, -2.0];
+        let (z, truth) = rows(20_000, 0.5, &offsets, 1);
+        let blend = LabelBlend::fit(&z, &[], &truth, 3);
+        assert!((blend.attention - 0.5).abs() < 0.03, "{blend:?}");
+        for (found, expected) in blend.offsets.iter().zip(offsets) {
+            assert!((found - expected).abs() < 0.1, "{blend:?}");
+        }
+        // Noise gets no weight.
+        let (noise, _) = rows(20_000, 1.0, &offsets, 2);
+        let blend = LabelBlend::fit(&noise, &z, &truth, 3);
+        assert!(blend.attention.abs() < 0.03 && (blend.ngrams - 0.5).abs() < 0.03, "{blend:?}");
+        assert_eq!(LabelBlend::fit(&[], &[], &[], 3), LabelBlend::attention(3));
+    }
+
+    #[test]
+    fn probabilities_are_as_often_right_as_they_say() {
+        let (z, truth) = rows(20_000, 0.7, &[0.3, -1.5], 3);
+        let blend = LabelBlend::fit(&z, &[], &truth, 2);
+        for label in 0..2 {
+            for [low, high] in [[0.0, 0.3], [0.3, 0.6], [0.6, 1.0]] {
+                let p: Vec<(f32, bool)> = z
+                    .iter()
+                    .zip(&truth)
+                    .map(|(z, truth)| (blend.probabilities(z, None)[label], truth.contains(&(label as u32))))
+                    .filter(|(p, _)| (low..high).contains(p))
+                    .collect();
+                let [said, held] =
+                    [p.iter().map(|(p, _)| *p).sum::<f32>(), p.iter().filter(|(_, h)| *h).count() as f32];
+                assert!((said - held).abs() / (p.len() as f32) < 0.02, "{label} {low}: {said} {held} of {}", p.len());
+            }
+        }
+    }
+
+    #[test]
+    fn thresholds_lie_where_f1_is_largest() {
+        let (z, truth) = rows(4_000, 1.0, &[0.0, -1.0, -3.0], 4);
+        let p: Vec<Vec<f32>> =
+            z.iter().map(|z| (0..3).map(|k| sigmoid(z[k] + [0.0, -1.0, -3.0][k])).collect()).collect();
+        let found = thresholds(&p, &truth, 3);
+        let f1 = |thresholds: &[f32]| {
+            let blend = LabelBlend { thresholds: thresholds.to_vec(), ..LabelBlend::attention(3) };
+            let predicted: Vec<Vec<u32>> = p.iter().map(|p| blend.predicted(p)).collect();
+            crate::scoring::micro_f1(&truth, &predicted)
+        };
+        let best = (1..50).map(|i| f1(&[i as f32 / 50.0; 3])).fold(0.0, f64::max);
+        assert!(f1(&found) > best - 0.002, "{} {best}", f1(&found));
+        assert!(f1(&found) > f1(&[0.5; 3]), "{found:?}");
+        // By theory the threshold is half of F1 for all labels.
+        assert!(found.iter().all(|t| (f64::from(*t) - best / 2.0).abs() < 0.08), "{found:?} {best}");
+        assert_eq!(thresholds(&[vec![0.2]], &[vec![]], 1), [0.5]);
+    }
+
+    #[test]
+    fn logs_of_probabilities_do_not_vanish() {
+        assert!((log_sigmoid(-200.0) + 200.0).abs() < 1e-3 && log_sigmoid(200.0) == 0.0);
+        assert!((log_sigmoid(0.3) - sigmoid(0.3).ln()).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,261 @@
+//! How good predictions are of texts with any number of labels each.
+
+use crate::lang::lang;
+use crate::tr;
+use chumoku_kernels::Philox;
+use serde::Serialize;
+
+/// How good predicted sets of labels are.
+///
+/// Sources: Tsoumakas, Katakis and Vlahavas, "Mining multi-label data", 2010, for the averages; Efron, "Better bootstrap
+/// confidence intervals", 1987, for percentile intervals.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LabelScores {
+    /// Rows.
+    pub rows: usize,
+    /// Labels a row, on average.
+    pub labels_per_row: f64,
+    /// F1 of all pairs of a row and a label together.
+    pub micro_f1: f64,
+    /// 95 % of it by resampling rows.
+    pub micro_f1_interval: [f64; 2],
+    /// Mean of the labels' F1, over labels that are there or predicted.
+    pub macro_f1: f64,
+    /// Mean of the rows' F1; a row without labels for which none is predicted counts as 1.
+    pub sample_f1: f64,
+    /// Share of the predicted labels that are right.
+    pub precision: f64,
+    /// Share of the labels that are predicted.
+    pub recall: f64,
+    /// Share of the rows with exactly their labels.
+    pub exact: f64,
+    /// Share of the rows whose most probable label is one of theirs; none where there are no probabilities.
+    pub precision_at_1: Option<f64>,
+    /// Mean over rows of the share of the three most probable labels that are theirs.
+    pub precision_at_3: Option<f64>,
+    /// Mean −ln p of a row and a label.
+    pub log_loss: Option<f64>,
+    /// Each label, in the order of the model.
+    pub of_labels: Vec<LabelScore>,
+}
+
+/// How good predictions of one label are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LabelScore {
+    /// The label.
+    pub label: String,
+    /// Rows that have it.
+    pub rows: usize,
+    /// Rows for which it was predicted.
+    pub predicted: usize,
+    /// Share of these that have it.
+    pub precision: f64,
+    /// Share of the rows that have it for which it was predicted.
+    pub recall: f64,
+    /// Their harmonic mean.
+    pub f1: f64,
+}
+
+/// Resamples of the bootstrap.
+const RESAMPLES: usize = 1000;
+
+/// Right, predicted and true labels.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    right: usize,
+    predicted: usize,
+    there: usize,
+}
+
+impl Counts {
+    fn of(truth: &[u32], predicted: &[u32]) -> Counts {
+        let right = truth.iter().filter(|label| predicted.contains(label)).count();
+        Counts { right, predicted: predicted.len(), there: truth.len() }
+    }
+
+    fn add(&mut self, other: Counts) {
+        self.right += other.right;
+        self.predicted += other.predicted;
+        self.there += other.there;
+    }
+
+    fn f1(self) -> f64 {
+        2.0 * self.right as f64 / (self.predicted + self.there).max(1) as f64
+    }
+}
+
+/// Micro-averaged F1 of predicted sets.
+pub(crate) fn micro_f1(truth: &[Vec<u32>], predicted: &[Vec<u32>]) -> f64 {
+    let mut all = Counts::default();
+    truth.iter().zip(predicted).for_each(|(truth, predicted)| all.add(Counts::of(truth, predicted)));
+    all.f1()
+}
+
+impl LabelScores {
+    /// Compares predicted sets with the true ones; `probabilities` of each row, in the order of `labels`.
+    pub fn of(
+        truth: &[Vec<u32>],
+        predicted: &[Vec<u32>],
+        probabilities: Option<&[Vec<f32>]>,
+        labels: &[String],
+        seed: u64,
+    ) -> LabelScores {
+        let rows: Vec<Counts> = truth.iter().zip(predicted).map(|(truth, found)| Counts::of(truth, found)).collect();
+        let mut all = Counts::default();
+        rows.iter().for_each(|&row| all.add(row));
+        let mut of_labels = vec![Counts::default(); labels.len()];
+        for (truth, predicted) in truth.iter().zip(predicted) {
+            truth.iter().for_each(|&label| of_labels[label as usize].there += 1);
+            for label in predicted {
+                let counts = &mut of_labels[*label as usize];
+                counts.predicted += 1;
+                counts.right += usize::from(truth.contains(label));
+            }
+        }
+        let share = |a: usize, b: usize| a as f64 / b.max(1) as f64;
+        let of_label = |(counts, label): (&Counts, &String)| LabelScore {
+            label: label.clone(),
+            rows: counts.there,
+            predicted: counts.predicted,
+            precision: share(counts.right, counts.predicted),
+            recall: share(counts.right, counts.there),
+            f1: counts.f1(),
+        };
+        let occurring = of_labels.iter().filter(|counts| counts.there + counts.predicted > 0);
+        let (count, sum) = occurring.fold((0, 0.0), |(count, sum), counts| (count + 1, sum + counts.f1()));
+        let of_row = |row: &Counts| if row.predicted + row.there == 0 { 1.0 } else { row.f1() };
+        let is_exact = |row: &&Counts| row.right == row.there && row.right == row.predicted;
+        let n = rows.len().max(1) as f64;
+        LabelScores {
+            rows: rows.len(),
+            labels_per_row: all.there as f64 / n,
+            micro_f1: all.f1(),
+            micro_f1_interval: interval(&rows, seed),
+            macro_f1: sum / f64::from(count.max(1)),
+            sample_f1: rows.iter().map(of_row).sum::<f64>() / n,
+            precision: share(all.right, all.predicted),
+            recall: share(all.right, all.there),
+            exact: rows.iter().filter(is_exact).count() as f64 / n,
+            precision_at_1: probabilities.map(|p| precision_at(p, truth, 1)),
+            precision_at_3: probabilities.filter(|_| labels.len() >= 3).map(|p| precision_at(p, truth, 3)),
+            log_loss: probabilities.map(|p| log_loss(p, truth)),
+            of_labels: of_labels.iter().zip(labels).map(of_label).collect(),
+        }
+    }
+
+    /// What must be known before the figures, if anything.
+    pub fn warning(&self) -> Option<String> {
+        const FEW: usize = 100;
+        (self.rows < FEW).then(|| {
+            let rows = self.rows;
+            tr!(
+                "{rows} rows are few: the figures may be off by as much as their interval says.",
+                "{rows} 行では少ないため、値は区間の幅ほどずれているかもしれません。"
+            )
+        })
+    }
+
+    /// The averages of F1 with what they are called in the language of the process.
+    pub fn averages(&self) -> [(&'static str, f64); 3] {
+        let name = |en, ja| lang().pick(en, ja);
+        [
+            (name("micro-F1", "ミクロ F1"), self.micro_f1),
+            (name("macro-F1", "マクロ F1"), self.macro_f1),
+            (name("sample-F1", "行別 F1"), self.sample_f1),
+        ]
+    }
+}
+
+/// 95 % of micro-F1 over resampled rows.
+fn interval(rows: &[Counts], seed: u64) -> [f64; 2] {
+    if rows.is_empty() {
+        return [0.0; 2];
+    }
+    let mut found: Vec<f64> = (0..RESAMPLES as u64)
+        .map(|resample| {
+            let random = Philox::new(seed, resample);
+            let mut all = Counts::default();
+            for block in 0..rows.len().div_ceil(4) as u64 {
+                let left = rows.len() - 4 * block as usize;
+                for word in random.block(block).into_iter().take(left) {
+                    all.add(rows[((u64::from(word) * rows.len() as u64) >> 32) as usize]);
+                }
+            }
+            all.f1()
+        })
+        .collect();
+    found.sort_by(f64::total_cmp);
+    [found[RESAMPLES / 40], found[RESAMPLES - 1 - RESAMPLES / 40]]
+}
+
+/// Labels by falling probability, the first of equals first.
+pub(crate) fn ranked(p: &[f32]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|&a, &b| p[b].total_cmp(&p[a]));
+    order
+}
+
+fn precision_at(probabilities: &[Vec<f32>], truth: &[Vec<u32>], count: usize) -> f64 {
+    let of_row = |(p, truth): (&Vec<f32>, &Vec<u32>)| {
+        let right = ranked(p).into_iter().take(count).filter(|&label| truth.contains(&(label as u32))).count();
+        right as f64 / count as f64
+    };
+    probabilities.iter().zip(truth).map(of_row).sum::<f64>() / truth.len().max(1) as f64
+}
+
+/// Mean −ln p over rows and labels.
+fn log_loss(probabilities: &[Vec<f32>], truth: &[Vec<u32>]) -> f64 {
+    let (mut sum, mut count) = (0.0, 0);
+    for (p, truth) in probabilities.iter().zip(truth) {
+        for (label, &p) in (0..).zip(p) {
+            let p = f64::from(if truth.contains(&label) { p } else { 1.0 - p });
+            sum -= p.max(1e-30).ln();
+            count += 1;
+        }
+    }
+    sum / f64::from(count.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(count: usize) -> Vec<String> {
+        (0..count).map(|i| format!("label {i}")).collect()
+    }
+
+    #[test]
+    fn averages_are_those_of_their_definitions() {
+        let truth = [vec![0, 1], vec![1], vec![], vec![2]];
+        let predicted = [vec![0], vec![1, 2], vec![], vec![]];
+        let p = [vec![0.9, 0.3, 0.1], vec![0.2, 0.8, 0.6], vec![0.1, 0.1, 0.2], vec![0.3, 0.2, 0.4]];
+        let found = LabelScores::of(&truth, &predicted, Some(&p), &named(3), 1);
+        // Right: 0 of the first row, 1 of the second; three predicted, four there.
+        assert!((found.micro_f1 - 4.0 / 7.0).abs() < 1e-12);
+        assert!((found.precision - 2.0 / 3.0).abs() < 1e-12 && (found.recall - 0.5).abs() < 1e-12);
+        // Labels: 1, 2/3, 0. Rows: 2/3, 2/3, 1, 0.
+        assert!((found.macro_f1 - (1.0 + 2.0 / 3.0) / 3.0).abs() < 1e-12);
+        assert!((found.sample_f1 - (2.0 / 3.0 + 2.0 / 3.0 + 1.0) / 4.0).abs() < 1e-12);
+        assert_eq!((found.exact, found.labels_per_row), (0.25, 1.0));
+        assert_eq!(found.precision_at_1, Some(0.75));
+        assert!((found.precision_at_3.unwrap() - 4.0 / 12.0).abs() < 1e-12);
+        let loss = -(0.9f64 * 0.3 * 0.9 * 0.8 * 0.8 * 0.4 * 0.9 * 0.9 * 0.8 * 0.7 * 0.8 * 0.4).ln() / 12.0;
+        assert!((found.log_loss.unwrap() - loss).abs() < 1e-6, "{:?} {loss}", found.log_loss);
+        let [low, high] = found.micro_f1_interval;
+        assert!(low < found.micro_f1 && found.micro_f1 < high);
+        assert_eq!(found.of_labels[1].f1, 2.0 / 3.0);
+        assert_eq!(micro_f1(&truth, &predicted), found.micro_f1);
+    }
+
+    #[test]
+    fn what_is_not_there_and_not_predicted_counts_for_nothing() {
+        let truth = vec![vec![0]; 200];
+        let found = LabelScores::of(&truth, &truth, None, &named(5), 1);
+        assert_eq!((found.micro_f1, found.macro_f1, found.micro_f1_interval), (1.0, 1.0, [1.0; 2]));
+        assert!(found.warning().is_none() && found.precision_at_1.is_none());
+        let none = LabelScores::of(&[], &[], None, &named(2), 1);
+        assert_eq!((none.rows, none.micro_f1), (0, 0.0));
+    }
+}

@@ -1,0 +1,313 @@
+//! Training a classifier of any number of labels a text: the run is that of one class, the report its own.
+
+use super::card::report_rows;
+use super::classify::{Classify, ngram_footing};
+use super::memory::Held;
+use super::names::{network_name, network_sizes};
+use super::network::Network;
+use super::run::{Ended, plan_json, run};
+use super::state::Best;
+use super::training::{Training, write_folder};
+use super::{Blend, Event, LabelScores, Plan, TrainOptions, TrainingData, watch};
+use crate::label_blend::LabelBlend;
+use crate::lang::lang;
+use crate::lang::wording::thousands;
+use crate::models::Classifier;
+use crate::ngram::NgramModel;
+use crate::scoring::Rows;
+use crate::text_classifier::{ModelConfig, Problem, TextClassifier};
+use crate::{Error, ModelKind, Result, inference, stages, tr};
+use ndarray::Array2;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// How a run ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct LabelsOutcome {
+    /// The model, as it was saved.
+    pub model: TextClassifier,
+    /// What `metrics.json` holds.
+    pub metrics: Value,
+    /// Scores on the test rows: the whole predictor.
+    pub test: LabelScores,
+    /// Scores on the test rows of the network alone, the n-grams alone, and the most frequent label for every text.
+    pub parts: [LabelScores; 3],
+    /// The best evaluation.
+    pub best: Option<Best>,
+    /// Whether it was stopped before its end.
+    pub interrupted: bool,
+}
+
+/// Names of [`LabelsOutcome::parts`], in `metrics.json`.
+const PARTS: [&str; 3] = ["attention", "ngrams", "most_frequent"];
+
+/// Trains a classifier of any number of labels a text and writes the model folder `out`, with the same promises as
+/// [`train`](super::train).
+///
+/// The network and one linear model a label over n-grams are trained with the logistic loss of each label
+/// (binary relevance); what joins them, and a threshold for each label, is fitted on the validation rows.
+///
+/// # Errors
+/// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
+pub fn train_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>) -> Result<LabelsOutcome> {
+    training.begin(ModelKind::Classifier)?;
+    let Training { options, out, stop, mut observe } = training;
+    let (options, observe) = (&options, &mut *observe);
+    let before = Held::measure();
+    let mut ngrams = super::ngrams::fit(data, "baseline", stop, observe)?;
+    // The network needs the memory more.
+    ngrams.found.forget_texts();
+    let footing = ngram_footing(data, &ngrams.model, [before, Held::measure()]);
+    let network = Network::new(data, options)?;
+    let model = Classifier::new(network.plan.model.clone())?;
+    let mut task = Classify::new(data, &network, &model)?;
+    (task.footing, task.seconds_afterwards) = (footing, ngrams.seconds);
+    task.describe(observe);
+    let watched = |text: &str| watch::classifier(&model, &network.tokenizer, network.plan.max_tokens(), text);
+    let watch = options.watch.as_deref().map(watched).transpose()?;
+    let ended = run(&task, options, watch, out, stop, observe)?;
+    drop(task);
+    let config = ModelConfig {
+        model_type: network
+            .start
+            .as_ref()
+            .map_or(ModelKind::Classifier.model_type(), |start| start.origin.model_type())
+            .into(),
+        chumoku_version: env!("CARGO_PKG_VERSION").into(),
+        labels: data.labels.clone(),
+        problem: Problem::Labels(LabelBlend::attention(data.labels.len())),
+        blend: Blend::ATTENTION,
+        ngrams: Some(ngrams.model.scheme().clone()),
+        precision: network.plan.settings.precision,
+        max_tokens: network.plan.fine_tuning.as_ref().map(|fine_tuning| fine_tuning.max_tokens),
+        model: network.plan.model.clone(),
+    };
+    let Network { tokenizer, plan, start, .. } = network;
+    let classifier = TextClassifier {
+        config,
+        model,
+        params: ended.params().thaw(),
+        tokenizer,
+        ngrams: Some(ngrams.model),
+        origin: start.map(|start| start.origin),
+    };
+    let finished = Finished { data, options, out, plan: &plan, ended: &ended, stop };
+    finished.write(classifier, ngrams.found, observe)
+}
+
+/// A run whose steps have ended.
+struct Finished<'a> {
+    data: &'a TrainingData<Vec<u32>>,
+    options: &'a TrainOptions,
+    out: &'a Path,
+    plan: &'a Plan,
+    ended: &'a Ended,
+    stop: &'a AtomicBool,
+}
+
+/// Log-odds of each row's labels.
+type LogOdds = Vec<Vec<f32>>;
+
+impl Finished<'_> {
+    /// Blend, thresholds, scores, and the folder's files.
+    fn write(
+        self,
+        mut classifier: TextClassifier,
+        found: crate::ngram::Found,
+        observe: &mut dyn FnMut(Event<'_>),
+    ) -> Result<LabelsOutcome> {
+        let Finished { data, options, out, plan, ended, stop } = self;
+        let labels = data.labels.len();
+        let [attention, ngrams] = log_odds(&classifier, &data.valid)?;
+        let truth = &data.valid.labels;
+        let blend = LabelBlend::fit(&attention, &ngrams, truth, labels);
+        let alone = [&attention, &ngrams].map(|half| LabelBlend::fit(half, &[], truth, labels));
+        classifier.config.problem = Problem::Labels(blend.clone());
+        // Everything is chosen: the n-grams now learn from the validation rows too. Whoever interrupted the run does not
+        // wait for that.
+        if !ended.interrupted {
+            let refit = |chosen: NgramModel| super::ngrams::refit(data, &chosen, found, stop, observe);
+            classifier.ngrams = classifier.ngrams.map(refit).transpose()?;
+        }
+
+        let _stage = stages::begin(stages::REPORT);
+        let (rows, part) = report_rows(data);
+        let test = classifier.label_scores(rows, options.seed)?;
+        let halves = log_odds(&classifier, rows)?;
+        let of_half = |half: usize| {
+            let p: Vec<Vec<f32>> = halves[half].iter().map(|z| alone[half].probabilities(z, None)).collect();
+            let predicted: Vec<Vec<u32>> = p.iter().map(|p| alone[half].predicted(p)).collect();
+            LabelScores::of(&rows.labels, &predicted, Some(&p), &data.labels, options.seed)
+        };
+        let parts = [of_half(0), of_half(1), most_frequent(data, rows, options.seed)];
+        let metrics = metrics(&classifier, data, options, plan, ended, part, &test, &parts);
+        let card = card(&classifier, data, plan, ended, options, part, &test, &parts)?;
+        let mut files = classifier.files()?;
+        files.push(super::ngrams::seen(data));
+        let writing = stages::begin(stages::WRITING);
+        write_folder(out, files, &metrics, card)?;
+        drop(writing);
+        let (best, interrupted) = (ended.state.best, ended.interrupted);
+        Ok(LabelsOutcome { model: classifier, metrics, test, parts, best, interrupted })
+    }
+}
+
+/// The log-odds of both halves.
+fn log_odds(model: &TextClassifier, rows: &Rows<Vec<u32>>) -> Result<[LogOdds; 2]> {
+    let texts = rows.texts();
+    let tokens = model.tokenizer.encode_all(&texts)?;
+    let logits: Array2<f32> = inference::logits(&model.model, &model.params, model.framed(), &tokens)?;
+    let attention: LogOdds = logits.rows().into_iter().map(|row| row.to_vec()).collect();
+    if attention.iter().flatten().any(|z| z.is_nan()) {
+        let problem = tr!(
+            "the model gives log-odds that are not numbers: its weights are too large to use",
+            "モデルの対数オッズが数値になりません。重みが大きすぎて使えません"
+        );
+        return Err(Error::NotFinite(problem));
+    }
+    let labels = model.labels().len();
+    let of_ngrams = model.ngrams.as_ref().map(|ngrams| ngrams.logits_of(&texts)).unwrap_or_default();
+    let ngrams = of_ngrams.chunks_exact(labels).map(<[f32]>::to_vec).collect();
+    Ok([attention, ngrams])
+}
+
+/// Scores of always predicting the label that is the most frequent in training.
+fn most_frequent(data: &TrainingData<Vec<u32>>, rows: &Rows<Vec<u32>>, seed: u64) -> LabelScores {
+    let counts = data.class_rows();
+    let most = (0..counts.len()).fold(0, |best, label| if counts[label] > counts[best] { label } else { best });
+    LabelScores::of(&rows.labels, &vec![vec![most as u32]; rows.len()], None, &data.labels, seed)
+}
+
+#[expect(clippy::too_many_arguments, reason = "all that there is to report of a run")]
+fn metrics(
+    model: &TextClassifier,
+    data: &TrainingData<Vec<u32>>,
+    options: &TrainOptions,
+    plan: &Plan,
+    ended: &Ended,
+    part: &str,
+    test: &LabelScores,
+    parts: &[LabelScores; 3],
+) -> Value {
+    let best = ended.state.best;
+    let baselines: serde_json::Map<String, Value> =
+        PARTS.iter().zip(parts).map(|(name, scores)| ((*name).into(), json!(scores))).collect();
+    json!({
+        "chumoku_version": env!("CARGO_PKG_VERSION"),
+        "task": "labels",
+        "seed": options.seed,
+        "interrupted": ended.interrupted,
+        "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
+        "labels": data.labels,
+        "data_sha256": data.fingerprint(),
+        "parameters": model.num_parameters(),
+        "steps": ended.state.step,
+        "epochs": ended.state.epoch,
+        "best_epoch": best.map(|best| best.epoch),
+        "valid": best.map(|best| json!({ "micro_f1": best.score, "log_loss": best.loss })),
+        "blend": model.config().problem.labels(),
+        "scored_on": part,
+        "micro_f1": test.micro_f1,
+        "macro_f1": test.macro_f1,
+        "scores": test,
+        "parts": baselines,
+        "plan": plan_json(plan),
+        "notes": data.notes,
+    })
+}
+
+/// The model card.
+#[expect(clippy::too_many_arguments, reason = "all that there is to report of a run")]
+fn card(
+    model: &TextClassifier,
+    data: &TrainingData<Vec<u32>>,
+    plan: &Plan,
+    ended: &Ended,
+    options: &TrainOptions,
+    part: &str,
+    test: &LabelScores,
+    parts: &[LabelScores; 3],
+) -> Result<String> {
+    let body = &model.config().model.body;
+    let noun = network_name(body.network());
+    let mut card = tr!("# Text classifier, {} labels\n\n", "# テキスト分類モデル（{} ラベル）\n\n", data.labels.len());
+    if ended.interrupted {
+        card += &super::card::interrupted_after(ended.state.epoch);
+    }
+    if let Some(warning) = test.warning() {
+        card += &format!("**{warning}**\n\n");
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    card += &tr!(
+        "A {noun} ({}, {} parameters) {}, joined with a linear model over n-grams for each label. A text gets any number \
+         of {} labels.\n\n",
+        "{noun}（{}、パラメータ {}）を {}、ラベルごとの n-gram の線形モデルと組み合わせたものです。テキストには {} 個のラベルのうち\
+         いくつでも付きます。\n\n",
+        network_sizes(body, lang()),
+        thousands(model.num_parameters()),
+        match &plan.fine_tuning {
+            None => tr!("trained from scratch with Chumoku {version}", "Chumoku {version} でゼロから学習し"),
+            Some(from) => tr!(
+                "pretrained (type {}) and fine-tuned with Chumoku {version}",
+                "事前学習済みの状態（種類 {}）から Chumoku {version} でファインチューニングし",
+                from.model_type
+            ),
+        },
+        data.labels.len()
+    );
+    let rows = thousands(test.rows);
+    card += &match part {
+        "test" => tr!("On {rows} rows that training never saw:\n\n", "学習に使っていない {rows} 行での結果:\n\n"),
+        "valid" => {
+            tr!("On {rows} validation rows (optimistic):\n\n", "検証データ {rows} 行での結果（楽観的な値です）:\n\n")
+        }
+        _ => tr!("On {rows} training rows:\n\n", "学習データ {rows} 行での結果:\n\n"),
+    };
+    let [micro, macro_, sample] = test.averages().map(|(name, _)| name);
+    let _ = writeln!(card, "| | {micro} | {macro_} | {sample} |\n|---|---|---|---|");
+    let alone = tr!("{noun} alone", "{noun}単独");
+    let ngrams = lang().pick("n-grams alone (baseline)", "n-gram 単独（比較対象）");
+    let frequent = lang().pick("always the most frequent label (baseline)", "最も多いラベル（比較対象）");
+    let names = [lang().pick("this model", "このモデル"), &alone, ngrams, frequent];
+    for (name, scores) in names.iter().zip(std::iter::once(test).chain(parts)) {
+        let [micro, macro_, sample] = scores.averages().map(|(_, x)| 100.0 * x);
+        let _ = writeln!(card, "| {name} | {micro:.1} % | {macro_:.1} % | {sample:.1} % |");
+    }
+    card += &tr!(
+        "\nProbabilities are calibrated on the validation rows. A label is predicted from its threshold on; thresholds were \
+         chosen there for the largest micro-F1.\n\n",
+        "\n確率は検証データで較正されています。ラベルはしきい値以上の確率のときに予測します。しきい値はミクロ F1 が最大になるよう検証\
+         データで選びました。\n\n"
+    );
+    card += &tr!(
+        "| label | rows | threshold | precision | recall | F1 |\n|---|---|---|---|---|---|\n",
+        "| ラベル | 行数 | しきい値 | 適合率 | 再現率 | F1 |\n|---|---|---|---|---|---|\n"
+    );
+    let thresholds = model.config().problem.labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
+    for (label, threshold) in test.of_labels.iter().zip(thresholds) {
+        let [precision, recall, f1] = [label.precision, label.recall, label.f1].map(|x| 100.0 * x);
+        let name = label.label.replace('|', "\\|");
+        let _ = writeln!(
+            card,
+            "| {name} | {} | {threshold:.2} | {precision:.1} % | {recall:.1} % | {f1:.1} % |",
+            label.rows
+        );
+    }
+    let [train, valid, held] = [&data.train, &data.valid, &data.test].map(|rows| thousands(rows.len()));
+    card += &tr!(
+        "\n## Data\n\n{train} rows to train on, {valid} to validate, {held} to test. SHA-256 {}. Seed {}.\n\n## Limits\n\nThe \
+         labels are known from the training rows alone. Answers for texts in another language, style or subject mean \
+         little. Weights of attention show where the model looks, not why it decides.\n\n## Use\n\n```\nchumoku predict \
+         THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some text\"\n```\n",
+        "\n## データ\n\n学習 {train} 行、検証 {valid} 行、テスト {held} 行。SHA-256 {}。シード {}。\n\n## 限界\n\nラベルについて知って\
+         いるのは学習データだけです。言語・文体・話題の異なるテキストへの答えには、ほとんど意味がありません。アテンションの重みが示すのは\
+         モデルがどこを見ているかであって、判断の理由ではありません。\n\n## 使い方\n\n```\nchumoku predict このフォルダ \
+         \"テキスト\"\nchumoku explain このフォルダ \"テキスト\"\n```\n",
+        data.fingerprint(),
+        options.seed
+    );
+    Ok(card)
+}
