@@ -316,6 +316,8 @@ def classify(network, folder, text):
             x = network.layers("encoder", config["num_layers"], x, causal=config["causal"])
         pooled = {"mean": x.mean(axis=0), "max": x.max(axis=0), "first": x[0]}[config["pooling"]]
         logits += network.linear("head", pooled) * (len(window) / len(ids) if ids else 1)
+    if "problem" in config:
+        return labels(text, config, logits, ngram_logits(text, config["ngrams"], tensors))
     scores = config["blend"]["attention"] * log_softmax(logits)
     if config["ngrams"]:
         scores += config["blend"]["ngrams"] * log_softmax(ngram_logits(text, config["ngrams"], tensors))
@@ -326,6 +328,14 @@ def classify_by_ngrams(network, folder, text):
     config = network.config
     scores = config["scale"] * log_softmax(ngram_logits(text, config["ngrams"], network.tensors))
     return classes(text, config["labels"], softmax(scores))
+
+
+def labels(text, config, logits, of_ngrams):
+    """Any number of labels: each has a probability and a threshold of its own."""
+    how = config["problem"]
+    p = 1 / (1 + np.exp(-(how["attention"] * logits + how["ngrams"] * of_ngrams + how["offsets"])))
+    found = [label for label, q, least in zip(config["labels"], p, how["thresholds"]) if q >= least]
+    return {"text": text, "labels": found, "probabilities": dict(zip(config["labels"], p))}
 
 
 def classes(text, labels, p):

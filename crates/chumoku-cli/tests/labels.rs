@@ -200,3 +200,23 @@ fn what_is_wrong_is_said() {
     place.write("model/config.json", value.to_string());
     place.refuses(&["predict", "model", "a text"], &["config.json", "threshold"]);
 }
+
+/// The file and the commands of `docs/labels.md`, as a reader pastes them.
+#[test]
+fn the_page_is_true() {
+    let place = Place::new();
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/labels.md")).unwrap();
+    let block = |language: &str| {
+        let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
+        rest.split_once("```").unwrap().0.to_owned()
+    };
+    place.write("visits.csv", block("csv"));
+    let mut commands = 0;
+    for line in block("console").lines() {
+        let words = line.strip_prefix("$ ").unwrap().replacen("chumoku", env!("CARGO_BIN_EXE_chumoku"), 1);
+        place.shell(&words).ok();
+        commands += 1;
+    }
+    assert_eq!(commands, 3);
+    assert_eq!(place.json("visits/metrics.json")["labels"], serde_json::json!(["food", "noise", "price", "staff"]));
+}

@@ -51,6 +51,15 @@ fn trained() -> &'static Place {
             reviews(90).into_iter().zip(0..).map(|((text, _), i)| (text, format!("class {}", i % 3))).collect();
         place.write("three.csv", csv(&three));
         train("three.csv --out three");
+        let tagged = |i: usize| {
+            format!(
+                "{} number {i}\t{}\n",
+                ["soup", "bill", "soup and bill"][i % 3],
+                ["food", "price", "food|price"][i % 3]
+            )
+        };
+        place.write("tagged.tsv", format!("text\tlabels\n{}", (0..90).map(tagged).collect::<String>()));
+        train("tagged.tsv --separator | --out labels");
         let book = "the cat saw a dog.\nmy friend, the old man, never met the 12 cats.\n".repeat(60);
         place.write("book.txt", &book);
         for tokens in ["characters", "subwords", "words"] {
@@ -111,8 +120,8 @@ for path in sys.argv[2:]:
             }
         }
     }
-    // Eight classifiers, three language models, three translators of which two have two.
-    assert_eq!(files.len(), 16, "{files:?}");
+    // Nine classifiers, three language models, three translators of which two have two.
+    assert_eq!(files.len(), 17, "{files:?}");
     assert!(regexes >= files.len());
     let texts = json!(TEXTS).to_string();
     let names: Vec<&str> = files.iter().map(String::as_str).collect();
@@ -156,6 +165,31 @@ fn classifiers_are_recomputed() {
         let apart = difference(&python, place, model, &texts);
         assert!(apart < 1e-5, "{model}: {apart:e}");
     }
+}
+
+#[test]
+fn labels_are_recomputed() {
+    let Some(python) = python() else { return };
+    let place = trained();
+    let texts = [&TEXTS[..], &["the soup and the bill", "the soup"]].concat();
+    let found = recomputed(&python, place, "labels", &texts);
+    let all = place.run(&[&["predict", "labels", "--json", "--top", "2"][..], &texts].concat()).ok().json_lines();
+    let said = place.run(&[&["predict", "labels", "--json"][..], &texts].concat()).ok().json_lines();
+    let named = |labels: &Value| -> Vec<String> {
+        let name = |label: &Value| label["label"].as_str().or(label.as_str()).unwrap().to_owned();
+        let mut names: Vec<String> = labels.as_array().unwrap().iter().map(name).collect();
+        names.sort();
+        names
+    };
+    for ((all, said), found) in all.iter().zip(&said).zip(&found) {
+        for label in all["labels"].as_array().unwrap() {
+            let name = label["label"].as_str().unwrap();
+            let apart = label["probability"].as_f64().unwrap() - found["probabilities"][name].as_f64().unwrap();
+            assert!(apart.abs() < 1e-5, "{name}: {apart:e}");
+        }
+        assert_eq!(named(&said["labels"]), named(&found["labels"]), "{said}");
+    }
+    assert_eq!(named(&said[texts.len() - 2]["labels"]), ["food", "price"]);
 }
 
 /// Tensors of f32 by name: shape, bytes.

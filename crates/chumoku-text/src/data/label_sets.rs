@@ -319,6 +319,9 @@ fn labels_of(form: &Form, layout: &Layout, record: &Record, place: Place) -> Res
         Form::FastText => record.field(0).split(' ').map(str::to_owned).filter(|label| !label.is_empty()).collect(),
         Form::Separated(column, separator) => {
             let field = record.field(*column);
+            if field.trim().is_empty() {
+                return Ok(Vec::new());
+            }
             let parts: Vec<String> = field.split(*separator).map(|part| part.trim().to_owned()).collect();
             if parts.iter().any(String::is_empty) {
                 let expected = lang().pick("names with the separator between them", "区切り文字で区切られたラベル");

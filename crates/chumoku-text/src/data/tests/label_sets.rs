@@ -163,3 +163,12 @@ fn labels_stand_once_and_training_wants_two() {
     let problem = folder.message(&sets.check_known_labels(&["a", "bb"]).unwrap_err());
     assert!(problem.starts_with("a.tsv:2") && problem.contains("“b”") && problem.contains("“bb”"), "{problem}");
 }
+
+#[test]
+fn an_empty_field_is_a_text_without_labels() {
+    let how = LabelOptions { separator: Some('|'), ..LabelOptions::default() };
+    let content = "text\tlabels\none\ta|b\ntwo\t\nthree\tb\n";
+    assert_eq!(read("a.tsv", content, &how).unwrap(), [vec!["a", "b"], vec![], vec!["b"]]);
+    let lists = "{\"text\": \"one\", \"tags\": [\"a\", \"b\"]}\n{\"text\": \"two\", \"tags\": []}\n{\"text\": \"three\", \"tags\": null}\n";
+    assert_eq!(found("a.jsonl", lists), [vec!["a", "b"], vec![], vec![]]);
+}
