@@ -166,7 +166,7 @@ def test_what_is_wrong_says_what(fitted):
         small(precision="best").fit(texts, labels)
     with pytest.raises(ValueError, match="no parameter 'epoch'; it has model, epochs"):
         small().set_params(epoch=3)
-    with pytest.raises(chumoku.NotFittedError, match="has not been fitted"):
+    with pytest.raises(ValueError, match="has not been fitted"):
         pickle.loads(pickle.dumps(small())).predict(texts)
 
 
@@ -442,3 +442,13 @@ def test_several_labels_are_those_of_the_command(tmp_path):
     small(out=tmp_path / "ours").fit(texts, labels)
     for name in ("model.safetensors", "config.json"):
         assert (tmp_path / "model" / name).read_bytes() == (tmp_path / "ours" / name).read_bytes(), name
+
+
+def test_labels_that_are_written_alike_and_numbers_that_are_none():
+    texts, _ = rows(40)
+    with pytest.raises(ValueError, match="row 3: expected a label, got nothing"):
+        small().fit(texts, [0.0, 1.0, 1.0, float("nan")] * 10)
+    with pytest.raises(ValueError, match="written alike"):
+        small().fit(texts, ["a", " a", "b", "c"] * 10)
+    model = small(model="ngrams", epochs=None).fit(texts, [i % 2 for i in range(40)])
+    assert model.score(texts, [str(i % 2) for i in range(40)]) == 0, "a text is not the number that it spells"

@@ -138,3 +138,33 @@ def test_counting():
     words = [os.fspath(program), "count", "--network", "decoder", "--d-model", "128", "--heads", "4", "--json"]
     theirs = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     assert theirs == chumoku.count("decoder", width=128, heads=4).data
+
+
+def test_what_is_asked_of_a_trace_is_done(tmp_path):
+    rng = np.random.default_rng(1)
+    inputs = {name: rng.standard_normal((3, 4)) for name in ("Q", "K", "V")}
+    found = chumoku.trace({"inputs": inputs, "tokens": ["a", "b", "c"]})
+    assert found.tokens == ["a", "b", "c"]
+    assert len({found.text(), found.text(depth="shapes"), found.text(depth="all")}) == 3
+    assert found.text(depth="all", digits=2) != found.text(depth="all", digits=6)
+    large = chumoku.trace({"inputs": {name: rng.standard_normal((30, 4)) for name in ("Q", "K", "V")}})
+    assert len(large.text(depth="all", size=4)) < len(large.text(depth="all", size=20))
+    assert found.page("ja") != found.page("en") and 'lang="ja"' in found.page("ja")
+    found.save(tmp_path / "ja.md", "ja")
+    found.save(tmp_path / "en.md")
+    assert (tmp_path / "ja.md").read_text() != (tmp_path / "en.md").read_text()
+    for wrong in ({"depth": "deep"}, {"lang": "fr"}):
+        with pytest.raises(ValueError, match="expected"):
+            found.text(**wrong)
+    texts = [f"The {'soup' if i % 3 else 'room'} was {'good' if i % 2 else 'bad'}, number {i}." for i in range(80)]
+    model = chumoku.TextClassifier(epochs=1, progress=None).fit(texts, [i % 2 for i in range(80)])
+    of = lambda **place: chumoku.trace(model=model, text="The soup was good.", **place)["weights"]
+    assert not np.array_equal(of(layer=1), of(layer=2)) and not np.array_equal(of(head=1), of(head=2))
+    np.testing.assert_array_equal(of(), of(layer=2, head=1))
+    pairs = chumoku.Translator(epochs=1, progress=None).fit([f"a {i}" for i in range(40)], [f"b {i}" for i in range(40)])
+    cross = chumoku.trace(model=pairs, text="a 7", target="b 7")
+    assert cross.key_tokens and cross.key_tokens != cross.tokens
+    encoder = chumoku.trace(model=pairs, text="a 7", target="b 7", part="encoder")
+    assert encoder.data["model"]["attention"] == "encoder" and cross.data["model"]["attention"] == "cross"
+    counted = chumoku.count("attention", length=10, width=64, heads=4)
+    assert counted.bytes == sum(step["bytes"] for step in counted.steps) != counted.parameters

@@ -275,3 +275,46 @@ def test_messages(tmp_path, writer):
     said = "".join(model.reply("Hi", max_tokens=5, temperature=0))
     assert said == "".join(model.reply([{"role": "user", "content": "Hi"}], max_tokens=5, temperature=0))
     assert said.strip() == "".join(model.generate("user: Hi assistant:", max_tokens=5, temperature=0)).strip()
+
+
+def test_what_is_asked_of_a_translator_is_done(translator):
+    texts = ["four two one", "nine nine six"]
+    wide = [each.hypotheses for each in translator.translate(texts, beam=4, length_penalty=0.0)]
+    long = [each.hypotheses for each in translator.translate(texts, beam=4, length_penalty=2.0)]
+    assert wide[0][0][1] != long[0][0][1]
+    cut = next(translator.translate([" ".join(["four"] * 2000)]))
+    assert cut.is_cut and not next(translator.translate(texts)).is_cut
+    with pytest.raises(TypeError, match="row 257"):
+        list(translator.translate(["one"] * 257 + [None]))
+    again = chumoku.Translator(epochs=1, progress=None).fit(*pairs(60))
+    with pytest.raises(ValueError):
+        again.fit(["a"], ["b"])
+    with pytest.raises(ValueError, match="has not been fitted"):
+        again.predict(["a"])
+
+
+def test_what_is_asked_of_a_language_model_is_done(writer, tmp_path):
+    written = lambda **how: "".join(writer.generate("The", max_tokens=40, **how))
+    assert len({written(seed=seed, temperature=2.0) for seed in range(4)}) > 1
+    greedy = written(temperature=0)
+    assert written(temperature=2.0, top_k=1) == greedy == written(temperature=2.0, top_p=1e-6)
+    assert written(temperature=2.0, seed=1) != greedy
+    assert writer.generate("The", max_tokens=3).stop is None
+    pieces = writer.generate("The", max_tokens=3)
+    "".join(pieces)
+    assert pieces.stop == "max_tokens"
+    writer.save(tmp_path / "model")
+    with pytest.raises(ValueError, match="precision"):
+        chumoku.LanguageModel.load(tmp_path / "model", precision="exact")
+
+
+@pytest.mark.skipif(not CHECKPOINTS.is_dir(), reason="CHUMOKU_CHECKPOINTS names no folder of published models")
+def test_vectors_as_they_are_asked_for():
+    texts = ["A cat sits on the mat.", "Shares fell."]
+    long = chumoku.Embedder(CHECKPOINTS / "minilm", normalize=False).transform(texts)
+    assert (abs((long**2).sum(1) - 1) > 0.1).all()
+    found = chumoku.Embedder(CHECKPOINTS / "minilm", normalize=False).nearest(["cat"], texts, top=1)[0][0]
+    assert found.row == 0 and found.text == texts[0] and 0 < found.similarity < 1
+    rough = chumoku.Embedder(CHECKPOINTS / "minilm", precision="medium").transform(texts)
+    exact = chumoku.Embedder(CHECKPOINTS / "minilm", precision="highest").transform(texts)
+    assert 0 < abs(rough - exact).max() < 0.05

@@ -145,3 +145,16 @@ def test_dropout_of_weights_in_training():
     assert torch.equal(a, made(**inputs).last_hidden_state)
     made.eval()
     assert torch.equal(made(**inputs).last_hidden_state, made(**inputs).last_hidden_state)
+
+
+def test_weights_where_they_are_asked_for_and_nowhere_else():
+    _, ours = pair("gpt2")
+    ids = {"input_ids": batch("right")["input_ids"]}
+    with torch.no_grad():
+        with chumoku.transformers.weights():
+            with chumoku.transformers.weights():
+                pass
+            assert ours(**ids, output_attentions=True).attentions[0] is not None
+        assert not any(x is not None for x in ours(**ids, output_attentions=True).attentions)
+        bert = pair("bert")[1].to(torch.bfloat16)
+        assert bert(**ids, output_attentions=True).attentions[0].dtype == torch.bfloat16

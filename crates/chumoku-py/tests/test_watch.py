@@ -48,6 +48,10 @@ class Names:
         return [f"t{i}" for i in ids]
 
 
+def cosine(a, b):
+    return float(torch.nn.functional.cosine_similarity(a, b, dim=0))
+
+
 def eager_weights(model, inputs):
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
@@ -123,10 +127,21 @@ def test_the_page_of_a_model(name, head, side):
         p = output.logits[1, last].softmax(-1)
         assert found.label == f"t{int(p.argmax())}" and len(found.probabilities) == 10
         assert abs(found.probabilities[found.label] - float(p.max())) < 1e-5
-        assert any(abs(effect) > 1e-4 for effect in found.effects)
+        left = [i for i in range(9) if i != int(real.nonzero()[1])]
+        with torch.no_grad():
+            q = model(**{n: x[1:, left] for n, x in inputs.items()}).logits[0, last - 1].softmax(-1)[int(p.argmax())]
+        change = torch.logit(p.max().double()) - torch.logit(q.double())
+        assert abs(found.effects[has_sink + 1] - float(change)) < 1e-3
+        if has_sink:
+            assert found.words[0] == "(sink)" and (found.attention[:, :, 0, 0] == 1).all() and found.effects[0] == 0
+            assert found.data["words"][0]["special"] is True
     else:
         assert found.similarity == 1.0 and all(effect >= -1e-6 for effect in found.effects)
-        assert any(effect > 1e-6 for effect in found.effects)
+        left = [i for i in range(9) if i != int(real.nonzero()[1])]
+        states = lambda output: output.last_hidden_state if hasattr(output, "last_hidden_state") else output.logits
+        with torch.no_grad():
+            other = states(model(**{n: x[1:, left] for n, x in inputs.items()}))[0][inputs["attention_mask"][1, left].bool()].mean(0)
+        assert abs(found.effects[1] - (1 - cosine(states(output)[1][real].mean(0), other))) < 1e-5
     page = found.page("ja")
     assert page.startswith("<!doctype html>") or page.lstrip().lower().startswith("<!doctype")
     assert f"t{ids[0]}" in page and len(found._repr_html_()) < 100_000
@@ -145,6 +160,7 @@ def test_the_page_of_a_translator(name):
     ids = inputs["input_ids"][1][:6].tolist()
     assert found.source_words == [f"t{i}" for i in ids] and len(found.target_words) == 5
     assert found.target_words[:4] == [f"t{i}" for i in written[1][1:].tolist()]
+    assert found.target_words[4] == f"t{int(output.logits[1, -1].argmax())}"
     eager = eager_weights(model, call)
     expected = torch.stack(eager.cross_attentions)[:, 1][..., :6]
     np.testing.assert_allclose(found.attention, expected.numpy(), atol=1e-5)
@@ -233,3 +249,83 @@ def test_what_cannot_be_shown_is_said():
     with pytest.raises(ValueError, match="only an encoder"):
         seen.explain(part="cross")
     json.dumps(seen.explain().data)
+
+
+def test_the_names_of_tokens():
+    model, inputs = transformer("bert", "AutoModel"), batch("left")
+    inputs["input_ids"][1, 4] = 3
+    with torch.no_grad(), chumoku.torch.watch(model, Names()) as seen:
+        model(**inputs)
+    found = seen.explain(item=1)
+    assert [word["special"] for word in found.data["words"]] == [False, True, False, False, False, False]
+    assert found.effects[1] == 0 and found.effects[0] != 0
+    assert "t3" not in found.data["text"].split() and found.data["model"] == "BertModel"
+    named = seen.explain(item=1, tokens=[f"w{i}" for i in range(9)])
+    assert named.words == [f"w{i}" for i in range(3, 9)]
+
+    class Spaces(Names):
+        def decode(self, ids):
+            return "  " if ids == [3] else f" x{ids[0]} "
+
+    with torch.no_grad(), chumoku.torch.watch(model, Spaces()) as seen:
+        model(**inputs)
+    assert seen.explain(item=1).words[:2] == [f"x{int(inputs['input_ids'][1, 3])}", "t3"]
+
+
+def test_a_model_in_training_is_asked_without_dropout_and_left_as_it_was():
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.BertConfig(vocab_size=99, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=64)
+    model = transformers.AutoModelForSequenceClassification.from_config(config).train()
+    ids = torch.randint(3, 99, (1, 40))
+    with chumoku.torch.watch(model) as seen:
+        model(ids)
+    a, b = seen.explain(), seen.explain()
+    assert a.effects == b.effects and model.training and a.probabilities == b.probabilities
+    # More tokens than are left out at a time: each effect is its own token's.
+    model.eval()
+    with torch.no_grad():
+        p = model(ids).logits[0].softmax(-1)
+        best = int(p.argmax())
+        for place in (0, 31, 32, 39):
+            q = model(torch.cat([ids[:, :place], ids[:, place + 1 :]], 1)).logits[0].softmax(-1)[best]
+            assert abs(a.effects[place] - float(torch.logit(p[best]) - torch.logit(q))) < 1e-3, place
+
+
+def test_positions_close_up():
+    model, inputs = transformer("bert", "AutoModel"), batch(missing=0)
+    with torch.no_grad(), chumoku.torch.watch(model) as plain:
+        model(**inputs)
+    with torch.no_grad(), chumoku.torch.watch(model) as said:
+        model(**inputs, position_ids=torch.arange(9).expand(2, 9))
+    np.testing.assert_allclose(said.explain().effects, plain.explain().effects, atol=1e-6)
+
+
+def test_a_translation_that_is_learnt():
+    model, inputs = transformer("marian", "AutoModelForSeq2SeqLM"), batch()
+    labels = torch.randint(3, 99, (2, 5), generator=torch.Generator().manual_seed(4))
+    with torch.no_grad(), chumoku.torch.watch(model, Names()) as seen:
+        model(**inputs, labels=labels)
+    found = seen.explain(item=1)
+    assert found.target_words[:4] == [f"t{i}" for i in labels[1].tolist()][:4]
+    assert seen.explain(item=1, part="decoder").words[0] == "t0"
+
+
+def test_layers_of_pytorch_with_a_fast_path():
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    model = torch.nn.TransformerEncoder(layer, 2).eval()
+    before = torch.backends.mha.get_fastpath_enabled()
+    with torch.no_grad(), chumoku.torch.watch(model) as seen:
+        model(torch.randn(2, 5, 16))
+        assert not torch.backends.mha.get_fastpath_enabled()
+    assert [entry.layer for entry in seen] == [0, 1] and torch.backends.mha.get_fastpath_enabled() == before
+    assert torch.nn.functional.scaled_dot_product_attention.__module__ != "chumoku._watch"
+
+
+def test_modules_are_known_after_one_that_raised():
+    model = Reader().eval()
+    with torch.no_grad(), chumoku.torch.watch(model) as seen:
+        with pytest.raises(IndexError):
+            model(torch.full((1, 3), 99))
+        model(torch.ones(1, 4, dtype=torch.long))
+    assert [entry.module for entry in seen] == ["first", ""]
