@@ -166,7 +166,7 @@ def test_what_is_wrong_says_what(fitted):
         small(precision="best").fit(texts, labels)
     with pytest.raises(ValueError, match="no parameter 'epoch'; it has model, epochs"):
         small().set_params(epoch=3)
-    with pytest.raises(ValueError, match="has not been fitted"):
+    with pytest.raises(chumoku.NotFittedError, match="has not been fitted"):
         pickle.loads(pickle.dumps(small())).predict(texts)
 
 
@@ -452,3 +452,17 @@ def test_labels_that_are_written_alike_and_numbers_that_are_none():
         small().fit(texts, ["a", " a", "b", "c"] * 10)
     model = small(model="ngrams", epochs=None).fit(texts, [i % 2 for i in range(40)])
     assert model.score(texts, [str(i % 2) for i in range(40)]) == 0, "a text is not the number that it spells"
+
+
+def test_whole_tables_are_no_column(fitted):
+    pandas = pytest.importorskip("pandas")
+    for x in (pandas.DataFrame({"text": ["good"]}), {"text": ["good"]}, np.array("good"), None):
+        with pytest.raises(TypeError, match="expected a list or a column"):
+            fitted.predict(x)
+
+
+def test_explanations_pickle(fitted):
+    for model in (fitted, small(model="ngrams", epochs=None).fit(*rows(60))):
+        found = model.explain("The soup was great.")
+        again = pickle.loads(pickle.dumps(found))
+        assert again.data == found.data and again.effects == found.effects

@@ -47,7 +47,7 @@ def test_the_page_opens_in_a_browser(outputs, tmp_path):
 
     def screenshot(name, content):
         (tmp_path / f"{name}.html").write_text(f"<!doctype html><meta charset=utf-8><body>{content}</body>")
-        words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,800"]
+        words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,800", "--virtual-time-budget=10000"]
         words += [f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={tmp_path / name}.png", f"file://{tmp_path / name}.html"]
         subprocess.run(words, check=True, capture_output=True, timeout=120)
         return (tmp_path / f"{name}.png").stat().st_size

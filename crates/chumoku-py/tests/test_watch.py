@@ -307,7 +307,11 @@ def test_a_translation_that_is_learnt():
     with torch.no_grad(), chumoku.torch.watch(model, Names()) as seen:
         model(**inputs, labels=labels)
     found = seen.explain(item=1)
-    assert found.target_words[:4] == [f"t{i}" for i in labels[1].tolist()][:4]
+    assert found.target_words == [f"t{i}" for i in labels[1].tolist()]
+    labels[1, 3:] = -100
+    with torch.no_grad(), chumoku.torch.watch(model, Names()) as seen:
+        model(**inputs, labels=labels)
+    assert seen.explain(item=1).target_words == [f"t{i}" for i in labels[1, :3].tolist()]
     assert seen.explain(item=1, part="decoder").words[0] == "t0"
 
 
@@ -329,3 +333,90 @@ def test_modules_are_known_after_one_that_raised():
             model(torch.full((1, 3), 99))
         model(torch.ones(1, 4, dtype=torch.long))
     assert [entry.module for entry in seen] == ["first", ""]
+
+
+def test_attention_that_hands_its_weights_out_is_seen():
+    torch.manual_seed(0)
+    layer, x = torch.nn.MultiheadAttention(16, 2, batch_first=True, dropout=0.5).train(), torch.randn(2, 5, 16)
+    torch.manual_seed(1)
+    plain = layer(x, x, x)[0]
+    torch.manual_seed(1)
+    with chumoku.torch.watch(layer) as seen:
+        watched = layer(x, x, x)[0]
+    assert len(seen) == 1 and torch.equal(plain, watched), "watching draws no numbers"
+
+
+def test_watches_within_watches():
+    model = Reader().eval()
+    ids = torch.ones(1, 4, dtype=torch.long)
+    with torch.no_grad(), chumoku.torch.watch() as outer, chumoku.torch.watch(model) as inner:
+        model(ids)
+        inner.explain()
+    assert len(outer) == len(inner) == 2
+    with torch.no_grad(), chumoku.torch.watch(model) as one, chumoku.torch.watch(model) as other:
+        model(ids)
+    assert len(one) == len(other) == 2 and one.explain().data["layers"] == 2
+
+
+def test_heads_of_one_number_and_of_several_labels():
+    transformers = pytest.importorskip("transformers")
+    sizes = dict(vocab_size=99, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=64)
+    ids = torch.randint(3, 99, (1, 6), generator=torch.Generator().manual_seed(0))
+    for labels, problem in ((1, None), (3, "multi_label_classification")):
+        torch.manual_seed(0)
+        config = transformers.BertConfig(**sizes, num_labels=labels, problem_type=problem)
+        model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
+        with torch.no_grad(), chumoku.torch.watch(model) as seen:
+            logits = model(ids).logits[0]
+            other = model(ids[:, 1:]).logits[0]
+            model(ids)
+        found, best = seen.explain(), int(logits.argmax())
+        assert found.data["exclusive"] is False and found.data["kind"] == "classifier"
+        assert abs(found.probabilities[found.label] - float(logits[best].sigmoid())) < 1e-5
+        assert abs(found.effects[0] - float(logits[best] - other[best])) < 1e-4
+
+
+def test_parts_that_are_not_in_training_stay_so():
+    model = Reader().train()
+    model.first.eval()
+    with chumoku.torch.watch(model) as seen:
+        model(torch.ones(1, 4, dtype=torch.long))
+    seen.explain()
+    assert model.training and not model.first.training and model.layers.training
+
+
+def test_what_is_otherwise_while_somebody_watches_is_as_it_was():
+    model = transformer("bert", "AutoModelForSequenceClassification")
+    model.set_attn_implementation("eager")
+    fast = torch.backends.mha.get_fastpath_enabled()
+    one, other = chumoku.torch.watch(model), chumoku.torch.watch(model)
+    one.__enter__(), other.__enter__()
+    one.__exit__(None, None, None)
+    assert model.config._attn_implementation == "chumoku" and not torch.backends.mha.get_fastpath_enabled()
+    other.__exit__(None, None, None)
+    assert model.config._attn_implementation == "eager" and torch.backends.mha.get_fastpath_enabled() == fast
+    both = transformer("t5", "AutoModelForSeq2SeqLM")
+    both.encoder.set_attn_implementation("eager")
+    with chumoku.torch.watch(both):
+        assert both.encoder.config._attn_implementation == both.config._attn_implementation == "chumoku"
+    assert both.encoder.config._attn_implementation == "eager"
+
+
+def test_threads_that_watch():
+    import threading
+
+    model, ids = Reader().eval(), torch.ones(1, 4, dtype=torch.long)
+    plain = torch.nn.functional.scaled_dot_product_attention
+    counts = []
+
+    def use():
+        for _ in range(20):
+            with torch.no_grad(), chumoku.torch.watch(model) as seen:
+                model(ids)
+                counts.append([entry.module for entry in seen])
+
+    threads = [threading.Thread(target=use) for _ in range(3)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert counts == [["first", ""]] * 60
+    assert torch.nn.functional.scaled_dot_product_attention is plain

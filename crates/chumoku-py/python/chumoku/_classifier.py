@@ -48,6 +48,7 @@ class TextClassifier(Estimator):
     """
 
     _estimator_type = "classifier"
+    _is_indicator: bool
     _PARAMETERS = (
         "model",
         "epochs",
@@ -107,9 +108,11 @@ class TextClassifier(Estimator):
         check_as_many(texts, labels, "a label")
         if len(texts) < _LEAST:
             raise ValueError(f"expected at least {_LEAST} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
-        if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
+        # Of arrays of two dimensions a column alone is as one dimension.
+        columns = y.shape[1] if getattr(y, "ndim", 1) == 2 else 0  # type: ignore[attr-defined]
+        if columns == 1:
             labels = [row[0] for row in labels]
-        self._is_indicator = getattr(y, "ndim", 1) == 2 and y.shape[1] > 1
+        self._is_indicator = columns > 1
         if self._is_indicator:
             # scikit-learn's indicators: a column for each label, whose name is its number.
             labels = [[i for i, holds in enumerate(row) if holds] for row in labels]
@@ -195,7 +198,7 @@ class TextClassifier(Estimator):
 
         model = _chumoku.Classifier.load(folder)
         named = self.__dict__.get("_named")
-        self._is_indicator: bool = self.__dict__.get("_is_indicator", False)
+        self._is_indicator = self.__dict__.get("_is_indicator", False)
         own = [label if named is None else named[label] for label in model.labels]
         # Sorted as NumPy sorts them, which is what scikit-learn expects; the model's own order is that of their names.
         self.classes_, order = numpy.unique(_array(own), return_index=True)

@@ -131,10 +131,7 @@ class Estimator(Parameters):
     def _fitted(self) -> Any:
         model = self.__dict__.get("_model")
         if model is None:
-            # scikit-learn's own error, where it is there: its tools look for that.
-            exceptions = sys.modules.get("sklearn.exceptions")
-            kind = NotFittedError if exceptions is None else exceptions.NotFittedError
-            raise kind(f"this {type(self).__name__} has not been fitted: call fit(…), or load(folder)")
+            raise _not_fitted()(f"this {type(self).__name__} has not been fitted: call fit(…), or load(folder)")
         return model
 
     def _content(self) -> dict[str, bytes]:
@@ -195,6 +192,14 @@ class Estimator(Parameters):
         rows = self._facts() if self.__sklearn_is_fitted__() else []
         body = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in rows)
         return f"<div><code>{html.escape(repr(self))}</code><table>{body}</table></div>"
+
+
+def _not_fitted() -> type[NotFittedError]:
+    """The error, which is scikit-learn's own too where that is there: its tools look for it."""
+    exceptions = sys.modules.get("sklearn.exceptions")
+    if exceptions is None:
+        return NotFittedError
+    return type("NotFittedError", (NotFittedError, exceptions.NotFittedError), {})
 
 
 def _stamps(folder: pathlib.Path) -> dict[str, tuple[int, int]]:

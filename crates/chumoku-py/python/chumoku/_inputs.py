@@ -9,6 +9,10 @@ def listed(x: Any) -> list:
     """A list of whatever holds texts or labels: lists, arrays, columns of tables."""
     if isinstance(x, (str, bytes)):
         raise TypeError(f"expected several texts, got one {type(x).__name__}: put it into a list")
+    if isinstance(x, dict) or hasattr(x, "columns") and not hasattr(x, "to_pylist"):
+        raise TypeError(f"expected a list or a column, got a whole {type(x).__name__}: name one of its columns")
+    if x is None or getattr(x, "ndim", 1) == 0:
+        raise TypeError(f"expected a list or a column, got {type(x).__name__}")
     for method in ("to_pylist", "tolist", "to_list"):
         if hasattr(x, method):
             x = getattr(x, method)()

@@ -43,6 +43,9 @@ class Explanation(Shown):
         effects: for each word the change of the label's log-odds (of an encoder, of the cosine) when the word is removed.
     """
 
+    def __reduce__(self) -> tuple:
+        return read, (self.data,)
+
     def __init__(self, found: Any) -> None:
         self._found = found
         self.data: dict = json.loads(found.json())
@@ -95,6 +98,9 @@ class Alignment(Shown):
             for the token that ends the source.
     """
 
+    def __reduce__(self) -> tuple:
+        return read, (self.data,)
+
     def __init__(self, found: Any) -> None:
         self._found = found
         self.data: dict = json.loads(found.json())
@@ -140,7 +146,10 @@ def _background(x: float, among: list[float]) -> str:
 def read(data: dict) -> Explanation | Alignment:
     """An explanation of the numbers that its JSON holds."""
     found = _chumoku.Page.read(json.dumps(data))
-    return Alignment(found) if "source_words" in data else Explanation(found)
+    made = Alignment(found) if "source_words" in data else Explanation(found)
+    # Effects of n-grams are not read back by the page, which does not show them.
+    made.data |= {name: x for name, x in data.items() if name not in made.data}
+    return made
 
 
 __all__ = ["Alignment", "Explanation"]

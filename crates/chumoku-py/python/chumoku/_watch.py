@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
+import threading
 from typing import Any, Callable, Iterator, Sequence
 
 import torch
@@ -16,8 +17,15 @@ from ._pages import Alignment, Explanation, read
 # Rows of which one token is left out, that a model reads at a time.
 _ROWS = 32
 
+# PyTorch's own, whatever stands in its place for a while.
+_SDPA = F.scaled_dot_product_attention
+
 # Who watches, innermost last.
 _watching: list[Watch] = []
+
+# Held while a function of PyTorch is another's, and what is otherwise while somebody watches: by how many, and what it was.
+_patching = threading.RLock()
+_held: dict[Any, list] = {}
 
 
 class Watched:
@@ -71,6 +79,7 @@ class Watch(Sequence[Watched]):
         self._call: tuple[dict[str, Any], Any] | None = None
         self._first = 0
         self._is_paused = False
+        self._thread = threading.get_ident()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -124,6 +133,19 @@ class Watch(Sequence[Watched]):
             layer = int(numbers[-1]) if numbers else None
         self._entries.append(Watched(name, layer, statistics, inputs, options))
 
+    def _collect(self, module: torch.nn.Module | None, inputs: tuple, options: dict[str, Any]) -> None:
+        if not self._listens() or not self._has(module):
+            return
+        detached = tuple(x.detach() for x in inputs)
+        options = {name: x.detach() if isinstance(x, torch.Tensor) else x for name, x in options.items()}
+        with torch.no_grad():
+            found = attention(*detached, **options, statistics=("mass", "entropy", f"top:{self._top}"))
+        self._add(module, detached, options, found.statistics)
+
+    def _listens(self) -> bool:
+        """Whether a call of this thread is one to be seen."""
+        return not self._is_paused and threading.get_ident() == self._thread
+
     def _has(self, module: torch.nn.Module | None) -> bool:
         return self.model is None or id(module) in self._names
 
@@ -133,13 +155,7 @@ def collect(
 ) -> None:
     """Tells whoever watches of a call of attention."""
     for watch in _watching:
-        if watch._is_paused or not watch._has(module):
-            continue
-        detached = tuple(x.detach() for x in inputs)
-        options = {name: x.detach() if isinstance(x, torch.Tensor) else x for name, x in options.items()}
-        with torch.no_grad():
-            found = attention(*detached, **options, statistics=("mass", "entropy", f"top:{watch._top}"))
-        watch._add(module, detached, options, found.statistics)
+        watch._collect(module, inputs, options)
 
 
 class _Calls(torch.overrides.TorchFunctionMode):
@@ -148,25 +164,36 @@ class _Calls(torch.overrides.TorchFunctionMode):
     def __init__(self, watch: Watch) -> None:
         super().__init__()
         self.watch = watch
-        self._plain = F.scaled_dot_product_attention
 
     def __torch_function__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
-        if self.watch._is_paused:
+        if not self.watch._listens():
             return function(*args, **kwargs)
         if function is F.multi_head_attention_forward:
-            # It calls the other by its name in that module, and a mode that is at work does not see it.
+            return self._multi_head(function, args, kwargs)
+        if function is _SDPA:
+            self._collect(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    def _multi_head(self, function: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
+        # It calls the other by its name in that module, and a mode that is at work does not see it.
+        with _patching:
             plain = F.scaled_dot_product_attention
-            F.scaled_dot_product_attention = self._seen
+
+            def seen(*args: Any, **kwargs: Any) -> torch.Tensor:
+                self._collect(*args, **kwargs)
+                return plain(*args, **kwargs)
+
+            F.scaled_dot_product_attention = seen
             try:
-                return function(*args, **kwargs)
+                if not kwargs.get("need_weights", True):
+                    return function(*args, **kwargs)
+                # Where it hands its weights out, it computes them itself: once more, for the other to be called.
+                with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                    function(*args, **kwargs | {"need_weights": False})
             finally:
                 F.scaled_dot_product_attention = plain
-        return self._seen(*args, **kwargs) if function is F.scaled_dot_product_attention else function(*args, **kwargs)
-
-    def _seen(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        self._collect(*args, **kwargs)
-        return self._plain(*args, **kwargs)
+        return function(*args, **kwargs)
 
     def _collect(
         self,
@@ -186,7 +213,7 @@ class _Calls(torch.overrides.TorchFunctionMode):
             attn_mask = attn_mask.expand(*query.shape[:-1], key.shape[-2]).flatten(0, -4)
         running = self.watch._running
         options = {"causal": "top_left" if is_causal else None, "mask": attn_mask, "scale": scale}
-        collect(running[-1] if running else None, (batched[0], batched[1], batched[2]), options)
+        self.watch._collect(running[-1] if running else None, (batched[0], batched[1], batched[2]), options)
 
 
 @contextlib.contextmanager
@@ -194,8 +221,8 @@ def watch(model: torch.nn.Module | None = None, tokenizer: Any = None, *, top: i
     """Collects what every call of attention does, at any length: no array of queries × keys is made.
 
     A model of transformers runs with ``attn_implementation="chumoku"`` inside. Of other models, calls of
-    ``torch.nn.functional.scaled_dot_product_attention`` and ``torch.nn.MultiheadAttention`` are seen. Queries and keys are
-    kept until the watch is let go of.
+    ``torch.nn.functional.scaled_dot_product_attention`` and ``torch.nn.MultiheadAttention`` are seen. Each thread sees its own
+    calls. Queries and keys are kept until the watch is let go of.
 
     >>> with chumoku.torch.watch(model, tokenizer) as seen:                            # doctest: +SKIP
     ...     model(**tokenizer("a text", return_tensors="pt"))
@@ -212,10 +239,9 @@ def watch(model: torch.nn.Module | None = None, tokenizer: Any = None, *, top: i
         if model is not None:
             stack.enter_context(_as_chumoku(model))
             stack.enter_context(_listening(model, watch))
-        fast = torch.backends.mha.get_fastpath_enabled()
         # nn.TransformerEncoder's own kernel hands nothing on.
-        torch.backends.mha.set_fastpath_enabled(False)
-        stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
+        set_fast = torch.backends.mha.set_fastpath_enabled
+        stack.enter_context(_while("fast path", torch.backends.mha.get_fastpath_enabled, lambda: set_fast(False), set_fast))
         _watching.append(watch)
         stack.callback(_watching.remove, watch)
         stack.enter_context(_Calls(watch))
@@ -230,13 +256,36 @@ def _as_chumoku(model: torch.nn.Module) -> Iterator[None]:
         return
     from . import transformers
 
+    def states() -> list[tuple[Any, str]]:
+        # Parts of a model may have a configuration of their own.
+        configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}
+        return [(config, config._attn_implementation) for config in configs.values() if hasattr(config, "_attn_implementation")]
+
+    def leave(before: list[tuple[Any, str]]) -> None:
+        for config, implementation in before:
+            config._attn_implementation = implementation
+
     transformers.register()
-    before = model.config._attn_implementation
-    model.set_attn_implementation(transformers.NAME)
+    with _while(id(model), states, lambda: model.set_attn_implementation(transformers.NAME), leave):
+        yield
+
+
+@contextlib.contextmanager
+def _while(what: Any, state: Callable[[], Any], enter: Callable[[], Any], leave: Callable[[Any], Any]) -> Iterator[None]:
+    """Something that is otherwise as long as anybody watches, in any thread; who comes first enters, who goes last leaves."""
+    with _patching:
+        held = _held.setdefault(what, [0, None])
+        held[0] += 1
+        if held[0] == 1:
+            held[1] = state()
+            enter()
     try:
         yield
     finally:
-        model.set_attn_implementation(before)
+        with _patching:
+            held[0] -= 1
+            if held[0] == 0:
+                leave(_held.pop(what)[1])
 
 
 @contextlib.contextmanager
@@ -244,14 +293,14 @@ def _listening(model: torch.nn.Module, watch: Watch) -> Iterator[None]:
     """Follows which module runs, and the calls of the model."""
 
     def before(module: torch.nn.Module, args: tuple, kwargs: dict) -> None:
-        if watch._is_paused:
+        if not watch._listens():
             return
         watch._running.append(module)
         if module is model:
             watch._first, watch._call = len(watch), None
 
     def after(module: torch.nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
-        if watch._is_paused:
+        if not watch._listens():
             return
         if watch._running:
             watch._running.pop()
@@ -288,6 +337,7 @@ class _Explainer:
         if watch._call is None:
             raise ValueError("explain: the model was not called: call it inside of `with chumoku.torch.watch(model) as seen:`")
         self.watch, self.model = watch, watch.model
+        self.exclusive = True
         self.entries: list[Watched] = watch[watch._first :]
         arguments, self.output = watch._call
         tensors = [name for name, x in arguments.items() if isinstance(x, torch.Tensor) and x.dim() > 1]
@@ -372,12 +422,16 @@ class _Explainer:
         return [text or str(tokenizer.convert_ids_to_tokens([i])[0]) for text, i in zip(texts, ids)]
 
     def _special(self) -> frozenset[int]:
-        return frozenset(getattr(self.watch.tokenizer, "all_special_ids", ()))
+        # A word that is not known stands in the text all the same.
+        unknown = getattr(self.watch.tokenizer, "unk_token_id", None)
+        return frozenset(getattr(self.watch.tokenizer, "all_special_ids", ())) - {unknown}
 
     def _run(self, rows: list[dict[str, Any]]) -> list[Any]:
         """What the model says to each of some texts, without watching."""
-        watch, was_training = self.watch, self.model.training
-        watch._is_paused = True
+        paused = {id(watch): (watch, watch._is_paused) for watch in (self.watch, *_watching)}
+        was_training = [module for module in self.model.modules() if module.training]
+        for watch, _ in paused.values():
+            watch._is_paused = True
         self.model.eval()
         try:
             with torch.no_grad():
@@ -388,11 +442,13 @@ class _Explainer:
                         name: torch.cat([row[name] for row in part]) if _is_of_text(x) else x for name, x in part[0].items()
                     }
                     output = self.model(**joined)
-                    found += [_of_row(output, i) for i in range(len(part))]
+                    found += [_of_row(output, i, self._says_tokens()) for i in range(len(part))]
                 return found
         finally:
-            watch._is_paused = False
-            self.model.train(was_training)
+            for watch, before in paused.values():
+                watch._is_paused = before
+            for module in was_training:
+                module.training = True
 
     def _without(self, position: int) -> dict[str, Any]:
         """The call without a token."""
@@ -436,6 +492,7 @@ class _Explainer:
             "label": label,
             "similarity": similarity,
             "probabilities": [{"label": a, "probability": p} for a, p in probabilities],
+            "exclusive": self.exclusive,
             "parts": None,
             "pieces": [{"text": word["text"], "word": i} for i, word in enumerate(words)],
             "words": words,
@@ -470,10 +527,15 @@ class _Explainer:
         [whole], without = self._run([self.arguments]), self._run([self._without(i) for _, i in places])
         effects = [0.0] * n
         logits = whole.get("logits")
-        if logits is not None and logits.dim() == 1 and len(logits) > 1:
-            labels = getattr(getattr(self.model, "config", None), "id2label", None) or {}
+        config = getattr(self.model, "config", None)
+        if logits is not None and logits.dim() == 1:
+            labels = getattr(config, "id2label", None) or {}
             name = lambda i: str(labels.get(i, i))
-            return ("classifier", *_chosen(logits, [x["logits"] for x in without], places, effects, name, None), None)
+            # One number is a score, whose log-odds it is; several labels do not exclude each other.
+            self.exclusive = len(logits) > 1 and getattr(config, "problem_type", None) != "multi_label_classification"
+            shares = (lambda z: torch.softmax(z, -1)) if self.exclusive else torch.sigmoid
+            found = [x["logits"] for x in without]
+            return ("classifier", *_chosen(logits, found, places, effects, name, None, shares), None)
         if logits is not None and logits.dim() == 2 and self._is_causal():
             # The last token that is no padding; it stands one place earlier once any before it, or it, is gone.
             at = int(self.kept[-1])
@@ -488,6 +550,11 @@ class _Explainer:
             effects[j] = 1.0 - float(F.cosine_similarity(own, vector(other, i), dim=0))
         ids = [name for name, is_special in zip(self._names(None), special) if not is_special] if kept is not None else []
         return "encoder", " ".join(ids) or "the text", [], effects, 1.0
+
+    def _says_tokens(self) -> bool:
+        """Whether the model has a head for tokens."""
+        head = getattr(self.model, "get_output_embeddings", None)
+        return head is not None and head() is not None
 
     def _is_causal(self) -> bool:
         config = getattr(self.model, "config", None)
@@ -519,6 +586,11 @@ class _Explainer:
 
     def _alignment(self, tokens: Sequence[str] | None) -> Alignment:
         read_ids = self._decoder_ids()
+        labels = self.arguments["labels"][0].tolist() if "decoder_input_ids" not in self.arguments else None
+        if labels is not None:
+            # What is not to be learnt is no part of the translation.
+            labels = [label for label in labels if label >= 0]
+            read_ids = read_ids[: len(labels)]
         entries = [entry for entry in self.entries if _is_cross(entry)]
         rows = torch.arange(len(read_ids))
         weights = self._weights(entries, rows, self.kept)
@@ -532,7 +604,7 @@ class _Explainer:
         self.arguments = arguments
         [whole], without = self._run([arguments]), self._run([self._without(i) for _, i in places])
         log_p = torch.log_softmax(whole["logits"].float(), -1)
-        said = [*read_ids[1:], int(log_p[-1].argmax())]
+        said = labels if labels is not None else [*read_ids[1:], int(log_p[-1].argmax())]
         target = self._called(said, len(said))
         at = torch.tensor(said)[:, None]
         own = log_p.gather(1, at)[:, 0]
@@ -571,12 +643,11 @@ def _is_of_text(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x.dim() > 0 and x.shape[0] == 1
 
 
-def _of_row(output: Any, i: int) -> dict[str, Any]:
-    """What a model said to one text of a batch: its tensors by name."""
-    if isinstance(output, torch.Tensor):
-        output = {"last_hidden_state" if output.dim() == 3 else "logits": output}
-    elif not isinstance(output, dict):
-        output = {"logits" if output[0].dim() == 2 else "last_hidden_state": output[0]}
+def _of_row(output: Any, i: int, says_tokens: bool) -> dict[str, Any]:
+    """What a model said to one text of a batch: its tensors by name; `says_tokens` if they may be logits of tokens."""
+    if not isinstance(output, dict):
+        first = output if isinstance(output, torch.Tensor) else output[0]
+        output = {"logits" if first.dim() == 2 or says_tokens else "last_hidden_state": first}
     return {name: x[i] for name, x in output.items() if isinstance(x, torch.Tensor) and x.dim() > 1}
 
 
@@ -598,13 +669,14 @@ def _chosen(
     effects: list[float],
     name: Callable[[int], str],
     most: int | None,
+    shares: Callable[[torch.Tensor], torch.Tensor] = lambda z: torch.softmax(z, -1),
 ) -> tuple[str, list[tuple[str, float]], list[float]]:
     """The label, the probabilities, and the change in the label's log-odds without each token."""
-    p = torch.softmax(logits.double(), -1)
+    p = shares(logits.double())
     best = int(p.argmax())
 
     def log_odds(logits: torch.Tensor) -> float:
-        p = float(torch.softmax(logits.double(), -1)[best].clamp(1e-12, 1 - 1e-12))
+        p = float(shares(logits.double())[best].clamp(1e-12, 1 - 1e-12))
         return float(torch.logit(torch.tensor(p, dtype=torch.float64)))
 
     for (j, _), other in zip(places, without):
