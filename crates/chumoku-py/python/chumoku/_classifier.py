@@ -95,7 +95,7 @@ class TextClassifier(Estimator):
 
         Args:
             X: texts: a list, an array, or a column of pandas, polars, pyarrow or datasets.
-            y: as many labels, of any type. If they are lists (or tuples, sets), or an array of 0 and 1 with a column for each
+            y: as many labels: texts, numbers or booleans. If they are lists (or tuples, sets), or an array of 0 and 1 with a column for each
                 label, a text may have any number of labels.
 
         Raises:

@@ -81,7 +81,7 @@ def trace(
 
 class Trace(Shown):
     """Attention step by step. ``trace["weights"]`` is the matrix of a step, in float64, and ``trace["Q", 2]`` the part of it that
-    head 2 has; ``str(trace)`` is all of it as text.
+    head 2 has; ``str(trace)`` tells the steps as text, and ``text(depth="all")`` every number.
 
     Attributes:
         data: all of it, as ``chumoku trace --format json`` writes it.

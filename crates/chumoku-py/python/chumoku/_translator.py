@@ -95,7 +95,7 @@ class Translator(Estimator):
         return self
 
     def translate(self, texts: Iterable[str], *, beam: int = 5, length_penalty: float = 0.6) -> Iterator[Translation]:
-        """Translates each text, in order, as they are asked for: the texts may be an endless stream.
+        """Translates each text, in order; 256 are read at a time, so that they may be an endless stream.
 
         Args:
             beam: hypotheses that are followed at a time; 1 takes the most probable token at each step.
