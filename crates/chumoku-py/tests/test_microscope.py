@@ -29,6 +29,7 @@ def test_a_trace_has_the_numbers():
     ours = chumoku.attention(*(x[name][None, None] for name in "QKV"))[0, 0]
     np.testing.assert_allclose(found["output"], ours, atol=1e-5)
     assert found["weights"].dtype == np.float64 and "weights" in found.steps
+    assert "weights" in found and "nothing" not in found and list(found) == found.steps and len(found) == len(found.steps)
     assert "Three queries" in str(found) and "Three queries" in found._repr_html_() and "Three queries" in repr(found)
     with pytest.raises(KeyError, match="the steps are"):
         found["nothing"]

@@ -249,6 +249,9 @@ def test_what_cannot_be_shown_is_said():
     with pytest.raises(ValueError, match="only an encoder"):
         seen.explain(part="cross")
     json.dumps(seen.explain().data)
+    for arguments, error, match in ((("bert",), TypeError, "expected a torch.nn.Module"), ((model, None), ValueError, "top: expected")):
+        with pytest.raises(error, match=match), chumoku.torch.watch(*arguments, top=0):
+            pass
 
 
 def test_the_names_of_tokens():

@@ -54,3 +54,8 @@ def check_row(row: int, what: str, x: str) -> None:
 def check_as_many(texts: list, others: list, what: str) -> None:
     if len(texts) != len(others):
         raise ValueError(f"expected {what} for each of {len(texts)} texts, got {len(others)}")
+
+
+def check_least(name: str, x: int, least: int) -> None:
+    if not isinstance(x, int) or x < least:
+        raise ValueError(f"{name}: expected a whole number from {least} on, got {x!r}")

@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping
 
 from . import _chumoku
 from ._estimator import Estimator
-from ._inputs import check_text, rows_of, texts_of
+from ._inputs import check_least, check_text, rows_of, texts_of
 from ._pages import Explanation
 
 
@@ -107,6 +107,8 @@ class LanguageModel(Estimator):
             top_p: only the fewest most probable tokens are chosen from whose probabilities add up to this.
         """
         check_text("prompt", prompt)
+        for name, x in (("max_tokens", max_tokens), ("top_k", top_k), ("seed", seed)):
+            check_least(name, x, 0)
         return self._fitted().generate(prompt, None, max_tokens, temperature, top_k, top_p, seed)
 
     def reply(
@@ -124,6 +126,8 @@ class LanguageModel(Estimator):
         What comes is as for :meth:`generate`. A model without a chat template raises ValueError when it is read.
         """
         given = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
+        for name, x in (("max_tokens", max_tokens), ("top_k", top_k), ("seed", seed)):
+            check_least(name, x, 0)
         pairs = []
         for at, message in enumerate(given):
             if not isinstance(message, Mapping) or {"role", "content"} - set(message):
@@ -135,7 +139,10 @@ class LanguageModel(Estimator):
 
     def evaluate(self, X: Iterable[str] | str) -> dict[str, Any]:
         """Loss and perplexities of documents: what ``chumoku eval --json`` writes."""
-        return json.loads(self._fitted().score(texts_of([X] if isinstance(X, str) else X)))
+        texts = texts_of([X] if isinstance(X, str) else X)
+        if not texts:
+            raise ValueError("evaluate: expected some documents, got none")
+        return json.loads(self._fitted().score(texts))
 
     def score(self, X: Iterable[str] | str, y: None = None) -> float:
         """The mean ln p of a token of these documents."""

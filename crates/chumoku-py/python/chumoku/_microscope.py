@@ -106,6 +106,15 @@ class Trace(Shown):
                 return numpy.asarray([[float(x) for x in row] for row in step["matrix"]]).reshape(step["shape"])
         raise KeyError(f"{name!r}{'' if head is None else f' of head {head}'}; the steps are {', '.join(self.steps)}")
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.steps
+
+    def __iter__(self) -> Any:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
     def text(self, lang: str = "en", *, depth: str = "steps", digits: int = 4, size: int = 12) -> str:
         """All steps as text. ``depth`` is ``"shapes"``, ``"steps"`` or ``"all"``; of larger matrices ``size`` rows are shown."""
         return self._found.bytes("text", lang, depth, digits, size).decode()

@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterable, Iterator
 
 from . import _chumoku
 from ._estimator import Estimator
-from ._inputs import check_as_many, check_text, rows_of, texts_of
+from ._inputs import check_as_many, check_least, check_text, rows_of, texts_of
 from ._pages import Alignment
 
 # Texts that are translated at a time: enough to be sorted by length.
@@ -102,6 +102,7 @@ class Translator(Estimator):
             length_penalty: α of the length normalisation (Wu et al. 2016).
         """
         model = self._fitted()
+        check_least("beam", beam, 1)
         if isinstance(texts, (str, bytes)):
             raise TypeError(f"expected several texts, got one {type(texts).__name__}: put it into a list")
         return self._translated(model, iter(texts), beam, length_penalty)

@@ -234,6 +234,10 @@ def watch(model: torch.nn.Module | None = None, tokenizer: Any = None, *, top: i
         tokenizer: what names tokens on the page.
         top: how many of each query's strongest keys are kept.
     """
+    if model is not None and not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
+    if not isinstance(top, int) or top < 1:
+        raise ValueError(f"top: expected a whole number from 1 on, got {top!r}")
     watch = Watch(model, tokenizer, top)
     with contextlib.ExitStack() as stack:
         if model is not None:
