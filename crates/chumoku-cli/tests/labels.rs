@@ -117,8 +117,9 @@ fn answers_have_every_form() {
     assert!(lines[1].ends_with(",food|price,") || lines[1].ends_with(",price|food,"), "{columns:#?}");
     assert!(lines[2].ends_with(",,"), "{columns:#?}");
     // Each text's answer is its own.
-    let alone = place.run(&["predict", "model", "--json", both]).ok().json();
-    assert_eq!(alone["labels"], one["labels"]);
+    let others = "we remember the traffic. ".repeat(40);
+    let among = place.run(&["predict", "model", "--json", &others, both, "the cook"]).ok().json_lines();
+    assert_eq!(among[1]["labels"], one["labels"]);
 
     let why = place.run(&["explain", "model", both, "--json", "-", "--html", "why.html"]).ok().json();
     why["probabilities"].as_array().unwrap().iter().for_each(|p| assert!(p["probability"].as_f64().unwrap() <= 1.0));
@@ -184,6 +185,16 @@ fn what_is_wrong_is_said() {
     place.train_small("classes", &[]);
     place.write("half.jsonl", json_lines(&rows(40)) + "{\"text\": \"one more\", \"labels\": [\"food\", 3]}\n");
     place.refuses(&["train", "half.jsonl", "--out", "x"], &["half.jsonl:41", "a list of texts"]);
+    place
+        .write("empty-name.jsonl", json_lines(&rows(40)) + "{\"text\": \"one more\", \"labels\": [\"food\", \" \"]}\n");
+    place.refuses(&["train", "empty-name.jsonl", "--out", "x"], &["empty-name.jsonl:41", "a list of texts"]);
+    place.write("latin.tsv", b"text\tlabels\none\ta|b\ncaf\xe9\tb\ntwo\ta\nthree\tb\n");
+    place.refuses(&["train", "latin.tsv", "--separator", "|", "--out", "x"], &["latin.tsv:3", "--encoding"]);
+    place.write("nothing.tsv", "");
+    place.refuses(&["train", "nothing.tsv", "--task", "labels", "--out", "x"], &["nothing.tsv"]);
+    place.write("few.tsv", "text\tlabels\none\ta|b\n");
+    place.refuses(&["train", "few.tsv", "--separator", "|", "--out", "x"], &["few.tsv", "at least 4 rows"]);
+    place.refuses(&["train", "train.jsonl", "--labels", "food,price", "--out", "x"], &["food"]);
     place.refuses(&["train", "--task", "labels"], &["no built-in data"]);
     place.refuses(&["train", "train.jsonl", "--model", "ngrams", "--out", "x"], &["--model ngrams"]);
     place.refuses(&["train", "train.jsonl", "--task", "lm", "--separator", ",", "--out", "x"], &["--separator"]);

@@ -79,7 +79,8 @@ def test_translating(translator, tmp_path):
     assert translator.metrics_["scores"]["pairs"] > 0
     found = list(translator.translate(["four two one", "nine nine six"], beam=3))
     assert all(isinstance(each, str) and 1 <= len(each.hypotheses) <= 3 and not each.is_cut for each in found)
-    assert found == translator.predict(["four two one", "nine nine six"]) or len(found[0].hypotheses) == 3
+    assert len(found[0].hypotheses) == 3
+    assert list(translator.translate(["four two one", "nine nine six"])) == translator.predict(["four two one", "nine nine six"])
     assert found[0] == found[0].hypotheses[0][0] and found[0].hypotheses[0][1] >= found[0].hypotheses[-1][1]
     assert pickle.loads(pickle.dumps(found[0])).hypotheses == found[0].hypotheses
     # An endless stream is read as far as it is asked for.

@@ -172,7 +172,7 @@ def test_the_page_of_a_translator(name):
                       decoder_input_ids=written[1:]).logits[0].log_softmax(-1)  # fmt: skip
     change = float(log_p[1, written[1, 2]] - other[1, written[1, 2]])
     assert abs(found.effects[1][1] - change) < 1e-3
-    assert "t" in found.page() and len(found._repr_html_()) < 100_000
+    assert found.target_words[0] in found.page() and len(found._repr_html_()) < 100_000
     encoder = seen.explain(item=1, part="encoder")
     np.testing.assert_allclose(encoder.attention, torch.stack(eager.encoder_attentions)[:, 1][..., :6, :6].numpy(), atol=1e-5)
     decoder = seen.explain(item=1, part="decoder")
@@ -180,6 +180,15 @@ def test_the_page_of_a_translator(name):
     np.testing.assert_allclose(decoder.attention, torch.stack(eager.decoder_attentions)[:, 1].numpy(), atol=1e-5)
     with pytest.raises(ValueError, match="part: expected one of"):
         seen.explain(part="middle")
+    # What a token of the source does to its vector, and one of the translation to what comes next.
+    full = model.get_encoder()(input_ids=inputs["input_ids"][1:, :6]).last_hidden_state[0].mean(0)
+    less = model.get_encoder()(input_ids=inputs["input_ids"][1:, [0, 2, 3, 4, 5]]).last_hidden_state[0].mean(0)
+    assert abs(encoder.effects[1] - (1 - cosine(full, less))) < 1e-5 and encoder.data["kind"] == "encoder"
+    assert decoder.label == f"t{int(output.logits[1, -1].argmax())}" and decoder.data["kind"] == "language_model"
+    with torch.no_grad():
+        left = model(**{n: x[1:] for n, x in inputs.items()}, decoder_input_ids=written[1:, [0, 2, 3, 4]]).logits[0, -1]
+    p, q = (z.double().softmax(-1)[int(output.logits[1, -1].argmax())] for z in (output.logits[1, -1], left))
+    assert abs(decoder.effects[1] - float(torch.logit(p) - torch.logit(q))) < 1e-3
 
 
 class Reader(torch.nn.Module):
@@ -423,3 +432,88 @@ def test_threads_that_watch():
     [thread.join() for thread in threads]
     assert counts == [["first", ""]] * 60
     assert torch.nn.functional.scaled_dot_product_attention is plain
+
+
+def test_a_translator_whose_sides_are_as_long():
+    """Nothing of the source is done to the translation because they have as many tokens."""
+    model, inputs = transformer("marian", "AutoModelForSeq2SeqLM"), batch()
+    call = inputs | {"decoder_input_ids": inputs["input_ids"].flip(1)}
+    with torch.no_grad(), chumoku.torch.watch(model, Names()) as seen:
+        model(**call)
+    with torch.no_grad(), chumoku.torch.watch(model, Names()) as other:
+        model(**inputs, decoder_input_ids=inputs["input_ids"].flip(1)[:, :5])
+    for part in ("encoder", "cross"):
+        found, expected = (np.array(each.explain(item=1, part=part).effects, float)[:5] for each in (seen, other))
+        np.testing.assert_allclose(found[:4], expected[:4], atol=1e-4)
+
+
+def test_decoders_made_of_encoders_and_classifiers_made_of_both():
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    side = transformers.BertConfig(vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64)
+    config = transformers.EncoderDecoderConfig.from_encoder_decoder_configs(side, side)
+    model, inputs = transformers.EncoderDecoderModel(config).eval(), batch(missing=0)
+    with torch.no_grad(), chumoku.torch.watch(model) as seen:
+        model(**inputs, decoder_input_ids=inputs["input_ids"])
+    for part in ("encoder", "decoder"):
+        assert seen.explain(part=part).attention.shape == (2, 4, 9, 9)
+    assert seen.explain().attention.shape == (2, 4, 9, 9)
+    config = transformers.BartConfig(
+        vocab_size=99, d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
+        encoder_ffn_dim=64, decoder_ffn_dim=64, max_position_embeddings=64, num_labels=3, eos_token_id=2, pad_token_id=0,
+    )  # fmt: skip
+    model = transformers.BartForSequenceClassification(config).eval()
+    ids = torch.cat([inputs["input_ids"], torch.full((2, 1), 2)], 1)
+
+    class Ends(Names):
+        all_special_ids = [2]
+
+    with torch.no_grad(), chumoku.torch.watch(model, Ends()) as seen:
+        p = model(ids).logits[0].softmax(-1)
+    found = seen.explain()
+    assert found.label == model.config.id2label[int(p.argmax())] and found.attention.shape == (1, 4, 10, 10)
+
+
+def test_calls_that_cannot_be_explained_say_so():
+    model, inputs = transformer("t5", "AutoModelForSeq2SeqLM"), batch()
+    with torch.no_grad(), chumoku.torch.watch(model) as seen:
+        model.generate(**inputs, max_new_tokens=2)
+    with pytest.raises(ValueError, match="source .* with its translation|no attention was seen|whole text"):
+        seen.explain()
+    bert = transformer("bert", "AutoModel")
+    inputs["attention_mask"][1] = 0
+    with torch.no_grad(), chumoku.torch.watch(bert) as seen:
+        bert(**inputs)
+    with pytest.raises(ValueError, match="text 1 of the batch has no token"):
+        seen.explain(item=1)
+    sideways = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 2, 32), 1).eval()
+    with torch.no_grad(), chumoku.torch.watch(sideways) as seen:
+        sideways(torch.randn(7, 3, 16))
+    with pytest.raises(ValueError, match="batch_first"):
+        seen.explain()
+
+
+def test_names_of_modules_do_not_mislead():
+    class Cross(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cross_encoder, self.head = Reader(), torch.nn.Identity()
+            self.cross_encoder.multihead_attn = self.cross_encoder.first
+            del self.cross_encoder.first
+
+        def forward(self, ids):
+            inner = self.cross_encoder
+            x = inner.embedding(ids)
+            return inner.layers[1]((x + inner.multihead_attn(x, x, x)[0]).mean(1))
+
+    model = Cross().eval()
+    with torch.no_grad(), chumoku.torch.watch(model) as seen:
+        model(torch.ones(1, 4, dtype=torch.long))
+    assert seen[0].module == "cross_encoder.multihead_attn" and seen.explain().attention.shape == (1, 2, 4, 4)
+
+
+def test_only_the_last_logits():
+    model, inputs = transformer("llama", "AutoModelForCausalLM"), batch(missing=0)
+    with torch.no_grad(), chumoku.torch.watch(model, Names()) as seen:
+        short = model(**inputs, logits_to_keep=1).logits
+    assert seen.explain().label == f"t{int(short[0, -1].argmax())}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 from typing import Any, Callable, Iterable
@@ -11,10 +12,14 @@ from ._estimator import Estimator
 from ._inputs import check_as_many, check_row, listed, texts_of
 from ._pages import Explanation
 
+# Texts that are read at a time: enough to be sorted by length.
+_CHUNK = 4096
+
 # Fewer rows cannot be learnt from and chosen by.
 _LEAST = 4
 
 
+@dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class TextClassifier(Estimator):
     """A classifier of text: a transformer and an n-gram model, trained as ``chumoku train`` does it.
 
@@ -48,47 +53,17 @@ class TextClassifier(Estimator):
     """
 
     _estimator_type = "classifier"
-    _is_indicator: bool
-    _PARAMETERS = (
-        "model",
-        "epochs",
-        "seed",
-        "precision",
-        "tokens",
-        "from_pretrained",
-        "freeze",
-        "lora",
-        "out",
-        "resume",
-        "progress",
-    )
-
-    def __init__(
-        self,
-        *,
-        model: str = "transformer",
-        epochs: int | None = None,
-        seed: int = 42,
-        precision: str = "medium",
-        tokens: str | None = None,
-        from_pretrained: str | os.PathLike[str] | None = None,
-        freeze: str | int | None = None,
-        lora: int | None = None,
-        out: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        progress: Callable[[dict], Any] | str | None = "auto",
-    ) -> None:
-        self.model = model
-        self.epochs = epochs
-        self.seed = seed
-        self.precision = precision
-        self.tokens = tokens
-        self.from_pretrained = from_pretrained
-        self.freeze = freeze
-        self.lora = lora
-        self.out = out
-        self.resume = resume
-        self.progress = progress
+    model: str = "transformer"
+    epochs: int | None = None
+    seed: int = 42
+    precision: str = "medium"
+    tokens: str | None = None
+    from_pretrained: str | os.PathLike[str] | None = None
+    freeze: str | int | None = None
+    lora: int | None = None
+    out: str | os.PathLike[str] | None = None
+    resume: bool = False
+    progress: Callable[[dict], Any] | str | None = "auto"
 
     def fit(self, X: Iterable[str], y: Iterable[Any]) -> TextClassifier:
         """Trains on texts and their labels; a tenth of the rows is held out to choose by, and a tenth to report on.
@@ -151,7 +126,9 @@ class TextClassifier(Estimator):
 
         model, texts = self._fitted(), texts_of(X)
         found = numpy.empty((len(texts), len(self._order)), numpy.float32)
-        model.predict(texts, described("probabilities", found)[1])
+        # In parts, so that Ctrl-C is heard between them.
+        for at in range(0, len(texts), _CHUNK):
+            model.predict(texts[at : at + _CHUNK], described("probabilities", found[at : at + _CHUNK])[1])
         return numpy.ascontiguousarray(found[:, self._order])
 
     def predict(self, X: Iterable[str]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 from typing import Any, Iterable, NamedTuple
@@ -10,6 +11,9 @@ from . import _chumoku
 from ._estimator import Parameters
 from ._inputs import check_text, texts_of
 from ._pages import Explanation
+
+# Texts that become vectors at a time: enough to be sorted by length.
+_CHUNK = 512
 
 
 class Nearest(NamedTuple):
@@ -22,6 +26,7 @@ class Nearest(NamedTuple):
     """The cosine of the two."""
 
 
+@dataclasses.dataclass(repr=False, eq=False)
 class Embedder(Parameters):
     """A pretrained encoder that makes a vector of each text; a transformer in scikit-learn's sense.
 
@@ -40,20 +45,11 @@ class Embedder(Parameters):
         precision: of float32 products: ``"medium"``, ``"high"`` or ``"highest"``; the folder's own if absent.
     """
 
-    _PARAMETERS = ("folder", "prompt", "normalize", "precision")
-
-    def __init__(
-        self,
-        folder: str | os.PathLike[str],
-        *,
-        prompt: str | None = None,
-        normalize: bool | None = None,
-        precision: str | None = None,
-    ) -> None:
-        self.folder = folder
-        self.prompt = prompt
-        self.normalize = normalize
-        self.precision = precision
+    folder: str | os.PathLike[str]
+    _: dataclasses.KW_ONLY
+    prompt: str | None = None
+    normalize: bool | None = None
+    precision: str | None = None
 
     @property
     def _model(self) -> Any:
@@ -122,7 +118,9 @@ class Embedder(Parameters):
         model, texts = self._model, texts_of(x)
         found = numpy.empty((len(texts), model.width), numpy.float32)
         normalize = self.normalize if normalize is None else normalize
-        model.embed(texts, prompt, normalize, described("vectors", found)[1])
+        # In parts, so that Ctrl-C is heard between them.
+        for at in range(0, len(texts) or 1, _CHUNK):
+            model.embed(texts[at : at + _CHUNK], prompt, normalize, described("vectors", found[at : at + _CHUNK])[1])
         return found
 
     def __sklearn_is_fitted__(self) -> bool:

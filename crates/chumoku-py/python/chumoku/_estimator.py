@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import html
-import inspect
 import json
 import os
 import pathlib
@@ -25,20 +25,20 @@ class NotFittedError(ValueError, AttributeError):
     """Raised where a model is asked before it was fitted or loaded."""
 
 
+@dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class Parameters:
-    """The parameters of scikit-learn's protocol; a class names its own in ``_PARAMETERS``."""
-
-    _PARAMETERS: tuple[str, ...] = ()
+    """The parameters of scikit-learn's protocol: the fields of a class that is made by ``dataclasses``."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters, by name."""
-        return {name: getattr(self, name) for name in self._PARAMETERS}
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def set_params(self, **parameters: Any) -> Any:
         """Sets parameters; a name that is not one of them is an error."""
+        names = list(self.get_params())
         for name, value in parameters.items():
-            if name not in self._PARAMETERS:
-                known = ", ".join(self._PARAMETERS)
+            if name not in names:
+                known = ", ".join(names)
                 raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {known}")
             setattr(self, name, value)
         return self
@@ -47,8 +47,8 @@ class Parameters:
         return type(self)(**self.get_params())
 
     def __repr__(self) -> str:
-        usual = inspect.signature(type(self).__init__).parameters
-        given = {name: x for name, x in self.get_params().items() if x is not usual[name].default and x != usual[name].default}
+        usual = {field.name: field.default for field in dataclasses.fields(self)}
+        given = {name: x for name, x in self.get_params().items() if x is not usual[name] and x != usual[name]}
         return f"{type(self).__name__}({', '.join(f'{name}={x!r}' for name, x in given.items())})"
 
 
@@ -59,7 +59,7 @@ class Estimator(Parameters):
         metrics_: what ``metrics.json`` holds: scores on the rows that were held out; ``None`` where a folder has none.
     """
 
-    out: str | os.PathLike[str] | None = None
+    out: str | os.PathLike[str] | None
     _files: dict[str, bytes] | None
 
     def save(self, folder: str | os.PathLike[str]) -> None:

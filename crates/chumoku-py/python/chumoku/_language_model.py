@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ from ._inputs import check_least, check_text, rows_of, texts_of
 from ._pages import Explanation
 
 
+@dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class LanguageModel(Estimator):
     """A transformer that goes on with a text, trained on documents as ``chumoku train --task lm`` does it.
 
@@ -36,43 +38,16 @@ class LanguageModel(Estimator):
         metrics_: what ``metrics.json`` holds: loss and perplexities on the text that was held out.
     """
 
-    _PARAMETERS = (
-        "epochs",
-        "seed",
-        "precision",
-        "tokens",
-        "from_pretrained",
-        "freeze",
-        "lora",
-        "out",
-        "resume",
-        "progress",
-    )
-
-    def __init__(
-        self,
-        *,
-        epochs: int | None = None,
-        seed: int = 42,
-        precision: str | None = None,
-        tokens: str | None = None,
-        from_pretrained: str | os.PathLike[str] | None = None,
-        freeze: str | int | None = None,
-        lora: int | None = None,
-        out: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        progress: Callable[[dict], Any] | str | None = "auto",
-    ) -> None:
-        self.epochs = epochs
-        self.seed = seed
-        self.precision = precision
-        self.tokens = tokens
-        self.from_pretrained = from_pretrained
-        self.freeze = freeze
-        self.lora = lora
-        self.out = out
-        self.resume = resume
-        self.progress = progress
+    epochs: int | None = None
+    seed: int = 42
+    precision: str | None = None
+    tokens: str | None = None
+    from_pretrained: str | os.PathLike[str] | None = None
+    freeze: str | int | None = None
+    lora: int | None = None
+    out: str | os.PathLike[str] | None = None
+    resume: bool = False
+    progress: Callable[[dict], Any] | str | None = "auto"
 
     def fit(self, X: Iterable[str] | str, y: None = None) -> LanguageModel:
         """Trains on documents, or on one long text; a tenth is held out to choose by.

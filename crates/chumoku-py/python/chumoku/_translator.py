@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import os
@@ -37,6 +38,7 @@ class Translation(str):
         return Translation, (self.hypotheses, self.is_cut)
 
 
+@dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class Translator(Estimator):
     """A transformer that turns a text into another, trained on pairs as ``chumoku train --task translate`` does it.
 
@@ -59,26 +61,13 @@ class Translator(Estimator):
         metrics_: what ``metrics.json`` holds: BLEU, chrF2 and exact matches on the pairs that were held out.
     """
 
-    _PARAMETERS = ("epochs", "seed", "precision", "tokens", "out", "resume", "progress")
-
-    def __init__(
-        self,
-        *,
-        epochs: int | None = None,
-        seed: int = 42,
-        precision: str = "medium",
-        tokens: str | None = None,
-        out: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        progress: Callable[[dict], Any] | str | None = "auto",
-    ) -> None:
-        self.epochs = epochs
-        self.seed = seed
-        self.precision = precision
-        self.tokens = tokens
-        self.out = out
-        self.resume = resume
-        self.progress = progress
+    epochs: int | None = None
+    seed: int = 42
+    precision: str = "medium"
+    tokens: str | None = None
+    out: str | os.PathLike[str] | None = None
+    resume: bool = False
+    progress: Callable[[dict], Any] | str | None = "auto"
 
     def fit(self, X: Iterable[str], y: Iterable[str]) -> Translator:
         """Trains on texts and their translations; a tenth of the pairs is held out to choose by, and a tenth to report on.

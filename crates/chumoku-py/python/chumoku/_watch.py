@@ -356,30 +356,61 @@ class _Explainer:
         # Of each argument what belongs to this text.
         take = lambda x: x[self.item : self.item + 1] if isinstance(x, torch.Tensor) and x.dim() and x.shape[0] == batch else x
         self.arguments = {name: take(x) for name, x in arguments.items() if name not in ("past_key_values", "cache_position")}
-        self.arguments.pop("use_cache", None)
+        for name in ("use_cache", "logits_to_keep"):
+            self.arguments.pop(name, None)
+        # The loss is nobody's question; what a decoder reads is made of its labels.
+        self.labels = self.arguments.pop("labels", None)
+        self.is_pair = bool(getattr(getattr(self.model, "config", None), "is_encoder_decoder", False))
+        if self.is_pair and self.labels is not None and "decoder_input_ids" not in self.arguments:
+            self.arguments["decoder_input_ids"] = self.model.prepare_decoder_input_ids_from_labels(self.labels)
+        elif self.is_pair:
+            self.labels = None
+        for entry in self.entries:
+            if entry.shape[0] not in (1, batch):
+                raise ValueError(
+                    f"explain: the model was given a batch of {batch}, and its attention one of {entry.shape[0]}: give it (batch, "
+                    "tokens, …), as with batch_first=True"
+                )
         padding = self.arguments.get("attention_mask")
         kept = torch.ones(length, dtype=torch.bool)
         if isinstance(padding, torch.Tensor) and padding.shape == (1, length):
             kept = padding[0].bool()
         self.kept = kept.nonzero()[:, 0]
+        if not len(self.kept):
+            raise ValueError(f"explain: text {item} of the batch has no token that is no padding")
 
     def explain(self, tokens: Sequence[str] | None, part: str | None) -> Explanation | Alignment:
         if part not in (None, "cross", "encoder", "decoder"):
             raise ValueError(f"part: expected one of cross, encoder, decoder, got {part!r}")
-        is_pair = bool(getattr(getattr(self.model, "config", None), "is_encoder_decoder", False))
-        if not is_pair and part is not None:
+        if not self.is_pair and part is not None:
             raise ValueError("part: only an encoder–decoder has parts")
-        if is_pair and part in (None, "cross"):
+        if self.is_pair and part is None:
+            # One that tells classes reads the text on both sides.
+            tells_classes = isinstance(self.output, dict) and getattr(self.output.get("logits"), "ndim", 0) == 2
+            part = "encoder" if tells_classes else "cross"
+        if part == "cross":
             return self._alignment(tokens)
-        entries = self.entries
-        if is_pair:
-            entries = [entry for entry in entries if f"{part}." in f"{entry.module}." and not _is_cross(entry)]
+        entries = [entry for entry in self.entries if not _is_cross(entry, self.entries)]
+        if part is not None:
+            # The outermost of these: a decoder may be made of an encoder's layers.
+            side = lambda entry: next((name for name in entry.module.split(".") if name in ("encoder", "decoder")), None)
+            entries = [entry for entry in entries if side(entry) == part]
+        if part == "decoder":
+            self._read_decoder()
+        return self._explanation(self._weights(entries, self.kept, self.kept), self._names(tokens), part)
+
+    def _read_decoder(self) -> None:
+        """From here on the text is what the decoder reads."""
+        self._decoder_ids()
+        self.main = "decoder_input_ids"
+        length = self.arguments[self.main].shape[1]
+        mask = self.arguments.get("decoder_attention_mask")
+        if isinstance(mask, torch.Tensor) and mask.shape == (1, length):
+            self.kept = mask[0].bool().nonzero()[:, 0]
+        elif self.labels is not None:
+            self.kept = torch.arange(int((self.labels[0] >= 0).sum()))
         else:
-            entries = [entry for entry in entries if not _is_cross(entry)]
-        names = self._names(tokens) if part != "decoder" else self._decoder_names(tokens)
-        kept = self.kept if part != "decoder" else torch.arange(len(names))
-        weights = self._weights(entries, kept, kept)
-        return self._explanation(weights, names, kept if part != "decoder" else None)
+            self.kept = torch.arange(length)
 
     def _weights(self, entries: list[Watched], rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         """(layers, heads, rows, columns)"""
@@ -390,7 +421,7 @@ class _Explainer:
             raise ValueError(f"explain: layers have different numbers of heads ({', '.join(map(str, sorted(heads)))})")
         least = (int(rows.max()) + 1, int(columns.max()) + 1)
         for entry in entries:
-            is_cached = entry.shape[2] != entry.shape[3] and not _is_cross(entry)
+            is_cached = entry.shape[2] != entry.shape[3] and not _is_cross(entry, entries)
             if is_cached or entry.shape[2] < least[0] or entry.shape[3] < least[1]:
                 raise ValueError(
                     f"explain: the last call read {entry.shape[2]} tokens with a cache of {entry.shape[3] - entry.shape[2]}: "
@@ -402,9 +433,9 @@ class _Explainer:
             found.append(weights[:, rows][:, :, columns])
         return torch.stack(found)
 
-    def _names(self, tokens: Sequence[str] | None, name: str | None = None, kept: torch.Tensor | None = None) -> list[str]:
+    def _names(self, tokens: Sequence[str] | None) -> list[str]:
         """What tokens are called: by the caller, by the tokenizer, or by their numbers."""
-        kept = self.kept if kept is None else kept
+        kept = self.kept
         if tokens is not None:
             tokens = [str(token) for token in tokens]
             if len(tokens) == len(kept):
@@ -413,7 +444,7 @@ class _Explainer:
             if len(tokens) != length:
                 raise ValueError(f"tokens: expected {len(kept)} names (or {length}, with padding), got {len(tokens)}")
             return [tokens[int(i)] for i in kept]
-        ids = self.arguments.get(name or self.main)
+        ids = self.arguments.get(self.main)
         ids = ids[0, kept].tolist() if isinstance(ids, torch.Tensor) and not ids.is_floating_point() else None
         return self._called(ids, len(kept))
 
@@ -455,27 +486,32 @@ class _Explainer:
                 module.training = True
 
     def _without(self, position: int) -> dict[str, Any]:
-        """The call without a token."""
+        """The call without a token of the text that is explained."""
         length = self.arguments[self.main].shape[1]
         left = torch.tensor([i for i in range(length) if i != position])
+        of_decoder = self.main.startswith("decoder")
 
         def cut(name: str, x: Any) -> Any:
-            if not isinstance(x, torch.Tensor) or x.dim() < 2 or x.shape[1] != length or name.startswith("decoder"):
+            if not isinstance(x, torch.Tensor) or x.dim() < 2 or self.is_pair and name.startswith("decoder") != of_decoder:
+                return x
+            if x.dim() == 4 and x.shape[-2:] == (length, length):
+                return x[..., left, :][..., left]
+            if x.shape[1] != length:
                 return x
             # Positions close up, as those of a text that has no such token.
-            return x[:, : length - 1] if name == "position_ids" else x[:, left]
+            return x[:, : length - 1] if name.endswith("position_ids") else x[:, left]
 
-        return {name: cut(name, x) for name, x in self.arguments.items() if name != "labels" or x.dim() < 2}
+        return {name: cut(name, x) for name, x in self.arguments.items()}
 
-    def _explanation(self, weights: torch.Tensor, names: list[str], kept: torch.Tensor | None) -> Explanation:
+    def _explanation(self, weights: torch.Tensor, names: list[str], part: str | None) -> Explanation:
         layers, heads, n = weights.shape[:3]
         causal = n > 1 and not bool(weights.triu(1).any())
-        ids = self.arguments.get("input_ids")
+        ids = self.arguments.get(self.main)
         special = [False] * n
-        if ids is not None and kept is not None:
+        if self.main.endswith("input_ids") and ids is not None:
             known = self._special()
-            special = [int(ids[0, int(i)]) in known for i in kept]
-        kind, label, probabilities, effects, similarity = self._answer(kept, special, n)
+            special = [int(ids[0, int(i)]) in known for i in self.kept]
+        kind, label, probabilities, effects, similarity = self._answer(special, n, part)
         words: list[dict[str, Any]] = [{"text": name, "special": is_special} for name, is_special in zip(names, special)]
         missing = 1.0 - weights.sum(-1)
         if float(missing.max()) > 1e-3:
@@ -522,12 +558,11 @@ class _Explainer:
         return found
 
     def _answer(
-        self, kept: torch.Tensor | None, special: list[bool], n: int
+        self, special: list[bool], n: int, part: str | None
     ) -> tuple[str, str, list[tuple[str, float]], list[float], float | None]:
         """Kind, label, probabilities, the effect of each token, and the similarity, if that is what there is."""
-        places = [] if kept is None else [(j, int(i)) for j, i in enumerate(kept) if not special[j]]
         # Without its only token a text has nothing left to read.
-        places = places if n > 1 else []
+        places = [(j, int(i)) for j, i in enumerate(self.kept) if not special[j]] if n > 1 else []
         [whole], without = self._run([self.arguments]), self._run([self._without(i) for _, i in places])
         effects = [0.0] * n
         logits = whole.get("logits")
@@ -540,7 +575,7 @@ class _Explainer:
             shares = (lambda z: torch.softmax(z, -1)) if self.exclusive else torch.sigmoid
             found = [x["logits"] for x in without]
             return ("classifier", *_chosen(logits, found, places, effects, name, None, shares), None)
-        if logits is not None and logits.dim() == 2 and self._is_causal():
+        if logits is not None and logits.dim() == 2 and (self._is_causal() or part == "decoder"):
             # The last token that is no padding; it stands one place earlier once any before it, or it, is gone.
             at = int(self.kept[-1])
             # As the tokenizer writes them: with a space before it, a token is another.
@@ -548,12 +583,12 @@ class _Explainer:
             name = lambda i: str(i) if tokenizer is None else str(tokenizer.convert_ids_to_tokens([i])[0])
             found = [x["logits"][at - 1] for x in without]
             return ("language_model", *_chosen(logits[at], found, places, effects, name, 10), None)
-        vector = lambda x, without: _vector(x, self._mask(without))
+        vector = lambda x, without: _vector(x, self._mask(without), part)
         own = vector(whole, None)
         for (j, i), other in zip(places, without):
             effects[j] = 1.0 - float(F.cosine_similarity(own, vector(other, i), dim=0))
-        ids = [name for name, is_special in zip(self._names(None), special) if not is_special] if kept is not None else []
-        return "encoder", " ".join(ids) or "the text", [], effects, 1.0
+        words = [name for name, is_special in zip(self._names(None), special) if not is_special]
+        return "encoder", " ".join(words) or "the text", [], effects, 1.0
 
     def _says_tokens(self) -> bool:
         """Whether the model has a head for tokens."""
@@ -574,28 +609,21 @@ class _Explainer:
     def _decoder_ids(self) -> list[int]:
         """The tokens that the decoder read."""
         ids = self.arguments.get("decoder_input_ids")
-        if ids is None and "labels" in self.arguments:
-            ids = self.model.prepare_decoder_input_ids_from_labels(self.arguments["labels"])
-        if ids is None:
-            raise ValueError("explain: the last call had neither decoder_input_ids nor labels: give it a whole translation")
+        if ids is None or "input_ids" not in self.arguments:
+            raise ValueError(
+                "explain: the last call had no source (input_ids) with its translation (decoder_input_ids, or labels): give the "
+                "model both at once"
+            )
         return ids[0].tolist()
-
-    def _decoder_names(self, tokens: Sequence[str] | None) -> list[str]:
-        ids = self._decoder_ids()
-        if tokens is None:
-            return self._called(ids, len(ids))
-        if len(tokens) != len(ids):
-            raise ValueError(f"tokens: expected {len(ids)} names, got {len(tokens)}")
-        return [str(token) for token in tokens]
 
     def _alignment(self, tokens: Sequence[str] | None) -> Alignment:
         read_ids = self._decoder_ids()
-        labels = self.arguments["labels"][0].tolist() if "decoder_input_ids" not in self.arguments else None
+        labels = None if self.labels is None else self.labels[0].tolist()
         if labels is not None:
             # What is not to be learnt is no part of the translation.
             labels = [label for label in labels if label >= 0]
             read_ids = read_ids[: len(labels)]
-        entries = [entry for entry in self.entries if _is_cross(entry)]
+        entries = [entry for entry in self.entries if _is_cross(entry, self.entries)]
         rows = torch.arange(len(read_ids))
         weights = self._weights(entries, rows, self.kept)
         source = self._names(tokens)
@@ -603,10 +631,9 @@ class _Explainer:
         special, known = self._special(), self.arguments["input_ids"][0, self.kept].tolist()
         is_special = [i in special for i in known]
         places = [(j, int(i)) for j, i in enumerate(self.kept) if not is_special[j]]
-        arguments = {name: x for name, x in self.arguments.items() if name != "labels"}
-        arguments["decoder_input_ids"] = torch.tensor([read_ids])
-        self.arguments = arguments
-        [whole], without = self._run([arguments]), self._run([self._without(i) for _, i in places])
+        self.arguments["decoder_input_ids"] = torch.tensor([read_ids])
+        self.arguments.pop("decoder_attention_mask", None)
+        [whole], without = self._run([self.arguments]), self._run([self._without(i) for _, i in places])
         log_p = torch.log_softmax(whole["logits"].float(), -1)
         said = labels if labels is not None else [*read_ids[1:], int(log_p[-1].argmax())]
         target = self._called(said, len(said))
@@ -639,8 +666,16 @@ class _Explainer:
         return found
 
 
-def _is_cross(entry: Watched) -> bool:
-    return bool(re.search(r"cross|EncDec|encoder_attn|crossattention|multihead_attn", entry.module))
+# What attention to another text is called in models of transformers, and in PyTorch's decoder beside `self_attn`.
+_CROSS = frozenset(("crossattention", "cross_attn", "cross_attention", "encoder_attn", "EncDecAttention"))
+
+
+def _is_cross(entry: Watched, among: Sequence[Watched]) -> bool:
+    """Whether a call is of attention to another text, by its module's name."""
+    parent, _, own = entry.module.rpartition(".")
+    if own == "multihead_attn":
+        return any(other.module == f"{parent}.self_attn" for other in among)
+    return not _CROSS.isdisjoint(entry.module.split("."))
 
 
 def _is_of_text(x: Any) -> bool:
@@ -655,9 +690,9 @@ def _of_row(output: Any, i: int, says_tokens: bool) -> dict[str, Any]:
     return {name: x[i] for name, x in output.items() if isinstance(x, torch.Tensor) and x.dim() > 1}
 
 
-def _vector(found: dict[str, Any], mask: torch.Tensor | None) -> torch.Tensor:
+def _vector(found: dict[str, Any], mask: torch.Tensor | None, part: str | None) -> torch.Tensor:
     """The mean of a text's vectors; of what a model says of each token, if it hands no vectors on."""
-    states = found.get("last_hidden_state")
+    states = found.get("encoder_last_hidden_state" if part == "encoder" else "last_hidden_state")
     if states is None:
         states = found.get("logits", next((x for x in found.values() if x.dim() == 2), None))
     if states is None:

@@ -221,7 +221,7 @@ fn is_list_column(layout: &Layout, rows: &[&Record], column: usize) -> bool {
 /// The texts of a list, where a field holds one.
 fn list(layout: &Layout, row: &Record, column: usize) -> Option<Vec<String>> {
     if let Some(value) = row.object.as_ref().and_then(|object| object.get(layout.columns.get(column)?)) {
-        let of_item = |item: &Value| item.as_str().map(|text| text.trim().to_owned());
+        let of_item = |item: &Value| item.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
         if let Value::Array(items) = value {
             return items.iter().map(of_item).collect();
         }

@@ -121,7 +121,6 @@ pub(crate) fn model_card(
     if interrupted {
         card += &interrupted_after(state.epoch);
     }
-    let version = env!("CARGO_PKG_VERSION");
     card += &tr!(
         "{} ({}, {} parameters) {}, joined with a linear model over n-grams. It sorts texts into {} classes.\n\n",
         "{}（{}、パラメータ {}）を {}、n-gram の線形モデルと組み合わせたものです。テキストを {} クラスに分類します。\n\n",
@@ -131,14 +130,7 @@ pub(crate) fn model_card(
         },
         network_sizes(body, lang()),
         model.num_parameters(),
-        match &plan.fine_tuning {
-            None => tr!("trained from scratch with Chumoku {version}", "Chumoku {version} でゼロから学習し"),
-            Some(from) => tr!(
-                "pretrained (type {}) and fine-tuned with Chumoku {version}",
-                "事前学習済みの状態（種類 {}）から Chumoku {version} でファインチューニングし",
-                from.model_type
-            ),
-        },
+        how_trained(plan),
         data.labels.len()
     );
     let alone = tr!("{noun} alone", "{noun}単独");
@@ -189,6 +181,19 @@ pub(crate) fn model_card(
         }
     );
     card
+}
+
+/// From what the network was trained, and by what.
+pub(super) fn how_trained(plan: &Plan) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match &plan.fine_tuning {
+        None => tr!("trained from scratch with Chumoku {version}", "Chumoku {version} でゼロから学習し"),
+        Some(from) => tr!(
+            "pretrained (type {}) and fine-tuned with Chumoku {version}",
+            "事前学習済みの状態（種類 {}）から Chumoku {version} でファインチューニングし",
+            from.model_type
+        ),
+    }
 }
 
 /// That a run has not come to its end.

@@ -240,7 +240,6 @@ fn card(
     if let Some(warning) = test.warning() {
         card += &format!("**{warning}**\n\n");
     }
-    let version = env!("CARGO_PKG_VERSION");
     card += &tr!(
         "A {noun} ({}, {} parameters) {}, joined with a linear model over n-grams for each label. A text gets any number \
          of {} labels.\n\n",
@@ -248,14 +247,7 @@ fn card(
          いくつでも付きます。\n\n",
         network_sizes(body, lang()),
         thousands(model.num_parameters()),
-        match &plan.fine_tuning {
-            None => tr!("trained from scratch with Chumoku {version}", "Chumoku {version} でゼロから学習し"),
-            Some(from) => tr!(
-                "pretrained (type {}) and fine-tuned with Chumoku {version}",
-                "事前学習済みの状態（種類 {}）から Chumoku {version} でファインチューニングし",
-                from.model_type
-            ),
-        },
+        super::card::how_trained(plan),
         data.labels.len()
     );
     let rows = thousands(test.rows);
