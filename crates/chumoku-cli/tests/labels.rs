@@ -212,6 +212,49 @@ fn what_is_wrong_is_said() {
     place.refuses(&["predict", "model", "a text"], &["config.json", "threshold"]);
 }
 
+/// Fine-tuned, the folder is one that other programs read; and one that others wrote is read.
+#[test]
+fn a_pretrained_encoder_learns_labels() {
+    let place = Place::with_bert();
+    let words = ["good film", "bad food", "the film was good", "the food was bad", "good food", "bad film"];
+    let row = |i: usize| {
+        let text = words[i % 6];
+        let labels: Vec<&str> =
+            ["good", "bad", "film", "food"].into_iter().filter(|word| text.contains(word)).collect();
+        format!("{text}{}\t{}\n", " was".repeat(i / 6 % 5), labels.join("|"))
+    };
+    place.write("rows.tsv", format!("text\tlabels\n{}", (0..120).map(row).collect::<String>()));
+    let args = ["train", "rows.tsv", "--separator", "|", "--from", "bert", "--epochs", "1", "--out"];
+    place.run(&[&args[..], &["model"]].concat()).ok();
+    place.run(&[&args[..], &["again", "--threads", "1"]].concat()).ok();
+    assert_eq!(sha256(&place.path("model/model.safetensors")), sha256(&place.path("again/model.safetensors")));
+    let mut config = place.json("model/config.json");
+    assert_eq!(config["problem_type"], "multi_label_classification");
+    assert_eq!(config["id2label"]["0"], "bad");
+    let all = place.run(&["predict", "model", "--json", "--top", "4", "the film was good"]).ok().json();
+    assert_eq!(all["labels"].as_array().unwrap().len(), 4);
+    let network = place.run(&["explain", "model", "the film was good", "--json", "-"]).ok().json();
+    // As another program would have written it: the network alone, thresholds of a half.
+    let ours = config.as_object_mut().unwrap().remove("chumoku").expect("settings of our own");
+    assert_eq!(ours["problem"]["kind"], "labels");
+    place.write("model/config.json", config.to_string());
+    let alone = place.run(&["predict", "model", "--json", "--top", "4", "the film was good"]).ok().json();
+    for label in alone["labels"].as_array().unwrap() {
+        let of_half = network["parts"]["attention"].as_array().unwrap();
+        let expected = of_half.iter().find(|p| p["label"] == label["label"]).unwrap();
+        let [found, expected] = [label, expected].map(|p| p["probability"].as_f64().unwrap());
+        // The folder's own precision is another than that of training.
+        assert!((found - expected).abs() < 0.02, "{label} {expected}");
+    }
+    let predicted = place.run(&["predict", "model", "--json", "the film was good"]).ok().json();
+    let above = |label: &&serde_json::Value| label["probability"].as_f64().unwrap() >= 0.5;
+    let expected: Vec<&serde_json::Value> = alone["labels"].as_array().unwrap().iter().filter(above).collect();
+    assert_eq!(predicted["labels"].as_array().unwrap().iter().collect::<Vec<_>>(), expected);
+    config["problem_type"] = "regression".into();
+    place.write("model/config.json", config.to_string());
+    place.refuses(&["predict", "model", "a film"], &["config.json", "problem_type", "regression"]);
+}
+
 /// The file and the commands of `docs/labels.md`, as a reader pastes them.
 #[test]
 fn the_page_is_true() {

@@ -105,6 +105,7 @@ class Watch(Sequence[Watched]):
             item: the place of the text in the batch.
             tokens: what to call the tokens; by default ``tokenizer`` says.
             part: of an encoder–decoder: ``"cross"`` (an :class:`Alignment`), ``"encoder"`` or ``"decoder"``; cross if absent.
+                Where the call had no labels, the last word of an alignment is the one that the model would write next.
 
         Raises:
             ValueError: there was no call, or not one that reads whole texts without a cache.
