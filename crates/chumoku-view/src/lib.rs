@@ -64,7 +64,9 @@ pub use chumoku::explain::{
 pub use chumoku::lang::Lang;
 pub use counted::CountReport;
 pub use explained::{AlignmentFigures, ExplanationFigures, HeadOrder};
-pub use figure::{Axis, Content, Curves, Figure, Lines, Map, Products, Scale, Seen, Sheet, Table, figures_to_html};
+pub use figure::{
+    Axis, Content, Curves, Figure, Lines, Map, Products, Scale, Scatter, Seen, Sheet, Table, figures_to_html,
+};
 pub use film::{Film, film_to_html};
 pub(crate) use html::hash;
 pub use html::{alignment_to_html, to_html};

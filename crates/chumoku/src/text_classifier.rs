@@ -1,7 +1,7 @@
 //! A trained text classifier as a whole: its folder, and what it is asked.
 
 use crate::blend::Blend;
-use crate::data::{Example, LabelledText};
+use crate::data::{Example, LabelledText, ScoredText};
 use crate::inference::{Framed, check_head};
 use crate::label_blend::{LabelBlend, log_sigmoid};
 use crate::lang::lang;
@@ -12,10 +12,11 @@ use crate::model_folder::{
 };
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
+use crate::number::{Estimate, Measured, NumberBlend};
 use crate::of_layers::of_layers;
 use crate::params::Params;
 use crate::pretrained::{ClassifierCheckpoint, Origin};
-use crate::scoring::{Advice, LabelScores, Rows, Scores, of_log_p};
+use crate::scoring::{Advice, LabelScores, NumberScores, Rows, Scores, of_log_p};
 use crate::text::TextTokenizer;
 use crate::{Error, Result, inference, stages, tr};
 use chumoku_kernels::Precision;
@@ -66,6 +67,8 @@ pub enum Problem {
     OneClass,
     /// Any number of labels; this joins the two halves, and says from which probability on a label is predicted.
     Labels(LabelBlend),
+    /// A number; this joins the two halves' answers to whether it lies above each threshold, and says how far it may be off.
+    Number(NumberBlend),
 }
 
 impl Problem {
@@ -77,8 +80,25 @@ impl Problem {
     /// How labels are told, if there may be several.
     pub fn labels(&self) -> Option<&LabelBlend> {
         match self {
+            Problem::Labels(blend) => Some(blend),
+            Problem::OneClass | Problem::Number(_) => None,
+        }
+    }
+
+    /// How a number is told, if it is one.
+    pub fn number(&self) -> Option<&NumberBlend> {
+        match self {
+            Problem::Number(blend) => Some(blend),
+            Problem::OneClass | Problem::Labels(_) => None,
+        }
+    }
+
+    /// What joins the log-odds of the two halves, if each output is a question of its own.
+    pub(crate) fn questions(&self) -> Option<&LabelBlend> {
+        match self {
             Problem::OneClass => None,
             Problem::Labels(blend) => Some(blend),
+            Problem::Number(number) => Some(&number.blend),
         }
     }
 }
@@ -256,13 +276,13 @@ impl TextClassifier {
         let each = windows.par_iter().enumerate().with_min_len(64).map(|(i, &windows)| {
             let attention = logits.row(i).to_vec();
             let ngrams = ngrams.as_ref().map(|all| &all[i * classes..(i + 1) * classes]);
-            let (attention, ngrams, probabilities) = match &self.config.problem {
-                Problem::OneClass => {
+            let (attention, ngrams, probabilities) = match self.config.problem.questions() {
+                None => {
                     let (attention, ngrams) = (log_softmax(&attention), ngrams.map(log_softmax));
                     let probabilities = self.config.blend.probabilities(&attention, ngrams.as_deref());
                     (attention, ngrams, probabilities)
                 }
-                Problem::Labels(blend) => {
+                Some(blend) => {
                     let probabilities = blend.probabilities(&attention, ngrams);
                     let logs = |z: &[f32]| z.iter().map(|&z| log_sigmoid(z)).collect::<Vec<f32>>();
                     (logs(&attention), ngrams.map(logs), probabilities)
@@ -282,9 +302,57 @@ impl TextClassifier {
 
     /// The labels that are predicted, the most probable first: those above their thresholds, or the class.
     pub fn predicted(&self, prediction: &Prediction) -> Vec<usize> {
-        let Problem::Labels(blend) = &self.config.problem else { return vec![prediction.class()] };
+        let Some(blend) = self.config.problem.questions() else { return vec![prediction.class()] };
         let is_predicted = |&label: &usize| prediction.probabilities[label] >= blend.thresholds[label];
         prediction.ranked().into_iter().filter(is_predicted).collect()
+    }
+
+    /// The number that a prediction stands for, and its interval, where the model tells numbers.
+    pub fn estimate(&self, prediction: &Prediction) -> Option<Estimate> {
+        self.config.problem.number().map(|blend| blend.estimate(&prediction.probabilities))
+    }
+
+    /// The class, label or threshold that is to be explained: the most probable, or the threshold that a number is least certain
+    /// to lie above.
+    pub(crate) fn questioned(&self, prediction: &Prediction) -> usize {
+        if self.config.problem.number().is_none() {
+            return prediction.class();
+        }
+        least_certain(&prediction.probabilities)
+    }
+
+    /// The same by the network alone.
+    pub(crate) fn questioned_of_network(&self, prediction: &Prediction) -> usize {
+        if self.config.problem.number().is_none() {
+            return prediction.network_class();
+        }
+        least_certain(&prediction.attention.iter().map(|log_p| log_p.exp()).collect::<Vec<_>>())
+    }
+
+    /// Scores on texts with a number each, resampled with `seed`; and the true and the predicted number of each.
+    ///
+    /// # Errors
+    /// If a text cannot be read as tokens, or the model tells no numbers.
+    pub fn score_numbers(&self, examples: &[ScoredText], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
+        let Some(blend) = self.config.problem.number() else {
+            return Err(Error::Setting(tr!(
+                "this model gives classes and no numbers: score it on a file of labels",
+                "このモデルは数値ではなくクラスを答えます。ラベルの付いたファイルで評価してください"
+            )));
+        };
+        self.number_scores(&Rows::of_scores(examples, &blend.scale), seed)
+    }
+
+    /// The scores, and the true and the predicted number of each row.
+    pub(crate) fn number_scores(&self, rows: &Rows<Measured>, seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
+        let none = NumberBlend::default();
+        let blend = self.config.problem.number().unwrap_or(&none);
+        let found: Vec<Estimate> =
+            self.predict(&rows.texts())?.iter().map(|p| blend.estimate(&p.probabilities)).collect();
+        let truth: Vec<f64> = rows.labels.iter().map(|measured| measured.number).collect();
+        let predicted: Vec<f64> = found.iter().map(|estimate| estimate.score).collect();
+        let scores = NumberScores::of(&truth, &predicted, Some(&found), &blend.scale, seed);
+        Ok((scores, truth.into_iter().zip(predicted).map(|(y, p)| [y, p]).collect()))
     }
 
     /// Scores on texts with any number of labels each, resampled with `seed`: of the whole predictor, then of the network and
@@ -301,8 +369,8 @@ impl TextClassifier {
     pub(crate) fn label_scores(&self, rows: &Rows<Vec<u32>>, seed: u64) -> Result<LabelScores> {
         let Problem::Labels(blend) = &self.config.problem else {
             return Err(Error::Setting(tr!(
-                "this model gives each text one class: score it on a file of one label a text",
-                "このモデルはテキストごとに 1 つのクラスを答えます。ラベルが 1 つずつのファイルで評価してください"
+                "this model does not give labels: score it on a file of what it was trained to tell",
+                "このモデルが答えるのは複数のラベルではありません。学習したものと同じ種類のファイルで評価してください"
             )));
         };
         let found: Vec<Vec<f32>> = self.predict(&rows.texts())?.into_iter().map(|p| p.probabilities).collect();
@@ -483,8 +551,10 @@ impl ModelConfig {
             ));
         }
         check_labels(&self.labels)?;
-        if let Problem::Labels(blend) = &self.problem {
-            blend.check(self.labels.len())?;
+        match &self.problem {
+            Problem::OneClass => {}
+            Problem::Labels(blend) => blend.check(self.labels.len())?,
+            Problem::Number(number) => number.check(self.labels.len())?,
         }
         let sizes = [
             ("vocab_size", m.vocab_size, 1, 1 << 24),
@@ -534,6 +604,12 @@ pub(crate) fn check_labels(labels: &[String]) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// The probability that is nearest to even odds.
+fn least_certain(probabilities: &[f32]) -> usize {
+    let distance = |&class: &usize| (probabilities[class] - 0.5).abs();
+    (0..probabilities.len()).min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or_default()
 }
 
 /// The arrays of an n-gram model, to be written.

@@ -94,6 +94,8 @@ pub(crate) enum TaskName {
     Classify,
     /// Give each text any number of labels
     Labels,
+    /// Tell a number for each text: a rating, a measure
+    Score,
     /// Turn texts into texts in another language or form
     Translate,
     /// Continue texts
@@ -328,8 +330,8 @@ pub(crate) struct Eval {
     /// A folder that `chumoku train` wrote
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// A labelled file; for a translator pairs, as a.ja,a.en or a table; for a language model plain text; - for standard
-    /// input
+    /// A labelled file; for a predictor of numbers, texts with numbers; for a translator pairs, as a.ja,a.en or a table; for
+    /// a language model plain text; - for standard input
     #[arg(value_name = "DATA")]
     pub(crate) data: PathBuf,
     #[command(flatten)]
@@ -343,6 +345,8 @@ pub(crate) struct Eval {
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
+    #[command(flatten)]
+    pub(crate) pictures: Pictures,
     /// Print the scores as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -356,7 +360,8 @@ pub(crate) struct Predict {
     /// Texts; without texts or --input, standard input is read: lines or a table
     #[arg(value_name = "TEXT")]
     pub(crate) texts: Vec<String>,
-    /// A file whose rows get a label and a probability, - for standard input; all its columns are kept
+    /// A file whose rows get a label and a probability, or a number with its interval; - for standard input; all its columns
+    /// are kept
     #[arg(long, value_name = "FILE", conflicts_with = "texts")]
     pub(crate) input: Option<PathBuf>,
     #[command(flatten)]

@@ -1,12 +1,13 @@
 //! `chumoku eval`: a model's scores on a file.
 
 use super::load;
+use super::pictures::Outcome;
 use super::read_options;
 use super::train::classify::this_model;
-use super::train::{labels, language, translate};
-use crate::ExitCode;
+use super::train::{labels, language, score, translate};
 use crate::args::Eval;
 use crate::progress::{count, tell};
+use crate::{ExitCode, Usage};
 use crate::{report, threads};
 use chumoku::data::{Dataset, DocumentBreaks, load_documents, load_labelled, thousands};
 use chumoku::lang::lang;
@@ -22,13 +23,25 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
     let args = &mut args.clone();
     args.reading.keep(&mut args.data)?;
-    match ModelKind::of(&args.model)? {
+    let kind = ModelKind::of(&args.model)?;
+    if args.pictures.any() && kind != ModelKind::Classifier {
+        return Err(no_picture().into());
+    }
+    match kind {
         ModelKind::Ngrams => ngrams(args),
         ModelKind::Translator => translations(args),
         ModelKind::LanguageModel => text(args),
         // Says what is wrong with a model of another kind.
         _ => classes(args),
     }
+}
+
+/// What is said where a picture is asked for that there is not.
+fn no_picture() -> Usage {
+    Usage(tr!(
+        "--svg, --png, --pdf: only predictors of numbers have a scatter plot; leave them out",
+        "--svg、--png、--pdf: 散布図があるのは数値の予測モデルだけです。指定を外してください"
+    ))
 }
 
 fn translations(args: &Eval) -> anyhow::Result<ExitCode> {
@@ -145,8 +158,47 @@ fn labels(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Scores of a number for each text.
+fn numbers(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
+    let data = score::load(&args.data, &read_options(&args.reading, false)?)?;
+    let texts: Vec<&str> = data.examples.iter().map(|example| example.text.as_str()).collect();
+    let seen = tell_of_seen(args, &texts)?;
+    let (scores, points) = model.score_numbers(&data.examples, SEED)?;
+    let mut outcome = Outcome::default();
+    args.pictures.write(&score::scatter(&points), &mut outcome);
+    outcome.say();
+    let mut out = stdout().lock();
+    if args.json {
+        let scores = json!({
+            "rows": scores.rows,
+            "rows_trained_on": seen,
+            "mean_absolute_error": scores.mean_absolute_error,
+            "r2": scores.r2,
+            "spearman": scores.spearman,
+            "coverage": scores.coverage,
+            "scores": scores,
+        });
+        writeln!(out, "{scores}")?;
+        return outcome.result().map(|()| ExitCode::SUCCESS);
+    }
+    if let Some(warning) = scores.warning() {
+        writeln!(out, "{}\n", report::filled(&warning))?;
+    }
+    let (n, rows) = (thousands(scores.rows), count(scores.rows, "row"));
+    writeln!(out, "{}\n", tr!("{rows}", "{n} 行"))?;
+    writeln!(out, "{}", score::comparison(&[(this_model(), &scores)]))?;
+    write!(out, "{}", score::details(&scores, &points))?;
+    outcome.result().map(|()| ExitCode::SUCCESS)
+}
+
 fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
     let model = load::classifier(&args.model, args.precision)?;
+    if model.config().problem.number().is_some() {
+        return numbers(args, model);
+    }
+    if args.pictures.any() {
+        return Err(no_picture().into());
+    }
     if !model.config().problem.is_one_class() {
         return labels(args, model);
     }

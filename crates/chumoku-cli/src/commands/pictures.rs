@@ -61,7 +61,7 @@ impl Pictures {
     }
 
     /// Writes the files that are asked for.
-    fn write(&self, figure: &Figure, outcome: &mut Outcome) {
+    pub(super) fn write(&self, figure: &Figure, outcome: &mut Outcome) {
         if self.any() {
             match self.fonts() {
                 Ok(fonts) => self.draw(&fonts, &figure.scene(), outcome, |path, _| path.to_owned()),
@@ -95,7 +95,7 @@ impl Outcome {
     }
 
     /// Says what was written.
-    fn say(&self) {
+    pub(super) fn say(&self) {
         for path in &self.written {
             say!("{}", chumoku::tr!("wrote {}", "{} を書き出しました", path.display()));
         }

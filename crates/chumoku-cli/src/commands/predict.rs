@@ -1,4 +1,4 @@
-//! `chumoku predict`: the class or labels of texts given, or of every row of a file or of standard input, as a stream.
+//! `chumoku predict`: the class, labels or number of texts given, or of every row of a file or of standard input, as a stream.
 
 use super::load;
 use super::stream::{Form, Given, stream};
@@ -6,7 +6,7 @@ use crate::ExitCode;
 use crate::args::{Precision, Predict};
 use crate::{harmless, threads};
 use chumoku::data::Source;
-use chumoku::{ModelKind, NgramClassifier, Prediction, TextClassifier, tr};
+use chumoku::{Estimate, ModelKind, NgramClassifier, Prediction, TextClassifier, tr};
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -14,7 +14,10 @@ use std::path::Path;
 /// Between the labels of a row, in a column: what `chumoku train --separator` takes.
 const SEPARATOR: &str = "|";
 
-/// What predicts classes or labels.
+/// What a number has, in JSON and in columns.
+const NUMBER: [&str; 3] = ["score", "low", "high"];
+
+/// What predicts classes, labels or numbers.
 enum Model {
     Classifier(&'static TextClassifier),
     Ngrams(&'static NgramClassifier),
@@ -38,7 +41,20 @@ impl Model {
 
     /// Whether a text may have several labels.
     fn has_several(&self) -> bool {
-        matches!(self, Model::Classifier(model) if !model.config().problem.is_one_class())
+        matches!(self, Model::Classifier(model) if model.config().problem.labels().is_some())
+    }
+
+    /// The number, where that is what the model tells.
+    fn estimate(&self, prediction: &Prediction) -> Option<Estimate> {
+        match self {
+            Model::Classifier(model) => model.estimate(prediction),
+            Model::Ngrams(_) => None,
+        }
+    }
+
+    /// Whether texts get numbers.
+    fn tells_numbers(&self) -> bool {
+        matches!(self, Model::Classifier(model) if model.config().problem.number().is_some())
     }
 
     /// The classes or labels that are the answer, the most probable first: those that are predicted, or so many as were asked
@@ -71,6 +87,10 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
     for (text, prediction) in texts.iter().zip(model.predict(&texts)?) {
         if args.json {
             writeln!(out, "{}", Value::Object(object(text, &model, &prediction, args.top)))?;
+        } else if let Some(estimate) = model.estimate(&prediction) {
+            let [score, low, high] = shown(estimate).map(|x| x.to_string());
+            let interval = tr!("{low} to {high}", "{low}〜{high}");
+            writeln!(out, "{score}\t{interval}\t{}", harmless(text))?;
         } else {
             let answer = model.answer(&prediction, args.top).into_iter();
             let mut line: Vec<String> =
@@ -89,11 +109,22 @@ fn rounded(p: f32) -> Value {
     json!((f64::from(p) * 1e6).round() / 1e6)
 }
 
+/// Number, lower and upper end, with as many digits as they are worth: three of the width of the interval.
+fn shown(Estimate { score, low, high, .. }: Estimate) -> [f64; 3] {
+    let digits = 2 - (high - low).max(1e-300).log10().floor() as i32;
+    let unit = 10f64.powi(digits.clamp(-12, 12).abs());
+    [score, low, high].map(|x| if digits < 0 { (x / unit).round() * unit } else { (x * unit).round() / unit } + 0.0)
+}
+
 /// The answer of `--json` to a text, the same wherever the text came from; `top` if so many classes are asked for.
 fn object(text: &str, model: &Model, prediction: &Prediction, asked: Option<usize>) -> Map<String, Value> {
     let class = |(label, p): (&str, f32)| json!({ "label": label, "probability": rounded(p) });
     let mut object = Map::new();
     object.insert("text".into(), text.into());
+    if let Some(estimate) = model.estimate(prediction) {
+        object.extend(NUMBER.into_iter().zip(shown(estimate)).map(|(key, x)| (key.to_owned(), json!(x))));
+        return object;
+    }
     if model.has_several() {
         object.insert("labels".into(), model.answer(prediction, asked).into_iter().map(class).collect());
         return object;
@@ -109,6 +140,9 @@ fn object(text: &str, model: &Model, prediction: &Prediction, asked: Option<usiz
 
 /// The same for a row without an answer, its text aside.
 fn unanswered(model: &Model, asked: Option<usize>) -> Map<String, Value> {
+    if model.tells_numbers() {
+        return NUMBER.into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
+    }
     if model.has_several() {
         return Map::from_iter([("labels".to_owned(), Value::Null)]);
     }
@@ -124,6 +158,14 @@ fn rows(args: &Predict, model: &Model, source: Source) -> anyhow::Result<ExitCod
             let predictions = model.predict(texts)?;
             let answers = texts.iter().zip(&predictions);
             Ok(answers.map(|(text, prediction)| vec![object(text, model, prediction, args.top).into()]).collect())
+        });
+    }
+    if model.tells_numbers() {
+        return stream(source, Form::Columns { names: &NUMBER, bom: args.bom }, args.strict, |texts| {
+            let numbers = |p: &Prediction| {
+                model.estimate(p).map(|estimate| shown(estimate).map(Value::from).to_vec()).unwrap_or_default()
+            };
+            Ok(model.predict(texts)?.iter().map(numbers).collect())
         });
     }
     if model.has_several() && args.top.is_none() {

@@ -1,4 +1,4 @@
-//! What a file is for: classes to tell apart, pairs to translate, or text to continue.
+//! What a file is for: classes to tell apart, numbers to tell, pairs to translate, or text to continue.
 
 use super::columns;
 use super::error::DataError;
@@ -9,6 +9,7 @@ use super::pair_columns::promised_pair;
 use super::pairs::pair_table;
 use super::profile::Profile;
 use super::record::Record;
+use super::scores::looks_like_scores;
 use crate::lang::wording::joined;
 use crate::tr;
 
@@ -20,6 +21,8 @@ pub enum Task {
     Classify,
     /// Give a text any number of labels.
     Labels,
+    /// Give a text a number: a rating, a measure.
+    Score,
     /// Turn a text into another.
     Translate,
     /// Continue a text.
@@ -93,6 +96,9 @@ pub fn recognise(files: &DataFiles, options: &ReadOptions) -> Result<Recognised,
     let options = ReadOptions { require_label: true, ..options.clone() };
     match columns::choose(layout, &rows, &options) {
         Ok(columns) => {
+            if let Some(why) = columns.label.and_then(|label| looks_like_scores(layout, &rows, label)) {
+                return found(Task::Score, tr!("a number for each text: {why}", "テキストごとの数値：{why}"));
+            }
             let label = columns.label.map_or_else(String::new, |label| layout.column_title(label));
             found(Task::Classify, tr!("label = {label} ({})", "ラベル = {label}（{}）", columns.label_why))
         }

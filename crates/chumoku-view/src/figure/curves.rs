@@ -23,7 +23,7 @@ const WIDTH: f64 = 620.0;
 const HEIGHT: f64 = 300.0;
 
 /// A round step of which `span` has about five.
-fn step(span: f64) -> f64 {
+pub(super) fn step(span: f64) -> f64 {
     let raw = (span / 5.0).max(f64::MIN_POSITIVE);
     let power = 10f64.powf(raw.log10().floor());
     [1.0, 2.0, 5.0, 10.0].map(|x| x * power).into_iter().find(|&x| x >= raw).unwrap_or(raw)

@@ -6,6 +6,7 @@ mod lines;
 mod map;
 mod page;
 mod products;
+mod scatter;
 mod sheet;
 mod table;
 
@@ -15,6 +16,7 @@ pub use map::{Axis, Map, Scale};
 pub use page::figures_to_html;
 pub(crate) use page::{Player, page};
 pub use products::{Products, Seen};
+pub use scatter::Scatter;
 pub use sheet::Sheet;
 pub(crate) use sheet::{POOL, pooled, pooled_note};
 pub use table::Table;
@@ -56,6 +58,8 @@ pub enum Content {
     Curves(Curves),
     /// How one score comes about.
     Products(Products),
+    /// Predicted numbers over true ones.
+    Scatter(Scatter),
 }
 
 /// Where parts of a picture are put.
@@ -97,6 +101,7 @@ impl Figure {
             Content::Lines(lines) => lines.draw([MARGIN, 76.0], &mut canvas),
             Content::Curves(curves) => curves.draw([MARGIN, 76.0], &mut canvas),
             Content::Products(products) => products.draw([MARGIN, 76.0], &mut canvas),
+            Content::Scatter(scatter) => scatter.draw([MARGIN, 76.0], &mut canvas),
         };
         items.extend(content);
         let titles = [(&title, 18.0, 120), (&subtitle, SIZE, 160)];
@@ -126,6 +131,7 @@ impl Figure {
             Content::Lines(lines) => vec![lines.table(self.lang)],
             Content::Curves(curves) => vec![curves.table()],
             Content::Products(products) => products.tables(self.lang),
+            Content::Scatter(scatter) => vec![scatter.table(self.lang)],
         }
     }
 
@@ -140,6 +146,7 @@ impl Figure {
         lines.extend(match &self.content {
             Content::Map(map) => map.lines(width, options.colour, self.lang),
             Content::Sheet(sheet) => sheet.lines(width, options.colour, self.lang),
+            Content::Scatter(scatter) => scatter.lines(width, self.lang),
             Content::Lines(_) | Content::Curves(_) | Content::Products(_) => {
                 let tables = self.tables();
                 tables.iter().flat_map(|table| table.lines(width, paint, self.lang)).collect()
@@ -165,6 +172,7 @@ impl Figure {
             Content::Lines(lines) => ("lines", lines.to_json()),
             Content::Curves(curves) => ("curves", curves.to_json()),
             Content::Products(products) => ("products", products.to_json()),
+            Content::Scatter(scatter) => ("scatter", scatter.to_json()),
         };
         object.insert(kind.into(), content);
         Value::Object(object)

@@ -27,7 +27,7 @@ fn log_odds(p: f64) -> f64 {
 fn parts(
     whole: &Prediction,
     blend: Blend,
-    problem: &Problem,
+    (problem, class): (&Problem, usize),
     ranked: impl Fn(&[f32]) -> Vec<LabelProbability>,
 ) -> Option<Halves> {
     let ngrams = whole.ngrams.as_ref()?;
@@ -35,13 +35,13 @@ fn parts(
     // Of the predicted class against the next likeliest, of a label against its absence; both halves' add up to the whole's.
     let order = whole.ranked();
     let halves = [&whole.attention, ngrams];
-    let (weights, moved) = match problem {
-        Problem::OneClass => {
+    let (weights, moved) = match problem.questions() {
+        None => {
             let moved = |log_p: &Vec<f32>| order.get(1).map_or(0.0, |&next| log_p[order[0]] - log_p[next]);
             ([blend.attention, blend.ngrams], halves.map(moved))
         }
-        Problem::Labels(blend) => {
-            let moved = |log_p: &Vec<f32>| log_odds(f64::from(log_p[order[0]]).exp()) as f32;
+        Some(blend) => {
+            let moved = |log_p: &Vec<f32>| log_odds(f64::from(log_p[class]).exp()) as f32;
             ([blend.attention, blend.ngrams], halves.map(moved))
         }
     };
@@ -88,7 +88,7 @@ impl TextClassifier {
         let read = ids.len() - self.tokenizer.frame().len();
 
         let whole = self.predict(&[text])?.remove(0);
-        let class = whole.class();
+        let class = self.questioned(&whole);
         // By the network alone, where there are two halves, and by the whole.
         let has_halves = whole.ngrams.is_some();
         let both = |prediction: &Prediction| {
@@ -140,7 +140,7 @@ impl TextClassifier {
             let [layer, head] = [index / heads, index % heads];
             let prediction = self.predict_without(&[text], &[[layer, head]])?.remove(0);
             let of_whole = WholeWithoutHead {
-                label: labels[prediction.class()].clone(),
+                label: labels[self.questioned(&prediction)].clone(),
                 probabilities: order.iter().map(|&class| prediction.probabilities[class]).collect(),
             };
             Ok(match has_halves {
@@ -151,7 +151,7 @@ impl TextClassifier {
                 true => WithoutHead {
                     layer,
                     head,
-                    label: labels[prediction.network_class()].clone(),
+                    label: labels[self.questioned_of_network(&prediction)].clone(),
                     probabilities: order.iter().map(|&class| prediction.attention[class].exp()).collect(),
                     whole: Some(of_whole),
                     similarity: None,
@@ -169,7 +169,7 @@ impl TextClassifier {
             label: labels[class].clone(),
             similarity: None,
             exclusive: self.config.problem.is_one_class(),
-            parts: parts(&whole, self.config.blend, &self.config.problem, ranked),
+            parts: parts(&whole, self.config.blend, (&self.config.problem, class), ranked),
             probabilities,
             pieces: pieces.map(|(word, t)| Piece { text: self.tokenizer.token(ids[t]), word }).collect(),
             words: before.chain(plain).chain(after).collect(),
@@ -272,7 +272,7 @@ mod tests {
                 let named = |(label, &probability): (&str, &f32)| LabelProbability { label: label.into(), probability };
                 ["a", "b"].into_iter().zip(p).map(named).collect()
             };
-            parts(&whole, Blend { attention: 3.0, ngrams: 1.0 }, &Problem::OneClass, ranked).unwrap()
+            parts(&whole, Blend { attention: 3.0, ngrams: 1.0 }, (&Problem::OneClass, 0), ranked).unwrap()
         };
         // The network speaks against the class with 3 · ln 2, the n-grams for it with ln 32.
         let found = of([1.0 / 3.0, 2.0 / 3.0], [32.0 / 33.0, 1.0 / 33.0]);

@@ -10,6 +10,10 @@ pub trait Answer: Clone + Send + Sync {
     const IS_SET: bool;
     /// The numbers.
     fn numbers(&self) -> &[u32];
+    /// What the labels stand for, where they are the thresholds that a number lies above.
+    fn number(&self) -> Option<f64> {
+        None
+    }
 }
 
 impl Answer for u32 {

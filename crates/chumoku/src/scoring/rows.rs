@@ -1,16 +1,18 @@
 //! Texts and their answers.
 
 use super::Judged;
-use crate::data::{Example, LabelledText};
+use crate::data::{Example, LabelledText, ScoredText};
 use crate::ngram::Answer;
+use crate::number::{Measured, NumberScale};
 use std::collections::HashMap;
 
-/// Texts and their answers: a class each, or (`A = Vec<u32>`) any number of labels each.
+/// Texts and their answers: a class each, any number of labels each (`A = Vec<u32>`), or a number each
+/// (`A = Measured`).
 #[derive(Clone, Debug)]
 pub struct Rows<A = u32> {
     /// The texts.
     pub texts: Vec<String>,
-    /// Each text's class, as an index into the labels; or its labels, ascending.
+    /// Each text's class, as an index into the labels; or its labels, ascending; or its number.
     pub labels: Vec<A>,
 }
 
@@ -70,6 +72,15 @@ impl Rows<Vec<u32>> {
             found.dedup();
             (example.text.clone(), found)
         };
+        let (texts, labels) = examples.into_iter().map(row).unzip();
+        Rows { texts, labels }
+    }
+}
+
+impl Rows<Measured> {
+    /// Rows of examples on a scale.
+    pub fn of_scores<'a>(examples: impl IntoIterator<Item = &'a ScoredText>, scale: &NumberScale) -> Rows<Measured> {
+        let row = |example: &ScoredText| (example.text.clone(), scale.measured(example.score));
         let (texts, labels) = examples.into_iter().map(row).unzip();
         Rows { texts, labels }
     }

@@ -347,7 +347,7 @@ impl<A: Target> Trainable for Classify<'_, A> {
             false => (&self.valid_rows[..], &self.data.valid.labels),
         };
         let logits = inference::logits(self.model, params, self.framed(), rows)?;
-        Ok(A::evaluate(&logits, labels, self.data.labels.len(), !self.valid_rows.is_empty()))
+        Ok(A::evaluate(&logits, labels, self.data, !self.valid_rows.is_empty()))
     }
 
     fn work(&self, batch: &[usize]) -> Option<u64> {

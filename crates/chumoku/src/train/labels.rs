@@ -1,23 +1,18 @@
 //! Training a classifier of any number of labels a text: the run is that of one class, the report its own.
 
 use super::card::report_rows;
-use super::classify::{Classify, ngram_footing};
-use super::memory::Held;
+use super::halves::{self, Whole};
 use super::names::{network_name, network_sizes};
-use super::network::Network;
-use super::run::{Ended, plan_json, run};
+use super::run::{Ended, plan_json};
 use super::state::Best;
 use super::training::{Training, write_folder};
-use super::{Blend, Event, LabelScores, Plan, TrainOptions, TrainingData, watch};
+use super::{Event, LabelScores, Plan, TrainOptions, TrainingData};
 use crate::label_blend::LabelBlend;
 use crate::lang::lang;
 use crate::lang::wording::thousands;
-use crate::models::Classifier;
-use crate::ngram::NgramModel;
 use crate::scoring::Rows;
-use crate::text_classifier::{ModelConfig, Problem, TextClassifier};
-use crate::{Error, ModelKind, Result, inference, stages, tr};
-use ndarray::Array2;
+use crate::text_classifier::{Problem, TextClassifier};
+use crate::{ModelKind, Result, stages, tr};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
@@ -56,46 +51,11 @@ pub fn train_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>) -> Re
     training.begin(ModelKind::Classifier)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
-    let before = Held::measure();
-    let mut ngrams = super::ngrams::fit(data, "baseline", stop, observe)?;
-    // The network needs the memory more.
-    ngrams.found.forget_texts();
-    let footing = ngram_footing(data, &ngrams.model, [before, Held::measure()]);
-    let network = Network::new(data, options)?;
-    let model = Classifier::new(network.plan.model.clone())?;
-    let mut task = Classify::new(data, &network, &model)?;
-    (task.footing, task.seconds_afterwards) = (footing, ngrams.seconds);
-    task.describe(observe);
-    let watched = |text: &str| watch::classifier(&model, &network.tokenizer, network.plan.max_tokens(), text);
-    let watch = options.watch.as_deref().map(watched).transpose()?;
-    let ended = run(&task, options, watch, out, stop, observe)?;
-    drop(task);
-    let config = ModelConfig {
-        model_type: network
-            .start
-            .as_ref()
-            .map_or(ModelKind::Classifier.model_type(), |start| start.origin.model_type())
-            .into(),
-        chumoku_version: env!("CARGO_PKG_VERSION").into(),
-        labels: data.labels.clone(),
-        problem: Problem::Labels(LabelBlend::attention(data.labels.len())),
-        blend: Blend::ATTENTION,
-        ngrams: Some(ngrams.model.scheme().clone()),
-        precision: network.plan.settings.precision,
-        max_tokens: network.plan.fine_tuning.as_ref().map(|fine_tuning| fine_tuning.max_tokens),
-        model: network.plan.model.clone(),
-    };
-    let Network { tokenizer, plan, start, .. } = network;
-    let classifier = TextClassifier {
-        config,
-        model,
-        params: ended.params().thaw(),
-        tokenizer,
-        ngrams: Some(ngrams.model),
-        origin: start.map(|start| start.origin),
-    };
+    let whole =
+        halves::train(data, Problem::Labels(LabelBlend::attention(data.labels.len())), (options, out, stop), observe)?;
+    let Whole { classifier, plan, ended, found } = whole;
     let finished = Finished { data, options, out, plan: &plan, ended: &ended, stop };
-    finished.write(classifier, ngrams.found, observe)
+    finished.write(classifier, found, observe)
 }
 
 /// A run whose steps have ended.
@@ -108,9 +68,6 @@ struct Finished<'a> {
     stop: &'a AtomicBool,
 }
 
-/// Log-odds of each row's labels.
-type LogOdds = Vec<Vec<f32>>;
-
 impl Finished<'_> {
     /// Blend, thresholds, scores, and the folder's files.
     fn write(
@@ -121,24 +78,19 @@ impl Finished<'_> {
     ) -> Result<LabelsOutcome> {
         let Finished { data, options, out, plan, ended, stop } = self;
         let labels = data.labels.len();
-        let [attention, ngrams] = log_odds(&classifier, &data.valid)?;
+        let [attention, ngrams] = halves::log_odds(&classifier, &data.valid)?;
         let truth = &data.valid.labels;
         let blend = LabelBlend::fit(&attention, &ngrams, truth, labels);
         let alone = [&attention, &ngrams].map(|half| LabelBlend::fit(half, &[], truth, labels));
         classifier.config.problem = Problem::Labels(blend.clone());
-        // Everything is chosen: the n-grams now learn from the validation rows too. Whoever interrupted the run does not
-        // wait for that.
-        if !ended.interrupted {
-            let refit = |chosen: NgramModel| super::ngrams::refit(data, &chosen, found, stop, observe);
-            classifier.ngrams = classifier.ngrams.map(refit).transpose()?;
-        }
+        halves::refit(&mut classifier, data, found, (ended, stop), observe)?;
 
         let _stage = stages::begin(stages::REPORT);
         let (rows, part) = report_rows(data);
         let test = classifier.label_scores(rows, options.seed)?;
-        let halves = log_odds(&classifier, rows)?;
+        let log_odds = halves::log_odds(&classifier, rows)?;
         let of_half = |half: usize| {
-            let p: Vec<Vec<f32>> = halves[half].iter().map(|z| alone[half].probabilities(z, None)).collect();
+            let p: Vec<Vec<f32>> = log_odds[half].iter().map(|z| alone[half].probabilities(z, None)).collect();
             let predicted: Vec<Vec<u32>> = p.iter().map(|p| alone[half].predicted(p)).collect();
             LabelScores::of(&rows.labels, &predicted, Some(&p), &data.labels, options.seed)
         };
@@ -153,25 +105,6 @@ impl Finished<'_> {
         let (best, interrupted) = (ended.state.best, ended.interrupted);
         Ok(LabelsOutcome { model: classifier, metrics, test, parts, best, interrupted })
     }
-}
-
-/// The log-odds of both halves.
-fn log_odds(model: &TextClassifier, rows: &Rows<Vec<u32>>) -> Result<[LogOdds; 2]> {
-    let texts = rows.texts();
-    let tokens = model.tokenizer.encode_all(&texts)?;
-    let logits: Array2<f32> = inference::logits(&model.model, &model.params, model.framed(), &tokens)?;
-    let attention: LogOdds = logits.rows().into_iter().map(|row| row.to_vec()).collect();
-    if attention.iter().flatten().any(|z| z.is_nan()) {
-        let problem = tr!(
-            "the model gives log-odds that are not numbers: its weights are too large to use",
-            "モデルの対数オッズが数値になりません。重みが大きすぎて使えません"
-        );
-        return Err(Error::NotFinite(problem));
-    }
-    let labels = model.labels().len();
-    let of_ngrams = model.ngrams.as_ref().map(|ngrams| ngrams.logits_of(&texts)).unwrap_or_default();
-    let ngrams = of_ngrams.chunks_exact(labels).map(<[f32]>::to_vec).collect();
-    Ok([attention, ngrams])
 }
 
 /// Scores of always predicting the label that is the most frequent in training.

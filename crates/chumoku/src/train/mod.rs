@@ -5,6 +5,7 @@ mod card;
 mod checkpoint;
 mod classify;
 mod folder;
+mod halves;
 mod labels;
 mod language;
 mod lock;
@@ -13,6 +14,7 @@ mod memory;
 mod names;
 mod network;
 mod ngrams;
+mod number;
 mod options;
 mod parts;
 mod plan;
@@ -31,7 +33,8 @@ mod watch;
 pub use crate::blend::Blend;
 pub use crate::model_folder::has_checkpoint;
 pub use crate::scoring::{
-    Advice, ClassScore, Gain, Judged, LabelScore, LabelScores, Predictor, Rows, Scores, quick_scores,
+    Advice, ClassScore, Gain, Judged, LabelScore, LabelScores, LevelScore, NumberScores, Predictor, Rows, Scores,
+    quick_scores,
 };
 pub use batches::batches;
 pub(crate) use card::network_is_right;
@@ -42,6 +45,7 @@ pub use language::{LanguageModelOutcome, LanguageModelPlan, train_language_model
 pub use masked::{Filled, MaskedOutcome, MaskedPlan, pretrain};
 pub use names::{network_name, network_sizes};
 pub use ngrams::{NgramOutcome, train_ngram_classifier};
+pub use number::{NumberOutcome, train_number};
 pub use options::TrainOptions;
 pub use parts::{Learnt, MOST_PARTS, PartGradients, parts_for};
 pub use plan::{FineTuning, Freeze, Plan, Settings, Shape};

@@ -154,7 +154,7 @@ pub(super) fn fit<A: Target>(
     let score = valid.map_or(String::new(), |(texts, answers)| {
         let logits = ngrams.logits_of(texts);
         let rows: Vec<&[f32]> = logits.chunks_exact(data.labels.len()).collect();
-        A::said(&rows, answers, data.labels.len())
+        A::said(&rows, answers, data)
     });
     let (seconds, features) = (start.elapsed().as_secs_f64(), thousands(ngrams.num_features()));
     observe(Event::Said(

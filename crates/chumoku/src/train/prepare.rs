@@ -1,9 +1,10 @@
 //! Rows with their labels as class numbers, in three parts.
 
-use crate::data::{self, Dataset, Example, LabelSets, LabelledText};
+use crate::data::{self, Dataset, Example, LabelSets, LabelledText, ScoredText, ScoredTexts};
 use crate::lang::lang;
 use crate::lang::wording::{count, listed};
 use crate::ngram::Answer;
+use crate::number::{Measured, NumberScale};
 use crate::scoring::Rows;
 use crate::tr;
 use sha2::{Digest, Sha256};
@@ -12,8 +13,10 @@ use std::collections::{HashMap, HashSet};
 /// What a model is trained, chosen and tested on.
 #[derive(Clone, Debug)]
 pub struct TrainingData<A = u32> {
-    /// The classes or labels, sorted; answers are indices into this.
+    /// The classes or labels, sorted; answers are indices into this. Of numbers, the thresholds, "> 1.5", rising.
     pub labels: Vec<String>,
+    /// Of numbers, their scale; empty otherwise.
+    pub scale: NumberScale,
     /// To learn from.
     pub train: Rows<A>,
     /// To choose by.
@@ -27,7 +30,7 @@ pub struct TrainingData<A = u32> {
 impl<A> Default for TrainingData<A> {
     fn default() -> Self {
         let [train, valid, test] = std::array::from_fn(|_| Rows::default());
-        TrainingData { labels: Vec::new(), train, valid, test, notes: Vec::new() }
+        TrainingData { labels: Vec::new(), scale: NumberScale::default(), train, valid, test, notes: Vec::new() }
     }
 }
 
@@ -112,6 +115,7 @@ impl TrainingData {
             valid: own(valid, &split.valid),
             test: own(test, &split.test),
             labels,
+            scale: NumberScale::default(),
             notes,
         };
         Ok(data)
@@ -152,8 +156,41 @@ impl TrainingData<Vec<u32>> {
             None => part(rows),
         };
         let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
-        let data = TrainingData { labels, train, valid, test, notes: Vec::new() };
+        let data = TrainingData { labels, train, valid, test, ..TrainingData::default() };
         Ok(data)
+    }
+}
+
+impl TrainingData<Measured> {
+    /// Parts of the files given, as [`TrainingData::new`] makes them, each with small and large numbers alike. The scale is that of the
+    /// training rows.
+    ///
+    /// # Errors
+    /// If there are too few rows or different numbers.
+    pub fn of_scores(
+        train: &ScoredTexts,
+        valid: Option<&ScoredTexts>,
+        test: Option<&ScoredTexts>,
+    ) -> crate::Result<TrainingData<Measured>> {
+        train.check_trainable()?;
+        let numbers = |rows: &mut dyn Iterator<Item = &ScoredText>| rows.map(|row| row.score).collect::<Vec<f64>>();
+        let rough = NumberScale::of(&numbers(&mut train.examples.iter()));
+        let as_one = |example: &ScoredText| Example {
+            text: example.text.clone(),
+            label: rough.bin(example.score).to_string(),
+            line: example.line,
+        };
+        let rows: Vec<Example> = train.examples.iter().map(as_one).collect();
+        let share = |given: Option<&ScoredTexts>| if given.is_some() { 0.0 } else { HELD_OUT };
+        let split = data::split(&rows, 0, share(valid), share(test));
+        let scale = NumberScale::of(&numbers(&mut split.train.iter().map(|&row| &train.examples[row])));
+        let part = |rows: &[usize]| Rows::of_scores(rows.iter().map(|&row| &train.examples[row]), &scale);
+        let own = |given: Option<&ScoredTexts>, rows: &[usize]| match given {
+            Some(scores) => Rows::of_scores(&scores.examples, &scale),
+            None => part(rows),
+        };
+        let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
+        Ok(TrainingData { labels: scale.labels(), train, valid, test, notes: Vec::new(), scale })
     }
 }
 
@@ -181,6 +218,7 @@ impl<A: Answer> TrainingData<A> {
                     hash.update((answer.numbers().len() as u64).to_le_bytes());
                 }
                 answer.numbers().iter().for_each(|label| hash.update(label.to_le_bytes()));
+                answer.number().into_iter().for_each(|number| hash.update(number.to_le_bytes()));
             }
         }
         crate::checksum::hex(hash.finalize())

@@ -1,14 +1,15 @@
-//! What a classifier learns to answer: one class a text, or any number of labels.
+//! What a classifier learns to answer: one class a text, any number of labels, or a number.
 
-use super::Plan;
 use super::parts::Learnt;
 use super::quick_scores;
 use super::run::{Evaluation, Metric};
+use super::{Plan, TrainingData};
 use crate::label_blend::{LabelBlend, sigmoid, thresholds};
 use crate::lang::lang;
 use crate::models::Classifier;
 use crate::ngram::Answer;
 use crate::nn::{Mode, Offsets};
+use crate::number::{Measured, NumberBlend};
 use crate::params::Params;
 use crate::scoring::{largest, mean_loss, micro_f1};
 use crate::{Result, tr};
@@ -17,7 +18,7 @@ use chumoku_nn::probability::log_softmax;
 use ndarray::Array2;
 
 /// An answer that a network is trained to give.
-pub(super) trait Target: Answer {
+pub(super) trait Target: Answer + Sized {
     /// The loss of some texts, packed, with their answers; its gradient is added.
     fn learn(
         model: &Classifier,
@@ -33,10 +34,10 @@ pub(super) trait Target: Answer {
     fn bias(class_rows: &[usize], rows: usize) -> Option<Vec<f32>>;
 
     /// What logits, (texts, outputs), are worth.
-    fn evaluate(logits: &Array2<f32>, answers: &[Self], labels: usize, is_held_out: bool) -> Evaluation;
+    fn evaluate(logits: &Array2<f32>, answers: &[Self], data: &TrainingData<Self>, is_held_out: bool) -> Evaluation;
 
     /// The same of the n-gram model's logits, behind what else is said of it.
-    fn said(logits: &[&[f32]], answers: &[Self], labels: usize) -> String;
+    fn said(logits: &[&[f32]], answers: &[Self], data: &TrainingData<Self>) -> String;
 }
 
 fn share(name: &'static str, key: &'static str, value: f64) -> Metric {
@@ -66,10 +67,10 @@ impl Target for u32 {
         None
     }
 
-    fn evaluate(logits: &Array2<f32>, answers: &[u32], labels: usize, is_held_out: bool) -> Evaluation {
+    fn evaluate(logits: &Array2<f32>, answers: &[u32], data: &TrainingData, is_held_out: bool) -> Evaluation {
         let log_p: Vec<Vec<f32>> = logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())).collect();
         let predicted: Vec<u32> = log_p.iter().map(|row| largest(row)).collect();
-        let (accuracy, macro_f1) = quick_scores(answers, &predicted, labels);
+        let (accuracy, macro_f1) = quick_scores(answers, &predicted, data.labels.len());
         let metrics = vec![
             share(lang().pick("accuracy", "正解率"), "accuracy", accuracy),
             share(lang().pick("macro-F1", "マクロ F1"), "macro_f1", macro_f1),
@@ -77,9 +78,9 @@ impl Target for u32 {
         Evaluation { score: macro_f1, loss: mean_loss(&log_p, answers), metrics, is_held_out }
     }
 
-    fn said(logits: &[&[f32]], answers: &[u32], labels: usize) -> String {
+    fn said(logits: &[&[f32]], answers: &[u32], data: &TrainingData) -> String {
         let predicted: Vec<u32> = logits.iter().map(|row| largest(row)).collect();
-        let (accuracy, f1) = quick_scores(answers, &predicted, labels);
+        let (accuracy, f1) = quick_scores(answers, &predicted, data.labels.len());
         let [accuracy, f1] = [100.0 * accuracy, 100.0 * f1];
         tr!(
             ", validation accuracy {accuracy:.1} %, macro-F1 {f1:.1} %",
@@ -119,17 +120,76 @@ impl Target for Vec<u32> {
         Some(class_rows.iter().map(log_odds).collect())
     }
 
-    fn evaluate(logits: &Array2<f32>, answers: &[Vec<u32>], labels: usize, is_held_out: bool) -> Evaluation {
+    fn evaluate(
+        logits: &Array2<f32>,
+        answers: &[Vec<u32>],
+        data: &TrainingData<Self>,
+        is_held_out: bool,
+    ) -> Evaluation {
         let rows: Vec<Vec<f32>> = logits.rows().into_iter().map(|row| row.to_vec()).collect();
         let rows: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
-        let (f1, loss) = best_micro_f1(&rows, answers, labels);
+        let (f1, loss) = best_micro_f1(&rows, answers, data.labels.len());
         let of_loss = Metric { name: lang().pick("loss", "損失"), key: "log_loss", value: loss, is_share: false };
         let metrics = vec![of_loss, share(lang().pick("micro-F1", "ミクロ F1"), "micro_f1", f1)];
         Evaluation { score: f1, loss, metrics, is_held_out }
     }
 
-    fn said(logits: &[&[f32]], answers: &[Vec<u32>], labels: usize) -> String {
-        let f1 = 100.0 * best_micro_f1(logits, answers, labels).0;
+    fn said(logits: &[&[f32]], answers: &[Vec<u32>], data: &TrainingData<Self>) -> String {
+        let f1 = 100.0 * best_micro_f1(logits, answers, data.labels.len()).0;
         tr!(", validation micro-F1 {f1:.1} %", "、検証データのミクロ F1 {f1:.1} %")
+    }
+}
+
+/// The mean absolute error and the mean loss of a row.
+fn number_error(logits: &[&[f32]], answers: &[Measured], data: &TrainingData<Measured>) -> (f64, f64) {
+    let plain = NumberBlend::attention(data.scale.clone());
+    let rows = answers.len().max(1) as f64;
+    let error = |(z, answer): (&&[f32], &Measured)| {
+        let above: Vec<f32> = z.iter().map(|&z| sigmoid(z)).collect();
+        (plain.estimate(&above).score - answer.number).abs()
+    };
+    let loss = |(z, answer): (&&[f32], &Measured)| crate::ngram::loss_of(z, answer);
+    let sum = |of_row: &dyn Fn((&&[f32], &Measured)) -> f64| logits.iter().zip(answers).map(of_row).sum::<f64>() / rows;
+    (sum(&error), sum(&loss))
+}
+
+impl Target for Measured {
+    fn learn(
+        model: &Classifier,
+        params: &Params<f32>,
+        tokens: (&[u32], &Offsets),
+        answers: &[Measured],
+        plan: &Plan,
+        mode: Mode,
+        grads: &mut Params<f32>,
+    ) -> Result<Learnt> {
+        let sets: Vec<Vec<u32>> = answers.iter().map(|answer| answer.above.clone()).collect();
+        Vec::<u32>::learn(model, params, tokens, &sets, plan, mode, grads)
+    }
+
+    fn bias(class_rows: &[usize], rows: usize) -> Option<Vec<f32>> {
+        Vec::<u32>::bias(class_rows, rows)
+    }
+
+    fn evaluate(
+        logits: &Array2<f32>,
+        answers: &[Measured],
+        data: &TrainingData<Measured>,
+        is_held_out: bool,
+    ) -> Evaluation {
+        let rows: Vec<Vec<f32>> = logits.rows().into_iter().map(|row| row.to_vec()).collect();
+        let rows: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
+        let (error, loss) = number_error(&rows, answers, data);
+        let metric = |name, key, value| Metric { name, key, value, is_share: false };
+        let metrics = vec![
+            metric(lang().pick("loss", "損失"), "log_loss", loss),
+            metric(lang().pick("mean absolute error", "平均絶対誤差"), "mean_absolute_error", error),
+        ];
+        Evaluation { score: -error, loss, metrics, is_held_out }
+    }
+
+    fn said(logits: &[&[f32]], answers: &[Measured], data: &TrainingData<Measured>) -> String {
+        let (error, _) = number_error(logits, answers, data);
+        tr!(", validation mean absolute error {error:.3}", "、検証データの平均絶対誤差 {error:.3}")
     }
 }

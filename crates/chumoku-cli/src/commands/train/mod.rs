@@ -4,6 +4,7 @@ pub(super) mod classify;
 pub(super) mod labels;
 pub(super) mod language;
 mod masked;
+pub(super) mod score;
 pub(super) mod translate;
 
 use super::{quoted, read_options};
@@ -42,7 +43,8 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
-    let has_networks = task == TaskName::Classify || task == TaskName::Labels && args.model != Model::Ngrams;
+    let asks = matches!(task, TaskName::Labels | TaskName::Score);
+    let has_networks = task == TaskName::Classify || asks && args.model != Model::Ngrams;
     if !has_networks && args.model != Model::Transformer {
         let name = args.model.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
         let problem = tr!(
@@ -60,8 +62,7 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
-    let can_start =
-        matches!(task, TaskName::Classify | TaskName::Labels | TaskName::Lm) && args.model == Model::Transformer;
+    let can_start = (asks || matches!(task, TaskName::Classify | TaskName::Lm)) && args.model == Model::Transformer;
     if args.from.is_some() && !can_start {
         let problem = tr!(
             "--from: only classifiers with a transformer and language models can start from a pretrained model; leave it \
@@ -88,6 +89,7 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     match task {
         TaskName::Classify => classify::run(args, threads),
         TaskName::Labels => labels::run(args, threads),
+        TaskName::Score => score::run(args, threads),
         TaskName::Translate => translate::run(args, threads),
         TaskName::Lm => language::run(args, threads),
         TaskName::Mlm => masked::run(args, threads),
@@ -117,6 +119,7 @@ fn task(args: &Train) -> anyhow::Result<TaskName> {
     let (task, name) = match found.task {
         Task::Classify => (TaskName::Classify, "classify"),
         Task::Labels => (TaskName::Labels, "labels"),
+        Task::Score => (TaskName::Score, "score"),
         Task::Translate => (TaskName::Translate, "translate"),
         Task::LanguageModel => (TaskName::Lm, "lm"),
         _ => {

@@ -1,0 +1,168 @@
+//! Training a predictor of a number for each text.
+
+use super::Session;
+use crate::ExitCode;
+use crate::Usage;
+use crate::args::Train;
+use crate::commands::pictures::terminal_options;
+use crate::commands::{quoted, read_options};
+use crate::progress::tell;
+use crate::report::{fit, right};
+use chumoku::ModelKind;
+use chumoku::data::{ReadOptions, ScoredTexts, load_scores, thousands};
+use chumoku::lang::lang;
+use chumoku::train::{NumberOutcome, NumberScores, TrainingData, network_name, train_number};
+use chumoku::{Measured, tr};
+use chumoku_view::{Content, Figure, Scatter};
+use std::io::Write;
+use std::path::Path;
+use std::time::Instant;
+
+pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
+    let start = Instant::now();
+    let data = data(args)?;
+    describe(&data);
+    let session = Session::new(args, ModelKind::Classifier, threads, start)?;
+    let trained = session.train(|training| train_number(&data, training))?;
+    let Some(outcome) = trained else { return Ok(session.interrupted()) };
+    session.finish(outcome.interrupted, &outcome.metrics, |place| show(&outcome, place))
+}
+
+pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<ScoredTexts> {
+    let scores = load_scores(path, options)?;
+    tell(["data", "データ"], &scores.description);
+    if scores.skipped.count > 0 {
+        tell(["skipped", "除外"], &scores.skipped.to_string());
+    }
+    Ok(scores)
+}
+
+fn data(args: &Train) -> anyhow::Result<TrainingData<Measured>> {
+    let Some(path) = &args.data else {
+        let problem = tr!(
+            "there is no built-in data with numbers: give a file, e.g. chumoku train reviews.csv --task score",
+            "数値の付いた内蔵のデータはありません。ファイルを指定してください（例: chumoku train reviews.csv --task score）"
+        );
+        return Err(Usage(problem).into());
+    };
+    let options = read_options(&args.reading, false)?;
+    let train = load(path, &options)?;
+    let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
+    let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
+    Ok(TrainingData::of_scores(&train, valid.as_ref(), test.as_ref())?)
+}
+
+/// Rows and numbers.
+fn describe(data: &TrainingData<Measured>) {
+    let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|rows| thousands(rows.len()));
+    let text =
+        tr!("{train} to train on, {valid} to validate, {test} to test", "学習 {train}、検証 {valid}、テスト {test}");
+    tell(["rows", "行数"], &text);
+    let scale = &data.scale;
+    let numbers = data.train.labels.iter().map(|measured| measured.number);
+    let mean = numbers.sum::<f64>() / data.train.len().max(1) as f64;
+    let [least, most] = scale.range;
+    let (bins, questions) = (scale.values.len(), scale.thresholds.len());
+    let how = match scale.has_levels() {
+        true => tr!("{bins} levels", "{bins} 段階"),
+        false => tr!("told by {questions} thresholds", "しきい値 {questions} 個で判別"),
+    };
+    let text = tr!("{least} to {most}, mean {mean:.2}; {how}", "{least}〜{most}、平均 {mean:.2}、{how}");
+    tell(["numbers", "数値"], &text);
+}
+
+/// The scores beside the baselines.
+fn show(outcome: &NumberOutcome, place: &Path) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let scores = &outcome.test;
+    if let Some(warning) = scores.warning() {
+        writeln!(out, "{}\n", crate::report::filled(&warning))?;
+    }
+    let rows = thousands(scores.rows);
+    let on = match outcome.metrics["scored_on"].as_str() {
+        Some("test") => tr!("On {rows} rows that training never saw:", "学習に使っていない {rows} 行での結果:"),
+        Some("valid") => tr!(
+            "On {rows} validation rows (there are no test rows: the figure is optimistic):",
+            "検証データ {rows} 行での結果（テスト用の行がないため、楽観的な値です）:"
+        ),
+        _ => tr!(
+            "On {rows} training rows (there are no others):",
+            "学習データ {rows} 行での結果（ほかに行がありません）:"
+        ),
+    };
+    writeln!(out, "{on}\n")?;
+    let noun = network_name(outcome.model.config().model.body.network());
+    let alone = tr!("  its {noun} alone", "  {noun}単独");
+    let [attention, ngrams, median] = &outcome.parts;
+    let rows: Vec<(&str, &NumberScores)> = vec![
+        (super::classify::this_model(), scores),
+        (&alone, attention),
+        (lang().pick("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), ngrams),
+        (lang().pick("baseline: always the median", "比較対象: 常に中央値"), median),
+    ];
+    write!(out, "{}", comparison(&rows))?;
+    write!(out, "\n{}", details(scores, &outcome.points))?;
+    let place = quoted(&place.display().to_string());
+    let text = lang().pick("some text", "テキスト");
+    writeln!(out, "\n{}", tr!("Next:", "次にできること:"))?;
+    writeln!(out, "  chumoku predict {place} \"{text}\"")?;
+    writeln!(out, "  chumoku explain {place} \"{text}\" --html why.html")?;
+    Ok(())
+}
+
+/// A row for each predictor.
+pub(crate) fn comparison(rows: &[(&str, &NumberScores)]) -> String {
+    let names = rows[0].1.figures().map(|(name, _)| right(name, 8));
+    let interval = lang().pick("95 % of error", "絶対誤差の 95 % 区間");
+    let mut out = format!("{} {}   {interval}\n", fit("", 27), names.join(" "));
+    for (name, scores) in rows {
+        let values = scores.figures().map(|(_, x)| right(&format!("{x:.3}").replace("-0.000", "0.000"), 8));
+        let [low, high] = scores.mean_absolute_error_interval;
+        let interval = tr!("{low:.3} to {high:.3}", "{low:.3}〜{high:.3}");
+        out += &format!("{} {}   {interval}\n", fit(name, 27), values.join(" "));
+    }
+    out
+}
+
+/// Levels, the points, and how the intervals held.
+pub(crate) fn details(scores: &NumberScores, points: &[[f64; 2]]) -> String {
+    let mut out = String::new();
+    if !scores.levels.is_empty() {
+        let heads = match lang() {
+            chumoku::Lang::En => ["rows", "predicted", "error", "nearest"],
+            chumoku::Lang::Ja => ["行数", "予測の平均", "絶対誤差", "丸めて一致"],
+        };
+        let heads = heads.map(|head| right(head, 10));
+        out += &format!("{} {}\n", right(lang().pick("true", "真の値"), 8), heads.join(" "));
+        for of in &scores.levels {
+            let (level, mean, error, exact) = (of.level, of.mean_prediction, of.mean_absolute_error, 100.0 * of.exact);
+            out += &format!("{level:>8} {:>10} {mean:>10.2} {error:>10.2} {exact:>8.1} %\n", thousands(of.rows));
+        }
+        out.push('\n');
+    }
+    let figure = scatter(points);
+    let text = figure.to_text(&terminal_options(lang()));
+    // Its own title and rows are said above.
+    out += &text.lines().skip(3).map(|line| format!("{line}\n")).collect::<String>();
+    if let (Some(coverage), Some(width)) = (scores.coverage, scores.mean_width) {
+        let coverage = 100.0 * coverage;
+        let text = tr!(
+            "The 90 % intervals hold {coverage:.1} % of the true numbers; they are {width:.2} wide on average.",
+            "90 % 区間に真の値が入った割合は {coverage:.1} %、区間の幅の平均は {width:.2} です。"
+        );
+        out += &format!("{}\n", crate::report::filled(&text));
+    }
+    out
+}
+
+/// The points as a figure.
+pub(crate) fn scatter(points: &[[f64; 2]]) -> Figure {
+    let rows = thousands(points.len());
+    Figure {
+        title: tr!("Predicted numbers over true ones", "真の値と予測"),
+        subtitle: tr!("{rows} rows; the line is where they are equal", "{rows} 行。線の上では両者が等しい"),
+        notes: Vec::new(),
+        content: Content::Scatter(Scatter { points: points.to_vec() }),
+        lang: lang(),
+    }
+}

@@ -1,0 +1,187 @@
+//! Predicted numbers over true ones.
+
+use super::Canvas;
+use super::curves::step;
+use super::table::Table;
+use super::{Lang, four};
+use crate::picture::{Anchor, Item, Paint, Text};
+use serde_json::{Value, json};
+
+/// A point for each text: its true number to the right, the predicted one upwards.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scatter {
+    /// True and predicted numbers.
+    pub points: Vec<[f64; 2]>,
+}
+
+const SIDE: f64 = 360.0;
+/// Points that are drawn; of more, evenly spaced ones.
+const MOST: usize = 3000;
+/// Rows and columns of the picture on a terminal.
+const GRID: [usize; 2] = [12, 48];
+
+/// A round number between two others, with as many digits as a step needs.
+fn tick(value: f64, by: f64) -> String {
+    let digits = if by < 1.0 { -by.log10().floor() } else { 0.0 };
+    format!("{value:.*}", digits as usize).replace('-', "−")
+}
+
+impl Scatter {
+    /// Round ends of both axes, and the step between ticks.
+    fn ends(&self) -> [f64; 3] {
+        let all = self.points.iter().flatten().filter(|x| x.is_finite());
+        let (low, high) = all.fold((f64::MAX, f64::MIN), |(low, high), &x| (low.min(x), high.max(x)));
+        let (low, high) = if low < high { (low, high) } else { (low.min(0.0) - 1.0, high.max(0.0) + 1.0) };
+        let by = step(high - low);
+        [(low / by).floor() * by, (high / by).ceil() * by, by]
+    }
+
+    pub(super) fn draw(&self, [x0, y0]: [f64; 2], canvas: &mut Canvas<'_>) -> [f64; 2] {
+        let [low, high, by] = self.ends();
+        let (left, top) = (x0 + 56.0, y0 + 18.0);
+        // Ratings stand on the edges otherwise.
+        let inset = 14.0;
+        let place = |value: f64| inset + (SIDE - 2.0 * inset) * (value - low) / (high - low);
+        let soft = |at: [f64; 2], text: String| Text::new(at, text, 12.0, Paint::Soft);
+        let [truth, predicted] = match canvas.lang {
+            Lang::En => ["true number", "predicted"],
+            Lang::Ja => ["真の値", "予測"],
+        };
+        canvas.text(soft([x0, y0 + 4.0], predicted.into()));
+        let line = |ends, stroke, width| Item::Line { ends, stroke, width, says: String::new() };
+        for at in 0..=((high - low) / by).round() as usize {
+            let value = low + by * at as f64;
+            let (x, y) = (left + place(value), top + SIDE - place(value));
+            canvas.items.push(line([left, y, left + SIDE, y], Paint::Faint, 1.0));
+            canvas.items.push(line([x, top, x, top + SIDE], Paint::Faint, 1.0));
+            canvas.text(soft([left - 8.0, y + 4.0], tick(value, by)).anchored(Anchor::End));
+            canvas.text(soft([x, top + SIDE + 18.0], tick(value, by)).anchored(Anchor::Middle));
+        }
+        canvas.text(soft([left + SIDE / 2.0, top + SIDE + 36.0], truth.into()).anchored(Anchor::Middle));
+        let [from, to] = [place(low), place(high)];
+        canvas.items.push(line([left + from, top + SIDE - from, left + to, top + SIDE - to], Paint::Soft, 1.2));
+        let spread = self.spread() * (SIDE - 2.0 * inset) / (high - low);
+        let every = self.points.len().div_ceil(MOST).max(1);
+        for (i, &[truth, predicted]) in self.points.iter().enumerate().step_by(every) {
+            if truth.is_finite() && predicted.is_finite() {
+                // The golden ratio spreads whatever number of points evenly.
+                let aside = spread * ((i as f64 * 0.618_033_988_749_895).fract() - 0.5);
+                let (x, y) = (left + place(truth) + aside, top + SIDE - place(predicted));
+                let area = [x - 1.4, y - 1.4, 2.8, 2.8];
+                canvas.items.push(Item::Rect { area, fill: Paint::Series(0), says: String::new() });
+            }
+        }
+        [left + SIDE, top + SIDE + 40.0]
+    }
+
+    /// By how much points of equal true numbers are spread to the sides, so that they do not cover each other: less than the
+    /// smallest distance between two.
+    fn spread(&self) -> f64 {
+        let mut truth: Vec<f64> = self.points.iter().map(|[truth, _]| *truth).filter(|x| x.is_finite()).collect();
+        truth.sort_by(f64::total_cmp);
+        truth.dedup();
+        let gap = truth.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::MAX, f64::min);
+        if (2..=12).contains(&truth.len()) { 0.6 * gap } else { 0.0 }
+    }
+
+    /// Lines of a terminal: the more points, the darker.
+    pub(super) fn lines(&self, width: usize, lang: Lang) -> Vec<String> {
+        const SHADES: [char; 6] = ['·', '░', '▒', '▓', '█', '█'];
+        let [low, high, by] = self.ends();
+        let [rows, columns] = [GRID[0], GRID[1].min(width.saturating_sub(14)).max(8)];
+        let mut counts = vec![0usize; rows * columns];
+        let cell = |value: f64, cells: usize| {
+            ((value - low) / (high - low) * (cells - 1) as f64).round().clamp(0.0, (cells - 1) as f64) as usize
+        };
+        let drawn = self.points.iter().filter(|point| point.iter().all(|x| x.is_finite()));
+        drawn.for_each(|&[truth, predicted]| {
+            counts[(rows - 1 - cell(predicted, rows)) * columns + cell(truth, columns)] += 1;
+        });
+        let most = counts.iter().copied().max().unwrap_or(0).max(1) as f64;
+        let shade = |n: usize| match n {
+            0 => ' ',
+            // By the root, so that single points beside crowds are seen.
+            n => SHADES[((n as f64 / most).sqrt() * 5.0) as usize],
+        };
+        let [truth, predicted] = match lang {
+            Lang::En => ["true number", "predicted"],
+            Lang::Ja => ["真の値", "予測"],
+        };
+        let middle = |row: usize| high - (high - low) * row as f64 / (rows - 1) as f64;
+        let mut lines = vec![format!("  {predicted}")];
+        for row in 0..rows {
+            let name = if row % 3 == 0 || row == rows - 1 { tick(middle(row), 0.1 * by) } else { String::new() };
+            let cells: String = (0..columns).map(|column| shade(counts[row * columns + column])).collect();
+            lines.push(format!("{name:>8} │{}", cells.trim_end()));
+        }
+        lines.push(format!("{:>8} └{}", "", "─".repeat(columns)));
+        let [first, last] = [tick(low, by), tick(high, by)];
+        let between = columns.saturating_sub(first.chars().count() + last.chars().count());
+        let name = crate::width::cut(truth, between);
+        let gap = between.saturating_sub(crate::width::display_width(&name));
+        let before = " ".repeat(gap / 2);
+        lines.push(format!("{:>10}{first}{before}{name}{}{last}", "", " ".repeat(gap - gap / 2)));
+        lines
+    }
+
+    pub(super) fn table(&self, lang: Lang) -> Table {
+        let head = match lang {
+            Lang::En => ["row", "true", "predicted"],
+            Lang::Ja => ["行", "真の値", "予測"],
+        };
+        let row = |(i, point): (usize, &[f64; 2])| ((i + 1).to_string(), point.map(four).to_vec());
+        let rows = self.points.iter().enumerate().map(row).collect();
+        Table { caption: String::new(), head: head.map(String::from).to_vec(), rows }
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        json!({ "points": self.points })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::{Content, Figure};
+    use crate::terminal::TerminalOptions;
+
+    fn figure(points: Vec<[f64; 2]>) -> Figure {
+        let (title, subtitle) = (String::from("Predicted"), String::from("4 rows"));
+        Figure { title, subtitle, notes: Vec::new(), content: Content::Scatter(Scatter { points }), lang: Lang::En }
+    }
+
+    #[test]
+    fn points_stand_where_their_numbers_are() {
+        let scene = figure(vec![[1.0, 1.0], [5.0, 5.0], [5.0, 1.0]]).scene();
+        let areas: Vec<[f64; 4]> = scene
+            .items
+            .iter()
+            .filter_map(|item| if let Item::Rect { area, .. } = item { Some(*area) } else { None })
+            .collect();
+        assert_eq!(areas.len(), 3);
+        assert!(areas[1][0] > areas[0][0] + 200.0 && areas[1][1] < areas[0][1] - 200.0, "{areas:?}");
+        assert!(areas[2][0] > areas[0][0] + 200.0 && (areas[2][1] - areas[0][1]).abs() < 1e-9, "{areas:?}");
+        let many = figure((0..9001).map(|i| [f64::from(i), 0.0]).collect()).scene();
+        let drawn = many.items.iter().filter(|item| matches!(item, Item::Rect { .. })).count();
+        assert!((2000..=MOST).contains(&drawn), "{drawn}");
+    }
+
+    #[test]
+    fn a_terminal_shows_where_most_are() {
+        let mut points = vec![[1.0, 1.0]; 100];
+        points.push([5.0, 4.9]);
+        let text = figure(points).to_text(&TerminalOptions::default());
+        let lines: Vec<&str> = text.lines().collect();
+        let top = lines.iter().find(|line| line.contains("5.0 │")).unwrap();
+        let bottom = lines.iter().find(|line| line.contains("1.0 │")).unwrap();
+        assert!(top.ends_with('·') && top.chars().count() > 50, "{text}");
+        assert!(bottom.contains("│█"), "{text}");
+        assert!(lines.last().unwrap().is_empty() || text.contains("true number"), "{text}");
+        // Nothing to draw is no reason to fail.
+        for points in [vec![], vec![[f64::NAN, 1.0]], vec![[2.0, 2.0]]] {
+            let figure = figure(points);
+            assert!(figure.to_text(&TerminalOptions::default()).contains('└'));
+            assert!(figure.scene().width > 300.0);
+        }
+    }
+}

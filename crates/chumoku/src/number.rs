@@ -1,0 +1,300 @@
+//! Numbers told by ordered questions: is it above this threshold, and above that?
+//!
+//! A rating or a measure is cut into K + 1 bins by K thresholds. Each threshold is a label of its own, "> t", which a text has if
+//! its number lies above (Frank and Hall, "A simple approach to ordinal classification", 2001; for measures, distribution
+//! regression: Foresi and Peracchi 1995). The probabilities P(y > t) are a whole distribution of the number, from which follow
+//! its centre and its spread. The interval around it is conformal: its width is what held-out rows needed.
+
+use crate::label_blend::LabelBlend;
+use crate::ngram::Answer;
+use crate::tr;
+use serde::{Deserialize, Serialize};
+
+/// A number and the thresholds that it lies above.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// The number.
+    pub number: f64,
+    /// Indices of the thresholds below it, ascending.
+    pub above: Vec<u32>,
+}
+
+impl Answer for Measured {
+    const IS_SET: bool = true;
+
+    fn numbers(&self) -> &[u32] {
+        &self.above
+    }
+
+    fn number(&self) -> Option<f64> {
+        Some(self.number)
+    }
+}
+
+/// Thresholds, and what a number between two of them is worth.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NumberScale {
+    /// The thresholds t₁ < … < t_K.
+    pub thresholds: Vec<f64>,
+    /// Mean of the training rows' numbers in each of the K + 1 bins.
+    pub values: Vec<f64>,
+    /// Their variance in each bin.
+    pub variances: Vec<f64>,
+    /// The least and the largest number of the training rows.
+    pub range: [f64; 2],
+}
+
+/// Most different numbers of which each is a bin of its own.
+const MOST_LEVELS: usize = 24;
+/// Bins of numbers that are more: of equally many rows.
+const BINS: usize = 20;
+
+impl NumberScale {
+    /// The scale of numbers of which at least two differ.
+    pub fn of(numbers: &[f64]) -> NumberScale {
+        let mut sorted = numbers.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let mut different = sorted.clone();
+        different.dedup();
+        let thresholds: Vec<f64> = match different.len() <= MOST_LEVELS {
+            true => different.windows(2).map(|pair| between(pair[0], pair[1])).collect(),
+            false => {
+                let cut = |bin: usize| {
+                    let at = sorted[(bin * sorted.len() / BINS).min(sorted.len() - 1)];
+                    let next = different.partition_point(|&x| x <= at);
+                    different.get(next).map(|&next| between(at, next))
+                };
+                let mut cuts: Vec<f64> = (1..BINS).filter_map(cut).collect();
+                cuts.dedup();
+                cuts
+            }
+        };
+        let mut scale = NumberScale { thresholds, ..NumberScale::default() };
+        let mut bins = vec![Vec::new(); scale.thresholds.len() + 1];
+        sorted.iter().for_each(|&x| bins[scale.bin(x)].push(x));
+        let mean = |bin: &Vec<f64>| bin.iter().sum::<f64>() / bin.len().max(1) as f64;
+        scale.values = bins.iter().map(mean).collect();
+        let variance = |(bin, mean): (&Vec<f64>, &f64)| {
+            bin.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / bin.len().max(1) as f64
+        };
+        scale.variances = bins.iter().zip(&scale.values).map(variance).collect();
+        scale.range = [sorted.first(), sorted.last()].map(|x| x.copied().unwrap_or_default());
+        scale
+    }
+
+    /// The bin of a number: how many thresholds it lies above.
+    pub fn bin(&self, number: f64) -> usize {
+        self.thresholds.partition_point(|&t| t < number)
+    }
+
+    /// A number as the answer to all questions.
+    pub fn measured(&self, number: f64) -> Measured {
+        Measured { number, above: (0..self.bin(number) as u32).collect() }
+    }
+
+    /// The names of the questions.
+    pub fn labels(&self) -> Vec<String> {
+        self.thresholds.iter().map(|t| format!("> {t}")).collect()
+    }
+
+    /// Whether each bin holds one number alone, as of a rating.
+    pub fn has_levels(&self) -> bool {
+        self.variances.iter().all(|&variance| variance == 0.0)
+    }
+
+    /// The level nearest to a number.
+    pub fn nearest(&self, number: f64) -> usize {
+        let distance = |bin: &usize| (self.values[*bin] - number).abs();
+        (0..self.values.len()).min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or_default()
+    }
+
+    /// Probabilities of the bins, from those of lying above each threshold.
+    fn bins(&self, above: &[f32]) -> Vec<f64> {
+        // Whatever the questions are answered one by one, a number above a threshold is above all lower ones: rearranged into
+        // falling order, the answers are nowhere worse (Chernozhukov, Fernández-Val and Galichon 2010).
+        let mut falling: Vec<f64> = above.iter().map(|&p| f64::from(p)).collect();
+        falling.sort_by(|a, b| b.total_cmp(a));
+        let upper = falling.iter().copied().chain([0.0]);
+        [1.0].into_iter().chain(falling.iter().copied()).zip(upper).map(|(p, q)| p - q).collect()
+    }
+
+    /// Mean and standard deviation of the number.
+    fn moments(&self, bins: &[f64]) -> [f64; 2] {
+        let mean: f64 = bins.iter().zip(&self.values).map(|(p, v)| p * v).sum();
+        let of_bin = |((p, v), w): ((&f64, &f64), &f64)| p * (w + (v - mean) * (v - mean));
+        let variance: f64 = bins.iter().zip(&self.values).zip(&self.variances).map(of_bin).sum();
+        [mean, variance.max(0.0).sqrt()]
+    }
+
+    /// The mid-quantile at one half: where the line through the points (value, probability of less plus half of that of the
+    /// value itself) crosses it (Ma, Genton and Parzen, "Asymptotic properties of sample quantiles of discrete distributions",
+    /// 2011). It is the median for many bins, and for few it moves with the probabilities instead of jumping.
+    fn median(&self, bins: &[f64]) -> f64 {
+        let mut below = 0.0;
+        let mut last: Option<[f64; 2]> = None;
+        for (&p, &value) in bins.iter().zip(&self.values) {
+            let mid = below + 0.5 * p;
+            if mid >= 0.5 {
+                let Some([x, y]) = last.filter(|[_, y]| *y < mid) else { return value };
+                return x + (value - x) * (0.5 - y) / (mid - y);
+            }
+            below += p;
+            last = Some([value, mid]);
+        }
+        self.values.last().copied().unwrap_or_default()
+    }
+
+    /// What is wrong with it, if anything.
+    fn check(&self) -> Result<(), String> {
+        let NumberScale { thresholds, values, variances, range } = self;
+        let rises = |numbers: &[f64]| numbers.windows(2).all(|pair| pair[0] < pair[1]);
+        let finite = [&thresholds[..], values, variances, range].iter().all(|all| all.iter().all(|x| x.is_finite()));
+        let fits = values.len() == thresholds.len() + 1 && variances.len() == values.len();
+        if fits && finite && rises(thresholds) && rises(values) && variances.iter().all(|&v| v >= 0.0) {
+            return Ok(());
+        }
+        Err(tr!(
+            "problem: expected rising finite thresholds, and one rising value and one variance more, found {} thresholds, {} \
+             values and {} variances",
+            "problem: 小さい順の有限の thresholds と、それより 1 つ多い values と variances が必要ですが、それぞれ {} 個、{} 個、{} 個\
+             です",
+            thresholds.len(),
+            values.len(),
+            variances.len()
+        ))
+    }
+}
+
+/// The shortest decimal well between two numbers.
+fn between(low: f64, high: f64) -> f64 {
+    let middle = low + 0.5 * (high - low);
+    let quarter = 0.25 * (high - low);
+    let rounded = |digits: i32| {
+        let unit = 10f64.powi(-digits);
+        // Divided by a power of ten rather than multiplied by a fraction, so that it is the decimal's own double.
+        if digits > 0 {
+            (middle * 10f64.powi(digits)).round() / 10f64.powi(digits)
+        } else {
+            (middle / unit).round() * unit
+        }
+    };
+    (-15..16).map(rounded).find(|x| *x >= low + quarter && *x <= high - quarter && *x < high).unwrap_or(low)
+}
+
+/// How a number is told from the two halves of a predictor, and how far it may be off.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NumberBlend {
+    /// Thresholds and values.
+    #[serde(flatten)]
+    pub scale: NumberScale,
+    /// Calibrated probabilities of lying above each threshold.
+    pub blend: LabelBlend,
+    /// Standard deviations, the predicted one and `floor` together, that cover 90 % of held-out rows; none where there are too few rows
+    /// to tell: the interval is the whole range then.
+    pub margin: Option<f64>,
+    /// What is added to the predicted standard deviation, which may vanish.
+    pub floor: f64,
+}
+
+/// A predicted number and the interval that holds the true one with a probability of 90 %.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Estimate {
+    /// The number.
+    pub score: f64,
+    /// The interval's lower end.
+    pub low: f64,
+    /// The interval's upper end.
+    pub high: f64,
+}
+
+/// The share of true numbers that intervals are to hold.
+pub(crate) const COVERAGE: f64 = 0.9;
+/// The floor of the spread as a share of the values' standard deviation.
+const FLOOR: f64 = 0.1;
+/// Parts that the validation rows are cut into, so that each is judged by what was fitted on the others.
+const PARTS: usize = 5;
+
+impl NumberBlend {
+    /// The network alone, as it is.
+    pub(crate) fn attention(scale: NumberScale) -> NumberBlend {
+        let blend = LabelBlend::attention(scale.thresholds.len());
+        NumberBlend { scale, blend, margin: None, floor: 0.0 }
+    }
+
+    /// Fits the blend on rows of log-odds with their numbers, and the margin by split conformal prediction (Papadopoulos et al.
+    /// 2002; normalised: Lei et al., "Distribution-free predictive inference for regression", 2018), each fifth of the rows by a
+    /// blend of the other four. `ngrams` empty: one half alone.
+    pub(crate) fn fit(
+        scale: &NumberScale,
+        attention: &[Vec<f32>],
+        ngrams: &[Vec<f32>],
+        truth: &[Measured],
+    ) -> NumberBlend {
+        let spread = scale.moments(&vec![1.0 / scale.values.len().max(1) as f64; scale.values.len()])[1];
+        let floor = FLOOR * spread;
+        let labels = scale.thresholds.len();
+        let of_rows = |is_in: &dyn Fn(usize) -> bool| {
+            let rows: Vec<usize> = (0..truth.len()).filter(|&row| is_in(row)).collect();
+            let pick = |all: &[Vec<f32>]| rows.iter().filter_map(|&row| all.get(row).cloned()).collect::<Vec<_>>();
+            let sets: Vec<Vec<u32>> = rows.iter().map(|&row| truth[row].above.clone()).collect();
+            let blend = LabelBlend::fit(&pick(attention), &pick(ngrams), &sets, labels);
+            // Where to predict a label is no question here.
+            let blend = LabelBlend { thresholds: vec![0.5; labels], ..blend };
+            NumberBlend { scale: scale.clone(), blend, margin: None, floor }
+        };
+        let mut residuals = Vec::with_capacity(truth.len());
+        for part in 0..PARTS {
+            let others = of_rows(&|row| row % PARTS != part);
+            for row in (part..truth.len()).step_by(PARTS) {
+                let above = others.blend.probabilities(&attention[row], ngrams.get(row).map(Vec::as_slice));
+                let [score, spread] = others.centre(&above);
+                residuals.push((truth[row].number - score).abs() / spread.max(f64::MIN_POSITIVE));
+            }
+        }
+        NumberBlend { margin: conformal(residuals), ..of_rows(&|_| true) }
+    }
+
+    /// The number, and the spread that its interval is measured in.
+    fn centre(&self, above: &[f32]) -> [f64; 2] {
+        let bins = self.scale.bins(above);
+        let [_, deviation] = self.scale.moments(&bins);
+        [self.scale.median(&bins), deviation + self.floor]
+    }
+
+    /// The number with its interval, from the probabilities of lying above each threshold.
+    pub fn estimate(&self, above: &[f32]) -> Estimate {
+        let [score, spread] = self.centre(above);
+        let [least, most] = self.scale.range;
+        let half = self.margin.map_or(f64::INFINITY, |margin| margin * spread);
+        Estimate { score, low: (score - half).max(least).min(score), high: (score + half).min(most).max(score) }
+    }
+
+    /// What is wrong with it, if anything.
+    pub(crate) fn check(&self, labels: usize) -> Result<(), String> {
+        self.scale.check()?;
+        self.blend.check(labels)?;
+        if self.scale.thresholds.len() != labels {
+            return Err(tr!(
+                "problem: expected {labels} thresholds, one for each label, found {}",
+                "problem: ラベルと同じ {labels} 個の thresholds が必要ですが、{} 個です",
+                self.scale.thresholds.len()
+            ));
+        }
+        let numbers = [self.floor, self.margin.unwrap_or_default()];
+        match numbers.iter().all(|x| x.is_finite() && *x >= 0.0) {
+            true => Ok(()),
+            false => Err(tr!(
+                "problem: expected a margin and a floor of at least 0, found {numbers:?}",
+                "problem: 0 以上の margin と floor が必要ですが、{numbers:?} です"
+            )),
+        }
+    }
+}
+
+/// The ⌈(n + 1) · 90 %⌉-th smallest residual, if there are so many: a new one is no larger with a probability of at least 90 %.
+fn conformal(mut residuals: Vec<f64>) -> Option<f64> {
+    residuals.sort_by(f64::total_cmp);
+    let rank = ((residuals.len() + 1) as f64 * COVERAGE).ceil() as usize;
+    residuals.get(rank - 1).copied()
+}

@@ -1,0 +1,216 @@
+//! How good predicted numbers are.
+
+use crate::lang::lang;
+use crate::number::{Estimate, NumberScale};
+use crate::tr;
+use chumoku_kernels::Philox;
+use serde::Serialize;
+
+/// How good predicted numbers are.
+///
+/// R² compares with predicting the mean of these rows for each; Spearman's ρ (1904) is Pearson's r of ranks, equal numbers sharing
+/// their mean rank. Both, and r, are 0 where all numbers are equal.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct NumberScores {
+    /// Rows.
+    pub rows: usize,
+    /// Mean |predicted − true|.
+    pub mean_absolute_error: f64,
+    /// 95 % of it by resampling rows (percentile bootstrap).
+    pub mean_absolute_error_interval: [f64; 2],
+    /// √ mean (predicted − true)².
+    pub root_mean_squared_error: f64,
+    /// 1 − Σ (predicted − true)² / Σ (mean − true)².
+    pub r2: f64,
+    /// Pearson's r.
+    pub pearson: f64,
+    /// Spearman's ρ.
+    pub spearman: f64,
+    /// Share of true numbers within their 90 % intervals; none where there are no intervals.
+    pub coverage: Option<f64>,
+    /// Mean width of the intervals.
+    pub mean_width: Option<f64>,
+    /// Share of rows whose prediction, rounded to the nearest level, is right; of ratings alone.
+    pub exact: Option<f64>,
+    /// Each level of a rating.
+    pub levels: Vec<LevelScore>,
+}
+
+/// How good predictions are of texts of one level.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LevelScore {
+    /// The level.
+    pub level: f64,
+    /// Rows that have it.
+    pub rows: usize,
+    /// Mean of their predictions.
+    pub mean_prediction: f64,
+    /// Mean |predicted − true|.
+    pub mean_absolute_error: f64,
+    /// Share of them whose prediction, rounded to the nearest level, is right.
+    pub exact: f64,
+}
+
+/// Resamples of the bootstrap.
+const RESAMPLES: u64 = 1000;
+
+impl NumberScores {
+    /// Compares predictions with the true numbers; `estimates` where each has an interval.
+    pub fn of(
+        truth: &[f64],
+        predicted: &[f64],
+        estimates: Option<&[Estimate]>,
+        scale: &NumberScale,
+        seed: u64,
+    ) -> NumberScores {
+        let n = truth.len().max(1) as f64;
+        let errors: Vec<f64> = truth.iter().zip(predicted).map(|(y, p)| (p - y).abs()).collect();
+        let squares: f64 = errors.iter().map(|e| e * e).sum();
+        let mean = truth.iter().sum::<f64>() / n;
+        let around: f64 = truth.iter().map(|y| (y - mean) * (y - mean)).sum();
+        let share = |estimates: &[Estimate]| {
+            let holds = |(e, y): &(&Estimate, &f64)| e.low <= **y && **y <= e.high;
+            estimates.iter().zip(truth).filter(holds).count() as f64 / n
+        };
+        let levels = if scale.has_levels() { levels(truth, predicted, scale) } else { Vec::new() };
+        let right: f64 = levels.iter().map(|level| level.exact * level.rows as f64).sum();
+        NumberScores {
+            rows: truth.len(),
+            mean_absolute_error: errors.iter().sum::<f64>() / n,
+            mean_absolute_error_interval: interval(&errors, seed),
+            root_mean_squared_error: (squares / n).sqrt(),
+            r2: if around > 0.0 { 1.0 - squares / around } else { 0.0 },
+            pearson: pearson(truth, predicted),
+            spearman: pearson(&ranks(truth), &ranks(predicted)),
+            coverage: estimates.map(share),
+            mean_width: estimates.map(|all| all.iter().map(|e| e.high - e.low).sum::<f64>() / n),
+            exact: (!levels.is_empty()).then_some(right / n),
+            levels,
+        }
+    }
+
+    /// What must be known before the figures, if anything.
+    pub fn warning(&self) -> Option<String> {
+        const FEW: usize = 100;
+        (self.rows < FEW).then(|| {
+            let rows = self.rows;
+            tr!(
+                "{rows} rows are few: the figures may be off by as much as their interval says.",
+                "{rows} 行では少ないため、値は区間の幅ほどずれているかもしれません。"
+            )
+        })
+    }
+
+    /// The figures with what they are called in the language of the process.
+    pub fn figures(&self) -> [(&'static str, f64); 4] {
+        let name = |en, ja| lang().pick(en, ja);
+        [
+            (name("error", "絶対誤差"), self.mean_absolute_error),
+            (name("RMSE", "RMSE"), self.root_mean_squared_error),
+            (name("R²", "R²"), self.r2),
+            (name("Spearman", "順位相関"), self.spearman),
+        ]
+    }
+}
+
+fn levels(truth: &[f64], predicted: &[f64], scale: &NumberScale) -> Vec<LevelScore> {
+    let of_level = |(bin, &level): (usize, &f64)| {
+        let of: Vec<f64> =
+            truth.iter().zip(predicted).filter(|(y, _)| scale.bin(**y) == bin).map(|(_, &p)| p).collect();
+        let mean = |of_row: &dyn Fn(f64) -> f64| of.iter().map(|&p| of_row(p)).sum::<f64>() / of.len().max(1) as f64;
+        LevelScore {
+            level,
+            rows: of.len(),
+            mean_prediction: mean(&|p| p),
+            mean_absolute_error: mean(&|p| (p - level).abs()),
+            exact: mean(&|p| f64::from(u8::from(scale.nearest(p) == bin))),
+        }
+    };
+    scale.values.iter().enumerate().map(of_level).collect()
+}
+
+/// Pearson's r; 0 where one of the two is constant.
+pub(crate) fn pearson(a: &[f64], b: &[f64]) -> f64 {
+    let n = a.len().max(1) as f64;
+    let mean = |x: &[f64]| x.iter().sum::<f64>() / n;
+    let (of_a, of_b) = (mean(a), mean(b));
+    let (mut ab, mut aa, mut bb) = (0.0, 0.0, 0.0);
+    for (x, y) in a.iter().zip(b) {
+        let (x, y) = (x - of_a, y - of_b);
+        ab += x * y;
+        aa += x * x;
+        bb += y * y;
+    }
+    let product = aa.sqrt() * bb.sqrt();
+    if product > 0.0 { (ab / product).clamp(-1.0, 1.0) } else { 0.0 }
+}
+
+/// The rank of each number from 0; equal ones share their mean.
+fn ranks(numbers: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..numbers.len()).collect();
+    order.sort_by(|&a, &b| numbers[a].total_cmp(&numbers[b]));
+    let mut ranks = vec![0.0; numbers.len()];
+    let mut at = 0;
+    for run in order.chunk_by(|&a, &b| numbers[a] == numbers[b]) {
+        let rank = at as f64 + (run.len() - 1) as f64 / 2.0;
+        run.iter().for_each(|&i| ranks[i] = rank);
+        at += run.len();
+    }
+    ranks
+}
+
+/// 95 % of the mean over resampled rows.
+fn interval(errors: &[f64], seed: u64) -> [f64; 2] {
+    if errors.is_empty() {
+        return [0.0; 2];
+    }
+    let resample = |resample: u64| {
+        let random = Philox::new(seed, resample);
+        let drawn = (0..errors.len().div_ceil(4) as u64).flat_map(|block| random.block(block)).take(errors.len());
+        let sum: f64 = drawn.map(|word| errors[((u64::from(word) * errors.len() as u64) >> 32) as usize]).sum();
+        sum / errors.len() as f64
+    };
+    let mut found: Vec<f64> = (0..RESAMPLES).map(resample).collect();
+    found.sort_by(f64::total_cmp);
+    let tail = (RESAMPLES / 40) as usize;
+    [found[tail], found[found.len() - 1 - tail]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_those_of_their_definitions() {
+        let truth = [1.0, 2.0, 3.0, 4.0, 4.0];
+        let predicted = [1.5, 1.0, 3.25, 4.0, 5.0];
+        let scale = NumberScale::of(&truth);
+        let estimate = |p: f64, half: f64| Estimate { score: p, low: p - half, high: p + half };
+        let estimates = [0.5, 0.5, 0.5, 0.0, 2.0];
+        let estimates: Vec<Estimate> = predicted.iter().zip(estimates).map(|(&p, half)| estimate(p, half)).collect();
+        let found = NumberScores::of(&truth, &predicted, Some(&estimates), &scale, 1);
+        assert!((found.mean_absolute_error - 0.55).abs() < 1e-12);
+        assert!((found.root_mean_squared_error - (2.3125f64 / 5.0).sqrt()).abs() < 1e-12);
+        assert!((found.r2 - (1.0 - 2.3125 / 6.8)).abs() < 1e-12);
+        // As numpy and scipy have them.
+        assert!((found.pearson - 0.906_929_337).abs() < 1e-9, "{}", found.pearson);
+        assert!((found.spearman - 0.872_081_599).abs() < 1e-9, "{}", found.spearman);
+        assert_eq!((found.coverage, found.exact), (Some(0.8), Some(0.6)));
+        assert!((found.mean_width.unwrap() - 1.4).abs() < 1e-12);
+        let [low, high] = found.mean_absolute_error_interval;
+        assert!(low < 0.55 && 0.55 < high, "{low} {high}");
+        assert_eq!(found.levels.iter().map(|level| level.rows).collect::<Vec<_>>(), [1, 1, 1, 2]);
+        assert_eq!((found.levels[3].mean_prediction, found.levels[3].mean_absolute_error), (4.5, 0.5));
+    }
+
+    #[test]
+    fn nothing_is_divided_by_nothing() {
+        let scale = NumberScale::of(&[1.0, 2.0]);
+        let none = NumberScores::of(&[], &[], Some(&[]), &scale, 1);
+        assert_eq!((none.mean_absolute_error, none.r2, none.pearson, none.coverage), (0.0, 0.0, 0.0, Some(0.0)));
+        let constant = NumberScores::of(&[1.0, 1.0], &[2.0, 2.0], None, &scale, 1);
+        assert_eq!((constant.r2, constant.spearman, constant.coverage), (0.0, 0.0, None));
+    }
+}

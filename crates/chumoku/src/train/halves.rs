@@ -1,0 +1,111 @@
+//! What tasks share whose answers are questions of yes or no: a network with a logistic output for each, and a linear model of
+//! n-grams for each beside it.
+
+use super::classify::{Classify, ngram_footing};
+use super::memory::Held;
+use super::network::Network;
+use super::run::{Ended, run};
+use super::target::Target;
+use super::{Blend, Event, Plan, TrainOptions, TrainingData, watch};
+use crate::models::Classifier;
+use crate::ngram::{Found, NgramModel};
+use crate::scoring::Rows;
+use crate::text_classifier::{ModelConfig, Problem, TextClassifier};
+use crate::{Error, ModelKind, Result, inference, tr};
+use ndarray::Array2;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// A predictor whose halves are trained, but not joined.
+pub(super) struct Whole {
+    pub(super) classifier: TextClassifier,
+    pub(super) plan: Plan,
+    pub(super) ended: Ended,
+    /// What the n-gram model is trained again from.
+    pub(super) found: Found,
+}
+
+/// Trains both halves: the n-grams first, then the network's run of steps.
+pub(super) fn train<A: Target>(
+    data: &TrainingData<A>,
+    problem: Problem,
+    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Whole> {
+    let before = Held::measure();
+    let mut ngrams = super::ngrams::fit(data, "baseline", stop, observe)?;
+    // The network needs the memory more.
+    ngrams.found.forget_texts();
+    let footing = ngram_footing(data, &ngrams.model, [before, Held::measure()]);
+    let network = Network::new(data, options)?;
+    let model = Classifier::new(network.plan.model.clone())?;
+    let mut task = Classify::new(data, &network, &model)?;
+    (task.footing, task.seconds_afterwards) = (footing, ngrams.seconds);
+    task.describe(observe);
+    let watched = |text: &str| watch::classifier(&model, &network.tokenizer, network.plan.max_tokens(), text);
+    let watch = options.watch.as_deref().map(watched).transpose()?;
+    let ended = run(&task, options, watch, out, stop, observe)?;
+    drop(task);
+    let config = ModelConfig {
+        model_type: network
+            .start
+            .as_ref()
+            .map_or(ModelKind::Classifier.model_type(), |start| start.origin.model_type())
+            .into(),
+        chumoku_version: env!("CARGO_PKG_VERSION").into(),
+        labels: data.labels.clone(),
+        problem,
+        blend: Blend::ATTENTION,
+        ngrams: Some(ngrams.model.scheme().clone()),
+        precision: network.plan.settings.precision,
+        max_tokens: network.plan.fine_tuning.as_ref().map(|fine_tuning| fine_tuning.max_tokens),
+        model: network.plan.model.clone(),
+    };
+    let Network { tokenizer, plan, start, .. } = network;
+    let classifier = TextClassifier {
+        config,
+        model,
+        params: ended.params().thaw(),
+        tokenizer,
+        ngrams: Some(ngrams.model),
+        origin: start.map(|start| start.origin),
+    };
+    Ok(Whole { classifier, plan, ended, found: ngrams.found })
+}
+
+/// Once all is chosen: the n-grams learn from the validation rows too. Whoever interrupted the run does not wait for that.
+pub(super) fn refit<A: Target>(
+    classifier: &mut TextClassifier,
+    data: &TrainingData<A>,
+    found: Found,
+    (ended, stop): (&Ended, &AtomicBool),
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<()> {
+    if let (Some(chosen), false) = (&classifier.ngrams, ended.interrupted) {
+        let again: NgramModel = super::ngrams::refit(data, chosen, found, stop, observe)?;
+        classifier.ngrams = Some(again);
+    }
+    Ok(())
+}
+
+/// Log-odds of each row's labels.
+pub(super) type LogOdds = Vec<Vec<f32>>;
+
+/// The log-odds of both halves.
+pub(super) fn log_odds<A: Target>(model: &TextClassifier, rows: &Rows<A>) -> Result<[LogOdds; 2]> {
+    let texts = rows.texts();
+    let tokens = model.tokenizer.encode_all(&texts)?;
+    let logits: Array2<f32> = inference::logits(&model.model, &model.params, model.framed(), &tokens)?;
+    let attention: LogOdds = logits.rows().into_iter().map(|row| row.to_vec()).collect();
+    if attention.iter().flatten().any(|z| z.is_nan()) {
+        let problem = tr!(
+            "the model gives log-odds that are not numbers: its weights are too large to use",
+            "モデルの対数オッズが数値になりません。重みが大きすぎて使えません"
+        );
+        return Err(Error::NotFinite(problem));
+    }
+    let labels = model.labels().len();
+    let of_ngrams = model.ngrams.as_ref().map(|ngrams| ngrams.logits_of(&texts)).unwrap_or_default();
+    let ngrams = of_ngrams.chunks_exact(labels).map(<[f32]>::to_vec).collect();
+    Ok([attention, ngrams])
+}

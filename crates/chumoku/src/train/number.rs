@@ -1,0 +1,216 @@
+//! Training a predictor of numbers: the run is that of several labels, one a threshold; the report its own.
+
+use super::card::report_rows;
+use super::halves::{self, Whole};
+use super::names::network_name;
+use super::run::{Ended, plan_json};
+use super::state::Best;
+use super::training::{Training, write_folder};
+use super::{NumberScores, Plan, TrainOptions, TrainingData};
+use crate::lang::lang;
+use crate::lang::wording::thousands;
+use crate::number::{Measured, NumberBlend};
+use crate::scoring::Rows;
+use crate::text_classifier::{Problem, TextClassifier};
+use crate::train::network_sizes;
+use crate::{ModelKind, Result, stages, tr};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// How a run ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct NumberOutcome {
+    /// The model, as it was saved.
+    pub model: TextClassifier,
+    /// What `metrics.json` holds.
+    pub metrics: Value,
+    /// Scores on the test rows: the whole predictor.
+    pub test: NumberScores,
+    /// Scores on the test rows of the network alone, the n-grams alone, and the median of the training rows for every text.
+    pub parts: [NumberScores; 3],
+    /// The true and the predicted number of each of these rows.
+    pub points: Vec<[f64; 2]>,
+    /// The best evaluation.
+    pub best: Option<Best>,
+    /// Whether it was stopped before its end.
+    pub interrupted: bool,
+}
+
+/// Names of [`NumberOutcome::parts`], in `metrics.json`.
+const PARTS: [&str; 3] = ["attention", "ngrams", "median"];
+
+/// Trains a predictor of a number for each text and writes the model folder `out`, with the same promises as
+/// [`train`](super::train).
+///
+/// The network and one linear model a threshold over n-grams learn whether the number lies above each threshold; what joins them,
+/// and how wide intervals are, is fitted on the validation rows (see [`NumberBlend`]).
+///
+/// # Errors
+/// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
+pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Result<NumberOutcome> {
+    training.begin(ModelKind::Classifier)?;
+    let Training { options, out, stop, mut observe } = training;
+    let (options, observe) = (&options, &mut *observe);
+    let plain = Problem::Number(NumberBlend::attention(data.scale.clone()));
+    let whole = halves::train(data, plain, (options, out, stop), observe)?;
+    let Whole { mut classifier, plan, ended, found } = whole;
+    let [attention, ngrams] = halves::log_odds(&classifier, &data.valid)?;
+    let truth = &data.valid.labels;
+    classifier.config.problem = Problem::Number(NumberBlend::fit(&data.scale, &attention, &ngrams, truth));
+    let alone = [&attention, &ngrams].map(|half| NumberBlend::fit(&data.scale, half, &[], truth));
+    halves::refit(&mut classifier, data, found, (&ended, stop), observe)?;
+
+    let _stage = stages::begin(stages::REPORT);
+    let (rows, part) = report_rows(data);
+    let (test, points) = classifier.number_scores(rows, options.seed)?;
+    let numbers: Vec<f64> = points.iter().map(|[truth, _]| *truth).collect();
+    let log_odds = halves::log_odds(&classifier, rows)?;
+    let of_half = |half: usize| {
+        let score = |z: &Vec<f32>| alone[half].estimate(&alone[half].blend.probabilities(z, None)).score;
+        let predicted: Vec<f64> = log_odds[half].iter().map(score).collect();
+        NumberScores::of(&numbers, &predicted, None, &data.scale, options.seed)
+    };
+    let median = vec![median(&data.train); numbers.len()];
+    let parts = [of_half(0), of_half(1), NumberScores::of(&numbers, &median, None, &data.scale, options.seed)];
+    let report = Report { data, options, plan: &plan, ended: &ended, part, test: &test, parts: &parts };
+    let (metrics, card) = (report.metrics(&classifier), report.card(&classifier));
+    let mut files = classifier.files()?;
+    files.push(super::ngrams::seen(data));
+    let writing = stages::begin(stages::WRITING);
+    write_folder(out, files, &metrics, card)?;
+    drop(writing);
+    let (best, interrupted) = (ended.state.best, ended.interrupted);
+    Ok(NumberOutcome { model: classifier, metrics, test, parts, points, best, interrupted })
+}
+
+/// The number that is best to say of every text alike.
+fn median(rows: &Rows<Measured>) -> f64 {
+    let mut numbers: Vec<f64> = rows.labels.iter().map(|measured| measured.number).collect();
+    numbers.sort_by(f64::total_cmp);
+    let at = |i: usize| numbers.get(i).copied().unwrap_or_default();
+    0.5 * (at(numbers.len().saturating_sub(1) / 2) + at(numbers.len() / 2))
+}
+
+/// All that there is to report of a run.
+struct Report<'a> {
+    data: &'a TrainingData<Measured>,
+    options: &'a TrainOptions,
+    plan: &'a Plan,
+    ended: &'a Ended,
+    part: &'a str,
+    test: &'a NumberScores,
+    parts: &'a [NumberScores; 3],
+}
+
+impl Report<'_> {
+    fn metrics(&self, model: &TextClassifier) -> Value {
+        let Report { data, options, plan, ended, part, test, parts } = self;
+        let best = ended.state.best;
+        let baselines: serde_json::Map<String, Value> =
+            PARTS.iter().zip(*parts).map(|(name, scores)| ((*name).into(), json!(scores))).collect();
+        json!({
+            "chumoku_version": env!("CARGO_PKG_VERSION"),
+            "task": "score",
+            "seed": options.seed,
+            "interrupted": ended.interrupted,
+            "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
+            "data_sha256": data.fingerprint(),
+            "parameters": model.num_parameters(),
+            "steps": ended.state.step,
+            "epochs": ended.state.epoch,
+            "best_epoch": best.map(|best| best.epoch),
+            "valid": best.map(|best| json!({ "mean_absolute_error": -best.score, "log_loss": best.loss })),
+            "blend": model.config().problem.number(),
+            "scored_on": part,
+            "mean_absolute_error": test.mean_absolute_error,
+            "r2": test.r2,
+            "spearman": test.spearman,
+            "coverage": test.coverage,
+            "scores": test,
+            "parts": baselines,
+            "plan": plan_json(plan),
+            "notes": data.notes,
+        })
+    }
+
+    /// The model card.
+    fn card(&self, model: &TextClassifier) -> String {
+        let Report { data, options, plan, ended, part, test, parts } = self;
+        let body = &model.config().model.body;
+        let noun = network_name(body.network());
+        let mut card = tr!("# Predictor of a number for each text\n\n", "# テキストごとの数値の予測モデル\n\n");
+        if ended.interrupted {
+            card += &super::card::interrupted_after(ended.state.epoch);
+        }
+        if let Some(warning) = test.warning() {
+            card += &format!("**{warning}**\n\n");
+        }
+        let [least, most] = data.scale.range;
+        card += &tr!(
+            "A {noun} ({}, {} parameters) {}, joined with a linear model over n-grams for each of {} thresholds. The numbers \
+             of the training rows lie between {least} and {most}.\n\n",
+            "{noun}（{}、パラメータ {}）を {}、{} 個のしきい値ごとの n-gram の線形モデルと組み合わせたものです。学習データの数値は \
+             {least} から {most} までです。\n\n",
+            network_sizes(body, lang()),
+            thousands(model.num_parameters()),
+            super::card::how_trained(plan),
+            data.scale.thresholds.len()
+        );
+        let rows = thousands(test.rows);
+        card += &match *part {
+            "test" => tr!("On {rows} rows that training never saw:\n\n", "学習に使っていない {rows} 行での結果:\n\n"),
+            "valid" => {
+                tr!(
+                    "On {rows} validation rows (optimistic):\n\n",
+                    "検証データ {rows} 行での結果（楽観的な値です）:\n\n"
+                )
+            }
+            _ => tr!("On {rows} training rows:\n\n", "学習データ {rows} 行での結果:\n\n"),
+        };
+        let names = test.figures().map(|(name, _)| name);
+        let _ = writeln!(card, "| | {} |\n|---|---|---|---|---|", names.join(" | "));
+        let alone = tr!("{noun} alone", "{noun}単独");
+        let ngrams = lang().pick("n-grams alone (baseline)", "n-gram 単独（比較対象）");
+        let median = lang().pick("always the median (baseline)", "常に中央値（比較対象）");
+        let names = [lang().pick("this model", "このモデル"), &alone, ngrams, median];
+        for (name, scores) in names.iter().zip(std::iter::once(*test).chain(*parts)) {
+            let figures = scores.figures().map(|(_, x)| format!("{x:.3}"));
+            let _ = writeln!(card, "| {name} | {} |", figures.join(" | "));
+        }
+        if let (Some(coverage), Some(width)) = (test.coverage, test.mean_width) {
+            let coverage = 100.0 * coverage;
+            card += &tr!(
+                "\nEach prediction has an interval that is to hold the true number in 90 % of the cases; its width was fitted on the \
+                 validation rows. Here {coverage:.1} % of the intervals hold it; they are {width:.3} wide on average.\n\n",
+                "\n予測には、真の値が 90 % の割合で入るはずの区間が付きます。区間の幅は検証データで決めました。ここでは {coverage:.1} % の区間に\
+                 真の値が入り、幅の平均は {width:.3} です。\n\n"
+            );
+        }
+        if !test.levels.is_empty() {
+            card += &tr!(
+                "| true | rows | mean prediction | error | nearest is right |\n|---|---|---|---|---|\n",
+                "| 真の値 | 行数 | 予測の平均 | 絶対誤差 | 丸めて一致 |\n|---|---|---|---|---|\n"
+            );
+            for of in &test.levels {
+                let (level, rows, mean, error) = (of.level, of.rows, of.mean_prediction, of.mean_absolute_error);
+                let _ = writeln!(card, "| {level} | {rows} | {mean:.2} | {error:.2} | {:.1} % |", 100.0 * of.exact);
+            }
+        }
+        let [train, valid, held] = [&data.train, &data.valid, &data.test].map(|rows| thousands(rows.len()));
+        card += &tr!(
+            "\n## Data\n\n{train} rows to train on, {valid} to validate, {held} to test. SHA-256 {}. Seed {}.\n\n## \
+             Limits\n\nThe model knows numbers from its training rows alone, and never goes beyond their range. The promise of \
+             the intervals holds for texts like those of the validation rows. Answers for texts in another language, style or \
+             subject mean little.\n\n## Use\n\n```\nchumoku predict THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \
+             \"some text\"\n```\n",
+            "\n## データ\n\n学習 {train} 行、検証 {valid} 行、テスト {held} 行。SHA-256 {}。シード {}。\n\n## 限界\n\n数値について知っているの\
+             は学習データだけで、その範囲を超える値は答えません。区間の約束は、検証データと似たテキストについてのものです。言語・文体・話題の\
+             異なるテキストへの答えには、ほとんど意味がありません。\n\n## 使い方\n\n```\nchumoku predict このフォルダ \
+             \"テキスト\"\nchumoku explain このフォルダ \"テキスト\"\n```\n",
+            data.fingerprint(),
+            options.seed
+        );
+        card
+    }
+}
