@@ -1,5 +1,6 @@
 //! What the terminal view says, in English and in Japanese.
 
+use chumoku::Estimate;
 use chumoku::explain::TextCut;
 use chumoku::lang::Lang;
 
@@ -25,6 +26,15 @@ pub(crate) fn prediction(lang: Lang, e: &Explanation) -> &'static str {
         ExplainedKind::Encoder => lang.pick("Cosine similarity", "コサイン類似度"),
         ExplainedKind::LanguageModel => lang.pick("Next token", "次のトークン"),
         _ => lang.pick("Prediction", "予測"),
+    }
+}
+
+/// A number with its interval.
+pub(crate) fn number(lang: Lang, number: Estimate) -> String {
+    let [score, low, high] = number.rounded();
+    match lang {
+        Lang::En => format!("{score} ({low} to {high} with 90 %)"),
+        Lang::Ja => format!("{score}（90 % の確率で {low}〜{high}）"),
     }
 }
 

@@ -197,7 +197,7 @@ pub struct NumberBlend {
 }
 
 /// A predicted number and the interval that holds the true one with a probability of 90 %.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Estimate {
     /// The number.
@@ -206,6 +206,18 @@ pub struct Estimate {
     pub low: f64,
     /// The interval's upper end.
     pub high: f64,
+}
+
+impl Estimate {
+    /// Number, lower and upper end, with as many digits as they are worth: three of the width of the interval.
+    #[must_use]
+    pub fn rounded(self) -> [f64; 3] {
+        let digits = 2 - (self.high - self.low).max(1e-300).log10().floor() as i32;
+        let unit = 10f64.powi(digits.clamp(-12, 12).abs());
+        let of = |x: f64| if digits < 0 { (x / unit).round() * unit } else { (x * unit).round() / unit };
+        // No negative zero.
+        [self.score, self.low, self.high].map(|x| of(x) + 0.0)
+    }
 }
 
 /// The share of true numbers that intervals are to hold.
@@ -297,4 +309,126 @@ fn conformal(mut residuals: Vec<f64>) -> Option<f64> {
     residuals.sort_by(f64::total_cmp);
     let rank = ((residuals.len() + 1) as f64 * COVERAGE).ceil() as usize;
     residuals.get(rank - 1).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chumoku_kernels::Philox;
+
+    #[test]
+    fn few_numbers_are_levels_and_many_are_bins_of_equally_many() {
+        let stars: Vec<f64> = (0..100).map(|i| f64::from(i % 5 + 1)).collect();
+        let scale = NumberScale::of(&stars);
+        assert_eq!(
+            (&scale.thresholds[..], &scale.values[..]),
+            (&[1.5, 2.5, 3.5, 4.5][..], &[1.0, 2.0, 3.0, 4.0, 5.0][..])
+        );
+        assert!(scale.has_levels() && scale.range == [1.0, 5.0]);
+        assert_eq!(scale.labels()[0], "> 1.5");
+        assert_eq!(scale.measured(3.0).above, [0, 1]);
+        assert_eq!((scale.nearest(2.4), scale.nearest(9.0)), (1, 4));
+
+        let prices: Vec<f64> = (0..1000).map(|i| f64::from(i * i) * 0.01).collect();
+        let scale = NumberScale::of(&prices);
+        assert_eq!((scale.values.len(), scale.has_levels()), (BINS, false));
+        let mut rows = vec![0; BINS];
+        prices.iter().for_each(|&x| rows[scale.bin(x)] += 1);
+        assert!(rows.iter().all(|n| (49..=51).contains(n)), "{rows:?}");
+        scale.check().unwrap();
+        // A number that nearly all rows have is a bin, and no bin is empty.
+        let mut zeros = vec![0.0; 900];
+        zeros.extend((1..=100).map(f64::from));
+        let scale = NumberScale::of(&zeros);
+        assert!(scale.thresholds[0] > 0.0 && scale.values[0] == 0.0, "{scale:?}");
+        scale.check().unwrap();
+    }
+
+    #[test]
+    fn thresholds_are_short_and_lie_between() {
+        for (low, high, expected) in [(1.0, 2.0, 1.5), (3.1, 3.2, 3.15), (0.0, 1000.0, 500.0), (-2.0, -1.0, -1.5)] {
+            assert_eq!(between(low, high), expected, "{low} {high}");
+        }
+        for (low, high) in [(1.0, 1.0 + f64::EPSILON), (1e99, 2e99), (-1e-300, 1e-300), (0.1, 0.1 + 1e-12)] {
+            let found = between(low, high);
+            assert!(low <= found && found < high, "{low} {high} {found}");
+        }
+    }
+
+    #[test]
+    fn centres_are_those_of_the_distribution() {
+        let scale = NumberScale::of(&[1.0, 2.0, 3.0]);
+        // All of it at 2, or half of it on each side.
+        let bins = scale.bins(&[1.0, 0.0]);
+        assert_eq!((&bins[..], scale.moments(&bins), scale.median(&bins)), (&[0.0, 1.0, 0.0][..], [2.0, 0.0], 2.0));
+        let bins = scale.bins(&[0.5, 0.5]);
+        let [mean, deviation] = scale.moments(&bins);
+        assert_eq!((mean, scale.median(&bins)), (2.0, 2.0));
+        assert!((deviation - 1.0).abs() < 1e-12);
+        // Answers that contradict each other are put in order.
+        assert_eq!(scale.bins(&[0.2, 0.6]), scale.bins(&[0.6, 0.2]));
+        // It rises with each probability.
+        let medians: Vec<f64> = (0..=20).map(|i| scale.median(&scale.bins(&[i as f32 / 20.0, 0.0]))).collect();
+        assert!(medians.is_sorted() && medians[0] == 1.0 && medians[20] == 2.0 && medians[9] < medians[10]);
+    }
+
+    /// Log-odds of a number that is `z` and noise, and the number.
+    fn rows(scale: &NumberScale, n: usize, stream: u64) -> (Vec<Vec<f32>>, Vec<Measured>) {
+        let random = Philox::new(1, stream);
+        let row = |i: usize| {
+            let z = 2.0 * random.normal(2 * i as u64) + 3.0;
+            let number = f64::from(z + random.normal(2 * i as u64 + 1)).round().clamp(1.0, 5.0);
+            // The logistic that is nearest to this normal.
+            (scale.thresholds.iter().map(|&t| 1.7 * (z - t as f32)).collect(), scale.measured(number))
+        };
+        (0..n).map(row).unzip()
+    }
+
+    #[test]
+    fn intervals_hold_as_many_as_they_promise() {
+        let scale = NumberScale::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        let (z, truth) = rows(&scale, 1000, 1);
+        let blend = NumberBlend::fit(&scale, &z, &[], &truth);
+        blend.check(4).unwrap();
+        let (z, truth) = rows(&scale, 10_000, 2);
+        let estimates: Vec<Estimate> = z.iter().map(|z| blend.estimate(&blend.blend.probabilities(z, None))).collect();
+        let held = estimates.iter().zip(&truth).filter(|(e, y)| e.low <= y.number && y.number <= e.high).count();
+        assert!((8_800..=9_300).contains(&held), "{held}");
+        for Estimate { score, low, high } in &estimates {
+            assert!(1.0 <= *low && low <= score && score <= high && *high <= 5.0, "{low} {score} {high}");
+        }
+        // Too few rows to promise anything: the whole range.
+        let few = NumberBlend::fit(&scale, &z[..8], &[], &truth[..8]);
+        assert_eq!(few.margin, None);
+        let estimate = few.estimate(&few.blend.probabilities(&z[0], None));
+        assert_eq!([estimate.low, estimate.high], [1.0, 5.0]);
+    }
+
+    #[test]
+    fn numbers_have_as_many_digits_as_they_are_worth() {
+        let estimate = |score, low, high| Estimate { score, low, high }.rounded();
+        assert_eq!(estimate(2.34567, 1.23456, 3.45678), [2.35, 1.23, 3.46]);
+        assert_eq!(estimate(1234.567, 1000.0, 2000.0), [1230.0, 1000.0, 2000.0]);
+        assert_eq!(estimate(0.001_234_5, 0.001, 0.002), [0.001_23, 0.001, 0.002]);
+        assert_eq!(estimate(1.5, 1.5, 1.5)[0], 1.5);
+    }
+
+    #[test]
+    fn damaged_scales_are_found() {
+        let good = NumberBlend::attention(NumberScale::of(&[1.0, 2.0, 3.0]));
+        good.check(2).unwrap();
+        assert!(good.check(3).is_err());
+        let broken: [&dyn Fn(&mut NumberBlend); 5] = [
+            &|b| b.scale.thresholds.swap(0, 1),
+            &|b| b.scale.values[1] = f64::NAN,
+            &|b| b.scale.variances.truncate(2),
+            &|b| b.margin = Some(-1.0),
+            &|b| b.blend.offsets.clear(),
+        ];
+        for (i, damage) in broken.iter().enumerate() {
+            let mut blend = good.clone();
+            damage(&mut blend);
+            assert!(blend.check(2).is_err(), "{i}");
+        }
+    }
 }

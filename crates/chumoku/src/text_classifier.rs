@@ -318,15 +318,9 @@ impl TextClassifier {
         if self.config.problem.number().is_none() {
             return prediction.class();
         }
-        least_certain(&prediction.probabilities)
-    }
-
-    /// The same by the network alone.
-    pub(crate) fn questioned_of_network(&self, prediction: &Prediction) -> usize {
-        if self.config.problem.number().is_none() {
-            return prediction.network_class();
-        }
-        least_certain(&prediction.attention.iter().map(|log_p| log_p.exp()).collect::<Vec<_>>())
+        let distance = |&class: &usize| (prediction.probabilities[class] - 0.5).abs();
+        let all = 0..prediction.probabilities.len();
+        all.min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or_default()
     }
 
     /// Scores on texts with a number each, resampled with `seed`; and the true and the predicted number of each.
@@ -604,12 +598,6 @@ pub(crate) fn check_labels(labels: &[String]) -> Result<(), String> {
         ));
     }
     Ok(())
-}
-
-/// The probability that is nearest to even odds.
-fn least_certain(probabilities: &[f32]) -> usize {
-    let distance = |&class: &usize| (probabilities[class] - 0.5).abs();
-    (0..probabilities.len()).min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or_default()
 }
 
 /// The arrays of an n-gram model, to be written.

@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
         if args.json {
             writeln!(out, "{}", Value::Object(object(text, &model, &prediction, args.top)))?;
         } else if let Some(estimate) = model.estimate(&prediction) {
-            let [score, low, high] = shown(estimate).map(|x| x.to_string());
+            let [score, low, high] = estimate.rounded().map(|x| x.to_string());
             let interval = tr!("{low} to {high}", "{low}〜{high}");
             writeln!(out, "{score}\t{interval}\t{}", harmless(text))?;
         } else {
@@ -109,20 +109,13 @@ fn rounded(p: f32) -> Value {
     json!((f64::from(p) * 1e6).round() / 1e6)
 }
 
-/// Number, lower and upper end, with as many digits as they are worth: three of the width of the interval.
-fn shown(Estimate { score, low, high, .. }: Estimate) -> [f64; 3] {
-    let digits = 2 - (high - low).max(1e-300).log10().floor() as i32;
-    let unit = 10f64.powi(digits.clamp(-12, 12).abs());
-    [score, low, high].map(|x| if digits < 0 { (x / unit).round() * unit } else { (x * unit).round() / unit } + 0.0)
-}
-
 /// The answer of `--json` to a text, the same wherever the text came from; `top` if so many classes are asked for.
 fn object(text: &str, model: &Model, prediction: &Prediction, asked: Option<usize>) -> Map<String, Value> {
     let class = |(label, p): (&str, f32)| json!({ "label": label, "probability": rounded(p) });
     let mut object = Map::new();
     object.insert("text".into(), text.into());
     if let Some(estimate) = model.estimate(prediction) {
-        object.extend(NUMBER.into_iter().zip(shown(estimate)).map(|(key, x)| (key.to_owned(), json!(x))));
+        object.extend(NUMBER.into_iter().zip(estimate.rounded()).map(|(key, x)| (key.to_owned(), json!(x))));
         return object;
     }
     if model.has_several() {
@@ -163,7 +156,7 @@ fn rows(args: &Predict, model: &Model, source: Source) -> anyhow::Result<ExitCod
     if model.tells_numbers() {
         return stream(source, Form::Columns { names: &NUMBER, bom: args.bom }, args.strict, |texts| {
             let numbers = |p: &Prediction| {
-                model.estimate(p).map(|estimate| shown(estimate).map(Value::from).to_vec()).unwrap_or_default()
+                model.estimate(p).map(|estimate| estimate.rounded().map(Value::from).to_vec()).unwrap_or_default()
             };
             Ok(model.predict(texts)?.iter().map(numbers).collect())
         });

@@ -40,7 +40,7 @@ impl Scatter {
         let [low, high, by] = self.ends();
         let (left, top) = (x0 + 56.0, y0 + 18.0);
         // Ratings stand on the edges otherwise.
-        let inset = 14.0;
+        let inset = 34.0;
         let place = |value: f64| inset + (SIDE - 2.0 * inset) * (value - low) / (high - low);
         let soft = |at: [f64; 2], text: String| Text::new(at, text, 12.0, Paint::Soft);
         let [truth, predicted] = match canvas.lang {
@@ -81,7 +81,7 @@ impl Scatter {
         truth.sort_by(f64::total_cmp);
         truth.dedup();
         let gap = truth.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::MAX, f64::min);
-        if (2..=12).contains(&truth.len()) { 0.6 * gap } else { 0.0 }
+        if (2..=12).contains(&truth.len()) { 0.5 * gap } else { 0.0 }
     }
 
     /// Lines of a terminal: the more points, the darker.

@@ -123,7 +123,7 @@ function about() {
   }
   const odds = x => percent(x, 1) + ' %', all = ownOf(w), before = all[chanceOf], after = w.probabilities[chanceOf];
   // What the network said by itself may not be what the whole predicts.
-  const first = D.probabilities[all.reduce((best, x, i) => x > all[best] ? i : best, 0)].label, own = w.whole ? first : D.label;
+  const first = D.probabilities[all.reduce((best, x, i) => x > all[best] ? i : best, 0)].label, own = w.whole && !D.number ? first : D.label;
   const say = (from, to, a, b, p, o) => from === to ? T.offSame(a, odds(p), odds(o), signed(100 * (o - p), 1)) : T.offChanges(a, b, odds(p), odds(o));
   const place = D.probabilities.findIndex(p => p.label === own), named = label => T.q(clip(plain(label)));
   const said = say(own, w.label, named(own), named(w.label), all[place] ?? before, w.probabilities[place] ?? after);

@@ -240,9 +240,9 @@ function show() {
   for (const view of VIEWS) $('view-' + view).textContent = T.views[view];
   $('theme').textContent = T.themes[S.theme];
   $('model').textContent = D.model;
-  $('label').textContent = isModel ? T.q(plain(D.label)) : isItself ? '' : isEncoder ? cosine(D.similarity) : D.label;
+  $('label').textContent = isModel ? T.q(plain(D.label)) : isItself ? '' : isEncoder ? cosine(D.similarity) : D.number ? D.said_number[S.lang] : D.label;
   const chance = D.probabilities.find(p => p.label === D.label);
-  $('chance').textContent = chance ? `${percent(chance.probability, 1)} %` : '';
+  $('chance').textContent = chance && !D.number ? `${percent(chance.probability, 1)} %` : '';
   $('text').textContent = D.text;
   $('against').hidden = $('target').hidden = !isEncoder || isItself;
   $('target').textContent = isEncoder ? D.label : '';

@@ -215,12 +215,16 @@ fn data(explanation: &Explanation, first: [usize; 2]) -> String {
     };
     fields.insert("roles".to_owned(), both(&chumoku::explain::rule));
     if let (Some(parts), [first, second, ..]) = (&explanation.parts, &explanation.probabilities[..]) {
-        let classes = [first, second].map(|p| format!("\u{2068}{}\u{2069}", clean(&p.label)));
+        let classes = [if explanation.exclusive { &first.label } else { &explanation.label }, &second.label];
+        let classes = classes.map(|label| format!("\u{2068}{}\u{2069}", clean(label)));
         let text = |lang| {
             let network = phrases::network(lang, explanation.layers > 0);
             phrases::shares(lang, parts, &classes[0], explanation.exclusive.then_some(&classes[1]), network)
         };
         fields.insert("shares".to_owned(), both(&text));
+    }
+    if let Some(number) = explanation.number {
+        fields.insert("said_number".to_owned(), both(&|lang| phrases::number(lang, number)));
     }
     let phrases: Map<String, Value> = KNOWN.iter().map(|(en, ja)| ((*en).to_owned(), Value::from(*ja))).collect();
     fields.insert("phrases".to_owned(), phrases.into());

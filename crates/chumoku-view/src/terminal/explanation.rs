@@ -104,10 +104,12 @@ impl Page<'_> {
         // The label may be long; the number after it must show.
         let percent = e.probabilities.iter().find(|p| p.label == e.label);
         let percent = percent.map_or(String::new(), |p| format!("  {:.1} %", p.probability * 100.0));
+        let number = e.number.map(|number| phrases::number(lang, number));
         let title = phrases::prediction(lang, e);
         let title = match e.similarity {
             Some(_) if e.is_against_itself() => title.to_owned(),
             Some(cosine) => format!("{title}: {cosine:.4}"),
+            None if number.is_some() => format!("{title}: {}", number.unwrap_or_default()),
             None => {
                 let room = self.width - display_width(title) - 2 - percent.len();
                 format!("{title}: {}{percent}", cut(&clean_text(&e.label), room))
@@ -179,7 +181,8 @@ impl Page<'_> {
             self.note(&more);
         }
         if let (Some(parts), [first, second, ..]) = (&e.parts, &e.probabilities[..]) {
-            let classes = [first, second].map(|p| cut(&clean_text(&p.label), 24));
+            let classes = [if e.exclusive { &first.label } else { &e.label }, &second.label];
+            let classes = classes.map(|label| cut(&clean_text(label), 24));
             let network = phrases::network(self.lang, e.layers > 0);
             self.note(&phrases::shares(self.lang, parts, &classes[0], e.exclusive.then_some(&classes[1]), network));
         }

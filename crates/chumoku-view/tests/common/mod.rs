@@ -103,6 +103,7 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
         cut: None,
         label: "positive".to_owned(),
         similarity: None,
+        number: None,
         probabilities: vec![
             probability("positive", 0.871_23),
             probability("neutral", 0.098_4),

@@ -136,11 +136,13 @@ impl TextClassifier {
         let probabilities = ranked(&whole.probabilities);
         let order: Vec<usize> =
             probabilities.iter().filter_map(|shown| labels.iter().position(|label| *label == shown.label)).collect();
+        // Of a number the threshold that is asked about stays the same.
+        let told = |most: usize| if self.config.problem.number().is_some() { class } else { most };
         let without = (0..layers * heads).map(|index| {
             let [layer, head] = [index / heads, index % heads];
             let prediction = self.predict_without(&[text], &[[layer, head]])?.remove(0);
             let of_whole = WholeWithoutHead {
-                label: labels[self.questioned(&prediction)].clone(),
+                label: labels[told(prediction.class())].clone(),
                 probabilities: order.iter().map(|&class| prediction.probabilities[class]).collect(),
             };
             Ok(match has_halves {
@@ -151,7 +153,7 @@ impl TextClassifier {
                 true => WithoutHead {
                     layer,
                     head,
-                    label: labels[self.questioned_of_network(&prediction)].clone(),
+                    label: labels[told(prediction.network_class())].clone(),
                     probabilities: order.iter().map(|&class| prediction.attention[class].exp()).collect(),
                     whole: Some(of_whole),
                     similarity: None,
@@ -168,6 +170,7 @@ impl TextClassifier {
             cut: (read < tokens_of_text).then_some(TextCut { read, tokens: tokens_of_text, is_end: false }),
             label: labels[class].clone(),
             similarity: None,
+            number: self.estimate(&whole),
             exclusive: self.config.problem.is_one_class(),
             parts: parts(&whole, self.config.blend, (&self.config.problem, class), ranked),
             probabilities,

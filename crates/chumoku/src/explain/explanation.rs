@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::lang::{Lang, lang};
+use crate::number::Estimate;
 use crate::tr;
 
 use super::chance::Shape;
@@ -39,6 +40,10 @@ pub struct Explanation {
     /// Of an encoder: the cosine of the vectors of both texts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub similarity: Option<f32>,
+    /// The predicted number with its interval, where that is what the model tells; the label is then the threshold that it is least
+    /// certain to lie above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<Estimate>,
     /// Every class with its probability, most probable first; of a language model, the likeliest tokens; of an encoder none.
     pub probabilities: Vec<LabelProbability>,
     /// Whether the classes exclude each other, so that their probabilities sum to 1; labels may not.
@@ -352,6 +357,7 @@ impl Explanation {
             cut: self.cut,
             label: self.label.clone(),
             similarity: self.similarity,
+            number: self.number,
             probabilities: self.probabilities.clone(),
             exclusive: self.exclusive,
             parts: self.parts.clone(),

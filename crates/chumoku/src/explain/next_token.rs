@@ -147,6 +147,7 @@ impl TextGenerator {
             cut: is_cut.then_some(TextCut { read: ids.len(), tokens: encoded.ids.len(), is_end: true }),
             label: label(next),
             similarity: None,
+            number: None,
             probabilities: order
                 .iter()
                 .map(|&id| LabelProbability { label: label(id), probability: whole[id].exp() })

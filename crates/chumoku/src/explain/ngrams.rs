@@ -38,6 +38,7 @@ impl NgramClassifier {
             cut: None,
             label: labels[class].clone(),
             similarity: None,
+            number: None,
             probabilities: whole.ranked().into_iter().map(of_class).collect(),
             exclusive: true,
             parts: None,

@@ -188,6 +188,7 @@ impl TextEmbedder {
             cut: TextCut::of(reading.read(), reading.tokens_of_text, false),
             label: label.clone(),
             similarity: Some(whole),
+            number: None,
             exclusive: true,
             parts: None,
             probabilities: Vec::new(),

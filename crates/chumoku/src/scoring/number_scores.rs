@@ -197,7 +197,7 @@ mod tests {
         // As numpy and scipy have them.
         assert!((found.pearson - 0.906_929_337).abs() < 1e-9, "{}", found.pearson);
         assert!((found.spearman - 0.872_081_599).abs() < 1e-9, "{}", found.spearman);
-        assert_eq!((found.coverage, found.exact), (Some(0.8), Some(0.6)));
+        assert_eq!((found.coverage, found.exact), (Some(0.8), Some(0.8)));
         assert!((found.mean_width.unwrap() - 1.4).abs() < 1e-12);
         let [low, high] = found.mean_absolute_error_interval;
         assert!(low < 0.55 && 0.55 < high, "{low} {high}");

@@ -93,16 +93,23 @@ impl Explainer<'_> {
                     instead: (labels[to].clone(), p(to)),
                 };
                 let before = e.probabilities.iter().find(|p| p.label == e.label).map(|p| p.probability);
+                // A number's threshold is asked about, whatever others say.
+                let to =
+                    |label: &str, most: usize| if e.number.is_some() { class(label).unwrap_or(most) } else { most };
                 let of_whole = |whose| {
-                    changed(whose, &e.label, prediction.class(), before, &|class| prediction.probabilities[class])
+                    changed(whose, &e.label, to(&e.label, prediction.class()), before, &|class| {
+                        prediction.probabilities[class]
+                    })
                 };
                 match &e.parts {
                     None => vec![of_whole("")],
                     Some(parts) => {
-                        let own = parts.attention.first().map_or(e.label.as_str(), |p| p.label.as_str());
+                        let first = parts.attention.first().map_or(e.label.as_str(), |p| p.label.as_str());
+                        let own = if e.number.is_some() { e.label.as_str() } else { first };
                         let p = |class: usize| prediction.attention[class].exp();
                         let whose = lang.pick("transformer alone: ", "トランスフォーマー単独：");
-                        let network = changed(whose, own, prediction.network_class(), e.network_probability(own), &p);
+                        let most = to(own, prediction.network_class());
+                        let network = changed(whose, own, most, e.network_probability(own), &p);
                         vec![network, of_whole(lang.pick("with n-grams: ", "n-gram と合わせた予測："))]
                     }
                 }

@@ -147,7 +147,7 @@ pub(crate) fn details(scores: &NumberScores, points: &[[f64; 2]]) -> String {
     if let (Some(coverage), Some(width)) = (scores.coverage, scores.mean_width) {
         let coverage = 100.0 * coverage;
         let text = tr!(
-            "The 90 % intervals hold {coverage:.1} % of the true numbers; they are {width:.2} wide on average.",
+            "The 90 % intervals hold {coverage:.1} % of the true numbers; mean width {width:.2}.",
             "90 % 区間に真の値が入った割合は {coverage:.1} %、区間の幅の平均は {width:.2} です。"
         );
         out += &format!("{}\n", crate::report::filled(&text));

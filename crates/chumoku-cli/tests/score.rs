@@ -1,0 +1,201 @@
+//! A number for each text: recognised, trained, used, questioned, scored; exact and resumable; and what is refused.
+
+mod common;
+
+use chumoku::TextClassifier;
+use common::{Place, sha256};
+
+/// Texts whose number is how often they praise.
+fn rows(n: usize, column: &str, measure: bool) -> String {
+    let mut state = 7;
+    let mut pick = |count: usize| (common::random(&mut state) * count as f64) as usize;
+    let praise = ["good", "kind", "clean", "quiet"];
+    let mut out = format!("id,{column},text\n");
+    for i in 0..n {
+        let words: Vec<&str> = praise.iter().map(|word| if pick(2) == 0 { *word } else { "plain" }).collect();
+        let count = words.iter().filter(|word| **word != "plain").count();
+        let number =
+            if measure { format!("{:.2}", 10.0 * count as f64 + 0.01 * pick(300) as f64) } else { count.to_string() };
+        out += &format!(
+            "{i},{number},\"Room {i}: food {}, staff {}, bath {}, street {}.\"\n",
+            words[0], words[1], words[2], words[3]
+        );
+    }
+    out
+}
+
+fn trained(place: &Place, out: &str, more: &[&str]) -> common::Run {
+    let all = rows(600, "rating", false);
+    let lines: Vec<&str> = all.lines().collect();
+    place.write("train.csv", lines[..451].join("\n"));
+    place.write("test.csv", [&lines[..1], &lines[451..]].concat().join("\n"));
+    let args = ["train", "train.csv", "--test", "test.csv", "--epochs", "3", "--out", out];
+    place.run(&[&args[..], more].concat()).ok()
+}
+
+#[test]
+fn texts_get_their_numbers() {
+    let place = Place::new();
+    let run = trained(&place, "model", &[]);
+    for part in ["task      score: a number for each text", "numbers   0 to 4, mean", "5 levels"] {
+        assert!(run.stderr.contains(part), "{part}: {run:#?}");
+    }
+    for part in ["RMSE", "Spearman", "baseline: n-grams", "always the median", "true number", "The 90 % intervals hold"]
+    {
+        assert!(run.stdout.contains(part), "{part}: {run:#?}");
+    }
+    assert!(run.stdout.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
+    let metrics = place.json("model/metrics.json");
+    let error = metrics["mean_absolute_error"].as_f64().unwrap();
+    assert!(error < 0.35 && metrics["parts"]["median"]["mean_absolute_error"].as_f64().unwrap() > 0.6, "{metrics}");
+    let coverage = metrics["coverage"].as_f64().unwrap();
+    assert!((0.75..=1.0).contains(&coverage), "{coverage}");
+    for part in ["attention", "ngrams"] {
+        assert!(metrics["parts"][part]["mean_absolute_error"].is_number(), "{part}");
+    }
+    let config = place.json("model/config.json");
+    assert_eq!(config["problem"]["kind"], "number");
+    assert_eq!(config["problem"]["thresholds"], serde_json::json!([0.5, 1.5, 2.5, 3.5]));
+    assert!(place.read("model/README.md").contains("between 0 and 4"));
+
+    // The scores again, and what they are scores of.
+    let eval = place.run(&["eval", "model", "test.csv", "--json", "--svg", "points.svg"]).ok().json();
+    assert_eq!((&eval["rows"], &eval["rows_trained_on"]), (&150.into(), &0.into()));
+    assert_eq!(eval["scores"], metrics["scores"]);
+    // Letters and points are paths.
+    assert!(place.read("points.svg").matches("<path").count() >= 180);
+    assert!(place.run(&["eval", "model", "test.csv"]).ok().stdout.contains("true number"));
+    let predicted = place.run(&["predict", "model", "--input", "test.csv", "--json"]).ok().json_lines();
+    let (mut sum, mut held) = (0.0, 0);
+    for row in &predicted {
+        let [score, low, high] = ["score", "low", "high"].map(|key| row[key].as_f64().unwrap());
+        let truth: f64 = row["input"]["rating"].as_str().unwrap().parse().unwrap();
+        sum += (score - truth).abs();
+        held += usize::from(low <= truth && truth <= high);
+        assert!(low <= score && score <= high && low >= 0.0 && high <= 4.0, "{row}");
+    }
+    assert!((sum / 150.0 - error).abs() < 0.006, "{} {error}", sum / 150.0);
+    assert!((held as f64 / 150.0 - coverage).abs() < 0.03, "{held} {coverage}");
+}
+
+#[test]
+fn answers_have_every_form() {
+    let place = Place::new();
+    trained(&place, "model", &[]);
+    let [all, none] =
+        ["food good, staff kind, bath clean, street quiet.", "food plain, staff plain, bath plain, street plain."];
+    let scores = |run: &[serde_json::Value]| run.iter().map(|row| row["score"].as_f64().unwrap()).collect::<Vec<_>>();
+    let found = place.run(&["predict", "model", "--json", all, none]).ok().json_lines();
+    assert!(scores(&found)[0] > 3.0 && scores(&found)[1] < 1.0, "{found:?}");
+    let plain = place.run(&["predict", "model", all]).ok();
+    assert!(plain.stdout.contains(" to 4\t") && plain.stdout.ends_with("street quiet.\n"), "{plain:#?}");
+    place.write("in.csv", format!("id,text\n1,\"{all}\"\n2,\n"));
+    let columns = place.run(&["predict", "model", "--input", "in.csv"]).ok();
+    let lines: Vec<&str> = columns.stdout.lines().collect();
+    assert_eq!(lines[0], "id,text,score,low,high,error");
+    assert!(lines[1].contains(",4.0,") && lines[2].starts_with("2,,,,,"), "{columns:#?}");
+
+    let why = place.run(&["explain", "model", all, "--json", "-", "--html", "why.html"]).ok().json();
+    assert!(why["number"]["score"].as_f64().unwrap() > 3.0, "{why}");
+    let (label, probabilities) = (why["label"].as_str().unwrap(), why["probabilities"].as_array().unwrap());
+    let distance = |p: &serde_json::Value| (p["probability"].as_f64().unwrap() - 0.5).abs();
+    let nearest = probabilities.iter().min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap();
+    assert_eq!(nearest["label"], label, "{why}");
+    assert!(place.run(&["explain", "model", all]).ok().stdout.starts_with("Prediction: 3"));
+    assert!(place.read("why.html").contains("with 90 %"));
+}
+
+#[test]
+fn the_same_bytes_for_any_number_of_threads_and_after_kills() {
+    let place = Place::new();
+    trained(&place, "one", &["--threads", "1"]);
+    let args = ["train", "train.csv", "--test", "test.csv", "--epochs", "3", "--out", "killed", "--threads", "2"];
+    place.run_in_spite_of_kills(&args);
+    for name in ["model.safetensors", "config.json", "metrics.json"] {
+        assert_eq!(
+            sha256(&place.path(&format!("one/{name}"))),
+            sha256(&place.path(&format!("killed/{name}"))),
+            "{name}"
+        );
+    }
+    let model = TextClassifier::load(&place.path("one")).unwrap();
+    let again = place.path("again");
+    model.save(&again).unwrap();
+    assert_eq!(sha256(&place.path("one/model.safetensors")), sha256(&again.join("model.safetensors")));
+}
+
+#[test]
+fn measures_are_numbers_too() {
+    let place = Place::new();
+    place.write("hotels.csv", rows(300, "price", true));
+    let run = place.run(&["train", "hotels.csv", "--label", "price", "--epochs", "2", "--out", "model"]).ok();
+    assert!(run.stderr.contains("holds a measure") && run.stderr.contains("thresholds"), "{run:#?}");
+    assert!(!run.stdout.contains("nearest"), "{run:#?}");
+    let metrics = place.json("model/metrics.json");
+    assert!(metrics["r2"].as_f64().unwrap() > 0.5, "{metrics}");
+    assert!(metrics["scores"]["levels"].as_array().unwrap().is_empty());
+    // A rating as classes, because that was asked for.
+    place.write("stars.csv", rows(80, "stars", false));
+    let classes = place.run(&["train", "stars.csv", "--task", "classify", "--epochs", "1", "--out", "classes"]).ok();
+    assert!(classes.stdout.contains("accuracy"), "{classes:#?}");
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let place = Place::new();
+    place.write("five.csv", rows(40, "rating", false).replacen("\n7,", "\n7,five", 1));
+    place.refuses(&["train", "five.csv", "--task", "score", "--out", "x"], &["five.csv:9", "a number", "five"]);
+    let args = ["train", "five.csv", "--task", "score", "--skip-bad-rows", "--epochs", "1", "--out", "model"];
+    assert!(place.run(&args).ok().stderr.contains("skipped"));
+    let two = rows(40, "rating", false).replace(",2,", ",1,").replace(",3,", ",1,").replace(",4,", ",0,");
+    place.write("two.csv", two);
+    let refused = ["two.csv", "3 different numbers", "--task classify"];
+    place.refuses(&["train", "two.csv", "--task", "score", "--out", "x"], &refused);
+    place.refuses(&["train", "--task", "score"], &["no built-in data"]);
+    let ngrams = ["train", "five.csv", "--task", "score", "--model", "ngrams", "--out", "x"];
+    place.refuses(&ngrams, &["--model ngrams"]);
+    place.write("words.csv", "text,label\nfine,good\n");
+    place.refuses(&["eval", "model", "words.csv"], &["words.csv:2", "a number", "good"]);
+    place.train_small("classes", &[]);
+    place.refuses(&["eval", "classes", "words.csv", "--svg", "x.svg"], &["--svg", "numbers"]);
+    // A folder whose values are not those of its thresholds.
+    let mut config = place.json("model/config.json");
+    config["problem"]["values"].as_array_mut().unwrap().pop();
+    place.write("model/config.json", config.to_string());
+    place.refuses(&["predict", "model", "a text"], &["config.json", "values"]);
+}
+
+/// Fine-tuned, the folder has a question a threshold, as other programs read it.
+#[test]
+fn a_pretrained_encoder_learns_numbers() {
+    let place = Place::with_bert();
+    let words = ["bad food", "the food was bad", "the film was", "the film was good", "good film"];
+    let row = |i: usize| format!("{}{}\t{}\n", words[i % 5], " was".repeat(i / 5 % 5), i % 5);
+    place.write("rows.tsv", format!("text\tstars\n{}", (0..120).map(row).collect::<String>()));
+    place.run(&["train", "rows.tsv", "--from", "bert", "--epochs", "1", "--out", "model"]).ok();
+    let config = place.json("model/config.json");
+    assert_eq!(config["problem_type"], "multi_label_classification");
+    assert_eq!(config["id2label"]["3"], "> 3.5");
+    let found = place.run(&["predict", "model", "--json", "the film was good"]).ok().json();
+    assert!((0.0..=4.0).contains(&found["score"].as_f64().unwrap()), "{found}");
+}
+
+/// The file and the commands of `docs/score.md`, as a reader pastes them.
+#[test]
+fn the_page_is_true() {
+    let place = Place::new();
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/score.md")).unwrap();
+    let block = |language: &str| {
+        let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
+        rest.split_once("```").unwrap().0.to_owned()
+    };
+    place.write("rooms.csv", block("csv"));
+    let mut commands = 0;
+    for line in block("console").lines() {
+        let words = line.strip_prefix("$ ").unwrap().replacen("chumoku", env!("CARGO_BIN_EXE_chumoku"), 1);
+        place.shell(&words).ok();
+        commands += 1;
+    }
+    assert_eq!(commands, 4);
+    assert_eq!(place.json("rooms/config.json")["problem"]["range"], serde_json::json!([1.0, 5.0]));
+}
