@@ -231,6 +231,29 @@ pub(crate) fn wrap(text: &str, width: usize) -> String {
     out
 }
 
+/// What answering only where the model is sure comes to, by `abstain` of the metrics; nothing where nothing can be promised.
+pub(crate) fn sure_answers(promises: &serde_json::Value) -> String {
+    let mut out = String::new();
+    for promise in promises.as_array().into_iter().flatten() {
+        let number = |key: &str| promise[key].as_f64();
+        let (Some(level), Some(covers), Some(right)) = (number("level"), number("covers"), number("right")) else {
+            continue;
+        };
+        let [covers, right] = [covers, right].map(percent);
+        if out.is_empty() {
+            out += &tr!(
+                "\nOnly where it is sure (predict --abstain):\n",
+                "\n確信のあるときだけ答える場合（predict --abstain）:\n"
+            );
+        }
+        out += &tr!(
+            "  --abstain {level:<5} answers {covers:>7}, {right:>7} of them rightly\n",
+            "  --abstain {level:<5} 回答 {covers:>7}、正解 {right:>7}\n"
+        );
+    }
+    out
+}
+
 /// A paragraph of the report: of Japanese in lines of at most 80 columns, of English one line, as ever.
 pub(crate) fn filled(text: &str) -> String {
     match lang() {

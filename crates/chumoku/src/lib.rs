@@ -70,6 +70,7 @@
 mod blend;
 pub mod builtin;
 mod calendar;
+mod caution;
 pub mod compare;
 mod counted;
 mod error;
@@ -94,6 +95,7 @@ mod text_ngrams;
 mod text_translator;
 pub mod train;
 
+pub use caution::{Caution, Step};
 pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
 pub use chumoku_nn::{Error as NnError, attention, count, decoding, layers as nn, models, params, sampling};
 pub(crate) use chumoku_text::checksum;

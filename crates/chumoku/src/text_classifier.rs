@@ -1,6 +1,7 @@
 //! A trained text classifier as a whole: its folder, and what it is asked.
 
 use crate::blend::Blend;
+use crate::caution::Caution;
 use crate::data::{Example, LabelledText, ScoredText};
 use crate::inference::{Framed, check_head};
 use crate::label_blend::{LabelBlend, log_sigmoid};
@@ -52,6 +53,9 @@ pub struct ModelConfig {
     /// Tokens that a text is read by at a time, those around it included; as many as the network takes unless it is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<usize>,
+    /// When to say "I do not know"; none where there were no validation rows, or there is more than one answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caution: Option<Caution>,
     /// The network.
     #[serde(flatten)]
     pub model: ClassifierConfig,
@@ -136,6 +140,12 @@ impl Prediction {
         (0..p.len()).fold(0, |best, class| if p[class] > p[best] { class } else { best })
     }
 
+    /// The confidence, and whether the answer is right.
+    pub(crate) fn sure(&self, label: u32) -> (f32, bool) {
+        let class = self.class();
+        (self.probabilities[class], class as u32 == label)
+    }
+
     /// The class that the network by itself finds most probable (the first of equals).
     pub fn network_class(&self) -> usize {
         let p = &self.attention;
@@ -148,6 +158,17 @@ impl Prediction {
         order.sort_by(|&a, &b| self.probabilities[b].total_cmp(&self.probabilities[a]));
         order
     }
+}
+
+/// Scores of one class a text.
+pub(crate) struct Scored {
+    pub(crate) whole: Scores,
+    /// Of the network and the n-grams alone.
+    pub(crate) parts: [Scores; 2],
+    /// Which of them to use.
+    pub(crate) advice: Advice,
+    /// Of each row the confidence, and whether the answer is right.
+    pub(crate) sure: Vec<(f32, bool)>,
 }
 
 /// A network, its tokenizer and classes, and the n-gram model beside it.
@@ -173,6 +194,8 @@ struct FineTuned {
     #[serde(with = "crate::precision")]
     precision: Precision,
     max_tokens: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    caution: Option<Caution>,
     vocabulary_sha256: String,
 }
 
@@ -300,6 +323,11 @@ impl TextClassifier {
         each.collect()
     }
 
+    /// The share of a text's n-grams that the model knows, where n-grams stand beside the network.
+    pub fn known_share(&self, text: &str) -> Option<f32> {
+        self.ngrams.as_ref().map(|ngrams| ngrams.known_share(text))
+    }
+
     /// The labels that are predicted, the most probable first: those above their thresholds, or the class.
     pub fn predicted(&self, prediction: &Prediction) -> Vec<usize> {
         let Some(blend) = self.config.problem.questions() else { return vec![prediction.class()] };
@@ -380,8 +408,8 @@ impl TextClassifier {
     /// # Errors
     /// If a text cannot be read as tokens.
     pub fn score(&self, examples: &[Example], seed: u64) -> Result<(Scores, [Scores; 2])> {
-        let (whole, parts, _) = self.scores(&Rows::of(examples, &self.config.labels), seed)?;
-        Ok((whole, parts))
+        let found = self.scores(&Rows::of(examples, &self.config.labels), seed)?;
+        Ok((found.whole, found.parts))
     }
 
     /// Writes `config.json`, `tokenizer.json` and `model.safetensors`, in the place of those of a model that is there.
@@ -396,7 +424,7 @@ impl TextClassifier {
     }
 
     /// Scores of the whole predictor, and of the network and the n-grams alone; and which of them to use.
-    pub(crate) fn scores(&self, rows: &Rows, seed: u64) -> Result<(Scores, [Scores; 2], Advice)> {
+    pub(crate) fn scores(&self, rows: &Rows, seed: u64) -> Result<Scored> {
         let texts = rows.texts();
         let predictions = self.predict(&texts)?;
         let logs = |p: &[f32]| p.iter().map(|p| p.max(1e-30).ln()).collect::<Vec<_>>();
@@ -407,7 +435,8 @@ impl TextClassifier {
             [whole, attention, ngrams].map(|log_p| of_log_p(log_p, rows, &texts, self.labels(), seed));
         let judged = rows.judged(&whole.1, &texts);
         let advice = Advice::of(&judged, [&attention.1, &ngrams.1], self.labels().len(), seed);
-        Ok((whole.0, [attention.0, ngrams.0], advice))
+        let sure = predictions.iter().zip(&rows.labels).map(|(p, &label)| p.sure(label)).collect();
+        Ok(Scored { whole: whole.0, parts: [attention.0, ngrams.0], advice, sure })
     }
 
     /// Tensors of the network in a folder that other programs read, and those of the n-gram model with their numbers.
@@ -441,6 +470,7 @@ impl TextClassifier {
             ngrams: self.config.ngrams.clone(),
             precision: self.config.precision,
             max_tokens: self.config.max_tokens(),
+            caution: self.config.caution.clone(),
             vocabulary_sha256: self.tokenizer.vocabulary_sha256(),
         };
         let config = origin.config_file(&self.config.labels, self.config.problem.is_one_class(), &ours);
@@ -481,6 +511,7 @@ impl TextClassifier {
             blend: ours.as_ref().map_or(Blend::ATTENTION, |ours| ours.blend),
             ngrams: ngrams.as_ref().map(|ngrams| ngrams.scheme().clone()),
             precision: params.precision(),
+            caution: ours.as_ref().and_then(|ours| ours.caution.clone()),
             max_tokens: Some(ours.map_or(limit, |ours| ours.max_tokens)),
             model: model.config().clone(),
         };
@@ -545,6 +576,7 @@ impl ModelConfig {
             ));
         }
         check_labels(&self.labels)?;
+        self.caution.as_ref().map_or(Ok(()), Caution::check)?;
         match &self.problem {
             Problem::OneClass => {}
             Problem::Labels(blend) => blend.check(self.labels.len())?,

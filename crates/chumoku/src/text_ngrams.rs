@@ -1,5 +1,6 @@
 //! A classifier of n-grams alone: its folder, and what it is asked. It has no network, no tokenizer and no attention.
 
+use crate::caution::Caution;
 use crate::data::Example;
 use crate::lang::lang;
 use crate::model_folder::{
@@ -28,6 +29,9 @@ pub struct NgramClassifierConfig {
     /// By what the scores are multiplied before their softmax: fitted on validation rows, so that probabilities are
     /// calibrated.
     pub scale: f32,
+    /// When to say "I do not know"; none where there were no validation rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caution: Option<Caution>,
     /// Which n-grams are read.
     pub ngrams: NgramScheme,
 }
@@ -92,6 +96,11 @@ impl NgramClassifier {
         Ok(found)
     }
 
+    /// The share of a text's n-grams that the model knows.
+    pub fn known_share(&self, text: &str) -> f32 {
+        self.ngrams.known_share(text)
+    }
+
     /// Scores on labelled examples, resampled with `seed`.
     ///
     /// Examples whose label the model does not know are left out.
@@ -152,6 +161,8 @@ impl NgramClassifier {
         }
         let config: NgramClassifierConfig = read_config(folder)?;
         check_labels(&config.labels).map_err(|problem| fault(folder, CONFIG, problem))?;
+        let caution = config.caution.as_ref().map_or(Ok(()), Caution::check);
+        caution.map_err(|problem| fault(folder, CONFIG, problem))?;
         if !config.scale.is_finite() || config.scale < 0.0 {
             let problem = tr!(
                 "scale: expected a number of at least 0, found {}",

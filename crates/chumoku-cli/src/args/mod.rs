@@ -372,6 +372,10 @@ pub(crate) struct Predict {
     /// Begin CSV and TSV output with a byte order mark, so that Excel recognises UTF-8
     #[arg(long, conflicts_with = "json")]
     pub(crate) bom: bool,
+    /// Answer only where so large a share of the answers is right, by the validation rows, and the text is like those of
+    /// training: 0.95 for 95 %
+    #[arg(long, value_name = "SHARE", value_parser = promise, conflicts_with = "top")]
+    pub(crate) abstain: Option<f64>,
     /// Give the N most probable classes
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) top: Option<usize>,
@@ -741,6 +745,18 @@ fn whole_of_any_sign(text: &str) -> Result<i64, String> {
 /// A number with or without a point.
 fn number(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| chumoku::tr!("expected a number, found {}", "数が必要ですが、{} です", found(text)))
+}
+
+/// A share that is neither none nor all.
+fn promise(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(x) if x > 0.0 && x < 1.0 => Ok(x),
+        _ => Err(chumoku::tr!(
+            "expected a number between 0 and 1, such as 0.95, found {}",
+            "0 と 1 の間の数（0.95 など）が必要ですが、{} です",
+            found(text)
+        )),
+    }
 }
 
 fn share(text: &str) -> Result<f32, String> {

@@ -4,9 +4,10 @@ use super::load;
 use super::stream::{Form, Given, stream};
 use crate::ExitCode;
 use crate::args::{Precision, Predict};
-use crate::{harmless, threads};
+use crate::progress::tell;
+use crate::{Usage, harmless, threads};
 use chumoku::data::Source;
-use chumoku::{Estimate, ModelKind, NgramClassifier, Prediction, TextClassifier, tr};
+use chumoku::{Caution, Estimate, ModelKind, NgramClassifier, Prediction, TextClassifier, tr};
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -16,6 +17,81 @@ const SEPARATOR: &str = "|";
 
 /// What a number has, in JSON and in columns.
 const NUMBER: [&str; 3] = ["score", "low", "high"];
+
+/// When a class is not answered.
+struct Bounds {
+    /// The least confidence.
+    confidence: f32,
+    /// The least share of known n-grams.
+    least_known: f32,
+}
+
+impl Bounds {
+    /// Those at which this share of the answers is right.
+    fn of(model: &Model, level: f64) -> anyhow::Result<Bounds> {
+        let is_one_class = !model.has_several() && !model.tells_numbers();
+        let Some(caution) = model.caution().filter(|_| is_one_class) else {
+            let problem = match is_one_class {
+                false => tr!(
+                    "--abstain: only for models that give each text one class; labels have thresholds of their own, and numbers intervals",
+                    "--abstain: テキストごとに 1 つのクラスを答えるモデルだけで使えます。複数のラベルにはしきい値が、数値には区間があります"
+                ),
+                true => tr!(
+                    "--abstain: this folder does not say how sure the model was of validation rows: train it again, with validation rows",
+                    "--abstain: 検証データでの確信度がこのフォルダにありません。検証データのある学習をやり直してください"
+                ),
+            };
+            return Err(Usage(problem).into());
+        };
+        let (rows, percent) = (caution.rows, 100.0 * level);
+        let Some(step) = caution.step(level) else {
+            let problem = tr!(
+                "--abstain {level}: none of the {rows} validation rows allow to promise that {percent} % of the answers are right: ask \
+                 for less, or train with more validation rows",
+                "--abstain {level}: {rows} 行の検証データからは、答えの {percent} % が正しいとは約束できません。値を下げるか、検証データを\
+                 増やして学習してください"
+            );
+            return Err(Usage(problem).into());
+        };
+        let covers = 100.0 * step.answered as f64 / rows as f64;
+        let wrong = 100.0 * step.wrong as f64 / step.answered as f64;
+        let sure = 100.0 * step.confidence;
+        tell(
+            ["answers", "回答"],
+            &tr!(
+                "from a probability of {sure:.1} % on: {covers:.1} % of the {rows} validation rows, {wrong:.1} % of them wrong",
+                "確率 {sure:.1} % 以上: 検証データ {rows} 行の {covers:.1} %、そのうち誤りは {wrong:.1} %"
+            ),
+        );
+        Ok(Bounds { confidence: step.confidence, least_known: caution.least_known.unwrap_or(f32::NEG_INFINITY) })
+    }
+
+    /// Why a text is not answered, if it is not.
+    fn objection(&self, model: &Model, text: &str, prediction: &Prediction) -> Option<Objection> {
+        if model.known_share(text).is_some_and(|known| known < self.least_known) {
+            return Some(Objection::Unlike);
+        }
+        (prediction.probabilities[prediction.class()] < self.confidence).then_some(Objection::Unsure)
+    }
+}
+
+/// Why a text is not answered.
+#[derive(Clone, Copy, PartialEq)]
+enum Objection {
+    /// The probability is too low.
+    Unsure,
+    /// The text is unlike those of training.
+    Unlike,
+}
+
+impl Objection {
+    fn name(self) -> &'static str {
+        match self {
+            Objection::Unsure => "unsure",
+            Objection::Unlike => "unlike training",
+        }
+    }
+}
 
 /// What predicts classes, labels or numbers.
 enum Model {
@@ -52,6 +128,21 @@ impl Model {
         }
     }
 
+    fn caution(&self) -> Option<&Caution> {
+        match self {
+            Model::Classifier(model) => model.config().caution.as_ref(),
+            Model::Ngrams(model) => model.config().caution.as_ref(),
+        }
+    }
+
+    /// The share of a text's n-grams that the model knows.
+    fn known_share(&self, text: &str) -> Option<f32> {
+        match self {
+            Model::Classifier(model) => model.known_share(text),
+            Model::Ngrams(model) => Some(model.known_share(text)),
+        }
+    }
+
     /// Whether texts get numbers.
     fn tells_numbers(&self) -> bool {
         matches!(self, Model::Classifier(model) if model.config().problem.number().is_some())
@@ -79,14 +170,23 @@ impl Model {
 pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
     let model = Model::load(&args.model, args.precision)?;
+    let bounds = args.abstain.map(|level| Bounds::of(&model, level)).transpose()?;
     let texts = match Given::of("predict", args.input.as_deref(), &args.texts, &args.reading)? {
-        Given::Rows(source) => return rows(args, &model, *source),
+        Given::Rows(source) => return rows(args, &model, bounds.as_ref(), *source),
         Given::Texts(texts) => texts,
     };
     let mut out = stdout().lock();
     for (text, prediction) in texts.iter().zip(model.predict(&texts)?) {
+        let objection = bounds.as_ref().map(|bounds| bounds.objection(&model, text, &prediction));
         if args.json {
-            writeln!(out, "{}", Value::Object(object(text, &model, &prediction, args.top)))?;
+            writeln!(out, "{}", Value::Object(object(text, &model, &prediction, (args.top, objection))))?;
+        } else if let Some(objection) = objection.flatten() {
+            let said = match objection {
+                Objection::Unsure => tr!("(not sure)", "（確信なし）"),
+                Objection::Unlike => tr!("(unlike the training texts)", "（学習データと似ていない）"),
+            };
+            let p = 100.0 * prediction.probabilities[prediction.class()];
+            writeln!(out, "{said}\t{p:.1} %\t{}", harmless(text))?;
         } else if let Some(estimate) = model.estimate(&prediction) {
             let [score, low, high] = estimate.rounded().map(|x| x.to_string());
             let interval = tr!("{low} to {high}", "{low}〜{high}");
@@ -109,8 +209,14 @@ fn rounded(p: f32) -> Value {
     json!((f64::from(p) * 1e6).round() / 1e6)
 }
 
-/// The answer of `--json` to a text, the same wherever the text came from; `top` if so many classes are asked for.
-fn object(text: &str, model: &Model, prediction: &Prediction, asked: Option<usize>) -> Map<String, Value> {
+/// The answer of `--json` to a text, the same wherever the text came from; `asked` if so many classes are asked for, and with
+/// --abstain why it is not answered, if it is not.
+fn object(
+    text: &str,
+    model: &Model,
+    prediction: &Prediction,
+    (asked, objection): (Option<usize>, Option<Option<Objection>>),
+) -> Map<String, Value> {
     let class = |(label, p): (&str, f32)| json!({ "label": label, "probability": rounded(p) });
     let mut object = Map::new();
     object.insert("text".into(), text.into());
@@ -123,8 +229,16 @@ fn object(text: &str, model: &Model, prediction: &Prediction, asked: Option<usiz
         return object;
     }
     let best = prediction.class();
-    object.insert("label".into(), model.labels()[best].as_str().into());
+    let label = match objection {
+        Some(Some(_)) => Value::Null,
+        _ => model.labels()[best].as_str().into(),
+    };
+    object.insert("label".into(), label);
     object.insert("probability".into(), rounded(prediction.probabilities[best]));
+    if let Some(objection) = objection {
+        object.insert("abstained".into(), objection.is_some().into());
+        objection.into_iter().for_each(|why| drop(object.insert("why".into(), why.name().into())));
+    }
     if let Some(n) = asked {
         object.insert("top".into(), model.answer(prediction, Some(n)).into_iter().map(class).collect());
     }
@@ -144,13 +258,17 @@ fn unanswered(model: &Model, asked: Option<usize>) -> Map<String, Value> {
 }
 
 /// The rows of a source, each with its label.
-fn rows(args: &Predict, model: &Model, source: Source) -> anyhow::Result<ExitCode> {
+fn rows(args: &Predict, model: &Model, bounds: Option<&Bounds>, source: Source) -> anyhow::Result<ExitCode> {
     if args.json {
         let form = Form::Objects { unanswered: unanswered(model, args.top) };
         return stream(source, form, args.strict, |texts| {
             let predictions = model.predict(texts)?;
             let answers = texts.iter().zip(&predictions);
-            Ok(answers.map(|(text, prediction)| vec![object(text, model, prediction, args.top).into()]).collect())
+            let answer = |(text, prediction): (&&str, &Prediction)| {
+                let objection = bounds.map(|bounds| bounds.objection(model, text, prediction));
+                vec![object(text, model, prediction, (args.top, objection)).into()]
+            };
+            Ok(answers.map(answer).collect())
         });
     }
     if model.tells_numbers() {
@@ -168,6 +286,23 @@ fn rows(args: &Predict, model: &Model, source: Source) -> anyhow::Result<ExitCod
                 vec![Value::from(names.join(SEPARATOR))]
             };
             Ok(model.predict(texts)?.iter().map(joined).collect())
+        });
+    }
+    if let Some(bounds) = bounds {
+        let names = ["label", "probability", "abstained"];
+        return stream(source, Form::Columns { names: &names, bom: args.bom }, args.strict, |texts| {
+            let predictions = model.predict(texts)?;
+            let added = |(text, prediction): (&&str, &Prediction)| {
+                let class = prediction.class();
+                let objection = bounds.objection(model, text, prediction);
+                let label = if objection.is_some() { "" } else { model.labels()[class].as_str() };
+                vec![
+                    Value::from(label),
+                    rounded(prediction.probabilities[class]),
+                    objection.map_or("", Objection::name).into(),
+                ]
+            };
+            Ok(texts.iter().zip(&predictions).map(added).collect())
         });
     }
     let n = args.top.unwrap_or(1).min(model.labels().len());

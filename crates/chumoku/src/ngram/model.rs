@@ -110,6 +110,16 @@ impl NgramModel {
         }
     }
 
+    /// The share of a text's different n-grams that the model knows; 1 of a text without any.
+    pub fn known_share(&self, text: &str) -> f32 {
+        let mut scratch = Scratch::default();
+        let mut count = 0;
+        let hashes = scratch.reader.read(text, &self.scheme).chunk_by(|a, b| a == b);
+        self.vocabulary
+            .push_row(hashes.inspect(|_| count += 1).map(|run| (run[0], run.len() as u32)), &mut scratch.row);
+        if count == 0 { 1.0 } else { scratch.row.indices.len() as f32 / count as f32 }
+    }
+
     /// What each n-gram of a text that the model knows adds to the score of a class, less the mean of what it adds to the
     /// others; of two classes its part of the log-odds. They add up to the score of the text without its bias.
     pub(crate) fn contributions(&self, text: &str, class: usize) -> Vec<(String, f32)> {

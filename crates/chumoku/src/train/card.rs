@@ -5,11 +5,12 @@ use super::run::plan_json;
 use super::training::held_out;
 use super::{Plan, State, TrainOptions, TrainingData};
 use crate::Result;
+use crate::caution::{self, Caution, Step};
 use crate::lang::lang;
 use crate::ngram::Answer;
 use crate::nn::Network;
 use crate::scoring::{Advice, Rows, Scores, largest};
-use crate::text_classifier::TextClassifier;
+use crate::text_classifier::{Scored, TextClassifier};
 use crate::tr;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -21,6 +22,8 @@ pub(crate) struct Report {
     /// Of the transformer that would have been trained from scratch, where the network came pretrained.
     pub(crate) from_scratch: Option<Scores>,
     pub(crate) advice: Advice,
+    /// Of each row the confidence, and whether the answer is right.
+    pub(crate) sure: Vec<(f32, bool)>,
 }
 
 /// Names of [`Report::parts`], in `metrics.json`.
@@ -38,10 +41,10 @@ pub(crate) fn evaluate(
     seed: u64,
 ) -> Result<Report> {
     let (rows, _) = report_rows(data);
-    let (whole, [attention, ngrams], advice) = model.scores(rows, seed)?;
+    let Scored { whole, parts: [attention, ngrams], advice, sure } = model.scores(rows, seed)?;
     let majority = majority(data, rows, seed);
     let advice = advice.over_majority([&whole, &attention, &ngrams], &majority);
-    Ok(Report { whole, parts: [attention, ngrams, majority], from_scratch, advice })
+    Ok(Report { whole, parts: [attention, ngrams, majority], from_scratch, advice, sure })
 }
 
 /// The class that is the most frequent in training, the first of equals.
@@ -100,9 +103,40 @@ pub(crate) fn metrics(
         "scores": value(&report.whole),
         "parts": baselines,
         "advice": report.advice,
+        "abstain": promises(model.config().caution.as_ref(), &report.sure),
+        "risk_coverage": risk_coverage(&report.sure),
         "plan": plan_json(plan),
         "notes": data.notes,
     })
+}
+
+/// What `--abstain` does at the usual levels: its threshold, what that covers of the validation rows, and of these rows.
+pub(super) fn promises(caution: Option<&Caution>, sure: &[(f32, bool)]) -> Vec<Value> {
+    let Some(caution) = caution else { return Vec::new() };
+    let of_level = |level: f64| {
+        let step = caution.step(level)?;
+        let answered: Vec<bool> = sure.iter().filter(|row| row.0 >= step.confidence).map(|row| row.1).collect();
+        let right = answered.iter().filter(|right| **right).count();
+        Some(json!({
+            "level": level,
+            "confidence": step.confidence,
+            "valid": { "covers": step.answered as f64 / caution.rows.max(1) as f64,
+                       "right": 1.0 - step.wrong as f64 / step.answered.max(1) as f64 },
+            "covers": answered.len() as f64 / sure.len().max(1) as f64,
+            "right": (!answered.is_empty()).then(|| right as f64 / answered.len() as f64),
+        }))
+    };
+    [0.8, 0.9, 0.95, 0.98, 0.99].into_iter().filter_map(of_level).collect()
+}
+
+/// The risk–coverage curve: confidence, share of the rows that have it, and the share of wrong answers among these.
+pub(super) fn risk_coverage(sure: &[(f32, bool)]) -> Vec<[f64; 3]> {
+    let rows = sure.len().max(1) as f64;
+    let point = |step: &Step| {
+        let answered = step.answered as f64;
+        [f64::from(step.confidence), answered / rows, step.wrong as f64 / answered]
+    };
+    caution::curve(sure).iter().map(point).collect()
 }
 
 /// The model card: what a stranger needs to know before using the model.

@@ -12,6 +12,7 @@ use super::target::Target;
 use super::training::{Training, write_folder};
 use super::watch;
 use super::{Blend, Event, Plan, Rows, Scores, Settings, Shape, TrainOptions, TrainingData, batches};
+use crate::caution::Caution;
 use crate::lang::lang;
 use crate::lang::wording::{count, thousands};
 
@@ -20,6 +21,7 @@ use crate::models::Classifier;
 use crate::ngram::{Answer, NgramModel};
 use crate::params::{Layout, Params};
 use crate::pretrained::{Origin, Start};
+use crate::scoring::largest;
 use crate::text::TextTokenizer;
 use crate::text_classifier::{ModelConfig, Problem, TextClassifier};
 use crate::{Error, ModelKind, Result, inference, stages, tr};
@@ -125,11 +127,12 @@ fn from_scratch(
         ngrams: None,
         precision: network.plan.settings.precision,
         max_tokens: None,
+        caution: None,
         model: network.plan.model,
     };
     let params = ended.params();
     let scratch = TextClassifier { config, model, params, tokenizer: network.tokenizer, ngrams: None, origin: None };
-    Ok(Some(scratch.scores(report_rows(data).0, options.seed)?.0))
+    Ok(Some(scratch.scores(report_rows(data).0, options.seed)?.whole))
 }
 
 /// What the data and the n-gram model hold, from what the process held `before` the model was trained and `after`.
@@ -421,6 +424,7 @@ impl Finished<'_> {
             blend: Blend::ATTENTION,
             ngrams: Some(ngrams.scheme().clone()),
             precision: plan.settings.precision,
+            caution: None,
             max_tokens: plan.fine_tuning.as_ref().map(|fine_tuning| fine_tuning.max_tokens),
             model: plan.model.clone(),
         };
@@ -429,6 +433,16 @@ impl Finished<'_> {
         let attention: Vec<Vec<f32>> = valid.iter().map(|p| p.attention.clone()).collect();
         let ngrams: Vec<Vec<f32>> = valid.iter().filter_map(|p| p.ngrams.clone()).collect();
         classifier.config.blend = Blend::fit(&attention, &ngrams, &data.valid.labels);
+        if !data.valid.is_empty() {
+            let blend = classifier.config.blend;
+            let sure = attention.iter().zip(&ngrams).zip(&data.valid.labels).map(|((attention, ngrams), &label)| {
+                let p = blend.probabilities(attention, Some(ngrams));
+                let class = largest(&p);
+                (p[class as usize], class == label)
+            });
+            let known: Vec<f32> = data.valid.texts().iter().filter_map(|text| classifier.known_share(text)).collect();
+            classifier.config.caution = Some(Caution::fit(&sure.collect::<Vec<_>>(), &known));
+        }
         // Everything is chosen: the n-grams now learn from the validation rows too. Whoever interrupted the run does not
         // wait for that.
         if !interrupted {
@@ -445,7 +459,7 @@ impl Finished<'_> {
         let writing = stages::begin(stages::WRITING);
         write_folder(out, files, &metrics, card)?;
         drop(writing);
-        let super::card::Report { whole, parts, from_scratch, advice } = report;
+        let super::card::Report { whole, parts, from_scratch, advice, .. } = report;
         let majority = &data.labels[most_frequent_class(data)];
         let advice = advice.sentence(network_name(classifier.config.model.body.network()), ngram_seconds, majority);
         Ok(Outcome {

@@ -58,6 +58,7 @@ pub(super) fn train<A: Target>(
         blend: Blend::ATTENTION,
         ngrams: Some(ngrams.model.scheme().clone()),
         precision: network.plan.settings.precision,
+        caution: None,
         max_tokens: network.plan.fine_tuning.as_ref().map(|fine_tuning| fine_tuning.max_tokens),
         model: network.plan.model.clone(),
     };

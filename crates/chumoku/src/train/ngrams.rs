@@ -1,17 +1,18 @@
 //! Training the n-gram model: as half of a classifier, and alone.
 
 use super::card::{
-    class_table, data_section, heading, majority, most_frequent, most_frequent_class, report_rows, score_table,
-    this_model,
+    class_table, data_section, heading, majority, most_frequent, most_frequent_class, promises, report_rows,
+    risk_coverage, score_table, this_model,
 };
 use super::names::label;
 use super::target::Target;
 use super::training::{Training, write_folder};
 use super::{Blend, Event, Scores, SeenTexts, TrainingData};
+use crate::caution::Caution;
 use crate::lang::wording::thousands;
 use crate::model_folder::TRAINED_ON;
 use crate::ngram::{Answer, Found, NgramConfig, NgramData, NgramModel};
-use crate::scoring::of_ngrams_alone;
+use crate::scoring::{largest, of_ngrams_alone};
 use crate::text_ngrams::{NgramClassifier, NgramClassifierConfig};
 use crate::{ModelKind, Result, stages, tr};
 use chumoku_nn::probability::log_softmax;
@@ -52,17 +53,29 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
     let logits = chosen.logits_of(&data.valid.texts());
     let log_p: Vec<Vec<f32>> = logits.chunks_exact(data.labels.len()).map(log_softmax).collect();
     let scale = Blend::fit(&log_p, &[], &data.valid.labels).attention;
+    let caution = (!data.valid.is_empty()).then(|| {
+        let sure = log_p.iter().zip(&data.valid.labels).map(|(log_p, &label)| {
+            let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
+            let class = largest(&scaled);
+            (log_softmax(&scaled)[class as usize].exp(), class == label)
+        });
+        let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
+        Caution::fit(&sure.collect::<Vec<_>>(), &known)
+    });
     let ngrams = refit(data, &chosen, found, stop, observe)?;
     let config = NgramClassifierConfig {
         model_type: ModelKind::Ngrams.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
         labels: data.labels.clone(),
         scale,
+        caution,
         ngrams: ngrams.scheme().clone(),
     };
     let model = NgramClassifier { config, ngrams };
     let (rows, scored_on) = report_rows(data);
     let test = model.scores(rows, options.seed)?;
+    let predictions = model.predict(&rows.texts())?;
+    let sure: Vec<(f32, bool)> = predictions.iter().zip(&rows.labels).map(|(p, &label)| p.sure(label)).collect();
     let majority = majority(data, rows, options.seed);
     let metrics = json!({
         "chumoku_version": env!("CARGO_PKG_VERSION"),
@@ -81,6 +94,8 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
         "macro_f1": test.macro_f1,
         "scores": test,
         "parts": { "majority": majority },
+        "abstain": promises(model.config().caution.as_ref(), &sure),
+        "risk_coverage": risk_coverage(&sure),
         "notes": data.notes,
     });
     let card = card(&model, data, [&test, &majority], options.seed);

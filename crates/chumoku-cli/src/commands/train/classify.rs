@@ -85,7 +85,8 @@ fn scores(metrics: &serde_json::Value, rows: &[(&str, &Scores)]) -> anyhow::Resu
         ),
     };
     let classes = report::classes(whole, "metrics.json");
-    Ok(format!("{warning}{on}\n\n{}\n{classes}\n", report::comparison(rows)))
+    let sure = report::sure_answers(&metrics["abstain"]);
+    Ok(format!("{warning}{on}\n\n{}\n{classes}{sure}\n", report::comparison(rows)))
 }
 
 /// What tables call the model.
