@@ -143,14 +143,14 @@ impl Target for Vec<u32> {
 /// The mean absolute error and the mean loss of a row.
 fn number_error(logits: &[&[f32]], answers: &[Measured], data: &TrainingData<Measured>) -> (f64, f64) {
     let plain = NumberBlend::attention(data.scale.clone());
-    let rows = answers.len().max(1) as f64;
-    let error = |(z, answer): (&&[f32], &Measured)| {
+    let (mut error, mut loss) = (0.0, 0.0);
+    for (z, answer) in logits.iter().zip(answers) {
         let above: Vec<f32> = z.iter().map(|&z| sigmoid(z)).collect();
-        (plain.estimate(&above).score - answer.number).abs()
-    };
-    let loss = |(z, answer): (&&[f32], &Measured)| crate::ngram::loss_of(z, answer);
-    let sum = |of_row: &dyn Fn((&&[f32], &Measured)) -> f64| logits.iter().zip(answers).map(of_row).sum::<f64>() / rows;
-    (sum(&error), sum(&loss))
+        error += (plain.estimate(&above).score - answer.number).abs();
+        loss += crate::ngram::loss_of(z, answer);
+    }
+    let rows = answers.len().max(1) as f64;
+    (error / rows, loss / rows)
 }
 
 impl Target for Measured {
