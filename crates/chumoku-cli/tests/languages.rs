@@ -38,7 +38,7 @@ const STAYS_ENGLISH: &[English] = &[
     english(
         DOING,
         "chumoku-text/src/",
-        &["copying Parquet to a temporary file", "opening the data", "reading the data", "writing the file"],
+        &["copying the data to a temporary file", "opening the data", "reading the data", "writing the file"],
     ),
     english(
         DOING,

@@ -82,7 +82,7 @@ impl Scenario {
             }
             // The name may promise another format than it is.
             if random.once_in(10) {
-                let ending = random.of(&[".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".gz", ".zip", "", ".csv.gz"]);
+                let ending = random.of(&[".csv", ".tsv", ".jsonl", ".parquet", ".xlsx", ".txt", ".gz", "", ".csv.gz"]);
                 file.name = format!("b{ending}");
             }
             file

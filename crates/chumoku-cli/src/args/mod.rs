@@ -189,6 +189,9 @@ pub(crate) struct Reading {
     /// Separator between the fields of a CSV file: one character, or tab
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     pub(crate) delimiter: Option<char>,
+    /// The sheet of an Excel workbook (default: the first)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sheet: Option<String>,
     /// Leave out rows that cannot be read or are empty, and count them
     #[arg(long)]
     pub(crate) skip_bad_rows: bool,
@@ -239,6 +242,8 @@ pub(crate) enum DataFormat {
     Jsonl,
     /// Apache Parquet
     Parquet,
+    /// A sheet of an Excel workbook (.xlsx)
+    Excel,
     /// `__label__x text`
     Fasttext,
     /// One text per line
@@ -247,7 +252,7 @@ pub(crate) enum DataFormat {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Train {
-    /// CSV, TSV, JSONL, Parquet or fastText lines, each also as .gz; - for standard input
+    /// CSV, TSV, JSONL, Parquet, Excel (.xlsx) or fastText lines, each also as .gz; - for standard input
     #[arg(value_name = "DATA")]
     pub(crate) data: Option<PathBuf>,
     #[arg(long, value_enum)]

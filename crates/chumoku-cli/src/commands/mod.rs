@@ -78,6 +78,7 @@ fn read_options(reading: &Reading, require_label: bool) -> anyhow::Result<ReadOp
         }
         (Some(DataFormat::Jsonl), None) => (Some(Format::JsonLines), false),
         (Some(DataFormat::Parquet), None) => (Some(Format::Parquet), false),
+        (Some(DataFormat::Excel), None) => (Some(Format::Excel), false),
         (Some(DataFormat::Fasttext), None) => (Some(Format::FastText), false),
         (Some(DataFormat::Text), None) => (Some(Format::PlainText), false),
     };
@@ -91,6 +92,7 @@ fn read_options(reading: &Reading, require_label: bool) -> anyhow::Result<ReadOp
     options.format = format;
     options.find_delimiter = find_delimiter;
     options.kept = reading.kept.clone();
+    options.sheet = reading.sheet.clone();
     Ok(options)
 }
 

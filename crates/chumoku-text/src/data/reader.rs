@@ -2,6 +2,7 @@
 
 use super::delimited::CsvReader;
 use super::error::DataError;
+use super::excel::ExcelReader;
 use super::fasttext::{FastTextReader, PlainReader};
 use super::format::Format;
 use super::json_lines::JsonReader;
@@ -18,6 +19,7 @@ pub(crate) enum Reader {
     FastText(FastTextReader),
     Plain(PlainReader),
     Parquet(Box<ParquetReader>),
+    Excel(ExcelReader),
 }
 
 impl Reader {
@@ -28,8 +30,8 @@ impl Reader {
             Format::Tsv => Reader::Tsv(TsvReader::new(lines)),
             Format::JsonLines => Reader::Json(JsonReader::new(lines)),
             Format::FastText => Reader::FastText(FastTextReader::new(lines, several_labels)),
-            // Parquet has no lines; `open` has declined what calls itself so.
-            Format::PlainText | Format::Parquet => Reader::Plain(PlainReader::new(lines)),
+            // These have no lines; `open` has declined what calls itself so.
+            Format::PlainText | Format::Parquet | Format::Excel => Reader::Plain(PlainReader::new(lines)),
         }
     }
 
@@ -41,7 +43,7 @@ impl Reader {
             Reader::Json(reader) => reader.lines.begun(),
             Reader::FastText(reader) => reader.lines.begun(),
             Reader::Plain(reader) => reader.lines.begun(),
-            Reader::Parquet(_) => 0,
+            Reader::Parquet(_) | Reader::Excel(_) => 0,
         }
     }
 
@@ -54,6 +56,7 @@ impl Reader {
             Reader::FastText(reader) => reader.next_row(),
             Reader::Plain(reader) => reader.next_row(),
             Reader::Parquet(reader) => reader.next_row(),
+            Reader::Excel(reader) => reader.next_row(),
         }
     }
 }

@@ -86,7 +86,7 @@ pub struct Layout {
     pub path: PathBuf,
     /// Its format.
     pub format: Format,
-    /// Whether its first row holds the names of the columns (CSV and TSV only).
+    /// Whether its first row holds the names of the columns (CSV, TSV and Excel only).
     pub header: bool,
     /// The names of the columns; where the file has none: `text`, `label`, and `column_1`, `column_2` … by position.
     pub columns: Vec<String>,
@@ -142,7 +142,7 @@ impl Layout {
     /// Whether the file itself names its columns.
     pub fn has_names(&self) -> bool {
         match self.format {
-            Format::Csv { .. } | Format::Tsv => self.header,
+            Format::Csv { .. } | Format::Tsv | Format::Excel => self.header,
             Format::JsonLines | Format::Parquet => true,
             Format::FastText | Format::PlainText => false,
         }

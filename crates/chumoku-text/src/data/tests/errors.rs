@@ -120,12 +120,10 @@ fn damaged_gzip() {
 
 #[test]
 fn formats_that_are_declined() {
-    let expected = "recognising the format: expected CSV, TSV, JSONL, Parquet, fastText or plain text, found";
+    let expected = "recognising the format: expected CSV, TSV, JSONL, Parquet, Excel, fastText or plain text, found";
     assert_eq!(
         message("a.xlsx", b"PK\x03\x04\x14\0", &labelled()),
-        format!(
-            "a.xlsx: {expected} a zip archive or an Excel workbook; save the sheet as CSV (UTF-8), or unpack the archive"
-        )
+        format!("a.xlsx: {expected} a zip archive; unpack it first")
     );
     assert_eq!(
         message("a.csv.zst", b"\x28\xb5\x2f\xfd\0\0", &labelled()),

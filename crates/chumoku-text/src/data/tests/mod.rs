@@ -3,6 +3,7 @@
 mod choosing;
 mod documents;
 mod errors;
+mod excel_files;
 mod formats;
 mod label_sets;
 mod memory;
