@@ -73,6 +73,12 @@ fn each_format_is_recognised_and_gives_the_same_rows() {
         trains("bare.tsv.gz", gz(&tabs), &[], &["TSV without a header", "gzip"]),
         trains("x.jsonl", &objects, &[], &["JSONL, 3 keys", "text = column “text” (its name)"]),
         trains("x.jsonl.gz", gz(&objects), &[], &["JSONL", "gzip"]),
+        trains(
+            "x.json",
+            format!("[{}]", objects.trim_end().replace('\n', ", ")),
+            &[],
+            &["JSON, an array of objects, 3 keys"],
+        ),
         trains("x.txt", &fast, &[], &["fastText", "the label is in front"]),
         trains("x.ft.gz", gz(&fast), &[], &["fastText", "gzip"]),
         trains("x.xlsx", excel(false), &[], &["Excel, sheet “Reviews”, with a header, 3 columns", "not used"]),
@@ -90,7 +96,7 @@ fn each_format_is_recognised_and_gives_the_same_rows() {
 }
 
 #[test]
-fn rows_of_a_workbook_are_answered_as_csv() {
+fn rows_of_workbooks_are_answered_as_csv_and_those_of_json_as_jsonl() {
     let place = Place::new();
     place.write("x.csv", csv(&reviews(ROWS)));
     place.run(&["train", "x.csv", "--out", "model", "--epochs", "1"]).ok();
@@ -100,6 +106,11 @@ fn rows_of_a_workbook_are_answered_as_csv() {
     assert_eq!(lines.len(), ROWS + 1, "{run:#?}");
     assert_eq!(lines[0], "number,text,label,predicted_label,probability,error");
     assert!(lines[1].starts_with("0,"), "{run:#?}");
+    place.write("texts.json", "{\"data\": [\"Good food\", \"\"]}");
+    let run = place.run(&["predict", "model", "--input", "texts.json"]).ok();
+    let lines: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines[0]["text"] == "Good food" && lines[0]["probability"].is_number(), "{run:#?}");
+    assert!(lines[1]["error"].as_str().unwrap().contains("texts.json, row 2: reading the text"), "{run:#?}");
     place.refuses(&["predict", "model", "--input", "new.xlsx", "--sheet", "Review"], &["new.xlsx", "“Reviews”"]);
 }
 

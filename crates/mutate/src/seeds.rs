@@ -142,6 +142,7 @@ fn labelled() -> Vec<SeedFile> {
         file("semicolons.csv", csv(";", &rows).as_bytes()),
         file("a.tsv", format!("label\ttext\n{tsv}").as_bytes()),
         file("a.jsonl", jsonl.as_bytes()),
+        file("array.json", format!("[\n{}\n]\n", jsonl.trim_end().replace('\n', ",\n")).as_bytes()),
         file("fasttext.txt", fasttext.as_bytes()),
         file("a.parquet", &parquet(&rows)),
         file("a.xlsx", &excel(&rows)),

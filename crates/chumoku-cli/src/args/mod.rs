@@ -240,6 +240,8 @@ pub(crate) enum DataFormat {
     Tsv,
     /// One JSON object per line
     Jsonl,
+    /// One JSON array, an element a row
+    Json,
     /// Apache Parquet
     Parquet,
     /// A sheet of an Excel workbook (.xlsx)
@@ -252,7 +254,7 @@ pub(crate) enum DataFormat {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Train {
-    /// CSV, TSV, JSONL, Parquet, Excel (.xlsx) or fastText lines, each also as .gz; - for standard input
+    /// CSV, TSV, JSONL, JSON, Parquet, Excel (.xlsx) or fastText lines, each also as .gz; - for standard input
     #[arg(value_name = "DATA")]
     pub(crate) data: Option<PathBuf>,
     #[arg(long, value_enum)]

@@ -77,6 +77,7 @@ fn read_options(reading: &Reading, require_label: bool) -> anyhow::Result<ReadOp
             return Err(Usage(problem).into());
         }
         (Some(DataFormat::Jsonl), None) => (Some(Format::JsonLines), false),
+        (Some(DataFormat::Json), None) => (Some(Format::Json), false),
         (Some(DataFormat::Parquet), None) => (Some(Format::Parquet), false),
         (Some(DataFormat::Excel), None) => (Some(Format::Excel), false),
         (Some(DataFormat::Fasttext), None) => (Some(Format::FastText), false),

@@ -8,6 +8,7 @@ use super::error::Role;
 use super::fasttext::LABEL_PREFIX;
 use super::format::{Format, ReadOptions};
 use super::header::is_name;
+use super::json_array::is_array;
 use crate::lang::lang;
 
 /// Lines of the head that are looked at.
@@ -143,6 +144,10 @@ pub(crate) fn detect(path: &Path, head: &str, whole: bool, options: &ReadOptions
     let by_name = lang().pick("the file's name", "ファイル名から");
     let first = lines.iter().find(|line| !line.trim().is_empty()).copied().unwrap_or("");
     let extension = extension(path);
+    let is_json = ["jsonl", "ndjson", "json"].contains(&extension.as_str());
+    if is_array(head, whole, is_json) {
+        return sure(Format::Json, lang().pick("it is one JSON array", "全体が 1 つの JSON 配列"));
+    }
     match extension.as_str() {
         "jsonl" | "ndjson" | "json" => return sure(Format::JsonLines, by_name),
         "ft" | "fasttext" => return sure(Format::FastText, by_name),

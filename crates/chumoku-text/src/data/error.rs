@@ -20,7 +20,7 @@ pub struct Place {
     pub line: u64,
     /// The character within the line, where one can be named.
     pub column: Option<u64>,
-    /// Whether `line` counts rows, as in Parquet and Excel.
+    /// Whether `line` counts rows, as in Parquet, Excel and JSON arrays.
     pub is_row: bool,
 }
 
@@ -119,7 +119,7 @@ pub enum DataError {
     Empty { path: PathBuf },
     #[error("{}", tr!("{}: reading the data: expected rows below the header ({columns}), found none; check that the file was written whole", "{}: データを読めません。見出し行（{columns}）の下に行がありません。ファイルが最後まで書き込まれたかを確認してください", path.display()))]
     OnlyHeader { path: PathBuf, columns: String },
-    #[error("{}", tr!("{}: recognising the format: expected CSV, TSV, JSONL, Parquet, Excel, fastText or plain text, found {found}; {advice}", "{}: 形式を判別できません。CSV・TSV・JSONL・Parquet・Excel・fastText・プレーンテキストのいずれかが必要ですが、{found}です。{advice}", path.display()))]
+    #[error("{}", tr!("{}: recognising the format: expected CSV, TSV, JSON, JSONL, Parquet, Excel, fastText or plain text, found {found}; {advice}", "{}: 形式を判別できません。CSV・TSV・JSON・JSONL・Parquet・Excel・fastText・プレーンテキストのいずれかが必要ですが、{found}です。{advice}", path.display()))]
     OtherFormat { path: PathBuf, found: &'static str, advice: &'static str },
     #[error("{}", tr!("{}: decompressing gzip: expected the end of the stream, found {found}{after}; download or compress the file again", "{}: gzip を展開できません。{found}{after}。もう一度ダウンロードするか、圧縮し直してください", path.display()))]
     Gzip { path: PathBuf, found: String, after: String },
@@ -165,6 +165,12 @@ pub enum DataError {
     BadJson { place: Place, detail: String },
     #[error("{}", tr!("{place}: reading JSON: expected an object ({{…}}) on each line, found {found}; {advice}", "{place}: JSON を読めません。各行にオブジェクト（{{…}}）が必要ですが、{found}です。{advice}"))]
     NotAnObject { place: Place, found: &'static str, advice: &'static str },
+    #[error("{}", tr!("{place}: reading JSON: expected a sound element (number {element} of the array), found: {detail}; mend it, or leave such rows out with --skip-bad-rows", "{place}: JSON を読めません。配列の {element} 番目の要素が正しくありません（{detail}）。直してください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
+    BadElement { place: Place, element: u64, detail: String },
+    #[error("{}", tr!("{place}: reading JSON: expected {expected}, found {found}; write all elements of the array in the same way, or leave such rows out with --skip-bad-rows", "{place}: JSON を読めません。{expected}が必要ですが、{found}です。配列の要素はすべて同じ形で書いてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
+    OtherElement { place: Place, expected: &'static str, found: &'static str },
+    #[error("{}", tr!("{place}: reading a JSON array: expected {expected}, found {found} (elements before it: {after}); check that the file was written whole", "{place}: JSON 配列を読めません。{expected}が必要ですが、{found}があります（その前の要素: {after}）。ファイルが最後まで書き込まれたかを確認してください"))]
+    BrokenArray { place: Place, after: u64, expected: &'static str, found: String },
     #[error("{}", tr!("{place}: reading the {role}: expected a string, number or true/false in {}, found {found}; flatten it, or choose another column with {}", "{place}: {role}を読めません。{}には文字列・数値・真偽値が必要ですが、{found}です。平らな値にするか、{} で別の列を選んでください", quoted(column), role.flag()))]
     Nested { place: Place, role: Role, column: String, found: &'static str },
     #[error("{}", tr!("{place}: reading the text: expected some characters, found {found}; fill it in, or leave such rows out with --skip-bad-rows", "{place}: テキストを読めません。文字が必要ですが、{found}です。値を入れてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
@@ -236,8 +242,9 @@ pub enum DataError {
 
 fn ragged(place: &Place, format: &str, [expected, found, model]: [u64; 3], advice: &str) -> String {
     let columns = count(expected, "column");
+    let what = if place.is_row { "row" } else { "line" };
     tr!(
-        "{place}: reading a {format} row: expected {columns}, as in line {model}, found {found}; {advice}, or leave such rows out with --skip-bad-rows",
+        "{place}: reading a {format} row: expected {columns}, as in {what} {model}, found {found}; {advice}, or leave such rows out with --skip-bad-rows",
         "{place}: {format} の行を読めません。{model} 行目と同じ {expected} 列のはずが {found} 列です。{advice}。--skip-bad-rows を付けると、このような行を除いて続けます"
     )
 }
@@ -273,12 +280,14 @@ impl DataError {
     /// The line of the row to skip, if this error concerns one row only.
     pub(crate) fn row(&self) -> Option<u64> {
         match self {
+            DataError::BadElement { element, .. } => Some(*element),
             DataError::Ragged { place, .. }
             | DataError::UnclosedQuote { place, .. }
             | DataError::StrayQuote { place, .. }
             | DataError::StrayCell { place, .. }
             | DataError::BadJson { place, .. }
             | DataError::NotAnObject { place, .. }
+            | DataError::OtherElement { place, .. }
             | DataError::Nested { place, .. }
             | DataError::EmptyText { place, .. }
             | DataError::EmptyLabel { place, .. }

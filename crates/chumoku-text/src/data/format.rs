@@ -19,6 +19,8 @@ pub enum Format {
     Tsv,
     /// One JSON object a line.
     JsonLines,
+    /// One JSON array of objects, texts or lists, or an object whose only key holds it.
+    Json,
     /// `__label__x text`, one a line.
     FastText,
     /// Apache Parquet.
@@ -36,6 +38,7 @@ impl Format {
             Format::Csv { .. } => "CSV",
             Format::Tsv => "TSV",
             Format::JsonLines => "JSONL",
+            Format::Json => "JSON",
             Format::FastText => "fastText",
             Format::Parquet => "Parquet",
             Format::Excel => "Excel",

@@ -5,6 +5,7 @@ use super::error::DataError;
 use super::excel::ExcelReader;
 use super::fasttext::{FastTextReader, PlainReader};
 use super::format::Format;
+use super::json_array::JsonArrayReader;
 use super::json_lines::JsonReader;
 use super::lines::LineReader;
 use super::parquet::ParquetReader;
@@ -16,6 +17,7 @@ pub(crate) enum Reader {
     Csv(CsvReader),
     Tsv(TsvReader),
     Json(JsonReader),
+    JsonArray(JsonArrayReader),
     FastText(FastTextReader),
     Plain(PlainReader),
     Parquet(Box<ParquetReader>),
@@ -29,6 +31,7 @@ impl Reader {
             Format::Csv { delimiter } => Reader::Csv(CsvReader::new(lines, delimiter)),
             Format::Tsv => Reader::Tsv(TsvReader::new(lines)),
             Format::JsonLines => Reader::Json(JsonReader::new(lines)),
+            Format::Json => Reader::JsonArray(JsonArrayReader::new(lines)),
             Format::FastText => Reader::FastText(FastTextReader::new(lines, several_labels)),
             // These have no lines; `open` has declined what calls itself so.
             Format::PlainText | Format::Parquet | Format::Excel => Reader::Plain(PlainReader::new(lines)),
@@ -41,6 +44,7 @@ impl Reader {
             Reader::Csv(reader) => reader.lines.begun(),
             Reader::Tsv(reader) => reader.lines.begun(),
             Reader::Json(reader) => reader.lines.begun(),
+            Reader::JsonArray(reader) => reader.begun(),
             Reader::FastText(reader) => reader.lines.begun(),
             Reader::Plain(reader) => reader.lines.begun(),
             Reader::Parquet(_) | Reader::Excel(_) => 0,
@@ -53,6 +57,7 @@ impl Reader {
             Reader::Csv(reader) => reader.next_row(),
             Reader::Tsv(reader) => reader.next_row(),
             Reader::Json(reader) => reader.next_row(),
+            Reader::JsonArray(reader) => reader.next_row(),
             Reader::FastText(reader) => reader.next_row(),
             Reader::Plain(reader) => reader.next_row(),
             Reader::Parquet(reader) => reader.next_row(),

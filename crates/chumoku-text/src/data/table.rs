@@ -11,6 +11,7 @@ use super::excel::ExcelReader;
 use super::fasttext::FAST_TEXT_COLUMNS;
 use super::format::{Format, ReadOptions};
 use super::header::has_header;
+use super::json_array::Elements;
 use super::json_lines::kind;
 use super::limits::{MAX_COLUMNS, MAX_TEXT_BYTES};
 use super::open::{Content, Opened};
@@ -87,7 +88,12 @@ impl Table {
         }
         let first_row = first.rows.front().map_or(1, |row| row.line);
         layout.columns = match &reader {
-            Reader::Csv(_) | Reader::Tsv(_) | Reader::Excel(_) => {
+            Reader::JsonArray(reader) if reader.elements == Some(Elements::Objects) => {
+                layout.header = true;
+                keys(&first.rows)
+            }
+            Reader::JsonArray(reader) if reader.elements == Some(Elements::Texts) => vec!["text".to_owned()],
+            Reader::Csv(_) | Reader::Tsv(_) | Reader::Excel(_) | Reader::JsonArray(_) => {
                 layout.header = first.has_header(0, options);
                 let names = if layout.header { first.take_header() } else { None };
                 if first.rows.is_empty() && live_lines.is_some() {
@@ -163,9 +169,18 @@ impl Table {
         let Layout { path, format, header, columns } = &self.layout;
         let (n, in_all) = (columns.len(), count(columns.len() as u64, "column"));
         let shape = match format {
-            Format::Csv { .. } | Format::Tsv | Format::Excel => {
+            Format::Json if !matches!(&self.reader, Reader::JsonArray(reader) if reader.elements == Some(Elements::Lists)) =>
+            {
+                let (array, keys) = (self.array(), count(n as u64, "key"));
+                match header {
+                    true => tr!(", {array}, {keys}", "、{array}、キー {n} 個"),
+                    false => tr!(", {array}", "、{array}"),
+                }
+            }
+            Format::Csv { .. } | Format::Tsv | Format::Excel | Format::Json => {
                 let sheet = match &self.reader {
                     Reader::Excel(reader) => reader.describe_sheet(),
+                    Reader::JsonArray(_) => tr!(", {}", "、{}", self.array()),
                     _ => String::new(),
                 };
                 let with = lang().pick(if *header { "with" } else { "without" }, if *header { "あり" } else { "なし" });
@@ -190,11 +205,20 @@ impl Table {
         tr!("{path}: {format}{shape}{gzip}{encoding} ({why})", "{path}: {format}{shape}{gzip}{encoding}（{why}）")
     }
 
+    /// What a JSON file is an array of.
+    fn array(&self) -> &'static str {
+        match &self.reader {
+            Reader::JsonArray(reader) => reader.elements.map_or("", Elements::array),
+            _ => "",
+        }
+    }
+
     /// Where a row is, for messages.
     pub(crate) fn place(&self, line: u64) -> Place {
         match &self.reader {
             Reader::Parquet(reader) => reader.place(line),
             Reader::Excel(reader) => reader.place(line),
+            Reader::JsonArray(_) => Place::row(&self.layout.path, line),
             _ => Place::line(&self.layout.path, line),
         }
     }

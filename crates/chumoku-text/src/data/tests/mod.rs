@@ -5,6 +5,7 @@ mod documents;
 mod errors;
 mod excel_files;
 mod formats;
+mod json_arrays;
 mod label_sets;
 mod memory;
 mod no_panic;
