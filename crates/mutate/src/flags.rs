@@ -167,6 +167,7 @@ fn of_command(command: &str) -> Vec<(&'static str, Value)> {
         "translate" => &[READING, THREADS, TRANSLATE],
         "generate" => &[THREADS, GENERATE],
         "explain" => &[PICTURES, THREADS, EXPLAIN],
+        "export" => &[&[("--out", Out), ("--json", Alone)]],
         "trace" => &[TRACE],
         "check" => &[&[("--json", Alone)]],
         "position" => &[PICTURES, POSITION],

@@ -183,6 +183,7 @@ impl Scenario {
             (_, 1) => self.set(&["trace", "--model", "model", "--text", &text]),
             (_, 2) => self.set(&["position", "--model", "model", "--json", "-"]),
             (Kind::Classifier, 3) => self.set(&["film", "model"]),
+            (Kind::Classifier | Kind::Recurrent, 4) => self.set(&["export", "model"]),
             (Kind::Translator | Kind::PublishedTranslator, _) => self.set(&["translate", "model", &text]),
             (Kind::LanguageModel | Kind::Published, _) => self.set(&["generate", "model", &text, "--max-tokens", "20"]),
             _ => self.set(&["predict", "model", &text]),

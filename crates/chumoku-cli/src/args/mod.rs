@@ -66,6 +66,8 @@ pub(crate) enum Command {
     /// Show why a text got its class, what makes it like another, or where a translation comes from: attention, and the
     /// effect of each word
     Explain(Explain),
+    /// Write a classifier's network as an ONNX file, for other programs
+    Export(Export),
     /// Compute attention on the tensors of a file, as ONNX's operator Attention defines it
     Attend(Attend),
     /// Show attention in numbers, step by step: of an example, a file, or a layer of a model
@@ -671,6 +673,20 @@ pub(crate) struct BenchClassifier {
     #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
     /// Print one JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The n-gram model is left out: the file has the network alone.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Export {
+    /// The folder of a classifier: one that `chumoku train` wrote, or a published one
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// The file
+    #[arg(short, long, value_name = "FILE", default_value = "model.onnx")]
+    pub(crate) out: PathBuf,
+    /// Print what was written, and its metadata, as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

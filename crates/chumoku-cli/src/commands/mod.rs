@@ -8,6 +8,7 @@ mod count;
 mod embed;
 mod eval;
 mod explain;
+mod export;
 mod film;
 mod generate;
 mod info;
@@ -49,6 +50,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Generate(args) => generate::run(&args),
         Command::Translate(args) => translate::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Attend(args) => attend::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Trace(args) => trace::run(&args),
