@@ -2,14 +2,24 @@
 
 use super::load;
 use super::pictures::write;
-use crate::ExitCode;
 use crate::args::Export;
+use crate::{ExitCode, Usage};
 use chumoku::onnx::{EXPORT_INPUTS, EXPORT_OUTPUTS, OPSET, export_classifier};
-use chumoku::tr;
+use chumoku::{ModelKind, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
 
 pub(crate) fn run(args: &Export) -> anyhow::Result<ExitCode> {
+    if ModelKind::of(&args.model)? == ModelKind::Ngrams {
+        let folder = args.model.display();
+        let problem = tr!(
+            "{folder}: expected a classifier with a network, found n-grams alone, which ONNX's operators cannot compute from text; \
+             train one with --model transformer",
+            "{folder}: ネットワークのある分類モデルが必要ですが、n-gram だけのモデルです（テキストからの計算は ONNX の演算子では\
+             できません）。--model transformer で学習してください"
+        );
+        return Err(Usage(problem).into());
+    }
     let model = load::classifier(&args.model, None)?;
     let exported = export_classifier(model)?;
     write(&args.out, &exported.bytes)?;

@@ -4,8 +4,10 @@ use rust_xlsxwriter::{ExcelDateTime, Format as Style, Workbook, Worksheet};
 
 use super::*;
 
-/// A workbook of the sheets that `fill` writes.
-fn book(sheets: &[(&str, &dyn Fn(&mut Worksheet))]) -> Vec<u8> {
+/// The name of a sheet, and what writes it.
+type Sheet<'a> = (&'a str, &'a dyn Fn(&mut Worksheet));
+
+fn book(sheets: &[Sheet<'_>]) -> Vec<u8> {
     let mut book = Workbook::new();
     for (name, fill) in sheets {
         fill(book.add_worksheet().set_name(*name).unwrap());

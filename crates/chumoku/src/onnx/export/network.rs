@@ -438,7 +438,6 @@ impl<'a> Network<'a> {
 
     /// A vector for each row: (batch, width).
     fn pooled(&mut self, x: &str) -> Result<String> {
-        let last = self.graph.ints(&[2]);
         match self.config.pooling {
             Pooling::First => {
                 let first = self.graph.int(0);
@@ -446,6 +445,7 @@ impl<'a> Network<'a> {
             }
             Pooling::Max => {
                 let mask = self.cast(EXPORT_INPUTS[1], Kind::Bool);
+                let last = self.graph.ints(&[2]);
                 let mask = self.op("Unsqueeze", &[&mask, &last]);
                 let hidden = self.number(HIDDEN);
                 let seen = self.op("Where", &[&mask, x, &hidden]);
@@ -458,6 +458,7 @@ impl<'a> Network<'a> {
                 let count = self.op("ReduceSum", &[&mask, &second]);
                 let count = self.op("Max", &[&count, &one]);
                 let count = if self.config.pooling == Pooling::Mean { count } else { self.op("Sqrt", &[&count]) };
+                let last = self.graph.ints(&[2]);
                 let mask = self.op("Unsqueeze", &[&mask, &last]);
                 let seen = self.op("Mul", &[x, &mask]);
                 let sum = self.graph.op("ReduceSum", &[&seen, &second], &[("keepdims", Attribute::Int(0))]);
