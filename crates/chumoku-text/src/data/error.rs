@@ -242,10 +242,13 @@ pub enum DataError {
 
 fn ragged(place: &Place, format: &str, [expected, found, model]: [u64; 3], advice: &str) -> String {
     let columns = count(expected, "column");
-    let what = if place.is_row { "row" } else { "line" };
+    let model = match place.is_row {
+        true => tr!("row {model}", "{model} 行目"),
+        false => tr!("line {model}", "{model} 行目"),
+    };
     tr!(
-        "{place}: reading a {format} row: expected {columns}, as in {what} {model}, found {found}; {advice}, or leave such rows out with --skip-bad-rows",
-        "{place}: {format} の行を読めません。{model} 行目と同じ {expected} 列のはずが {found} 列です。{advice}。--skip-bad-rows を付けると、このような行を除いて続けます"
+        "{place}: reading a {format} row: expected {columns}, as in {model}, found {found}; {advice}, or leave such rows out with --skip-bad-rows",
+        "{place}: {format} の行を読めません。{model}と同じ {expected} 列のはずが {found} 列です。{advice}。--skip-bad-rows を付けると、このような行を除いて続けます"
     )
 }
 

@@ -188,8 +188,9 @@ impl Table {
                     row if row > 1 && *header && !sheet.is_empty() => tr!(" (row {row})", "（{row} 行目）"),
                     _ => String::new(),
                 };
-                let comma = if sheet.is_empty() { "" } else { "," };
-                tr!("{sheet}{comma} {with} a header{row}, {in_all}", "{sheet}、見出し行{with}{row}、{n} 列")
+                let comma = if sheet.is_empty() { "" } else { lang().pick(",", "") };
+                let shape = tr!(" {with} a header{row}, {in_all}", "、見出し行{with}{row}、{n} 列");
+                format!("{sheet}{comma}{shape}")
             }
             Format::JsonLines => {
                 let keys = count(n as u64, "key");

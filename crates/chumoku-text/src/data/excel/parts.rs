@@ -12,19 +12,48 @@ use zip::ZipArchive;
 use crate::data::error::DataError;
 use crate::data::limits::MAX_ROW_BYTES;
 use crate::lang::lang;
-use crate::lang::wording::size;
+use crate::lang::wording::{quoted, size};
 use crate::tr;
 
 /// Most bytes of a sheet, and of the strings that sheets share (1 GiB).
 const MAX_PART_BYTES: u64 = 1 << 30;
-/// Most bytes of any other part, styles for instance (32 MiB).
+/// Most bytes of the styles, and of the list of sheets (32 MiB).
 const MAX_SMALL_BYTES: u64 = 32 << 20;
 /// What an element costs in memory beside its text.
 const ELEMENT_BYTES: u64 = 16;
 /// Bytes within which the file of shared strings must have begun.
 const BEGINNING: usize = 64 * 1024;
-/// A sheet with more bytes is not read a second time for its merged cells (256 MiB).
+/// Most bytes of any other part, pictures for instance (256 MiB). A sheet with more is not read a second time for its merged
+/// cells.
 const LARGE: u64 = 256 << 20;
+
+/// What a part is, by its name; what is called otherwise may still be a sheet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PartKind {
+    Strings,
+    Sheet,
+    Styles,
+    Other,
+}
+
+impl PartKind {
+    fn of(name: &str) -> Self {
+        match name.rsplit(['/', '\\']).next().unwrap_or_default() {
+            "sharedstrings.xml" => PartKind::Strings,
+            "styles.xml" | "workbook.xml" => PartKind::Styles,
+            _ if name.contains("sheet") && name.ends_with(".xml") => PartKind::Sheet,
+            _ => PartKind::Other,
+        }
+    }
+
+    fn limit(self) -> u64 {
+        match self {
+            PartKind::Strings | PartKind::Sheet => MAX_PART_BYTES,
+            PartKind::Styles => MAX_SMALL_BYTES,
+            PartKind::Other => LARGE,
+        }
+    }
+}
 
 /// Checks that the archive is a workbook whose parts are of a size that can be read; says whether it is large.
 pub(super) fn check(path: &Path, file: &File) -> Result<bool, DataError> {
@@ -32,29 +61,30 @@ pub(super) fn check(path: &Path, file: &File) -> Result<bool, DataError> {
     let file = file.try_clone().map_err(|error| damaged(error.to_string()))?;
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|error| damaged(error.to_string()))?;
     let names: Vec<String> = archive.file_names().flatten().map(|name| name.to_lowercase()).collect();
-    if !names.iter().any(|name| name.ends_with("workbook.xml")) {
+    if !names.iter().any(|name| name.contains("workbook") && name.ends_with(".xml")) {
         return Err(other(path, &names));
     }
     let mut is_large = false;
     for index in 0..archive.len() {
         let part = archive.by_index(index).map_err(|error| damaged(error.to_string()))?;
-        let name = part.name().map_err(|error| damaged(error.to_string()))?.to_lowercase();
-        if !name.ends_with(".xml") && !name.ends_with(".rels") {
-            continue;
-        }
-        let file = name.rsplit(['/', '\\']).next().unwrap_or_default();
-        let is_strings = file == "sharedstrings.xml";
-        let is_sheet = !is_strings && file != "styles.xml" && name.contains("sheet");
-        let limit = if is_strings || is_sheet { MAX_PART_BYTES } else { MAX_SMALL_BYTES };
-        let weighed = weigh(part, limit, is_sheet).map_err(|error| match error {
+        let shown = part.name().map_err(|error| damaged(error.to_string()))?.into_owned();
+        let kind = PartKind::of(&shown.to_lowercase());
+        let weighed = weigh(part, kind).map_err(|error| match error {
             Unfit::Read(error) => damaged(error.to_string()),
             Unfit::TooLarge(limit) => {
-                let (part, limit) = (format!("“{name}”"), size(limit));
-                damaged(tr!("its part {part} unpacks to more than {limit}", "{part} を展開すると {limit} を超えます"))
+                let (part, limit) = (quoted(&shown), size(limit));
+                damaged(tr!("its part {part} unpacks to more than {limit}", "{part}を展開すると {limit} を超えます"))
+            }
+            Unfit::EndlessPiece => {
+                let (part, limit) = (quoted(&shown), size(MAX_ROW_BYTES));
+                damaged(tr!(
+                    "its part {part} has more than {limit} without a tag",
+                    "{part}に、タグのない {limit} を超える部分があります"
+                ))
             }
         })?;
-        is_large |= is_sheet && weighed.bytes > LARGE;
-        if is_strings && !weighed.begins_truly() {
+        is_large |= weighed.bytes > LARGE && kind == PartKind::Sheet;
+        if kind == PartKind::Strings && !weighed.begins_truly() {
             let said = tr!("its strings are not counted truly", "共有文字列の数が正しくありません");
             return Err(damaged(said));
         }
@@ -84,6 +114,8 @@ fn other(path: &Path, names: &[String]) -> DataError {
 enum Unfit {
     Read(io::Error),
     TooLarge(u64),
+    /// More than a row may have, and no tag.
+    EndlessPiece,
 }
 
 /// What a part holds.
@@ -93,9 +125,10 @@ struct Weighed {
     beginning: Vec<u8>,
 }
 
-/// Inflates a part and throws it away: its bytes (and, but for sheets, what its elements cost) stay within `limit`, and
+/// Inflates a part and throws it away: its bytes (and, but for sheets, what its elements cost) stay within its limit, and
 /// each piece between tags within what a row may have.
-fn weigh(mut part: impl Read, limit: u64, is_sheet: bool) -> Result<Weighed, Unfit> {
+fn weigh(mut part: impl Read, kind: PartKind) -> Result<Weighed, Unfit> {
+    let limit = kind.limit();
     let mut weighed = Weighed { bytes: 0, elements: 0, beginning: Vec::new() };
     let (mut buffer, mut piece) = (vec![0; 64 * 1024], 0_u64);
     loop {
@@ -118,12 +151,12 @@ fn weigh(mut part: impl Read, limit: u64, is_sheet: bool) -> Result<Weighed, Unf
                 piece = 0;
             }
         }
-        let cost = if is_sheet { 0 } else { ELEMENT_BYTES * weighed.elements };
+        let cost = if kind == PartKind::Sheet { 0 } else { ELEMENT_BYTES * weighed.elements };
         if weighed.bytes + cost > limit {
             return Err(Unfit::TooLarge(limit));
         }
         if piece > MAX_ROW_BYTES {
-            return Err(Unfit::TooLarge(MAX_ROW_BYTES));
+            return Err(Unfit::EndlessPiece);
         }
     }
 }
@@ -156,7 +189,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Weighed {
-        weigh(text.as_bytes(), MAX_PART_BYTES, false).ok().unwrap()
+        weigh(text.as_bytes(), PartKind::Strings).ok().unwrap()
     }
 
     #[test]
@@ -173,8 +206,8 @@ mod tests {
     #[test]
     fn what_unpacks_to_too_much_is_not_read_on() {
         let endless = || io::repeat(b'a');
-        assert!(matches!(weigh(endless(), MAX_PART_BYTES, true), Err(Unfit::TooLarge(MAX_ROW_BYTES))));
-        assert!(matches!(weigh(io::repeat(b'<'), MAX_SMALL_BYTES, false), Err(Unfit::TooLarge(MAX_SMALL_BYTES))));
+        assert!(matches!(weigh(endless(), PartKind::Sheet), Err(Unfit::EndlessPiece)));
+        assert!(matches!(weigh(io::repeat(b'<'), PartKind::Styles), Err(Unfit::TooLarge(MAX_SMALL_BYTES))));
         assert_eq!(of("<a>b</a>").elements, 2);
     }
 }

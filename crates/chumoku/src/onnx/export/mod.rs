@@ -1,5 +1,6 @@
 //! A classifier's network as an ONNX file, which other programs run: `network.rs` says what it computes in ONNX's operators,
-//! `recurrent.rs` the same of recurrent networks, `graph.rs` puts nodes and arrays together, `protobuf.rs` writes bytes.
+//! `recurrent.rs` the same of recurrent networks, `writer.rs` brings the weights, `graph.rs` puts nodes and arrays together,
+//! `protobuf.rs` writes bytes.
 //!
 //! The models here have no padding; an ONNX file must, because its batches are rectangles. So each text stands in the first
 //! columns of its row, and a mask says how many: what is masked out reaches no output.
@@ -8,6 +9,7 @@ mod graph;
 mod network;
 mod protobuf;
 mod recurrent;
+mod writer;
 
 use crate::text_classifier::{Problem, TextClassifier};
 use crate::{Error, Result, tr};
@@ -55,7 +57,7 @@ pub fn export_classifier(classifier: &TextClassifier) -> Result<ExportedClassifi
     let lacks_ngrams = classifier.ngrams.is_some();
     let mut network = Network::new(&config.model, params);
     let logits = network.logits()?;
-    let mut graph = network.graph;
+    let mut graph = network.writer.graph;
     let (scale, offsets) = calibration(classifier);
     let probabilities = probabilities(&mut graph, &logits, &config.problem, scale, &offsets);
     graph.node("Identity", &[&logits], &[], EXPORT_OUTPUTS[0]);

@@ -4,15 +4,16 @@
 //! `crates/chumoku-cli/tests/export.rs` holds the two against each other.
 
 use super::EXPORT_INPUTS;
-use super::graph::{Attribute, Graph, Kind};
-use super::recurrent;
+use super::graph::{Attribute, Kind};
+use super::recurrent::recurrent;
+use super::writer::{Writer, unwritable};
 use crate::models::ClassifierConfig;
 use crate::nn::{
     AttentionOptions, BodyConfig, EncoderConfig, FeedForwardKind, HeadActivation, LayerNorm, NormKind, NormOrder,
     Pooling, PositionKind, Rotary, alibi_slopes, sinusoidal, sinusoidal_halves,
 };
 use crate::params::Params;
-use crate::{Error, Result, tr};
+use crate::{Result, tr};
 use std::collections::HashMap;
 
 /// What takes the place of a score that is masked out: exp of it is 0, and it is finite, because the rows behind the end of a
@@ -21,9 +22,8 @@ const HIDDEN: f32 = -1e30;
 
 /// A network on its way into a graph.
 pub(super) struct Network<'a> {
-    pub(super) graph: Graph,
+    pub(super) writer: Writer<'a>,
     config: &'a ClassifierConfig,
-    parameters: HashMap<&'a str, (&'a [usize], &'a [f32])>,
 }
 
 /// What all layers of an encoder use.
@@ -36,9 +36,7 @@ struct Places {
 
 impl<'a> Network<'a> {
     pub(super) fn new(config: &'a ClassifierConfig, params: &'a Params<f32>) -> Self {
-        let layout = params.layout().iter();
-        let parameters = layout.map(|(name, shape, range)| (name, (shape, &params.values()[range]))).collect();
-        Network { graph: Graph::default(), config, parameters }
+        Network { writer: Writer::new(params), config }
     }
 
     /// The logits: (batch, classes).
@@ -47,53 +45,47 @@ impl<'a> Network<'a> {
         let x = self.embedding(&tokens)?;
         let x = match &self.config.body {
             BodyConfig::Transformer(encoder) => self.encoder(encoder, x, tokens)?,
-            BodyConfig::Recurrent(network) => recurrent::recurrent(self, network, x)?,
+            BodyConfig::Recurrent(network) => recurrent(&mut self.writer, network, x)?,
         };
-        self.graph.scope = "head.".to_owned();
+        self.writer.graph.scope = "head.".to_owned();
         let pooled = self.pooled(&x)?;
         self.head(pooled)
     }
 
     /// A parameter and its shape.
-    pub(super) fn parameter(&self, name: &str) -> Result<(&'a [usize], &'a [f32])> {
-        self.parameters.get(name).copied().ok_or_else(|| {
-            unwritable(&tr!(
-                "weights {name} are frozen: save the model and export its folder",
-                "重み {name} は固定されています。モデルを保存し、そのフォルダから書き出してください"
-            ))
-        })
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.parameters.contains_key(name)
+    fn parameter(&self, name: &str) -> Result<(&'a [usize], &'a [f32])> {
+        self.writer.parameter(name)
     }
 
     /// A parameter as an array of the graph.
     fn array(&mut self, name: &str) -> Result<String> {
-        let (shape, values) = self.parameter(name)?;
-        Ok(self.graph.floats(name, shape, values))
+        self.writer.array(name)
     }
 
     /// A function of one or two arrays, without settings.
     fn op(&mut self, operator: &str, inputs: &[&str]) -> String {
-        self.graph.op(operator, inputs, &[])
+        self.writer.op(operator, inputs)
+    }
+
+    fn cast(&mut self, x: &str, kind: Kind) -> String {
+        self.writer.cast(x, kind)
     }
 
     fn number(&mut self, value: f32) -> String {
-        self.graph.number(&format!("number.{value:e}"), value)
+        self.writer.number(value)
     }
 
     /// The places of the tokens of a row, counted from 0: (sequence,).
     fn tokens(&mut self) -> String {
         let shape = self.op("Shape", &[EXPORT_INPUTS[0]]);
-        let (one, start, step) = (self.graph.int(1), self.graph.int(0), self.graph.int(1));
+        let (one, start, step) = (self.writer.graph.int(1), self.writer.graph.int(0), self.writer.graph.int(1));
         let length = self.op("Gather", &[&shape, &one]);
         self.op("Range", &[&start, &length, &step])
     }
 
     /// The vector of each token, with its place: (batch, sequence, d_model).
     fn embedding(&mut self, tokens: &str) -> Result<String> {
-        self.graph.scope = "input.".to_owned();
+        self.writer.graph.scope = "input.".to_owned();
         let options = self.config.input;
         let table = self.array("embedding.weight")?;
         let mut x = self.op("Gather", &[&table, EXPORT_INPUTS[0]]);
@@ -109,7 +101,7 @@ impl<'a> Network<'a> {
             // All tokens are of the first kind.
             let (_, values) = self.parameter("token_type.weight")?;
             let width = self.config.body.d_model();
-            let row = self.graph.floats("token_type.first", &[width], &values[..width]);
+            let row = self.writer.graph.floats("token_type.first", &[width], &values[..width]);
             x = self.op("Add", &[&x, &row]);
         }
         match options.norm_epsilon {
@@ -127,7 +119,7 @@ impl<'a> Network<'a> {
             PositionKind::Learned => {
                 let (shape, values) = self.parameter("position.weight")?;
                 let rows = shape[0] - first;
-                return Ok(Some(self.graph.floats("position.weight", &[rows, width], &values[first * width..])));
+                return Ok(Some(self.writer.graph.floats("position.weight", &[rows, width], &values[first * width..])));
             }
             PositionKind::None | PositionKind::Rotary | PositionKind::Alibi => return Ok(None),
             other => {
@@ -136,7 +128,7 @@ impl<'a> Network<'a> {
             }
         };
         let values: Vec<f32> = fixed.iter().copied().collect();
-        Ok(Some(self.graph.floats("position.fixed", &[length, width], &values)))
+        Ok(Some(self.writer.graph.floats("position.fixed", &[length, width], &values)))
     }
 
     fn encoder(&mut self, config: &EncoderConfig, mut x: String, tokens: String) -> Result<String> {
@@ -144,7 +136,7 @@ impl<'a> Network<'a> {
         let epsilon = config.options.norm_epsilon.unwrap_or(LayerNorm::EPSILON);
         for index in 0..config.num_layers {
             let layer = format!("encoder.layers.{index}");
-            self.graph.scope = format!("{layer}.");
+            self.writer.graph.scope = format!("{layer}.");
             let is_normalised = config.options.first_norm_left_out && index == 0;
             let norms = [(!is_normalised).then(|| format!("{layer}.norm1")), Some(format!("{layer}.norm2"))];
             for (part, norm) in norms.into_iter().enumerate() {
@@ -162,7 +154,7 @@ impl<'a> Network<'a> {
                 }
             }
         }
-        self.graph.scope = "encoder.".to_owned();
+        self.writer.graph.scope = "encoder.".to_owned();
         match config.norm_order {
             NormOrder::Pre => self.norm("encoder.norm", config.options.norm, epsilon, &x),
             NormOrder::Post => Ok(x),
@@ -176,14 +168,14 @@ impl<'a> Network<'a> {
         if kind != NormKind::Rms {
             let bias = if kind == NormKind::Layer { Some(self.array(&format!("{name}.bias"))?) } else { None };
             let inputs: Vec<&str> = [x, &weight].into_iter().chain(bias.as_deref()).collect();
-            return Ok(self.graph.op(
+            return Ok(self.writer.graph.op(
                 "LayerNormalization",
                 &inputs,
                 &[axis, ("epsilon", Attribute::Float(epsilon as f32))],
             ));
         }
         let square = self.op("Mul", &[x, x]);
-        let mean = self.graph.op("ReduceMean", &[&square], &[("axes", Attribute::Ints(&[-1]))]);
+        let mean = self.writer.graph.op("ReduceMean", &[&square], &[("axes", Attribute::Ints(&[-1]))]);
         let epsilon = self.number(epsilon as f32);
         let sum = self.op("Add", &[&mean, &epsilon]);
         let root = self.op("Sqrt", &[&sum]);
@@ -197,14 +189,14 @@ impl<'a> Network<'a> {
         let columns = shape[1];
         let turned: Vec<f32> =
             (0..columns).flat_map(|column| rows.iter().map(move |row| values[row * columns + column])).collect();
-        let matrix = self.graph.floats(&format!("{name}.weight_transposed"), &[columns, rows.len()], &turned);
+        let matrix = self.writer.graph.floats(&format!("{name}.weight_transposed"), &[columns, rows.len()], &turned);
         let product = self.op("MatMul", &[x, &matrix]);
-        if !self.has(bias) {
+        if !self.writer.has(bias) {
             return Ok(product);
         }
         let (_, values) = self.parameter(bias)?;
         let numbers: Vec<f32> = rows.iter().map(|&row| values[row]).collect();
-        let bias = self.graph.floats(&format!("{name}.bias"), &[rows.len()], &numbers);
+        let bias = self.writer.graph.floats(&format!("{name}.bias"), &[rows.len()], &numbers);
         Ok(self.op("Add", &[&product, &bias]))
     }
 
@@ -238,7 +230,7 @@ impl<'a> Network<'a> {
             }
             _ => [query, key],
         };
-        let key = self.graph.op("Transpose", &[&key], &[("perm", Attribute::Ints(&[0, 1, 3, 2]))]);
+        let key = self.writer.graph.op("Transpose", &[&key], &[("perm", Attribute::Ints(&[0, 1, 3, 2]))]);
         let scores = self.op("MatMul", &[&query, &key]);
         let scores = self.scaled(&name, options, width, heads, &scores)?;
         let scores = match self.config.position {
@@ -248,10 +240,10 @@ impl<'a> Network<'a> {
         let seen = self.seen(config.causal, options.window, places);
         let hidden = self.number(HIDDEN);
         let scores = self.op("Where", &[&seen, &scores, &hidden]);
-        let weights = self.graph.op("Softmax", &[&scores], &[("axis", Attribute::Int(-1))]);
+        let weights = self.writer.graph.op("Softmax", &[&scores], &[("axis", Attribute::Int(-1))]);
         let heads_made = self.op("MatMul", &[&weights, &value]);
-        let made = self.graph.op("Transpose", &[&heads_made], &[("perm", Attribute::Ints(&[0, 2, 1, 3]))]);
-        let shape = self.graph.ints(&[0, 0, (heads * width) as i64]);
+        let made = self.writer.graph.op("Transpose", &[&heads_made], &[("perm", Attribute::Ints(&[0, 2, 1, 3]))]);
+        let shape = self.writer.graph.ints(&[0, 0, (heads * width) as i64]);
         let made = self.op("Reshape", &[&made, &shape]);
         self.linear(&format!("{name}.out_proj"), &made)
     }
@@ -267,7 +259,7 @@ impl<'a> Network<'a> {
         let key_heads = options.num_key_heads.unwrap_or(heads);
         let starts = [0, heads * width, (heads + key_heads) * width];
         let [weight, bias] = ["in_proj_weight", "in_proj_bias"].map(|part| format!("{name}.{part}"));
-        let shape = self.graph.ints(&[0, 0, heads as i64, width as i64]);
+        let shape = self.writer.graph.ints(&[0, 0, heads as i64, width as i64]);
         let mut made = Vec::new();
         for (part, start) in ["query", "key", "value"].into_iter().zip(starts) {
             let of_head = |head: usize| if part == "query" { head } else { head * key_heads / heads };
@@ -275,7 +267,7 @@ impl<'a> Network<'a> {
                 (0..heads).flat_map(|head| (0..width).map(move |row| start + of_head(head) * width + row)).collect();
             let projected = self.linear_rows([&format!("{name}.{part}"), &weight, &bias], &rows, x)?;
             let apart = self.op("Reshape", &[&projected, &shape]);
-            made.push(self.graph.op("Transpose", &[&apart], &[("perm", Attribute::Ints(&[0, 2, 1, 3]))]));
+            made.push(self.writer.graph.op("Transpose", &[&apart], &[("perm", Attribute::Ints(&[0, 2, 1, 3]))]));
         }
         Ok(made.try_into().expect("three parts"))
     }
@@ -295,7 +287,7 @@ impl<'a> Network<'a> {
             true => {
                 let (_, trained) = self.parameter(&format!("{name}.beta"))?;
                 let beta: Vec<f32> = trained.iter().map(|beta| beta * fixed).collect();
-                self.graph.floats(&format!("{name}.beta"), &[heads, 1, 1], &beta)
+                self.writer.graph.floats(&format!("{name}.beta"), &[heads, 1, 1], &beta)
             }
         };
         Ok(self.op("Mul", &[scores, &beta]))
@@ -314,7 +306,7 @@ impl<'a> Network<'a> {
         };
         let tables = [("cosines", table(f64::cos)), ("sines", table(f64::sin))];
         Ok(tables.map(|(name, values)| {
-            let table = self.graph.floats(&format!("rotary.{name}.{base}"), &shape, &values);
+            let table = self.writer.graph.floats(&format!("rotary.{name}.{base}"), &shape, &values);
             self.op("Gather", &[&table, &places.tokens])
         }))
     }
@@ -327,18 +319,18 @@ impl<'a> Network<'a> {
             .map(|(part, factor)| self.op("Mul", &[part, factor]));
         let first = self.op("Sub", &[&ac, &bs]);
         let second = self.op("Add", &[&as_, &bc]);
-        self.graph.op("Concat", &[&first, &second], &[("axis", Attribute::Int(-1))])
+        self.writer.graph.op("Concat", &[&first, &second], &[("axis", Attribute::Int(-1))])
     }
 
     fn slice(&mut self, x: &str, [start, end]: [i64; 2], axis: i64) -> String {
-        let [start, end, axis] = [start, end, axis].map(|value| self.graph.ints(&[value]));
+        let [start, end, axis] = [start, end, axis].map(|value| self.writer.graph.ints(&[value]));
         self.op("Slice", &[x, &start, &end, &axis])
     }
 
     /// i − j of the token i that looks and the token j that is looked at: (sequence, sequence).
     fn distance(&mut self, places: &Places) -> String {
         let [rows, columns] = [1, 0].map(|axis| {
-            let axis = self.graph.ints(&[axis]);
+            let axis = self.writer.graph.ints(&[axis]);
             self.op("Unsqueeze", &[&places.tokens, &axis])
         });
         self.op("Sub", &[&rows, &columns])
@@ -349,13 +341,9 @@ impl<'a> Network<'a> {
         let distance = self.distance(places);
         let far = self.op("Abs", &[&distance]);
         let far = self.cast(&far, Kind::Float);
-        let slopes = self.graph.floats("alibi.slopes", &[heads, 1, 1], &alibi_slopes(heads));
+        let slopes = self.writer.graph.floats("alibi.slopes", &[heads, 1, 1], &alibi_slopes(heads));
         let less = self.op("Mul", &[&slopes, &far]);
         self.op("Sub", &[scores, &less])
-    }
-
-    pub(super) fn cast(&mut self, x: &str, kind: Kind) -> String {
-        self.graph.op("Cast", &[x], &[("to", Attribute::Int(kind as i64))])
     }
 
     /// Which tokens a token may see.
@@ -364,17 +352,17 @@ impl<'a> Network<'a> {
             return seen.clone();
         }
         let mask = self.cast(EXPORT_INPUTS[1], Kind::Bool);
-        let axes = self.graph.ints(&[1, 2]);
+        let axes = self.writer.graph.ints(&[1, 2]);
         let mut seen = self.op("Unsqueeze", &[&mask, &axes]);
         if causal || window.is_some() {
             let distance = self.distance(places);
             let mut limits = Vec::new();
             if causal {
-                let zero = self.graph.int(0);
+                let zero = self.writer.graph.int(0);
                 limits.push(self.op("GreaterOrEqual", &[&distance, &zero]));
             }
             if let Some(window) = window {
-                let (far, most) = (self.op("Abs", &[&distance]), self.graph.int(window as i64));
+                let (far, most) = (self.op("Abs", &[&distance]), self.writer.graph.int(window as i64));
                 limits.push(self.op("LessOrEqual", &[&far, &most]));
             }
             for limit in limits {
@@ -440,28 +428,28 @@ impl<'a> Network<'a> {
     fn pooled(&mut self, x: &str) -> Result<String> {
         match self.config.pooling {
             Pooling::First => {
-                let first = self.graph.int(0);
-                Ok(self.graph.op("Gather", &[x, &first], &[("axis", Attribute::Int(1))]))
+                let first = self.writer.graph.int(0);
+                Ok(self.writer.graph.op("Gather", &[x, &first], &[("axis", Attribute::Int(1))]))
             }
             Pooling::Max => {
                 let mask = self.cast(EXPORT_INPUTS[1], Kind::Bool);
-                let last = self.graph.ints(&[2]);
+                let last = self.writer.graph.ints(&[2]);
                 let mask = self.op("Unsqueeze", &[&mask, &last]);
                 let hidden = self.number(HIDDEN);
                 let seen = self.op("Where", &[&mask, x, &hidden]);
                 let settings = [("axes", Attribute::Ints(&[1])), ("keepdims", Attribute::Int(0))];
-                Ok(self.graph.op("ReduceMax", &[&seen], &settings))
+                Ok(self.writer.graph.op("ReduceMax", &[&seen], &settings))
             }
             Pooling::Mean | Pooling::MeanSqrtLength => {
                 let mask = self.cast(EXPORT_INPUTS[1], Kind::Float);
-                let (second, one) = (self.graph.ints(&[1]), self.number(1.0));
+                let (second, one) = (self.writer.graph.ints(&[1]), self.number(1.0));
                 let count = self.op("ReduceSum", &[&mask, &second]);
                 let count = self.op("Max", &[&count, &one]);
                 let count = if self.config.pooling == Pooling::Mean { count } else { self.op("Sqrt", &[&count]) };
-                let last = self.graph.ints(&[2]);
+                let last = self.writer.graph.ints(&[2]);
                 let mask = self.op("Unsqueeze", &[&mask, &last]);
                 let seen = self.op("Mul", &[x, &mask]);
-                let sum = self.graph.op("ReduceSum", &[&seen, &second], &[("keepdims", Attribute::Int(0))]);
+                let sum = self.writer.graph.op("ReduceSum", &[&seen, &second], &[("keepdims", Attribute::Int(0))]);
                 Ok(self.op("Div", &[&sum, &count]))
             }
             other => {
@@ -495,12 +483,4 @@ impl<'a> Network<'a> {
         };
         self.linear("head", &x)
     }
-}
-
-/// What this version does not write.
-pub(super) fn unwritable(problem: &str) -> Error {
-    Error::Setting(tr!(
-        "writing ONNX: {problem}; use the model with chumoku itself",
-        "ONNX を書き出せません。{problem}。chumoku でお使いください"
-    ))
 }

@@ -2,7 +2,7 @@
 
 use super::EXPORT_INPUTS;
 use super::graph::{Attribute, Kind};
-use super::network::Network;
+use super::writer::Writer;
 use crate::Result;
 use crate::nn::RecurrentConfig;
 use chumoku_kernels::Cell;
@@ -19,21 +19,21 @@ fn cell(cell: Cell) -> (&'static str, &'static [usize]) {
 }
 
 /// The network over the tokens: (batch, sequence, d_model) → (batch, sequence, width), 0 behind the end of a text.
-pub(super) fn recurrent(network: &mut Network<'_>, config: &RecurrentConfig, x: String) -> Result<String> {
-    network.graph.scope = "recurrent.".to_owned();
+pub(super) fn recurrent(writer: &mut Writer<'_>, config: &RecurrentConfig, x: String) -> Result<String> {
+    writer.graph.scope = "recurrent.".to_owned();
     let swap = [("perm", Attribute::Ints(&[1, 0, 2]))];
-    let axis = network.graph.ints(&[1]);
-    let lengths = network.graph.op("ReduceSum", &[EXPORT_INPUTS[1], &axis], &[("keepdims", Attribute::Int(0))]);
-    let lengths = network.cast(&lengths, Kind::Int32);
+    let axis = writer.graph.ints(&[1]);
+    let lengths = writer.graph.op("ReduceSum", &[EXPORT_INPUTS[1], &axis], &[("keepdims", Attribute::Int(0))]);
+    let lengths = writer.cast(&lengths, Kind::Int32);
     // Steps come first.
-    let mut x = network.graph.op("Transpose", &[&x], &swap);
+    let mut x = writer.graph.op("Transpose", &[&x], &swap);
     for index in 0..config.num_layers {
-        x = layer(network, config, index, &x, &lengths)?;
+        x = layer(writer, config, index, &x, &lengths)?;
     }
-    Ok(network.graph.op("Transpose", &[&x], &swap))
+    Ok(writer.graph.op("Transpose", &[&x], &swap))
 }
 
-fn layer(network: &mut Network<'_>, config: &RecurrentConfig, index: usize, x: &str, lengths: &str) -> Result<String> {
+fn layer(writer: &mut Writer<'_>, config: &RecurrentConfig, index: usize, x: &str, lengths: &str) -> Result<String> {
     let (operator, gates) = cell(config.cell);
     let hidden = config.hidden_size;
     let directions: &[&str] = if config.bidirectional { &["", "_reverse"] } else { &[""] };
@@ -42,7 +42,7 @@ fn layer(network: &mut Network<'_>, config: &RecurrentConfig, index: usize, x: &
     for direction in directions {
         let named = |part: &str| format!("recurrent.{part}_l{index}{direction}");
         for (array, part) in arrays.iter_mut().zip(["weight_ih", "weight_hh"]) {
-            let (shape, values) = network.parameter(&named(part))?;
+            let (shape, values) = writer.parameter(&named(part))?;
             let gate = hidden * shape[1];
             gates.iter().for_each(|number| array.extend_from_slice(&values[number * gate..(number + 1) * gate]));
             if part == "weight_ih" {
@@ -50,7 +50,7 @@ fn layer(network: &mut Network<'_>, config: &RecurrentConfig, index: usize, x: &
             }
         }
         for part in ["bias_ih", "bias_hh"] {
-            let (_, values) = network.parameter(&named(part))?;
+            let (_, values) = writer.parameter(&named(part))?;
             let of_gate = |number: &usize| &values[number * hidden..(number + 1) * hidden];
             gates.iter().for_each(|number| arrays[2].extend_from_slice(of_gate(number)));
         }
@@ -58,17 +58,17 @@ fn layer(network: &mut Network<'_>, config: &RecurrentConfig, index: usize, x: &
     let (n, rows) = (directions.len(), gates.len() * hidden);
     let [w, r, b] = &arrays;
     let name = |part: &str| format!("recurrent.{part}_{index}");
-    let w = network.graph.floats(&name("W"), &[n, rows, inputs], w);
-    let r = network.graph.floats(&name("R"), &[n, rows, hidden], r);
-    let b = network.graph.floats(&name("B"), &[n, 2 * rows], b);
+    let w = writer.graph.floats(&name("W"), &[n, rows, inputs], w);
+    let r = writer.graph.floats(&name("R"), &[n, rows, hidden], r);
+    let b = writer.graph.floats(&name("B"), &[n, 2 * rows], b);
     let direction = if config.bidirectional { "bidirectional" } else { "forward" };
     let mut settings = vec![("hidden_size", Attribute::Int(hidden as i64)), ("direction", Attribute::Text(direction))];
     if config.cell == Cell::Gru {
         settings.push(("linear_before_reset", Attribute::Int(1)));
     }
     // (steps, directions, batch, hidden)
-    let made = network.graph.op(operator, &[x, &w, &r, &b, lengths], &settings);
-    let made = network.graph.op("Transpose", &[&made], &[("perm", Attribute::Ints(&[0, 2, 1, 3]))]);
-    let shape = network.graph.ints(&[0, 0, (n * hidden) as i64]);
-    Ok(network.graph.op("Reshape", &[&made, &shape], &[]))
+    let made = writer.graph.op(operator, &[x, &w, &r, &b, lengths], &settings);
+    let made = writer.graph.op("Transpose", &[&made], &[("perm", Attribute::Ints(&[0, 2, 1, 3]))]);
+    let shape = writer.graph.ints(&[0, 0, (n * hidden) as i64]);
+    Ok(writer.graph.op("Reshape", &[&made, &shape], &[]))
 }
