@@ -326,7 +326,9 @@ fn emoji_combining_marks_and_half_width_kana_work() {
 
 #[test]
 fn other_kinds_of_file_are_told_for_what_they_are() {
-    refused(ALL, "x.csv", b"PK\x03\x04rest", &["x.csv", "Excel", "save the sheet as CSV"]);
+    refused(ALL, "x.csv", b"PK\x03\x04rest", &["x.csv", "a zip archive", "unpack it"]);
+    refused(ALL, "x.xlsx", b"PK\x03\x04xl/workbook.xml", &["x.xlsx", "Excel", "save the sheet as CSV"]);
+    refused(ALL, "x.json", "[{\"text\": \"a\"", &["x.json:1:14", "JSON array", "written whole"]);
     refused(ALL, "x.parquet", "text,label\n", &["x.parquet", "Parquet"]);
     refused(ALL, "x.csv.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03half", &["x.csv.gz", "gzip"]);
 }

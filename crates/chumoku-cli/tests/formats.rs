@@ -20,6 +20,24 @@ fn gz(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// A workbook with these rows below a header, in the second of two sheets if `behind`.
+fn excel(behind: bool) -> Vec<u8> {
+    let mut book = rust_xlsxwriter::Workbook::new();
+    if behind {
+        book.add_worksheet().set_name("Notes").unwrap().write_string(0, 0, "see the other sheet").unwrap();
+    }
+    let sheet = book.add_worksheet().set_name("Reviews").unwrap();
+    for (column, name) in ["number", "text", "label"].iter().enumerate() {
+        sheet.write_string(0, column as u16, *name).unwrap();
+    }
+    for (row, (text, label)) in reviews(ROWS).iter().enumerate() {
+        let at = row as u32 + 1;
+        sheet.write_number(at, 0, row as f64).unwrap();
+        sheet.write_string(at, 1, text).unwrap().write_string(at, 2, label.as_str()).unwrap();
+    }
+    book.save_to_buffer().unwrap()
+}
+
 /// Trains on the file; the talk holds all of `words`, and the metrics are right for the rows.
 #[track_caller]
 fn trains(name: &str, bytes: impl AsRef<[u8]>, more: &[&str], words: &[&str]) -> Value {
@@ -55,8 +73,16 @@ fn each_format_is_recognised_and_gives_the_same_rows() {
         trains("bare.tsv.gz", gz(&tabs), &[], &["TSV without a header", "gzip"]),
         trains("x.jsonl", &objects, &[], &["JSONL, 3 keys", "text = column “text” (its name)"]),
         trains("x.jsonl.gz", gz(&objects), &[], &["JSONL", "gzip"]),
+        trains(
+            "x.json",
+            format!("[{}]", objects.trim_end().replace('\n', ", ")),
+            &[],
+            &["JSON, an array of objects, 3 keys"],
+        ),
         trains("x.txt", &fast, &[], &["fastText", "the label is in front"]),
         trains("x.ft.gz", gz(&fast), &[], &["fastText", "gzip"]),
+        trains("x.xlsx", excel(false), &[], &["Excel, sheet “Reviews”, with a header, 3 columns", "not used"]),
+        trains("y.xlsx", excel(true), &["--sheet", "Reviews"], &["sheet “Reviews” (one of 2; choose another with"]),
         // The name says nothing: the content does.
         trains(
             "data",
@@ -67,6 +93,25 @@ fn each_format_is_recognised_and_gives_the_same_rows() {
         ),
     ];
     assert!(made.iter().all(|sha256| *sha256 == made[0] && sha256.is_string()), "{made:?}");
+}
+
+#[test]
+fn rows_of_workbooks_are_answered_as_csv_and_those_of_json_as_jsonl() {
+    let place = Place::new();
+    place.write("x.csv", csv(&reviews(ROWS)));
+    place.run(&["train", "x.csv", "--out", "model", "--epochs", "1"]).ok();
+    place.write("new.xlsx", excel(false));
+    let run = place.run(&["predict", "model", "--input", "new.xlsx"]).ok();
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!(lines.len(), ROWS + 1, "{run:#?}");
+    assert_eq!(lines[0], "number,text,label,predicted_label,probability,error");
+    assert!(lines[1].starts_with("0,"), "{run:#?}");
+    place.write("texts.json", "{\"data\": [\"Good food\", \"\"]}");
+    let run = place.run(&["predict", "model", "--input", "texts.json"]).ok();
+    let lines: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines[0]["text"] == "Good food" && lines[0]["probability"].is_number(), "{run:#?}");
+    assert!(lines[1]["error"].as_str().unwrap().contains("texts.json, row 2: reading the text"), "{run:#?}");
+    place.refuses(&["predict", "model", "--input", "new.xlsx", "--sheet", "Review"], &["new.xlsx", "“Reviews”"]);
 }
 
 #[test]

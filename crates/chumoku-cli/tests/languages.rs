@@ -38,7 +38,7 @@ const STAYS_ENGLISH: &[English] = &[
     english(
         DOING,
         "chumoku-text/src/",
-        &["copying Parquet to a temporary file", "opening the data", "reading the data", "writing the file"],
+        &["copying the data to a temporary file", "opening the data", "reading the data", "writing the file"],
     ),
     english(
         DOING,
@@ -161,6 +161,17 @@ const STAYS_ENGLISH: &[English] = &[
     english(GRAMMAR, "chumoku-cli/src/commands/train/language.rs", &["perplexity per {name:<9}{value:>9}\n"]),
     english(KEY, "chumoku-view/src/trace/figures.rs", &["claims.{name}: {problem}", "count: {error}"]),
     english(KEY, "chumoku-cli/src/commands/bench/classifier.rs", &["bench: --lengths {}: {problem}"]),
+    english(
+        "metadata of a file, which programs and their authors read",
+        "chumoku/src/onnx/export/mod.rs",
+        &[
+            "left out: this is the network alone, and `chumoku predict` joins it with n-grams",
+            "of the network alone, not those of `chumoku predict`",
+            "right; attention_mask is 1 for tokens, 0 behind them",
+            "those of `chumoku predict`",
+            "tokenizer.json of the model folder",
+        ],
+    ),
     english("said to programmers", "chumoku-cli/src/commands/bench/classifier.rs", &["logits lie in one piece"]),
     english("the operating system's number", "chumoku-text/src/lang/mod.rs", &["{known}（os error {number}）"]),
 ];

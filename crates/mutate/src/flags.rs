@@ -28,6 +28,7 @@ const READING: Flags = &[
     ("--text", Column),
     ("--label", Column),
     ("--encoding", Of(&["utf-8", "shift_jis", "euc-jp", "utf-16le", "windows-1252", "latin9", "x", "iso-2022-jp"])),
+    ("--sheet", Text),
     ("--skip-bad-rows", Alone),
 ];
 const PICTURES: Flags = &[("--svg", Out), ("--png", Out), ("--pdf", Out), ("--font", Out)];
@@ -166,6 +167,7 @@ fn of_command(command: &str) -> Vec<(&'static str, Value)> {
         "translate" => &[READING, THREADS, TRANSLATE],
         "generate" => &[THREADS, GENERATE],
         "explain" => &[PICTURES, THREADS, EXPLAIN],
+        "export" => &[&[("--out", Out), ("--json", Alone)]],
         "trace" => &[TRACE],
         "check" => &[&[("--json", Alone)]],
         "position" => &[PICTURES, POSITION],

@@ -82,7 +82,8 @@ impl Scenario {
             }
             // The name may promise another format than it is.
             if random.once_in(10) {
-                let ending = random.of(&[".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".gz", ".zip", "", ".csv.gz"]);
+                let ending =
+                    random.of(&[".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xlsx", ".txt", ".gz", "", ".csv.gz"]);
                 file.name = format!("b{ending}");
             }
             file
@@ -182,6 +183,7 @@ impl Scenario {
             (_, 1) => self.set(&["trace", "--model", "model", "--text", &text]),
             (_, 2) => self.set(&["position", "--model", "model", "--json", "-"]),
             (Kind::Classifier, 3) => self.set(&["film", "model"]),
+            (Kind::Classifier | Kind::Recurrent, 4) => self.set(&["export", "model"]),
             (Kind::Translator | Kind::PublishedTranslator, _) => self.set(&["translate", "model", &text]),
             (Kind::LanguageModel | Kind::Published, _) => self.set(&["generate", "model", &text, "--max-tokens", "20"]),
             _ => self.set(&["predict", "model", &text]),
@@ -350,7 +352,7 @@ impl Scenario {
 
 /// Damages a file of data: texts mostly so that they stay texts, since bytes that are none are refused at once.
 fn damage_data(random: &mut Random, name: &str, bytes: &mut Vec<u8>) {
-    let is_text = [".csv", ".tsv", ".jsonl", ".txt", ".en", ".ja"].iter().any(|ending| name.ends_with(ending));
+    let is_text = [".csv", ".tsv", ".json", ".jsonl", ".txt", ".en", ".ja"].iter().any(|ending| name.ends_with(ending));
     match std::str::from_utf8(bytes) {
         Ok(text) if is_text && !random.once_in(5) => {
             let mut text = text.to_owned();

@@ -116,6 +116,17 @@ fn parquet(rows: &[(String, &str)]) -> Vec<u8> {
     writer.into_inner().expect("a file")
 }
 
+fn excel(rows: &[(String, &str)]) -> Vec<u8> {
+    let mut book = rust_xlsxwriter::Workbook::new();
+    let sheet = book.add_worksheet();
+    let header = ("text".to_owned(), "label");
+    for (at, (text, label)) in std::iter::once(&header).chain(rows).enumerate() {
+        let at = u32::try_from(at).expect("few rows");
+        sheet.write_string(at, 0, text).and_then(|sheet| sheet.write_string(at, 1, *label)).expect("a cell is written");
+    }
+    book.save_to_buffer().expect("a workbook")
+}
+
 fn labelled() -> Vec<SeedFile> {
     let rows = reviews();
     let table = csv(",", &rows);
@@ -131,8 +142,10 @@ fn labelled() -> Vec<SeedFile> {
         file("semicolons.csv", csv(";", &rows).as_bytes()),
         file("a.tsv", format!("label\ttext\n{tsv}").as_bytes()),
         file("a.jsonl", jsonl.as_bytes()),
+        file("array.json", format!("[\n{}\n]\n", jsonl.trim_end().replace('\n', ",\n")).as_bytes()),
         file("fasttext.txt", fasttext.as_bytes()),
         file("a.parquet", &parquet(&rows)),
+        file("a.xlsx", &excel(&rows)),
         file("a.csv.gz", &gzip(table.as_bytes())),
         file("a.parquet.gz", &gzip(&parquet(&rows))),
         file("utf16.csv", &utf16),

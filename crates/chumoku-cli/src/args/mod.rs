@@ -66,6 +66,8 @@ pub(crate) enum Command {
     /// Show why a text got its class, what makes it like another, or where a translation comes from: attention, and the
     /// effect of each word
     Explain(Explain),
+    /// Write a classifier's network as an ONNX file, for other programs
+    Export(Export),
     /// Compute attention on the tensors of a file, as ONNX's operator Attention defines it
     Attend(Attend),
     /// Show attention in numbers, step by step: of an example, a file, or a layer of a model
@@ -191,6 +193,9 @@ pub(crate) struct Reading {
     /// Separator between the fields of a CSV file: one character, or tab
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     pub(crate) delimiter: Option<char>,
+    /// The sheet of an Excel workbook (default: the first)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sheet: Option<String>,
     /// Leave out rows that cannot be read or are empty, and count them
     #[arg(long)]
     pub(crate) skip_bad_rows: bool,
@@ -239,8 +244,12 @@ pub(crate) enum DataFormat {
     Tsv,
     /// One JSON object per line
     Jsonl,
+    /// One JSON array, an element a row
+    Json,
     /// Apache Parquet
     Parquet,
+    /// A sheet of an Excel workbook (.xlsx)
+    Excel,
     /// `__label__x text`
     Fasttext,
     /// One text per line
@@ -249,7 +258,7 @@ pub(crate) enum DataFormat {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Train {
-    /// CSV, TSV, JSONL, Parquet or fastText lines, each also as .gz; - for standard input
+    /// CSV, TSV, JSONL, JSON, Parquet, Excel (.xlsx) or fastText lines, each also as .gz; - for standard input
     #[arg(value_name = "DATA")]
     pub(crate) data: Option<PathBuf>,
     #[arg(long, value_enum)]
@@ -673,6 +682,20 @@ pub(crate) struct BenchClassifier {
     #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
     /// Print one JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The n-gram model is left out: the file has the network alone.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Export {
+    /// The folder of a classifier: one that `chumoku train` wrote, or a published one
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// The file
+    #[arg(short, long, value_name = "FILE", default_value = "model.onnx")]
+    pub(crate) out: PathBuf,
+    /// Print what was written, and its metadata, as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -38,6 +38,9 @@ pub(crate) struct Embed {
     /// Separator between the fields of a CSV file: one character, or tab
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     delimiter: Option<char>,
+    /// The sheet of an Excel workbook (default: the first)
+    #[arg(long, value_name = "NAME")]
+    sheet: Option<String>,
     /// Leave out rows that cannot be read or are empty, and count them
     #[arg(long)]
     skip_bad_rows: bool,
@@ -72,6 +75,7 @@ impl Embed {
             encoding: self.encoding.clone(),
             format: self.input_format,
             delimiter: self.delimiter,
+            sheet: self.sheet.clone(),
             skip_bad_rows: self.skip_bad_rows,
             ..Reading::default()
         }

@@ -8,6 +8,7 @@ mod count;
 mod embed;
 mod eval;
 mod explain;
+mod export;
 mod film;
 mod generate;
 mod info;
@@ -49,6 +50,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Generate(args) => generate::run(&args),
         Command::Translate(args) => translate::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Attend(args) => attend::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Trace(args) => trace::run(&args),
@@ -77,7 +79,9 @@ fn read_options(reading: &Reading, require_label: bool) -> anyhow::Result<ReadOp
             return Err(Usage(problem).into());
         }
         (Some(DataFormat::Jsonl), None) => (Some(Format::JsonLines), false),
+        (Some(DataFormat::Json), None) => (Some(Format::Json), false),
         (Some(DataFormat::Parquet), None) => (Some(Format::Parquet), false),
+        (Some(DataFormat::Excel), None) => (Some(Format::Excel), false),
         (Some(DataFormat::Fasttext), None) => (Some(Format::FastText), false),
         (Some(DataFormat::Text), None) => (Some(Format::PlainText), false),
     };
@@ -91,6 +95,7 @@ fn read_options(reading: &Reading, require_label: bool) -> anyhow::Result<ReadOp
     options.format = format;
     options.find_delimiter = find_delimiter;
     options.kept = reading.kept.clone();
+    options.sheet = reading.sheet.clone();
     Ok(options)
 }
 

@@ -251,7 +251,7 @@ impl Answers<'_> {
                 Answers::Objects { out, unanswered, text, keys }
             }
             Form::Columns { names, bom } => {
-                if bom && matches!(layout.format, Format::JsonLines | Format::Parquet) {
+                if bom && matches!(layout.format, Format::JsonLines | Format::Json | Format::Parquet) {
                     let problem = tr!(
                         "--bom: the rows are written as JSON, which has no byte order mark; leave it out",
                         "--bom: 行は JSON で書き出され、JSON に BOM は付きません。--bom を外してください"

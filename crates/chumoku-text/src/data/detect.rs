@@ -8,6 +8,7 @@ use super::error::Role;
 use super::fasttext::LABEL_PREFIX;
 use super::format::{Format, ReadOptions};
 use super::header::is_name;
+use super::json_array::is_array;
 use crate::lang::lang;
 
 /// Lines of the head that are looked at.
@@ -25,27 +26,57 @@ pub(crate) fn extension(path: &Path) -> String {
 
 /// Whether the name alone promises a data file.
 pub(crate) fn is_data_name(path: &Path) -> bool {
-    let extensions =
-        ["csv", "tsv", "tab", "jsonl", "ndjson", "json", "parquet", "txt", "text", "dat", "ft", "fasttext"];
+    let extensions = [
+        "csv", "tsv", "tab", "jsonl", "ndjson", "json", "parquet", "xlsx", "xlsm", "txt", "text", "dat", "ft",
+        "fasttext",
+    ];
     extensions.contains(&extension(path).as_str())
+}
+
+const ZIP: &[u8] = b"PK\x03\x04";
+const OLD_OFFICE: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
+const SAVE_AS: (&str, &str) = (
+    "save it as an Excel workbook (.xlsx) without a password, or as CSV (UTF-8)",
+    "パスワードなしの Excel ブック（.xlsx）か CSV（UTF-8）で保存してください",
+);
+/// A workbook that only a password opens, and what to do, in both languages.
+pub(crate) const LOCKED_WORKBOOK: ((&str, &str), (&str, &str)) =
+    (("a workbook that a password protects", "パスワードで保護されたブック"), SAVE_AS);
+
+/// Whether a file begins as an Excel workbook does: a zip archive whose first parts are those of one.
+pub(crate) fn is_workbook(head: &[u8]) -> bool {
+    let is_package = || contains(head, b"[Content_Types].xml") && !contains(head, b"word/") && !contains(head, b"ppt/");
+    head.starts_with(ZIP) && (contains(head, b"xl/") || is_package())
+}
+
+fn contains(head: &[u8], wanted: &[u8]) -> bool {
+    head.windows(wanted.len()).any(|window| window == wanted)
+}
+
+fn contains_utf16(head: &[u8], wanted: &str) -> bool {
+    contains(head, &wanted.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>())
 }
 
 /// Formats that are recognised only to be declined: what it is, and what to do.
 pub(crate) fn other_format(head: &[u8]) -> Option<(&'static str, &'static str)> {
     let pick = |english, japanese| lang().pick(english, japanese);
+    if head.starts_with(OLD_OFFICE) && contains_utf16(head, "EncryptedPackage") {
+        let (found, advice) = LOCKED_WORKBOOK;
+        return Some((pick(found.0, found.1), pick(advice.0, advice.1)));
+    }
+    if head.starts_with(ZIP) && contains(head, b"application/vnd.oasis.opendocument.spreadsheet") {
+        let found = pick("an OpenDocument spreadsheet (.ods)", "OpenDocument スプレッドシート（.ods）");
+        return Some((found, pick(SAVE_AS.0, SAVE_AS.1)));
+    }
     let table: [(&[u8], &'static str, &'static str); 9] = [
+        (ZIP, pick("a zip archive", "zip アーカイブ"), pick("unpack it first", "先に展開してください")),
         (
-            b"PK\x03\x04",
-            pick("a zip archive or an Excel workbook", "zip アーカイブか Excel ブック"),
+            OLD_OFFICE,
             pick(
-                "save the sheet as CSV (UTF-8), or unpack the archive",
-                "シートを CSV（UTF-8）で保存するか、アーカイブを展開してください",
+                "an Office document of 1997 to 2003 (.xls), or one that a password protects",
+                "1997〜2003 形式の Office 文書（.xls）か、パスワードで保護された文書",
             ),
-        ),
-        (
-            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
-            pick("an old Office document", "古い Office 文書"),
-            pick("save the sheet as CSV (UTF-8)", "シートを CSV（UTF-8）で保存してください"),
+            pick(SAVE_AS.0, SAVE_AS.1),
         ),
         (
             b"\x28\xb5\x2f\xfd",
@@ -113,6 +144,10 @@ pub(crate) fn detect(path: &Path, head: &str, whole: bool, options: &ReadOptions
     let by_name = lang().pick("the file's name", "ファイル名から");
     let first = lines.iter().find(|line| !line.trim().is_empty()).copied().unwrap_or("");
     let extension = extension(path);
+    let is_json = ["jsonl", "ndjson", "json"].contains(&extension.as_str());
+    if is_array(head, whole, is_json) {
+        return sure(Format::Json, lang().pick("it is one JSON array", "全体が 1 つの JSON 配列"));
+    }
     match extension.as_str() {
         "jsonl" | "ndjson" | "json" => return sure(Format::JsonLines, by_name),
         "ft" | "fasttext" => return sure(Format::FastText, by_name),

@@ -75,6 +75,7 @@ pub fn load_documents(path: &Path, breaks: DocumentBreaks, options: &ReadOptions
     let opened = open_path(path, options)?;
     let format = match &opened.content {
         Content::Parquet(_) => Format::Parquet,
+        Content::Excel(_) => Format::Excel,
         Content::Text { head, whole, .. } => {
             let found = detect::detect(path, head, *whole, options);
             // Prose may have a comma in each line.

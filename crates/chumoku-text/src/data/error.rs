@@ -20,7 +20,7 @@ pub struct Place {
     pub line: u64,
     /// The character within the line, where one can be named.
     pub column: Option<u64>,
-    /// Whether `line` counts rows, as in Parquet.
+    /// Whether `line` counts rows, as in Parquet, Excel and JSON arrays.
     pub is_row: bool,
 }
 
@@ -119,7 +119,7 @@ pub enum DataError {
     Empty { path: PathBuf },
     #[error("{}", tr!("{}: reading the data: expected rows below the header ({columns}), found none; check that the file was written whole", "{}: データを読めません。見出し行（{columns}）の下に行がありません。ファイルが最後まで書き込まれたかを確認してください", path.display()))]
     OnlyHeader { path: PathBuf, columns: String },
-    #[error("{}", tr!("{}: recognising the format: expected CSV, TSV, JSONL, Parquet, fastText or plain text, found {found}; {advice}", "{}: 形式を判別できません。CSV・TSV・JSONL・Parquet・fastText・プレーンテキストのいずれかが必要ですが、{found}です。{advice}", path.display()))]
+    #[error("{}", tr!("{}: recognising the format: expected CSV, TSV, JSON, JSONL, Parquet, Excel, fastText or plain text, found {found}; {advice}", "{}: 形式を判別できません。CSV・TSV・JSON・JSONL・Parquet・Excel・fastText・プレーンテキストのいずれかが必要ですが、{found}です。{advice}", path.display()))]
     OtherFormat { path: PathBuf, found: &'static str, advice: &'static str },
     #[error("{}", tr!("{}: decompressing gzip: expected the end of the stream, found {found}{after}; download or compress the file again", "{}: gzip を展開できません。{found}{after}。もう一度ダウンロードするか、圧縮し直してください", path.display()))]
     Gzip { path: PathBuf, found: String, after: String },
@@ -129,6 +129,12 @@ pub enum DataError {
     NoParquet { path: PathBuf },
     #[error("{}", tr!("{}: reading Parquet: expected a column of strings, found {columns}; write the texts as a string column", "{}: Parquet を読めません。文字列の列が必要ですが、{columns}。テキストを文字列の列として書き出してください", path.display()))]
     NoStringColumns { path: PathBuf, columns: String },
+    #[error("{}", tr!("{}: reading Excel: expected a whole, undamaged workbook (.xlsx), found: {detail}; open it and save it again, or save the sheet as CSV (UTF-8)", "{}: Excel を読めません。ブック（.xlsx）が途中で切れているか壊れています（{detail}）。開いて保存し直すか、シートを CSV（UTF-8）で保存してください", path.display()))]
+    Excel { path: PathBuf, detail: String },
+    #[error("{}", tr!("{}: reading Excel: this program was built without it (feature `excel`); save the sheet as CSV (UTF-8)", "{}: このプログラムは Excel なしでビルドされています（feature `excel`）。シートを CSV（UTF-8）で保存してください", path.display()))]
+    NoExcel { path: PathBuf },
+    #[error("{}", tr!("{}: choosing the sheet: expected {}, found no such sheet among {sheets}{hint}", "{}: シートを選べません。{}というシートは {sheets} の中にありません{hint}", path.display(), quoted(wanted)))]
+    NoSuchSheet { path: PathBuf, wanted: String, sheets: String, hint: String },
     #[error("{}", tr!("{}: reading Parquet: expected Snappy, gzip, zstd, LZ4, Brotli or no compression, found {codec}; write the file again with one of these", "{}: Parquet を読めません。圧縮は Snappy・gzip・zstd・LZ4・Brotli・無圧縮のいずれかが必要ですが、{codec} です。いずれかで書き出し直してください", path.display()))]
     ParquetCodec { path: PathBuf, codec: &'static str },
 
@@ -151,12 +157,20 @@ pub enum DataError {
     UnclosedQuote { place: Place, found: String },
     #[error("{}", tr!("{place}: reading a CSV field: expected {expected} after its closing quote, found {} at {found_at}; write a quote inside quotes twice (\"\"), or leave such rows out with --skip-bad-rows", "{place}: CSV のフィールドを読めません。閉じの引用符の後には{expected}が必要ですが、{found_at} に{}があります。引用符の中の引用符は 2 つ重ねて（\"\"）書いてください。--skip-bad-rows を付けると、このような行を除いて続けます", quoted(found)))]
     StrayQuote { place: Place, found_at: String, expected: &'static str, found: String },
+    #[error("{}", tr!("{place}: reading an Excel row: expected values in the columns that the first rows have ({columns}), found one in cell {cell}; clear the cell or give its column a header, or leave such rows out with --skip-bad-rows", "{place}: Excel の行を読めません。値は先頭の行にある列（{columns}）にあるはずですが、セル {cell} にもあります。セルを空にするか、その列に見出しを付けてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
+    StrayCell { place: Place, cell: String, columns: String },
     #[error("{}", tr!("{place}: reading a header: expected at most {limit} columns, found {found}; is it a table with one text per row?", "{place}: 見出し行を読めません。列は {limit} 以下のはずが {found} 列あります。1 行に 1 つのテキストがある表ですか"))]
     TooManyColumns { place: Place, limit: usize, found: usize },
     #[error("{}", tr!("{place}: reading JSON: expected one object on the line, found: {detail}; mend the line, or leave such rows out with --skip-bad-rows", "{place}: JSON を読めません。1 行に 1 つのオブジェクトが必要です（{detail}）。行を直してください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
     BadJson { place: Place, detail: String },
     #[error("{}", tr!("{place}: reading JSON: expected an object ({{…}}) on each line, found {found}; {advice}", "{place}: JSON を読めません。各行にオブジェクト（{{…}}）が必要ですが、{found}です。{advice}"))]
     NotAnObject { place: Place, found: &'static str, advice: &'static str },
+    #[error("{}", tr!("{place}: reading JSON: expected a sound element (number {element} of the array), found: {detail}; mend it, or leave such rows out with --skip-bad-rows", "{place}: JSON を読めません。配列の {element} 番目の要素が正しくありません（{detail}）。直してください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
+    BadElement { place: Place, element: u64, detail: String },
+    #[error("{}", tr!("{place}: reading JSON: expected {expected}, found {found}; write all elements of the array in the same way, or leave such rows out with --skip-bad-rows", "{place}: JSON を読めません。{expected}が必要ですが、{found}です。配列の要素はすべて同じ形で書いてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
+    OtherElement { place: Place, expected: &'static str, found: &'static str },
+    #[error("{}", tr!("{place}: reading a JSON array: expected {expected}, found {found} (elements before it: {after}); check that the file was written whole", "{place}: JSON 配列を読めません。{expected}が必要ですが、{found}があります（その前の要素: {after}）。ファイルが最後まで書き込まれたかを確認してください"))]
+    BrokenArray { place: Place, after: u64, expected: &'static str, found: String },
     #[error("{}", tr!("{place}: reading the {role}: expected a string, number or true/false in {}, found {found}; flatten it, or choose another column with {}", "{place}: {role}を読めません。{}には文字列・数値・真偽値が必要ですが、{found}です。平らな値にするか、{} で別の列を選んでください", quoted(column), role.flag()))]
     Nested { place: Place, role: Role, column: String, found: &'static str },
     #[error("{}", tr!("{place}: reading the text: expected some characters, found {found}; fill it in, or leave such rows out with --skip-bad-rows", "{place}: テキストを読めません。文字が必要ですが、{found}です。値を入れてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
@@ -191,8 +205,8 @@ pub enum DataError {
     NoTask { path: PathBuf, pair: Box<str>, others: Box<str> },
     #[error("{}", tr!("{}: choosing the columns: expected the {} and the {} in two columns, found {} named for both; change --text or --label", "{}: 列を選べません。{}と{}は別の列のはずですが、両方に{}が指定されています。--text か --label を変えてください", path.display(), roles[0], roles[1], quoted(column)))]
     SameColumn { path: PathBuf, roles: [Role; 2], column: String },
-    #[error("{}", tr!("{}: reading one of two parallel files: expected lines of text, found Parquet; name it alone, or write each side as a text file", "{}: 対訳の片側を読めません。テキストの行が必要ですが、Parquet です。単独で指定するか、両側をテキストファイルとして書き出してください", path.display()))]
-    NotParallel { path: PathBuf },
+    #[error("{}", tr!("{}: reading one of two parallel files: expected lines of text, found {found}; name it alone, or write each side as a text file", "{}: 対訳の片側を読めません。テキストの行が必要ですが、{found} です。単独で指定するか、両側をテキストファイルとして書き出してください", path.display()))]
+    NotParallel { path: PathBuf, found: &'static str },
 
     // The data set as a whole.
     #[error("{}", tr!("{}: reading labelled texts: expected rows, found none that can be used ({skipped}); mend the file or choose other columns with --text and --label", "{}: ラベル付きテキストを読めません。使える行がありません（{skipped}）。ファイルを直すか、--text と --label で別の列を選んでください", path.display()))]
@@ -230,9 +244,13 @@ pub enum DataError {
 
 fn ragged(place: &Place, format: &str, [expected, found, model]: [u64; 3], advice: &str) -> String {
     let columns = count(expected, "column");
+    let model = match place.is_row {
+        true => tr!("row {model}", "{model} 行目"),
+        false => tr!("line {model}", "{model} 行目"),
+    };
     tr!(
-        "{place}: reading a {format} row: expected {columns}, as in line {model}, found {found}; {advice}, or leave such rows out with --skip-bad-rows",
-        "{place}: {format} の行を読めません。{model} 行目と同じ {expected} 列のはずが {found} 列です。{advice}。--skip-bad-rows を付けると、このような行を除いて続けます"
+        "{place}: reading a {format} row: expected {columns}, as in {model}, found {found}; {advice}, or leave such rows out with --skip-bad-rows",
+        "{place}: {format} の行を読めません。{model}と同じ {expected} 列のはずが {found} 列です。{advice}。--skip-bad-rows を付けると、このような行を除いて続けます"
     )
 }
 
@@ -267,11 +285,14 @@ impl DataError {
     /// The line of the row to skip, if this error concerns one row only.
     pub(crate) fn row(&self) -> Option<u64> {
         match self {
+            DataError::BadElement { element, .. } => Some(*element),
             DataError::Ragged { place, .. }
             | DataError::UnclosedQuote { place, .. }
             | DataError::StrayQuote { place, .. }
+            | DataError::StrayCell { place, .. }
             | DataError::BadJson { place, .. }
             | DataError::NotAnObject { place, .. }
+            | DataError::OtherElement { place, .. }
             | DataError::Nested { place, .. }
             | DataError::EmptyText { place, .. }
             | DataError::EmptyLabel { place, .. }

@@ -19,10 +19,14 @@ pub enum Format {
     Tsv,
     /// One JSON object a line.
     JsonLines,
+    /// One JSON array of objects, texts or lists, or an object whose only key holds it.
+    Json,
     /// `__label__x text`, one a line.
     FastText,
     /// Apache Parquet.
     Parquet,
+    /// A sheet of an Excel workbook.
+    Excel,
     /// One text a line, no label.
     PlainText,
 }
@@ -34,8 +38,10 @@ impl Format {
             Format::Csv { .. } => "CSV",
             Format::Tsv => "TSV",
             Format::JsonLines => "JSONL",
+            Format::Json => "JSON",
             Format::FastText => "fastText",
             Format::Parquet => "Parquet",
+            Format::Excel => "Excel",
             Format::PlainText => lang().pick("plain text", "プレーンテキスト"),
         }
     }
@@ -74,8 +80,10 @@ pub struct ReadOptions {
     pub several_labels: bool,
     /// Whether a row with an empty text is an error, as it always is where labelled rows are read.
     pub require_text: bool,
-    /// Whether the first row of a CSV or TSV file is a header; looked for in the file if `None`.
+    /// Whether the first row of a CSV or TSV file, or of a sheet, is a header; looked for in the file if `None`.
     pub header: Option<bool>,
+    /// The sheet of an Excel workbook; the first that is not hidden if `None`.
+    pub sheet: Option<String>,
     /// The format; recognised from name and content if `None`.
     pub format: Option<Format>,
     /// With a `format` of CSV: its delimiter is to be found in the file, whatever `format` says.

@@ -41,7 +41,7 @@ impl JsonReader {
 }
 
 /// What `serde_json` found, without the place, which is told otherwise.
-fn detail(error: &serde_json::Error) -> String {
+pub(crate) fn detail(error: &serde_json::Error) -> String {
     let said = error.to_string();
     let said = said.rsplit_once(" at line ").map_or(said.as_str(), |(detail, _)| detail);
     lang().pick(said, japanese(said)).to_owned()

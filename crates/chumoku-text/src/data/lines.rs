@@ -51,6 +51,8 @@ pub(crate) struct LineReader {
     number: u64,
     /// Bytes of text behind us, counting a byte order mark.
     offset: u64,
+    /// Characters of the line behind us, where bytes are read one by one.
+    column: u64,
     /// After an error that cannot be read past.
     broken: bool,
     /// Lines that were read ahead and given back.
@@ -67,6 +69,7 @@ impl LineReader {
             terminator: if carriage_returns { b'\r' } else { b'\n' },
             number: 0,
             offset,
+            column: 0,
             broken: false,
             pending: VecDeque::new(),
         }
@@ -104,6 +107,51 @@ impl LineReader {
         for line in lines.rev() {
             self.pending.push_front(line);
         }
+    }
+
+    /// The byte that comes next, for formats to which lines mean nothing; `None` at the end.
+    pub(crate) fn peek_byte(&mut self) -> Result<Option<u8>, DataError> {
+        loop {
+            match self.input.fill_buf() {
+                Ok(bytes) => return Ok(bytes.first().copied()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.number += 1;
+                    return Err(self.fault(error));
+                }
+            }
+        }
+    }
+
+    /// The byte that comes next once white space is passed over.
+    pub(crate) fn peek_visible(&mut self) -> Result<Option<u8>, DataError> {
+        while self.peek_byte()?.is_some_and(|byte| byte.is_ascii_whitespace()) {
+            self.pass_byte();
+        }
+        self.peek_byte()
+    }
+
+    /// Goes behind the byte that was looked at.
+    pub(crate) fn pass_byte(&mut self) {
+        let Some(&byte) = self.input.buffer().first() else { return };
+        self.input.consume(1);
+        self.offset += 1;
+        match byte {
+            b'\n' => (self.number, self.column) = (self.number + 1, 0),
+            // Only the first byte of a character counts.
+            _ if byte & 0xc0 != 0x80 => self.column += 1,
+            _ => {}
+        }
+    }
+
+    /// Line and column of the byte that comes next, from 1, and the bytes before it.
+    pub(crate) fn position(&self) -> (u64, u64, u64) {
+        (self.number + 1, self.column + 1, self.offset)
+    }
+
+    /// The file, as the user named it.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     fn read_line(&mut self) -> Result<Option<Line>, DataError> {

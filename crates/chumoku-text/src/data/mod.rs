@@ -7,7 +7,7 @@
 //!    stream into lines of bounded length (`lines.rs`). What comes through a pipe is kept to be read twice ([`Kept`]), or
 //!    taken as it comes (`arriving.rs`).
 //! 2. The format follows from the extension and the first lines (`detect.rs`), and one reader turns lines into
-//!    [`Record`]s (`delimited.rs`, `tsv.rs`, `json_lines.rs`, `fasttext.rs`, `parquet.rs`).
+//!    [`Record`]s (`delimited.rs`, `tsv.rs`, `json_lines.rs`, `json_array.rs`, `fasttext.rs`, `parquet.rs`, `excel.rs`).
 //! 3. A sample of the first rows says whether there is a header (`header.rs`) and which columns hold the text and the
 //!    label (`columns.rs`, by what `profile.rs` finds).
 //! 4. [`Source::records`] streams the rows in constant memory; [`load_labelled`] collects them (`dataset.rs`), and
@@ -30,11 +30,17 @@ mod detect;
 mod documents;
 mod encoding_names;
 mod error;
+#[cfg(feature = "excel")]
+mod excel;
+#[cfg(not(feature = "excel"))]
+#[path = "no_excel.rs"]
+mod excel;
 mod fasttext;
 mod files;
 mod format;
 mod gzip;
 mod header;
+mod json_array;
 mod json_lines;
 mod kept;
 mod label_kind;
@@ -64,10 +70,10 @@ mod tsv;
 mod width;
 mod writer;
 
-#[cfg(all(test, feature = "parquet"))]
+#[cfg(all(test, feature = "parquet", feature = "excel"))]
 use crate::quiet;
 
-#[cfg(all(test, feature = "parquet"))]
+#[cfg(all(test, feature = "parquet", feature = "excel"))]
 mod tests;
 
 pub use crate::lang::wording::{thousands, thousands_wide};

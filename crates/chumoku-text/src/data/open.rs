@@ -38,6 +38,7 @@ pub(crate) enum Content {
         is_live: bool,
     },
     Parquet(File),
+    Excel(File),
 }
 
 /// Opens a file by its path.
@@ -79,7 +80,7 @@ pub(crate) fn open_live(
 
 /// Opens a stream; `path` names it in messages and its extension counts as a file's would.
 ///
-/// `seekable` is the same content as a file, which spares Parquet a copy; `looking` is there if the stream is not to be
+/// `seekable` is the same content as a file, which spares Parquet and Excel a copy; `looking` is there if the stream is not to be
 /// waited for.
 pub(crate) fn open_reader(
     path: &Path,
@@ -92,9 +93,9 @@ pub(crate) fn open_reader(
     let named = options.encoding.as_deref().map(encoding_named).transpose()?;
     let mut raw = Peeked::new(input);
     let gzip = raw.head.starts_with(&[0x1f, 0x8b]);
-    // Nobody types gzip or Parquet.
+    // Nobody types gzip, Parquet or Excel.
     let looking = looking.filter(|looking| {
-        let is_typed = !gzip && !raw.head.starts_with(b"PAR1");
+        let is_typed = !gzip && !raw.head.starts_with(b"PAR1") && !detect::is_workbook(&raw.head);
         if !is_typed {
             looking.end();
         }
@@ -107,12 +108,13 @@ pub(crate) fn open_reader(
         return Err(DataError::Empty { path: path.to_owned() });
     }
     let is_parquet = raw.head.starts_with(b"PAR1");
-    if is_parquet {
+    if is_parquet || detect::is_workbook(&raw.head) {
         let file = match seekable {
             Some(file) if !gzip => file,
             _ => spool(path, raw)?,
         };
-        return Ok(Opened { content: Content::Parquet(file), gzip, encoding: None });
+        let content = if is_parquet { Content::Parquet(file) } else { Content::Excel(file) };
+        return Ok(Opened { content, gzip, encoding: None });
     }
     if options.format == Some(Format::Parquet) || (raw.error.is_none() && detect::extension(path) == "parquet") {
         let detail = tr!("no “PAR1” where the file begins", "先頭に “PAR1” がありません");
@@ -120,6 +122,11 @@ pub(crate) fn open_reader(
     }
     if let Some((found, advice)) = detect::other_format(&raw.head) {
         return Err(DataError::OtherFormat { path: path.to_owned(), found, advice });
+    }
+    let is_excel_by_name = raw.error.is_none() && ["xlsx", "xlsm"].contains(&detect::extension(path).as_str());
+    if options.format == Some(Format::Excel) || is_excel_by_name {
+        let detail = tr!("no zip archive", "zip アーカイブではありません");
+        return Err(DataError::Excel { path: path.to_owned(), detail });
     }
     let marked = match raw.head.as_slice() {
         [0xff, 0xfe, ..] => Some(encoding_rs::UTF_16LE),
@@ -212,7 +219,7 @@ impl Read for Peeked {
     }
 }
 
-/// Copies a stream to a temporary file, because Parquet is read from its end.
+/// Copies a stream to a temporary file, because Parquet and Excel are read from their end.
 fn spool(path: &Path, mut input: Peeked) -> Result<File, DataError> {
     let copy = || -> io::Result<File> {
         let mut file = tempfile::tempfile()?;
@@ -228,7 +235,7 @@ fn copy_error(path: &Path, copy: impl FnOnce() -> io::Result<File>) -> Result<Fi
         Some(Fault::Gzip(found)) => {
             DataError::Gzip { path: path.to_owned(), found: found.clone(), after: String::new() }
         }
-        _ => DataError::Io { path: path.to_owned(), doing: "copying Parquet to a temporary file", source },
+        _ => DataError::Io { path: path.to_owned(), doing: "copying the data to a temporary file", source },
     })
 }
 

@@ -2,8 +2,10 @@
 
 use super::delimited::CsvReader;
 use super::error::DataError;
+use super::excel::ExcelReader;
 use super::fasttext::{FastTextReader, PlainReader};
 use super::format::Format;
+use super::json_array::JsonArrayReader;
 use super::json_lines::JsonReader;
 use super::lines::LineReader;
 use super::parquet::ParquetReader;
@@ -15,9 +17,11 @@ pub(crate) enum Reader {
     Csv(CsvReader),
     Tsv(TsvReader),
     Json(JsonReader),
+    JsonArray(JsonArrayReader),
     FastText(FastTextReader),
     Plain(PlainReader),
     Parquet(Box<ParquetReader>),
+    Excel(ExcelReader),
 }
 
 impl Reader {
@@ -27,9 +31,10 @@ impl Reader {
             Format::Csv { delimiter } => Reader::Csv(CsvReader::new(lines, delimiter)),
             Format::Tsv => Reader::Tsv(TsvReader::new(lines)),
             Format::JsonLines => Reader::Json(JsonReader::new(lines)),
+            Format::Json => Reader::JsonArray(JsonArrayReader::new(lines)),
             Format::FastText => Reader::FastText(FastTextReader::new(lines, several_labels)),
-            // Parquet has no lines; `open` has declined what calls itself so.
-            Format::PlainText | Format::Parquet => Reader::Plain(PlainReader::new(lines)),
+            // These have no lines; `open` has declined what calls itself so.
+            Format::PlainText | Format::Parquet | Format::Excel => Reader::Plain(PlainReader::new(lines)),
         }
     }
 
@@ -39,9 +44,10 @@ impl Reader {
             Reader::Csv(reader) => reader.lines.begun(),
             Reader::Tsv(reader) => reader.lines.begun(),
             Reader::Json(reader) => reader.lines.begun(),
+            Reader::JsonArray(reader) => reader.begun(),
             Reader::FastText(reader) => reader.lines.begun(),
             Reader::Plain(reader) => reader.lines.begun(),
-            Reader::Parquet(_) => 0,
+            Reader::Parquet(_) | Reader::Excel(_) => 0,
         }
     }
 
@@ -51,9 +57,11 @@ impl Reader {
             Reader::Csv(reader) => reader.next_row(),
             Reader::Tsv(reader) => reader.next_row(),
             Reader::Json(reader) => reader.next_row(),
+            Reader::JsonArray(reader) => reader.next_row(),
             Reader::FastText(reader) => reader.next_row(),
             Reader::Plain(reader) => reader.next_row(),
             Reader::Parquet(reader) => reader.next_row(),
+            Reader::Excel(reader) => reader.next_row(),
         }
     }
 }

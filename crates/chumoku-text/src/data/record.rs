@@ -19,7 +19,7 @@ pub struct Record {
     pub line: u64,
     /// The value of each column of the layout as text; empty where the row has none.
     pub fields: Vec<String>,
-    /// JSONL and Parquet: the row itself with every key, in order, also those outside the layout.
+    /// JSONL, JSON objects and Parquet: the row itself with every key, in order, also those outside the layout.
     pub object: Option<Map<String, Value>>,
 }
 
@@ -86,7 +86,8 @@ pub struct Layout {
     pub path: PathBuf,
     /// Its format.
     pub format: Format,
-    /// Whether its first row holds the names of the columns (CSV and TSV only).
+    /// Whether its first row holds the names of the columns (CSV, TSV and Excel only); of a JSON array, whether anything
+    /// does.
     pub header: bool,
     /// The names of the columns; where the file has none: `text`, `label`, and `column_1`, `column_2` … by position.
     pub columns: Vec<String>,
@@ -135,14 +136,14 @@ impl Layout {
 
     /// A row of empty fields, in the place of one that cannot be read.
     pub(crate) fn empty_record(&self, line: u64) -> Record {
-        let object = matches!(self.format, Format::JsonLines | Format::Parquet).then(Map::new);
+        let object = matches!(self.format, Format::JsonLines | Format::Json | Format::Parquet).then(Map::new);
         Record { line, fields: vec![String::new(); self.columns.len()], object }
     }
 
     /// Whether the file itself names its columns.
     pub fn has_names(&self) -> bool {
         match self.format {
-            Format::Csv { .. } | Format::Tsv => self.header,
+            Format::Csv { .. } | Format::Tsv | Format::Excel | Format::Json => self.header,
             Format::JsonLines | Format::Parquet => true,
             Format::FastText | Format::PlainText => false,
         }

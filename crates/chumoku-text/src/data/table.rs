@@ -7,9 +7,11 @@ use serde_json::Value;
 
 use super::detect::{self, Found};
 use super::error::{DataError, Place, Role};
+use super::excel::ExcelReader;
 use super::fasttext::FAST_TEXT_COLUMNS;
 use super::format::{Format, ReadOptions};
 use super::header::has_header;
+use super::json_array::Elements;
 use super::json_lines::kind;
 use super::limits::{MAX_COLUMNS, MAX_TEXT_BYTES};
 use super::open::{Content, Opened};
@@ -25,6 +27,8 @@ use crate::tr;
 const SAMPLE_ROWS: usize = 1_000;
 /// Bytes of memory they may take.
 const SAMPLE_BYTES: usize = 16 << 20;
+/// Most rows of a sheet that are taken for a title above its table.
+const MOST_TITLES: usize = 10;
 
 /// A file that has been opened, recognised and sampled; what its columns mean is for others to say.
 pub(crate) struct Table {
@@ -50,6 +54,8 @@ struct Origin {
     is_sure: bool,
     gzip: bool,
     encoding: Option<&'static str>,
+    /// The row of a sheet in which its table begins.
+    first_row: u64,
 }
 
 impl Table {
@@ -59,6 +65,11 @@ impl Table {
                 let reader = Reader::Parquet(Box::new(ParquetReader::open(path, file)?));
                 let why = lang().pick("its first bytes", "先頭のバイトから");
                 (Found { format: Format::Parquet, why, is_sure: true }, reader, None)
+            }
+            Content::Excel(file) => {
+                let reader = Reader::Excel(ExcelReader::open(path, file, options.sheet.as_deref())?);
+                let why = lang().pick("its first bytes", "先頭のバイトから");
+                (Found { format: Format::Excel, why, is_sure: true }, reader, None)
             }
             Content::Text { lines, head, whole, is_live } => {
                 let found = detect::detect(path, &head, whole, options);
@@ -71,13 +82,19 @@ impl Table {
         let mut first = Sample::default();
         first.take(&mut reader, options, &mut skipped, live_lines)?;
         let mut layout = Layout { path: path.to_owned(), format, header: false, columns: Vec::new() };
+        if let Reader::Excel(reader) = &mut reader {
+            reader.settle(&mut first.rows);
+            first.drop_titles(options);
+        }
+        let first_row = first.rows.front().map_or(1, |row| row.line);
         layout.columns = match &reader {
-            Reader::Csv(_) | Reader::Tsv(_) => {
-                let rows = &first.rows;
-                layout.header = rows.front().is_some_and(|first| {
-                    let below: Vec<&[String]> = rows.iter().skip(1).map(|row| row.fields.as_slice()).collect();
-                    has_header(&first.fields, &below, options)
-                });
+            Reader::JsonArray(reader) if reader.elements == Some(Elements::Objects) => {
+                layout.header = true;
+                keys(&first.rows)
+            }
+            Reader::JsonArray(reader) if reader.elements == Some(Elements::Texts) => vec!["text".to_owned()],
+            Reader::Csv(_) | Reader::Tsv(_) | Reader::Excel(_) | Reader::JsonArray(_) => {
+                layout.header = first.has_header(0, options);
                 let names = if layout.header { first.take_header() } else { None };
                 if first.rows.is_empty() && live_lines.is_some() {
                     // Of a stream the header has come and nothing else yet.
@@ -106,7 +123,7 @@ impl Table {
         for row in &mut sample {
             row.fill(&layout.columns);
         }
-        let origin = Origin { format_why, is_sure, gzip: opened.gzip, encoding: opened.encoding };
+        let origin = Origin { format_why, is_sure, gzip: opened.gzip, encoding: opened.encoding, first_row };
         Ok(Table {
             layout,
             options: options.clone(),
@@ -152,9 +169,28 @@ impl Table {
         let Layout { path, format, header, columns } = &self.layout;
         let (n, in_all) = (columns.len(), count(columns.len() as u64, "column"));
         let shape = match format {
-            Format::Csv { .. } | Format::Tsv => {
+            Format::Json if !matches!(&self.reader, Reader::JsonArray(reader) if reader.elements == Some(Elements::Lists)) =>
+            {
+                let (array, keys) = (self.array(), count(n as u64, "key"));
+                match header {
+                    true => tr!(", {array}, {keys}", "、{array}、キー {n} 個"),
+                    false => tr!(", {array}", "、{array}"),
+                }
+            }
+            Format::Csv { .. } | Format::Tsv | Format::Excel | Format::Json => {
+                let sheet = match &self.reader {
+                    Reader::Excel(reader) => reader.describe_sheet(),
+                    Reader::JsonArray(_) => tr!(", {}", "、{}", self.array()),
+                    _ => String::new(),
+                };
                 let with = lang().pick(if *header { "with" } else { "without" }, if *header { "あり" } else { "なし" });
-                tr!(" {with} a header, {in_all}", "、見出し行{with}、{n} 列")
+                let row = match self.origin.first_row {
+                    row if row > 1 && *header && !sheet.is_empty() => tr!(" (row {row})", "（{row} 行目）"),
+                    _ => String::new(),
+                };
+                let comma = if sheet.is_empty() { "" } else { lang().pick(",", "") };
+                let shape = tr!(" {with} a header{row}, {in_all}", "、見出し行{with}{row}、{n} 列");
+                format!("{sheet}{comma}{shape}")
             }
             Format::JsonLines => {
                 let keys = count(n as u64, "key");
@@ -170,10 +206,20 @@ impl Table {
         tr!("{path}: {format}{shape}{gzip}{encoding} ({why})", "{path}: {format}{shape}{gzip}{encoding}（{why}）")
     }
 
+    /// What a JSON file is an array of.
+    fn array(&self) -> &'static str {
+        match &self.reader {
+            Reader::JsonArray(reader) => reader.elements.map_or("", Elements::array),
+            _ => "",
+        }
+    }
+
     /// Where a row is, for messages.
     pub(crate) fn place(&self, line: u64) -> Place {
         match &self.reader {
             Reader::Parquet(reader) => reader.place(line),
+            Reader::Excel(reader) => reader.place(line),
+            Reader::JsonArray(_) => Place::row(&self.layout.path, line),
             _ => Place::line(&self.layout.path, line),
         }
     }
@@ -287,6 +333,24 @@ impl Sample {
             }
         }
         Ok(())
+    }
+
+    /// Whether the row at `at` names the columns of those below it.
+    fn has_header(&self, at: usize, options: &ReadOptions) -> bool {
+        let below: Vec<&[String]> = self.rows.iter().skip(at + 1).map(|row| row.fields.as_slice()).collect();
+        self.rows.get(at).is_some_and(|row| has_header(&row.fields, &below, options))
+    }
+
+    /// Leaves out what stands above a sheet's table: rows of a single value, above one that names columns.
+    fn drop_titles(&mut self, options: &ReadOptions) {
+        let filled = |row: &Record| row.fields.iter().filter(|value| !value.trim().is_empty()).count();
+        let titles = self.rows.iter().take(MOST_TITLES + 1).take_while(|row| filled(row) == 1).count();
+        if titles == 0 || titles > MOST_TITLES || options.header.is_some() || !self.has_header(titles, options) {
+            return;
+        }
+        for _ in 0..titles {
+            self.take_header();
+        }
     }
 
     /// Takes the first row away, which holds names.

@@ -39,6 +39,7 @@ impl Width {
                         "put a text that holds the delimiter in quotes",
                         "区切り文字を含むテキストは引用符で囲んでください",
                     ),
+                    ("JSON", true) => lang().pick("take out what is too much", "余分な値を取り除いてください"),
                     (_, true) => lang().pick("take the tabs out of the text", "テキストからタブを取り除いてください"),
                     (_, false) => lang().pick("add what is missing", "足りない値を補ってください"),
                 },

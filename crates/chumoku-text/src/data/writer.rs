@@ -13,7 +13,8 @@ use super::tsv::reads_back;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OutputForm {
-    /// CSV, TSV and JSONL as they came; plain text and fastText as TSV with a header; Parquet as JSONL.
+    /// CSV, TSV and JSONL as they came; plain text and fastText as TSV with a header; Parquet and JSON as
+    /// JSONL; Excel as CSV.
     #[default]
     LikeInput,
     /// The same with a byte order mark in front of CSV and TSV, from which Excel sees that they are UTF-8.
@@ -58,10 +59,16 @@ impl<W: Write> RecordWriter<W> {
             names.push(name);
         }
         let (rows, header) = match (form, layout.format) {
-            (OutputForm::JsonLines, _) | (_, Format::JsonLines | Format::Parquet) => (Rows::Json(out), false),
-            (_, Format::Csv { delimiter }) => {
+            (OutputForm::JsonLines, _) | (_, Format::JsonLines | Format::Json | Format::Parquet) => {
+                (Rows::Json(out), false)
+            }
+            (_, Format::Csv { .. } | Format::Excel) => {
+                let delimiter = match layout.format {
+                    Format::Csv { delimiter } => u8::try_from(delimiter).unwrap_or(b','),
+                    _ => b',',
+                };
                 let writer = csv::WriterBuilder::new()
-                    .delimiter(u8::try_from(delimiter).unwrap_or(b','))
+                    .delimiter(delimiter)
                     .has_headers(false)
                     .flexible(true)
                     .from_writer(MarkGuard::new(out, form)?);

@@ -1,9 +1,11 @@
-//! Operators of ONNX, as their text defines them, over [`Tensor`]s.
+//! Operators of ONNX, as their text defines them, over [`Tensor`]s, and classifiers as ONNX files.
 //!
 //! [`attention`] is the operator `Attention` of opset 23 to 25; [`attend`] takes its inputs and attributes from a file.
+//! [`export_classifier`] writes a classifier's network in ONNX's standard operators.
 
 mod attention;
 mod compute;
+mod export;
 mod file;
 mod float;
 mod problem;
@@ -14,5 +16,6 @@ mod tests;
 
 pub use crate::tensors::Tensor;
 pub use attention::attention;
+pub use export::{EXPORT_INPUTS, EXPORT_OUTPUTS, ExportedClassifier, OPSET, export_classifier};
 pub use file::{INPUTS, OUTPUTS, attend};
 pub use schema::{Attributes, Inputs, Outputs, Wanted};

@@ -36,7 +36,8 @@ impl ParallelReader {
             parts.into_iter().flatten().for_each(|part| how += &tr!(", .{name}: {part}", "、.{name}: {part}"));
             match opened.content {
                 Content::Text { lines, .. } => Ok(lines.with_limit(MAX_TEXT_BYTES, lang().pick("a text", "テキスト"))),
-                Content::Parquet(_) => Err(DataError::NotParallel { path: path.to_owned() }),
+                Content::Parquet(_) => Err(DataError::NotParallel { path: path.to_owned(), found: "Parquet" }),
+                Content::Excel(_) => Err(DataError::NotParallel { path: path.to_owned(), found: "Excel" }),
             }
         };
         let (source_lines, target_lines) = (side(source)?, side(target)?);

@@ -3,7 +3,9 @@
 mod choosing;
 mod documents;
 mod errors;
+mod excel_files;
 mod formats;
+mod json_arrays;
 mod label_sets;
 mod memory;
 mod no_panic;

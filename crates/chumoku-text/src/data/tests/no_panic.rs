@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-const NAMES: [&str; 8] = ["x.csv", "x.tsv", "x.jsonl", "x.txt", "x.ft", "x.parquet", "x", "x.csv.gz"];
+const NAMES: [&str; 10] =
+    ["x.csv", "x.tsv", "x.json", "x.jsonl", "x.txt", "x.ft", "x.parquet", "x.xlsx", "x", "x.csv.gz"];
 
 /// Bytes that look enough like data to come far.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -17,6 +18,8 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
         Just(b"{\"translation\":{\"ja\":\"a\",\"en\":\"b\"}".to_vec()),
         Just(b"{\"text\":\"a\",\"label\":".to_vec()),
         Just(b"}\n".to_vec()),
+        Just(b"[".to_vec()),
+        Just(b"]".to_vec()),
         Just(b"\"".to_vec()),
         Just(b"\r\n".to_vec()),
         Just(b"\n".to_vec()),
@@ -44,6 +47,8 @@ fn options() -> impl Strategy<Value = ReadOptions> {
         1 => Just(Some(Format::FastText)),
         1 => Just(Some(Format::PlainText)),
         1 => Just(Some(Format::Parquet)),
+        1 => Just(Some(Format::Excel)),
+        1 => Just(Some(Format::Json)),
     ];
     (encoding, column, any::<bool>(), any::<bool>(), any::<Option<bool>>(), format).prop_map(
         |(encoding, text, skip_bad_rows, require_label, header, format)| ReadOptions {
@@ -56,6 +61,7 @@ fn options() -> impl Strategy<Value = ReadOptions> {
             require_text: require_label,
             header,
             format,
+            sheet: None,
             faults_in_place: header.is_none(),
             find_delimiter: skip_bad_rows,
             kept: Kept::default(),

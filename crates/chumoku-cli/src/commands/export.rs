@@ -1,0 +1,64 @@
+//! `chumoku export`: a classifier's network as an ONNX file.
+
+use super::load;
+use super::pictures::write;
+use crate::args::Export;
+use crate::{ExitCode, Usage};
+use chumoku::onnx::{EXPORT_INPUTS, EXPORT_OUTPUTS, OPSET, export_classifier};
+use chumoku::{ModelKind, tr};
+use serde_json::json;
+use std::io::{Write, stdout};
+
+pub(crate) fn run(args: &Export) -> anyhow::Result<ExitCode> {
+    if ModelKind::of(&args.model)? == ModelKind::Ngrams {
+        let folder = args.model.display();
+        let problem = tr!(
+            "{folder}: expected a classifier with a network, found n-grams alone, which ONNX's operators cannot compute from text; \
+             train one with --model transformer",
+            "{folder}: ネットワークのある分類モデルが必要ですが、n-gram だけのモデルです（テキストからの計算は ONNX の演算子では\
+             できません）。--model transformer で学習してください"
+        );
+        return Err(Usage(problem).into());
+    }
+    let model = load::classifier(&args.model, None)?;
+    let exported = export_classifier(model)?;
+    write(&args.out, &exported.bytes)?;
+    let (out, classes) = (args.out.display(), model.labels().len());
+    let megabytes = exported.bytes.len() as f64 / 1e6;
+    say!(
+        "{}",
+        tr!(
+            "wrote     {out}: {megabytes:.1} MB, ONNX with operators of version {OPSET}",
+            "書き出し  {out}: {megabytes:.1} MB、ONNX（演算子のバージョン {OPSET}）"
+        )
+    );
+    let (inputs, outputs) = (EXPORT_INPUTS.join(", "), EXPORT_OUTPUTS.join(", "));
+    say!(
+        "{}",
+        tr!(
+            "network   {inputs} (batch, sequence) → {outputs} (batch, {classes}); tokens are those of tokenizer.json",
+            "ネット    {inputs}（バッチ, 系列）→ {outputs}（バッチ, {classes}）。トークンは tokenizer.json のもの"
+        )
+    );
+    if exported.lacks_ngrams {
+        say!(
+            "{}",
+            tr!(
+                "left out  the n-gram model, which ONNX's operators cannot compute from text: the file has the network alone, \
+                 and its probabilities are not those of `chumoku predict`",
+                "対象外    n-gram モデル（テキストからの計算は ONNX の演算子ではできません）。ファイルにあるのはネットワークだけで、\
+                 確率は `chumoku predict` と異なります"
+            )
+        );
+    }
+    if args.json {
+        let metadata: serde_json::Map<String, serde_json::Value> =
+            exported.metadata.into_iter().map(|(key, value)| (key, value.into())).collect();
+        let about = json!({
+            "file": args.out, "bytes": exported.bytes.len(), "opset": OPSET, "inputs": EXPORT_INPUTS,
+            "outputs": EXPORT_OUTPUTS, "lacks_ngrams": exported.lacks_ngrams, "metadata": metadata,
+        });
+        writeln!(stdout(), "{about}")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

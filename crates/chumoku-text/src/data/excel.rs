@@ -1,0 +1,288 @@
+//! Excel workbooks (`.xlsx`, `.xlsm`): the rows of one sheet, as people see them, read with `calamine`.
+//!
+//! A workbook is a zip archive of XML. Before `calamine` sees it, its parts are inflated once and weighed
+//! (`excel/parts.rs`), because that crate believes what an archive says of its size. The cells then come from a thread
+//! that reads the sheet while its rows are used, so that of a large sheet a few rows are in memory, beside the strings
+//! that its cells share.
+
+mod cells;
+mod parts;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fs::File;
+use std::io::{BufReader, Seek};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use calamine::{Dimensions, Reader as _, SheetType, SheetVisible, Xlsx, XlsxError};
+
+use super::error::{DataError, Place};
+use super::limits::{MAX_COLUMNS, MAX_ROW_BYTES};
+use super::record::Record;
+use crate::lang::lang;
+use crate::lang::wording::{did_you_mean, listed, quoted};
+use crate::quiet;
+use crate::tr;
+
+/// Rows that the reading thread is ahead.
+const AHEAD: usize = 8;
+
+type Book = Xlsx<BufReader<File>>;
+
+/// Reads the rows of a sheet.
+pub(crate) struct ExcelReader {
+    path: PathBuf,
+    rows: Option<Receiver<Result<Record, DataError>>>,
+    /// The sheet, and how many more there are to choose from.
+    sheet: (String, usize),
+    /// The columns of the sheet that have values in the first rows, once those are known.
+    columns: Option<Vec<usize>>,
+}
+
+impl ExcelReader {
+    /// Opens a workbook at the sheet of this name, or else at the first that is not hidden.
+    pub(crate) fn open(path: &Path, mut file: File, sheet: Option<&str>) -> Result<Self, DataError> {
+        let large = parts::check(path, &file)?;
+        let io = |source| DataError::Io { path: path.to_owned(), doing: "reading the data", source };
+        file.rewind().map_err(io)?;
+        let mut book: Book = caught(path, || Xlsx::new(BufReader::new(file)))?;
+        let (name, others) = chosen(path, &book, sheet)?;
+        // They stand behind the cells, so the sheet is read to its end for them.
+        let merged = match large {
+            true => Vec::new(),
+            false => caught(path, || book.merge_cells_by_sheet_name(&name))?,
+        };
+        let (sender, rows) = sync_channel(AHEAD);
+        let (of, from) = (path.to_owned(), name.clone());
+        // It ends with the sheet, when nobody listens any more, or with the program.
+        thread::spawn(move || {
+            let ended = caught(&of, || send_rows(&of, &mut book, &from, merged, &sender));
+            if let Err(error) = ended {
+                // Nobody may be there to hear it.
+                let _ = sender.send(Err(error));
+            }
+        });
+        Ok(ExcelReader { path: path.to_owned(), rows: Some(rows), sheet: (name, others), columns: None })
+    }
+
+    pub(crate) fn place(&self, row: u64) -> Place {
+        Place::row(&self.path, row)
+    }
+
+    /// The sheet, for the description: `, sheet “Data” (the first of 3; another with --sheet NAME)`.
+    pub(crate) fn describe_sheet(&self) -> String {
+        let (name, others) = (quoted(&self.sheet.0), self.sheet.1);
+        match others {
+            0 => tr!(", sheet {name}", "、シート{name}"),
+            _ => {
+                let n = others + 1;
+                tr!(
+                    ", sheet {name} (one of {n}; choose another with --sheet NAME)",
+                    "、シート{name}（全 {n} シート。--sheet 名前 で選べます）"
+                )
+            }
+        }
+    }
+
+    /// Leaves the columns that are empty in all of the first rows out, in these rows and in those to come.
+    pub(crate) fn settle(&mut self, first: &mut VecDeque<Record>) {
+        let filled = |row: &Record| {
+            let fields = row.fields.iter().enumerate();
+            fields.filter(|(_, value)| !value.trim().is_empty()).map(|(column, _)| column).collect::<Vec<_>>()
+        };
+        let columns: BTreeSet<usize> = first.iter().flat_map(filled).collect();
+        let columns: Vec<usize> = columns.into_iter().collect();
+        for row in first.iter_mut() {
+            row.fields = picked(&mut row.fields, &columns);
+        }
+        self.columns = Some(columns);
+    }
+
+    pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
+        let Some(rows) = &self.rows else { return Ok(None) };
+        let Ok(row) = rows.recv() else {
+            self.rows = None;
+            return Ok(None);
+        };
+        let mut row = row?;
+        if let Some(columns) = &self.columns {
+            let is_stray =
+                |(column, value): &(usize, &String)| !value.trim().is_empty() && columns.binary_search(column).is_err();
+            if let Some((column, _)) = row.fields.iter().enumerate().find(is_stray) {
+                let cell = format!("{}{}", cells::letters(column), row.line);
+                let columns = columns.iter().map(|&column| cells::letters(column)).collect::<Vec<_>>();
+                return Err(DataError::StrayCell {
+                    place: self.place(row.line),
+                    cell,
+                    columns: columns[..columns.len().min(8)].join(", "),
+                });
+            }
+            row.fields = picked(&mut row.fields, columns);
+        }
+        Ok(Some(row))
+    }
+}
+
+/// The fields of these columns; empty where the row is shorter.
+fn picked(fields: &mut [String], columns: &[usize]) -> Vec<String> {
+    columns.iter().map(|&column| fields.get_mut(column).map(std::mem::take).unwrap_or_default()).collect()
+}
+
+/// The sheet to read, and how many others there are.
+fn chosen(path: &Path, book: &Book, wanted: Option<&str>) -> Result<(String, usize), DataError> {
+    let tables = book.sheets_metadata().iter().filter(|sheet| sheet.typ == SheetType::WorkSheet);
+    let names: Vec<&str> = tables.clone().map(|sheet| sheet.name.as_str()).collect();
+    let found = match wanted {
+        None => tables.clone().find(|sheet| sheet.visible == SheetVisible::Visible).map(|sheet| sheet.name.as_str()),
+        Some(wanted) => {
+            let same = |name: &&&str| name.trim().to_lowercase() == wanted.trim().to_lowercase();
+            names.iter().find(|name| **name == wanted).or_else(|| names.iter().find(same)).copied()
+        }
+    };
+    let found = found.or(if wanted.is_none() { names.first().copied() } else { None });
+    match (found, wanted) {
+        (Some(name), _) => Ok((name.to_owned(), names.len() - 1)),
+        (None, Some(wanted)) => Err(DataError::NoSuchSheet {
+            path: path.to_owned(),
+            wanted: wanted.to_owned(),
+            sheets: listed(&names),
+            hint: did_you_mean(wanted, names.iter().copied()),
+        }),
+        (None, None) => {
+            let detail = tr!("no sheet with cells", "セルのあるシートがありません");
+            Err(DataError::Excel { path: path.to_owned(), detail })
+        }
+    }
+}
+
+/// Sends the rows of a sheet that hold anything, until nobody listens.
+fn send_rows(
+    path: &Path,
+    book: &mut Book,
+    sheet: &str,
+    mut merged: Vec<Dimensions>,
+    sender: &SyncSender<Result<Record, DataError>>,
+) -> Result<(), XlsxError> {
+    // Only what reaches over several rows says something of rows further down.
+    merged.retain(|region| region.start.0 < region.end.0);
+    merged.sort_unstable_by_key(|region| std::cmp::Reverse(region.start));
+    let mut repeated = Repeated { waiting: merged, open: Vec::new() };
+    let mut cells = book.worksheet_cells_reader(sheet)?;
+    let mut row = Row::default();
+    while let Some(cell) = cells.next_cell()? {
+        let (at, column) = cell.get_position();
+        if row.number != at {
+            let done = std::mem::replace(&mut row, Row { number: at, ..Row::default() });
+            if !done.send(path, &mut repeated, sender) {
+                return Ok(());
+            }
+        }
+        row.put(column as usize, cells::text(cell.get_value()));
+    }
+    row.send(path, &mut repeated, sender);
+    Ok(())
+}
+
+/// A row that is being read.
+#[derive(Default)]
+struct Row {
+    /// Counted from 0.
+    number: u32,
+    fields: Vec<String>,
+    bytes: u64,
+    /// Whether a cell stands further to the right than a table may reach.
+    is_too_wide: bool,
+}
+
+impl Row {
+    fn put(&mut self, column: usize, value: String) {
+        if value.is_empty() {
+            return;
+        }
+        if column >= MAX_COLUMNS {
+            self.is_too_wide = true;
+            return;
+        }
+        self.bytes += value.len() as u64;
+        if self.fields.len() <= column {
+            self.fields.resize(column + 1, String::new());
+        }
+        // Of a row that is too long the length alone is told.
+        self.fields[column] = if self.bytes > MAX_ROW_BYTES { String::new() } else { value };
+    }
+
+    /// Sends the row on, unless it is empty; says whether anybody listens.
+    fn send(mut self, path: &Path, repeated: &mut Repeated, sender: &SyncSender<Result<Record, DataError>>) -> bool {
+        let line = u64::from(self.number) + 1;
+        let place = Place::row(path, line);
+        if self.is_too_wide {
+            let found = MAX_COLUMNS + 1;
+            return sender.send(Err(DataError::TooManyColumns { place, limit: MAX_COLUMNS, found })).is_ok();
+        }
+        if self.bytes > MAX_ROW_BYTES {
+            let what = lang().pick("a row", "行");
+            let error = DataError::TooLong { place, what, limit: MAX_ROW_BYTES, bytes: self.bytes };
+            return sender.send(Err(error)).is_ok();
+        }
+        if self.fields.iter().all(|value| value.trim().is_empty()) {
+            return true;
+        }
+        repeated.fill(self.number, &mut self.fields);
+        sender.send(Ok(Record::of_fields(line, self.fields))).is_ok()
+    }
+}
+
+/// Cells that were merged over several rows: the value, which stands in the first alone, holds for all of them.
+struct Repeated {
+    /// Those that begin further down, the next one last.
+    waiting: Vec<Dimensions>,
+    /// Those that reach into the rows being read, with their values.
+    open: Vec<(Dimensions, String)>,
+}
+
+impl Repeated {
+    fn fill(&mut self, row: u32, fields: &mut Vec<String>) {
+        self.open.retain(|(region, _)| region.end.0 >= row);
+        while self.waiting.last().is_some_and(|region| region.start.0 <= row) {
+            let Some(region) = self.waiting.pop() else { break };
+            let value = fields.get(region.start.1 as usize).filter(|_| region.start.0 == row);
+            // Values that are as long as rows are not held in any number.
+            if let Some(value) = value.filter(|value| !value.is_empty() && self.open.len() < MAX_COLUMNS) {
+                self.open.push((region, value.clone()));
+            }
+        }
+        for (region, value) in &self.open {
+            let column = region.start.1 as usize;
+            if column >= MAX_COLUMNS || region.start.0 == row {
+                continue;
+            }
+            if fields.len() <= column {
+                fields.resize(column + 1, String::new());
+            }
+            if fields[column].is_empty() {
+                fields[column].clone_from(value);
+            }
+        }
+    }
+}
+
+/// Runs a step of `calamine`; its errors and whatever panics become ours.
+fn caught<T>(path: &Path, work: impl FnOnce() -> Result<T, XlsxError>) -> Result<T, DataError> {
+    let detail = match quiet::catch(work) {
+        Ok(Ok(value)) => return Ok(value),
+        Ok(Err(XlsxError::Password)) => return Err(locked(path)),
+        Ok(Err(error)) => error.to_string(),
+        Err(said) => said,
+    };
+    // One line, whatever it says.
+    let detail = detail.split_whitespace().collect::<Vec<_>>().join(" ");
+    Err(DataError::Excel { path: path.to_owned(), detail })
+}
+
+/// A workbook that only a password opens.
+fn locked(path: &Path) -> DataError {
+    let (found, advice) = super::detect::LOCKED_WORKBOOK;
+    let pick = |(english, japanese)| lang().pick(english, japanese);
+    DataError::OtherFormat { path: path.to_owned(), found: pick(found), advice: pick(advice) }
+}

@@ -1,0 +1,306 @@
+//! JSON: one array, an element a row, or an object whose only key holds such an array.
+//!
+//! The elements are objects, as in JSONL; or texts; or lists, which are rows of a table whose first may name the columns.
+//! They are read one after the other, whatever lines they stand on, so that memory does not grow with the file.
+
+use serde_json::Value;
+
+use super::decode::likely_encoding;
+use super::error::{DataError, Place};
+use super::json_lines::{detail, kind};
+use super::limits::MAX_ROW_BYTES;
+use super::lines::{LineReader, column_of};
+use super::record::{Record, as_text};
+use super::width::Width;
+use crate::lang::lang;
+use crate::lang::wording::quoted;
+use crate::tr;
+
+/// What the elements of an array are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Elements {
+    Objects,
+    Texts,
+    Lists,
+}
+
+impl Elements {
+    fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Object(_) => Some(Elements::Objects),
+            Value::String(_) => Some(Elements::Texts),
+            Value::Array(_) => Some(Elements::Lists),
+            _ => None,
+        }
+    }
+
+    /// What one is, in words.
+    fn one(self) -> &'static str {
+        kind(&match self {
+            Elements::Objects => Value::Object(serde_json::Map::new()),
+            Elements::Texts => Value::String(String::new()),
+            Elements::Lists => Value::Array(Vec::new()),
+        })
+    }
+
+    /// What an array of them is, for descriptions.
+    pub(crate) fn array(self) -> &'static str {
+        match self {
+            Elements::Objects => lang().pick("an array of objects", "オブジェクトの配列"),
+            Elements::Texts => lang().pick("an array of strings", "文字列の配列"),
+            Elements::Lists => lang().pick("an array of lists", "リストの配列"),
+        }
+    }
+}
+
+/// Where in the file the array is being read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Beginning,
+    /// Behind the bracket that opens it.
+    First,
+    /// Behind an element.
+    Next,
+    End,
+}
+
+/// Reads the elements of an array.
+pub(crate) struct JsonArrayReader {
+    lines: LineReader,
+    at: At,
+    /// Whether the array is the value of an object's only key.
+    is_wrapped: bool,
+    /// What the first element is; the others must be the same.
+    pub(crate) elements: Option<Elements>,
+    /// Elements begun so far.
+    element: u64,
+    width: Width,
+}
+
+impl JsonArrayReader {
+    pub(crate) fn new(lines: LineReader) -> Self {
+        JsonArrayReader {
+            lines,
+            at: At::Beginning,
+            is_wrapped: false,
+            elements: None,
+            element: 0,
+            width: Width::default(),
+        }
+    }
+
+    /// Lines begun so far.
+    pub(crate) fn begun(&self) -> u64 {
+        self.lines.begun()
+    }
+
+    /// The next element as a row. After a row error reading may go on; after any other it must not.
+    pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
+        if self.at == At::End {
+            return Ok(None);
+        }
+        let result = self.element();
+        if !matches!(&result, Ok(Some(_))) && !result.as_ref().is_err_and(DataError::is_row_error) {
+            self.at = At::End;
+        }
+        result
+    }
+
+    fn element(&mut self) -> Result<Option<Record>, DataError> {
+        if self.at == At::Beginning {
+            self.open()?;
+        }
+        let first = self.lines.peek_visible()?;
+        match (self.at, first) {
+            (_, Some(b']')) => return self.close().map(|()| None),
+            (At::Next, Some(b',')) => {
+                self.lines.pass_byte();
+                self.lines.peek_visible()?;
+            }
+            (At::Next, found) => {
+                let expected = lang().pick("a comma or ]", "コンマか ]");
+                return Err(self.broken(expected, found));
+            }
+            _ => {}
+        }
+        self.at = At::Next;
+        self.element += 1;
+        let (line, column, offset) = self.lines.position();
+        let text = self.value()?;
+        let text = String::from_utf8(text).map_err(|error| {
+            let (at, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
+            let place = self.lines.place(line + count_lines(&bytes[..at]));
+            DataError::NotUtf8 { place, offset: offset + at as u64, guess: likely_encoding(bytes) }
+        })?;
+        let value: Value = serde_json::from_str(&text).map_err(|error| {
+            let place = self.lines.place(line + (error.line() as u64).saturating_sub(1));
+            let before = if error.line() <= 1 { column } else { 1 };
+            let place = place.at_column(before + characters(&text, error.line(), error.column()));
+            DataError::BadElement { place, element: self.element, detail: detail(&error) }
+        })?;
+        self.row(value).map(Some)
+    }
+
+    /// Passes over what stands before the first element.
+    fn open(&mut self) -> Result<(), DataError> {
+        self.at = At::First;
+        if self.lines.peek_visible()? == Some(b'{') {
+            self.is_wrapped = true;
+            self.lines.pass_byte();
+            if self.lines.peek_visible()? == Some(b'"') {
+                self.value()?;
+            }
+            self.expect(b':', lang().pick("a colon behind a key that holds an array", "配列を持つキーの後のコロン"))?;
+        }
+        self.expect(b'[', lang().pick("an array of rows ([…])", "行の配列（[…]）"))
+    }
+
+    /// Checks that nothing stands behind the array.
+    fn close(&mut self) -> Result<(), DataError> {
+        self.lines.pass_byte();
+        if self.is_wrapped {
+            self.expect(b'}', lang().pick("the end of an object with one key", "キーが 1 つのオブジェクトの終わり"))?;
+        }
+        match self.lines.peek_visible()? {
+            None => Ok(()),
+            found => Err(self.broken(lang().pick("the end of the file", "ファイルの終わり"), found)),
+        }
+    }
+
+    fn expect(&mut self, wanted: u8, expected: &'static str) -> Result<(), DataError> {
+        match self.lines.peek_visible()? {
+            Some(byte) if byte == wanted => {
+                self.lines.pass_byte();
+                Ok(())
+            }
+            found => Err(self.broken(expected, found)),
+        }
+    }
+
+    /// The bytes of a value, which ends where its brackets are closed, or before a comma or bracket that is not its own.
+    fn value(&mut self) -> Result<Vec<u8>, DataError> {
+        let (line, ..) = self.lines.position();
+        let (mut text, mut bytes, mut depth) = (Vec::new(), 0_u64, 0_u64);
+        let (mut is_quoted, mut is_escaped) = (false, false);
+        loop {
+            let Some(byte) = self.lines.peek_byte()? else {
+                let expected = match (is_quoted, depth) {
+                    (true, _) => lang().pick("the end of a string", "文字列の終わり"),
+                    _ => lang().pick("the end of the array (])", "配列の終わり（]）"),
+                };
+                return Err(self.broken(expected, None));
+            };
+            if !is_quoted && depth == 0 && (matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace()) {
+                break;
+            }
+            self.lines.pass_byte();
+            bytes += 1;
+            // Of one that is too long the length alone is told.
+            match bytes <= MAX_ROW_BYTES {
+                true => text.push(byte),
+                false => text.clear(),
+            }
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' if is_quoted => is_escaped = true,
+                b'"' => is_quoted = !is_quoted,
+                _ if is_quoted => {}
+                b'[' | b'{' => depth += 1,
+                b']' | b'}' => depth -= 1,
+                _ => {}
+            }
+            let is_whole = depth == 0 && !is_quoted && matches!(byte, b'"' | b']' | b'}');
+            if is_whole {
+                break;
+            }
+        }
+        if bytes > MAX_ROW_BYTES {
+            let (what, place) = (lang().pick("a row", "行"), self.lines.place(line));
+            return Err(DataError::TooLong { place, what, limit: MAX_ROW_BYTES, bytes });
+        }
+        Ok(text)
+    }
+
+    fn row(&mut self, value: Value) -> Result<Record, DataError> {
+        let number = self.element;
+        let place = Place::row(self.lines.path(), number);
+        let found = Elements::of(&value);
+        self.elements = self.elements.or(found);
+        if found.is_none() || found != self.elements {
+            let any = lang().pick("an object, a string or a list", "オブジェクト・文字列・リストのいずれか");
+            let expected = self.elements.map_or(any, Elements::one);
+            return Err(DataError::OtherElement { place, expected, found: kind(&value) });
+        }
+        match value {
+            Value::Object(object) => Ok(Record::of_object(number, object)),
+            Value::Array(values) => {
+                let count = values.len();
+                let fields: Vec<String> = values.iter().map(as_text).collect();
+                self.width.check("JSON", || place, number, count)?;
+                Ok(Record::of_fields(number, fields))
+            }
+            other => Ok(Record::of_fields(number, vec![as_text(&other)])),
+        }
+    }
+
+    /// What stands where something else must, which cannot be read past.
+    fn broken(&self, expected: &'static str, found: Option<u8>) -> DataError {
+        let (line, column, _) = self.lines.position();
+        let found = match found {
+            None => tr!("the end of the file", "ファイルの終わり"),
+            Some(byte) if byte.is_ascii_graphic() => quoted(&char::from(byte).to_string()),
+            Some(_) => tr!("something else", "別のもの"),
+        };
+        DataError::BrokenArray { place: self.lines.place(line).at_column(column), after: self.element, expected, found }
+    }
+}
+
+/// Ends of lines in these bytes.
+fn count_lines(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|&&byte| byte == b'\n').count() as u64
+}
+
+/// Characters of a line of `text` before this column, which counts bytes from 1.
+fn characters(text: &str, line: usize, column: usize) -> u64 {
+    let line = text.split('\n').nth(line.saturating_sub(1)).unwrap_or_default();
+    column_of(line, column.saturating_sub(1)) - 1
+}
+
+/// Whether a text is such a file, as far as its beginning shows: an array (in an object of one key, if need be) whose first
+/// element is one, and no lines that are values each.
+///
+/// A name that promises JSON is believed where the first element is damaged.
+pub(crate) fn is_array(head: &str, whole: bool, is_promised: bool) -> bool {
+    let text = head.trim_start();
+    let Some(array) = text.strip_prefix('[').or_else(|| wrapped(text)) else { return false };
+    let is_one_line = |value: &Value| value.as_object().is_none_or(|object| object.len() == 1);
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next().and_then(|line| serde_json::from_str::<Value>(line).ok());
+    if let Some(value) = first {
+        // A line that is a value: the file, if it is all there is.
+        return whole && lines.next().is_none() && is_one_line(&value);
+    }
+    if is_promised {
+        return true;
+    }
+    let mut elements = serde_json::Deserializer::from_str(array).into_iter::<Value>();
+    match elements.next() {
+        None => !whole,
+        Some(Ok(value)) => {
+            let behind = array[elements.byte_offset()..].trim_start();
+            Elements::of(&value).is_some() && (behind.starts_with([',', ']']) || (behind.is_empty() && !whole))
+        }
+        Some(Err(error)) => {
+            let begins = array.trim_start();
+            begins.starts_with('{') || (begins.starts_with(['[', '"']) && error.is_eof() && !whole)
+        }
+    }
+}
+
+/// The elements of an array that is the value of an object's first key.
+fn wrapped(text: &str) -> Option<&str> {
+    let key = text.strip_prefix('{')?.trim_start();
+    let mut keys = serde_json::Deserializer::from_str(key).into_iter::<String>();
+    keys.next()?.ok()?;
+    key[keys.byte_offset()..].trim_start().strip_prefix(':')?.trim_start().strip_prefix('[')
+}

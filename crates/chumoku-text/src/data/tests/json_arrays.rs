@@ -1,0 +1,134 @@
+//! JSON arrays: objects, texts or lists, on one line or on many.
+
+use super::*;
+
+fn about(name: &str, content: &str) -> (Vec<Vec<String>>, String) {
+    let folder = Folder::new();
+    let path = folder.file(name, content);
+    let source = Source::open(&path, &ReadOptions::default()).unwrap();
+    let description = source.describe().replace(&*path.display().to_string(), name);
+    (source.records().map(|record| record.unwrap().fields).collect(), description)
+}
+
+#[test]
+fn objects_are_rows_however_they_are_written() {
+    let one = "[{\"text\":\"a, ] \\\" 日本\",\"label\":1},{\"label\":\"x\",\"text\":\"b\\nc\"}]";
+    let pretty = "\u{feff}[\n  {\n    \"text\": \"a, ] \\\" 日本\",\n    \"label\": 1\n  } ,\r\n {\"label\":\"x\",\"text\":\"b\\nc\"}\n]\n\n";
+    let key = format!("{{\"data\": {one}}}");
+    let spread = format!("{{ \"data\" :\n{pretty} }}").replace('\u{feff}', "");
+    for content in [one, pretty, &key, &spread] {
+        for name in ["a.json", "a.jsonl", "a", "a.txt"] {
+            let (rows, description) = about(name, content);
+            assert_eq!(rows, [["a, ] \" 日本", "1"], ["b\nc", "x"]], "{name}: {content}");
+            let expected =
+                format!("{name}: JSON, an array of objects, 2 keys (it is one JSON array); text = column “text”");
+            assert!(description.starts_with(&expected), "{description}");
+        }
+    }
+}
+
+#[test]
+fn texts_and_lists_are_rows_too() {
+    let (rows, description) = about("a.json", "[\"one\", \"two\\t\", \"\"]");
+    assert_eq!(rows, [["one"], ["two\t"], [""]]);
+    assert!(description.starts_with("a.json: JSON, an array of strings (it is one JSON array)"), "{description}");
+    let (rows, description) = about("a.json", "[[\"text\",\"label\"],[\"a\",1],[\"b\",null],[\"c\",[\"x\",\"y\"]]]");
+    assert_eq!(rows, [["a", "1"], ["b", ""], ["c", "[\"x\",\"y\"]"]]);
+    assert!(description.starts_with("a.json: JSON, an array of lists, with a header, 2 columns"), "{description}");
+    let (rows, description) = about("a.json", "[[\"a film of war\",\"x\"],[\"a film of love\",\"x\"]]");
+    assert_eq!(rows.len(), 2);
+    assert!(description.contains("without a header"), "{description}");
+}
+
+#[test]
+fn what_is_no_array_stays_what_it_was() {
+    let jsonl = "{\"labels\":[\"a\"],\"text\":\"x\"}\n{\"labels\":[\"b\"],\"text\":\"y\"}\n";
+    for name in ["a.json", "a.jsonl", "a"] {
+        assert!(about(name, jsonl).1.starts_with(&format!("{name}: JSONL")), "{name}");
+    }
+    for text in ["[Chorus] la la\n[Verse] lo lo\n", "[1] a note\n", "[\"quoted\" words]\n"] {
+        assert!(about("a.txt", text).1.starts_with("a.txt: plain text"), "{text}");
+    }
+    let asked = ReadOptions { format: Some(Format::Json), ..labelled() };
+    let said = message("a.txt", "text,label\na,b\n", &asked);
+    assert!(said.starts_with("a.txt:1:1: reading a JSON array: expected an array of rows ([…]), found “t”"), "{said}");
+}
+
+#[test]
+fn several_labels_may_be_lists() {
+    let folder = Folder::new();
+    let rows = |of: fn(usize) -> String| format!("[{}]", (0..12).map(of).collect::<Vec<_>>().join(",\n"));
+    let objects = rows(|i| format!("{{\"text\":\"text {i}\",\"labels\":[\"a\",\"b{}\"]}}", i % 2));
+    let lists = format!("[[\"text\",\"labels\"],{}", &rows(|i| format!("[\"text {i}\",[\"a\",\"b{}\"]]", i % 2))[1..]);
+    for content in [objects, lists] {
+        let path = folder.file("a.json", content);
+        let sets = load_label_sets(&path, &ReadOptions::default(), &LabelOptions::default()).unwrap();
+        assert_eq!(sets.examples[1].labels, ["a", "b1"]);
+    }
+}
+
+#[test]
+fn faults_have_a_place() {
+    let rows = "[{\"text\":\"a\",\"label\":1},\n {\"text\":\"日本\" \"label\":1},\n {\"text\":\"b\",\"label\":2}, 7, {\"text\":\"\",\"label\":3}]";
+    let advice = "or leave such rows out with --skip-bad-rows";
+    assert_eq!(
+        message("a.json", rows, &labelled()),
+        format!(
+            "a.json:2:15: reading JSON: expected a sound element (number 2 of the array), found: expected `,` or `}}`; mend it, {advice}"
+        )
+    );
+    let said = message("a.json", rows.replace("\"日本\" ", "\"日本\","), &labelled());
+    assert!(said.starts_with("a.json, row 4: reading JSON: expected an object, found a number; "), "{said}");
+    let empty = message("a.json", "[{\"text\":\"a\",\"label\":1},{\"text\":\" \",\"label\":1}]", &labelled());
+    assert!(empty.starts_with("a.json, row 2: reading the text: expected some characters"), "{empty}");
+    let folder = Folder::new();
+    let dataset =
+        load_labelled(&folder.file("a.json", rows), &ReadOptions { require_text: true, ..skipping() }).unwrap();
+    assert_eq!((dataset.examples.len(), dataset.skipped.count), (2, 3));
+    assert_eq!(dataset.skipped.rows.iter().map(|row| row.line).collect::<Vec<_>>(), [2, 4, 5]);
+    let ragged = message("a.json", "[[\"text\",\"label\"],[\"a\",1],[\"b\",1,2]]", &labelled());
+    assert!(ragged.contains("row 3: reading a JSON row: expected 2 columns, as in row 1, found 3"), "{ragged}");
+}
+
+#[test]
+fn what_cannot_be_read_past_is_told_also_where_rows_are_left_out() {
+    let cases = [
+        (
+            "[{\"text\":\"a\",\"label\":1}",
+            "a.json:1:24: reading a JSON array: expected a comma or ], found the end of the file",
+        ),
+        ("[{\"text\":\"a\",\"label\":1} {\"text\":\"b\"}]", "expected a comma or ], found “{” (elements before it: 1)"),
+        (
+            "[{\"text\":\"a\",\"label\":1},\n{\"text\":\"b",
+            "a.json:2:11: reading a JSON array: expected the end of a string",
+        ),
+        (
+            "[{\"text\":\"a\",\n\"label\":1}]\n[]",
+            "a.json:3:1: reading a JSON array: expected the end of the file, found “[”",
+        ),
+        (
+            "{\"data\":\n[{\"text\":\"a\",\"label\":1}], \"n\": 1}",
+            "expected the end of an object with one key, found “,”",
+        ),
+    ];
+    for (content, expected) in cases {
+        let said = message("a.json", content, &skipping());
+        assert!(said.contains(expected) && said.contains("written whole"), "{said}");
+    }
+    let said = message("a.json", b"[{\"text\":\"\x83\x65\",\"label\":1}, 2]", &labelled());
+    assert!(said.contains("expected UTF-8, found other bytes at byte 10 of the file"), "{said}");
+}
+
+#[test]
+fn rows_are_bounded_and_many() {
+    let folder = Folder::new();
+    let long = format!("[{{\"text\":\"{}\",\"label\":1}},{{\"text\":\"a\",\"label\":1}}]", "a".repeat(33 << 20));
+    let path = folder.file("a.json", long);
+    let said = folder.message(&load_labelled(&path, &labelled()).unwrap_err());
+    assert!(said.starts_with("a.json:1: reading a row: expected at most 32"), "{said}");
+    assert_eq!(load_labelled(&path, &skipping()).unwrap().examples.len(), 1);
+    // More than the head that is looked at, on one line.
+    let rows: Vec<String> = (0..5_000).map(|i| format!("{{\"text\":\"text {i}\",\"label\":\"x{}\"}}", i % 2)).collect();
+    let path = folder.file("b", format!("{{\"rows\":[{}]}}", rows.join(",")));
+    assert_eq!(load_labelled(&path, &labelled()).unwrap().examples.len(), 5_000);
+}

@@ -1,0 +1,160 @@
+//! A graph of ONNX while it is built: nodes in the order of their computation, arrays, inputs and outputs.
+//!
+//! Source: <https://github.com/onnx/onnx/blob/main/onnx/onnx.proto>, whose numbers of fields are used here.
+
+use super::protobuf::Message;
+use std::collections::HashSet;
+
+/// The version of the file's form that goes with the operators.
+const IR_VERSION: i64 = 8;
+
+/// What an array holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Float = 1,
+    Int32 = 6,
+    Int64 = 7,
+    Bool = 9,
+}
+
+/// The length of an axis.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Axis {
+    Named(&'static str),
+    Of(usize),
+}
+
+/// A setting of an operator.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Attribute<'a> {
+    Int(i64),
+    Float(f32),
+    Ints(&'a [i64]),
+    Text(&'a str),
+}
+
+/// Nodes, arrays, inputs and outputs. What a node makes is known by its name.
+#[derive(Debug, Default)]
+pub(super) struct Graph {
+    nodes: Message,
+    arrays: Message,
+    inputs: Message,
+    outputs: Message,
+    names: HashSet<String>,
+    made: usize,
+    /// What is put before the names of nodes.
+    pub(super) scope: String,
+}
+
+impl Graph {
+    /// A node with one output, which has a name that is not taken.
+    pub(super) fn op(&mut self, operator: &str, inputs: &[&str], attributes: &[(&str, Attribute<'_>)]) -> String {
+        self.made += 1;
+        let output = format!("{}{operator}_{}", self.scope, self.made);
+        self.node(operator, inputs, attributes, &output);
+        output
+    }
+
+    /// A node whose output has this name; an input that is left out is empty.
+    pub(super) fn node(&mut self, operator: &str, inputs: &[&str], attributes: &[(&str, Attribute<'_>)], output: &str) {
+        let mut node = Message::default();
+        inputs.iter().for_each(|input| {
+            node.text(1, input);
+        });
+        node.text(2, output).text(3, output).text(4, operator);
+        for (name, value) in attributes {
+            let mut attribute = Message::default();
+            attribute.text(1, name);
+            match value {
+                Attribute::Float(value) => attribute.float(2, *value).int(20, 1),
+                Attribute::Int(value) => attribute.int(3, *value).int(20, 2),
+                Attribute::Text(value) => attribute.text(4, value).int(20, 3),
+                Attribute::Ints(values) => {
+                    values.iter().for_each(|value| {
+                        attribute.int(8, *value);
+                    });
+                    attribute.int(20, 7)
+                }
+            };
+            node.message(5, &attribute);
+        }
+        self.nodes.message(1, &node);
+    }
+
+    /// Numbers that are fixed; a name that is there already stands for the same numbers.
+    pub(super) fn floats(&mut self, name: &str, shape: &[usize], values: &[f32]) -> String {
+        self.array(name, Kind::Float, shape, || values.iter().flat_map(|value| value.to_le_bytes()).collect())
+    }
+
+    /// Whole numbers that are fixed.
+    pub(super) fn ints(&mut self, values: &[i64]) -> String {
+        let words: Vec<String> = values.iter().map(i64::to_string).collect();
+        let name = format!("ints.{}", words.join("_"));
+        let shape = [values.len()];
+        self.array(&name, Kind::Int64, &shape, || values.iter().flat_map(|value| value.to_le_bytes()).collect())
+    }
+
+    /// One whole number, without axes.
+    pub(super) fn int(&mut self, value: i64) -> String {
+        self.array(&format!("int.{value}"), Kind::Int64, &[], || value.to_le_bytes().to_vec())
+    }
+
+    /// One number, without axes.
+    pub(super) fn number(&mut self, name: &str, value: f32) -> String {
+        self.floats(name, &[], &[value])
+    }
+
+    fn array(&mut self, name: &str, kind: Kind, shape: &[usize], bytes: impl FnOnce() -> Vec<u8>) -> String {
+        if self.names.insert(name.to_owned()) {
+            let mut tensor = Message::default();
+            shape.iter().for_each(|&length| {
+                tensor.int(1, length as i64);
+            });
+            tensor.int(2, kind as i64).text(8, name).bytes(9, &bytes());
+            self.arrays.message(5, &tensor);
+        }
+        name.to_owned()
+    }
+
+    pub(super) fn input(&mut self, name: &str, kind: Kind, axes: &[Axis]) {
+        self.inputs.message(11, &value_info(name, kind, axes));
+    }
+
+    pub(super) fn output(&mut self, name: &str, kind: Kind, axes: &[Axis]) {
+        self.outputs.message(12, &value_info(name, kind, axes));
+    }
+
+    /// The graph as a file.
+    pub(super) fn model(self, opset: i64, metadata: &[(String, String)]) -> Vec<u8> {
+        let mut graph = self.nodes;
+        graph.text(2, "classifier").append(self.arrays).append(self.inputs).append(self.outputs);
+        let mut version = Message::default();
+        version.text(1, "").int(2, opset);
+        let mut model = Message::default();
+        model.int(1, IR_VERSION).text(2, "chumoku").text(3, env!("CARGO_PKG_VERSION")).message(7, &graph);
+        model.message(8, &version);
+        for (key, value) in metadata {
+            let mut entry = Message::default();
+            entry.text(1, key).text(2, value);
+            model.message(14, &entry);
+        }
+        model.into_bytes()
+    }
+}
+
+fn value_info(name: &str, kind: Kind, axes: &[Axis]) -> Message {
+    let mut shape = Message::default();
+    for axis in axes {
+        let mut dimension = Message::default();
+        match axis {
+            Axis::Of(length) => dimension.int(1, *length as i64),
+            Axis::Named(name) => dimension.text(2, name),
+        };
+        shape.message(1, &dimension);
+    }
+    let (mut tensor, mut of_type, mut info) = (Message::default(), Message::default(), Message::default());
+    tensor.int(1, kind as i64).message(2, &shape);
+    of_type.message(1, &tensor);
+    info.text(1, name).message(2, &of_type);
+    info
+}

@@ -1,0 +1,134 @@
+//! A classifier's network as an ONNX file, which other programs run: `network.rs` says what it computes in ONNX's operators,
+//! `recurrent.rs` the same of recurrent networks, `writer.rs` brings the weights, `graph.rs` puts nodes and arrays together,
+//! `protobuf.rs` writes bytes.
+//!
+//! The models here have no padding; an ONNX file must, because its batches are rectangles. So each text stands in the first
+//! columns of its row, and a mask says how many: what is masked out reaches no output.
+
+mod graph;
+mod network;
+mod protobuf;
+mod recurrent;
+mod writer;
+
+use crate::text_classifier::{Problem, TextClassifier};
+use crate::{Error, Result, tr};
+use graph::{Attribute, Axis, Graph, Kind};
+use network::Network;
+
+/// The version of ONNX's standard operators that is used.
+pub const OPSET: i64 = 17;
+/// The tokens' ids, (batch, sequence), and where there are any, in the same shape: 1, and 0 behind the end of a text.
+pub const EXPORT_INPUTS: [&str; 2] = ["input_ids", "attention_mask"];
+/// Both (batch, classes).
+pub const EXPORT_OUTPUTS: [&str; 2] = ["logits", "probabilities"];
+
+/// Most bytes of numbers: a protobuf message ends at 2 GiB.
+const MAX_BYTES: usize = (2 << 30) - (64 << 20);
+
+/// A classifier's network as ONNX has it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ExportedClassifier {
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// What its metadata say, in order.
+    pub metadata: Vec<(String, String)>,
+    /// Whether the predictor has a half that the file lacks: the n-gram model.
+    pub lacks_ngrams: bool,
+}
+
+/// The network of a classifier as an ONNX model; its n-gram model, which reads characters, is left out.
+///
+/// `logits` are the network's. `probabilities` are those of [`TextClassifier::predict`] if there is no n-gram model, else the
+/// network's own: the softmax of the logits, or, where labels do not exclude each other, their logistic function.
+///
+/// # Errors
+/// If the network has what is not written as ONNX, or is larger than a file may be.
+pub fn export_classifier(classifier: &TextClassifier) -> Result<ExportedClassifier> {
+    let (config, params) = (&classifier.config, &classifier.params);
+    if params.values().len() > MAX_BYTES / 4 {
+        return Err(Error::Setting(tr!(
+            "writing ONNX: expected at most 2 GiB of weights, found {} numbers of 4 bytes; export a smaller model",
+            "ONNX を書き出せません。重みは 2 GiB 以下のはずですが、4 バイトの数が {} 個あります。より小さいモデルを書き出してください",
+            params.values().len()
+        )));
+    }
+    let lacks_ngrams = classifier.ngrams.is_some();
+    let mut network = Network::new(&config.model, params);
+    let logits = network.logits()?;
+    let mut graph = network.writer.graph;
+    let (scale, offsets) = calibration(classifier);
+    let probabilities = probabilities(&mut graph, &logits, &config.problem, scale, &offsets);
+    graph.node("Identity", &[&logits], &[], EXPORT_OUTPUTS[0]);
+    graph.node("Identity", &[&probabilities], &[], EXPORT_OUTPUTS[1]);
+    let tokens = [Axis::Named("batch"), Axis::Named("sequence")];
+    for name in EXPORT_INPUTS {
+        graph.input(name, Kind::Int64, &tokens);
+    }
+    for name in EXPORT_OUTPUTS {
+        graph.output(name, Kind::Float, &[Axis::Named("batch"), Axis::Of(config.labels.len())]);
+    }
+    let metadata = metadata(classifier);
+    Ok(ExportedClassifier { bytes: graph.model(OPSET, &metadata), metadata, lacks_ngrams })
+}
+
+/// What calibrates the network, where it is the whole predictor: a factor of its logits, and what is added to them.
+fn calibration(classifier: &TextClassifier) -> (f32, Vec<f32>) {
+    match classifier.config.problem.questions() {
+        _ if classifier.ngrams.is_some() => (1.0, vec![0.0]),
+        None => (classifier.config.blend.attention, vec![0.0]),
+        Some(blend) => (blend.attention, blend.offsets.clone()),
+    }
+}
+
+/// From logits to probabilities.
+fn probabilities(graph: &mut Graph, logits: &str, problem: &Problem, scale: f32, offsets: &[f32]) -> String {
+    let scale = graph.number("calibration.scale", scale);
+    let offsets = graph.floats("calibration.offsets", &[offsets.len()], offsets);
+    let scaled = graph.op("Mul", &[logits, &scale], &[]);
+    let calibrated = graph.op("Add", &[&scaled, &offsets], &[]);
+    match problem.questions() {
+        None => graph.op("Softmax", &[&calibrated], &[("axis", Attribute::Int(-1))]),
+        Some(_) => graph.op("Sigmoid", &[&calibrated], &[]),
+    }
+}
+
+/// What a program must know to use the file, and what the file is not.
+fn metadata(classifier: &TextClassifier) -> Vec<(String, String)> {
+    let config = &classifier.config;
+    let kind = match &config.problem {
+        Problem::OneClass => "one_class",
+        Problem::Labels(_) => "labels",
+        Problem::Number(_) => "number",
+    };
+    let mut entries = vec![
+        ("labels", json(&config.labels)),
+        ("problem", kind.to_owned()),
+        ("model_type", config.model_type.clone()),
+        ("chumoku_version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("max_length", config.max_tokens().to_string()),
+        ("padding", "right; attention_mask is 1 for tokens, 0 behind them".to_owned()),
+        ("tokenizer", "tokenizer.json of the model folder".to_owned()),
+        ("vocabulary_sha256", classifier.tokenizer.vocabulary_sha256()),
+    ];
+    let (ngrams, probabilities) = match classifier.ngrams.is_some() {
+        false => ("none", "those of `chumoku predict`"),
+        true => (
+            "left out: this is the network alone, and `chumoku predict` joins it with n-grams",
+            "of the network alone, not those of `chumoku predict`",
+        ),
+    };
+    entries.extend([("ngrams", ngrams.to_owned()), ("probabilities", probabilities.to_owned())]);
+    if let (Problem::Labels(blend), None) = (&config.problem, &classifier.ngrams) {
+        entries.push(("thresholds", json(&blend.thresholds)));
+    }
+    if let Problem::Number(number) = &config.problem {
+        entries.extend([("thresholds", json(&number.scale.thresholds)), ("values", json(&number.scale.values))]);
+    }
+    entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("plain data")
+}

@@ -1,0 +1,486 @@
+//! What a classifier's network computes, in ONNX's operators: from tokens to logits.
+//!
+//! It says once more what `chumoku_nn::models::Classifier` does, layer by layer, over a rectangle of tokens with a mask.
+//! `crates/chumoku-cli/tests/export.rs` holds the two against each other.
+
+use super::EXPORT_INPUTS;
+use super::graph::{Attribute, Kind};
+use super::recurrent::recurrent;
+use super::writer::{Writer, unwritable};
+use crate::models::ClassifierConfig;
+use crate::nn::{
+    AttentionOptions, BodyConfig, EncoderConfig, FeedForwardKind, HeadActivation, LayerNorm, NormKind, NormOrder,
+    Pooling, PositionKind, Rotary, alibi_slopes, sinusoidal, sinusoidal_halves,
+};
+use crate::params::Params;
+use crate::{Result, tr};
+use std::collections::HashMap;
+
+/// What takes the place of a score that is masked out: exp of it is 0, and it is finite, because the rows behind the end of a
+/// text see nothing at all.
+const HIDDEN: f32 = -1e30;
+
+/// A network on its way into a graph.
+pub(super) struct Network<'a> {
+    pub(super) writer: Writer<'a>,
+    config: &'a ClassifierConfig,
+}
+
+/// What all layers of an encoder use.
+struct Places {
+    /// The places of the tokens: (sequence,).
+    tokens: String,
+    /// Which keys a token may see, if it is not only the mask that says so: (batch, 1, 1 or sequence, sequence).
+    seen: HashMap<Option<usize>, String>,
+}
+
+impl<'a> Network<'a> {
+    pub(super) fn new(config: &'a ClassifierConfig, params: &'a Params<f32>) -> Self {
+        Network { writer: Writer::new(params), config }
+    }
+
+    /// The logits: (batch, classes).
+    pub(super) fn logits(&mut self) -> Result<String> {
+        let tokens = self.tokens();
+        let x = self.embedding(&tokens)?;
+        let x = match &self.config.body {
+            BodyConfig::Transformer(encoder) => self.encoder(encoder, x, tokens)?,
+            BodyConfig::Recurrent(network) => recurrent(&mut self.writer, network, x)?,
+        };
+        self.writer.graph.scope = "head.".to_owned();
+        let pooled = self.pooled(&x)?;
+        self.head(pooled)
+    }
+
+    /// A parameter and its shape.
+    fn parameter(&self, name: &str) -> Result<(&'a [usize], &'a [f32])> {
+        self.writer.parameter(name)
+    }
+
+    /// A parameter as an array of the graph.
+    fn array(&mut self, name: &str) -> Result<String> {
+        self.writer.array(name)
+    }
+
+    /// A function of one or two arrays, without settings.
+    fn op(&mut self, operator: &str, inputs: &[&str]) -> String {
+        self.writer.op(operator, inputs)
+    }
+
+    fn cast(&mut self, x: &str, kind: Kind) -> String {
+        self.writer.cast(x, kind)
+    }
+
+    fn number(&mut self, value: f32) -> String {
+        self.writer.number(value)
+    }
+
+    /// The places of the tokens of a row, counted from 0: (sequence,).
+    fn tokens(&mut self) -> String {
+        let shape = self.op("Shape", &[EXPORT_INPUTS[0]]);
+        let (one, start, step) = (self.writer.graph.int(1), self.writer.graph.int(0), self.writer.graph.int(1));
+        let length = self.op("Gather", &[&shape, &one]);
+        self.op("Range", &[&start, &length, &step])
+    }
+
+    /// The vector of each token, with its place: (batch, sequence, d_model).
+    fn embedding(&mut self, tokens: &str) -> Result<String> {
+        self.writer.graph.scope = "input.".to_owned();
+        let options = self.config.input;
+        let table = self.array("embedding.weight")?;
+        let mut x = self.op("Gather", &[&table, EXPORT_INPUTS[0]]);
+        if !options.unscaled && options.norm_epsilon.is_none() {
+            let scale = self.number((self.config.body.d_model() as f64).sqrt() as f32);
+            x = self.op("Mul", &[&x, &scale]);
+        }
+        if let Some(table) = self.position_table(options.first_position)? {
+            let rows = self.op("Gather", &[&table, tokens]);
+            x = self.op("Add", &[&x, &rows]);
+        }
+        if options.token_types > 0 {
+            // All tokens are of the first kind.
+            let (_, values) = self.parameter("token_type.weight")?;
+            let width = self.config.body.d_model();
+            let row = self.writer.graph.floats("token_type.first", &[width], &values[..width]);
+            x = self.op("Add", &[&x, &row]);
+        }
+        match options.norm_epsilon {
+            Some(epsilon) => self.norm("input_norm", options.norm, epsilon, &x),
+            None => Ok(x),
+        }
+    }
+
+    /// A vector for each place, if places have any.
+    fn position_table(&mut self, first: usize) -> Result<Option<String>> {
+        let [length, width] = [self.config.max_length, self.config.body.d_model()];
+        let fixed = match self.config.position {
+            PositionKind::Sinusoidal => sinusoidal::<f32>(length, width),
+            PositionKind::SinusoidalHalves => sinusoidal_halves::<f32>(length, width),
+            PositionKind::Learned => {
+                let (shape, values) = self.parameter("position.weight")?;
+                let rows = shape[0] - first;
+                return Ok(Some(self.writer.graph.floats("position.weight", &[rows, width], &values[first * width..])));
+            }
+            PositionKind::None | PositionKind::Rotary | PositionKind::Alibi => return Ok(None),
+            other => {
+                let found = format!("{other:?}");
+                return Err(unwritable(&tr!("positions {found} are not written", "位置 {found} には対応していません")));
+            }
+        };
+        let values: Vec<f32> = fixed.iter().copied().collect();
+        Ok(Some(self.writer.graph.floats("position.fixed", &[length, width], &values)))
+    }
+
+    fn encoder(&mut self, config: &EncoderConfig, mut x: String, tokens: String) -> Result<String> {
+        let mut places = Places { tokens, seen: HashMap::new() };
+        let epsilon = config.options.norm_epsilon.unwrap_or(LayerNorm::EPSILON);
+        for index in 0..config.num_layers {
+            let layer = format!("encoder.layers.{index}");
+            self.writer.graph.scope = format!("{layer}.");
+            let is_normalised = config.options.first_norm_left_out && index == 0;
+            let norms = [(!is_normalised).then(|| format!("{layer}.norm1")), Some(format!("{layer}.norm2"))];
+            for (part, norm) in norms.into_iter().enumerate() {
+                let given = match (&norm, config.norm_order) {
+                    (Some(norm), NormOrder::Pre) => self.norm(norm, config.options.norm, epsilon, &x)?,
+                    _ => x.clone(),
+                };
+                let made = match part {
+                    0 => self.attention(config, index, &given, &mut places)?,
+                    _ => self.feed_forward(config, &layer, &given)?,
+                };
+                x = self.op("Add", &[&x, &made]);
+                if let (Some(norm), NormOrder::Post) = (&norm, config.norm_order) {
+                    x = self.norm(norm, config.options.norm, epsilon, &x)?;
+                }
+            }
+        }
+        self.writer.graph.scope = "encoder.".to_owned();
+        match config.norm_order {
+            NormOrder::Pre => self.norm("encoder.norm", config.options.norm, epsilon, &x),
+            NormOrder::Post => Ok(x),
+        }
+    }
+
+    /// A normalisation of the last axis.
+    fn norm(&mut self, name: &str, kind: NormKind, epsilon: f64, x: &str) -> Result<String> {
+        let weight = self.array(&format!("{name}.weight"))?;
+        let axis = ("axis", Attribute::Int(-1));
+        if kind != NormKind::Rms {
+            let bias = if kind == NormKind::Layer { Some(self.array(&format!("{name}.bias"))?) } else { None };
+            let inputs: Vec<&str> = [x, &weight].into_iter().chain(bias.as_deref()).collect();
+            return Ok(self.writer.graph.op(
+                "LayerNormalization",
+                &inputs,
+                &[axis, ("epsilon", Attribute::Float(epsilon as f32))],
+            ));
+        }
+        let square = self.op("Mul", &[x, x]);
+        let mean = self.writer.graph.op("ReduceMean", &[&square], &[("axes", Attribute::Ints(&[-1]))]);
+        let epsilon = self.number(epsilon as f32);
+        let sum = self.op("Add", &[&mean, &epsilon]);
+        let root = self.op("Sqrt", &[&sum]);
+        let scaled = self.op("Div", &[x, &root]);
+        Ok(self.op("Mul", &[&scaled, &weight]))
+    }
+
+    /// `x Wᵀ + b` for these rows of W and b; W is stored the other way round.
+    fn linear_rows(&mut self, [name, weight, bias]: [&str; 3], rows: &[usize], x: &str) -> Result<String> {
+        let (shape, values) = self.parameter(weight)?;
+        let columns = shape[1];
+        let turned: Vec<f32> =
+            (0..columns).flat_map(|column| rows.iter().map(move |row| values[row * columns + column])).collect();
+        let matrix = self.writer.graph.floats(&format!("{name}.weight_transposed"), &[columns, rows.len()], &turned);
+        let product = self.op("MatMul", &[x, &matrix]);
+        if !self.writer.has(bias) {
+            return Ok(product);
+        }
+        let (_, values) = self.parameter(bias)?;
+        let numbers: Vec<f32> = rows.iter().map(|&row| values[row]).collect();
+        let bias = self.writer.graph.floats(&format!("{name}.bias"), &[rows.len()], &numbers);
+        Ok(self.op("Add", &[&product, &bias]))
+    }
+
+    /// `x Wᵀ + b`.
+    fn linear(&mut self, name: &str, x: &str) -> Result<String> {
+        let [weight, bias] = ["weight", "bias"].map(|part| format!("{name}.{part}"));
+        let rows: Vec<usize> = (0..self.parameter(&weight)?.0[0]).collect();
+        self.linear_rows([name, &weight, &bias], &rows, x)
+    }
+
+    fn attention(&mut self, config: &EncoderConfig, index: usize, x: &str, places: &mut Places) -> Result<String> {
+        let name = format!("encoder.layers.{index}.self_attn");
+        let mut options = config.attention;
+        let local = config.options.local_layers.filter(|local| !index.is_multiple_of(local.global_every.max(1)));
+        if let Some(local) = local {
+            (options.window, options.rotary_base) = (Some(local.window), Some(local.rotary_base));
+        }
+        if options.hard_attention || options.head_norm_epsilon.is_some() {
+            return Err(unwritable(&tr!(
+                "hard attention and norms of heads are not written",
+                "ハードアテンションとヘッドごとの正規化には対応していません"
+            )));
+        }
+        let heads = config.num_heads;
+        let width = options.head_dim.unwrap_or(config.d_model / heads);
+        let [query, key, value] = self.projected(&name, [heads, width], options, x)?;
+        let [query, key] = match self.config.position {
+            PositionKind::Rotary => {
+                let angles = self.angles(options, width, places)?;
+                [self.turned(&query, &angles, width), self.turned(&key, &angles, width)]
+            }
+            _ => [query, key],
+        };
+        let key = self.writer.graph.op("Transpose", &[&key], &[("perm", Attribute::Ints(&[0, 1, 3, 2]))]);
+        let scores = self.op("MatMul", &[&query, &key]);
+        let scores = self.scaled(&name, options, width, heads, &scores)?;
+        let scores = match self.config.position {
+            PositionKind::Alibi => self.with_alibi(&scores, heads, places),
+            _ => scores,
+        };
+        let seen = self.seen(config.causal, options.window, places);
+        let hidden = self.number(HIDDEN);
+        let scores = self.op("Where", &[&seen, &scores, &hidden]);
+        let weights = self.writer.graph.op("Softmax", &[&scores], &[("axis", Attribute::Int(-1))]);
+        let heads_made = self.op("MatMul", &[&weights, &value]);
+        let made = self.writer.graph.op("Transpose", &[&heads_made], &[("perm", Attribute::Ints(&[0, 2, 1, 3]))]);
+        let shape = self.writer.graph.ints(&[0, 0, (heads * width) as i64]);
+        let made = self.op("Reshape", &[&made, &shape]);
+        self.linear(&format!("{name}.out_proj"), &made)
+    }
+
+    /// Queries, keys and values: (batch, heads, sequence, width) each. Heads that share keys have copies of their weights.
+    fn projected(
+        &mut self,
+        name: &str,
+        [heads, width]: [usize; 2],
+        options: AttentionOptions,
+        x: &str,
+    ) -> Result<[String; 3]> {
+        let key_heads = options.num_key_heads.unwrap_or(heads);
+        let starts = [0, heads * width, (heads + key_heads) * width];
+        let [weight, bias] = ["in_proj_weight", "in_proj_bias"].map(|part| format!("{name}.{part}"));
+        let shape = self.writer.graph.ints(&[0, 0, heads as i64, width as i64]);
+        let mut made = Vec::new();
+        for (part, start) in ["query", "key", "value"].into_iter().zip(starts) {
+            let of_head = |head: usize| if part == "query" { head } else { head * key_heads / heads };
+            let rows: Vec<usize> =
+                (0..heads).flat_map(|head| (0..width).map(move |row| start + of_head(head) * width + row)).collect();
+            let projected = self.linear_rows([&format!("{name}.{part}"), &weight, &bias], &rows, x)?;
+            let apart = self.op("Reshape", &[&projected, &shape]);
+            made.push(self.writer.graph.op("Transpose", &[&apart], &[("perm", Attribute::Ints(&[0, 2, 1, 3]))]));
+        }
+        Ok(made.try_into().expect("three parts"))
+    }
+
+    /// β times the scores.
+    fn scaled(
+        &mut self,
+        name: &str,
+        options: AttentionOptions,
+        width: usize,
+        heads: usize,
+        scores: &str,
+    ) -> Result<String> {
+        let fixed = options.beta.unwrap_or(1.0 / (width as f64).sqrt()) as f32;
+        let beta = match options.train_beta {
+            false => self.number(fixed),
+            true => {
+                let (_, trained) = self.parameter(&format!("{name}.beta"))?;
+                let beta: Vec<f32> = trained.iter().map(|beta| beta * fixed).collect();
+                self.writer.graph.floats(&format!("{name}.beta"), &[heads, 1, 1], &beta)
+            }
+        };
+        Ok(self.op("Mul", &[scores, &beta]))
+    }
+
+    /// Cosines and sines of rotary positions' angles: (sequence, width / 2) each.
+    fn angles(&mut self, options: AttentionOptions, width: usize, places: &Places) -> Result<[String; 2]> {
+        let base = options.rotary_base.unwrap_or(Rotary::BASE);
+        let rotary = Rotary::new(width, base);
+        let rotary = options.rotary_scaling.map_or_else(|| rotary.clone(), |scaling| rotary.scaled(scaling));
+        let length = self.config.max_length;
+        let shape = [length, rotary.speeds().len()];
+        let table = |of: fn(f64) -> f64| -> Vec<f32> {
+            let places = 0..length;
+            places.flat_map(|place| rotary.speeds().iter().map(move |speed| of(place as f64 * speed) as f32)).collect()
+        };
+        let tables = [("cosines", table(f64::cos)), ("sines", table(f64::sin))];
+        Ok(tables.map(|(name, values)| {
+            let table = self.writer.graph.floats(&format!("rotary.{name}.{base}"), &shape, &values);
+            self.op("Gather", &[&table, &places.tokens])
+        }))
+    }
+
+    /// Heads turned by these angles: pairs half the width apart.
+    fn turned(&mut self, x: &str, [cosines, sines]: &[String; 2], width: usize) -> String {
+        let half = (width / 2) as i64;
+        let [a, b] = [[0, half], [half, 2 * half]].map(|range| self.slice(x, range, 3));
+        let [ac, bs, as_, bc] = [(&a, cosines), (&b, sines), (&a, sines), (&b, cosines)]
+            .map(|(part, factor)| self.op("Mul", &[part, factor]));
+        let first = self.op("Sub", &[&ac, &bs]);
+        let second = self.op("Add", &[&as_, &bc]);
+        self.writer.graph.op("Concat", &[&first, &second], &[("axis", Attribute::Int(-1))])
+    }
+
+    fn slice(&mut self, x: &str, [start, end]: [i64; 2], axis: i64) -> String {
+        let [start, end, axis] = [start, end, axis].map(|value| self.writer.graph.ints(&[value]));
+        self.op("Slice", &[x, &start, &end, &axis])
+    }
+
+    /// i − j of the token i that looks and the token j that is looked at: (sequence, sequence).
+    fn distance(&mut self, places: &Places) -> String {
+        let [rows, columns] = [1, 0].map(|axis| {
+            let axis = self.writer.graph.ints(&[axis]);
+            self.op("Unsqueeze", &[&places.tokens, &axis])
+        });
+        self.op("Sub", &[&rows, &columns])
+    }
+
+    /// `scores − slope · |i − j|`.
+    fn with_alibi(&mut self, scores: &str, heads: usize, places: &Places) -> String {
+        let distance = self.distance(places);
+        let far = self.op("Abs", &[&distance]);
+        let far = self.cast(&far, Kind::Float);
+        let slopes = self.writer.graph.floats("alibi.slopes", &[heads, 1, 1], &alibi_slopes(heads));
+        let less = self.op("Mul", &[&slopes, &far]);
+        self.op("Sub", &[scores, &less])
+    }
+
+    /// Which tokens a token may see.
+    fn seen(&mut self, causal: bool, window: Option<usize>, places: &mut Places) -> String {
+        if let Some(seen) = places.seen.get(&window) {
+            return seen.clone();
+        }
+        let mask = self.cast(EXPORT_INPUTS[1], Kind::Bool);
+        let axes = self.writer.graph.ints(&[1, 2]);
+        let mut seen = self.op("Unsqueeze", &[&mask, &axes]);
+        if causal || window.is_some() {
+            let distance = self.distance(places);
+            let mut limits = Vec::new();
+            if causal {
+                let zero = self.writer.graph.int(0);
+                limits.push(self.op("GreaterOrEqual", &[&distance, &zero]));
+            }
+            if let Some(window) = window {
+                let (far, most) = (self.op("Abs", &[&distance]), self.writer.graph.int(window as i64));
+                limits.push(self.op("LessOrEqual", &[&far, &most]));
+            }
+            for limit in limits {
+                seen = self.op("And", &[&seen, &limit]);
+            }
+        }
+        places.seen.insert(window, seen.clone());
+        seen
+    }
+
+    fn feed_forward(&mut self, config: &EncoderConfig, layer: &str, x: &str) -> Result<String> {
+        let linear1 = format!("{layer}.linear1");
+        let inner = self.linear(&linear1, x)?;
+        let inner = match config.options.feed_forward {
+            FeedForwardKind::Plain => self.activated(&config.activation, &inner)?,
+            _ => {
+                let width = config.d_ff as i64;
+                let [a, b] = [[0, width], [width, 2 * width]].map(|range| self.slice(&inner, range, 2));
+                let a = self.activated(&config.activation, &a)?;
+                self.op("Mul", &[&a, &b])
+            }
+        };
+        self.linear(&format!("{layer}.linear2"), &inner)
+    }
+
+    /// The function of this name. (ONNX has a Gelu of its own from version 20 on.)
+    fn activated(&mut self, name: &str, x: &str) -> Result<String> {
+        let factor = match name {
+            "relu" => return Ok(self.op("Relu", &[x])),
+            "silu" => {
+                let share = self.op("Sigmoid", &[x]);
+                return Ok(self.op("Mul", &[x, &share]));
+            }
+            "gelu" => {
+                let root = self.number(std::f32::consts::FRAC_1_SQRT_2);
+                let scaled = self.op("Mul", &[x, &root]);
+                self.op("Erf", &[&scaled])
+            }
+            "gelu_tanh" => {
+                let [cubic, scale] = [0.044_715, (2.0 / std::f64::consts::PI).sqrt() as f32].map(|n| self.number(n));
+                let square = self.op("Mul", &[x, x]);
+                let cube = self.op("Mul", &[&square, x]);
+                let cube = self.op("Mul", &[&cube, &cubic]);
+                let sum = self.op("Add", &[x, &cube]);
+                let scaled = self.op("Mul", &[&sum, &scale]);
+                self.op("Tanh", &[&scaled])
+            }
+            other => {
+                return Err(unwritable(&tr!(
+                    "the activation {other} is not written",
+                    "活性化関数 {other} には対応していません"
+                )));
+            }
+        };
+        // x/2 · (1 + factor)
+        let [half, one] = [0.5, 1.0].map(|n| self.number(n));
+        let sum = self.op("Add", &[&factor, &one]);
+        let product = self.op("Mul", &[x, &sum]);
+        Ok(self.op("Mul", &[&product, &half]))
+    }
+
+    /// A vector for each row: (batch, width).
+    fn pooled(&mut self, x: &str) -> Result<String> {
+        match self.config.pooling {
+            Pooling::First => {
+                let first = self.writer.graph.int(0);
+                Ok(self.writer.graph.op("Gather", &[x, &first], &[("axis", Attribute::Int(1))]))
+            }
+            Pooling::Max => {
+                let mask = self.cast(EXPORT_INPUTS[1], Kind::Bool);
+                let last = self.writer.graph.ints(&[2]);
+                let mask = self.op("Unsqueeze", &[&mask, &last]);
+                let hidden = self.number(HIDDEN);
+                let seen = self.op("Where", &[&mask, x, &hidden]);
+                let settings = [("axes", Attribute::Ints(&[1])), ("keepdims", Attribute::Int(0))];
+                Ok(self.writer.graph.op("ReduceMax", &[&seen], &settings))
+            }
+            Pooling::Mean | Pooling::MeanSqrtLength => {
+                let mask = self.cast(EXPORT_INPUTS[1], Kind::Float);
+                let (second, one) = (self.writer.graph.ints(&[1]), self.number(1.0));
+                let count = self.op("ReduceSum", &[&mask, &second]);
+                let count = self.op("Max", &[&count, &one]);
+                let count = if self.config.pooling == Pooling::Mean { count } else { self.op("Sqrt", &[&count]) };
+                let last = self.writer.graph.ints(&[2]);
+                let mask = self.op("Unsqueeze", &[&mask, &last]);
+                let seen = self.op("Mul", &[x, &mask]);
+                let sum = self.writer.graph.op("ReduceSum", &[&seen, &second], &[("keepdims", Attribute::Int(0))]);
+                Ok(self.op("Div", &[&sum, &count]))
+            }
+            other => {
+                let found = format!("{other:?}");
+                Err(unwritable(&tr!("pooling {found} is not written", "プーリング {found} には対応していません")))
+            }
+        }
+    }
+
+    fn head(&mut self, pooled: String) -> Result<String> {
+        let x = match self.config.head_dense {
+            None => pooled,
+            Some(dense) => {
+                let x = self.linear("head.dense", &pooled)?;
+                let x = match dense.activation {
+                    HeadActivation::Tanh => self.op("Tanh", &[&x]),
+                    HeadActivation::Relu => self.op("Relu", &[&x]),
+                    HeadActivation::Gelu => self.activated("gelu", &x)?,
+                    _ => {
+                        return Err(unwritable(&tr!(
+                            "the head's activation is not written",
+                            "出力層の活性化関数には対応していません"
+                        )));
+                    }
+                };
+                match dense.norm {
+                    Some((kind, epsilon)) => self.norm("head.norm", kind, epsilon, &x)?,
+                    None => x,
+                }
+            }
+        };
+        self.linear("head", &x)
+    }
+}

@@ -1,0 +1,65 @@
+//! A graph with the parameters that go into it.
+
+use super::graph::{Attribute, Graph, Kind};
+use crate::params::Params;
+use crate::{Error, Result, tr};
+use std::collections::HashMap;
+
+/// A parameter's shape and numbers.
+type Parameter<'a> = (&'a [usize], &'a [f32]);
+
+/// A graph, and a model's parameters by their names.
+pub(super) struct Writer<'a> {
+    pub(super) graph: Graph,
+    parameters: HashMap<&'a str, Parameter<'a>>,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(params: &'a Params<f32>) -> Self {
+        let layout = params.layout().iter();
+        let parameters = layout.map(|(name, shape, range)| (name, (shape, &params.values()[range]))).collect();
+        Writer { graph: Graph::default(), parameters }
+    }
+
+    /// A parameter and its shape.
+    pub(super) fn parameter(&self, name: &str) -> Result<Parameter<'a>> {
+        self.parameters.get(name).copied().ok_or_else(|| {
+            unwritable(&tr!(
+                "weights {name} are frozen: save the model and export its folder",
+                "重み {name} は固定されています。モデルを保存し、そのフォルダから書き出してください"
+            ))
+        })
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.parameters.contains_key(name)
+    }
+
+    /// A parameter as an array of the graph.
+    pub(super) fn array(&mut self, name: &str) -> Result<String> {
+        let (shape, values) = self.parameter(name)?;
+        Ok(self.graph.floats(name, shape, values))
+    }
+
+    /// A function of one or two arrays, without settings.
+    pub(super) fn op(&mut self, operator: &str, inputs: &[&str]) -> String {
+        self.graph.op(operator, inputs, &[])
+    }
+
+    /// A number that many nodes may share.
+    pub(super) fn number(&mut self, value: f32) -> String {
+        self.graph.number(&format!("number.{value:e}"), value)
+    }
+
+    pub(super) fn cast(&mut self, x: &str, kind: Kind) -> String {
+        self.graph.op("Cast", &[x], &[("to", Attribute::Int(kind as i64))])
+    }
+}
+
+/// What this version does not write.
+pub(super) fn unwritable(problem: &str) -> Error {
+    Error::Setting(tr!(
+        "writing ONNX: {problem}; use the model with chumoku itself",
+        "ONNX を書き出せません。{problem}。chumoku でお使いください"
+    ))
+}
