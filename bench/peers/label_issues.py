@@ -47,13 +47,14 @@ def probabilities(data, texts, labels, c, seed):
 
 
 def by_cleanlab(p, labels):
-    """Its issues first, ranked, then the other rows by the same score; for each of its two scores."""
+    """All rows by each of its two scores; and its issues first, ranked, then the other rows by the same score."""
     rankings = {}
     for score in ("self_confidence", "normalized_margin"):
+        rows = list(numpy.argsort(get_label_quality_scores(labels, p, method=score), kind="stable"))
         issues = list(find_label_issues(labels, p, return_indices_ranked_by=score))
-        rest = numpy.argsort(get_label_quality_scores(labels, p, method=score), kind="stable")
         known = set(issues)
-        rankings[score] = issues + [row for row in rest if row not in known]
+        rankings[score] = rows
+        rankings[f"{score}_issues_first"] = issues + [row for row in rows if row not in known]
     return rankings
 
 

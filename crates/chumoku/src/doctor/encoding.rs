@@ -73,10 +73,8 @@ fn character(characters: &[char], is_sure: bool) -> Option<(char, usize)> {
     };
     let bytes: Vec<u8> = characters.get(..length)?.iter().map_while(|&c| byte(c)).collect();
     let was = std::str::from_utf8(&bytes).ok()?.chars().next().filter(|_| bytes.len() == length)?;
-    let is_telling = matches!(
-        (first, bytes[1]),
-        (0xC2 | 0xC3, _) | (0xE2, 0x80..=0x84) | (0xE3, 0x80..=0x83) | (0xF0, 0x9F)
-    );
+    let is_telling =
+        matches!((first, bytes[1]), (0xC2 | 0xC3, _) | (0xE2, 0x80..=0x84) | (0xE3, 0x80..=0x83) | (0xF0, 0x9F));
     // Two in a row are no accident either.
     let is_telling = is_telling || !is_sure || length > 2 && character(&characters[length..], false).is_some();
     is_telling.then_some((was, length))
@@ -221,10 +219,16 @@ mod tests {
         let found = |text: &str| Broken::find(text);
         assert_eq!(found("a \u{FFFD} b"), Some(Broken::Replaced));
         assert_eq!(found("譌･譛ｬ隱槭〒縺吶ゅ▲縺ｦ"), Some(Broken::Japanese("縺吶ゅ▲縺ｦ".into())));
-        assert_eq!(found("\u{201A}±\u{201A}ñ\u{201A}É\u{201A}¿"), Some(Broken::Japanese("\u{201A}±\u{201A}ñ\u{201A}É".into())));
+        assert_eq!(
+            found("\u{201A}±\u{201A}ñ\u{201A}É\u{201A}¿"),
+            Some(Broken::Japanese("\u{201A}±\u{201A}ñ\u{201A}É".into()))
+        );
         assert_eq!(found("fish &amp; chips"), Some(Broken::Entity("&amp;".into())));
         assert_eq!(found("it&#39;s"), Some(Broken::Entity("&#39;".into())));
-        assert_eq!(found("it&#x27;s").and_then(|broken| broken.repaired("it&#x27;s & so;")).as_deref(), Some("it's & so;"));
+        assert_eq!(
+            found("it&#x27;s").and_then(|broken| broken.repaired("it&#x27;s & so;")).as_deref(),
+            Some("it's & so;")
+        );
         assert_eq!(found("\\u3042\\u3044"), Some(Broken::Escape("\\u3042".into())));
         assert_eq!(found("a\u{1b}[0m"), Some(Broken::Control('\u{1b}')));
     }

@@ -190,7 +190,11 @@ impl Teller<'_> {
     fn rows(&self, rows: &[usize]) -> String {
         let named = rows.iter().take(NAMED_ROWS).map(|&row| {
             let example = self.row(row);
-            format!("{} {}", self.line(example.line), self.lang.quoted(&example.label))
+            let (line, label) = (self.line(example.line), self.lang.quoted(&example.label));
+            match self.lang {
+                Lang::En => format!("{line} {label}"),
+                Lang::Ja => format!("{line}{label}"),
+            }
         });
         let mut named: Vec<String> = named.collect();
         if let Some(more) = rows.len().checked_sub(NAMED_ROWS).filter(|&more| more > 0) {
@@ -206,15 +210,15 @@ impl Teller<'_> {
         let [label, likely] = [doubt.label, doubt.likely].map(|label| self.lang.quoted(self.label(label)));
         let [own, other] = [doubt.given_probability, doubt.probability].map(|p| format!("{:.1} %", 100.0 * p));
         let mut reasons = vec![match self.lang {
-            Lang::En => format!("by the other rows {likely} has {other}, {label} {own}"),
-            Lang::Ja => format!("ほかの行から見た確率は {likely} が {other}、{label} が {own}"),
+            Lang::En => format!("the other rows give {likely} {other}, {label} {own}"),
+            Lang::Ja => format!("ほかの行から見た確率は{likely}が {other}、{label}が {own}"),
         }];
         if !doubt.ngrams.is_empty() {
             let name = |ngram: &NgramEffect| self.lang.quoted(&ngram.ngram);
             let names = self.joined(&doubt.ngrams.iter().map(name).collect::<Vec<_>>());
             reasons.push(match self.lang {
-                Lang::En => format!("for {likely} speaks {names}"),
-                Lang::Ja => format!("{likely} を示すのは {names}"),
+                Lang::En => format!("what speaks for {likely}: {names}"),
+                Lang::Ja => format!("{likely}を示すのは{names}"),
             });
         }
         if !doubt.contradicted_by.is_empty() {
@@ -241,12 +245,14 @@ impl Teller<'_> {
             (false, Lang::Ja) => "ほぼ同じテキスト",
         };
         if group.conflict {
-            let suggestion = self.majority(group).map_or_else(String::new, |label| self.label(label).to_owned());
+            let majority = self.majority(group);
             let of_row = |&row: &usize| {
                 let others: Vec<usize> = group.rows.iter().copied().filter(|&other| other != row).collect();
                 let reason = format!("{same}: {}", self.rows(&others));
                 let found = self.of_row(row, Kind::Conflict);
-                Finding { suggestion: suggestion.clone(), score: Some(group.similarity), reason, ..found }
+                let other = majority.filter(|&label| label != self.checkup.given[row]);
+                let suggestion = other.map_or_else(String::new, |label| self.label(label).to_owned());
+                Finding { suggestion, score: Some(group.similarity), reason, ..found }
             };
             return group.rows.iter().map(of_row).collect();
         }
@@ -340,7 +346,9 @@ impl Teller<'_> {
             (Broken::Replaced, Lang::En) => "U+FFFD stands for what could not be read".into(),
             (Broken::Replaced, Lang::Ja) => "読めなかった文字の代わりに U+FFFD がある".into(),
             (Broken::Latin { found, was }, Lang::En) => format!("UTF-8 read as Latin-1: \"{found}\" was \"{was}\""),
-            (Broken::Latin { found, was }, Lang::Ja) => format!("UTF-8 を Latin-1 として読んだ跡:「{found}」は元は「{was}」"),
+            (Broken::Latin { found, was }, Lang::Ja) => {
+                format!("UTF-8 を Latin-1 として読んだ跡:「{found}」は元は「{was}」")
+            }
             (Broken::Japanese(text), Lang::En) => format!("Japanese read in a wrong encoding: {}", found(text)),
             (Broken::Japanese(text), Lang::Ja) => format!("日本語を別の文字コードで読んだ跡: {}", found(text)),
             (Broken::Entity(text), Lang::En) => format!("an entity of HTML: {}", found(text)),
@@ -390,7 +398,7 @@ impl Teller<'_> {
         let (label, p) = (self.lang.quoted(self.label(next.class)), format!("{:.1} %", 100.0 * next.probability));
         let reason = match self.lang {
             Lang::En => format!("the likeliest label {label} has {p} only"),
-            Lang::Ja => format!("最も確率の高いラベル {label} でも {p}"),
+            Lang::Ja => format!("最も確率の高いラベル{label}でも {p}"),
         };
         let found = self.of(Part::Unlabelled, row, Kind::LabelNext);
         Some(Finding { suggestion: self.label(next.class).into(), score: Some(next.uncertainty), reason, ..found })

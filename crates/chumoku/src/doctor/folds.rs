@@ -30,8 +30,8 @@ fn groups(texts: &[&str], labels: &[u32], seed: u64) -> Vec<Group> {
     groups
 }
 
-/// The fold of each row. Equal texts are in one fold, each label is spread over all of them, and neither the order of the
-/// rows nor the other labels decide where within its label a text goes.
+/// The fold of each row. Equal texts are in one fold, each label is spread over all folds, and the order of the rows does not
+/// matter.
 pub(super) fn deal(texts: &[&str], labels: &[u32], folds: usize, seed: u64) -> Vec<usize> {
     let mut fold_of = vec![0; texts.len()];
     for (place, group) in groups(texts, labels, seed).iter().enumerate() {

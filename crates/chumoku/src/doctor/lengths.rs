@@ -59,10 +59,7 @@ mod tests {
         let mut texts: Vec<String> = (40..80).map(|length| "x".repeat(length)).collect();
         texts.extend(["y".repeat(300), "no".into(), "…!".into(), "w".repeat(150)]);
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        assert_eq!(
-            odd(&texts),
-            [(40, Length::Long([300, 60])), (41, Length::Short([2, 60])), (42, Length::Wordless)]
-        );
+        assert_eq!(odd(&texts), [(40, Length::Long([300, 60])), (41, Length::Short([2, 60])), (42, Length::Wordless)]);
         assert_eq!(odd(&["a", &"b".repeat(1000)]), []);
         assert_eq!(odd(&[]), []);
     }

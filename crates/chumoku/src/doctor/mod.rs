@@ -77,7 +77,7 @@ pub struct Checkup {
     pub given: Vec<u32>,
     /// Labels that are likely wrong, the most suspicious first.
     pub doubts: Vec<Doubt>,
-    /// All rows whose label could be judged, the most suspicious first; those of `doubts` come first.
+    /// All rows whose label could be judged, the most suspicious first.
     pub ranking: Vec<usize>,
     /// How many labels are likely wrong.
     pub noise: Noise,

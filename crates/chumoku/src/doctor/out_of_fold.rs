@@ -18,8 +18,6 @@ pub(super) struct OutOfFold {
     /// (rows, classes)
     pub(super) probabilities: Vec<f32>,
     pub(super) classes: usize,
-    /// The weight of the data against the penalty.
-    pub(super) c: f32,
 }
 
 /// C to try, ascending; the second first. Wrong labels want a stronger penalty than right ones.
@@ -73,7 +71,7 @@ impl OutOfFold {
         }
         let scale = Blend::fit(&log_p, &[], labels).attention.max(0.0);
         let probabilities = log_p.iter().flat_map(|log_p| scaled(log_p, scale)).collect();
-        Ok(OutOfFold { models, fold_of, scale, probabilities, classes, c: config.c_without_validation })
+        Ok(OutOfFold { models, fold_of, scale, probabilities, classes })
     }
 
     /// Probabilities of the classes for a row.

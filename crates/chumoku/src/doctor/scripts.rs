@@ -77,6 +77,8 @@ impl Script {
 pub(super) struct Written {
     /// That of most of its letters; of as many the first.
     pub(super) most: Option<Script>,
+    /// How many of its letters there are.
+    pub(super) letters: usize,
     /// A second one, if at least a fifth of the letters are of it.
     pub(super) second: Option<Script>,
     /// A word with letters of two scripts that look alike.
@@ -93,9 +95,14 @@ impl Written {
         let letters: usize = counts.values().sum();
         let mut order: Vec<(Script, usize)> = counts.into_iter().collect();
         order.sort_by_key(|&(script, count)| (std::cmp::Reverse(count), script));
-        let second = order.get(1).filter(|(_, count)| *count >= 2 && count * 5 >= letters);
+        let is_seen = |(script, count): &&(Script, usize)| {
+            // Names and units are Latin in texts of all scripts.
+            *script != Script::Latin && *count >= LEAST_LETTERS && count * 5 >= letters
+        };
+        let second = order.get(1).filter(is_seen);
         Written {
             most: order.first().map(|(script, _)| *script),
+            letters: order.first().map_or(0, |(_, count)| *count),
             second: second.map(|(script, _)| *script),
             disguised: text.split(|c: char| !c.is_alphanumeric()).find(|word| is_disguised(word)).map(str::to_owned),
         }
@@ -109,6 +116,8 @@ fn is_disguised(word: &str) -> bool {
     latin > 0 && cyrillic > 0 && latin + cyrillic > 3
 }
 
+/// Fewer letters are an abbreviation, or a face: m(_ _)m.
+const LEAST_LETTERS: usize = 4;
 /// Share of the texts below which a script, or two scripts in one text, are rare.
 const RARE: f64 = 0.02;
 /// Fewer texts say nothing about what is rare.
@@ -131,12 +140,13 @@ pub(super) fn odd(texts: &[&str]) -> Vec<(usize, Oddity)> {
     let usual = counts.iter().filter(|(key, _)| key[0].is_some() && key[1].is_none());
     let usual = usual.max_by_key(|(_, count)| **count).and_then(|(key, _)| key[0]);
     let is_rare = |count: usize| lettered >= LEAST && (count as f64) < (RARE * lettered as f64).max(2.0);
-    let oddity = |written: &Written| {
+    let oddity = |written: &Written, text: &str| {
         if let Some(word) = &written.disguised {
             return Some(Oddity::Disguised(word.clone()));
         }
         let (most, usual) = (written.most?, usual?);
-        if most != usual && is_rare(counts[&[Some(most), None]]) {
+        let is_other = written.letters >= LEAST_LETTERS && !text.chars().any(|c| Script::of(c) == Some(usual));
+        if most != usual && is_other && is_rare(counts[&[Some(most), None]]) {
             return Some(Oddity::Script { found: most, usual });
         }
         let mut both = key(written);
@@ -144,7 +154,8 @@ pub(super) fn odd(texts: &[&str]) -> Vec<(usize, Oddity)> {
         let second = written.second?;
         is_rare(counts[&both]).then_some(Oddity::Mixed([most, second]))
     };
-    written.iter().enumerate().filter_map(|(row, written)| Some((row, oddity(written)?))).collect()
+    let rows = written.iter().zip(texts).enumerate();
+    rows.filter_map(|(row, (written, text))| Some((row, oddity(written, text)?))).collect()
 }
 
 /// What is odd about the script of a text.
@@ -166,14 +177,11 @@ mod tests {
     fn rare_scripts_and_rare_mixtures_are_odd() {
         let mut texts = vec!["部屋は広い"; 60];
         texts.extend(["WiFi が速い WiFi"; 10]);
-        texts.extend(["Номер был хорошим", "방이 넓고 좋았습니다 very good", "…", "pаypal の支払い"]);
+        texts.extend(["Номер был хорошим", "방이 넓고 좋았습니다 very good", "…", "pаypal の支払い", "m(_ _)mb"]);
         let found = odd(&texts);
         let script = |found| Oddity::Script { found, usual: Script::Japanese };
-        let expected = [
-            (70, script(Script::Cyrillic)),
-            (71, script(Script::Hangul)),
-            (73, Oddity::Disguised("pаypal".into())),
-        ];
+        let expected =
+            [(70, script(Script::Cyrillic)), (71, script(Script::Hangul)), (73, Oddity::Disguised("pаypal".into()))];
         assert_eq!(found, expected);
         // A file of two languages has no rare one.
         let texts: Vec<&str> = ["good food", "良い食事"].into_iter().cycle().take(20).collect();

@@ -10,8 +10,11 @@ use chumoku::data::{AtomicOutput, Skipped, looks_like_label_sets};
 use chumoku::doctor::{Given, Options, Texts, examine};
 use chumoku::lang::lang;
 use chumoku::{Error, tr};
+use chumoku_view::doctor_to_html;
+use std::cell::Cell;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The table, in the folder of `--out`.
 const TABLE: &str = "doctor.csv";
@@ -30,21 +33,33 @@ pub(crate) fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
     let given = read(args)?;
     let mut options = Options::default();
     (options.folds, options.seed) = (args.folds, args.seed);
-    let checkup = examine(&given, &options, &|what| tell(["look", "検査"], what))?;
+    let checkup = examine(&given, &options, &unless_quick())?;
     let findings = checkup.findings(&given, lang());
-    if let Some([table, _]) = &out {
+    if let (Some([table, page]), Some(folder)) = (&out, &args.out) {
+        std::fs::create_dir_all(folder).map_err(Error::writing("creating the folder", folder))?;
         AtomicOutput::write_whole(table, &given.to_csv(&findings, args.bom)?)?;
+        AtomicOutput::write_whole(page, doctor_to_html(&given, &checkup, lang()).as_bytes())?;
     }
     let mut standard = stdout().lock();
     match args.json {
         true => writeln!(standard, "{}", checkup.to_json(&given))?,
         false => write!(standard, "{}", summary::summary(&given, &checkup, &findings))?,
     }
-    let written: Vec<PathBuf> = out.iter().flatten().filter(|path| path.exists()).cloned().collect();
-    for path in written {
+    for path in out.iter().flatten() {
         tell(["wrote", "書き出し"], &path.display().to_string());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells what is being done, but not of what is done at once.
+fn unless_quick() -> impl Fn(&str) {
+    let told = Cell::new(Instant::now());
+    move |what| {
+        if told.get().elapsed() > Duration::from_secs(2) {
+            tell(["look", "検査"], what);
+            told.set(Instant::now());
+        }
+    }
 }
 
 /// Where the table and the page go.
@@ -59,7 +74,6 @@ fn places(folder: &Path, force: bool) -> anyhow::Result<[PathBuf; 2]> {
         );
         return Err(Usage(problem).into());
     }
-    std::fs::create_dir_all(folder).map_err(Error::writing("creating the folder", folder))?;
     Ok(places)
 }
 

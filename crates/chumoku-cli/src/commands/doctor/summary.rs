@@ -1,5 +1,6 @@
 //! What was found, in a terminal of 80 columns.
 
+use crate::progress::count;
 use crate::report::{fit, percent, right, wrap};
 use chumoku::data::thousands;
 use chumoku::doctor::{Checkup, Finding, Given, Kind};
@@ -10,8 +11,8 @@ use unicode_width::UnicodeWidthStr;
 
 /// Columns of the terminal.
 const WIDTH: usize = 80;
-/// Findings of a kind that are shown.
-const SHOWN: usize = 10;
+/// Likely wrong labels that are shown, and findings of each other kind.
+const SHOWN: [usize; 2] = [10, 3];
 /// Pairs of labels that are shown.
 const PAIRS: usize = 5;
 /// Columns of a label.
@@ -44,11 +45,13 @@ fn capital(title: &str) -> String {
 /// How many labels are probably wrong, in all and by pairs.
 fn noise(checkup: &Checkup) -> String {
     let noise = &checkup.noise;
-    let (share, rows) = (percent(noise.share()), thousands(noise.rows.round() as usize));
+    let n = noise.rows.round() as usize;
+    let (share, rows, n) = (percent(noise.share()), count(n, "row"), thousands(n));
     let mut out = wrap(
         &tr!(
-            "Label noise: about {share} of the labels are wrong ({rows} rows), by models that have not seen their texts.",
-            "ラベルの誤りは約 {share}（{rows} 行）と推定されます。そのテキストを学習に使っていないモデルによる推定です。"
+            "Label noise: about {share} of the labels ({rows}) are wrong in the eyes of models that have not seen \
+             their texts.",
+            "ラベルの誤りは約 {share}（{n} 行）と推定されます。そのテキストを学習に使っていないモデルから見た値です。"
         ),
         WIDTH,
     ) + "\n";
@@ -59,17 +62,21 @@ fn noise(checkup: &Checkup) -> String {
     ];
     for pair in pairs {
         let [given, likely] = [pair.given, pair.likely].map(|label| clean_text(&checkup.labels[label as usize]));
-        let (rows, share) = (thousands(pair.rows.round() as usize), percent(pair.share));
+        let (n, share) = (pair.rows.round() as usize, percent(pair.share));
         let [given, likely] = [fit(&given, widths[0]), fit(&likely, widths[1])];
-        let rows = right(&rows, 7);
-        out += &tr!("  {given} → {likely} {rows} rows ({share} of the first)\n", "  {given} → {likely} {rows} 行（前者の {share}）\n");
+        let (rows, n) = (right(&count(n, "row"), 11), right(&thousands(n), 6));
+        out += &tr!(
+            "  {given} → {likely} {rows} ({share} of the first)\n",
+            "  {given} → {likely} {n} 行（前者の {share}）\n"
+        );
     }
     out
 }
 
 /// The first findings of a kind: line, label and text on one line, the reason below.
 fn listed(found: &[&Finding]) -> String {
-    let shown = &found[..found.len().min(SHOWN)];
+    let most = SHOWN[usize::from(found.iter().any(|finding| finding.kind != Kind::WrongLabel))];
+    let shown = &found[..found.len().min(most)];
     let digits = shown.iter().map(|finding| finding.line.to_string().len()).max().unwrap_or(1);
     let labels = shown.iter().map(|finding| label(finding).width()).max().unwrap_or(0);
     let mut out = String::new();
@@ -81,9 +88,10 @@ fn listed(found: &[&Finding]) -> String {
         let reason = wrap(&clean_text(&finding.reason), WIDTH - indent.len());
         let _ = writeln!(out, "{indent}{}", reason.replace('\n', &format!("\n{indent}")));
     }
-    if found.len() > SHOWN {
-        let more = thousands(found.len() - SHOWN);
-        out += &tr!("  and {more} more (--out FOLDER writes all)\n", "  ほか {more} 件（すべては --out フォルダ に）\n");
+    if found.len() > most {
+        let more = thousands(found.len() - most);
+        out +=
+            &tr!("  and {more} more (--out FOLDER writes all)\n", "  ほか {more} 件（すべては --out フォルダ に）\n");
     }
     out
 }
