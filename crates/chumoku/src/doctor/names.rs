@@ -28,7 +28,9 @@ pub(super) fn odd(labels: &[String], answers: &[u32], texts: &[&str]) -> Vec<Odd
     }
     let oddity = |label: usize| {
         let single = of_label[label].len() < 2;
-        let others = || (0..labels.len()).filter(|&other| rows[other] > rows[label]);
+        let mut others: Vec<usize> = (0..labels.len()).filter(|&other| rows[other] > rows[label]).collect();
+        others.sort_by_key(|&other| std::cmp::Reverse(rows[other]));
+        let others = || others.iter().copied();
         let same = others().find(|&other| normalise(&labels[other]) == normalise(&labels[label]));
         let close = || {
             let name = nearest(&labels[label], others().map(|other| labels[other].as_str()))?;

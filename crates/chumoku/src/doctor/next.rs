@@ -80,11 +80,11 @@ mod tests {
     #[test]
     fn the_unsure_and_unlike_come_first() {
         let texts = ["a cold soup", "a cold soup!", "the bill was large", "well known text", "a dull evening", "…"];
-        let probabilities = [0.5, 0.5, 0.51, 0.49, 0.6, 0.4, 0.5, 0.5, 0.9, 0.1, 0.5, 0.5];
+        let probabilities = [0.5, 0.5, 0.51, 0.49, 0.75, 0.25, 0.5, 0.5, 0.9, 0.1, 0.5, 0.5];
         let labelled = ["Well known text."];
         let found = choose(&texts, &probabilities, &labelled, Shingling::of(&texts), 10);
         assert_eq!(found.iter().map(|next| next.row).collect::<Vec<_>>(), [0, 2, 4]);
-        assert_eq!(found[1], Next { row: 2, class: 0, probability: 0.6, uncertainty: 0.8 });
+        assert_eq!(found[1], Next { row: 2, class: 0, probability: 0.75, uncertainty: 0.5 });
         assert_eq!(choose(&texts, &probabilities, &labelled, Shingling::of(&texts), 1).len(), 1);
         assert_eq!(choose(&[], &[], &labelled, Shingling::of(&texts), 3), []);
     }

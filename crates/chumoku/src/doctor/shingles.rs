@@ -159,7 +159,7 @@ mod tests {
         // Signs and case do not count; where there is nothing else they do.
         assert_eq!(shingling.read("A fine  day!"), shingling.read("a FINE day"));
         assert_ne!(shingling.read(":-)"), shingling.read(":-("));
-        assert_eq!(shingling.read(" \n"), []);
+        assert!(shingling.read(" \n").is_empty());
         assert_eq!(shingling.read("ab").len(), 1);
     }
 
@@ -168,15 +168,15 @@ mod tests {
         let mut texts: Vec<String> =
             (0..300).map(|i| format!("{} says {} to number {i}", i * 7919 % 1000, i * 104_729 % 997)).collect();
         texts[20] = SENTENCE.into();
-        texts[250] = SENTENCE.replace("large", "small") + "!";
+        texts[250] = SENTENCE.replace("cold", "bold") + "!";
         texts[280] = SENTENCE.to_uppercase();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let found = near_pairs(&texts, Shingling::of(&texts));
         assert_eq!(found.iter().map(|near| near.texts).collect::<Vec<_>>(), [[20, 250], [20, 280], [250, 280]]);
         assert_eq!(found[1].similarity, 1.0);
-        // Ten of the 63 runs of five characters are others.
+        // Five of the runs of five characters are others.
         let all = Shingling::of(&texts).read(SENTENCE).len() as f32;
-        assert!((found[0].similarity - (all - 9.0) / (all + 9.0)).abs() < 0.02, "{found:?} {all}");
+        assert!((found[0].similarity - (all - 5.0) / (all + 5.0)).abs() < 1e-6, "{found:?} {all}");
     }
 
     #[test]

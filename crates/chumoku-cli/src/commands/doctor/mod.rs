@@ -93,7 +93,10 @@ fn read(args: &Doctor) -> anyhow::Result<Given> {
     told(&given.dataset.description, &given.dataset.skipped);
     for (path, texts) in [(&args.test, &mut given.test), (&args.unlabelled, &mut given.unlabelled)] {
         let Some(path) = path else { continue };
-        let found = Texts::read(path, &read_options(&args.reading, false)?)?;
+        let mut options = read_options(&args.reading, false)?;
+        // Named was the column of the labelled file.
+        options.label = None;
+        let found = Texts::read(path, &options)?;
         told(&found.description, &found.skipped);
         *texts = Some(found);
     }
