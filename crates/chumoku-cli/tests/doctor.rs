@@ -48,6 +48,7 @@ fn flipped_labels_come_first() {
     assert!(hits >= 8, "{hits} of 20");
     let doubts = found["wrong_labels"].as_array().unwrap();
     let noise = found["noise"]["rows"].as_f64().unwrap();
+    assert_eq!(found["noise"]["informed"], true);
     assert!(noise > 5.0 && doubts.len() <= noise.round() as usize, "{noise}");
     for doubt in doubts {
         assert_ne!(doubt["label"], doubt["likely"]);
@@ -84,7 +85,6 @@ fn everything(place: &Place) {
 fn every_kind_of_finding_is_told() {
     let place = Place::new();
     everything(&place);
-    let reviews: BTreeSet<String> = reviews(40).into_iter().map(|(_, label)| label).collect();
     let more = ["--test", "test.csv", "--unlabelled", "new.txt", "--out", "checkup"];
     let run = place.run(&[&["doctor", "all.csv"][..], &more].concat()).ok();
     assert!(run.stdout.lines().all(|line| line.width() <= 80), "{}", run.stdout);
@@ -103,10 +103,10 @@ fn every_kind_of_finding_is_told() {
     assert_eq!(lines("length"), [50]);
     assert_eq!(lines("odd_label"), [51]);
     assert_eq!((&found["odd_label"][0][3][..], &found["odd_label"][0][4][..]), ("Good", "good"));
-    assert_eq!((lines("label_next"), &found["label_next"][0][2][..]), (vec![2], "neither here nor there"));
+    // The same text once more is no second one, and the other is known.
+    assert_eq!(found["label_next"].len(), 1);
+    assert!(found["label_next"][0][2].starts_with("neither here"), "{:?}", found["label_next"]);
     assert!(!found.contains_key("duplicate"), "{found:?}");
-    // Reviews have other labels than the rows beside them, so that nothing is said of what is suspicious.
-    assert!(!reviews.is_empty());
     let page = place.read("checkup/doctor.html");
     assert!(page.contains("<html lang=\"en\">") && page.contains("default-src 'none'") && !page.contains("@@"));
     // In Japanese, with a mark for Excel.

@@ -5,13 +5,17 @@
   const PART = 100;
   const T = {
     en: {
-      about: (rows, labels, share, wrong) => `${rows} rows, ${labels} classes. About ${share} % of the labels (${wrong} rows) are wrong in the eyes of models that have not seen their texts.`,
+      size: (rows, labels) => `${rows} rows, ${labels} classes.`,
+      noise: (share, wrong) => ` About ${share} % of the labels (${wrong} rows) are wrong in the eyes of models that have not seen their texts.`,
+      unjudged: ' Labels are not judged: models of the other rows know no more of them than how often each occurs.',
       all: 'everything', find: 'Search texts, labels and reasons', line: 'line', label: 'label', text: 'text, and why', score: 'score',
       shown: (n, all) => `${n} of ${all}`, more: 'Show more', none: 'Nothing was found.', part: { data: '', test: 'test: ', unlabelled: 'unlabelled: ' },
       cut: `Of each kind the first ${D.most} are on this page; doctor.csv has all.`,
     },
     ja: {
-      about: (rows, labels, share, wrong) => `${rows} 行、${labels} クラス。ラベルの約 ${share} %（${wrong} 行）が、そのテキストを学習に使っていないモデルから見て誤りです。`,
+      size: (rows, labels) => `${rows} 行、${labels} クラス。`,
+      noise: (share, wrong) => `ラベルの約 ${share} %（${wrong} 行）が、そのテキストを学習に使っていないモデルから見て誤りです。`,
+      unjudged: 'ラベルの正誤は判定していません。ほかの行から学んだモデルが、各ラベルの頻度のほかに何も知らないためです。',
       all: 'すべて', find: 'テキスト・ラベル・理由を検索', line: '行', label: 'ラベル', text: 'テキストと理由', score: 'スコア',
       shown: (n, all) => `${all} 件中 ${n} 件`, more: 'さらに表示', none: '該当するものはありません。', part: { data: '', test: 'テスト：', unlabelled: 'ラベルなし：' },
       cut: `このページには各種類の先頭 ${D.most} 件があります。すべては doctor.csv に。`,
@@ -80,7 +84,8 @@
   }
   function say() {
     const code = lang(), t = T[code], number = x => x.toLocaleString(code);
-    about.textContent = t.about(number(D.rows), number(D.labels), (100 * D.noise.share).toFixed(1), number(D.noise.rows));
+    about.textContent = t.size(number(D.rows), number(D.labels))
+      + (D.noise.informed ? t.noise((100 * D.noise.share).toFixed(1), number(D.noise.rows)) : t.unjudged);
     for (const [kind, button] of buttons) button.replaceChildren(kind[code] || t.all, ' ', el('b', {}, number(kind.count)));
     input.placeholder = t.find;
     input.setAttribute('aria-label', t.find);

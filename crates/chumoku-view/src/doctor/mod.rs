@@ -52,7 +52,11 @@ fn data(given: &Given, checkup: &Checkup) -> Value {
     json!({
         "rows": given.dataset.examples.len() + given.gaps.len(),
         "labels": checkup.labels.len(),
-        "noise": { "rows": checkup.noise.rows.round(), "share": checkup.noise.share() },
+        "noise": {
+            "informed": checkup.noise.informed,
+            "rows": checkup.noise.rows.round(),
+            "share": checkup.noise.share(),
+        },
         "kinds": kinds.collect::<Vec<_>>(),
         "most": MOST,
         "findings": findings,

@@ -14,6 +14,8 @@ pub(super) enum Broken {
     },
     /// UTF-8 that was read as Shift_JIS (縺 for the kana), or Shift_JIS as Latin letters.
     Japanese(String),
+    /// A character of Windows-1252 that was read as Latin-1, which has none in its place, and what it was.
+    Windows([char; 2]),
     /// Entities of HTML: `&amp;`.
     Entity(String),
     /// Escapes of a program: `\u3042`.
@@ -27,10 +29,12 @@ impl Broken {
     pub(super) fn find(text: &str) -> Option<Broken> {
         let replaced = || text.contains('\u{FFFD}').then_some(Broken::Replaced);
         let latin = || misread(text).map(|(found, was)| Broken::Latin { found, was });
-        let control = |c: &char| c.is_control() && !['\t', '\n', '\r', '\u{85}'].contains(c);
+        let control = |c: &char| c.is_control() && !['\t', '\n', '\r'].contains(c);
+        let windows = || text.chars().find_map(|c| Some([c, of_windows(c)?]));
         replaced()
             .or_else(latin)
             .or_else(|| japanese(text).map(Broken::Japanese))
+            .or_else(|| windows().map(Broken::Windows))
             .or_else(|| between(text, "&", ";", is_entity).map(Broken::Entity))
             .or_else(|| escape(text).map(Broken::Escape))
             .or_else(|| text.chars().find(control).map(Broken::Control))
@@ -40,6 +44,7 @@ impl Broken {
     pub(super) fn repaired(&self, text: &str) -> Option<String> {
         match self {
             Broken::Latin { .. } => Some(undone(text)),
+            Broken::Windows(_) => Some(text.chars().map(|c| of_windows(c).unwrap_or(c)).collect()),
             Broken::Entity(_) => Some(without_entities(text)).filter(|repaired| repaired != text),
             _ => None,
         }
@@ -51,6 +56,13 @@ const WINDOWS: [u16; 32] = [
     0x20AC, 0, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0, 0x017D, 0, 0,
     0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014, 0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0, 0x017E, 0x0178,
 ];
+
+/// What Windows-1252 has in the place of a control character of Latin-1.
+fn of_windows(c: char) -> Option<char> {
+    let at = u32::from(c).checked_sub(0x80)?;
+    let known = *WINDOWS.get(at as usize)?;
+    if known == 0 { None } else { char::from_u32(known.into()) }
+}
 
 /// The byte that Windows-1252 (or Latin-1) reads as this character.
 fn byte(c: char) -> Option<u8> {
@@ -223,6 +235,9 @@ mod tests {
             found("\u{201A}±\u{201A}ñ\u{201A}É\u{201A}¿"),
             Some(Broken::Japanese("\u{201A}±\u{201A}ñ\u{201A}É".into()))
         );
+        let dash = found("one \u{96} two");
+        assert_eq!(dash, Some(Broken::Windows(['\u{96}', '–'])));
+        assert_eq!(dash.and_then(|dash| dash.repaired("one \u{96} two\u{85}")).as_deref(), Some("one – two…"));
         assert_eq!(found("fish &amp; chips"), Some(Broken::Entity("&amp;".into())));
         assert_eq!(found("it&#39;s"), Some(Broken::Entity("&#39;".into())));
         assert_eq!(

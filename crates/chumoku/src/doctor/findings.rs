@@ -351,6 +351,12 @@ impl Teller<'_> {
             }
             (Broken::Japanese(text), Lang::En) => format!("Japanese read in a wrong encoding: {}", found(text)),
             (Broken::Japanese(text), Lang::Ja) => format!("日本語を別の文字コードで読んだ跡: {}", found(text)),
+            (Broken::Windows([c, was]), Lang::En) => {
+                format!("Windows-1252 read as Latin-1: U+{:04X} was \"{was}\"", u32::from(*c))
+            }
+            (Broken::Windows([c, was]), Lang::Ja) => {
+                format!("Windows-1252 を Latin-1 として読んだ跡: U+{:04X} は元は「{was}」", u32::from(*c))
+            }
             (Broken::Entity(text), Lang::En) => format!("an entity of HTML: {}", found(text)),
             (Broken::Entity(text), Lang::Ja) => format!("HTML の文字参照: {}", found(text)),
             (Broken::Escape(text), Lang::En) => format!("an escape that was not undone: {}", found(text)),

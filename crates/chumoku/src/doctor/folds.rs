@@ -11,11 +11,12 @@ struct Group {
     rows: Vec<usize>,
 }
 
-/// The groups of equal texts, by their most frequent label (of equals the first), then by a hash of `seed` and the text.
-fn groups(texts: &[&str], labels: &[u32], seed: u64) -> Vec<Group> {
+/// The groups of equal texts, by their most frequent label (of equals the first), then by a hash of seed, round and text.
+fn groups(texts: &[&str], labels: &[u32], [seed, round]: [u64; 2]) -> Vec<Group> {
     let mut of_text: BTreeMap<[u8; 32], Vec<usize>> = BTreeMap::new();
     for (row, text) in texts.iter().enumerate() {
-        let hash = Sha256::new().chain_update(seed.to_le_bytes()).chain_update(normalise(text)).finalize();
+        let hash = Sha256::new().chain_update(seed.to_le_bytes()).chain_update(round.to_le_bytes());
+        let hash = hash.chain_update(normalise(text)).finalize();
         of_text.entry(hash.into()).or_default().push(row);
     }
     let group = |(hash, rows): ([u8; 32], Vec<usize>)| {
@@ -32,7 +33,7 @@ fn groups(texts: &[&str], labels: &[u32], seed: u64) -> Vec<Group> {
 
 /// The fold of each row. Equal texts are in one fold, each label is spread over all folds, and the order of the rows does not
 /// matter.
-pub(super) fn deal(texts: &[&str], labels: &[u32], folds: usize, seed: u64) -> Vec<usize> {
+pub(super) fn deal(texts: &[&str], labels: &[u32], folds: usize, seed: [u64; 2]) -> Vec<usize> {
     let mut fold_of = vec![0; texts.len()];
     for (place, group) in groups(texts, labels, seed).iter().enumerate() {
         group.rows.iter().for_each(|&row| fold_of[row] = place % folds);
@@ -49,7 +50,7 @@ mod tests {
         let texts: Vec<String> = (0..40).map(|i| format!("Text  number {}", i % 30)).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let labels: Vec<u32> = (0..40).map(|i| u32::from(i % 30 >= 20)).collect();
-        let folds = deal(&texts, &labels, 5, 1);
+        let folds = deal(&texts, &labels, 5, [1, 0]);
         for row in 0..10 {
             assert_eq!(folds[row], folds[row + 30]);
         }
@@ -59,10 +60,11 @@ mod tests {
                 assert_eq!(texts, if label == 0 { 4 } else { 2 }, "label {label}, fold {fold}");
             }
         }
-        assert_ne!(folds, deal(&texts, &labels, 5, 2));
+        assert_ne!(folds, deal(&texts, &labels, 5, [2, 0]));
+        assert_ne!(folds, deal(&texts, &labels, 5, [1, 1]));
         let reversed: Vec<&str> = texts.iter().rev().copied().collect();
         let labels: Vec<u32> = labels.iter().rev().copied().collect();
-        let mut found = deal(&reversed, &labels, 5, 1);
+        let mut found = deal(&reversed, &labels, 5, [1, 0]);
         found.reverse();
         assert_eq!(found, folds);
     }

@@ -88,6 +88,7 @@ impl Checkup {
                 "rows": number(self.noise.rows),
                 "share": number(self.noise.share()),
                 "judged": self.noise.judged,
+                "informed": self.noise.informed,
                 "pairs": self.noise.pairs.iter().map(pair).collect::<Vec<_>>(),
             },
             "wrong_labels": self.doubts.iter().map(doubt).collect::<Vec<_>>(),

@@ -1,6 +1,6 @@
 //! What is wrong with a file of labelled texts, and what to label next.
 //!
-//! [`examine`] judges every label by n-gram models that have not seen its text (K folds; equal texts share a fold), and finds
+//! [`examine`] judges every label by n-gram models that have not seen its text (K folds, dealt several times; equal texts share a fold), and finds
 //! those that are likely wrong by confident learning (Northcutt, Jiang & Chuang 2021). Beside that it looks for
 //! equal and nearly equal texts, texts that a test file shares with the training file, rows without a text or a label,
 //! scripts that few texts have, broken encodings, and lengths far from the rest. Of unlabelled texts it chooses those of
@@ -41,6 +41,8 @@ use shingles::{Shingling, near_pairs};
 pub struct Options {
     /// Parts of the rows, each judged by a model of all others; at least 2.
     pub folds: usize,
+    /// How often the rows are dealt into folds; a row's log-probabilities are the mean. One deal alone is luck in part.
+    pub rounds: usize,
     /// Decides which rows share a fold.
     pub seed: u64,
     /// Most unlabelled texts to be chosen.
@@ -49,7 +51,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { folds: 5, seed: 42, next: 100 }
+        Options { folds: 5, rounds: 3, seed: 42, next: 100 }
     }
 }
 
@@ -110,7 +112,7 @@ pub fn examine(given: &Given, options: &Options, observe: &dyn Fn(&str)) -> Resu
     let near = near_pairs(&all, shingling);
     let groups = duplicates::groups(&all, &answers, &near);
     let leaks = duplicates::leaks(&all, texts.len(), &near);
-    let by_others = OutOfFold::fit(&texts, &answers, labels.len(), [options.folds as u64, options.seed], observe)?;
+    let by_others = OutOfFold::fit(&texts, &answers, labels.len(), options, observe)?;
     let odd_labels = names::odd(&labels, &answers, &texts);
     let wrong::Judged { doubts, ranking, noise } = wrong::judge(&by_others, &texts, &answers, &near, &odd_labels);
     let next = match &given.unlabelled {

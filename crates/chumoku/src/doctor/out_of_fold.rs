@@ -1,5 +1,6 @@
 //! Probabilities of every row by n-gram models that have not seen its text.
 
+use super::Options;
 use super::folds::deal;
 use crate::blend::Blend;
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
@@ -9,9 +10,9 @@ use std::sync::atomic::AtomicBool;
 
 /// What the labels of the other folds say of each row.
 pub(super) struct OutOfFold {
-    /// A model for each fold, which has seen the others.
+    /// A model for each fold of the first deal, which has seen the others.
     pub(super) models: Vec<NgramModel>,
-    /// The fold of each row.
+    /// The fold of each row in the first deal.
     pub(super) fold_of: Vec<usize>,
     /// By what scores are multiplied before their softmax, so that probabilities agree with the given labels on average.
     scale: f32,
@@ -23,55 +24,50 @@ pub(super) struct OutOfFold {
 /// C to try, ascending; the second first. Wrong labels want a stronger penalty than right ones.
 const C: [f32; 5] = [0.25, 1.0, 4.0, 16.0, 64.0];
 
-/// Rows of the given folds, or of all others.
-fn part<'a>(texts: &[&'a str], labels: &[u32], is_in: impl Fn(usize) -> bool) -> (Vec<&'a str>, Vec<u32>) {
-    (0..texts.len()).filter(|&row| is_in(row)).map(|row| (texts[row], labels[row])).unzip()
-}
-
 impl OutOfFold {
-    /// Fits a model for each fold on all others. The penalty is chosen once, on the first fold.
+    /// Deals the rows into folds, several times, and fits a model for each fold on all others. The penalty is chosen once,
+    /// on the first fold.
     pub(super) fn fit(
         texts: &[&str],
         labels: &[u32],
         classes: usize,
-        [folds, seed]: [u64; 2],
+        options: &Options,
         observe: &dyn Fn(&str),
     ) -> Result<OutOfFold> {
-        let folds = (folds as usize).clamp(2, texts.len().max(2));
-        let fold_of = deal(texts, labels, folds, seed);
-        let go_on = AtomicBool::new(false);
-        let mut config = NgramConfig { c_grid: C.to_vec(), ..NgramConfig::default() };
-        let mut log_p = vec![Vec::new(); texts.len()];
-        let mut models = Vec::with_capacity(folds);
-        for fold in 0..folds {
-            observe(&tr!("fold {} of {folds}", "{folds} 分割のうち {} 個目", fold + 1));
-            let (own, own_labels) = part(texts, labels, |row| fold_of[row] == fold);
-            let (others, other_labels) = part(texts, labels, |row| fold_of[row] != fold);
-            let (train, train_labels) = match others.is_empty() {
-                // All rows have one text.
-                true => (&own, &own_labels),
-                false => (&others, &other_labels),
-            };
-            let data = NgramData {
-                texts: train,
-                labels: train_labels,
-                num_classes: classes,
-                valid: (fold == 0 && !others.is_empty() && !own.is_empty()).then_some((&own[..], &own_labels[..])),
-                class_weights: None,
-            };
-            let model = NgramModel::train(&data, &config, &go_on, &|_| ())?;
-            if fold == 0 {
-                let c = model.report().map_or(config.c_without_validation, |report| report.c);
-                (config.c_grid, config.c_without_validation) = (vec![c], c);
+        let folds = options.folds.clamp(2, texts.len().max(2));
+        let rounds = options.rounds.max(1);
+        let mut fitting = Fitting { texts, labels, classes, config: NgramConfig::default() };
+        fitting.config.c_grid = C.to_vec();
+        let mut log_p = vec![vec![0.0; classes]; texts.len()];
+        let (mut models, mut first_deal) = (Vec::with_capacity(folds), Vec::new());
+        for round in 0..rounds {
+            let fold_of = deal(texts, labels, folds, [options.seed, round as u64]);
+            for fold in 0..folds {
+                let [at, all] = [round * folds + fold + 1, rounds * folds];
+                observe(&tr!("labels, by model {at} of {all}", "ラベル（{all} 個のうち {at} 個目のモデル）"));
+                let rows: Vec<usize> = (0..texts.len()).filter(|&row| fold_of[row] == fold).collect();
+                if rows.is_empty() {
+                    // There are fewer texts than folds.
+                    break;
+                }
+                let others: Vec<usize> = (0..texts.len()).filter(|&row| fold_of[row] != fold).collect();
+                let model = fitting.model(&rows, &others)?;
+                let own: Vec<&str> = rows.iter().map(|&row| texts[row]).collect();
+                for (&row, logits) in rows.iter().zip(model.logits_of(&own).chunks_exact(classes)) {
+                    let mean = log_p[row].iter_mut().zip(log_softmax(logits));
+                    mean.for_each(|(mean, x)| *mean += x / rounds as f32);
+                }
+                if round == 0 {
+                    models.push(model);
+                }
             }
-            let rows = (0..texts.len()).filter(|&row| fold_of[row] == fold);
-            let logits = model.logits_of(&own);
-            rows.zip(logits.chunks_exact(classes)).for_each(|(row, logits)| log_p[row] = log_softmax(logits));
-            models.push(model);
+            if round == 0 {
+                first_deal = fold_of;
+            }
         }
         let scale = Blend::fit(&log_p, &[], labels).attention.max(0.0);
         let probabilities = log_p.iter().flat_map(|log_p| scaled(log_p, scale)).collect();
-        Ok(OutOfFold { models, fold_of, scale, probabilities, classes })
+        Ok(OutOfFold { models, fold_of: first_deal, scale, probabilities, classes })
     }
 
     /// Probabilities of the classes for a row.
@@ -79,7 +75,7 @@ impl OutOfFold {
         &self.probabilities[row * self.classes..][..self.classes]
     }
 
-    /// Probabilities for texts that no model has seen: the mean of all models'. (texts, classes)
+    /// Probabilities for texts that no model has seen: the mean of the models'. (texts, classes)
     pub(super) fn of_new(&self, texts: &[&str]) -> Vec<f32> {
         let mut sums = vec![0.0; texts.len() * self.classes];
         for model in &self.models {
@@ -102,6 +98,39 @@ impl OutOfFold {
         let mut effects: Vec<(String, f32)> = effects.collect();
         effects.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         effects
+    }
+}
+
+/// What the models of all folds have in common.
+struct Fitting<'a> {
+    texts: &'a [&'a str],
+    labels: &'a [u32],
+    classes: usize,
+    config: NgramConfig,
+}
+
+impl Fitting<'_> {
+    /// The model of all rows but those of one fold. The first one's penalty is chosen on the fold, and kept.
+    fn model(&mut self, fold: &[usize], others: &[usize]) -> Result<NgramModel> {
+        let part = |rows: &[usize]| -> (Vec<&str>, Vec<u32>) {
+            rows.iter().map(|&row| (self.texts[row], self.labels[row])).unzip()
+        };
+        let (own, others) = (part(fold), part(others));
+        // All rows may have one text.
+        let train = if others.0.is_empty() { &own } else { &others };
+        let choose = self.config.c_grid.len() > 1 && !others.0.is_empty();
+        let data = NgramData {
+            texts: &train.0,
+            labels: &train.1,
+            num_classes: self.classes,
+            valid: choose.then_some((&own.0[..], &own.1[..])),
+            class_weights: None,
+        };
+        let model = NgramModel::train(&data, &self.config, &AtomicBool::new(false), &|_| ())?;
+        if choose && let Some(report) = model.report() {
+            (self.config.c_grid, self.config.c_without_validation) = (vec![report.c], report.c);
+        }
+        Ok(model)
     }
 }
 

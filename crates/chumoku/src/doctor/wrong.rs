@@ -34,6 +34,8 @@ pub struct Doubt {
 pub struct Noise {
     /// Rows whose label was judged.
     pub judged: usize,
+    /// Whether the models know more of the labels than how often each occurs. Where they do not, nothing is said of labels.
+    pub informed: bool,
     /// Estimated rows among them with a wrong label.
     pub rows: f64,
     /// The same by given label and likely one, the most first.
@@ -91,6 +93,10 @@ pub(super) fn judge(
     let own = |at: usize| by_others.of(rows[at])[given[at] as usize];
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by(|&a, &b| own(a).total_cmp(&own(b)).then(a.cmp(&b)));
+    if !is_informed(&probabilities, &given, by_others.classes) {
+        let noise = Noise { judged: rows.len(), ..Noise::default() };
+        return Judged { doubts: Vec::new(), ranking: order.iter().map(|&at| rows[at]).collect(), noise };
+    }
     let most = noise.rows.round() as usize;
     let doubted = order.iter().copied().filter(|&at| top_two(by_others.of(rows[at])).0 != given[at]).take(most);
     let doubted: Vec<usize> = doubted.collect();
@@ -114,6 +120,17 @@ pub(super) fn judge(
     Judged { doubts, ranking, noise }
 }
 
+/// Whether given labels are more probable than their shares of the rows, by more than chance makes them: the sum of the differences
+/// of logarithms exceeds its standard error.
+fn is_informed(probabilities: &[f32], given: &[u32], classes: usize) -> bool {
+    let mut shares = vec![0.0_f64; classes];
+    given.iter().for_each(|&label| shares[label as usize] += 1.0 / given.len() as f64);
+    let gain = |(p, &label): (&[f32], &u32)| f64::from(p[label as usize].max(1e-30)).ln() - shares[label as usize].ln();
+    let gains: Vec<f64> = probabilities.chunks_exact(classes).zip(given).map(gain).collect();
+    let square: f64 = gains.iter().map(|gain| gain * gain).sum();
+    gains.iter().sum::<f64>() > square.sqrt()
+}
+
 fn noise(confident: &Confident, given: &[u32]) -> Noise {
     let mut of_label: BTreeMap<u32, usize> = BTreeMap::new();
     given.iter().for_each(|&label| *of_label.entry(label).or_default() += 1);
@@ -123,7 +140,7 @@ fn noise(confident: &Confident, given: &[u32]) -> Noise {
     };
     let mut pairs: Vec<PairNoise> = confident.pairs.iter().map(pair).collect();
     pairs.sort_by(|a, b| b.rows.total_cmp(&a.rows));
-    Noise { judged: given.len(), rows: confident.wrong(), pairs }
+    Noise { judged: given.len(), informed: true, rows: confident.wrong(), pairs }
 }
 
 /// For each row, the rows with nearly the same text and another label.
@@ -197,6 +214,15 @@ mod tests {
         assert_eq!(told("a film", &[("_fil", 0.2), ("film", -0.1)]), ["_fil"]);
         assert_eq!(told("朝食も良い", &[("も", 0.5), ("良い", 0.4), ("。", 0.2)]), ["良い"]);
         assert!(told("y", &[("y", -0.1)]).is_empty());
+    }
+
+    #[test]
+    fn models_that_guess_are_not_informed() {
+        let given = [0, 0, 1, 1];
+        assert!(is_informed(&[0.9, 0.1, 0.8, 0.2, 0.1, 0.9, 0.2, 0.8], &given, 2));
+        assert!(!is_informed(&[0.5; 8], &given, 2));
+        assert!(!is_informed(&[0.6, 0.4, 0.4, 0.6, 0.5, 0.5, 0.45, 0.55], &given, 2));
+        assert!(!is_informed(&[], &[], 2));
     }
 
     #[test]

@@ -45,6 +45,13 @@ fn capital(title: &str) -> String {
 /// How many labels are probably wrong, in all and by pairs.
 fn noise(checkup: &Checkup) -> String {
     let noise = &checkup.noise;
+    if !noise.informed {
+        let text = tr!(
+            "Labels are not judged: models of the other rows know no more of them than how often each occurs.",
+            "ラベルの正誤は判定していません。ほかの行から学んだモデルが、各ラベルの頻度のほかに何も知らないためです。"
+        );
+        return wrap(&text, WIDTH) + "\n";
+    }
     let n = noise.rows.round() as usize;
     let (share, rows, n) = (percent(noise.share()), count(n, "row"), thousands(n));
     let mut out = wrap(
