@@ -191,6 +191,7 @@ fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanatio
         text: words[1..].join(" "),
         label: "positive".into(),
         similarity: None,
+        number: None,
         probabilities: vec![class("positive", 0.75), class("negative", 0.25)],
         exclusive: true,
         parts: None,

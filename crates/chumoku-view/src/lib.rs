@@ -45,6 +45,7 @@
 
 mod base64;
 mod counted;
+mod doctor;
 mod explained;
 mod figure;
 mod film;
@@ -63,6 +64,7 @@ pub use chumoku::explain::{
 };
 pub use chumoku::lang::Lang;
 pub use counted::CountReport;
+pub use doctor::doctor_to_html;
 pub use explained::{AlignmentFigures, ExplanationFigures, HeadOrder};
 pub use figure::{
     Axis, Content, Curves, Figure, Lines, Map, Products, Scale, Scatter, Seen, Sheet, Table, figures_to_html,

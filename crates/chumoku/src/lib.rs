@@ -47,6 +47,7 @@
 //! | train | [`train`]: [`train::train`], [`train::train_ngram_classifier`], [`train::train_translator`], [`train::train_language_model`] |
 //! | use a trained model | [`TextClassifier`], [`NgramClassifier`], [`TextTranslator`], [`TextGenerator`] |
 //! | question it | [`explain`]; the crate `chumoku-view` draws what it finds |
+//! | find what is wrong with labelled texts | [`doctor`] |
 //! | build networks | [`nn`] (layers, forward and backward), [`models`], [`params`], [`attention`] (hard and soft, as plain functions) |
 //! | decode, measure, count | [`decoding`], [`sampling`], [`metrics`], [`mod@count`] |
 //! | compute the ONNX operator Attention | [`onnx`] |
@@ -73,6 +74,7 @@ mod calendar;
 mod caution;
 pub mod compare;
 mod counted;
+pub mod doctor;
 mod error;
 pub mod explain;
 mod inference;

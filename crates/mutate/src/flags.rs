@@ -53,6 +53,16 @@ const TRAIN: Flags = &[
     ("--watch", Text),
     ("--json", Alone),
 ];
+const DOCTOR: Flags = &[
+    ("--test", Of(&["a.csv", "notes.txt", "missing"])),
+    ("--unlabelled", Of(&["a.csv", "notes.txt", "missing"])),
+    ("--folds", Of(&["2", "5", "1", "101", "-1"])),
+    ("--seed", Count),
+    ("--out", Out),
+    ("--force", Alone),
+    ("--bom", Alone),
+    ("--json", Alone),
+];
 const EMBED: Flags = &[
     PRECISION,
     ("--format", Of(&["jsonl", "npy", "safetensors", "csv"])),
@@ -162,6 +172,7 @@ fn of_command(command: &str) -> Vec<(&'static str, Value)> {
         "train" => &[READING, THREADS, TRAIN],
         "eval" => &[READING, THREADS, &[("--json", Alone), PRECISION]],
         "predict" => &[READING, THREADS, &[("--json", Alone), ("--top", Count), ("--profile", Alone), PRECISION]],
+        "doctor" => &[READING, THREADS, DOCTOR],
         "embed" => &[THREADS, EMBED],
         "nearest" => &[READING, THREADS, NEAREST],
         "translate" => &[READING, THREADS, TRANSLATE],

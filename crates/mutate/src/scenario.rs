@@ -126,10 +126,11 @@ impl Scenario {
                 self.keep(place, &file);
                 let kind = if random.once_in(4) { Kind::Recurrent } else { Kind::Classifier };
                 model(place, "model", of_kind(seeds, kind));
-                match random.below(8) {
+                match random.below(9) {
                     0 => self.set(&["train", &file.name, "--epochs", "1", "--out", "new"]),
                     1 | 2 => self.set(&["eval", "model", &file.name]),
                     3 => self.set(&["explain", "model", "--input", &file.name, "--svg", "pictures"]),
+                    5 => self.set(&["doctor", &file.name]),
                     4 => {
                         self.stdin.clone_from(&file.bytes);
                         self.set(&["predict", "model", "--input", "-"]);
@@ -252,6 +253,7 @@ impl Scenario {
                     self.args.push("missing.csv".into());
                 }
             }
+            10 if random.once_in(2) => self.set(&["doctor", &data.name]),
             10 => self.set(&["eval", "model", &data.name]),
             _ => self.set(&["explain", "model", "A fine day, 3 and 4."]),
         }

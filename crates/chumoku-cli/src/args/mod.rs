@@ -1,9 +1,11 @@
 //! The command line.
 
+mod doctor;
 mod numbers;
 mod pictures;
 mod vectors;
 
+pub(crate) use doctor::Doctor;
 pub(crate) use numbers::{AttentionPart, Check, Count, Depth, Format, Network, Trace};
 pub(crate) use pictures::{Encoding, Explain, Film, Pictures, Position, PositionView, View};
 pub(crate) use vectors::{Embed, EmbeddingFormat, Nearest};
@@ -55,6 +57,8 @@ pub(crate) enum Command {
     Eval(Eval),
     /// Predict the class of texts, or of every row of a file
     Predict(Predict),
+    /// Find wrong labels, duplicates and broken texts in a labelled file, and what to label next
+    Doctor(Doctor),
     /// Turn texts into vectors with a pretrained encoder
     Embed(Embed),
     /// Find the rows of a file that mean most nearly what a query does
@@ -800,6 +804,17 @@ fn from_one_to_1024(text: &str) -> Result<usize, String> {
 
 fn number_of_parts(text: &str) -> Result<usize, String> {
     from_one_to(chumoku::train::MOST_PARTS, text)
+}
+
+fn number_of_folds(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if (2..=100).contains(&n) => Ok(n),
+        _ => Err(chumoku::tr!(
+            "expected a whole number from 2 to 100, found {}",
+            "2 から 100 までの整数が必要ですが、{} です",
+            found(text)
+        )),
+    }
 }
 
 fn from_one_to(most: usize, text: &str) -> Result<usize, String> {

@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod compare;
 mod count;
+mod doctor;
 mod embed;
 mod eval;
 mod explain;
@@ -45,6 +46,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Train(args) => profiled::profiled(args.profile, || train::run(&args)),
         Command::Eval(args) => eval::run(&args),
         Command::Predict(args) => profiled::profiled(args.profile, || predict::run(&args)),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Embed(args) => embed::run(&args),
         Command::Nearest(args) => nearest::run(&args),
         Command::Generate(args) => generate::run(&args),

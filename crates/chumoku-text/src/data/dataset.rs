@@ -62,6 +62,18 @@ pub fn load_labelled(path: &Path, options: &ReadOptions) -> Result<Dataset, Data
     Source::open(path, &options)?.into_dataset()
 }
 
+/// Reads a labelled file whole. Rows whose text or label is empty are no error: they come apart from the others, as they are.
+///
+/// # Errors
+///
+/// As for [`load_labelled`].
+pub fn load_with_gaps(path: &Path, options: &ReadOptions) -> Result<(Dataset, Vec<Example>), DataError> {
+    let options = ReadOptions { require_label: true, require_text: false, ..options.clone() };
+    let mut gaps = Vec::new();
+    let dataset = Source::open(path, &options)?.collect(Some(&mut gaps))?;
+    Ok((dataset, gaps))
+}
+
 impl Source {
     /// Reads the labelled texts of an opened file.
     ///
@@ -70,6 +82,11 @@ impl Source {
     /// As for [`load_labelled`]; also if the source was opened without requiring a label and has none.
     pub fn into_dataset(mut self) -> Result<Dataset, DataError> {
         self.require_text();
+        self.collect(None)
+    }
+
+    /// The labelled texts; rows in which one of the two is empty go to `gaps`, where there is a place for them.
+    fn collect(self, mut gaps: Option<&mut Vec<Example>>) -> Result<Dataset, DataError> {
         let (layout, columns, description) = (self.layout().clone(), self.columns().clone(), self.describe());
         let rows = self.place(0).is_row;
         let (is_label_asked, could_be_labels) = (self.is_label_asked(), self.could_be_labels());
@@ -80,7 +97,14 @@ impl Source {
         let mut records = self.records();
         let (mut examples, mut classes) = (Vec::new(), HashSet::new());
         while let Some(record) = records.next() {
-            let example = match example(record?, &records, columns.text, label_column) {
+            let record = record?;
+            let is_empty = |column: usize| record.field(column).trim().is_empty();
+            if let Some(gaps) = gaps.as_deref_mut().filter(|_| is_empty(columns.text) || is_empty(label_column)) {
+                let [text, label] = [columns.text, label_column].map(|column| record.field(column).trim().to_owned());
+                gaps.push(Example { text, label, line: record.line });
+                continue;
+            }
+            let example = match example(record, &records, columns.text, label_column) {
                 Ok(example) => example,
                 Err(error) => {
                     records.leave_out(error)?;

@@ -79,7 +79,7 @@ mod tests;
 pub use crate::lang::wording::{thousands, thousands_wide};
 pub use atomic::AtomicOutput;
 pub use columns::Columns;
-pub use dataset::{Dataset, Example, MAX_CLASSES, MIN_TRAINING_ROWS, load_labelled};
+pub use dataset::{Dataset, Example, MAX_CLASSES, MIN_TRAINING_ROWS, load_labelled, load_with_gaps};
 pub use documents::{DocumentBreaks, DocumentParts, Documents, LEAST_CHARACTERS, VALID_SHARE, load_documents};
 pub use error::{DataError, Place, Role};
 pub use files::DataFiles;

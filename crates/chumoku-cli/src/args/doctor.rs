@@ -1,0 +1,41 @@
+//! The flags of `doctor`.
+
+use super::{Reading, from_one_to_1024, number_of_folds, whole_from_zero};
+use clap::Args as ClapArgs;
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct Doctor {
+    /// A labelled file, one class a text; - for standard input
+    #[arg(value_name = "DATA")]
+    pub(crate) data: PathBuf,
+    /// Write what was found to this folder: doctor.csv to work through, doctor.html to look at
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) out: Option<PathBuf>,
+    /// Texts that are to test a model: those that DATA has too are told
+    #[arg(long, value_name = "FILE")]
+    pub(crate) test: Option<PathBuf>,
+    /// Unlabelled texts, of which those are chosen that are most worth a label
+    #[arg(long, value_name = "FILE")]
+    pub(crate) unlabelled: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    /// Parts of the rows, each judged by a model of the others
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number_of_folds)]
+    pub(crate) folds: usize,
+    /// Decides which rows are judged together
+    #[arg(long, value_name = "N", default_value_t = 42, value_parser = whole_from_zero::<u64>)]
+    pub(crate) seed: u64,
+    /// Replace doctor.csv and doctor.html in the folder of --out
+    #[arg(long, requires = "out")]
+    pub(crate) force: bool,
+    /// Begin doctor.csv with a byte order mark, so that Excel recognises UTF-8
+    #[arg(long, requires = "out")]
+    pub(crate) bom: bool,
+    /// Threads (default: the physical cores this process may use)
+    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
+    pub(crate) threads: Option<usize>,
+    /// Print what was found as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}

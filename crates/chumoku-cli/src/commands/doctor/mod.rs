@@ -1,0 +1,112 @@
+//! `chumoku doctor`: what is wrong with a labelled file, and what to label next.
+
+mod summary;
+
+use super::read_options;
+use crate::args::Doctor;
+use crate::progress::tell;
+use crate::{ExitCode, Usage, threads};
+use chumoku::data::{AtomicOutput, Skipped, looks_like_label_sets};
+use chumoku::doctor::{Given, Options, Texts, examine};
+use chumoku::lang::lang;
+use chumoku::{Error, tr};
+use chumoku_view::doctor_to_html;
+use std::cell::Cell;
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The table, in the folder of `--out`.
+const TABLE: &str = "doctor.csv";
+/// The page.
+const PAGE: &str = "doctor.html";
+
+pub(crate) fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
+    threads::start(args.threads)?;
+    let args = &mut args.clone();
+    args.reading.keep(&mut args.data)?;
+    for data in [&mut args.test, &mut args.unlabelled].into_iter().flatten() {
+        args.reading.keep(data)?;
+    }
+    // A folder that will be refused is better known before the work.
+    let out = args.out.as_deref().map(|folder| places(folder, args.force)).transpose()?;
+    let given = read(args)?;
+    let mut options = Options::default();
+    (options.folds, options.seed) = (args.folds, args.seed);
+    let checkup = examine(&given, &options, &unless_quick())?;
+    let findings = checkup.findings(&given, lang());
+    if let (Some([table, page]), Some(folder)) = (&out, &args.out) {
+        std::fs::create_dir_all(folder).map_err(Error::writing("creating the folder", folder))?;
+        AtomicOutput::write_whole(table, &given.to_csv(&findings, args.bom)?)?;
+        AtomicOutput::write_whole(page, doctor_to_html(&given, &checkup, lang()).as_bytes())?;
+    }
+    let mut standard = stdout().lock();
+    match args.json {
+        true => writeln!(standard, "{}", checkup.to_json(&given))?,
+        false => write!(standard, "{}", summary::summary(&given, &checkup, &findings))?,
+    }
+    for path in out.iter().flatten() {
+        tell(["wrote", "書き出し"], &path.display().to_string());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells what is being done, but not of what is done at once.
+fn unless_quick() -> impl Fn(&str) {
+    let told = Cell::new(Instant::now());
+    move |what| {
+        if told.get().elapsed() > Duration::from_secs(2) {
+            tell(["look", "検査"], what);
+            told.set(Instant::now());
+        }
+    }
+}
+
+/// Where the table and the page go.
+fn places(folder: &Path, force: bool) -> anyhow::Result<[PathBuf; 2]> {
+    let places = [TABLE, PAGE].map(|name| folder.join(name));
+    if let Some(there) = places.iter().find(|place| place.exists()).filter(|_| !force) {
+        // Somebody may have worked in it.
+        let problem = tr!(
+            "{}: is there already; name another folder with --out, or replace it with --force",
+            "{}: すでにあります。--out で別のフォルダを指定するか、--force で置き換えてください",
+            there.display()
+        );
+        return Err(Usage(problem).into());
+    }
+    Ok(places)
+}
+
+fn read(args: &Doctor) -> anyhow::Result<Given> {
+    let options = read_options(&args.reading, true)?;
+    if let Some(why) = looks_like_label_sets(&args.data, &options)?.filter(|_| args.reading.label.is_none()) {
+        let path = args.data.display();
+        let problem = tr!(
+            "{path}: its texts have several labels each ({why}), and doctor judges one class a text; name the column of \
+             the class with --label",
+            "{path}: 1 つのテキストに複数のラベルがあります（{why}）。doctor が調べるのは 1 テキスト 1 クラスのデータです。クラスの列を \
+             --label で指定してください"
+        );
+        return Err(Usage(problem).into());
+    }
+    let mut given = Given::read(&args.data, &options)?;
+    told(&given.dataset.description, &given.dataset.skipped);
+    for (path, texts) in [(&args.test, &mut given.test), (&args.unlabelled, &mut given.unlabelled)] {
+        let Some(path) = path else { continue };
+        let mut options = read_options(&args.reading, false)?;
+        // Named was the column of the labelled file.
+        options.label = None;
+        let found = Texts::read(path, &options)?;
+        told(&found.description, &found.skipped);
+        *texts = Some(found);
+    }
+    Ok(given)
+}
+
+/// What a file was taken for.
+fn told(description: &str, skipped: &Skipped) {
+    tell(["data", "データ"], description);
+    if skipped.count > 0 {
+        tell(["skipped", "除外"], &skipped.to_string());
+    }
+}

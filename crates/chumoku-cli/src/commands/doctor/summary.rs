@@ -1,0 +1,116 @@
+//! What was found, in a terminal of 80 columns.
+
+use crate::progress::count;
+use crate::report::{fit, percent, right, wrap};
+use chumoku::data::thousands;
+use chumoku::doctor::{Checkup, Finding, Given, Kind};
+use chumoku::lang::{clean_text, lang};
+use chumoku::tr;
+use std::fmt::Write as _;
+use unicode_width::UnicodeWidthStr;
+
+/// Columns of the terminal.
+const WIDTH: usize = 80;
+/// Likely wrong labels that are shown, and findings of each other kind.
+const SHOWN: [usize; 2] = [10, 3];
+/// Pairs of labels that are shown.
+const PAIRS: usize = 5;
+/// Columns of a label.
+const LABEL: usize = 14;
+
+/// The summary: how many labels are wrong, and the first findings of each kind.
+pub(super) fn summary(given: &Given, checkup: &Checkup, findings: &[Finding]) -> String {
+    let rows = given.dataset.examples.len() + given.gaps.len();
+    let (rows, classes) = (thousands(rows), thousands(checkup.labels.len()));
+    let mut out = tr!("{rows} rows, {classes} classes\n", "{rows} 行、{classes} クラス\n");
+    out += &noise(checkup);
+    for kind in Kind::ALL {
+        let found: Vec<&Finding> = findings.iter().filter(|finding| finding.kind == kind).collect();
+        if !found.is_empty() {
+            let _ = writeln!(out, "\n{} ({})", capital(kind.title(lang())), thousands(found.len()));
+            out += &listed(&found);
+        }
+    }
+    if findings.is_empty() {
+        out += &tr!("\nNothing else was found.\n", "\nほかに問題は見つかりませんでした。\n");
+    }
+    out
+}
+
+fn capital(title: &str) -> String {
+    let mut letters = title.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// How many labels are probably wrong, in all and by pairs.
+fn noise(checkup: &Checkup) -> String {
+    let noise = &checkup.noise;
+    if !noise.informed {
+        let text = tr!(
+            "Labels are not judged: models of the other rows know no more of them than how often each occurs.",
+            "ラベルの正誤は判定していません。ほかの行から学んだモデルが、各ラベルの頻度のほかに何も知らないためです。"
+        );
+        return wrap(&text, WIDTH) + "\n";
+    }
+    let n = noise.rows.round() as usize;
+    let (share, rows, n) = (percent(noise.share()), count(n, "row"), thousands(n));
+    let mut out = wrap(
+        &tr!(
+            "Label noise: about {share} of the labels ({rows}) are wrong in the eyes of models that have not seen \
+             their texts.",
+            "ラベルの誤りは約 {share}（{n} 行）と推定されます。そのテキストを学習に使っていないモデルから見た値です。"
+        ),
+        WIDTH,
+    ) + "\n";
+    let pairs: Vec<_> = noise.pairs.iter().filter(|pair| pair.rows >= 0.5).take(PAIRS).collect();
+    let widths = [
+        pairs.iter().map(|pair| checkup.labels[pair.given as usize].width()).max().unwrap_or(0).min(24),
+        pairs.iter().map(|pair| checkup.labels[pair.likely as usize].width()).max().unwrap_or(0).min(24),
+    ];
+    for pair in pairs {
+        let [given, likely] = [pair.given, pair.likely].map(|label| clean_text(&checkup.labels[label as usize]));
+        let (n, share) = (pair.rows.round() as usize, percent(pair.share));
+        let [given, likely] = [fit(&given, widths[0]), fit(&likely, widths[1])];
+        let (rows, n) = (right(&count(n, "row"), 11), right(&thousands(n), 6));
+        out += &tr!(
+            "  {given} → {likely} {rows} ({share} of the first)\n",
+            "  {given} → {likely} {n} 行（前者の {share}）\n"
+        );
+    }
+    out
+}
+
+/// The first findings of a kind: line, label and text on one line, the reason below.
+fn listed(found: &[&Finding]) -> String {
+    let most = SHOWN[usize::from(found.iter().any(|finding| finding.kind != Kind::WrongLabel))];
+    let shown = &found[..found.len().min(most)];
+    let digits = shown.iter().map(|finding| finding.line.to_string().len()).max().unwrap_or(1);
+    let labels = shown.iter().map(|finding| label(finding).width()).max().unwrap_or(0);
+    let mut out = String::new();
+    for finding in shown {
+        let head = format!("  {:>digits$}  {}", finding.line, fit(&label(finding), labels));
+        let text = fit(&clean_text(&finding.text), WIDTH.saturating_sub(head.width() + 2));
+        let _ = writeln!(out, "{}", format!("{head}  {text}").trim_end());
+        let indent = " ".repeat(digits + 4);
+        let reason = wrap(&clean_text(&finding.reason), WIDTH - indent.len());
+        let _ = writeln!(out, "{indent}{}", reason.replace('\n', &format!("\n{indent}")));
+    }
+    if found.len() > most {
+        let more = thousands(found.len() - most);
+        out +=
+            &tr!("  and {more} more (--out FOLDER writes all)\n", "  ほか {more} 件（すべては --out フォルダ に）\n");
+    }
+    out
+}
+
+/// `given → likely`, or the label alone.
+fn label(finding: &Finding) -> String {
+    let short = |label: &str| fit(&clean_text(label), LABEL).trim_end().to_owned();
+    match finding.kind {
+        Kind::WrongLabel | Kind::OddLabel | Kind::Conflict if !finding.suggestion.is_empty() => {
+            format!("{} → {}", short(&finding.label), short(&finding.suggestion))
+        }
+        Kind::LabelNext => short(&finding.suggestion),
+        _ => short(&finding.label),
+    }
+}

@@ -1,0 +1,129 @@
+//! What is wrong with a labelled file, as one page: every finding to filter and search, and which labels are taken for which.
+
+use crate::figure::{Axis, Content, Figure, Map, Player, Scale, page};
+use crate::html::escape;
+use chumoku::doctor::{Checkup, Finding, Given, Kind, Part};
+use chumoku::lang::{Lang, clean_text};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Findings of a kind on the page; the table has all.
+const MOST: usize = 2_000;
+/// Labels of the map.
+const MOST_LABELS: usize = 20;
+/// Characters of a text on the page.
+const MOST_CHARACTERS: usize = 2_000;
+
+/// The page of a checkup, in English and Japanese, starting in `lang`; like [`figures_to_html`](crate::figures_to_html) it
+/// asks nothing of the network.
+///
+/// A link may end in `#kind=duplicate&find=soup`.
+#[must_use]
+pub fn doctor_to_html(given: &Given, checkup: &Checkup, lang: Lang) -> String {
+    let name = given.dataset.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let title = |lang: Lang| match lang {
+        Lang::En => format!("What is wrong with {name}"),
+        Lang::Ja => format!("{name} の検査結果"),
+    };
+    let data = escape(&data(given, checkup).to_string());
+    let element = format!(
+        "<section id=\"doctor\"></section>\n<script type=\"application/json\" id=\"doctor-data\">{data}</script>\n"
+    );
+    let player = Player { element: &element, script: include_str!("doctor.js"), style: include_str!("doctor.css") };
+    let figures = [[Lang::En, Lang::Ja].map(|lang| noise(checkup, title(lang), lang))];
+    page(&title(lang), &figures, player, lang)
+}
+
+/// What the page's script reads.
+fn data(given: &Given, checkup: &Checkup) -> Value {
+    let both = [Lang::En, Lang::Ja].map(|lang| checkup.findings(given, lang));
+    let mut counts: BTreeMap<Kind, usize> = BTreeMap::new();
+    let mut findings = Vec::new();
+    for (en, ja) in both[0].iter().zip(&both[1]) {
+        let count = counts.entry(en.kind).or_default();
+        *count += 1;
+        if *count <= MOST {
+            findings.push(finding(en, ja));
+        }
+    }
+    let kinds = counts.iter().map(|(kind, count)| {
+        json!({ "key": kind.key(), "count": count, "en": kind.title(Lang::En), "ja": kind.title(Lang::Ja) })
+    });
+    json!({
+        "rows": given.dataset.examples.len() + given.gaps.len(),
+        "labels": checkup.labels.len(),
+        "noise": {
+            "informed": checkup.noise.informed,
+            "rows": checkup.noise.rows.round(),
+            "share": checkup.noise.share(),
+        },
+        "kinds": kinds.collect::<Vec<_>>(),
+        "most": MOST,
+        "findings": findings,
+    })
+}
+
+fn finding(en: &Finding, ja: &Finding) -> Value {
+    let text: String = en.text.chars().take(MOST_CHARACTERS).collect();
+    let text = clean_text(&text) + if text.len() < en.text.len() { "…" } else { "" };
+    let both = |[en, ja]: [&str; 2]| json!({ "en": clean_text(en), "ja": clean_text(ja) });
+    json!({
+        "kind": en.kind.key(),
+        "part": match en.part { Part::Data => "data", Part::Test => "test", Part::Unlabelled => "unlabelled" },
+        "line": en.line,
+        "text": text,
+        "label": clean_text(&en.label),
+        "suggestion": both([&en.suggestion, &ja.suggestion]),
+        "reason": both([&en.reason, &ja.reason]),
+        "score": en.score,
+    })
+}
+
+/// Of each given label the share that probably is another, for the labels with the most noise.
+fn noise(checkup: &Checkup, title: String, lang: Lang) -> Figure {
+    let mut of_label: BTreeMap<u32, f64> = (0..).take(checkup.labels.len()).map(|label| (label, 0.0)).collect();
+    for pair in &checkup.noise.pairs {
+        for label in [pair.given, pair.likely] {
+            *of_label.entry(label).or_default() += pair.rows;
+        }
+    }
+    let mut labels: Vec<(u32, f64)> = of_label.into_iter().collect();
+    labels.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    labels.truncate(MOST_LABELS);
+    let mut labels: Vec<u32> = labels.into_iter().map(|(label, _)| label).collect();
+    labels.sort_unstable();
+    let shares: BTreeMap<[u32; 2], f32> =
+        checkup.noise.pairs.iter().map(|pair| ([pair.given, pair.likely], pair.share as f32)).collect();
+    let share = |[given, likely]: [u32; 2]| match given == likely {
+        true => None,
+        false => Some(shares.get(&[given, likely]).copied().unwrap_or(0.0)),
+    };
+    let values: Vec<Option<f32>> =
+        labels.iter().flat_map(|&given| labels.iter().map(move |&likely| share([given, likely]))).collect();
+    let names: Vec<String> = labels.iter().map(|&label| checkup.labels[label as usize].clone()).collect();
+    let top = values.iter().flatten().fold(0.01_f32, |most, &x| most.max(x));
+    let axis = |en: &str, ja: &str| Axis { name: lang.pick(en, ja).into(), labels: names.clone(), is_numbered: false };
+    let (subtitle, note) = match lang {
+        Lang::En => (
+            "Of the texts with a label, the share that probably belongs to another",
+            "Estimated by confident learning (Northcutt, Jiang and Chuang 2021) from models that have not seen the texts.",
+        ),
+        Lang::Ja => (
+            "各ラベルのテキストのうち、別のラベルが正しいと推定される割合",
+            "そのテキストを学習に使っていないモデルから、confident learning（Northcutt、Jiang、Chuang 2021）で推定しました。",
+        ),
+    };
+    Figure {
+        title,
+        subtitle: subtitle.into(),
+        notes: vec![note.into()],
+        content: Content::Map(Map {
+            caption: String::new(),
+            rows: axis("the label that is given", "付いているラベル"),
+            columns: axis("the likely label", "推定されるラベル"),
+            values,
+            scale: Scale::of_shares(usize::MAX, [top].iter()),
+        }),
+        lang,
+    }
+}

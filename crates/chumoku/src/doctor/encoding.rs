@@ -1,0 +1,268 @@
+//! Signs that a text was read in a wrong encoding, or came out of a page or a program half decoded.
+
+/// What is broken in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// U+FFFD stands for what could not be read.
+    Replaced,
+    /// UTF-8 that was read as Latin letters: “Ã©” for “é”.
+    Latin {
+        /// What stands in the text.
+        found: String,
+        /// What it was.
+        was: String,
+    },
+    /// UTF-8 that was read as Shift_JIS (縺 for the kana), or Shift_JIS as Latin letters.
+    Japanese(String),
+    /// A character of Windows-1252 that was read as Latin-1, which has none in its place, and what it was.
+    Windows([char; 2]),
+    /// Entities of HTML: `&amp;`.
+    Entity(String),
+    /// Escapes of a program: `\u3042`.
+    Escape(String),
+    /// A character that steers a terminal.
+    Control(char),
+}
+
+impl Broken {
+    /// The first sign in a text, the surest first.
+    pub(super) fn find(text: &str) -> Option<Broken> {
+        let replaced = || text.contains('\u{FFFD}').then_some(Broken::Replaced);
+        let latin = || misread(text).map(|(found, was)| Broken::Latin { found, was });
+        let control = |c: &char| c.is_control() && !['\t', '\n', '\r'].contains(c);
+        let windows = || text.chars().find_map(|c| Some([c, of_windows(c)?]));
+        replaced()
+            .or_else(latin)
+            .or_else(|| japanese(text).map(Broken::Japanese))
+            .or_else(|| windows().map(Broken::Windows))
+            .or_else(|| between(text, "&", ";", is_entity).map(Broken::Entity))
+            .or_else(|| escape(text).map(Broken::Escape))
+            .or_else(|| text.chars().find(control).map(Broken::Control))
+    }
+
+    /// The text as it probably was, where that is known.
+    pub(super) fn repaired(&self, text: &str) -> Option<String> {
+        match self {
+            Broken::Latin { .. } => Some(undone(text)),
+            Broken::Windows(_) => Some(text.chars().map(|c| of_windows(c).unwrap_or(c)).collect()),
+            Broken::Entity(_) => Some(without_entities(text)).filter(|repaired| repaired != text),
+            _ => None,
+        }
+    }
+}
+
+/// Where Windows-1252 differs from Latin-1: the characters of the bytes 0x80 to 0x9F; 0 where it has none.
+const WINDOWS: [u16; 32] = [
+    0x20AC, 0, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0, 0x017D, 0, 0,
+    0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014, 0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0, 0x017E, 0x0178,
+];
+
+/// What Windows-1252 has in the place of a control character of Latin-1.
+fn of_windows(c: char) -> Option<char> {
+    let at = u32::from(c).checked_sub(0x80)?;
+    let known = *WINDOWS.get(at as usize)?;
+    if known == 0 { None } else { char::from_u32(known.into()) }
+}
+
+/// The byte that Windows-1252 (or Latin-1) reads as this character.
+fn byte(c: char) -> Option<u8> {
+    u8::try_from(u32::from(c)).ok().or_else(|| {
+        let at = WINDOWS.iter().position(|&known| known != 0 && u32::from(known) == u32::from(c))?;
+        u8::try_from(0x80 + at).ok()
+    })
+}
+
+/// The character whose UTF-8 begins here, read byte by byte as Windows-1252, and how many characters it became. Of other
+/// languages than English some such bytes are letters and signs that may well stand side by side (`você…”`): those are
+/// none unless `is_sure` says no.
+fn character(characters: &[char], is_sure: bool) -> Option<(char, usize)> {
+    let first = byte(*characters.first()?)?;
+    let length = match first {
+        0xC2..=0xDF => 2,
+        0xE0..=0xEF => 3,
+        0xF0..=0xF4 => 4,
+        _ => return None,
+    };
+    let bytes: Vec<u8> = characters.get(..length)?.iter().map_while(|&c| byte(c)).collect();
+    let was = std::str::from_utf8(&bytes).ok()?.chars().next().filter(|_| bytes.len() == length)?;
+    let is_telling =
+        matches!((first, bytes[1]), (0xC2 | 0xC3, _) | (0xE2, 0x80..=0x84) | (0xE3, 0x80..=0x83) | (0xF0, 0x9F));
+    // Two in a row are no accident either.
+    let is_telling = is_telling || !is_sure || length > 2 && character(&characters[length..], false).is_some();
+    is_telling.then_some((was, length))
+}
+
+/// The first character that was misread, as it is and as it was.
+fn misread(text: &str) -> Option<(String, String)> {
+    if text.is_ascii() {
+        return None;
+    }
+    let characters: Vec<char> = text.chars().collect();
+    (0..characters.len()).find_map(|at| {
+        let (was, length) = character(&characters[at..], true)?;
+        Some((characters[at..at + length].iter().collect(), was.to_string()))
+    })
+}
+
+/// The text with all characters as they were.
+fn undone(text: &str) -> String {
+    let characters: Vec<char> = text.chars().collect();
+    let (mut out, mut at) = (String::with_capacity(text.len()), 0);
+    while at < characters.len() {
+        let (c, length) = character(&characters[at..], false).unwrap_or((characters[at], 1));
+        out.push(c);
+        at += length;
+    }
+    out
+}
+
+/// Kana in UTF-8 begin with the bytes E3 81, E3 82 and E3 83, which Shift_JIS reads as these; hardly any word has them.
+const KANA_AS_SHIFT_JIS: [char; 3] = ['縺', '繧', '繝'];
+/// Kana in Shift_JIS begin with the bytes 82 and 83, which Windows-1252 reads as these: a low quotation mark, which otherwise
+/// stands before a word, and a sign for guilders and functions.
+const SHIFT_JIS_AS_LATIN: [char; 2] = ['\u{201A}', '\u{0192}'];
+
+fn japanese(text: &str) -> Option<String> {
+    let characters: Vec<char> = text.chars().collect();
+    let places = |signs: &[char]| (0..characters.len()).filter(|&at| signs.contains(&characters[at])).collect();
+    let shown = |at: usize| characters[at..characters.len().min(at + 6)].iter().collect();
+    let kana: Vec<usize> = places(&KANA_AS_SHIFT_JIS);
+    if kana.len() >= 2 {
+        return Some(shown(kana[0]));
+    }
+    // Each stands before the second half of its letter.
+    let latin: Vec<usize> = places(&SHIFT_JIS_AS_LATIN);
+    let close = latin.windows(2).filter(|pair| pair[1] - pair[0] == 2).count();
+    (close >= 2).then(|| shown(latin[0]))
+}
+
+/// The first piece from `start` to `end` whose inside `is_one`.
+fn between(text: &str, start: &str, end: &str, is_one: fn(&str) -> bool) -> Option<String> {
+    text.match_indices(start).find_map(|(at, _)| {
+        let inside = &text[at + start.len()..];
+        let inside = &inside[..inside.find(end)?];
+        is_one(inside).then(|| format!("{start}{inside}{end}"))
+    })
+}
+
+/// Entities by name, with what they stand for.
+const ENTITIES: [(&str, char); 14] = [
+    ("amp", '&'),
+    ("lt", '<'),
+    ("gt", '>'),
+    ("quot", '"'),
+    ("apos", '\''),
+    ("nbsp", ' '),
+    ("hellip", '…'),
+    ("ndash", '–'),
+    ("mdash", '—'),
+    ("lsquo", '‘'),
+    ("rsquo", '’'),
+    ("ldquo", '“'),
+    ("rdquo", '”'),
+    ("eacute", 'é'),
+];
+
+/// What an entity stands for, given what is between `&` and `;`.
+fn entity(inside: &str) -> Option<char> {
+    let number = match inside.strip_prefix('#') {
+        None => return ENTITIES.iter().find(|(name, _)| *name == inside).map(|(_, c)| *c),
+        Some(number) => match number.strip_prefix(['x', 'X']) {
+            Some(hexadecimal) => u32::from_str_radix(hexadecimal, 16),
+            None => number.parse(),
+        },
+    };
+    number.ok().and_then(char::from_u32)
+}
+
+fn is_entity(inside: &str) -> bool {
+    entity(inside).is_some()
+}
+
+fn without_entities(text: &str) -> String {
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, behind)) = rest.split_once('&') {
+        out.push_str(before);
+        match behind.split_once(';').and_then(|(inside, behind)| Some((entity(inside)?, behind))) {
+            Some((c, behind)) => {
+                out.push(c);
+                rest = behind;
+            }
+            None => {
+                out.push('&');
+                rest = behind;
+            }
+        }
+    }
+    out + rest
+}
+
+/// `\u` and four digits of base sixteen.
+fn escape(text: &str) -> Option<String> {
+    text.match_indices("\\u").find_map(|(at, _)| {
+        let digits = text.get(at + 2..at + 6)?;
+        digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| text[at..at + 6].to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misread_letters_are_found_and_undone() {
+        for (broken, whole) in [
+            ("The cafÃ© was fine", "The café was fine"),
+            ("Donâ€™t go", "Don’t go"),
+            ("Â£5 a head", "£5 a head"),
+            ("ã\u{81}‚ã\u{81}„", "あい"),
+            ("so good ðŸ˜€", "so good 😀"),
+        ] {
+            let found = Broken::find(broken).unwrap();
+            assert!(matches!(found, Broken::Latin { .. }), "{broken}: {found:?}");
+            assert_eq!(found.repaired(broken).unwrap(), whole);
+        }
+        let found = Broken::find("cafÃ©");
+        assert_eq!(found, Some(Broken::Latin { found: "Ã©".into(), was: "é".into() }));
+    }
+
+    #[test]
+    fn other_signs_are_found() {
+        let found = |text: &str| Broken::find(text);
+        assert_eq!(found("a \u{FFFD} b"), Some(Broken::Replaced));
+        assert_eq!(found("譌･譛ｬ隱槭〒縺吶ゅ▲縺ｦ"), Some(Broken::Japanese("縺吶ゅ▲縺ｦ".into())));
+        assert_eq!(
+            found("\u{201A}±\u{201A}ñ\u{201A}É\u{201A}¿"),
+            Some(Broken::Japanese("\u{201A}±\u{201A}ñ\u{201A}É".into()))
+        );
+        let dash = found("one \u{96} two");
+        assert_eq!(dash, Some(Broken::Windows(['\u{96}', '–'])));
+        assert_eq!(dash.and_then(|dash| dash.repaired("one \u{96} two\u{85}")).as_deref(), Some("one – two…"));
+        assert_eq!(found("fish &amp; chips"), Some(Broken::Entity("&amp;".into())));
+        assert_eq!(found("it&#39;s"), Some(Broken::Entity("&#39;".into())));
+        assert_eq!(
+            found("it&#x27;s").and_then(|broken| broken.repaired("it&#x27;s & so;")).as_deref(),
+            Some("it's & so;")
+        );
+        assert_eq!(found("\\u3042\\u3044"), Some(Broken::Escape("\\u3042".into())));
+        assert_eq!(found("a\u{1b}[0m"), Some(Broken::Control('\u{1b}')));
+    }
+
+    #[test]
+    fn sound_texts_have_none() {
+        for text in [
+            "naïve café, Ångström, ÀÉÎ",
+            "« CAFÉ»",
+            "São Paulo, NÃO",
+            "“foi você…”",
+            "fish & chips; salt",
+            "‚so‘ sagte er, ƒ(x)",
+            "部屋はとても綺麗でした。ﾃﾚﾋﾞ",
+            "C:\\users\\uncle",
+            "a\tb\nc",
+            "😀 “quoted” – and…",
+        ] {
+            assert_eq!(Broken::find(text), None, "{text}");
+        }
+    }
+}

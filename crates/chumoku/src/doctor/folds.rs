@@ -1,0 +1,71 @@
+//! Dividing rows into folds, so that each is judged by a model that has not seen its text.
+
+use crate::data::normalise;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// Rows of one text, but for case and white space.
+struct Group {
+    label: u32,
+    hash: [u8; 32],
+    rows: Vec<usize>,
+}
+
+/// The groups of equal texts, by their most frequent label (of equals the first), then by a hash of seed, round and text.
+fn groups(texts: &[&str], labels: &[u32], [seed, round]: [u64; 2]) -> Vec<Group> {
+    let mut of_text: BTreeMap<[u8; 32], Vec<usize>> = BTreeMap::new();
+    for (row, text) in texts.iter().enumerate() {
+        let hash = Sha256::new().chain_update(seed.to_le_bytes()).chain_update(round.to_le_bytes());
+        let hash = hash.chain_update(normalise(text)).finalize();
+        of_text.entry(hash.into()).or_default().push(row);
+    }
+    let group = |(hash, rows): ([u8; 32], Vec<usize>)| {
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        rows.iter().for_each(|&row| *counts.entry(labels[row]).or_default() += 1);
+        let most = counts.values().copied().max().unwrap_or(0);
+        let label = counts.into_iter().find(|&(_, count)| count == most).map_or(0, |(label, _)| label);
+        Group { label, hash, rows }
+    };
+    let mut groups: Vec<Group> = of_text.into_iter().map(group).collect();
+    groups.sort_by_key(|group| (group.label, group.hash));
+    groups
+}
+
+/// The fold of each row. Equal texts are in one fold, each label is spread over all folds, and the order of the rows does not
+/// matter.
+pub(super) fn deal(texts: &[&str], labels: &[u32], folds: usize, seed: [u64; 2]) -> Vec<usize> {
+    let mut fold_of = vec![0; texts.len()];
+    for (place, group) in groups(texts, labels, seed).iter().enumerate() {
+        group.rows.iter().for_each(|&row| fold_of[row] = place % folds);
+    }
+    fold_of
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_texts_share_a_fold_and_labels_are_spread() {
+        let texts: Vec<String> = (0..40).map(|i| format!("Text  number {}", i % 30)).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let labels: Vec<u32> = (0..40).map(|i| u32::from(i % 30 >= 20)).collect();
+        let folds = deal(&texts, &labels, 5, [1, 0]);
+        for row in 0..10 {
+            assert_eq!(folds[row], folds[row + 30]);
+        }
+        for label in 0..2 {
+            for fold in 0..5 {
+                let texts = (0..30).filter(|&row| labels[row] == label && folds[row] == fold).count();
+                assert_eq!(texts, if label == 0 { 4 } else { 2 }, "label {label}, fold {fold}");
+            }
+        }
+        assert_ne!(folds, deal(&texts, &labels, 5, [2, 0]));
+        assert_ne!(folds, deal(&texts, &labels, 5, [1, 1]));
+        let reversed: Vec<&str> = texts.iter().rev().copied().collect();
+        let labels: Vec<u32> = labels.iter().rev().copied().collect();
+        let mut found = deal(&reversed, &labels, 5, [1, 0]);
+        found.reverse();
+        assert_eq!(found, folds);
+    }
+}

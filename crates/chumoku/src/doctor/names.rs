@@ -1,0 +1,58 @@
+//! Labels that are odd as such: of one text alone, or nearly another's name.
+
+use crate::data::normalise;
+use crate::lang::wording::nearest;
+use std::collections::BTreeSet;
+
+/// A label that is probably a slip, or that too few texts have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OddLabel {
+    /// Its number.
+    pub label: u32,
+    /// Whether it belongs to one text alone, so that no model of other texts can know it.
+    pub single: bool,
+    /// The label that may be meant.
+    pub meant: Option<u32>,
+}
+
+/// Labels of one text alone, and labels that differ from a more frequent one in case and white space only.
+pub(super) fn odd(labels: &[String], answers: &[u32], texts: &[&str]) -> Vec<OddLabel> {
+    let mut of_label = vec![BTreeSet::new(); labels.len()];
+    let mut rows = vec![0_usize; labels.len()];
+    for (&answer, text) in answers.iter().zip(texts) {
+        rows[answer as usize] += 1;
+        // Two texts tell as much as all.
+        if of_label[answer as usize].len() < 2 {
+            of_label[answer as usize].insert(normalise(text));
+        }
+    }
+    let oddity = |label: usize| {
+        let single = of_label[label].len() < 2;
+        let mut others: Vec<usize> = (0..labels.len()).filter(|&other| rows[other] > rows[label]).collect();
+        others.sort_by_key(|&other| std::cmp::Reverse(rows[other]));
+        let others = || others.iter().copied();
+        let same = others().find(|&other| normalise(&labels[other]) == normalise(&labels[label]));
+        let close = || {
+            let name = nearest(&labels[label], others().map(|other| labels[other].as_str()))?;
+            labels.iter().position(|other| other == name)
+        };
+        let meant = same.or_else(|| if single { close() } else { None }).map(|other| other as u32);
+        (single || meant.is_some()).then_some(OddLabel { label: label as u32, single, meant })
+    };
+    (0..labels.len()).filter_map(oddity).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_found_by_their_names() {
+        let labels = ["Good", "bad", "good", "goood", "other"].map(String::from);
+        let texts = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
+        let found = odd(&labels, &[0, 0, 1, 1, 2, 2, 2, 3, 4], &texts);
+        let expected = [(0, false, Some(2)), (3, true, Some(2)), (4, true, None)];
+        let expected = expected.map(|(label, single, meant)| OddLabel { label, single, meant });
+        assert_eq!(found, expected);
+    }
+}

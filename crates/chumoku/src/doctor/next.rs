@@ -1,0 +1,96 @@
+//! What to label next: texts of which the models are least sure, and that are unlike each other and the labelled ones.
+
+use super::shingles::{Near, Shingling, jaccard, near_pairs};
+
+/// A text to label next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Next {
+    /// The row of the unlabelled file, from 0.
+    pub row: usize,
+    /// The most probable class.
+    pub class: u32,
+    /// Its probability.
+    pub probability: f32,
+    /// How unsure the models are: 1 less the difference of the two largest probabilities.
+    pub uncertainty: f32,
+}
+
+/// Uncertain texts among which each is chosen, for each that is wanted.
+const CHOICE: usize = 10;
+
+/// The two largest probabilities, the first with its class.
+pub(super) fn top_two(probabilities: &[f32]) -> (u32, [f32; 2]) {
+    let (mut class, mut top) = (0, [0.0_f32; 2]);
+    for (other, &p) in (0..).zip(probabilities) {
+        match p > top[0] {
+            true => (class, top) = (other, [p, top[0]]),
+            false => top[1] = top[1].max(p),
+        }
+    }
+    (class, top)
+}
+
+/// Chooses up to `wanted` texts, from the `probabilities` (texts, classes). One after the other, it takes the text with the
+/// largest uncertainty times how unlike it is to those taken; texts nearly equal to labelled ones or to those taken are left
+/// out.
+pub(super) fn choose(
+    texts: &[&str],
+    probabilities: &[f32],
+    labelled: &[&str],
+    shingling: Shingling,
+    wanted: usize,
+) -> Vec<Next> {
+    let classes = probabilities.len() / texts.len().max(1);
+    let of = |row: usize| {
+        let (class, [first, second]) = top_two(&probabilities[row * classes..][..classes]);
+        Next { row, class, probability: first, uncertainty: 1.0 - (first - second) }
+    };
+    let all: Vec<&str> = labelled.iter().chain(texts).copied().collect();
+    let mut is_known = vec![false; texts.len()];
+    for Near { texts: [known, row], .. } in near_pairs(&all, shingling) {
+        if known < labelled.len() && row >= labelled.len() {
+            is_known[row - labelled.len()] = true;
+        }
+    }
+    let has_words = |row: &usize| texts[*row].chars().any(char::is_alphanumeric);
+    let mut pool: Vec<Next> = (0..texts.len()).filter(|row| !is_known[*row] && has_words(row)).map(of).collect();
+    pool.sort_by(|a, b| b.uncertainty.total_cmp(&a.uncertainty).then(a.row.cmp(&b.row)));
+    pool.truncate(wanted.saturating_mul(CHOICE));
+    let shingles: Vec<Vec<u64>> = pool.iter().map(|next| shingling.read(texts[next.row])).collect();
+    let mut likeness = vec![0.0_f32; pool.len()];
+    let mut taken = Vec::new();
+    while taken.len() < wanted {
+        let score = |at: usize| pool[at].uncertainty * (1.0 - likeness[at]);
+        let free = (0..pool.len()).filter(|&at| likeness[at] < super::shingles::NEAR);
+        let best = free.max_by(|&a, &b| score(a).total_cmp(&score(b)).then(b.cmp(&a)));
+        let Some(best) = best else { break };
+        taken.push(pool[best]);
+        for (likeness, other) in likeness.iter_mut().zip(&shingles) {
+            *likeness = likeness.max(jaccard(&shingles[best], other));
+        }
+        likeness[best] = 1.0;
+    }
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unsure_and_unlike_come_first() {
+        let texts = ["a cold soup", "a cold soup!", "the bill was large", "well known text", "a dull evening", "…"];
+        let probabilities = [0.5, 0.5, 0.51, 0.49, 0.75, 0.25, 0.5, 0.5, 0.9, 0.1, 0.5, 0.5];
+        let labelled = ["Well known text."];
+        let found = choose(&texts, &probabilities, &labelled, Shingling::of(&texts), 10);
+        assert_eq!(found.iter().map(|next| next.row).collect::<Vec<_>>(), [0, 2, 4]);
+        assert_eq!(found[1], Next { row: 2, class: 0, probability: 0.75, uncertainty: 0.5 });
+        assert_eq!(choose(&texts, &probabilities, &labelled, Shingling::of(&texts), 1).len(), 1);
+        assert_eq!(choose(&[], &[], &labelled, Shingling::of(&texts), 3), []);
+    }
+
+    #[test]
+    fn of_equal_probabilities_the_first_is_the_class() {
+        assert_eq!(top_two(&[0.2, 0.4, 0.4]), (1, [0.4, 0.4]));
+    }
+}

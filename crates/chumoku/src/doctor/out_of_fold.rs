@@ -1,0 +1,140 @@
+//! Probabilities of every row by n-gram models that have not seen its text.
+
+use super::Options;
+use super::folds::deal;
+use crate::blend::Blend;
+use crate::ngram::{NgramConfig, NgramData, NgramModel};
+use crate::{Result, tr};
+use chumoku_nn::probability::log_softmax;
+use std::sync::atomic::AtomicBool;
+
+/// What the labels of the other folds say of each row.
+pub(super) struct OutOfFold {
+    /// A model for each fold of the first deal, which has seen the others.
+    pub(super) models: Vec<NgramModel>,
+    /// The fold of each row in the first deal.
+    pub(super) fold_of: Vec<usize>,
+    /// By what scores are multiplied before their softmax, so that probabilities agree with the given labels on average.
+    scale: f32,
+    /// (rows, classes)
+    pub(super) probabilities: Vec<f32>,
+    pub(super) classes: usize,
+}
+
+/// C to try, ascending; the second first. Wrong labels want a stronger penalty than right ones.
+const C: [f32; 5] = [0.25, 1.0, 4.0, 16.0, 64.0];
+
+impl OutOfFold {
+    /// Deals the rows into folds, several times, and fits a model for each fold on all others. The penalty is chosen once,
+    /// on the first fold.
+    pub(super) fn fit(
+        texts: &[&str],
+        labels: &[u32],
+        classes: usize,
+        options: &Options,
+        observe: &dyn Fn(&str),
+    ) -> Result<OutOfFold> {
+        let folds = options.folds.clamp(2, texts.len().max(2));
+        let rounds = options.rounds.max(1);
+        let mut fitting = Fitting { texts, labels, classes, config: NgramConfig::default() };
+        fitting.config.c_grid = C.to_vec();
+        let mut log_p = vec![vec![0.0; classes]; texts.len()];
+        let (mut models, mut first_deal) = (Vec::with_capacity(folds), Vec::new());
+        for round in 0..rounds {
+            let fold_of = deal(texts, labels, folds, [options.seed, round as u64]);
+            for fold in 0..folds {
+                let [at, all] = [round * folds + fold + 1, rounds * folds];
+                observe(&tr!("labels, by model {at} of {all}", "ラベル（{all} 個のうち {at} 個目のモデル）"));
+                let rows: Vec<usize> = (0..texts.len()).filter(|&row| fold_of[row] == fold).collect();
+                if rows.is_empty() {
+                    // There are fewer texts than folds.
+                    break;
+                }
+                let others: Vec<usize> = (0..texts.len()).filter(|&row| fold_of[row] != fold).collect();
+                let model = fitting.model(&rows, &others)?;
+                let own: Vec<&str> = rows.iter().map(|&row| texts[row]).collect();
+                for (&row, logits) in rows.iter().zip(model.logits_of(&own).chunks_exact(classes)) {
+                    let mean = log_p[row].iter_mut().zip(log_softmax(logits));
+                    mean.for_each(|(mean, x)| *mean += x / rounds as f32);
+                }
+                if round == 0 {
+                    models.push(model);
+                }
+            }
+            if round == 0 {
+                first_deal = fold_of;
+            }
+        }
+        let scale = Blend::fit(&log_p, &[], labels).attention.max(0.0);
+        let probabilities = log_p.iter().flat_map(|log_p| scaled(log_p, scale)).collect();
+        Ok(OutOfFold { models, fold_of: first_deal, scale, probabilities, classes })
+    }
+
+    /// Probabilities of the classes for a row.
+    pub(super) fn of(&self, row: usize) -> &[f32] {
+        &self.probabilities[row * self.classes..][..self.classes]
+    }
+
+    /// Probabilities for texts that no model has seen: the mean of the models'. (texts, classes)
+    pub(super) fn of_new(&self, texts: &[&str]) -> Vec<f32> {
+        let mut sums = vec![0.0; texts.len() * self.classes];
+        for model in &self.models {
+            let logits = model.logits_of(texts);
+            for (sums, logits) in sums.chunks_exact_mut(self.classes).zip(logits.chunks_exact(self.classes)) {
+                let found = scaled(&log_softmax(logits), self.scale);
+                sums.iter_mut().zip(found).for_each(|(sum, p)| *sum += p / self.models.len() as f32);
+            }
+        }
+        sums
+    }
+
+    /// What each n-gram of a row adds to the log-odds of class `one` against class `other`, the strongest for `one` first.
+    pub(super) fn effects(&self, row: usize, text: &str, [one, other]: [u32; 2]) -> Vec<(String, f32)> {
+        let model = &self.models[self.fold_of[row]];
+        let [for_one, for_other] = [one, other].map(|class| model.contributions(text, class as usize));
+        // Each is less the mean of the others' (n − 1): the difference of two is n / (n − 1) of what is asked.
+        let share = self.scale * (self.classes - 1) as f32 / self.classes as f32;
+        let effects = for_one.into_iter().zip(for_other).map(|((name, one), (_, other))| (name, share * (one - other)));
+        let mut effects: Vec<(String, f32)> = effects.collect();
+        effects.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        effects
+    }
+}
+
+/// What the models of all folds have in common.
+struct Fitting<'a> {
+    texts: &'a [&'a str],
+    labels: &'a [u32],
+    classes: usize,
+    config: NgramConfig,
+}
+
+impl Fitting<'_> {
+    /// The model of all rows but those of one fold. The first one's penalty is chosen on the fold, and kept.
+    fn model(&mut self, fold: &[usize], others: &[usize]) -> Result<NgramModel> {
+        let part = |rows: &[usize]| -> (Vec<&str>, Vec<u32>) {
+            rows.iter().map(|&row| (self.texts[row], self.labels[row])).unzip()
+        };
+        let (own, others) = (part(fold), part(others));
+        // All rows may have one text.
+        let train = if others.0.is_empty() { &own } else { &others };
+        let choose = self.config.c_grid.len() > 1 && !others.0.is_empty();
+        let data = NgramData {
+            texts: &train.0,
+            labels: &train.1,
+            num_classes: self.classes,
+            valid: choose.then_some((&own.0[..], &own.1[..])),
+            class_weights: None,
+        };
+        let model = NgramModel::train(&data, &self.config, &AtomicBool::new(false), &|_| ())?;
+        if choose && let Some(report) = model.report() {
+            (self.config.c_grid, self.config.c_without_validation) = (vec![report.c], report.c);
+        }
+        Ok(model)
+    }
+}
+
+fn scaled(log_p: &[f32], scale: f32) -> Vec<f32> {
+    let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
+    log_softmax(&scaled).iter().map(|x| x.exp()).collect()
+}

@@ -1,0 +1,199 @@
+//! Texts that are nearly equal: runs of characters of each text (*shingles*), pairs that probably share many of them, found by
+//! MinHash with banding (Broder, "On the resemblance and containment of documents", 1997), and the true Jaccard similarity
+//! of each pair found.
+
+use crate::text::unspaced_share;
+use rayon::prelude::*;
+
+/// Least Jaccard similarity of texts that are nearly equal.
+pub(super) const NEAR: f32 = 0.8;
+
+/// Two texts of similarity s agree in a band with probability sᴿ, and in any of B bands with 1 − (1 − sᴿ)ᴮ: 0.9993 of
+/// s = 0.8, 0.68 of 0.6, 0.09 of 0.4.
+const BANDS: usize = 24;
+const ROWS: usize = 6;
+/// Texts of a bucket that each is compared with: the first ones and those just before it. In between all are alike.
+const FIRST: usize = 8;
+const BEFORE: usize = 16;
+
+/// How shingles are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shingling {
+    /// Characters of one.
+    length: usize,
+}
+
+impl Shingling {
+    /// For such texts: of letters of scripts without spaces, each says more.
+    pub(super) fn of(texts: &[&str]) -> Shingling {
+        Shingling { length: if unspaced_share(texts.iter().copied()) > 0.3 { 3 } else { 5 } }
+    }
+
+    /// The distinct shingles of a text as hashes, ascending. Letters and digits count, in lower case, with one space between
+    /// what is between them; of a text without any, all characters do. A text that is shorter than a shingle is one.
+    pub(super) fn read(self, text: &str) -> Vec<u64> {
+        let folded = fold(text);
+        let mut hashes: Vec<u64> = match folded.len() <= self.length {
+            true if folded.is_empty() => Vec::new(),
+            true => vec![hash(&folded)],
+            false => folded.windows(self.length).map(hash).collect(),
+        };
+        hashes.sort_unstable();
+        hashes.dedup();
+        hashes
+    }
+}
+
+fn fold(text: &str) -> Vec<char> {
+    let mut folded: Vec<char> = Vec::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_alphanumeric() {
+            true => folded.extend(c.to_lowercase()),
+            false if folded.last().is_some_and(|last| *last != ' ') => folded.push(' '),
+            false => {}
+        }
+    }
+    if folded.last() == Some(&' ') {
+        folded.pop();
+    }
+    if folded.is_empty() { text.split_whitespace().flat_map(str::chars).collect() } else { folded }
+}
+
+/// FNV-1a of the characters, then the finaliser of MurmurHash3.
+fn hash(shingle: &[char]) -> u64 {
+    let step = |h: u64, c: &char| (h ^ u64::from(*c)).wrapping_mul(0x100_0000_01b3);
+    mixed(shingle.iter().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+fn mixed(mut h: u64) -> u64 {
+    h = (h ^ (h >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    h ^ (h >> 33)
+}
+
+/// The share of the shingles of either text that both have; both are ascending. Of two texts without any, 1.
+pub(super) fn jaccard(a: &[u64], b: &[u64]) -> f32 {
+    let (mut i, mut j, mut shared) = (0, 0, 0);
+    while i < a.len() && j < b.len() {
+        match a[i].cmp(&b[j]) {
+            std::cmp::Ordering::Less => i += 1,
+            std::cmp::Ordering::Greater => j += 1,
+            std::cmp::Ordering::Equal => (i, j, shared) = (i + 1, j + 1, shared + 1),
+        }
+    }
+    let all = a.len() + b.len() - shared;
+    if all == 0 { 1.0 } else { shared as f32 / all as f32 }
+}
+
+/// The bands of a text, each a hash of its least hashes under [`ROWS`] orders.
+fn bands(shingles: &[u64]) -> [u64; BANDS] {
+    let mut least = [u64::MAX; BANDS * ROWS];
+    for &shingle in shingles {
+        for (order, least) in least.iter_mut().enumerate() {
+            // An odd factor for each order; the products' leading bits, which decide, depend on all bits.
+            let key = (order as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            *least = (*least).min((shingle ^ key).wrapping_mul(key.rotate_left(31) | 1));
+        }
+    }
+    let of_band = |rows: &[u64]| rows.iter().fold(1, |h, &least| mixed(h ^ least));
+    std::array::from_fn(|band| of_band(&least[band * ROWS..(band + 1) * ROWS]))
+}
+
+/// Two texts that are nearly equal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Near {
+    /// The earlier and the later one.
+    pub(super) texts: [usize; 2],
+    /// Their Jaccard similarity.
+    pub(super) similarity: f32,
+}
+
+/// Pairs of nearly equal texts, in order. Of many that are alike not every pair is among them, but each text is with some
+/// before it. Texts without any character are like none.
+pub(super) fn near_pairs(texts: &[&str], shingling: Shingling) -> Vec<Near> {
+    let bands: Vec<Option<[u64; BANDS]>> = texts
+        .par_iter()
+        .map(|text| Some(shingling.read(text)).filter(|shingles| !shingles.is_empty()).map(|shingles| bands(&shingles)))
+        .collect();
+    let of_band = |band: usize| {
+        let known = (0..).zip(&bands).filter_map(|(text, bands)| bands.map(|bands| (bands[band], text)));
+        let mut places: Vec<(u64, u32)> = known.collect();
+        places.sort_unstable();
+        let buckets = places.chunk_by(|a, b| a.0 == b.0);
+        buckets.flat_map(compared).collect::<Vec<[u32; 2]>>()
+    };
+    let mut candidates: Vec<[u32; 2]> = (0..BANDS).into_par_iter().flat_map_iter(of_band).collect();
+    candidates.par_sort_unstable();
+    candidates.dedup();
+    let verified = |pair: &[u32; 2]| {
+        let pair = pair.map(|text| text as usize);
+        let [first, second] = pair.map(|text| shingling.read(texts[text]));
+        let similarity = jaccard(&first, &second);
+        (similarity >= NEAR).then_some(Near { texts: pair, similarity })
+    };
+    candidates.par_iter().filter_map(verified).collect()
+}
+
+/// The pairs of a bucket that are looked at.
+fn compared(bucket: &[(u64, u32)]) -> Vec<[u32; 2]> {
+    let with = |later: usize| {
+        let before = (0..later.min(FIRST)).chain(later.saturating_sub(BEFORE).max(FIRST)..later);
+        before.map(move |earlier| [bucket[earlier].1, bucket[later].1])
+    };
+    (1..bucket.len()).flat_map(with).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SENTENCE: &str = "The waiter brought us a bowl of cold soup and a very large bill";
+
+    #[test]
+    fn similarity_is_that_of_the_sets() {
+        let shingling = Shingling { length: 3 };
+        let [a, b] = ["abcd", "bcde"].map(|text| shingling.read(text));
+        // abc, bcd; bcd, cde
+        assert_eq!(jaccard(&a, &b), 1.0 / 3.0);
+        assert_eq!(jaccard(&a, &a), 1.0);
+        // Signs and case do not count; where there is nothing else they do.
+        assert_eq!(shingling.read("A fine  day!"), shingling.read("a FINE day"));
+        assert_ne!(shingling.read(":-)"), shingling.read(":-("));
+        assert!(shingling.read(" \n").is_empty());
+        assert_eq!(shingling.read("ab").len(), 1);
+    }
+
+    #[test]
+    fn near_texts_are_found_among_many() {
+        let mut texts: Vec<String> =
+            (0..300).map(|i| format!("{} says {} to number {i}", i * 7919 % 1000, i * 104_729 % 997)).collect();
+        texts[20] = SENTENCE.into();
+        texts[250] = SENTENCE.replace("cold", "bold") + "!";
+        texts[280] = SENTENCE.to_uppercase();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let found = near_pairs(&texts, Shingling::of(&texts));
+        assert_eq!(found.iter().map(|near| near.texts).collect::<Vec<_>>(), [[20, 250], [20, 280], [250, 280]]);
+        assert_eq!(found[1].similarity, 1.0);
+        // Five of the runs of five characters are others.
+        let all = Shingling::of(&texts).read(SENTENCE).len() as f32;
+        assert!((found[0].similarity - (all - 5.0) / (all + 5.0)).abs() < 1e-6, "{found:?} {all}");
+    }
+
+    #[test]
+    fn japanese_texts_are_cut_shorter() {
+        let texts = ["部屋がとても広くて快適でした。", "部屋がとても広くて快適でした", "朝食は普通でした。"];
+        assert_eq!(Shingling::of(&texts), Shingling { length: 3 });
+        assert_eq!(near_pairs(&texts, Shingling::of(&texts)), [Near { texts: [0, 1], similarity: 1.0 }]);
+    }
+
+    /// Of a thousand equal texts each is compared with few, and all are joined.
+    #[test]
+    fn many_equal_texts_take_few_comparisons() {
+        let texts = vec![SENTENCE; 1000];
+        let found = near_pairs(&texts, Shingling::of(&texts));
+        assert!(found.len() <= 1000 * (FIRST + BEFORE), "{}", found.len());
+        for later in 1..1000 {
+            assert!(found.iter().any(|near| near.texts == [0, later]), "{later}");
+        }
+    }
+}

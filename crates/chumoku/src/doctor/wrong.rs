@@ -1,0 +1,233 @@
+//! Labels that are likely wrong, and why.
+
+use super::confident::Confident;
+use super::names::OddLabel;
+use super::next::top_two;
+use super::out_of_fold::OutOfFold;
+use super::scripts::Script;
+use super::shingles::Near;
+use crate::NgramEffect;
+use rayon::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A label that is likely wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Doubt {
+    /// The row, from 0.
+    pub row: usize,
+    /// Its label.
+    pub label: u32,
+    /// The label that is more likely.
+    pub likely: u32,
+    /// Probability of the given label.
+    pub given_probability: f32,
+    /// Probability of the likely one.
+    pub probability: f32,
+    /// The n-grams that speak most for the likely label against the given one, with what each adds to the log-odds.
+    pub ngrams: Vec<NgramEffect>,
+    /// Rows with an equal or nearly equal text and another label.
+    pub contradicted_by: Vec<usize>,
+}
+
+/// An estimate of how many labels are wrong.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Noise {
+    /// Rows whose label was judged.
+    pub judged: usize,
+    /// Whether the models know more of the labels than how often each occurs. Where they do not, nothing is said of labels.
+    pub informed: bool,
+    /// Estimated rows among them with a wrong label.
+    pub rows: f64,
+    /// The same by given label and likely one, the most first.
+    pub pairs: Vec<PairNoise>,
+}
+
+/// How many labels of one class probably belong to another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PairNoise {
+    /// The label that is given.
+    pub given: u32,
+    /// The likely one.
+    pub likely: u32,
+    /// Estimated rows.
+    pub rows: f64,
+    /// Their share of the rows with the given label.
+    pub share: f64,
+}
+
+impl Noise {
+    /// The share of the judged rows.
+    pub fn share(&self) -> f64 {
+        if self.judged == 0 { 0.0 } else { self.rows / self.judged as f64 }
+    }
+}
+
+/// What is found of labels.
+pub(super) struct Judged {
+    pub(super) doubts: Vec<Doubt>,
+    pub(super) ranking: Vec<usize>,
+    pub(super) noise: Noise,
+}
+
+/// N-grams that a reason names.
+const NAMED: usize = 3;
+
+/// Judges every label by models of other texts; those of one text alone cannot be judged.
+///
+/// Rows are ranked by the probability of their own label, the least first. As many are doubted as confident learning
+/// estimates to be wrong, those first whose most probable label is another. (Where rows that are counted off the diagonal of
+/// the confident joint came first, fewer of the labels flipped at random were among the first, with cleanlab too: a row
+/// that reaches no threshold is not counted, however improbable its label is.)
+pub(super) fn judge(
+    by_others: &OutOfFold,
+    texts: &[&str],
+    labels: &[u32],
+    near: &[Near],
+    odd_labels: &[OddLabel],
+) -> Judged {
+    let single: BTreeSet<u32> = odd_labels.iter().filter(|odd| odd.single).map(|odd| odd.label).collect();
+    let rows: Vec<usize> = (0..labels.len()).filter(|&row| !single.contains(&labels[row])).collect();
+    let probabilities: Vec<f32> = rows.iter().flat_map(|&row| by_others.of(row)).copied().collect();
+    let given: Vec<u32> = rows.iter().map(|&row| labels[row]).collect();
+    let noise = noise(&Confident::of(&probabilities, &given, by_others.classes), &given);
+    let own = |at: usize| by_others.of(rows[at])[given[at] as usize];
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by(|&a, &b| own(a).total_cmp(&own(b)).then(a.cmp(&b)));
+    if !is_informed(&probabilities, &given, by_others.classes) {
+        let noise = Noise { judged: rows.len(), ..Noise::default() };
+        return Judged { doubts: Vec::new(), ranking: order.iter().map(|&at| rows[at]).collect(), noise };
+    }
+    let most = noise.rows.round() as usize;
+    let doubted = order.iter().copied().filter(|&at| top_two(by_others.of(rows[at])).0 != given[at]).take(most);
+    let doubted: Vec<usize> = doubted.collect();
+    let contradictions = contradictions(labels, near);
+    let doubt = |&at: &usize| {
+        let (row, label) = (rows[at], given[at]);
+        let p = by_others.of(row);
+        let likely = top_two(p).0;
+        Doubt {
+            row,
+            label,
+            likely,
+            given_probability: p[label as usize],
+            probability: p[likely as usize],
+            ngrams: telling(texts[row], by_others.effects(row, texts[row], [likely, label])),
+            contradicted_by: contradictions.get(&row).cloned().unwrap_or_default(),
+        }
+    };
+    let doubts = doubted.par_iter().map(doubt).collect();
+    let ranking = order.iter().map(|&at| rows[at]).collect();
+    Judged { doubts, ranking, noise }
+}
+
+/// Whether given labels are more probable than their shares of the rows, by more than chance makes them: the sum of the differences
+/// of logarithms exceeds its standard error.
+fn is_informed(probabilities: &[f32], given: &[u32], classes: usize) -> bool {
+    let mut shares = vec![0.0_f64; classes];
+    given.iter().for_each(|&label| shares[label as usize] += 1.0 / given.len() as f64);
+    let gain = |(p, &label): (&[f32], &u32)| f64::from(p[label as usize].max(1e-30)).ln() - shares[label as usize].ln();
+    let gains: Vec<f64> = probabilities.chunks_exact(classes).zip(given).map(gain).collect();
+    let square: f64 = gains.iter().map(|gain| gain * gain).sum();
+    gains.iter().sum::<f64>() > square.sqrt()
+}
+
+fn noise(confident: &Confident, given: &[u32]) -> Noise {
+    let mut of_label: BTreeMap<u32, usize> = BTreeMap::new();
+    given.iter().for_each(|&label| *of_label.entry(label).or_default() += 1);
+    let pair = |(&[given, likely], &rows): (&[u32; 2], &f64)| {
+        let share = rows / of_label[&given] as f64;
+        PairNoise { given, likely, rows, share }
+    };
+    let mut pairs: Vec<PairNoise> = confident.pairs.iter().map(pair).collect();
+    pairs.sort_by(|a, b| b.rows.total_cmp(&a.rows));
+    Noise { judged: given.len(), informed: true, rows: confident.wrong(), pairs }
+}
+
+/// For each row, the rows with nearly the same text and another label.
+fn contradictions(labels: &[u32], near: &[Near]) -> BTreeMap<usize, Vec<usize>> {
+    let mut found: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for &Near { texts: [a, b], .. } in near {
+        if b < labels.len() && labels[a] != labels[b] {
+            found.entry(a).or_default().push(b);
+            found.entry(b).or_default().push(a);
+        }
+    }
+    found
+}
+
+/// The strongest n-grams of a text: whole words, unless parts of words alone speak; of several that say the same (“film”,
+/// “a film”) one.
+fn telling(text: &str, effects: Vec<(String, f32)>) -> Vec<NgramEffect> {
+    let lower = text.to_lowercase();
+    let words: BTreeSet<&str> = lower.split(|c: char| !c.is_alphanumeric() && !"'’".contains(c)).collect();
+    let (whole, parts): (Vec<_>, Vec<_>) = effects
+        .into_iter()
+        .filter(|(ngram, effect)| *effect > 0.0 && says_something(ngram))
+        .partition(|(ngram, _)| is_whole(ngram, &words));
+    strongest(if whole.is_empty() { parts } else { whole })
+}
+
+/// Whether an n-gram is more than signs, and more than one kana.
+fn says_something(ngram: &str) -> bool {
+    let is_kana = |c: char| ('ぁ'..='ん').contains(&c);
+    let mut letters = ngram.chars().filter(|c| c.is_alphanumeric());
+    letters.next().is_some_and(|first| !is_kana(first) || letters.next().is_some())
+}
+
+/// Whether an n-gram is made of whole words, or of characters of a script without spaces.
+fn is_whole(ngram: &str, words: &BTreeSet<&str>) -> bool {
+    let is_unspaced = |c| matches!(Script::of(c), Some(Script::Japanese | Script::SoutheastAsian));
+    let is_sign = |part: &str| ["[START]", "[END]"].contains(&part) || !part.chars().any(char::is_alphanumeric);
+    ngram.chars().any(is_unspaced) || ngram.split(' ').all(|part| is_sign(part) || words.contains(part))
+}
+
+fn strongest(effects: Vec<(String, f32)>) -> Vec<NgramEffect> {
+    let mut kept: Vec<NgramEffect> = Vec::new();
+    let bare = |name: &str| name.trim_matches('_').to_owned();
+    for (ngram, effect) in effects {
+        let name = bare(&ngram);
+        let says_the_same = |other: &NgramEffect| {
+            let other = bare(&other.ngram);
+            other.contains(&name) || name.contains(&other)
+        };
+        if kept.len() < NAMED && !kept.iter().any(says_the_same) {
+            kept.push(NgramEffect { ngram, effect });
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str, effects: &[(&str, f32)]) -> Vec<String> {
+        let effects = effects.iter().map(|(name, effect)| ((*name).to_owned(), *effect)).collect();
+        telling(text, effects).into_iter().map(|ngram| ngram.ngram).collect()
+    }
+
+    #[test]
+    fn reasons_are_words_that_do_not_repeat_themselves() {
+        let effects =
+            [("film", 0.5), ("a film", 0.4), (".", 0.4), ("ul", 0.3), ("dull", 0.2), ("day", 0.1), ("x", 0.05)];
+        assert_eq!(told("A film, a dull day. x", &effects), ["film", "dull", "day"]);
+        assert_eq!(told("a film", &[("_fil", 0.2), ("film", -0.1)]), ["_fil"]);
+        assert_eq!(told("朝食も良い", &[("も", 0.5), ("良い", 0.4), ("。", 0.2)]), ["良い"]);
+        assert!(told("y", &[("y", -0.1)]).is_empty());
+    }
+
+    #[test]
+    fn models_that_guess_are_not_informed() {
+        let given = [0, 0, 1, 1];
+        assert!(is_informed(&[0.9, 0.1, 0.8, 0.2, 0.1, 0.9, 0.2, 0.8], &given, 2));
+        assert!(!is_informed(&[0.5; 8], &given, 2));
+        assert!(!is_informed(&[0.6, 0.4, 0.4, 0.6, 0.5, 0.5, 0.45, 0.55], &given, 2));
+        assert!(!is_informed(&[], &[], 2));
+    }
+
+    #[test]
+    fn contradictions_are_told_of_both_rows() {
+        let near = [[0, 1], [0, 2], [1, 5]].map(|texts| Near { texts, similarity: 0.9 });
+        assert_eq!(contradictions(&[0, 1, 0], &near), BTreeMap::from([(0, vec![1]), (1, vec![0])]));
+    }
+}
