@@ -86,6 +86,14 @@ pub(crate) fn classes(scores: &Scores, all: &str) -> String {
     if scores.classes.len() <= MOST_CONFUSED {
         out += &confusion(scores);
     }
+    if let Some(sureness) = scores.sureness {
+        let [error, roc, recall] =
+            [sureness.calibration_error, sureness.roc_area, sureness.precision_recall_area].map(percent);
+        out += &tr!(
+            "\nCalibration error {error}; areas under the curves: ROC {roc}, precision–recall {recall}.\n",
+            "\n較正誤差 {error}。曲線下面積: ROC {roc}、適合率–再現率 {recall}。\n"
+        );
+    }
     // Nothing trails.
     out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }

@@ -1,4 +1,4 @@
-//! "I do not know": promises that are kept, and those that cannot be made.
+//! How sure answers are: promises that are kept, those that cannot be made, and the answers that were wrong.
 
 mod common;
 
@@ -74,6 +74,36 @@ fn what_is_answered_is_right_as_often_as_promised() {
     let shown = place.run(&[&["predict", "model", "--abstain", "0.95"][..], &texts].concat()).ok();
     let said: Vec<&str> = shown.stdout.lines().map(|line| line.split('\t').next().unwrap()).collect();
     assert_eq!(said, ["food", "(not sure)", "(unlike the training texts)"]);
+}
+
+#[test]
+fn rows_that_are_answered_wrongly_are_a_table() {
+    let place = Place::new();
+    trained(&place, &["--model", "ngrams"]);
+    place.write("odd.tsv", place.read("test.tsv") + "travel\t=the soup and the bread\n");
+    let run = place.run(&["eval", "model", "odd.tsv", "--json", "--errors", "errors.csv"]).ok();
+    assert!(run.stderr.contains("wrote errors.csv"), "{run:#?}");
+    let scores = run.json();
+    let wrong = (1.0 - scores["accuracy"].as_f64().unwrap()) * 501.0;
+    let text = place.read("errors.csv");
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines[0], ["line", "text", "label", "predicted", "probability", "probability_of_label"]);
+    assert_eq!((lines.len() - 1) as f64, wrong.round());
+    let sure: Vec<f64> = lines[1..].iter().map(|line| line[4].parse().unwrap()).collect();
+    assert!(sure.is_sorted_by(|a, b| a >= b) && sure.len() > 20);
+    assert!(lines[1..].iter().all(|line| line[2] != line[3] && line[4] >= line[5]));
+    // The surest error is the one that was made; no spreadsheet runs it.
+    assert_eq!(lines[1][..4], ["502", "'=the soup and the bread", "travel", "food"]);
+
+    // How good the probabilities are stands in the scores.
+    let sureness = &scores["scores"]["sureness"];
+    let [error, roc, recall] =
+        ["calibration_error", "roc_area", "precision_recall_area"].map(|key| sureness[key].as_f64().unwrap());
+    assert!(error < 0.1 && roc > 0.9 && recall > 0.9, "{sureness}");
+    assert!(place.run(&["eval", "model", "odd.tsv"]).ok().stdout.contains("Calibration error"));
+    place.write("scores.csv", format!("stars,text\n{}", "1,bad\n2,so so\n3,good\n".repeat(20)));
+    place.run(&["train", "scores.csv", "--epochs", "1", "--out", "scores"]).ok();
+    place.refuses(&["eval", "scores", "scores.csv", "--errors", "x.csv"], &["--errors", "one class"]);
 }
 
 #[test]

@@ -360,6 +360,9 @@ pub(crate) struct Eval {
     pub(crate) threads: Option<usize>,
     #[command(flatten)]
     pub(crate) pictures: Pictures,
+    /// Write the rows that are answered wrongly to a CSV file, the surest answers first
+    #[arg(long, value_name = "FILE")]
+    pub(crate) errors: Option<PathBuf>,
     /// Print the scores as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

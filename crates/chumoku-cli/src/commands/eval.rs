@@ -1,5 +1,6 @@
 //! `chumoku eval`: a model's scores on a file.
 
+use super::errors;
 use super::load;
 use super::pictures::Outcome;
 use super::read_options;
@@ -12,7 +13,7 @@ use crate::{report, threads};
 use chumoku::data::{Dataset, DocumentBreaks, load_documents, load_labelled, thousands};
 use chumoku::lang::lang;
 use chumoku::train::{LanguageScores, Scores, SeenTexts, TranslationScores, network_name};
-use chumoku::{ModelKind, TextClassifier, TranslateOptions, tr};
+use chumoku::{ModelKind, Prediction, TextClassifier, TranslateOptions, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
 
@@ -24,6 +25,9 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
     let args = &mut args.clone();
     args.reading.keep(&mut args.data)?;
     let kind = ModelKind::of(&args.model)?;
+    if args.errors.is_some() && !matches!(kind, ModelKind::Classifier | ModelKind::Ngrams) {
+        return Err(no_errors().into());
+    }
     if args.pictures.any() && kind != ModelKind::Classifier {
         return Err(no_picture().into());
     }
@@ -42,6 +46,29 @@ fn no_picture() -> Usage {
         "--svg, --png, --pdf: only predictors of numbers have a scatter plot; leave them out",
         "--svg、--png、--pdf: 散布図があるのは数値の予測モデルだけです。指定を外してください"
     ))
+}
+
+/// What is said where rows are asked for that there are not.
+fn no_errors() -> Usage {
+    Usage(tr!(
+        "--errors: only of models that give each text one class; leave it out",
+        "--errors: テキストごとに 1 つのクラスを答えるモデルだけで使えます。指定を外してください"
+    ))
+}
+
+/// Writes the rows that are answered wrongly, if they are asked for.
+fn write_errors(
+    args: &Eval,
+    dataset: &Dataset,
+    labels: &[String],
+    predict: impl FnOnce(&[&str]) -> chumoku::Result<Vec<Prediction>>,
+) -> anyhow::Result<()> {
+    let Some(path) = &args.errors else { return Ok(()) };
+    let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
+    let rows = errors::to_csv(&dataset.examples, &predict(&texts)?, labels)?;
+    super::pictures::write(path, rows)?;
+    say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
+    Ok(())
 }
 
 fn translations(args: &Eval) -> anyhow::Result<ExitCode> {
@@ -193,6 +220,9 @@ fn numbers(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
 
 fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
     let model = load::classifier(&args.model, args.precision)?;
+    if args.errors.is_some() && !model.config().problem.is_one_class() {
+        return Err(no_errors().into());
+    }
     if model.config().problem.number().is_some() {
         return numbers(args, model);
     }
@@ -204,6 +234,7 @@ fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
     }
     let (dataset, seen) = labelled(args, model.labels())?;
     let (whole, parts) = model.score(&dataset.examples, SEED)?;
+    write_errors(args, &dataset, model.labels(), |texts| model.predict(texts))?;
     if args.json {
         let scores = json!({
             "rows": whole.rows,
@@ -232,6 +263,7 @@ fn ngrams(args: &Eval) -> anyhow::Result<ExitCode> {
     let model = load::ngrams(&args.model, args.precision)?;
     let (dataset, seen) = labelled(args, model.labels())?;
     let scores = model.score(&dataset.examples, SEED)?;
+    write_errors(args, &dataset, model.labels(), |texts| model.predict(texts))?;
     if args.json {
         let scores = json!({
             "rows": scores.rows,

@@ -7,6 +7,7 @@ mod compare;
 mod count;
 mod doctor;
 mod embed;
+mod errors;
 mod eval;
 mod explain;
 mod export;

@@ -97,4 +97,4 @@ pub use source::{Records, Source};
 pub use split::{Conflicts, Shared, SharedText, Split, normalise, shared_texts, split, split_texts};
 pub use stats::{Lengths, Stats};
 pub use system::{is_full, is_no_place};
-pub use writer::{OutputForm, RecordWriter};
+pub use writer::{OutputForm, RecordWriter, without_formula};

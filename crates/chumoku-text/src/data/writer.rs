@@ -228,3 +228,13 @@ impl<W: Write> Write for MarkGuard<W> {
         self.out.flush()
     }
 }
+
+/// A field that no spreadsheet takes for a formula: an apostrophe, which spreadsheets do not show, before what would begin one
+/// (`=`, `+`, `-`, `@`, a tab, a carriage return).
+#[must_use]
+pub fn without_formula(field: &str) -> String {
+    match field.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        true => format!("'{field}"),
+        false => field.to_owned(),
+    }
+}

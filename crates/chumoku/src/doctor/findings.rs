@@ -4,7 +4,7 @@ use super::encoding::Broken;
 use super::lengths::Length;
 use super::scripts::Oddity;
 use super::{Checkup, Doubt, Fault, Given, Group, Leak, Next, OddLabel, TextFault};
-use crate::data::{Example, Format, Layout, OutputForm, Record, RecordWriter, thousands};
+use crate::data::{Example, Format, Layout, OutputForm, Record, RecordWriter, thousands, without_formula};
 use crate::lang::Lang;
 use crate::{NgramEffect, Result};
 use serde_json::Value;
@@ -444,25 +444,17 @@ impl Given {
         for finding in findings {
             let score = finding.score.map_or_else(String::new, |score| format!("{score:.4}"));
             let fields = vec![
-                harmless(&self.name_of(finding.part)),
+                without_formula(&self.name_of(finding.part)),
                 finding.line.to_string(),
-                harmless(&finding.text),
-                harmless(&finding.label),
+                without_formula(&finding.text),
+                without_formula(&finding.label),
                 finding.kind.key().to_owned(),
-                harmless(&finding.suggestion),
+                without_formula(&finding.suggestion),
                 score,
-                harmless(&finding.reason),
+                without_formula(&finding.reason),
             ];
             writer.write(&Record { line: finding.line, fields, object: None }, &[] as &[Value])?;
         }
         Ok(writer.finish()?)
-    }
-}
-
-/// What no spreadsheet takes for a formula.
-fn harmless(field: &str) -> String {
-    match field.starts_with(['=', '+', '-', '@', '\t', '\r']) {
-        true => format!("'{field}"),
-        false => field.to_owned(),
     }
 }

@@ -6,6 +6,7 @@ mod number_scores;
 mod resample;
 mod rows;
 mod scores;
+mod sureness;
 
 pub(crate) use advice::of_ngrams_alone;
 pub use advice::{Advice, Gain, Predictor};
@@ -15,6 +16,7 @@ pub use number_scores::{LevelScore, NumberScores};
 pub use resample::Judged;
 pub use rows::Rows;
 pub use scores::{ClassScore, Scores, quick_scores};
+pub use sureness::Sureness;
 
 /// The class of the largest number, the first of equals.
 pub(crate) fn largest(row: &[f32]) -> u32 {
@@ -37,5 +39,6 @@ pub(crate) fn of_log_p(
 ) -> (Scores, Vec<u32>) {
     let predicted: Vec<u32> = log_p.iter().map(|row| largest(row)).collect();
     let loss = mean_loss(&log_p, &rows.labels);
-    (Scores::of(&rows.judged(&predicted, texts), labels, Some(loss), seed), predicted)
+    let sureness = Sureness::of(&log_p, &rows.labels);
+    (Scores { sureness, ..Scores::of(&rows.judged(&predicted, texts), labels, Some(loss), seed) }, predicted)
 }

@@ -1,6 +1,7 @@
 //! Scores of predictions: accuracy, macro-F1 with a bootstrap interval, per-class figures, the confusion matrix.
 
 use super::resample::{Intervals, Judged, intervals};
+use super::sureness::Sureness;
 use serde::{Deserialize, Serialize};
 
 /// Precision, recall and F1 of one class.
@@ -38,6 +39,9 @@ pub struct Scores {
     pub never_predicted: Vec<String>,
     /// Mean negative log-probability of the right class, in nats; absent for predictors without probabilities.
     pub log_loss: Option<f64>,
+    /// How good the probabilities are; absent for predictors without.
+    #[serde(default)]
+    pub sureness: Option<Sureness>,
     /// Each class.
     pub classes: Vec<ClassScore>,
     /// Rows by true class (outer) and predicted class (inner), in the order of `classes`.
@@ -112,6 +116,7 @@ impl Scores {
             macro_f1_interval,
             never_predicted: (0..classes.len()).filter(is_missed).map(|class| labels[class].clone()).collect(),
             log_loss,
+            sureness: None,
             classes,
             confusion,
         }

@@ -1,0 +1,36 @@
+//! Rows that a model gets wrong, as a table to work through.
+
+use chumoku::Prediction;
+use chumoku::data::{Example, Format, Layout, OutputForm, Record, RecordWriter, without_formula};
+use serde_json::Value;
+
+const COLUMNS: [&str; 6] = ["line", "text", "label", "predicted", "probability", "probability_of_label"];
+
+/// The rows whose answer is wrong, the surest first, as CSV.
+pub(super) fn to_csv(examples: &[Example], predictions: &[Prediction], labels: &[String]) -> anyhow::Result<Vec<u8>> {
+    let layout = Layout {
+        path: "errors.csv".into(),
+        format: Format::Csv { delimiter: ',' },
+        header: true,
+        columns: COLUMNS.map(String::from).to_vec(),
+    };
+    let is_wrong = |(example, p): &(&Example, &Prediction)| labels[p.class()] != example.label;
+    let sure = |p: &Prediction| p.probabilities[p.class()];
+    let mut wrong: Vec<(&Example, &Prediction)> = examples.iter().zip(predictions).filter(is_wrong).collect();
+    wrong.sort_by(|a, b| sure(b.1).total_cmp(&sure(a.1)));
+    let mut writer = RecordWriter::new(Vec::new(), &layout, &[], OutputForm::LikeInput)?;
+    for (example, prediction) in wrong {
+        let of_label = labels.iter().position(|label| *label == example.label);
+        let of_label = of_label.map_or(String::new(), |label| format!("{:.4}", prediction.probabilities[label]));
+        let fields = vec![
+            example.line.to_string(),
+            without_formula(&example.text),
+            without_formula(&example.label),
+            without_formula(&labels[prediction.class()]),
+            format!("{:.4}", sure(prediction)),
+            of_label,
+        ];
+        writer.write(&Record { line: example.line, fields, object: None }, &[] as &[Value])?;
+    }
+    Ok(writer.finish()?)
+}

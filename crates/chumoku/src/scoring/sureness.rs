@@ -1,0 +1,111 @@
+//! How good probabilities are, beside the classes that they name: whether they are as often right as they say, and how well they
+//! order rows.
+
+use serde::{Deserialize, Serialize};
+
+/// How good the probabilities of classes are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Sureness {
+    /// Expected calibration error: the mean difference between how sure the answers of a bin are and how many of them are right, over
+    /// 15 bins of equally many rows (Guo et al., "On calibration of modern neural networks", 2017; bins of equal mass: Nguyen
+    /// and O'Connor 2015).
+    pub calibration_error: f64,
+    /// Area under the receiver operating characteristic: how often a row of a class gets a larger probability of it than a row of
+    /// another (Hanley and McNeil 1982). The mean over classes that have rows and of which not all rows are.
+    pub roc_area: f64,
+    /// Area under the curve of precision over recall, as average precision: the mean precision at the rows of a class, in the order of
+    /// its probability. The mean over the same classes.
+    pub precision_recall_area: f64,
+}
+
+/// Bins of the calibration error.
+const BINS: usize = 15;
+
+impl Sureness {
+    /// Of rows of log-probabilities and their right classes; none where no class has rows and others.
+    pub(crate) fn of(log_p: &[Vec<f32>], truth: &[u32]) -> Option<Sureness> {
+        let classes = log_p.first()?.len();
+        let mut areas = Vec::new();
+        for class in 0..classes {
+            let mut rows: Vec<(f32, bool)> =
+                log_p.iter().zip(truth).map(|(p, &t)| (p[class], t as usize == class)).collect();
+            rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+            areas.extend(area(&rows));
+        }
+        if areas.is_empty() {
+            return None;
+        }
+        let mean = |i: usize| areas.iter().map(|area: &[f64; 2]| area[i]).sum::<f64>() / areas.len() as f64;
+        Some(Sureness {
+            calibration_error: calibration_error(log_p, truth),
+            roc_area: mean(0),
+            precision_recall_area: mean(1),
+        })
+    }
+}
+
+/// Both areas, of rows in falling order; equal ones are taken together.
+fn area(rows: &[(f32, bool)]) -> Option<[f64; 2]> {
+    let there = rows.iter().filter(|row| row.1).count() as f64;
+    let absent = rows.len() as f64 - there;
+    if there == 0.0 || absent == 0.0 {
+        return None;
+    }
+    let (mut right, mut wrong, mut roc, mut precision) = (0.0, 0.0, 0.0, 0.0);
+    for equal in rows.chunk_by(|a, b| a.0 == b.0) {
+        let hits = equal.iter().filter(|row| row.1).count() as f64;
+        let misses = equal.len() as f64 - hits;
+        roc += misses * (right + 0.5 * hits);
+        (right, wrong) = (right + hits, wrong + misses);
+        precision += hits * right / (right + wrong);
+    }
+    Some([roc / (there * absent), precision / there])
+}
+
+fn calibration_error(log_p: &[Vec<f32>], truth: &[u32]) -> f64 {
+    let of_row = |(p, &t): (&Vec<f32>, &u32)| {
+        let class = super::largest(p);
+        (f64::from(p[class as usize]).exp(), class == t)
+    };
+    let mut rows: Vec<(f64, bool)> = log_p.iter().zip(truth).map(of_row).collect();
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let bin = |i: usize| &rows[i * rows.len() / BINS..(i + 1) * rows.len() / BINS];
+    let gap = |rows: &[(f64, bool)]| rows.iter().map(|&(p, right)| p - f64::from(u8::from(right))).sum::<f64>().abs();
+    (0..BINS).map(|i| gap(bin(i))).sum::<f64>() / rows.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logs(p: &[f32]) -> Vec<Vec<f32>> {
+        p.iter().map(|p| vec![(1.0 - p).ln(), p.ln()]).collect()
+    }
+
+    #[test]
+    fn areas_are_those_of_their_definitions() {
+        // As scikit-learn has them: roc_auc_score and average_precision_score of class 1, and of class 0 by 1 − p.
+        let found = Sureness::of(&logs(&[0.9, 0.8, 0.7, 0.4, 0.3, 0.2]), &[1, 0, 1, 1, 0, 0]).unwrap();
+        assert!((found.roc_area - 7.0 / 9.0).abs() < 1e-12, "{found:?}");
+        let of_one = (1.0 + 2.0 / 3.0 + 3.0 / 4.0) / 3.0;
+        let of_none = (1.0 + 1.0 + 3.0 / 5.0) / 3.0;
+        assert!((found.precision_recall_area - 0.5 * (of_one + of_none)).abs() < 1e-12, "{found:?}");
+        // Equal probabilities order nothing.
+        let found = Sureness::of(&logs(&[0.5; 4]), &[1, 0, 1, 0]).unwrap();
+        assert_eq!((found.roc_area, found.precision_recall_area), (0.5, 0.5));
+        assert_eq!(Sureness::of(&logs(&[0.5; 4]), &[1; 4]), None);
+        assert_eq!(Sureness::of(&[], &[]), None);
+    }
+
+    #[test]
+    fn calibration_is_judged_bin_by_bin() {
+        // 60 rows of 0.8, of which 0.8 are right, and 60 of 0.6, of which none is.
+        let p: Vec<f32> = [0.8; 60].into_iter().chain([0.6; 60]).collect();
+        let truth: Vec<u32> = (0..60).map(|i| u32::from(i % 5 != 0)).chain([0; 60]).collect();
+        let found = Sureness::of(&logs(&p), &truth).unwrap();
+        assert!((found.calibration_error - 0.3).abs() < 0.02, "{found:?}");
+        let right = Sureness::of(&logs(&p[..60]), &truth[..60]).unwrap();
+        assert!(right.calibration_error < 0.12, "{right:?}");
+    }
+}
