@@ -70,7 +70,7 @@ pub(crate) enum Command {
     /// Show why a text got its class, what makes it like another, or where a translation comes from: attention, and the
     /// effect of each word
     Explain(Explain),
-    /// Write a classifier's network as an ONNX file, for other programs
+    /// Write a classifier's network as an ONNX file, for other programs; its n-grams are left out
     Export(Export),
     /// Compute attention on the tensors of a file, as ONNX's operator Attention defines it
     Attend(Attend),
@@ -693,7 +693,6 @@ pub(crate) struct BenchClassifier {
     pub(crate) json: bool,
 }
 
-/// The n-gram model is left out: the file has the network alone.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Export {
     /// The folder of a classifier: one that `chumoku train` wrote, or a published one
