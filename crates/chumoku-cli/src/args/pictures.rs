@@ -68,8 +68,7 @@ fn share(text: &str) -> Result<f32, String> {
 const COMPARING: [&str; 3] = ["compare_text", "compare_head", "compare_model"];
 
 /// What is of one text.
-const INPUT_ALONE: [&str; 8] =
-    ["text", "target", "html", "json", "without", "compare_text", "compare_head", "compare_model"];
+const INPUT_ALONE: [&str; 7] = ["text", "target", "html", "without", "compare_text", "compare_head", "compare_model"];
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Explain {
@@ -79,7 +78,8 @@ pub(crate) struct Explain {
     /// The text
     #[arg(value_name = "TEXT", required_unless_present = "input")]
     pub(crate) text: Option<String>,
-    /// Draw a picture for each line of a file, into the folders that --svg, --png and --pdf name
+    /// Draw a picture for each line of a file, into the folders that --svg, --png and --pdf name; with --json -, print what
+    /// each word does for every row of a file, an object a line
     #[arg(long, value_name = "FILE", conflicts_with_all = INPUT_ALONE)]
     pub(crate) input: Option<PathBuf>,
     /// For a translator: the translation to explain (default: its own); for an encoder: a text to compare with

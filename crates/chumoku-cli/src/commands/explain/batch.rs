@@ -19,8 +19,8 @@ use std::path::Path;
 pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<ExitCode> {
     if !args.pictures.any() {
         let problem = tr!(
-            "--input draws pictures: name their folder with --png, --svg or --pdf",
-            "--input は図を描きます。出力先のフォルダを --png、--svg、--pdf で指定してください"
+            "--input draws pictures: name their folder with --png, --svg or --pdf; or give --json - for numbers",
+            "--input は図を描きます。出力先のフォルダを --png、--svg、--pdf で指定するか、数値には --json - を指定してください"
         );
         return Err(Usage(problem).into());
     }

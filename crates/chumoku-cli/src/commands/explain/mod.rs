@@ -4,6 +4,7 @@
 mod batch;
 mod model;
 mod ngrams;
+mod rows;
 
 use super::pictures::{Shown, terminal_options, write};
 use super::{load, model_name};
@@ -82,6 +83,9 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     args.check()?;
     threads::start(args.threads)?;
     let lang = chumoku::lang::lang();
+    if let (Some(input), true) = (&args.input, args.json.is_some()) {
+        return rows::run(args, input);
+    }
     if let Some(input) = &args.input {
         return batch::run(args, input, lang);
     }

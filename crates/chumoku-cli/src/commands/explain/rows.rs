@@ -1,0 +1,96 @@
+//! `chumoku explain --input --json -`: what each word does, for every row of a file.
+
+use super::model::{Explainer, Model};
+use crate::args::Explain;
+use crate::commands::stream::{Form, stream};
+use crate::commands::{load, model_name};
+use crate::{ExitCode, Usage};
+use chumoku::data::{ReadOptions, Source, standard_input};
+use chumoku::{ModelKind, NgramClassifier, tr};
+use chumoku_view::Explanation;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// Strongest n-grams that are given of each text.
+const NGRAMS: usize = 20;
+
+/// What is explained row by row.
+enum Explained {
+    Network(Model),
+    Ngrams(&'static NgramClassifier),
+}
+
+/// One object a row on standard output, in the order of the file.
+pub(super) fn run(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
+    if args.pictures.any() || args.json.as_deref().is_some_and(|path| path.as_os_str() != "-") {
+        let problem = tr!(
+            "--json with --input writes one object a row to standard output, and no pictures: give --json - alone",
+            "--input と --json の組み合わせは、行ごとに 1 つのオブジェクトを標準出力に書き、図は描きません。--json - だけを指定してください"
+        );
+        return Err(Usage(problem).into());
+    }
+    let model = match ModelKind::of(&args.model)? {
+        ModelKind::Ngrams => Explained::Ngrams(load::ngrams(&args.model, args.precision)?),
+        ModelKind::Translator => {
+            let problem = tr!(
+                "--input with --json: translations are explained one by one, or as pictures; leave --json out, or give one text",
+                "--input と --json: 訳文の説明は 1 文ずつか、図だけです。--json を外すか、テキストを 1 つ指定してください"
+            );
+            return Err(Usage(problem).into());
+        }
+        _ => Explained::Network(Model::load(&args.model, args.precision)?),
+    };
+    let mut options = ReadOptions::default();
+    options.faults_in_place = true;
+    let source = match input.as_os_str() == "-" {
+        true => Source::from_reader(Path::new(standard_input()), std::io::stdin(), &options)?,
+        false => Source::open(input, &options)?,
+    };
+    let name = model_name(&args.model);
+    let unanswered = Map::from_iter([("label".to_owned(), Value::Null), ("words".to_owned(), Value::Null)]);
+    stream(source, Form::Objects { unanswered }, false, |texts| {
+        texts.iter().map(|text| Ok(vec![explain(&model, &name, text)?])).collect()
+    })
+}
+
+fn explain(model: &Explained, name: &str, text: &str) -> anyhow::Result<Value> {
+    match model {
+        Explained::Network(model) => {
+            let explanation = Explainer { model, target: None, name: name.to_owned() }.explain(text)?;
+            Ok(object(text, &explanation).into())
+        }
+        Explained::Ngrams(model) => {
+            let mut found = object(text, &model.explain(text, name)?);
+            let mut effects = model.ngram_effects(text)?;
+            effects.truncate(NGRAMS);
+            found.insert("ngrams".into(), serde_json::to_value(effects)?);
+            Ok(found.into())
+        }
+    }
+}
+
+/// What was predicted, and what each word does to it; no attention, which is large.
+fn object(text: &str, e: &Explanation) -> Map<String, Value> {
+    let mut found = Map::new();
+    found.insert("text".into(), text.into());
+    found.insert("label".into(), e.label.as_str().into());
+    if let Some(p) = e.probabilities.iter().find(|p| p.label == e.label) {
+        found.insert("probability".into(), json!(p.probability));
+    }
+    e.number.into_iter().for_each(|number| drop(found.insert("number".into(), json!(number))));
+    let whole = e.attribution.whole.as_deref();
+    let words = e.words.iter().zip(&e.attribution.scores).enumerate().filter(|(_, (word, _))| !word.special);
+    let read = words.map(|(i, (word, effect))| match whole.and_then(|whole| whole.get(i)) {
+        None => json!({ "text": word.text, "effect": effect }),
+        Some(whole) => json!({ "text": word.text, "effect": effect, "whole": whole }),
+    });
+    // Words of a long text behind those whose attention is shown.
+    let beyond = e.attribution.beyond.iter().map(|word| match word.whole {
+        None => json!({ "text": word.text, "effect": word.score }),
+        Some(whole) => json!({ "text": word.text, "effect": word.score, "whole": whole }),
+    });
+    found.insert("words".into(), read.chain(beyond).collect());
+    found.insert("method".into(), e.attribution.method.as_str().into());
+    found.insert("unit".into(), e.attribution.unit.as_str().into());
+    found
+}
