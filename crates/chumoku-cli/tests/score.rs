@@ -199,3 +199,25 @@ fn the_page_is_true() {
     assert_eq!(commands, 4);
     assert_eq!(place.json("rooms/config.json")["problem"]["range"], serde_json::json!([1.0, 5.0]));
 }
+
+/// Effects of words for every row of a file, of numbers and of classes.
+#[test]
+fn many_texts_are_explained_in_one_run() {
+    let place = Place::new();
+    trained(&place, "model", &[]);
+    place.write("in.csv", "id,text\n1,\"food good, staff kind.\"\n2,\n3,bath clean\n");
+    let rows = place.run(&["explain", "model", "--input", "in.csv", "--json", "-"]).ok().json_lines();
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    let words: Vec<&str> = rows[0]["words"].as_array().unwrap().iter().map(|w| w["text"].as_str().unwrap()).collect();
+    assert_eq!(words, ["food", "good", ",", "staff", "kind", "."]);
+    assert!(rows[0]["number"]["score"].is_number() && rows[0]["words"][1]["whole"].is_number(), "{}", rows[0]);
+    assert!(rows[1]["words"].is_null() && rows[1]["error"].is_string(), "{}", rows[1]);
+    // The same as one by one.
+    let alone = place.run(&["explain", "model", "--json", "-", "bath clean"]).ok().json();
+    let effects = alone["attribution"]["whole"].as_array().unwrap();
+    assert_eq!(rows[2]["words"][0]["whole"], effects[1], "{} {alone}", rows[2]);
+    place.train_small("classes", &["--model", "ngrams"]);
+    let rows = place.run(&["explain", "classes", "--input", "in.csv", "--json", "-"]).ok().json_lines();
+    assert!(rows[0]["ngrams"].is_array() && rows[0]["probability"].is_number(), "{}", rows[0]);
+    place.refuses(&["explain", "model", "--input", "in.csv", "--json", "out.json"], &["--json -"]);
+}

@@ -6,7 +6,8 @@ use crate::commands::stream::{Form, stream};
 use crate::commands::{load, model_name};
 use crate::{ExitCode, Usage};
 use chumoku::data::{ReadOptions, Source, standard_input};
-use chumoku::{ModelKind, NgramClassifier, tr};
+use chumoku::explain::number;
+use chumoku::{Estimate, ModelKind, NgramClassifier, tr};
 use chumoku_view::Explanation;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -41,7 +42,7 @@ pub(super) fn run(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
         _ => Explained::Network(Model::load(&args.model, args.precision)?),
     };
     let mut options = ReadOptions::default();
-    options.faults_in_place = true;
+    (options.faults_in_place, options.require_text) = (true, true);
     let source = match input.as_os_str() == "-" {
         true => Source::from_reader(Path::new(standard_input()), std::io::stdin(), &options)?,
         false => Source::open(input, &options)?,
@@ -75,20 +76,20 @@ fn object(text: &str, e: &Explanation) -> Map<String, Value> {
     found.insert("text".into(), text.into());
     found.insert("label".into(), e.label.as_str().into());
     if let Some(p) = e.probabilities.iter().find(|p| p.label == e.label) {
-        found.insert("probability".into(), json!(p.probability));
+        found.insert("probability".into(), number(p.probability));
     }
-    e.number.into_iter().for_each(|number| drop(found.insert("number".into(), json!(number))));
+    if let Some([score, low, high]) = e.number.map(Estimate::rounded) {
+        found.insert("number".into(), json!({ "score": score, "low": low, "high": high }));
+    }
+    let effect = |text: &str, own: f32, whole: Option<f32>| match whole {
+        None => json!({ "text": text, "effect": number(own) }),
+        Some(whole) => json!({ "text": text, "effect": number(own), "whole": number(whole) }),
+    };
     let whole = e.attribution.whole.as_deref();
     let words = e.words.iter().zip(&e.attribution.scores).enumerate().filter(|(_, (word, _))| !word.special);
-    let read = words.map(|(i, (word, effect))| match whole.and_then(|whole| whole.get(i)) {
-        None => json!({ "text": word.text, "effect": effect }),
-        Some(whole) => json!({ "text": word.text, "effect": effect, "whole": whole }),
-    });
+    let read = words.map(|(i, (word, &own))| effect(&word.text, own, whole.and_then(|whole| whole.get(i).copied())));
     // Words of a long text behind those whose attention is shown.
-    let beyond = e.attribution.beyond.iter().map(|word| match word.whole {
-        None => json!({ "text": word.text, "effect": word.score }),
-        Some(whole) => json!({ "text": word.text, "effect": word.score, "whole": whole }),
-    });
+    let beyond = e.attribution.beyond.iter().map(|word| effect(&word.text, word.score, word.whole));
     found.insert("words".into(), read.chain(beyond).collect());
     found.insert("method".into(), e.attribution.method.as_str().into());
     found.insert("unit".into(), e.attribution.unit.as_str().into());
