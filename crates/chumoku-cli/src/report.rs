@@ -90,7 +90,7 @@ pub(crate) fn classes(scores: &Scores, all: &str) -> String {
         let [error, roc, recall] =
             [sureness.calibration_error, sureness.roc_area, sureness.precision_recall_area].map(percent);
         out += &tr!(
-            "\nCalibration error {error}; areas under the curves: ROC {roc}, precision–recall {recall}.\n",
+            "\nCalibration error {error}; area under ROC {roc}, precision–recall {recall}.\n",
             "\n較正誤差 {error}。曲線下面積: ROC {roc}、適合率–再現率 {recall}。\n"
         );
     }

@@ -107,7 +107,7 @@ fn faults_of_worked_examples_are_said_in_japanese() {
 /// and what the tests' own files, folders and columns are called.
 const NAMES: &str = "chumoku Chumoku CSV TSV JSONL JSON Parquet fastText UTF UTF-8 UTF-16 gzip zip Excel NUL n-gram MiB nat \
     BLEU euc-jp lm classify translate predict bench iconv jq os error subwords characters label probability text nothing missing \
-    reviewed ja en model words book pairs amx scalar";
+    reviewed ja en model words book pairs amx scalar ROC";
 
 /// A line without what is no prose: what stands in quotes, placeholders, the values that a flag has, what follows a flag
 /// or the name of the command, and signatures of scores.

@@ -140,6 +140,37 @@ fn measures_are_numbers_too() {
     assert!(classes.stdout.contains("accuracy"), "{classes:#?}");
 }
 
+/// Columns of numbers are found without a name for them, and what is odd in them is said.
+#[test]
+fn columns_of_numbers_are_found() {
+    let place = Place::new();
+    place.write("hotels.csv", rows(300, "price", true).replace("id,price", "no,price"));
+    let run = place.run(&["train", "hotels.csv", "--epochs", "1", "--out", "model"]).ok();
+    assert!(run.stderr.contains("score: a number for each text: column “price” holds a measure"), "{run:#?}");
+    place.run(&["eval", "model", "hotels.csv", "--json"]).ok();
+    // Thresholds in their order, the one that is asked about among those shown.
+    let why = place.run(&["explain", "model", "food good, staff kind, bath clean, street quiet."]).ok();
+    let explained = why.stdout.lines().find_map(|line| line.strip_prefix("What each word does to \"")).unwrap();
+    let label = explained.trim_end_matches('"');
+    assert!(why.stdout.lines().any(|line| line.trim_start().starts_with(label) && line.ends_with('%')), "{why:#?}");
+    assert!(why.stdout.contains("more thresholds"), "{why:#?}");
+    let why = place.run(&["explain", "model", "--json", "-", "food good"]).ok().json();
+    let shown = why["probabilities"].as_array().unwrap();
+    let threshold = |p: &serde_json::Value| p["label"].as_str().unwrap()[2..].parse::<f64>().unwrap();
+    assert!(shown.is_sorted_by(|a, b| threshold(a) < threshold(b)), "{why}");
+    // A rating with a slip is a rating all the same.
+    place.write("slip.csv", rows(60, "総合評価", false).replacen("\n7,", "\n7,★", 1));
+    place.refuses(&["train", "slip.csv", "--out", "x"], &["slip.csv:9", "a number", "★"]);
+    // Numbers that are no level are told apart.
+    place.write("stars.csv", rows(60, "stars", false));
+    place.run(&["train", "stars.csv", "--epochs", "1", "--out", "stars"]).ok();
+    place.write("half.csv", "stars,text\n2.5,food good\n9,staff kind\n1,bath clean\n");
+    let shown = place.run(&["eval", "stars", "half.csv"]).ok();
+    assert!(shown.stdout.contains("2 rows have numbers that are none of these"), "{shown:#?}");
+    assert!(!shown.stdout.contains("-0.00 ") && shown.stdout.contains('–'), "{shown:#?}");
+    place.refuses(&["predict", "stars", "--top", "2", "a text"], &["--top"]);
+}
+
 #[test]
 fn what_is_wrong_is_said() {
     let place = Place::new();

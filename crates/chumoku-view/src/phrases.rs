@@ -96,11 +96,17 @@ pub(crate) fn no_attention(lang: Lang, kind: ExplainedKind) -> &'static str {
     }
 }
 
-pub(crate) fn more_classes(lang: Lang, kind: ExplainedKind, count: usize) -> String {
+pub(crate) fn more_classes(lang: Lang, kind: ExplainedKind, is_number: bool, count: usize) -> String {
     if kind == ExplainedKind::LanguageModel {
         return match lang {
             Lang::En => format!("and {count} more tokens, of the likeliest"),
             Lang::Ja => format!("ほか {count} トークン（確率の高いもの）"),
+        };
+    }
+    if is_number {
+        return match lang {
+            Lang::En => format!("and {count} more thresholds"),
+            Lang::Ja => format!("ほか {count} 個のしきい値"),
         };
     }
     match lang {

@@ -110,10 +110,9 @@ impl NumberScale {
 
     /// Probabilities of the bins, from those of lying above each threshold.
     fn bins(&self, above: &[f32]) -> Vec<f64> {
-        // Whatever the questions are answered one by one, a number above a threshold is above all lower ones: rearranged into
-        // falling order, the answers are nowhere worse (Chernozhukov, Fernández-Val and Galichon 2010).
-        let mut falling: Vec<f64> = above.iter().map(|&p| f64::from(p)).collect();
-        falling.sort_by(|a, b| b.total_cmp(a));
+        let mut falling = above.to_vec();
+        rearrange(&mut falling);
+        let falling: Vec<f64> = falling.into_iter().map(f64::from).collect();
         let upper = falling.iter().copied().chain([0.0]);
         [1.0].into_iter().chain(falling.iter().copied()).zip(upper).map(|(p, q)| p - q).collect()
     }
@@ -163,6 +162,14 @@ impl NumberScale {
             variances.len()
         ))
     }
+}
+
+/// Probabilities of lying above rising thresholds, in the only order that they can have.
+///
+/// Whatever the questions are answered one by one, a number above a threshold is above all lower ones: rearranged into falling order,
+/// the answers are nowhere worse (Chernozhukov, Fernández-Val and Galichon 2010).
+pub(crate) fn rearrange(above: &mut [f32]) {
+    above.sort_by(|a, b| b.total_cmp(a));
 }
 
 /// The shortest decimal well between two numbers.

@@ -306,7 +306,10 @@ impl TextClassifier {
                     (attention, ngrams, probabilities)
                 }
                 Some(blend) => {
-                    let probabilities = blend.probabilities(&attention, ngrams);
+                    let mut probabilities = blend.probabilities(&attention, ngrams);
+                    if self.config.problem.number().is_some() {
+                        crate::number::rearrange(&mut probabilities);
+                    }
                     let logs = |z: &[f32]| z.iter().map(|&z| log_sigmoid(z)).collect::<Vec<f32>>();
                     (logs(&attention), ngrams.map(logs), probabilities)
                 }

@@ -88,7 +88,7 @@ impl Objection {
     fn name(self) -> &'static str {
         match self {
             Objection::Unsure => "unsure",
-            Objection::Unlike => "unlike training",
+            Objection::Unlike => "unlike_training",
         }
     }
 }
@@ -170,6 +170,13 @@ impl Model {
 pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
     let model = Model::load(&args.model, args.precision)?;
+    if args.top.is_some() && model.tells_numbers() {
+        let problem = tr!(
+            "--top: this model gives each text a number and no classes; leave it out",
+            "--top: このモデルが答えるのはクラスではなく数値です。指定を外してください"
+        );
+        return Err(Usage(problem).into());
+    }
     let bounds = args.abstain.map(|level| Bounds::of(&model, level)).transpose()?;
     let texts = match Given::of("predict", args.input.as_deref(), &args.texts, &args.reading)? {
         Given::Rows(source) => return rows(args, &model, bounds.as_ref(), *source),

@@ -2,6 +2,7 @@
 
 use super::error::{DataError, Role};
 use super::format::{Format, ReadOptions};
+use super::numbers::number_column;
 use super::profile::Profile;
 use super::record::{Layout, Record};
 use crate::lang::lang;
@@ -150,6 +151,10 @@ pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -
             None => chooser.text_by_content(taken)?,
         },
     };
+    if label.is_none() && options.numbers {
+        let only = lang().pick("the only numbers", "唯一の数値の列");
+        label = number_column(layout, rows, text).map(|column| (column, only));
+    }
     if label.is_none() && options.require_label {
         label = Some(chooser.label_by_content(text)?);
     }

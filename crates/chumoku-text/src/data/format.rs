@@ -76,6 +76,8 @@ pub struct ReadOptions {
     pub faults_in_place: bool,
     /// Whether a label column must be found; if not, one is used only when its name says so.
     pub require_label: bool,
+    /// Whether labels are numbers to be predicted: a column of them is taken where no name says which is the label.
+    pub numbers: bool,
     /// Whether a line of fastText may have several labels.
     pub several_labels: bool,
     /// Whether a row with an empty text is an error, as it always is where labelled rows are read.

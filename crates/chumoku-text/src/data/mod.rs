@@ -47,6 +47,7 @@ mod label_kind;
 mod label_sets;
 mod limits;
 mod lines;
+mod numbers;
 mod open;
 mod pair_columns;
 mod pair_parts;

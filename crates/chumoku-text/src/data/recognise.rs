@@ -5,11 +5,11 @@ use super::error::DataError;
 use super::files::DataFiles;
 use super::format::{Format, ReadOptions};
 use super::label_sets::looks_like_label_sets;
+use super::numbers::looks_like_scores;
 use super::pair_columns::promised_pair;
 use super::pairs::pair_table;
 use super::profile::Profile;
 use super::record::Record;
-use super::scores::looks_like_scores;
 use crate::lang::wording::joined;
 use crate::tr;
 
@@ -101,6 +101,17 @@ pub fn recognise(files: &DataFiles, options: &ReadOptions) -> Result<Recognised,
             }
             let label = columns.label.map_or_else(String::new, |label| layout.column_title(label));
             found(Task::Classify, tr!("label = {label} ({})", "ラベル = {label}（{}）", columns.label_why))
+        }
+        Err(DataError::NoColumn { .. })
+            if columns::choose(layout, &rows, &ReadOptions { numbers: true, ..options.clone() }).is_ok() =>
+        {
+            let options = ReadOptions { numbers: true, ..options.clone() };
+            let column = columns::choose(layout, &rows, &options)?.label.unwrap_or_default();
+            let column = layout.column_title(column);
+            found(
+                Task::Score,
+                tr!("a number for each text: {column} holds a measure", "テキストごとの数値：{column}は数値"),
+            )
         }
         Err(error) => {
             let is_text = |c: &usize| Profile::of(layout, &rows, *c).is_sentence_like();

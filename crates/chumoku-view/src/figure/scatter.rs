@@ -20,8 +20,12 @@ const MOST: usize = 3000;
 /// Rows and columns of the picture on a terminal.
 const GRID: [usize; 2] = [12, 48];
 
-/// A round number between two others, with as many digits as a step needs.
+/// A round number between two others, with as many digits as a step needs; of many digits a power of ten.
 fn tick(value: f64, by: f64) -> String {
+    if value != 0.0 && !(1e-3..1e6).contains(&by) {
+        let digits = (value.abs().log10().floor() - by.log10().floor()).max(0.0);
+        return format!("{value:.*e}", digits as usize).replace('-', "−");
+    }
     let digits = if by < 1.0 { -by.log10().floor() } else { 0.0 };
     format!("{value:.*}", digits as usize).replace('-', "−")
 }

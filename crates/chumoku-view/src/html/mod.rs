@@ -214,7 +214,9 @@ fn data(explanation: &Explanation, first: [usize; 2]) -> String {
         [Lang::En, Lang::Ja].map(|lang| (lang.code().to_owned(), Value::from(text(lang)))).into_iter().collect()
     };
     fields.insert("roles".to_owned(), both(&chumoku::explain::rule));
-    if let (Some(parts), [first, second, ..]) = (&explanation.parts, &explanation.probabilities[..]) {
+    if let (Some(parts), [first, second, ..], None) =
+        (&explanation.parts, &explanation.probabilities[..], explanation.number)
+    {
         let classes = [if explanation.exclusive { &first.label } else { &explanation.label }, &second.label];
         let classes = classes.map(|label| format!("\u{2068}{}\u{2069}", clean(label)));
         let text = |lang| {

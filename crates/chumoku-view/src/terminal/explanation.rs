@@ -146,7 +146,15 @@ impl Page<'_> {
     /// The classes with bars; where the predictor has two halves, what each says by itself.
     fn probabilities(&mut self) {
         let (e, paint) = (self.e, self.paint);
-        let shown = &e.probabilities[..e.probabilities.len().min(MAX_CLASSES)];
+        let first = match e.number {
+            None => 0,
+            // Of many thresholds those around the one that is asked about.
+            Some(_) => {
+                let asked = e.probabilities.iter().position(|p| p.label == e.label).unwrap_or_default();
+                asked.saturating_sub(MAX_CLASSES / 2).min(e.probabilities.len().saturating_sub(MAX_CLASSES))
+            }
+        };
+        let shown = &e.probabilities[first..e.probabilities.len().min(first + MAX_CLASSES)];
         let labels: Vec<String> = shown.iter().map(|p| clean_text(&p.label)).collect();
         let label_width = widest(&labels).min(self.width / 4);
         let headings = phrases::halves(self.lang, e.layers > 0);
@@ -177,10 +185,12 @@ impl Page<'_> {
             self.line(&format!("  {} {filled}{cells}", left(label, label_width)));
         }
         if shown.len() < e.probabilities.len() {
-            let more = phrases::more_classes(self.lang, e.kind, e.probabilities.len() - shown.len());
+            let more =
+                phrases::more_classes(self.lang, e.kind, e.number.is_some(), e.probabilities.len() - shown.len());
             self.note(&more);
         }
-        if let (Some(parts), [first, second, ..]) = (&e.parts, &e.probabilities[..]) {
+        // Of a threshold at even odds there is no decision to share.
+        if let (Some(parts), [first, second, ..], None) = (&e.parts, &e.probabilities[..], e.number) {
             let classes = [if e.exclusive { &first.label } else { &e.label }, &second.label];
             let classes = classes.map(|label| cut(&clean_text(label), 24));
             let network = phrases::network(self.lang, e.layers > 0);

@@ -12,7 +12,7 @@ pub(crate) use advice::of_ngrams_alone;
 pub use advice::{Advice, Gain, Predictor};
 pub(crate) use label_scores::micro_f1;
 pub use label_scores::{LabelScore, LabelScores};
-pub use number_scores::{LevelScore, NumberScores};
+pub use number_scores::{LevelScore, NumberScores, figure};
 pub use resample::Judged;
 pub use rows::Rows;
 pub use scores::{ClassScore, Scores, quick_scores};

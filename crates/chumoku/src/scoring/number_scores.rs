@@ -33,11 +33,13 @@ pub struct NumberScores {
     pub mean_width: Option<f64>,
     /// Share of rows whose prediction, rounded to the nearest level, is right; of ratings alone.
     pub exact: Option<f64>,
+    /// Rows whose number is no level of the training rows, and so in none of `levels`.
+    pub elsewhere: usize,
     /// Each level of a rating.
     pub levels: Vec<LevelScore>,
 }
 
-/// How good predictions are of texts of one level.
+/// How good predictions are of texts of one level; what is a mean of them is none where there are no such rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LevelScore {
@@ -46,11 +48,26 @@ pub struct LevelScore {
     /// Rows that have it.
     pub rows: usize,
     /// Mean of their predictions.
-    pub mean_prediction: f64,
+    pub mean_prediction: Option<f64>,
     /// Mean |predicted − true|.
-    pub mean_absolute_error: f64,
+    pub mean_absolute_error: Option<f64>,
     /// Share of them whose prediction, rounded to the nearest level, is right.
-    pub exact: f64,
+    pub exact: Option<f64>,
+}
+
+/// A figure with as many digits as tell it from others: three behind the point, four in all where it is larger than 10, and a power
+/// of ten where it is very large or small.
+#[must_use]
+pub fn figure(x: f64) -> String {
+    let size = x.abs();
+    if size == 0.0 || !x.is_finite() {
+        return if x.is_finite() { "0.000".into() } else { "–".into() };
+    }
+    if !(1e-3..1e6).contains(&size) {
+        return format!("{x:.2e}");
+    }
+    let digits = if size < 10.0 { 3 } else { (3 - size.log10().floor() as i32).max(0) };
+    format!("{x:.*}", digits as usize)
 }
 
 /// Resamples of the bootstrap.
@@ -75,7 +92,8 @@ impl NumberScores {
             estimates.iter().zip(truth).filter(holds).count() as f64 / n
         };
         let levels = if scale.has_levels() { levels(truth, predicted, scale) } else { Vec::new() };
-        let right: f64 = levels.iter().map(|level| level.exact * level.rows as f64).sum();
+        let right: f64 = levels.iter().filter_map(|level| level.exact.map(|exact| exact * level.rows as f64)).sum();
+        let at_levels = levels.iter().map(|level| level.rows).sum::<usize>();
         NumberScores {
             rows: truth.len(),
             mean_absolute_error: errors.iter().sum::<f64>() / n,
@@ -86,7 +104,8 @@ impl NumberScores {
             spearman: pearson(&ranks(truth), &ranks(predicted)),
             coverage: estimates.map(share),
             mean_width: estimates.map(|all| all.iter().map(|e| e.high - e.low).sum::<f64>() / n),
-            exact: (!levels.is_empty()).then_some(right / n),
+            exact: (at_levels > 0).then(|| right / at_levels as f64),
+            elsewhere: if levels.is_empty() { 0 } else { truth.len() - at_levels },
             levels,
         }
     }
@@ -103,6 +122,11 @@ impl NumberScores {
         })
     }
 
+    /// The least and the largest level.
+    pub fn ends(&self) -> [f64; 2] {
+        [self.levels.first(), self.levels.last()].map(|level| level.map_or(0.0, |level| level.level))
+    }
+
     /// The figures with what they are called in the language of the process.
     pub fn figures(&self) -> [(&'static str, f64); 4] {
         let name = |en, ja| lang().pick(en, ja);
@@ -117,9 +141,10 @@ impl NumberScores {
 
 fn levels(truth: &[f64], predicted: &[f64], scale: &NumberScale) -> Vec<LevelScore> {
     let of_level = |(bin, &level): (usize, &f64)| {
-        let of: Vec<f64> =
-            truth.iter().zip(predicted).filter(|(y, _)| scale.bin(**y) == bin).map(|(_, &p)| p).collect();
-        let mean = |of_row: &dyn Fn(f64) -> f64| of.iter().map(|&p| of_row(p)).sum::<f64>() / of.len().max(1) as f64;
+        let of: Vec<f64> = truth.iter().zip(predicted).filter(|(y, _)| **y == level).map(|(_, &p)| p).collect();
+        let mean = |of_row: &dyn Fn(f64) -> f64| {
+            (!of.is_empty()).then(|| of.iter().map(|&p| of_row(p)).sum::<f64>() / of.len() as f64)
+        };
         LevelScore {
             level,
             rows: of.len(),
@@ -202,7 +227,20 @@ mod tests {
         let [low, high] = found.mean_absolute_error_interval;
         assert!(low < 0.55 && 0.55 < high, "{low} {high}");
         assert_eq!(found.levels.iter().map(|level| level.rows).collect::<Vec<_>>(), [1, 1, 1, 2]);
-        assert_eq!((found.levels[3].mean_prediction, found.levels[3].mean_absolute_error), (4.5, 0.5));
+        assert_eq!((found.levels[3].mean_prediction, found.levels[3].mean_absolute_error), (Some(4.5), Some(0.5)));
+    }
+
+    #[test]
+    fn figures_are_short() {
+        let cases = [
+            (0.7365, "0.737"),
+            (-0.002, "-0.002"),
+            (540.02, "540.0"),
+            (1.5e-6, "1.50e-6"),
+            (5.27e8, "5.27e8"),
+            (0.0, "0.000"),
+        ];
+        cases.iter().for_each(|(x, expected)| assert_eq!(figure(*x), *expected));
     }
 
     #[test]
@@ -210,6 +248,9 @@ mod tests {
         let scale = NumberScale::of(&[1.0, 2.0]);
         let none = NumberScores::of(&[], &[], Some(&[]), &scale, 1);
         assert_eq!((none.mean_absolute_error, none.r2, none.pearson, none.coverage), (0.0, 0.0, 0.0, Some(0.0)));
+        // A number that is no level is in none of them.
+        let odd = NumberScores::of(&[2.5, 1.0], &[2.0, 1.0], None, &scale, 1);
+        assert_eq!((odd.elsewhere, odd.levels[0].rows, odd.levels[1].rows, odd.levels[1].exact), (1, 1, 0, None));
         let constant = NumberScores::of(&[1.0, 1.0], &[2.0, 2.0], None, &scale, 1);
         assert_eq!((constant.r2, constant.spearman, constant.coverage), (0.0, 0.0, None));
     }

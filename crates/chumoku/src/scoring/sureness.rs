@@ -104,7 +104,8 @@ mod tests {
         let p: Vec<f32> = [0.8; 60].into_iter().chain([0.6; 60]).collect();
         let truth: Vec<u32> = (0..60).map(|i| u32::from(i % 5 != 0)).chain([0; 60]).collect();
         let found = Sureness::of(&logs(&p), &truth).unwrap();
-        assert!((found.calibration_error - 0.3).abs() < 0.02, "{found:?}");
+        // Eight rows a bin are right in 6 or 7 cases where 6.4 are said.
+        assert!((found.calibration_error - 0.33).abs() < 0.03, "{found:?}");
         let right = Sureness::of(&logs(&p[..60]), &truth[..60]).unwrap();
         assert!(right.calibration_error < 0.12, "{right:?}");
     }

@@ -34,7 +34,7 @@ pub use crate::blend::Blend;
 pub use crate::model_folder::has_checkpoint;
 pub use crate::scoring::{
     Advice, ClassScore, Gain, Judged, LabelScore, LabelScores, LevelScore, NumberScores, Predictor, Rows, Scores,
-    Sureness, quick_scores,
+    Sureness, figure, quick_scores,
 };
 pub use batches::batches;
 pub(crate) use card::network_is_right;

@@ -10,7 +10,7 @@ use super::{NumberScores, Plan, TrainOptions, TrainingData};
 use crate::lang::lang;
 use crate::lang::wording::thousands;
 use crate::number::{Measured, NumberBlend};
-use crate::scoring::Rows;
+use crate::scoring::{Rows, figure};
 use crate::text_classifier::{Problem, TextClassifier};
 use crate::train::network_sizes;
 use crate::{ModelKind, Result, stages, tr};
@@ -175,16 +175,16 @@ impl Report<'_> {
         let median = lang().pick("always the median (baseline)", "常に中央値（比較対象）");
         let names = [lang().pick("this model", "このモデル"), &alone, ngrams, median];
         for (name, scores) in names.iter().zip(std::iter::once(*test).chain(*parts)) {
-            let figures = scores.figures().map(|(_, x)| format!("{x:.3}"));
+            let figures = scores.figures().map(|(_, x)| figure(x));
             let _ = writeln!(card, "| {name} | {} |", figures.join(" | "));
         }
         if let (Some(coverage), Some(width)) = (test.coverage, test.mean_width) {
-            let coverage = 100.0 * coverage;
+            let (coverage, width) = (100.0 * coverage, figure(width));
             card += &tr!(
                 "\nEach prediction has an interval that is to hold the true number in 90 % of the cases; its width was fitted on the \
-                 validation rows. Here {coverage:.1} % of the intervals hold it; they are {width:.3} wide on average.\n\n",
+                 validation rows. Here {coverage:.1} % of the intervals hold it; they are {width} wide on average.\n\n",
                 "\n予測には、真の値が 90 % の割合で入るはずの区間が付きます。区間の幅は検証データで決めました。ここでは {coverage:.1} % の区間に\
-                 真の値が入り、幅の平均は {width:.3} です。\n\n"
+                 真の値が入り、幅の平均は {width} です。\n\n"
             );
         }
         if !test.levels.is_empty() {
@@ -193,8 +193,10 @@ impl Report<'_> {
                 "| 真の値 | 行数 | 予測の平均 | 絶対誤差 | 丸めて一致 |\n|---|---|---|---|---|\n"
             );
             for of in &test.levels {
-                let (level, rows, mean, error) = (of.level, of.rows, of.mean_prediction, of.mean_absolute_error);
-                let _ = writeln!(card, "| {level} | {rows} | {mean:.2} | {error:.2} | {:.1} % |", 100.0 * of.exact);
+                let (level, rows) = (of.level, of.rows);
+                let [mean, error] = [of.mean_prediction, of.mean_absolute_error].map(|x| x.map_or("–".into(), figure));
+                let exact = of.exact.map_or("–".into(), |x| format!("{:.1} %", 100.0 * x));
+                let _ = writeln!(card, "| {level} | {rows} | {mean} | {error} | {exact} |");
             }
         }
         let [train, valid, held] = [&data.train, &data.valid, &data.test].map(|rows| thousands(rows.len()));

@@ -11,7 +11,7 @@ use crate::report::{fit, right};
 use chumoku::ModelKind;
 use chumoku::data::{ReadOptions, ScoredTexts, load_scores, thousands};
 use chumoku::lang::lang;
-use chumoku::train::{NumberOutcome, NumberScores, TrainingData, network_name, train_number};
+use chumoku::train::{NumberOutcome, NumberScores, TrainingData, figure, network_name, train_number};
 use chumoku::{Measured, tr};
 use chumoku_view::{Content, Figure, Scatter};
 use std::io::Write;
@@ -67,8 +67,16 @@ fn describe(data: &TrainingData<Measured>) {
         true => tr!("{bins} levels", "{bins} 段階"),
         false => tr!("told by {questions} thresholds", "しきい値 {questions} 個で判別"),
     };
-    let text = tr!("{least} to {most}, mean {mean:.2}; {how}", "{least}〜{most}、平均 {mean:.2}、{how}");
+    let [least, most] = [least, most].map(short);
+    let mean = figure(mean);
+    let text = tr!("{least} to {most}, mean {mean}; {how}", "{least}〜{most}、平均 {mean}、{how}");
     tell(["numbers", "数値"], &text);
+}
+
+/// A number of the file as it stands there, unless it is very long.
+fn short(x: f64) -> String {
+    let text = x.to_string();
+    if text.len() <= 12 { text } else { figure(x) }
 }
 
 /// The scores beside the baselines.
@@ -113,12 +121,12 @@ fn show(outcome: &NumberOutcome, place: &Path) -> anyhow::Result<()> {
 /// A row for each predictor.
 pub(crate) fn comparison(rows: &[(&str, &NumberScores)]) -> String {
     let names = rows[0].1.figures().map(|(name, _)| right(name, 8));
-    let interval = lang().pick("95 % of error", "絶対誤差の 95 % 区間");
+    let interval = lang().pick("95 % of error", "95 % 区間");
     let mut out = format!("{} {}   {interval}\n", fit("", 27), names.join(" "));
     for (name, scores) in rows {
-        let values = scores.figures().map(|(_, x)| right(&format!("{x:.3}").replace("-0.000", "0.000"), 8));
-        let [low, high] = scores.mean_absolute_error_interval;
-        let interval = tr!("{low:.3} to {high:.3}", "{low:.3}〜{high:.3}");
+        let values = scores.figures().map(|(_, x)| right(&figure(x), 8));
+        let [low, high] = scores.mean_absolute_error_interval.map(figure);
+        let interval = tr!("{low} to {high}", "{low}〜{high}");
         out += &format!("{} {}   {interval}\n", fit(name, 27), values.join(" "));
     }
     out
@@ -135,20 +143,29 @@ pub(crate) fn details(scores: &NumberScores, points: &[[f64; 2]]) -> String {
         let heads = heads.map(|head| right(head, 10));
         out += &format!("{} {}\n", right(lang().pick("true", "真の値"), 8), heads.join(" "));
         for of in &scores.levels {
-            let (level, mean, error, exact) = (of.level, of.mean_prediction, of.mean_absolute_error, 100.0 * of.exact);
-            out += &format!("{level:>8} {:>10} {mean:>10.2} {error:>10.2} {exact:>8.1} %\n", thousands(of.rows));
+            let [mean, error] =
+                [of.mean_prediction, of.mean_absolute_error].map(|x| x.map_or_else(|| "–".to_owned(), figure));
+            let exact = of.exact.map_or_else(|| "–".to_owned(), |x| format!("{:.1} %", 100.0 * x));
+            let cells = [thousands(of.rows), mean, error, exact].map(|cell| right(&cell, 10));
+            out += &format!("{} {}\n", right(&of.level.to_string(), 8), cells.join(" "));
+        }
+        if scores.elsewhere > 0 {
+            let (rows, [least, most]) = (thousands(scores.elsewhere), scores.ends());
+            out += &tr!(
+                "{rows} rows have numbers that are none of these; the model answers from {least} to {most}.\n",
+                "これらのどれでもない数値の行が {rows} 行あります。モデルの答えは {least} から {most} までです。\n"
+            );
         }
         out.push('\n');
     }
-    let figure = scatter(points);
-    let text = figure.to_text(&terminal_options(lang()));
+    let text = scatter(points).to_text(&terminal_options(lang()));
     // Its own title and rows are said above.
     out += &text.lines().skip(3).map(|line| format!("{line}\n")).collect::<String>();
     if let (Some(coverage), Some(width)) = (scores.coverage, scores.mean_width) {
-        let coverage = 100.0 * coverage;
+        let (coverage, width) = (100.0 * coverage, figure(width));
         let text = tr!(
-            "The 90 % intervals hold {coverage:.1} % of the true numbers; mean width {width:.2}.",
-            "90 % 区間に真の値が入った割合は {coverage:.1} %、区間の幅の平均は {width:.2} です。"
+            "The 90 % intervals hold {coverage:.1} % of the true numbers; mean width {width}.",
+            "90 % 区間に真の値が入った割合は {coverage:.1} %、区間の幅の平均は {width} です。"
         );
         out += &format!("{}\n", crate::report::filled(&text));
     }

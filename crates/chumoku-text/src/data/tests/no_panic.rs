@@ -58,6 +58,7 @@ fn options() -> impl Strategy<Value = ReadOptions> {
             label: None,
             skip_bad_rows,
             require_label,
+            numbers: require_label && skip_bad_rows,
             require_text: require_label,
             header,
             format,

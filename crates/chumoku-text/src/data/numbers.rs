@@ -1,0 +1,102 @@
+//! Numbers in fields, and columns of them: which are to be predicted.
+
+use std::collections::HashSet;
+
+use super::label_kind::LabelKind;
+use super::record::{Layout, Record};
+use crate::tr;
+
+/// The largest number, whose square is one too.
+const LARGEST: f64 = 1e100;
+
+/// The share of values that are numbers, above which the others are mistakes.
+const NEARLY_ALL: f64 = 0.8;
+
+/// Fewest different numbers (3): two are two classes.
+pub(super) const LEAST_NUMBERS: usize = 3;
+
+/// The number that a field holds: as programs write it, with digits of full width too.
+pub(super) fn number(field: &str) -> Option<f64> {
+    let narrow = |c: char| match c {
+        '０'..='９' => char::from_u32(c as u32 - '０' as u32 + '0' as u32).unwrap_or(c),
+        '．' => '.',
+        '－' | '−' => '-',
+        c => c,
+    };
+    let text: String = field.trim().chars().map(narrow).collect();
+    // "inf" and "nan" are words here.
+    let is_digits = text.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c));
+    text.parse().ok().filter(|x: &f64| is_digits && x.abs() <= LARGEST)
+}
+
+/// The one column of numbers beside the text that is no numbering of the rows, if there is just one.
+pub(super) fn number_column(layout: &Layout, rows: &[&Record], text: usize) -> Option<usize> {
+    const NUMBERING: [&str; 7] = ["id", "no", "no.", "index", "number", "番号", "#"];
+    let is_number = |&column: &usize| {
+        let title = layout.columns.get(column).map_or("", String::as_str).trim().to_lowercase();
+        let fields: Vec<&str> =
+            rows.iter().map(|row| row.field(column).trim()).filter(|field| !field.is_empty()).collect();
+        let different: HashSet<&&str> = fields.iter().collect();
+        column != text
+            && !NUMBERING.contains(&title.as_str())
+            && !title.ends_with("_id")
+            && different.len() >= LEAST_NUMBERS
+            && fields.iter().filter(|field| number(field).is_some()).count() as f64 > NEARLY_ALL * fields.len() as f64
+            && LabelKind::of(&fields, false) != Some(LabelKind::Identifier)
+    };
+    let found: Vec<usize> = (0..layout.columns.len()).filter(is_number).collect();
+    let &[only] = &found[..] else { return None };
+    Some(only)
+}
+
+/// Why the label column of some rows holds numbers to be predicted and not the names of classes, if it does: a measure, or a
+/// rating by its name.
+pub(super) fn looks_like_scores(layout: &Layout, rows: &[&Record], column: usize) -> Option<String> {
+    let fields: Vec<&str> = rows.iter().map(|row| row.field(column).trim()).filter(|field| !field.is_empty()).collect();
+    let numbers: Vec<f64> = fields.iter().filter_map(|field| number(field)).collect();
+    let different: HashSet<u64> = numbers.iter().map(|x| x.to_bits()).collect();
+    if different.len() < LEAST_NUMBERS || numbers.len() as f64 <= NEARLY_ALL * fields.len() as f64 {
+        return None;
+    }
+    let title = layout.columns.get(column).map_or("", String::as_str);
+    if is_rating_name(title) {
+        return Some(tr!("{} is a rating by its name", "{}は名前から評価値", layout.column_title(column)));
+    }
+    let all = numbers.len() == fields.len();
+    (all && LabelKind::of(&fields, false) == Some(LabelKind::Measure))
+        .then(|| tr!("{} holds a measure", "{}は数値", layout.column_title(column)))
+}
+
+fn is_rating_name(title: &str) -> bool {
+    const NAMES: [&str; 12] =
+        ["rating", "ratings", "stars", "star", "score", "scores", "grade", "評価", "評点", "点数", "星", "スコア"];
+    let title = title.trim().to_lowercase();
+    let last = title.rsplit(['_', ' ', '-', '.']).next().unwrap_or_default();
+    // No space stands between Japanese words.
+    let ends_in_japanese = NAMES.iter().any(|name| !name.is_ascii() && title.ends_with(name));
+    NAMES.contains(&title.as_str()) || NAMES.contains(&last) || ends_in_japanese
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_people_write_them() {
+        let cases = [("3", 3.0), (" -2.5 ", -2.5), ("1e3", 1000.0), ("４．５", 4.5), ("−1", -1.0), ("+7", 7.0)];
+        cases.iter().for_each(|(field, expected)| assert_eq!(number(field), Some(*expected), "{field}"));
+        for field in ["", "five", "inf", "NaN", "1e999", "4 stars", "1,000", "0x10", "--1"] {
+            assert_eq!(number(field), None, "{field}");
+        }
+    }
+
+    #[test]
+    fn ratings_are_known_by_their_names() {
+        assert!(
+            ["Rating", "star_rating", "stars", "評価", "総合評価", "overall score"]
+                .iter()
+                .all(|name| is_rating_name(name))
+        );
+        assert!(["label", "intent", "class", "price", "operating", ""].iter().all(|name| !is_rating_name(name)));
+    }
+}
