@@ -93,9 +93,10 @@ pub(super) fn judge(
     let own = |at: usize| by_others.of(rows[at])[given[at] as usize];
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by(|&a, &b| own(a).total_cmp(&own(b)).then(a.cmp(&b)));
+    let ranking = order.iter().map(|&at| rows[at]).collect();
     if !is_informed(&probabilities, &given, by_others.classes) {
         let noise = Noise { judged: rows.len(), ..Noise::default() };
-        return Judged { doubts: Vec::new(), ranking: order.iter().map(|&at| rows[at]).collect(), noise };
+        return Judged { doubts: Vec::new(), ranking, noise };
     }
     let most = noise.rows.round() as usize;
     let doubted = order.iter().copied().filter(|&at| top_two(by_others.of(rows[at])).0 != given[at]).take(most);
@@ -116,7 +117,6 @@ pub(super) fn judge(
         }
     };
     let doubts = doubted.par_iter().map(doubt).collect();
-    let ranking = order.iter().map(|&at| rows[at]).collect();
     Judged { doubts, ranking, noise }
 }
 
@@ -167,10 +167,11 @@ fn telling(text: &str, effects: Vec<(String, f32)>) -> Vec<NgramEffect> {
     strongest(if whole.is_empty() { parts } else { whole })
 }
 
-/// Whether an n-gram is more than signs, and more than one kana.
+/// Whether an n-gram is more than signs and ends, and more than one kana.
 fn says_something(ngram: &str) -> bool {
     let is_kana = |c: char| ('ぁ'..='ん').contains(&c);
-    let mut letters = ngram.chars().filter(|c| c.is_alphanumeric());
+    let inside = ngram.replace("[START]", "").replace("[END]", "");
+    let mut letters = inside.chars().filter(|c| c.is_alphanumeric());
     letters.next().is_some_and(|first| !is_kana(first) || letters.next().is_some())
 }
 
@@ -212,7 +213,7 @@ mod tests {
             [("film", 0.5), ("a film", 0.4), (".", 0.4), ("ul", 0.3), ("dull", 0.2), ("day", 0.1), ("x", 0.05)];
         assert_eq!(told("A film, a dull day. x", &effects), ["film", "dull", "day"]);
         assert_eq!(told("a film", &[("_fil", 0.2), ("film", -0.1)]), ["_fil"]);
-        assert_eq!(told("朝食も良い", &[("も", 0.5), ("良い", 0.4), ("。", 0.2)]), ["良い"]);
+        assert_eq!(told("朝食も良い。", &[("も", 0.5), ("良い", 0.4), ("。[END]", 0.2)]), ["良い"]);
         assert!(told("y", &[("y", -0.1)]).is_empty());
     }
 
