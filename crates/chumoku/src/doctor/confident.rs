@@ -47,7 +47,8 @@ impl Confident {
 
     /// Estimated rows with a wrong label.
     pub(super) fn wrong(&self) -> f64 {
-        self.pairs.values().sum()
+        // The sum of nothing is a negative zero.
+        self.pairs.values().sum::<f64>() + 0.0
     }
 }
 

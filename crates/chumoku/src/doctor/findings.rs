@@ -177,9 +177,11 @@ impl Teller<'_> {
         parts.join(self.lang.pick(", ", "、"))
     }
 
-    /// `line 3`, or `row 3` of a Parquet file.
+    /// `line 3`, or `row 3` of a file that has no lines.
     fn line(&self, line: u64) -> String {
-        let word = if self.given.dataset.layout.format == Format::Parquet { "row" } else { "line" };
+        let layout = &self.given.dataset.layout;
+        let is_row = matches!(layout.format, Format::Parquet | Format::Excel | Format::Json);
+        let word = if is_row { "row" } else { "line" };
         match self.lang {
             Lang::En => format!("{word} {line}"),
             Lang::Ja => format!("{line} 行目"),
@@ -305,11 +307,12 @@ impl Teller<'_> {
         let row = self.given.test.as_ref()?.rows.get(leak.row)?;
         let of = self.row(leak.of);
         let (line, path) = (self.line(of.line), self.given.dataset.path.display());
+        let label = self.lang.quoted(&of.label);
         let reason = match (leak.exact, self.lang) {
-            (true, Lang::En) => format!("the same text as {line} of {path}"),
-            (false, Lang::En) => format!("nearly the same text as {line} of {path}"),
-            (true, Lang::Ja) => format!("{path} の {line}と同じテキスト"),
-            (false, Lang::Ja) => format!("{path} の {line}とほぼ同じテキスト"),
+            (true, Lang::En) => format!("the same text as {line} of {path}, labelled {label} there"),
+            (false, Lang::En) => format!("nearly the same text as {line} of {path}, labelled {label} there"),
+            (true, Lang::Ja) => format!("{path} の {line}（ラベル{label}）と同じテキスト"),
+            (false, Lang::Ja) => format!("{path} の {line}（ラベル{label}）とほぼ同じテキスト"),
         };
         let suggestion = self.lang.pick("remove from one of the two files", "どちらかのファイルから削除").into();
         Some(Finding { suggestion, score: Some(leak.similarity), reason, ..self.of(Part::Test, row, Kind::Leak) })

@@ -94,8 +94,8 @@ fn read(args: &Doctor) -> anyhow::Result<Given> {
     for (path, texts) in [(&args.test, &mut given.test), (&args.unlabelled, &mut given.unlabelled)] {
         let Some(path) = path else { continue };
         let mut options = read_options(&args.reading, false)?;
-        // Named was the column of the labelled file.
-        options.label = None;
+        // Named were the column and the sheet of the labelled file.
+        (options.label, options.sheet) = (None, None);
         let found = Texts::read(path, &options)?;
         told(&found.description, &found.skipped);
         *texts = Some(found);
