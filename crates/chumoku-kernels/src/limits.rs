@@ -34,11 +34,13 @@ pub struct Limits {
 impl Limits {
     /// Measures on the instruction set in force.
     pub fn measure() -> Limits {
-        Limits {
-            vectors: fastest(|| || isa::dispatch(MultiplyInRegisters) as f64),
-            blocks: blocks(),
-            reading: SIZES.map(|size| (size, reading(size))),
-        }
+        let (vectors, blocks) = Limits::of_multipliers();
+        Limits { vectors, blocks, reading: SIZES.map(|size| (size, reading(size))) }
+    }
+
+    /// [`Limits::vectors`] and [`Limits::blocks`] alone, which take no memory to measure; reading takes 64 MiB a thread.
+    pub fn of_multipliers() -> (f64, Option<f64>) {
+        (fastest(|| || isa::dispatch(MultiplyInRegisters) as f64), blocks())
     }
 
     /// Bytes a second that can be read of so many bytes.

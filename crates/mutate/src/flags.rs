@@ -38,7 +38,7 @@ const THREADS: Flags = &[("--threads", Of(&["1", "2", "3", "64", "0", "1025", "-
 const PRECISION: (&str, Value) = ("--precision", Of(&["highest", "high", "medium", "low"]));
 
 const TRAIN: Flags = &[
-    ("--task", Of(&["classify", "translate", "lm", "mlm"])),
+    ("--task", Of(&["classify", "labels", "score", "translate", "lm", "mlm"])),
     ("--from", Of(&["model", "other", "missing", "."])),
     ("--freeze", Of(&["none", "embeddings", "1", "all", "9", "-1"])),
     ("--unlabelled", Of(&["a.csv", "notes.txt", "missing"])),
@@ -52,6 +52,13 @@ const TRAIN: Flags = &[
     ("--force", Alone),
     ("--watch", Text),
     ("--json", Alone),
+];
+const PREDICT: Flags = &[
+    ("--json", Alone),
+    ("--top", Count),
+    ("--abstain", Of(&["0.5", "0.9", "0.9999", "0", "1", "95", "nan", "-1"])),
+    ("--profile", Alone),
+    PRECISION,
 ];
 const DOCTOR: Flags = &[
     ("--test", Of(&["a.csv", "notes.txt", "missing"])),
@@ -170,8 +177,8 @@ const ATTEND: Flags = &[
 fn of_command(command: &str) -> Vec<(&'static str, Value)> {
     let own: &[Flags] = match command {
         "train" => &[READING, THREADS, TRAIN],
-        "eval" => &[READING, THREADS, &[("--json", Alone), PRECISION]],
-        "predict" => &[READING, THREADS, &[("--json", Alone), ("--top", Count), ("--profile", Alone), PRECISION]],
+        "eval" => &[READING, THREADS, PICTURES, &[("--json", Alone), ("--errors", Out), PRECISION]],
+        "predict" => &[READING, THREADS, PREDICT],
         "doctor" => &[READING, THREADS, DOCTOR],
         "embed" => &[THREADS, EMBED],
         "nearest" => &[READING, THREADS, NEAREST],

@@ -19,7 +19,7 @@ pub(super) fn profiled<R>(is_asked: bool, work: impl FnOnce() -> anyhow::Result<
     if result.is_ok() {
         let threads = chumoku_kernels::num_threads();
         say!("{}", table(&found, all, threads));
-        say!("{}", multiplying(multiplied, all.as_secs_f64() * threads as f64, &Limits::measure()));
+        say!("{}", multiplying(multiplied, all.as_secs_f64() * threads as f64, Limits::of_multipliers()));
     }
     result
 }
@@ -47,10 +47,10 @@ fn table(found: &[StageTime], all: Duration, threads: usize) -> String {
 }
 
 /// How many multiply–adds there were, and what share of the threads' seconds they take at least.
-fn multiplying(multiply_adds: u64, seconds: f64, limits: &Limits) -> String {
+fn multiplying(multiply_adds: u64, seconds: f64, (vectors, blocks): (f64, Option<f64>)) -> String {
     let share = |rate: f64| format!("{:.1} %", 100.0 * multiply_adds as f64 / rate / seconds);
-    let (millions, vectors) = (thousands((multiply_adds / 1_000_000) as usize), share(limits.vectors));
-    let blocks = limits.blocks.map(|blocks| {
+    let (millions, vectors) = (thousands((multiply_adds / 1_000_000) as usize), share(vectors));
+    let blocks = blocks.map(|blocks| {
         let blocks = share(blocks);
         tr!(", {blocks} in bf16", "、bf16 なら {blocks}")
     });
@@ -64,10 +64,6 @@ fn multiplying(multiply_adds: u64, seconds: f64, limits: &Limits) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn limits() -> Limits {
-        Limits { vectors: 1e9, blocks: Some(4e9), reading: [(1, 1.0); 4] }
-    }
 
     #[test]
     fn shares_add_up_and_threads_are_counted() {
@@ -86,8 +82,8 @@ mod tests {
 
     #[test]
     fn multiplying_is_held_against_the_limits() {
-        let text = multiplying(3_000_000_000, 10.0, &limits());
+        let text = multiplying(3_000_000_000, 10.0, (1e9, Some(4e9)));
         assert!(text.contains("3,000 million") && text.contains("30.0 %") && text.contains("7.5 % in bf16"), "{text}");
-        assert!(!multiplying(1, 1.0, &Limits { blocks: None, ..limits() }).contains("bf16"));
+        assert!(!multiplying(1, 1.0, (1e9, None)).contains("bf16"));
     }
 }
