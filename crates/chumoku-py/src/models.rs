@@ -60,6 +60,18 @@ enum Classes {
     Ngrams(Box<NgramClassifier>),
 }
 
+/// A classifier of a folder, if it tells classes or labels.
+fn classes(folder: &Path) -> chumoku::Result<TextClassifier> {
+    let model = TextClassifier::load(folder)?;
+    match model.config().problem.number() {
+        None => Ok(model),
+        Some(_) => Err(chumoku::Error::Setting(format!(
+            "{}: this model tells a number for each text, which this package does not read yet: use `chumoku predict`",
+            folder.display()
+        ))),
+    }
+}
+
 /// A trained classifier of text.
 #[pyclass(frozen, module = "chumoku._chumoku")]
 pub(crate) struct Classifier(Classes);
@@ -73,7 +85,7 @@ impl Classifier {
             Ok(Classifier(match ModelKind::of(&folder) {
                 Ok(ModelKind::Ngrams) => Classes::Ngrams(Box::new(NgramClassifier::load(&folder)?)),
                 // Says what is wrong with a folder of another kind.
-                _ => Classes::Network(Box::new(TextClassifier::load(&folder)?)),
+                _ => Classes::Network(Box::new(classes(&folder)?)),
             }))
         })
     }

@@ -40,6 +40,16 @@ def test_training_and_predicting(tmp_path):
     assert found.returncode == 0 and len(found.stdout.splitlines()) >= 2
 
 
+def test_a_folder_that_tells_numbers_is_named(tmp_path):
+    import chumoku
+
+    rows = "".join(f"{i % 5},{'good ' * (i % 5)}thing {i}\n" for i in range(60))
+    (tmp_path / "rows.csv").write_text("stars,text\n" + rows)
+    assert run(MODULE, "train", "rows.csv", "--out", "model", "--epochs", "1", cwd=tmp_path).returncode == 0
+    with pytest.raises(ValueError, match="a number for each text"):
+        chumoku.TextClassifier.load(tmp_path / "model")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 def test_ctrl_c_saves(tmp_path):
     rows = "".join(f"{'good' if i % 2 else 'bad'} thing {i},{'yes' if i % 2 else 'no'}\n" for i in range(400))
