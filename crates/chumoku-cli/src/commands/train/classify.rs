@@ -103,7 +103,7 @@ fn next(place: &Path, is_builtin: bool, has_page: bool) -> String {
     let mut lines = vec![tr!("Next:", "次にできること:")];
     if is_builtin {
         lines.push(tr!(
-            "  chumoku train your-file.csv           your own texts: CSV, TSV, JSONL, Parquet, Excel, .gz",
+            "  chumoku train your-file.csv   your texts: CSV, TSV, JSONL, Parquet, Excel, .gz",
             "  chumoku train your-file.csv   自分のテキスト（CSV、TSV、JSONL、Parquet、Excel、.gz）"
         ));
     }
