@@ -185,7 +185,7 @@ mod tests {
             answered += new.len() as f64 / 20_000.0 / runs as f64;
         }
         assert!(kept as f64 >= 0.95 * runs as f64, "{kept} of {runs}");
-        // Who knew the truth could answer 36 %; a thousand rows, of which a quarter of the sure ones decide, allow less.
+        // With the probabilities known, 36 % could be answered; a thousand rows prove the promise for fewer.
         assert!(answered > 0.05, "{answered}");
     }
 

@@ -72,7 +72,11 @@ impl NumberScale {
         let mut scale = NumberScale { thresholds, ..NumberScale::default() };
         let mut bins = vec![Vec::new(); scale.thresholds.len() + 1];
         sorted.iter().for_each(|&x| bins[scale.bin(x)].push(x));
-        let mean = |bin: &Vec<f64>| bin.iter().sum::<f64>() / bin.len().max(1) as f64;
+        // Of equal numbers exactly that one, which a sum of many misses.
+        let mean = |bin: &Vec<f64>| match (bin.first(), bin.last()) {
+            (Some(first), Some(last)) if first < last => bin.iter().sum::<f64>() / bin.len() as f64,
+            (first, _) => first.copied().unwrap_or_default(),
+        };
         scale.values = bins.iter().map(mean).collect();
         let variance = |(bin, mean): (&Vec<f64>, &f64)| {
             bin.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / bin.len().max(1) as f64
@@ -241,9 +245,9 @@ impl NumberBlend {
         NumberBlend { scale, blend, margin: None, floor: 0.0 }
     }
 
-    /// Fits the blend on rows of log-odds with their numbers, and the margin by split conformal prediction (Papadopoulos et al.
-    /// 2002; normalised: Lei et al., "Distribution-free predictive inference for regression", 2018), each fifth of the rows by a
-    /// blend of the other four. `ngrams` empty: one half alone.
+    /// Fits the blend on rows of log-odds with their numbers, and the margin by cross-conformal prediction (Vovk 2015; residuals
+    /// divided by the predicted spread: Lei et al., "Distribution-free predictive inference for regression", 2018): each fifth of the
+    /// rows is judged by a blend of the other four. `ngrams` empty: one half alone.
     pub(crate) fn fit(
         scale: &NumberScale,
         attention: &[Vec<f32>],
@@ -343,6 +347,10 @@ mod tests {
         prices.iter().for_each(|&x| rows[scale.bin(x)] += 1);
         assert!(rows.iter().all(|n| (49..=51).contains(n)), "{rows:?}");
         scale.check().unwrap();
+        // Decimals that no sum of many equals are levels too.
+        let tenths: Vec<f64> = (0..3000).map(|i| f64::from(i % 3 + 1) / 10.0).collect();
+        let scale = NumberScale::of(&tenths);
+        assert!(scale.has_levels() && scale.values == [0.1, 0.2, 0.3], "{scale:?}");
         // A number that nearly all rows have is a bin, and no bin is empty.
         let mut zeros = vec![0.0; 900];
         zeros.extend((1..=100).map(f64::from));
