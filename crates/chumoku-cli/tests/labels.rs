@@ -66,6 +66,9 @@ fn texts_get_their_labels() {
     assert_eq!(config["problem"]["thresholds"].as_array().unwrap().len(), 4);
     assert!(place.read("model/README.md").contains("4 labels"));
 
+    let both = place.run(&["train", "test.jsonl", "--test", "test.jsonl", "--epochs", "1", "--out", "both"]).ok();
+    assert!(both.stderr.contains("100 of 100 test rows have a text that is also in the training file"), "{both:#?}");
+
     // The scores again, and what they are scores of.
     let eval = place.run(&["eval", "model", "test.jsonl", "--json"]).ok().json();
     assert_eq!(

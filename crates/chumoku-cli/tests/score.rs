@@ -102,7 +102,7 @@ fn answers_have_every_form() {
     let nearest = probabilities.iter().min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap();
     assert_eq!(nearest["label"], label, "{why}");
     assert!(place.run(&["explain", "model", all]).ok().stdout.starts_with("Prediction: 3"));
-    assert!(place.read("why.html").contains("with 90 %"));
+    assert!(place.read("why.html").contains("(90 % interval: "));
 }
 
 #[test]
@@ -158,6 +158,15 @@ fn columns_of_numbers_are_found() {
     let shown = why["probabilities"].as_array().unwrap();
     let threshold = |p: &serde_json::Value| p["label"].as_str().unwrap()[2..].parse::<f64>().unwrap();
     assert!(shown.is_sorted_by(|a, b| threshold(a) < threshold(b)), "{why}");
+    // Texts that stand in both files, and texts of two numbers, are told of; the model's card too.
+    place.write("both.csv", rows(60, "stars", false) + "98,1,\"Room 3: food twice.\"\n99,4,\"Room 3: food twice.\"\n");
+    let run = place.run(&["train", "both.csv", "--test", "both.csv", "--epochs", "1", "--out", "both"]).ok();
+    let leak = "warning: 62 of 62 test rows have a text that is also in the training file";
+    let twice = "1 text (2 rows) with more than one number, e.g. “room 3: food twice.” as 1 and 4";
+    let card = place.read("both/README.md");
+    for note in [leak, twice] {
+        assert!(run.stderr.contains(note) && card.contains(note), "{note}: {run:#?} {card}");
+    }
     // A rating with a slip is a rating all the same.
     place.write("slip.csv", rows(60, "総合評価", false).replacen("\n7,", "\n7,★", 1));
     place.refuses(&["train", "slip.csv", "--out", "x"], &["slip.csv:9", "a number", "★"]);

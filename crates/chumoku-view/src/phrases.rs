@@ -33,8 +33,8 @@ pub(crate) fn prediction(lang: Lang, e: &Explanation) -> &'static str {
 pub(crate) fn number(lang: Lang, number: Estimate) -> String {
     let [score, low, high] = number.rounded();
     match lang {
-        Lang::En => format!("{score} ({low} to {high} with 90 %)"),
-        Lang::Ja => format!("{score}（90 % の確率で {low}〜{high}）"),
+        Lang::En => format!("{score} (90 % interval: {low} to {high})"),
+        Lang::Ja => format!("{score}（90 % 区間: {low}〜{high}）"),
     }
 }
 

@@ -1,7 +1,6 @@
 //! How good predictions are of texts with any number of labels each.
 
 use crate::lang::lang;
-use crate::tr;
 use chumoku_kernels::Philox;
 use serde::Serialize;
 
@@ -147,14 +146,7 @@ impl LabelScores {
 
     /// What must be known before the figures, if anything.
     pub fn warning(&self) -> Option<String> {
-        const FEW: usize = 100;
-        (self.rows < FEW).then(|| {
-            let rows = self.rows;
-            tr!(
-                "{rows} rows are few: the figures may be off by as much as their interval says.",
-                "{rows} 行では少ないため、値は区間の幅ほどずれているかもしれません。"
-            )
-        })
+        super::few_rows(self.rows)
     }
 
     /// The averages of F1 with what they are called in the language of the process.

@@ -18,6 +18,19 @@ pub use rows::Rows;
 pub use scores::{ClassScore, Scores, quick_scores};
 pub use sureness::Sureness;
 
+use crate::tr;
+
+/// What must be known before the figures of so few rows.
+fn few_rows(rows: usize) -> Option<String> {
+    const FEW: usize = 100;
+    (rows < FEW).then(|| {
+        tr!(
+            "{rows} rows are few: the figures may be off by as much as their interval says.",
+            "{rows} 行では少ないため、値は区間の幅ほどずれているかもしれません。"
+        )
+    })
+}
+
 /// The class of the largest number, the first of equals.
 pub(crate) fn largest(row: &[f32]) -> u32 {
     (0..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best }) as u32

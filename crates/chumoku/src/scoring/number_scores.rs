@@ -2,7 +2,6 @@
 
 use crate::lang::lang;
 use crate::number::{Estimate, NumberScale};
-use crate::tr;
 use chumoku_kernels::Philox;
 use serde::Serialize;
 
@@ -112,14 +111,7 @@ impl NumberScores {
 
     /// What must be known before the figures, if anything.
     pub fn warning(&self) -> Option<String> {
-        const FEW: usize = 100;
-        (self.rows < FEW).then(|| {
-            let rows = self.rows;
-            tr!(
-                "{rows} rows are few: the figures may be off by as much as their interval says.",
-                "{rows} 行では少ないため、値は区間の幅ほどずれているかもしれません。"
-            )
-        })
+        super::few_rows(self.rows)
     }
 
     /// The least and the largest level.

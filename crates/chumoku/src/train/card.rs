@@ -262,8 +262,8 @@ fn percent(x: f64) -> String {
     format!("{:.1} %", 100.0 * x)
 }
 
-/// The scores of predictors with these names.
-pub(super) fn score_table(rows: usize, part: &str, all: &[(&str, &Scores)]) -> String {
+/// The heading of the scores: of which rows they are.
+pub(super) fn score_heading(rows: usize, part: &str) -> String {
     let part = match part {
         "test" => tr!("{rows} test rows, which training never saw", "学習に使っていないテストデータ {rows} 行での値:"),
         "valid" => tr!(
@@ -275,7 +275,12 @@ pub(super) fn score_table(rows: usize, part: &str, all: &[(&str, &Scores)]) -> S
             "学習データ {rows} 行での値（ほかにデータがないためで、新しいテキストについては何も分かりません）:"
         ),
     };
-    let mut card = tr!("## Scores\n\nOn {part}:\n\n", "## 評価\n\n{part}\n\n");
+    tr!("## Scores\n\nOn {part}:\n\n", "## 評価\n\n{part}\n\n")
+}
+
+/// The scores of predictors with these names.
+pub(super) fn score_table(rows: usize, part: &str, all: &[(&str, &Scores)]) -> String {
+    let mut card = score_heading(rows, part);
     card += lang().pick(
         "| | accuracy | macro-F1 | 95 % interval of macro-F1 |",
         "| | 正解率 | マクロ F1 | マクロ F1 の 95 % 区間 |",
@@ -319,7 +324,7 @@ pub(super) fn class_table(scores: &Scores) -> String {
 }
 
 /// Where the rows come from.
-pub(super) fn data_section(data: &TrainingData, seed: u64) -> String {
+pub(super) fn data_section<A: Answer>(data: &TrainingData<A>, seed: u64) -> String {
     let mut card = tr!(
         "\n## Data\n\n{} rows to train on, {} to validate, {} to test. SHA-256 of texts and labels: `{}`. Seed {seed}.\n\n",
         "\n## データ\n\n学習 {} 行、検証 {} 行、テスト {} 行。テキストとラベルの SHA-256: `{}`。シード {seed}。\n\n",

@@ -183,14 +183,7 @@ fn card(
         super::card::how_trained(plan),
         data.labels.len()
     );
-    let rows = thousands(test.rows);
-    card += &match part {
-        "test" => tr!("On {rows} rows that training never saw:\n\n", "学習に使っていない {rows} 行での結果:\n\n"),
-        "valid" => {
-            tr!("On {rows} validation rows (optimistic):\n\n", "検証データ {rows} 行での結果（楽観的な値です）:\n\n")
-        }
-        _ => tr!("On {rows} training rows:\n\n", "学習データ {rows} 行での結果:\n\n"),
-    };
+    card += &super::card::score_heading(test.rows, part);
     let [micro, macro_, sample] = test.averages().map(|(name, _)| name);
     let _ = writeln!(card, "| | {micro} | {macro_} | {sample} |\n|---|---|---|---|");
     let alone = tr!("{noun} alone", "{noun}単独");
@@ -221,18 +214,15 @@ fn card(
             label.rows
         );
     }
-    let [train, valid, held] = [&data.train, &data.valid, &data.test].map(|rows| thousands(rows.len()));
+    card += &super::card::data_section(data, options.seed);
     card += &tr!(
-        "\n## Data\n\n{train} rows to train on, {valid} to validate, {held} to test. SHA-256 {}. Seed {}.\n\n## Limits\n\nThe \
-         labels are known from the training rows alone. Answers for texts in another language, style or subject mean \
+        "\n## Limits\n\nThe labels are known from the training rows alone. Answers for texts in another language, style or subject mean \
          little. Weights of attention show where the model looks, not why it decides.\n\n## Use\n\n```\nchumoku predict \
          THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some text\"\n```\n",
-        "\n## データ\n\n学習 {train} 行、検証 {valid} 行、テスト {held} 行。SHA-256 {}。シード {}。\n\n## 限界\n\nラベルについて知って\
+        "\n## 限界\n\nラベルについて知って\
          いるのは学習データだけです。言語・文体・話題の異なるテキストへの答えには、ほとんど意味がありません。アテンションの重みが示すのは\
          モデルがどこを見ているかであって、判断の理由ではありません。\n\n## 使い方\n\n```\nchumoku predict このフォルダ \
-         \"テキスト\"\nchumoku explain このフォルダ \"テキスト\"\n```\n",
-        data.fingerprint(),
-        options.seed
+         \"テキスト\"\nchumoku explain このフォルダ \"テキスト\"\n```\n"
     );
     Ok(card)
 }

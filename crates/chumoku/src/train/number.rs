@@ -157,17 +157,7 @@ impl Report<'_> {
             super::card::how_trained(plan),
             data.scale.thresholds.len()
         );
-        let rows = thousands(test.rows);
-        card += &match *part {
-            "test" => tr!("On {rows} rows that training never saw:\n\n", "学習に使っていない {rows} 行での結果:\n\n"),
-            "valid" => {
-                tr!(
-                    "On {rows} validation rows (optimistic):\n\n",
-                    "検証データ {rows} 行での結果（楽観的な値です）:\n\n"
-                )
-            }
-            _ => tr!("On {rows} training rows:\n\n", "学習データ {rows} 行での結果:\n\n"),
-        };
+        card += &super::card::score_heading(test.rows, part);
         let names = test.figures().map(|(name, _)| name);
         let _ = writeln!(card, "| | {} |\n|---|---|---|---|---|", names.join(" | "));
         let alone = tr!("{noun} alone", "{noun}単独");
@@ -199,19 +189,16 @@ impl Report<'_> {
                 let _ = writeln!(card, "| {level} | {rows} | {mean} | {error} | {exact} |");
             }
         }
-        let [train, valid, held] = [&data.train, &data.valid, &data.test].map(|rows| thousands(rows.len()));
+        card += &super::card::data_section(data, options.seed);
         card += &tr!(
-            "\n## Data\n\n{train} rows to train on, {valid} to validate, {held} to test. SHA-256 {}. Seed {}.\n\n## \
-             Limits\n\nThe model knows numbers from its training rows alone, and never goes beyond their range. The promise of \
+            "\n## Limits\n\nThe model knows numbers from its training rows alone, and never goes beyond their range. The promise of \
              the intervals holds for texts like those of the validation rows. Answers for texts in another language, style or \
              subject mean little.\n\n## Use\n\n```\nchumoku predict THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \
              \"some text\"\n```\n",
-            "\n## データ\n\n学習 {train} 行、検証 {valid} 行、テスト {held} 行。SHA-256 {}。シード {}。\n\n## 限界\n\n数値について知っているの\
+            "\n## 限界\n\n数値について知っているの\
              は学習データだけで、その範囲を超える値は答えません。区間の約束は、検証データと似たテキストについてのものです。言語・文体・話題の\
              異なるテキストへの答えには、ほとんど意味がありません。\n\n## 使い方\n\n```\nchumoku predict このフォルダ \
-             \"テキスト\"\nchumoku explain このフォルダ \"テキスト\"\n```\n",
-            data.fingerprint(),
-            options.seed
+             \"テキスト\"\nchumoku explain このフォルダ \"テキスト\"\n```\n"
         );
         card
     }

@@ -1,6 +1,6 @@
 //! Rows with their labels as class numbers, in three parts.
 
-use crate::data::{self, Dataset, Example, LabelSets, LabelledText, ScoredText, ScoredTexts};
+use crate::data::{self, Conflicts, Dataset, Example, LabelSets, LabelledText, ScoredText, ScoredTexts};
 use crate::lang::lang;
 use crate::lang::wording::{count, listed};
 use crate::ngram::Answer;
@@ -54,6 +54,48 @@ fn untested(split: &[usize], given: Option<&Dataset>, train: &[Example], labels:
     ))
 }
 
+/// Says which texts come with several labels or numbers; `one` is what each should have.
+fn conflicts(found: &Conflicts, one: &str) -> Vec<String> {
+    if found.texts == 0 {
+        return Vec::new();
+    }
+    let example = found.examples.first().map(|(text, labels)| {
+        let text: String = text.chars().take(40).collect();
+        let labels = labels.join(lang().pick(" and ", "、"));
+        tr!(", e.g. “{text}” as {labels}", "（例: “{text}” の{one}が {labels}）")
+    });
+    let (texts, rows, example) = (found.texts, found.rows, example.unwrap_or_default());
+    let counted = count(texts as u64, "text");
+    vec![tr!(
+        "{counted} ({rows} rows) with more than one {one}{example}",
+        "{texts} 個のテキスト（{rows} 行）に複数の{one}があります{example}"
+    )]
+}
+
+/// Says which validation and test rows have a text that is in the training file too.
+fn leaks(train: &[Example], others: [Option<Vec<Example>>; 2]) -> Vec<String> {
+    let names = [tr!("validation", "検証"), tr!("test", "テスト")];
+    let of_file = |(name, other): (String, Option<Vec<Example>>)| {
+        let other = other?;
+        let shared = data::shared_texts(train, &other);
+        let example = shared.examples.first().map(|shared| {
+            let text: String = shared.text.chars().take(40).collect();
+            let (a, b) = (shared.line_a, shared.line_b);
+            tr!(", e.g. “{text}” (lines {a} and {b})", "（例: “{text}”、{a} 行目と {b} 行目）")
+        });
+        let (n, of, example) = (shared.count, other.len(), example.unwrap_or_default());
+        (n > 0).then(|| {
+            tr!(
+                "warning: {n} of {of} {name} rows have a text that is also in the training file{example}: their score \
+                 says nothing about new texts",
+                "警告: {name}データの {of} 行のうち {n} 行は、テキストが学習ファイルにもあります{example}。その評価値からは、\
+                 新しいテキストについて何も分かりません"
+            )
+        })
+    };
+    names.into_iter().zip(others).filter_map(of_file).collect()
+}
+
 impl TrainingData {
     /// Parts of the files given: validation and test rows are split off the training file where they have no file of
     /// their own.
@@ -76,39 +118,9 @@ impl TrainingData {
             Some(dataset) => Rows::of(&dataset.examples, &labels),
             None => part(rows),
         };
-        let mut notes = Vec::new();
-        if split.conflicts.texts > 0 {
-            let conflicts = &split.conflicts;
-            let example = conflicts.examples.first().map(|(text, labels)| {
-                let text: String = text.chars().take(40).collect();
-                let labels = labels.join(lang().pick(" and ", "、"));
-                tr!(", e.g. “{text}” as {labels}", "（例: “{text}” のラベルが {labels}）")
-            });
-            let (texts, rows) = (conflicts.texts, conflicts.rows);
-            let (counted, example) = (count(texts as u64, "text"), example.unwrap_or_default());
-            notes.push(tr!(
-                "{counted} ({rows} rows) with more than one label{example}",
-                "{texts} 個のテキスト（{rows} 行）に複数のラベルがあります{example}"
-            ));
-        }
-        for (name, other) in [(tr!("validation", "検証"), valid), (tr!("test", "テスト"), test)] {
-            let Some(other) = other else { continue };
-            let shared = data::shared_texts(&train.examples, &other.examples);
-            if shared.count > 0 {
-                let example = shared.examples.first().map(|shared| {
-                    let text: String = shared.text.chars().take(40).collect();
-                    let (a, b) = (shared.line_a, shared.line_b);
-                    tr!(", e.g. “{text}” (lines {a} and {b})", "（例: “{text}”、{a} 行目と {b} 行目）")
-                });
-                let (n, of, example) = (shared.count, other.examples.len(), example.unwrap_or_default());
-                notes.push(tr!(
-                    "warning: {n} of {of} {name} rows have a text that is also in the training file{example}: their score \
-                     says nothing about new texts",
-                    "警告: {name}データの {of} 行のうち {n} 行は、テキストが学習ファイルにもあります{example}。その評価値からは、\
-                     新しいテキストについて何も分かりません"
-                ));
-            }
-        }
+        let one = lang().pick("label", "ラベル");
+        let mut notes = conflicts(&split.conflicts, one);
+        notes.extend(leaks(&train.examples, [valid, test].map(|given| given.map(|data| data.examples.clone()))));
         notes.extend(untested(&split.test, test, &train.examples, &labels));
         let data = TrainingData {
             train: part(&split.train),
@@ -155,8 +167,15 @@ impl TrainingData<Vec<u32>> {
             Some(sets) => Rows::of_sets(&sets.examples, &labels),
             None => part(rows),
         };
+        let plain = |example: &LabelledText| Example {
+            text: example.text.clone(),
+            label: example.labels.join("|"),
+            line: example.line,
+        };
+        let others = [valid, test].map(|given| given.map(|sets| sets.examples.iter().map(plain).collect()));
+        let notes = leaks(&rows, others);
         let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
-        let data = TrainingData { labels, train, valid, test, ..TrainingData::default() };
+        let data = TrainingData { labels, train, valid, test, notes, ..TrainingData::default() };
         Ok(data)
     }
 }
@@ -175,12 +194,17 @@ impl TrainingData<Measured> {
         train.check_trainable()?;
         let numbers = |rows: &mut dyn Iterator<Item = &ScoredText>| rows.map(|row| row.score).collect::<Vec<f64>>();
         let rough = NumberScale::of(&numbers(&mut train.examples.iter()));
-        let as_one = |example: &ScoredText| Example {
-            text: example.text.clone(),
-            label: rough.bin(example.score).to_string(),
-            line: example.line,
+        let with =
+            |example: &ScoredText, label: String| Example { text: example.text.clone(), label, line: example.line };
+        let by_bin = |example: &ScoredText| with(example, rough.bin(example.score).to_string());
+        let rows: Vec<Example> = train.examples.iter().map(by_bin).collect();
+        let plain = |data: &ScoredTexts| -> Vec<Example> {
+            data.examples.iter().map(|example| with(example, example.score.to_string())).collect()
         };
-        let rows: Vec<Example> = train.examples.iter().map(as_one).collect();
+        let numbered = plain(train);
+        let one = lang().pick("number", "数値");
+        let mut notes = conflicts(&data::split(&numbered, 0, 0.0, 0.0).conflicts, one);
+        notes.extend(leaks(&numbered, [valid, test].map(|given| given.map(plain))));
         let share = |given: Option<&ScoredTexts>| if given.is_some() { 0.0 } else { HELD_OUT };
         let split = data::split(&rows, 0, share(valid), share(test));
         let scale = NumberScale::of(&numbers(&mut split.train.iter().map(|&row| &train.examples[row])));
@@ -190,7 +214,7 @@ impl TrainingData<Measured> {
             None => part(rows),
         };
         let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
-        Ok(TrainingData { labels: scale.labels(), train, valid, test, notes: Vec::new(), scale })
+        Ok(TrainingData { labels: scale.labels(), train, valid, test, notes, scale })
     }
 }
 

@@ -68,12 +68,10 @@ fn ngrams(args: &Train, data: &TrainingData, threads: usize, start: Instant) -> 
     })
 }
 
-/// Predictors side by side and each class of the first, with what must be known before.
-fn scores(metrics: &serde_json::Value, rows: &[(&str, &Scores)]) -> anyhow::Result<String> {
-    let whole = rows[0].1;
-    let warning = whole.warning().map_or(String::new(), |warning| report::filled(&warning) + "\n\n");
-    let count = thousands(whole.rows);
-    let on = match metrics["scored_on"].as_str() {
+/// Of which rows the scores are.
+pub(super) fn scored_on(metrics: &serde_json::Value, rows: usize) -> String {
+    let count = thousands(rows);
+    match metrics["scored_on"].as_str() {
         Some("test") => tr!("On {count} rows that training never saw:", "学習に使っていない {count} 行での結果:"),
         Some("valid") => tr!(
             "On {count} validation rows (there are no test rows: the figure is optimistic):",
@@ -83,7 +81,14 @@ fn scores(metrics: &serde_json::Value, rows: &[(&str, &Scores)]) -> anyhow::Resu
             "On {count} training rows (there are no others: the figure says nothing about new texts):",
             "学習データ {count} 行での結果（ほかに行がないため、新しいテキストについては\n何も分かりません）:"
         ),
-    };
+    }
+}
+
+/// Predictors side by side and each class of the first, with what must be known before.
+fn scores(metrics: &serde_json::Value, rows: &[(&str, &Scores)]) -> anyhow::Result<String> {
+    let whole = rows[0].1;
+    let warning = whole.warning().map_or(String::new(), |warning| report::filled(&warning) + "\n\n");
+    let on = scored_on(metrics, whole.rows);
     let classes = report::classes(whole, "metrics.json");
     let sure = report::sure_answers(&metrics["abstain"]);
     Ok(format!("{warning}{on}\n\n{}\n{classes}{sure}\n", report::comparison(rows)))
@@ -99,7 +104,7 @@ fn most_frequent() -> &'static str {
 }
 
 /// What to do next.
-fn next(place: &Path, is_builtin: bool, has_page: bool) -> String {
+pub(super) fn next(place: &Path, is_builtin: bool, has_page: bool) -> String {
     let mut lines = vec![tr!("Next:", "次にできること:")];
     if is_builtin {
         lines.push(tr!(

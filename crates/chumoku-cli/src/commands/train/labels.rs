@@ -1,10 +1,11 @@
 //! Training a classifier of any number of labels a text.
 
 use super::Session;
+use super::classify::{next, scored_on, this_model};
 use crate::ExitCode;
 use crate::Usage;
 use crate::args::{SeveralLabels, Train};
-use crate::commands::{quoted, read_options};
+use crate::commands::read_options;
 use crate::harmless;
 use crate::progress::tell;
 use crate::report::{fit, right, several_labels};
@@ -77,6 +78,7 @@ fn describe(data: &TrainingData<Vec<u32>>) {
         counts.len()
     );
     tell(["labels", "ラベル"], &text);
+    data.notes.iter().for_each(|note| tell(["note", "注記"], note));
 }
 
 /// The scores beside the baselines.
@@ -86,24 +88,12 @@ fn show(outcome: &LabelsOutcome, place: &Path) -> anyhow::Result<()> {
     if let Some(warning) = scores.warning() {
         writeln!(out, "{}\n", crate::report::filled(&warning))?;
     }
-    let rows = thousands(scores.rows);
-    let on = match outcome.metrics["scored_on"].as_str() {
-        Some("test") => tr!("On {rows} rows that training never saw:", "学習に使っていない {rows} 行での結果:"),
-        Some("valid") => tr!(
-            "On {rows} validation rows (there are no test rows: the figure is optimistic):",
-            "検証データ {rows} 行での結果（テスト用の行がないため、楽観的な値です）:"
-        ),
-        _ => tr!(
-            "On {rows} training rows (there are no others):",
-            "学習データ {rows} 行での結果（ほかに行がありません）:"
-        ),
-    };
-    writeln!(out, "{on}\n")?;
+    writeln!(out, "{}\n", scored_on(&outcome.metrics, scores.rows))?;
     let noun = network_name(outcome.model.config().model.body.network());
     let alone = tr!("  its {noun} alone", "  {noun}単独");
     let [attention, ngrams, frequent] = &outcome.parts;
     let rows: Vec<(&str, &LabelScores)> = vec![
-        (super::classify::this_model(), scores),
+        (this_model(), scores),
         (&alone, attention),
         (lang().pick("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), ngrams),
         (lang().pick("baseline: commonest label", "比較対象: 最も多いラベル"), frequent),
@@ -111,11 +101,7 @@ fn show(outcome: &LabelsOutcome, place: &Path) -> anyhow::Result<()> {
     write!(out, "{}", comparison(&rows))?;
     let thresholds = outcome.model.config().problem.labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
     write!(out, "\n{}", several_labels(scores, thresholds, "metrics.json"))?;
-    let place = quoted(&place.display().to_string());
-    let text = lang().pick("some text", "テキスト");
-    writeln!(out, "\n{}", tr!("Next:", "次にできること:"))?;
-    writeln!(out, "  chumoku predict {place} \"{text}\"")?;
-    writeln!(out, "  chumoku explain {place} \"{text}\" --html why.html")?;
+    write!(out, "\n{}", next(place, false, true))?;
     Ok(())
 }
 

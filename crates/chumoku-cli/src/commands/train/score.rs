@@ -1,11 +1,12 @@
 //! Training a predictor of a number for each text.
 
 use super::Session;
+use super::classify::{next, scored_on, this_model};
 use crate::ExitCode;
 use crate::Usage;
 use crate::args::Train;
 use crate::commands::pictures::terminal_options;
-use crate::commands::{quoted, read_options};
+use crate::commands::read_options;
 use crate::progress::tell;
 use crate::report::{fit, right};
 use chumoku::ModelKind;
@@ -71,6 +72,7 @@ fn describe(data: &TrainingData<Measured>) {
     let mean = figure(mean);
     let text = tr!("{least} to {most}, mean {mean}; {how}", "{least}〜{most}、平均 {mean}、{how}");
     tell(["numbers", "数値"], &text);
+    data.notes.iter().for_each(|note| tell(["note", "注記"], note));
 }
 
 /// A number of the file as it stands there, unless it is very long.
@@ -86,35 +88,19 @@ fn show(outcome: &NumberOutcome, place: &Path) -> anyhow::Result<()> {
     if let Some(warning) = scores.warning() {
         writeln!(out, "{}\n", crate::report::filled(&warning))?;
     }
-    let rows = thousands(scores.rows);
-    let on = match outcome.metrics["scored_on"].as_str() {
-        Some("test") => tr!("On {rows} rows that training never saw:", "学習に使っていない {rows} 行での結果:"),
-        Some("valid") => tr!(
-            "On {rows} validation rows (there are no test rows: the figure is optimistic):",
-            "検証データ {rows} 行での結果（テスト用の行がないため、楽観的な値です）:"
-        ),
-        _ => tr!(
-            "On {rows} training rows (there are no others):",
-            "学習データ {rows} 行での結果（ほかに行がありません）:"
-        ),
-    };
-    writeln!(out, "{on}\n")?;
+    writeln!(out, "{}\n", scored_on(&outcome.metrics, scores.rows))?;
     let noun = network_name(outcome.model.config().model.body.network());
     let alone = tr!("  its {noun} alone", "  {noun}単独");
     let [attention, ngrams, median] = &outcome.parts;
     let rows: Vec<(&str, &NumberScores)> = vec![
-        (super::classify::this_model(), scores),
+        (this_model(), scores),
         (&alone, attention),
         (lang().pick("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), ngrams),
         (lang().pick("baseline: always the median", "比較対象: 常に中央値"), median),
     ];
     write!(out, "{}", comparison(&rows))?;
     write!(out, "\n{}", details(scores, &outcome.points))?;
-    let place = quoted(&place.display().to_string());
-    let text = lang().pick("some text", "テキスト");
-    writeln!(out, "\n{}", tr!("Next:", "次にできること:"))?;
-    writeln!(out, "  chumoku predict {place} \"{text}\"")?;
-    writeln!(out, "  chumoku explain {place} \"{text}\" --html why.html")?;
+    write!(out, "\n{}", next(place, false, true))?;
     Ok(())
 }
 
