@@ -1,7 +1,6 @@
-//! What tasks share whose answers are questions of yes or no: a network with a logistic output for each, and a linear model of
-//! n-grams for each beside it.
+//! What all classifiers share: a network and a linear model of n-grams beside it, trained one after the other.
 
-use super::classify::{Classify, ngram_footing};
+use super::classifier_task::{Classify, ngram_footing};
 use super::memory::Held;
 use super::network::Network;
 use super::run::{Ended, run};
@@ -23,6 +22,8 @@ pub(super) struct Whole {
     pub(super) ended: Ended,
     /// What the n-gram model is trained again from.
     pub(super) found: Found,
+    /// How long the n-grams took.
+    pub(super) seconds: f64,
 }
 
 /// Trains both halves: the n-grams first, then the network's run of steps.
@@ -71,7 +72,7 @@ pub(super) fn train<A: Target>(
         ngrams: Some(ngrams.model),
         origin: start.map(|start| start.origin),
     };
-    Ok(Whole { classifier, plan, ended, found: ngrams.found })
+    Ok(Whole { classifier, plan, ended, found: ngrams.found, seconds: ngrams.seconds })
 }
 
 /// Once all is chosen: the n-grams learn from the validation rows too. Whoever interrupted the run does not wait for that.

@@ -53,7 +53,7 @@ pub fn train_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>) -> Re
     let (options, observe) = (&options, &mut *observe);
     let whole =
         halves::train(data, Problem::Labels(LabelBlend::attention(data.labels.len())), (options, out, stop), observe)?;
-    let Whole { classifier, plan, ended, found } = whole;
+    let Whole { classifier, plan, ended, found, .. } = whole;
     let finished = Finished { data, options, out, plan: &plan, ended: &ended, stop };
     finished.write(classifier, found, observe)
 }

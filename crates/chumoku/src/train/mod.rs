@@ -3,6 +3,7 @@
 mod batches;
 mod card;
 mod checkpoint;
+mod classifier_task;
 mod classify;
 mod folder;
 mod halves;

@@ -54,7 +54,7 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
     let (options, observe) = (&options, &mut *observe);
     let plain = Problem::Number(NumberBlend::attention(data.scale.clone()));
     let whole = halves::train(data, plain, (options, out, stop), observe)?;
-    let Whole { mut classifier, plan, ended, found } = whole;
+    let Whole { mut classifier, plan, ended, found, .. } = whole;
     let [attention, ngrams] = halves::log_odds(&classifier, &data.valid)?;
     let truth = &data.valid.labels;
     classifier.config.problem = Problem::Number(NumberBlend::fit(&data.scale, &attention, &ngrams, truth));
