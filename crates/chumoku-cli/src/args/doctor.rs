@@ -1,6 +1,7 @@
 //! The flags of `doctor`.
 
-use super::{Reading, from_one_to_1024, number_of_folds, whole_from_zero};
+use super::Reading;
+use super::values::{from_one_to_1024, number_of_folds, whole_from_zero};
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 

@@ -1,26 +1,27 @@
 //! The command line.
 
+mod bench;
 mod doctor;
 mod numbers;
 mod pictures;
+mod train;
+mod values;
 mod vectors;
 
+pub(crate) use bench::{Bench, BenchAttention, BenchClassifier, Dtype};
 pub(crate) use doctor::Doctor;
 pub(crate) use numbers::{AttentionPart, Check, Count, Depth, Format, Network, Trace};
 pub(crate) use pictures::{Encoding, Explain, Film, Pictures, Position, PositionView, View};
+pub(crate) use train::{Model, TaskName, Tokens, Train};
 pub(crate) use vectors::{Embed, EmbeddingFormat, Nearest};
 
-use chumoku::Cell;
 use chumoku::data::{DataError, Kept, LabelOptions};
-use chumoku::nn;
-use chumoku::text::Unit;
-use chumoku::tr;
-use chumoku::train::Freeze;
 use clap::{Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::path::PathBuf;
-use std::str::FromStr;
+use values::{
+    at_least_one, delimiter, from_one_to_1024, number, promise, whole_from_one, whole_from_zero, whole_of_any_sign,
+};
 
 /// Train, use and question transformers on your own text, on any CPU.
 #[derive(Debug, Parser)]
@@ -91,71 +92,6 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Show processor, instruction set, threads and versions
     Info(Info),
-}
-
-/// The tasks that `train` has, by the names of its flag. What data is for is a [`chumoku::data::Task`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TaskName {
-    /// Sort texts into classes
-    Classify,
-    /// Give each text any number of labels
-    Labels,
-    /// Tell a number for each text: a rating, a measure
-    Score,
-    /// Turn texts into texts in another language or form
-    Translate,
-    /// Continue texts
-    Lm,
-    /// Pretrain an encoder on unlabelled text, for --from
-    Mlm,
-}
-
-/// What reads the tokens of a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Model {
-    /// A transformer encoder
-    Transformer,
-    /// A recurrent network of the same size
-    Rnn,
-    /// A recurrent network with long short-term memory
-    Lstm,
-    /// A recurrent network with gated recurrent units
-    Gru,
-    /// No network: the linear model over n-grams alone, trained in seconds
-    Ngrams,
-}
-
-impl Model {
-    /// The network; n-grams have none, and what is said of one is of no effect.
-    pub(crate) fn network(self) -> nn::Network {
-        match self {
-            Model::Transformer | Model::Ngrams => nn::Network::Transformer,
-            Model::Rnn => nn::Network::Recurrent(Cell::Rnn),
-            Model::Lstm => nn::Network::Recurrent(Cell::Lstm),
-            Model::Gru => nn::Network::Recurrent(Cell::Gru),
-        }
-    }
-}
-
-/// What tokens are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Tokens {
-    /// Parts of words: frequent words whole, rare ones in pieces
-    Subwords,
-    /// Characters
-    Characters,
-    /// Whole words; rare ones become “unknown” (not for translators)
-    Words,
-}
-
-impl From<Tokens> for Unit {
-    fn from(tokens: Tokens) -> Self {
-        match tokens {
-            Tokens::Subwords => Unit::Subwords,
-            Tokens::Characters => Unit::Characters,
-            Tokens::Words => Unit::Words,
-        }
-    }
 }
 
 /// How exactly f32 numbers are multiplied.
@@ -258,84 +194,6 @@ pub(crate) enum DataFormat {
     Fasttext,
     /// One text per line
     Text,
-}
-
-#[derive(Clone, Debug, ClapArgs)]
-pub(crate) struct Train {
-    /// CSV, TSV, JSONL, JSON, Parquet, Excel (.xlsx) or fastText lines, each also as .gz; - for standard input
-    #[arg(value_name = "DATA")]
-    pub(crate) data: Option<PathBuf>,
-    #[arg(long, value_enum)]
-    pub(crate) task: Option<TaskName>,
-    #[command(flatten)]
-    pub(crate) several: SeveralLabels,
-    /// Kind of classifier; a network is joined with n-grams
-    #[arg(long, value_enum, default_value = "transformer")]
-    pub(crate) model: Model,
-    /// Start from a pretrained model: a folder with config.json, model.safetensors and tokenizer.json; a classifier from
-    /// an encoder, a language model from a language model
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) from: Option<PathBuf>,
-    /// With --from, what stays as it is: nothing, embeddings, so many layers with all below them, or all but the new head
-    /// (default: embeddings where there are many tokens)
-    #[arg(long, value_name = "WHAT", value_parser = frozen, requires = "from")]
-    pub(crate) freeze: Option<Freeze>,
-    /// With --from, leave the pretrained matrices as they are and train products of this rank that are added to them (LoRA):
-    /// less memory and smaller checkpoints; 8 to 64 is usual
-    #[arg(long, value_name = "RANK", value_parser = from_one_to_1024, requires = "from", conflicts_with = "freeze")]
-    pub(crate) lora: Option<usize>,
-    /// Pretrain an encoder on these texts and the training texts first, and start from it; it stays in a folder beside
-    /// the model's
-    #[arg(long, value_name = "FILE", conflicts_with = "from")]
-    pub(crate) unlabelled: Vec<PathBuf>,
-    /// What tokens are (default: chosen from the texts)
-    #[arg(long, value_enum, value_name = "UNIT")]
-    pub(crate) tokens: Option<Tokens>,
-    /// Tell where the time went: stage by stage, and how much of it was multiplying
-    #[arg(long)]
-    pub(crate) profile: bool,
-    /// Folder for the model (default: chumoku-model, chumoku-model-2, …)
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// Validation rows (default: a tenth of DATA)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) valid: Option<PathBuf>,
-    /// Test rows (default: a tenth of DATA)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) test: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) reading: Reading,
-    /// Maximum number of passes over the data (default: chosen from its size)
-    #[arg(long, value_name = "N", value_parser = whole_from_one::<u64>)]
-    pub(crate) epochs: Option<u64>,
-    /// Decides initial weights, order and dropout: the same seed gives the same model
-    #[arg(long, value_name = "N", default_value_t = 42, value_parser = whole_from_zero::<u64>)]
-    pub(crate) seed: u64,
-    /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
-    pub(crate) threads: Option<usize>,
-    /// Parts of a batch that are learnt from side by side, 1 to 64; with as many as cores all are busy, and each takes
-    /// memory for gradients of its own. Another number is another run, whatever the threads (default: 1, 2 or 4 by the
-    /// tokens of a batch)
-    #[arg(long, value_name = "N", value_parser = number_of_parts)]
-    pub(crate) parts: Option<usize>,
-    /// How exact matrix products are; lower levels are faster where the processor multiplies bf16 numbers, and the same
-    /// elsewhere
-    #[arg(long, value_enum, default_value = "medium")]
-    pub(crate) precision: Precision,
-    /// Continue a run that was stopped or killed
-    #[arg(long)]
-    pub(crate) resume: bool,
-    /// Record the attention to this text before training and after each epoch, for `chumoku film`; for a translator,
-    /// give source and target with a tab between them
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) watch: Option<String>,
-    /// Replace the model in the output folder, or start its unfinished run over
-    #[arg(long)]
-    pub(crate) force: bool,
-    /// Print the metrics as one JSON object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -582,117 +440,6 @@ impl From<Language> for chumoku::Lang {
     }
 }
 
-/// What is measured.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Bench {
-    /// Scaled dot-product attention of random queries, keys and values
-    Attention(BenchAttention),
-    /// Training steps of a classifier on random tokens
-    Train(BenchClassifier),
-    /// The forward pass of a classifier on random tokens
-    Infer(BenchClassifier),
-}
-
-/// A number format of attention.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Dtype {
-    /// 32 bits
-    F32,
-    /// 16 bits, 8 of them digits
-    Bf16,
-    /// 16 bits, 11 of them digits
-    F16,
-}
-
-#[derive(Clone, Debug, ClapArgs)]
-pub(crate) struct BenchAttention {
-    /// Sequences
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
-    pub(crate) batch: usize,
-    /// Heads of the queries
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
-    pub(crate) heads: usize,
-    /// Heads of keys and values, a divisor of --heads (default: --heads)
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
-    pub(crate) kv_heads: Option<usize>,
-    /// Queries in a sequence
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = at_least_one)]
-    pub(crate) length: usize,
-    /// Keys in a sequence (default: --length)
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
-    pub(crate) keys: Option<usize>,
-    /// Width of a head
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = at_least_one)]
-    pub(crate) dim: usize,
-    /// Width of a head of values (default: --dim)
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
-    pub(crate) value_dim: Option<usize>,
-    /// Number format of inputs and output
-    #[arg(long, value_enum, default_value = "f32")]
-    pub(crate) dtype: Dtype,
-    /// How exact products of f32 numbers are
-    #[arg(long, value_enum, default_value = "highest")]
-    pub(crate) precision: Precision,
-    /// Each query sees the keys up to its own place; the last query is at the place of the last key
-    #[arg(long)]
-    pub(crate) causal: bool,
-    /// Each query sees its own place, N keys before it and, without --causal, N after it
-    #[arg(long, value_name = "N")]
-    pub(crate) window: Option<usize>,
-    /// The forward and the backward pass
-    #[arg(long)]
-    pub(crate) backward: bool,
-    /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
-    pub(crate) threads: Option<usize>,
-    /// Print one JSON object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Clone, Debug, ClapArgs)]
-pub(crate) struct BenchClassifier {
-    /// Layers of the encoder
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = at_least_one)]
-    pub(crate) layers: usize,
-    /// Width of a token; the feed-forward layers are four times as wide
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
-    pub(crate) d_model: usize,
-    /// Heads, a divisor of --d-model
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
-    pub(crate) heads: usize,
-    /// Sequences in a batch
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = at_least_one)]
-    pub(crate) batch: usize,
-    /// Tokens in a sequence
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = at_least_one)]
-    pub(crate) length: usize,
-    /// A file with one length per line, in place of --length; each batch runs once
-    #[arg(long, value_name = "FILE", conflicts_with = "length")]
-    pub(crate) lengths: Option<PathBuf>,
-    /// Different tokens
-    #[arg(long, value_name = "N", default_value_t = 8000, value_parser = at_least_one)]
-    pub(crate) vocab: usize,
-    /// Share of numbers set to 0 in training, of attention weights too
-    #[arg(long, value_name = "X", default_value_t = 0.1, value_parser = share)]
-    pub(crate) dropout: f32,
-    /// How exact matrix products are
-    #[arg(long, value_enum, default_value = "highest")]
-    pub(crate) precision: Precision,
-    /// For training, parts of a batch that are learnt from side by side, 1 to 64 (default: 1, 2 or 4 by its tokens)
-    #[arg(long, value_name = "N", value_parser = number_of_parts)]
-    pub(crate) parts: Option<usize>,
-    /// Also show where the time goes, beside the limits of this processor
-    #[arg(long)]
-    pub(crate) profile: bool,
-    /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
-    pub(crate) threads: Option<usize>,
-    /// Print one JSON object on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Export {
     /// The folder of a classifier: one that `chumoku train` wrote, or a published one
@@ -711,136 +458,4 @@ pub(crate) struct Info {
     /// Print as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-fn delimiter(text: &str) -> Result<char, String> {
-    let named = match text {
-        "tab" | "\\t" => Some('\t'),
-        "comma" => Some(','),
-        "semicolon" => Some(';'),
-        "pipe" => Some('|'),
-        "space" => Some(' '),
-        _ => None,
-    };
-    let mut characters = text.chars();
-    let one = characters.next().filter(|_| characters.next().is_none());
-    let can_be = |c: &char| c.is_ascii() && !c.is_ascii_alphanumeric() && !['"', '\n', '\r'].contains(c);
-    named.or(one.filter(can_be)).ok_or_else(|| {
-        chumoku::tr!(
-            "expected one ASCII character that is no letter, digit or quote (such as ; or |), or tab",
-            "英数字と引用符以外の ASCII 文字 1 つ（; や | など）か tab を指定してください"
-        )
-    })
-}
-
-/// A whole number from `least` on, or what is wrong with it.
-fn whole<N: FromStr + PartialOrd + Display>(text: &str, least: N) -> Result<N, String> {
-    match text.parse() {
-        Ok(n) if n >= least => Ok(n),
-        Err(_) if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
-            Err(chumoku::tr!("expected a smaller number, found {text}", "もっと小さな数が必要ですが、{text} です"))
-        }
-        _ => Err(chumoku::tr!(
-            "expected a whole number from {least}, found {}",
-            "{least} 以上の整数が必要ですが、{} です",
-            found(text)
-        )),
-    }
-}
-
-/// What stands in the place of a number, for messages.
-fn found(text: &str) -> String {
-    if text.is_empty() { chumoku::tr!("nothing", "空") } else { text.to_owned() }
-}
-
-fn whole_from_one<N: FromStr + PartialOrd + Display + From<u8>>(text: &str) -> Result<N, String> {
-    whole(text, N::from(1))
-}
-
-fn whole_from_zero<N: FromStr + PartialOrd + Display + From<u8>>(text: &str) -> Result<N, String> {
-    whole(text, N::from(0))
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    whole_from_one(text)
-}
-
-/// A number with or without a sign; what numbers there may be is for others to say.
-fn whole_of_any_sign(text: &str) -> Result<i64, String> {
-    text.parse()
-        .map_err(|_| chumoku::tr!("expected a whole number, found {}", "整数が必要ですが、{} です", found(text)))
-}
-
-/// A number with or without a point.
-fn number(text: &str) -> Result<f64, String> {
-    text.parse().map_err(|_| chumoku::tr!("expected a number, found {}", "数が必要ですが、{} です", found(text)))
-}
-
-/// A share that is neither none nor all.
-fn promise(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(x) if x > 0.0 && x < 1.0 => Ok(x),
-        _ => Err(chumoku::tr!(
-            "expected a number between 0 and 1, such as 0.95, found {}",
-            "0 と 1 の間の数（0.95 など）が必要ですが、{} です",
-            found(text)
-        )),
-    }
-}
-
-fn share(text: &str) -> Result<f32, String> {
-    match text.parse() {
-        Ok(x) if (0.0..1.0).contains(&x) => Ok(x),
-        _ => Err(chumoku::tr!(
-            "expected a number from 0 to below 1, found {}",
-            "0 以上 1 未満の数が必要ですが、{} です",
-            found(text)
-        )),
-    }
-}
-
-/// Threads, or a rank: more than any machine or matrix has are a slip, and would only take memory.
-fn from_one_to_1024(text: &str) -> Result<usize, String> {
-    from_one_to(1024, text)
-}
-
-fn number_of_parts(text: &str) -> Result<usize, String> {
-    from_one_to(chumoku::train::MOST_PARTS, text)
-}
-
-fn number_of_folds(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(n) if (2..=100).contains(&n) => Ok(n),
-        _ => Err(chumoku::tr!(
-            "expected a whole number from 2 to 100, found {}",
-            "2 から 100 までの整数が必要ですが、{} です",
-            found(text)
-        )),
-    }
-}
-
-fn from_one_to(most: usize, text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(n) if (1..=most).contains(&n) => Ok(n),
-        _ => Err(chumoku::tr!(
-            "expected a whole number from 1 to {most}, found {}",
-            "1 から {most} までの整数が必要ですが、{} です",
-            found(text)
-        )),
-    }
-}
-
-/// What fine-tuning leaves as it is: `none`, `embeddings`, a number of layers, or `all`.
-fn frozen(value: &str) -> Result<Freeze, String> {
-    match value {
-        "none" => Ok(Freeze::Nothing),
-        "embeddings" => Ok(Freeze::Embeddings),
-        "all" => Ok(Freeze::All),
-        _ => value.parse().map(Freeze::Layers).map_err(|_| {
-            tr!(
-                "expected none, embeddings, a number of layers, or all",
-                "none、embeddings、層の数、all のいずれかを指定してください"
-            )
-        }),
-    }
 }

@@ -107,7 +107,7 @@ fn decimals(text: &str) -> Result<usize, String> {
         _ => Err(chumoku::tr!(
             "expected a whole number from 1 to 15, found {}",
             "1 から 15 までの整数が必要ですが、{} です",
-            super::found(text)
+            super::values::found(text)
         )),
     }
 }

@@ -1,6 +1,7 @@
 //! The flags of what is shown in pictures.
 
-use super::{Precision, at_least_one, found, from_one_to_1024, number};
+use super::Precision;
+use super::values::{at_least_one, found, from_one_to_1024, number};
 use crate::Usage;
 use chumoku_view::HeadOrder;
 use clap::{Args as ClapArgs, ValueEnum};

@@ -1,6 +1,7 @@
 //! The flags of `embed` and `nearest`.
 
-use super::{DataFormat, Precision, Reading, at_least_one, delimiter, from_one_to_1024};
+use super::values::{at_least_one, delimiter, from_one_to_1024};
+use super::{DataFormat, Precision, Reading};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
 

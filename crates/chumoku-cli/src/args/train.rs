@@ -1,0 +1,152 @@
+//! Flags of `chumoku train`.
+
+use super::values::{from_one_to_1024, frozen, number_of_parts, whole_from_one, whole_from_zero};
+use super::{Precision, Reading, SeveralLabels};
+use chumoku::text::Unit;
+use chumoku::train::Freeze;
+use chumoku::{Cell, nn};
+use clap::{Args as ClapArgs, ValueEnum};
+use std::path::PathBuf;
+
+/// The tasks that `train` has, by the names of its flag. What data is for is a [`chumoku::data::Task`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TaskName {
+    /// Sort texts into classes
+    Classify,
+    /// Give each text any number of labels
+    Labels,
+    /// Tell a number for each text: a rating, a measure
+    Score,
+    /// Turn texts into texts in another language or form
+    Translate,
+    /// Continue texts
+    Lm,
+    /// Pretrain an encoder on unlabelled text, for --from
+    Mlm,
+}
+
+/// What reads the tokens of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Model {
+    /// A transformer encoder
+    Transformer,
+    /// A recurrent network of the same size
+    Rnn,
+    /// A recurrent network with long short-term memory
+    Lstm,
+    /// A recurrent network with gated recurrent units
+    Gru,
+    /// No network: the linear model over n-grams alone, trained in seconds
+    Ngrams,
+}
+
+impl Model {
+    /// The network; n-grams have none, and what is said of one is of no effect.
+    pub(crate) fn network(self) -> nn::Network {
+        match self {
+            Model::Transformer | Model::Ngrams => nn::Network::Transformer,
+            Model::Rnn => nn::Network::Recurrent(Cell::Rnn),
+            Model::Lstm => nn::Network::Recurrent(Cell::Lstm),
+            Model::Gru => nn::Network::Recurrent(Cell::Gru),
+        }
+    }
+}
+
+/// What tokens are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tokens {
+    /// Parts of words: frequent words whole, rare ones in pieces
+    Subwords,
+    /// Characters
+    Characters,
+    /// Whole words; rare ones become “unknown” (not for translators)
+    Words,
+}
+
+impl From<Tokens> for Unit {
+    fn from(tokens: Tokens) -> Self {
+        match tokens {
+            Tokens::Subwords => Unit::Subwords,
+            Tokens::Characters => Unit::Characters,
+            Tokens::Words => Unit::Words,
+        }
+    }
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct Train {
+    /// CSV, TSV, JSONL, JSON, Parquet, Excel (.xlsx) or fastText lines, each also as .gz; - for standard input
+    #[arg(value_name = "DATA")]
+    pub(crate) data: Option<PathBuf>,
+    #[arg(long, value_enum)]
+    pub(crate) task: Option<TaskName>,
+    #[command(flatten)]
+    pub(crate) several: SeveralLabels,
+    /// Kind of classifier; a network is joined with n-grams
+    #[arg(long, value_enum, default_value = "transformer")]
+    pub(crate) model: Model,
+    /// Start from a pretrained model: a folder with config.json, model.safetensors and tokenizer.json; a classifier from
+    /// an encoder, a language model from a language model
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) from: Option<PathBuf>,
+    /// With --from, what stays as it is: nothing, embeddings, so many layers with all below them, or all but the new head
+    /// (default: embeddings where there are many tokens)
+    #[arg(long, value_name = "WHAT", value_parser = frozen, requires = "from")]
+    pub(crate) freeze: Option<Freeze>,
+    /// With --from, leave the pretrained matrices as they are and train products of this rank that are added to them (LoRA):
+    /// less memory and smaller checkpoints; 8 to 64 is usual
+    #[arg(long, value_name = "RANK", value_parser = from_one_to_1024, requires = "from", conflicts_with = "freeze")]
+    pub(crate) lora: Option<usize>,
+    /// Pretrain an encoder on these texts and the training texts first, and start from it; it stays in a folder beside
+    /// the model's
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    pub(crate) unlabelled: Vec<PathBuf>,
+    /// What tokens are (default: chosen from the texts)
+    #[arg(long, value_enum, value_name = "UNIT")]
+    pub(crate) tokens: Option<Tokens>,
+    /// Tell where the time went: stage by stage, and how much of it was multiplying
+    #[arg(long)]
+    pub(crate) profile: bool,
+    /// Folder for the model (default: chumoku-model, chumoku-model-2, …)
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Validation rows (default: a tenth of DATA)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) valid: Option<PathBuf>,
+    /// Test rows (default: a tenth of DATA)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) test: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    /// Maximum number of passes over the data (default: chosen from its size)
+    #[arg(long, value_name = "N", value_parser = whole_from_one::<u64>)]
+    pub(crate) epochs: Option<u64>,
+    /// Decides initial weights, order and dropout: the same seed gives the same model
+    #[arg(long, value_name = "N", default_value_t = 42, value_parser = whole_from_zero::<u64>)]
+    pub(crate) seed: u64,
+    /// Threads (default: the physical cores this process may use)
+    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
+    pub(crate) threads: Option<usize>,
+    /// Parts of a batch that are learnt from side by side, 1 to 64; with as many as cores all are busy, and each takes
+    /// memory for gradients of its own. Another number is another run, whatever the threads (default: 1, 2 or 4 by the
+    /// tokens of a batch)
+    #[arg(long, value_name = "N", value_parser = number_of_parts)]
+    pub(crate) parts: Option<usize>,
+    /// How exact matrix products are; lower levels are faster where the processor multiplies bf16 numbers, and the same
+    /// elsewhere
+    #[arg(long, value_enum, default_value = "medium")]
+    pub(crate) precision: Precision,
+    /// Continue a run that was stopped or killed
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Record the attention to this text before training and after each epoch, for `chumoku film`; for a translator,
+    /// give source and target with a tab between them
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) watch: Option<String>,
+    /// Replace the model in the output folder, or start its unfinished run over
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Print the metrics as one JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}

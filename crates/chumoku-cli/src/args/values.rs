@@ -1,0 +1,137 @@
+//! What the values of flags may be, and what is said of others.
+
+use chumoku::tr;
+use chumoku::train::Freeze;
+use std::fmt::Display;
+use std::str::FromStr;
+
+pub(super) fn delimiter(text: &str) -> Result<char, String> {
+    let named = match text {
+        "tab" | "\\t" => Some('\t'),
+        "comma" => Some(','),
+        "semicolon" => Some(';'),
+        "pipe" => Some('|'),
+        "space" => Some(' '),
+        _ => None,
+    };
+    let mut characters = text.chars();
+    let one = characters.next().filter(|_| characters.next().is_none());
+    let can_be = |c: &char| c.is_ascii() && !c.is_ascii_alphanumeric() && !['"', '\n', '\r'].contains(c);
+    named.or(one.filter(can_be)).ok_or_else(|| {
+        tr!(
+            "expected one ASCII character that is no letter, digit or quote (such as ; or |), or tab",
+            "英数字と引用符以外の ASCII 文字 1 つ（; や | など）か tab を指定してください"
+        )
+    })
+}
+
+/// A whole number from `least` on, or what is wrong with it.
+pub(super) fn whole<N: FromStr + PartialOrd + Display>(text: &str, least: N) -> Result<N, String> {
+    match text.parse() {
+        Ok(n) if n >= least => Ok(n),
+        Err(_) if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Err(tr!("expected a smaller number, found {text}", "もっと小さな数が必要ですが、{text} です"))
+        }
+        _ => Err(tr!(
+            "expected a whole number from {least}, found {}",
+            "{least} 以上の整数が必要ですが、{} です",
+            found(text)
+        )),
+    }
+}
+
+/// What stands in the place of a number, for messages.
+pub(super) fn found(text: &str) -> String {
+    if text.is_empty() { tr!("nothing", "空") } else { text.to_owned() }
+}
+
+pub(super) fn whole_from_one<N: FromStr + PartialOrd + Display + From<u8>>(text: &str) -> Result<N, String> {
+    whole(text, N::from(1))
+}
+
+pub(super) fn whole_from_zero<N: FromStr + PartialOrd + Display + From<u8>>(text: &str) -> Result<N, String> {
+    whole(text, N::from(0))
+}
+
+pub(super) fn at_least_one(text: &str) -> Result<usize, String> {
+    whole_from_one(text)
+}
+
+/// A number with or without a sign; what numbers there may be is for others to say.
+pub(super) fn whole_of_any_sign(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| tr!("expected a whole number, found {}", "整数が必要ですが、{} です", found(text)))
+}
+
+/// A number with or without a point.
+pub(super) fn number(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| tr!("expected a number, found {}", "数が必要ですが、{} です", found(text)))
+}
+
+/// A share that is neither none nor all.
+pub(super) fn promise(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(x) if x > 0.0 && x < 1.0 => Ok(x),
+        _ => Err(tr!(
+            "expected a number between 0 and 1, such as 0.95, found {}",
+            "0 と 1 の間の数（0.95 など）が必要ですが、{} です",
+            found(text)
+        )),
+    }
+}
+
+pub(super) fn share(text: &str) -> Result<f32, String> {
+    match text.parse() {
+        Ok(x) if (0.0..1.0).contains(&x) => Ok(x),
+        _ => Err(tr!(
+            "expected a number from 0 to below 1, found {}",
+            "0 以上 1 未満の数が必要ですが、{} です",
+            found(text)
+        )),
+    }
+}
+
+/// Threads, or a rank: more than any machine or matrix has are a slip, and would only take memory.
+pub(super) fn from_one_to_1024(text: &str) -> Result<usize, String> {
+    from_one_to(1024, text)
+}
+
+pub(super) fn number_of_parts(text: &str) -> Result<usize, String> {
+    from_one_to(chumoku::train::MOST_PARTS, text)
+}
+
+pub(super) fn number_of_folds(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if (2..=100).contains(&n) => Ok(n),
+        _ => Err(tr!(
+            "expected a whole number from 2 to 100, found {}",
+            "2 から 100 までの整数が必要ですが、{} です",
+            found(text)
+        )),
+    }
+}
+
+pub(super) fn from_one_to(most: usize, text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if (1..=most).contains(&n) => Ok(n),
+        _ => Err(tr!(
+            "expected a whole number from 1 to {most}, found {}",
+            "1 から {most} までの整数が必要ですが、{} です",
+            found(text)
+        )),
+    }
+}
+
+/// What fine-tuning leaves as it is: `none`, `embeddings`, a number of layers, or `all`.
+pub(super) fn frozen(value: &str) -> Result<Freeze, String> {
+    match value {
+        "none" => Ok(Freeze::Nothing),
+        "embeddings" => Ok(Freeze::Embeddings),
+        "all" => Ok(Freeze::All),
+        _ => value.parse().map(Freeze::Layers).map_err(|_| {
+            tr!(
+                "expected none, embeddings, a number of layers, or all",
+                "none、embeddings、層の数、all のいずれかを指定してください"
+            )
+        }),
+    }
+}
