@@ -62,7 +62,7 @@ fn conflicts(found: &Conflicts, one: &str) -> Vec<String> {
     let example = found.examples.first().map(|(text, labels)| {
         let text: String = text.chars().take(40).collect();
         let labels = labels.join(lang().pick(" and ", "、"));
-        tr!(", e.g. “{text}” as {labels}", "（例: “{text}” の{one}が {labels}）")
+        tr!(", e.g. “{text}” as {labels}", "（例: “{text}” に {labels}）")
     });
     let (texts, rows, example) = (found.texts, found.rows, example.unwrap_or_default());
     let counted = count(texts as u64, "text");
