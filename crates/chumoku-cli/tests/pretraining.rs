@@ -16,16 +16,20 @@ const VERDICTS: [(&str, &str); 4] = [
 
 /// Texts without labels, one a row, and rows of two classes.
 fn place() -> Place {
+    place_of(240, 160)
+}
+
+fn place_of(texts: usize, rows: usize) -> Place {
     let place = Place::new();
     let text = |i: usize| format!("{} {} on day {}", SUBJECTS[i % 4], VERDICTS[i / 4 % 4].0, i % 7);
-    let texts: Vec<String> = (0..240).map(|i| json!({ "text": text(i) }).to_string()).collect();
+    let texts: Vec<String> = (0..texts).map(|i| json!({ "text": text(i) }).to_string()).collect();
     place.write("texts.jsonl", texts.join("\n"));
-    place.write("data.csv", csv(&(0..160).map(|i| (text(i), VERDICTS[i / 4 % 4].1.to_owned())).collect::<Vec<_>>()));
+    place.write("data.csv", csv(&(0..rows).map(|i| (text(i), VERDICTS[i / 4 % 4].1.to_owned())).collect::<Vec<_>>()));
     place
 }
 
-fn pretrain(place: &Place, out: &str, more: &[&str]) -> String {
-    let args = ["train", "texts.jsonl", "--task", "mlm", "--text", "text", "--out", out, "--epochs", "12"];
+fn pretrain(place: &Place, out: &str, epochs: &str, more: &[&str]) -> String {
+    let args = ["train", "texts.jsonl", "--task", "mlm", "--text", "text", "--out", out, "--epochs", epochs];
     place.run(&[&args, more].concat()).ok().stdout
 }
 
@@ -36,7 +40,7 @@ fn weights(place: &Place, out: &str) -> [String; 3] {
 #[test]
 fn an_encoder_is_pretrained_and_a_classifier_starts_from_it() {
     let place = place();
-    let said = pretrain(&place, "base", &[]);
+    let said = pretrain(&place, "base", "12", &[]);
     let filled = said.lines().find(|line| line.starts_with("filled in right")).unwrap();
     let right: f64 = filled.split_whitespace().nth_back(1).unwrap().parse().unwrap();
     // The texts are made of few words, so that most of what is hidden follows from the rest.
@@ -91,9 +95,9 @@ fn an_encoder_is_pretrained_and_a_classifier_starts_from_it() {
 #[test]
 fn threads_and_kills_change_nothing_and_the_seed_does() {
     let place = place();
-    pretrain(&place, "a", &["--threads", "1"]);
-    pretrain(&place, "b", &["--threads", "4"]);
-    pretrain(&place, "c", &["--seed", "7"]);
+    pretrain(&place, "a", "2", &["--threads", "1"]);
+    pretrain(&place, "b", "2", &["--threads", "4"]);
+    pretrain(&place, "c", "2", &["--seed", "7"]);
     assert_eq!(weights(&place, "a"), weights(&place, "b"));
     assert_ne!(weights(&place, "a")[0], weights(&place, "c")[0]);
     place.run_in_spite_of_kills(&[
@@ -106,14 +110,15 @@ fn threads_and_kills_change_nothing_and_the_seed_does() {
         "--out",
         "killed",
         "--epochs",
-        "12",
+        "2",
     ]);
     assert_eq!(weights(&place, "a"), weights(&place, "killed"));
 }
 
 #[test]
 fn both_steps_are_one_command() {
-    let place = place();
+    // Few, as a base is trained for a hundred epochs of so little.
+    let place = place_of(48, 48);
     let args = ["train", "data.csv", "--unlabelled", "texts.jsonl", "--epochs", "2", "--out"];
     let run = place.run(&[&args[..], &["whole"]].concat()).ok();
     assert!(run.stderr.contains("whole-base"), "{}", run.stderr);
@@ -122,7 +127,7 @@ fn both_steps_are_one_command() {
     assert_eq!(sha256(&place.path("whole-base/tokenizer.json")), sha256(&place.path("whole/tokenizer.json")));
     assert_eq!(place.json("whole/metrics.json")["plan"]["fine_tuning"]["model_type"], "modernbert");
     // The texts without labels, those held out aside, and the training rows.
-    assert!(place.json("whole-base/metrics.json")["documents"]["train"].as_u64().unwrap() > 240);
+    assert!(place.json("whole-base/metrics.json")["documents"]["train"].as_u64().unwrap() > 48);
     place.run_in_spite_of_kills(&[&args[..], &["killed"]].concat());
     for (one, other) in [("whole", "killed"), ("whole-base", "killed-base")] {
         assert_eq!(weights(&place, one), weights(&place, other), "{one}");
@@ -183,7 +188,7 @@ print(right / count)
 fn transformers_fills_in_what_the_encoder_learnt() {
     let Some(python) = testkit::python("torch, transformers") else { return };
     let place = place();
-    pretrain(&place, "base", &[]);
+    pretrain(&place, "base", "12", &[]);
     let texts = ["the film was really great on day 3", "this room was an awful mess on day 5"];
     let output = Command::new(&python).args(["-c", TRANSFORMERS]).arg(place.path("base")).args(texts).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

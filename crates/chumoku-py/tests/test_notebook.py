@@ -53,7 +53,9 @@ def test_the_page_opens_in_a_browser(outputs, tmp_path):
         return (tmp_path / f"{name}.png").stat().st_size
 
     # The page draws itself by its script: without leave to run one the frame stays nearly empty.
-    drawn, without = screenshot("page", shown), screenshot("without", shown.replace("allow-scripts", ""))
+    without = screenshot("without", shown.replace("allow-scripts", ""))
+    # A browser on a busy machine may take its picture before the frame has drawn at all.
+    drawn = max(screenshot("page", shown) for _ in range(3))
     assert drawn > 1.5 * without, (drawn, without)
     # What stands in the frame is the page itself.
     source = html.unescape(re.search(r'srcdoc="([^"]*)"', shown).group(1))
