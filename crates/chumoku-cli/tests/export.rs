@@ -74,6 +74,26 @@ impl<'a> Message<'a> {
     }
 }
 
+/// Texts with one label or two.
+fn tagged() -> String {
+    let tagged = |i: usize| format!("{} no {i}\t{}\n", ["soup", "bill"][i % 2], ["food", "food|price"][i % 2]);
+    format!("text\tlabels\n{}", (0..60).map(tagged).collect::<String>())
+}
+
+/// The operator that computes an output of a file.
+fn maker_of(place: &Place, file: &str, output: &str) -> String {
+    let bytes = std::fs::read(place.path(file)).unwrap();
+    let nodes = Message::of(&bytes).messages(7)[0].messages(1);
+    let mut wanted = output;
+    loop {
+        let node = nodes.iter().find(|node| node.texts(2).contains(&wanted)).unwrap();
+        match node.texts(4)[0] {
+            "Identity" => wanted = node.texts(1)[0],
+            operator => return operator.to_owned(),
+        }
+    }
+}
+
 /// A small model of every network, one of several labels, and published ones.
 fn place() -> Place {
     let place = Place::new();
@@ -83,8 +103,7 @@ fn place() -> Place {
     for network in ["rnn", "lstm", "gru"] {
         train(&["reviews.csv", "--out", network, "--model", network]);
     }
-    let tagged = |i: usize| format!("{} no {i}\t{}\n", ["soup", "bill"][i % 2], ["food", "food|price"][i % 2]);
-    place.write("tagged.tsv", format!("text\tlabels\n{}", (0..60).map(tagged).collect::<String>()));
+    place.write("tagged.tsv", tagged());
     train(&["tagged.tsv", "--separator", "|", "--out", "labels"]);
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained");
     for name in ["bert_classifier", "distilbert_classifier", "roberta_classifier", "modernbert_classifier"] {
@@ -99,6 +118,19 @@ fn place() -> Place {
         place.write(&format!("{name}/vocab.txt"), special.join("\n") + "\ngood\nbad\n");
     }
     place
+}
+
+#[test]
+fn classes_sum_to_one_and_labels_stand_alone() {
+    let place = Place::new();
+    let _ = place.train_small("model", &["--epochs", "1"]);
+    place.write("tagged.tsv", tagged());
+    place.run(&["train", "--epochs", "1", "tagged.tsv", "--separator", "|", "--out", "labels"]).ok();
+    for (folder, operator) in [("model", "Softmax"), ("labels", "Sigmoid")] {
+        let file = format!("{folder}.onnx");
+        place.run(&["export", folder, "--out", &file]).ok();
+        assert_eq!(maker_of(&place, &file, "probabilities"), operator);
+    }
 }
 
 #[test]

@@ -14,6 +14,20 @@ fn trained(place: &Place) -> common::Run {
     place.run(&["train", "train.csv", "--test", "test.csv", "--model", "ngrams", "--out", "model"]).ok()
 }
 
+/// The tensors of a folder's n-gram model.
+fn ngram_tensors(place: &Place, folder: &str) -> Vec<(String, Vec<u8>)> {
+    let bytes = std::fs::read(place.path(folder).join("model.safetensors")).unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let mut found: Vec<(String, Vec<u8>)> = tensors
+        .iter()
+        .filter(|(name, _)| name.starts_with("ngrams."))
+        .map(|(name, tensor)| (name.to_owned(), tensor.data().to_vec()))
+        .collect();
+    found.sort();
+    assert!(found.len() >= 4, "{folder}");
+    found
+}
+
 #[test]
 fn an_ngram_model_is_trained_and_used_like_any_other() {
     let place = Place::new();
@@ -45,6 +59,9 @@ fn an_ngram_model_is_trained_and_used_like_any_other() {
         common::sha256(&place.path("model/model.safetensors")),
         common::sha256(&place.path("b/model.safetensors"))
     );
+    // Beside a transformer it is the same model, which has learnt from the validation rows too.
+    place.run(&["train", "train.csv", "--test", "test.csv", "--epochs", "1", "--out", "beside"]).ok();
+    assert_eq!(ngram_tensors(&place, "model"), ngram_tensors(&place, "beside"));
 }
 
 #[test]

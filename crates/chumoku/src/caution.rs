@@ -158,6 +158,16 @@ mod tests {
         assert_eq!(Caution::default().step(0.5), None);
     }
 
+    #[test]
+    fn the_first_failure_ends_a_sequence() {
+        let step = |answered: usize, wrong: usize| Step { confidence: 1.0 / answered as f32, answered, wrong };
+        let caution = |steps: &[Step]| Caution { rows: 300, steps: steps.to_vec(), least_known: None };
+        // Three hundred rows with four errors would do, had a sequence begun there: the first two end at 172, the third is later.
+        let found = caution(&[step(100, 0), step(172, 4), step(300, 4)]).step(0.95).unwrap();
+        assert_eq!(found.answered, 100);
+        assert_eq!(caution(&[step(100, 0), step(300, 4)]).step(0.95).unwrap().answered, 300);
+    }
+
     /// Rows whose confidence is the probability of being right.
     fn rows(n: usize, stream: u64) -> Vec<(f32, bool)> {
         let random = Philox::new(7, stream);

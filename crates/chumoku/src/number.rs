@@ -420,6 +420,24 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_judged_by_what_was_fitted_on_others() {
+        let scale = NumberScale::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        let (mut judged, mut seen) = (0.0, 0.0);
+        for stream in 0..40 {
+            let (z, truth) = rows(&scale, 20, 100 + stream);
+            let blend = NumberBlend::fit(&scale, &z, &[], &truth);
+            let residual = |(z, y): (&Vec<f32>, &Measured)| {
+                let [score, spread] = blend.centre(&blend.blend.probabilities(z, None));
+                (y.number - score).abs() / spread
+            };
+            judged += blend.margin.unwrap();
+            seen += conformal(z.iter().zip(&truth).map(residual).collect()).unwrap();
+        }
+        // Rows that the blend was fitted on lie nearer to it than others do.
+        assert!(judged > 1.03 * seen, "{judged} {seen}");
+    }
+
+    #[test]
     fn numbers_have_as_many_digits_as_they_are_worth() {
         let estimate = |score, low, high| Estimate { score, low, high }.rounded();
         assert_eq!(estimate(2.34567, 1.23456, 3.45678), [2.35, 1.23, 3.46]);
